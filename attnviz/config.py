@@ -1,0 +1,269 @@
+"""What an attention layer and a model are, as frozen, self-checking values. Standard library only.
+
+Names follow the field: `n_kv_heads` is a count, `group_size = n_heads / n_kv_heads` is how many query heads
+share one key/value head. "Groups" is never used for a count, since the literature means both by it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+
+FFN_KINDS = ("swiglu", "geglu", "gelu", "relu")
+POSITION_KINDS = ("rope", "learned", "alibi", "none")
+NORM_KINDS = ("rmsnorm", "layernorm")
+QK_NORM_KINDS = ("head", "width")
+ROPE_LAYOUTS = ("half", "interleaved")
+
+
+class ConfigError(ValueError):
+    """A setting that cannot be used. The message names the field, its value and what is allowed."""
+
+
+def _whole(name: str, value: object, low: int = 1) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+        raise ConfigError(f"{name} must be a whole number of at least {low}, not {value!r}")
+
+
+def _one_of(name: str, value: object, allowed: tuple) -> None:
+    if value not in allowed:
+        raise ConfigError(f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r}")
+
+
+def divisors(n: int) -> tuple[int, ...]:
+    """Divisors of n, largest first: the numbers of KV heads that n query heads can share."""
+    return tuple(d for d in range(n, 0, -1) if n % d == 0)
+
+
+@dataclass(frozen=True)
+class AttentionConfig:
+    """One attention layer with `n_heads` query heads that read `n_kv_heads` key/value heads.
+
+    `head_dim` is a field of its own: in Qwen3, Gemma or PaLM it is not `d_model / n_heads`.
+    `n_kv_heads=None` means one for every query head (MHA).
+    """
+
+    d_model: int
+    n_heads: int
+    n_kv_heads: int | None = None
+    head_dim: int | None = None
+    qkv_bias: bool = False
+    out_bias: bool = False
+    dropout: float = 0.0
+
+    def __post_init__(self) -> None:
+        _whole("d_model", self.d_model)
+        _whole("n_heads", self.n_heads)
+        if self.n_kv_heads is None:
+            object.__setattr__(self, "n_kv_heads", self.n_heads)
+        _whole("n_kv_heads", self.n_kv_heads)
+        if self.n_heads % self.n_kv_heads:
+            raise ConfigError(
+                f"n_kv_heads must divide n_heads: {self.n_heads} query heads can share "
+                f"{', '.join(map(str, divisors(self.n_heads)))} KV heads, not {self.n_kv_heads}"
+            )
+        if self.head_dim is None:
+            if self.d_model % self.n_heads:
+                raise ConfigError(
+                    f"d_model must be a multiple of n_heads unless head_dim is given, "
+                    f"and {self.d_model} is not a multiple of {self.n_heads}"
+                )
+            object.__setattr__(self, "head_dim", self.d_model // self.n_heads)
+        _whole("head_dim", self.head_dim)
+        if not 0.0 <= self.dropout < 1.0:
+            raise ConfigError(f"dropout must be at least 0 and below 1, not {self.dropout!r}")
+
+    @property
+    def group_size(self) -> int:
+        """How many query heads read one KV head."""
+        return self.n_heads // self.n_kv_heads
+
+    @property
+    def kind(self) -> str:
+        """"mha", "gqa" or "mqa": the three are one mechanism with another number."""
+        return attention_kind(self.n_heads, self.n_kv_heads)
+
+    @property
+    def kv_head_of(self) -> tuple[int, ...]:
+        """The KV head that each query head reads: head h reads `h // group_size` (interleaved, not tiled)."""
+        return tuple(h // self.group_size for h in range(self.n_heads))
+
+
+def attention_kind(n_heads: int, n_kv_heads: int) -> str:
+    """MHA, GQA or MQA by its numbers. One head alone is MHA."""
+    if n_kv_heads == n_heads:
+        return "mha"
+    return "mqa" if n_kv_heads == 1 else "gqa"
+
+
+@dataclass(frozen=True)
+class MoEConfig:
+    """A mixture-of-experts feed-forward: which layers have it and what one of them holds."""
+
+    n_routed_experts: int
+    experts_per_token: int
+    d_ff_expert: int
+    n_shared_experts: int = 0
+    n_dense_layers: int = 0
+    dense_d_ff: int | None = None
+    router_bias: bool = False
+    router_score_correction_bias: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("n_routed_experts", "experts_per_token", "d_ff_expert"):
+            _whole(f"moe.{name}", getattr(self, name))
+        for name in ("n_shared_experts", "n_dense_layers"):
+            _whole(f"moe.{name}", getattr(self, name), low=0)
+        if self.experts_per_token > self.n_routed_experts:
+            raise ConfigError(
+                f"moe.experts_per_token must be at most n_routed_experts = {self.n_routed_experts}, "
+                f"not {self.experts_per_token}"
+            )
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A decoder-only model: what decides its parameters, its KV cache and how it runs.
+
+    The live `Transformer` runs the Llama-shaped part of this (RMSNorm, SwiGLU, RoPE or none); `attnviz.cost`
+    counts all of it. `attention` is derived, except that "mla" has to be said.
+    """
+
+    n_layers: int
+    d_model: int
+    n_heads: int
+    n_kv_heads: int | None = None
+    head_dim: int | None = None
+    d_ff: int | None = None
+    vocab_size: int = 2048
+    attention: str | None = None
+    # the feed-forward
+    ffn: str = "swiglu"
+    ffn_bias: bool = False
+    moe: MoEConfig | None = None
+    # embeddings and biases
+    tie_embeddings: bool = True
+    qkv_bias: bool = False
+    o_bias: bool = False
+    lm_head_bias: bool = False
+    # positions
+    position: str = "rope"
+    learned_position_rows: int | None = None
+    max_context: int | None = None
+    rope_theta: float | None = 10000.0
+    rope_scaling: tuple[tuple[str, object], ...] | None = None  # pairs, so that a config stays hashable
+    rope_layout: str = "half"
+    rotary_fraction: float | None = 1.0
+    # what may be attended to
+    causal: bool = True
+    sliding_window: int | None = None  # keys a query may see, itself counted
+    full_layers: tuple[int, ...] = ()  # the layers without the window
+    attention_sinks: bool = False  # one learned sink logit a head
+    # norms
+    norm: str = "rmsnorm"
+    norm_bias: bool = False
+    norms_per_layer: int = 2
+    embedding_norm: bool = False
+    qk_norm: str | None = None  # "head": size head_dim; "width": over all heads at once
+    parallel_block: bool = False
+    # latent attention (MLA), arXiv 2405.04434
+    q_lora_rank: int | None = None
+    kv_lora_rank: int | None = None
+    qk_rope_head_dim: int | None = None
+    qk_nope_head_dim: int | None = None
+    v_head_dim: int | None = None
+    # what it is called
+    id: str = ""
+    name: str = ""
+    family: str = ""
+    year: int | None = None
+    dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        self._fill_in_defaults()
+        self._check_numbers()
+        self._check_kinds()
+        if self.attention == "mla":
+            self._check_latent()
+
+    def _fill_in_defaults(self) -> None:
+        _whole("n_layers", self.n_layers)
+        latent = self.attention == "mla"
+        if latent and self.head_dim is None and self.qk_nope_head_dim and self.qk_rope_head_dim:
+            object.__setattr__(self, "head_dim", self.qk_nope_head_dim + self.qk_rope_head_dim)
+        layer = AttentionConfig(self.d_model, self.n_heads, self.n_kv_heads, self.head_dim)
+        object.__setattr__(self, "n_kv_heads", layer.n_kv_heads)
+        object.__setattr__(self, "head_dim", layer.head_dim)
+        if self.attention is None:
+            object.__setattr__(self, "attention", layer.kind)
+        elif not latent and self.attention != layer.kind:
+            raise ConfigError(
+                f"attention is {self.attention!r}, but {self.n_heads} query heads over "
+                f"{self.n_kv_heads} KV heads are {layer.kind!r}"
+            )
+        if self.d_ff is None:  # SwiGLU's usual 8/3 of the width, rounded up to a multiple of 8
+            object.__setattr__(self, "d_ff", -(-self.d_model * 8 // 24) * 8)
+
+    def _check_numbers(self) -> None:
+        _whole("d_ff", self.d_ff)
+        _whole("vocab_size", self.vocab_size)
+        for name in ("learned_position_rows", "max_context", "sliding_window"):
+            if getattr(self, name) is not None:
+                _whole(name, getattr(self, name))
+        if self.rope_theta is not None and not 1.0 < float(self.rope_theta) < 1e12:
+            raise ConfigError(f"rope_theta must be above 1 and below 10^12, not {self.rope_theta!r}")
+        for layer in self.full_layers:
+            if not 0 <= layer < self.n_layers:
+                raise ConfigError(f"full_layers must lie between 0 and {self.n_layers - 1}, not {layer}")
+
+    def _check_kinds(self) -> None:
+        _one_of("ffn", self.ffn, FFN_KINDS)
+        _one_of("position", self.position, POSITION_KINDS)
+        _one_of("norm", self.norm, NORM_KINDS)
+        _one_of("norms_per_layer", self.norms_per_layer, (1, 2, 4))
+        _one_of("rope_layout", self.rope_layout, ROPE_LAYOUTS)
+        _one_of("attention", self.attention, ("mha", "gqa", "mqa", "mla"))
+        if self.qk_norm is not None:
+            _one_of("qk_norm", self.qk_norm, QK_NORM_KINDS)
+
+    def _check_latent(self) -> None:
+        for name in ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"):
+            _whole(name, getattr(self, name))
+        if self.q_lora_rank is not None:
+            _whole("q_lora_rank", self.q_lora_rank)
+        if self.head_dim != self.qk_nope_head_dim + self.qk_rope_head_dim:
+            raise ConfigError(
+                f"head_dim must be qk_nope_head_dim + qk_rope_head_dim = "
+                f"{self.qk_nope_head_dim + self.qk_rope_head_dim}, not {self.head_dim}"
+            )
+
+    @property
+    def layer(self) -> AttentionConfig:
+        """The attention of one layer (for MLA: its query heads, each with its own expanded keys)."""
+        return AttentionConfig(self.d_model, self.n_heads, self.n_kv_heads, self.head_dim, self.qkv_bias, self.o_bias)
+
+    @property
+    def group_size(self) -> int:
+        return self.layer.group_size
+
+    @property
+    def rotary_dim(self) -> int:
+        """Dimensions of a head that RoPE turns (the first ones); 0 without RoPE."""
+        if self.position != "rope":
+            return 0
+        if self.attention == "mla":
+            return self.qk_rope_head_dim
+        fraction = 1.0 if self.rotary_fraction is None else self.rotary_fraction
+        return int(self.head_dim * fraction) // 2 * 2
+
+    def window_of(self, layer: int) -> int | None:
+        """How many keys a query of this layer may see, itself counted; None where nothing limits it."""
+        return None if layer in self.full_layers else self.sliding_window
+
+    def with_kv_heads(self, n_kv_heads: int) -> ModelConfig:
+        """The same model with another number of KV heads."""
+        return replace(self, n_kv_heads=n_kv_heads, attention=None)
+
+    def to_dict(self) -> dict:
+        """Only what differs from the defaults: what a checkpoint's metadata stores."""
+        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {f.name: plain[f.name] for f in fields(self) if plain[f.name] != f.default}

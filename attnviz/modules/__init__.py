@@ -1,0 +1,40 @@
+"""The real attention modules. torch only; nothing here knows of text, figures or a browser."""
+
+from attnviz.modules.attention import (
+    Attended,
+    AttentionRecord,
+    FusedSelfAttention,
+    GroupedQueryAttention,
+    MultiHeadAttention,
+    MultiQueryAttention,
+    SelfAttention,
+    StackedHeads,
+    attend,
+)
+from attnviz.modules.cache import KVCache
+from attnviz.modules.feedforward import SwiGLU
+from attnviz.modules.latent import MultiHeadLatentAttention
+from attnviz.modules.norm import RMSNorm
+from attnviz.modules.rope import Rope, apply_rope, rope_frequencies
+from attnviz.modules.transformer import Block, Transformer
+
+__all__ = [
+    "Attended",
+    "AttentionRecord",
+    "Block",
+    "FusedSelfAttention",
+    "GroupedQueryAttention",
+    "KVCache",
+    "MultiHeadAttention",
+    "MultiHeadLatentAttention",
+    "MultiQueryAttention",
+    "RMSNorm",
+    "Rope",
+    "SelfAttention",
+    "StackedHeads",
+    "SwiGLU",
+    "Transformer",
+    "apply_rope",
+    "attend",
+    "rope_frequencies",
+]

@@ -1,0 +1,114 @@
+"""Multi-head latent attention as in DeepSeek-V2 (arXiv 2405.04434).
+
+Keys and values of all heads come out of one low-rank latent a token; position is carried by one extra rotated key
+that all heads share. The cache holds the latent and that key: kv_lora_rank + qk_rope_head_dim numbers a token.
+
+B batch, T query tokens, S key tokens, H heads, R kv_lora_rank, N qk_nope_head_dim, P qk_rope_head_dim, V v_head_dim.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from attnviz.modules.attention import AttentionRecord, attend
+from attnviz.modules.cache import KVCache
+from attnviz.modules.masks import attention_mask, both
+from attnviz.modules.norm import RMSNorm
+from attnviz.modules.rope import Rope, as_rope
+
+
+class MultiHeadLatentAttention(nn.Module):
+    """Attention from a latent; `absorbed=True` gives the same output without ever expanding keys or values."""
+
+    def __init__(
+        self,
+        d_model: int,
+        n_heads: int,
+        *,
+        kv_lora_rank: int,
+        qk_nope_head_dim: int,
+        qk_rope_head_dim: int,
+        v_head_dim: int,
+        q_lora_rank: int | None = None,
+        norm_eps: float = 1e-6,
+    ) -> None:
+        super().__init__()
+        self.n_heads, self.rank = n_heads, kv_lora_rank
+        self.nope_dim, self.rope_dim, self.v_dim = qk_nope_head_dim, qk_rope_head_dim, v_head_dim
+        self.scale = (qk_nope_head_dim + qk_rope_head_dim) ** -0.5
+        q_width = n_heads * (qk_nope_head_dim + qk_rope_head_dim)
+        if q_lora_rank is None:
+            self.q_proj = nn.Linear(d_model, q_width, bias=False)
+        else:
+            self.q_a_proj = nn.Linear(d_model, q_lora_rank, bias=False)
+            self.q_a_norm = RMSNorm(q_lora_rank, norm_eps)
+            self.q_b_proj = nn.Linear(q_lora_rank, q_width, bias=False)
+        self.kv_a_proj = nn.Linear(d_model, kv_lora_rank + qk_rope_head_dim, bias=False)
+        self.kv_a_norm = RMSNorm(kv_lora_rank, norm_eps)
+        self.kv_b_proj = nn.Linear(kv_lora_rank, n_heads * (qk_nope_head_dim + v_head_dim), bias=False)
+        self.o_proj = nn.Linear(n_heads * v_head_dim, d_model, bias=False)
+
+    def forward(
+        self,
+        x: Tensor,
+        *,
+        mask: Tensor | None = None,
+        causal: bool = False,
+        window: int | None = None,
+        rope: Rope | Tensor | None = None,
+        cache: KVCache | None = None,
+        record: list[AttentionRecord] | None = None,
+        absorbed: bool = False,
+    ) -> Tensor:
+        """x (B, T, d_model) -> (B, T, d_model); arguments as in `GroupedQueryAttention.forward`.
+
+        absorbed: move W_uk to the query's side and W_uv behind the weights, so that the heads attend to the
+        latent itself, as one KV head of width kv_lora_rank + qk_rope_head_dim.
+        """
+        past, T = (len(cache) if cache is not None else 0), x.shape[1]
+        positions = torch.arange(past, past + T, device=x.device)
+        q_nope, q_rope_unturned = self._queries(x).split((self.nope_dim, self.rope_dim), dim=-1)  # (B, H, T, N), (.., P)
+        latent, key_unturned = self.kv_a_proj(x).split((self.rank, self.rope_dim), dim=-1)  # (B, T, R), (B, T, P)
+        latent = self.kv_a_norm(latent)
+        turn = as_rope(rope) or (lambda t, _: t)
+        q_rope, shared_key = turn(q_rope_unturned, positions), turn(key_unturned, positions)
+        if cache is not None:
+            latent, shared_key = cache.append(latent, shared_key)  # (B, S, R), (B, S, P)
+        pattern = attention_mask(T, latent.shape[1], causal=causal, window=window, offset=past, device=x.device)
+        allowed = both(pattern, mask)
+        if absorbed:
+            return self._absorbed(q_nope, q_rope, latent, shared_key, allowed)
+        k_nope, v = self._expand(latent)  # (B, H, S, N), (B, H, S, V)
+        q = torch.cat((q_nope, q_rope), dim=-1)  # (B, H, T, N + P)
+        k = torch.cat((k_nope, self._to_all_heads(shared_key)), dim=-1)  # (B, H, S, N + P)
+        attended = attend(q, k, v, mask=allowed, scale=self.scale)
+        if record is not None:
+            unturned = (
+                torch.cat((q_nope, q_rope_unturned), dim=-1),
+                torch.cat((k_nope[:, :, past:], self._to_all_heads(key_unturned)), dim=-1),
+            )
+            record.append(AttentionRecord(q, k, v, *unturned, attended.scores, attended.weights, allowed))
+        return self.o_proj(attended.output.transpose(1, 2).flatten(2))  # (B, T, H·V) -> (B, T, d_model)
+
+    def _queries(self, x: Tensor) -> Tensor:
+        """(B, H, T, N + P), through the compressed query where there is one."""
+        q = self.q_proj(x) if hasattr(self, "q_proj") else self.q_b_proj(self.q_a_norm(self.q_a_proj(x)))
+        return q.view(*x.shape[:2], self.n_heads, -1).transpose(1, 2)
+
+    def _to_all_heads(self, shared_key: Tensor) -> Tensor:
+        """(B, S, P) -> (B, H, S, P), a view."""
+        return shared_key.unsqueeze(1).expand(-1, self.n_heads, -1, -1)
+
+    def _expand(self, latent: Tensor) -> tuple[Tensor, Tensor]:
+        """Every head's keys (without position) and values, out of the latent (B, S, R)."""
+        both_parts = self.kv_b_proj(latent).view(*latent.shape[:2], self.n_heads, -1).transpose(1, 2)
+        return both_parts.split((self.nope_dim, self.v_dim), dim=-1)
+
+    def _absorbed(self, q_nope: Tensor, q_rope: Tensor, latent: Tensor, shared_key: Tensor, allowed) -> Tensor:
+        up = self.kv_b_proj.weight.view(self.n_heads, self.nope_dim + self.v_dim, self.rank)
+        up_k, up_v = up.split((self.nope_dim, self.v_dim), dim=1)  # (H, N, R), (H, V, R)
+        q = torch.cat((q_nope @ up_k, q_rope), dim=-1)  # (B, H, T, R + P): q·(W_uk c) = (q W_uk)·c
+        k = torch.cat((latent, shared_key), dim=-1).unsqueeze(1)  # (B, 1, S, R + P), one KV head
+        read = attend(q, k, latent.unsqueeze(1), mask=allowed, scale=self.scale).output  # (B, H, T, R)
+        return self.o_proj((read @ up_v.mT).transpose(1, 2).flatten(2))

@@ -1,0 +1,145 @@
+"""The pre-norm block and a small decoder-only Transformer in the shape of Llama.
+
+B batch, T tokens, C d_model.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnviz.config import ConfigError, ModelConfig
+from attnviz.modules.attention import AttentionRecord, GroupedQueryAttention
+from attnviz.modules.cache import KVCache
+from attnviz.modules.feedforward import SwiGLU
+from attnviz.modules.latent import MultiHeadLatentAttention
+from attnviz.modules.norm import RMSNorm
+from attnviz.modules.rope import Rope, rope_frequencies
+
+
+def build_attention(c: ModelConfig) -> nn.Module:
+    """The attention of one layer of this model."""
+    if c.attention != "mla":
+        return GroupedQueryAttention(
+            c.d_model, c.n_heads, c.n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, out_bias=c.o_bias
+        )
+    return MultiHeadLatentAttention(
+        c.d_model,
+        c.n_heads,
+        kv_lora_rank=c.kv_lora_rank,
+        qk_nope_head_dim=c.qk_nope_head_dim,
+        qk_rope_head_dim=c.qk_rope_head_dim,
+        v_head_dim=c.v_head_dim,
+        q_lora_rank=c.q_lora_rank,
+    )
+
+
+class Block(nn.Module):
+    """x + attn(norm(x)), then x + ffn(norm(x)); each norm is computed once."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.attn_norm = RMSNorm(config.d_model)
+        self.attn = build_attention(config)
+        self.ffn_norm = RMSNorm(config.d_model)
+        self.ffn = SwiGLU(config.d_model, config.d_ff, bias=config.ffn_bias)
+
+    def forward(self, x: Tensor, **attention) -> Tensor:
+        """x (B, T, C) -> (B, T, C); what follows goes to the attention's forward."""
+        x = x + self.attn(self.attn_norm(x), **attention)
+        return x + self.ffn(self.ffn_norm(x))
+
+
+class Transformer(nn.Module):
+    """Embedding, n_layers blocks, a last norm, logits. Nothing is written to it after loading."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        _check_runnable(config)
+        self.config = config
+        self.embed = nn.Embedding(config.vocab_size, config.d_model)
+        self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
+        self.norm = RMSNorm(config.d_model)
+        self.lm_head = None if config.tie_embeddings else nn.Linear(config.d_model, config.vocab_size, bias=False)
+
+    @classmethod
+    def random(cls, config: ModelConfig, seed: int) -> Transformer:
+        """An untrained model whose weights depend on the seed alone, in evaluation mode.
+
+        Weights are normal with standard deviation 1 / sqrt(fan-in), so that scores q·k / sqrt(D) have a spread
+        of about 1 and an untrained map is not blank; projections back into the residual stream are smaller by
+        sqrt(2 · n_layers) (GPT-2's rule). The global random state is neither read nor changed.
+        """
+        with torch.device("meta"):
+            model = cls(config)
+        model.to_empty(device="cpu")
+        generator = torch.Generator().manual_seed(seed)
+        with torch.no_grad():
+            for name, p in model.named_parameters():
+                if name.endswith("norm.weight"):
+                    p.fill_(1.0)
+                elif name.endswith("bias"):
+                    p.zero_()
+                else:
+                    residual = name.endswith(("o_proj.weight", "down_proj.weight"))
+                    std = p.shape[-1] ** -0.5 / ((2 * config.n_layers) ** 0.5 if residual else 1.0)
+                    p.normal_(0.0, std, generator=generator)
+        return model.eval()
+
+    def with_config(self, config: ModelConfig) -> Transformer:
+        """The same weights, not copied, run in another way (RoPE off or scaled, another window or layout)."""
+        with torch.device("meta"):
+            other = Transformer(config)
+        other.load_state_dict(self.state_dict(), assign=True)
+        return other.train(self.training)
+
+    def new_cache(self) -> list[KVCache]:
+        """An empty KV cache for every layer."""
+        return [KVCache() for _ in self.blocks]
+
+    def rope(self) -> Rope | None:
+        """How this model turns q and k; None without RoPE."""
+        c = self.config
+        if not c.rotary_dim:
+            return None
+        return Rope(rope_frequencies(c.rotary_dim, c.rope_theta, c.rope_scaling), c.rope_layout)
+
+    def forward(
+        self,
+        ids: Tensor,
+        *,
+        mask: Tensor | None = None,
+        cache: list[KVCache] | None = None,
+        record: list[AttentionRecord] | None = None,
+    ) -> Tensor:
+        """ids (B, T) of whole numbers below vocab_size -> logits (B, T, vocab_size)."""
+        c, rope = self.config, self.rope()
+        x = self.embed(ids)  # (B, T, C)
+        for i, block in enumerate(self.blocks):
+            x = block(
+                x,
+                mask=mask,
+                causal=c.causal,
+                window=c.window_of(i),
+                rope=rope,
+                cache=None if cache is None else cache[i],
+                record=record,
+            )
+        x = self.norm(x)
+        return F.linear(x, self.embed.weight) if self.lm_head is None else self.lm_head(x)
+
+
+def _check_runnable(c: ModelConfig) -> None:
+    """Refuse, by name, what only the cost formulas know."""
+    expected = {
+        "ffn": ("swiglu", c.ffn), "norm": ("rmsnorm", c.norm), "norms_per_layer": (2, c.norms_per_layer),
+        "moe": (None, c.moe), "qk_norm": (None, c.qk_norm), "embedding_norm": (False, c.embedding_norm),
+        "parallel_block": (False, c.parallel_block), "attention_sinks": (False, c.attention_sinks),
+        "lm_head_bias": (False, c.lm_head_bias), "norm_bias": (False, c.norm_bias),
+    }  # fmt: skip
+    for name, (runs, given) in expected.items():
+        if given != runs:
+            raise ConfigError(f"the live model runs with {name} = {runs!r} only, not {given!r}; its cost can be counted")
+    if c.position not in ("rope", "none"):
+        raise ConfigError(f"the live model runs with position 'rope' or 'none', not {c.position!r}")
