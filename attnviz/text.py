@@ -1,0 +1,90 @@
+"""Text in, token ids and printable labels out: a byte-level BPE by the `tokenizers` library.
+
+Byte-level means that any Unicode text round-trips, and that a character outside the training text is split into its
+UTF-8 bytes. The labels put such a character back together, so that no label is empty, invisible or half a character.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from functools import cache
+from pathlib import Path
+
+from tokenizers import Tokenizer as BPE
+
+TOKENIZER_FILE = Path(__file__).parent / "checkpoints" / "tokenizer.json"
+
+
+@cache
+def _byte_of() -> dict[str, int]:
+    """The printable characters that stand for the 256 bytes in a byte-level vocabulary (GPT-2's table), backwards."""
+    printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
+    rest = [b for b in range(256) if b not in printable]
+    return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(rest)}
+
+
+class Tokenizer:
+    """encode, decode and label; the same object serves every user, and nothing in it changes."""
+
+    def __init__(self, path: Path | str = TOKENIZER_FILE) -> None:
+        self._bpe = BPE.from_file(str(path))
+
+    @property
+    def vocab_size(self) -> int:
+        return self._bpe.get_vocab_size()
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of the text; unpaired surrogates, which are no characters, become U+FFFD."""
+        return self._bpe.encode(text.encode("utf-8", "replace").decode("utf-8", "replace")).ids
+
+    def decode(self, ids: list[int]) -> str:
+        """The text again, exactly; half characters at a cut end become U+FFFD."""
+        return b"".join(self.token_bytes(ids)).decode("utf-8", "replace")
+
+    def token_bytes(self, ids: list[int]) -> list[bytes]:
+        """The bytes of each token."""
+        table = _byte_of()
+        return [bytes(table[c] for c in self._bpe.id_to_token(i)) for i in ids]
+
+    def labels(self, ids: list[int]) -> list[str]:
+        """One printable label a token: "·the", "⏎", and "好 1/3" for the first of three tokens that make one character."""
+        pieces = self.token_bytes(ids)
+        labels, start = [], 0
+        while start < len(pieces):
+            stop = _end_of_character(pieces, start)
+            text = b"".join(pieces[start:stop]).decode("utf-8", "replace")
+            shown, parts = printable(text), stop - start
+            labels += [shown] if parts == 1 else [f"{shown} {i + 1}/{parts}" for i in range(parts)]
+            start = stop
+        return labels
+
+
+def _end_of_character(pieces: list[bytes], start: int) -> int:
+    """The smallest stop for which pieces[start:stop] is whole characters; start + 1 where there is none nearby."""
+    joined = b""
+    for stop in range(start + 1, min(start + 5, len(pieces) + 1)):  # UTF-8 needs at most four bytes
+        joined += pieces[stop - 1]
+        try:
+            joined.decode("utf-8")
+            return stop
+        except UnicodeDecodeError as error:
+            if error.reason != "unexpected end of data":
+                break
+    return start + 1
+
+
+def printable(text: str) -> str:
+    """The text with nothing invisible: spaces as "·", line ends as "⏎", control characters as their pictures."""
+    return "".join(_printable_character(c) for c in text)
+
+
+def _printable_character(c: str) -> str:
+    named = {" ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍", "\u00a0": "⍽"}
+    if c in named:
+        return named[c]
+    if ord(c) < 32:
+        return chr(0x2400 + ord(c))
+    category = unicodedata.category(c)
+    if category in ("Cc", "Cf", "Co", "Cn", "Zs", "Zl", "Zp", "Cs"):  # zero-width, direction marks, unassigned …
+        return f"U+{ord(c):04X}"
+    return "◌" + c if category in ("Mn", "Me") else c  # a mark alone would sit on its neighbour
