@@ -1,0 +1,145 @@
+"""Converted models against conversions written head by head, and against what must not change.
+
+.venv/bin/python -m pytest tests/test_convert.py
+"""
+
+import pytest
+import torch
+
+from attnviz.config import ConfigError, ModelConfig
+from attnviz.modules import Transformer
+from attnviz.modules.convert import group_kv_heads, reorder_heads
+
+HEADS, HEAD_DIM = 6, 10
+CONFIG = ModelConfig(
+    n_layers=3, d_model=13, n_heads=HEADS, head_dim=HEAD_DIM, d_ff=17, vocab_size=19, qkv_bias=True, o_bias=True
+)
+IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2]])
+
+
+@pytest.fixture
+def mha() -> Transformer:
+    """Biases away from zero, so that a forgotten one shows."""
+    model = Transformer.random(CONFIG, seed=1)
+    generator = torch.Generator().manual_seed(2)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if name.endswith("bias"):
+                p.normal_(generator=generator)
+    return model
+
+
+def rows(head: int) -> slice:
+    return slice(head * HEAD_DIM, (head + 1) * HEAD_DIM)
+
+
+@pytest.mark.parametrize("n_kv_heads", [6, 3, 2, 1])
+@pytest.mark.parametrize("method", ["mean", "first"])
+@pytest.mark.parametrize("part", ["k_proj", "v_proj"])
+def test_each_new_head_is_the_mean_or_the_first_of_its_old_ones(mha, n_kv_heads, method, part):
+    size = HEADS // n_kv_heads
+    converted = group_kv_heads(mha, n_kv_heads, method)
+    for old_block, new_block in zip(mha.blocks, converted.blocks, strict=True):
+        old, new = getattr(old_block.attn, part), getattr(new_block.attn, part)
+        assert new.weight.shape == (n_kv_heads * HEAD_DIM, 13)
+        for j in range(n_kv_heads):
+            members = range(j * size, (j + 1) * size) if method == "mean" else [j * size]
+            for name in ("weight", "bias"):
+                expected = sum(getattr(old, name)[rows(m)] for m in members) / len(members)
+                torch.testing.assert_close(getattr(new, name)[rows(j)], expected)
+
+
+@pytest.mark.parametrize("method", ["mean", "first"])
+def test_heads_that_are_equal_within_a_group_lose_nothing(mha, method):
+    with torch.no_grad():
+        for block in mha.blocks:
+            for proj in (block.attn.k_proj, block.attn.v_proj):
+                for p in (proj.weight, proj.bias):
+                    for j in range(2):
+                        p[rows(3 * j + 1)] = p[rows(3 * j + 2)] = p[rows(3 * j)]
+    torch.testing.assert_close(group_kv_heads(mha, 2, method)(IDS), mha(IDS))
+
+
+def test_other_neighbours_would_have_been_the_wrong_ones(mha):
+    """The test above can fail: heads made equal in the tiled order (0, 2, 4 and 1, 3, 5) do lose something."""
+    with torch.no_grad():
+        for block in mha.blocks:
+            for proj in (block.attn.k_proj, block.attn.v_proj):
+                for h in range(2, HEADS):
+                    proj.weight[rows(h)] = proj.weight[rows(h % 2)]
+    assert (group_kv_heads(mha, 2)(IDS) - mha(IDS)).abs().max() > 0.01
+
+
+def test_averaging_in_two_steps_is_averaging_in_one(mha):
+    torch.testing.assert_close(group_kv_heads(group_kv_heads(mha, 3), 1)(IDS), group_kv_heads(mha, 1)(IDS))
+
+
+@pytest.mark.parametrize("method", ["mean", "first"])
+def test_the_old_model_is_neither_changed_nor_shared(mha, method):
+    before = {name: p.clone() for name, p in mha.state_dict().items()}
+    converted = group_kv_heads(mha, 2, method)
+    with torch.no_grad():
+        for p in converted.parameters():
+            assert p.requires_grad
+            p.add_(1.0)
+    assert all(torch.equal(p, before[name]) for name, p in mha.state_dict().items())
+
+
+def test_everything_else_is_kept(mha):
+    converted = group_kv_heads(mha, 3)
+    kept = dict(converted.named_parameters())
+    for name, p in mha.named_parameters():
+        if "k_proj" not in name and "v_proj" not in name:
+            assert torch.equal(kept[name], p), name
+    assert converted.config == CONFIG.with_kv_heads(3)
+    assert converted.training is mha.training is False
+
+
+@pytest.mark.parametrize("n_kv_heads", [4, 0, -1, 12])
+def test_an_impossible_number_of_kv_heads_is_named(mha, n_kv_heads):
+    with pytest.raises(ConfigError, match="6, 3, 2, 1"):
+        group_kv_heads(mha, n_kv_heads)
+
+
+def test_heads_cannot_be_made_more(mha):
+    with pytest.raises(ConfigError, match="2 KV heads can become 2, 1, not 6"):
+        group_kv_heads(group_kv_heads(mha, 2), 6)
+
+
+def test_an_unknown_method_is_named(mha):
+    with pytest.raises(ConfigError, match="mean, first, not 'median'"):
+        group_kv_heads(mha, 2, "median")
+
+
+def test_latent_attention_has_nothing_to_group():
+    config = ModelConfig(
+        n_layers=1, d_model=13, n_heads=3, attention="mla", kv_lora_rank=7, qk_rope_head_dim=2, qk_nope_head_dim=5,
+        v_head_dim=11, vocab_size=19,
+    )  # fmt: skip
+    with pytest.raises(ConfigError, match="latent"):
+        group_kv_heads(Transformer.random(config, 0), 1)
+
+
+ORDERS = [[5, 0, 3, 1, 4, 2], [0, 1, 2, 3, 4, 5], [2, 1, 0, 5, 4, 3]]
+
+
+def test_another_order_of_heads_computes_the_same(mha):
+    before, after = [], []
+    logits = mha(IDS, record=before)
+    reordered = reorder_heads(mha, ORDERS)
+    torch.testing.assert_close(reordered(IDS, record=after), logits)
+    for order, old, new in zip(ORDERS, before, after, strict=True):
+        torch.testing.assert_close(new.weights, old.weights[:, order])
+
+
+def test_another_order_gives_the_groups_other_members(mha):
+    grouped = group_kv_heads(reorder_heads(mha, ORDERS), 2)
+    old, new = mha.blocks[0].attn.k_proj.weight, grouped.blocks[0].attn.k_proj.weight
+    torch.testing.assert_close(new[rows(0)], (old[rows(5)] + old[rows(0)] + old[rows(3)]) / 3)
+
+
+def test_only_permutations_and_only_own_keys(mha):
+    with pytest.raises(ConfigError, match="3 permutations of 0 to 5"):
+        reorder_heads(mha, [[0, 0, 1, 2, 3, 4]] * 3)
+    with pytest.raises(ConfigError, match="'gqa'"):
+        reorder_heads(group_kv_heads(mha, 2), ORDERS)
