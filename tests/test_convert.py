@@ -8,7 +8,7 @@ import torch
 
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.modules import Transformer
-from attnviz.modules.convert import group_kv_heads, reorder_heads
+from attnviz.modules.convert import copy_kv_heads, group_kv_heads, reorder_heads
 
 HEADS, HEAD_DIM = 6, 10
 CONFIG = ModelConfig(
@@ -118,6 +118,39 @@ def test_latent_attention_has_nothing_to_group():
     )  # fmt: skip
     with pytest.raises(ConfigError, match="latent"):
         group_kv_heads(Transformer.random(config, 0), 1)
+
+
+def test_written_out_to_every_query_head_it_computes_the_same(mha):
+    gqa = group_kv_heads(mha, 2)
+    before, after = [], []
+    logits = gqa(IDS, record=before)
+    copied = copy_kv_heads(gqa)
+    torch.testing.assert_close(copied(IDS, record=after), logits)
+    assert copied.config == CONFIG
+    for old, new in zip(before, after, strict=True):
+        torch.testing.assert_close(new.k, old.k.repeat_interleave(3, dim=1))
+
+
+def test_tiled_is_the_published_mistake(mha):
+    gqa = group_kv_heads(mha, 2)
+    before, after = [], []
+    gqa(IDS, record=before)
+    tiled = copy_kv_heads(gqa, "tiled")
+    assert (tiled(IDS, record=after) - gqa(IDS)).abs().max() > 0.01
+    k = before[0].k.transpose(1, 2)  # (B, T, K, D), as the mistake is usually written
+    wrong = k.unsqueeze(2).expand(-1, -1, 3, -1, -1).flatten(2, 3).transpose(1, 2)
+    torch.testing.assert_close(after[0].k, wrong)
+
+
+@pytest.mark.parametrize("n_kv_heads", [1, 6])
+def test_with_one_or_all_kv_heads_the_mistake_does_not_show(mha, n_kv_heads):
+    model = group_kv_heads(mha, n_kv_heads)
+    torch.testing.assert_close(copy_kv_heads(model, "tiled")(IDS), model(IDS))
+
+
+def test_an_unknown_pattern_is_named(mha):
+    with pytest.raises(ConfigError, match="interleaved, tiled, not 'mixed'"):
+        copy_kv_heads(mha, "mixed")
 
 
 ORDERS = [[5, 0, 3, 1, 4, 2], [0, 1, 2, 3, 4, 5], [2, 1, 0, 5, 4, 3]]

@@ -1,23 +1,27 @@
-"""A trained model with fewer KV heads than it was trained with, and the same model with its heads in another order.
+"""A trained model with another number of KV heads, or with its heads in another order. Nothing is trained here.
 
-Grouping is the conversion of the GQA paper (Ainslie et al., arXiv 2305.13245, section 2.1): the key and value
-projections of neighbouring KV heads become one, by averaging them or by keeping the first of each group. The paper
-trains on afterwards; here nothing is trained. Both functions return a new model that shares no memory with the old one.
+Fewer is the conversion of the GQA paper (Ainslie et al., arXiv 2305.13245, section 2.1): the key and value projections
+of neighbouring KV heads become one, by averaging them or by keeping the first of each group. More is the way back that
+computes the same: every query head gets a copy of the head it read. All functions return something new that shares no
+memory with what they were given.
+
+K KV heads, D head_dim.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from attnviz.config import ConfigError, ModelConfig, divisors
+from attnviz.config import ConfigError, divisors
+from attnviz.modules.attention import GroupedQueryAttention
 from attnviz.modules.transformer import Transformer
 
 METHODS = ("mean", "first")
-KV_PARAMETERS = ("k_proj.weight", "k_proj.bias", "v_proj.weight", "v_proj.bias")
-HEAD_ROWS = ("q_proj.weight", "q_proj.bias", *KV_PARAMETERS)  # o_proj holds its heads as columns instead
+PATTERNS = ("interleaved", "tiled")
 
 
 def group_kv_heads(model: Transformer, n_kv_heads: int, method: str = "mean") -> Transformer:
@@ -26,16 +30,17 @@ def group_kv_heads(model: Transformer, n_kv_heads: int, method: str = "mean") ->
     New KV head j stands for the old heads j · s to (j + 1) · s - 1, where s is how many become one, so every query
     head reads the head that its own was merged into. RoPE turns all heads alike, so it commutes with the average.
     """
-    c = model.config
-    _check(c, n_kv_heads, method)
+    _refuse_latent(model)
+    if n_kv_heads not in divisors(model.config.n_kv_heads):
+        allowed = ", ".join(map(str, divisors(model.config.n_kv_heads)))
+        raise ConfigError(f"{model.config.n_kv_heads} KV heads can become {allowed}, not {n_kv_heads!r}")
+    return _with_layers(model, n_kv_heads, [group_layer(b.attn, n_kv_heads, method) for b in model.blocks])
 
-    def merge(name: str, p: Tensor) -> Tensor:
-        if not name.endswith(KV_PARAMETERS):
-            return p
-        heads = p.unflatten(0, (n_kv_heads, c.n_kv_heads // n_kv_heads, c.head_dim))  # (K, s, D, ...)
-        return (heads.mean(1) if method == "mean" else heads[:, 0]).flatten(0, 1)  # (K·D, ...)
 
-    return _rebuilt(model, c.with_kv_heads(n_kv_heads), merge)
+def copy_kv_heads(model: Transformer, pattern: str = "interleaved") -> Transformer:
+    """`model` as multi-head attention, its KV heads written out to every query head; see `copy_layer`."""
+    _refuse_latent(model)
+    return _with_layers(model, model.config.n_heads, [copy_layer(b.attn, pattern) for b in model.blocks])
 
 
 def reorder_heads(model: Transformer, orders: Sequence[Sequence[int]]) -> Transformer:
@@ -48,31 +53,72 @@ def reorder_heads(model: Transformer, orders: Sequence[Sequence[int]]) -> Transf
         raise ConfigError(f"only heads with keys of their own can be put in another order, not {c.attention!r}")
     if len(orders) != c.n_layers or any(sorted(order) != list(range(c.n_heads)) for order in orders):
         raise ConfigError(f"orders must hold {c.n_layers} permutations of 0 to {c.n_heads - 1}, not {orders!r}")
-
-    def permute(name: str, p: Tensor) -> Tensor:
-        if not name.endswith((*HEAD_ROWS, "o_proj.weight")):
-            return p
-        order = torch.as_tensor(orders[int(name.split(".")[1])])  # "blocks.<layer>.attn..."
-        dim = 1 if name.endswith("o_proj.weight") else 0
-        return p.unflatten(dim, (c.n_heads, c.head_dim)).index_select(dim, order).flatten(dim, dim + 1)
-
-    return _rebuilt(model, c, permute)
+    layers = [_reorder_layer(b.attn, order) for b, order in zip(model.blocks, orders, strict=True)]
+    return _with_layers(model, c.n_heads, layers)
 
 
-def _check(c: ModelConfig, n_kv_heads: int, method: str) -> None:
-    if c.attention == "mla":
-        raise ConfigError("latent attention has no KV heads to group")
-    if n_kv_heads not in divisors(c.n_kv_heads):
-        allowed = ", ".join(map(str, divisors(c.n_kv_heads)))
-        raise ConfigError(f"{c.n_kv_heads} KV heads can become {allowed}, not {n_kv_heads!r}")
+def group_layer(attn: GroupedQueryAttention, n_kv_heads: int, method: str = "mean") -> GroupedQueryAttention:
+    """One layer's KV heads merged into `n_kv_heads`, by their "mean" or keeping the "first" of each group."""
     if method not in METHODS:
         raise ConfigError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
 
+    def merge(heads: Tensor) -> Tensor:
+        grouped = heads.unflatten(0, (n_kv_heads, -1))  # (K', s, D, ...)
+        return grouped.mean(1) if method == "mean" else grouped[:, 0]
 
-def _rebuilt(model: Transformer, config: ModelConfig, change: Callable[[str, Tensor], Tensor]) -> Transformer:
-    """A model of this config from the changed parameters; cloned, so that training it does not reach the old one."""
+    return _rebuild(attn, n_kv_heads, merge)
+
+
+def copy_layer(attn: GroupedQueryAttention, pattern: str = "interleaved") -> GroupedQueryAttention:
+    """One layer as multi-head attention: KV heads 0 0 1 1 ("interleaved", the same function) or 0 1 0 1 ("tiled").
+
+    Tiled is the well-known mistake: every shape is right, and the query heads read other heads than they learnt to.
+    """
+    if pattern not in PATTERNS:
+        raise ConfigError(f"pattern must be one of {', '.join(PATTERNS)}, not {pattern!r}")
+    c = attn.config
+    kv_head = torch.arange(c.n_heads)
+    kv_head = kv_head // c.group_size if pattern == "interleaved" else kv_head % c.n_kv_heads
+    return _rebuild(attn, c.n_heads, lambda heads: heads[kv_head])
+
+
+def _reorder_layer(attn: GroupedQueryAttention, order: Sequence[int]) -> GroupedQueryAttention:
+    c, order = attn.config, torch.as_tensor(order)
+    new = _rebuild(attn, c.n_kv_heads, lambda heads: heads[order])
+    with torch.no_grad():
+        for p in new.q_proj.parameters():
+            p.copy_(p.unflatten(0, (c.n_heads, c.head_dim))[order].flatten(0, 1))
+        columns = new.o_proj.weight.unflatten(1, (c.n_heads, c.head_dim))  # o_proj reads the heads: its columns
+        new.o_proj.weight.copy_(columns[:, order].flatten(1))
+    return new
+
+
+def _rebuild(
+    attn: GroupedQueryAttention, n_kv_heads: int, change: Callable[[Tensor], Tensor]
+) -> GroupedQueryAttention:
+    """The layer with its key and value heads, (K, D, d_model) or as biases (K, D), made into others by `change`."""
+    c = attn.config
     with torch.device("meta"):
-        other = Transformer(config)
-    parameters = {name: change(name, p).clone() for name, p in model.state_dict().items()}
-    other.load_state_dict(parameters, assign=True)
-    return other.train(model.training)
+        new = GroupedQueryAttention(
+            c.d_model, c.n_heads, n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, out_bias=c.out_bias,
+            dropout=c.dropout,
+        )  # fmt: skip
+    state = attn.state_dict()
+    for name, p in state.items():
+        if name.startswith(("k_proj", "v_proj")):
+            state[name] = change(p.unflatten(0, (c.n_kv_heads, c.head_dim))).flatten(0, 1)
+    new.load_state_dict({name: p.clone() for name, p in state.items()}, assign=True)
+    return new.train(attn.training)
+
+
+def _with_layers(model: Transformer, n_kv_heads: int, layers: list[GroupedQueryAttention]) -> Transformer:
+    other = copy.deepcopy(model)
+    other.config = model.config.with_kv_heads(n_kv_heads)
+    for block, attn in zip(other.blocks, layers, strict=True):
+        block.attn = attn
+    return other
+
+
+def _refuse_latent(model: Transformer) -> None:
+    if model.config.attention == "mla":
+        raise ConfigError("latent attention has no KV heads to group or to copy")
