@@ -12,6 +12,8 @@ from pathlib import Path
 
 from tokenizers import Tokenizer as BPE
 
+# letters, symbols and marks by category that are drawn as nothing: fillers, the joiner, variation selectors
+BLANKS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0") | frozenset(map(chr, range(0xFE00, 0xFE10)))
 TOKENIZER_FILE = Path(__file__).parent / "checkpoints" / "tokenizer.json"
 
 
@@ -35,7 +37,8 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Token ids of the text; unpaired surrogates, which are no characters, become U+FFFD."""
-        return self._bpe.encode(text.encode("utf-8", "replace").decode("utf-8", "replace")).ids
+        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")  # UTF-8 would write "?"
+        return self._bpe.encode(whole).ids
 
     def decode(self, ids: list[int]) -> str:
         """The text again, exactly; half characters at a cut end become U+FFFD."""
@@ -85,6 +88,6 @@ def _printable_character(c: str) -> str:
     if ord(c) < 32:
         return chr(0x2400 + ord(c))
     category = unicodedata.category(c)
-    if category in ("Cc", "Cf", "Co", "Cn", "Zs", "Zl", "Zp", "Cs"):  # zero-width, direction marks, unassigned …
+    if c in BLANKS or category in ("Cc", "Cf", "Co", "Cn", "Zs", "Zl", "Zp"):  # zero-width, direction, unassigned …
         return f"U+{ord(c):04X}"
     return "◌" + c if category in ("Mn", "Me") else c  # a mark alone would sit on its neighbour

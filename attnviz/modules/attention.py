@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from attnviz.config import AttentionConfig, ConfigError
 from attnviz.modules.cache import KVCache
-from attnviz.modules.masks import attention_mask, both
+from attnviz.modules.masks import attention_mask, both, require_boolean
 from attnviz.modules.rope import Rope, as_rope
 
 
@@ -53,7 +53,7 @@ def attend(
     if H % K:
         raise ValueError(f"{H} query heads cannot share {K} KV heads evenly")
     scale = D**-0.5 if scale is None else scale
-    grouped = q.reshape(B, K, H // K * T, D)  # (B, K, G·T, D), a view
+    grouped = q.reshape(B, K, H // K * T, D)  # (B, K, G·T, D)
     scores = (grouped @ k.mT).view(B, H, T, S) * scale
     if mask is None:
         weights = scores.softmax(-1)
@@ -68,8 +68,7 @@ def attend(
 
 def _fit_mask(mask: Tensor, scores: Tensor) -> Tensor:
     """The mask, checked: boolean, and never the one that makes the scores grow by broadcasting."""
-    if mask.dtype != torch.bool:
-        raise TypeError(f"mask must be boolean (True = may attend), not {mask.dtype}")
+    require_boolean(mask)
     try:
         mask.expand(scores.shape)
     except RuntimeError:

@@ -66,6 +66,8 @@ class MultiHeadLatentAttention(nn.Module):
         absorbed: move W_uk to the query's side and W_uv behind the weights, so that the heads attend to the
         latent itself, as one KV head of width kv_lora_rank + qk_rope_head_dim.
         """
+        if absorbed and record is not None:
+            raise ValueError("the absorbed form computes no keys and values of single heads that could be recorded")
         past, T = (len(cache) if cache is not None else 0), x.shape[1]
         positions = torch.arange(past, past + T, device=x.device)
         q_nope, q_rope_unturned = self._queries(x).split((self.nope_dim, self.rope_dim), dim=-1)  # (B, H, T, N), (.., P)

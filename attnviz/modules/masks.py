@@ -47,6 +47,15 @@ def padding_mask(lengths: Tensor, n_keys: int) -> Tensor:
 
 def both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
     """What both masks allow; None stands for "everything"."""
+    for mask in (a, b):
+        if mask is not None:
+            require_boolean(mask)
     if a is None or b is None:
         return a if b is None else b
     return a & b
+
+
+def require_boolean(mask: Tensor) -> None:
+    """A mask of numbers could mean 1 = may attend, 1 = masked, or something to add: refused rather than guessed."""
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask must be boolean (True = may attend), not {mask.dtype}")
