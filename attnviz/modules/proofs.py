@@ -1,0 +1,164 @@
+"""What is claimed of grouped attention, computed on one layer of a live model instead of asserted.
+
+Every comparison runs on the layer's real input: the hidden states of the user's tokens, normed, as the layer gets them.
+Its two sides are computed in different ways, and the largest difference between their outputs is the number shown.
+
+B batch, T query tokens, S key tokens, H query heads, D head_dim.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnviz.modules.attention import AttentionRecord, GroupedQueryAttention, StackedHeads
+from attnviz.modules.convert import copy_layer, group_layer
+from attnviz.modules.latent import MultiHeadLatentAttention
+from attnviz.modules.transformer import Transformer
+
+ROUNDING_STEPS = 1000  # of the largest output: what two orders of summation may differ by, far below any real change
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two computations of one layer's output (T, d_model) and how far apart they are."""
+
+    claim: str
+    left: str
+    right: str
+    difference: float  # the largest absolute one
+    tolerance: float  # ROUNDING_STEPS · eps of the dtype · the largest absolute output
+    dtype: str
+
+    @property
+    def equal(self) -> bool:
+        return self.difference <= self.tolerance
+
+
+@torch.inference_mode()
+def equalities(model: Transformer, ids: Tensor, layer: int, dtype: torch.dtype = torch.float32) -> list[Comparison]:
+    """Every equality that holds for this layer; ids (1, T). Computed in `dtype` from the model's own weights."""
+    x = layer_input(model, ids, layer).to(dtype)  # (1, T, C)
+    attn = copy.deepcopy(model.blocks[layer].attn).to(dtype)
+    how = _how(model, layer)
+    if isinstance(attn, MultiHeadLatentAttention):
+        return [_absorbed_is_expanded(attn, x, how), _is_sdpa(attn, x, how)]
+    return [
+        _all_heads_is_multi_head(attn, x, how),
+        _one_head_is_multi_query(attn, x, how),
+        _grouped_is_copied(attn, x, how),
+        _is_sdpa(attn, x, how),
+    ]
+
+
+@torch.inference_mode()
+def tiling(model: Transformer, ids: Tensor, layer: int, dtype: torch.dtype = torch.float32) -> Comparison:
+    """The layer against itself with its KV heads tiled over the query heads (0 1 0 1) instead of interleaved (0 0 1 1).
+
+    Equal only where the two orders are: with one KV head, or one for every query head.
+    """
+    x = layer_input(model, ids, layer).to(dtype)
+    attn = copy.deepcopy(model.blocks[layer].attn).to(dtype)
+    how = _how(model, layer)
+    return _compare(
+        "tiled is interleaved",
+        ("query head h reads KV head h // group_size", attn(x, **how)),
+        ("query head h reads KV head h mod n_kv_heads", copy_layer(attn, "tiled")(x, **how)),
+    )
+
+
+@torch.inference_mode()
+def layer_input(model: Transformer, ids: Tensor, layer: int) -> Tensor:
+    """(1, T, C): what the attention of this layer is given for the ids (1, T), that is the normed hidden states."""
+    x = model.embed(ids)
+    for i, block in enumerate(model.blocks[:layer]):
+        x = block(x, **_how(model, i))
+    return model.blocks[layer].attn_norm(x)
+
+
+def _how(model: Transformer, layer: int) -> dict:
+    """The options this layer's attention runs with."""
+    return {"causal": model.config.causal, "window": model.config.window_of(layer), "rope": model.rope()}
+
+
+def _all_heads_is_multi_head(attn: GroupedQueryAttention, x: Tensor, how: dict) -> Comparison:
+    attn = copy_layer(attn)
+    return _compare(
+        "K = H is multi-head attention",
+        (f"one module with a KV head for each of {attn.config.n_heads} query heads", attn(x, **how)),
+        ("as many modules of one head each, outputs side by side", _taken_apart(attn)(x, **how)),
+    )
+
+
+def _one_head_is_multi_query(attn: GroupedQueryAttention, x: Tensor, how: dict) -> Comparison:
+    attn = group_layer(attn, 1)
+    output, r = _recorded(attn, x, how)
+    key, value = r.k[:, 0], r.v[:, 0]  # (B, S, D), no head axis at all, as in arXiv 1911.02150
+    scores = torch.einsum("bhtd,bsd->bhts", r.q, key) * attn.config.head_dim**-0.5
+    if r.allowed is not None:
+        scores = scores.masked_fill(~r.allowed, float("-inf"))
+    read = torch.einsum("bhts,bsd->bthd", scores.softmax(-1), value)
+    return _compare(
+        "K = 1 is multi-query attention",
+        ("the module with one KV head, the average of this layer's", output),
+        ("one key and one value without a head axis, by einsum", attn.o_proj(read.flatten(2))),
+    )
+
+
+def _grouped_is_copied(attn: GroupedQueryAttention, x: Tensor, how: dict) -> Comparison:
+    c = attn.config
+    return _compare(
+        "Grouped is repeat_interleave'd",
+        (f"K = {c.n_kv_heads}, no key or value is copied", attn(x, **how)),
+        (f"every key and value copied to {c.group_size} query heads", copy_layer(attn)(x, **how)),
+    )
+
+
+def _is_sdpa(attn: GroupedQueryAttention | MultiHeadLatentAttention, x: Tensor, how: dict) -> Comparison:
+    output, r = _recorded(attn, x, how)
+    read = F.scaled_dot_product_attention(
+        r.q, r.k, r.v, attn_mask=r.allowed, scale=r.q.shape[-1] ** -0.5, enable_gqa=True
+    )  # (B, H, T, Dv)
+    return _compare(
+        "All is torch's own kernel",
+        ("the attention written out here", output),
+        ("scaled_dot_product_attention(enable_gqa=True)", attn.o_proj(read.transpose(1, 2).flatten(2))),
+    )
+
+
+def _absorbed_is_expanded(attn: MultiHeadLatentAttention, x: Tensor, how: dict) -> Comparison:
+    return _compare(
+        "Absorbed is expanded",
+        (f"keys and values of all {attn.n_heads} heads expanded from the latent", attn(x, **how)),
+        ("the heads attend to the latent itself", attn(x, absorbed=True, **how)),
+    )
+
+
+def _recorded(attn: torch.nn.Module, x: Tensor, how: dict) -> tuple[Tensor, AttentionRecord]:
+    record: list[AttentionRecord] = []
+    return attn(x, record=record, **how), record[0]
+
+
+def _taken_apart(attn: GroupedQueryAttention) -> StackedHeads:
+    """A multi-head layer as separate single-head modules with the same weights."""
+    c = attn.config
+    with torch.device("meta"):
+        stacked = StackedHeads(c.d_model, c.n_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias)
+    for h, head in enumerate(stacked.heads):
+        own = slice(h * c.head_dim, (h + 1) * c.head_dim)
+        state = {name: p[own] for name, p in attn.state_dict().items() if not name.startswith("o_proj")}
+        head.load_state_dict(state, assign=True)
+    stacked.o_proj = attn.o_proj
+    return stacked
+
+
+def _compare(claim: str, left: tuple[str, Tensor], right: tuple[str, Tensor]) -> Comparison:
+    (left_name, a), (right_name, b) = left, right
+    largest = max(a.abs().max().item(), b.abs().max().item())
+    tolerance = ROUNDING_STEPS * torch.finfo(a.dtype).eps * largest
+    dtype = str(a.dtype).removeprefix("torch.")
+    return Comparison(claim, left_name, right_name, (a - b).abs().max().item(), tolerance, dtype)
