@@ -1,0 +1,1 @@
+"""What the arrays of a trace say. numpy in, numpy out."""
