@@ -16,6 +16,7 @@ from attnviz.modules.feedforward import SwiGLU
 from attnviz.modules.latent import MultiHeadLatentAttention
 from attnviz.modules.norm import RMSNorm
 from attnviz.modules.rope import Rope, rope_frequencies
+from attnviz.modules.rope_scaling import RopeScaling
 
 
 def build_attention(c: ModelConfig) -> nn.Module:
@@ -98,12 +99,18 @@ class Transformer(nn.Module):
         """An empty KV cache for every layer."""
         return [KVCache() for _ in self.blocks]
 
-    def rope(self) -> Rope | None:
-        """How this model turns q and k; None without RoPE."""
+    def rope(self, length: int | None = None) -> Rope | None:
+        """How this model turns q and k of a text of this many tokens; None without RoPE.
+
+        Only dynamic NTK and LongRoPE look at the length. Keys in a cache stay as they were turned, so with these two
+        decoding equals recomputing only while the frequencies do not change.
+        """
         c = self.config
         if not c.rotary_dim:
             return None
-        return Rope(rope_frequencies(c.rotary_dim, c.rope_theta, c.rope_scaling), c.rope_layout)
+        scaling = RopeScaling.of(c.rope_scaling, c.max_context)
+        frequencies = rope_frequencies(c.rotary_dim, c.rope_theta, scaling, length)
+        return Rope(frequencies, c.rope_layout, scaling.attention_factor if scaling else 1.0)
 
     def forward(
         self,
@@ -114,7 +121,8 @@ class Transformer(nn.Module):
         record: list[AttentionRecord] | None = None,
     ) -> Tensor:
         """ids (B, T) of whole numbers below vocab_size -> logits (B, T, vocab_size)."""
-        c, rope = self.config, self.rope()
+        past = len(cache[0]) if cache else 0
+        c, rope = self.config, self.rope(past + ids.shape[1])
         x = self.embed(ids)  # (B, T, C)
         for i, block in enumerate(self.blocks):
             x = block(
@@ -141,5 +149,6 @@ def _check_runnable(c: ModelConfig) -> None:
     for name, (runs, given) in expected.items():
         if given != runs:
             raise ConfigError(f"the live model runs with {name} = {runs!r} only, not {given!r}; its cost can be counted")
+    RopeScaling.of(c.rope_scaling, c.max_context)  # its errors name the field themselves
     if c.position not in ("rope", "none"):
         raise ConfigError(f"the live model runs with position 'rope' or 'none', not {c.position!r}")

@@ -1,0 +1,211 @@
+"""Scaled RoPE frequencies: how a model is made to read texts longer than those it was trained on.
+
+Linear (arXiv 2306.15595) slows every pair down alike. NTK-aware scaling slows the slow pairs only, dynamic NTK as much
+as the text at hand needs. YaRN (arXiv 2309.00071) and Llama 3 leave alone what turns often inside the training context,
+slow down fully what does not turn once, and blend between. LongRoPE (arXiv 2402.13753) is given a factor for each pair.
+Field names and defaults are those of published configurations, so that these can be used as they are.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+from attnviz.config import ConfigError
+
+_YARN = ("factor", "original_max_position_embeddings", "attention_factor",
+         "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate")  # fmt: skip
+_LLAMA3 = ("factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor")
+_LONGROPE = ("factor", "original_max_position_embeddings", "attention_factor", "short_factor", "long_factor")
+FIELDS_OF = {
+    "linear": ("factor",),
+    "ntk": ("factor",),
+    "dynamic": ("factor", "original_max_position_embeddings"),
+    "yarn": _YARN,
+    "llama3": _LLAMA3,
+    "longrope": _LONGROPE,
+}
+OPTIONAL = ("attention_factor", "mscale", "mscale_all_dim")
+
+
+@dataclass(frozen=True)
+class RopeScaling:
+    """One method and its numbers, checked; `attention_factor`, which multiplies cos and sin, is always filled in."""
+
+    rope_type: str
+    factor: float | None = None
+    original_max_position_embeddings: int | None = None  # tokens the model was trained on
+    attention_factor: float | None = None
+    beta_fast: float = 32.0  # YaRN: pairs that turn more often than this inside the training context stay as they are
+    beta_slow: float = 1.0  # YaRN: pairs that turn less often are slowed by the whole factor
+    mscale: float | None = None
+    mscale_all_dim: float | None = None
+    truncate: bool = True  # YaRN: round the bounds of the blend to whole pairs
+    low_freq_factor: float | None = None  # Llama 3: as beta_slow
+    high_freq_factor: float | None = None  # Llama 3: as beta_fast
+    short_factor: tuple[float, ...] | None = None  # LongRoPE: one a pair, up to the training context
+    long_factor: tuple[float, ...] | None = None  # LongRoPE: one a pair, beyond it
+
+    @classmethod
+    def of(
+        cls, given: RopeScaling | Mapping | Iterable[tuple[str, object]] | None, max_context: int | None = None
+    ) -> RopeScaling | None:
+        """From a published configuration's dictionary, or its pairs; None, or the type "default", is no scaling.
+
+        max_context, the configuration's own maximum, stands in where the dictionary leaves it out: for dynamic NTK it
+        is the training context, for YaRN and LongRoPE its ratio to the training context is the factor.
+        """
+        if given is None or isinstance(given, RopeScaling):
+            return given
+        values = {name: value for name, value in dict(given).items() if value is not None}
+        rope_type = _type_of(values)
+        if rope_type == "default":
+            return None
+        used = FIELDS_OF[rope_type]
+        for name in values:
+            if name not in used:
+                raise ConfigError(f"rope_scaling of type {rope_type!r} has the fields {', '.join(used)}, not {name!r}")
+        if max_context is not None:
+            if rope_type == "dynamic":
+                values.setdefault("original_max_position_embeddings", max_context)
+            elif "original_max_position_embeddings" in values and rope_type in ("yarn", "longrope"):
+                values.setdefault("factor", max_context / values["original_max_position_embeddings"])
+        return cls(rope_type, **{n: tuple(v) if isinstance(v, list) else v for n, v in values.items()})
+
+    def __post_init__(self) -> None:
+        if self.rope_type not in FIELDS_OF:
+            raise ConfigError(f"rope_scaling.rope_type must be one of {', '.join(FIELDS_OF)}, not {self.rope_type!r}")
+        for field in fields(self):
+            value, name = getattr(self, field.name), field.name
+            if name in FIELDS_OF[self.rope_type] and not (value is None and name in OPTIONAL):
+                _check(name, value)
+        if self.rope_type == "yarn":
+            self._check_order("beta_slow", "beta_fast")
+        if self.rope_type == "llama3":
+            self._check_order("low_freq_factor", "high_freq_factor")
+        if self.attention_factor is None:
+            object.__setattr__(self, "attention_factor", self._default_attention_factor())
+
+    def _check_order(self, low: str, high: str) -> None:
+        if not getattr(self, low) < getattr(self, high):
+            raise ConfigError(
+                f"rope_scaling.{low} must be below {high} = {getattr(self, high)!r}, not {getattr(self, low)!r}"
+            )
+
+    def _default_attention_factor(self) -> float:
+        """What the papers put on cos and sin; a score q·k grows by its square."""
+        if self.rope_type == "longrope":
+            return math.sqrt(1 + math.log(self.factor) / math.log(self.original_max_position_embeddings))
+        if self.rope_type != "yarn":
+            return 1.0
+        if self.mscale and self.mscale_all_dim:
+            return _yarn_mscale(self.factor, self.mscale) / _yarn_mscale(self.factor, self.mscale_all_dim)
+        return _yarn_mscale(self.factor, 1.0)
+
+
+def _yarn_mscale(factor: float, mscale: float) -> float:
+    return 0.1 * mscale * math.log(factor) + 1.0
+
+
+def _type_of(values: dict[str, object]) -> str:
+    """Take the method out of the values, where it stands under its present name or its older one."""
+    names = [values.pop(key) for key in ("rope_type", "type") if key in values]
+    if not names or names.count(names[0]) != len(names) or names[0] not in (*FIELDS_OF, "default"):
+        given = " and ".join(map(repr, names)) or "missing"
+        raise ConfigError(f"rope_scaling.rope_type must be one of default, {', '.join(FIELDS_OF)}, not {given}")
+    return names[0]
+
+
+def _check(name: str, value: object) -> None:
+    """ConfigError unless this field can hold this value."""
+    if name == "truncate":
+        ok, wanted = isinstance(value, bool), "True or False"
+    elif name.endswith(("short_factor", "long_factor")):
+        ok = isinstance(value, tuple) and len(value) > 0 and all(_number(v) and v > 0 for v in value)
+        wanted = "positive numbers, one for each pair"
+    elif name == "original_max_position_embeddings":
+        ok, wanted = _number(value) and value == int(value) and value >= 2, "a whole number of at least 2"
+    elif name == "factor":
+        ok, wanted = _number(value) and value >= 1, "a number of at least 1"
+    else:
+        ok, wanted = _number(value) and value > 0, "a number above 0"
+    if not ok:
+        raise ConfigError(f"rope_scaling.{name} must be {wanted}, not {value!r}")
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def scale_frequencies(frequencies: Tensor, theta: float, scaling: RopeScaling, length: int | None = None) -> Tensor:
+    """float64 (n_pairs,): theta's own frequencies as this method changes them for a text of `length` tokens.
+
+    Only dynamic NTK and LongRoPE look at the length; None means no longer than the training context.
+    """
+    match scaling.rope_type:
+        case "linear":
+            return frequencies / scaling.factor
+        case "ntk":
+            return _ntk(frequencies, scaling.factor)
+        case "dynamic":
+            return _ntk(frequencies, _dynamic_factor(scaling, length))
+        case "yarn":
+            return _yarn(frequencies, theta, scaling)
+        case "llama3":
+            return _llama3(frequencies, scaling)
+        case _:
+            return _longrope(frequencies, scaling, length)
+
+
+def _ntk(frequencies: Tensor, factor: float) -> Tensor:
+    """theta times factor^(d / (d - 2)): the fastest pair keeps its frequency, the slowest gets it over `factor`."""
+    n = len(frequencies)
+    if n < 2:
+        raise ConfigError("head_dim must be at least 4 for NTK scaling, which treats fast and slow pairs differently")
+    return frequencies * factor ** -(torch.arange(n, dtype=torch.float64) / (n - 1))
+
+
+def _dynamic_factor(scaling: RopeScaling, length: int | None) -> float:
+    """1 up to the training context, then growing with the text."""
+    trained = scaling.original_max_position_embeddings
+    return scaling.factor * max(length or trained, trained) / trained - (scaling.factor - 1)
+
+
+def _yarn(frequencies: Tensor, theta: float, s: RopeScaling) -> Tensor:
+    n = len(frequencies)
+
+    def pair_that_turns(times: float) -> float:
+        """The pair, not whole, that turns this often inside the training context."""
+        return n * math.log(s.original_max_position_embeddings / (2 * math.pi * times)) / math.log(theta)
+
+    low, high = pair_that_turns(s.beta_fast), pair_that_turns(s.beta_slow)
+    if s.truncate:
+        low, high = math.floor(low), math.ceil(high)
+    low, high = max(low, 0), min(high, 2 * n - 1)
+    if low > high:
+        raise ConfigError(
+            f"rope_scaling.original_max_position_embeddings = {s.original_max_position_embeddings} leaves YaRN no pair "
+            f"that turns between beta_slow = {s.beta_slow:g} and beta_fast = {s.beta_fast:g} times at theta = {theta:g}"
+        )
+    width = (high - low) or 0.001  # a step, where both bounds fall on one pair
+    slowed = ((torch.arange(n, dtype=torch.float64) - low) / width).clamp(0, 1)  # (n_pairs,), 1 = by the whole factor
+    return frequencies * (1 - slowed) + frequencies / s.factor * slowed
+
+
+def _llama3(frequencies: Tensor, s: RopeScaling) -> Tensor:
+    turns = s.original_max_position_embeddings * frequencies / (2 * math.pi)  # inside the training context
+    kept = ((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor)).clamp(0, 1)
+    return frequencies * kept + frequencies / s.factor * (1 - kept)
+
+
+def _longrope(frequencies: Tensor, s: RopeScaling, length: int | None) -> Tensor:
+    beyond = (length or 0) > s.original_max_position_embeddings
+    name = "long_factor" if beyond else "short_factor"
+    factors = getattr(s, name)
+    if len(factors) != len(frequencies):
+        raise ConfigError(f"rope_scaling.{name} must hold {len(frequencies)} numbers, one a pair, not {len(factors)}")
+    return frequencies / torch.tensor(factors, dtype=torch.float64)
