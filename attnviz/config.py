@@ -8,25 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 
+from attnviz.checks import ConfigError, number, one_of, shown, switch, whole
+from attnviz.facts import LATENT_FIELDS, config_fields, refuse_unknown
+
 FFN_KINDS = ("swiglu", "geglu", "gelu", "relu")
 POSITION_KINDS = ("rope", "learned", "alibi", "none")
 NORM_KINDS = ("rmsnorm", "layernorm")
 QK_NORM_KINDS = ("head", "width")
 ROPE_LAYOUTS = ("half", "interleaved")
-
-
-class ConfigError(ValueError):
-    """A setting that cannot be used. The message names the field, its value and what is allowed."""
-
-
-def _whole(name: str, value: object, low: int = 1) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
-        raise ConfigError(f"{name} must be a whole number of at least {low}, not {value!r}")
-
-
-def _one_of(name: str, value: object, allowed: tuple) -> None:
-    if value not in allowed:
-        raise ConfigError(f"{name} must be one of {', '.join(map(str, allowed))}, not {value!r}")
 
 
 def divisors(n: int) -> tuple[int, ...]:
@@ -51,11 +40,11 @@ class AttentionConfig:
     dropout: float = 0.0
 
     def __post_init__(self) -> None:
-        _whole("d_model", self.d_model)
-        _whole("n_heads", self.n_heads)
+        whole("d_model", self.d_model)
+        whole("n_heads", self.n_heads)
         if self.n_kv_heads is None:
             object.__setattr__(self, "n_kv_heads", self.n_heads)
-        _whole("n_kv_heads", self.n_kv_heads)
+        whole("n_kv_heads", self.n_kv_heads)
         if self.n_heads % self.n_kv_heads:
             raise ConfigError(
                 f"n_kv_heads must divide n_heads: {self.n_heads} query heads can share "
@@ -68,7 +57,7 @@ class AttentionConfig:
                     f"and {self.d_model} is not a multiple of {self.n_heads}"
                 )
             object.__setattr__(self, "head_dim", self.d_model // self.n_heads)
-        _whole("head_dim", self.head_dim)
+        whole("head_dim", self.head_dim)
         if not 0.0 <= self.dropout < 1.0:
             raise ConfigError(f"dropout must be at least 0 and below 1, not {self.dropout!r}")
 
@@ -106,18 +95,32 @@ class MoEConfig:
     n_dense_layers: int = 0
     dense_d_ff: int | None = None
     router_bias: bool = False
-    router_score_correction_bias: bool = False
+    expert_bias: bool = False
+    router_score_correction_bias: bool = False  # a buffer that balances the load, not a parameter
 
     def __post_init__(self) -> None:
         for name in ("n_routed_experts", "experts_per_token", "d_ff_expert"):
-            _whole(f"moe.{name}", getattr(self, name))
+            whole(f"moe.{name}", getattr(self, name))
         for name in ("n_shared_experts", "n_dense_layers"):
-            _whole(f"moe.{name}", getattr(self, name), low=0)
+            whole(f"moe.{name}", getattr(self, name), low=0)
+        if self.dense_d_ff is not None:
+            whole("moe.dense_d_ff", self.dense_d_ff)
+        for name in ("router_bias", "expert_bias", "router_score_correction_bias"):
+            switch(f"moe.{name}", getattr(self, name))
         if self.experts_per_token > self.n_routed_experts:
             raise ConfigError(
                 f"moe.experts_per_token must be at most n_routed_experts = {self.n_routed_experts}, "
                 f"not {self.experts_per_token}"
             )
+
+    @classmethod
+    def from_dict(cls, facts: object) -> MoEConfig:
+        """One entry's `moe` part; an unknown or missing field is a ConfigError that names it."""
+        if not isinstance(facts, dict):
+            raise ConfigError(f"moe must be a mapping of names to values, not {shown(facts)}")
+        refuse_unknown(facts, tuple(f.name for f in fields(cls)), "moe.")
+        missing = dict.fromkeys(("n_routed_experts", "experts_per_token", "d_ff_expert"))
+        return cls(**missing | facts)
 
 
 @dataclass(frozen=True)
@@ -184,9 +187,25 @@ class ModelConfig:
         self._check_kinds()
         if self.attention == "mla":
             self._check_latent()
+        else:
+            self._check_not_latent()
+
+    @classmethod
+    def from_dict(cls, facts: dict) -> ModelConfig:
+        """A model from one entry of published facts, as `presets.json` has them or in the fields' own names.
+
+        Sources, notes and counts beside the facts are left aside. A field that is unknown, or impossible, is a
+        ConfigError that names it.
+        """
+        given = config_fields(facts, tuple(f.name for f in fields(cls)))
+        for name in ("n_layers", "d_model", "n_heads"):
+            whole(name, given.get(name))
+        if given.get("moe") is not None:
+            given["moe"] = MoEConfig.from_dict(given["moe"])
+        return cls(**given)
 
     def _fill_in_defaults(self) -> None:
-        _whole("n_layers", self.n_layers)
+        whole("n_layers", self.n_layers)
         latent = self.attention == "mla"
         if latent and self.head_dim is None and self.qk_nope_head_dim and self.qk_rope_head_dim:
             object.__setattr__(self, "head_dim", self.qk_nope_head_dim + self.qk_rope_head_dim)
@@ -204,37 +223,57 @@ class ModelConfig:
             object.__setattr__(self, "d_ff", -(-self.d_model * 8 // 24) * 8)
 
     def _check_numbers(self) -> None:
-        _whole("d_ff", self.d_ff)
-        _whole("vocab_size", self.vocab_size)
-        for name in ("learned_position_rows", "max_context", "sliding_window"):
+        whole("d_ff", self.d_ff)
+        whole("vocab_size", self.vocab_size)
+        for name in ("learned_position_rows", "max_context", "sliding_window", "year", *LATENT_FIELDS):
             if getattr(self, name) is not None:
-                _whole(name, getattr(self, name))
-        if self.rope_theta is not None and not 1.0 < float(self.rope_theta) < 1e12:
-            raise ConfigError(f"rope_theta must be above 1 and below 10^12, not {self.rope_theta!r}")
+                whole(name, getattr(self, name))
+        if self.rotary_fraction is not None:
+            number("rotary_fraction", self.rotary_fraction, 0, 1)
+        if self.rope_theta is not None:
+            number("rope_theta", self.rope_theta, 1, 10**12)
+            if self.rope_theta == 1:
+                raise ConfigError(f"rope_theta must be above 1, or every pair turns alike, not {self.rope_theta!r}")
         for layer in self.full_layers:
-            if not 0 <= layer < self.n_layers:
-                raise ConfigError(f"full_layers must lie between 0 and {self.n_layers - 1}, not {layer}")
+            whole("full_layers", layer, low=0, high=self.n_layers - 1)
+        if self.moe is not None and self.moe.n_dense_layers > self.n_layers:
+            raise ConfigError(
+                f"moe.n_dense_layers must be at most n_layers = {self.n_layers}, not {self.moe.n_dense_layers}"
+            )
 
     def _check_kinds(self) -> None:
-        _one_of("ffn", self.ffn, FFN_KINDS)
-        _one_of("position", self.position, POSITION_KINDS)
-        _one_of("norm", self.norm, NORM_KINDS)
-        _one_of("norms_per_layer", self.norms_per_layer, (1, 2, 4))
-        _one_of("rope_layout", self.rope_layout, ROPE_LAYOUTS)
-        _one_of("attention", self.attention, ("mha", "gqa", "mqa", "mla"))
+        one_of("ffn", self.ffn, FFN_KINDS)
+        one_of("position", self.position, POSITION_KINDS)
+        one_of("norm", self.norm, NORM_KINDS)
+        one_of("norms_per_layer", self.norms_per_layer, (1, 2, 4))
+        one_of("rope_layout", self.rope_layout, ROPE_LAYOUTS)
+        one_of("attention", self.attention, ("mha", "gqa", "mqa", "mla"))
         if self.qk_norm is not None:
-            _one_of("qk_norm", self.qk_norm, QK_NORM_KINDS)
+            one_of("qk_norm", self.qk_norm, QK_NORM_KINDS)
+        for name in (f.name for f in fields(self) if f.type == "bool"):
+            switch(name, getattr(self, name))
+        for name in ("id", "name", "family", "dtype"):
+            if not isinstance(getattr(self, name), str | None):
+                raise ConfigError(f"{name} must be text, not {shown(getattr(self, name))}")
+        if self.position == "learned" and self.learned_position_rows is None:
+            raise ConfigError("learned_position_rows must be given with position 'learned'")
 
     def _check_latent(self) -> None:
         for name in ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim"):
-            _whole(name, getattr(self, name))
-        if self.q_lora_rank is not None:
-            _whole("q_lora_rank", self.q_lora_rank)
+            whole(name, getattr(self, name))
+        for name in ("qkv_bias", "o_bias"):
+            if getattr(self, name):
+                raise ConfigError(f"{name} must be false with attention 'mla', whose projections carry no biases")
         if self.head_dim != self.qk_nope_head_dim + self.qk_rope_head_dim:
             raise ConfigError(
                 f"head_dim must be qk_nope_head_dim + qk_rope_head_dim = "
                 f"{self.qk_nope_head_dim + self.qk_rope_head_dim}, not {self.head_dim}"
             )
+
+    def _check_not_latent(self) -> None:
+        for name in LATENT_FIELDS:
+            if getattr(self, name) is not None:
+                raise ConfigError(f"{name} belongs to attention 'mla', and this model's is {self.attention!r}")
 
     @property
     def layer(self) -> AttentionConfig:
@@ -260,8 +299,8 @@ class ModelConfig:
         return None if layer in self.full_layers else self.sliding_window
 
     def with_kv_heads(self, n_kv_heads: int) -> ModelConfig:
-        """The same model with another number of KV heads."""
-        return replace(self, n_kv_heads=n_kv_heads, attention=None)
+        """The same model with another number of KV heads; MLA gives up its latents for them."""
+        return replace(self, n_kv_heads=n_kv_heads, attention=None, **dict.fromkeys(LATENT_FIELDS))
 
     def to_dict(self) -> dict:
         """Only what differs from the defaults: what a checkpoint's metadata stores."""
