@@ -35,3 +35,61 @@ def train_tokenizer(text: str, path: Path) -> None:
 def token_stream(path: Path, tokenizer: Tokenizer) -> Tensor:
     """int64 (n,): the whole file as one stream of ids."""
     return torch.tensor(tokenizer.encode(read_text(path)))
+
+
+class Batches:
+    """Rows of token ids with a mark on every position whose prediction counts; the same for the same (seed, step).
+
+    Plain text teaches the language. Segments said twice, with the loss only on the second saying, teach a model to
+    look up what followed last time (an induction head): uniformly random ones make it appear soonest, real passages
+    beside the text keep it at work there.
+    """
+
+    def __init__(self, stream: Tensor, vocab_size: int, seed: int) -> None:
+        self.stream, self.vocab_size, self.seed = stream, vocab_size, seed
+
+    def primer(self, step: int, n_rows: int, length: int) -> tuple[Tensor, Tensor]:
+        """Rows of repeated random segments alone; ids (n_rows, length + 1), counts bool (n_rows, length)."""
+        generator = self._generator(step)
+        return _stack([self._repeats(length, self._random, 0, generator) for _ in range(n_rows)])
+
+    def mixture(self, step: int, n_text: int, n_repeats: int, length: int) -> tuple[Tensor, Tensor]:
+        """Rows of text, then rows of repeats of four kinds, half of them real passages; shapes as for `primer`."""
+        generator = self._generator(step)
+        every = torch.ones(length, dtype=torch.bool)
+        rows = [(self._passage(length + 1, generator), every) for _ in range(n_text)]
+        kinds = (self._passage, self._random, self._passage, self._drawn_like_text)
+        rows += [self._repeats(length, kinds[(step + i) % 4], 24, generator) for i in range(n_repeats)]
+        return _stack(rows)
+
+    def _generator(self, step: int) -> torch.Generator:
+        return torch.Generator().manual_seed(self.seed * 1_000_003 + step)
+
+    def _passage(self, n: int, generator: torch.Generator) -> Tensor:
+        start = _below(len(self.stream) - n, generator)
+        return self.stream[start : start + n]
+
+    def _random(self, n: int, generator: torch.Generator) -> Tensor:
+        return torch.randint(self.vocab_size, (n,), generator=generator)
+
+    def _drawn_like_text(self, n: int, generator: torch.Generator) -> Tensor:
+        return self.stream[torch.randint(len(self.stream), (n,), generator=generator)]
+
+    def _repeats(self, length: int, segment_of, max_gap: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """A row of segments, each said twice, one in three with a gap between; what counts is the second saying."""
+        ids, counts = [], []
+        while sum(map(len, ids)) <= length:
+            segment = segment_of(8 + _below(min(56, length // 2 - 8), generator), generator)
+            gap = segment_of(_below(max_gap, generator) if max_gap and _below(3, generator) == 0 else 0, generator)
+            ids += [segment, gap, segment]
+            counts += [torch.zeros(len(segment) + len(gap) + 1), torch.ones(len(segment) - 1)]
+        return torch.cat(ids)[: length + 1], torch.cat(counts)[1 : length + 1].bool()
+
+
+def _stack(rows: list[tuple[Tensor, Tensor]]) -> tuple[Tensor, Tensor]:
+    ids, counts = zip(*rows, strict=True)
+    return torch.stack(ids), torch.stack(counts)
+
+
+def _below(n: int, generator: torch.Generator) -> int:
+    return int(torch.randint(n, (1,), generator=generator))

@@ -1,0 +1,67 @@
+"""python -m attnviz.training: tokenizer, train, evaluate. Every command says its options with --help."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from attnviz.config import ModelConfig
+from attnviz.modules import Transformer
+from attnviz.modules.convert import group_kv_heads
+from attnviz.text import TOKENIZER_FILE, Tokenizer
+from attnviz.training.data import VOCAB_SIZE, Batches, read_text, token_stream, train_tokenizer
+from attnviz.training.evaluate import evaluate
+from attnviz.training.train import Recipe, initial, load_weights, train
+
+SHAPE = {"n_layers": 4, "d_model": 192, "n_heads": 8, "d_ff": 512, "vocab_size": VOCAB_SIZE, "max_context": 256}
+LATENT = {"attention": "mla", "kv_lora_rank": 64, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "v_head_dim": 24}
+KV_HEADS = {"mha": 8, "gqa-4": 4, "gqa-2": 2, "mqa": 1}
+PRIMER, HOLD, DECAY = 700, 4400, 2000
+
+
+def config_of(variant: str) -> ModelConfig:
+    """The family: the same decoder with 8, 4, 2 and 1 KV heads, and with a latent."""
+    return ModelConfig(**SHAPE, **LATENT) if variant == "mla" else ModelConfig(**SHAPE, n_kv_heads=KV_HEADS[variant])
+
+
+def start_of(variant: str, runs: Path, seed: int) -> tuple[Transformer, Recipe]:
+    """Where a run begins, and how it goes. `base` is MHA before the decay; mha, gqa-4, gqa-2 and mqa go on from it,
+    their KV heads averaged into groups (arXiv 2305.13245); mla has no such start and gets the same tokens in one run."""
+    if variant == "base":
+        return initial(config_of("mha"), seed), Recipe(PRIMER, HOLD, 0, seed=seed)
+    if variant == "mla":
+        return initial(config_of("mla"), seed), Recipe(PRIMER, HOLD, DECAY, seed=seed)
+    base = load_weights(Transformer.random(config_of("mha"), seed), runs / "base")
+    return group_kv_heads(base, KV_HEADS[variant]), Recipe(0, 0, DECAY, seed=seed + 1)
+
+
+def main() -> None:
+    args = _arguments()
+    if args.command == "tokenizer":
+        train_tokenizer(read_text(args.text), TOKENIZER_FILE)
+        return
+    tokenizer = Tokenizer()
+    for variant in args.variants:
+        model, recipe = start_of(variant, args.runs, args.seed)
+        if args.command == "train":
+            batches = Batches(token_stream(args.text, tokenizer), tokenizer.vocab_size, recipe.seed)
+            train(model, batches, recipe, args.runs / variant, compile_model=args.compile)
+        else:
+            scores = evaluate(load_weights(model, args.runs / variant), tokenizer, read_text(args.text))
+            print(variant, json.dumps(scores, indent=1))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m attnviz.training", description=__doc__)
+    parser.add_argument("command", choices=("tokenizer", "train", "evaluate"))
+    parser.add_argument("text", type=Path, help="a plain-text file, gzipped or not")
+    parser.add_argument("variants", nargs="*", default=["base", *KV_HEADS, "mla"], help="base mha gqa-4 gqa-2 mqa mla")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are kept (default: runs)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--compile", action="store_true", help="torch.compile; needs a C++ compiler on a CPU")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    main()

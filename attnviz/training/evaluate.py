@@ -1,0 +1,83 @@
+"""What a checkpoint has learnt, measured on text the training never saw."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnviz.modules import AttentionRecord, Transformer
+from attnviz.text import Tokenizer
+
+CONTEXT, STRIDE = 256, 128
+
+
+@torch.inference_mode()
+def bits_per_character(model: Transformer, tokenizer: Tokenizer, text: str) -> float:
+    """Bits a character over the whole text, read in windows of CONTEXT tokens that move by STRIDE.
+
+    Each token is predicted once, from at least CONTEXT - STRIDE tokens before it (fewer only at the start).
+    """
+    ids = torch.tensor(tokenizer.encode(text))
+    nats, done = 0.0, 1
+    for start in range(0, max(1, len(ids) - CONTEXT + STRIDE), STRIDE):
+        window = ids[start : start + CONTEXT + 1]
+        losses = F.cross_entropy(model(window[None, :-1])[0], window[1:], reduction="none")  # of ids[start + 1 : …]
+        new = losses[done - start - 1 :]
+        nats, done = nats + new.double().sum().item(), done + len(new)
+    return nats / math.log(2) / len(text)
+
+
+@torch.inference_mode()
+def said_twice(model: Transformer, segments: Tensor) -> dict[str, float]:
+    """segments (N, L): each said twice; what the second saying costs, and the head that looks up the first.
+
+    induction: the best head's mean weight from each token of the second copy to the token after its earlier
+    occurrence. gain: nats a token that the second copy is cheaper than the first.
+    """
+    length = segments.shape[1]
+    ids = torch.cat((segments, segments), dim=1)  # (N, 2L)
+    record: list[AttentionRecord] = []
+    logits = model(ids, record=record)
+    losses = F.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten(), reduction="none").view(len(ids), -1)
+    first, second = losses[:, : length - 1].mean().item(), losses[:, length:].mean().item()
+    query = torch.arange(length, 2 * length - 1)
+    heads = [r.weights[:, :, query, query - length + 1].mean((0, 2)) for r in record]  # (H,) a layer
+    layer, head, score = _best(heads)
+    return {"first": first, "second": second, "gain": first - second, "induction": score, "layer": layer, "head": head}
+
+
+@torch.inference_mode()
+def previous_token(model: Transformer, ids: Tensor) -> dict[str, float]:
+    """ids (N, T): the head with the largest mean weight on the token before."""
+    record: list[AttentionRecord] = []
+    model(ids, record=record)
+    heads = [r.weights.diagonal(-1, 2, 3).mean((0, 2)) for r in record]
+    layer, head, score = _best(heads)
+    return {"previous_token": score, "layer": layer, "head": head}
+
+
+def _best(heads: list[Tensor]) -> tuple[int, int, float]:
+    scores = torch.stack(heads)  # (n_layers, H)
+    layer, head = divmod(int(scores.argmax()), scores.shape[1])
+    return layer, head, scores.max().item()
+
+
+def passages(ids: Tensor, n: int, length: int) -> Tensor:
+    """(n, length): n passages spread evenly over the text."""
+    starts = torch.linspace(0, len(ids) - length, n).long()
+    return ids[starts[:, None] + torch.arange(length)]
+
+
+def evaluate(model: Transformer, tokenizer: Tokenizer, text: str) -> dict:
+    """All scores of the model card, as nested plain numbers."""
+    ids = torch.tensor(tokenizer.encode(text))
+    random = torch.randint(tokenizer.vocab_size, (128, 40), generator=torch.Generator().manual_seed(0))
+    return {
+        "bits_per_character": bits_per_character(model, tokenizer, text),
+        "previous_token": previous_token(model, passages(ids, 32, 128)),
+        "repeated_text": said_twice(model, passages(ids, 128, 40)),
+        "repeated_random": said_twice(model, random),
+    }

@@ -1,0 +1,155 @@
+"""One training run: AdamW, warm-up, a hold, a cosine to zero; resumable, with a progress bar and a log."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from attnviz.config import ModelConfig
+from attnviz.modules import Transformer
+from attnviz.training.data import Batches
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How long one run goes and how. Tokens are counted over all rows, text and repeats alike."""
+
+    primer_steps: int = 0  # short rows of repeats alone, which make the induction heads
+    hold_steps: int = 0  # at the peak rate
+    decay_steps: int = 0  # cosine to zero
+    warmup_steps: int = 100
+    primer_lr: float = 1e-3
+    peak_lr: float = 2e-3
+    weight_decay: float = 0.1
+    text_rows: int = 8
+    repeat_rows: int = 2
+    length: int = 256
+    primer_rows: int = 64
+    primer_length: int = 64
+    seed: int = 1
+
+    @property
+    def steps(self) -> int:
+        return self.primer_steps + self.hold_steps + self.decay_steps
+
+    @property
+    def tokens(self) -> int:
+        primer = self.primer_steps * self.primer_rows * self.primer_length
+        rows = (self.hold_steps + self.decay_steps) * (self.text_rows + self.repeat_rows)
+        return primer + rows * self.length
+
+    def lr(self, step: int) -> float:
+        """Up over warmup_steps to the primer's rate, after the primer to the peak, at last a cosine to zero."""
+        if step < self.primer_steps:
+            return self.primer_lr * min(1.0, (step + 1) / self.warmup_steps)
+        floor = self.primer_lr if self.primer_steps else 0.0
+        up = min(1.0, (step - self.primer_steps + 1) / self.warmup_steps)
+        into_decay = max(0, step - (self.steps - self.decay_steps)) / max(1, self.decay_steps)
+        return (floor + (self.peak_lr - floor) * up) * 0.5 * (1 + math.cos(math.pi * into_decay))
+
+
+def initial(config: ModelConfig, seed: int) -> Transformer:
+    """Weights normal with standard deviation 0.02: from a wider start the induction heads do not appear in time."""
+    model, generator = Transformer.random(config, seed), torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in model.parameters():
+            if p.ndim > 1:  # norms stay 1
+                p.normal_(0.0, 0.02, generator=generator)
+    return model
+
+
+def train(model: Transformer, batches: Batches, recipe: Recipe, folder: Path, *, compile_model: bool = False) -> None:
+    """Train in place, saving every 200 steps to folder; a second call with the same folder goes on where it was."""
+    folder.mkdir(parents=True, exist_ok=True)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model.to(device).train()
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=recipe.peak_lr, betas=(0.9, 0.95), weight_decay=recipe.weight_decay, fused=True
+    )
+    start = _restore(model, optimizer, folder)
+    forward = torch.compile(model) if compile_model else model
+    began, losses = time.perf_counter(), []
+    for step in range(start, recipe.steps):
+        ids, counts = _draw(batches, recipe, step)
+        losses.append(_step(forward, optimizer, recipe.lr(step), ids.to(device), counts.to(device)))
+        if (step + 1) % 50 == 0 or step + 1 == recipe.steps:
+            _log(folder, recipe, step + 1, sum(losses) / len(losses), began, start)
+            losses = []
+        if (step + 1) % 200 == 0 or step + 1 == recipe.steps:
+            _save(model, optimizer, step + 1, recipe, folder)
+
+
+def _draw(batches: Batches, r: Recipe, step: int) -> tuple[Tensor, Tensor]:
+    if step < r.primer_steps:
+        return batches.primer(step, r.primer_rows, r.primer_length)
+    return batches.mixture(step, r.text_rows, r.repeat_rows, r.length)
+
+
+def _step(forward, optimizer: torch.optim.Optimizer, lr: float, ids: Tensor, counts: Tensor) -> float:
+    """One update; the mean loss in nats over the positions that count."""
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+    with torch.autocast(ids.device.type, torch.bfloat16):
+        logits = forward(ids[:, :-1])  # (B, T, vocab_size)
+    loss = F.cross_entropy(logits[counts].float(), ids[:, 1:][counts])
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_((p for g in optimizer.param_groups for p in g["params"]), 1.0)
+    optimizer.step()
+    optimizer.zero_grad(set_to_none=True)
+    return loss.item()
+
+
+def _save(model: Transformer, optimizer: torch.optim.Optimizer, step: int, recipe: Recipe, folder: Path) -> None:
+    """Weights and both of Adam's moments, in one safetensors file that replaces the old one at once."""
+    tensors = {f"model.{name}": p.detach().cpu().contiguous() for name, p in model.named_parameters()}
+    for name, p in model.named_parameters():
+        for moment in ("exp_avg", "exp_avg_sq"):
+            tensors[f"{moment}.{name}"] = optimizer.state[p][moment].cpu().contiguous()
+    partial = folder / "state.partial"
+    save_file(tensors, partial, {"step": str(step), "recipe": json.dumps(asdict(recipe))})
+    partial.replace(folder / "state.safetensors")
+    (folder / "step").write_text(str(step))
+
+
+def _restore(model: Transformer, optimizer: torch.optim.Optimizer, folder: Path) -> int:
+    """The step to go on from; 0 where nothing was saved."""
+    if not (folder / "state.safetensors").exists():
+        return 0
+    tensors, step = load_file(folder / "state.safetensors"), int((folder / "step").read_text())
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            p.copy_(tensors[f"model.{name}"])
+            optimizer.state[p] = {
+                "step": torch.tensor(float(step)),
+                **{m: tensors[f"{m}.{name}"].to(p.device) for m in ("exp_avg", "exp_avg_sq")},
+            }
+    return step
+
+
+def load_weights(model: Transformer, folder: Path) -> Transformer:
+    """The weights a finished run left behind."""
+    tensors = load_file(folder / "state.safetensors")
+    model.load_state_dict({n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")})
+    return model.eval()
+
+
+def _log(folder: Path, recipe: Recipe, step: int, loss: float, began: float, start: int) -> None:
+    """A line in the log and a bar on the screen."""
+    seconds = time.perf_counter() - began
+    left = seconds / (step - start) * (recipe.steps - step)
+    line = {"step": step, "loss": round(loss, 4), "lr": recipe.lr(step - 1), "seconds": round(seconds, 1)}
+    with (folder / "log.jsonl").open("a") as log:
+        log.write(json.dumps(line) + "\n")
+    done = 30 * step // recipe.steps
+    bar = "█" * done + "·" * (30 - done)
+    print(f"\r{folder.name} {bar} {step}/{recipe.steps}  loss {loss:.3f}  {left / 60:.1f} min left", end="", flush=True)
+    if step == recipe.steps:
+        print()
