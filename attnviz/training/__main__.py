@@ -60,7 +60,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are kept (default: runs)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--compile", action="store_true", help="torch.compile; needs a C++ compiler on a CPU")
-    return parser.parse_args()
+    return parser.parse_intermixed_args()
 
 
 if __name__ == "__main__":
