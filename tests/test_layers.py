@@ -1,0 +1,218 @@
+"""The house keeps its one direction: imports, pages without code of their own, no pickles, no paths of one machine.
+
+    config -> modules -> {text, checkpoints} -> trace -> analysis
+    config -> cost
+    {trace, analysis, cost} -> figures -> ui -> pages, app.py
+
+Each rule is a function from a source text to sentences about what is wrong with it; a second test for each rule feeds
+it a source that breaks it, so that a rule which has stopped looking is noticed.
+"""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# The rooms next to each on its left, and the packages it may use besides the standard library.
+NEXT_ON_THE_LEFT = {
+    "checks": (),
+    "facts": ("checks",),
+    "config": ("facts",),
+    "modules": ("config",),
+    "text": ("modules",),
+    "checkpoints": ("modules", "text"),
+    "trace": ("checkpoints", "text"),
+    "analysis": ("trace",),
+    "cost": ("config",),
+    "figures": ("analysis", "cost"),
+    "ui": ("figures",),
+    "pages": ("ui",),
+    "training": ("trace",),
+}
+PACKAGES = {
+    "checks": set(),
+    "facts": set(),
+    "config": set(),
+    "modules": {"torch", "numpy"},
+    "text": {"tokenizers"},
+    "checkpoints": {"torch", "numpy", "safetensors"},
+    "trace": {"torch", "numpy"},
+    "analysis": {"numpy"},
+    "cost": set(),
+    "figures": {"numpy", "plotly"},
+    "ui": {"numpy", "streamlit"},
+    "pages": {"streamlit"},
+    "training": {"torch", "numpy", "safetensors", "tokenizers"},
+}
+PICKLING_MODULES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+PICKLING_CALLS = {"torch.load", "torch.save", "np.load", "numpy.load"}
+# Brackets, or this file would break its own rule.
+PATHS_OF_ONE_MACHINE = re.compile(r"[/]work/|[/]farm/|[/]root/|[/]tmp/|[.][.]/shared|[.][.]/[.]library")
+
+
+def room_of(module: str) -> str | None:
+    """The room a module of the project belongs to: "attnviz.ui.state" is in "ui"; None for anybody else's module."""
+    first, *rest = module.split(".")
+    if first in ("app", "pages"):
+        return "pages"
+    return rest[0] if first == "attnviz" and rest else None
+
+
+def left_of(room: str) -> set[str]:
+    return {other for near in NEXT_ON_THE_LEFT[room] for other in (near, *left_of(near))}
+
+
+def module_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported(source: str, module: str, is_package: bool = False) -> Iterator[str]:
+    """Full names of all that a source imports, at any depth: inside functions, relative, and by name as a string."""
+    package = module.split(".") if is_package else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case ast.Import():
+                yield from (alias.name for alias in node.names)
+            case ast.ImportFrom():
+                base = package[: len(package) - node.level + 1] if node.level else []
+                start = ".".join([*base, *([node.module] if node.module else [])])
+                yield from (f"{start}.{alias.name}" for alias in node.names)
+            case ast.Call(func=ast.Name(id="__import__" | "import_module"), args=[ast.Constant(value=str(name)), *_]):
+                yield name
+            case ast.Call(func=ast.Attribute(attr="import_module"), args=[ast.Constant(value=str(name)), *_]):
+                yield name
+
+
+def wrong_imports(source: str, module: str, is_package: bool = False) -> list[str]:
+    room = room_of(module)
+    if room is None:
+        return [f"{module} imports {name}" for name in imported(source, module) if room_of(name)]
+    if room not in NEXT_ON_THE_LEFT:
+        return [f"{module} is in no room: give {room!r} its place in NEXT_ON_THE_LEFT and PACKAGES"]
+    wrong = []
+    for name in imported(source, module, is_package):
+        top, other = name.split(".")[0], room_of(name)
+        if other is None and top not in sys.stdlib_module_names | PACKAGES[room] | {"attnviz"}:
+            wrong.append(f"{module} imports {top}, which {room} may not")
+        if other is not None and other != room and other not in left_of(room):
+            wrong.append(f"{module} imports {name}: {other} does not lie to the left of {room}")
+    return wrong
+
+
+def code_in_a_page(source: str) -> list[str]:
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
+    return [f"line {n.lineno}: a page defines nothing" for n in ast.walk(ast.parse(source)) if isinstance(n, kinds)]
+
+
+def pickling(source: str, module: str) -> list[str]:
+    tree = ast.parse(source)
+    names = [name for name in imported(source, module) if name.split(".")[0] in PICKLING_MODULES]
+    calls = [ast.unparse(n.func) for n in ast.walk(tree) if isinstance(n, ast.Call)]
+    return [f"{module} uses {name}" for name in names + [c for c in calls if c in PICKLING_CALLS]]
+
+
+def paths_of_one_machine(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if PATHS_OF_ONE_MACHINE.search(line)]
+
+
+SOURCES = [ROOT / "app.py", *sorted((ROOT / "pages").glob("*.py")), *sorted((ROOT / "attnviz").rglob("*.py"))]
+PAGES = [path for path in SOURCES if room_of(module_of(path)) == "pages"]
+TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+TEXTS = [path for path in TRACKED if not path.endswith((".safetensors", ".png"))]
+
+
+def relative(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_imports_come_from_the_left(path: Path) -> None:
+    assert wrong_imports(path.read_text(), module_of(path), path.name == "__init__.py") == []
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("attnviz.modules.attention", "from attnviz.trace import trace"),
+        ("attnviz.modules.attention", "def late():\n    from attnviz import ui"),
+        ("attnviz.modules.attention", "from ..figures import theme"),
+        ("attnviz.modules.attention", "import pandas"),
+        ("attnviz.config", "import torch"),
+        ("attnviz.cost", "import numpy as np"),
+        ("attnviz.cost", "from attnviz.modules import KVCache"),
+        ("attnviz.analysis", "import torch.nn.functional as F"),
+        ("attnviz.figures.heads", "import torch"),
+        ("attnviz.figures.heads", "import streamlit as st"),
+        ("attnviz.ui.charts", "import plotly.graph_objects as go"),
+        ("attnviz.ui.charts", "import importlib\nimportlib.import_module('plotly')"),
+        ("attnviz.ui.charts", "from attnviz.training import train"),
+        ("pages.1_heads", "import numpy as np"),
+        ("pages.1_heads", "from attnviz.training.train import train"),
+        ("app", "import torch"),
+        ("attnviz.newroom", ""),
+        ("attnviz", "from attnviz.modules import attend"),
+    ],
+)
+def test_a_wrong_import_is_noticed(module: str, source: str) -> None:
+    assert len(wrong_imports(source, module, module == "attnviz")) == 1
+
+
+def test_right_imports_are_let_pass() -> None:
+    source = "import math\nimport torch\nfrom .rope import Rope\nfrom attnviz import config\n"
+    assert wrong_imports(source + "from attnviz.checks import ConfigError", "attnviz.modules.attention") == []
+    assert wrong_imports("from .ui import frame", "attnviz.ui", is_package=True) == []
+
+
+@pytest.mark.parametrize("path", PAGES, ids=relative)
+def test_a_page_defines_nothing(path: Path) -> None:
+    assert code_in_a_page(path.read_text()) == []
+
+
+@pytest.mark.parametrize("source", ["def f(): 1", "if True:\n    class C: a = 1", "f = lambda: 1", "async def f(): 1"])
+def test_code_in_a_page_is_noticed(source: str) -> None:
+    assert len(code_in_a_page(source)) == 1
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
+def test_nothing_is_pickled(path: Path) -> None:
+    assert pickling(path.read_text(), module_of(path)) == []
+
+
+@pytest.mark.parametrize("source", ["import pickle", "from joblib import load", "torch.load('x')", "np.load('x')"])
+def test_pickling_is_noticed(source: str) -> None:
+    assert len(pickling(source, "attnviz.checkpoints")) == 1
+
+
+@pytest.mark.parametrize("path", TEXTS)
+def test_no_path_of_one_machine(path: str) -> None:
+    assert paths_of_one_machine((ROOT / path).read_text(encoding="utf-8")) == []
+
+
+def test_a_path_of_one_machine_is_noticed() -> None:
+    assert paths_of_one_machine("DATA = '/ro" + "ot/data'\n") == ["DATA = '/ro" + "ot/data'"]
+
+
+def loaded_after(statement: str) -> set[str]:
+    """Top-level modules that are loaded once a fresh Python has run the statement in the project's root."""
+    code = f"import sys\n{statement}\nprint(*sorted({{m.split('.')[0] for m in sys.modules}}))"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    return set(run.stdout.splitlines()[-1].split())
+
+
+def test_the_front_door_opens_without_torch_and_plotly() -> None:
+    """The whole script is run, not only its imports: what the frame does on the way counts as well."""
+    run = "from streamlit.testing.v1 import AppTest; app = AppTest.from_file('app.py').run(timeout=60)"
+    loaded = loaded_after(f"{run}; assert not app.exception")
+    assert "streamlit" in loaded
+    assert not loaded & {"torch", "plotly", "transformers"}
+
+
+@pytest.mark.parametrize("package", ["torch", "plotly"])
+def test_a_loaded_package_is_noticed(package: str) -> None:
+    assert package in loaded_after(f"import {package}")
