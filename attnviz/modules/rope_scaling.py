@@ -15,7 +15,7 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-from attnviz.config import ConfigError
+from attnviz.checks import ConfigError, shown
 
 _YARN = ("factor", "original_max_position_embeddings", "attention_factor",
          "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate")  # fmt: skip
@@ -68,7 +68,7 @@ class RopeScaling:
         used = FIELDS_OF[rope_type]
         for name in values:
             if name not in used:
-                raise ConfigError(f"rope_scaling of type {rope_type!r} has the fields {', '.join(used)}, not {name!r}")
+                raise ConfigError(f"rope_scaling of type {rope_type} has {', '.join(used)}, but no {shown(name)}")
         if max_context is not None:
             if rope_type == "dynamic":
                 values.setdefault("original_max_position_embeddings", max_context)
@@ -78,7 +78,8 @@ class RopeScaling:
 
     def __post_init__(self) -> None:
         if self.rope_type not in FIELDS_OF:
-            raise ConfigError(f"rope_scaling.rope_type must be one of {', '.join(FIELDS_OF)}, not {self.rope_type!r}")
+            given = shown(self.rope_type)
+            raise ConfigError(f"rope_scaling.rope_type must be one of {', '.join(FIELDS_OF)}, not {given}")
         for field in fields(self):
             value, name = getattr(self, field.name), field.name
             if name in FIELDS_OF[self.rope_type] and not (value is None and name in OPTIONAL):
@@ -93,7 +94,7 @@ class RopeScaling:
     def _check_order(self, low: str, high: str) -> None:
         if not getattr(self, low) < getattr(self, high):
             raise ConfigError(
-                f"rope_scaling.{low} must be below {high} = {getattr(self, high)!r}, not {getattr(self, low)!r}"
+                f"rope_scaling.{low} must be below {high} = {getattr(self, high)}, not {getattr(self, low)}"
             )
 
     def _default_attention_factor(self) -> float:
@@ -114,8 +115,8 @@ def _yarn_mscale(factor: float, mscale: float) -> float:
 def _type_of(values: dict[str, object]) -> str:
     """Take the method out of the values, where it stands under its present name or its older one."""
     names = [values.pop(key) for key in ("rope_type", "type") if key in values]
-    if not names or names.count(names[0]) != len(names) or names[0] not in (*FIELDS_OF, "default"):
-        given = " and ".join(map(repr, names)) or "missing"
+    if not names or names.count(names[0]) != len(names) or names[0] not in ("default", *FIELDS_OF):
+        given = " and ".join(map(shown, names)) or "missing"
         raise ConfigError(f"rope_scaling.rope_type must be one of default, {', '.join(FIELDS_OF)}, not {given}")
     return names[0]
 
@@ -134,7 +135,7 @@ def _check(name: str, value: object) -> None:
     else:
         ok, wanted = _number(value) and value > 0, "a number above 0"
     if not ok:
-        raise ConfigError(f"rope_scaling.{name} must be {wanted}, not {value!r}")
+        raise ConfigError(f"rope_scaling.{name} must be {wanted}, not {shown(value)}")
 
 
 def _number(value: object) -> bool:

@@ -1,0 +1,175 @@
+"""What is claimed of RoPE, run on the real functions with the user's own queries and keys.
+
+T query tokens, S key tokens, D head_dim. Arrays come and go as numpy, so that figures can draw what comes back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnviz.config import ModelConfig
+from attnviz.modules.rope import apply_rope, half_from_interleaved, rope_frequencies, rotate
+from attnviz.modules.rope_scaling import RopeScaling
+from attnviz.modules.transformer import Transformer
+
+SHIFTS = (0, 1, 10, 100, 1_000, 10_000, 100_000)
+OTHER_LAYOUT = {"half": "interleaved", "interleaved": "half"}
+
+
+@dataclass(frozen=True)
+class ShiftedScores:
+    """One score, with query and key moved on together by each of `shifts` tokens, in three kinds of arithmetic."""
+
+    shifts: tuple[int, ...]
+    float64: np.ndarray  # (n_shifts,)
+    float32: np.ndarray  # q, k, cos and sin in float32, the angle before them in float64: what this product runs
+    float32_angles: np.ndarray  # float32 throughout, as many implementations run
+
+    def largest_difference(self, arithmetic: str) -> float:
+        """The furthest that any shift takes the score from the unshifted one."""
+        scores = getattr(self, arithmetic)
+        return float(np.abs(scores - scores[0]).max())
+
+
+@torch.inference_mode()
+def shifted_scores(
+    q: np.ndarray, k: np.ndarray, m: int, n: int, frequencies: Tensor, layout: str = "half", shifts=SHIFTS
+) -> ShiftedScores:
+    """q·k / sqrt(D) for q (D,) at position m + shift and k (D,) at n + shift; q and k as they are before RoPE."""
+    at = torch.tensor(shifts)
+
+    def score(dtype: torch.dtype, turn) -> np.ndarray:
+        query, key = (torch.tensor(x, dtype=dtype).expand(len(at), -1) for x in (q, k))  # (n_shifts, D)
+        scores = (turn(query, at + m) * turn(key, at + n)).sum(-1) * query.shape[-1] ** -0.5
+        return scores.double().numpy()
+
+    def turn_exactly(x: Tensor, positions: Tensor) -> Tensor:
+        return apply_rope(x, positions, frequencies, layout)
+
+    def turn_in_float32(x: Tensor, positions: Tensor) -> Tensor:
+        return rotate(x, positions.float()[:, None] * frequencies.float(), layout)
+
+    return ShiftedScores(
+        tuple(shifts),
+        score(torch.float64, turn_exactly),
+        score(torch.float32, turn_exactly),
+        score(torch.float32, turn_in_float32),
+    )
+
+
+@dataclass(frozen=True)
+class LayoutsCompared:
+    """The scores (T, S) of the same q and k in both layouts, and with their dimensions put in the other's order."""
+
+    half: np.ndarray
+    interleaved: np.ndarray
+    interleaved_reordered: np.ndarray  # should be `half` again
+    order: np.ndarray  # (D,), the dimension that stands at each place after reordering
+
+    @property
+    def difference(self) -> float:
+        """What running one layout's numbers in the other does to the scores: the largest change."""
+        return float(np.abs(self.half - self.interleaved).max())
+
+    @property
+    def difference_reordered(self) -> float:
+        """What is left of it once the dimensions are reordered."""
+        return float(np.abs(self.half - self.interleaved_reordered).max())
+
+
+@torch.inference_mode()
+def compare_layouts(q: np.ndarray, k: np.ndarray, frequencies: Tensor) -> LayoutsCompared:
+    """q (T, D) and k (S, D) before RoPE, at positions 0, 1, …; scores are divided by sqrt(D)."""
+    query, key = torch.tensor(q), torch.tensor(k)
+    D = query.shape[-1]
+    order = half_from_interleaved(D, 2 * len(frequencies)).argsort()  # from half to interleaved
+
+    def scores(query: Tensor, key: Tensor, layout: str) -> np.ndarray:
+        turned = (apply_rope(x, torch.arange(len(x)), frequencies, layout) for x in (query, key))
+        return (next(turned) @ next(turned).mT * D**-0.5).numpy()
+
+    return LayoutsCompared(
+        scores(query, key, "half"),
+        scores(query, key, "interleaved"),
+        scores(query[:, order], key[:, order], "interleaved"),
+        order.numpy(),
+    )
+
+
+def in_other_layout(model: Transformer) -> Transformer:
+    """The same weights with the pairs of the other layout: the classic mistake."""
+    return model.with_config(replace(model.config, rope_layout=OTHER_LAYOUT[model.config.rope_layout]))
+
+
+@torch.no_grad()
+def moved_to_other_layout(model: Transformer) -> Transformer:
+    """The other layout, and the rows of the query and key projections put in its order: the same model again."""
+    c, other = model.config, in_other_layout(model)
+    order = half_from_interleaved(c.rotary_dim)
+    if c.rope_layout == "half":
+        order = order.argsort()
+    state = {name: _reorder_rows(name, p, c, order) for name, p in model.state_dict().items()}
+    other.load_state_dict(state, assign=True)
+    return other
+
+
+def _reorder_rows(name: str, p: Tensor, c: ModelConfig, order: Tensor) -> Tensor:
+    """The rotated rows of each head of a query or key projection (weight or bias) in this order; others as they are."""
+    layer = name.removesuffix(".weight").removesuffix(".bias").rpartition(".")[2]
+    if c.attention != "mla":
+        heads, start = {"q_proj": c.n_heads, "k_proj": c.n_kv_heads}.get(layer), 0  # the first dimensions turn
+    else:
+        heads = {"q_proj": c.n_heads, "q_b_proj": c.n_heads, "kv_a_proj": 1}.get(layer)
+        start = c.kv_lora_rank if layer == "kv_a_proj" else c.qk_nope_head_dim  # the last ones turn
+    if heads is None:
+        return p
+    rows = p.unflatten(0, (heads, -1)).clone()  # (heads, D, ...)
+    rows[:, start : start + len(order)] = rows[:, start + order]
+    return rows.flatten(0, 1)
+
+
+def standard_scalings(factor: float, trained: int) -> dict[str, RopeScaling | None]:
+    """Each method with its published defaults, for a model trained on `trained` tokens and texts `factor` times longer.
+
+    LongRoPE is not among them: its factors are searched for a model, so they have to be given.
+    """
+    both = {"factor": factor, "original_max_position_embeddings": trained}
+    return {
+        "none": None,
+        "linear": RopeScaling("linear", factor=factor),
+        "NTK-aware": RopeScaling("ntk", factor=factor),
+        "dynamic NTK": RopeScaling("dynamic", **both),
+        "YaRN": RopeScaling("yarn", **both),
+        "Llama 3": RopeScaling("llama3", **both, low_freq_factor=1.0, high_freq_factor=4.0),
+    }
+
+
+def scaled_frequencies(
+    head_dim: int, theta: float, scalings: dict[str, RopeScaling | None], length: int
+) -> dict[str, np.ndarray]:
+    """float64 (head_dim // 2,) by the name of the method, for a text of this many tokens."""
+    return {name: rope_frequencies(head_dim, theta, scaling, length).numpy() for name, scaling in scalings.items()}
+
+
+def with_scaling(model: Transformer, scaling: RopeScaling | None) -> Transformer:
+    """The same weights, turned by the scaled frequencies."""
+    return model.with_config(replace(model.config, rope_scaling=scaling))
+
+
+@torch.inference_mode()
+def loss_by_position(model: Transformer, ids: np.ndarray) -> np.ndarray:
+    """float32 (T - 1,): -ln of the probability the model gave the token that came, for ids (T,) of one text."""
+    ids = torch.as_tensor(ids)
+    return F.cross_entropy(model(ids[None, :-1])[0], ids[1:], reduction="none").numpy()
+
+
+def losses_by_scaling(
+    model: Transformer, ids: np.ndarray, scalings: dict[str, RopeScaling | None]
+) -> dict[str, np.ndarray]:
+    """`loss_by_position` (T - 1,) of the same weights and text under each method."""
+    return {name: loss_by_position(with_scaling(model, scaling), ids) for name, scaling in scalings.items()}

@@ -1,0 +1,192 @@
+"""What the RoPE page claims, against the closed form, against the modules run by hand, and by mistakes it must find."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from attnviz.analysis import rope as analysis
+from attnviz.config import ModelConfig
+from attnviz.modules import Transformer
+from attnviz.modules.rope import apply_rope, rope_frequencies
+from attnviz.modules.rope_proofs import (
+    compare_layouts,
+    in_other_layout,
+    losses_by_scaling,
+    moved_to_other_layout,
+    scaled_frequencies,
+    shifted_scores,
+    standard_scalings,
+)
+
+GQA = ModelConfig(
+    n_layers=2, d_model=30, n_heads=6, n_kv_heads=3, head_dim=22, vocab_size=53, qkv_bias=True, rotary_fraction=0.6
+)
+MLA = ModelConfig(
+    n_layers=2, d_model=30, n_heads=3, vocab_size=53, attention="mla",
+    kv_lora_rank=11, qk_nope_head_dim=7, qk_rope_head_dim=10, v_head_dim=5,
+)  # fmt: skip
+
+
+def vectors(n: int, head_dim: int, dtype=np.float32) -> np.ndarray:
+    return np.random.default_rng(n).standard_normal((n, head_dim)).astype(dtype)
+
+
+def score(q, k, m, n, frequencies, layout) -> float:
+    """One score in float64 by the real functions, not divided by sqrt(D)."""
+    query = apply_rope(torch.tensor(q).double()[None], torch.tensor([m]), frequencies, layout)
+    key = apply_rope(torch.tensor(k).double()[None], torch.tensor([n]), frequencies, layout)
+    return float(query @ key.mT)
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_parts_of_a_score_add_up_to_the_turned_score(layout):
+    (q, k), frequencies, distances = vectors(2, 22), rope_frequencies(14), np.array([0, 1, 5, 400])
+    parts = analysis.score_parts(q, k, frequencies.numpy(), distances, layout)
+    assert parts.shape == (8, 4)
+    expected = [score(q, k, d + 3, 3, frequencies, layout) for d in distances]
+    np.testing.assert_allclose(parts.sum(0), expected, atol=1e-9)
+    np.testing.assert_allclose(parts[-1], q[14:].astype(float) @ k[14:].astype(float))
+
+
+def test_the_decay_bound_holds_and_is_the_papers():
+    frequencies = rope_frequencies(26).numpy()
+    for seed in range(40):
+        q, k = np.random.default_rng(seed).standard_normal((2, 30))
+        distances = np.arange(0, 3000, 7)
+        scores = np.abs(analysis.score_parts(q, k, frequencies, distances).sum(0))
+        assert (scores <= analysis.decay_bound(q, k, frequencies, distances) + 1e-9).all()
+    # one pair: the bound is |h| itself, and the score reaches it where the angle is 0
+    q = k = np.array([3.0, 4.0])
+    one = np.array([0.5])
+    assert analysis.decay_bound(q, k, one, np.array([0, 9])) == pytest.approx([25.0, 25.0])
+    assert analysis.score_parts(q, k, one, np.array([0])).sum() == pytest.approx(25.0)
+
+
+def test_the_shared_part_of_the_bound_by_hand_and_falling():
+    # two pairs at angles 0 and 180 degrees: |S_1| = 1, |S_2| = 0
+    assert analysis.mean_partial_sum(np.array([0.0, np.pi]), np.array([1])) == pytest.approx([0.5])
+    paper = analysis.mean_partial_sum(rope_frequencies(128).numpy(), np.arange(256))
+    assert paper[0] == pytest.approx(32.5)  # (1 + 2 + … + 64) / 64
+    assert paper[:16].min() > paper[-100:].max()
+
+
+def test_wavelengths_and_full_turns_by_hand():
+    frequencies = np.array([2 * np.pi / 5, 2 * np.pi / 24, 2 * np.pi / 25])
+    np.testing.assert_allclose(analysis.wavelengths(frequencies), [5, 24, 25])
+    assert [analysis.full_turns(frequencies, n) for n in (4, 5, 24, 30)] == [0, 1, 2, 3]
+
+
+def test_scores_by_distance_by_hand():
+    scores = np.array([[1.0, 9, 9], [2, 3, 9], [4, 5, 6]])
+    mean, low, high = analysis.by_distance(scores, np.tri(3, dtype=bool))
+    np.testing.assert_allclose(mean, [10 / 3, 3.5, 4])
+    np.testing.assert_allclose([low, high], [[1, 2, 4], [6, 5, 4]])
+    mean, _, _ = analysis.by_distance(scores, np.eye(3, dtype=bool))
+    assert np.isnan(mean[1:]).all()
+
+
+def test_bins_by_hand():
+    middles, means = analysis.binned(np.array([1.0, 2, 6, 10, 20]), 3)
+    np.testing.assert_allclose([middles, means], [[1, 3.5], [3, 15]])
+
+
+# Shifts
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_shifted_scores_are_the_real_scores(layout):
+    (q, k), frequencies = vectors(2, 26), rope_frequencies(26)
+    shifted = shifted_scores(q, k, 11, 3, frequencies, layout)
+    assert shifted.shifts[0] == 0 and shifted.shifts[-1] == 100_000
+    for i, shift in enumerate(shifted.shifts):
+        expected = score(q, k, 11 + shift, 3 + shift, frequencies, layout) / 26**0.5
+        assert shifted.float64[i] == pytest.approx(expected, abs=1e-12)
+        assert shifted.float32[i] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_shift_changes_nothing_but_rounding_and_float32_angles_round_most():
+    (q, k), frequencies = vectors(2, 26), rope_frequencies(26)
+    shifted = shifted_scores(q, k, 11, 3, frequencies)
+    exact, single, naive = (shifted.largest_difference(a) for a in ("float64", "float32", "float32_angles"))
+    assert exact < 1e-9 < single < 1e-5 < naive < 0.1
+    farther = shifted_scores(q, k, 12, 3, frequencies)
+    assert abs(farther.float64[0] - shifted.float64[0]) > 1e-3
+
+
+# Layouts
+
+
+@pytest.mark.parametrize("rotary_dim", [22, 14])
+def test_layouts_agree_after_reordering_and_only_then(rotary_dim):
+    q, k = vectors(7, 22), vectors(5, 22)
+    compared = compare_layouts(q, k, rope_frequencies(rotary_dim))
+    assert compared.half.shape == (7, 5) and sorted(compared.order) == list(range(22))
+    assert compared.difference > 0.1 and compared.difference_reordered < 1e-5
+    for m, n in ((0, 0), (6, 4), (3, 4)):
+        expected = score(q[m], k[n], m, n, rope_frequencies(rotary_dim), "interleaved") / 22**0.5
+        assert compared.interleaved[m, n] == pytest.approx(expected, abs=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+@pytest.mark.parametrize("config", [GQA, MLA, replace(MLA, q_lora_rank=13)], ids=["gqa", "mla", "mla, compressed q"])
+def test_weights_moved_to_the_other_layout_run_alike_and_unmoved_do_not(config, layout):
+    model = Transformer.random(replace(config, rope_layout=layout), seed=3)
+    with torch.no_grad():
+        for name, p in model.named_parameters():
+            if name.endswith("bias"):
+                p.normal_()
+    ids = torch.arange(17)[None]
+    moved, wrong = moved_to_other_layout(model), in_other_layout(model)
+    assert moved.config.rope_layout == wrong.config.rope_layout != layout
+    torch.testing.assert_close(moved(ids), model(ids), rtol=1e-4, atol=1e-5)
+    assert (wrong(ids) - model(ids)).abs().max() > 1e-3
+    assert wrong.embed.weight.data_ptr() == model.embed.weight.data_ptr()  # nothing is copied
+
+
+# Scaling
+
+
+def test_losses_by_position_are_those_of_the_model_run_by_hand():
+    config = replace(GQA, max_context=16)
+    model, ids = Transformer.random(config, seed=0), np.arange(41) % 53
+    losses = losses_by_scaling(model, ids, standard_scalings(4.0, 16))
+    assert list(losses) == ["none", "linear", "NTK-aware", "dynamic NTK", "YaRN", "Llama 3"]
+    given = {
+        "none": None,
+        "linear": {"type": "linear", "factor": 4.0},
+        "NTK-aware": {"type": "ntk", "factor": 4.0},
+        "dynamic NTK": {"type": "dynamic", "factor": 4.0},
+        "YaRN": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16},
+        "Llama 3": {"type": "llama3", "factor": 4.0, "original_max_position_embeddings": 16,
+                    "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+    }  # fmt: skip
+    for name, scaling in given.items():
+        pairs = None if scaling is None else tuple(scaling.items())
+        logits = model.with_config(replace(config, rope_scaling=pairs))(torch.tensor(ids[None, :-1]))[0]
+        expected = -F.log_softmax(logits, -1)[torch.arange(40), torch.tensor(ids[1:])]
+        np.testing.assert_allclose(losses[name], expected.detach(), rtol=1e-5)
+    assert len({losses[name].sum() for name in losses}) == 6  # no two methods are the same run
+
+
+def test_frequencies_of_every_method_side_by_side():
+    by_name = scaled_frequencies(24, 10000.0, standard_scalings(4.0, 256), length=1024)
+    np.testing.assert_allclose(by_name["none"], rope_frequencies(24))
+    np.testing.assert_allclose(by_name["linear"], rope_frequencies(24) / 4)
+    assert all((f <= by_name["none"] * (1 + 1e-12)).all() for f in by_name.values())
+
+
+# MLA's decoupled key
+
+
+def test_content_and_position_add_up_to_the_scores_of_an_mla_head():
+    model, record = Transformer.random(MLA, seed=0), []
+    model(torch.arange(13)[None], record=record)
+    r = record[0]
+    content, position = analysis.split_scores(r.q[0, 2].detach().numpy(), r.k[0, 2].detach().numpy(), 10)
+    np.testing.assert_allclose(content + position, r.scores[0, 2].detach(), atol=1e-5)
+    unturned = analysis.split_scores(r.q_unturned[0, 2].detach().numpy(), r.k_unturned[0, 2].detach().numpy(), 10)
+    np.testing.assert_allclose(content, unturned[0], atol=1e-6)
+    assert np.abs(position - unturned[1]).max() > 0.01
