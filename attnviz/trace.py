@@ -1,0 +1,92 @@
+"""A model run on a text with everything it computed kept, as read-only numpy.
+
+L layers, H query heads, K KV heads, T tokens, S = T keys, D head_dim. A trace is data: whoever has it can draw it,
+and nobody can change it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnviz.config import ModelConfig
+from attnviz.modules import AttentionRecord, Transformer
+
+
+@dataclass(frozen=True, eq=False)
+class Trace:
+    """Everything attention computed for one text; float32 and without a batch axis."""
+
+    config: ModelConfig
+    tokens: np.ndarray  # (T,) int64
+    q: np.ndarray  # (L, H, T, D), turned by RoPE
+    k: np.ndarray  # (L, K, T, D), turned by RoPE; for MLA expanded, so K = H
+    v: np.ndarray  # (L, K, T, D)
+    q_unturned: np.ndarray  # (L, H, T, D)
+    k_unturned: np.ndarray  # (L, K, T, D)
+    scores: np.ndarray  # (L, H, T, T), q·k · scale before the mask
+    weights: np.ndarray  # (L, H, T, T), each row sums to 1 (or to 0 where nothing may be attended to)
+    allowed: np.ndarray  # (L, T, T) bool, True = may attend
+    logits: np.ndarray  # (T, vocab_size)
+    seconds: float  # how long the run took
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all arrays."""
+        return sum(a.nbytes for a in (getattr(self, f.name) for f in fields(self)) if isinstance(a, np.ndarray))
+
+
+def trace_bytes(config: ModelConfig, n_tokens: int) -> int:
+    """Memory that a trace of n_tokens takes, to the byte; asked before anything is allocated."""
+    c, T = config, n_tokens
+    value_dim = c.v_head_dim if c.attention == "mla" else c.head_dim
+    per_token = c.n_layers * (2 * c.n_heads * c.head_dim + c.n_kv_heads * (2 * c.head_dim + value_dim)) + c.vocab_size
+    return 4 * (T * per_token + 2 * c.n_layers * c.n_heads * T * T) + c.n_layers * T * T + 8 * T
+
+
+@torch.inference_mode()
+def trace(model: Transformer, token_ids: Sequence[int]) -> Trace:
+    """Run the model on the tokens and keep everything. Raises ValueError for no tokens or an id out of the vocabulary."""
+    ids = _checked(token_ids, model.config.vocab_size)
+    record: list[AttentionRecord] = []
+    began = time.perf_counter()
+    logits = model(ids, record=record)[0]  # (T, vocab_size)
+    kept = {
+        name: _numpy(torch.cat([getattr(r, name) for r in record]))  # B = 1 on each: their axis becomes the layers'
+        for name in ("q", "k", "v", "q_unturned", "k_unturned", "scores", "weights")
+    }
+    return Trace(
+        config=model.config,
+        tokens=_numpy(ids[0]),
+        **kept,
+        allowed=_allowed(record, ids.shape[1]),
+        logits=_numpy(logits),
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _checked(token_ids: Sequence[int], vocab_size: int) -> Tensor:
+    """int64 (1, T)."""
+    ids = torch.as_tensor(token_ids, dtype=torch.int64)
+    if ids.ndim != 1 or not len(ids):
+        raise ValueError(f"a trace needs a sequence of at least one token, not shape {tuple(ids.shape)}")
+    if int(ids.min()) < 0 or int(ids.max()) >= vocab_size:
+        raise ValueError(f"token ids must lie between 0 and {vocab_size - 1}, not {int(ids.min())} to {int(ids.max())}")
+    return ids[None]
+
+
+def _allowed(record: list[AttentionRecord], n_tokens: int) -> np.ndarray:
+    """bool (L, T, T); without a batch or a head of their own, masks here are (T, T) or absent."""
+    everything = torch.ones(n_tokens, n_tokens, dtype=torch.bool)
+    return _numpy(torch.stack([everything if r.allowed is None else r.allowed for r in record]))
+
+
+def _numpy(tensor: Tensor) -> np.ndarray:
+    array = tensor.contiguous().numpy()
+    array.flags.writeable = False
+    return array
