@@ -70,7 +70,7 @@ class MultiHeadLatentAttention(nn.Module):
             raise ValueError("the absorbed form computes no keys and values of single heads that could be recorded")
         past, T = (len(cache) if cache is not None else 0), x.shape[1]
         positions = torch.arange(past, past + T, device=x.device)
-        q_nope, q_rope_unturned = self._queries(x).split((self.nope_dim, self.rope_dim), dim=-1)  # (B, H, T, N), (.., P)
+        q_nope, q_rope_unturned = self._queries(x).split((self.nope_dim, self.rope_dim), dim=-1)  # (B, H, T, N or P)
         latent, key_unturned = self.kv_a_proj(x).split((self.rank, self.rope_dim), dim=-1)  # (B, T, R), (B, T, P)
         latent = self.kv_a_norm(latent)
         turn = as_rope(rope) or (lambda t, _: t)
@@ -96,7 +96,7 @@ class MultiHeadLatentAttention(nn.Module):
     def _queries(self, x: Tensor) -> Tensor:
         """(B, H, T, N + P), through the compressed query where there is one."""
         q = self.q_proj(x) if hasattr(self, "q_proj") else self.q_b_proj(self.q_a_norm(self.q_a_proj(x)))
-        return q.view(*x.shape[:2], self.n_heads, -1).transpose(1, 2)
+        return q.view(*x.shape[:2], self.n_heads, self.nope_dim + self.rope_dim).transpose(1, 2)
 
     def _to_all_heads(self, shared_key: Tensor) -> Tensor:
         """(B, S, P) -> (B, H, S, P), a view."""
@@ -104,8 +104,8 @@ class MultiHeadLatentAttention(nn.Module):
 
     def _expand(self, latent: Tensor) -> tuple[Tensor, Tensor]:
         """Every head's keys (without position) and values, out of the latent (B, S, R)."""
-        both_parts = self.kv_b_proj(latent).view(*latent.shape[:2], self.n_heads, -1).transpose(1, 2)
-        return both_parts.split((self.nope_dim, self.v_dim), dim=-1)
+        heads = self.kv_b_proj(latent).view(*latent.shape[:2], self.n_heads, self.nope_dim + self.v_dim)
+        return heads.transpose(1, 2).split((self.nope_dim, self.v_dim), dim=-1)
 
     def _absorbed(self, q_nope: Tensor, q_rope: Tensor, latent: Tensor, shared_key: Tensor, allowed) -> Tensor:
         up = self.kv_b_proj.weight.view(self.n_heads, self.nope_dim + self.v_dim, self.rank)

@@ -1,0 +1,103 @@
+"""The KV cache: decoding with it equals recomputing without it, and its bytes are those of its tensors."""
+
+import pytest
+import torch
+from oracles import agree
+
+from attnviz.config import ModelConfig, divisors
+from attnviz.modules import (
+    GroupedQueryAttention,
+    KVCache,
+    MultiHeadLatentAttention,
+    Rope,
+    Transformer,
+    rope_frequencies,
+)
+
+B, T, C = 2, 11, 13
+CHUNKS = [[1] * T, [5, 1, 1, 4], [T], [3, 0, 8]]
+LATENT = dict(kv_lora_rank=7, qk_nope_head_dim=5, qk_rope_head_dim=4, v_head_dim=3)
+
+
+def decoded(run, x: torch.Tensor, chunks: list[int]) -> torch.Tensor:
+    """The outputs of run(piece), one after the other along the tokens."""
+    return torch.cat([run(piece) for piece in x.split(chunks, dim=1)], dim=1)
+
+
+@pytest.mark.parametrize("chunks", CHUNKS)
+@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("n_kv_heads", [6, 2, 1])
+def test_grouped_queries_decode_as_they_compute_at_once(chunks, window, n_kv_heads):
+    layer, x, cache = GroupedQueryAttention(C, 6, n_kv_heads, head_dim=4), torch.randn(B, T, C), KVCache()
+    options = dict(causal=True, window=window, rope=rope_frequencies(4))
+    assert agree(decoded(lambda piece: layer(piece, cache=cache, **options), x, chunks), layer(x, **options))
+    assert len(cache) == T
+
+
+@pytest.mark.parametrize("chunks", CHUNKS)
+@pytest.mark.parametrize("window", [None, 3])
+@pytest.mark.parametrize("absorbed", [False, True])
+def test_latent_attention_decodes_as_it_computes_at_once(chunks, window, absorbed):
+    layer, x, cache = MultiHeadLatentAttention(C, 3, **LATENT), torch.randn(B, T, C), KVCache()
+    options = dict(causal=True, window=window, rope=Rope(rope_frequencies(4), "interleaved"))
+    step = decoded(lambda piece: layer(piece, cache=cache, absorbed=absorbed, **options), x, chunks)
+    assert agree(step, layer(x, **options))
+
+
+@pytest.mark.parametrize("chunks", CHUNKS[:2])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        dict(n_heads=6, n_kv_heads=2, head_dim=4, sliding_window=3, full_layers=(1,)),
+        dict(n_heads=3, attention="mla", **LATENT),
+    ],
+)
+def test_a_whole_model_decodes_as_it_computes_at_once(settings, chunks):
+    model = Transformer.random(ModelConfig(3, C, vocab_size=17, **settings), seed=1)
+    ids, caches = torch.randint(17, (B, T)), model.new_cache()
+    assert agree(decoded(lambda piece: model(piece, cache=caches), ids, chunks), model(ids))
+    assert [len(cache) for cache in caches] == [T] * 3
+
+
+def test_what_is_recorded_while_decoding_is_the_last_rows_of_the_whole():
+    layer, x, cache = GroupedQueryAttention(C, 6, 2, head_dim=4), torch.randn(B, T, C), KVCache()
+    options, whole, steps = dict(causal=True, rope=rope_frequencies(4)), [], []
+    layer(x, record=whole, **options)
+    decoded(lambda piece: layer(piece, cache=cache, record=steps, **options), x, [7, 4])
+    assert agree(steps[1].weights, whole[0].weights[:, :, 7:])
+    assert agree(steps[1].k, whole[0].k)  # all keys so far
+    assert agree(steps[1].k_unturned, whole[0].k_unturned[:, :, 7:])  # of this call alone
+
+
+@pytest.mark.parametrize("dtype, width", [(torch.float32, 4), (torch.float16, 2)])
+@pytest.mark.parametrize("n_kv_heads", divisors(12))
+def test_bytes_are_two_numbers_a_kv_head_and_dimension(n_kv_heads, dtype, width):
+    layer, cache = GroupedQueryAttention(C, 12, n_kv_heads, head_dim=5).to(dtype), KVCache()
+    layer(torch.randn(B, T, C, dtype=dtype), causal=True, cache=cache)
+    assert cache.nbytes == B * T * 2 * n_kv_heads * 5 * width
+    assert cache.nbytes == sum(t.contiguous().clone().untyped_storage().nbytes() for t in cache.tensors)
+
+
+def test_bytes_of_a_latent_are_the_latent_and_one_rotated_key():
+    layer, cache = MultiHeadLatentAttention(C, 3, **LATENT), KVCache()
+    layer(torch.randn(B, T, C), causal=True, rope=rope_frequencies(4), cache=cache)
+    assert cache.nbytes == B * T * (7 + 4) * 4
+    assert cache.nbytes == sum(t.contiguous().clone().untyped_storage().nbytes() for t in cache.tensors)
+
+
+def test_an_empty_cache_remembers_nothing():
+    assert len(KVCache()) == KVCache().nbytes == 0
+
+
+def test_two_caches_share_nothing():
+    layer, one, other = GroupedQueryAttention(C, 6, 2, head_dim=4), KVCache(), KVCache()
+    x = torch.randn(B, T, C)
+    layer(x, causal=True, cache=one)
+    assert torch.equal(layer(x, causal=True, cache=other), layer(x, causal=True)) and len(one) == len(other) == T
+
+
+def test_adding_another_number_of_tensors_is_refused():
+    cache = KVCache()
+    cache.append(torch.zeros(1, 2, 3), torch.zeros(1, 2, 5))
+    with pytest.raises(ValueError):
+        cache.append(torch.zeros(1, 2, 3))

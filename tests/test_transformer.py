@@ -1,0 +1,239 @@
+"""The decoder: against `transformers`' Llama and Mistral with copied weights, in logits and every layer's weights."""
+
+import pytest
+import torch
+from oracles import agree
+from torch import nn
+from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
+
+from attnviz.config import ConfigError, ModelConfig, MoEConfig
+from attnviz.modules import Block, Transformer
+from attnviz.modules.masks import padding_mask
+
+B, T, L, C, H, D, F, VOCAB = 2, 11, 3, 42, 6, 10, 13, 37  # C / H is 7, not D
+NAMES = {  # ours: theirs
+    "attn_norm": "input_layernorm", "ffn_norm": "post_attention_layernorm", "attn": "self_attn", "ffn": "mlp",
+    "blocks": "model.layers", "embed": "model.embed_tokens", "norm": "model.norm",
+}  # fmt: skip
+MLA = dict(attention="mla", kv_lora_rank=11, qk_rope_head_dim=4, qk_nope_head_dim=6, v_head_dim=7, q_lora_rank=3)
+
+
+def token_ids(n: int = T) -> torch.Tensor:
+    return torch.randint(VOCAB, (B, n))
+
+
+def config(**settings) -> ModelConfig:
+    sizes = dict(n_layers=L, d_model=C, n_heads=H, head_dim=D, d_ff=F, vocab_size=VOCAB)
+    return ModelConfig(**sizes | settings)
+
+
+def random_model(seed: int = 0, **settings) -> Transformer:
+    return Transformer.random(config(**settings), seed)
+
+
+def theirs_and_ours(c: ModelConfig, config_class: type, model_class: type, **settings) -> tuple[nn.Module, Transformer]:
+    """Their model with random weights everywhere (norms and biases too), and ours with the same ones."""
+    theirs = model_class(
+        config_class(
+            vocab_size=c.vocab_size, hidden_size=c.d_model, intermediate_size=c.d_ff, num_hidden_layers=c.n_layers,
+            num_attention_heads=c.n_heads, num_key_value_heads=c.n_kv_heads, head_dim=c.head_dim, rms_norm_eps=1e-6,
+            rope_parameters={"rope_type": "default", "rope_theta": c.rope_theta},
+            tie_word_embeddings=c.tie_embeddings, attn_implementation="eager", **settings,
+        )
+    ).eval()  # fmt: skip
+    for parameter in theirs.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    ours, weights = Transformer(c).eval(), theirs.state_dict()
+    ours.load_state_dict({name: weights[their_name(name)] for name in ours.state_dict()})
+    return theirs, ours
+
+
+def their_name(name: str) -> str:
+    return ".".join(NAMES.get(part, part) for part in name.split("."))
+
+
+def assert_same(theirs: nn.Module, ours: Transformer, ids: torch.Tensor, **options) -> None:
+    record = []
+    expected = theirs(ids, output_attentions=True, **options)
+    assert agree(ours(ids, record=record), expected.logits, 1e-4)
+    assert len(record) == len(expected.attentions) == ours.config.n_layers
+    for ours_of_layer, theirs_of_layer in zip(record, expected.attentions, strict=True):
+        assert agree(ours_of_layer.weights, theirs_of_layer, 1e-5)
+
+
+# --- against transformers -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "settings, llama",
+    [
+        (dict(n_kv_heads=6), {}),
+        (dict(n_kv_heads=3, tie_embeddings=False), {}),
+        (dict(n_kv_heads=2, rope_theta=500.0), {}),
+        (dict(n_kv_heads=1, head_dim=14, tie_embeddings=False), {}),
+        (dict(n_kv_heads=2, qkv_bias=True, o_bias=True, ffn_bias=True), dict(attention_bias=True, mlp_bias=True)),
+    ],
+)
+def test_equals_llama(settings, llama):
+    assert_same(*theirs_and_ours(config(**settings), LlamaConfig, LlamaForCausalLM, **llama), token_ids())
+
+
+@pytest.mark.parametrize("window", [1, 4, T])
+def test_equals_mistral_with_its_window(window):
+    c = config(n_kv_heads=2, sliding_window=window, tie_embeddings=False)
+    assert_same(*theirs_and_ours(c, MistralConfig, MistralForCausalLM, sliding_window=window), token_ids())
+
+
+def test_equals_llama_on_a_padded_batch():
+    theirs, ours = theirs_and_ours(config(n_kv_heads=2), LlamaConfig, LlamaForCausalLM)
+    ids, real = token_ids(), padding_mask(torch.tensor([T, 4]), T)
+    expected = theirs(ids, attention_mask=real[:, 0, 0].long()).logits
+    assert agree(ours(ids, mask=real)[0], expected[0], 1e-4)
+    assert agree(ours(ids, mask=real)[1, :4], expected[1, :4], 1e-4)
+    assert agree(ours(ids, mask=real)[1:, :4], ours(ids[1:, :4]), 1e-4)
+
+
+# --- the block ------------------------------------------------------------------------------------------------------
+
+
+def test_a_block_adds_to_the_stream_and_computes_each_norm_once():
+    block, x, calls = Block(config(n_kv_heads=2)), torch.randn(B, T, C), []
+    for norm in (block.attn_norm, block.ffn_norm):
+        nn.init.normal_(norm.weight)
+        norm.register_forward_hook(lambda module, *_: calls.append(module))
+    got = block(x, causal=True)
+    assert calls == [block.attn_norm, block.ffn_norm]
+    middle = x + block.attn(block.attn_norm(x), causal=True)
+    assert agree(got, middle + block.ffn(block.ffn_norm(middle)))
+
+
+def test_a_block_whose_branches_end_in_zeros_changes_nothing():
+    block, x = Block(config()), torch.randn(B, T, C)
+    nn.init.zeros_(block.attn.o_proj.weight), nn.init.zeros_(block.ffn.down_proj.weight)
+    assert torch.equal(block(x), x)
+
+
+# --- random weights -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [dict(n_kv_heads=2, qkv_bias=True), dict(tie_embeddings=False), MLA])
+def test_the_seed_alone_decides_the_weights(settings):
+    torch.manual_seed(1)
+    first = random_model(7, **settings).state_dict()
+    torch.manual_seed(2)
+    again, other = random_model(7, **settings).state_dict(), random_model(8, **settings).state_dict()
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    drawn = [name for name in first if not name.endswith(("norm.weight", "bias"))]
+    assert not any(torch.equal(first[name], other[name]) for name in drawn)
+
+
+def test_the_global_random_state_is_neither_read_nor_changed():
+    state = torch.get_rng_state()
+    random_model(7)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_weights_have_the_spread_that_is_promised():
+    model = Transformer.random(ModelConfig(2, 128, 4, d_ff=256, vocab_size=512, qkv_bias=True), seed=3)
+    assert not model.training
+    for name, p in model.named_parameters():
+        if name.endswith(("norm.weight", "bias")):
+            assert (p == (0.0 if name.endswith("bias") else 1.0)).all()
+        else:
+            smaller = 2.0 if name.endswith(("o_proj.weight", "down_proj.weight")) else 1.0  # sqrt(2 · n_layers)
+            assert p.std().item() * smaller * p.shape[1] ** 0.5 == pytest.approx(1, abs=0.03), name
+
+
+def test_an_untrained_map_is_not_blank():
+    record = []
+    Transformer.random(ModelConfig(2, 128, 4, vocab_size=512), 3)(torch.arange(64)[None], record=record)
+    assert all(0.5 < r.scores.std() < 2 for r in record)
+
+
+# --- the same weights run in another way ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("settings", [dict(n_kv_heads=2), dict(tie_embeddings=False), MLA])
+def test_another_config_shares_the_weights_and_copies_none(settings):
+    model = random_model(**settings)
+    other = model.with_config(config(**settings, position="none"))
+    ours, theirs = dict(model.named_parameters()), dict(other.named_parameters())
+    assert {n: p.data_ptr() for n, p in ours.items()} == {n: p.data_ptr() for n, p in theirs.items()}
+    assert len({p.data_ptr() for p in ours.values()}) == len(ours)
+    assert not other.training and other.config.position == "none" and model.config.position == "rope"
+
+
+@pytest.mark.parametrize(
+    "change", [dict(position="none"), dict(rope_theta=500.0), dict(rope_layout="interleaved"), dict(sliding_window=2)]
+)
+def test_another_config_changes_the_run_and_leaves_the_model_as_it_was(change):
+    model, ids = random_model(n_kv_heads=2), token_ids()
+    before = model(ids)
+    assert not agree(model.with_config(config(n_kv_heads=2, **change))(ids), before)
+    assert torch.equal(model(ids), before)
+    assert torch.equal(model.with_config(model.config)(ids), before)
+
+
+def test_a_config_of_another_shape_is_refused():
+    with pytest.raises(RuntimeError, match="size mismatch"):
+        random_model(n_kv_heads=2).with_config(config(n_kv_heads=3))
+
+
+def test_layers_named_as_full_have_no_window():
+    record = []
+    random_model(sliding_window=2, full_layers=(1,))(token_ids(), record=record)
+    assert [r.weights[0, 0, -1].count_nonzero().item() for r in record] == [2, T, 2]
+
+
+def test_without_causality_the_future_is_seen():
+    ids = token_ids()
+    changed = ids.clone()
+    changed[:, -1] = (ids[:, -1] + 1) % VOCAB
+    for causal in (True, False):
+        model = random_model(causal=causal)
+        assert torch.equal(model(ids)[:, :-1], model(changed)[:, :-1]) == causal
+
+
+# --- what a model keeps and learns ----------------------------------------------------------------------------------
+
+
+def test_running_writes_nothing_to_the_model():
+    model = random_model(n_kv_heads=2)
+    before = {name: p.clone() for name, p in model.state_dict().items()}
+    attributes = [set(vars(module)) for module in model.modules()]
+    model(token_ids(), cache=model.new_cache(), record=[])
+    assert all(torch.equal(p, before[name]) for name, p in model.state_dict().items())
+    assert [set(vars(module)) for module in model.modules()] == attributes
+
+
+@pytest.mark.parametrize("settings", [dict(n_kv_heads=2, qkv_bias=True), MLA | dict(tie_embeddings=False)])
+def test_every_parameter_learns(settings):
+    model, ids = random_model(**settings), token_ids()
+    nn.functional.cross_entropy(model(ids[:, :-1]).flatten(0, 1), ids[:, 1:].flatten()).backward()
+    gradients = {name: p.grad for name, p in model.named_parameters()}
+    assert [name for name, g in gradients.items() if g is None or not g.isfinite().all() or not g.any()] == []
+
+
+def test_tied_embeddings_have_no_matrix_of_their_own_for_the_logits():
+    tied, untied = (sum(p.numel() for p in random_model(tie_embeddings=t).parameters()) for t in (True, False))
+    assert untied - tied == VOCAB * C
+
+
+def test_one_token_and_none():
+    model = random_model()
+    assert model(token_ids(1)).shape == (B, 1, VOCAB) and model(token_ids(0)).shape == (B, 0, VOCAB)
+
+
+@pytest.mark.parametrize(
+    "settings, word",
+    [
+        (dict(ffn="gelu"), "ffn"), (dict(norm="layernorm"), "norm"), (dict(norms_per_layer=4), "norms_per_layer"),
+        (dict(qk_norm="head"), "qk_norm"), (dict(parallel_block=True), "parallel_block"),
+        (dict(attention_sinks=True), "attention_sinks"), (dict(position="alibi"), "alibi"),
+        (dict(moe=MoEConfig(3, 2, 5)), "moe"), (dict(embedding_norm=True), "embedding_norm"),
+        (dict(lm_head_bias=True), "lm_head_bias"), (dict(norm_bias=True), "norm_bias"),
+    ],
+)  # fmt: skip
+def test_what_only_the_cost_formulas_know_is_refused_by_name(settings, word):
+    with pytest.raises(ConfigError, match=word):
+        Transformer(config(**settings))
