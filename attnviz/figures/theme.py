@@ -1,0 +1,162 @@
+"""Every colour of the product. Colour is the KV head: one lightness ramp in several hues, always with a label besides.
+
+The hues were chosen by searching for the eight of equal OKLCH lightness whose closest pair is as far apart as possible
+for normal sight and for simulated protanopia, deuteranopia and tritanopia; then ordered so that the first few are the
+farthest apart. A ninth KV head repeats the first hue.
+
+The server cannot know whether a page is light or dark. So plotly's colours are either of a middle lightness or shade
+from transparent to one; the canvas components, which can ask the browser, get one ramp for each.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+HUES = (  # OKLCH hue in degrees, largest chroma
+    (259.0, 0.190),  # blue
+    (57.0, 0.142),  # orange
+    (324.0, 0.190),  # magenta
+    (126.0, 0.105),  # olive
+    (6.0, 0.182),  # crimson
+    (182.0, 0.106),  # teal
+    (291.0, 0.153),  # violet
+    (324.0, 0.105),  # mauve
+)
+MID_LIGHTNESS = 0.59  # contrast of about 4 against white and against a near-black page alike
+RAMP_ENDS = {"light": (0.985, 0.30), "dark": (0.18, 0.92)}  # OKLCH lightness of weight 0 and of weight 1
+
+MASKED = "rgba(128, 128, 128, 0.22)"  # a cell that is not allowed: grey, which no weight ever is
+NEUTRAL = "#7d7d7d"  # lines, bars and marks that belong to no KV head
+FAINT = "rgba(128, 128, 128, 0.35)"  # what is set aside or only gives orientation
+
+_KINDS = {  # muted, so that no kind is taken for a KV head; lightness, chroma, hue, plotly marker, plotly dash
+    "mha": (0.50, 0.060, 250.0, "circle", "solid"),
+    "gqa": (0.66, 0.070, 95.0, "square", "dash"),
+    "mqa": (0.58, 0.060, 20.0, "diamond", "dot"),
+    "mla": (0.62, 0.000, 0.0, "triangle-up", "dashdot"),
+}
+
+
+def oklch(lightness, chroma, hue: float) -> np.ndarray:
+    """OKLCH (hue in degrees) as gamma-encoded sRGB in 0..1; the chroma gives way where sRGB ends, the lightness never.
+
+    lightness and chroma may be arrays of shape (N,), the result is then (N, 3), else (3,). Matrices: Björn Ottosson,
+    "A perceptual color space for image processing", 2020 (public domain).
+    """
+    lightness, chroma = np.broadcast_arrays(np.asarray(lightness, float), np.asarray(chroma, float))
+    low, high = np.zeros_like(chroma), chroma
+    fits = _inside(_linear_rgb(lightness, chroma, hue))
+    for _ in range(20):  # the largest chroma inside sRGB, to a millionth
+        middle = (low + high) / 2
+        inside = _inside(_linear_rgb(lightness, middle, hue))
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    linear = _linear_rgb(lightness, np.where(fits, chroma, low), hue).clip(0, 1)
+    return np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+
+
+def _linear_rgb(lightness: np.ndarray, chroma: np.ndarray, hue: float) -> np.ndarray:
+    a, b = chroma * np.cos(np.radians(hue)), chroma * np.sin(np.radians(hue))
+    lms = np.stack([
+        lightness + 0.3963377774 * a + 0.2158037573 * b,
+        lightness - 0.1055613458 * a - 0.0638541728 * b,
+        lightness - 0.0894841775 * a - 1.2914855480 * b,
+    ], axis=-1) ** 3  # fmt: skip
+    return lms @ np.array([
+        [4.0767416621, -1.2684380046, -0.0041960863],
+        [-3.3077115913, 2.6097574011, -0.7034186147],
+        [0.2309699292, -0.3413193965, 1.7076147010],
+    ])  # fmt: skip
+
+
+def _inside(linear: np.ndarray) -> np.ndarray:
+    return (linear.min(-1) >= 0) & (linear.max(-1) <= 1)
+
+
+def _bytes(lightness: float, chroma: float, hue: float) -> tuple[int, int, int]:
+    return tuple(int(round(v * 255)) for v in oklch(lightness, chroma, hue))
+
+
+def _hex(rgb: tuple[int, int, int]) -> str:
+    return "#{:02x}{:02x}{:02x}".format(*rgb)
+
+
+def _rgba(rgb: tuple[int, int, int], alpha: float) -> str:
+    return f"rgba({rgb[0]}, {rgb[1]}, {rgb[2]}, {alpha:.4g})"
+
+
+def _check(kv_head: int, n_kv_heads: int) -> None:
+    if not 0 <= kv_head < n_kv_heads:
+        raise ValueError(f"kv_head must lie between 0 and {n_kv_heads - 1}, not {kv_head}")
+
+
+def kv_rgb(kv_head: int, n_kv_heads: int) -> tuple[int, int, int]:
+    """The KV head's colour at middle lightness as three bytes."""
+    _check(kv_head, n_kv_heads)
+    hue, chroma = HUES[kv_head % len(HUES)]
+    return _bytes(MID_LIGHTNESS, chroma, hue)
+
+
+def kv_colour(kv_head: int, n_kv_heads: int) -> str:
+    """The KV head's colour as "#rrggbb": reads on white and on near-black, of the same lightness for every head."""
+    return _hex(kv_rgb(kv_head, n_kv_heads))
+
+
+def kv_scale(kv_head: int, n_kv_heads: int) -> list[list]:
+    """A plotly colour scale from transparent (0) to the KV head's colour (1), monotone on light and dark pages."""
+    return _fade(kv_rgb(kv_head, n_kv_heads))
+
+
+def _fade(rgb: tuple[int, int, int]) -> list[list]:
+    return [[0.0, _rgba(rgb, 0)], [1.0, _rgba(rgb, 1)]]
+
+
+SEQUENTIAL = _fade((125, 125, 125))  # a quantity that belongs to no KV head
+_NEGATIVE, _POSITIVE = _bytes(MID_LIGHTNESS, 0.09, 65.0), _bytes(MID_LIGHTNESS, 0.09, 215.0)  # brown and petrol, muted
+DIVERGING = _fade(_NEGATIVE)[::-1] + _fade(_POSITIVE)  # its middle is transparent
+DIVERGING = [[at, colour] for at, (_, colour) in zip((0.0, 0.5, 0.5, 1.0), DIVERGING, strict=True)]
+
+
+@cache
+def kv_ramp(kv_head: int, n_kv_heads: int, theme: str) -> np.ndarray:
+    """The canvas ramp of a KV head: uint8 (256, 3), read-only, row 0 nearly the page and row 255 farthest from it.
+
+    theme: "light" or "dark". Row i is of the same lightness in every hue, so that maps of different heads compare.
+    """
+    _check(kv_head, n_kv_heads)
+    hue, chroma = HUES[kv_head % len(HUES)]
+    first, last = RAMP_ENDS[theme]
+    values = np.linspace(0, 1, 256)
+    colours = oklch(first + (last - first) * values, chroma * (2.5 * values).clip(max=1), hue)  # (256, 3)
+    ramp = np.round(255 * colours).astype(np.uint8)
+    ramp.setflags(write=False)
+    return ramp
+
+
+def kind_style(kind: str) -> dict[str, str]:
+    """colour, symbol and dash for "mha", "gqa", "mqa" or "mla": a palette of its own, and a shape of its own."""
+    lightness, chroma, hue, symbol, dash = _KINDS[kind]
+    return {"colour": _hex(_bytes(lightness, chroma, hue)), "symbol": symbol, "dash": dash}
+
+
+def base_figure(height: int, **layout) -> go.Figure:
+    """An empty figure, transparent, with narrow margins; text takes the page's own colour. height in pixels."""
+    import plotly.graph_objects as go  # here, since the front page takes its colours from this module and must not wait for it
+
+    grid = {"gridcolor": FAINT, "zerolinecolor": FAINT, "gridwidth": 0.5, "zerolinewidth": 0.5}
+    figure = go.Figure(layout={
+        "height": height,
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
+        "font": {"size": 13},
+        "hoverlabel": {"align": "left"},
+        "xaxis": grid,
+        "yaxis": grid,
+    })
+    return figure.update_layout(**layout)
