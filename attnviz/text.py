@@ -50,7 +50,7 @@ class Tokenizer:
         return [bytes(table[c] for c in self._bpe.id_to_token(i)) for i in ids]
 
     def labels(self, ids: list[int]) -> list[str]:
-        """One printable label a token: "·the", "⏎", and "好 1/3" for the first of three tokens that make one character."""
+        """One printable label a token: "·the", "⏎", and "好 1/3" for the first of three that make one character."""
         pieces = self.token_bytes(ids)
         labels, start = [], 0
         while start < len(pieces):

@@ -59,7 +59,7 @@ def attend(
         weights = scores.softmax(-1)
     else:
         forbidden = ~_fit_mask(mask, scores)
-        # the lowest finite number, not -inf: an empty row stays free of NaN, and is then cleared like all that is masked
+        # the lowest finite number, not -inf: an empty row is then free of NaN, and is cleared like all that is masked
         weights = scores.masked_fill(forbidden, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(forbidden, 0.0)
     used = F.dropout(weights, dropout) if dropout else weights
     output = used.reshape(B, K, H // K * T, S).to(v.dtype) @ v  # (B, K, G·T, D)
