@@ -118,8 +118,12 @@ def _fade(rgb: tuple[int, int, int]) -> list[list]:
 
 SEQUENTIAL = _fade((125, 125, 125))  # a quantity that belongs to no KV head
 _NEGATIVE, _POSITIVE = _bytes(MID_LIGHTNESS, 0.09, 65.0), _bytes(MID_LIGHTNESS, 0.09, 215.0)  # brown and petrol, muted
-DIVERGING = _fade(_NEGATIVE)[::-1] + _fade(_POSITIVE)  # its middle is transparent
-DIVERGING = [[at, colour] for at, (_, colour) in zip((0.0, 0.5, 0.5, 1.0), DIVERGING, strict=True)]
+DIVERGING = [  # the middle, zero, is transparent
+    [0.0, _rgba(_NEGATIVE, 1)],
+    [0.5, _rgba(_NEGATIVE, 0)],
+    [0.5, _rgba(_POSITIVE, 0)],
+    [1.0, _rgba(_POSITIVE, 1)],
+]
 
 
 @cache
@@ -146,7 +150,7 @@ def kind_style(kind: str) -> dict[str, str]:
 
 def base_figure(height: int, **layout) -> go.Figure:
     """An empty figure, transparent, with narrow margins; text takes the page's own colour. height in pixels."""
-    import plotly.graph_objects as go  # here, since the front page takes its colours from this module and must not wait for it
+    import plotly.graph_objects as go  # here: the front page takes its colours from this module and must not wait
 
     grid = {"gridcolor": FAINT, "zerolinecolor": FAINT, "gridwidth": 0.5, "zerolinewidth": 0.5}
     figure = go.Figure(layout={
