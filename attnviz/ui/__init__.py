@@ -1,0 +1,1 @@
+"""The only streamlit in the package: settings, frame, cached runs, charts, downloads, components."""

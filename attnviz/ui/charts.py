@@ -1,0 +1,53 @@
+"""A drawing on the page: title, what one is looking at, the chart, the formula, the numbers and the downloads."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import streamlit as st
+
+from attnviz.figures.drawing import Drawing
+from attnviz.ui.components.save_picture import save_picture
+
+CONFIG = {"displayModeBar": False, "responsive": True}
+
+
+def show(drawing: Drawing, key: str) -> None:
+    """Put the drawing on the page. `key` is unique on the page: letters, digits and hyphens."""
+    st.markdown(f"#### {drawing.title}")
+    st.caption(drawing.note)
+    with st.container(key=f"chart-{key}"):
+        st.plotly_chart(drawing.figure, theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"figure-{key}")
+    if drawing.formula:
+        st.latex(drawing.formula)
+    with st.expander("Numbers and downloads", key=f"numbers-{key}", on_change="rerun") as numbers:
+        if numbers.open:
+            _numbers(drawing, key)
+
+
+def _numbers(drawing: Drawing, key: str) -> None:
+    st.dataframe(drawing.table, hide_index=True, height=240)
+    with st.container(horizontal=True):
+        save_picture(f"chart-{key}", f"attnviz-{key}")
+        st.download_button(
+            "HTML", lambda: _html(drawing), f"attnviz-{key}.html", "text/html", key=f"html-{key}", on_click="ignore"
+        )
+        st.download_button(
+            "CSV", lambda: as_csv(drawing.table), f"attnviz-{key}.csv", "text/csv", key=f"csv-{key}", on_click="ignore"
+        )
+
+
+def _html(drawing: Drawing) -> str:
+    """A page of its own that works offline: plotly's script is inside."""
+    return drawing.figure.to_html(include_plotlyjs=True, full_html=True, config={"displaylogo": False})
+
+
+def as_csv(table: dict[str, list]) -> str:
+    """Columns to CSV. A text that a spreadsheet would take for a formula gets an apostrophe in front."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(table)
+    for row in zip(*table.values(), strict=True):
+        writer.writerow([f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@\t\r" else cell for cell in row])
+    return out.getvalue()

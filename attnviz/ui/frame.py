@@ -1,0 +1,193 @@
+"""What every page has around it: the text, the model, the settings, the address, the source. Imports no torch."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from functools import cached_property
+
+import streamlit as st
+
+from attnviz.config import ConfigError, ModelConfig, divisors
+from attnviz.ui import state
+from attnviz.ui.components.copy_link import copy_link
+from attnviz.ui.examples import EXAMPLES
+from attnviz.ui.settings import MAX_CHARACTERS, MODEL_NAMES, MODELS, Settings, widths
+
+PAGES = {
+    "app.py": "What there is to see",
+    "pages/1_heads.py": "Heads",
+    "pages/2_query_groups.py": "Query groups",
+    "pages/3_rope.py": "RoPE",
+    "pages/4_cost.py": "Cost",
+}
+
+
+@dataclass(frozen=True)
+class View:
+    """What a page draws from. The model and its trace are computed when first asked for."""
+
+    settings: Settings
+
+    @cached_property
+    def config(self) -> ModelConfig:
+        """The configuration that runs."""
+        return _runs().config_of(self.settings)
+
+    @cached_property
+    def model(self):
+        """The live model; its weights are shared with everyone and never written to."""
+        return _runs().model_of(self.settings)
+
+    @cached_property
+    def ids(self) -> tuple[int, ...]:
+        """The tokens of the text, cut at what can be traced."""
+        return self._all_ids[: self.max_tokens]
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """One printable label a token."""
+        return _runs().tokenizer().labels(list(self._all_ids))[: self.max_tokens]
+
+    @cached_property
+    def trace(self):
+        """Everything the model computed on the text."""
+        return _runs().trace_of(self.settings, self.ids)
+
+    @cached_property
+    def max_tokens(self) -> int:
+        return _runs().max_tokens(self.config)
+
+    @cached_property
+    def cut_notice(self) -> str | None:
+        """Where a text that is too long was cut."""
+        if len(self._all_ids) <= self.max_tokens:
+            return None
+        tail = _runs().tokenizer().decode(list(self.ids[-12:]))
+        return (
+            f"The text has {len(self._all_ids):,} tokens; the first {self.max_tokens} are shown, "
+            f"up to “…{tail.strip()}”."
+        )
+
+    @property
+    def origin(self) -> str:
+        """Where the weights come from, said on every map."""
+        s = self.settings
+        return f"untrained, seed {s.seed}" if s.model == "own" else "trained checkpoint"
+
+    @cached_property
+    def _all_ids(self) -> tuple[int, ...]:
+        return tuple(_runs().tokenizer().encode(self.settings.text))
+
+
+def _runs():
+    """attnviz.ui.runs, imported when a page first needs a model: the front page opens without torch."""
+    from attnviz.ui import runs
+
+    return runs
+
+
+def frame(page: str, *, needs_text: bool = True) -> View:
+    """Draw what surrounds a page and return what it shows. Call it first; it may stop the page with a sentence."""
+    st.set_page_config(page_title=f"{page} · AttnViz", page_icon=":material/grid_on:", layout="wide")
+    notices = state.read_link()
+    with st.sidebar:
+        _navigation()
+        _text()
+        _model()
+        _mask()
+        _share(page)
+    state.write_link()
+    st.title(page)
+    view = View(state.current())
+    for notice in notices:
+        st.warning(notice, icon=":material/link_off:")
+    if needs_text:
+        _check(view)
+    return view
+
+
+def _navigation() -> None:
+    st.markdown("### AttnViz")
+    for path, label in PAGES.items():
+        st.page_link(path, label=label, width="stretch")
+
+
+def _text() -> None:
+    state.control(st.text_area, "Text", "text", height=140, placeholder="Type anything, in any script …")
+    st.pills(
+        "Examples", list(EXAMPLES), key="example", on_change=_take_example, help="Each makes one thing visible."
+    )
+
+
+def _take_example() -> None:
+    chosen = st.session_state["example"]
+    st.session_state["example"] = None
+    if chosen is not None:
+        state.change(text=EXAMPLES[chosen])
+
+
+def _model() -> None:
+    state.control(
+        st.selectbox,
+        "Model",
+        "model",
+        options=MODELS,
+        format_func=lambda m: f"{MODEL_NAMES[m]} · {'untrained' if m == 'own' else 'trained'}",
+    )
+    if state.current().model == "own":
+        _own_settings()
+
+
+def _own_settings() -> None:
+    s = state.current()
+    state.control(st.slider, "Layers", "n_layers", min_value=1, max_value=8)
+    state.control(st.slider, "Query heads", "n_heads", min_value=1, max_value=16)
+    if s.n_heads > 1:
+        state.control(st.select_slider, "KV heads", "n_kv_heads", options=divisors(s.n_heads))
+    state.control(st.select_slider, "d_model", "d_model", options=widths(s.n_heads))
+    state.control(st.number_input, "Seed", "seed", min_value=0, max_value=2**31 - 1, step=1)
+    state.control(st.toggle, "Bias on q, k and v", "qkv_bias")
+
+
+def _mask() -> None:
+    with st.expander("How it runs"):
+        state.control(st.toggle, "Causal: no token sees a later one", "causal")
+        state.control(st.slider, "Sliding window, in tokens (0: none)", "window", min_value=0, max_value=512)
+        state.control(st.toggle, "RoPE", "rope")
+        if state.current().model != "own":
+            st.caption("The checkpoints were trained causal, without a window, with RoPE.")
+
+
+def _share(page: str) -> None:
+    copy_link()
+    with st.popover("View source", icon=":material/code:", key=f"source-{page}", on_change="rerun") as popover:
+        if popover.open:
+            st.caption("The code that just ran.")
+            st.code(_source(state.current().model), language="python")
+
+
+def _source(model: str) -> str:
+    """The real source of the attention that runs, and of the function it calls."""
+    from attnviz.modules import GroupedQueryAttention, MultiHeadLatentAttention, attend
+
+    module = MultiHeadLatentAttention if model == "mla" else GroupedQueryAttention
+    return inspect.getsource(module) + "\n\n" + inspect.getsource(attend)
+
+
+def _check(view: View) -> None:
+    """Stop with a sentence where there is nothing to draw; say where a long text was cut."""
+    from attnviz.checkpoints import CheckpointError
+
+    if len(view.settings.text) > MAX_CHARACTERS:
+        st.warning(f"The text has {len(view.settings.text):,} characters; the first {MAX_CHARACTERS:,} are read.")
+    try:
+        if not view.ids:
+            st.info("There is no text yet: type one on the left, or choose an example.", icon=":material/edit:")
+            st.stop()
+        view.model  # noqa: B018  loaded here, so that a damaged file is one sentence and not a traceback
+    except (CheckpointError, ConfigError) as error:
+        st.error(f"{error} Choose another model on the left.", icon=":material/error:")
+        st.stop()
+    if view.cut_notice:
+        st.warning(view.cut_notice, icon=":material/content_cut:")

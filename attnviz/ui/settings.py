@@ -1,0 +1,193 @@
+"""Everything a person can choose, as one frozen object that fits into a link.
+
+No streamlit here. `from_link` never fails: a value that cannot be used becomes the nearest that can, with a sentence
+that says so.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from functools import cache
+
+from attnviz.config import ModelConfig, divisors
+
+MAX_CHARACTERS = 20_000
+MODELS = ("mha", "gqa-4", "gqa-2", "mqa", "mla", "own")
+MODEL_NAMES = {
+    "mha": "MHA", "gqa-4": "GQA-4", "gqa-2": "GQA-2", "mqa": "MQA", "mla": "MLA", "own": "My own settings",
+}  # fmt: skip
+DEFAULT_TEXT = (
+    "The little girl found a red ball in the garden. The old man laughed. "
+    "The little girl found a red ball in the garden."
+)
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number between low and high, both included."""
+
+    low: float
+    high: float
+    whole: bool = True
+
+    def read(self, written: str) -> object:
+        value = float(written)
+        if math.isnan(value):
+            raise ValueError
+        value = min(max(value, self.low), self.high)
+        return round(value) if self.whole else value
+
+    def range(self) -> str:
+        return f"a {'whole ' if self.whole else ''}number from {self.low:,} to {self.high:,}"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of a few words."""
+
+    options: tuple[str, ...]
+
+    def read(self, written: str) -> object:
+        if written not in self.options:
+            raise ValueError
+        return written
+
+    def range(self) -> str:
+        return "one of " + ", ".join(self.options)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """On or off."""
+
+    def read(self, written: str) -> object:
+        return {"1": True, "0": False}[written]
+
+    def range(self) -> str:
+        return "1 or 0"
+
+
+@dataclass(frozen=True)
+class Text:
+    """Free text, cut at MAX_CHARACTERS."""
+
+    def read(self, written: str) -> object:
+        return written[:MAX_CHARACTERS]
+
+    def range(self) -> str:
+        return f"a text of at most {MAX_CHARACTERS:,} characters"
+
+
+def _setting(default: object, kind: Number | Choice | Flag | Text):
+    return field(default=default, metadata={"kind": kind})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is in force. The defaults are what a bare address shows."""
+
+    text: str = _setting(DEFAULT_TEXT, Text())
+    model: str = _setting("gqa-4", Choice(MODELS))
+    # a model of one's own, untrained
+    d_model: int = _setting(192, Number(8, 512))
+    n_heads: int = _setting(8, Number(1, 16))
+    n_kv_heads: int = _setting(4, Number(1, 16))
+    n_layers: int = _setting(4, Number(1, 8))
+    qkv_bias: bool = _setting(False, Flag())
+    seed: int = _setting(0, Number(0, 2**31 - 1))
+    # how any model is run
+    rope: bool = _setting(True, Flag())
+    theta: float = _setting(10_000.0, Number(100, 10_000_000, whole=False))
+    causal: bool = _setting(True, Flag())
+    window: int = _setting(0, Number(0, 512))  # 0: no window
+    # what is looked at
+    layer: int = _setting(0, Number(0, 7))
+    head: int = _setting(0, Number(0, 15))
+    query: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: the last
+    colour: str = _setting("linear", Choice(("linear", "log")))
+
+    def normalised(self) -> Settings:
+        """The nearest settings that a model can be built from: KV heads that divide, a head_dim that is even."""
+        n_kv_heads = nearest(self.n_kv_heads, divisors(self.n_heads))
+        d_model = nearest(self.d_model, widths(self.n_heads))
+        return replace(self, n_kv_heads=n_kv_heads, d_model=d_model)
+
+    def own_config(self) -> ModelConfig:
+        """The model of one's own, RoPE and masks as chosen."""
+        return self.run_of(self.own_weights())
+
+    def own_weights(self) -> ModelConfig:
+        """The part of one's own configuration that, with the seed, decides the weights."""
+        return ModelConfig(self.n_layers, self.d_model, self.n_heads, self.n_kv_heads, qkv_bias=self.qkv_bias)
+
+    def run_of(self, config: ModelConfig) -> ModelConfig:
+        """The same weights, run as chosen: RoPE on or off and how fast it turns, causal or not, with a window or not."""
+        return replace(
+            config,
+            position="rope" if self.rope else "none",
+            rope_theta=self.theta,
+            causal=self.causal,
+            sliding_window=self.window or None,
+        )
+
+    def to_link(self) -> dict[str, str]:
+        """What differs from the defaults, as words for a link."""
+        return {
+            f.name: _written(getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default
+        }
+
+    @classmethod
+    def from_link(cls, link: Mapping[str, str]) -> tuple[Settings, list[str]]:
+        """The settings a link asks for, and a sentence for each value in it that could not be used as it was."""
+        values, notices = {}, []
+        kinds = {f.name: f.metadata["kind"] for f in fields(cls)}
+        for name, written in link.items():
+            if name not in kinds:
+                notices.append(f"The link's “{name[:40]}” is nothing this page knows; it was left out.")
+                continue
+            try:
+                values[name] = kinds[name].read(written)
+            except (ValueError, KeyError, OverflowError):
+                notices.append(f"The link's {name} must be {kinds[name].range()}; the default is shown.")
+                continue
+            if not _same(values[name], written):
+                notices.append(f"The link's {name} must be {kinds[name].range()}; {_shown(values[name])} is shown.")
+        asked = cls(**values)
+        settings = asked.normalised()
+        for name in ("n_kv_heads", "d_model"):
+            if getattr(asked, name) != getattr(settings, name) and name in values:
+                notices.append(
+                    f"{getattr(asked, name)} {name} do not go with {settings.n_heads} heads; "
+                    f"{getattr(settings, name)} is shown."
+                )
+        return settings, notices
+
+
+@cache
+def widths(n_heads: int) -> tuple[int, ...]:
+    """The d_model that n_heads heads can share so that each has an even number of dimensions, as RoPE's pairs need."""
+    step = math.lcm(8, 2 * n_heads) if n_heads & (n_heads - 1) == 0 else 2 * n_heads
+    return tuple(range(step, 513, step))
+
+
+def nearest(value: float, allowed: tuple[int, ...]) -> int:
+    """The allowed number closest to value."""
+    return min(allowed, key=lambda a: abs(a - value))
+
+
+def _written(value: object) -> str:
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _same(value: object, written: str) -> bool:
+    if isinstance(value, str) or isinstance(value, bool):
+        return value == written or isinstance(value, bool)
+    return float(written) == value
+
+
+def _shown(value: object) -> str:
+    return f"{len(value):,} characters of it" if isinstance(value, str) else _written(value)

@@ -1,0 +1,58 @@
+"""The settings in force, kept in the session and mirrored in the address.
+
+They live under one permanent key of the session, not under the widgets' keys, which Streamlit drops with the page
+that showed them. The address is written from the settings and read back when it is not the one we wrote: a link
+opened, the browser's back button.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import streamlit as st
+
+from attnviz.ui.settings import Settings
+
+_SETTINGS, _LINK = "settings", "link"
+
+
+def current() -> Settings:
+    """The settings in force."""
+    return st.session_state.get(_SETTINGS) or Settings()
+
+
+def change(**fields: object) -> None:
+    """Put other values in force, and in the address; called from widgets' callbacks."""
+    st.session_state[_SETTINGS] = replace(current(), **fields).normalised()
+    write_link()
+
+
+def read_link() -> list[str]:
+    """Take the settings from the address if somebody else wrote it; sentences for what could not be used."""
+    link = st.query_params.to_dict()
+    ours = _SETTINGS in st.session_state and (link == st.session_state.get(_LINK) or not link)
+    if ours:  # an empty address is a page link of ours: the settings go along
+        return []
+    st.session_state[_SETTINGS], notices = Settings.from_link(link)
+    return notices
+
+
+def write_link() -> None:
+    """Make the address say what is in force."""
+    link = current().to_link()
+    if st.query_params.to_dict() != link:
+        st.query_params.from_dict(link)
+    st.session_state[_LINK] = link
+
+
+def control(widget: Callable[..., Any], label: str, field: str, **options: Any) -> Any:
+    """A widget for one field of the settings: `control(st.slider, "Layers", "n_layers", min_value=1, …)`."""
+    key = f"control-{field}"
+    st.session_state[key] = getattr(current(), field)
+    return widget(label, key=key, on_change=_take, args=(field,), **options)
+
+
+def _take(field: str) -> None:
+    change(**{field: st.session_state[f"control-{field}"]})

@@ -1,0 +1,3 @@
+from attnviz.ui.frame import frame
+
+view = frame("RoPE")
