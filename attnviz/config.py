@@ -6,7 +6,7 @@ share one key/value head. "Groups" is never used for a count, since the literatu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 
 from attnviz.checks import ConfigError, number, one_of, shown, switch, whole
 from attnviz.facts import LATENT_FIELDS, config_fields, refuse_unknown
@@ -304,5 +304,5 @@ class ModelConfig:
 
     def to_dict(self) -> dict:
         """Only what differs from the defaults: what a checkpoint's metadata stores."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self)}
+        plain = asdict(self)
         return {f.name: plain[f.name] for f in fields(self) if plain[f.name] != f.default}

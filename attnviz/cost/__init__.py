@@ -1,0 +1,37 @@
+"""What a model costs: parameters, KV cache, FLOPs and bytes of a decode step. Plain numbers over a `ModelConfig`."""
+
+from attnviz.cost.accelerators import Accelerator, load_accelerators
+from attnviz.cost.cache import (
+    PRECISIONS,
+    cache_numbers,
+    cached_tokens,
+    expanded_cache_bytes,
+    kv_cache_bytes,
+)
+from attnviz.cost.decode import DecodeStep, decode_step
+from attnviz.cost.memory import MemoryPlan, plan_memory, tokens_that_fit, weight_bytes
+from attnviz.cost.parameters import ParameterCount, count_parameters
+from attnviz.cost.presets import load_presets
+from attnviz.cost.variants import attention_name, comparison, what_if
+
+__all__ = [
+    "PRECISIONS",
+    "Accelerator",
+    "DecodeStep",
+    "MemoryPlan",
+    "ParameterCount",
+    "attention_name",
+    "cache_numbers",
+    "cached_tokens",
+    "comparison",
+    "count_parameters",
+    "decode_step",
+    "expanded_cache_bytes",
+    "kv_cache_bytes",
+    "load_accelerators",
+    "load_presets",
+    "plan_memory",
+    "tokens_that_fit",
+    "weight_bytes",
+    "what_if",
+]

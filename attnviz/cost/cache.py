@@ -1,0 +1,77 @@
+"""The KV cache in bytes: what a decoder must remember of every token it has read.
+
+GQA remembers 2 · K · D numbers a token and layer, MLA R + P (one latent and one rotated key, no factor 2). A layer
+with a sliding window remembers no more tokens than its window.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from attnviz.checks import number, whole
+from attnviz.config import ModelConfig
+
+SCALE_BITS = 16  # one half-precision scale a block
+PRECISIONS = {  # name -> bits a number, numbers that share a scale (None: no scales that grow with the tokens)
+    "fp32": (32, None),
+    "bf16": (16, None),
+    "fp8": (8, None),
+    "int4": (4, 32),
+}
+LARGEST_CONTEXT, LARGEST_BATCH = 10**9, 10**6
+
+
+def kv_cache_bytes(
+    model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16, *, block_size: int | None = None
+) -> int:
+    """Bytes of the cache of `batch_size` sequences of `n_tokens` tokens each, rounded up to a whole byte.
+
+    `bits` are those of one number, 1 to 64; they may be fractional where scales are to be spread over the numbers
+    (4.5 for 4 bits with a 16-bit scale for every 32). With `block_size` the scales are counted exactly instead: a
+    16-bit scale for every `block_size` numbers of each vector, begun blocks included.
+    """
+    _check(n_tokens, batch_size, bits, block_size)
+    tokens = batch_size * cached_tokens(model, n_tokens)
+    stored = Fraction(bits) * cache_numbers(model) + SCALE_BITS * _scales(model, block_size)
+    return -(-tokens * stored // 8)
+
+
+def cache_numbers(model: ModelConfig) -> int:
+    """Numbers that one token leaves in the cache of one layer."""
+    return sum(count * width for count, width in _vectors(model))
+
+
+def cached_tokens(model: ModelConfig, n_tokens: int) -> int:
+    """Tokens held over all layers together: a sliding layer holds at most its window."""
+    if model.sliding_window is None:
+        return model.n_layers * n_tokens
+    n_full = len(set(model.full_layers))
+    return n_full * n_tokens + (model.n_layers - n_full) * min(n_tokens, model.sliding_window)
+
+
+def expanded_cache_bytes(model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16) -> int:
+    """What MLA would take if it kept every head's own keys and values instead of the latent they come from."""
+    _check(n_tokens, batch_size, bits, None)
+    numbers = model.n_heads * (model.head_dim + model.v_head_dim)
+    return -(-batch_size * cached_tokens(model, n_tokens) * numbers * Fraction(bits) // 8)
+
+
+def _vectors(model: ModelConfig) -> tuple[tuple[int, int], ...]:
+    """What a token leaves in one layer: (how many vectors, numbers in each)."""
+    if model.attention == "mla":
+        return (1, model.kv_lora_rank), (1, model.qk_rope_head_dim)
+    return ((2 * model.n_kv_heads, model.head_dim),)
+
+
+def _scales(model: ModelConfig, block_size: int | None) -> int:
+    if block_size is None:
+        return 0
+    return sum(count * -(-width // block_size) for count, width in _vectors(model))
+
+
+def _check(n_tokens: int, batch_size: int, bits: float, block_size: int | None) -> None:
+    whole("n_tokens", n_tokens, high=LARGEST_CONTEXT)
+    whole("batch_size", batch_size, high=LARGEST_BATCH)
+    number("bits", bits, 1, 64)
+    if block_size is not None:
+        whole("block_size", block_size, high=LARGEST_BATCH)

@@ -1,0 +1,107 @@
+"""One step of decoding, one new token for each of B sequences: what is multiplied, what is read, how fast it can be.
+
+Every weight in use is read once for the whole batch; every sequence's cache is read once. A multiplication with an
+addition counts as two FLOPs. S tokens are attended to, the new one among them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from attnviz.checks import number
+from attnviz.config import ModelConfig
+from attnviz.cost.accelerators import Accelerator
+from attnviz.cost.cache import cached_tokens, kv_cache_bytes
+from attnviz.cost.parameters import count_parameters, expert_parameters
+
+
+@dataclass(frozen=True)
+class DecodeStep:
+    """FLOPs and bytes of one step for a whole batch."""
+
+    batch_size: int
+    flops: int
+    weight_bytes: int
+    cache_bytes: int
+
+    @property
+    def intensity(self) -> float:
+        """FLOPs a byte read."""
+        return self.flops / (self.weight_bytes + self.cache_bytes)
+
+    def seconds(self, accelerator: Accelerator) -> float:
+        """The least time a step can take: reading and multiplying overlap perfectly, both at their peak."""
+        return max(self.reading_seconds(accelerator), self.flops / accelerator.flops)
+
+    def reading_seconds(self, accelerator: Accelerator) -> float:
+        return (self.weight_bytes + self.cache_bytes) / accelerator.bandwidth
+
+    def tokens_per_second(self, accelerator: Accelerator) -> float:
+        """The bound for all sequences together."""
+        return self.batch_size / self.seconds(accelerator)
+
+    def bound_by(self, accelerator: Accelerator) -> str:
+        """What takes longer: "memory" or "compute"."""
+        return "memory" if self.reading_seconds(accelerator) >= self.flops / accelerator.flops else "compute"
+
+
+def decode_step(
+    model: ModelConfig,
+    n_tokens: int,
+    batch_size: int = 1,
+    bits: float = 16,
+    *,
+    weight_bits: float = 16,
+    block_size: int | None = None,
+) -> DecodeStep:
+    """A step in which each of `batch_size` sequences attends to `n_tokens` tokens; bits and blocks as for the cache."""
+    number("weight_bits", weight_bits, 1, 64)
+    cache_bytes = kv_cache_bytes(model, n_tokens, batch_size, bits, block_size=block_size)
+    flops = batch_size * (2 * multiplied_weights(model) + attention_flops(model, n_tokens))
+    return DecodeStep(batch_size, flops, weight_bytes_read(model, batch_size, weight_bits), cache_bytes)
+
+
+def attention_flops(model: ModelConfig, n_tokens: int) -> int:
+    """Scores and weighted sum of one new token over all layers: 4 · H · D · S a layer.
+
+    MLA decodes in its absorbed form: every head compares R + P numbers and sums R of them.
+    """
+    if model.attention == "mla":
+        per_token = 2 * model.n_heads * (2 * model.kv_lora_rank + model.qk_rope_head_dim)
+    else:
+        per_token = 4 * model.n_heads * model.head_dim
+    return per_token * cached_tokens(model, n_tokens)
+
+
+def multiplied_weights(model: ModelConfig) -> int:
+    """Weights that one token is multiplied with: the matrices in use. Embeddings are looked up, biases only added."""
+    moe = model.moe and replace(model.moe, router_bias=False, expert_bias=False)
+    bare = replace(
+        model, moe=moe, qkv_bias=False, o_bias=False, ffn_bias=False, lm_head_bias=False, qk_norm=None,
+        attention_sinks=False, tie_embeddings=False,
+    )  # fmt: skip
+    count = count_parameters(bare)
+    added = ("token embeddings", "position embeddings", "norms", "latent norms")
+    return count.active - sum(count.parts.get(part, 0) for part in added)
+
+
+def weight_bytes_read(model: ModelConfig, batch_size: int, weight_bits: float = 16) -> int:
+    """Bytes of weights read in one step, rounded: all but the embedding (a few rows) and the experts nobody needs.
+
+    Of a mixture, E · (1 - (1 - k / E)^B) of E experts are expected to be needed by B tokens that choose k each evenly.
+    """
+    count = count_parameters(model)
+    looked_up = count.parts.get("position embeddings", 0)
+    looked_up += 0 if model.tie_embeddings else count.parts["token embeddings"]
+    read = count.total - looked_up - round(_experts_unread(model, batch_size))
+    return round(read * Fraction(weight_bits) / 8)
+
+
+def _experts_unread(model: ModelConfig, batch_size: int) -> float:
+    """Parameters of the experts that no token of the batch is expected to choose."""
+    moe = model.moe
+    if moe is None:
+        return 0.0
+    unread = moe.n_routed_experts * (1 - moe.experts_per_token / moe.n_routed_experts) ** batch_size
+    return unread * (model.n_layers - moe.n_dense_layers) * expert_parameters(model)

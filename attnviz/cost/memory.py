@@ -1,0 +1,76 @@
+"""The question turned round: what fits beside the weights into so much memory."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from fractions import Fraction
+
+from attnviz.checks import number
+from attnviz.config import ModelConfig
+from attnviz.cost.cache import LARGEST_BATCH, LARGEST_CONTEXT, kv_cache_bytes
+from attnviz.cost.parameters import count_parameters
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """How a memory is divided, in bytes, and what the part that is left for the cache holds.
+
+    `n_tokens` is the longest context of one sequence, None where the cache stops growing before it fills the memory;
+    `n_users` how many sequences of the asked-for context fit at once. Both are 0 where the weights do not fit.
+    """
+
+    memory: int
+    weights: int
+    reserve: int
+    cache_of_one: int  # one sequence at the asked-for context
+    n_tokens: int | None
+    n_users: int
+
+    @property
+    def free(self) -> int:
+        """What is left for the cache; negative by as much as the weights are too large."""
+        return self.memory - self.weights - self.reserve
+
+
+def plan_memory(
+    model: ModelConfig,
+    memory: int,
+    n_tokens: int,
+    bits: float = 16,
+    *,
+    weight_bits: float = 16,
+    block_size: int | None = None,
+    reserve: float = 0.1,
+) -> MemoryPlan:
+    """Divide `memory` bytes into weights, a reserve (a share, 0 to 0.9) and cache for sequences of `n_tokens`.
+
+    All weights are held, those of idle experts too. The reserve is for activations and what cannot be used.
+    """
+    number("memory", memory, 1, 10**18)
+    number("reserve", reserve, 0, 0.9)
+    weights = weight_bytes(model, weight_bits)
+    kept_back = round(memory * reserve)
+    free = memory - weights - kept_back
+    one = kv_cache_bytes(model, n_tokens, 1, bits, block_size=block_size)
+    longest = tokens_that_fit(model, free, bits, block_size=block_size)
+    users = min(max(free, 0) // one, LARGEST_BATCH)
+    return MemoryPlan(memory, weights, kept_back, one, longest, users)
+
+
+def weight_bytes(model: ModelConfig, weight_bits: float = 16) -> int:
+    """Bytes of all weights, rounded up."""
+    number("weight_bits", weight_bits, 1, 64)
+    return -(-count_parameters(model).total * Fraction(weight_bits) // 8)
+
+
+def tokens_that_fit(
+    model: ModelConfig, free: int, bits: float = 16, batch_size: int = 1, *, block_size: int | None = None
+) -> int | None:
+    """The longest context whose cache takes at most `free` bytes; None if even the longest we count (10^9) does."""
+
+    def taken(n_tokens: int) -> int:
+        return kv_cache_bytes(model, n_tokens, batch_size, bits, block_size=block_size)
+
+    fits = bisect_right(range(1, LARGEST_CONTEXT + 1), free, key=taken)
+    return None if fits == LARGEST_CONTEXT else fits

@@ -1,0 +1,33 @@
+"""Numbers as people read them. Bytes come in both countings, and say which: 70,272 B are 70.3 kB or 68.6 KiB."""
+
+from __future__ import annotations
+
+DECIMAL = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
+BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+SHORT = ("", " k", " M", " B", " T")  # thousand, million, billion, 10^12
+
+
+def bytes_text(n: float, binary: bool = True) -> str:
+    """Bytes with three digits and a unit: powers of 1,024 (KiB, MiB) or of 1,000 (kB, MB)."""
+    return _scaled(n, 1024 if binary else 1000, BINARY if binary else DECIMAL, " ")
+
+
+def count_text(n: float) -> str:
+    """A count with three digits: 1.24 B, 131 k."""
+    return _scaled(n, 1000, SHORT, "")
+
+
+def tokens_text(n: int) -> str:
+    """A context as it is spoken of, in powers of 1,024: 128 K, 1 M; other numbers in full."""
+    for size, letter in ((1024**2, "M"), (1024, "K")):
+        if n >= size and n % size == 0:
+            return f"{n // size} {letter}"
+    return f"{n:,}"
+
+
+def _scaled(n: float, base: int, units: tuple[str, ...], gap: str) -> str:
+    size, step = abs(n), 0
+    while size >= base - 0.5 and step < len(units) - 1:  # what would be rounded up to 1,024 KiB is 1 MiB
+        size, step = size / base, step + 1
+    digits = 0 if step == 0 and float(n).is_integer() else max(0, 2 - (size >= 10) - (size >= 100))
+    return f"{'-' if n < 0 else ''}{size:,.{digits}f}{gap}{units[step]}"

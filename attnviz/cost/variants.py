@@ -1,0 +1,49 @@
+"""The same model with another attention: every number of KV heads that its query heads can share, and MLA."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from attnviz.config import ModelConfig, divisors
+from attnviz.facts import LATENT_FIELDS
+
+
+def attention_name(model: ModelConfig) -> str:
+    """"MHA", "GQA-8", "MQA" or "MLA": with GQA the number of KV heads belongs to the name."""
+    return f"GQA-{model.n_kv_heads}" if model.attention == "gqa" else model.attention.upper()
+
+
+def with_heads(model: ModelConfig, n_kv_heads: int) -> ModelConfig:
+    """`model` with plain attention over `n_kv_heads` KV heads. Out of MLA come heads of the width of its values."""
+    if model.attention != "mla":
+        return model.with_kv_heads(n_kv_heads)
+    return replace(
+        model, attention=None, n_kv_heads=n_kv_heads, head_dim=model.v_head_dim, **dict.fromkeys(LATENT_FIELDS)
+    )
+
+
+def with_latent(model: ModelConfig) -> ModelConfig:
+    """`model` with MLA in DeepSeek-V2's proportions: a latent of 4 head widths, a rotated key of half of one.
+
+    The queries stay uncompressed; biases, sinks and norms on q and k are left out (arXiv 2405.04434).
+    """
+    if model.attention == "mla":
+        return model
+    rope_dim = max(2, model.head_dim // 4 * 2)
+    return replace(
+        model, attention="mla", n_kv_heads=model.n_heads, head_dim=model.head_dim + rope_dim, qkv_bias=False,
+        o_bias=False, qk_norm=None, attention_sinks=False, kv_lora_rank=4 * model.head_dim,
+        qk_nope_head_dim=model.head_dim, qk_rope_head_dim=rope_dim, v_head_dim=model.head_dim,
+    )  # fmt: skip
+
+
+def comparison(model: ModelConfig) -> list[ModelConfig]:
+    """MHA, GQA at every divisor of the query heads, MQA, and MLA."""
+    return [with_heads(model, n) for n in divisors(model.n_heads)] + [with_latent(model)]
+
+
+def what_if(model: ModelConfig) -> list[ModelConfig]:
+    """`model` as MHA, as GQA with 8 KV heads (or the nearest number below that its heads allow), as MQA and as MLA."""
+    shared = next((n for n in divisors(model.n_heads) if n <= 8 and n < model.n_heads), 1)
+    counts = dict.fromkeys((model.n_heads, shared, 1))
+    return [with_heads(model, n) for n in counts] + [with_latent(model)]

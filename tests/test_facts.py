@@ -1,0 +1,150 @@
+"""Facts as people write them down become models, and every mistake in them is named.
+
+pytest tests/test_facts.py
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz.config import ConfigError, ModelConfig
+from attnviz.facts import published_facts
+
+DENSE = {  # one entry in the shape of the published tables, with everything beside the facts that they carry
+    "id": "a-model", "family": "A", "name": "A model", "year": 2024, "attention": "gqa", "n_layers": 7, "d_model": 30,
+    "n_heads": 6, "n_kv_heads": 2, "head_dim": 8, "d_ff": 11, "ffn": "swiglu", "ffn_bias": False, "moe": None,
+    "vocab_size": 101, "tokenizer_vocab_size": 97, "tie_embeddings": True, "qkv_bias": False, "o_bias": False,
+    "lm_head_bias": False, "position": "rope", "learned_position_rows": None, "max_context": 4096, "rope_theta": 10000,
+    "rope_scaling": {"type": "yarn", "factor": 40}, "rotary_fraction": 1.0, "sliding_window": None, "norm": "rmsnorm",
+    "norm_bias": False, "norms_per_layer": 2, "embedding_norm": False, "qk_norm": False, "parallel_block": False,
+    "attention_sinks": False, "dtype": "bfloat16", "q_lora_rank": None, "qk_rope_head_dim": None,
+    "qk_nope_head_dim": None, "v_head_dim": None, "source": ["a paper"], "notes": None, "total_params_published": 12,
+    "total_params_published_rounded_source": None, "formula_active_params_excl_input_embedding": 3,
+    "counted": {"kv_bytes_per_token_bf16": 448},
+}  # fmt: skip
+LATENT = DENSE | {
+    "attention": "mla", "n_kv_heads": 6, "head_dim": 13, "qk_nope_head_dim": 9, "qk_rope_head_dim": 4, "v_head_dim": 5,
+    "qk_norm": "MLA: RMSNorm on the compressed KV latent", "counted": {"kv_bytes_per_token_bf16": 2 * 7 * (17 + 4)},
+}  # fmt: skip
+EXPERTS = {"n_routed_experts": 5, "experts_per_token": 2, "d_ff_expert": 3, "dense_d_ff": None, "router_bias": False}
+
+
+def window(**changes) -> dict:
+    sliding = {"size": 3, "pattern": "alternating, sliding first (S,F,S,F,...)", "n_sliding_layers": 4}
+    return DENSE | {"sliding_window": sliding | {"n_full_layers": 3} | changes}
+
+
+def test_an_entry_is_taken_as_it_is():
+    model = ModelConfig.from_dict(DENSE)
+    assert (model.n_layers, model.head_dim, model.group_size, model.dtype) == (7, 8, 3, "bfloat16")
+    assert model.rope_scaling == (("type", "yarn"), ("factor", 40))
+    assert {model: 1}[ModelConfig.from_dict(DENSE)] == 1  # it can be a key, as caches need
+
+
+@pytest.mark.parametrize(
+    "sentence, kind",
+    [
+        ("per-head RMSNorm on q and k (size head_dim)", "head"),
+        ("full-width RMSNorm on q (n_heads*head_dim) and k (n_kv_heads*head_dim)", "width"),
+        ("head", "head"), ("width", "width"), (False, None), (None, None),
+        ("MLA: RMSNorm on the compressed KV latent and on the compressed query", None),
+    ],
+)  # fmt: skip
+def test_norms_on_q_and_k_are_read_out_of_a_sentence(sentence, kind):
+    assert ModelConfig.from_dict(DENSE | {"qk_norm": sentence}).qk_norm == kind
+
+
+@pytest.mark.parametrize(
+    "pattern, n_full, full",
+    [
+        ("all layers", 0, ()),
+        ("alternating, sliding first (S,F,S,F,...)", 3, (1, 3, 5)),
+        ("2 sliding : 1 full (full at 0-based index 2,5)", 2, (2, 5)),
+        ("5 sliding : 1 full (full at 0-based index 5,11,...,59)", 1, (5,)),
+    ],
+)
+def test_windows_are_read_out_of_pattern_and_counts(pattern, n_full, full):
+    if "59" in pattern:  # the indices that are written out must be layers of the model
+        with pytest.raises(ConfigError, match="sliding_window.pattern names layer 11"):
+            ModelConfig.from_dict(window(pattern=pattern, n_sliding_layers=6, n_full_layers=1))
+        return
+    model = ModelConfig.from_dict(window(pattern=pattern, n_sliding_layers=7 - n_full, n_full_layers=n_full))
+    assert (model.sliding_window, model.full_layers) == (3, full)
+
+
+def test_the_rank_of_a_latent_comes_from_the_entry_its_counted_cache_or_our_own_facts():
+    unknown = {name: value for name, value in LATENT.items() if name != "counted"}
+    assert ModelConfig.from_dict(LATENT).kv_lora_rank == 17
+    assert ModelConfig.from_dict(LATENT | {"kv_lora_rank": 19}).kv_lora_rank == 19
+    assert ModelConfig.from_dict(unknown | {"id": "deepseek-v2-lite"}).kv_lora_rank == 512
+    assert ModelConfig.from_dict(unknown | {"id": "minicpm3-4b"}).kv_lora_rank == 256
+    with pytest.raises(ConfigError, match="kv_lora_rank must be given"):
+        ModelConfig.from_dict(unknown)
+
+
+@pytest.mark.parametrize(
+    "facts, words",
+    [
+        (DENSE | {"n_headz": 6}, ["n_headz", "did you mean n_heads"]),
+        (DENSE | {"moe": EXPERTS | {"routed_experts": 3}}, ["did you mean moe.n_routed_experts"]),
+        (DENSE | {"moe": {"n_routed_experts": 5}}, ["moe.experts_per_token", "None"]),
+        (DENSE | {"moe": EXPERTS | {"n_dense_layers": 8}}, ["moe.n_dense_layers", "7", "8"]),
+        (DENSE | {"moe": 8}, ["moe", "8"]),
+        (window(stride=2), ["sliding_window.stride"]),
+        (window(size=0), ["sliding_window.size", "0"]),
+        (window(pattern="every third"), ["sliding_window.pattern", "'every third'", "alternating"]),
+        (window(pattern=None), ["sliding_window.pattern", "None"]),
+        (window(n_sliding_layers=5), ["sliding_window.n_sliding_layers", "4 of 7", "5"]),
+        (window(n_full_layers=2), ["sliding_window.n_full_layers", "3 of 7", "2"]),
+        (DENSE | {"qk_norm": "somewhere"}, ["qk_norm", "'somewhere'"]),
+        (DENSE | {"qk_norm": True}, ["qk_norm", "True"]),
+        (DENSE | {"n_kv_heads": 4}, ["n_kv_heads", "6, 3, 2, 1", "4"]),
+        (DENSE | {"attention": "mqa"}, ["attention", "'mqa'", "'gqa'"]),
+        (DENSE | {"d_ff": None}, ["d_ff"]),
+        (DENSE | {"n_layers": None}, ["n_layers", "1 to 10,000", "None"]),
+        (DENSE | {"d_model": 10**12}, ["d_model", "1 to 1,000,000", "1,000,000,000,000"]),
+        (DENSE | {"vocab_size": "many"}, ["vocab_size", "'many'"]),
+        (DENSE | {"n_heads": -1}, ["n_heads", "-1"]),
+        (DENSE | {"n_heads": True}, ["n_heads", "True"]),
+        (DENSE | {"tie_embeddings": None}, ["tie_embeddings", "true or false", "None"]),
+        (DENSE | {"rotary_fraction": 1.5}, ["rotary_fraction", "0 to 1", "1.5"]),
+        (DENSE | {"rope_theta": float("nan")}, ["rope_theta", "nan"]),
+        (DENSE | {"rope_scaling": 4}, ["rope_scaling", "4"]),
+        (DENSE | {"position": "learned"}, ["learned_position_rows", "learned"]),
+        (DENSE | {"full_layers": 3}, ["full_layers", "3"]),
+        (DENSE | {"full_layers": [9]}, ["full_layers", "0 to 6", "9"]),
+        (DENSE | {"kv_lora_rank": 5}, ["kv_lora_rank", "'mla'", "'gqa'"]),
+        (DENSE | {"name": 7}, ["name", "7"]),
+        (LATENT | {"qkv_bias": True}, ["qkv_bias", "'mla'"]),
+        (LATENT | {"counted": {"kv_bytes_per_token_bf16": 14}}, ["kv_lora_rank", "-3"]),
+        ([DENSE], ["one entry"]),
+    ],
+)
+def test_a_mistake_in_the_facts_is_named(facts, words):
+    with pytest.raises(ConfigError) as refusal:
+        ModelConfig.from_dict(facts)
+    assert all(word in str(refusal.value) for word in words), str(refusal.value)
+
+
+ANYTHING = st.one_of(
+    st.none(), st.booleans(), st.integers(-3, 10**13), st.floats(), st.text(max_size=8), st.lists(st.integers(0, 9)),
+    st.dictionaries(st.text(max_size=5), st.integers(0, 9), max_size=3),
+)  # fmt: skip
+
+
+@given(st.sampled_from([DENSE, LATENT, window()]), st.sampled_from(sorted(DENSE)), ANYTHING)
+def test_whatever_stands_in_a_field_gives_a_model_or_a_sentence(facts, name, value):
+    try:
+        ModelConfig.from_dict(facts | {name: value})
+    except ConfigError as refusal:
+        assert str(refusal)
+
+
+@pytest.mark.parametrize("id", published_facts())
+def test_a_published_model_survives_being_stored_by_its_fields(id):
+    model = ModelConfig.from_dict(published_facts()[id])
+    assert ModelConfig.from_dict(json.loads(json.dumps(model.to_dict()))) == model
