@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,3 +20,8 @@ class Drawing:
     alt: str  # the finding in words, for those who cannot see the figure
     table: dict[str, list]  # column -> values, all of one length
     formula: str = ""  # LaTeX with the user's own numbers put in
+
+
+def quoted(label: str) -> str:
+    """A token's label for a sentence in markdown: in quotation marks, with nothing in it that markdown would act on."""
+    return "“" + re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", label) + "”"
