@@ -1,0 +1,18 @@
+"""pytest tests/test_charts.py: the numbers behind a figure survive the way into a file."""
+
+import csv
+import io
+
+from attnviz.ui.charts import as_csv
+
+
+def test_a_table_comes_back_from_csv():
+    table = {"token": ["·the", 'a "quoted", one', "好"], "weight": [0.25, 1, 3]}
+    rows = list(csv.reader(io.StringIO(as_csv(table))))
+    assert rows == [["token", "weight"], ["·the", "0.25"], ['a "quoted", one', "1"], ["好", "3"]]
+
+
+def test_no_cell_becomes_a_formula_in_a_spreadsheet():
+    rows = list(csv.reader(io.StringIO(as_csv({"token": ["=1+1", "@x", "+a", "-b"], "n": [-1, 2, 3, 4]}))))
+    assert [r[0] for r in rows[1:]] == ["'=1+1", "'@x", "'+a", "'-b"]
+    assert rows[1][1] == "-1"

@@ -1,0 +1,72 @@
+"""pytest tests/test_settings.py: any link gives settings that a model can be built from, and says what it changed."""
+
+from dataclasses import fields
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+
+from attnviz.modules import Transformer
+from attnviz.ui.settings import Settings, widths
+
+NAMES = [f.name for f in fields(Settings)]
+WRITTEN = st.one_of(st.text(max_size=30), st.integers().map(str), st.floats().map(str), st.sampled_from(["", "1e999"]))
+
+
+def test_a_bare_address_is_the_defaults_without_a_word():
+    assert Settings.from_link({}) == (Settings(), [])
+    assert Settings().to_link() == {}
+
+
+@given(st.dictionaries(st.one_of(st.sampled_from(NAMES), st.text(max_size=12)), WRITTEN, max_size=8))
+@effort(max_examples=300, deadline=None)
+def test_any_link_gives_settings_in_range_that_reopen_themselves(link):
+    found, notices = Settings.from_link(link)
+    assert found == found.normalised()
+    for f in fields(Settings):  # each value is one that its own kind reads back unchanged
+        assert f.metadata["kind"].read(found.to_link().get(f.name, "") or _written(found, f.name)) is not None
+    again, silence = Settings.from_link(found.to_link())
+    assert again == found and silence == []
+    for name in link:
+        if name not in NAMES:
+            assert any(name[:40] in notice for notice in notices)
+
+
+def _written(found: Settings, name: str) -> str:
+    value = getattr(found, name)
+    return "1" if value is True else "0" if value is False else str(value)
+
+
+@pytest.mark.parametrize(
+    ("link", "name", "value"),
+    [
+        ({"n_layers": "99"}, "n_layers", 8),
+        ({"n_layers": "-3"}, "n_layers", 1),
+        ({"seed": "1" + "0" * 400}, "seed", 2**31 - 1),
+        ({"theta": "nan"}, "theta", Settings().theta),
+        ({"rope": "perhaps"}, "rope", True),
+        ({"model": "gpt-7"}, "model", Settings().model),
+        ({"n_heads": "6", "n_kv_heads": "4"}, "n_kv_heads", 3),
+        ({"n_heads": "7", "d_model": "193"}, "d_model", 196),
+    ],
+)
+def test_what_cannot_be_used_becomes_the_nearest_that_can_and_is_named(link, name, value):
+    found, notices = Settings.from_link(link)
+    assert getattr(found, name) == value
+    assert any(name in notice for notice in notices)
+
+
+@pytest.mark.parametrize("n_heads", range(1, 17))
+def test_every_width_offered_builds_and_its_heads_split_into_pairs(n_heads):
+    for d_model in (widths(n_heads)[0], widths(n_heads)[-1]):
+        config = Settings(model="own", n_heads=n_heads, n_kv_heads=1, d_model=d_model, n_layers=1).own_config()
+        assert config.head_dim % 2 == 0 and config.head_dim * n_heads == d_model
+        assert Transformer.random(config, 0).config == config
+
+
+def test_masks_and_rope_reach_the_configuration():
+    s = Settings(rope=False, causal=False, window=7, theta=500.0)
+    c = s.own_config()
+    assert (c.position, c.causal, c.sliding_window, c.rope_theta) == ("none", False, 7, 500.0)
+    assert Settings().own_config().sliding_window is None

@@ -1,0 +1,80 @@
+"""pytest tests/test_trace.py: a trace holds what the model computed, read-only, and its size is known beforehand."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from attnviz.config import ModelConfig
+from attnviz.modules import Transformer
+from attnviz.trace import trace, trace_bytes
+
+LATENT = {"attention": "mla", "kv_lora_rank": 13, "qk_nope_head_dim": 7, "qk_rope_head_dim": 4, "v_head_dim": 5}
+CONFIGS = {
+    "gqa": ModelConfig(3, 30, 6, 2, head_dim=10, d_ff=17, vocab_size=101),
+    "window, bias, no rope": ModelConfig(2, 22, 11, 1, position="none", sliding_window=3, qkv_bias=True, vocab_size=97),
+    "mla": ModelConfig(2, 30, 5, d_ff=17, vocab_size=101, **LATENT),
+}
+IDS = [5, 7, 2, 5, 96, 31, 0, 5, 7, 11, 13, 2, 5]
+
+
+@pytest.fixture(params=CONFIGS)
+def traced(request):
+    model = Transformer.random(CONFIGS[request.param], seed=3)
+    return model, trace(model, IDS)
+
+
+def test_shapes_and_sizes(traced):
+    model, t = traced
+    c, T = model.config, len(IDS)
+    assert t.weights.shape == t.scores.shape == (c.n_layers, c.n_heads, T, T)
+    assert t.q.shape == t.q_unturned.shape == (c.n_layers, c.n_heads, T, c.head_dim)
+    assert t.k.shape == t.k_unturned.shape == (c.n_layers, c.n_kv_heads, T, c.head_dim)
+    assert t.v.shape[:3] == (c.n_layers, c.n_kv_heads, T)
+    assert t.logits.shape == (T, c.vocab_size) and t.tokens.tolist() == IDS
+    assert t.nbytes == trace_bytes(c, T)
+
+
+def test_weights_are_what_torchs_own_kernel_applies(traced):
+    """The kernel returns no weights; with the identity as values its output is the weights."""
+    model, t = traced
+    c, T = model.config, len(IDS)
+    for layer in range(c.n_layers):
+        q, k = torch.tensor(t.q[layer]), torch.tensor(t.k[layer]).repeat_interleave(c.group_size, 0)
+        mask = torch.tensor(t.allowed[layer])
+        kernel = F.scaled_dot_product_attention(q, k, torch.eye(T).expand(c.n_heads, T, T), attn_mask=mask)
+        np.testing.assert_allclose(t.weights[layer], kernel.numpy(), atol=2e-6)
+        np.testing.assert_allclose(t.scores[layer], (q @ k.mT / c.head_dim**0.5).numpy(), atol=2e-5)
+
+
+def test_rows_sum_to_one_and_nothing_forbidden_has_weight(traced):
+    _, t = traced
+    np.testing.assert_allclose(t.weights.sum(-1), 1, atol=1e-5)
+    assert (t.weights * ~t.allowed[:, None] == 0).all()
+
+
+def test_logits_are_those_of_the_plain_model(traced):
+    model, t = traced
+    with torch.inference_mode():
+        np.testing.assert_array_equal(t.logits, model(torch.tensor([IDS]))[0].numpy())
+
+
+def test_nobody_can_change_a_trace(traced):
+    _, t = traced
+    for name in ("weights", "scores", "q", "k", "v", "logits", "tokens", "allowed", "q_unturned", "k_unturned"):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(t, name)[..., 0] = 1
+    with pytest.raises(AttributeError):
+        t.weights = None
+
+
+def test_the_first_token_is_the_same_before_and_after_rope_and_the_others_are_not():
+    t = trace(Transformer.random(CONFIGS["gqa"], seed=3), IDS)
+    np.testing.assert_array_equal(t.q[:, :, 0], t.q_unturned[:, :, 0])
+    assert np.abs(t.k[:, :, 1:] - t.k_unturned[:, :, 1:]).max() > 0.1
+
+
+@pytest.mark.parametrize("ids", [[], [101], [-1], [[1, 2]]])
+def test_what_cannot_be_traced_is_refused_in_words(ids):
+    with pytest.raises(ValueError, match="token"):
+        trace(Transformer.random(CONFIGS["gqa"], seed=0), ids)
