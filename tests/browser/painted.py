@@ -1,0 +1,73 @@
+"""What is really on the screen: fractions and hues of pixels, where a test of elements alone would be content."""
+
+import colorsys
+import io
+import os
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+from playwright.sync_api import Locator, Page, expect
+
+SHOTS = os.environ.get("SHOTS")  # a folder for screenshots; none are kept without it
+REPAINTED = "document.fonts.ready.then(() => new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r))))"
+FULL_PAGE_LIMIT = 6000  # pixels of height that a kept screenshot may have
+
+
+def settle(page: Page) -> None:
+    """Wait until the script has run, the charts are drawn and nothing moves; fail where an exception is shown."""
+    page.wait_for_timeout(200)  # an edit takes a moment to leave the browser
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for(timeout=60_000)
+    expect(page.locator("[data-testid=stSkeleton], [data-testid=stSpinner]")).to_have_count(0, timeout=60_000)
+    expect(page.locator("[data-testid=stPlotlyChart]:not(:has(.main-svg))")).to_have_count(0, timeout=60_000)
+    expect(page.locator("[data-testid=stException]")).to_have_count(0)
+    page.evaluate(REPAINTED)
+
+
+def pixels(target: Locator | Page) -> np.ndarray:
+    """Screenshot of an element, or of what is in the window, as (height, width, 3) bytes."""
+    return np.asarray(Image.open(io.BytesIO(target.screenshot(animations="disabled"))).convert("RGB"))
+
+
+def background(image: np.ndarray) -> tuple[int, int, int]:
+    """The most frequent colour."""
+    colours, counts = np.unique(image.reshape(-1, 3), axis=0, return_counts=True)
+    return tuple(int(c) for c in colours[counts.argmax()])
+
+
+def painted_fraction(image: np.ndarray, tolerance: int = 12) -> float:
+    """Share of the pixels that differ from the background by more than the tolerance in some channel."""
+    difference = np.abs(image.astype(int) - background(image)).max(axis=2)
+    return float((difference > tolerance).mean())
+
+
+def hue_shares(image: np.ndarray, bins: int = 12, saturation: float = 0.25) -> np.ndarray:
+    """Share of all pixels in each of `bins` equal ranges of hue; greys, black and white are in none. Shape (bins,)."""
+    colours, counts = np.unique(image.reshape(-1, 3), axis=0, return_counts=True)
+    shares = np.zeros(bins)
+    for colour, count in zip(colours, counts, strict=True):
+        hue, saturated, _ = colorsys.rgb_to_hsv(*(colour / 255))
+        if saturated >= saturation:
+            shares[int(hue * bins) % bins] += count
+    return shares / counts.sum()
+
+
+def overflow(page: Page) -> int:
+    """Pixels by which the page is wider than its window; 0 where nobody has to scroll sideways."""
+    return page.evaluate(
+        "Math.max(...[document.documentElement, ...document.querySelectorAll('[data-testid=stMain]')]"
+        ".map(e => e.scrollWidth - e.clientWidth))"
+    )
+
+
+def shoot(page: Page, name: str) -> None:
+    """Keep a picture of the whole page, not only of what fits into the window, if screenshots are wanted."""
+    if SHOTS is None:
+        return
+    Path(SHOTS).mkdir(parents=True, exist_ok=True)
+    window = page.viewport_size
+    height = page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")
+    page.set_viewport_size({"width": window["width"], "height": min(max(height, window["height"]), FULL_PAGE_LIMIT)})
+    settle(page)
+    page.screenshot(path=f"{SHOTS}/{name}.png", animations="disabled")
+    page.set_viewport_size(window)

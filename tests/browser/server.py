@@ -1,0 +1,83 @@
+"""A Streamlit server of its own for a test or a measurement, and the Chromium that looks at it."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+CHROMIUM_ARGS = (
+    "--headless",
+    "--no-sandbox",  # tests run as root in containers
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+SECONDS_TO_START = 60.0
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running server: its address, and the file that everything it says goes to."""
+
+    url: str
+    log: Path
+    started: float  # time.perf_counter() just before its process was started
+
+    def tracebacks(self) -> list[str]:
+        """What went wrong in scripts, whether a page showed it or not."""
+        text = self.log.read_text(errors="replace")
+        return [part.strip() for part in text.split("Traceback (most recent call last):")[1:]]
+
+
+def chromium() -> str:
+    """Path of the browser. Tests fail without one, and never pass by being skipped."""
+    for name in (os.environ.get("CHROMIUM", ""), *CHROMIUM_NAMES):
+        if path := shutil.which(name):
+            return path
+    raise RuntimeError("No Chromium found: install Debian's package chromium, or name the program in CHROMIUM.")
+
+
+@contextmanager
+def serve(script: str | Path = "app.py", *options: str) -> Iterator[Server]:
+    """Run a Streamlit script from the project's root until the block ends."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}"]
+    command += ["--server.address=127.0.0.1", "--server.headless=true", "--server.fileWatcherType=none", *options]
+    with tempfile.TemporaryDirectory() as folder:
+        log = Path(folder) / "log.txt"
+        server = Server(f"http://127.0.0.1:{port}", log, time.perf_counter())
+        with log.open("wb") as file:
+            process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT)
+        try:
+            _wait_until_healthy(server, process)
+            yield server
+        finally:
+            process.terminate()
+            process.wait(15)
+
+
+def _wait_until_healthy(server: Server, process: subprocess.Popen) -> None:
+    while time.perf_counter() < server.started + SECONDS_TO_START and process.poll() is None:
+        try:
+            with urllib.request.urlopen(f"{server.url}/_stcore/health", timeout=1) as answer:
+                if answer.read() == b"ok":
+                    return
+        except OSError:
+            time.sleep(0.02)
+    raise RuntimeError(f"The server did not start:\n{server.log.read_text(errors='replace')}")
