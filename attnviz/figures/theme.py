@@ -31,7 +31,8 @@ HUES = (  # OKLCH hue in degrees, largest chroma
 MID_LIGHTNESS = 0.59  # contrast of about 4 against white and against a near-black page alike
 RAMP_ENDS = {"light": (0.985, 0.30), "dark": (0.18, 0.92)}  # OKLCH lightness of weight 0 and of weight 1
 
-MASKED = "rgba(128, 128, 128, 0.22)"  # a cell that is not allowed: grey, which no weight ever is
+MASKED_RGBA = (128, 128, 128, 0.16)  # a cell that is not allowed: grey, which no weight ever is
+MASKED = "rgba({}, {}, {}, {})".format(*MASKED_RGBA)
 NEUTRAL = "#7d7d7d"  # lines, bars and marks that belong to no KV head
 FAINT = "rgba(128, 128, 128, 0.35)"  # what is set aside or only gives orientation
 

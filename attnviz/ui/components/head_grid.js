@@ -1,0 +1,310 @@
+// The head grid in the browser: unpacks the bytes, paints one canvas a head, answers pointer and keys without the server.
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".hg");
+  const view = (root.view ??= create(root));
+  view.select = (layer, head) => setTriggerValue("select", [layer, head]);
+  update(view, data);
+  return () => view.watch.disconnect();
+}
+
+const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
+
+function create(root) {
+  const part = (name) => root.querySelector("." + name);
+  const view = { root, tools: part("tools"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: "layers" };
+  view.watch = new ResizeObserver(() => requestAnimationFrame(() => paint(view)));
+  view.watch.observe(view.grid);
+  view.grid.onpointermove = (e) => point(view, e);
+  view.grid.onpointerleave = () => leave(view);
+  view.grid.onclick = (e) => { const head = headAt(e); if (head) choose(view, head); };
+  view.grid.onkeydown = (e) => key(view, e);
+  view.grid.addEventListener("focusin", (e) => { const head = headAt(e); if (head) { view.at = head; tell(view); } });
+  return view;
+}
+
+// ---- the data
+
+function unpack(bytes) {
+  const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
+  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));
+  const body = bytes.subarray(start), [L, H, N, M] = header.shape;
+  if (!header.triangle) return { ...header, cells: body };
+  const cells = new Uint8Array(L * H * N * M).fill(255);
+  for (let from = 0, map = 0; map < L * H; map++)
+    for (let q = 0; q < N; q++) {
+      const n = Math.min(q + 1, M);
+      cells.set(body.subarray(from, from + n), (map * N + q) * M);
+      from += n;
+    }
+  return { ...header, cells };
+}
+
+function update(view, bytes) {
+  const old = view.d, d = (view.d = bytes === view.bytes ? old : unpack(bytes));
+  view.bytes = bytes;
+  view.dark = isDark(view.root);
+  const [, , N, M] = d.shape;
+  view.cell = view.cell && [Math.min(view.cell[0], N - 1), Math.min(view.cell[1], M - 1)];
+  if (!old || frameOf(old) !== frameOf(d)) { tools(view); lay(view); }
+  mark(view);
+  legend(view);
+  paint(view);
+  tell(view);
+}
+
+const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.roles]);
+
+function isDark(root) {
+  const probe = el("canvas", "").getContext("2d");
+  probe.fillStyle = getComputedStyle(root).getPropertyValue("--st-background-color").trim() || "#fff";
+  probe.fillRect(0, 0, 1, 1);
+  const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
+  return r + g + b < 384;
+}
+
+// ---- the elements
+
+function tools(view) {
+  view.tools.replaceChildren();
+  if (!view.d.roles) return void (view.show = "layers");
+  const count = {};
+  view.d.roles.flat().forEach(([name]) => (count[name] = (count[name] ?? 0) + 1));
+  const choices = [["layers", "all heads, layer by layer"], ["roles", "all heads, sorted by role"],
+    ...Object.keys(count).sort().map((name) => ["=" + name, `only ${name} (${count[name]})`])];
+  const select = el("select");
+  select.setAttribute("aria-label", "Heads shown");
+  choices.forEach(([value, text]) => select.append(Object.assign(el("option", "", text), { value })));
+  if (!choices.some(([value]) => value === view.show)) view.show = "layers";
+  select.value = view.show;
+  select.onchange = () => { view.show = select.value; lay(view); mark(view); paint(view); };
+  view.tools.append(select);
+}
+
+function lay(view) {
+  const { grid, d } = view, [L, H] = d.shape;
+  view.heads = [];
+  grid.replaceChildren();
+  grid.classList.toggle("flow", view.show !== "layers");
+  if (view.show === "layers") {
+    grid.style.gridTemplateColumns = `max-content repeat(${H}, minmax(64px, 170px))`;
+    grid.style.minWidth = `${64 + 72 * H}px`;
+    grid.append(brackets(d));
+    for (let layer = 0; layer < L; layer++)
+      grid.append(row([el("div", "layer", `layer ${layer}`)], view, Array.from({ length: H }, (_, head) => [layer, head])));
+  } else {
+    grid.style.gridTemplateColumns = "repeat(auto-fill, minmax(112px, 1fr))";
+    grid.style.minWidth = "";
+    for (const [name, heads] of byRole(view))
+      grid.append(row([el("div", "role", name)], view, heads));
+  }
+}
+
+function row(before, view, heads) {
+  const line = el("div", "row");
+  line.setAttribute("role", "row");
+  before[0].setAttribute("role", "rowheader");
+  line.append(...before, ...heads.map(([layer, head]) => makeHead(view, layer, head)));
+  return line;
+}
+
+function byRole({ d, show }) {
+  const groups = {};
+  d.roles.forEach((line, layer) => line.forEach(([name, score], head) => {
+    if (show === "roles" || show === "=" + name) (groups[name] ??= []).push([layer, head, score]);
+  }));
+  return Object.entries(groups).sort().map(([name, heads]) => [name, heads.sort((a, b) => b[2] - a[2])]);
+}
+
+function brackets(d) {
+  const line = el("div", "row"), runs = [];
+  d.kv.forEach((kv, head) => (runs.at(-1)?.kv === kv ? runs.at(-1).heads.push(head) : runs.push({ kv, heads: [head] })));
+  line.append(el("div", "layer"));
+  for (const { kv, heads } of runs) {
+    const box = el("div", "kv"), n = heads.length;
+    box.setAttribute("role", "columnheader");
+    box.style.borderColor = d.marks[kv];
+    box.style.gridColumn = `span ${n}`;
+    box.append(el("b", "", d.kvNames[kv]), el("span", "", ` · read by ${n > 3 ? `H${heads[0]}–H${heads[n - 1]}` : heads.map((h) => "H" + h).join(", ")}`));
+    line.append(box);
+  }
+  return line;
+}
+
+function makeHead(view, layer, head) {
+  const { d } = view, box = el("div", "head"), map = el("div", "map"), cap = el("div", "cap"), canvas = el("canvas", "");
+  const role = d.roles?.[layer][head], name = view.show === "layers" ? `H${head}` : `L${layer} H${head}`;
+  Object.assign(box, { layer, head, canvas, tabIndex: -1 });
+  box.setAttribute("role", "gridcell");
+  box.setAttribute("aria-label", `Layer ${layer}, head ${head}, reads ${d.kvNames[d.kv[head]]}` + (role ? `, ${role[0]} ${role[1].toFixed(2)}` : ""));
+  box.style.setProperty("--hue", d.marks[d.kv[head]]);
+  map.append(canvas, el("i", "mark"));
+  cap.append(el("b", "", name), el("em", "pin"));
+  if (role) cap.append(Object.assign(el("span", "", `${role[0]} ${role[1].toFixed(2)}`), { title: `${role[0]}: ${role[1].toFixed(2)}` }));
+  box.append(map, cap);
+  view.heads.push(box);
+  return box;
+}
+
+const same = (box, [layer, head]) => box.layer === layer && box.head === head;
+
+function mark(view) {
+  const { selected, pinned } = view.d;
+  for (const box of view.heads) {
+    box.setAttribute("aria-selected", same(box, selected));
+    box.querySelector(".pin").textContent = pinned.some((p) => same(box, p)) ? " · pinned" : "";
+    box.tabIndex = -1;
+  }
+  view.chosen = view.heads.find((box) => same(box, selected)) ?? view.heads[0];
+  if (!view.heads.includes(view.at)) view.at = view.chosen;
+  view.at.tabIndex = 0;
+}
+
+function legend(view) {
+  const { d, dark, legend: line } = view, kv = d.kv[d.selected[1]];
+  const bar = el("i", ""), grey = el("i", "grey"), scale = el("span", ""), mask = el("span", "");
+  bar.style.background = `linear-gradient(90deg, ${d.ramps[dark ? "dark" : "light"][kv].map((c) => `rgb(${c})`)})`;
+  grey.style.background = `rgba(${d.masked})`;
+  scale.append("weight 0", bar, "1 (square-root scale)");
+  mask.append(grey, "not allowed");
+  line.replaceChildren(scale, mask, el("span", "", "row = query, sums to 1; column = key"),
+    el("span", "", "Arrow keys: head. Shift + arrow keys: cell. Enter: select."));
+}
+
+// ---- the pixels
+
+function colours(stops, [r, g, b, alpha]) {
+  const table = new Uint8ClampedArray(1024);
+  for (let i = 0; i < 255; i++) {
+    const at = (i / 254) * (stops.length - 1), n = Math.min(at | 0, stops.length - 2);
+    for (let c = 0; c < 3; c++) table[4 * i + c] = stops[n][c] + (at - n) * (stops[n + 1][c] - stops[n][c]);
+    table[4 * i + 3] = 255;
+  }
+  table.set([r, g, b, alpha * 255], 1020);
+  return new Uint32Array(table.buffer);
+}
+
+function paint(view) {
+  const { d, heads } = view, side = Math.round(heads[0].canvas.clientWidth * (window.devicePixelRatio || 1));
+  if (!side) return;
+  const [, H, N, M] = d.shape, tables = d.ramps[view.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked));
+  for (const { canvas, layer, head } of heads) {
+    canvas.width = canvas.height = side;
+    const image = new ImageData(side, side), at = (layer * H + head) * N * M;
+    scale(d.cells.subarray(at, at + N * M), N, M, side, tables[d.kv[head]], new Uint32Array(image.data.buffer));
+    canvas.getContext("2d").putImageData(image, 0, 0);
+  }
+}
+
+// Every device pixel shows the largest weight of the cells under it, so that no line is lost where cells are finer than pixels.
+function scale(cells, N, M, side, table, out) {
+  const edge = (i, n) => Math.floor((i * n) / side);
+  for (let y = 0, last = -1; y < side; y++) {
+    const q0 = edge(y, N), q1 = Math.max(q0 + 1, edge(y + 1, N));
+    if (q0 === last && q1 === q0 + 1) { out.copyWithin(y * side, (y - 1) * side, y * side); continue; }
+    for (let x = 0; x < side; x++) {
+      const k0 = edge(x, M), k1 = Math.max(k0 + 1, edge(x + 1, M));
+      let most = -1;
+      for (let q = q0; q < q1; q++)
+        for (let k = k0; k < k1; k++) { const c = cells[q * M + k]; if (c < 255 && c > most) most = c; }
+      out[y * side + x] = table[most < 0 ? 255 : most];
+    }
+    last = q1 === q0 + 1 ? q0 : -1;
+  }
+}
+
+// ---- pointer and keys
+
+const headAt = (e) => e.target.closest(".head");
+
+function point(view, e) {
+  const map = e.target.closest(".map");
+  if (!map) return;
+  const box = map.getBoundingClientRect(), [, , N, M] = view.d.shape;
+  const at = (p, from, size, n) => Math.max(0, Math.min(n - 1, Math.floor(((p - from) / size) * n)));
+  view.at = map.parentElement;
+  view.cell = [at(e.clientY, box.top, box.height, N), at(e.clientX, box.left, box.width, M)];
+  tell(view);
+}
+
+function leave(view) {
+  view.cell = null;
+  view.at = view.chosen;
+  tell(view);
+}
+
+const ways = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+
+function key(view, e) {
+  const way = ways[e.key], head = headAt(e);
+  if (!head || e.ctrlKey || e.altKey || e.metaKey) return;
+  if (e.key === "Enter" || e.key === " ") choose(view, head);
+  else if (!way) return;
+  else if (e.shiftKey) step(view, way);
+  else nextTo(view, head, way)?.focus();
+  e.preventDefault();
+}
+
+function step(view, [down, right]) {
+  const [, , N, M] = view.d.shape, [q, k] = view.cell ?? [N - 1 - down, 0 - right];
+  view.cell = [Math.max(0, Math.min(N - 1, q + down)), Math.max(0, Math.min(M - 1, k + right))];
+  tell(view);
+}
+
+function nextTo(view, from, [down, right]) {
+  const a = from.getBoundingClientRect();
+  let best = null, least = Infinity;
+  for (const to of view.heads) {
+    const b = to.getBoundingClientRect(), dx = b.left - a.left, dy = b.top - a.top;
+    const ahead = down ? dy * down : dx * right, aside = Math.abs(down ? dx : dy);
+    if (ahead > 1 && aside * 9 + ahead < least && (down || aside < 1)) [best, least] = [to, aside * 9 + ahead];
+  }
+  return best;
+}
+
+function choose(view, box) {
+  view.d.selected = [box.layer, box.head]; // at once; the server's answer says the same
+  view.at = box;
+  mark(view);
+  legend(view);
+  view.select(box.layer, box.head);
+}
+
+// ---- the words
+
+function tell(view) {
+  const { d, at, cell, read, grid } = view, kv = d.kv[at.head];
+  const line = [el("b", "", `Layer ${at.layer}, H${at.head}`), ` reads ${d.kvNames[kv]}. `];
+  grid.classList.toggle("pointed", !!cell);
+  read.style.borderColor = d.marks[kv];
+  if (cell) {
+    const [, H, N, M] = d.shape, [q, k] = cell;
+    place(grid.style, q, k, N, M);
+    line.push(tokens(d, 0, q), " → ", tokens(d, 1, k), ": ", el("b", "", weight(d.cells[((at.layer * H + at.head) * N + q) * M + k])));
+  } else line.push("Point at a cell: the same query and key are marked in every head.");
+  read.replaceChildren(...line);
+}
+
+function place(style, q, k, N, M) {
+  style.setProperty("--x", k / M);
+  style.setProperty("--y", q / N);
+  style.setProperty("--w", 1 / M);
+  style.setProperty("--h", 1 / N);
+}
+
+const short = (label) => ([...label].length > 24 ? [...label].slice(0, 23).join("") + "…" : label);
+
+function tokens(d, axis, index) {
+  const block = Math.ceil(d.tokens[axis] / d.shape[2 + axis]), first = index * block, last = Math.min(first + block, d.tokens[axis]) - 1;
+  const name = axis ? "key" : "Query", text = (i) => `“${short(d.labels[axis][i])}”`;
+  const said = first === last ? `${name} ${first} ${text(first)}` : `${axis ? "keys" : "Queries"} ${first}–${last} ${text(first)} … ${text(last)}`;
+  const span = el("bdi", "", said);
+  span.title = d.labels[axis].slice(first, last + 1).join(" ");
+  return span;
+}
+
+function weight(byte) {
+  if (byte === 255) return "not allowed";
+  const w = (byte / 254) ** 2;
+  return w < 0.001 ? "below 0.001" : w < 0.1 ? w.toPrecision(2) : w.toFixed(2);
+}

@@ -1,0 +1,146 @@
+"""What the head grid sends: read back byte by byte, and compared with the weights it was made from.
+
+What the browser makes of it is tested in tests/browser. Run: .venv/bin/python -m pytest tests/test_head_grid.py
+"""
+
+import json
+
+import numpy as np
+import pytest
+
+from attnviz.figures import theme
+from attnviz.ui.components import head_grid as grid
+
+L, H, T = 2, 6, 11
+HEADER = {"kv": [0, 0, 1, 1, 2, 2], "labels": [["a"] * T] * 2}
+
+
+def attention(shape, allowed, seed=0):
+    """Softmax rows over what is allowed, (L, H, T, S)."""
+    scores = np.random.default_rng(seed).normal(scale=3, size=shape).astype(np.float32)
+    exp = np.where(allowed[:, None], np.exp(scores), 0)
+    return exp / exp.sum(-1, keepdims=True).clip(1e-30)
+
+
+def causal(layers, n):
+    return np.broadcast_to(np.tri(n, dtype=bool), (layers, n, n))
+
+
+def read(message):
+    """The message as the browser reads it: header and cells (L, H, N, M)."""
+    start = 4 + int.from_bytes(message[:4], "little")
+    header = json.loads(message[4:start])
+    body, (layers, heads, rows, columns) = np.frombuffer(message[start:], np.uint8), header["shape"]
+    if not header["triangle"]:
+        return header, body.reshape(header["shape"])
+    cells = np.full((layers, heads, rows, columns), 255, np.uint8)
+    for number, row in enumerate(np.split(body, layers * heads)):
+        for q in range(rows):
+            first = q * (q + 1) // 2
+            cells[number // heads, number % heads, q, : q + 1] = row[first : first + q + 1]
+    return header, cells
+
+
+def test_weights_come_back_within_the_promised_error():
+    allowed = causal(L, T)
+    weights = attention((L, H, T, T), allowed)
+    _, cells = read(grid.pack(weights, allowed, HEADER))
+    seen = np.broadcast_to(allowed[:, None], cells.shape)
+    back = (cells[seen] / 254.0) ** 2
+    assert (np.abs(back - weights[seen]) <= np.sqrt(weights[seen]) / 254 + 1e-5).all()
+
+
+def test_small_weights_do_not_become_zero():
+    weights = np.full((1, 1, 1, 3), 1e-4, np.float32)  # below 1/255 by far
+    assert (grid.quantise(weights, np.ones((1, 1, 3), bool)) == 3).all()  # 254 * 0.01 = 2.54
+
+
+@pytest.mark.parametrize("weight, byte", [(0.0, 0), (0.25, 127), (1.0, 254), (1.0000001, 254)])
+def test_the_ends_of_the_scale(weight, byte):
+    assert grid.quantise(np.full((1, 1, 1, 1), weight), np.ones((1, 1, 1), bool)).item() == byte
+
+
+def test_a_masked_cell_is_neither_zero_nor_one():
+    allowed = causal(L, T)
+    cells = grid.quantise(attention((L, H, T, T), allowed), allowed)
+    assert ((cells == 255) == ~allowed[:, None]).all()
+
+
+def test_the_upper_triangle_is_left_out_only_where_it_is_masked():
+    allowed = causal(L, T)
+    weights = attention((L, H, T, T), allowed)
+    header, cells = read(grid.pack(weights, allowed, HEADER))
+    assert header["triangle"]
+    assert (cells == grid.quantise(weights, allowed)).all()
+    one_more = allowed.copy()
+    one_more[1, 2, 7] = True
+    weights = attention((L, H, T, T), one_more)
+    header, cells = read(grid.pack(weights, one_more, HEADER))
+    assert not header["triangle"]
+    assert (cells == grid.quantise(weights, one_more)).all()
+
+
+def test_a_window_stays_masked_below_the_diagonal():
+    allowed = causal(L, T) & ~np.tri(T, k=-3, dtype=bool)
+    header, cells = read(grid.pack(attention((L, H, T, T), allowed), allowed, HEADER))
+    assert header["triangle"]
+    assert (cells[0, 0, 10] == 255).sum() == T - 3
+
+
+def test_keys_of_another_text():
+    allowed = np.ones((L, 5, 7), bool)
+    weights = attention((L, H, 5, 7), allowed)
+    header, cells = read(grid.pack(weights, allowed, HEADER))
+    assert header["tokens"] == [5, 7]
+    assert (cells == np.rint(254 * np.sqrt(weights))).all()
+
+
+@pytest.mark.parametrize("n, block, side", [(1, 1, 1), (128, 1, 128), (129, 2, 65), (257, 3, 86), (512, 4, 128)])
+def test_long_texts_are_pooled_by_the_largest_weight(n, block, side):
+    allowed = causal(1, n)
+    weights = attention((1, 2, n, n), allowed)
+    header, cells = read(grid.pack(weights, allowed, {"kv": [0, 1]}))
+    assert grid.block_size(n) == block
+    assert header["shape"] == [1, 2, side, side]
+    for q, k in ((0, 0), (side - 1, 0), (side - 1, side - 1), (side // 2, side // 3)):
+        part = np.s_[q * block : (q + 1) * block, k * block : (k + 1) * block]
+        assert (cells[0, :, q, k] == np.rint(254 * np.sqrt(weights[0, :, *part].max(axis=(1, 2))))).all()
+
+
+def test_a_block_with_one_allowed_pair_is_not_masked():
+    n = 256
+    allowed = np.zeros((1, n, n), bool)
+    allowed[0, 9, 4] = True
+    weights = allowed[:, None].astype(np.float32)
+    cells = grid.quantise(weights, allowed)
+    assert cells[0, 0, 4, 2] == 254
+    assert (cells == 255).sum() == 128 * 128 - 1
+
+
+def test_colours_come_from_the_theme():
+    header, _ = read(grid.pack(np.ones((1, 6, 1, 1)), np.ones((1, 1, 1), bool), HEADER))
+    assert header["marks"] == [theme.kv_colour(k, 3) for k in range(3)]
+    for name in ("light", "dark"):
+        assert header["ramps"][name][2][0] == theme.kv_ramp(2, 3, name)[0].tolist()
+        assert header["ramps"][name][2][-1] == theme.kv_ramp(2, 3, name)[-1].tolist()
+
+
+def test_text_of_any_kind_survives():
+    labels = ["<script>", "好 1/3", "👩‍👩‍👧", '"', "\\", "\u0000"]
+    header, _ = read(grid.pack(np.ones((1, 1, 1, 1)), np.ones((1, 1, 1), bool), {"kv": [0], "labels": labels}))
+    assert header["labels"] == labels
+
+
+def test_eight_heads_of_128_tokens_stay_within_their_bytes():
+    allowed = np.ones((1, 128, 128), bool)  # the worst case: nothing can be left out
+    header = {"kv": list(range(8)), "labels": [["·token"] * 128] * 2}
+    message = grid.pack(attention((1, 8, 128, 128), allowed), allowed, header)
+    code = sum((grid.HERE / f"head_grid.{kind}").stat().st_size for kind in ("js", "css"))
+    assert len(message) + code <= 1.2 * 8 * 128 * 128
+
+
+@pytest.mark.parametrize(
+    "sent, kept", [([1, 3], (1, 3)), ([7, -2], (1, 0)), ("xy", (0, 0)), (None, (0, 0)), ([1], (0, 0))]
+)
+def test_a_choice_from_the_browser_is_kept_within_bounds(sent, kept):
+    assert grid._inside(sent, (L, H)) == kept
