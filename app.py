@@ -1,5 +1,7 @@
 """The front door: what there is to see. Imports neither torch nor plotly."""
 
+from attnviz.ui import front_page
 from attnviz.ui.frame import frame
 
-view = frame("What there is to see", needs_text=False)
+frame("What there is to see", needs_text=False)
+front_page.show()

@@ -1,3 +1,8 @@
+"""Heads: per-head attention weights."""
+
+from attnviz.ui import heads_page
 from attnviz.ui.frame import frame
 
 view = frame("Heads")
+heads_page.grid(view)
+heads_page.one_head(view)

@@ -6,10 +6,12 @@ import hashlib
 import json
 from pathlib import Path
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 
 from attnviz.modules import Transformer
+from attnviz.trace import trace
 
 
 def save_checkpoint(model: Transformer, path: Path) -> str:
@@ -17,3 +19,8 @@ def save_checkpoint(model: Transformer, path: Path) -> str:
     tensors = {name: p.detach().to("cpu", torch.float16).contiguous() for name, p in model.named_parameters()}
     save_file(tensors, path, {"config": json.dumps(model.config.to_dict())})
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def save_front_door(model: Transformer, ids: list[int], path: Path) -> None:
+    """The maps the front page shows before anything heavy is imported: weights (L, H, T, T) in float16, and the ids."""
+    np.savez_compressed(path, weights=trace(model, ids).weights.astype(np.float16), ids=np.asarray(ids))

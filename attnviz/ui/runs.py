@@ -45,10 +45,16 @@ def config_of(settings: Settings) -> ModelConfig:
     return settings.own_config() if settings.model == "own" else settings.run_of(_shipped_config(settings.model))
 
 
+def weights_key(settings: Settings) -> tuple[str, ModelConfig | None, int]:
+    """What decides the weights, and nothing else: a checkpoint's name, or a configuration and a seed."""
+    if settings.model != "own":
+        return settings.model, None, 0
+    return "own", settings.own_weights(), settings.seed
+
+
 def model_of(settings: Settings) -> Transformer:
     """The model, its weights shared by everyone who looks at it."""
-    own = settings.own_weights() if settings.model == "own" else None
-    return _weights(settings.model, own, settings.seed if own else 0).with_config(config_of(settings))
+    return _weights(*weights_key(settings)).with_config(config_of(settings))
 
 
 def max_tokens(config: ModelConfig) -> int:
@@ -62,5 +68,4 @@ def max_tokens(config: ModelConfig) -> int:
 def trace_of(settings: Settings, ids: tuple[int, ...]) -> Trace:
     """The trace of these tokens under these settings."""
     config = config_of(settings)
-    key = (settings.model, settings.seed if settings.model == "own" else 0, config, ids)
-    return _kept_traces().get(key, lambda: trace(model_of(settings), ids))
+    return _kept_traces().get((weights_key(settings), config, ids), lambda: trace(model_of(settings), ids))

@@ -47,10 +47,13 @@ def write_link() -> None:
     st.session_state[_LINK] = link
 
 
-def control(widget: Callable[..., Any], label: str, field: str, **options: Any) -> Any:
-    """A widget for one field of the settings: `control(st.slider, "Layers", "n_layers", min_value=1, …)`."""
+def control(widget: Callable[..., Any], label: str, field: str, *, shown: object = None, **options: Any) -> Any:
+    """A widget for one field of the settings: `control(st.slider, "Layers", "n_layers", min_value=1, …)`.
+
+    shown: what it stands at where the field's own value is not among what is offered just now.
+    """
     key = f"control-{field}"
-    st.session_state[key] = getattr(current(), field)
+    st.session_state[key] = getattr(current(), field) if shown is None else shown
     return widget(label, key=key, on_change=_take, args=(field,), **options)
 
 

@@ -1,0 +1,84 @@
+"""The parts of the heads page, in the order they are walked."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from attnviz.analysis.heads import MEANING
+from attnviz.figures import heads as figures
+from attnviz.ui import charts, heads_runs, state
+from attnviz.ui.components.head_grid import head_grid
+from attnviz.ui.frame import View
+from attnviz.ui.words import headline
+
+
+def grid(view: View) -> None:
+    """All layers and heads at once; a click shows that head below."""
+    st.markdown(headline(view) + " A row is a query and sums to 1; colour is the KV head it reads.")
+    layer, head = selected(view)
+    head_grid(
+        view.trace.weights,
+        view.trace.allowed,
+        view.labels,
+        view.config.layer.kv_head_of,
+        key="head-grid",
+        selected=(layer, head),
+        on_select=_select,
+        roles=[[(r.name, round(r.score, 2)) for r in row] for row in heads_runs.roles_of(view.settings)],
+    )
+
+
+def _select(layer: int, head: int) -> None:
+    state.change(layer=layer, head=head)
+    st.rerun("head")  # only what shows the one head
+
+
+def selected(view: View) -> tuple[int, int]:
+    """The layer and head looked at, within what this model has."""
+    s = state.current()
+    return min(s.layer, view.config.n_layers - 1), min(s.head, view.config.n_heads - 1)
+
+
+@st.fragment(key="head")
+def one_head(view: View) -> None:
+    """The selected head: its map, the way from score to weight of one query, what it does."""
+    layer, head = selected(view)
+    st.subheader(f"Layer {layer}, head {head}", divider="gray")
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        _map(view, layer, head)
+    with right:
+        _path(view, layer, head)
+        _role(view, layer, head)
+
+
+def _map(view: View, layer: int, head: int) -> None:
+    s = state.current()
+    state.control(st.segmented_control, "Colour scale", "colour", options=("linear", "log"), required=True)
+    charts.show(figures.head_map(view.trace, view.labels, layer, head, log=s.colour == "log"), "map")
+
+
+def _path(view: View, layer: int, head: int) -> None:
+    last = len(view.labels) - 1
+    query = query_of(view)
+    if last:
+        state.control(
+            st.select_slider,
+            "Query token",
+            "query",
+            shown=-1 if query == last else query,
+            options=[*range(last), -1],
+            format_func=lambda i: f"{i % (last + 1)} {view.labels[i]}",
+        )
+    charts.show(figures.score_path(view.trace, view.labels, layer, head, query), "path")
+
+
+def query_of(view: View) -> int:
+    """The query looked at, within this text."""
+    query = state.current().query
+    return len(view.labels) - 1 if not 0 <= query < len(view.labels) else query
+
+
+def _role(view: View, layer: int, head: int) -> None:
+    role = heads_runs.roles_of(view.settings)[layer][head]
+    st.markdown(f"**{role.name.capitalize()}**, {role.score:.2f}: this head {MEANING[role.name]}.")
