@@ -12,14 +12,14 @@ import torch.nn.functional as F
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer, attend
 from attnviz.modules import attention as attention_module
-from attnviz.modules.proofs import equalities, layer_input, tiling
+from attnviz.modules.proofs import cached_bytes, equalities, layer_input, tiling
 
 CONFIG = ModelConfig(n_layers=3, d_model=13, n_heads=6, n_kv_heads=2, head_dim=10, d_ff=17, vocab_size=19)
 MLA = ModelConfig(
     n_layers=2, d_model=13, n_heads=3, attention="mla", kv_lora_rank=7, qk_rope_head_dim=2, qk_nope_head_dim=5,
     v_head_dim=11, d_ff=17, vocab_size=19,
 )  # fmt: skip
-IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]])
+IDS = [3, 1, 4, 1, 5, 9, 2, 6, 5, 3, 5]
 
 
 def model_of(**changes) -> Transformer:
@@ -88,7 +88,7 @@ def test_the_input_is_what_the_layer_gets_inside_the_model():
     model, seen = model_of(sliding_window=4), []
     model.blocks[2].attn.register_forward_pre_hook(lambda _, args: seen.append(args[0]))
     with torch.no_grad():
-        model(IDS)
+        model(torch.tensor([IDS]))
     torch.testing.assert_close(layer_input(model, IDS, 2), seen[0])
 
 
@@ -97,7 +97,7 @@ def test_tiling_differs_by_what_the_published_mistake_gives():
     found = tiling(model, IDS, 1, torch.float64)
     record = []
     with torch.no_grad():
-        model.double()(IDS, record=record)
+        model.double()(torch.tensor([IDS]), record=record)
     r, o_proj = record[1], model.blocks[1].attn.o_proj
 
     def output(k, v):
@@ -122,3 +122,9 @@ def test_nothing_of_the_model_is_changed():
     equalities(model, IDS, 0, torch.float64)
     tiling(model, IDS, 0, torch.float64)
     assert all(p.dtype == torch.float32 and torch.equal(p, before[n]) for n, p in model.state_dict().items())
+
+
+@pytest.mark.parametrize("config", [CONFIG, MLA], ids=["gqa", "mla"])
+def test_the_cache_is_counted_from_what_every_layer_keeps(config):
+    numbers = 2 * 2 * 10 if config is CONFIG else 7 + 2  # 2 · K · D, or R + P
+    assert cached_bytes(Transformer.random(config, 0), IDS) == len(IDS) * config.n_layers * numbers * 4

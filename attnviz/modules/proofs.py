@@ -9,6 +9,7 @@ B batch, T query tokens, S key tokens, H query heads, D head_dim.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -40,9 +41,11 @@ class Comparison:
 
 
 @torch.inference_mode()
-def equalities(model: Transformer, ids: Tensor, layer: int, dtype: torch.dtype = torch.float32) -> list[Comparison]:
-    """Every equality that holds for this layer; ids (1, T). Computed in `dtype` from the model's own weights."""
-    x = layer_input(model, ids, layer).to(dtype)  # (1, T, C)
+def equalities(
+    model: Transformer, token_ids: Sequence[int], layer: int, dtype: torch.dtype = torch.float32
+) -> list[Comparison]:
+    """Every equality that holds for this layer on these tokens, computed in `dtype` from the model's own weights."""
+    x = layer_input(model, token_ids, layer).to(dtype)  # (1, T, C)
     attn = copy.deepcopy(model.blocks[layer].attn).to(dtype)
     how = _how(model, layer)
     if isinstance(attn, MultiHeadLatentAttention):
@@ -56,12 +59,12 @@ def equalities(model: Transformer, ids: Tensor, layer: int, dtype: torch.dtype =
 
 
 @torch.inference_mode()
-def tiling(model: Transformer, ids: Tensor, layer: int, dtype: torch.dtype = torch.float32) -> Comparison:
+def tiling(model: Transformer, token_ids: Sequence[int], layer: int, dtype: torch.dtype = torch.float32) -> Comparison:
     """The layer against itself with its KV heads tiled over the query heads (0 1 0 1) instead of interleaved (0 0 1 1).
 
     Equal only where the two orders are: with one KV head, or one for every query head.
     """
-    x = layer_input(model, ids, layer).to(dtype)
+    x = layer_input(model, token_ids, layer).to(dtype)
     attn = copy.deepcopy(model.blocks[layer].attn).to(dtype)
     how = _how(model, layer)
     return _compare(
@@ -72,9 +75,17 @@ def tiling(model: Transformer, ids: Tensor, layer: int, dtype: torch.dtype = tor
 
 
 @torch.inference_mode()
-def layer_input(model: Transformer, ids: Tensor, layer: int) -> Tensor:
-    """(1, T, C): what the attention of this layer is given for the ids (1, T), that is the normed hidden states."""
-    x = model.embed(ids)
+def cached_bytes(model: Transformer, token_ids: Sequence[int]) -> int:
+    """What remembering these tokens takes, counted from the tensors of a cache that the model fills."""
+    cache = model.new_cache()
+    model(torch.tensor([token_ids]), cache=cache)
+    return sum(layer.nbytes for layer in cache)
+
+
+@torch.inference_mode()
+def layer_input(model: Transformer, token_ids: Sequence[int], layer: int) -> Tensor:
+    """(1, T, C): what the attention of this layer is given for these tokens, that is the normed hidden states."""
+    x = model.embed(torch.tensor([token_ids]))
     for i, block in enumerate(model.blocks[:layer]):
         x = block(x, **_how(model, i))
     return model.blocks[layer].attn_norm(x)

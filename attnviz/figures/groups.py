@@ -1,0 +1,222 @@
+"""Pictures of the sharing itself: who reads whom, the projections to scale, what is remembered and what is computed.
+
+H query heads, K KV heads, D head_dim, C d_model, L layers, S tokens. Every hue is a KV head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from attnviz.config import AttentionConfig, ModelConfig
+from attnviz.cost import attention_name, count_parameters, kv_cache_bytes
+from attnviz.cost.decode import attention_flops
+from attnviz.figures.drawing import Drawing
+from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure, kv_colour
+from attnviz.figures.words import bold, count, listed, tex
+
+SOFT, STRONG = 0.35, 1.0  # opacity of what is beside the point and of the point
+
+
+def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int) -> dict:
+    """What the group diagram draws: `read[h]` is the KV head that query head h reads, interleaved or not."""
+    size = n_heads // n_kv_heads
+    right = [h // size for h in range(n_heads)]
+    readers = {kv: [h for h in range(n_heads) if read[h] == kv] for kv in range(n_kv_heads)}
+    how = f"repeat_interleave({size})" if list(read) == right else f"repeat({size})"
+    return {
+        "label": f"{count(n_heads, 'query head')} reading {count(n_kv_heads, 'KV head')}",
+        "hint": "Point at a head, or walk with the arrow keys, to see its partners.",
+        "rows": {
+            "queries": count(n_heads, "query head"),
+            "kvs": f"{count(n_kv_heads, 'KV head')}: all that the cache keeps.",
+            "index": f"The KV head that each query head reads: arange({n_kv_heads}).{how} = {' '.join(map(str, read))}",
+        },
+        "queries": [
+            {"name": f"Q{h}", "kv": kv, "says": _says_query(h, kv, readers[kv], right[h]), "wrong": kv != right[h]}
+            for h, kv in enumerate(read)
+        ],
+        "kvs": [
+            {
+                "name": f"K{kv} · V{kv}",
+                "colour": kv_colour(kv, n_kv_heads),
+                "says": f"KV head {kv} is read by query head{'s' * (len(heads) > 1)} {listed(heads)}.",
+            }
+            for kv, heads in readers.items()
+        ],
+        "selected": selected,
+    }
+
+
+def projections(config: ModelConfig) -> Drawing:
+    """W_q, W_k, W_v and W_o to one scale, cut into heads in the hue of the KV head they belong to."""
+    c = config.layer
+    q_width, kv_width = c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim
+    shapes = {"W_q": (c.d_model, q_width), "W_k": (c.d_model, kv_width), "W_v": (c.d_model, kv_width)}
+    shapes["W_o"] = (q_width, c.d_model)
+    figure = base_figure(height=210, showlegend=False, bargap=0)
+    left, ticks = 0.0, {}
+    for name, (n_in, n_out) in shapes.items():
+        figure.add_trace(_matrix(name, left, n_in, n_out, c))
+        ticks[left + n_out / 2] = f"<b>{name}</b><br>{n_in} × {n_out}"
+        left += n_out + 0.14 * max(q_width, c.d_model)
+    figure.update_xaxes(tickvals=list(ticks), ticktext=list(ticks.values()), showgrid=False, zeroline=False)
+    figure.update_yaxes(visible=False, autorange="reversed", scaleanchor="x", constrain="domain")
+    weights = [n_in * n_out for n_in, n_out in shapes.values()]
+    heads = count(c.n_kv_heads, "KV head")
+    finding = f"W_k and W_v are {kv_width} wide, 1/{c.group_size} of W_q: {heads} of {c.head_dim}"
+    if c.group_size == 1:
+        finding = f"W_k and W_v are {kv_width} wide, as W_q is: every query head has a key and a value of its own"
+    return Drawing(
+        figure,
+        title=finding,
+        note="The four projections of one layer to one scale, inputs downwards, outputs to the right. Each stripe is a "
+        "head, in the hue of its KV head. Only W_k and W_v change with the number of KV heads.",
+        alt=f"{finding}. W_q and W_o hold {weights[0]:,} weights each, W_k and W_v {weights[1]:,} each, "
+        f"{sum(weights):,} a layer.",
+        table={
+            "matrix": list(shapes),
+            "inputs": [n_in for n_in, _ in shapes.values()],
+            "outputs": [n_out for _, n_out in shapes.values()],
+            "weights": weights,
+        },
+        formula=rf"2\,C\,(H + K)\,D = 2\cdot{c.d_model}\,({c.n_heads} + {c.n_kv_heads})\,{c.head_dim} = "
+        + tex(sum(weights)),
+    )
+
+
+def cache(measured: dict[ModelConfig, int], selected: ModelConfig) -> Drawing:
+    """What every model remembers of one token, a segment for each KV head; bytes as counted from live tensors."""
+    names, sizes = [attention_name(c) for c in measured], list(measured.values())
+    rows, chosen = list(range(len(names))), [c == selected for c in measured]
+    figure = base_figure(height=60 + 32 * len(rows), showlegend=False)
+    for row, (config, n_bytes) in enumerate(measured.items()):
+        figure.add_trace(_segments(row, config, n_bytes, STRONG if chosen[row] else SOFT))
+    totals = [bold(f" {n:,} B", yes) for n, yes in zip(sizes, chosen, strict=True)]
+    beside = {"mode": "text", "textposition": "middle right", "hoverinfo": "skip"}
+    figure.add_trace(go.Scatter(x=sizes, y=rows, text=totals, **beside))
+    labels = [bold(name, yes) for name, yes in zip(names, chosen, strict=True)]
+    bare = {"showgrid": False, "zeroline": False}
+    figure.update_yaxes(tickvals=rows, ticktext=labels, autorange="reversed", **bare)
+    n_bytes, largest = measured[selected], max(sizes)
+    figure.update_xaxes(range=[0, largest * 1.25], title="bytes a token, all layers", **bare)
+    title = f"{attention_name(selected)} remembers {n_bytes:,} B of every token"
+    if n_bytes < largest:
+        title += f", {n_bytes / largest:.1%} of what {names[sizes.index(largest)]} does"
+    return Drawing(
+        figure,
+        title=title,
+        note="The KV cache of one token in float32, as it is run here; 16 bits take half. A segment is one KV head. "
+        "The lengths are counted from the tensors of a cache that the live model filled.",
+        alt=title + ". " + "; ".join(f"{name} {n:,} B" for name, n in zip(names, sizes, strict=True)) + ".",
+        table={
+            "attention": names,
+            "bytes a token, counted": sizes,
+            "bytes a token, by formula": [kv_cache_bytes(config, 1, bits=32) for config in measured],
+        },
+        formula=_cache_formula(selected, n_bytes),
+    )
+
+
+def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Drawing:
+    """What one new token costs after n_tokens, for every number of KV heads, as a share of the first config's."""
+    costs = {
+        "attention FLOPs": [attention_flops(c, n_tokens) for c in configs],
+        "cache bytes read": [kv_cache_bytes(c, n_tokens, bits=32) for c in configs],
+        "parameters": [count_parameters(c).total for c in configs],
+    }
+    names, here = [attention_name(c) for c in configs], configs.index(selected)
+    figure = base_figure(height=300, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
+    styles = (("solid", "circle", DIVERGING[-1][1]), ("dash", "square", DIVERGING[0][1]), ("dot", "diamond", NEUTRAL))
+    for (what, values), (dash, symbol, colour) in zip(costs.items(), styles, strict=True):
+        figure.add_trace(
+            go.Scatter(
+                x=list(range(len(names))), y=[value / values[0] for value in values], name=what, mode="lines+markers",
+                line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
+                text=[f"{value:,}" for value in values], hovertemplate="%{y:.1%} (%{text})",
+            )
+        )  # fmt: skip
+    figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line_width=0, layer="below")
+    figure.update_xaxes(tickvals=list(range(len(names))), ticktext=names, showgrid=False)
+    figure.update_yaxes(title=f"share of {names[0]}", tickformat=".0%", rangemode="tozero")
+    flops, memory = (costs[what][here] / costs[what][0] for what in ("attention FLOPs", "cache bytes read"))
+    title = f"{names[here]} computes {flops:.0%} of {names[0]}'s attention FLOPs and reads {memory:.1%} of its cache"
+    return Drawing(
+        figure,
+        title=title,
+        note=f"One new token that attends to {n_tokens:,}. Every query head still compares itself with every key, so "
+        "scores and weighted sums cost the same; what is remembered and read shrinks, and with it W_k and W_v.",
+        alt=f"{title}; {costs['parameters'][here]:,} of {costs['parameters'][0]:,} parameters.",
+        table={"attention": names, **costs},
+        formula=_work_formula(selected, n_tokens),
+    )
+
+
+def _matrix(name: str, left: float, n_in: int, n_out: int, c: AttentionConfig) -> go.Bar:
+    """One matrix as bars that fill it: a stripe a head, lying for W_o, whose inputs are the heads."""
+    shared = name in ("W_k", "W_v")
+    n = c.n_kv_heads if shared else c.n_heads
+    kv_heads = [i * c.n_kv_heads // n for i in range(n)]
+    if name == "W_o":
+        size = n_in / n
+        place = {"x": [left + n_out / 2] * n, "width": n_out, "base": [i * size for i in range(n)], "y": [size] * n}
+    else:
+        size = n_out / n
+        place = {"x": [left + (i + 0.5) * size for i in range(n)], "width": size, "base": 0, "y": [n_in] * n}
+    whose = [f"KV head {kv}" if shared else f"query head {i}, KV head {kv}" for i, kv in enumerate(kv_heads)]
+    return go.Bar(
+        **place,
+        marker={
+            "color": [kv_colour(kv, c.n_kv_heads) for kv in kv_heads],
+            "opacity": STRONG if shared else SOFT,
+            "line": {"width": 1, "color": FAINT},
+        },
+        hovertext=[f"{name}, {who}" for who in whose],
+        hoverinfo="text",
+    )
+
+
+def _segments(row: int, config: ModelConfig, n_bytes: int, opacity: float) -> go.Bar:
+    """One bar of the cache in the parts it is made of."""
+    if config.attention == "mla":
+        parts = {"latent": config.kv_lora_rank, "rotated key": config.qk_rope_head_dim}
+        colours = [NEUTRAL] * 2
+    else:
+        parts = {f"KV head {j}": 1 for j in range(config.n_kv_heads)}
+        colours = [kv_colour(j, config.n_kv_heads) for j in range(config.n_kv_heads)]
+    lengths, name = [n_bytes * part / sum(parts.values()) for part in parts.values()], attention_name(config)
+    return go.Bar(
+        orientation="h",
+        x=lengths,
+        y=[row] * len(parts),
+        base=[sum(lengths[:i]) for i in range(len(parts))],
+        width=0.7,
+        marker={"color": colours, "opacity": opacity, "line": {"width": 1, "color": FAINT}},
+        hovertext=[f"{name}, {part}: {n:,.0f} B" for part, n in zip(parts, lengths, strict=True)],
+        hoverinfo="text",
+    )
+
+
+def _cache_formula(c: ModelConfig, n_bytes: int) -> str:
+    if c.attention == "mla":
+        symbols, numbers = r"L\,(R + P)", rf"{c.n_layers}\,({c.kv_lora_rank} + {c.qk_rope_head_dim})"
+    else:
+        symbols, numbers = r"2\,L K D", rf"2\cdot{c.n_layers}\cdot{c.n_kv_heads}\cdot{c.head_dim}"
+    return rf"{symbols}\cdot 4\text{{ B}} = {numbers}\cdot 4\text{{ B}} = {tex(n_bytes)}\text{{ B}}"
+
+
+def _work_formula(c: ModelConfig, n_tokens: int) -> str:
+    """Scores and weighted sum of one token; in MLA's absorbed form every head works on the latent itself."""
+    flops = tex(attention_flops(c, n_tokens))
+    if c.attention == "mla":
+        width = rf"(2\cdot{c.kv_lora_rank} + {c.qk_rope_head_dim})"
+        return rf"2\,L H (2R + P)\,S = 2\cdot{c.n_layers}\cdot{c.n_heads}\,{width}\,{n_tokens} = {flops}"
+    return rf"4\,L H D S = 4\cdot{c.n_layers}\cdot{c.n_heads}\cdot{c.head_dim}\cdot{n_tokens} = {flops}"
+
+
+def _says_query(head: int, kv: int, readers: Sequence[int], right: int) -> str:
+    others = [h for h in readers if h != head]
+    company = f"together with query head{'s' * (len(others) > 1)} {listed(others)}" if others else "alone"
+    wrong = "" if kv == right else f"; the one it learnt to read is KV head {right}"
+    return f"Query head {head} reads KV head {kv}, {company}{wrong}."

@@ -1,0 +1,123 @@
+// Which query head reads which KV head: circles above, boxes below, a line for every reading.
+// data: {label, hint, rows: {queries, kvs, index}, queries: [{name, kv, says, wrong}], kvs: [{name, colour, says}], selected}
+const SVG = "http://www.w3.org/2000/svg";
+
+function add(parent, tag, attributes = {}, text = "") {
+  const node = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== "") node.textContent = text;
+  parent.appendChild(node);
+  return node;
+}
+
+// Where everything stands for a given width; a KV head stands below the middle of its share of the row.
+function layout(data, width) {
+  const slot = width / data.queries.length, share = width / data.kvs.length;
+  return {
+    slot, share, radius: Math.max(8, Math.min(20, slot * 0.42)), top: 52, bottom: 164, index: 238, height: 262,
+    query: (h) => slot * (h + 0.5), kv: (j) => share * (j + 0.5), box: Math.max(14, Math.min(118, share * 0.84)),
+  };
+}
+
+function drawLinks(svg, data, at) {
+  data.queries.forEach((q, h) => {
+    const [x, y] = [at.query(h), at.kv(q.kv)], middle = (at.top + at.bottom) / 2;
+    const d = `M${x} ${at.top + at.radius}C${x} ${middle} ${y} ${middle} ${y} ${at.bottom}`;
+    add(svg, "path", { d, class: q.wrong ? "link wrong" : "link", stroke: data.kvs[q.kv].colour, "data-q": h, "data-kv": q.kv });
+  });
+}
+
+function drawQueries(svg, data, at) {
+  data.queries.forEach((q, h) => {
+    const g = add(svg, "g", { class: "head", role: "button", "data-q": h, "data-kv": q.kv, "aria-label": q.says });
+    g.style.setProperty("--hue", data.kvs[q.kv].colour);
+    g.setAttribute("aria-pressed", h === data.selected);
+    add(g, "circle", { cx: at.query(h), cy: at.top, r: at.radius });
+    add(g, "text", { x: at.query(h), y: at.top, class: at.slot < 34 ? "small" : "" }, at.slot < 34 ? h : q.name);
+    if (!data.rows.index) return;
+    add(g, "rect", { x: at.query(h) - at.radius, y: at.index - 12, width: 2 * at.radius, height: 24, rx: 4, class: q.wrong ? "wrong" : "" });
+    add(g, "text", { x: at.query(h), y: at.index }, q.kv);
+  });
+}
+
+function drawKvs(svg, data, at) {
+  data.kvs.forEach((kv, j) => {
+    const g = add(svg, "g", { class: "head", role: "img", "data-kv": j, "aria-label": kv.says });
+    g.style.setProperty("--hue", kv.colour);
+    add(g, "rect", { x: at.kv(j) - at.box / 2, y: at.bottom, width: at.box, height: 36, rx: 6 });
+    const fits = kv.name.length * 7.5 < at.box;
+    add(g, "text", { x: at.kv(j), y: at.bottom + 18, class: fits ? "" : "small" }, fits ? kv.name : j);
+  });
+}
+
+function draw(root, data, width) {
+  const at = layout(data, width);
+  if (!data.rows.index) at.height = at.bottom + 44;
+  const svg = document.createElementNS(SVG, "svg");
+  for (const [k, v] of Object.entries({ viewBox: `0 0 ${width} ${at.height}`, width, height: at.height, role: "group", "aria-label": data.label })) svg.setAttribute(k, v);
+  add(svg, "text", { x: 0, y: 12, class: "row" }, data.rows.queries);
+  drawLinks(svg, data, at);
+  drawQueries(svg, data, at);
+  drawKvs(svg, data, at);
+  root.querySelector(".gd-picture").replaceChildren(svg);
+  root.querySelector(".gd-kvs").textContent = data.rows.kvs;
+  root.querySelector(".gd-index").textContent = data.rows.index;
+}
+
+// Everything of one KV head stays, the rest steps back; a query head also singles out its own line.
+function light(root, data, node) {
+  const svg = root.querySelector("svg");
+  svg.classList.toggle("lit", Boolean(node));
+  for (const part of svg.querySelectorAll("[data-kv]")) {
+    part.classList.toggle("on", Boolean(node) && part.dataset.kv === node.dataset.kv);
+    part.classList.toggle("own", Boolean(node) && part.dataset.q !== undefined && part.dataset.q === node.dataset.q);
+  }
+  const says = node ? node.getAttribute("aria-label") : data.hint;
+  const line = root.querySelector(".gd-says");
+  if (line.textContent !== says) line.textContent = says;
+}
+
+// One tab stop; left and right walk along a row, up and down change the row.
+function step(nodes, node, key) {
+  const row = nodes.filter((n) => (n.dataset.q === undefined) === (node.dataset.q === undefined));
+  const i = row.indexOf(node);
+  if (key === "ArrowLeft") return row[Math.max(0, i - 1)];
+  if (key === "ArrowRight") return row[Math.min(row.length - 1, i + 1)];
+  if (key === "ArrowDown") return nodes.find((n) => n.dataset.q === undefined && n.dataset.kv === node.dataset.kv);
+  if (key === "ArrowUp") return nodes.find((n) => n.dataset.q !== undefined && n.dataset.kv === node.dataset.kv);
+  return null;
+}
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".gd");
+  const nodes = () => [...root.querySelectorAll(".head")];
+  const stopAt = (node) => nodes().forEach((n) => n.setAttribute("tabindex", n === node ? 0 : -1));
+  const pick = (node) => node && node.dataset.q !== undefined && setTriggerValue("head", Number(node.dataset.q));
+  const paint = () => {
+    const focused = nodes().indexOf(parentElement.activeElement);
+    draw(root, data, Math.max(240, Math.floor(root.clientWidth)));
+    stopAt(nodes()[Math.max(0, focused)] || nodes()[0]);
+    light(root, data, null);
+    if (focused >= 0 && nodes()[focused]) nodes()[focused].focus();
+  };
+  root.listening?.abort();  // a rerun calls this again on the same element
+  root.listening = new AbortController();
+  const on = (event, act) => root.addEventListener(event, act, { signal: root.listening.signal });
+  on("pointerover", (e) => light(root, data, e.target.closest(".head")));
+  on("pointerleave", () => light(root, data, null));
+  on("focusin", (e) => light(root, data, e.target.closest(".head")));
+  on("focusout", () => light(root, data, null));
+  on("click", (e) => pick(e.target.closest(".head")));
+  on("keydown", (e) => {
+    const node = e.target.closest(".head");
+    if (!node) return;
+    const next = step(nodes(), node, e.key);
+    if (next) { stopAt(next); next.focus(); e.preventDefault(); }
+    if (e.key === "Enter" || e.key === " ") { pick(node); e.preventDefault(); }
+  });
+  paint();
+  let width = root.clientWidth;
+  const resized = new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; paint(); } });
+  resized.observe(root);
+  return () => { resized.disconnect(); root.listening.abort(); };
+}

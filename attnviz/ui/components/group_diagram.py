@@ -1,0 +1,29 @@
+"""The bipartite drawing of query heads and KV heads, as a small SVG component; hover, focus or arrow keys show partners.
+
+What is drawn comes from `attnviz.figures.groups.sharing`; nothing here decides anything about attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import streamlit as st
+
+HERE = Path(__file__).parent
+HTML = (
+    '<div class="gd"><div class="gd-picture"></div><p class="gd-kvs"></p><p class="gd-index"></p>'
+    '<p class="gd-says" aria-live="polite"></p></div>'
+)
+
+_mount = st.components.v2.component(
+    "group_diagram",
+    html=HTML,
+    css=(HERE / "group_diagram.css").read_text(),
+    js=(HERE / "group_diagram.js").read_text(),
+)
+
+
+def group_diagram(data: dict, key: str, on_head: Callable[[], None]) -> int | None:
+    """Draw `data`; returns the query head that was just clicked, or None. `on_head` runs before the rerun it causes."""
+    return _mount(key=key, data=data, on_head_change=on_head).head

@@ -1,0 +1,236 @@
+"""What the pictures of sharing draw, against live modules and against numbers worked out here.
+
+.venv/bin/python -m pytest tests/test_figures_groups.py
+"""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from attnviz.analysis.groups import best_grouping, cosines, gram, kv_heads_read, lost_share, neighbours
+from attnviz.config import ModelConfig, divisors
+from attnviz.figures import group_quality, groups, latent
+from attnviz.figures.theme import kv_colour
+from attnviz.modules import Transformer
+from attnviz.modules.proofs import cached_bytes
+
+CONFIG = ModelConfig(n_layers=3, d_model=35, n_heads=6, n_kv_heads=2, head_dim=10, d_ff=17, vocab_size=19)
+MLA = ModelConfig(
+    n_layers=3, d_model=35, n_heads=6, attention="mla", kv_lora_rank=14, qk_rope_head_dim=2, qk_nope_head_dim=11,
+    v_head_dim=13, d_ff=17, vocab_size=19,
+)  # fmt: skip
+IDS = [3, 1, 4, 1, 5, 9, 2]
+
+
+def equal_tables(drawing) -> bool:
+    return len({len(column) for column in drawing.table.values()}) == 1
+
+
+def result_of(formula: str) -> int:
+    """The number after the last equals sign of a formula."""
+    return int(re.sub(r"[^0-9]", "", re.sub(r"\\text\{.*?\}", "", formula.split("=")[-1])))
+
+
+@pytest.mark.parametrize("n_kv_heads", divisors(6))
+@pytest.mark.parametrize("tiled", [False, True])
+def test_the_diagram_draws_who_reads_whom(n_kv_heads, tiled):
+    read = kv_heads_read(6, n_kv_heads, tiled=tiled)
+    data = groups.sharing(6, n_kv_heads, read, selected=3)
+    heads = torch.arange(n_kv_heads)
+    expected = heads.repeat(6 // n_kv_heads) if tiled else heads.repeat_interleave(6 // n_kv_heads)
+    assert [q["kv"] for q in data["queries"]] == expected.tolist()
+    assert [q["wrong"] for q in data["queries"]] == [kv != h * n_kv_heads // 6 for h, kv in enumerate(read)]
+    assert [kv["colour"] for kv in data["kvs"]] == [kv_colour(j, n_kv_heads) for j in range(n_kv_heads)]
+    assert data["rows"]["index"].endswith("= " + " ".join(map(str, expected.tolist())))
+
+
+def test_the_diagram_names_partners_and_strangers():
+    data = groups.sharing(6, 2, kv_heads_read(6, 2), selected=0)
+    assert data["queries"][4]["says"] == "Query head 4 reads KV head 1, together with query heads 3 and 5."
+    assert data["kvs"][0]["says"] == "KV head 0 is read by query heads 0, 1 and 2."
+    alone = groups.sharing(6, 6, kv_heads_read(6, 6), selected=0)
+    assert alone["queries"][4]["says"] == "Query head 4 reads KV head 4, alone."
+    wrong = groups.sharing(6, 2, kv_heads_read(6, 2, tiled=True), selected=0)["queries"][1]
+    assert wrong["wrong"] and "the one it learnt to read is KV head 0" in wrong["says"]
+
+
+@pytest.mark.parametrize("n_kv_heads", divisors(6))
+def test_the_projections_are_drawn_to_the_scale_of_the_live_ones(n_kv_heads):
+    config = CONFIG.with_kv_heads(n_kv_heads)
+    attn = Transformer.random(config, 0).blocks[0].attn
+    drawing = groups.projections(config)
+    for trace, name in zip(drawing.figure.data, ("q_proj", "k_proj", "v_proj", "o_proj"), strict=True):
+        weight = getattr(attn, name).weight
+        heights, n = np.array(trace.y), len(trace.y)
+        width = trace.width if name == "o_proj" else trace.width * n
+        height = heights.sum() if name == "o_proj" else heights[0]
+        assert (width, height) == (pytest.approx(weight.shape[0]), pytest.approx(weight.shape[1]))
+        assert n == (n_kv_heads if name in ("k_proj", "v_proj") else 6)
+    weights = [getattr(attn, f"{part}_proj").weight.numel() for part in "qkvo"]
+    assert drawing.table["weights"] == weights
+    assert result_of(drawing.formula) == sum(weights)
+    assert f"{sum(weights):,}" in drawing.alt
+
+
+def test_every_stripe_has_the_hue_of_its_kv_head():
+    q, k, v, o = groups.projections(CONFIG).figure.data
+    by_query = [kv_colour(h // 3, 2) for h in range(6)]
+    assert list(q.marker.color) == list(o.marker.color) == by_query
+    assert list(k.marker.color) == list(v.marker.color) == [kv_colour(0, 2), kv_colour(1, 2)]
+
+
+def test_the_cache_is_drawn_as_long_as_the_live_one():
+    configs = [CONFIG.with_kv_heads(k) for k in divisors(6)] + [MLA]
+    measured = {c: cached_bytes(Transformer.random(c, 0), IDS) // len(IDS) for c in configs}
+    drawing = groups.cache(measured, CONFIG)
+    *bars, totals = drawing.figure.data
+    for config, bar in zip(configs, bars, strict=True):
+        assert sum(bar.x) == pytest.approx(measured[config])
+        assert list(bar.base) == pytest.approx([sum(bar.x[:i]) for i in range(len(bar.x))])
+        assert len(bar.x) == (2 if config is MLA else config.n_kv_heads)
+    assert drawing.table["bytes a token, counted"] == drawing.table["bytes a token, by formula"]
+    assert drawing.title == "GQA-2 remembers 480 B of every token, 33.3% of what MHA does"
+    assert [text.startswith("<b>") for text in totals.text] == [c == CONFIG for c in configs]
+    assert result_of(drawing.formula) == measured[CONFIG] == 480
+    assert result_of(groups.cache(measured, MLA).formula) == measured[MLA] == 3 * (14 + 2) * 4
+
+
+def attention_core_flops(config: ModelConfig, n_tokens: int) -> int:
+    """What torch counts for one new token's scores and weighted sum in the live modules, all layers."""
+    with torch.device("meta"):
+        model = Transformer(config)
+        cache = model.new_cache()
+        model(torch.zeros(1, n_tokens - 1, dtype=torch.long), cache=cache)
+        with FlopCounterMode(display=False) as counter:
+            model(torch.zeros(1, 1, dtype=torch.long), cache=cache)
+    counts = counter.get_flop_counts()
+    # scores and weighted sum are the batched products; projections, feed-forward and logits are plain ones
+    return sum(n for op, n in counts["Global"].items() if "bmm" in str(op))
+
+
+def test_work_is_the_same_and_memory_is_not():
+    configs = [CONFIG.with_kv_heads(k) for k in divisors(6)]
+    drawing = groups.work(configs, CONFIG, n_tokens=23)
+    assert drawing.table["attention FLOPs"] == [attention_core_flops(c, 23) for c in configs]
+    assert len(set(drawing.table["attention FLOPs"])) == 1
+    live = [Transformer.random(c, 0) for c in configs]
+    assert drawing.table["parameters"] == [sum(p.numel() for p in m.parameters()) for m in live]
+    assert drawing.table["cache bytes read"] == [cached_bytes(m, IDS) * 23 // len(IDS) for m in live]
+    assert drawing.title == "GQA-2 computes 100% of MHA's attention FLOPs and reads 33.3% of its cache"
+    assert result_of(drawing.formula) == drawing.table["attention FLOPs"][0]
+
+
+def test_latent_attention_is_drawn_to_the_scale_of_its_live_tensors():
+    model, record = Transformer.random(MLA, 0), []
+    with torch.no_grad():
+        model(torch.tensor([IDS]), record=record)
+    drawing = latent.latent(MLA)
+    cached, key, k_latent, k_rotated, value = drawing.figure.data
+    assert (cached.x[0] + key.x[0]) * 4 * MLA.n_layers == cached_bytes(model, IDS) // len(IDS)
+    assert k_latent.x[0] + k_rotated.x[0] == record[0].k.shape[-1]
+    assert value.x[0] == record[0].v.shape[-1]
+    assert len(k_latent.y) == record[0].k.shape[1]
+    expanded = record[0].k[0, :, 0].numel() + record[0].v[0, :, 0].numel()
+    assert drawing.title == f"16 cached numbers become {expanded}: 6 heads of keys and values"
+    assert result_of(drawing.formula) == expanded
+    assert equal_tables(drawing)
+
+
+def test_in_latent_attention_every_head_reads_the_latent():
+    data = latent.latent_sharing(MLA, selected=2)
+    assert [q["kv"] for q in data["queries"]] == [0] * 6 and len(data["kvs"]) == 1
+    assert "14 numbers" in data["rows"]["kvs"] and "rotated key of 2" in data["rows"]["kvs"]
+
+
+def likeness_of(n_kv_heads: int):
+    inner = gram(np.random.default_rng(0).normal(size=(6, 7, 5)))
+    plain, best = neighbours(6, n_kv_heads), best_grouping(inner, n_kv_heads)
+    lost = lost_share(inner, plain), lost_share(inner, best)
+    return group_quality.likeness(cosines(inner), plain, best, lost, "keys"), inner, best, lost
+
+
+def test_likeness_outlines_the_neighbours_and_dots_the_best_partners():
+    drawing, inner, best, lost = likeness_of(3)
+    np.testing.assert_allclose(drawing.figure.data[0].z, cosines(inner), rtol=1e-6)
+    outlined = [(s.x0, s.x1, s.y0, s.y1) for s in drawing.figure.layout.shapes]
+    assert outlined == [(a, a + 2, a, a + 2) for a in (-0.5, 1.5, 3.5)]
+    dots = drawing.figure.data[-1]
+    assert {(int(y), int(x)) for x, y in zip(dots.x, dots.y, strict=True)} == {
+        (a, b) for pair in best for a in pair for b in pair if a != b
+    }
+    assert f"{lost[0]:.0%}" in drawing.title and f"{lost[1]:.0%}" in drawing.title
+    assert f"Best partners: {'+'.join(map(str, best[0]))}" in drawing.alt
+    assert equal_tables(drawing) and drawing.table["cosine"][1] == pytest.approx(cosines(inner)[0, 1])
+
+
+def test_with_all_kv_heads_nothing_is_merged():
+    drawing, *_ = likeness_of(6)
+    assert drawing.title == "Every head keeps keys of its own, so averaging loses nothing"
+
+
+WAYS = {
+    "trained so": {6: 2.0, 2: 2.25, 1: 2.5},
+    "averaged": {6: 2.0, 3: 3.0, 2: 3.5, 1: 4.0},
+    "first head kept": {6: 2.0, 3: 3.5, 2: 4.0, 1: 5.0},
+}
+
+
+def test_losses_say_what_averaging_destroys_and_training_repairs():
+    drawing = group_quality.losses(WAYS, 2)
+    assert drawing.title == (
+        "Averaging MHA's heads into 2 changes the loss by +1.50 nats a token; after training it is +0.25"
+    )
+    assert drawing.table == {
+        "KV heads": [6, 3, 2, 1],
+        "trained so, nats": [2.0, None, 2.25, 2.5],
+        "averaged, nats": [2.0, 3.0, 3.5, 4.0],
+        "first head kept, nats": [2.0, 3.5, 4.0, 5.0],
+    }
+    trained = drawing.figure.data[0]
+    assert list(trained.x) == [0, 2, 3] and list(trained.y) == [2.0, 2.25, 2.5]
+    band = drawing.figure.layout.shapes[0]
+    assert band.x0 < 2 < band.x1
+    assert group_quality.losses(WAYS, 6).title.startswith("Averaging MHA's heads into 1 raises the loss")
+    untrained = {"averaged": WAYS["averaged"]}
+    assert "after training" not in group_quality.losses(untrained, 2).title
+
+
+MEMBERS = [
+    group_quality.Member("MHA", "mha", 6144, 1.25, 1.5),
+    group_quality.Member("GQA-2", "gqa", 1536, 1.26, 1.4),
+    group_quality.Member("MQA", "mqa", 768, 1.3, None),
+]
+
+
+def test_quality_says_the_price_of_the_smallest_cache():
+    drawing = group_quality.quality(MEMBERS, "GQA-2")
+    assert drawing.title == "MQA remembers 12.5% of what MHA does, for +0.050 bits a character on held-out text"
+    held_out, this_text = drawing.figure.data
+    assert list(held_out.x) == [6144, 1536, 768] and list(held_out.y) == [1.25, 1.26, 1.3]
+    assert list(this_text.y) == [1.5, 1.4, None]
+    assert held_out.text[1] == "<b>GQA-2</b>" and held_out.text[0] == "MHA"
+    assert len(set(held_out.marker.symbol)) == 3
+    one = group_quality.quality([replace(MEMBERS[0], validation=None)], "MHA")
+    assert one.title == "Cache and quality of the checkpoints that are there"
+
+
+def test_drift_names_the_way_and_the_token_that_drift_farthest():
+    labels = ["a", "<b>x", "c"]
+    divergences = {"trained so": np.array([0.1, 0.2, 0.3]), "averaged": np.array([0.5, 2.0, 0.5])}
+    drawing = group_quality.drift(divergences, labels, 2)
+    assert drawing.title == "With 2 KV heads, “averaged” drifts farthest from MHA: 1.00 nats on average"
+    assert "most after token 1" in drawing.alt
+    assert "trained so: mean 0.200 nats." in drawing.alt
+    assert drawing.figure.layout.xaxis.ticktext[1] == "&lt;b&gt;x"
+    assert equal_tables(drawing)
+
+
+@pytest.mark.parametrize("n_tokens", [1, 40, 41, 512])
+def test_drift_labels_at_most_forty_tokens(n_tokens):
+    drawing = group_quality.drift({"averaged": np.ones(n_tokens)}, ["t"] * n_tokens, 1)
+    ticks = drawing.figure.layout.xaxis.tickvals
+    assert len(ticks) == len(drawing.figure.layout.xaxis.ticktext) <= 40
