@@ -17,7 +17,7 @@ from attnviz.training.train import Recipe, initial, load_weights, train
 SHAPE = {"n_layers": 4, "d_model": 192, "n_heads": 8, "d_ff": 512, "vocab_size": VOCAB_SIZE, "max_context": 256}
 LATENT = {"attention": "mla", "kv_lora_rank": 64, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "v_head_dim": 24}
 KV_HEADS = {"mha": 8, "gqa-4": 4, "gqa-2": 2, "mqa": 1}
-PRIMER, HOLD, DECAY = 700, 4000, 1600
+PRIMER, HOLD, DECAY = 700, 5000, 1600
 
 
 def config_of(variant: str) -> ModelConfig:

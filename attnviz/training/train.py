@@ -29,8 +29,8 @@ class Recipe:
     primer_lr: float = 1e-3
     peak_lr: float = 2e-3
     weight_decay: float = 0.1
-    text_rows: int = 8
-    repeat_rows: int = 2
+    text_rows: int = 9
+    repeat_rows: int = 1
     length: int = 256
     primer_rows: int = 64
     primer_length: int = 64
