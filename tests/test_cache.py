@@ -59,8 +59,10 @@ def test_a_whole_model_decodes_as_it_computes_at_once(settings, chunks):
     assert [len(cache) for cache in caches] == [T] * 3
 
 
-def test_what_is_recorded_while_decoding_is_the_last_rows_of_the_whole():
-    layer, x, cache = GroupedQueryAttention(C, 6, 2, head_dim=4), torch.randn(B, T, C), KVCache()
+@pytest.mark.parametrize("build", [GroupedQueryAttention, MultiHeadLatentAttention])
+def test_what_is_recorded_while_decoding_is_the_last_rows_of_the_whole(build):
+    sizes = dict(n_kv_heads=2, head_dim=4) if build is GroupedQueryAttention else LATENT
+    layer, x, cache = build(C, 6, **sizes), torch.randn(B, T, C), KVCache()
     options, whole, steps = dict(causal=True, rope=rope_frequencies(4)), [], []
     layer(x, record=whole, **options)
     decoded(lambda piece: layer(piece, cache=cache, record=steps, **options), x, [7, 4])
