@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from attnviz.figures import theme
+from attnviz.figures.blocks import block_size
 from attnviz.ui.components import head_grid as grid
 
 L, H, T = 2, 6, 11
@@ -100,7 +101,7 @@ def test_long_texts_are_pooled_by_the_largest_weight(n, block, side):
     allowed = causal(1, n)
     weights = attention((1, 2, n, n), allowed)
     header, cells = read(grid.pack(weights, allowed, {"kv": [0, 1]}))
-    assert grid.block_size(n) == block
+    assert block_size(n, 128) == block
     assert header["shape"] == [1, 2, side, side]
     for q, k in ((0, 0), (side - 1, 0), (side - 1, side - 1), (side // 2, side // 3)):
         part = np.s_[q * block : (q + 1) * block, k * block : (k + 1) * block]

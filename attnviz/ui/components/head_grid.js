@@ -91,7 +91,7 @@ function lay(view) {
     grid.style.minWidth = `${64 + 72 * H}px`;
     grid.append(brackets(d));
     for (let layer = 0; layer < L; layer++)
-      grid.append(row([el("div", "layer", `layer ${layer}`)], view, Array.from({ length: H }, (_, head) => [layer, head])));
+      grid.append(row([el("div", "layer", d.rows[layer])], view, Array.from({ length: H }, (_, head) => [layer, head])));
   } else {
     grid.style.gridTemplateColumns = "repeat(auto-fill, minmax(112px, 1fr))";
     grid.style.minWidth = "";
@@ -136,7 +136,7 @@ function makeHead(view, layer, head) {
   const role = d.roles?.[layer][head], name = view.show === "layers" ? `H${head}` : `L${layer} H${head}`;
   Object.assign(box, { layer, head, canvas, tabIndex: -1 });
   box.setAttribute("role", "gridcell");
-  box.setAttribute("aria-label", `Layer ${layer}, head ${head}, reads ${d.kvNames[d.kv[head]]}` + (role ? `, ${role[0]} ${role[1].toFixed(2)}` : ""));
+  box.setAttribute("aria-label", `${d.rows[layer]}, head ${head}, reads ${d.kvNames[d.kv[head]]}` + (role ? `, ${role[0]} ${role[1].toFixed(2)}` : ""));
   box.style.setProperty("--hue", d.marks[d.kv[head]]);
   map.append(canvas, el("i", "mark"));
   cap.append(el("b", "", name), el("em", "pin"));
@@ -274,7 +274,7 @@ function choose(view, box) {
 
 function tell(view) {
   const { d, at, cell, read, grid } = view, kv = d.kv[at.head];
-  const line = [el("b", "", `Layer ${at.layer}, H${at.head}`), ` reads ${d.kvNames[kv]}. `];
+  const line = [el("b", "", `${d.rows[at.layer]}, H${at.head}`), ` reads ${d.kvNames[kv]}. `];
   grid.classList.toggle("pointed", !!cell);
   read.style.borderColor = d.marks[kv];
   if (cell) {

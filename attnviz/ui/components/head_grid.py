@@ -16,6 +16,7 @@ import numpy as np
 import streamlit as st
 
 from attnviz.figures import theme
+from attnviz.figures.blocks import pool
 
 HERE = Path(__file__).parent
 NOT_ALLOWED = 255
@@ -46,6 +47,7 @@ def head_grid(
     on_select: Callable[[int, int], None],
     key_labels: Sequence[str] | None = None,
     kv_names: Sequence[str] | None = None,
+    row_names: Sequence[str] | None = None,
     roles: Sequence[Sequence[tuple[str, float]]] | None = None,
     pinned: Sequence[tuple[int, int]] = (),
 ) -> None:
@@ -53,12 +55,14 @@ def head_grid(
 
     weights (L, H, T, S) and allowed (L, T, S), as in a `Trace`; labels: T token labels, key_labels: S of them where the
     keys are another text's. kv_head_of: the KV head that each query head reads; kv_names: what to call the KV heads
-    instead of "KV 0", "KV 1". roles[layer][head] = (role, score): written under the map, to sort and filter by.
+    instead of "KV 0", "KV 1"; row_names: what to call the L rows where they are not layers. roles[layer][head] =
+    (role, score): written under the map, to sort and filter by.
     """
     header = {
         "labels": [list(labels), list(labels if key_labels is None else key_labels)],
         "kv": list(kv_head_of),
         "kvNames": list(kv_names) if kv_names else [f"KV {k}" for k in range(max(kv_head_of) + 1)],
+        "rows": list(row_names) if row_names else [f"Layer {layer}" for layer in range(len(weights))],
         "selected": list(selected),
         "roles": roles,
         "pinned": [list(p) for p in pinned],
@@ -114,23 +118,7 @@ def quantise(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     A cell is round(254 * sqrt(largest weight of its block)), so the weight read back is at most sqrt(weight) / 254 off;
     255 where no pair of the block is allowed.
     """
-    largest = _pool(weights, np.maximum)  # (L, H, N, M)
+    largest = pool(weights, np.maximum, MOST_CELLS)  # (L, H, N, M)
     cells = np.rint(STEPS * np.sqrt(largest.clip(0, 1))).astype(np.uint8)
-    some_allowed = _pool(allowed, np.logical_or)[:, None]  # (L, 1, N, M)
+    some_allowed = pool(allowed, np.logical_or, MOST_CELLS)[:, None]  # (L, 1, N, M)
     return np.where(some_allowed, cells, np.uint8(NOT_ALLOWED))
-
-
-def _pool(values: np.ndarray, join: np.ufunc) -> np.ndarray:
-    """(..., T, S) -> (..., N, M): `join` over blocks of T / N x S / M, the last ones perhaps smaller."""
-    step = block_size(values.shape[-2])
-    pooled = values[..., ::step, :].copy()  # (..., N, S)
-    for offset in range(1, step):  # slices, since `reduceat` along this axis takes three times as long
-        part = values[..., offset::step, :]
-        join(pooled[..., : part.shape[-2], :], part, out=pooled[..., : part.shape[-2], :])
-    step = block_size(values.shape[-1])
-    return join.reduceat(pooled, np.arange(0, values.shape[-1], step), axis=-1) if step > 1 else pooled
-
-
-def block_size(n_tokens: int) -> int:
-    """How many tokens one row or column of a thumbnail stands for."""
-    return -(-n_tokens // MOST_CELLS)

@@ -1,0 +1,290 @@
+"""One head: its map of weights, and the way from score to weight.
+
+T query tokens, S key tokens, D head_dim; N x M is what is drawn of T x S. A row is a query and its weights sum to 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import plotly.graph_objects as go
+
+from attnviz.figures.blocks import block_size
+from attnviz.figures.drawing import Drawing, quoted
+from attnviz.figures.theme import DIVERGING, FAINT, MASKED, SEQUENTIAL, base_figure, kv_colour, kv_scale
+from attnviz.figures.token_maps import (
+    BARE,
+    DECADES,
+    MOST_X_TICKS,
+    add_cells,
+    add_colourbar,
+    add_masked,
+    block_ticks,
+    blocks,
+    bring_out,
+    few_ticks,
+    shortened,
+    span_text,
+    token_map_figure,
+)
+from attnviz.figures.words import count, listed
+
+if TYPE_CHECKING:
+    from attnviz.trace import Trace
+
+MOST_CELLS = 256  # a side; above it neighbouring cells are joined
+MOST_STAGE_CELLS = 96
+STAGES = ("1 · scores", "2 · masked", "3 · weights")
+
+
+def head_map(
+    trace: Trace,
+    labels: Sequence[str],
+    layer: int,
+    head: int,
+    *,
+    log: bool = False,
+    first_aside: bool = False,
+    query: int | None = None,
+    key: int | None = None,
+) -> Drawing:
+    """The weights of one head, tokens on both axes; masked cells are grey and say so.
+
+    labels: T token labels. log: shade by the logarithm. first_aside: the first key, the usual sink, in grey and out of
+    the scale, so that the rest can be seen. query, key: a row or a column to bring out.
+    """
+    weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
+    drawn = np.where(allowed, weights, np.float32(np.nan))
+    top = 1.0
+    if first_aside:
+        drawn[:, 0] = np.nan
+        top = max(float(weights[:, 1:].max(initial=0.0)), 1e-6)
+    kv_head, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
+    figure = token_map_figure(labels, _map_height(len(labels)), MOST_CELLS)
+    add_masked(figure, allowed, MOST_CELLS)
+    scale = kv_scale(kv_head, n_kv_heads, DECADES if log else 0)
+    add_cells(figure, blocks(drawn, MOST_CELLS), scale, (0.0, top), "weight %{z:.4f}")
+    if first_aside:
+        first = np.where(allowed, weights, np.float32(np.nan))[:, :1]
+        add_cells(figure, blocks(first, MOST_CELLS), SEQUENTIAL, (0.0, 1.0), "set aside, weight %{z:.4f}")
+    add_colourbar(figure, kv_scale(kv_head, n_kv_heads), top, log)
+    bring_out(figure, len(labels), query, key)
+    return Drawing(
+        figure,
+        title=f"Layer {layer}, head {head} reads {_reads(trace, head)}",
+        note=_map_note(weights, log, first_aside, top),
+        alt=_map_alt(weights, labels, layer, head),
+        table=_matrix_table(np.where(allowed, weights, np.nan), labels),
+        formula=_weights_formula(trace, head),
+    )
+
+
+def _map_height(n: int) -> int:
+    return int(min(max(140 + 20 * n, 320), 640))
+
+
+def _reads(trace: Trace, head: int) -> str:
+    """"KV head 2, as head 4 does"."""
+    if trace.config.attention == "mla":
+        return "keys of its own, expanded from the latent that all heads share"
+    kv_head_of = trace.config.layer.kv_head_of
+    others = [h for h in range(len(kv_head_of)) if kv_head_of[h] == kv_head_of[head] and h != head]
+    if not others:
+        return f"KV head {kv_head_of[head]} alone"
+    does = f"head {others[0]} does" if len(others) == 1 else f"heads {_range(others)} do"
+    return f"KV head {kv_head_of[head]}, as {does}"
+
+
+def _range(numbers: list[int]) -> str:
+    """"1, 2 and 3", and "1 to 7" where every one between is meant."""
+    whole = len(numbers) > 3 and numbers[-1] - numbers[0] == len(numbers) - 1
+    return f"{numbers[0]} to {numbers[-1]}" if whole else listed(numbers)
+
+
+def _map_note(weights: np.ndarray, log: bool, first_aside: bool, top: float) -> str:
+    parts = ["Row = query, column = key, and each row sums to 1. Grey is not allowed."]
+    if log:
+        parts.append(f"Colour is the logarithm: all below {top * 10.0**-DECADES:.2g} looks like nothing.")
+    if first_aside:
+        parts.append(
+            f"The first token is set aside in grey: it takes {weights[:, 0].mean():.0%} of the weight, and that a sink "
+            f"takes much is normal. Colour ends at {top:.2g}, the largest of the rest."
+        )
+    block = block_size(max(weights.shape), MOST_CELLS)
+    if block > 1:
+        parts.append(f"A cell is the largest of {block} × {block} weights.")
+    return " ".join(parts)
+
+
+def _map_alt(weights: np.ndarray, labels: Sequence[str], layer: int, head: int) -> str:
+    said = f"Heat map of layer {layer}, head {head}: {count(len(weights), 'query row')} of attention weights. "
+    if len(weights) == 1:
+        return said + "The only token attends to itself."
+    q, k = np.unravel_index(int(weights[1:].argmax()), weights[1:].shape)  # row 0 can only look at itself
+    return said + (
+        f"After the first row, the largest weight is {weights[q + 1, k]:.2f}, "
+        f"from query {q + 1} “{labels[q + 1]}” to key {k} “{labels[k]}”."
+    )
+
+
+def _weights_formula(trace: Trace, head: int) -> str:
+    T, kv_head, D = trace.weights.shape[2], trace.config.layer.kv_head_of[head], trace.config.head_dim
+    logits = rf"\frac{{Q_{{{head}}} K_{{{kv_head}}}^\top}}{{\sqrt{{{D}}}}} + M"
+    return rf"A = \mathrm{{softmax}}\left({logits}\right) \in \mathbb{{R}}^{{{T} \times {T}}}"
+
+
+def _matrix_table(values: np.ndarray, labels: Sequence[str]) -> dict[str, list]:
+    """One row a query, one column a key; a masked cell is not a number."""
+    rounded = np.round(values.astype(np.float64), 6)
+    keys = {f"{k} {label}": column for k, (label, column) in enumerate(zip(labels, rounded.T.tolist(), strict=True))}
+    return {"query": [f"{q} {label}" for q, label in enumerate(labels)], **keys}
+
+
+def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query: int) -> Drawing:
+    """One query row: its scores, the scores that the mask lets through, and the weights, key under key."""
+    scores, weights = trace.scores[layer, head, query], trace.weights[layer, head, query]  # (S,) each
+    allowed = trace.allowed[layer, query]  # (S,)
+    kv_head, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
+    colour, root = kv_colour(kv_head, n_kv_heads), f"√{trace.config.head_dim}"
+    figure = _three_rows(labels)
+    masked_grey = [colour if ok else FAINT for ok in allowed]
+    _add_bars(figure, 1, labels, scores, masked_grey, f"q·k / {root}")
+    _add_bars(figure, 2, labels, np.where(allowed, scores, np.nan), colour, "kept")
+    _add_bars(figure, 3, labels, np.where(allowed, weights, np.nan), colour, "weight")
+    for row in (2, 3):
+        _shade_masked(figure, row, allowed)
+    _share_range(figure, scores)
+    best, n_allowed = int(weights.argmax()), int(allowed.sum())
+    return Drawing(
+        figure,
+        title=f"From score to weight: query {query} {quoted(shortened(labels[query], 40))}",
+        note=f"q·k / {root}, then the mask, then the softmax: {count(n_allowed, 'number')} that add up to "
+        f"{weights.sum():.3f}. Grey is not allowed: its score exists, its weight does not.",
+        alt=f"Three rows of bars for query {query} “{labels[query]}”, one bar a key: {count(len(scores), 'score')} "
+        f"from {scores.min():.2f} to {scores.max():.2f}, the {n_allowed} that the mask keeps, and the weights; the "
+        f"largest, {weights[best]:.2f}, is on key {best} “{labels[best]}”.",
+        table={
+            "key": list(range(len(labels))),
+            "token": list(labels),
+            "score": _rounded(scores),
+            "after the mask": _rounded(np.where(allowed, scores, -np.inf)),
+            "weight": _rounded(weights),
+        },
+        formula=_softmax_formula(scores, weights, allowed, best) if n_allowed else "",
+    )
+
+
+def _three_rows(labels: Sequence[str]) -> go.Figure:
+    plain = {**BARE, "range": [-0.6, len(labels) - 0.4]}
+    few = few_ticks(labels, MOST_X_TICKS)
+    figure = base_figure(430, showlegend=False, bargap=0.15, hovermode="x")
+    figure.update_layout(
+        xaxis={**plain, "showticklabels": False, "anchor": "y"},
+        xaxis2={**plain, "showticklabels": False, "anchor": "y2", "matches": "x"},
+        xaxis3={**plain, **few, "anchor": "y3", "matches": "x", "tickangle": -90},
+        yaxis={"domain": [0.72, 0.96], "nticks": 4},
+        yaxis2={"domain": [0.36, 0.60], "nticks": 4},
+        yaxis3={"domain": [0.0, 0.24], "nticks": 3, "range": [0, 1.05]},
+    )
+    for text, y in zip(STAGES, (0.96, 0.60, 0.24), strict=True):
+        figure.add_annotation(
+            text=text, x=0, xref="paper", xanchor="left", y=y, yref="paper", yanchor="bottom", showarrow=False
+        )
+    return figure
+
+
+def _add_bars(
+    figure: go.Figure, row: int, labels: Sequence[str], values: np.ndarray, colour: str | list[str], name: str
+) -> None:
+    figure.add_bar(
+        x=np.arange(len(values)), y=values, xaxis=f"x{row}", yaxis=f"y{row}",
+        marker={"color": colour, "line": {"width": 0}},
+        hovertext=[f"key {span_text(labels, k, k)}" for k in range(len(labels))],
+        hovertemplate=f"%{{hovertext}}<br>{name} %{{y:.3f}}<extra></extra>",
+    )  # fmt: skip
+
+
+def _shade_masked(figure: go.Figure, row: int, allowed: np.ndarray) -> None:
+    """Grey bands over each run of keys that are not allowed."""
+    edges = np.flatnonzero(np.diff(np.concatenate(([0], ~allowed, [0])).astype(int)))
+    for start, stop in zip(edges[::2], edges[1::2], strict=True):
+        figure.add_shape(
+            type="rect", xref=f"x{row}", yref=f"y{row} domain", x0=start - 0.5, x1=stop - 0.5, y0=0, y1=1,
+            fillcolor=MASKED, line={"width": 0}, layer="below",
+        )  # fmt: skip
+
+
+def _share_range(figure: go.Figure, scores: np.ndarray) -> None:
+    """One scale for both rows of scores."""
+    low, high = min(0.0, float(scores.min())), max(0.0, float(scores.max()))
+    pad = 0.05 * (high - low or 1.0)
+    for axis in ("yaxis", "yaxis2"):
+        figure.update_layout({axis: {"range": [low - pad, high + pad]}})
+
+
+def _softmax_formula(scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, best: int) -> str:
+    """The largest weight with the numbers put in, numerator and denominator divided by its own e^s."""
+    total = float(np.exp(scores[allowed].astype(np.float64) - scores[best]).sum())
+    own = f"{scores[best]:.2f}" if scores[best] >= 0 else f"({scores[best]:.2f})"
+    return rf"a_{{{best}}} = \frac{{1}}{{\sum_j e^{{s_j - {own}}}}} = \frac{{1}}{{{total:.3f}}} = {weights[best]:.3f}"
+
+
+def _rounded(values: np.ndarray) -> list[float]:
+    return np.round(values.astype(np.float64), 6).tolist()
+
+
+def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int) -> Drawing:
+    """The whole head at three stages, with the bounds of each colour scale under it: scores, masked scores, weights."""
+    scores, weights = trace.scores[layer, head], trace.weights[layer, head]  # (T, S) each
+    allowed = trace.allowed[layer]  # (T, S)
+    far = max(float(np.abs(scores).max()), 1e-6)
+    hue = kv_scale(trace.config.layer.kv_head_of[head], trace.config.n_kv_heads)
+    figure = _three_maps(labels)
+    _add_stage(figure, 1, scores, np.ones_like(allowed), DIVERGING, (-far, far))
+    _add_stage(figure, 2, scores, allowed, DIVERGING, (-far, far))
+    _add_stage(figure, 3, weights, allowed, hue, (0.0, 1.0))
+    low, high, most = scores.min(), scores.max(), weights.max()
+    return Drawing(
+        figure,
+        title=f"Three stages: scores from {low:.2f} to {high:.2f} become weights from 0 to {most:.2f}",
+        note="Row = query, column = key. Scores are brown below zero and petrol above, both maps on one scale; "
+        "what the mask takes away turns grey; the softmax makes each row sum to 1.",
+        alt=f"Three maps of layer {layer}, head {head}: scores between {low:.2f} and {high:.2f}; the same after the "
+        f"mask, with {count(int((~allowed).sum()), 'cell')} not allowed; weights up to {most:.2f}.",
+        table=_matrix_table(scores, labels),
+    )
+
+
+def _add_stage(
+    figure: go.Figure, column: int, values: np.ndarray, allowed: np.ndarray, scale: list, bounds: tuple[float, float]
+) -> None:
+    """One map, and under it the smallest and the largest number in it."""
+    kept = np.where(allowed, values, np.float32(np.nan))
+    add_masked(figure, allowed, MOST_STAGE_CELLS, axes=column)
+    add_cells(figure, blocks(kept, MOST_STAGE_CELLS), scale, bounds, "%{z:.3f}", axes=column)
+    if allowed.any():
+        _write(figure, column, f"{np.nanmin(kept):.2f} to {np.nanmax(kept):.2f}", y=0.0, yanchor="top")
+
+
+def _three_maps(labels: Sequence[str]) -> go.Figure:
+    """Three square maps side by side, their tokens in the hover text only."""
+    all_ = {**BARE, **block_ticks(labels, MOST_STAGE_CELLS), "showticklabels": False}
+    span = [-0.5, len(labels) - 0.5]
+    figure = base_figure(300, showlegend=False, hovermode="closest", margin={"l": 8, "r": 8, "t": 28, "b": 28})
+    for column, name in enumerate(STAGES, 1):
+        left = (column - 1) * 0.345
+        figure.update_layout({
+            f"xaxis{column}": {**all_, "range": span, "domain": [left, left + 0.31], "anchor": f"y{column}"},
+            f"yaxis{column}": {**all_, "range": span[::-1], "anchor": f"x{column}"},
+        })  # fmt: skip
+        _write(figure, column, name, y=1.0, yanchor="bottom")
+    return figure
+
+
+def _write(figure: go.Figure, column: int, text: str, **place) -> None:
+    number = "" if column == 1 else column  # plotly calls the first axis of a reference plain "x"
+    figure.add_annotation(
+        text=text, x=0.5, xref=f"x{number} domain", yref=f"y{number} domain", showarrow=False, **place
+    )

@@ -1,0 +1,136 @@
+"""The parts of a map of query x key: token axes, cells, grey for what is not allowed, a colour bar.
+
+T query tokens, S key tokens; N x M is what is drawn of T x S. The axes are positions with labels as tick texts, since
+plotly takes equal labels for one and the same place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+import plotly.graph_objects as go
+
+from attnviz.figures.blocks import block_size, pool
+from attnviz.figures.theme import MASKED, NEUTRAL, base_figure
+
+MOST_X_TICKS, MOST_Y_TICKS = 24, 36  # what a phone has room for
+LONGEST_LABEL = 14  # characters
+DECADES = 4  # the log scale ends at a ten-thousandth
+BARE = {"showgrid": False, "zeroline": False, "ticks": ""}
+
+
+def token_map_figure(labels: Sequence[str], height: int, most_cells: int) -> go.Figure:
+    """Axes x and y carry few tick labels, for the eye; x2 and y2 lie over them and carry all, for the hover text."""
+    n = len(labels)
+    all_ = block_ticks(labels, most_cells)
+    span = [-0.5, n - 0.5]
+    figure = base_figure(height, showlegend=False, hovermode="closest")
+    figure.update_layout(
+        xaxis={**BARE, **few_ticks(labels, MOST_X_TICKS), "range": span, "side": "top", "tickangle": -90},
+        yaxis={**BARE, **few_ticks(labels, MOST_Y_TICKS), "range": span[::-1]},
+        xaxis2={**BARE, **all_, "matches": "x", "overlaying": "x", "showticklabels": False},
+        yaxis2={**BARE, **all_, "matches": "y", "overlaying": "y", "showticklabels": False},
+    )
+    return figure
+
+
+def few_ticks(labels: Sequence[str], most: int) -> dict:
+    """At most `most` ticks at round distances, token and position."""
+    step = _round_step(len(labels) / most)
+    at = list(range(0, len(labels), step))
+    return {"tickvals": at, "ticktext": [f"{token_text(labels[i])} {i}" for i in at], "tickfont": {"size": 11}}
+
+
+def _round_step(least: float) -> int:
+    """The smallest of 1, 2, 5, 10, 20, 50, … that is at least `least`."""
+    return next(step * 10**e for e in range(9) for step in (1, 2, 5) if step * 10**e >= least)
+
+
+def block_ticks(labels: Sequence[str], most_cells: int) -> dict:
+    """A tick for every cell of a map of at most `most_cells` a side: what plotly says when the mouse is over it."""
+    block = block_size(len(labels), most_cells)
+    firsts = range(0, len(labels), block)
+    lasts = [min(first + block, len(labels)) - 1 for first in firsts]
+    text = [span_text(labels, first, last) for first, last in zip(firsts, lasts, strict=True)]
+    return {"tickvals": [first + (block - 1) / 2 for first in firsts], "ticktext": text}
+
+
+def span_text(labels: Sequence[str], first: int, last: int) -> str:
+    if first == last:
+        return f"{first} “{token_text(labels[first], 40)}”"
+    return f"{first}–{last} “{token_text(labels[first])}” … “{token_text(labels[last])}”"
+
+
+def token_text(label: str, longest: int = LONGEST_LABEL) -> str:
+    """A token for plotly: shortened, its markup escaped, and kept apart from its neighbours' writing direction."""
+    return f"\u2068{escape(shortened(label, longest), quote=False)}\u2069"
+
+
+def shortened(label: str, longest: int) -> str:
+    return label if len(label) <= longest else label[: longest - 1] + "…"
+
+
+def blocks(values: np.ndarray, most_cells: int) -> dict:
+    """values (T, S) as z (N, M) with the places of its cells; a cell is the largest of its block, NaN where all are."""
+    z = pool(values.astype(np.float32, copy=False), np.fmax, most_cells)
+    return {"z": z, **places(values.shape, most_cells)}
+
+
+def places(shape: tuple[int, ...], most_cells: int) -> dict:
+    at = {}
+    for axis, n in zip("yx", shape, strict=True):
+        block = block_size(n, most_cells)
+        at |= {f"{axis}0": (block - 1) / 2, f"d{axis}": block}
+    return at
+
+
+def add_cells(
+    figure: go.Figure, cells: dict, scale: list, bounds: tuple[float, float], says: str, axes: int = 2
+) -> None:
+    """One heatmap of what `blocks` gave; `says` is what the hover text says of a cell. NaN is a gap."""
+    figure.add_heatmap(
+        **cells, xaxis=f"x{axes}", yaxis=f"y{axes}", colorscale=scale, zmin=bounds[0], zmax=bounds[1],
+        showscale=False, hoverongaps=False,
+        xgap=_gap(cells["z"]), ygap=_gap(cells["z"]),
+        hovertemplate=f"query %{{y}}<br>key %{{x}}<br>{says}<extra></extra>",
+    )  # fmt: skip
+
+
+def _gap(z: np.ndarray) -> float:
+    return 1 if max(z.shape) <= 40 else 0
+
+
+def add_masked(figure: go.Figure, allowed: np.ndarray, most_cells: int, axes: int = 2) -> None:
+    """Grey where no pair of a cell is allowed; it lies below the weights, which have gaps there."""
+    masked = 1 - pool(allowed, np.logical_or, most_cells).astype(np.uint8)  # a byte a cell
+    grey = [[0, "rgba(128, 128, 128, 0)"], [1, MASKED]]
+    add_cells(figure, {"z": masked, **places(allowed.shape, most_cells)}, grey, (0, 1), "not allowed", axes)
+
+
+def add_colourbar(figure: go.Figure, scale: list, top: float, log: bool) -> None:
+    """An empty trace that holds the colour bar; it also makes plotly draw the axes that carry the few labels."""
+    if log:
+        low, high = -DECADES, 0.0
+        at = [e - math.log10(top) for e in range(-2 * DECADES, 1)]  # the powers of ten, wherever the top is
+        text = [f"{10.0**e:g}" for e in range(-2 * DECADES, 1)]
+    else:
+        low, high = 0.0, top
+        at = [top * i / 4 for i in range(5)]
+        text = [f"{v:.3g}" for v in at]
+    bar = {
+        "orientation": "h", "y": -0.02, "yanchor": "top", "thickness": 10, "len": 0.7, "outlinewidth": 0,
+        "tickvals": at, "ticktext": text, "title": {"text": "weight", "side": "top"},
+    }  # fmt: skip
+    marker = {"color": [low], "cmin": low, "cmax": high, "colorscale": scale, "colorbar": bar, "showscale": True}
+    figure.add_scatter(x=[None], y=[None], mode="markers", marker=marker, hoverinfo="skip")
+
+
+def bring_out(figure: go.Figure, n: int, query: int | None, key: int | None) -> None:
+    line = {"color": NEUTRAL, "width": 2}
+    if query is not None:
+        figure.add_shape(type="rect", x0=-0.5, x1=n - 0.5, y0=query - 0.5, y1=query + 0.5, line=line)
+    if key is not None:
+        figure.add_shape(type="rect", x0=key - 0.5, x1=key + 0.5, y0=-0.5, y1=n - 0.5, line=line)

@@ -1,0 +1,243 @@
+"""The pictures of one head, read back from plotly's own data and compared with the arrays they were drawn from.
+
+Run: .venv/bin/python -m pytest tests/test_figures_heads.py
+"""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from attnviz.config import ModelConfig
+from attnviz.figures import heads, theme, token_maps
+
+L, H, K, T = 2, 6, 3, 11
+
+
+def traced(n=T, n_heads=H, n_kv_heads=K, allowed=None, scores=None, seed=0, **config):
+    """A trace's arrays without a model: random scores, and their softmax over what is allowed."""
+    allowed = np.tri(n, dtype=bool) if allowed is None else allowed
+    if scores is None:
+        scores = np.random.default_rng(seed).normal(size=(L, n_heads, n, n)) * 2
+    exp = np.where(allowed, np.exp(scores), 0.0)
+    weights = exp / exp.sum(-1, keepdims=True).clip(1e-30)
+    return SimpleNamespace(
+        config=ModelConfig(n_layers=L, d_model=5 * n_heads, n_heads=n_heads, n_kv_heads=n_kv_heads, **config),
+        scores=scores.astype(np.float32),
+        weights=weights.astype(np.float32),
+        allowed=np.broadcast_to(allowed, (L, n, n)),
+    )
+
+
+def words(n=T):
+    return [["·the", "·cat", "·sat"][i % 3] for i in range(n)]
+
+
+def masked_and_cells(figure):
+    """The grey map and the map of weights."""
+    masked, cells = (trace for trace in figure.data if trace.type == "heatmap")
+    return masked, cells
+
+
+def full_ticks(figure):
+    return figure.layout.xaxis2.tickvals, figure.layout.xaxis2.ticktext
+
+
+@pytest.mark.parametrize("layer, head", [(0, 0), (1, 4)])
+def test_every_allowed_weight_is_drawn_and_no_other(layer, head):
+    trace = traced()
+    _, cells = masked_and_cells(heads.head_map(trace, words(), layer, head).figure)
+    allowed = trace.allowed[layer]
+    assert np.array_equal(np.array(cells.z)[allowed], trace.weights[layer, head][allowed])
+    assert np.isnan(np.array(cells.z)[~allowed]).all()
+    assert (cells.zmin, cells.zmax) == (0, 1)
+
+
+def test_masked_cells_are_grey_and_say_so():
+    trace = traced()
+    masked, cells = masked_and_cells(heads.head_map(trace, words(), 0, 0).figure)
+    assert np.array_equal(masked.z, 1 - np.tri(T))
+    assert masked.colorscale[-1][1] == theme.MASKED
+    assert "not allowed" in masked.hovertemplate and "weight" not in masked.hovertemplate
+    assert not cells.hoverongaps
+
+
+def test_equal_tokens_keep_places_of_their_own_with_query_0_on_top():
+    figure = heads.head_map(traced(), words(), 0, 0).figure
+    places, texts = full_ticks(figure)
+    assert list(places) == list(range(T))
+    assert len(texts) == len(set(texts)) == T  # the index is part of the text
+    assert figure.layout.yaxis.range == (T - 0.5, -0.5)
+    assert (figure.layout.yaxis2.matches, figure.layout.xaxis2.matches) == ("y", "x")
+
+
+@pytest.mark.parametrize("n", [1, 5, 30, 120, 512])
+def test_ticks_thin_out_at_round_distances(n):
+    figure = heads.head_map(traced(n, 2, 1), words(n), 0, 0).figure
+    for axis, most in ((figure.layout.xaxis, 24), (figure.layout.yaxis, 36)):
+        at = list(axis.tickvals)
+        assert at[0] == 0 and len(at) == len(axis.ticktext) <= most
+        assert n == 1 or len(at) >= most / 2.6 or len(at) == n
+        step = at[1] - at[0] if n > 1 else 1
+        assert str(step).rstrip("0") in ("1", "2", "5")
+    assert (figure.layout.xaxis.range[0], figure.layout.xaxis.range[1]) == (-0.5, n - 0.5)
+
+
+def test_long_texts_are_drawn_in_blocks_of_the_largest_weight():
+    n = 513  # blocks of 3, the last one full
+    trace = traced(n, 2, 1)
+    drawing = heads.head_map(trace, words(n), 1, 1)
+    masked, cells = masked_and_cells(drawing.figure)
+    assert np.array(cells.z).shape == np.array(masked.z).shape == (171, 171)
+    assert cells.z[100][7] == trace.weights[1, 1, 300:303, 21:24].max()
+    assert (cells.x0, cells.dx, cells.y0, cells.dy) == (1, 3, 1, 3)  # a cell lies in the middle of its tokens
+    places, texts = full_ticks(drawing.figure)
+    assert places[7] == 22 and texts[7].startswith("21–23 ")
+    assert "largest of 3 × 3" in drawing.note
+
+
+def test_the_log_scale_shades_by_decades_and_keeps_weights_in_the_hover_text():
+    trace = traced()
+    drawing = heads.head_map(trace, words(), 0, 2, log=True)
+    _, cells = masked_and_cells(drawing.figure)
+    alpha = {round(stop, 6): float(colour.rstrip(")").split(",")[-1]) for stop, colour in cells.colorscale}
+    assert {stop: alpha[stop] for stop in (0.0, 0.0001, 0.001, 0.01, 0.1, 1.0)} == pytest.approx(
+        {0.0: 0.0, 0.0001: 0.0, 0.001: 0.25, 0.01: 0.5, 0.1: 0.75, 1.0: 1.0}
+    )
+    assert np.array(cells.z)[5, 3] == trace.weights[0, 2, 5, 3]
+    bar = drawing.figure.data[-1].marker.colorbar
+    assert dict(zip(bar.ticktext, bar.tickvals, strict=True))["0.01"] == -2
+    assert "0.0001" in drawing.note
+
+
+def test_the_first_token_can_be_set_aside():
+    trace = traced()
+    drawing = heads.head_map(trace, words(), 1, 5, first_aside=True)
+    _, cells, first = (t for t in drawing.figure.data if t.type == "heatmap")
+    assert np.isnan(np.array(cells.z)[:, 0]).all()
+    assert cells.zmax == trace.weights[1, 5, :, 1:].max()
+    assert np.array_equal(np.array(first.z)[:, 0], trace.weights[1, 5, :, 0])
+    assert [list(stop) for stop in first.colorscale] == theme.SEQUENTIAL
+    assert f"{trace.weights[1, 5, :, 0].mean():.0%}" in drawing.note
+
+
+def test_one_token_and_the_first_set_aside():
+    drawing = heads.head_map(traced(1), ["·a"], 0, 0, first_aside=True, log=True)
+    assert "attends to itself" in drawing.alt
+
+
+def test_a_row_and_a_column_can_be_brought_out():
+    row, column = heads.head_map(traced(), words(), 0, 0, query=4, key=2).figure.layout.shapes
+    assert (row.y0, row.y1, row.x0, row.x1) == (3.5, 4.5, -0.5, T - 0.5)
+    assert (column.x0, column.x1, column.y0, column.y1) == (1.5, 2.5, -0.5, T - 0.5)
+
+
+@pytest.mark.parametrize(
+    "n_heads, n_kv_heads, head, says",
+    [
+        (6, 3, 4, "reads KV head 2, as head 5 does"),
+        (6, 2, 0, "reads KV head 0, as heads 1 and 2 do"),
+        (6, 6, 3, "reads KV head 3 alone"),
+        (8, 1, 0, "reads KV head 0, as heads 1 to 7 do"),
+        (8, 1, 3, "reads KV head 0, as heads 0, 1, 2, 4, 5, 6 and 7 do"),
+    ],
+)
+def test_the_title_says_who_else_reads_the_same(n_heads, n_kv_heads, head, says):
+    drawing = heads.head_map(traced(5, n_heads, n_kv_heads), words(5), 1, head)
+    assert drawing.title == f"Layer 1, head {head} {says}"
+    assert rf"K_{{{head * n_kv_heads // n_heads}}}^\top" in drawing.formula and r"\sqrt{5}" in drawing.formula
+
+
+def test_the_colour_is_the_kv_heads():
+    _, cells = masked_and_cells(heads.head_map(traced(), words(), 0, 4).figure)
+    assert [list(stop) for stop in cells.colorscale] == theme.kv_scale(2, K)
+
+
+def test_the_alternative_text_names_the_largest_weight_after_the_first_row():
+    scores = np.zeros((L, H, T, T))
+    scores[1, 3, 7, 5] = 9
+    drawing = heads.head_map(traced(scores=scores), words(), 1, 3)
+    weight = np.exp(9) / (np.exp(9) + 7)
+    assert f"{weight:.2f}, from query 7 “·cat” to key 5 “·sat”" in drawing.alt
+
+
+def test_the_table_holds_every_weight_and_nothing_where_it_is_masked():
+    trace = traced()
+    table = heads.head_map(trace, words(), 0, 1).table
+    assert table["query"][3] == "3 ·the" and len(table) == T + 1
+    column = np.array(table["2 ·sat"])
+    assert np.allclose(column[2:], trace.weights[0, 1, 2:, 2], atol=1e-6)
+    assert np.isnan(column[:2]).all()
+
+
+@pytest.mark.parametrize("label", ["<script>alert(1)</script>", "<b>", "&lt;", "مرحبا", "好 1/3", "x" * 90])
+def test_labels_are_shown_as_they_are(label):
+    figure = heads.head_map(traced(2), [label, "·a"], 0, 0).figure
+    for text in (figure.layout.xaxis.ticktext[0], figure.layout.xaxis2.ticktext[0]):
+        assert "<" not in text and len(text) < 70
+    assert token_maps.token_text("a<b&c") == "\u2068a&lt;b&amp;c\u2069"
+    assert token_maps.token_text("abcdefgh", 5) == "\u2068abcd…\u2069"
+
+
+def bars(drawing):
+    return [np.array(bar.y, float) for bar in drawing.figure.data]
+
+
+def test_the_path_of_a_row_is_its_scores_its_kept_scores_and_its_weights():
+    trace = traced()
+    scores, kept, weights = bars(heads.score_path(trace, words(), 1, 2, 6))
+    assert np.array_equal(scores, trace.scores[1, 2, 6])
+    assert np.array_equal(kept[:7], trace.scores[1, 2, 6, :7])
+    assert np.isnan(kept[7:]).all() and np.isnan(weights[7:]).all()
+    assert np.allclose(weights[:7], np.exp(kept[:7]) / np.exp(kept[:7]).sum(), atol=1e-6)
+
+
+def test_a_softmax_worked_by_hand():
+    scores = np.full((L, 2, 3, 3), 100.0)  # what is masked must not matter
+    scores[..., 0], scores[..., 1] = 0.0, np.log(3)
+    drawing = heads.score_path(traced(3, 2, 1, scores=scores), ["a", "b", "c"], 0, 0, 1)
+    assert drawing.formula == r"a_{1} = \frac{1}{\sum_j e^{s_j - 1.10}} = \frac{1}{1.333} = 0.750"
+    assert "2 numbers that add up to 1.000" in drawing.note and "q·k / √5" in drawing.note
+    assert drawing.table["weight"] == pytest.approx([0.25, 0.75, 0.0])
+    assert drawing.table["after the mask"][2] == -np.inf
+
+
+def test_each_run_of_masked_keys_is_shaded():
+    allowed = np.tri(T, dtype=bool) & ~np.tri(T, k=-4, dtype=bool)
+    shapes = heads.score_path(traced(allowed=allowed), words(), 0, 0, 6).figure.layout.shapes
+    found = [(s.xref, s.x0, s.x1) for s in shapes]
+    assert found == [(row, *run) for row in ("x2", "x3") for run in ((-0.5, 2.5), (6.5, T - 0.5))]
+
+
+def test_a_row_that_may_attend_to_nothing_is_drawn_without_a_formula():
+    allowed = np.tri(T, dtype=bool)
+    allowed[4] = False
+    drawing = heads.score_path(traced(allowed=allowed), words(), 0, 0, 4)
+    assert drawing.formula == ""
+    assert "0 numbers" in drawing.note
+
+
+def test_both_rows_of_scores_share_a_scale():
+    layout = heads.score_path(traced(), words(), 0, 0, 3).figure.layout
+    assert layout.yaxis.range == layout.yaxis2.range
+
+
+def test_the_three_stages_with_their_bounds():
+    trace = traced()
+    drawing = heads.stage_maps(trace, words(), 1, 3)
+    s, w, ok = trace.scores[1, 3], trace.weights[1, 3], trace.allowed[1]
+    maps = [t for t in drawing.figure.data if "not allowed" not in t.hovertemplate]
+    assert np.array_equal(np.array(maps[0].z), s)
+    assert np.array_equal(np.array(maps[1].z)[ok], s[ok]) and np.isnan(np.array(maps[1].z)[~ok]).all()
+    assert np.array_equal(np.array(maps[2].z)[ok], w[ok])
+    far = np.abs(s).max()
+    assert [(m.zmin, m.zmax) for m in maps] == [(-far, far), (-far, far), (0, 1)]
+    written = [a.text for a in drawing.figure.layout.annotations]
+    for low, high in ((s.min(), s.max()), (s[ok].min(), s[ok].max()), (w[ok].min(), w[ok].max())):
+        assert f"{low:.2f} to {high:.2f}" in written
+    assert f"{T * (T - 1) // 2} cells not allowed" in drawing.alt
+
+
+def test_stage_maps_of_a_long_text_stay_small():
+    drawing = heads.stage_maps(traced(200, 1, 1), words(200), 0, 0)
+    assert {np.array(m.z).shape for m in drawing.figure.data} == {(67, 67)}
