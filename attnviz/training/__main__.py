@@ -1,4 +1,7 @@
-"""python -m attnviz.training: tokenizer, train, evaluate. Every command says its options with --help."""
+"""python -m attnviz.training: tokenizer, train, export, evaluate; --help says more.
+
+tokenizer and train take the training text, export and evaluate the text that training never saw.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,24 @@ import argparse
 import json
 from pathlib import Path
 
+from attnviz.checkpoints import FOLDER, list_checkpoints, load_checkpoint
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
 from attnviz.modules.convert import group_kv_heads
 from attnviz.text import TOKENIZER_FILE, Tokenizer
 from attnviz.training.data import VOCAB_SIZE, Batches, read_text, token_stream, train_tokenizer
-from attnviz.training.evaluate import evaluate
+from attnviz.training.export import save_checkpoint, save_front_door, score, write_card
 from attnviz.training.train import Recipe, initial, load_weights, train
 
 SHAPE = {"n_layers": 4, "d_model": 192, "n_heads": 8, "d_ff": 512, "vocab_size": VOCAB_SIZE, "max_context": 256}
 LATENT = {"attention": "mla", "kv_lora_rank": 64, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "v_head_dim": 24}
 KV_HEADS = {"mha": 8, "gqa-4": 4, "gqa-2": 2, "mqa": 1}
+FAMILY = (*KV_HEADS, "mla")
+FRONT = "gqa-4"
+FRONT_TEXT = (  # what the app shows first
+    "The little girl found a red ball in the garden. The old man laughed. "
+    "The little girl found a red ball in the garden."
+)
 PRIMER, HOLD, DECAY = 700, 5000, 1600
 
 
@@ -26,8 +36,11 @@ def config_of(variant: str) -> ModelConfig:
 
 
 def start_of(variant: str, runs: Path, seed: int) -> tuple[Transformer, Recipe]:
-    """Where a run begins, and how it goes. `base` is MHA before the decay; mha, gqa-4, gqa-2 and mqa go on from it,
-    their KV heads averaged into groups (arXiv 2305.13245); mla has no such start and gets the same tokens in one run."""
+    """Where a run begins, and how it goes.
+
+    `base` is MHA before the decay; mha, gqa-4, gqa-2 and mqa go on from it, their KV heads averaged into groups
+    (arXiv 2305.13245). mla gets the same number of tokens in one run.
+    """
     if variant == "base":
         return initial(config_of("mha"), seed), Recipe(PRIMER, HOLD, 0, seed=seed)
     if variant == "mla":
@@ -40,26 +53,50 @@ def main() -> None:
     args = _arguments()
     if args.command == "tokenizer":
         train_tokenizer(read_text(args.text), TOKENIZER_FILE)
-        return
+    elif args.command == "train":
+        run(args)
+    elif args.command == "export":
+        export(args)
+    else:
+        print(json.dumps(score(list_checkpoints(), read_text(args.text)), indent=1))
+
+
+def run(args: argparse.Namespace) -> None:
+    """Train the variants one after another; each goes on where it was."""
     tokenizer = Tokenizer()
     for variant in args.variants:
         model, recipe = start_of(variant, args.runs, args.seed)
-        if args.command == "train":
-            batches = Batches(token_stream(args.text, tokenizer), tokenizer.vocab_size, recipe.seed)
-            train(model, batches, recipe, args.runs / variant, compile_model=args.compile)
-        else:
-            scores = evaluate(load_weights(model, args.runs / variant), tokenizer, read_text(args.text))
-            print(variant, json.dumps(scores, indent=1))
+        batches = Batches(token_stream(args.text, tokenizer), tokenizer.vocab_size, recipe.seed)
+        train(model, batches, recipe, args.runs / variant, compile_model=args.compile)
+
+
+def export(args: argparse.Namespace) -> None:
+    """Write the finished runs to where the app finds them, score the files on the text given, write the card."""
+    for variant in FAMILY:
+        model = load_weights(Transformer.random(config_of(variant), 0), args.runs / variant)
+        save_checkpoint(model, FOLDER / f"{variant}.safetensors")
+        if variant == FRONT:
+            save_front_door(load_checkpoint(variant)[0], Tokenizer().encode(FRONT_TEXT), FOLDER / "front.npz")
+    base, own = Recipe(PRIMER, HOLD, 0), Recipe(PRIMER, HOLD, DECAY, seed=args.seed)
+    facts = {
+        "shape": f"{SHAPE['n_layers']} layers, d_model {SHAPE['d_model']}, 8 query heads of 24, "
+        f"SwiGLU of {SHAPE['d_ff']}, RMSNorm before each part, RoPE (half-split, theta 10,000), tied embeddings, context "
+        "256.",
+        "vocab_size": VOCAB_SIZE, "tokens": own.tokens, "shared": base.tokens, "peak_lr": own.peak_lr, "decay": DECAY,
+        "rows": own.text_rows + own.repeat_rows, "seed": args.seed, "hours": args.hours,
+    }  # fmt: skip
+    write_card(score(list_checkpoints(), read_text(args.text)), facts)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m attnviz.training", description=__doc__)
-    parser.add_argument("command", choices=("tokenizer", "train", "evaluate"))
-    parser.add_argument("text", type=Path, help="a plain-text file, gzipped or not")
-    parser.add_argument("variants", nargs="*", default=["base", *KV_HEADS, "mla"], help="base mha gqa-4 gqa-2 mqa mla")
+    parser.add_argument("command", choices=("tokenizer", "train", "export", "evaluate"))
+    parser.add_argument("text", type=Path, help="a plain-text file, gzipped or not: to learn from, or to score on")
+    parser.add_argument("variants", nargs="*", default=["base", *FAMILY], help="base mha gqa-4 gqa-2 mqa mla")
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are kept (default: runs)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--compile", action="store_true", help="torch.compile; needs a C++ compiler on a CPU")
+    parser.add_argument("--hours", default="time not noted.", help="a sentence for the card on how long it took")
     return parser.parse_intermixed_args()
 
 

@@ -25,8 +25,8 @@ ROOMS = {
     ),
     "pages/3_rope.py": (
         "RoPE",
-        "Each pair of dimensions is a clock hand. See it turn on your own queries and keys, and what longer contexts do "
-        "to it.",
+        "Each pair of dimensions is a clock hand. See it turn on your own queries and keys, and what longer contexts "
+        "do to it.",
     ),
     "pages/4_cost.py": (
         "Cost",
@@ -37,7 +37,7 @@ ROOMS = {
 
 def show() -> None:
     """A sentence, a live grid, four doors."""
-    st.markdown("The real attention modules, run on the text you type with the settings you choose. Every number is tested.")
+    st.markdown("The real attention modules, run on the text you type and the settings you choose.")
     if st.session_state.pop("opened", False):  # a click in the grid below; pages cannot be changed in its callback
         st.switch_page("pages/1_heads.py")
     _grid()
@@ -52,8 +52,8 @@ def _grid() -> None:
         weights, ids = kept["weights"].astype(np.float32), kept["ids"].tolist()
     L, H, T, _ = weights.shape
     st.caption(
-        f"Below: all {L * H} heads of a small trained model with 4 KV heads for {H} query heads, on the default text. A row is a "
-        "query and sums to 1; colour is the KV head it reads. Point at a cell; click a head to open it."
+        f"Below: all {L * H} heads of a small trained model, {H} query heads sharing 4 KV heads, on the default text. "
+        "A row is a query and sums to 1; colour is the KV head it reads. Point at a cell; click a head to open it."
     )
     head_grid(
         weights,

@@ -41,26 +41,36 @@ def selected(view: View) -> tuple[int, int]:
 
 @st.fragment(key="head")
 def one_head(view: View) -> None:
-    """The selected head: its map, the way from score to weight of one query, what it does."""
+    """The selected head: its map, the way of one query from score to weight, what it does, the same as three maps."""
     layer, head = selected(view)
-    st.subheader(f"Layer {layer}, head {head}", divider="gray")
     left, right = st.columns([3, 2], gap="large")
     with left:
         _map(view, layer, head)
     with right:
-        _path(view, layer, head)
         _role(view, layer, head)
+        _path(view, layer, head)
+    charts.show(figures.stage_maps(view.trace, view.labels, layer, head), "stages")
 
 
 def _map(view: View, layer: int, head: int) -> None:
     s = state.current()
-    state.control(st.segmented_control, "Colour scale", "colour", options=("linear", "log"), required=True)
-    charts.show(figures.head_map(view.trace, view.labels, layer, head, log=s.colour == "log"), "map")
+    drawing = figures.head_map(
+        view.trace, view.labels, layer, head, log=s.colour == "log", first_aside=s.sink_aside, query=query_of(view)
+    )
+    charts.show(drawing, "map")
+    with st.container(horizontal=True, vertical_alignment="center"):
+        state.control(st.segmented_control, "Colour scale", "colour", options=("linear", "log"), required=True)
+        state.control(st.toggle, "Set the first token aside", "sink_aside")
+
+
+def _role(view: View, layer: int, head: int) -> None:
+    role = heads_runs.roles_of(view.settings)[layer][head]
+    st.markdown(f"#### {role.name.capitalize()}, {role.score:.2f}")
+    st.caption(f"This head {MEANING[role.name]}. Scored on random tokens said twice, not on this text.")
 
 
 def _path(view: View, layer: int, head: int) -> None:
-    last = len(view.labels) - 1
-    query = query_of(view)
+    last, query = len(view.labels) - 1, query_of(view)
     if last:
         state.control(
             st.select_slider,
@@ -77,8 +87,3 @@ def query_of(view: View) -> int:
     """The query looked at, within this text."""
     query = state.current().query
     return len(view.labels) - 1 if not 0 <= query < len(view.labels) else query
-
-
-def _role(view: View, layer: int, head: int) -> None:
-    role = heads_runs.roles_of(view.settings)[layer][head]
-    st.markdown(f"**{role.name.capitalize()}**, {role.score:.2f}: this head {MEANING[role.name]}.")

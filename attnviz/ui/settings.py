@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cache
 
 from attnviz.config import ModelConfig, divisors
+from attnviz.cost import PRECISIONS, load_accelerators
+from attnviz.facts import published_facts
 
 MAX_CHARACTERS = 20_000
 MODELS = ("mha", "gqa-4", "gqa-2", "mqa", "mla", "own")
@@ -80,7 +82,27 @@ class Text:
         return f"a text of at most {MAX_CHARACTERS:,} characters"
 
 
-def _setting(default: object, kind: Number | Choice | Flag | Text):
+@dataclass(frozen=True)
+class Several:
+    """A few out of many words, in the order chosen."""
+
+    options: tuple[str, ...]
+    most: int
+
+    def read(self, written: str) -> object:
+        chosen = tuple(word for word in dict.fromkeys(written.split(",")) if word in self.options)[: self.most]
+        if written and not chosen:
+            raise ValueError
+        return chosen
+
+    def range(self) -> str:
+        return f"at most {self.most} of {len(self.options)} known ids with commas between them"
+
+
+PRESETS = tuple(published_facts())
+
+
+def _setting(default: object, kind: Number | Choice | Several | Flag | Text):
     return field(default=default, metadata={"kind": kind})
 
 
@@ -106,13 +128,34 @@ class Settings:
     layer: int = _setting(0, Number(0, 7))
     head: int = _setting(0, Number(0, 15))
     query: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: the last
+    key: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: the one the query gives most
+    fraction: float = _setting(0.5, Number(0, 1, whole=False))  # of the dimensions, where only a part turns
+    factor: float = _setting(2.0, Number(1, 32, whole=False))  # how many times longer than in training texts may be
     colour: str = _setting("linear", Choice(("linear", "log")))
+    sink_aside: bool = _setting(False, Flag())  # the first token's column out of the colour scale
+    tiled: bool = _setting(False, Flag())  # KV heads laid over the query heads in the order that is a mistake
+    alike: str = _setting("keys", Choice(("keys", "values")))
+    # what it costs
+    context: int = _setting(32_768, Number(1, 2**20))  # tokens of one sequence
+    batch: int = _setting(1, Number(1, 1024))  # sequences
+    precision: str = _setting("bf16", Choice(tuple(PRECISIONS)))  # of the cache
+    part: str = _setting("published", Choice(("published", "memory", "speed", "measured")))  # part of the cost page
+    compare: tuple[str, ...] = _setting(
+        ("llama-2-7b", "llama-3-8b", "gemma-3-27b", "deepseek-v3"), Several(PRESETS, most=6)
+    )
+    preset: str = _setting("llama-3-8b", Choice(PRESETS))
+    machine: str = _setting("h100-sxm", Choice(tuple(load_accelerators())))
+    n_machines: int = _setting(1, Number(1, 64))
+    weights: str = _setting("bf16", Choice(tuple(PRECISIONS)))  # precision of a published model's weights
+    reserve: int = _setting(10, Number(0, 90))  # per cent of the memory
+    turning: str = _setting("distance", Choice(("distance", "layouts", "longer", "without", "latent")))  # RoPE page
+    closer: str = _setting("equal", Choice(("equal", "cost", "maps", "alike", "latent")))  # part of the groups page
 
     def normalised(self) -> Settings:
         """The nearest settings that a model can be built from: KV heads that divide, a head_dim that is even."""
         n_kv_heads = nearest(self.n_kv_heads, divisors(self.n_heads))
         d_model = nearest(self.d_model, widths(self.n_heads))
-        return replace(self, n_kv_heads=n_kv_heads, d_model=d_model)
+        return replace(self, n_kv_heads=n_kv_heads, d_model=d_model, compare=tuple(self.compare))
 
     def own_config(self) -> ModelConfig:
         """The model of one's own, RoPE and masks as chosen."""
@@ -123,7 +166,7 @@ class Settings:
         return ModelConfig(self.n_layers, self.d_model, self.n_heads, self.n_kv_heads, qkv_bias=self.qkv_bias)
 
     def run_of(self, config: ModelConfig) -> ModelConfig:
-        """The same weights, run as chosen: RoPE on or off and how fast it turns, causal or not, with a window or not."""
+        """The same weights, run as chosen: with or without RoPE, mask and window."""
         return replace(
             config,
             position="rope" if self.rope else "none",
@@ -180,10 +223,14 @@ def nearest(value: float, allowed: tuple[int, ...]) -> int:
 def _written(value: object) -> str:
     if isinstance(value, bool):
         return "1" if value else "0"
+    if isinstance(value, tuple):
+        return ",".join(value)
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _same(value: object, written: str) -> bool:
+    if isinstance(value, tuple):
+        return _written(value) == written
     if isinstance(value, str) or isinstance(value, bool):
         return value == written or isinstance(value, bool)
     return float(written) == value

@@ -1,0 +1,98 @@
+"""pytest tests/test_pages.py: every page, alone and as the first request, for any text and any link, no browser."""
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+ROOT = Path(__file__).parent.parent
+PAGES = ["app.py", "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py"]
+TRACED = PAGES[1:4]
+
+
+def opened(page: str, **link: str) -> AppTest:
+    app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
+    if page != "app.py":
+        app.switch_page(page)
+    for name, value in link.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception, [e.value for e in app.exception]
+    return app
+
+
+def sentences(app: AppTest) -> str:
+    return " ".join(element.value for element in (*app.warning, *app.info, *app.error))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_page_opens_by_itself_and_has_nothing_to_complain_of(page):
+    assert sentences(opened(page)) == ""
+
+
+TEXTS = {
+    "one character": "a",
+    "Chinese": "小女孩在花园里找到一个红色的球。",
+    "Arabic": "وجدت الفتاة الصغيرة كرة حمراء",
+    "emoji": "👩‍👩‍👧 🐈 👍🏽",
+    "control characters": "a\x00b\x07c\u200bd\u202ee\r\n\t",
+    "markup": "<script>alert(1)</script> **bold** $x^2$ :red[no] [a](javascript:alert(1))",
+    "a thousand equal words": "word " * 1000,
+    "20,000 characters": "Once upon a time there was a king. " * 572,
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+@pytest.mark.parametrize("page", TRACED)
+def test_any_text_gets_a_picture(page, text):
+    app = opened(page, text=text)
+    assert ("first 512 are shown" in sentences(app)) == (len(text) > 4000)
+
+
+@pytest.mark.parametrize("page", TRACED)
+def test_no_text_gets_one_sentence_that_says_what_to_do(page):
+    app = opened(page, text="")
+    assert len(app.info) == 1 and "type one" in app.info[0].value
+
+
+OWN = {
+    "smallest": {"n_layers": "1", "n_heads": "1", "n_kv_heads": "1", "d_model": "8"},
+    "largest": {"n_layers": "8", "n_heads": "16", "n_kv_heads": "16", "d_model": "512"},
+    "seven heads": {"n_heads": "7", "n_kv_heads": "7", "d_model": "98", "qkv_bias": "1"},
+    "no mask, no rope": {"causal": "0", "rope": "0"},
+    "window of one": {"window": "1"},
+    "fast rope": {"theta": "100", "seed": "2147483647"},
+}
+
+
+@pytest.mark.parametrize("own", OWN.values(), ids=OWN)
+@pytest.mark.parametrize("page", PAGES)
+def test_any_setting_gets_a_picture(page, own):
+    app = opened(page, model="own", **own)
+    assert not app.error and not app.warning
+
+
+@pytest.mark.parametrize("model", ["mha", "gqa-4", "gqa-2", "mqa", "mla"])
+@pytest.mark.parametrize("page", TRACED)
+def test_every_checkpoint_gets_a_picture(page, model):
+    opened(page, model=model, layer="7", head="15", query="400")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_link_with_nonsense_in_it_opens_and_says_what_it_made_of_it(page):
+    app = opened(page, n_layers="1e9", seed="abc", theta="-inf", model="../../etc/passwd", foo="<b>bar</b>", head="")
+    said = sentences(app).replace("“", " ").replace("”", " ").split()
+    assert {"n_layers", "seed", "theta", "model", "foo", "head"} <= set(said)
+
+
+def test_edits_go_to_the_address_and_a_link_reopens_them():
+    app = opened(PAGES[1])
+    app.selectbox(key="control-model").set_value("own").run()
+    app.slider(key="control-n_layers").set_value(2).run()
+    assert app.query_params["model"] == ["own"] and app.query_params["n_layers"] == ["2"]
+
+
+def test_an_example_replaces_the_text():
+    app = opened(PAGES[1])
+    app.button_group(key="example").set_value(["a list"]).run()
+    assert app.text_area(key="control-text").value.startswith("One day she bought")
