@@ -70,6 +70,12 @@ def trace(model: Transformer, token_ids: Sequence[int]) -> Trace:
     )
 
 
+@torch.inference_mode()
+def predict(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
+    """The logits alone, (T, vocab_size): what comparing many models needs, at a fraction of a trace's memory."""
+    return _numpy(model(_checked(token_ids, model.config.vocab_size))[0])
+
+
 def _checked(token_ids: Sequence[int], vocab_size: int) -> Tensor:
     """int64 (1, T)."""
     ids = torch.as_tensor(token_ids, dtype=torch.int64)

@@ -85,7 +85,7 @@ def test_every_stripe_has_the_hue_of_its_kv_head():
 
 def test_the_cache_is_drawn_as_long_as_the_live_one():
     configs = [CONFIG.with_kv_heads(k) for k in divisors(6)] + [MLA]
-    measured = {c: cached_bytes(Transformer.random(c, 0), IDS) // len(IDS) for c in configs}
+    measured = {c: cached_bytes(c, 1) for c in configs}
     drawing = groups.cache(measured, CONFIG)
     *bars, totals = drawing.figure.data
     for config, bar in zip(configs, bars, strict=True):
@@ -119,7 +119,7 @@ def test_work_is_the_same_and_memory_is_not():
     assert len(set(drawing.table["attention FLOPs"])) == 1
     live = [Transformer.random(c, 0) for c in configs]
     assert drawing.table["parameters"] == [sum(p.numel() for p in m.parameters()) for m in live]
-    assert drawing.table["cache bytes read"] == [cached_bytes(m, IDS) * 23 // len(IDS) for m in live]
+    assert drawing.table["cache bytes read"] == [cached_bytes(c, 23) for c in configs]
     assert drawing.title == "GQA-2 computes 100% of MHA's attention FLOPs and reads 33.3% of its cache"
     assert result_of(drawing.formula) == drawing.table["attention FLOPs"][0]
 
@@ -130,7 +130,7 @@ def test_latent_attention_is_drawn_to_the_scale_of_its_live_tensors():
         model(torch.tensor([IDS]), record=record)
     drawing = latent.latent(MLA)
     cached, key, k_latent, k_rotated, value = drawing.figure.data
-    assert (cached.x[0] + key.x[0]) * 4 * MLA.n_layers == cached_bytes(model, IDS) // len(IDS)
+    assert (cached.x[0] + key.x[0]) * 4 * MLA.n_layers == cached_bytes(MLA, 1)
     assert k_latent.x[0] + k_rotated.x[0] == record[0].k.shape[-1]
     assert value.x[0] == record[0].v.shape[-1]
     assert len(k_latent.y) == record[0].k.shape[1]

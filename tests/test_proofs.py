@@ -32,7 +32,7 @@ def model_of(**changes) -> Transformer:
     return model
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(
     "changes",
     [
@@ -52,11 +52,11 @@ def test_every_equality_holds_on_every_kind_of_layer(changes, dtype):
     assert len(found) == 4
     for c in found:
         assert c.equal, c
-        assert c.dtype == str(dtype).removeprefix("torch.")
-        assert 0 <= c.difference <= c.tolerance < (1e-3 if dtype == torch.float32 else 1e-11)
+        assert c.dtype == dtype
+        assert 0 <= c.difference <= c.tolerance < (1e-3 if dtype == "float32" else 1e-11)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_latent_attention_absorbed_is_expanded(dtype):
     found = equalities(Transformer.random(MLA, 0), IDS, 1, dtype)
     assert [c.claim for c in found] == ["Absorbed is expanded", "All is torch's own kernel"]
@@ -94,7 +94,7 @@ def test_the_input_is_what_the_layer_gets_inside_the_model():
 
 def test_tiling_differs_by_what_the_published_mistake_gives():
     model = model_of()
-    found = tiling(model, IDS, 1, torch.float64)
+    found = tiling(model, IDS, 1, "float64")
     record = []
     with torch.no_grad():
         model.double()(torch.tensor([IDS]), record=record)
@@ -119,12 +119,17 @@ def test_tiling_is_harmless_only_at_both_ends(n_kv_heads):
 def test_nothing_of_the_model_is_changed():
     model = model_of()
     before = {name: p.clone() for name, p in model.state_dict().items()}
-    equalities(model, IDS, 0, torch.float64)
-    tiling(model, IDS, 0, torch.float64)
+    equalities(model, IDS, 0, "float64")
+    tiling(model, IDS, 0, "float64")
     assert all(p.dtype == torch.float32 and torch.equal(p, before[n]) for n, p in model.state_dict().items())
 
 
 @pytest.mark.parametrize("config", [CONFIG, MLA], ids=["gqa", "mla"])
-def test_the_cache_is_counted_from_what_every_layer_keeps(config):
+def test_the_cache_is_counted_as_a_model_with_weights_fills_it(config):
+    model = Transformer.random(config, 0)
+    cache = model.new_cache()
+    with torch.no_grad():
+        model(torch.tensor([IDS]), cache=cache)
+    assert cached_bytes(config, len(IDS)) == sum(layer.nbytes for layer in cache)
     numbers = 2 * 2 * 10 if config is CONFIG else 7 + 2  # 2 · K · D, or R + P
-    assert cached_bytes(Transformer.random(config, 0), IDS) == len(IDS) * config.n_layers * numbers * 4
+    assert cached_bytes(config, len(IDS)) == len(IDS) * config.n_layers * numbers * 4

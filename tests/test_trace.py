@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
-from attnviz.trace import trace, trace_bytes
+from attnviz.trace import predict, trace, trace_bytes
 
 LATENT = {"attention": "mla", "kv_lora_rank": 13, "qk_nope_head_dim": 7, "qk_rope_head_dim": 4, "v_head_dim": 5}
 CONFIGS = {
@@ -78,3 +78,11 @@ def test_the_first_token_is_the_same_before_and_after_rope_and_the_others_are_no
 def test_what_cannot_be_traced_is_refused_in_words(ids):
     with pytest.raises(ValueError, match="token"):
         trace(Transformer.random(CONFIGS["gqa"], seed=0), ids)
+
+
+def test_prediction_alone_is_the_traces(traced):
+    model, t = traced
+    found = predict(model, IDS)
+    np.testing.assert_array_equal(found, t.logits)
+    with pytest.raises(ValueError, match="read-only"):
+        found[0] = 0

@@ -16,6 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from attnviz.config import ModelConfig
 from attnviz.modules.attention import AttentionRecord, GroupedQueryAttention, StackedHeads
 from attnviz.modules.convert import copy_layer, group_layer
 from attnviz.modules.latent import MultiHeadLatentAttention
@@ -42,12 +43,10 @@ class Comparison:
 
 @torch.inference_mode()
 def equalities(
-    model: Transformer, token_ids: Sequence[int], layer: int, dtype: torch.dtype = torch.float32
+    model: Transformer, token_ids: Sequence[int], layer: int, dtype: str = "float32"
 ) -> list[Comparison]:
-    """Every equality that holds for this layer on these tokens, computed in `dtype` from the model's own weights."""
-    x = layer_input(model, token_ids, layer).to(dtype)  # (1, T, C)
-    attn = copy.deepcopy(model.blocks[layer].attn).to(dtype)
-    how = _how(model, layer)
+    """Every equality that holds for this layer on these tokens, computed in `dtype` ("float32", "float64")."""
+    attn, x, how = _layer(model, token_ids, layer, dtype)
     if isinstance(attn, MultiHeadLatentAttention):
         return [_absorbed_is_expanded(attn, x, how), _is_sdpa(attn, x, how)]
     return [
@@ -59,14 +58,12 @@ def equalities(
 
 
 @torch.inference_mode()
-def tiling(model: Transformer, token_ids: Sequence[int], layer: int, dtype: torch.dtype = torch.float32) -> Comparison:
+def tiling(model: Transformer, token_ids: Sequence[int], layer: int, dtype: str = "float32") -> Comparison:
     """The layer against itself with its KV heads tiled over the query heads (0 1 0 1) instead of interleaved (0 0 1 1).
 
     Equal only where the two orders are: with one KV head, or one for every query head.
     """
-    x = layer_input(model, token_ids, layer).to(dtype)
-    attn = copy.deepcopy(model.blocks[layer].attn).to(dtype)
-    how = _how(model, layer)
+    attn, x, how = _layer(model, token_ids, layer, dtype)
     return _compare(
         "tiled is interleaved",
         ("query head h reads KV head h // group_size", attn(x, **how)),
@@ -75,10 +72,15 @@ def tiling(model: Transformer, token_ids: Sequence[int], layer: int, dtype: torc
 
 
 @torch.inference_mode()
-def cached_bytes(model: Transformer, token_ids: Sequence[int]) -> int:
-    """What remembering these tokens takes, counted from the tensors of a cache that the model fills."""
-    cache = model.new_cache()
-    model(torch.tensor([token_ids]), cache=cache)
+def cached_bytes(config: ModelConfig, n_tokens: int) -> int:
+    """What the live modules remember of n_tokens, counted from the tensors of the cache that they fill.
+
+    They run on the meta device: every shape and dtype is real, and no memory is taken.
+    """
+    with torch.device("meta"):
+        model = Transformer(config)
+        cache = model.new_cache()
+        model(torch.zeros(1, n_tokens, dtype=torch.int64), cache=cache)
     return sum(layer.nbytes for layer in cache)
 
 
@@ -89,6 +91,15 @@ def layer_input(model: Transformer, token_ids: Sequence[int], layer: int) -> Ten
     for i, block in enumerate(model.blocks[:layer]):
         x = block(x, **_how(model, i))
     return model.blocks[layer].attn_norm(x)
+
+
+def _layer(
+    model: Transformer, token_ids: Sequence[int], layer: int, dtype: str
+) -> tuple[torch.nn.Module, Tensor, dict]:
+    """A copy of the layer's attention, its input (1, T, C) and how it is run, all in `dtype`."""
+    precision = getattr(torch, dtype)
+    x = layer_input(model, token_ids, layer).to(precision)
+    return copy.deepcopy(model.blocks[layer].attn).to(precision), x, _how(model, layer)
 
 
 def _how(model: Transformer, layer: int) -> dict:

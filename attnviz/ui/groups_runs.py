@@ -1,0 +1,226 @@
+"""What the query-groups page computes besides the trace: other models on the same text, kept within bounds."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import streamlit as st
+
+from attnviz.analysis import groups as analysis
+from attnviz.checkpoints import FOLDER, list_checkpoints
+from attnviz.config import ModelConfig, divisors
+from attnviz.cost import attention_name, count_parameters
+from attnviz.cost.variants import with_latent
+from attnviz.figures.group_quality import Member
+from attnviz.modules import Transformer
+from attnviz.modules.convert import copy_kv_heads, group_kv_heads, reorder_heads
+from attnviz.modules.proofs import Comparison, cached_bytes, equalities, tiling
+from attnviz.trace import Trace, predict, trace
+from attnviz.ui import runs
+from attnviz.ui.settings import Settings
+
+MAX_COMPARED = 256  # tokens; the checkpoints were trained on texts of this length
+MAX_MAPPED = 128  # tokens of the maps before and after
+MAX_CONVERTED = 12_000_000  # parameters of a model that is converted: several copies are in memory at once
+TRAINED, AVERAGED, FIRST, PARTNERS = "trained so", "averaged", "first head kept", "averaged, best partners"
+
+
+# ---- the family
+
+
+def variants(settings: Settings) -> list[Settings]:
+    """The positions of the slider: the shipped family, or one's own model with every number of KV heads it can have."""
+    if settings.model == "own":
+        return [replace(settings, n_kv_heads=k) for k in divisors(settings.n_heads)]
+    return [replace(settings, model=name) for name in list_checkpoints()]
+
+
+def base_of(settings: Settings) -> Settings:
+    """The multi-head model that others are converted from: the MHA checkpoint, or one's own with the same seed."""
+    return replace(settings, n_kv_heads=settings.n_heads) if settings.model == "own" else replace(settings, model="mha")
+
+
+def cache_of_family(settings: Settings) -> dict[ModelConfig, int]:
+    """Bytes that one token leaves in the cache of every variant, counted from tensors."""
+    return {config: _cached_bytes(config) for config in map(runs.config_of, variants(settings))}
+
+
+@st.cache_resource(max_entries=256, show_spinner=False)
+def _cached_bytes(config: ModelConfig) -> int:
+    return cached_bytes(config, 1)
+
+
+def members_of(settings: Settings, ids: tuple[int, ...]) -> list[Member]:
+    """Every checkpoint's cache and quality, on held-out text and on the first MAX_COMPARED tokens of this one."""
+    return [_member(variant, ids[:MAX_COMPARED]) for variant in variants(settings)]
+
+
+def _member(variant: Settings, ids: tuple[int, ...]) -> Member:
+    config = runs.config_of(variant)
+    nats = _loss_of(runs.weights_key(variant), config, ids, variant)
+    bits = nats * (len(ids) - 1) / math.log(2) / len(runs.tokenizer().decode(list(ids)))
+    return Member(
+        attention_name(config), config.attention, _cached_bytes(config), held_out(variant.model),
+        None if math.isnan(bits) else bits,
+    )  # fmt: skip
+
+
+def held_out(checkpoint: str) -> float | None:
+    """Bits a character on text that the training never saw, as measured when the checkpoint was made."""
+    file = FOLDER / "scores.json"
+    return json.loads(file.read_text())[checkpoint]["bits_per_character"] if file.exists() else None
+
+
+@st.cache_resource(max_entries=256, show_spinner="Reading the text with every checkpoint …")
+def _loss_of(weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], _variant: Settings) -> float:
+    return _loss(runs.model_of(_variant), ids)
+
+
+def _loss(model: Transformer, ids: tuple[int, ...]) -> float:
+    """Mean nats a token; NaN where the text has one token and nothing to predict."""
+    losses = analysis.next_token_losses(predict(model, ids), np.array(ids))
+    return float(losses.mean()) if len(losses) else math.nan
+
+
+# ---- claims and mistakes
+
+
+def equalities_of(settings: Settings, ids: tuple[int, ...], layer: int) -> list[tuple[Comparison, Comparison]]:
+    """Every equality in float32 and in float64, on the first MAX_COMPARED tokens."""
+    return _equalities(runs.weights_key(settings), runs.config_of(settings), ids[:MAX_COMPARED], layer, settings)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _equalities(
+    weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], layer: int, _settings: Settings
+) -> list[tuple[Comparison, Comparison]]:
+    model = runs.model_of(_settings)
+    return list(zip(*(equalities(model, ids, layer, dtype) for dtype in ("float32", "float64")), strict=True))
+
+
+def latent_equalities(settings: Settings, ids: tuple[int, ...], layer: int) -> tuple[ModelConfig, list]:
+    """The MLA that stands beside this model and its equalities: the checkpoint, or one of the same shape and seed."""
+    if settings.model != "own" and "mla" in list_checkpoints():
+        beside = replace(settings, model="mla")
+        return runs.config_of(beside), equalities_of(beside, ids, layer)
+    config = with_latent(runs.config_of(settings))
+    return config, _random_equalities(config, settings.seed, ids[:MAX_COMPARED], layer)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _random_equalities(config: ModelConfig, seed: int, ids: tuple[int, ...], layer: int) -> list:
+    model = Transformer.random(config, seed)
+    return list(zip(*(equalities(model, ids, layer, dtype) for dtype in ("float32", "float64")), strict=True))
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """What the wrong order of KV heads does: to one layer's output, and to the loss on this text in nats a token."""
+
+    layer: Comparison
+    loss: float
+    tiled_loss: float
+
+
+def tiling_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Tiling:
+    """The model against itself with its KV heads tiled, on the first MAX_COMPARED tokens."""
+    return _tiling(runs.weights_key(settings), runs.config_of(settings), ids[:MAX_COMPARED], layer, settings)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _tiling(weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], layer: int, _settings: Settings) -> Tiling:
+    model = runs.model_of(_settings)
+    return Tiling(tiling(model, ids, layer), _loss(model, ids), _loss(copy_kv_heads(model, "tiled"), ids))
+
+
+# ---- ways to have fewer KV heads
+
+
+@dataclass(frozen=True, eq=False)
+class Sharing:
+    """Every way to have fewer KV heads, on one text: way -> {K: …}."""
+
+    losses: dict[str, dict[int, float]]  # nats a token
+    divergences: dict[str, dict[int, np.ndarray]]  # (T,) nats from the multi-head model's predictions
+
+
+def can_convert(settings: Settings) -> bool:
+    """Whether copies of the multi-head model may be made: not of a very large one."""
+    return count_parameters(runs.config_of(base_of(settings))).total <= MAX_CONVERTED
+
+
+def sharing_of(settings: Settings, ids: tuple[int, ...]) -> Sharing:
+    """Conversions of the multi-head model and the checkpoints trained so, on the first MAX_COMPARED tokens."""
+    base = base_of(settings)
+    return _sharing(runs.weights_key(base), runs.config_of(base), ids[:MAX_COMPARED], base)
+
+
+@st.cache_resource(max_entries=32, show_spinner="Sharing KV heads in every way …")
+def _sharing(weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], _base: Settings) -> Sharing:
+    mha = runs.model_of(_base)
+    before, losses, divergences = trace(mha, ids), {}, {}
+    for n_kv_heads in divisors(config.n_heads):
+        for way, model in _ways(_base, mha, before, n_kv_heads):
+            logits = predict(model, ids)
+            losses.setdefault(way, {})[n_kv_heads] = float(analysis.next_token_losses(logits, before.tokens).mean())
+            drift = analysis.next_token_divergences(before.logits, logits)
+            divergences.setdefault(way, {})[n_kv_heads] = drift
+    return Sharing(losses, divergences)
+
+
+def _ways(base: Settings, mha: Transformer, before: Trace, n_kv_heads: int) -> Iterator[tuple[str, Transformer]]:
+    """One model after the other, so that only one is in memory."""
+    for variant in variants(base) if base.model != "own" else ():
+        config = runs.config_of(variant)
+        if config.attention != "mla" and config.n_kv_heads == n_kv_heads:
+            yield TRAINED, runs.model_of(variant)
+    yield AVERAGED, group_kv_heads(mha, n_kv_heads)
+    yield FIRST, group_kv_heads(mha, n_kv_heads, "first")
+    groups = [partners(before, layer, n_kv_heads) for layer in range(mha.config.n_layers)]
+    yield PARTNERS, group_kv_heads(reorder_heads(mha, [sum(g, ()) for g in groups]), n_kv_heads)
+
+
+def partners(before: Trace, layer: int, n_groups: int) -> analysis.Groups:
+    """The grouping of one layer's heads that loses least of keys and values together, each by its own length."""
+    inner = sum(gram / max(float(np.trace(gram)), 1e-30) for gram in grams(before, layer).values())
+    return analysis.best_grouping(inner, n_groups)
+
+
+def grams(before: Trace, layer: int) -> dict[str, np.ndarray]:
+    """Inner products (H, H) of one layer's keys, and of its values."""
+    return {"keys": analysis.gram(before.k[layer]), "values": analysis.gram(before.v[layer])}
+
+
+@dataclass(frozen=True, eq=False)
+class Maps:
+    """One layer's weights under every way to share, for the maps before and after; the first row is MHA."""
+
+    names: list[str]
+    weights: np.ndarray  # (ways, H, T, T)
+    allowed: np.ndarray  # (T, T)
+    moved: np.ndarray  # (ways, H), the share of its attention that the average row spends elsewhere than in MHA
+
+
+def maps_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: int) -> Maps:
+    """The same layer's maps in MHA, converted and trained, on the first MAX_MAPPED tokens."""
+    base = base_of(settings)
+    return _maps(runs.weights_key(base), runs.config_of(base), ids[:MAX_MAPPED], n_kv_heads, layer, base)
+
+
+@st.cache_resource(max_entries=12, show_spinner="Tracing every way to share …")
+def _maps(
+    weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], n_kv_heads: int, layer: int, _base: Settings
+) -> Maps:
+    mha = runs.model_of(_base)
+    before = trace(mha, ids)
+    rows = {"MHA": before.weights[layer]}
+    for way, model in _ways(_base, mha, before, n_kv_heads):
+        if way != PARTNERS:  # its heads stand in another order
+            rows[way] = trace(model, ids).weights[layer]
+    weights = np.stack(list(rows.values()))  # (ways, H, T, T)
+    moved = np.stack([analysis.moved_weight(weights[0], after) for after in weights])
+    return Maps(list(rows), weights, before.allowed[layer], moved)
