@@ -76,7 +76,7 @@ def test_an_impossible_layer_is_refused_by_name(settings, words):
         (dict(vocab_size=0), ["vocab_size", "0"]),
         (dict(d_ff=-1), ["d_ff", "-1"]),
         (dict(rope_theta=1.0), ["rope_theta", "1.0"]),
-        (dict(full_layers=(0, 5)), ["full_layers", "between 0 and 1", "5"]),
+        (dict(full_layers=(0, 5)), ["full_layers", "from 0 to 1", "5"]),
         ({**MLA, "kv_lora_rank": None}, ["kv_lora_rank"]),
         ({**MLA, "head_dim": 12}, ["head_dim", "13", "12"]),
         ({**MLA, "q_lora_rank": 0}, ["q_lora_rank", "0"]),
