@@ -17,7 +17,7 @@ from attnviz.modules.rope import apply_rope, half_from_interleaved, rope_frequen
 from attnviz.modules.rope_scaling import RopeScaling
 from attnviz.modules.transformer import Transformer
 
-SHIFTS = (0, 1, 10, 100, 1_000, 10_000, 100_000)
+SHIFTS = (0, 1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 OTHER_LAYOUT = {"half": "interleaved", "interleaved": "half"}
 
 
@@ -38,10 +38,10 @@ class ShiftedScores:
 
 @torch.inference_mode()
 def shifted_scores(
-    q: np.ndarray, k: np.ndarray, m: int, n: int, frequencies: Tensor, layout: str = "half", shifts=SHIFTS
+    q: np.ndarray, k: np.ndarray, m: int, n: int, frequencies: np.ndarray, layout: str = "half", shifts=SHIFTS
 ) -> ShiftedScores:
     """q·k / sqrt(D) for q (D,) at position m + shift and k (D,) at n + shift; q and k as they are before RoPE."""
-    at = torch.tensor(shifts)
+    at, frequencies = torch.tensor(shifts), torch.as_tensor(frequencies)
 
     def score(dtype: torch.dtype, turn) -> np.ndarray:
         query, key = (torch.tensor(x, dtype=dtype).expand(len(at), -1) for x in (q, k))  # (n_shifts, D)
@@ -83,9 +83,9 @@ class LayoutsCompared:
 
 
 @torch.inference_mode()
-def compare_layouts(q: np.ndarray, k: np.ndarray, frequencies: Tensor) -> LayoutsCompared:
+def compare_layouts(q: np.ndarray, k: np.ndarray, frequencies: np.ndarray) -> LayoutsCompared:
     """q (T, D) and k (S, D) before RoPE, at positions 0, 1, …; scores are divided by sqrt(D)."""
-    query, key = torch.tensor(q), torch.tensor(k)
+    query, key, frequencies = torch.tensor(q), torch.tensor(k), torch.as_tensor(frequencies)
     D = query.shape[-1]
     order = half_from_interleaved(D, 2 * len(frequencies)).argsort()  # from half to interleaved
 

@@ -1,0 +1,134 @@
+"""What the RoPE page computes besides the trace, kept for all who look at the same model and text."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import streamlit as st
+
+from attnviz.checks import ConfigError
+from attnviz.config import ModelConfig
+from attnviz.modules import rope_proofs
+from attnviz.modules.rope import rope_frequencies
+from attnviz.modules.rope_scaling import RopeScaling
+from attnviz.trace import trace
+from attnviz.ui import runs
+from attnviz.ui.frame import View
+from attnviz.ui.settings import Settings
+
+LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project
+PASTED = "pasted"
+UNTRAINED_CONTEXT = 256
+
+
+def turning(view: View) -> ModelConfig:
+    """The configuration in force, with RoPE on even where it is switched off."""
+    return replace(view.config, position="rope")
+
+
+def frequencies(view: View) -> np.ndarray:
+    """float64 (n_pairs,), radians a token, as this model turns or would turn."""
+    config = turning(view)
+    return rope_frequencies(config.rotary_dim, config.rope_theta).numpy()
+
+
+def unturned(view: View, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
+    """This head's q (T, D) and the k (T, D) it reads, before RoPE, with the dimensions that turn in front."""
+    kv_head = view.config.layer.kv_head_of[head]
+    q, k = view.trace.q_unturned[layer, head], view.trace.k_unturned[layer, kv_head]
+    behind = view.config.qk_nope_head_dim if view.config.attention == "mla" else 0  # MLA's turning part comes last
+    return np.roll(q, -behind, axis=-1), np.roll(k, -behind, axis=-1)
+
+
+def weights_of(view: View, variant: str, layer: int, head: int, fraction: float = 1.0) -> np.ndarray:
+    """(T, T), this head's weights in the same model run otherwise: "off", "part", "other layout" or "reordered"."""
+    key = runs.weights_key(view.settings)
+    return _weights(key, view.config, view.ids, variant, fraction, layer, head, view.settings)
+
+
+@st.cache_resource(max_entries=32, show_spinner="Running the model otherwise …")
+def _weights(
+    key: tuple, config: ModelConfig, ids: tuple[int, ...], variant: str, fraction: float, layer: int, head: int,
+    _settings: Settings,
+) -> np.ndarray:  # fmt: skip
+    model = runs.model_of(replace(_settings, rope=True))
+    match variant:
+        case "off":
+            model = model.with_config(replace(model.config, position="none"))
+        case "part":
+            model = model.with_config(replace(model.config, rotary_fraction=fraction))
+        case "other layout":
+            model = rope_proofs.in_other_layout(model)
+        case "reordered":
+            model = rope_proofs.moved_to_other_layout(model)
+    return trace(model, ids).weights[layer, head]
+
+
+def scalings(view: View, factor: float, pasted: str) -> tuple[dict[str, RopeScaling | None], str | None]:
+    """Every method with published defaults, and what was pasted out of a configuration; or why that cannot be used."""
+    trained = trained_on(view)
+    known = {n: s for n, s in rope_proofs.standard_scalings(factor, trained).items() if _fits(view, s)}
+    if not pasted.strip():
+        return known, None
+    try:
+        scaling = RopeScaling.of(_for_this_model(json.loads(pasted), trained), trained)
+        _run_once(view, scaling)
+    except json.JSONDecodeError as error:
+        return known, f"This is not JSON: {error.msg} at character {error.pos + 1}."
+    except ConfigError as error:
+        return known, f"{error}."
+    return known | {PASTED: scaling}, None
+
+
+def _run_once(view: View, scaling: RopeScaling | None) -> None:
+    """ConfigError where the method cannot be used for this many pairs: LongRoPE's lists, NTK's one pair."""
+    config = turning(view)
+    rope_frequencies(config.rotary_dim, config.rope_theta, scaling, trained_on(view) + 1)
+
+
+def _fits(view: View, scaling: RopeScaling | None) -> bool:
+    try:
+        _run_once(view, scaling)
+    except ConfigError:
+        return False
+    return True
+
+
+def _for_this_model(given: object, trained: int) -> dict:
+    """A published configuration's rope_scaling, its training context replaced by this model's."""
+    if not isinstance(given, dict):
+        raise ConfigError("rope_scaling must be names and numbers in braces")
+    given = dict(given.get("rope_scaling") or given)
+    if "original_max_position_embeddings" in given:
+        given["original_max_position_embeddings"] = trained
+    return given
+
+
+def trained_on(view: View) -> int:
+    """Tokens the model was trained on; for an untrained one, as many as the checkpoints."""
+    return view.config.max_context or UNTRAINED_CONTEXT
+
+
+def long_ids(view: View, trained: int) -> tuple[tuple[int, ...], str]:
+    """A text longer than the training context, and which: the text on the page, or a story shipped for this."""
+    if len(view.ids) > trained:
+        return view.ids, "the text on the left"
+    story = runs.tokenizer().encode(LONG_TEXT.read_text(encoding="utf-8"))
+    return tuple(story[: runs.MAX_TOKENS]), f"a shipped story, since the text on the left is not longer than {trained}"
+
+
+def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> dict[str, np.ndarray]:
+    """nats a token (T - 1,) under each method."""
+    key = runs.weights_key(view.settings)
+    return {name: _losses(key, turning(view), ids, scaling, view.settings) for name, scaling in methods.items()}
+
+
+@st.cache_resource(max_entries=64, show_spinner="Reading a long text under each method …")
+def _losses(
+    key: tuple, config: ModelConfig, ids: tuple[int, ...], scaling: RopeScaling | None, _settings: Settings
+) -> np.ndarray:
+    model = runs.model_of(_settings).with_config(config)
+    return rope_proofs.loss_by_position(rope_proofs.with_scaling(model, scaling), np.array(ids))
