@@ -148,7 +148,7 @@ def _check_runnable(c: ModelConfig) -> None:
     }  # fmt: skip
     for name, (runs, given) in expected.items():
         if given != runs:
-            raise ConfigError(f"the live model runs with {name} = {runs!r} only, not {given!r}; its cost can be counted")
+            raise ConfigError(f"the live model runs with {name} = {runs!r} only, not {given!r}; cost can be counted")
     RopeScaling.of(c.rope_scaling, c.max_context)  # its errors name the field themselves
     if c.position not in ("rope", "none"):
         raise ConfigError(f"the live model runs with position 'rope' or 'none', not {c.position!r}")
