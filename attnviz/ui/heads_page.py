@@ -9,13 +9,14 @@ from attnviz.figures import heads as figures
 from attnviz.ui import charts, heads_runs, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.frame import View
+from attnviz.ui.selection import layer_and_head, query_of
 from attnviz.ui.words import headline
 
 
 def grid(view: View) -> None:
     """All layers and heads at once; a click shows that head below."""
     st.markdown(headline(view) + " A row is a query and sums to 1; colour is the KV head it reads.")
-    layer, head = selected(view)
+    layer, head = layer_and_head(view)
     head_grid(
         view.trace.weights,
         view.trace.allowed,
@@ -33,16 +34,10 @@ def _select(layer: int, head: int) -> None:
     st.rerun("head")  # only what shows the one head
 
 
-def selected(view: View) -> tuple[int, int]:
-    """The layer and head looked at, within what this model has."""
-    s = state.current()
-    return min(s.layer, view.config.n_layers - 1), min(s.head, view.config.n_heads - 1)
-
-
 @st.fragment(key="head")
 def one_head(view: View) -> None:
     """The selected head: its map, the way of one query from score to weight, what it does, the same as three maps."""
-    layer, head = selected(view)
+    layer, head = layer_and_head(view)
     left, right = st.columns([3, 2], gap="large")
     with left:
         _map(view, layer, head)
@@ -70,20 +65,14 @@ def _role(view: View, layer: int, head: int) -> None:
 
 
 def _path(view: View, layer: int, head: int) -> None:
-    last, query = len(view.labels) - 1, query_of(view)
-    if last:
+    query = query_of(view)
+    if len(view.labels) > 1:
         state.control(
             st.select_slider,
             "Query token",
             "query",
-            shown=-1 if query == last else query,
-            options=[*range(last), -1],
-            format_func=lambda i: f"{i % (last + 1)} {view.labels[i]}",
+            shown=query,
+            options=range(len(view.labels)),
+            format_func=lambda i: f"{i} {view.labels[i]}",
         )
     charts.show(figures.score_path(view.trace, view.labels, layer, head, query), "path")
-
-
-def query_of(view: View) -> int:
-    """The query looked at, within this text."""
-    query = state.current().query
-    return len(view.labels) - 1 if not 0 <= query < len(view.labels) else query

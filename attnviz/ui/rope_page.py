@@ -130,8 +130,8 @@ def _query_and_key(view: View) -> tuple[int, int]:
     key = state.current().key
     with st.container(horizontal=True):
         state.control(
-            st.selectbox, "Query token", "query", shown=-1 if query == last else query, options=[*range(last), -1],
-            format_func=lambda i: f"{i % (last + 1)} {view.labels[i]}",
+            st.selectbox, "Query token", "query", shown=query, options=range(last + 1),
+            format_func=lambda i: f"{i} {view.labels[i]}",
         )  # fmt: skip
         state.control(
             st.selectbox, "Key token", "key", shown=key if key <= last else -1, options=[-1, *range(last + 1)],

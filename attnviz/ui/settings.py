@@ -127,7 +127,7 @@ class Settings:
     # what is looked at
     layer: int = _setting(0, Number(0, 7))
     head: int = _setting(0, Number(0, 15))
-    query: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: the last
+    query: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: at three quarters
     key: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: the one the query gives most
     fraction: float = _setting(0.5, Number(0, 1, whole=False))  # of the dimensions, where only a part turns
     factor: float = _setting(2.0, Number(1, 32, whole=False))  # how many times longer than in training texts may be
