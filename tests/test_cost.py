@@ -275,7 +275,7 @@ def test_what_if_offers_only_what_the_heads_allow(id, names):
 
 def test_bytes_say_which_thousand_they_mean():
     assert (bytes_text(70_272), bytes_text(70_272, binary=False)) == ("68.6 KiB", "70.3 kB")
-    assert bytes_text(8_192) == "8.00 KiB" and bytes_text(0) == "0 B" and bytes_text(-1_500, binary=False) == "-1.50 kB"
+    assert bytes_text(8_192) == "8 KiB" and bytes_text(0) == "0 B" and bytes_text(-1_500, binary=False) == "-1.50 kB"
     assert bytes_text(1024**2 - 1) == "1.00 MiB" and bytes_text(999_999, binary=False) == "1.00 MB"
     assert count_text(8_030_261_248) == "8.03 B" and count_text(999) == "999"
     assert [tokens_text(n) for n in (1000, 1024, 131_072, 1_048_576)] == ["1,000", "1 K", "128 K", "1 M"]

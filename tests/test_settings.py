@@ -35,6 +35,8 @@ def test_any_link_gives_settings_in_range_that_reopen_themselves(link):
 
 def _written(found: Settings, name: str) -> str:
     value = getattr(found, name)
+    if isinstance(value, tuple):
+        return ",".join(value)
     return "1" if value is True else "0" if value is False else str(value)
 
 

@@ -8,12 +8,12 @@ SHORT = ("", " k", " M", " B", " T")  # thousand, million, billion, 10^12
 
 
 def bytes_text(n: float, binary: bool = True) -> str:
-    """Bytes with three digits and a unit: powers of 1,024 (KiB, MiB) or of 1,000 (kB, MB)."""
+    """Bytes with up to three digits and a unit: powers of 1,024 (KiB, MiB) or of 1,000 (kB, MB)."""
     return _scaled(n, 1024 if binary else 1000, BINARY if binary else DECIMAL, " ")
 
 
 def count_text(n: float) -> str:
-    """A count with three digits: 1.24 B, 131 k."""
+    """A count with up to three digits: 1.24 B, 131 k."""
     return _scaled(n, 1000, SHORT, "")
 
 
@@ -29,5 +29,5 @@ def _scaled(n: float, base: int, units: tuple[str, ...], gap: str) -> str:
     size, step = abs(n), 0
     while size >= base - 0.5 and step < len(units) - 1:  # what would be rounded up to 1,024 KiB is 1 MiB
         size, step = size / base, step + 1
-    digits = 0 if step == 0 and float(n).is_integer() else max(0, 2 - (size >= 10) - (size >= 100))
+    digits = 0 if float(size).is_integer() else max(0, 2 - (size >= 10) - (size >= 100))
     return f"{'-' if n < 0 else ''}{size:,.{digits}f}{gap}{units[step]}"

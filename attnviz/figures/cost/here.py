@@ -1,0 +1,93 @@
+"""How fast decoding was on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import quantiles
+from typing import TYPE_CHECKING
+
+import plotly.graph_objects as go
+
+from attnviz.config import ModelConfig
+from attnviz.cost import attention_name, kv_cache_bytes
+from attnviz.cost.units import bytes_text, tokens_text
+from attnviz.figures.cost.formulas import cache_formula
+from attnviz.figures.drawing import Drawing
+from attnviz.figures.theme import base_figure, kind_style
+
+if TYPE_CHECKING:
+    from attnviz.modules.measure import Timing
+
+
+def measured(timings: Sequence[Timing], n_threads: int) -> Drawing:
+    """Milliseconds of one decode step against the tokens in the cache: medians, and the middle half of the repeats."""
+    figure = base_figure(400, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
+    by_model: dict[ModelConfig, list[Timing]] = {}
+    for timing in timings:
+        by_model.setdefault(timing.config, []).append(timing)
+    for config, own in by_model.items():
+        figure.add_trace(_line(config, own))
+    contexts = sorted({t.n_tokens for t in timings})
+    figure.update_xaxes(
+        type="log", title="tokens in the cache", tickvals=contexts, ticktext=[tokens_text(n) for n in contexts]
+    )
+    figure.update_yaxes(title="milliseconds a token", rangemode="tozero")
+    n_repeats = len(timings[0].seconds)
+    return Drawing(
+        figure,
+        title=_finding(by_model),
+        note=f"One new token through the real modules in float32 on this server's processor, {n_threads} thread"
+        f"{'s' * (n_threads > 1)}: the median of {n_repeats} steps, with the middle half of them as a bar. The cache "
+        "holds random keys and values; adding a token copies it once, as it does in these modules. Fewer KV heads mean "
+        "fewer bytes to move, not fewer multiplications, so the gain grows with the cache. MLA runs absorbed.",
+        alt="; ".join(
+            f"{attention_name(t.config)} after {t.n_tokens:,} tokens {t.median * 1000:.2f} ms" for t in timings
+        ) + ".",
+        table={
+            "attention": [attention_name(t.config) for t in timings],
+            "tokens": [t.n_tokens for t in timings],
+            "median, ms": [round(t.median * 1000, 3) for t in timings],
+            "fastest, ms": [round(min(t.seconds) * 1000, 3) for t in timings],
+            "slowest, ms": [round(max(t.seconds) * 1000, 3) for t in timings],
+            "repeats": [len(t.seconds) for t in timings],
+            "cache bytes, counted": [t.cache_bytes for t in timings],
+            "cache bytes, by formula": [kv_cache_bytes(t.config, t.n_tokens, bits=32) for t in timings],
+        },
+        formula=cache_formula(timings[0].config, max(contexts), bits=32),
+    )  # fmt: skip
+
+
+def _line(config: ModelConfig, timings: list[Timing]) -> go.Scatter:
+    style, medians = kind_style(config.attention), [t.median * 1000 for t in timings]
+    middle = [quantiles(t.seconds, n=4) for t in timings]
+    return go.Scatter(
+        x=[t.n_tokens for t in timings],
+        y=medians,
+        name=attention_name(config),
+        mode="lines+markers",
+        line={"color": style["colour"], "dash": style["dash"]},
+        marker={"symbol": style["symbol"], "size": 9},
+        error_y={
+            "array": [high * 1000 - m for (_, _, high), m in zip(middle, medians, strict=True)],
+            "arrayminus": [m - low * 1000 for (low, _, _), m in zip(middle, medians, strict=True)],
+            "thickness": 1,
+            "width": 3,
+        },
+        customdata=[bytes_text(t.cache_bytes) for t in timings],
+        hovertemplate="%{y:.2f} ms, cache %{customdata}",
+    )
+
+
+def _finding(by_model: dict[ModelConfig, list[Timing]]) -> str:
+    """The first model against the one that was fastest, at the longest context that both were measured at."""
+    first, own = next(iter(by_model.items()))
+    last = own[-1]
+    others = [t for config, ts in by_model.items() if config != first for t in ts if t.n_tokens == last.n_tokens]
+    where = f"after {tokens_text(last.n_tokens)} tokens"
+    if not others:
+        return f"{attention_name(first)} takes {last.median * 1000:.2f} ms a token {where}"
+    fastest = min(others, key=lambda t: t.median)
+    return (
+        f"{attention_name(first)} takes {last.median * 1000:.1f} ms a token {where}, {attention_name(fastest.config)} "
+        f"{fastest.median * 1000:.1f} ms"
+    )

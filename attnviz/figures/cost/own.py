@@ -1,0 +1,243 @@
+"""The settings in force under every attention: parameters by part and the cache, each on one scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from attnviz.config import ModelConfig
+from attnviz.cost import PRECISIONS, attention_name, count_parameters, kv_cache_bytes
+from attnviz.cost.units import BINARY, bytes_text, count_text, tokens_text
+from attnviz.figures.cost.formulas import attention_formula, cache_formula, sum_formula
+from attnviz.figures.drawing import Drawing
+from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
+from attnviz.figures.words import bold, count
+
+LARGEST_SPLIT = 32  # KV heads that are still drawn one by one
+SOFT, SOFTER = 0.5, 0.22  # opacity of q and o, and of what is no attention: neither depends on the KV heads
+PARTS = {"k": 1.0, "v": 0.7, "kv down": 1.0, "kv up": 0.7, "latent": 1.0, "rotated key": 0.7}  # and of what does
+
+
+def attention_parameters(models: Sequence[ModelConfig], selected: ModelConfig, counted: Sequence[int]) -> Drawing:
+    """One layer's attention by part, for every model; `counted` are the parameters of the live modules."""
+    counts = [count_parameters(model) for model in models]
+    figure = _bars(models, [c.attention for c in counts], selected, "parameters of one layer's attention")
+    totals = [c.attention_per_layer for c in counts]
+    here, first = totals[models.index(selected)], totals[0]
+    title = f"{attention_name(selected)} needs {here:,} parameters a layer for attention"
+    if selected != models[0]:
+        title += f", {here / first:.0%} of {attention_name(models[0])}'s"
+    return Drawing(
+        figure,
+        title=title,
+        note="One layer's projections on one scale. Grey: q and o, which every query head needs. In the hues of the KV "
+        "heads: k, and paler v. MLA has a way down to the latent and a way up from it in their place.",
+        alt=f"{title}. " + "; ".join(f"{attention_name(m)} {n:,}" for m, n in zip(models, totals, strict=True)) + ".",
+        table={
+            "attention": [attention_name(model) for model in models],
+            "by formula": totals,
+            "counted in the live module": list(counted),
+            **_columns([c.attention for c in counts]),
+        },
+        formula=attention_formula(selected),
+    )
+
+
+def model_parameters(models: Sequence[ModelConfig], selected: ModelConfig, counted: Sequence[int]) -> Drawing:
+    """The whole model by part, for every model; `counted` are the parameters of the live models."""
+    counts = [count_parameters(model) for model in models]
+    parts = [_gathered(c.parts, c.attention) for c in counts]
+    figure = _bars(models, parts, selected, "parameters of the whole model")
+    count_here = counts[models.index(selected)]
+    attention = selected.n_layers * count_here.attention_per_layer
+    title = f"Attention is {attention / count_here.total:.0%} of all {count_here.total:,} parameters"
+    return Drawing(
+        figure,
+        title=title,
+        note="Everything the model holds, tied embeddings once. Fewer KV heads save parameters in attention only, so a "
+        "model shrinks far less than its cache does.",
+        alt=f"{title} with {attention_name(selected)}: "
+        + "; ".join(f"{part} {n:,}" for part, n in parts[models.index(selected)].items()) + ".",
+        table={
+            "attention": [attention_name(model) for model in models],
+            "by formula": [c.total for c in counts],
+            "counted in the live model": list(counted),
+            **_columns([c.parts for c in counts]),
+        },
+        formula=sum_formula(parts[models.index(selected)]),
+    )
+
+
+def cache(
+    models: Sequence[ModelConfig],
+    selected: ModelConfig,
+    counted: Sequence[int],
+    n_tokens: int,
+    batch_size: int = 1,
+    precision: str = "bf16",
+) -> Drawing:
+    """The cache at this context and batch for every model; `counted` are bf16 bytes of the tensors of live caches."""
+    bits, block = PRECISIONS[precision]
+    sizes = [kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in models]
+    figure = _bars(models, [_cache_parts(m, n) for m, n in zip(models, sizes, strict=True)], selected, "bytes",
+                   [bytes_text(n) for n in sizes])  # fmt: skip
+    here, first = sizes[models.index(selected)], sizes[0]
+    title = f"{attention_name(selected)} keeps {bytes_text(here)} for {_crowd(n_tokens, batch_size)}"
+    if selected != models[0]:
+        title += f", {here / first:.1%} of {attention_name(models[0])}'s {bytes_text(first)}"
+    return Drawing(
+        figure,
+        title=title,
+        note=f"Keys and values of all {selected.n_layers} layers in {_spoken(precision)}, in the hues of the KV heads. "
+        f"1 MiB is 1,048,576 bytes. {_window_note(selected, n_tokens)}",
+        alt=f"{title}. " + "; ".join(
+            f"{attention_name(m)} {bytes_text(n)}" for m, n in zip(models, sizes, strict=True)) + ".",
+        table={
+            "attention": [attention_name(model) for model in models],
+            f"bytes in {precision}": sizes,
+            **{f"bytes in {p}": [kv_cache_bytes(m, n_tokens, batch_size, b, block_size=s) for m in models]
+               for p, (b, s) in PRECISIONS.items() if p != precision},
+            "bf16 bytes counted in live tensors": list(counted),
+            "bf16 bytes a token": [kv_cache_bytes(m, 1) for m in models],
+        },
+        formula=cache_formula(selected, n_tokens, batch_size, bits, block),
+    )  # fmt: skip
+
+
+def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawing:
+    """One model's cache in four precisions."""
+    sizes = {p: kv_cache_bytes(model, n_tokens, batch_size, b, block_size=s) for p, (b, s) in PRECISIONS.items()}
+    rows = list(range(len(sizes)))
+    names = ["int4, scales" if block else p for p, (_, block) in PRECISIONS.items()]
+    figure = _rows(names, [False] * len(sizes), max(sizes.values()), "bytes")
+    figure.add_trace(go.Bar(orientation="h", x=list(sizes.values()), y=rows, width=0.6, marker={"color": NEUTRAL}))
+    _totals(figure, list(sizes.values()), [bytes_text(n) for n in sizes.values()], [False] * len(sizes))
+    share = sizes["int4"] / sizes["bf16"]
+    return Drawing(
+        figure,
+        title=f"4 bits with their scales take {share:.1%} of bf16, not {4 / 16:.0%}",
+        note="Every 32 numbers of a key or value share one 16-bit scale: 4 bits cost 4.5 where heads are a multiple of "
+        "32 wide, and more where a begun block needs a scale of its own. fp8 has one scale a tensor, which does not "
+        "grow with the tokens.",
+        alt="; ".join(f"{_spoken(p)}: {bytes_text(n)}" for p, n in sizes.items()) + ".",
+        table={"precision": list(sizes), "bytes": list(sizes.values())},
+        formula=cache_formula(model, n_tokens, batch_size, *PRECISIONS["int4"]),
+    )
+
+
+def _bars(models, parts: list[dict[str, int]], selected: ModelConfig, unit: str, totals=None) -> go.Figure:
+    """A stacked bar for every model, its parts in their order, the total at its end."""
+    sizes, chosen = [sum(p.values()) for p in parts], [model == selected for model in models]
+    figure = _rows([attention_name(model) for model in models], chosen, max(sizes), unit)
+    for row, (model, own) in enumerate(zip(models, parts, strict=True)):
+        figure.add_trace(_stack(row, model, own))
+    _totals(figure, sizes, totals or [count_text(n) for n in sizes], chosen)
+    return figure
+
+
+def _rows(names: list[str], chosen: list[bool], longest: int, unit: str) -> go.Figure:
+    figure = base_figure(height=60 + 34 * len(names), showlegend=False, barmode="overlay")
+    figure.update_layout(uniformtext={"minsize": 10, "mode": "hide"})
+    labels = [bold(name, yes) for name, yes in zip(names, chosen, strict=True)]
+    figure.update_yaxes(tickvals=list(range(len(names))), ticktext=labels, autorange="reversed")
+    figure.update_yaxes(showgrid=False, zeroline=False)
+    ticks, texts = _ticks(longest, binary="byte" in unit)
+    figure.update_xaxes(
+        range=[0, longest * 1.3], title=unit, showgrid=False, zeroline=False, tickvals=ticks, ticktext=texts
+    )
+    return figure
+
+
+def _ticks(longest: int, binary: bool) -> tuple[list[float], list[str]]:
+    """Zero, half and the whole of the longest bar, rounded down to one digit of its own unit."""
+    base = 1024 if binary else 1000
+    unit = base ** next(k for k in range(len(BINARY) - 1, -1, -1) if longest >= base**k or k == 0)
+    step = 10 ** (len(str(int(longest / unit))) - 1)
+    top = int(longest / unit / step) * step * unit
+    return [0, top / 2, top], [(bytes_text if binary else count_text)(n) if n else "0" for n in (0, top / 2, top)]
+
+
+def _stack(row: int, model: ModelConfig, parts: dict[str, int]) -> go.Bar:
+    """One bar: parts that belong to KV heads cut into them, in their hues."""
+    pieces = [piece for part, n in parts.items() for piece in _pieces(model, part, n)]
+    lengths = [piece[1] for piece in pieces]
+    return go.Bar(
+        orientation="h",
+        x=lengths,
+        y=[row] * len(pieces),
+        base=[sum(lengths[:i]) for i in range(len(pieces))],
+        width=0.7,
+        marker={
+            "color": [piece[2] for piece in pieces],
+            "opacity": [piece[3] for piece in pieces],
+            "line": {"width": 0.5, "color": FAINT},
+        },
+        text=["" if " of KV head " in name else name for name, *_ in pieces],
+        textposition="inside",
+        insidetextanchor="middle",
+        textangle=0,
+        hovertext=[f"{attention_name(model)}, {name}: {n:,.0f}" for name, n, *_ in pieces],
+        hoverinfo="text",
+    )
+
+
+def _pieces(model: ModelConfig, part: str, n: int) -> list[tuple[str, float, str, float]]:
+    """Name, length, colour and opacity of what a part is drawn as."""
+    if part not in PARTS:
+        return [(part, n, NEUTRAL, SOFT if part[0] in "qo" and part != "output layer" else SOFTER)]
+    if model.attention == "mla" or model.n_kv_heads > LARGEST_SPLIT:
+        return [(part, n, NEUTRAL, PARTS[part])]
+    K = model.n_kv_heads
+    return [(f"{part} of KV head {j}", n / K, kv_colour(j, K), PARTS[part]) for j in range(K)]
+
+
+def _totals(figure: go.Figure, sizes: list[int], texts: list[str], chosen: list[bool]) -> None:
+    """What each bar comes to, behind its end."""
+    figure.add_trace(
+        go.Scatter(
+            x=sizes, y=list(range(len(sizes))), mode="text", textposition="middle right", hoverinfo="skip",
+            text=[bold(f" {text}", yes) for text, yes in zip(texts, chosen, strict=True)], cliponaxis=False,
+        )
+    )  # fmt: skip
+
+
+def _gathered(parts: dict[str, int], attention: dict[str, int]) -> dict[str, int]:
+    """The parts of a model with attention's small ones (norms, sinks) taken together with the other norms."""
+    small = {"q and k norms", "latent norms", "sinks"} & attention.keys()
+    gathered = {part: n for part, n in parts.items() if part not in small}
+    return gathered | {"norms": gathered["norms"] + sum(parts[part] for part in small)}
+
+
+def _columns(rows: list[dict[str, int]]) -> dict[str, list[int]]:
+    """One column for every part that any of the rows has."""
+    return {part: [row.get(part, 0) for row in rows] for part in dict.fromkeys(p for row in rows for p in row)}
+
+
+def _cache_parts(model: ModelConfig, n_bytes: int) -> dict[str, int]:
+    """Keys and values halve the cache; MLA's latent and rotated key share it by their widths."""
+    if model.attention != "mla":
+        return {"k": n_bytes / 2, "v": n_bytes / 2}
+    latent = n_bytes * model.kv_lora_rank / (model.kv_lora_rank + model.qk_rope_head_dim)
+    return {"latent": latent, "rotated key": n_bytes - latent}
+
+
+def _crowd(n_tokens: int, batch_size: int) -> str:
+    tokens = f"{tokens_text(n_tokens)} tokens" if n_tokens > 1 else "a token"
+    return tokens if batch_size == 1 else f"{count(batch_size, 'sequence')} of {tokens}"
+
+
+def _spoken(precision: str) -> str:
+    bits, block = PRECISIONS[precision]
+    return f"{precision} ({bits} bits{f' and a scale for every {block}' if block else ''})"
+
+
+def _window_note(model: ModelConfig, n_tokens: int) -> str:
+    """What the assumption about windows is, where there are any."""
+    if model.sliding_window is None:
+        return ""
+    n_full = len(set(model.full_layers))
+    return (
+        f"{count(model.n_layers - n_full, 'layer')} hold at most the {model.sliding_window:,} tokens of their window, "
+        f"{n_full or 'none'} all {n_tokens:,}; the modules here keep every token, so the counted bytes are larger."
+    )

@@ -1,0 +1,254 @@
+"""Published models: what a token costs each of them, what long contexts cost a few, and each with another attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import plotly.graph_objects as go
+
+from attnviz.config import ModelConfig
+from attnviz.cost import attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes, what_if
+from attnviz.cost.units import bytes_text, count_text, tokens_text
+from attnviz.figures.cost.formulas import cache_formula, totals_formula
+from attnviz.figures.cost.labels import FAR, MARK, place, spread
+from attnviz.figures.drawing import Drawing
+from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kind_style
+from attnviz.figures.words import bold, listed
+
+KINDS = ("mha", "gqa", "mqa", "mla")
+CONTEXTS = tuple(2**k for k in range(10, 21))  # 1 K to 1 M tokens
+HEIGHT, LEGEND = 480, 40
+SMALL, LARGE = 8, 13  # marker sizes
+CLEAR = "rgba(0,0,0,0)"
+
+
+def short_name(model: ModelConfig) -> str:
+    """The name without what stands in brackets: "GPT-2 small"."""
+    return model.name.partition(" (")[0]
+
+
+def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> Drawing:
+    """Every model's bf16 cache a token against its parameters, both logarithmic; the chosen ones stand out."""
+    size = {m: count_parameters(m).total for m in models}
+    cost = {m: kv_cache_bytes(m, 1) for m in models}
+    figure = base_figure(HEIGHT, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"}, margin={"t": LEGEND})
+    for kind in KINDS:
+        figure.add_trace(_kind([m for m in models if m.attention == kind], kind, size, cost, chosen))
+    x, y = _log_range(size.values()), _log_range(cost.values())
+    figure.update_xaxes(type="log", range=x, title="parameters", **_decades(x, count_text))
+    figure.update_yaxes(type="log", range=y, **_decades(y, lambda n: bytes_text(n, binary=False)))
+    _label(figure, [*chosen, *(m for m in models if m not in chosen)], len(chosen), size, cost, x, y)
+    largest = max(models, key=size.get)
+    dearer = min((m for m in models if cost[m] > cost[largest]), key=size.get, default=largest)
+    return Drawing(
+        figure,
+        title=f"{len(models)} published models: {short_name(largest)} with {count_text(size[largest])} parameters "
+        f"remembers a token in less than {short_name(dearer)} with {count_text(size[dearer])}",
+        note="Bytes that one token leaves in the cache, in bf16 and decimal units (1 kB is 1,000 bytes), against all "
+        "parameters. The kind of attention is the marker's shape. Labels give way where they would collide; point at a "
+        "marker for its name.",
+        alt=f"{short_name(largest)}: {cost[largest]:,} bytes a token. {short_name(dearer)}: {cost[dearer]:,}. "
+        f"Dearest: {_extreme(cost, max)}; cheapest: {_extreme(cost, min)}.",
+        table=published_table(models),
+        formula=rf"\text{{{short_name(largest)}, one token: }}{cache_formula(largest, 1)}",
+    )
+
+
+def published_table(models: Sequence[ModelConfig]) -> dict[str, list]:
+    """What is known of each model, in the order given."""
+    counts = [count_parameters(m) for m in models]
+    return {
+        "model": [m.name for m in models],
+        "year": [m.year for m in models],
+        "attention": [attention_name(m) for m in models],
+        "parameters": [c.total for c in counts],
+        "active a token": [c.active for c in counts],
+        "attention parameters a layer": [c.attention_per_layer for c in counts],
+        "layers": [m.n_layers for m in models],
+        "query heads": [m.n_heads for m in models],
+        "KV heads": [m.n_kv_heads for m in models],
+        "head_dim": [m.head_dim for m in models],
+        "window": [m.sliding_window for m in models],
+        "cache bytes a token (bf16)": [kv_cache_bytes(m, 1) for m in models],
+    }
+
+
+def totals(models: Sequence[ModelConfig], n_tokens: int) -> Drawing:
+    """The bf16 cache of one sequence from 1 K to 1 M tokens; dotted beyond the context a model was made for."""
+    longest = max(len(short_name(m)) for m in models)
+    figure = base_figure(HEIGHT, showlegend=False, hovermode="x unified", margin={"r": 12 + 6 * longest})
+    for model in models:
+        for trace in _line(model):
+            figure.add_trace(trace)
+    ends = [kv_cache_bytes(m, CONTEXTS[-1]) for m in models]
+    y = _log_range([kv_cache_bytes(m, CONTEXTS[0]) for m in models] + ends)
+    _name_ends(figure, models, ends, y)
+    ticks = [CONTEXTS[0], CONTEXTS[3], CONTEXTS[5], CONTEXTS[7], CONTEXTS[-1]]
+    figure.update_xaxes(type="log", title="tokens", tickvals=ticks, ticktext=[tokens_text(n) for n in ticks])
+    figure.update_yaxes(type="log", range=y, **_binary_decades(y))
+    figure.add_vline(x=n_tokens, line={"color": FAINT, "width": 6})
+    sizes = {m: kv_cache_bytes(m, n_tokens) for m in models}
+    ranked = sorted(models, key=sizes.get)
+    said = listed(f"{short_name(m)} {bytes_text(sizes[m])}" for m in dict.fromkeys((ranked[0], ranked[-1])))
+    return Drawing(
+        figure,
+        title=f"At {tokens_text(n_tokens)} tokens: {said}",
+        note="The cache of one sequence in bf16, both axes logarithmic; 1 GiB is 1,073,741,824 bytes. A layer that "
+        "slides stops growing at its window, and the line bends. Dotted: longer than the model was made for.",
+        alt=listed(f"{short_name(m)} keeps {bytes_text(n)}" for m, n in sizes.items()) + f" at {n_tokens:,} tokens.",
+        table={
+            "model": [m.name for m in models],
+            "attention": [attention_name(m) for m in models],
+            "made for (tokens)": [m.max_context for m in models],
+            "assumption": [assumption(m) for m in models],
+            **{f"bytes at {tokens_text(n)}": [kv_cache_bytes(m, n) for m in models] for n in (n_tokens, *CONTEXTS)},
+        },
+        formula=totals_formula({short_name(m): m for m in models}, n_tokens),
+    )
+
+
+def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
+    """What the cache would be if this model were MHA, GQA, MQA or MLA."""
+    others = what_if(model)
+    names = [f"{attention_name(m)} (as it is)" if m == model else attention_name(m) for m in others]
+    if model not in others:
+        others, names = [model, *others], [f"{attention_name(model)} (as it is)", *names]
+    sizes = [kv_cache_bytes(m, n_tokens) for m in others]
+    figure = base_figure(56 + 40 * len(others), showlegend=False)
+    figure.add_trace(
+        go.Bar(
+            orientation="h", x=sizes, y=names, marker={"color": [kind_style(m.attention)["colour"] for m in others]},
+            text=[f" {bytes_text(n)}" for n in sizes], textposition="outside", cliponaxis=False, hoverinfo="skip",
+        )
+    )  # fmt: skip
+    figure.update_yaxes(autorange="reversed", showgrid=False)
+    figure.update_xaxes(range=[0, max(sizes) * 1.3], visible=False)
+    here, least, most = kv_cache_bytes(model, n_tokens), min(sizes), max(sizes)
+    expanded = ""
+    if model.attention == "mla":
+        own = expanded_cache_bytes(model, n_tokens)
+        expanded = f" With every head's own keys and values expanded, MLA would keep {bytes_text(own)}."
+    return Drawing(
+        figure,
+        title=f"{short_name(model)} keeps {bytes_text(here)} for {tokens_text(n_tokens)} tokens; as "
+        f"{attention_name(others[sizes.index(least)])} it would be {bytes_text(least)}, as MHA {bytes_text(most)}",
+        note="The same model, bf16, with another attention and everything else as it is. MLA in DeepSeek-V2's "
+        "proportions: a latent four heads wide and a rotated key half a head wide. What the change would do to the "
+        f"model's quality is another question.{expanded}",
+        alt="; ".join(f"{name}: {bytes_text(n)}" for name, n in zip(names, sizes, strict=True)) + ".",
+        table={
+            "attention": names,
+            "cache bytes": sizes,
+            "cache bytes a token": [kv_cache_bytes(m, 1) for m in others],
+            "attention parameters a layer": [count_parameters(m).attention_per_layer for m in others],
+            "parameters": [count_parameters(m).total for m in others],
+        },
+        formula=cache_formula(model, n_tokens),
+    )
+
+
+def assumption(model: ModelConfig) -> str:
+    """What a cache's size rests on, in a few words."""
+    if model.attention == "mla":
+        return f"latent of {model.kv_lora_rank} and rotated key of {model.qk_rope_head_dim}, no factor 2"
+    heads = f"2 × {model.n_kv_heads} KV heads of {model.head_dim}"
+    if model.n_heads * model.head_dim != model.d_model:
+        heads += f" (not d_model / n_heads = {model.d_model / model.n_heads:g})"
+    if model.sliding_window is None:
+        return heads
+    n_full = len(set(model.full_layers))
+    return f"{heads}; {model.n_layers - n_full} of {model.n_layers} layers keep at most {model.sliding_window:,} tokens"
+
+
+def _kind(models, kind: str, size: dict, cost: dict, chosen: Sequence[ModelConfig]) -> go.Scatter:
+    style = kind_style(kind)
+    return go.Scatter(
+        x=[size[m] for m in models],
+        y=[cost[m] for m in models],
+        mode="markers",
+        name=kind.upper(),
+        marker={
+            "symbol": style["symbol"],
+            "color": style["colour"],
+            "size": [LARGE if m in chosen else SMALL for m in models],
+            "opacity": [1.0 if m in chosen or not chosen else 0.55 for m in models],
+            "line": {"width": [2 if m in chosen else 0 for m in models], "color": style["colour"]},
+        },
+        customdata=[[m.name, attention_name(m), f"{size[m]:,}", f"{cost[m]:,}", assumption(m)] for m in models],
+        hovertemplate="<b>%{customdata[0]}</b>, %{customdata[1]}<br>%{customdata[2]} parameters<br>"
+        "%{customdata[3]} bytes a token<br>%{customdata[4]}<extra></extra>",
+    )
+
+
+def _label(figure: go.Figure, models, n_chosen: int, size: dict, cost: dict, x, y) -> None:
+    """Names beside the markers, those of the chosen first."""
+    points = [(_share(size[m], x), _share(cost[m], y)) for m in models]
+    names = [short_name(m) for m in models]
+    spots = place(points, names, HEIGHT - LEGEND - 60, n_chosen)
+    for i, (model, spot) in enumerate(zip(models, spots, strict=True)):
+        if spot:
+            figure.add_annotation(
+                x=math.log10(size[model]), y=math.log10(cost[model]), ax=spot.xshift, ay=-spot.yshift,
+                text=bold(names[i], i < n_chosen), font={"size": 11}, xanchor=spot.xanchor, yanchor="middle",
+                showarrow=True, arrowhead=0, arrowwidth=1, standoff=MARK, arrowcolor=NEUTRAL if spot in FAR else CLEAR,
+                borderpad=0,
+            )  # fmt: skip
+
+
+def _line(model: ModelConfig) -> list[go.Scatter]:
+    """Solid up to the model's context, dotted beyond it."""
+    style, made_for = kind_style(model.attention), model.max_context or CONTEXTS[-1]
+    inside = [n for n in CONTEXTS if n <= made_for]
+    parts = inside, [n for n in CONTEXTS if n >= max(inside, default=CONTEXTS[0])]
+    return [
+        go.Scatter(
+            x=part, y=[kv_cache_bytes(model, n) for n in part], mode="lines+markers", name=short_name(model),
+            line={"color": style["colour"], "dash": dash, "width": 2},
+            marker={"symbol": style["symbol"], "size": 6, "opacity": opacity},
+            customdata=[bytes_text(kv_cache_bytes(model, n)) for n in part], hovertemplate="%{customdata}",
+            hoverinfo=None if dash == "solid" else "skip",
+        )
+        for part, dash, opacity in zip(parts, ("solid", "dot"), (1, 0.4), strict=True)
+        if len(part) > 1
+    ]  # fmt: skip
+
+
+def _name_ends(figure: go.Figure, models, ends: list[int], y) -> None:
+    """Every line's name at its right end, set apart where lines end together."""
+    plot = HEIGHT - 60
+    heights = spread([_share(n, y) * plot for n in ends], gap=15)
+    for model, height in zip(models, heights, strict=True):
+        figure.add_annotation(
+            x=1, y=height / plot, xref="paper", yref="paper", text=short_name(model), showarrow=False,
+            xanchor="left", yanchor="middle", font={"size": 11}, xshift=4,
+        )  # fmt: skip
+
+
+def _share(value: float, log_range: list[float]) -> float:
+    low, high = log_range
+    return (math.log10(value) - low) / (high - low)
+
+
+def _log_range(values) -> list[float]:
+    """Decimal logarithms of the least and greatest value with a little room."""
+    logs = [math.log10(v) for v in values]
+    room = 0.06 * (max(logs) - min(logs)) + 0.05
+    return [min(logs) - room, max(logs) + room]
+
+
+def _decades(log_range: list[float], text) -> dict[str, list]:
+    ticks = [10**k for k in range(math.ceil(log_range[0]), math.floor(log_range[1]) + 1)]
+    return {"tickvals": ticks, "ticktext": [text(n) for n in ticks]}
+
+
+def _binary_decades(log_range: list[float]) -> dict[str, list]:
+    """A tick at every KiB, MiB, GiB … and the thirty-twofold of it in between."""
+    powers = [2.0 ** (5 * k) for k in range(4, 14)]
+    ticks = [n for n in powers if log_range[0] <= math.log10(n) <= log_range[1]]
+    return {"tickvals": ticks, "ticktext": [bytes_text(n) for n in ticks]}
+
+
+def _extreme(cost: dict, best) -> str:
+    model = best(cost, key=cost.get)
+    return f"{short_name(model)} with {cost[model]:,} bytes"

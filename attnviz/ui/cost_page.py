@@ -1,0 +1,237 @@
+"""The parts of the cost page, in the order they are walked. What a control changes is drawn again alone."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from attnviz.cost import (
+    PRECISIONS,
+    attention_name,
+    count_parameters,
+    kv_cache_bytes,
+    load_accelerators,
+    load_presets,
+)
+from attnviz.cost.pairs import instructive_pairs
+from attnviz.cost.units import bytes_text, tokens_text
+from attnviz.facts import published_facts
+from attnviz.figures import cost as figures
+from attnviz.figures.words import listed
+from attnviz.ui import charts, cost_runs, state
+from attnviz.ui.frame import View
+
+PARTS = {
+    "published": "Published models",
+    "memory": "What fits into a memory",
+    "speed": "How fast decoding can be",
+    "measured": "Measured here",
+}
+CONTEXTS = tuple(2**k for k in range(7, 21))  # 128 to 1 M tokens
+BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
+
+
+def controls(view: View) -> None:
+    """The page in one sentence, and what all of it is about: tokens, sequences, precision of the cache."""
+    _introduction(cost_runs.compared(view.config), view.config, view.settings)
+    contexts, batches = ({*CONTEXTS, view.settings.context}, {*BATCHES, view.settings.batch})
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        state.control(
+            st.select_slider, "Context, tokens", "context", options=sorted(contexts), format_func=tokens_text, width=320
+        )
+        state.control(st.select_slider, "Sequences at once", "batch", options=sorted(batches), width=220)
+        state.control(st.segmented_control, "Cache in", "precision", options=list(PRECISIONS), required=True)
+
+
+def own(view: View) -> None:
+    """The settings in force under every attention."""
+    models, c, s = cost_runs.compared(view.config), view.config, view.settings
+    counted = [cost_runs.counted_parameters(m) for m in models]
+    caches = [cost_runs.counted_cache(m, s.context, s.batch) for m in models]
+    left, right = st.columns(2, gap="large")
+    with left:
+        charts.show(figures.attention_parameters(models, c, [layer for _, layer in counted]), "attention")
+        charts.show(figures.model_parameters(models, c, [whole for whole, _ in counted]), "model")
+    with right:
+        charts.show(figures.cache(models, c, caches, s.context, s.batch, s.precision), "cache")
+        charts.show(figures.precisions(c, s.context, s.batch), "precisions")
+    _check(models, counted, caches, s)
+
+
+def _introduction(models, c, s) -> None:
+    """What becomes small when KV heads are shared, and what does not."""
+    first, kept, here = models[0], kv_cache_bytes(models[0], s.context), kv_cache_bytes(c, s.context)
+    share = count_parameters(c).total / count_parameters(first).total
+    st.markdown(
+        f"At **{tokens_text(s.context)} tokens** {attention_name(first)} keeps **{bytes_text(kept)}** of keys and "
+        f"values in bf16 and {attention_name(c)}, which is in force, **{bytes_text(here)}**: {here / kept:.0%} of the "
+        f"cache with {share:.0%} of the parameters."
+    )
+
+
+def _check(models, counted, caches, s) -> None:
+    """Formula and live tensors side by side."""
+    formulas = [(count_parameters(m).total, kv_cache_bytes(m, s.context, s.batch)) for m in models]
+    live = [(whole, cache) for (whole, _), cache in zip(counted, caches, strict=True)]
+    apart = [attention_name(m) for m, a, b in zip(models, formulas, live, strict=True) if a != b]
+    if apart:
+        st.caption(f"Formula and count of live tensors differ for {listed(apart)}: see the numbers under each figure.")
+    else:
+        st.caption(
+            f":material/check: Checked just now: {len(models)} live models were built and their tensors and caches "
+            "counted. Every total above is equal to its count."
+        )
+
+
+def closer(view: View) -> None:
+    """One of the page's other parts; only the one that is looked at is computed."""
+    st.subheader("Beyond this model", divider="gray")
+    part = state.control(
+        st.segmented_control, "Part", "part", options=list(PARTS), format_func=PARTS.get, required=True,
+        label_visibility="collapsed",
+    )  # fmt: skip
+    if part == "measured":
+        measured(view)
+    else:
+        {"published": published, "memory": memory, "speed": speed}[part]()
+
+
+def published() -> None:
+    """All presets on one plot, a few of them over the context, one of them with another attention."""
+    pairs = {pair.name: pair for pair in instructive_pairs()}
+    st.pills("Comparisons that teach something", list(pairs), key="pair", on_change=_take_pair, args=(pairs,))
+    chosen = state.current().compare
+    for pair in pairs.values():
+        if chosen == pair.ids:
+            st.info(pair.sentence, icon=":material/lightbulb:")
+    _compared()
+    _alternatives()
+
+
+@st.fragment(key="compared")
+def _compared() -> None:
+    presets = load_presets()
+    state.control(
+        st.multiselect, "Models to compare, six at most", "compare", options=list(presets),
+        format_func=lambda id: presets[id].name, max_selections=6,
+    )  # fmt: skip
+    s = state.current()
+    chosen = [presets[id] for id in s.compare]
+    charts.show(figures.published(list(presets.values()), chosen), "published")
+    if chosen:
+        charts.show(figures.totals(chosen, s.context), "totals")
+        _notes(s.compare, "compared")
+
+
+@st.fragment(key="alternatives")
+def _alternatives() -> None:
+    _preset("What if this model had another attention?")
+    s = state.current()
+    charts.show(figures.alternatives(load_presets()[s.preset], s.context), "alternatives")
+    _notes([s.preset], "alternative")
+
+
+def _take_pair(pairs: dict) -> None:
+    chosen = st.session_state["pair"]
+    st.session_state["pair"] = None
+    if chosen is not None:
+        pair = pairs[chosen]
+        state.change(compare=pair.ids, context=pair.n_tokens, preset=pair.ids[0])
+
+
+def _notes(ids, key: str) -> None:
+    """What was assumed about these models, and where their facts were read."""
+    facts = published_facts()
+    for id in ids:
+        if facts[id].get("notes"):
+            st.caption(f"**{figures.short_name(load_presets()[id])}**: {facts[id]['notes']}")
+    with st.expander("Where these facts were read", key=f"sources-{key}"):
+        st.markdown("\n".join(f"- **{facts[id]['name']}**: {'; '.join(facts[id]['source'])}" for id in ids))
+
+
+def _preset(label: str) -> None:
+    presets = load_presets()
+    state.control(
+        st.selectbox, label, "preset", options=list(presets), format_func=lambda id: presets[id].name, width=420
+    )
+
+
+@st.fragment(key="memory")
+def memory() -> None:
+    """The question turned round: how many tokens, how many users."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        _preset("Model")
+        _machine()
+        state.control(st.number_input, "How many", "n_machines", min_value=1, max_value=64, width=110)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        _weights()
+        state.control(st.slider, "Reserve, % of the memory", "reserve", min_value=0, max_value=90, width=220)
+    s = state.current()
+    model = load_presets()[s.preset]
+    charts.show(figures.filling(cost_runs.plan(s), model, cost_runs.machine(s), s.context), "filling")
+    _notes([s.preset], "held")
+
+
+def _weights() -> None:
+    state.control(st.segmented_control, "Weights in", "weights", options=list(PRECISIONS), required=True)
+
+
+def _machine() -> None:
+    cards = load_accelerators()
+    state.control(
+        st.selectbox, "Accelerator", "machine", options=list(cards), width=300,
+        format_func=lambda id: f"{cards[id].name} · {bytes_text(cards[id].memory, binary=False)}",
+    )  # fmt: skip
+
+
+@st.fragment(key="speed")
+def speed() -> None:
+    """The roofline of decoding."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        _preset("Model")
+        _machine()
+        state.control(st.number_input, "How many", "n_machines", min_value=1, max_value=64, width=110)
+        _weights()
+    s = state.current()
+    model, card, bits = load_presets()[s.preset], cost_runs.machine(s), cost_runs.weight_bits(s.weights)
+    left, right = st.columns(2, gap="large")
+    with left:
+        charts.show(figures.speed(model, card, s.context, s.precision, bits), "speed")
+    with right:
+        charts.show(figures.roof(model, card, s.context, s.precision, bits), "roof")
+    cards = [card.times(s.n_machines) for card in load_accelerators().values()]
+    charts.show(figures.machines(cards, model, s.context, s.batch, s.precision, bits), "machines")
+
+
+@st.fragment(key="measured")
+def measured(view: View) -> None:
+    """Decode steps of the real modules on this machine."""
+    c = view.config
+    st.markdown(
+        f"One decode step of the settings in force ({c.n_layers} layers, d_model {c.d_model}, random weights) as MHA, "
+        f"GQA, MQA and MLA after {cost_runs.CONTEXTS[0]} to {cost_runs.CONTEXTS[-1]:,} tokens, on the processor that "
+        f"serves this page: at most {cost_runs.MOST_SECONDS} seconds, and other people's requests slow it down."
+    )
+    with st.container(horizontal=True):
+        start = st.button("Measure", type="primary", icon=":material/timer:")
+        st.button("Stop", icon=":material/stop:", help="Keeps what has been measured so far.")
+    if start:
+        _measure(view)
+    kept = st.session_state.get("timings")
+    if kept and kept[0] == view.config and kept[1]:
+        charts.show(figures.measured(kept[1], cost_runs.n_threads()), "measured")
+        st.caption("Measured on whatever serves this page, for these settings; a link does not carry it.")
+
+
+def _measure(view: View) -> None:
+    """Measure, keeping every result as it comes, so that stopping loses none."""
+    results: list = []
+    st.session_state["timings"] = (view.config, results)
+    bar = st.progress(0.0, "Warming up …")
+    try:
+        for share, timing in cost_runs.timings(view.config):
+            results.append(timing)
+            name = attention_name(timing.config)
+            bar.progress(share, f"{name} after {timing.n_tokens:,} tokens: {timing.median * 1000:.2f} ms")
+    except RuntimeError as busy:
+        st.warning(str(busy), icon=":material/hourglass:")
+    bar.empty()

@@ -1,0 +1,87 @@
+"""What the cost page counts and times with the live modules: cached, bounded, one measurement at a time."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+
+import streamlit as st
+import torch
+
+from attnviz.config import ModelConfig
+from attnviz.cost import MemoryPlan, comparison, load_accelerators, load_presets, plan_memory, what_if
+from attnviz.cost.accelerators import Accelerator
+from attnviz.cost.cache import PRECISIONS, SCALE_BITS
+from attnviz.modules import measure
+from attnviz.modules.measure import Timing
+from attnviz.ui.settings import Settings
+
+CONTEXTS = (256, 1024, 2048, 4096, 8192)  # tokens in the cache when a step is timed
+MOST_SECONDS = 30  # after which a measurement ends with what it has
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def counted_parameters(config: ModelConfig) -> tuple[int, int]:
+    """Parameters of the live model, and of one layer's attention."""
+    return measure.counted_parameters(config)
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def counted_cache(config: ModelConfig, n_tokens: int, batch_size: int) -> int:
+    """bf16 bytes of the live cache."""
+    return measure.counted_cache_bytes(config, n_tokens, batch_size)
+
+
+def compared(config: ModelConfig) -> list[ModelConfig]:
+    """The model with every attention it could have, as it runs."""
+    return comparison(config)
+
+
+def weight_bits(precision: str) -> float:
+    """Bits of one weight, the scales of its block spread over it."""
+    bits, block = PRECISIONS[precision]
+    return bits + (SCALE_BITS / block if block else 0)
+
+
+def machine(s: Settings) -> Accelerator:
+    """The chosen accelerator, or several of it taken together."""
+    return load_accelerators()[s.machine].times(s.n_machines)
+
+
+def plan(s: Settings) -> MemoryPlan:
+    """What the chosen machine holds of the chosen model."""
+    bits, block = PRECISIONS[s.precision]
+    return plan_memory(
+        load_presets()[s.preset], machine(s).memory, s.context, bits,
+        weight_bits=weight_bits(s.weights), block_size=block, reserve=s.reserve / 100,
+    )  # fmt: skip
+
+
+@st.cache_resource
+def _one_at_a_time() -> threading.Semaphore:
+    return threading.Semaphore(1)
+
+
+def timings(config: ModelConfig) -> Iterator[tuple[float, Timing]]:
+    """Decode steps of the model as MHA, GQA, MQA and MLA, each with the share of the work that is done.
+
+    RuntimeError while somebody else measures: two at once would measure each other.
+    """
+    turn = _one_at_a_time()
+    if not turn.acquire(blocking=False):
+        raise RuntimeError("Somebody else is measuring on this server just now; try again in half a minute.")
+    try:
+        models = what_if(replace(config, sliding_window=None))
+        end = time.monotonic() + MOST_SECONDS
+        for i, timing in enumerate(measure.timings(models, CONTEXTS)):
+            yield (i + 1) / (len(models) * len(CONTEXTS)), timing
+            if time.monotonic() > end:
+                return
+    finally:
+        turn.release()
+
+
+def n_threads() -> int:
+    return torch.get_num_threads()

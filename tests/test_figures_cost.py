@@ -1,0 +1,230 @@
+"""Cost figures: every number drawn is the number of the formula, labels keep clear of each other, nothing is cut.
+
+pytest tests/test_figures_cost.py
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz.config import ModelConfig
+from attnviz.cost import (
+    comparison,
+    count_parameters,
+    decode_step,
+    kv_cache_bytes,
+    load_accelerators,
+    load_presets,
+    plan_memory,
+    what_if,
+)
+from attnviz.cost.pairs import instructive_pairs
+from attnviz.figures import cost as figures
+from attnviz.figures.cost.formulas import attention_formula, cache_formula
+from attnviz.figures.cost.labels import PLOT_WIDTHS, Box, _box, _mark, place, spread
+from attnviz.figures.theme import kv_colour
+from attnviz.modules.measure import Timing, counted_cache_bytes, counted_parameters
+
+GQA = ModelConfig(n_layers=3, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)
+MODELS = comparison(GQA)
+PRESETS, CARDS = load_presets(), load_accelerators()
+LLAMA, CARD = PRESETS["llama-3-8b"], CARDS["h100-sxm"]
+CHOSEN_IDS = ("llama-2-7b", "llama-3-8b", "mistral-7b-v0.1", "gemma-3-27b", "deepseek-v3", "kimi-k2")
+CHOSEN = [PRESETS[id] for id in CHOSEN_IDS]
+
+
+def whole_drawings() -> dict:
+    caches = [counted_cache_bytes(m, 70, 2) for m in MODELS]
+    counted = [counted_parameters(m) for m in MODELS]
+    timings = [Timing(m, n, (0.003, 0.001, 0.002), 7) for n in (16, 64) for m in MODELS]
+    return {
+        "attention": figures.attention_parameters(MODELS, GQA, [n for _, n in counted]),
+        "model": figures.model_parameters(MODELS, GQA, [n for n, _ in counted]),
+        "cache": figures.cache(MODELS, GQA, caches, 70, 2),
+        "precisions": figures.precisions(GQA, 70, 2),
+        "published": figures.published(list(PRESETS.values()), CHOSEN),
+        "totals": figures.totals(CHOSEN, 131_072),
+        "alternatives": figures.alternatives(LLAMA, 8192),
+        "filling": figures.filling(plan_memory(LLAMA, CARD.memory, 8192), LLAMA, CARD, 8192),
+        "speed": figures.speed(LLAMA, CARD, 8192),
+        "roof": figures.roof(LLAMA, CARD, 8192),
+        "machines": figures.machines(list(CARDS.values()), LLAMA, 8192),
+        "measured": figures.measured(timings, 1),
+    }
+
+
+DRAWINGS = whole_drawings()
+
+
+@pytest.mark.parametrize("name", DRAWINGS)
+def test_every_drawing_has_words_numbers_and_an_equation(name):
+    drawing = DRAWINGS[name]
+    assert drawing.title and drawing.note and drawing.alt and drawing.formula
+    assert len({len(column) for column in drawing.table.values()}) == 1
+    assert drawing.figure.layout.title.text is None
+    assert drawing.formula.count("{") == drawing.formula.count("}")
+
+
+def test_the_bars_of_attention_are_the_parameters_of_its_parts():
+    figure = DRAWINGS["attention"].figure
+    for bar, model in zip(figure.data[:-1], MODELS, strict=True):
+        assert sum(bar.x) == pytest.approx(counted_parameters(model)[1])
+        assert list(bar.base) == pytest.approx([sum(bar.x[:i]) for i in range(len(bar.x))])
+    own = figure.data[MODELS.index(GQA)]
+    assert list(own.x) == pytest.approx([30 * 48, 30 * 8, 30 * 8, 30 * 8, 30 * 8, 48 * 30])  # q, k k, v v, o
+    assert list(own.marker.color[1:5]) == [kv_colour(j, 2) for j in (0, 1, 0, 1)]
+
+
+def test_formula_and_count_stand_side_by_side_and_agree():
+    for name in ("attention", "model"):
+        live = [column for column in DRAWINGS[name].table if column.startswith("counted")]
+        assert DRAWINGS[name].table[live[0]] == DRAWINGS[name].table["by formula"]
+    cache = DRAWINGS["cache"].table
+    assert cache["bf16 bytes counted in live tensors"] == cache["bytes in bf16"]
+    assert DRAWINGS["measured"].table["cache bytes, by formula"][0] == kv_cache_bytes(MODELS[0], 16, bits=32)
+
+
+def test_the_cache_is_drawn_in_the_precision_asked_for_and_all_four_are_in_the_table():
+    drawing = figures.cache(MODELS, GQA, [0] * len(MODELS), 70, 2, "int4")
+    assert sum(drawing.figure.data[0].x) == kv_cache_bytes(MODELS[0], 70, 2, 4, block_size=32)
+    assert {f"bytes in {p}" for p in ("fp32", "bf16", "fp8", "int4")} <= drawing.table.keys()
+    assert drawing.table["bytes in fp32"] == [2 * n for n in drawing.table["bytes in bf16"]]
+
+
+def calculated(formula: str) -> float:
+    """The line of an equation that holds numbers only, worked out by Python."""
+    numbers = re.split(r"\\\\ & ", formula)[1].lstrip("= ")
+    for tex, python in ((r"\lceil ", "-(-"), (r"\rceil", "//1)"), (r"\cdot", "*"), (r"\,", "*"), ("{,}", "")):
+        numbers = numbers.replace(tex, python)
+    numbers = re.sub(r"\\tfrac\{(.*)\}\{8\}", r"(\1)/8", numbers)
+    return eval(numbers)  # noqa: S307  our own formula, of digits and signs
+
+
+@pytest.mark.parametrize("bits, block", [(16, None), (4, 32), (8, 5)])
+@pytest.mark.parametrize("id", ["llama-3-8b", "gemma-3-27b", "mistral-7b-v0.1", "deepseek-v3", "phi-2"])
+def test_the_numbers_in_a_cache_equation_make_its_result(id, bits, block):
+    for n_tokens, batch in ((1, 1), (131_072, 3)):
+        formula = cache_formula(PRESETS[id], n_tokens, batch, bits, block)
+        n_bytes = kv_cache_bytes(PRESETS[id], n_tokens, batch, bits, block_size=block)
+        assert calculated(formula) == n_bytes
+        assert f"= {n_bytes:,}".replace(",", "{,}") in formula
+
+
+def test_the_equation_of_attention_names_what_is_not_a_product():
+    assert "biases" not in attention_formula(GQA)
+    assert r"\underbrace{256}_{\text{biases, norms, sinks}}" in attention_formula(PRESETS["qwen3-8b"])
+
+
+def test_every_published_model_is_a_point_at_its_parameters_and_its_cache():
+    points = {}
+    for trace in DRAWINGS["published"].figure.data:
+        points |= {data[0]: (x, y) for data, x, y in zip(trace.customdata, trace.x, trace.y, strict=True)}
+    assert len(points) == 58
+    for model in PRESETS.values():
+        assert points[model.name] == (count_parameters(model).total, kv_cache_bytes(model, 1))
+
+
+def test_chosen_models_are_named_on_the_plot():
+    named = {note.text for note in DRAWINGS["published"].figure.layout.annotations}
+    assert {f"<b>{figures.short_name(m)}</b>" for m in CHOSEN} <= named
+
+
+@pytest.mark.parametrize("chosen", [(), *(pair.ids for pair in instructive_pairs())])
+def test_no_label_covers_a_point_or_another_label_on_any_width(chosen):
+    models = list(PRESETS.values())
+    points = [(i / 58, (i * 23 % 58) / 58) for i in range(58)] if not chosen else crowded_points()
+    names = [figures.short_name(m) for m in models]
+    spots = place(points, names, 400.0, n_needed=len(chosen))
+    assert sum(spot is not None for spot in spots) >= 5
+    for width in PLOT_WIDTHS:
+        marks = [_mark(point, width, 400.0) for point in points]
+        boxes = [_box(p, s, n, width, 400.0) for p, s, n in zip(points, spots, names, strict=True) if s]
+        assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+        assert not any(box.overlaps(mark) for box in boxes for mark in marks)
+        assert all(0 < box.left and box.right < width for box in boxes)
+
+
+def crowded_points() -> list[tuple[float, float]]:
+    return [(0.2 + 0.6 * (i * 7 % 58) / 58, 0.3 + 0.4 * (i * 31 % 58) / 58) for i in range(58)]
+
+
+def test_boxes_overlap_only_where_both_directions_do():
+    box = Box(0, 10, 0, 10)
+    assert box.overlaps(Box(9, 12, 9, 12)) and box.overlaps(Box(2, 3, 2, 3))
+    assert not box.overlaps(Box(10, 12, 0, 10)) and not box.overlaps(Box(0, 10, 10, 12))
+
+
+@given(st.lists(st.floats(0, 500), max_size=9))
+def test_spread_keeps_order_and_distance(heights):
+    moved = spread(heights, 15)
+    pairs = itertools.combinations(range(len(heights)), 2)
+    for i, j in pairs:
+        assert abs(moved[i] - moved[j]) >= 15 - 1e-6
+        assert heights[i] == heights[j] or (heights[i] < heights[j]) == (moved[i] < moved[j])
+
+
+def test_lines_over_the_context_bend_at_the_window_and_are_dotted_beyond_what_a_model_was_made_for():
+    mistral = [t for t in DRAWINGS["totals"].figure.data if t.name == "Mistral 7B v0.1"]
+    assert [t.line.dash for t in mistral] == ["solid", "dot"]
+    assert (mistral[0].x[-1], mistral[1].x[0]) == (32_768, 32_768)
+    assert mistral[0].y[-1] == mistral[1].y[-1] == 4096 * 131_072
+
+
+def test_what_if_bars_are_the_caches_of_the_other_attentions():
+    drawing = figures.alternatives(PRESETS["deepseek-v3"], 131_072)
+    assert list(drawing.figure.data[0].x) == [kv_cache_bytes(m, 131_072) for m in what_if(PRESETS["deepseek-v3"])]
+    assert "MLA (as it is)" in drawing.table["attention"] and "610 GiB" in drawing.note
+    odd = figures.alternatives(PRESETS["qwen2.5-0.5b"], 1024)  # 2 KV heads are none of the four
+    assert odd.table["attention"][0] == "GQA-2 (as it is)"
+
+
+@pytest.mark.parametrize(
+    "id, card, words",
+    [
+        ("llama-3-8b", "h100-sxm", ["52 users of 8 K", "426,784"]),
+        ("llama-3.1-405b", "h100-sxm", ["too small", "812 GB"]),
+        ("mistral-7b-v0.1", "h100-sxm", ["any length"]),
+        ("llama-2-7b", "t4", ["no 8 K tokens"]),
+    ],
+)
+def test_the_verdict_on_a_memory_says_what_fits(id, card, words):
+    model, machine = PRESETS[id], CARDS[card]
+    drawing = figures.filling(plan_memory(model, machine.memory, 8192, reserve=0.1), model, machine, 8192)
+    assert all(word in drawing.title for word in words), drawing.title
+    if "small" not in drawing.title:
+        assert sum(bar.x[0] for bar in drawing.figure.data) == machine.memory
+
+
+def test_the_speed_lines_are_the_roofline_and_dotted_where_memory_ends():
+    chosen = [t for t in DRAWINGS["speed"].figure.data if t.name == "8 K tokens"]
+    solid, dotted = chosen
+    for x, y in zip(solid.x, solid.y, strict=True):
+        assert y == decode_step(LLAMA, 8192, x).tokens_per_second(CARD)
+    assert solid.x[-1] == dotted.x[0] == 32  # 64 · 1 GiB and the weights are more than 80 GB
+    assert (solid.line.dash, dotted.line.dash) == ("solid", "dot")
+
+
+def test_points_of_the_roofline_lie_on_the_roof():
+    roof, points = DRAWINGS["roof"].figure.data
+    assert roof.x[1] == CARD.ridge and roof.y[1] == pytest.approx(CARD.flops)
+    for x, y in zip(points.x, points.y, strict=True):
+        assert y == pytest.approx(min(x * CARD.bandwidth, CARD.flops))
+
+
+def test_measured_medians_and_middle_halves_are_those_of_the_repeats():
+    trace = DRAWINGS["measured"].figure.data[0]
+    assert list(trace.x) == [16, 64] and list(trace.y) == [2.0, 2.0]
+    assert trace.error_y.array[0] == pytest.approx(1.0) and trace.error_y.arrayminus[0] == pytest.approx(1.0)
+
+
+def test_the_sentences_of_the_pairs_hold():
+    said = {pair.name: pair.sentence for pair in instructive_pairs()}
+    for numbers in ("524,288", "131,072", "25%"):
+        assert numbers in said["MHA and GQA"]
+    assert "4,997,120" in said["GQA and MLA"] and "10.4 GiB" in said["Windows"] and "62 GiB" in said["Windows"]
+    assert all(id in PRESETS for pair in instructive_pairs() for id in pair.ids)

@@ -1,0 +1,56 @@
+"""Counting and timing with the live modules; no test depends on how long anything takes.
+
+pytest tests/test_measure.py
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from attnviz.config import ModelConfig
+from attnviz.cost import kv_cache_bytes
+from attnviz.modules import Transformer, measure
+from attnviz.modules.measure import REPEATS, counted_cache_bytes, counted_parameters, decode, timings
+
+GQA = ModelConfig(n_layers=2, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)
+MLA = ModelConfig(
+    n_layers=2, d_model=30, n_heads=5, attention="mla", kv_lora_rank=11, qk_nope_head_dim=7, qk_rope_head_dim=4,
+    v_head_dim=3, d_ff=41, vocab_size=101,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("config", [GQA, MLA])
+def test_what_is_counted_without_memory_is_what_a_model_in_memory_holds(config):
+    live = Transformer.random(config, seed=0)
+    assert counted_parameters(config)[0] == sum(p.numel() for p in live.parameters())
+    cache = live.new_cache()
+    decode(live, torch.zeros(3, 5, dtype=torch.int64), cache)
+    assert counted_cache_bytes(config, 5, 3) * 2 == sum(layer.nbytes for layer in cache)  # bf16 against float32
+
+
+def test_a_million_tokens_can_be_counted():
+    assert counted_cache_bytes(GQA, 2**20) == kv_cache_bytes(GQA, 2**20)
+
+
+@pytest.mark.parametrize("config", [GQA, MLA, replace(GQA, sliding_window=3), replace(GQA, tie_embeddings=False)])
+def test_decoding_token_by_token_gives_the_logits_of_reading_at_once(config):
+    live, ids = Transformer.random(config, seed=1), torch.tensor([[5, 3, 99, 5, 7, 0, 2]])
+    cache = live.new_cache()
+    steps = torch.cat([decode(live, ids[:, i : i + 1], cache) for i in range(ids.shape[1])], dim=1)  # (1, T, vocab)
+    torch.testing.assert_close(steps, live(ids), rtol=1e-4, atol=1e-4)
+
+
+def test_every_model_is_timed_at_every_context_with_a_cache_of_that_length():
+    found = list(timings([GQA, MLA], [4, 9]))
+    assert [(t.config, t.n_tokens) for t in found] == [(GQA, 4), (MLA, 4), (GQA, 9), (MLA, 9)]
+    for t in found:
+        assert len(t.seconds) == REPEATS and min(t.seconds) > 0 and min(t.seconds) <= t.median <= max(t.seconds)
+        assert t.cache_bytes == kv_cache_bytes(t.config, t.n_tokens, bits=32)
+
+
+def test_a_cache_that_would_be_too_large_is_left_out(monkeypatch):
+    monkeypatch.setattr(measure, "LARGEST_CACHE", kv_cache_bytes(MLA, 9, bits=32))
+    assert [(t.config, t.n_tokens) for t in timings([GQA, MLA], [4, 9])] == [(GQA, 4), (MLA, 4), (MLA, 9)]
