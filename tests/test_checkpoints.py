@@ -1,0 +1,141 @@
+"""pytest tests/test_checkpoints.py: the shipped weights can do what the card says, and a damaged file is one sentence.
+
+The texts here were written for this project, so the training never saw them.
+"""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from attnviz.checkpoints import FOLDER, ORDER, CheckpointError, list_checkpoints, load_checkpoint, shipped_config
+from attnviz.config import ModelConfig
+from attnviz.modules import Transformer
+from attnviz.trace import trace
+from attnviz.training.evaluate import bits_per_character, passages, previous_token, said_twice
+from attnviz.training.export import cache_numbers, save_checkpoint
+from attnviz.ui.settings import DEFAULT_TEXT
+
+STORY = (Path(__file__).parent.parent / "attnviz" / "ui" / "long_text.txt").read_text(encoding="utf-8")
+SCORES = json.loads((FOLDER / "scores.json").read_text())
+KV_HEADS = {"mha": 8, "gqa-4": 4, "gqa-2": 2, "mqa": 1}
+
+
+@pytest.fixture(scope="module", params=ORDER)
+def shipped(request):
+    model, tokenizer = load_checkpoint(request.param)
+    return request.param, model, torch.tensor(tokenizer.encode(STORY)), tokenizer
+
+
+def test_the_family_is_whole_and_small():
+    assert list_checkpoints() == list(ORDER)
+    sizes = [(FOLDER / f"{name}.safetensors").stat().st_size for name in ORDER]
+    assert max(sizes) <= 5e6 and sum(sizes) <= 22e6
+
+
+def test_they_differ_in_their_attention_alone(shipped):
+    name, model, *_ = shipped
+    c, mha = model.config, shipped_config("mha")
+    if name == "mla":
+        assert c.attention == "mla" and cache_numbers(c) < cache_numbers(shipped_config("gqa-2"))
+    else:
+        assert c.n_kv_heads == KV_HEADS[name]
+    assert (c.n_layers, c.d_model, c.n_heads, c.d_ff, c.vocab_size) == (
+        mha.n_layers, mha.d_model, mha.n_heads, mha.d_ff, mha.vocab_size,
+    )  # fmt: skip
+
+
+def test_a_head_looks_at_the_previous_token(shipped):
+    _, model, ids, _ = shipped
+    assert previous_token(model, passages(ids, 4, 128))["previous_token"] >= 0.5
+
+
+def test_a_head_looks_up_what_followed_in_real_text_and_in_random_tokens(shipped):
+    _, model, ids, _ = shipped
+    for segments in (passages(ids, 16, 40), torch.randint(2048, (16, 40))):
+        scored = said_twice(model, segments)
+        assert scored["induction"] >= 0.30 and scored["gain"] >= 1.5, scored
+
+
+def test_a_story_it_never_saw_is_less_of_a_surprise_than_to_a_model_untrained(shipped):
+    _, model, _, tokenizer = shipped
+    untrained = Transformer.random(model.config, 0)
+    assert bits_per_character(model, tokenizer, STORY) < 1.9 < bits_per_character(untrained, tokenizer, STORY)
+
+
+def test_the_cards_scores_reach_what_was_asked_for():
+    assert set(SCORES) == set(ORDER)
+    assert SCORES["mha"]["bits_per_character"] <= 1.55
+    for name, s in SCORES.items():
+        assert s["bits_per_character"] < 1.7, name
+        assert s["previous_token"]["previous_token"] >= 0.5, name
+        for kind in ("repeated_text", "repeated_random"):
+            assert s[kind]["induction"] >= 0.30 and s[kind]["gain"] >= 1.5, (name, kind)
+
+
+def test_the_card_names_these_files_and_no_others():
+    import hashlib
+
+    card = (FOLDER / "README.md").read_text()
+    for name in ORDER:
+        assert hashlib.sha256((FOLDER / f"{name}.safetensors").read_bytes()).hexdigest() in card
+        assert f"{SCORES[name]['bits_per_character']:.3f}" in card
+
+
+def test_the_front_pages_maps_are_the_checkpoints_own():
+    with np.load(FOLDER / "front.npz", allow_pickle=False) as kept:
+        model, tokenizer = load_checkpoint("gqa-4")
+        assert kept["ids"].tolist() == tokenizer.encode(DEFAULT_TEXT)
+        np.testing.assert_allclose(kept["weights"], trace(model, kept["ids"].tolist()).weights, atol=1e-3)
+
+
+def test_weights_are_float16_in_the_file_and_float32_when_run(shipped):
+    name, model, *_ = shipped
+    with safe_open(FOLDER / f"{name}.safetensors", "pt") as file:
+        assert all(file.get_tensor(key).dtype == torch.float16 for key in file.keys())  # noqa: SIM118
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    assert not any(p.requires_grad for p in model.parameters())
+
+
+def test_what_is_saved_comes_back(tmp_path):
+    config = ModelConfig(2, 22, 11, 1, qkv_bias=True, full_layers=(1,), sliding_window=3, vocab_size=2048)
+    model = Transformer.random(config, 0)
+    save_checkpoint(model, tmp_path / "own.safetensors")
+    again, tokenizer = load_checkpoint(tmp_path / "own.safetensors")
+    assert again.config == config and tokenizer.vocab_size == 2048
+    for a, b in zip(model.parameters(), again.parameters(), strict=True):
+        assert torch.equal(a.half().float(), b)
+
+
+def damaged(kind: str, path: Path) -> Path:
+    good = (FOLDER / "mqa.safetensors").read_bytes()
+    contents = {"truncated": good[:100_000], "empty": b"", "another kind of file": b"GIF89a" * 100}
+    if kind in contents:
+        path.write_bytes(contents[kind])
+    elif kind == "no configuration":
+        save_file({"embed.weight": torch.zeros(3, 5)}, path)
+    elif kind == "impossible configuration":
+        save_file({"embed.weight": torch.zeros(3, 5)}, path, {"config": '{"n_layers": 1, "d_model": 8, "n_heads": 3}'})
+    elif kind == "tensors missing":
+        config = json.dumps(shipped_config("mqa").to_dict())
+        save_file({"embed.weight": torch.zeros(3, 5)}, path, {"config": config})
+    elif kind == "a folder":
+        path.mkdir()
+    return path
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "truncated", "empty", "another kind of file", "no configuration", "impossible configuration", "tensors missing",
+        "a folder", "missing",
+    ],
+)  # fmt: skip
+def test_a_file_that_cannot_be_used_gives_one_clear_sentence(kind, tmp_path):
+    with pytest.raises(CheckpointError) as error:
+        load_checkpoint(damaged(kind, tmp_path / "x.safetensors"))
+    assert "x.safetensors" in str(error.value) and "\n" not in str(error.value)

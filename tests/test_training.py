@@ -1,0 +1,155 @@
+"""pytest tests/test_training.py: what the training feeds, how it goes on, and what its scores measure."""
+
+import math
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from attnviz.config import ModelConfig
+from attnviz.modules import AttentionRecord, Transformer
+from attnviz.training.data import Batches
+from attnviz.training.evaluate import bits_per_character, passages, previous_token, said_twice
+from attnviz.training.export import cache_numbers, quality_svg
+from attnviz.training.train import Recipe, initial, load_weights, train
+
+VOCAB = 97
+TINY = ModelConfig(2, 16, 4, 2, d_ff=24, vocab_size=VOCAB)
+LATENT = {"kv_lora_rank": 7, "qk_rope_head_dim": 2, "qk_nope_head_dim": 5, "v_head_dim": 3}
+STREAM = torch.arange(5000) * 31 % VOCAB
+
+
+@pytest.fixture
+def batches() -> Batches:
+    return Batches(STREAM, VOCAB, seed=3)
+
+
+def looked_up(ids: torch.Tensor, t: int) -> bool:
+    """Whether what follows position t followed the same token before."""
+    return any(ids[s] == ids[t] and ids[s + 1] == ids[t + 1] for s in range(t))
+
+
+def test_only_what_was_said_before_counts_in_the_primer(batches):
+    ids, counts = batches.primer(0, 7, 61)
+    assert ids.shape == (7, 62) and counts.shape == (7, 61)
+    assert 0.25 < counts.float().mean() < 0.6
+    for row, counted in zip(ids.tolist(), counts, strict=True):
+        assert all(looked_up(torch.tensor(row), t) for t in counted.nonzero().flatten().tolist())
+
+
+def test_text_counts_everywhere_and_is_the_streams_own(batches):
+    ids, counts = batches.mixture(5, 3, 2, 53)
+    assert counts[:3].all() and not counts[3:].all()
+    for row in ids[:3]:
+        starts = (STREAM == row[0]).nonzero().flatten()
+        assert any(torch.equal(STREAM[s : s + 54], row) for s in starts)
+
+
+def test_a_step_is_the_same_whenever_it_is_drawn(batches):
+    for a, b in zip(batches.mixture(5, 3, 2, 53), Batches(STREAM, VOCAB, 3).mixture(5, 3, 2, 53), strict=True):
+        assert torch.equal(a, b)
+    assert not torch.equal(batches.mixture(5, 3, 2, 53)[0], batches.mixture(6, 3, 2, 53)[0])
+
+
+def test_the_rate_goes_up_stays_and_comes_down():
+    r = Recipe(primer_steps=50, hold_steps=200, decay_steps=100, warmup_steps=10, primer_lr=1.0, peak_lr=3.0)
+    assert r.lr(0) == pytest.approx(0.1) and r.lr(9) == r.lr(49) == pytest.approx(1.0)
+    assert r.lr(50) == pytest.approx(1.2) and r.lr(59) == r.lr(250) == pytest.approx(3.0)
+    assert r.lr(300) == pytest.approx(1.5) and r.lr(349) == pytest.approx(3 * 0.5 * (1 + math.cos(math.pi * 0.99)))
+
+
+def test_tokens_are_those_that_are_drawn(batches):
+    r = Recipe(2, 3, 4, text_rows=5, repeat_rows=2, length=31, primer_rows=7, primer_length=41)
+    drawn = [batches.primer(s, 7, 41)[1] for s in range(2)] + [batches.mixture(s, 5, 2, 31)[1] for s in range(7)]
+    assert r.tokens == sum(d.numel() for d in drawn)
+
+
+def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(batches, tmp_path):
+    long = Recipe(2, 2, 2, text_rows=3, repeat_rows=1, length=29, primer_rows=3, primer_length=41, warmup_steps=2)
+    train(initial(TINY, 0), batches, long, tmp_path / "whole")
+    stopped = Recipe(**{**long.__dict__, "decay_steps": 0})
+    model = initial(TINY, 0)
+    train(model, batches, stopped, tmp_path / "parts")
+    train(initial(TINY, 5), batches, long, tmp_path / "parts")  # other weights, which must not matter
+    whole, parts = (load_file(tmp_path / name / "state.safetensors") for name in ("whole", "parts"))
+    assert (tmp_path / "parts" / "step").read_text() == "6"
+    for name in whole:
+        torch.testing.assert_close(parts[name], whole[name], rtol=1e-4, atol=1e-6)
+
+
+def test_training_learns(batches, tmp_path):
+    recipe = Recipe(0, 40, 0, text_rows=8, repeat_rows=0, length=31, warmup_steps=5, peak_lr=5e-3)
+    train(initial(TINY, 0), batches, recipe, tmp_path)
+    model = load_weights(Transformer.random(TINY, 1), tmp_path)
+    loss = torch.nn.functional.cross_entropy(model(STREAM[None, :60])[0], STREAM[1:61])
+    assert loss < 0.8 * math.log(VOCAB)  # the stream is an arithmetic progression: there is everything to learn
+
+
+class Fake:
+    """A model with the weights and logits one wants; token t is followed by t + 1 with probability p."""
+
+    def __init__(self, key_of, p: float = 0.5) -> None:
+        self.key_of, self.p = key_of, p
+
+    def __call__(self, ids, record=None):
+        B, T = ids.shape
+        if record is not None:
+            weights = torch.zeros(B, 2, T, T)
+            for i in range(T):
+                weights[:, 1, i, max(self.key_of(i), 0)] = 0.75  # head 1 of 2
+            none = torch.zeros(0)
+            record.append(AttentionRecord(none, none, none, none, none, none, weights, None))
+        logits = torch.full((B, T, VOCAB), math.log((1 - self.p) / (VOCAB - 1)))
+        return logits.scatter(2, ((ids + 1) % VOCAB)[..., None], math.log(self.p))
+
+
+class Letters:
+    """Every character is one token, its code."""
+
+    def encode(self, text: str) -> list[int]:
+        return [ord(c) - 32 for c in text]
+
+
+def test_bits_a_character_of_a_model_that_is_known():
+    text = "".join(chr(32 + i % VOCAB) for i in range(1000))
+    assert bits_per_character(Fake(lambda i: i), Letters(), text) == pytest.approx(999 / 1000, rel=1e-5)
+    assert bits_per_character(Fake(lambda i: i, 0.25), Letters(), text[:50]) == pytest.approx(2 * 49 / 50, rel=1e-5)
+
+
+def test_a_head_that_looks_up_is_found_and_scored():
+    scored = said_twice(Fake(lambda i: i - 13 + 1), torch.randint(VOCAB, (5, 13)))
+    assert (scored["layer"], scored["head"]) == (0, 1) and scored["induction"] == pytest.approx(0.75)
+    counting = torch.arange(13).expand(5, 13)  # each next token is the one the fake expects, in both copies
+    assert said_twice(Fake(lambda i: i), counting)["second"] == pytest.approx(math.log(2), rel=1e-5)
+    assert said_twice(Fake(lambda i: i), counting)["gain"] == pytest.approx(0, abs=1e-5)
+    assert said_twice(Fake(lambda i: i), counting)["induction"] == 0
+
+
+def test_a_head_that_looks_one_back_is_found():
+    found = previous_token(Fake(lambda i: i - 1), torch.randint(VOCAB, (3, 11)))
+    assert (found["head"], found["previous_token"]) == (1, pytest.approx(0.75))
+
+
+def test_passages_are_spread_over_the_whole_text():
+    p = passages(torch.arange(101), 3, 11)
+    assert p[:, 0].tolist() == [0, 45, 90] and p[2, -1] == 100
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        TINY,
+        ModelConfig(3, 16, 4, vocab_size=11, attention="mla", **LATENT),
+    ],
+)
+def test_the_cards_cache_is_what_a_live_cache_holds(config):
+    model = Transformer.random(config, 0)
+    cache = model.new_cache()
+    model(torch.tensor([[1, 2, 3, 4, 5]]), cache=cache)
+    assert 5 * cache_numbers(config) == sum(t.numel() for layer in cache for t in layer.tensors)
+
+
+def test_the_cards_plot_names_every_variant():
+    scores = {n: {"cache_numbers_per_token": c, "bits_per_character": b} for n, c, b in (("a", 8, 1.5), ("b", 1, 1.6))}
+    svg = quality_svg(scores)
+    assert ">a 1.500<" in svg and ">b 1.600<" in svg and svg.count("<circle") == 2
