@@ -8,8 +8,6 @@ export default function ({ data, parentElement, setTriggerValue }) {
   return () => view.watch.disconnect();
 }
 
-const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
-
 function create(root) {
   const part = (name) => root.querySelector("." + name);
   const view = { root, tools: part("tools"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: "layers" };
@@ -21,23 +19,6 @@ function create(root) {
   view.grid.onkeydown = (e) => key(view, e);
   view.grid.addEventListener("focusin", (e) => { const head = headAt(e); if (head) { view.at = head; tell(view); } });
   return view;
-}
-
-// ---- the data
-
-function unpack(bytes) {
-  const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
-  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));
-  const body = bytes.subarray(start), [L, H, N, M] = header.shape;
-  if (!header.triangle) return { ...header, cells: body };
-  const cells = new Uint8Array(L * H * N * M).fill(255);
-  for (let from = 0, map = 0; map < L * H; map++)
-    for (let q = 0; q < N; q++) {
-      const n = Math.min(q + 1, M);
-      cells.set(body.subarray(from, from + n), (map * N + q) * M);
-      from += n;
-    }
-  return { ...header, cells };
 }
 
 function update(view, bytes) {
@@ -53,7 +34,7 @@ function update(view, bytes) {
   tell(view);
 }
 
-const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.roles]);
+const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.rows, d.roles]);
 
 function isDark(root) {
   const probe = el("canvas", "").getContext("2d");
@@ -280,7 +261,7 @@ function tell(view) {
   if (cell) {
     const [, H, N, M] = d.shape, [q, k] = cell;
     place(grid.style, q, k, N, M);
-    line.push(tokens(d, 0, q), " → ", tokens(d, 1, k), ": ", el("b", "", weight(d.cells[((at.layer * H + at.head) * N + q) * M + k])));
+    line.push(tokens(d, 0, q), " → ", tokens(d, 1, k), ": ", el("b", "", weightText(d.cells[((at.layer * H + at.head) * N + q) * M + k])));
   } else line.push("Point at a cell: the same query and key are marked in every head.");
   read.replaceChildren(...line);
 }
@@ -292,8 +273,6 @@ function place(style, q, k, N, M) {
   style.setProperty("--h", 1 / N);
 }
 
-const short = (label) => ([...label].length > 24 ? [...label].slice(0, 23).join("") + "…" : label);
-
 function tokens(d, axis, index) {
   const block = Math.ceil(d.tokens[axis] / d.shape[2 + axis]), first = index * block, last = Math.min(first + block, d.tokens[axis]) - 1;
   const name = axis ? "key" : "Query", text = (i) => `“${short(d.labels[axis][i])}”`;
@@ -301,10 +280,4 @@ function tokens(d, axis, index) {
   const span = el("bdi", "", said);
   span.title = d.labels[axis].slice(first, last + 1).join(" ");
   return span;
-}
-
-function weight(byte) {
-  if (byte === 255) return "not allowed";
-  const w = (byte / 254) ** 2;
-  return w < 0.001 ? "below 0.001" : w < 0.1 ? w.toPrecision(2) : w.toFixed(2);
 }

@@ -1,0 +1,249 @@
+// The line view in the browser: two columns of tokens, and a canvas between them that is as tall as what can be seen.
+
+const ROW = 20, WIDEST = 7, MOST_LINES = 1500; // CSS pixels: a token, a line of weight 1; lines in one picture
+
+export default function ({ data, parentElement }) {
+  const root = parentElement.querySelector(".lv");
+  const view = (root.view ??= create(root));
+  if (view.bytes !== data) update(view, data);
+  draw(view);
+  return () => view.watch.disconnect();
+}
+
+function create(root) {
+  const part = (name) => root.querySelector(name);
+  const view = { root, tools: part(".tools"), read: part(".read"), heading: part(".heading"), scroll: part(".scroll"),
+    sides: [part(".q"), part(".k")], canvas: part("canvas"), mass: 90, off: new Set(), at: null, kept: null };
+  view.watch = new ResizeObserver(() => draw(view));
+  view.watch.observe(view.scroll);
+  view.scroll.onscroll = () => draw(view);
+  view.sides.forEach((side, axis) => {
+    side.tabIndex = 0;
+    side.setAttribute("role", "listbox");
+    side.onpointermove = (e) => { if (e.target.at && String(e.target.at) !== String(view.at)) look(view, e.target.at); };
+    side.onpointerleave = () => look(view, view.kept);
+    side.onclick = (e) => { if (e.target.at) keep(view, e.target.at); };
+    side.onfocus = () => { if (side.matches(":focus-visible")) look(view, view.at?.[0] === axis ? view.at : [axis, view.at?.[1] ?? 0]); };
+    side.onblur = () => look(view, view.kept);
+    side.onkeydown = (e) => key(view, axis, e);
+  });
+  return view;
+}
+
+function update(view, bytes) {
+  const old = view.d, d = (view.d = unpack(bytes));
+  view.bytes = bytes;
+  if (String(old?.names) !== String(d.names)) view.off.clear();
+  if (JSON.stringify(old?.labels) !== JSON.stringify(d.labels)) {
+    view.kept = view.at = null;
+    view.sides.forEach((side, axis) => fill(view, side, axis));
+  }
+  tools(view);
+  look(view, view.kept);
+}
+
+// ---- the elements
+
+function fill(view, side, axis) {
+  const name = ["Queries", "Keys"][axis];
+  side.setAttribute("aria-label", name);
+  side.replaceChildren(...view.d.labels[axis].map((label, i) => {
+    const row = el("div", ""), index = el("small", "", i), text = el("bdi", "", label);
+    row.append(...(axis ? [index, text] : [text, index]));
+    row.setAttribute("role", "option");
+    row.title = label;
+    row.id = "qk"[axis] + i;
+    row.at = text.at = index.at = [axis, i];
+    return row;
+  }));
+  const cut = (n) => (n ? `: the first ${view.d.labels[axis].length}, ${n} more left out` : "");
+  view.heading.children[axis * 2].textContent = ["query", "key"][axis] + cut(view.d.left[axis]);
+}
+
+function tools(view) {
+  const { d } = view, label = el("label", ""), range = el("input", ""), output = el("output", "");
+  Object.assign(range, { type: "range", min: 5, max: 100, step: 5, value: view.mass });
+  range.setAttribute("aria-label", "Share of each row's weight that is drawn, in percent");
+  range.oninput = () => { view.mass = +range.value; output.textContent = `${view.mass} %`; cutoffs(view); look(view, view.at); };
+  output.textContent = `${view.mass} %`;
+  label.append("strongest", range, output);
+  view.tools.replaceChildren(...d.names.map((name, i) => chip(view, name, i)), label);
+  cutoffs(view);
+}
+
+function chip(view, name, i) {
+  const button = el("button", "", name);
+  button.style.setProperty("--hue", view.d.marks[i]);
+  button.title = `reads KV ${view.d.kv[i]}`;
+  button.setAttribute("aria-pressed", !view.off.has(i));
+  button.onclick = () => {
+    if (!view.off.delete(i)) view.off.add(i);
+    button.setAttribute("aria-pressed", !view.off.has(i));
+    look(view, view.at);
+  };
+  button.onpointerenter = () => { view.alone = i; draw(view); };
+  button.onpointerleave = () => { view.alone = null; draw(view); };
+  return button;
+}
+
+// For every head and query, the smallest byte that still belongs to the strongest `mass` percent of the row.
+function cutoffs(view) {
+  const { d, mass } = view, [H, , T, S] = d.shape, count = new Uint16Array(256);
+  view.cut = new Uint8Array(H * T);
+  for (let row = 0; row < H * T; row++) {
+    count.fill(0);
+    let total = 0;
+    for (let k = 0; k < S; k++) { const c = d.cells[row * S + k]; count[c]++; total += weightOf(c); }
+    let byte = 254, sum = count[byte] * weightOf(byte);
+    while (byte > 1 && sum < (total * mass) / 100 - 1e-9) sum += count[--byte] * weightOf(byte);
+    view.cut[row] = byte;
+  }
+}
+
+// ---- what is looked at
+
+function look(view, at) {
+  view.at = at;
+  const shown = at && weights(view, at);
+  view.root.classList.toggle("focus", !!at);
+  view.sides.forEach((side, axis) => {
+    side.removeAttribute("aria-activedescendant");
+    [...side.children].forEach((row, i) => {
+      const here = !!at && at[0] === axis && at[1] === i, heads = at && at[0] !== axis ? shown[i] : [];
+      row.classList.toggle("at", here);
+      row.classList.toggle("kept", !!view.kept && view.kept[0] === axis && view.kept[1] === i);
+      row.classList.toggle("off", !!at && !here && !heads.length);
+      row.style.background = strips(view, heads);
+      if (here) { side.setAttribute("aria-activedescendant", row.id); row.setAttribute("aria-selected", true); }
+      else row.removeAttribute("aria-selected");
+    });
+  });
+  tell(view, shown);
+  draw(view);
+}
+
+const active = (view) => view.d.names.map((_, i) => i).filter((i) => !view.off.has(i));
+
+// For every token of the other column, what is drawn between it and the token at: [[head, byte], …].
+function weights({ d, cut, off }, [axis, index]) {
+  const [H, , T, S] = d.shape;
+  return d.labels[1 - axis].map((_, other) => {
+    const [q, k] = axis ? [other, index] : [index, other], found = [];
+    for (let h = 0; h < H; h++) {
+      const byte = d.cells[(h * T + q) * S + k];
+      if (!off.has(h) && byte < 255 && byte >= cut[h * T + q] && byte > 0) found.push([h, byte]);
+    }
+    return found;
+  });
+}
+
+// A token's background: a strip for each head shown, always in the same place, as strong as its weight.
+function strips(view, heads) {
+  if (!heads.length) return "";
+  const byte = new Map(heads), shown = active(view);
+  const parts = shown.map((h, i) => {
+    const share = byte.has(h) ? Math.round(8 + 72 * weightOf(byte.get(h))) : 0;
+    const from = (100 * i) / shown.length, to = (100 * (i + 1)) / shown.length;
+    return `color-mix(in srgb, ${view.d.marks[h]} ${share}%, transparent) ${from}% ${to}%`;
+  });
+  return `linear-gradient(90deg, ${parts})`;
+}
+
+function tell(view, shown) {
+  const { d, at, read } = view, named = (axis, i) => `${i} “${short(d.labels[axis][i])}”`;
+  if (!at) return void (read.textContent = "Point at a token to see only its lines; click it, or press Enter, to keep them. Arrow keys walk. A line is as thick as its weight.");
+  const [axis, index] = at, line = [el("b", "", `${axis ? "Key" : "Query"} ${named(axis, index)}`), axis ? " is read by: " : " reads: "];
+  const all = shown.flatMap((heads, other) => heads.map(([h, byte]) => ({ h, byte, other }))).sort((a, b) => b.byte - a.byte);
+  all.slice(0, 4).forEach(({ h, byte, other }, i) =>
+    line.push(i ? "; " : "", el("bdi", "", named(1 - axis, other)), ` ${weightText(byte)}` + (d.names.length > 1 ? ` (${d.names[h]})` : "")));
+  if (all.length > 4) line.push(`; and ${all.length - 4} more`);
+  if (!all.length) line.push("nothing that is drawn");
+  read.replaceChildren(...line);
+}
+
+function keep(view, at) {
+  view.kept = String(view.kept) === String(at) ? null : at;
+  look(view, at);
+}
+
+function key(view, axis, e) {
+  const n = view.d.labels[axis].length, i = view.at?.[0] === axis ? view.at[1] : 0;
+  const to = { ArrowUp: i - 1, ArrowDown: i + 1, Home: 0, End: n - 1, PageUp: i - 10, PageDown: i + 10 }[e.key];
+  if (e.key === "Enter" || e.key === " ") keep(view, [axis, i]);
+  else if (e.key === "Escape") { if (view.kept) keep(view, view.kept); }
+  else if (e.key === "ArrowLeft" || e.key === "ArrowRight") view.sides[e.key === "ArrowLeft" ? 0 : 1].focus();
+  else if (to === undefined) return;
+  else {
+    look(view, [axis, Math.max(0, Math.min(n - 1, to))]);
+    reveal(view.scroll, view.at[1]);
+  }
+  e.preventDefault();
+}
+
+function reveal(scroll, i) {
+  scroll.scrollTop = Math.max((i + 2) * ROW - scroll.clientHeight, Math.min(scroll.scrollTop, (i - 1) * ROW));
+}
+
+// ---- the lines
+
+function draw(view) {
+  if (!view.d || view.waiting) return;
+  view.waiting = requestAnimationFrame(() => { view.waiting = 0; paint(view); });
+}
+
+function paint(view) {
+  const { canvas, scroll, d } = view, ratio = window.devicePixelRatio || 1;
+  const wide = canvas.parentElement.clientWidth, high = Math.min(scroll.clientHeight, ROW * Math.max(d.shape[2], d.shape[3]));
+  if (!wide) return;
+  canvas.style.height = high + "px";
+  canvas.width = wide * ratio;
+  canvas.height = high * ratio;
+  const pen = canvas.getContext("2d"), first = Math.floor(scroll.scrollTop / ROW);
+  pen.setTransform(ratio, 0, 0, ratio, 0, -scroll.scrollTop * ratio);
+  const shown = view.alone == null ? active(view) : [view.alone];
+  const found = shown.map((h) => lines(view, h, first, first + high / ROW)), least = floor(found);
+  view.heading.children[1].textContent = least > 1 ? `lines from ${weightText(least)} up; point at a token for all of its lines` : "";
+  shown.forEach((h, i) => {
+    const aside = (i - (shown.length - 1) / 2) * Math.min(4, 14 / shown.length); // or heads of one hue would hide each other
+    pen.strokeStyle = d.marks[h];
+    strokes(pen, found[i], least, wide, aside, view.at ? 0.4 : 0.12);
+  });
+}
+
+// The lines of one head with an end in sight, by byte: byte -> [q, k, q, k, …].
+function lines({ d, cut, at }, h, first, last) {
+  const [, , T, S] = d.shape, found = [], seen = (i) => i >= first && i <= last;
+  for (let q = 0; q < T; q++) {
+    const row = (h * T + q) * S, least = Math.max(1, cut[h * T + q]);
+    if (at && !at[0] && at[1] !== q) continue;
+    for (let k = 0; k < S; k++) {
+      const byte = d.cells[row + k];
+      if (byte < least || byte === 255 || (at && at[0] && at[1] !== k) || !(seen(q) || seen(k))) continue;
+      (found[byte] ??= []).push(q, k);
+    }
+  }
+  return found;
+}
+
+// The weakest byte that is drawn, where there are more lines than an eye, or a frame, can take.
+function floor(found) {
+  let byte = 255, n = 0;
+  while (byte > 1 && n < MOST_LINES) { byte--; for (const of of found) n += (of[byte]?.length ?? 0) / 2; }
+  return byte;
+}
+
+function strokes(pen, found, least, wide, aside, faintest) {
+  found.forEach((ends, byte) => {
+    if (byte < least) return;
+    const weight = weightOf(byte);
+    pen.globalAlpha = faintest + (0.95 - faintest) * weight;
+    pen.lineWidth = Math.max(faintest < 0.3 ? 0.6 : 1, WIDEST * weight);
+    pen.beginPath();
+    for (let i = 0; i < ends.length; i += 2) {
+      const y0 = (ends[i] + 0.5) * ROW + aside, y1 = (ends[i + 1] + 0.5) * ROW + aside;
+      pen.moveTo(0, y0);
+      pen.bezierCurveTo(wide / 2, y0, wide / 2, y1, wide, y1);
+    }
+    pen.stroke();
+  });
+}

@@ -1,0 +1,74 @@
+"""Two columns of tokens and lines as thick as the weights between them; several heads at once, in their KV heads' hues.
+
+Everything is answered in the browser: which heads, how much of the weight is shown, which token is looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import streamlit as st
+
+from attnviz.figures import theme
+from attnviz.ui.components.packed_weights import READER, message, quantise
+
+HERE = Path(__file__).parent
+MOST_TOKENS = 256  # a side: more are not told apart, and take a megabyte
+HTML = """
+<div class="lv">
+  <div class="tools"></div>
+  <p class="read" aria-live="polite"></p>
+  <div class="heading"><span></span><span></span><span></span></div>
+  <div class="scroll"><div class="side q"></div><div class="mid"><canvas></canvas></div><div class="side k"></div></div>
+</div>
+"""
+
+_mount = st.components.v2.component(
+    "line_view",
+    html=HTML,
+    css=(HERE / "line_view.css").read_text(encoding="utf-8"),
+    js=READER + (HERE / "line_view.js").read_text(encoding="utf-8"),
+)
+
+
+def line_view(
+    weights: np.ndarray,
+    allowed: np.ndarray,
+    labels: Sequence[str],
+    names: Sequence[str],
+    kv_heads: Sequence[int],
+    n_kv_heads: int,
+    *,
+    key: str,
+    key_labels: Sequence[str] | None = None,
+) -> None:
+    """Lines from T queries (left) to S keys (right) for the chosen heads; beyond `MOST_TOKENS` tokens are left out.
+
+    weights and allowed: (H', T, S), one map for each chosen head, from whatever layers; names and kv_heads: H' of each,
+    "L1 H5" and the KV head it reads. labels: T token labels; key_labels: S of them where the keys are another text's.
+    """
+    _mount(key=key, data=pack(weights, allowed, labels, names, kv_heads, n_kv_heads, key_labels))
+
+
+def pack(
+    weights: np.ndarray,
+    allowed: np.ndarray,
+    labels: Sequence[str],
+    names: Sequence[str],
+    kv_heads: Sequence[int],
+    n_kv_heads: int,
+    key_labels: Sequence[str] | None = None,
+) -> bytes:
+    """The message for the browser, of shape (H', 1, T, S) with T and S at most `MOST_TOKENS`."""
+    cut = np.s_[:, None, :MOST_TOKENS, :MOST_TOKENS]
+    keys = labels if key_labels is None else key_labels
+    header = {
+        "labels": [list(labels[:MOST_TOKENS]), list(keys[:MOST_TOKENS])],
+        "left": [max(0, len(each) - MOST_TOKENS) for each in (labels, keys)],
+        "names": list(names),
+        "kv": list(kv_heads),
+        "marks": [theme.kv_colour(k, n_kv_heads) for k in kv_heads],
+    }
+    return message(header, quantise(weights[cut], allowed[cut][:, 0], MOST_TOKENS))

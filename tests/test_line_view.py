@@ -1,0 +1,52 @@
+"""What the line view sends; what the browser makes of it is tested in tests/browser.
+
+Run: .venv/bin/python -m pytest tests/test_line_view.py
+"""
+
+import json
+
+import numpy as np
+
+from attnviz.figures import theme
+from attnviz.ui.components import line_view
+
+
+def header_and_body(message):
+    start = 4 + int.from_bytes(message[:4], "little")
+    return json.loads(message[4:start]), np.frombuffer(message[start:], np.uint8)
+
+
+def packed(weights, allowed, **options):
+    T, S = weights.shape[1:]
+    labels = [f"q{i}" for i in range(T)]
+    return header_and_body(line_view.pack(weights, allowed, labels, ["L0 H3", "L2 H5"], [1, 2], 3, **options))
+
+
+def test_heads_of_several_layers_with_masks_of_their_own():
+    T = 5
+    allowed = np.stack([np.tri(T, dtype=bool), np.tri(T, dtype=bool) & ~np.tri(T, k=-2, dtype=bool)])
+    weights = np.random.default_rng(0).random((2, T, T)) * allowed
+    header, body = packed(weights, allowed)
+    assert header["shape"] == [2, 1, T, T] and header["triangle"]
+    lower = np.tri(T, dtype=bool)
+    expected = np.where(allowed, np.rint(254 * np.sqrt(weights)), 255)
+    assert (body.reshape(2, -1) == expected[:, lower]).all()
+    assert header["marks"] == [theme.kv_colour(1, 3), theme.kv_colour(2, 3)]
+    assert header["names"] == ["L0 H3", "L2 H5"]
+
+
+def test_keys_of_another_text():
+    weights = np.full((2, 3, 7), 1 / 7)
+    header, body = packed(weights, np.ones((2, 3, 7), bool), key_labels=list("abcdefg"))
+    assert header["labels"] == [["q0", "q1", "q2"], list("abcdefg")]
+    assert (body == round(254 * np.sqrt(1 / 7))).all() and len(body) == 42
+
+
+def test_a_long_text_is_cut_and_says_by_how_much():
+    n = 300
+    weights = np.zeros((2, n, n), np.float32)
+    weights[:, :, 0] = 1
+    header, body = packed(weights, np.ones((2, n, n), bool))
+    assert header["shape"] == [2, 1, 256, 256] and header["left"] == [44, 44]
+    assert len(header["labels"][0]) == len(header["labels"][1]) == 256
+    assert (body.reshape(2, 256, 256)[:, :, 0] == 254).all() and (body.reshape(2, 256, 256)[:, :, 1:] == 0).all()
