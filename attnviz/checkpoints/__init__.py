@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,17 +33,31 @@ def load_checkpoint(id_or_path: str | Path) -> tuple[Transformer, Tokenizer]:
 
     Only safetensors are read: nothing in the file can run. Raises CheckpointError.
     """
+    with _opened(id_or_path) as file:
+        config = config_from_metadata(file.metadata() or {})
+        tensors = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
+        return _with_weights(config, tensors), Tokenizer()
+
+
+def shipped_config(name: str) -> ModelConfig:
+    """The configuration of a shipped checkpoint, without reading its weights. Raises CheckpointError."""
+    with _opened(name) as file:
+        return replace(config_from_metadata(file.metadata() or {}), name=name)
+
+
+@contextmanager
+def _opened(id_or_path: str | Path) -> Iterator[safe_open]:
+    """The file; whatever is wrong with it or with what is read from it becomes one sentence."""
     path = FOLDER / f"{id_or_path}.safetensors" if str(id_or_path) in ORDER else Path(id_or_path)
     if not path.is_file():
         known = ", ".join(list_checkpoints()) or "none"
-        raise CheckpointError(f"There is no checkpoint {str(id_or_path)!r}; shipped with the app: {known}.")
+        raise CheckpointError(f"There is no checkpoint {path.name}; shipped with the app: {known}.")
     try:
         with safe_open(path, "pt") as file:
-            config = config_from_metadata(file.metadata() or {})
-            tensors = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, ConfigError, ValueError, TypeError) as error:
-        raise CheckpointError(f"The checkpoint {path.name} is damaged or of another kind ({error}).") from None
-    return _with_weights(config, tensors, path.name), Tokenizer()
+            yield file
+    except (SafetensorError, OSError, ValueError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise CheckpointError(f"The checkpoint {path.name} is damaged or of another kind ({reason}).") from None
 
 
 def config_from_metadata(metadata: dict[str, str]) -> ModelConfig:
@@ -53,18 +69,11 @@ def config_from_metadata(metadata: dict[str, str]) -> ModelConfig:
     return ModelConfig(**{**facts, **lists})
 
 
-def _with_weights(config: ModelConfig, tensors: dict[str, torch.Tensor], name: str) -> Transformer:
+def _with_weights(config: ModelConfig, tensors: dict[str, torch.Tensor]) -> Transformer:
     with torch.device("meta"):
         model = Transformer(config)
     try:
         model.load_state_dict(tensors, assign=True)
     except RuntimeError as error:
-        first = str(error).splitlines()[1].strip() if "\n" in str(error) else str(error)
-        raise CheckpointError(f"The checkpoint {name} does not fit its own configuration: {first}") from None
+        raise ValueError(f"its weights do not fit its configuration: {str(error).splitlines()[1].strip()}") from None
     return model.eval().requires_grad_(False)
-
-
-def shipped_config(name: str) -> ModelConfig:
-    """The configuration of a shipped checkpoint, without reading its weights."""
-    with safe_open(FOLDER / f"{name}.safetensors", "pt") as file:
-        return replace(config_from_metadata(file.metadata() or {}), name=name)
