@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.theme import DIVERGING, FAINT, MASKED, NEUTRAL, base_figure, kv_colour, kv_scale
-from attnviz.figures.token_maps import add_cells, add_colourbar, add_masked, blocks, token_map_figure
+from attnviz.figures.token_maps import add_cells, add_colourbar, add_masked, blocks, few_ticks, token_map_figure
 from attnviz.figures.words import count
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
-MAP_HEIGHT, MOST_CELLS = 400, 256
+MAP_HEIGHT, MOST_CELLS, MOST_TICKS = 400, 256, 16
 ARITHMETICS = {  # field of ShiftedScores -> what it is called, dash, symbol, colour
     "float32_angles": ("float32 throughout, angles too", "dot", "triangle-up", BROWN),
     "float32": ("float32, angles in float64 (run here)", "dash", "square", NEUTRAL),
@@ -181,8 +181,7 @@ def shifts(shifted: ShiftedScores) -> Drawing:
         f"score moves by {worst['float32_angles']:.1e}. No change at all is not drawn.",
         alt=f"{title}, and by {worst['float32_angles']:.1e} with angles in float32.",
         table=table,
-        formula=r"\langle R_{m+s}\,q,\; R_{n+s}\,k\rangle / \sqrt{D} = \langle R_m\,q,\; R_n\,k\rangle / \sqrt{D} = "
-        f"{shifted.float64[0]:.6f}",
+        formula=rf"\langle R_{{m+s}}\,q,\; R_{{n+s}}\,k\rangle / \sqrt{{D}} = {shifted.float64[0]:.6f}",
     )
 
 
@@ -277,8 +276,11 @@ def _map(labels: Sequence[str], allowed: NDArray, values: NDArray, scale: list, 
     figure = token_map_figure(labels, MAP_HEIGHT, MOST_CELLS)
     add_masked(figure, allowed, MOST_CELLS)
     add_cells(figure, blocks(np.where(allowed, values, np.nan), MOST_CELLS), scale, bounds, "%{z:.4f}")
-    figure.update_xaxes(constrain="domain")
-    return figure.update_layout(yaxis={"scaleanchor": "x", "constrain": "domain"})
+    figure.add_scatter(x=[None], y=[None], mode="markers", hoverinfo="skip")  # plotly draws no labels on empty axes
+    few = few_ticks(labels, MOST_TICKS)
+    return figure.update_layout(
+        xaxis={**few, "constrain": "domain"}, yaxis={**few, "scaleanchor": "x", "constrain": "domain"}
+    )
 
 
 def _pair_colour(pair: int) -> str:
