@@ -49,9 +49,14 @@ def trace_bytes(config: ModelConfig, n_tokens: int) -> int:
     return 4 * (T * per_token + 2 * c.n_layers * c.n_heads * T * T) + c.n_layers * T * T + 8 * T
 
 
+def use_one_thread() -> None:
+    """For a server of many: tensors this small gain nothing from a second thread, and under load each waits for each."""
+    torch.set_num_threads(1)
+
+
 @torch.inference_mode()
 def trace(model: Transformer, token_ids: Sequence[int]) -> Trace:
-    """Run the model on the tokens and keep everything. Raises ValueError for no tokens or an id out of the vocabulary."""
+    """Run the model on the tokens and keep everything. ValueError for no tokens or an id out of the vocabulary."""
     ids = _checked(token_ids, model.config.vocab_size)
     record: list[AttentionRecord] = []
     began = time.perf_counter()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import streamlit as st
-import torch
 
 from attnviz.checkpoints import load_checkpoint, shipped_config
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
 from attnviz.text import Tokenizer
-from attnviz.trace import Trace, trace, trace_bytes
+from attnviz.trace import Trace, trace, trace_bytes, use_one_thread
 from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.settings import Settings
 
@@ -17,7 +16,7 @@ MAX_TOKENS = 512
 MAX_TRACE_BYTES = 80_000_000
 MAX_KEPT_BYTES = 200_000_000
 
-torch.set_num_threads(1)  # under load more threads only get into each other's way
+use_one_thread()
 
 
 @st.cache_resource
