@@ -1,7 +1,8 @@
-"""What attention maps say about a head: how spread its weight is, how far it looks, and what it looks for.
+"""What attention maps say about a head: how spread its weight is, how far it looks, what it looks for, and how one
+number in them comes about.
 
-L layers, H heads, T tokens. Roles are scored on probe sequences, not on the user's text: random tokens said twice
-tell apart a head that looks up what followed last time from one that merely looks back (Olsson et al., arXiv
+L layers, H heads, T tokens, D head_dim. Roles are scored on probe sequences, not on the user's text: random tokens said
+twice tell apart a head that looks up what followed last time from one that merely looks back (Olsson et al., arXiv
 2209.11895).
 """
 
@@ -9,8 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+from attnviz.config import ModelConfig
+
+if TYPE_CHECKING:
+    from attnviz.trace import Trace
 
 LOCAL = 5  # tokens, the query itself counted, that count as nearby
 ROLES = ("previous token", "induction", "duplicate token", "same token", "first token", "local", "broad")
@@ -108,3 +115,44 @@ def probes(vocab_size: int, period: int, n: int, seed: int = 0) -> list[Sequence
     rng = np.random.default_rng(seed)
     halves = [rng.choice(vocab_size, period, replace=False).tolist() for _ in range(n)]
     return [half + half for half in halves]
+
+
+def turned_pairs(config: ModelConfig) -> list[tuple[int, int]]:
+    """The dimensions of a head that RoPE turns with one another, fastest pair first; MLA's lie behind its content."""
+    first, n_pairs = (config.head_dim - config.rotary_dim if config.attention == "mla" else 0), config.rotary_dim // 2
+    if config.rope_layout == "half":
+        return [(first + i, first + i + n_pairs) for i in range(n_pairs)]
+    return [(first + 2 * i, first + 2 * i + 1) for i in range(n_pairs)]
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreParts:
+    """How one weight comes about, in float64. Dimensions in `order`: pair by pair, then those that never turn."""
+
+    order: list[int]  # D dimensions of the head
+    pairs: list[tuple[int, int]]  # the first 2 · len(pairs) of `order`, two by two
+    q: np.ndarray  # (D,)
+    k: np.ndarray  # (D,)
+    products: np.ndarray  # (D,)
+    dot: float  # their sum
+    score: float  # dot / sqrt(D)
+    highest: float  # the highest score that the mask lets through in this row; NaN where there is none
+    total: float  # the softmax's denominator, the sum of e^(score - highest) over the allowed keys
+    allowed: bool
+    weight: float  # e^(score - highest) / total, or 0 where not allowed
+
+
+def score_parts(trace: Trace, layer: int, head: int, query: int, key: int) -> ScoreParts:
+    """One score from its query and key vector, and one weight from the scores of its row."""
+    pairs = turned_pairs(trace.config)
+    turned = [dimension for pair in pairs for dimension in pair]
+    order = turned + sorted(set(range(trace.config.head_dim)) - set(turned))
+    q = trace.q[layer, head, query, order].astype(np.float64)  # (D,)
+    k = trace.k[layer, trace.config.layer.kv_head_of[head], key, order].astype(np.float64)  # (D,)
+    dot = float(q @ k)
+    score, allowed = dot / len(order) ** 0.5, bool(trace.allowed[layer, query, key])
+    row = trace.scores[layer, head, query, trace.allowed[layer, query]].astype(np.float64)  # allowed keys only
+    highest = float(row.max()) if len(row) else float("nan")
+    total = float(np.exp(row - highest).sum())
+    weight = float(np.exp(score - highest)) / total if allowed else 0.0
+    return ScoreParts(order, pairs, q, k, q * k, dot, score, highest, total, allowed, weight)

@@ -1,4 +1,4 @@
-"""The parts of the heads page, in the order they are walked."""
+"""The heads page from the top: all heads, the head looked at, and a closer look in one of several parts."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import streamlit as st
 
 from attnviz.analysis.heads import MEANING
 from attnviz.figures import heads as figures
-from attnviz.ui import charts, heads_runs, state
+from attnviz.ui import charts, heads_parts, heads_runs, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.frame import View
-from attnviz.ui.selection import layer_and_head, query_of
+from attnviz.ui.selection import key_of, layer_and_head, query_of
 from attnviz.ui.words import headline
+
+PARTS = {
+    "number": ("One number explained", heads_parts.number),
+    "stages": ("Score, mask, softmax", heads_parts.stages),
+}
 
 
 def grid(view: View) -> None:
@@ -36,22 +41,24 @@ def _select(layer: int, head: int) -> None:
 
 @st.fragment(key="head")
 def one_head(view: View) -> None:
-    """The selected head: its map, the way of one query from score to weight, what it does, the same as three maps."""
+    """The selected head: its map, the way of one query from score to weight, what it does, and a closer look."""
     layer, head = layer_and_head(view)
     left, right = st.columns([3, 2], gap="large")
     with left:
         _map(view, layer, head)
     with right:
         _role(view, layer, head)
-        _path(view, layer, head)
-    charts.show(figures.stage_maps(view.trace, view.labels, layer, head), "stages")
+        _query_and_key(view)
+        charts.show(figures.score_path(view.trace, view.labels, layer, head, query_of(view)), "path")
+    _closer(view)
 
 
 def _map(view: View, layer: int, head: int) -> None:
     s = state.current()
     drawing = figures.head_map(
-        view.trace, view.labels, layer, head, log=s.colour == "log", first_aside=s.sink_aside, query=query_of(view)
-    )
+        view.trace, view.labels, layer, head,
+        log=s.colour == "log", first_aside=s.sink_aside, query=query_of(view), key=key_of(view),
+    )  # fmt: skip
     charts.show(drawing, "map")
     with st.container(horizontal=True, vertical_alignment="center"):
         state.control(st.segmented_control, "Colour scale", "colour", options=("linear", "log"), required=True)
@@ -64,15 +71,27 @@ def _role(view: View, layer: int, head: int) -> None:
     st.caption(f"This head {MEANING[role.name]}. Scored on random tokens said twice, not on this text.")
 
 
-def _path(view: View, layer: int, head: int) -> None:
-    query = query_of(view)
-    if len(view.labels) > 1:
+def _query_and_key(view: View) -> None:
+    """The row and the column that are brought out, by their tokens."""
+    n, key = len(view.labels), state.current().key
+    with st.container(horizontal=True):
         state.control(
-            st.select_slider,
-            "Query token",
-            "query",
-            shown=query,
-            options=range(len(view.labels)),
+            st.selectbox, "Query token", "query", shown=query_of(view), options=range(n),
             format_func=lambda i: f"{i} {view.labels[i]}",
-        )
-    charts.show(figures.score_path(view.trace, view.labels, layer, head, query), "path")
+        )  # fmt: skip
+        state.control(
+            st.selectbox, "Key token", "key", shown=key if key < n else -1, options=[-1, *range(n)],
+            format_func=lambda i: f"{i} {view.labels[i]}" if i >= 0 else "the one the query gives most",
+        )  # fmt: skip
+
+
+@st.fragment(key="heads-closer")
+def _closer(view: View) -> None:
+    """One of several parts, chosen by the person; the others are not computed."""
+    st.divider()
+    state.control(
+        st.segmented_control, "Look closer", "heads_part", options=tuple(PARTS),
+        format_func=lambda part: PARTS[part][0], required=True,
+    )  # fmt: skip
+    _, show = PARTS[state.current().heads_part]
+    show(view)

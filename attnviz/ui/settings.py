@@ -100,6 +100,7 @@ class Several:
 
 
 PRESETS = tuple(published_facts())
+HEADS_PARTS = ("number", "stages")
 
 
 def _setting(default: object, kind: Number | Choice | Several | Flag | Text):
@@ -150,6 +151,8 @@ class Settings:
     reserve: int = _setting(10, Number(0, 90))  # per cent of the memory
     turning: str = _setting("distance", Choice(("distance", "layouts", "longer", "without", "latent")))  # RoPE page
     closer: str = _setting("equal", Choice(("equal", "cost", "maps", "alike", "latent")))  # part of the groups page
+    # the heads page
+    heads_part: str = _setting("number", Choice(HEADS_PARTS))
 
     def normalised(self) -> Settings:
         """The nearest settings that a model can be built from: KV heads that divide, a head_dim that is even."""
