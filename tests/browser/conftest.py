@@ -3,12 +3,20 @@
 from collections.abc import Callable, Iterator
 
 import pytest
-from playwright.sync_api import Page
+from playwright.sync_api import Dialog, Page, expect
 
-from tests.browser.painted import settle
+from tests.browser.painted import PATIENCE, settle
 from tests.browser.server import CHROMIUM_ARGS, Server, chromium, serve
 
+expect.set_options(timeout=PATIENCE)
 WIDE, NARROW = 1440, 390
+PAGES = {  # the name for screenshots: the address, what the sidebar and the page call it
+    "front": ("", "What there is to see"),
+    "heads": ("heads", "Heads"),
+    "query-groups": ("query_groups", "Query groups"),
+    "rope": ("rope", "RoPE"),
+    "cost": ("cost", "Cost"),
+}
 
 
 @pytest.fixture(scope="session")
@@ -25,16 +33,24 @@ def server() -> Iterator[Server]:
 
 
 @pytest.fixture
-def window(new_context: Callable) -> Callable[..., Page]:
-    """window(width=…, scheme=…): a fresh browser window in which a dialog of any kind fails the test."""
+def window(new_context: Callable) -> Iterator[Callable[..., Page]]:
+    """window(width=…, scheme=…): a fresh browser window. A dialog or an uncaught error in it fails the test."""
+    wrong = []
+
+    def dismiss(dialog: Dialog) -> None:
+        wrong.append(f"dialog: {dialog.message}")
+        dialog.dismiss()
 
     def open_window(width: int = WIDE, scheme: str = "light") -> Page:
         viewport = {"width": width, "height": 844 if width == NARROW else 900}
         page = new_context(viewport=viewport, color_scheme=scheme, has_touch=width == NARROW).new_page()
-        page.on("dialog", lambda dialog: pytest.fail(f"the page opened a dialog: {dialog.message!r}"))
+        page.set_default_timeout(PATIENCE)
+        page.on("dialog", dismiss)
+        page.on("pageerror", lambda error: wrong.append(f"uncaught: {error}"))
         return page
 
-    return open_window
+    yield open_window
+    assert wrong == []
 
 
 @pytest.fixture
@@ -48,3 +64,16 @@ def visit(window: Callable[..., Page], server: Server) -> Callable[..., Page]:
         return page
 
     return visit_address
+
+
+@pytest.fixture
+def walk() -> Callable[[Page, str], None]:
+    """walk(page, "rope"): go to a page by its link in the sidebar."""
+
+    def walk_to(page: Page, name: str) -> None:
+        label = PAGES[name][1]
+        page.get_by_test_id("stSidebar").get_by_role("link", name=label, exact=True).click()
+        page.get_by_role("heading", level=1, name=label).wait_for()
+        settle(page)
+
+    return walk_to

@@ -10,6 +10,7 @@ from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 SHOTS = os.environ.get("SHOTS")  # a folder for screenshots; none are kept without it
+PATIENCE = 120_000  # milliseconds; a bound on hanging, not a promise of speed
 REPAINTED = "document.fonts.ready.then(() => new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r))))"
 FULL_PAGE_LIMIT = 6000  # pixels of height that a kept screenshot may have
 
@@ -17,9 +18,9 @@ FULL_PAGE_LIMIT = 6000  # pixels of height that a kept screenshot may have
 def settle(page: Page) -> None:
     """Wait until the script has run, the charts are drawn and nothing moves; fail where an exception is shown."""
     page.wait_for_timeout(200)  # an edit takes a moment to leave the browser
-    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for(timeout=60_000)
-    expect(page.locator("[data-testid=stSkeleton], [data-testid=stSpinner]")).to_have_count(0, timeout=60_000)
-    expect(page.locator("[data-testid=stPlotlyChart]:not(:has(.main-svg))")).to_have_count(0, timeout=60_000)
+    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for(timeout=PATIENCE)
+    expect(page.locator("[data-testid=stSkeleton], [data-testid=stSpinner]")).to_have_count(0, timeout=PATIENCE)
+    expect(page.locator("[data-testid=stPlotlyChart]:not(:has(.main-svg))")).to_have_count(0, timeout=PATIENCE)
     expect(page.locator("[data-testid=stException]")).to_have_count(0)
     page.evaluate(REPAINTED)
 

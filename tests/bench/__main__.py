@@ -1,0 +1,38 @@
+"""make bench: what the product promises to be fast at, as ratios taken in one run: a table and one line of JSON."""
+
+import json
+
+import torch
+from playwright.sync_api import sync_playwright
+
+from tests.bench import pages, tracing
+from tests.browser.server import CHROMIUM_ARGS, chromium
+
+AT_MOST = {
+    "grid / floor, T=32": 2.0,
+    "grid / floor, T=128": 2.0,
+    "grid / floor, T=512": 2.0,
+    "page / floor, T=32": 3.0,
+    "page / floor, T=128": 3.0,
+    "page / floor, T=512": 5.0,
+    "trace / bare": 1.3,
+    "trace / transformers": 1.0,
+    "front page's title / empty app": 1.3,
+    "grid bytes / weight": 1.2,
+}
+
+
+def main() -> None:
+    torch.set_num_threads(1)  # as the app does
+    results = tracing.ratios()
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_ARGS))
+        results |= pages.ratios(browser)
+        browser.close()
+    for name, value in results.items():
+        print(f"{name:34}{value:8.2f}" + (f"   at most {AT_MOST[name]}" if name in AT_MOST else ""))
+    print(json.dumps({name: round(value, 3) for name, value in results.items()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,135 @@
+"""What a person waits for: from a key press to the repaint, from the start to the first paint, and the bytes between.
+
+Everything is put against the least Streamlit can do (floor.py, empty.py) in the same browser, taking turns.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from urllib.parse import urlencode
+
+from playwright.sync_api import Browser, Locator, Page
+
+from attnviz.text import Tokenizer
+from tests.browser.painted import PATIENCE, settle
+from tests.browser.server import serve
+
+HERE = Path(__file__).parent
+N_HEADS = 8
+PRESSES = 12
+STARTS = 5
+STORY = "Once upon a time there was a little girl who lived near the forest with her mother and a small brown dog. "
+
+# Notes when canvases were last painted and when anything on the page last changed, each after the frame that shows it.
+WATCH = """
+window.painted = window.changed = 0;
+const shown = (name) => requestAnimationFrame(() => requestAnimationFrame(() => (window[name] = performance.now())));
+const put = CanvasRenderingContext2D.prototype.putImageData;
+CanvasRenderingContext2D.prototype.putImageData = function (...all) { put.apply(this, all); shown("painted"); shown("changed"); };
+new MutationObserver((all) => {
+  if (all.some((m) => m.target.parentElement?.closest("[data-testid=stMain]"))) shown("changed");
+}).observe(document, { subtree: true, childList: true, characterData: true, attributes: true });
+document.addEventListener("keydown", () => (window.pressed = performance.now()), true);
+"""
+
+
+def ratios(browser: Browser) -> dict[str, float]:
+    """All of it; the names say what is divided by what."""
+    with serve() as app, serve(HERE / "floor.py") as floor:
+        still = open_page(browser, floor.url)
+        results = {}
+        for n_tokens in (32, 128, 512):
+            results |= key_press(browser, app.url, still, n_tokens)
+    return results | first_paint(browser)
+
+
+def open_page(browser: Browser, url: str) -> Page:
+    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+    page.set_default_timeout(PATIENCE)
+    page.add_init_script(WATCH)
+    page.goto(url)
+    settle(page)
+    return page
+
+
+# ---- from a key press to the repaint
+
+
+def key_press(browser: Browser, url: str, floor: Page, n_tokens: int) -> dict[str, float]:
+    """A step of the window's width: another mask, another trace, all maps anew; in turns with the floor's slider."""
+    page = open_page(browser, f"{url}/heads?{urlencode(one_layer(n_tokens))}")
+    received = frames_received(page)
+    page.get_by_text("How it runs").click()
+    sliders = page.get_by_role("slider", name="Sliding window"), floor.get_by_role("slider")
+    press(sliders[0]), press(sliders[1])  # the first of each pays for what is then kept
+    received.clear()
+    ours, theirs = [], []
+    for _ in range(PRESSES):
+        ours.append(press(sliders[0]))
+        theirs.append(press(sliders[1]))
+    grid, everything = (median(times) for times in zip(*ours, strict=True))
+    least = median(changed for _, changed in theirs)
+    results = {f"grid / floor, T={n_tokens}": grid / least, f"page / floor, T={n_tokens}": everything / least}
+    if n_tokens == 128:
+        weights = PRESSES * N_HEADS * n_tokens**2
+        results["grid bytes / weight"] = sum(len(f) for f in received if b'"kvNames"' in f) / weights
+        results["page bytes / weight"] = sum(map(len, received)) / weights
+    page.context.close()
+    return results
+
+
+def one_layer(n_tokens: int) -> dict[str, object]:
+    """The link to one untrained layer of 8 heads on a text of exactly so many tokens, seen through a window."""
+    tokenizer = Tokenizer()
+    text = tokenizer.decode(tokenizer.encode(STORY * (n_tokens // 8))[:n_tokens])
+    assert len(tokenizer.encode(text)) == n_tokens
+    return {"model": "own", "n_layers": 1, "n_heads": N_HEADS, "window": n_tokens - 1, "text": text}
+
+
+def press(slider: Locator) -> tuple[float, float]:
+    """Milliseconds from a press of the left arrow until the canvases, and until all of the page, are shown anew."""
+    page = slider.page
+    page.bring_to_front()
+    slider.press("ArrowLeft")
+    settle(page)
+    page.wait_for_function("performance.now() - Math.max(window.pressed, window.changed) > 500")
+    return tuple(page.evaluate("[window.painted - window.pressed, window.changed - window.pressed]"))
+
+
+def frames_received(page: Page) -> list[bytes]:
+    """What the server sends from the next connection on; the page is loaded again to make one."""
+    frames = []
+    take: Callable[[bytes], None] = frames.append
+    page.on("websocket", lambda socket: socket.on("framereceived", take))
+    page.reload()
+    settle(page)
+    return frames
+
+
+# ---- from the start to the first paint
+
+
+def first_paint(browser: Browser) -> dict[str, float]:
+    """From starting the server to the page's title, and to all it shows, in a browser that has cached nothing."""
+    ours, theirs = [], []
+    for _ in range(STARTS):
+        ours.append(seconds_to_paint(browser, "app.py", canvases=32))
+        theirs.append(seconds_to_paint(browser, HERE / "empty.py", canvases=0))
+    title, whole = (median(times) for times in zip(*ours, strict=True))
+    least = median(title for title, _ in theirs)
+    return {"front page's title / empty app": title / least, "whole front page / empty app": whole / least}
+
+
+def seconds_to_paint(browser: Browser, script: str | Path, canvases: int) -> tuple[float, float]:
+    with serve(script) as server:
+        page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
+        page.set_default_timeout(PATIENCE)
+        page.add_init_script(WATCH)
+        page.goto(server.url)
+        page.get_by_role("heading", level=1).wait_for()
+        title = perf_counter() - server.started
+        page.wait_for_function("n => !n || window.painted", arg=canvases)
+        whole = perf_counter() - server.started
+        page.context.close()
+    return title, whole

@@ -1,0 +1,57 @@
+"""Any text and any link gets a picture or a sentence; markup in them is text, and stays text."""
+
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.painted import overflow, painted_fraction, pixels, settle
+
+MARKUP = "<script>alert(1)</script> <img src=x onerror=alert(2) class=injected> [a](javascript:alert(3)) $x^2$ **b**"
+TEXTS = {
+    "one character": "a",
+    "Chinese": "小女孩在花园里找到一个红色的球。",
+    "Arabic": "وجدت الفتاة الصغيرة كرة حمراء في الحديقة.",
+    "emoji": "👩‍👩‍👧 🐈 👍🏽 🇪🇺",
+    "control characters": "a\u0007b\u200bc\u202ed\r\n\te",
+    "markup": MARKUP,
+    "a thousand equal words": "word " * 1000,
+    "20,000 characters": "Once upon a time there was a king. " * 571 + "The end of it",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_any_text_is_drawn_on_every_page(
+    visit: Callable[..., Page], walk: Callable[[Page, str], None], text: str
+) -> None:
+    page = visit("heads")
+    page.get_by_label("Text", exact=True).fill(text)
+    page.get_by_label("Text", exact=True).press("Control+Enter")
+    settle(page)
+    assert painted_fraction(pixels(page.get_by_role("gridcell").locator("canvas").first)) > 0.01
+    for name in ("query-groups", "rope"):
+        walk(page, name)
+        expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
+        assert overflow(page) <= 0
+    expect(page.locator(".injected")).to_have_count(0)
+
+
+def test_no_text_is_answered_by_a_sentence(visit: Callable[..., Page]) -> None:
+    page = visit("heads?text=")
+    expect(page.get_by_test_id("stAlert")).to_have_count(1)
+    expect(page.get_by_test_id("stAlert")).to_contain_text("There is no text yet")
+
+
+def test_a_long_text_is_cut_and_the_page_says_where(visit: Callable[..., Page]) -> None:
+    page = visit("heads?text=" + "word%20" * 1000)
+    expect(page.get_by_test_id("stAlert")).to_contain_text("the first 512 are shown")
+
+
+@pytest.mark.parametrize("address", ["", "heads", "query_groups", "rope", "cost"])
+def test_a_link_of_nonsense_opens_and_says_what_it_made_of_it(visit: Callable[..., Page], address: str) -> None:
+    nonsense = "n_layers=1e99&n_kv_heads=99&seed=abc&head=&theta=nan&model=__proto__"
+    page = visit(f"{address}?{nonsense}&<img src=x onerror=alert(1) class=injected>=1&text={MARKUP}")
+    notices = page.get_by_test_id("stAlert").all_inner_texts()
+    for name in ("n_layers", "n_kv_heads", "seed", "head", "theta", "model", "img src"):
+        assert any(name in notice for notice in notices), f"nothing is said about {name}"
+    expect(page.locator(".injected")).to_have_count(0)

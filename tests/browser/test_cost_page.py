@@ -1,0 +1,88 @@
+"""The cost page in a real browser: what links ask for is drawn, controls change it, and measuring can be stopped.
+
+pytest tests/browser/test_cost_page.py
+"""
+
+import re
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import NARROW, WIDE
+from tests.browser.painted import overflow, painted_fraction, pixels, settle, shoot
+
+TINY = "model=own&n_layers=1&n_heads=2&n_kv_heads=1&d_model=8"
+
+
+def chart(page: Page, key: str):
+    return page.locator(f".st-key-chart-{key}")
+
+
+def title(page: Page, words: str):
+    return page.get_by_role("heading", name=re.compile(words))
+
+
+@pytest.mark.parametrize("part", ["published", "memory", "speed"])
+@pytest.mark.parametrize("width, scheme", [(WIDE, "light"), (NARROW, "dark")])
+def test_every_part_is_painted_and_as_wide_as_its_window(visit, part, width, scheme):
+    page = visit(f"cost?part={part}", width=width, scheme=scheme)
+    assert overflow(page) == 0
+    drawn = {"published": "alternatives", "memory": "filling", "speed": "machines"}[part]
+    for key in ("attention", "cache", drawn):
+        chart(page, key).scroll_into_view_if_needed()
+        settle(page)
+        assert painted_fraction(pixels(chart(page, key))) > 0.04
+    shoot(page, f"cost-{part}-{width}-{scheme}")
+
+
+def test_a_link_reopens_a_comparison_with_its_sentence(visit):
+    page = visit("cost?context=131072&compare=gemma-3-27b,qwen3-32b")
+    expect(page.get_by_text("10.4 GiB where no window would take 62 GiB")).to_be_visible()
+    expect(title(page, "At 128 K tokens: Gemma 3 27B 10.4 GiB and Qwen3 32B 32 GiB")).to_be_visible()
+    expect(page.get_by_text("Checked just now: 5 live models")).to_be_visible()
+
+
+def test_one_click_compares_two_models_and_the_address_says_so(visit):
+    page = visit("cost")
+    page.get_by_role("button", name="Half the heads").click()
+    settle(page)
+    expect(page.get_by_text("a latent does not know how many heads read it")).to_be_visible()
+    expect(page).to_have_url(re.compile("compare=deepseek-v3%2Ckimi-k2"))
+    page.reload()
+    settle(page)
+    expect(title(page, "At 128 K tokens: .* 8.58 GiB")).to_be_visible()
+
+
+def test_the_precision_moves_the_cache_and_the_weights_move_the_memory(visit):
+    page = visit("cost?part=memory&context=8192")
+    expect(title(page, "holds Llama 3 8B and 52 users of 8 K tokens")).to_be_visible()
+    page.get_by_role("radiogroup", name="Weights in").get_by_text("int4").click()
+    settle(page)
+    expect(title(page, "holds Llama 3 8B and 62 users of 8 K tokens")).to_be_visible()
+    expect(page).to_have_url(re.compile("weights=int4"))
+    page.get_by_role("radiogroup", name="Cache in").get_by_text("fp8").click()
+    settle(page)
+    expect(title(page, "holds Llama 3 8B and 125 users of 8 K tokens")).to_be_visible()
+    expect(title(page, "GQA-4 keeps 6 MiB for 8 K tokens")).to_be_visible()
+
+
+def test_decoding_is_measured_and_the_counted_cache_stands_beside_it(visit):
+    page = visit(f"cost?part=measured&{TINY}")
+    page.get_by_role("button", name="Measure").click()
+    expect(title(page, "MHA takes .* ms a token after 8 K tokens")).to_be_visible(timeout=90_000)
+    settle(page)
+    assert painted_fraction(pixels(chart(page, "measured"))) > 0.01
+
+
+def test_stopping_a_measurement_leaves_a_page_that_goes_on(visit):
+    page = visit("cost?part=measured")
+    page.get_by_role("button", name="Measure").click()
+    expect(page.get_by_role("progressbar")).to_be_visible()
+    page.get_by_role("button", name="Stop").click()
+    settle(page)
+    expect(page.get_by_role("progressbar")).to_have_count(0)
+    page.get_by_role("button", name="Measure").click()  # the turn was given back
+    expect(page.get_by_role("progressbar")).to_be_visible()
+    expect(page.get_by_text("Somebody else is measuring")).to_have_count(0)
+    page.get_by_role("button", name="Stop").click()
+    settle(page)

@@ -1,0 +1,182 @@
+"""What is round every page: links, the text, the model, going from page to page, the clipboard, downloads."""
+
+import csv
+import io
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+from playwright.sync_api import Download, Locator, Page, expect
+
+from tests.browser.conftest import PAGES
+from tests.browser.painted import pixels, settle
+from tests.browser.server import Server, serve
+
+TEXT = "Ein Mädchen fand 红球."
+LINK = f"text={TEXT}&model=own&n_layers=2&n_kv_heads=2&layer=1&head=5"
+
+
+def the_text(page: Page) -> Locator:
+    return page.get_by_label("Text", exact=True)
+
+
+def write(page: Page, text: str) -> None:
+    """Type into the text area and leave it, as a person does."""
+    the_text(page).fill(text)
+    the_text(page).press("Control+Enter")
+    settle(page)
+
+
+def in_address(page: Page) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).query)
+
+
+# ---- links
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_link_works_as_the_first_request_after_a_start(window: Callable[..., Page], name: str) -> None:
+    address, title = PAGES[name]
+    page = window()
+    with serve() as fresh:
+        page.goto(f"{fresh.url}/{address}?{LINK}")
+        settle(page)
+        expect(page.get_by_role("heading", level=1)).to_have_text(title)
+        expect(the_text(page)).to_have_value(TEXT)
+        expect(page.get_by_test_id("stSidebarNav")).to_have_count(0)
+        assert fresh.tracebacks() == []
+
+
+def test_what_a_link_sets_goes_along_from_page_to_page(
+    visit: Callable[..., Page], walk: Callable[[Page, str], None]
+) -> None:
+    page = visit(f"heads?{LINK}")
+    asked = in_address(page)
+    for name in ("rope", "cost", "query-groups", "front", "heads"):
+        walk(page, name)
+        expect(the_text(page)).to_have_value(TEXT)
+        assert in_address(page) == asked
+    expect(page.get_by_role("gridcell", selected=True)).to_have_accessible_name("Layer 1, head 5, reads KV 1")
+
+
+def test_reloading_and_going_back_keep_what_was_edited(
+    visit: Callable[..., Page], walk: Callable[[Page, str], None]
+) -> None:
+    page = visit("heads")
+    write(page, "one two")
+    page.reload()
+    settle(page)
+    expect(the_text(page)).to_have_value("one two")
+    walk(page, "rope")
+    page.go_back()
+    page.get_by_role("heading", level=1, name="Heads").wait_for()
+    settle(page)
+    expect(the_text(page)).to_have_value("one two")
+
+
+def test_the_copied_link_reopens_the_view(visit: Callable[..., Page], window: Callable[..., Page]) -> None:
+    page = visit(f"heads?{LINK}")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy link").click()
+    expect(page.get_by_text("Copied", exact=True)).to_be_visible()
+    other = window()
+    other.goto(page.evaluate("navigator.clipboard.readText()"))
+    settle(other)
+    expect(the_text(other)).to_have_value(TEXT)
+    assert np.array_equal(pixels(other.get_by_role("grid")), pixels(page.get_by_role("grid")))
+
+
+# ---- the text and the model
+
+
+def test_typing_changes_the_maps(visit: Callable[..., Page]) -> None:
+    page = visit("heads?text=a")
+    expect(page.get_by_text("1 token,")).to_be_visible()
+    before = pixels(page.get_by_role("grid"))
+    write(page, "a b")
+    expect(page.get_by_text("2 tokens,")).to_be_visible()
+    assert not np.array_equal(pixels(page.get_by_role("grid")), before)
+
+
+def test_an_example_is_one_click(visit: Callable[..., Page]) -> None:
+    page = visit("heads")
+    page.get_by_role("button", name="中文").click()
+    settle(page)
+    expect(the_text(page)).to_have_value("小女孩在花园里找到一个红色的球。小女孩在花园里找到一个红色的球。")
+    assert "text" in in_address(page)
+
+
+def test_only_numbers_of_kv_heads_that_divide_are_offered(visit: Callable[..., Page]) -> None:
+    slider = visit("heads?model=own&n_heads=6&n_kv_heads=6").get_by_role("slider", name="KV heads")
+    offered = []
+    for _ in range(4):
+        offered.append(slider.get_attribute("aria-valuetext"))
+        slider.press("ArrowRight")
+        settle(slider.page)
+    assert offered == ["6", "3", "2", "1"]
+
+
+def test_the_source_that_is_shown_is_the_module_that_ran(visit: Callable[..., Page]) -> None:
+    page = visit("heads?model=mla")
+    page.get_by_role("button", name="View source").click()
+    expect(page.get_by_text("class MultiHeadLatentAttention")).to_be_visible()
+
+
+# ---- the grid
+
+
+def test_a_click_and_the_keys_select_a_head(visit: Callable[..., Page]) -> None:
+    page = visit("heads")
+    page.get_by_role("gridcell", name="Layer 2, head 3,").click()
+    settle(page)
+    expect(page.get_by_role("heading", name="Layer 2, head 3")).to_be_visible()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    settle(page)
+    expect(page.get_by_role("heading", name="Layer 3, head 4")).to_be_visible()
+    assert (in_address(page)["layer"], in_address(page)["head"]) == (["3"], ["4"])
+
+
+def test_pointing_at_a_cell_names_it_in_every_head_without_asking_the_server(
+    window: Callable[..., Page], server: Server
+) -> None:
+    page, sent = window(), []
+    page.on("websocket", lambda socket: socket.on("framesent", sent.append))
+    page.goto(f"{server.url}/heads")
+    settle(page)
+    assert sent
+    sent.clear()
+    page.get_by_role("gridcell").nth(9).locator("canvas").hover(position={"x": 3, "y": 60})
+    expect(page.get_by_text("Layer 1, H1 reads KV 0. Query")).to_be_visible()
+    marks = page.get_by_role("gridcell").locator(".mark")
+    assert len({(mark.bounding_box()["width"], mark.is_visible()) for mark in marks.all()}) == 1
+    assert sent == []
+
+
+# ---- downloads
+
+
+@pytest.fixture
+def downloads(visit: Callable[..., Page]) -> Callable[[str], bytes]:
+    """downloads("CSV"): the bytes of the first chart of the heads page, saved as that."""
+    page = visit("heads")
+    page.get_by_text("Numbers and downloads").first.click()
+    settle(page)
+
+    def save(kind: str) -> bytes:
+        with page.expect_download() as started:
+            page.get_by_role("button", name=kind, exact=True).first.click()
+        download: Download = started.value
+        return download.path().read_bytes()
+
+    return save
+
+
+def test_a_chart_can_be_saved_in_four_ways(downloads: Callable[[str], bytes]) -> None:
+    rows = list(csv.reader(io.StringIO(downloads("CSV").decode())))
+    assert len(rows) > 29 and len({len(row) for row in rows}) == 1
+    assert downloads("PNG").startswith(b"\x89PNG")
+    assert b"<svg" in downloads("SVG")[:200]
+    assert b"plotly" in downloads("HTML").lower()

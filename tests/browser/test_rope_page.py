@@ -1,0 +1,215 @@
+"""The RoPE page: clocks that turn without the server, and every control moves what it is about."""
+
+import math
+import re
+from collections.abc import Callable
+from urllib.parse import parse_qs, quote, urlsplit
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import NARROW
+from tests.browser.painted import hue_shares, overflow, painted_fraction, pixels, settle
+from tests.browser.server import Server
+
+TEXT = "one two three one two three"
+SLOWEST = 10_000 ** (-22 / 24)  # radians a token, of pair 11 of the shipped checkpoints
+HANDS = """(hand, n) => new Promise((resolve) => {
+    const seen = [hand.getAttribute("transform")];
+    const look = () => {
+        const now = hand.getAttribute("transform");
+        if (now !== seen[seen.length - 1]) seen.push(now);
+        if (seen.length >= n) resolve(seen.map((t) => -parseFloat(t.slice(7)))); else requestAnimationFrame(look);
+    };
+    look();
+})"""
+
+
+def clock(page: Page, pair: int) -> Locator:
+    return page.get_by_role("radio", name=re.compile(rf"^pair {pair}\b"))
+
+
+def position(page: Page) -> Locator:
+    return page.get_by_role("slider", name="Position")
+
+
+def hand_positions(page: Page, n: int) -> list[float]:
+    """The next n different positions that the hands stand at, read off the slowest one, which never gets round."""
+    degrees = clock(page, 11).locator(".hand").evaluate(HANDS, n)
+    return [math.radians(d) / SLOWEST for d in degrees]
+
+
+def title(page: Page, start: str) -> Locator:
+    return page.get_by_role("heading", name=re.compile("^" + start))
+
+
+def slide(page: Page, name: str, key: str, times: int = 1) -> None:
+    thumb = page.get_by_role("slider", name=name)
+    for _ in range(times):
+        thumb.press(key)
+    settle(page)
+
+
+def choose(page: Page, part: str) -> None:
+    page.get_by_role("radio", name=part, exact=True).click()
+    settle(page)
+
+
+@pytest.fixture
+def silent(window: Callable[..., Page], server: Server) -> tuple[Page, list[str]]:
+    """The page, and a list that grows with each message it sends to the server."""
+    page, sent = window(), []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda _: sent.append(socket.url)))
+    page.goto(f"{server.url}/rope?text={quote(TEXT)}")
+    settle(page)
+    assert sent  # the page itself talks to the server, so the list would grow
+    return page, sent
+
+
+def test_the_clocks_run_in_the_browser_alone(silent: tuple[Page, list[str]]) -> None:
+    page, sent = silent
+    before = len(sent)
+    position(page).fill("3")
+    expect(page.locator(".rc-angle")).to_contain_text("Position 3, “")
+    expect(page.locator(".rc-live")).to_contain_text("Position 3, “")
+    expect(position(page)).to_have_attribute("aria-valuetext", re.compile("^3, “"))
+    page.get_by_role("button", name="Play").click()
+    assert any(abs(p - round(p)) > 0.02 for p in hand_positions(page, 6))  # between whole positions: it glides
+    page.get_by_role("button", name="Pause").click()
+    (stopped,) = hand_positions(page, 1)
+    assert stopped == pytest.approx(int(position(page).input_value()), abs=1e-6)
+    assert len(sent) == before
+
+
+def test_a_chosen_pair_turns_a_real_query(silent: tuple[Page, list[str]]) -> None:
+    page, sent = silent
+    before = len(sent)
+    position(page).fill("0")
+    clock(page, 0).click()
+    expect(clock(page, 0)).to_have_attribute("aria-checked", "true")
+    vector = page.locator(".rc-vector")
+    x, y, turned_x, turned_y = numbers(vector)[:4]
+    assert (x, y) == (turned_x, turned_y)
+    position(page).fill("2")
+    x, y, turned_x, turned_y, at, length = numbers(vector)
+    assert turned_x == pytest.approx(x * math.cos(2) - y * math.sin(2), abs=0.02)
+    assert turned_y == pytest.approx(y * math.cos(2) + x * math.sin(2), abs=0.02)
+    assert (at, length) == (2, pytest.approx(math.hypot(x, y), abs=0.02))
+    page.get_by_label("Turn q of").select_option(index=0)
+    assert numbers(vector)[:2] != [x, y]
+    clock(page, 0).press("ArrowRight")
+    expect(clock(page, 1)).to_be_focused()
+    expect(page.locator(".rc-angle")).to_contain_text("pair 1 has turned")
+    assert len(sent) == before
+
+
+def numbers(sentence: Locator) -> list[float]:
+    """Every number behind the token's name, whose own digits do not count."""
+    text = sentence.inner_text().replace("−", "-").partition("in this pair")[2]
+    return [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", text)]
+
+
+def test_with_reduced_motion_the_hand_steps(silent: tuple[Page, list[str]]) -> None:
+    page, _ = silent
+    page.emulate_media(reduced_motion="reduce")
+    page.get_by_role("button", name="Play").click()
+    stepped = hand_positions(page, 3)
+    assert stepped == [pytest.approx(round(p), abs=1e-6) for p in stepped]
+
+
+def test_many_pairs_are_thinned_until_all_are_asked_for(visit: Callable[..., Page]) -> None:
+    page = visit("rope?model=own&d_model=512&n_heads=8")
+    clocks = page.locator(".rc-clocks [role=radio]")
+    expect(clocks).to_have_count(12)
+    page.get_by_role("button", name="Show all 32 pairs").click()
+    expect(clocks).to_have_count(32)
+    page.get_by_role("button", name="Show 12 of 32 pairs").click()
+    expect(clocks).to_have_count(12)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_clocks_are_painted_in_the_hue_of_the_kv_head(visit: Callable[..., Page], scheme: str) -> None:
+    page = visit("rope?head=0", width=NARROW, scheme=scheme)
+    first = pixels(clock(page, 0))
+    assert painted_fraction(first) > 0.05
+    assert overflow(page) <= 0
+    other = pixels(clock(visit("rope?head=7", width=NARROW, scheme=scheme), 0))
+    assert hue_shares(first).argmax() != hue_shares(other).argmax()  # another KV head, another hue
+
+
+def test_theta_slows_the_pairs_down(visit: Callable[..., Page]) -> None:
+    page = visit("rope")
+    expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 29,164")).to_be_visible()
+    slide(page, "θ, the base of the frequencies", "End")
+    expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 16")).to_be_visible()
+    expect(page.get_by_text("Trained with θ = 10,000 and run with 10,000,000")).to_be_visible()
+    assert parse_qs(urlsplit(page.url).query)["theta"] == ["1e+07"]
+    slide(page, "θ, the base of the frequencies", "Home")
+    expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 428")).to_be_visible()
+
+
+def test_distance_follows_the_query_and_the_key(visit: Callable[..., Page]) -> None:
+    page = visit(f"rope?text={quote(TEXT)}&query=4&key=1")
+    heading = title(page, "“.*” and “.*” score .*, 3 tokens apart")
+    expect(heading).to_be_visible()
+    page.get_by_role("combobox", name="Key token").click()
+    page.get_by_role("option").nth(1).click()
+    settle(page)
+    expect(title(page, "“.*” and “.*” score .*, 4 tokens apart")).to_be_visible()
+    said = title(page, "Moved on").inner_text()
+    single, double = map(float, re.search(r"([\d.e-]+) in float32 and ([\d.e-]+) in float64", said).groups())
+    assert 0 < double < 1e-9 < single < 1e-3
+
+
+def test_the_layouts_differ_and_a_permutation_mends_it(visit: Callable[..., Page]) -> None:
+    page = visit("rope")
+    choose(page, "Two layouts")
+    wrong = float(title(page, "As interleaved: off by").inner_text().rpartition(" ")[2])
+    mended = float(title(page, "As interleaved, reordered: off by").inner_text().rpartition(" ")[2])
+    assert mended < 1e-4 < 0.01 < wrong
+    expect(page.locator("#root .js-plotly-plot .main-svg:first-child")).to_have_count(6)
+
+
+def test_longer_texts_take_a_factor_and_a_pasted_scaling(visit: Callable[..., Page]) -> None:
+    page = visit("rope?turning=longer")
+    expect(title(page, r"Beyond 256 tokens the loss is \d")).to_be_visible()
+    expect(page.get_by_text("YaRN also multiplies cos and sin by 1.0693")).to_be_visible()
+    slide(page, "Factor", "ArrowRight", times=2)
+    expect(page.get_by_text("YaRN also multiplies cos and sin by 1.1099")).to_be_visible()
+    paste = page.get_by_role("textbox", name="rope_scaling")
+    paste.fill('{"rope_type": "longrope", "factor": 2, "original_max_position_embeddings": 4096, "short_factor": [1], '
+               '"long_factor": [2]}')  # fmt: skip
+    paste.press("Enter")
+    settle(page)
+    expect(page.get_by_test_id("stAlert")).to_contain_text("long_factor must hold 12 numbers, one a pair, not 1")
+    lists = ", ".join(["2"] * 12)
+    paste.fill('{"rope_type": "longrope", "factor": 2, "original_max_position_embeddings": 4096, "short_factor": '
+               f'[{lists}], "long_factor": [{lists}]}}')  # fmt: skip
+    paste.press("Enter")
+    settle(page)
+    expect(page.get_by_test_id("stAlert")).to_have_count(0)
+    expect(title(page, "Of 12 pairs, slowed by more than 1 %: .*pasted 12")).to_be_visible()
+
+
+def test_a_part_of_the_dimensions_can_turn(visit: Callable[..., Page]) -> None:
+    page = visit("rope?turning=without&fraction=1")
+    expect(title(page, "24 of 24 dimensions turned: off by up to 0$")).to_be_visible()
+    slide(page, "Share of the dimensions that turn", "Home")
+    without = title(page, "Without: off by").inner_text().rpartition(" ")[2]
+    expect(title(page, f"0 of 24 dimensions turned: off by up to {without}$")).to_be_visible()
+
+
+def test_the_decoupled_key_opens_with_the_mla_checkpoint(visit: Callable[..., Page]) -> None:
+    page = visit("rope")
+    choose(page, "MLA's rotated key")
+    page.get_by_role("button", name="Show it with the MLA checkpoint").click()
+    settle(page)
+    for part in ("Content", "Position", "Both"):
+        expect(title(page, f"{part}: scores spread by")).to_be_visible()
+    assert parse_qs(urlsplit(page.url).query) == {"model": ["mla"], "turning": ["latent"]}
+
+
+def test_with_rope_off_the_page_says_so(visit: Callable[..., Page]) -> None:
+    page = visit("rope?rope=0")
+    expect(page.get_by_test_id("stAlert")).to_contain_text("RoPE is switched off")
+    expect(title(page, "Pair 0 repeats every 6.28 positions")).to_be_visible()

@@ -1,0 +1,49 @@
+"""Every page in light and dark, wide and narrow: opened as a link, drawn without an error, inside its window.
+
+`make shots` keeps what these tests see, as shots/*.png.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import NARROW, PAGES, WIDE
+from tests.browser.painted import background, hue_shares, overflow, painted_fraction, pixels, shoot
+
+LOOKS = [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light"), (NARROW, "dark")]
+
+
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_painted(visit: Callable[..., Page], name: str, width: int, scheme: str) -> None:
+    address, title = PAGES[name]
+    page = visit(address, width=width, scheme=scheme)
+    expect(page.get_by_role("heading", level=1)).to_have_text(title)
+    shoot(page, f"{name}-{scheme}-{width}")
+    image = pixels(page)
+    assert (sum(background(image)) < 3 * 64) == (scheme == "dark")
+    assert painted_fraction(image) > 0.05
+    assert overflow(page) <= 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("model", "n_kv_heads"), [("mqa", 1), ("gqa-2", 2), ("gqa-4", 4)])
+def test_the_grid_has_as_many_hues_as_kv_heads(
+    visit: Callable[..., Page], model: str, n_kv_heads: int, scheme: str
+) -> None:
+    grid = visit(f"heads?model={model}", scheme=scheme).get_by_role("grid")
+    assert hues(pixels(grid)) == n_kv_heads
+
+
+def hues(image: np.ndarray) -> int:
+    """How many separate runs of neighbouring hues are painted; one in 500 pixels is enough to count."""
+    painted = hue_shares(image, bins=36) > 0.002
+    return int((painted & ~np.roll(painted, 1)).sum())
+
+
+def test_every_canvas_of_the_grid_is_painted(visit: Callable[..., Page]) -> None:
+    heads = visit("heads").get_by_role("gridcell").locator("canvas")
+    expect(heads).to_have_count(32)
+    assert min(painted_fraction(pixels(head)) for head in heads.all()) > 0.1
