@@ -26,7 +26,11 @@ WATCH = """
 window.painted = window.changed = 0;
 const shown = (name) => requestAnimationFrame(() => requestAnimationFrame(() => (window[name] = performance.now())));
 const put = CanvasRenderingContext2D.prototype.putImageData;
-CanvasRenderingContext2D.prototype.putImageData = function (...all) { put.apply(this, all); shown("painted"); shown("changed"); };
+CanvasRenderingContext2D.prototype.putImageData = function (...all) {
+  put.apply(this, all);
+  shown("painted");
+  shown("changed");
+};
 new MutationObserver((all) => {
   if (all.some((m) => m.target.parentElement?.closest("[data-testid=stMain]"))) shown("changed");
 }).observe(document, { subtree: true, childList: true, characterData: true, attributes: true });
