@@ -50,7 +50,7 @@ def trace_bytes(config: ModelConfig, n_tokens: int) -> int:
 
 
 def use_one_thread() -> None:
-    """For a server of many: tensors this small gain nothing from a second thread, and under load each waits for each."""
+    """For a server of many: tensors this small gain nothing from a second thread, and under load they only wait."""
     torch.set_num_threads(1)
 
 

@@ -1,6 +1,7 @@
 """pytest tests/test_settings.py: any link gives settings that a model can be built from, and says what it changed."""
 
 from dataclasses import fields
+from urllib.parse import quote_plus
 
 import pytest
 from hypothesis import given
@@ -72,3 +73,11 @@ def test_masks_and_rope_reach_the_configuration():
     c = s.own_config()
     assert (c.position, c.causal, c.sliding_window, c.rope_theta) == ("none", False, 7, 500.0)
     assert Settings().own_config().sliding_window is None
+
+
+@pytest.mark.parametrize("text", ["word " * 4000, "好" * 4000, "👩‍👩‍👧" * 2000, "\ud800" * 5000, "a"])
+def test_a_link_stays_short_enough_for_any_server_and_keeps_the_texts_beginning(text):
+    link = Settings(text=text).to_link()
+    assert len(quote_plus(link["text"], errors="replace")) <= 7_000
+    assert text.startswith(link["text"]) and len(link["text"]) > min(len(text) - 1, 400)
+    assert Settings.from_link(link)[0].text == link["text"]

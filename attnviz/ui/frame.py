@@ -77,7 +77,7 @@ class View:
 
     @cached_property
     def _all_ids(self) -> tuple[int, ...]:
-        return tuple(_runs().tokenizer().encode(self.settings.text))
+        return tuple(_runs().tokenizer().encode(self.settings.text[:MAX_CHARACTERS]))
 
 
 def _runs():

@@ -10,12 +10,14 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from urllib.parse import quote_plus
 
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.facts import published_facts
 
 MAX_CHARACTERS = 20_000
+MAX_ADDRESS = 7_000  # bytes; servers refuse addresses over 8 kB, and 512 tokens take about 2
 MODELS = ("mha", "gqa-4", "gqa-2", "mqa", "mla", "own")
 MODEL_NAMES = {
     "mha": "MHA", "gqa-4": "GQA-4", "gqa-2": "GQA-2", "mqa": "MQA", "mla": "MLA", "own": "My own settings",
@@ -100,7 +102,8 @@ class Several:
 
 
 PRESETS = tuple(published_facts())
-HEADS_PARTS = ("number", "stages")
+HEADS_PARTS = ("number", "lines", "stages", "does", "masks", "family", "rollout", "off", "cross")
+HEADS = tuple(f"{layer}.{head}" for layer in range(8) for head in range(16))
 
 
 def _setting(default: object, kind: Number | Choice | Several | Flag | Text):
@@ -153,12 +156,14 @@ class Settings:
     closer: str = _setting("equal", Choice(("equal", "cost", "maps", "alike", "latent")))  # part of the groups page
     # the heads page
     heads_part: str = _setting("number", Choice(HEADS_PARTS))
+    pinned: tuple[str, ...] = _setting((), Several(HEADS, most=8))  # heads looked at beside the selected one
 
     def normalised(self) -> Settings:
         """The nearest settings that a model can be built from: KV heads that divide, a head_dim that is even."""
         n_kv_heads = nearest(self.n_kv_heads, divisors(self.n_heads))
         d_model = nearest(self.d_model, widths(self.n_heads))
-        return replace(self, n_kv_heads=n_kv_heads, d_model=d_model, compare=tuple(self.compare))
+        lists = {name: tuple(getattr(self, name)) for name in ("compare", "pinned")}  # widgets give lists
+        return replace(self, n_kv_heads=n_kv_heads, d_model=d_model, **lists)
 
     def own_config(self) -> ModelConfig:
         """The model of one's own, RoPE and masks as chosen."""
@@ -179,10 +184,9 @@ class Settings:
         )
 
     def to_link(self) -> dict[str, str]:
-        """What differs from the defaults, as words for a link."""
-        return {
-            f.name: _written(getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default
-        }
+        """What differs from the defaults, as words for a link; a long text as far as an address can carry it."""
+        link = {f.name: _written(getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default}
+        return link | {"text": _for_address(self.text)} if "text" in link else link
 
     @classmethod
     def from_link(cls, link: Mapping[str, str]) -> tuple[Settings, list[str]]:
@@ -221,6 +225,16 @@ def widths(n_heads: int) -> tuple[int, ...]:
 def nearest(value: float, allowed: tuple[int, ...]) -> int:
     """The allowed number closest to value."""
     return min(allowed, key=lambda a: abs(a - value))
+
+
+def _for_address(text: str) -> str:
+    """As much of the text as takes MAX_ADDRESS bytes in an address, where a character can take twelve."""
+    room = MAX_ADDRESS
+    for i, character in enumerate(text):
+        room -= len(quote_plus(character, errors="replace"))
+        if room < 0:
+            return text[:i]
+    return text
 
 
 def _written(value: object) -> str:
