@@ -42,6 +42,11 @@ def counted_cache_bytes(config: ModelConfig, n_tokens: int, batch_size: int = 1)
     return sum(layer.nbytes for layer in cache)
 
 
+def n_threads() -> int:
+    """Threads that torch computes with."""
+    return torch.get_num_threads()
+
+
 def _size(module: torch.nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 

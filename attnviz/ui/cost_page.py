@@ -17,6 +17,7 @@ from attnviz.cost.units import bytes_text, tokens_text
 from attnviz.facts import published_facts
 from attnviz.figures import cost as figures
 from attnviz.figures.words import listed
+from attnviz.modules.measure import n_threads
 from attnviz.ui import charts, cost_runs, state
 from attnviz.ui.frame import View
 
@@ -218,7 +219,7 @@ def measured(view: View) -> None:
         _measure(view)
     kept = st.session_state.get("timings")
     if kept and kept[0] == view.config and kept[1]:
-        charts.show(figures.measured(kept[1], cost_runs.n_threads()), "measured")
+        charts.show(figures.measured(kept[1], n_threads()), "measured")
         st.caption("Measured on whatever serves this page, for these settings; a link does not carry it.")
 
 

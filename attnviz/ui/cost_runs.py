@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import streamlit as st
-import torch
 
 from attnviz.config import ModelConfig
 from attnviz.cost import MemoryPlan, comparison, load_accelerators, load_presets, plan_memory, what_if
@@ -81,7 +80,3 @@ def timings(config: ModelConfig) -> Iterator[tuple[float, Timing]]:
                 return
     finally:
         turn.release()
-
-
-def n_threads() -> int:
-    return torch.get_num_threads()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import plotly.graph_objects as go
 
@@ -10,10 +11,12 @@ from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, count_parameters, kv_cache_bytes
 from attnviz.cost.units import BINARY, bytes_text, count_text, tokens_text
 from attnviz.figures.cost.formulas import attention_formula, cache_formula, sum_formula
+from attnviz.figures.cost.labels import CHARACTER, PLOT_WIDTHS
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
 from attnviz.figures.words import bold, count
 
+ROOM = 1.3  # of the longest bar: what stands behind its end needs a place
 LARGEST_SPLIT = 32  # KV heads that are still drawn one by one
 SOFT, SOFTER = 0.5, 0.22  # opacity of q and o, and of what is no attention: neither depends on the KV heads
 PARTS = {"k": 1.0, "v": 0.7, "kv down": 1.0, "kv up": 0.7, "latent": 1.0, "rotated key": 0.7}  # and of what does
@@ -132,19 +135,19 @@ def _bars(models, parts: list[dict[str, int]], selected: ModelConfig, unit: str,
     figure = _rows([attention_name(model) for model in models], chosen, max(sizes), unit)
     for row, (model, own) in enumerate(zip(models, parts, strict=True)):
         figure.add_trace(_stack(row, model, own))
+        figure.add_trace(_names(row, own, max(sizes)))
     _totals(figure, sizes, totals or [count_text(n) for n in sizes], chosen)
     return figure
 
 
 def _rows(names: list[str], chosen: list[bool], longest: int, unit: str) -> go.Figure:
     figure = base_figure(height=60 + 34 * len(names), showlegend=False, barmode="overlay")
-    figure.update_layout(uniformtext={"minsize": 10, "mode": "hide"})
     labels = [bold(name, yes) for name, yes in zip(names, chosen, strict=True)]
     figure.update_yaxes(tickvals=list(range(len(names))), ticktext=labels, autorange="reversed")
     figure.update_yaxes(showgrid=False, zeroline=False)
     ticks, texts = _ticks(longest, binary="byte" in unit)
     figure.update_xaxes(
-        range=[0, longest * 1.3], title=unit, showgrid=False, zeroline=False, tickvals=ticks, ticktext=texts
+        range=[0, longest * ROOM], title=unit, showgrid=False, zeroline=False, tickvals=ticks, ticktext=texts
     )
     return figure
 
@@ -173,13 +176,21 @@ def _stack(row: int, model: ModelConfig, parts: dict[str, int]) -> go.Bar:
             "opacity": [piece[3] for piece in pieces],
             "line": {"width": 0.5, "color": FAINT},
         },
-        text=["" if " of KV head " in name else name for name, *_ in pieces],
-        textposition="inside",
-        insidetextanchor="middle",
-        textangle=0,
         hovertext=[f"{attention_name(model)}, {name}: {n:,.0f}" for name, n, *_ in pieces],
         hoverinfo="text",
     )
+
+
+def _names(row: int, parts: dict[str, int], longest: int) -> go.Scatter:
+    """The names of the parts, in the page's own colour, on those that are wide enough for them on any page."""
+    pixel = longest * ROOM / PLOT_WIDTHS[0]
+    ends = list(accumulate(parts.values()))
+    wide = [(part, end - n / 2) for (part, n), end in zip(parts.items(), ends, strict=True)
+            if n > CHARACTER * (len(part) + 1) * pixel]  # fmt: skip
+    return go.Scatter(
+        x=[x for _, x in wide], y=[row] * len(wide), text=[part for part, _ in wide], mode="text",
+        textfont={"size": 11}, hoverinfo="skip",
+    )  # fmt: skip
 
 
 def _pieces(model: ModelConfig, part: str, n: int) -> list[tuple[str, float, str, float]]:
