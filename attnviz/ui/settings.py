@@ -242,7 +242,7 @@ def _written(value: object) -> str:
         return "1" if value else "0"
     if isinstance(value, tuple):
         return ",".join(value)
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def _same(value: object, written: str) -> bool:
