@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import streamlit as st
 
+from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import (
     PRECISIONS,
     attention_name,
@@ -20,9 +23,11 @@ from attnviz.figures.words import listed
 from attnviz.modules.measure import n_threads
 from attnviz.ui import charts, cost_runs, state
 from attnviz.ui.frame import View
+from attnviz.ui.settings import Settings
 
 PARTS = {
     "published": "Published models",
+    "facts": "Any other model",
     "memory": "What fits into a memory",
     "speed": "How fast decoding can be",
     "measured": "Measured here",
@@ -45,17 +50,31 @@ def controls(view: View) -> None:
 
 def own(view: View) -> None:
     """The settings in force under every attention."""
-    models, c, s = cost_runs.compared(view.config), view.config, view.settings
-    counted = [cost_runs.counted_parameters(m) for m in models]
-    caches = [cost_runs.counted_cache(m, s.context, s.batch) for m in models]
+    _under_every_attention(view.config, view.settings, "")
+
+
+def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
+    """One model's parameters and cache with every attention it could have, beside what live tensors hold."""
+    models = cost_runs.compared(c)
+    live = cost_runs.counted(models, s)
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(figures.attention_parameters(models, c, [layer for _, layer in counted]), "attention")
-        charts.show(figures.model_parameters(models, c, [whole for whole, _ in counted]), "model")
+        charts.show(figures.attention_parameters(models, c, live and live.attention), f"attention{key}")
+        charts.show(figures.model_parameters(models, c, live and live.model), f"model{key}")
     with right:
-        charts.show(figures.cache(models, c, caches, s.context, s.batch, s.precision), "cache")
-        charts.show(figures.precisions(c, s.context, s.batch), "precisions")
-    _check(models, counted, caches, s)
+        charts.show(figures.cache(models, c, live and live.cache, s.context, s.batch, s.precision), f"cache{key}")
+        charts.show(figures.precisions(c, s.context, s.batch), f"precisions{key}")
+    if live is None:
+        st.caption(
+            f"By formula only: the live modules run the shapes of Llama and of MLA, up to {cost_runs.DEEPEST} layers."
+        )
+    elif apart := cost_runs.differing(models, live, s):
+        st.caption(f"Formula and count of live tensors differ for {listed(apart)}: see the numbers under each figure.")
+    else:
+        st.caption(
+            f":material/check: Checked just now: {len(models)} live models were built and their tensors and caches "
+            "counted. Every total above is equal to its count."
+        )
 
 
 def _introduction(models, c, s) -> None:
@@ -69,20 +88,6 @@ def _introduction(models, c, s) -> None:
     )
 
 
-def _check(models, counted, caches, s) -> None:
-    """Formula and live tensors side by side."""
-    formulas = [(count_parameters(m).total, kv_cache_bytes(m, s.context, s.batch)) for m in models]
-    live = [(whole, cache) for (whole, _), cache in zip(counted, caches, strict=True)]
-    apart = [attention_name(m) for m, a, b in zip(models, formulas, live, strict=True) if a != b]
-    if apart:
-        st.caption(f"Formula and count of live tensors differ for {listed(apart)}: see the numbers under each figure.")
-    else:
-        st.caption(
-            f":material/check: Checked just now: {len(models)} live models were built and their tensors and caches "
-            "counted. Every total above is equal to its count."
-        )
-
-
 def closer(view: View) -> None:
     """One of the page's other parts; only the one that is looked at is computed."""
     st.subheader("Beyond this model", divider="gray")
@@ -93,7 +98,7 @@ def closer(view: View) -> None:
     if part == "measured":
         measured(view)
     else:
-        {"published": published, "memory": memory, "speed": speed}[part]()
+        {"published": published, "facts": facts, "memory": memory, "speed": speed}[part]()
 
 
 def published() -> None:
@@ -154,6 +159,29 @@ def _preset(label: str) -> None:
     state.control(
         st.selectbox, label, "preset", options=list(presets), format_func=lambda id: presets[id].name, width=420
     )
+
+
+@st.fragment(key="facts")
+def facts() -> None:
+    """Any model that can be described: its facts as JSON, counted like the others."""
+    s = state.current()
+    name = load_presets()[s.preset].name
+    state.control(
+        st.text_area, "Facts of a model, as JSON", "facts", height=260, placeholder='{"n_layers": 32, "d_model": …}',
+        help="The names are those of the published models' facts. What is unknown or impossible is named.",
+    )  # fmt: skip
+    st.button(
+        f"Start from {name}", icon=":material/edit:", on_click=state.change,
+        kwargs={"facts": cost_runs.facts_of(s.preset)},
+    )  # fmt: skip
+    if not s.facts.strip():
+        return
+    try:
+        model = cost_runs.pasted_model(s.facts)
+    except ConfigError as problem:
+        st.error(str(problem), icon=":material/error:")
+        return
+    _under_every_attention(model, s, "-pasted")
 
 
 @st.fragment(key="memory")
@@ -229,10 +257,11 @@ def _measure(view: View) -> None:
     st.session_state["timings"] = (view.config, results)
     bar = st.progress(0.0, "Warming up …")
     try:
-        for share, timing in cost_runs.timings(view.config):
-            results.append(timing)
-            name = attention_name(timing.config)
-            bar.progress(share, f"{name} after {timing.n_tokens:,} tokens: {timing.median * 1000:.2f} ms")
+        with closing(cost_runs.timings(view.config)) as steps:  # whoever stops it gives the turn back
+            for share, timing in steps:
+                results.append(timing)
+                name = attention_name(timing.config)
+                bar.progress(share, f"{name} after {timing.n_tokens:,} tokens: {timing.median * 1000:.2f} ms")
     except RuntimeError as busy:
         st.warning(str(busy), icon=":material/hourglass:")
     bar.empty()

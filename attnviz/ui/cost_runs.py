@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from attnviz.config import ModelConfig
-from attnviz.cost import MemoryPlan, comparison, load_accelerators, load_presets, plan_memory, what_if
+from attnviz.config import ConfigError, ModelConfig
+from attnviz.cost import (
+    MemoryPlan,
+    attention_name,
+    comparison,
+    count_parameters,
+    kv_cache_bytes,
+    load_accelerators,
+    load_presets,
+    plan_memory,
+    what_if,
+)
 from attnviz.cost.accelerators import Accelerator
 from attnviz.cost.cache import PRECISIONS, SCALE_BITS
+from attnviz.facts import published_facts
 from attnviz.modules import measure
 from attnviz.modules.measure import Timing
 from attnviz.ui.settings import Settings
 
 CONTEXTS = (256, 1024, 2048, 4096, 8192)  # tokens in the cache when a step is timed
+DEEPEST = 200  # layers of a model that is built only to be counted
 MOST_SECONDS = 30  # after which a measurement ends with what it has
 
 
@@ -31,6 +44,48 @@ def counted_parameters(config: ModelConfig) -> tuple[int, int]:
 def counted_cache(config: ModelConfig, n_tokens: int, batch_size: int) -> int:
     """bf16 bytes of the live cache."""
     return measure.counted_cache_bytes(config, n_tokens, batch_size)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What live models were counted to hold, in the order of the models compared."""
+
+    attention: list[int]  # parameters of one layer's attention
+    model: list[int]  # parameters
+    cache: list[int]  # bf16 bytes
+
+
+def counted(models: list[ModelConfig], s: Settings) -> Counted | None:
+    """The live models counted; None for what the live modules do not run and only the formulas know."""
+    if models[0].n_layers > DEEPEST:
+        return None
+    try:
+        sizes = [counted_parameters(m) for m in models]
+        caches = [counted_cache(m, s.context, s.batch) for m in models]
+    except ConfigError:
+        return None
+    return Counted([layer for _, layer in sizes], [whole for whole, _ in sizes], caches)
+
+
+def differing(models: list[ModelConfig], live: Counted, s: Settings) -> list[str]:
+    """The attentions whose formulas and counts are not the same."""
+    formulas = [(count_parameters(m).total, kv_cache_bytes(m, s.context, s.batch)) for m in models]
+    pairs = zip(models, formulas, live.model, live.cache, strict=True)
+    return [attention_name(m) for m, formula, *count in pairs if formula != tuple(count)]
+
+
+def pasted_model(facts: str) -> ModelConfig:
+    """The model that pasted facts describe; a ConfigError says what is wrong with them."""
+    try:
+        return ModelConfig.from_dict(json.loads(facts))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ConfigError(f"This is no JSON that can be read: {error}.") from None
+
+
+def facts_of(preset: str) -> str:
+    """A published model's facts, without what only describes them, to be changed by hand."""
+    facts = {name: value for name, value in published_facts()[preset].items() if name not in ("source", "notes", "id")}
+    return json.dumps(facts, indent=1)
 
 
 def compared(config: ModelConfig) -> list[ModelConfig]:

@@ -143,11 +143,12 @@ class Settings:
     context: int = _setting(32_768, Number(1, 2**20))  # tokens of one sequence
     batch: int = _setting(1, Number(1, 1024))  # sequences
     precision: str = _setting("bf16", Choice(tuple(PRECISIONS)))  # of the cache
-    part: str = _setting("published", Choice(("published", "memory", "speed", "measured")))  # part of the cost page
+    part: str = _setting("published", Choice(("published", "facts", "memory", "speed", "measured")))  # of the cost page
     compare: tuple[str, ...] = _setting(
         ("llama-2-7b", "llama-3-8b", "gemma-3-27b", "deepseek-v3"), Several(PRESETS, most=6)
     )
     preset: str = _setting("llama-3-8b", Choice(PRESETS))
+    facts: str = _setting("", Text())  # of any other model, as JSON
     machine: str = _setting("h100-sxm", Choice(tuple(load_accelerators())))
     n_machines: int = _setting(1, Number(1, 64))
     weights: str = _setting("bf16", Choice(tuple(PRECISIONS)))  # precision of a published model's weights

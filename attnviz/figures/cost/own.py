@@ -22,8 +22,10 @@ SOFT, SOFTER = 0.5, 0.22  # opacity of q and o, and of what is no attention: nei
 PARTS = {"k": 1.0, "v": 0.7, "kv down": 1.0, "kv up": 0.7, "latent": 1.0, "rotated key": 0.7}  # and of what does
 
 
-def attention_parameters(models: Sequence[ModelConfig], selected: ModelConfig, counted: Sequence[int]) -> Drawing:
-    """One layer's attention by part, for every model; `counted` are the parameters of the live modules."""
+def attention_parameters(
+    models: Sequence[ModelConfig], selected: ModelConfig, counted: Sequence[int] | None
+) -> Drawing:
+    """One layer's attention by part, for every model; `counted` are the parameters of the live modules, if they run."""
     counts = [count_parameters(model) for model in models]
     figure = _bars(models, [c.attention for c in counts], selected, "parameters of one layer's attention")
     totals = [c.attention_per_layer for c in counts]
@@ -40,15 +42,15 @@ def attention_parameters(models: Sequence[ModelConfig], selected: ModelConfig, c
         table={
             "attention": [attention_name(model) for model in models],
             "by formula": totals,
-            "counted in the live module": list(counted),
+            **_counted("counted in the live module", counted),
             **_columns([c.attention for c in counts]),
         },
         formula=attention_formula(selected),
     )
 
 
-def model_parameters(models: Sequence[ModelConfig], selected: ModelConfig, counted: Sequence[int]) -> Drawing:
-    """The whole model by part, for every model; `counted` are the parameters of the live models."""
+def model_parameters(models: Sequence[ModelConfig], selected: ModelConfig, counted: Sequence[int] | None) -> Drawing:
+    """The whole model by part, for every model; `counted` are the parameters of the live models, if they run."""
     counts = [count_parameters(model) for model in models]
     parts = [_gathered(c.parts, c.attention) for c in counts]
     figure = _bars(models, parts, selected, "parameters of the whole model")
@@ -65,7 +67,7 @@ def model_parameters(models: Sequence[ModelConfig], selected: ModelConfig, count
         table={
             "attention": [attention_name(model) for model in models],
             "by formula": [c.total for c in counts],
-            "counted in the live model": list(counted),
+            **_counted("counted in the live model", counted),
             **_columns([c.parts for c in counts]),
         },
         formula=sum_formula(parts[models.index(selected)]),
@@ -75,12 +77,12 @@ def model_parameters(models: Sequence[ModelConfig], selected: ModelConfig, count
 def cache(
     models: Sequence[ModelConfig],
     selected: ModelConfig,
-    counted: Sequence[int],
+    counted: Sequence[int] | None,
     n_tokens: int,
     batch_size: int = 1,
     precision: str = "bf16",
 ) -> Drawing:
-    """The cache at this context and batch for every model; `counted` are bf16 bytes of the tensors of live caches."""
+    """The cache at this context and batch for every model; `counted` are bf16 bytes of live caches, if they run."""
     bits, block = PRECISIONS[precision]
     sizes = [kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in models]
     figure = _bars(models, [_cache_parts(m, n) for m, n in zip(models, sizes, strict=True)], selected, "bytes",
@@ -101,7 +103,7 @@ def cache(
             f"bytes in {precision}": sizes,
             **{f"bytes in {p}": [kv_cache_bytes(m, n_tokens, batch_size, b, block_size=s) for m in models]
                for p, (b, s) in PRECISIONS.items() if p != precision},
-            "bf16 bytes counted in live tensors": list(counted),
+            **_counted("bf16 bytes counted in live tensors", counted),
             "bf16 bytes a token": [kv_cache_bytes(m, 1) for m in models],
         },
         formula=cache_formula(selected, n_tokens, batch_size, bits, block),
@@ -218,6 +220,10 @@ def _gathered(parts: dict[str, int], attention: dict[str, int]) -> dict[str, int
     small = {"q and k norms", "latent norms", "sinks"} & attention.keys()
     gathered = {part: n for part, n in parts.items() if part not in small}
     return gathered | {"norms": gathered["norms"] + sum(parts[part] for part in small)}
+
+
+def _counted(name: str, counted: Sequence[int] | None) -> dict[str, list[int]]:
+    return {} if counted is None else {name: list(counted)}
 
 
 def _columns(rows: list[dict[str, int]]) -> dict[str, list[int]]:

@@ -1,0 +1,94 @@
+"""What the cost page runs: facts pasted by anybody become a model or a sentence, live counts agree or are left out.
+
+pytest tests/test_cost_runs.py
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnviz.config import ConfigError, ModelConfig
+from attnviz.cost import load_presets, what_if
+from attnviz.ui import cost_runs
+from attnviz.ui.settings import PRESETS, Settings
+
+SMALL = ModelConfig(n_layers=2, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)
+
+
+@pytest.mark.parametrize("id", PRESETS)
+def test_a_published_models_facts_can_be_taken_and_pasted_back(id):
+    pasted = cost_runs.pasted_model(cost_runs.facts_of(id))
+    assert replace(pasted, id=id) == load_presets()[id]
+
+
+@pytest.mark.parametrize(
+    "pasted, words",
+    [
+        ("{", ["no JSON"]),
+        ("[" * 100_000, ["no JSON"]),
+        ("[]", ["one entry"]),
+        ("{}", ["n_layers"]),
+        ('{"n_layers": 2, "d_model": 12, "n_heads": 5}', ["d_model", "multiple of n_heads"]),
+        ('{"n_layers": 2, "d_model": 12, "n_heads": 6, "n_kv_heads": 4}', ["n_kv_heads", "6, 3, 2, 1"]),
+        ('{"n_layers": 2, "d_model": 1000000000000, "n_heads": 6}', ["d_model", "1 to 1,000,000"]),
+        ('{"n_layers": NaN, "d_model": 12, "n_heads": 6}', ["n_layers", "nan"]),
+    ],
+)
+def test_a_mistake_in_pasted_facts_is_one_sentence(pasted, words):
+    with pytest.raises(ConfigError) as refusal:
+        cost_runs.pasted_model(pasted)
+    assert all(word in str(refusal.value) for word in words), str(refusal.value)
+
+
+@given(st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["n_layers", "moe", "id"]), inner),
+    max_leaves=8,
+))  # fmt: skip
+def test_any_json_gives_a_model_or_a_sentence(value):
+    try:
+        cost_runs.pasted_model(json.dumps(value))
+    except ConfigError as refusal:
+        assert str(refusal)
+
+
+def test_live_counts_agree_unless_the_modules_keep_what_a_window_would_drop():
+    s, models = Settings(context=50, batch=3), cost_runs.compared(SMALL)
+    assert cost_runs.differing(models, cost_runs.counted(models, s), s) == []
+    windowed = cost_runs.compared(replace(SMALL, sliding_window=9))
+    assert cost_runs.differing(windowed, cost_runs.counted(windowed, s), s) == ["MHA", "GQA-3", "GQA-2", "MQA", "MLA"]
+
+
+def test_what_the_modules_do_not_run_is_not_counted_live():
+    s = Settings(context=50)
+    assert cost_runs.counted([load_presets()["gpt2-small"]], s) is None
+    assert cost_runs.counted([replace(SMALL, n_layers=cost_runs.DEEPEST + 1)], s) is None
+
+
+def test_the_chosen_machines_hold_what_their_memory_together_holds():
+    one, four = (cost_runs.plan(Settings(n_machines=n, context=8192)) for n in (1, 4))
+    assert four.memory == 4 * one.memory == 320 * 10**9
+    assert cost_runs.weight_bits("int4") == 4.5 and cost_runs.weight_bits("fp8") == 8
+    assert cost_runs.plan(Settings(weights="int4")).weights < one.weights / 3.5
+
+
+def test_only_one_measures_at_a_time_and_the_turn_comes_back(monkeypatch):
+    monkeypatch.setattr(cost_runs, "CONTEXTS", (4, 8))
+    first = cost_runs.timings(SMALL)
+    share, timing = next(first)
+    assert share == pytest.approx(1 / 8) and timing.config == what_if(SMALL)[0]
+    with pytest.raises(RuntimeError, match="Somebody else"):
+        next(cost_runs.timings(SMALL))
+    first.close()  # what Streamlit does to a script that is stopped
+    assert [share for share, _ in cost_runs.timings(SMALL)][-1] == 1.0
+
+
+def test_a_measurement_ends_when_its_time_is_up(monkeypatch):
+    monkeypatch.setattr(cost_runs, "MOST_SECONDS", -1)
+    monkeypatch.setattr(cost_runs, "CONTEXTS", (4, 8))
+    assert len(list(cost_runs.timings(SMALL))) == 1
