@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LOCAL = 5  # tokens, the query itself counted, that count as nearby
 ROLES = ("previous token", "induction", "duplicate token", "same token", "first token", "local", "broad")
+NAMED = ROLES[:5]  # those that name the key a head looks at
+NEEDED = dict.fromkeys(NAMED, 0.3) | {"local": 0.6}  # of the weight; by chance a named key has a few hundredths
 MEANING = {
     "previous token": "looks at the token before",
     "induction": "looks at what followed the last time this token was read",
@@ -102,11 +104,10 @@ def roles(scores: dict[str, np.ndarray]) -> list[list[Role]]:
 
 
 def _role(scores: dict[str, float]) -> Role:
-    """A named target needs 0.3 of the mass (by chance it would have a few hundredths), the neighbourhood 0.6."""
-    named = max(ROLES[:5], key=scores.__getitem__)
-    if scores[named] >= 0.3:
+    named = max(NAMED, key=scores.__getitem__)
+    if scores[named] >= NEEDED[named]:
         return Role(named, scores[named])
-    name = "local" if scores["local"] >= 0.6 else "broad"
+    name = "local" if scores["local"] >= NEEDED["local"] else "broad"
     return Role(name, scores[name])
 
 

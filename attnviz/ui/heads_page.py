@@ -9,12 +9,14 @@ from attnviz.figures import heads as figures
 from attnviz.ui import charts, heads_parts, heads_runs, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.frame import View
-from attnviz.ui.selection import key_of, layer_and_head, query_of
+from attnviz.ui.selection import key_of, layer_and_head, pinned, query_of
 from attnviz.ui.words import headline
 
 PARTS = {
     "number": ("One number explained", heads_parts.number),
+    "lines": ("Lines between tokens", heads_parts.lines),
     "stages": ("Score, mask, softmax", heads_parts.stages),
+    "does": ("What each head does", heads_parts.does),
 }
 
 
@@ -30,6 +32,7 @@ def grid(view: View) -> None:
         key="head-grid",
         selected=(layer, head),
         on_select=_select,
+        pinned=pinned(view),
         roles=[[(r.name, round(r.score, 2)) for r in row] for row in heads_runs.roles_of(view.settings)],
     )
 

@@ -24,3 +24,20 @@ def key_of(view: View) -> int:
     if 0 <= key < len(view.labels):
         return key
     return int(view.trace.weights[layer, head, query_of(view)].argmax())
+
+
+def heads_of(view: View) -> dict[str, tuple[int, int]]:
+    """Every head that there is, by the name it has in links: "1.5" is head 5 of layer 1."""
+    c = view.config
+    return {f"{layer}.{head}": (layer, head) for layer in range(c.n_layers) for head in range(c.n_heads)}
+
+
+def pinned(view: View) -> list[tuple[int, int]]:
+    """The heads looked at beside the selected one."""
+    there = heads_of(view)
+    return [there[name] for name in state.current().pinned if name in there]
+
+
+def head_name(name: str) -> str:
+    """"L1 H5" for "1.5"."""
+    return "L{} H{}".format(*name.split("."))
