@@ -9,7 +9,13 @@ import pytest
 from attnviz.figures import rope, rope_scores
 from attnviz.figures.theme import kv_colour
 from attnviz.modules.rope import rope_frequencies
-from attnviz.modules.rope_proofs import compare_layouts, scaled_frequencies, shifted_scores, standard_scalings
+from attnviz.modules.rope_proofs import (
+    ShiftedOutputs,
+    compare_layouts,
+    scaled_frequencies,
+    shifted_scores,
+    standard_scalings,
+)
 from attnviz.ui.components.rope_clocks import pack
 
 HEAD = rope_scores.Head(1, 5, 2, 4, "untrained, seed 7")
@@ -117,6 +123,14 @@ def test_shifts_draw_the_largest_change_so_far():
     assert exact[-1] < run_here[-1] < naive[-1]
     assert f"{np.abs(shifted.float32 - shifted.float32[0]).max():.1e} in float32" in drawing.title
     assert len(drawing.table["shift"]) == 12
+
+
+def test_values_draw_both_runs_and_say_how_far_each_moves():
+    moved = ShiftedOutputs((0, 1, 10), np.array([0, 2e-7, 1e-7]), np.array([0, 0.5, 1.25]), 2.0)
+    drawing = rope_scores.values(moved, HEAD)
+    assert "stays within 2.0e-07; were v turned too, it would move by 1.2" in drawing.title
+    still, moving = (trace.y.tolist() for trace in drawing.figure.data)
+    assert still == [2e-7, 2e-7] and moving == [0.5, 1.25]  # the largest so far
 
 
 @pytest.mark.parametrize("rotary_dim", [14, 6])

@@ -17,6 +17,7 @@ from attnviz.modules.rope_proofs import (
     losses_by_scaling,
     moved_to_other_layout,
     scaled_frequencies,
+    shifted_outputs,
     shifted_scores,
     standard_scalings,
 )
@@ -114,6 +115,25 @@ def test_a_shift_changes_nothing_but_rounding_and_float32_angles_round_most():
     assert exact < 1e-9 < single < 1e-5 < naive < 0.1
     farther = shifted_scores(q, k, 12, 3, frequencies)
     assert abs(farther.float64[0] - shifted.float64[0]) > 1e-3
+
+
+def test_values_stay_unturned_or_the_output_would_follow_the_position():
+    q, k, v = vectors(7, 26), vectors(5, 26)[[0, 1, 2, 3, 4, 0, 1]], vectors(9, 31)[:7]
+    frequencies, allowed = rope_frequencies(26), np.tri(7, dtype=bool)
+    moved = shifted_outputs(q, k, v, allowed, frequencies.numpy(), m=5)
+    assert moved.q_and_k[0] == moved.values_too[0] == 0
+    assert moved.q_and_k.max() < 1e-5 < 0.1 < moved.values_too.max()
+    scores = np.array([score(q[5], k[n], 5, n, frequencies, "half") for n in range(6)]) / 26**0.5
+    weights = np.exp(scores) / np.exp(scores).sum()
+    assert moved.largest == pytest.approx(np.abs(weights @ v[:6]).max(), rel=1e-4)
+    shift = moved.shifts.index(1000)
+
+    def turned_output(start: int) -> np.ndarray:
+        at = torch.arange(start, start + 6)
+        return weights @ apply_rope(torch.tensor(v[:6]).double(), at, frequencies).numpy()
+
+    expected = np.abs(turned_output(1000) - turned_output(0)).max()
+    assert moved.values_too[shift] == pytest.approx(expected, rel=1e-3)
 
 
 # Layouts

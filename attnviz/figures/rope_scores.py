@@ -19,7 +19,7 @@ from attnviz.figures.token_maps import add_cells, add_colourbar, add_masked, blo
 from attnviz.figures.words import count
 
 if TYPE_CHECKING:
-    from attnviz.modules.rope_proofs import LayoutsCompared, ShiftedScores
+    from attnviz.modules.rope_proofs import LayoutsCompared, ShiftedOutputs, ShiftedScores
 
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
@@ -182,6 +182,43 @@ def shifts(shifted: ShiftedScores) -> Drawing:
         alt=f"{title}, and by {worst['float32_angles']:.1e} with angles in float32.",
         table=table,
         formula=rf"\langle R_{{m+s}}\,q,\; R_{{n+s}}\,k\rangle / \sqrt{{D}} = {shifted.float64[0]:.6f}",
+    )
+
+
+def values(moved: ShiftedOutputs, head: Head) -> Drawing:
+    """Why v is not turned: how far the head's output moves with the text, with and without turning v."""
+    figure = base_figure(height=300, legend=LEGEND)
+    for name, changes, dash, symbol, colour in (
+        ("q and k turned", moved.q_and_k, "solid", "circle", PETROL),
+        ("v turned as well", moved.values_too, "dot", "triangle-up", BROWN),
+    ):
+        largest = np.maximum.accumulate(changes)[1:]
+        figure.add_trace(
+            go.Scatter(
+                x=moved.shifts[1:], y=np.where(largest > 0, largest, np.nan), name=name, mode="lines+markers",
+                line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
+                hovertemplate="text moved on by up to %{x:,}: the output changes by %{y:.2g}<extra></extra>",
+            )
+        )  # fmt: skip
+    figure.update_xaxes(type="log", title="text moved on by up to … tokens", dtick=1, tickformat=",", showgrid=False)
+    figure.update_yaxes(type="log", title="largest change", exponentformat="power", dtick=2)
+    title = (
+        f"Wherever the text stands, the head's output stays within {moved.q_and_k.max():.1e}; "
+        f"were v turned too, it would move by {moved.values_too.max():.2g}"
+    )
+    return Drawing(
+        figure,
+        title=title,
+        note="A score compares a query with a key, so their two rotations leave only the distance. The output is a sum "
+        "of values, with nothing to turn a rotated value back: the same words would give another output at another "
+        f"position. The largest number of this output is {moved.largest:.2g}. {head.said}, in float32.",
+        alt=title + ".",
+        table={
+            "text moved on by": list(moved.shifts),
+            "change, q and k turned": moved.q_and_k.tolist(),
+            "change, v turned as well": moved.values_too.tolist(),
+        },
+        formula=r"o_m = \sum_n \mathrm{softmax}\big(\langle R_m q_m,\, R_n k_n\rangle / \sqrt{D}\big)\, v_n",
     )
 
 

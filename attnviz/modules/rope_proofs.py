@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnviz.config import ModelConfig
+from attnviz.modules.attention import attend
 from attnviz.modules.rope import apply_rope, half_from_interleaved, rope_frequencies, rotate
 from attnviz.modules.rope_scaling import RopeScaling
 from attnviz.modules.transformer import Transformer
@@ -60,6 +61,39 @@ def shifted_scores(
         score(torch.float32, turn_exactly),
         score(torch.float32, turn_in_float32),
     )
+
+
+@dataclass(frozen=True)
+class ShiftedOutputs:
+    """How far one query's output moves when the whole text stands at later positions, against no shift."""
+
+    shifts: tuple[int, ...]
+    q_and_k: np.ndarray  # (n_shifts,), largest change of a number of the output, with q and k turned, as RoPE is
+    values_too: np.ndarray  # (n_shifts,), the same with v turned as well
+    largest: float  # the largest number of the output itself, unshifted
+
+
+@torch.inference_mode()
+def shifted_outputs(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, allowed: np.ndarray, frequencies: np.ndarray, m: int,
+    layout: str = "half", shifts=SHIFTS,
+) -> ShiftedOutputs:  # fmt: skip
+    """The head's output for query m; q and k (T, D) before RoPE, v (T, Dv), allowed (T, T)."""
+    query, key, value = (torch.tensor(x)[None, None] for x in (q[m : m + 1], k, v))  # (1, 1, 1 or T, D)
+    mask, frequencies = torch.tensor(allowed[m : m + 1]), torch.as_tensor(frequencies)
+
+    def output(shift: int, turn_values: bool) -> Tensor:
+        at = torch.arange(len(k)) + shift
+        turned_q = apply_rope(query, at[m : m + 1], frequencies, layout)
+        turned_k = apply_rope(key, at, frequencies, layout)
+        values = apply_rope(value, at, frequencies, layout) if turn_values else value
+        return attend(turned_q, turned_k, values, mask=mask).output  # (1, 1, 1, Dv)
+
+    def moved(turn_values: bool) -> np.ndarray:
+        first = output(0, turn_values)
+        return np.array([float((output(shift, turn_values) - first).abs().max()) for shift in shifts])
+
+    return ShiftedOutputs(tuple(shifts), moved(False), moved(True), float(output(0, False).abs().max()))
 
 
 @dataclass(frozen=True)

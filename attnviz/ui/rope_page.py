@@ -20,6 +20,7 @@ from attnviz.ui.words import headline
 
 PARTS = {
     "distance": "Only distance counts",
+    "values": "Why not v",
     "layouts": "Two layouts",
     "longer": "Longer texts",
     "without": "Without RoPE, and partly",
@@ -100,7 +101,10 @@ def closer(view: View) -> None:
         st.segmented_control, "Look closer", "turning", options=tuple(PARTS), format_func=PARTS.get, required=True,
         label_visibility="collapsed",
     )  # fmt: skip
-    show = {"distance": _distance, "layouts": _layouts, "longer": _longer, "without": _without, "latent": _latent}
+    show = {
+        "distance": _distance, "values": _values, "layouts": _layouts, "longer": _longer, "without": _without,
+        "latent": _latent,
+    }  # fmt: skip
     show[state.current().turning](view)
 
 
@@ -138,6 +142,16 @@ def _query_and_key(view: View) -> tuple[int, int]:
             format_func=lambda i: f"{i} {view.labels[i]}" if i >= 0 else "the one the query gives most",
         )  # fmt: skip
     return query_of(view), key_of(view)
+
+
+def _values(view: View) -> None:
+    """Why queries and keys are turned, and values are not."""
+    head, trace = _head(view), view.trace
+    q, k = rope_runs.unturned(view, head.layer, head.head)
+    v, allowed = trace.v[head.layer, head.kv_head], trace.allowed[head.layer]
+    frequencies, layout = rope_runs.frequencies(view), view.config.rope_layout
+    moved = rope_proofs.shifted_outputs(q, k, v, allowed, frequencies, query_of(view), layout)
+    charts.show(rope_scores.values(moved, head), "values")
 
 
 def _layouts(view: View) -> None:
