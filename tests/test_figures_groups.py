@@ -63,35 +63,47 @@ def test_the_projections_are_drawn_to_the_scale_of_the_live_ones(n_kv_heads):
     config = CONFIG.with_kv_heads(n_kv_heads)
     attn = Transformer.random(config, 0).blocks[0].attn
     drawing = groups.projections(config)
-    for trace, name in zip(drawing.figure.data, ("q_proj", "k_proj", "v_proj", "o_proj"), strict=True):
-        weight = getattr(attn, name).weight
-        heights, n = np.array(trace.y), len(trace.y)
-        width = trace.width if name == "o_proj" else trace.width * n
-        height = heights.sum() if name == "o_proj" else heights[0]
-        assert (width, height) == (pytest.approx(weight.shape[0]), pytest.approx(weight.shape[1]))
-        assert n == (n_kv_heads if name in ("k_proj", "v_proj") else 6)
+    stripes = stripes_of(drawing)
+    for name, part in {"W_q": "q_proj", "W_k": "k_proj", "W_v": "v_proj", "W_o": "o_proj"}.items():
+        n_out, n_in = getattr(attn, part).weight.shape
+        drawn = stripes[name]
+        assert len(drawn) == (n_kv_heads if name in ("W_k", "W_v") else 6)
+        assert sum(s["width"] * s["length"] for s in drawn) == pytest.approx(n_in * n_out)
+        right, left = (pick(s["at"] + sign * s["width"] / 2 for s in drawn) for pick, sign in ((max, 1), (min, -1)))
+        assert right - left == pytest.approx(n_out)
+        assert max(s["base"] + s["length"] for s in drawn) == pytest.approx(n_in)
     weights = [getattr(attn, f"{part}_proj").weight.numel() for part in "qkvo"]
     assert drawing.table["weights"] == weights
     assert result_of(drawing.formula) == sum(weights)
     assert f"{sum(weights):,}" in drawing.alt
 
 
+def stripes_of(drawing) -> dict[str, list[dict]]:
+    """The rectangles of the drawing by the matrix they belong to, read from what plotly is given."""
+    bars, stripes = drawing.figure.data[0], {}
+    for i, says in enumerate(bars.hovertext):
+        stripe = {"at": bars.x[i], "width": bars.width[i], "base": bars.base[i], "length": bars.y[i]}
+        stripes.setdefault(says.split(",")[0], []).append({**stripe, "colour": bars.marker.color[i]})
+    return stripes
+
+
 def test_every_stripe_has_the_hue_of_its_kv_head():
-    q, k, v, o = groups.projections(CONFIG).figure.data
-    by_query = [kv_colour(h // 3, 2) for h in range(6)]
-    assert list(q.marker.color) == list(o.marker.color) == by_query
-    assert list(k.marker.color) == list(v.marker.color) == [kv_colour(0, 2), kv_colour(1, 2)]
+    stripes = {name: [s["colour"] for s in drawn] for name, drawn in stripes_of(groups.projections(CONFIG)).items()}
+    assert stripes["W_q"] == stripes["W_o"] == [kv_colour(h // 3, 2) for h in range(6)]
+    assert stripes["W_k"] == stripes["W_v"] == [kv_colour(0, 2), kv_colour(1, 2)]
 
 
 def test_the_cache_is_drawn_as_long_as_the_live_one():
     configs = [CONFIG.with_kv_heads(k) for k in divisors(6)] + [MLA]
     measured = {c: cached_bytes(c, 1) for c in configs}
     drawing = groups.cache(measured, CONFIG)
-    *bars, totals = drawing.figure.data
-    for config, bar in zip(configs, bars, strict=True):
-        assert sum(bar.x) == pytest.approx(measured[config])
-        assert list(bar.base) == pytest.approx([sum(bar.x[:i]) for i in range(len(bar.x))])
-        assert len(bar.x) == (2 if config is MLA else config.n_kv_heads)
+    bars, totals = drawing.figure.data
+    for row, config in enumerate(configs):
+        segments = [(bars.base[i], bars.x[i]) for i, y in enumerate(bars.y) if y == row]
+        assert len(segments) == (2 if config is MLA else config.n_kv_heads)
+        ends = [base + length for base, length in segments]
+        assert [base for base, _ in segments] == pytest.approx([0, *ends[:-1]])
+        assert ends[-1] == pytest.approx(measured[config])
     assert drawing.table["bytes a token, counted"] == drawing.table["bytes a token, by formula"]
     assert drawing.title == "GQA-2 remembers 480 B of every token, 33.3% of what MHA does"
     assert [text.startswith("<b>") for text in totals.text] == [c == CONFIG for c in configs]

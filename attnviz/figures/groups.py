@@ -6,6 +6,7 @@ H query heads, K KV heads, D head_dim, C d_model, L layers, S tokens. Every hue 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
@@ -56,11 +57,12 @@ def projections(config: ModelConfig) -> Drawing:
     shapes = {"W_q": (c.d_model, q_width), "W_k": (c.d_model, kv_width), "W_v": (c.d_model, kv_width)}
     shapes["W_o"] = (q_width, c.d_model)
     figure = base_figure(height=210, showlegend=False, bargap=0)
-    left, ticks = 0.0, {}
+    left, ticks, stripes = 0.0, {}, []
     for name, (n_in, n_out) in shapes.items():
-        figure.add_trace(_matrix(name, left, n_in, n_out, c))
+        stripes += _stripes(name, left, n_in, n_out, c)
         ticks[left + n_out / 2] = f"<b>{name}</b><br>{n_in} × {n_out}"
         left += n_out + 0.14 * max(q_width, c.d_model)
+    figure.add_trace(_bars(stripes))
     figure.update_xaxes(tickvals=list(ticks), ticktext=list(ticks.values()), showgrid=False, zeroline=False)
     figure.update_yaxes(visible=False, autorange="reversed", scaleanchor="x", constrain="domain")
     weights = [n_in * n_out for n_in, n_out in shapes.values()]
@@ -91,8 +93,8 @@ def cache(measured: dict[ModelConfig, int], selected: ModelConfig) -> Drawing:
     names, sizes = [attention_name(c) for c in measured], list(measured.values())
     rows, chosen = list(range(len(names))), [c == selected for c in measured]
     figure = base_figure(height=60 + 32 * len(rows), showlegend=False)
-    for row, (config, n_bytes) in enumerate(measured.items()):
-        figure.add_trace(_segments(row, config, n_bytes, STRONG if chosen[row] else SOFT))
+    segments = [_segments(row, config, n, chosen[row]) for row, (config, n) in enumerate(measured.items())]
+    figure.add_trace(_bars([bar for row in segments for bar in row], orientation="h"))
     totals = [bold(f" {n:,} B", yes) for n, yes in zip(sizes, chosen, strict=True)]
     beside = {"mode": "text", "textposition": "middle right", "hoverinfo": "skip"}
     figure.add_trace(go.Scatter(x=sizes, y=rows, text=totals, **beside))
@@ -153,31 +155,55 @@ def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -
     )
 
 
-def _matrix(name: str, left: float, n_in: int, n_out: int, c: AttentionConfig) -> go.Bar:
-    """One matrix as bars that fill it: a stripe a head, lying for W_o, whose inputs are the heads."""
-    shared = name in ("W_k", "W_v")
-    n = c.n_kv_heads if shared else c.n_heads
-    kv_heads = [i * c.n_kv_heads // n for i in range(n)]
-    if name == "W_o":
-        size = n_in / n
-        place = {"x": [left + n_out / 2] * n, "width": n_out, "base": [i * size for i in range(n)], "y": [size] * n}
-    else:
-        size = n_out / n
-        place = {"x": [left + (i + 0.5) * size for i in range(n)], "width": size, "base": 0, "y": [n_in] * n}
-    whose = [f"KV head {kv}" if shared else f"query head {i}, KV head {kv}" for i, kv in enumerate(kv_heads)]
+@dataclass(frozen=True)
+class _Bar:
+    """One coloured rectangle: where it stands on the axis that bars stand on, how wide, from where and how long."""
+
+    at: float
+    width: float
+    base: float
+    length: float
+    colour: str
+    strong: bool
+    says: str
+
+
+def _bars(bars: Sequence[_Bar], orientation: str = "v") -> go.Bar:
+    """All rectangles as one trace: a trace of its own for each would take the browser several times as long."""
+    at, length = [bar.at for bar in bars], [bar.length for bar in bars]
     return go.Bar(
-        **place,
+        orientation=orientation,
+        x=at if orientation == "v" else length,
+        y=length if orientation == "v" else at,
+        base=[bar.base for bar in bars],
+        width=[bar.width for bar in bars],
         marker={
-            "color": [kv_colour(kv, c.n_kv_heads) for kv in kv_heads],
-            "opacity": STRONG if shared else SOFT,
+            "color": [bar.colour for bar in bars],
+            "opacity": [STRONG if bar.strong else SOFT for bar in bars],
             "line": {"width": 1, "color": FAINT},
         },
-        hovertext=[f"{name}, {who}" for who in whose],
+        hovertext=[bar.says for bar in bars],
         hoverinfo="text",
     )
 
 
-def _segments(row: int, config: ModelConfig, n_bytes: int, opacity: float) -> go.Bar:
+def _stripes(name: str, left: float, n_in: int, n_out: int, c: AttentionConfig) -> list[_Bar]:
+    """One matrix as stripes that fill it, one for each head; lying for W_o, whose inputs are the heads."""
+    shared = name in ("W_k", "W_v")
+    n = c.n_kv_heads if shared else c.n_heads
+    stripes = []
+    for i in range(n):
+        kv = i * c.n_kv_heads // n
+        whose = f"{name}, KV head {kv}" if shared else f"{name}, query head {i}, KV head {kv}"
+        paint = kv_colour(kv, c.n_kv_heads), shared, whose
+        if name == "W_o":
+            stripes.append(_Bar(left + n_out / 2, n_out, i * n_in / n, n_in / n, *paint))
+        else:
+            stripes.append(_Bar(left + (i + 0.5) * n_out / n, n_out / n, 0, n_in, *paint))
+    return stripes
+
+
+def _segments(row: int, config: ModelConfig, n_bytes: int, strong: bool) -> list[_Bar]:
     """One bar of the cache in the parts it is made of."""
     if config.attention == "mla":
         parts = {"latent": config.kv_lora_rank, "rotated key": config.qk_rope_head_dim}
@@ -185,17 +211,13 @@ def _segments(row: int, config: ModelConfig, n_bytes: int, opacity: float) -> go
     else:
         parts = {f"KV head {j}": 1 for j in range(config.n_kv_heads)}
         colours = [kv_colour(j, config.n_kv_heads) for j in range(config.n_kv_heads)]
-    lengths, name = [n_bytes * part / sum(parts.values()) for part in parts.values()], attention_name(config)
-    return go.Bar(
-        orientation="h",
-        x=lengths,
-        y=[row] * len(parts),
-        base=[sum(lengths[:i]) for i in range(len(parts))],
-        width=0.7,
-        marker={"color": colours, "opacity": opacity, "line": {"width": 1, "color": FAINT}},
-        hovertext=[f"{name}, {part}: {n:,.0f} B" for part, n in zip(parts, lengths, strict=True)],
-        hoverinfo="text",
-    )
+    start, segments = 0.0, []
+    for (part, share), colour in zip(parts.items(), colours, strict=True):
+        length = n_bytes * share / sum(parts.values())
+        says = f"{attention_name(config)}, {part}: {length:,.0f} B"
+        segments.append(_Bar(row, 0.7, start, length, colour, strong, says))
+        start += length
+    return segments
 
 
 def _cache_formula(c: ModelConfig, n_bytes: int) -> str:

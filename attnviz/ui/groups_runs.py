@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 import streamlit as st
@@ -46,11 +47,12 @@ def base_of(settings: Settings) -> Settings:
 
 def cache_of_family(settings: Settings) -> dict[ModelConfig, int]:
     """Bytes that one token leaves in the cache of every variant, counted from tensors."""
-    return {config: _cached_bytes(config) for config in map(runs.config_of, variants(settings))}
+    return {config: bytes_of_a_token(config) for config in map(runs.config_of, variants(settings))}
 
 
-@st.cache_resource(max_entries=256, show_spinner=False)
-def _cached_bytes(config: ModelConfig) -> int:
+@lru_cache(maxsize=256)  # not Streamlit's, which takes longer to look a configuration up
+def bytes_of_a_token(config: ModelConfig) -> int:
+    """Counted from the tensors of a live cache."""
     return cached_bytes(config, 1)
 
 
@@ -64,7 +66,7 @@ def _member(variant: Settings, ids: tuple[int, ...]) -> Member:
     nats = _loss_of(runs.weights_key(variant), config, ids, variant)
     bits = nats * (len(ids) - 1) / math.log(2) / len(runs.tokenizer().decode(list(ids)))
     return Member(
-        attention_name(config), config.attention, _cached_bytes(config), held_out(variant.model),
+        attention_name(config), config.attention, bytes_of_a_token(config), held_out(variant.model),
         None if math.isnan(bits) else bits,
     )  # fmt: skip
 
