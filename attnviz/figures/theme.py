@@ -96,6 +96,7 @@ def _check(kv_head: int, n_kv_heads: int) -> None:
         raise ValueError(f"kv_head must lie between 0 and {n_kv_heads - 1}, not {kv_head}")
 
 
+@cache
 def kv_rgb(kv_head: int, n_kv_heads: int) -> tuple[int, int, int]:
     """The KV head's colour at middle lightness as three bytes."""
     _check(kv_head, n_kv_heads)
