@@ -28,7 +28,7 @@ from attnviz.cost import (
     weight_bytes,
     what_if,
 )
-from attnviz.cost.units import bytes_text, count_text, tokens_text
+from attnviz.cost.units import bytes_text, context_text, count_text, tokens_text
 from attnviz.modules import Transformer
 
 GQA = ModelConfig(n_layers=3, d_model=30, n_heads=6, n_kv_heads=2, head_dim=7, d_ff=41, vocab_size=101)
@@ -278,4 +278,5 @@ def test_bytes_say_which_thousand_they_mean():
     assert bytes_text(8_192) == "8 KiB" and bytes_text(0) == "0 B" and bytes_text(-1_500, binary=False) == "-1.50 kB"
     assert bytes_text(1024**2 - 1) == "1.00 MiB" and bytes_text(999_999, binary=False) == "1.00 MB"
     assert count_text(8_030_261_248) == "8.03 B" and count_text(999) == "999"
+    assert [context_text(n) for n in (1, 2, 4096)] == ["1 token", "2 tokens", "4 K tokens"]
     assert [tokens_text(n) for n in (1000, 1024, 131_072, 1_048_576)] == ["1,000", "1 K", "128 K", "1 M"]

@@ -46,7 +46,7 @@ def cached_tokens(model: ModelConfig, n_tokens: int) -> int:
     if model.sliding_window is None:
         return model.n_layers * n_tokens
     n_full = len(set(model.full_layers))
-    return n_full * n_tokens + (model.n_layers - n_full) * min(n_tokens, model.sliding_window)
+    return n_full * n_tokens + (model.n_layers - n_full) * min(n_tokens, model.sliding_window + model.n_sinks)
 
 
 def expanded_cache_bytes(model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16) -> int:

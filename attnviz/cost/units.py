@@ -25,6 +25,11 @@ def tokens_text(n: int) -> str:
     return f"{n:,}"
 
 
+def context_text(n: int) -> str:
+    """"1 token", "128 K tokens"."""
+    return f"{tokens_text(n)} token{'s' * (n != 1)}"
+
+
 def _scaled(n: float, base: int, units: tuple[str, ...], gap: str) -> str:
     size, step = abs(n), 0
     while size >= base - 0.5 and step < len(units) - 1:  # what would be rounded up to 1,024 KiB is 1 MiB

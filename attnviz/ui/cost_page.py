@@ -16,7 +16,7 @@ from attnviz.cost import (
     load_presets,
 )
 from attnviz.cost.pairs import instructive_pairs
-from attnviz.cost.units import bytes_text, tokens_text
+from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.facts import published_facts
 from attnviz.figures import cost as figures
 from attnviz.figures.words import listed
@@ -82,7 +82,7 @@ def _introduction(models, c, s) -> None:
     first, kept, here = models[0], kv_cache_bytes(models[0], s.context), kv_cache_bytes(c, s.context)
     share = count_parameters(c).total / count_parameters(first).total
     st.markdown(
-        f"At **{tokens_text(s.context)} tokens** {attention_name(first)} keeps **{bytes_text(kept)}** of keys and "
+        f"At **{context_text(s.context)}** {attention_name(first)} keeps **{bytes_text(kept)}** of keys and "
         f"values in bf16 and {attention_name(c)}, which is in force, **{bytes_text(here)}**: {here / kept:.0%} of the "
         f"cache with {share:.0%} of the parameters."
     )

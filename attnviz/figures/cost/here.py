@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name, kv_cache_bytes
-from attnviz.cost.units import bytes_text, tokens_text
+from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.figures.cost.formulas import cache_formula
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.theme import base_figure, kind_style
@@ -83,7 +83,7 @@ def _finding(by_model: dict[ModelConfig, list[Timing]]) -> str:
     first, own = next(iter(by_model.items()))
     last = own[-1]
     others = [t for config, ts in by_model.items() if config != first for t in ts if t.n_tokens == last.n_tokens]
-    where = f"after {tokens_text(last.n_tokens)} tokens"
+    where = f"after {context_text(last.n_tokens)}"
     if not others:
         return f"{attention_name(first)} takes {last.median * 1000:.2f} ms a token {where}"
     fastest = min(others, key=lambda t: t.median)

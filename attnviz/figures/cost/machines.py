@@ -8,7 +8,7 @@ import plotly.graph_objects as go
 
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, Accelerator, MemoryPlan, decode_step, kv_cache_bytes, weight_bytes
-from attnviz.cost.units import bytes_text, tokens_text
+from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.figures.cost.formulas import decode_formula, fit_formula, intensity_formula
 from attnviz.figures.cost.published import short_name
 from attnviz.figures.drawing import Drawing
@@ -80,7 +80,7 @@ def speed(
     first, later = one.tokens_per_second(machine), many.tokens_per_second(machine)
     return Drawing(
         figure,
-        title=f"At {tokens_text(n_tokens)} tokens 64 sequences together reach at most {later / first:.0f} times "
+        title=f"At {context_text(n_tokens)} 64 sequences together reach at most {later / first:.0f} times "
         f"the {first:,.0f} tokens a second of one",
         note=f"{short_name(model)} on {machine.name}. A step reads the weights once for all sequences and every "
         "sequence's cache for itself; so a batch pays until the caches outweigh the weights. Dotted: more than the "
@@ -116,10 +116,11 @@ def roof(
     figure.update_xaxes(type="log", title="FLOPs a byte read", tickvals=[1, 10, 100, 1000])
     figure.update_yaxes(type="log", title="FLOP/s", dtick=1, tickformat="~s")
     last = steps[-1]
-    reach = "stay below" if last.bound_by(machine) == "memory" else "reach"
+    crowd = f"{last.batch_size:,} sequences"
+    reach = f"even {crowd} stay below" if last.bound_by(machine) == "memory" else f"{crowd} reach"
     return Drawing(
         figure,
-        title=f"At {tokens_text(n_tokens)} tokens even {last.batch_size:,} sequences {reach} the "
+        title=f"At {context_text(n_tokens)} {reach} the "
         f"{machine.ridge:.0f} FLOPs a byte that {machine.name} needs to be busy",
         note="Left of the dotted line a step waits for memory, right of it for arithmetic. Each point is a batch, from "
         f"1 to {last.batch_size:,} sequences; more of them use each weight more often, but bring caches of their own.",
@@ -166,7 +167,7 @@ def machines(
     return Drawing(
         figure,
         title=f"{n_fit} of {len(ranked)} accelerators hold {short_name(model)} with {batch} of "
-        f"{tokens_text(n_tokens)} tokens; the bound runs from {rates[0]:,.0f} to {rates[-1]:,.0f} tokens a second",
+        f"{context_text(n_tokens)}; the bound runs from {rates[0]:,.0f} to {rates[-1]:,.0f} tokens a second",
         note=f"Tokens a second, all sequences together, at the makers' peak figures. {bytes_text(needed, False)} are "
         "needed; pale: too small for that alone.",
         alt="; ".join(f"{a.name} {r:,.0f}" for a, r in zip(ranked, rates, strict=True)) + " tokens a second.",
@@ -216,9 +217,9 @@ def _verdict(plan: MemoryPlan, model: ModelConfig, machine: Accelerator, n_token
         missing = bytes_text(-plan.free, binary=False)
         return f"{machine.name} is {missing} too small for {name}'s {size} of weights and the reserve"
     if not plan.n_users:
-        return f"{machine.name} holds {name}'s {size} of weights, but no {tokens_text(n_tokens)} tokens beside them"
+        return f"{machine.name} holds {name}'s {size} of weights, but no {context_text(n_tokens)} beside them"
     longest = "any length, as every layer slides" if plan.n_tokens is None else f"at most {plan.n_tokens:,} tokens"
     return (
-        f"{machine.name} holds {name} and {count(plan.n_users, 'user')} of {tokens_text(n_tokens)} tokens, "
+        f"{machine.name} holds {name} and {count(plan.n_users, 'user')} of {context_text(n_tokens)}, "
         f"or one of {longest}"
     )

@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, count_parameters, kv_cache_bytes
-from attnviz.cost.units import BINARY, bytes_text, count_text, tokens_text
+from attnviz.cost.units import BINARY, bytes_text, context_text, count_text
 from attnviz.figures.cost.formulas import attention_formula, cache_formula, sum_formula
 from attnviz.figures.cost.labels import CHARACTER, PLOT_WIDTHS
 from attnviz.figures.drawing import Drawing
@@ -240,8 +240,7 @@ def _cache_parts(model: ModelConfig, n_bytes: int) -> dict[str, int]:
 
 
 def _crowd(n_tokens: int, batch_size: int) -> str:
-    tokens = f"{tokens_text(n_tokens)} tokens" if n_tokens > 1 else "a token"
-    return tokens if batch_size == 1 else f"{count(batch_size, 'sequence')} of {tokens}"
+    return context_text(n_tokens) if batch_size == 1 else f"{batch_size:,} sequences of {context_text(n_tokens)}"
 
 
 def _spoken(precision: str) -> str:

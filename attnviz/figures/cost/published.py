@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes, what_if
-from attnviz.cost.units import bytes_text, count_text, tokens_text
+from attnviz.cost.units import bytes_text, context_text, count_text, tokens_text
 from attnviz.figures.cost.formulas import cache_formula, totals_formula
 from attnviz.figures.cost.labels import FAR, MARK, place, spread
 from attnviz.figures.drawing import Drawing
@@ -93,7 +93,7 @@ def totals(models: Sequence[ModelConfig], n_tokens: int) -> Drawing:
     said = listed(f"{short_name(m)} {bytes_text(sizes[m])}" for m in dict.fromkeys((ranked[0], ranked[-1])))
     return Drawing(
         figure,
-        title=f"At {tokens_text(n_tokens)} tokens: {said}",
+        title=f"At {context_text(n_tokens)}: {said}",
         note="The cache of one sequence in bf16, both axes logarithmic; 1 GiB is 1,073,741,824 bytes. A layer that "
         "slides stops growing at its window, and the line bends. Dotted: longer than the model was made for.",
         alt=listed(f"{short_name(m)} keeps {bytes_text(n)}" for m, n in sizes.items()) + f" at {n_tokens:,} tokens.",
@@ -131,7 +131,7 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
         expanded = f" With every head's own keys and values expanded, MLA would keep {bytes_text(own)}."
     return Drawing(
         figure,
-        title=f"{short_name(model)} keeps {bytes_text(here)} for {tokens_text(n_tokens)} tokens; as "
+        title=f"{short_name(model)} keeps {bytes_text(here)} for {context_text(n_tokens)}; as "
         f"{attention_name(others[sizes.index(least)])} it would be {bytes_text(least)}, as MHA {bytes_text(most)}",
         note="The same model, bf16, with another attention and everything else as it is. MLA in DeepSeek-V2's "
         "proportions: a latent four heads wide and a rotated key half a head wide. What the change would do to the "
