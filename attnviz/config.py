@@ -160,6 +160,7 @@ class ModelConfig:
     causal: bool = True
     sliding_window: int | None = None  # keys a query may see, itself counted
     full_layers: tuple[int, ...] = ()  # the layers without the window
+    n_sinks: int = 0  # first tokens that stay visible though the window has passed them
     attention_sinks: bool = False  # one learned sink logit a head
     # norms
     norm: str = "rmsnorm"
@@ -234,6 +235,7 @@ class ModelConfig:
             number("rope_theta", self.rope_theta, 1, 10**12)
             if self.rope_theta == 1:
                 raise ConfigError(f"rope_theta must be above 1, or every pair turns alike, not {self.rope_theta!r}")
+        whole("n_sinks", self.n_sinks, low=0)
         for layer in self.full_layers:
             whole("full_layers", layer, low=0, high=self.n_layers - 1)
         if self.moe is not None and self.moe.n_dense_layers > self.n_layers:

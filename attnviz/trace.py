@@ -55,12 +55,15 @@ def use_one_thread() -> None:
 
 
 @torch.inference_mode()
-def trace(model: Transformer, token_ids: Sequence[int]) -> Trace:
-    """Run the model on the tokens and keep everything. ValueError for no tokens or an id out of the vocabulary."""
+def trace(model: Transformer, token_ids: Sequence[int], n_padding: int = 0) -> Trace:
+    """Run the model on the tokens and keep everything. ValueError for no tokens or an id out of the vocabulary.
+
+    n_padding: that many tokens at the front are padding, which nobody may attend to.
+    """
     ids = _checked(token_ids, model.config.vocab_size)
     record: list[AttentionRecord] = []
     began = time.perf_counter()
-    logits = model(ids, record=record)[0]  # (T, vocab_size)
+    logits = model(ids, mask=_not_padding(ids, n_padding), record=record)[0]  # (T, vocab_size)
     kept = {
         name: _numpy(torch.cat([getattr(r, name) for r in record]))  # B = 1 on each: their axis becomes the layers'
         for name in ("q", "k", "v", "q_unturned", "k_unturned", "scores", "weights")
@@ -81,6 +84,11 @@ def predict(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
     return _numpy(model(_checked(token_ids, model.config.vocab_size))[0])
 
 
+def _not_padding(ids: Tensor, n_padding: int) -> Tensor | None:
+    """bool (1, T), True = a token of the text; None without padding."""
+    return torch.arange(ids.shape[1])[None] >= n_padding if n_padding else None
+
+
 def _checked(token_ids: Sequence[int], vocab_size: int) -> Tensor:
     """int64 (1, T)."""
     ids = torch.as_tensor(token_ids, dtype=torch.int64)
@@ -92,9 +100,9 @@ def _checked(token_ids: Sequence[int], vocab_size: int) -> Tensor:
 
 
 def _allowed(record: list[AttentionRecord], n_tokens: int) -> np.ndarray:
-    """bool (L, T, T); without a batch or a head of their own, masks here are (T, T) or absent."""
+    """bool (L, T, T); without a batch or a head of their own, masks here are (T, T), (1, T) or absent."""
     everything = torch.ones(n_tokens, n_tokens, dtype=torch.bool)
-    return _numpy(torch.stack([everything if r.allowed is None else r.allowed for r in record]))
+    return _numpy(torch.stack([everything if r.allowed is None else everything & r.allowed for r in record]))
 
 
 def _numpy(tensor: Tensor) -> np.ndarray:

@@ -80,6 +80,17 @@ def test_what_cannot_be_traced_is_refused_in_words(ids):
         trace(Transformer.random(CONFIGS["gqa"], seed=0), ids)
 
 
+def test_padding_in_front_is_seen_by_nobody_and_changes_nothing_else(traced):
+    """RoPE looks at distances only, so a text behind padding gives the scores it gives without."""
+    model, alone = traced
+    padded = trace(model, [3, 1, 4, *IDS], n_padding=3)
+    assert not padded.allowed[:, :, :3].any() and not padded.weights[..., :3].any()
+    np.testing.assert_array_equal(padded.allowed[:, 3:, 3:], alone.allowed)
+    np.testing.assert_allclose(padded.weights[..., 3:, 3:], alone.weights, atol=1e-4)
+    np.testing.assert_allclose(padded.logits[3:], alone.logits, atol=1e-3)
+    assert not padded.weights[..., :3, :].any()  # the padding's own rows see nothing: zeros, never NaN
+
+
 def test_prediction_alone_is_the_traces(traced):
     model, t = traced
     found = predict(model, IDS)

@@ -237,3 +237,15 @@ def test_one_token_and_none():
 def test_what_only_the_cost_formulas_know_is_refused_by_name(settings, word):
     with pytest.raises(ConfigError, match=word):
         Transformer(config(**settings))
+
+
+@pytest.mark.parametrize("attention", [dict(n_kv_heads=2), MLA], ids=["gqa", "mla"])
+def test_first_tokens_are_kept_behind_the_window_with_a_cache_as_without(attention):
+    model, ids, record = random_model(sliding_window=3, n_sinks=2, **attention), token_ids(), []
+    whole = model(ids, record=record)
+    t = torch.arange(ids.shape[1])
+    near, first = t[:, None] - t < 3, t < 2
+    assert all(torch.equal(r.allowed, (near | first) & (t <= t[:, None])) for r in record)
+    cache = model.new_cache()
+    steps = [model(ids[:, i : i + 1], cache=cache) for i in range(ids.shape[1])]
+    assert torch.allclose(torch.cat(steps, dim=1), whole, atol=1e-5)

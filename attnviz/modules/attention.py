@@ -115,6 +115,7 @@ class GroupedQueryAttention(nn.Module):
         mask: Tensor | None = None,
         causal: bool = False,
         window: int | None = None,
+        n_sinks: int = 0,
         rope: Rope | Tensor | None = None,
         cache: KVCache | None = None,
         record: list[AttentionRecord] | None = None,
@@ -123,6 +124,7 @@ class GroupedQueryAttention(nn.Module):
 
         context: (B, S, d_model), where keys and values come from (cross-attention); None means x.
         mask: bool, True = may attend, broadcastable to (B, H, T, S); joined with causal and window.
+        n_sinks: first keys that stay visible though the window has passed them.
         rope: `Rope`, or the bare frequencies for the half-split layout.
         cache: what came before; the new keys and values are added to it.
         record: a list to which everything that was computed is appended.
@@ -141,7 +143,7 @@ class GroupedQueryAttention(nn.Module):
         if cache is not None:
             k, v = cache.append(k, v)
         pattern = attention_mask(
-            q.shape[2], k.shape[2], causal=causal, window=window, offset=past, device=x.device
+            q.shape[2], k.shape[2], causal=causal, window=window, n_sinks=n_sinks, offset=past, device=x.device
         )  # (T, S) or None
         allowed = both(pattern, mask)
         attended = attend(q, k, v, mask=allowed, dropout=c.dropout if self.training else 0.0)

@@ -56,6 +56,7 @@ class MultiHeadLatentAttention(nn.Module):
         mask: Tensor | None = None,
         causal: bool = False,
         window: int | None = None,
+        n_sinks: int = 0,
         rope: Rope | Tensor | None = None,
         cache: KVCache | None = None,
         record: list[AttentionRecord] | None = None,
@@ -77,7 +78,9 @@ class MultiHeadLatentAttention(nn.Module):
         q_rope, shared_key = turn(q_rope_unturned, positions), turn(key_unturned, positions)
         if cache is not None:
             latent, shared_key = cache.append(latent, shared_key)  # (B, S, R), (B, S, P)
-        pattern = attention_mask(T, latent.shape[1], causal=causal, window=window, offset=past, device=x.device)
+        pattern = attention_mask(
+            T, latent.shape[1], causal=causal, window=window, n_sinks=n_sinks, offset=past, device=x.device
+        )  # (T, S) or None
         allowed = both(pattern, mask)
         if absorbed:
             return self._absorbed(q_nope, q_rope, latent, shared_key, allowed)

@@ -114,5 +114,5 @@ def decode(model: Transformer, ids: Tensor, cache: list[KVCache]) -> Tensor:
     how = {"absorbed": True} if c.attention == "mla" else {}
     x = model.embed(ids)  # (B, T, C)
     for i, (block, layer) in enumerate(zip(model.blocks, cache, strict=True)):
-        x = block(x, causal=c.causal, window=c.window_of(i), rope=rope, cache=layer, **how)
+        x = block(x, causal=c.causal, window=c.window_of(i), n_sinks=c.n_sinks, rope=rope, cache=layer, **how)
     return F.linear(model.norm(x), model.embed.weight if model.lm_head is None else model.lm_head.weight)

@@ -104,7 +104,8 @@ def _layer(
 
 def _how(model: Transformer, layer: int) -> dict:
     """The options this layer's attention runs with."""
-    return {"causal": model.config.causal, "window": model.config.window_of(layer), "rope": model.rope()}
+    c = model.config
+    return {"causal": c.causal, "window": c.window_of(layer), "n_sinks": c.n_sinks, "rope": model.rope()}
 
 
 def _all_heads_is_multi_head(attn: GroupedQueryAttention, x: Tensor, how: dict) -> Comparison:

@@ -130,6 +130,7 @@ class Transformer(nn.Module):
                 mask=mask,
                 causal=c.causal,
                 window=c.window_of(i),
+                n_sinks=c.n_sinks,
                 rope=rope,
                 cache=None if cache is None else cache[i],
                 record=record,

@@ -154,6 +154,11 @@ def _mask() -> None:
     with st.expander("How it runs"):
         state.control(st.toggle, "Causal: no token sees a later one", "causal")
         state.control(st.slider, "Sliding window, in tokens (0: none)", "window", min_value=0, max_value=512)
+        if state.current().window:
+            state.control(
+                st.slider, "First tokens kept behind the window", "n_sinks", min_value=0, max_value=16,
+                help="They stay visible although the window has passed them (StreamingLLM, arXiv 2309.17453).",
+            )  # fmt: skip
         state.control(st.toggle, "RoPE", "rope")
         if state.current().model != "own":
             st.caption("The checkpoints were trained causal, without a window, with RoPE.")

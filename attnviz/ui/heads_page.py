@@ -6,6 +6,7 @@ import streamlit as st
 
 from attnviz.analysis.heads import MEANING
 from attnviz.figures import heads as figures
+from attnviz.figures.words import count
 from attnviz.ui import charts, heads_parts, heads_runs, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.frame import View
@@ -17,12 +18,19 @@ PARTS = {
     "lines": ("Lines between tokens", heads_parts.lines),
     "stages": ("Score, mask, softmax", heads_parts.stages),
     "does": ("What each head does", heads_parts.does),
+    "masks": ("Masks", heads_parts.masks),
 }
 
 
-def grid(view: View) -> None:
+def padded(view: View) -> heads_runs.HeadsView:
+    """What this page draws from: a text whose first tokens may be padding."""
+    return heads_runs.HeadsView(view.settings)
+
+
+def grid(view: heads_runs.HeadsView) -> None:
     """All layers and heads at once; a click shows that head below."""
-    st.markdown(headline(view) + " A row is a query and sums to 1; colour is the KV head it reads.")
+    padding = f" The first {count(view.n_padding, 'token')} of them are padding." if view.n_padding else ""
+    st.markdown(f"{headline(view)}{padding} A row is a query and sums to 1; colour is the KV head it reads.")
     layer, head = layer_and_head(view)
     head_grid(
         view.trace.weights,

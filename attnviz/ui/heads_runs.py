@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+
 import numpy as np
 import streamlit as st
 
 from attnviz.analysis import heads as analysis
+from attnviz.analysis.groups import next_token_losses
 from attnviz.config import ModelConfig
-from attnviz.trace import trace
+from attnviz.trace import Trace, trace
 from attnviz.ui import runs
+from attnviz.ui.frame import View
 from attnviz.ui.settings import Settings
 
 PERIOD, N_PROBES = 32, 4
+MAX_COMPARED = 128  # tokens, where several runs are set side by side
+
+
+@dataclass(frozen=True)
+class HeadsView(View):
+    """What the heads page draws from: as everywhere, but the first tokens may be padding."""
+
+    @property
+    def n_padding(self) -> int:
+        """Tokens at the front that are padding; at least one token is text."""
+        return min(self.settings.padding, len(self.ids) - 1)
+
+    @cached_property
+    def trace(self) -> Trace:
+        """Everything the model computed on the text."""
+        return runs.trace_of(self.settings, self.ids, self.n_padding)
 
 
 def roles_of(settings: Settings) -> list[list[analysis.Role]]:
@@ -30,3 +51,54 @@ def _scores(weights_key: tuple, config: ModelConfig, _settings: Settings) -> dic
     probes = analysis.probes(config.vocab_size, PERIOD, N_PROBES)
     scored = [analysis.role_scores(trace(model, ids).weights, PERIOD) for ids in probes]
     return {role: np.mean([s[role] for s in scored], axis=0) for role in analysis.ROLES}
+
+
+@dataclass(frozen=True)
+class Mask:
+    """One way to run the model, as the settings say it."""
+
+    name: str
+    causal: bool = True
+    window: int = 0
+    n_sinks: int = 0
+    padding: int = 0
+
+    def in_force(self, settings: Settings) -> bool:
+        """Whether the page runs so just now."""
+        return all(getattr(settings, name) == value for name, value in self.fields().items())
+
+    def fields(self) -> dict[str, object]:
+        return {name: value for name, value in asdict(self).items() if name != "name"}
+
+
+def masks_of(settings: Settings) -> list[Mask]:
+    """The masks that are set side by side, with the numbers chosen for them."""
+    window, kept, padding = settings.mask_window, settings.mask_sinks, settings.mask_padding
+    return [
+        Mask("Causal"),
+        Mask(f"Window of {window}", window=window),
+        Mask(f"Window of {window}, first {kept} kept", window=window, n_sinks=kept),
+        Mask(f"First {padding} are padding", padding=padding),
+        Mask("No mask", causal=False),
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Masked:
+    """One layer under every mask: weights (masks, H, T, T), allowed (masks, T, T), nats a token on this text."""
+
+    weights: np.ndarray
+    allowed: np.ndarray
+    losses: list[float]
+
+
+def masked_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Masked:
+    """The same layer under every mask, on the first MAX_COMPARED tokens; losses over what is padding in no mask."""
+    ids = ids[:MAX_COMPARED]
+    traces = [runs.trace_of(replace(settings, **m.fields()), ids, m.padding) for m in masks_of(settings)]
+    first = min(settings.mask_padding, max(len(ids) - 2, 0))
+    return Masked(
+        np.stack([t.weights[layer] for t in traces]),
+        np.stack([t.allowed[layer] for t in traces]),
+        [float(next_token_losses(t.logits, t.tokens)[first:].mean()) for t in traces] if len(ids) > 1 else [],
+    )

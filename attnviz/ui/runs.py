@@ -64,7 +64,7 @@ def max_tokens(config: ModelConfig) -> int:
     return n
 
 
-def trace_of(settings: Settings, ids: tuple[int, ...]) -> Trace:
-    """The trace of these tokens under these settings."""
-    config = config_of(settings)
-    return _kept_traces().get((weights_key(settings), config, ids), lambda: trace(model_of(settings), ids))
+def trace_of(settings: Settings, ids: tuple[int, ...], n_padding: int = 0) -> Trace:
+    """The trace of these tokens under these settings, the first n_padding of them padding."""
+    key = weights_key(settings), config_of(settings), ids, n_padding
+    return _kept_traces().get(key, lambda: trace(model_of(settings), ids, n_padding))

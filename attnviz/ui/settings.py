@@ -128,6 +128,7 @@ class Settings:
     theta: float = _setting(10_000.0, Number(100, 10_000_000, whole=False))
     causal: bool = _setting(True, Flag())
     window: int = _setting(0, Number(0, 512))  # 0: no window
+    n_sinks: int = _setting(0, Number(0, 16))  # first tokens that stay visible behind the window
     # what is looked at
     layer: int = _setting(0, Number(0, 7))
     head: int = _setting(0, Number(0, 15))
@@ -153,11 +154,15 @@ class Settings:
     n_machines: int = _setting(1, Number(1, 64))
     weights: str = _setting("bf16", Choice(tuple(PRECISIONS)))  # precision of a published model's weights
     reserve: int = _setting(10, Number(0, 90))  # per cent of the memory
-    turning: str = _setting("distance", Choice(("distance", "layouts", "longer", "without", "latent")))  # RoPE page
+    turning: str = _setting("distance", Choice(("distance", "values", "layouts", "longer", "without", "latent")))  # RoPE page
     closer: str = _setting("equal", Choice(("equal", "cost", "maps", "alike", "latent")))  # part of the groups page
     # the heads page
     heads_part: str = _setting("number", Choice(HEADS_PARTS))
     pinned: tuple[str, ...] = _setting((), Several(HEADS, most=8))  # heads looked at beside the selected one
+    padding: int = _setting(0, Number(0, 511))  # tokens at the front that are padding
+    mask_window: int = _setting(8, Number(1, 128))  # of the masks set side by side
+    mask_sinks: int = _setting(1, Number(1, 16))
+    mask_padding: int = _setting(3, Number(1, 127))
 
     def normalised(self) -> Settings:
         """The nearest settings that a model can be built from: KV heads that divide, a head_dim that is even."""
@@ -182,6 +187,7 @@ class Settings:
             rope_theta=self.theta,
             causal=self.causal,
             sliding_window=self.window or None,
+            n_sinks=self.n_sinks if self.window else 0,
         )
 
     def to_link(self) -> dict[str, str]:
