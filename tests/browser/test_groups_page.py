@@ -1,0 +1,190 @@
+"""pytest tests/browser/test_groups_page.py: what a person does on the query-groups page, and what follows."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import NARROW
+from tests.browser.painted import hue_shares, overflow, painted_fraction, pixels, settle
+
+Visit = Callable[..., Page]
+
+
+def query_head(page: Page, head: int) -> Locator:
+    return page.locator(f".gd .head[data-q='{head}']")
+
+
+def kv_heads(page: Page) -> Locator:
+    return page.locator(".gd .head:not([data-q])")
+
+
+def heading(page: Page, pattern: str) -> Locator:
+    return page.get_by_role("heading", name=re.compile(pattern))
+
+
+def look_closer(page: Page, part: str) -> None:
+    page.get_by_role("radio", name=part).or_(page.get_by_role("button", name=part, exact=True)).first.click()
+    settle(page)
+
+
+def move(page: Page, key: str) -> None:
+    page.get_by_role("slider", name=re.compile("^KV heads")).focus()
+    page.keyboard.press(key)
+    settle(page)
+
+
+def test_the_slider_moves_everything(visit: Visit) -> None:
+    page = visit("query_groups")
+    sizes = {"gqa-4": (4, "3,072"), "gqa-2": (2, "1,536"), "mqa": (1, "768"), "mha": (8, "6,144")}
+    moves = ([], ["Right"], ["Right"], ["Left"] * 3)
+    for keys, (model, (n_kv_heads, n_bytes)) in zip(moves, sizes.items(), strict=True):
+        for key in keys:
+            move(page, f"Arrow{key}")
+        expect(kv_heads(page)).to_have_count(n_kv_heads)
+        expect(page.get_by_text(f"8 query heads read {n_kv_heads} KV head")).to_be_visible()
+        expect(heading(page, f"^W_k and W_v are {24 * n_kv_heads} wide")).to_be_visible()
+        expect(heading(page, f"remembers {n_bytes} B of every token")).to_be_visible()
+        expect(heading(page, "computes 100% of MHA's attention FLOPs")).to_be_visible()
+        expect(page.get_by_role("combobox", name="Model")).to_have_value(re.compile(model, re.IGNORECASE))
+        if model != "gqa-4":
+            expect(page).to_have_url(re.compile(f"model={model}(&|$)"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("model", "n_hues"), [("mqa", 1), ("gqa-2", 2), ("gqa-4", 4)])
+def test_the_diagram_is_painted_in_one_hue_a_group(visit: Visit, model: str, n_hues: int, scheme: str) -> None:
+    shares = hue_shares(pixels(visit(f"query_groups?model={model}", scheme=scheme).locator(".gd svg")), bins=12)
+    assert int((shares > 0.002).sum()) == n_hues
+
+
+def test_pointing_at_a_head_shows_its_partners(visit: Visit) -> None:
+    page = visit("query_groups")
+    query_head(page, 3).locator("circle").hover()
+    expect(page.locator(".gd-says")).to_have_text("Query head 3 reads KV head 1, together with query head 2.")
+    lit = page.locator(".gd .head.on")
+    assert [lit.nth(i).get_attribute("data-kv") for i in range(lit.count())] == ["1"] * 3
+    expect(query_head(page, 0)).to_have_css("opacity", "0.16")
+    expect(query_head(page, 2)).to_have_css("opacity", "1")
+    kv_heads(page).nth(3).locator("rect").hover()
+    expect(page.locator(".gd-says")).to_have_text("KV head 3 is read by query heads 6 and 7.")
+    page.mouse.move(5, 5)
+    expect(page.locator(".gd-says")).to_contain_text("Point at a head")
+
+
+def test_the_diagram_is_walked_and_chosen_from_with_the_keyboard(visit: Visit) -> None:
+    page = visit("query_groups")
+    expect(page.locator(".gd .head[tabindex='0']")).to_have_count(1)
+    query_head(page, 0).focus()
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    expect(page.locator(".gd-says")).to_contain_text("Query head 5 reads KV head 2")
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".gd-says")).to_have_text("KV head 2 is read by query heads 4 and 5.")
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    settle(page)
+    expect(page).to_have_url(re.compile("head=4"))
+    expect(query_head(page, 4)).to_have_attribute("aria-pressed", "true")
+
+
+def test_tiling_shows_the_wrong_partners_and_what_they_do(visit: Visit) -> None:
+    page = visit("query_groups?model=gqa-2")
+    expect(page.locator(".gd .link.wrong")).to_have_count(0)
+    expect(page.locator(".gd-index")).to_contain_text("repeat_interleave(4) = 0 0 0 0 1 1 1 1")
+    page.get_by_text("Tile the KV heads instead").click()
+    settle(page)
+    expect(page.locator(".gd .link.wrong")).to_have_count(4)
+    expect(page.locator(".gd-index")).to_contain_text("repeat(4) = 0 1 0 1 0 1 0 1")
+    expect(page.get_by_text("Tiled, 4 of 8 query heads read a KV head that is not theirs.")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"The loss on this text goes from \d+\.\d\d to \d+\.\d\d nats"))).to_be_visible()
+    expect(page).to_have_url(re.compile("tiled=1"))
+    move(page, "ArrowRight")
+    expect(page.get_by_text("With 1 KV head both orders are the same")).to_be_visible()
+    expect(page.locator(".gd .link.wrong")).to_have_count(0)
+
+
+def test_every_equality_holds_in_both_precisions(visit: Visit) -> None:
+    page = visit("query_groups")
+    claims = ("K = H is multi-head", "K = 1 is multi-query", "Grouped is repeat_interleave'd", "All is torch's own")
+    for claim in claims:
+        expect(page.get_by_text(re.compile(f"{claim}.*in float32 .tolerance.*in float64 .tolerance"))).to_be_visible()
+
+
+PARTS = {
+    "What sharing costs": ("cost", r"^Averaging MHA's heads into 4 changes the loss by", ["losses", "quality"]),
+    "Maps before and after": ("maps", r"attention that has moved since MHA: trained so \d+%", ["drift"]),
+    "How alike heads are": ("alike", r"^Averaging neighbours loses \d+% of the keys", ["likeness"]),
+    "MLA beside it": ("latent", r"^80 cached numbers become 448", ["latent"]),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_looking_closer_paints_the_part_and_goes_into_the_link(visit: Visit, part: str) -> None:
+    page = visit("query_groups")
+    field, title, charts = PARTS[part]
+    look_closer(page, part)
+    expect(heading(page, title)).to_be_visible()
+    for chart in charts:
+        assert painted_fraction(pixels(page.locator(f".st-key-chart-{chart}"))) > 0.02
+    expect(page).to_have_url(re.compile(f"closer={field}"))
+    page.reload()
+    settle(page)
+    expect(heading(page, title)).to_be_visible()
+
+
+def test_keys_and_values_are_compared(visit: Visit) -> None:
+    page = visit("query_groups?closer=alike")
+    look_closer(page, "values")
+    expect(heading(page, r"^Averaging neighbours loses \d+% of the values")).to_be_visible()
+    expect(page).to_have_url(re.compile("alike=values"))
+
+
+def test_a_map_and_a_layer_are_chosen(visit: Visit) -> None:
+    page = visit("query_groups")
+    page.get_by_role("gridcell", name=re.compile("head 6")).first.click()
+    settle(page)
+    expect(page).to_have_url(re.compile("head=6"))
+    expect(query_head(page, 6)).to_have_attribute("aria-pressed", "true")
+    look_closer(page, "2")
+    expect(heading(page, "^Layer 2: heads of one hue share")).to_be_visible()
+    expect(page).to_have_url(re.compile("layer=2"))
+
+
+def test_latent_attention_stands_at_the_end_of_the_slider(visit: Visit) -> None:
+    page = visit("query_groups?model=mqa")
+    move(page, "ArrowRight")
+    expect(page).to_have_url(re.compile("model=mla"))
+    expect(kv_heads(page)).to_have_count(1)
+    expect(page.locator(".gd-kvs")).to_contain_text("latent of 64 numbers and a rotated key of 16")
+    expect(heading(page, "^MLA remembers 1,280 B of every token")).to_be_visible()
+    expect(page.get_by_text(re.compile("Absorbed is expanded.*in float64"))).to_be_visible()
+
+
+@pytest.mark.parametrize("part", ["equal", "cost", "maps", "alike", "latent"])
+def test_own_settings_share_over_their_own_divisors(visit: Visit, part: str) -> None:
+    page = visit(f"query_groups?model=own&n_heads=6&n_kv_heads=3&d_model=96&n_layers=2&closer={part}")
+    expect(kv_heads(page)).to_have_count(3)
+    move(page, "ArrowRight")
+    expect(kv_heads(page)).to_have_count(2)
+    expect(page).to_have_url(re.compile("n_kv_heads=2"))
+
+
+@pytest.mark.parametrize("part", ["equal", "cost", "maps", "alike", "latent"])
+@pytest.mark.parametrize(
+    "settings", ["text=a", "model=own&n_heads=1&n_layers=1", "model=mha&window=1", "causal=0&rope=0"]
+)
+def test_every_part_has_a_picture_or_a_sentence_for_any_settings(visit: Visit, part: str, settings: str) -> None:
+    page = visit(f"query_groups?{settings}&closer={part}&tiled=1&head=15&layer=7")
+    expect(page.locator(".gd svg")).to_be_visible()
+    expect(page.get_by_text("Look closer")).to_be_visible()
+
+
+@pytest.mark.parametrize("n_kv_heads", [16, 4])
+def test_sixteen_heads_fit_on_a_phone(visit: Visit, n_kv_heads: int) -> None:
+    page = visit(f"query_groups?model=own&n_heads=16&n_kv_heads={n_kv_heads}&n_layers=1", width=NARROW)
+    assert overflow(page) <= 0
+    boxes = [query_head(page, h).locator("circle").bounding_box() for h in range(16)]
+    assert boxes[0]["x"] >= 0 and boxes[-1]["x"] + boxes[-1]["width"] <= NARROW
+    assert all(a["x"] + a["width"] <= b["x"] + 1 for a, b in zip(boxes, boxes[1:], strict=False))
