@@ -161,6 +161,21 @@ def test_distance_follows_the_query_and_the_key(visit: Callable[..., Page]) -> N
     assert 0 < double < 1e-9 < single < 1e-3
 
 
+def test_every_part_fits_on_a_phone_and_says_what_it_found(visit: Callable[..., Page]) -> None:
+    page = visit("rope?model=mla", width=NARROW)
+    for part, found in {
+        "Why not v": "Wherever the text stands, the head's output stays within",
+        "Two layouts": "Half-split turns dimensions 0 and 8 together, interleaved 0 and 1",
+        "Longer texts": "Beyond 256 tokens the loss is",
+        "Without RoPE, and partly": "Without: off by up to",
+        "MLA's rotated key": "Position: scores spread by",
+        "Only distance counts": "Moved on together by up to 100,000 tokens",
+    }.items():
+        choose(page, part)
+        expect(title(page, found)).to_be_visible()
+        assert overflow(page) <= 0
+
+
 def test_the_layouts_differ_and_a_permutation_mends_it(visit: Callable[..., Page]) -> None:
     page = visit("rope")
     choose(page, "Two layouts")
