@@ -11,7 +11,7 @@ from torch import Tensor
 from attnviz.modules import AttentionRecord, Transformer
 from attnviz.text import Tokenizer
 
-CONTEXT, STRIDE = 256, 128
+CONTEXT, STRIDE = 256, 64
 
 
 @torch.inference_mode()

@@ -27,7 +27,7 @@ Five small decoder-only language models that differ in nothing but their attenti
 {table}
 
 **bits a character**: on {n_characters:,} characters the training never saw, read in windows of 256 tokens that move by
-128, so that a token is predicted from at least 128 before it. **previous token**: the largest mean weight a head has on
+64, so that a token is predicted from at least 192 before it. **previous token**: the largest mean weight a head has on
 the token before. **induction**: on passages of 40 unseen tokens (text) or 40 uniformly random tokens (random) said
 twice, the largest mean weight a head has on the token after the earlier occurrence. **gain**: how many nats a token the
 second saying costs less than the first. All measured on the float16 files as they lie here, by
