@@ -11,7 +11,7 @@ APP = Path(__file__).parent.parent / "app.py"
 VIEWS = {
     "one token": {"text": "a"},
     "Chinese, latent": {"text": "小女孩在花园里。", "model": "mla", "layer": "3", "head": "7"},
-    "long and many": {"text": "a **x** $y$ <b> " * 60, "model": "own", "n_heads": "14", "n_kv_heads": "7", "d_model": "280"},
+    "long and many": {"text": "a **x** $y$ <b> " * 60, "model": "own", "n_heads": "14", "d_model": "280"},
     "padding, window": {"padding": "500", "window": "2", "n_sinks": "1", "model": "mqa", "rope": "0"},
 }
 

@@ -19,6 +19,8 @@ PARTS = {
     "stages": ("Score, mask, softmax", heads_parts.stages),
     "does": ("What each head does", heads_parts.does),
     "masks": ("Masks", heads_parts.masks),
+    "family": ("MHA to MLA", heads_parts.family),
+    "rollout": ("Rollout", heads_parts.rolled),
 }
 
 
@@ -39,15 +41,10 @@ def grid(view: heads_runs.HeadsView) -> None:
         view.config.layer.kv_head_of,
         key="head-grid",
         selected=(layer, head),
-        on_select=_select,
+        on_select=heads_parts.select,
         pinned=pinned(view),
         roles=[[(r.name, round(r.score, 2)) for r in row] for row in heads_runs.roles_of(view.settings)],
     )
-
-
-def _select(layer: int, head: int) -> None:
-    state.change(layer=layer, head=head)
-    st.rerun("head")  # only what shows the one head
 
 
 @st.fragment(key="head")

@@ -6,14 +6,24 @@ import numpy as np
 import streamlit as st
 
 from attnviz.analysis.heads import statistics
+from attnviz.analysis.rollout import reachable, rollout
+from attnviz.config import ModelConfig
+from attnviz.cost import attention_name
 from attnviz.figures import head_detail, head_studies, heads
+from attnviz.figures import rollout as rollout_figures
 from attnviz.figures.theme import kv_colour
-from attnviz.figures.words import count
-from attnviz.ui import charts, heads_runs, state
+from attnviz.figures.words import count, listed
+from attnviz.ui import charts, groups_runs, heads_runs, runs, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
 from attnviz.ui.frame import View
 from attnviz.ui.selection import head_name, heads_of, key_of, layer_and_head, pinned, query_of
+
+
+def select(layer: int, head: int) -> None:
+    """Look at another head, after a click in a grid."""
+    state.change(layer=layer, head=head)
+    st.rerun("head")  # only what shows the one head
 
 
 def number(view: View) -> None:
@@ -107,3 +117,54 @@ def _mask_losses(offered: list[heads_runs.Mask], losses: list[float]) -> str:
         return ""
     said = [f"{mask.name.lower()} {loss:.2f}" for mask, loss in zip(offered[:3], losses, strict=False)]
     return f": {'; '.join(said)} nats a token"
+
+
+def family(view: View) -> None:
+    """The same text and the same layer under MHA, GQA, MQA and MLA; one hue is one KV head."""
+    layer, head = layer_and_head(view)
+    ids = view.ids[: heads_runs.MAX_COMPARED]
+    if view.config.n_layers > 1:
+        state.control(
+            st.segmented_control, "Layer", "layer", shown=layer, options=range(view.config.n_layers), required=True
+        )
+    st.markdown(f"#### Layer {layer} with fewer and fewer KV heads: heads of one hue share keys and values")
+    trained = " Each was trained by itself: head 3 of one is not head 3 of another." if _is_trained(view) else ""
+    st.caption(f"The same {count(len(ids), 'token')} of text. A row of a map is a query and sums to 1.{trained}")
+    for member in groups_runs.variants(state.current()):
+        config, traced = runs.config_of(member), runs.trace_of(member, ids, min(view.n_padding, len(ids) - 1))
+        st.markdown(f"**{attention_name(config)}**: {_who_shares(config, head)}")
+        head_grid(
+            traced.weights[layer : layer + 1], traced.allowed[layer : layer + 1], view.labels[: len(ids)],
+            config.layer.kv_head_of, key=f"family-{attention_name(config).lower()}", selected=(0, head),
+            on_select=lambda _, chosen: select(layer, chosen), row_names=[f"Layer {layer}"],
+        )  # fmt: skip
+
+
+def _is_trained(view: View) -> bool:
+    return view.settings.model != "own"
+
+
+def _who_shares(config: ModelConfig, head: int) -> str:
+    """Which heads read what head `head` reads."""
+    if config.attention == "mla":
+        return f"every head has keys and values of its own, expanded from {config.kv_lora_rank} numbers a token"
+    read = config.layer.kv_head_of
+    others = [h for h in range(config.n_heads) if read[h] == read[head] and h != head]
+    company = f"with {'head' if len(others) == 1 else 'heads'} {listed(others)}" if others else "alone"
+    return f"{count(config.n_kv_heads, 'KV head')}; head {head} reads KV head {read[head]} {company}"
+
+
+def rolled(view: View) -> None:
+    """Rollout through the layers, with what it leaves out."""
+    layer, _ = layer_and_head(view)
+    shares, reach = rollout(view.trace.weights), reachable(view.trace.allowed)
+    left, right = st.columns(2, gap="large")
+    with left:
+        charts.show(rollout_figures.rollout_map(shares, reach, view.labels, layer, query_of(view)), "rollout")
+    with right:
+        charts.show(rollout_figures.rollout_of_query(shares, view.labels, query_of(view)), "rollout-query")
+        st.markdown(
+            "**Weights are not an explanation.** Quite different weights can lead to the same prediction, and large "
+            "ones need not be what mattered (Jain and Wallace, arXiv 1902.10186). What a head does to the prediction "
+            "is seen by switching it off."
+        )

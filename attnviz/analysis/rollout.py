@@ -1,0 +1,36 @@
+"""Attention rollout (Abnar and Zuidema, arXiv 2005.00928): weights multiplied through the layers.
+
+A rough account of where a position's information comes from: each layer's heads are averaged, half of every layer is
+taken to be the residual stream, and values, output projections and feed-forward parts play no part.
+
+L layers, H heads, T tokens.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+RESIDUAL = 0.5  # the share of a layer that is taken to pass it by, as in the paper
+
+
+def rollout(weights: np.ndarray) -> np.ndarray:
+    """float64 (L, T, T) from weights (L, H, T, T): row i after layer l says from which tokens position i is mixed.
+
+    Every row sums to 1; a row whose query may attend to nothing keeps what it was.
+    """
+    T = weights.shape[-1]
+    mixed = (1 - RESIDUAL) * weights.mean(axis=1, dtype=np.float64) + RESIDUAL * np.eye(T)  # (L, T, T)
+    mixed /= mixed.sum(-1, keepdims=True)
+    rolled, before = np.empty_like(mixed), np.eye(T)
+    for layer, step in enumerate(mixed):
+        rolled[layer] = before = step @ before
+    return rolled
+
+
+def reachable(allowed: np.ndarray) -> np.ndarray:
+    """bool (L, T, T) from allowed (L, T, T): whether anything of token j can be in position i after layer l."""
+    T = allowed.shape[-1]
+    reach, before = np.empty_like(allowed), np.eye(T, dtype=bool)
+    for layer, step in enumerate(allowed):
+        reach[layer] = before = ((step | np.eye(T, dtype=bool)).astype(np.float32) @ before) > 0
+    return reach

@@ -1,0 +1,90 @@
+"""Attention rollout drawn: one layer's map, and where one position's information comes from, layer after layer.
+
+L layers, T tokens. No KV head is meant, so nothing here has a hue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attnviz.analysis.rollout import RESIDUAL
+from attnviz.figures.drawing import Drawing, quoted
+from attnviz.figures.theme import SEQUENTIAL, base_figure
+from attnviz.figures.token_maps import (
+    BARE,
+    MOST_X_TICKS,
+    add_cells,
+    add_colourbar,
+    add_masked,
+    blocks,
+    bring_out,
+    few_ticks,
+    shortened,
+    span_text,
+    token_map_figure,
+)
+from attnviz.figures.words import count
+
+MOST_CELLS = 192
+HEIGHT = 430
+
+
+def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], layer: int, query: int) -> Drawing:
+    """The rollout (L, T, T) after one layer, grey where no path leads (reach, bool (L, T, T)); one row brought out."""
+    shares = rolled[layer]  # (T, T)
+    drawn = np.where(reach[layer], shares, np.nan)
+    top = float(shares[1:].max(initial=0.0)) or 1.0  # row 0 can only be its own token
+    figure = token_map_figure(labels, HEIGHT, MOST_CELLS)
+    add_masked(figure, reach[layer], MOST_CELLS)
+    add_cells(figure, blocks(drawn, MOST_CELLS), SEQUENTIAL, (0.0, top), "share %{z:.4f}")
+    add_colourbar(figure, SEQUENTIAL, top, log=False)
+    bring_out(figure, len(labels), query, None)
+    own = float(np.diagonal(shares).mean())
+    return Drawing(
+        figure,
+        title=f"Rolled through {count(layer + 1, 'layer')}, {own:.0%} of a position is still its own token",
+        note="Row = query, column = the token it stems from, and each row sums to 1. Heads are averaged, half of each "
+        "layer is taken to be the residual stream, and the layers' matrices are multiplied (arXiv 2005.00928). Grey: "
+        "no path leads there.",
+        alt=f"Map of attention rollout after layer {layer}: on average {own:.0%} of a position stems from its own "
+        f"token and {float(shares[:, 0].mean()):.0%} from the first token.",
+        table={"query": [f"{i} {label}" for i, label in enumerate(labels)]}
+        | {f"{j} {label}": shares[:, j].round(6).tolist() for j, label in enumerate(labels)},
+        formula=rf"R_{{{layer}}} = \tilde A_{{{layer}}} \cdots \tilde A_0,\quad "
+        rf"\tilde A_l = {1 - RESIDUAL:g}\,\bar A_l + {RESIDUAL:g}\,I",
+    )
+
+
+def rollout_of_query(rolled: np.ndarray, labels: Sequence[str], query: int) -> Drawing:
+    """One row of the rollout (L, T, T) after each layer, token beside token."""
+    shares = rolled[:, query]  # (L, T)
+    L, last = len(shares), shares[-1]
+    figure = base_figure(150 + 44 * L, showlegend=False, hovermode="closest")
+    figure.add_heatmap(
+        z=shares.astype(np.float32), colorscale=SEQUENTIAL, zmin=0, zmax=float(shares.max()), showscale=False, ygap=3,
+        customdata=np.tile([span_text(labels, j, j) for j in range(len(labels))], (L, 1)),
+        hovertemplate="after layer %{y}, from %{customdata}<br>share %{z:.4f}<extra></extra>",
+    )  # fmt: skip
+    figure.update_layout(
+        xaxis={**BARE, **few_ticks(labels, MOST_X_TICKS), "range": [-0.5, len(labels) - 0.5], "tickangle": -90},
+        yaxis={
+            **BARE, "tickvals": list(range(L)), "ticktext": [f"after L{i}" for i in range(L)], "range": [L - 0.5, -0.5],
+        },
+    )  # fmt: skip
+    others = last.copy()
+    others[query] = -1
+    most = int(others.argmax())
+    found = f"{last[query]:.0%} of query {query} is its own token"
+    if len(labels) > 1:
+        found += f", {last[most]:.0%} stems from {most} {{}}"
+    return Drawing(
+        figure,
+        title=f"After {count(L, 'layer')}, " + found.format(quoted(shortened(labels[most], 30))),
+        note="The same row after each layer. Rollout counts every path by its weights alone: values, output "
+        "projections and feed-forward parts play no part, and a head that writes nothing counts like one that decides.",
+        alt=f"Heat map of {L} layers and {count(len(labels), 'token')}. " + found.format(f"“{labels[most]}”") + ".",
+        table={"token": [f"{j} {label}" for j, label in enumerate(labels)]}
+        | {f"after layer {i}": row.round(6).tolist() for i, row in enumerate(shares)},
+    )
