@@ -242,7 +242,7 @@ def measured(view: View) -> None:
     )
     with st.container(horizontal=True):
         start = st.button("Measure", type="primary", icon=":material/timer:")
-        st.button("Stop", icon=":material/stop:", help="Keeps what has been measured so far.")
+        st.button("Stop measuring", icon=":material/stop:", help="Keeps what has been measured so far.")
     if start:
         _measure(view)
     kept = st.session_state.get("timings")

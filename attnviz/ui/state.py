@@ -53,7 +53,8 @@ def control(widget: Callable[..., Any], label: str, field: str, *, shown: object
     shown: what it stands at where the field's own value is not among what is offered just now.
     """
     key = f"control-{field}"
-    st.session_state[key] = getattr(current(), field) if shown is None else shown
+    value = getattr(current(), field) if shown is None else shown
+    st.session_state[key] = list(value) if isinstance(value, tuple) else value  # as the browser will send it back
     return widget(label, key=key, on_change=_take, args=(field,), **options)
 
 

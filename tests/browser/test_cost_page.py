@@ -44,7 +44,7 @@ def test_a_link_reopens_a_comparison_with_its_sentence(visit):
 
 def test_one_click_compares_two_models_and_the_address_says_so(visit):
     page = visit("cost")
-    page.get_by_role("button", name="Half the heads").click()
+    page.get_by_text("Half the heads", exact=True).click()
     settle(page)
     expect(page.get_by_text("a latent does not know how many heads read it")).to_be_visible()
     expect(page).to_have_url(re.compile("compare=deepseek-v3%2Ckimi-k2"))
@@ -78,11 +78,11 @@ def test_stopping_a_measurement_leaves_a_page_that_goes_on(visit):
     page = visit("cost?part=measured")
     page.get_by_role("button", name="Measure").click()
     expect(page.get_by_role("progressbar")).to_be_visible()
-    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Stop measuring").click()
     settle(page)
     expect(page.get_by_role("progressbar")).to_have_count(0)
     page.get_by_role("button", name="Measure").click()  # the turn was given back
     expect(page.get_by_role("progressbar")).to_be_visible()
     expect(page.get_by_text("Somebody else is measuring")).to_have_count(0)
-    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Stop measuring").click()
     settle(page)
