@@ -1,8 +1,8 @@
 """The house keeps its one direction: imports, pages without code of their own, no pickles, no paths of one machine.
 
-    config -> modules -> {text, checkpoints} -> trace -> analysis
+    config -> modules -> {text, checkpoints} -> trace -> {analysis, ablation}
     config -> cost
-    {trace, analysis, cost} -> figures -> ui -> pages, app.py
+    {trace, analysis, cost} -> figures; {figures, ablation} -> ui -> pages, app.py
 
 Each rule is a function from a source text to sentences about what is wrong with it; a second test for each rule feeds
 it a source that breaks it, so that a rule which has stopped looking is noticed.
@@ -29,10 +29,11 @@ NEXT_ON_THE_LEFT = {
     "text": ("modules",),
     "checkpoints": ("modules", "text"),
     "trace": ("checkpoints", "text"),
+    "ablation": ("trace",),
     "analysis": ("trace",),
     "cost": ("config",),
     "figures": ("analysis", "cost"),
-    "ui": ("figures",),
+    "ui": ("figures", "ablation"),
     "pages": ("ui",),
     "training": ("trace",),
 }
@@ -44,6 +45,7 @@ PACKAGES = {
     "text": {"tokenizers"},
     "checkpoints": {"torch", "numpy", "safetensors"},
     "trace": {"torch", "numpy"},
+    "ablation": {"torch", "numpy"},
     "analysis": {"numpy"},
     "cost": set(),
     "figures": {"numpy", "plotly"},

@@ -21,6 +21,7 @@ PARTS = {
     "masks": ("Masks", heads_parts.masks),
     "family": ("MHA to MLA", heads_parts.family),
     "rollout": ("Rollout", heads_parts.rolled),
+    "off": ("Switch heads off", heads_parts.off),
 }
 
 

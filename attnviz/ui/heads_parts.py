@@ -5,10 +5,13 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
+from attnviz import ablation
+from attnviz.analysis.groups import log_softmax, next_token_losses
 from attnviz.analysis.heads import statistics
 from attnviz.analysis.rollout import reachable, rollout
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
+from attnviz.figures import ablation as ablation_figures
 from attnviz.figures import head_detail, head_studies, heads
 from attnviz.figures import rollout as rollout_figures
 from attnviz.figures.theme import kv_colour
@@ -168,3 +171,49 @@ def rolled(view: View) -> None:
             "ones need not be what mattered (Jain and Wallace, arXiv 1902.10186). What a head does to the prediction "
             "is seen by switching it off."
         )
+
+
+def off(view: View) -> None:
+    """The prediction and the loss with heads switched off, and what each head alone is worth on this text."""
+    if len(view.ids) < 2:
+        st.info("A single token has no next token to predict. Type a longer text.")
+        return
+    there, (layer, head) = heads_of(view), layer_and_head(view)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        state.control(
+            st.multiselect, "Heads switched off", "off", options=list(there), format_func=head_name,
+            shown=[name for name in state.current().off if name in there], max_selections=32,
+            placeholder=f"none chosen: the selected one, L{layer} H{head}",
+        )  # fmt: skip
+        state.control(
+            st.segmented_control, "What they hand on", "off_way", options=ablation.WAYS, required=True,
+            format_func={"zero": "nothing", "mean": "their mean"}.get,
+        )  # fmt: skip
+    gone = [there[name] for name in state.current().off if name in there] or [(layer, head)]
+    ids, way = view.ids[: heads_runs.MAX_ABLATED], state.current().off_way
+    left, right = st.columns(2, gap="large")
+    with left:
+        _prediction(view, ids, gone, way)
+    with right:
+        place = st.empty()
+        before, losses = heads_runs.losses_without_each(
+            state.current(), ids, lambda done: place.progress(done, "Switching off one head after another …")
+        )
+        place.empty()
+        charts.show(ablation_figures.effect_map(losses, before, way, layer, head), "effects")
+
+
+def _prediction(view: View, ids: tuple[int, ...], gone: list[tuple[int, int]], way: str) -> None:
+    """Loss and next tokens before and after."""
+    query, tokens = min(query_of(view), len(ids) - 1), np.array(ids)
+    before, after = (ablation.predict_without(view.model, ids, heads, way) for heads in ([], gone))
+    losses = [float(next_token_losses(logits, tokens).mean()) for logits in (before, after)]
+    names = listed(f"L{layer} H{head}" for layer, head in gone)
+    st.markdown(f"#### Without {names}, the loss goes from {losses[0]:.3f} to {losses[1]:.3f} nats a token")
+    padding = " Here the padding is read as text." if view.n_padding else ""
+    st.caption(f"Mean over the {count(len(ids) - 1, 'prediction')} on this text; {view.origin}.{padding}")
+    came = int(tokens[query + 1]) if query + 1 < len(ids) else None
+    odds = [np.exp(log_softmax(logits[query])) for logits in (before, after)]
+    charts.show(
+        ablation_figures.next_tokens(*odds, heads_runs.vocabulary(), view.labels[query], query, came), "next-tokens"
+    )

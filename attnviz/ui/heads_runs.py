@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
+from itertools import product
 
 import numpy as np
 import streamlit as st
 
+from attnviz.ablation import predict_without
 from attnviz.analysis import heads as analysis
 from attnviz.analysis.groups import next_token_losses
 from attnviz.config import ModelConfig
+from attnviz.modules import Transformer
 from attnviz.trace import Trace, trace
 from attnviz.ui import runs
+from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.frame import View
 from attnviz.ui.settings import Settings
 
 PERIOD, N_PROBES = 32, 4
 MAX_COMPARED = 128  # tokens, where several runs are set side by side
+MAX_ABLATED = 256  # tokens, where the model runs once for every head
+MAX_EFFECT_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -102,3 +109,41 @@ def masked_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Masked:
         np.stack([t.allowed[layer] for t in traces]),
         [float(next_token_losses(t.logits, t.tokens)[first:].mean()) for t in traces] if len(ids) > 1 else [],
     )
+
+
+@st.cache_resource
+def _kept_effects() -> ByteCache:
+    return ByteCache(MAX_EFFECT_BYTES)
+
+
+def losses_without_each(
+    settings: Settings, ids: tuple[int, ...], progress: Callable[[float], object]
+) -> tuple[float, np.ndarray]:
+    """Nats a token on the first MAX_ABLATED tokens with all heads, and (L, H) without each, in the way chosen.
+
+    progress is told the share that is done, unless everything is known already.
+    """
+    config, ids, way = runs.config_of(settings), ids[:MAX_ABLATED], settings.off_way
+    L, H = config.n_layers, config.n_heads
+
+    def measure() -> np.ndarray:
+        model, found = runs.model_of(settings), [mean_loss(runs.model_of(settings), ids, (), way)]
+        for done, at in enumerate(product(range(L), range(H))):
+            progress(done / (L * H))
+            found.append(mean_loss(model, ids, [at], way))
+        return np.array(found)
+
+    found = _kept_effects().get((runs.weights_key(settings), config, ids, way), measure)  # (1 + L·H,)
+    return float(found[0]), found[1:].reshape(L, H)
+
+
+def mean_loss(model: Transformer, ids: tuple[int, ...], off: Sequence[tuple[int, int]], way: str) -> float:
+    """Mean nats a token on the text with the heads `off` switched off."""
+    return float(next_token_losses(predict_without(model, ids, off, way), np.array(ids)).mean())
+
+
+@st.cache_resource
+def vocabulary() -> list[str]:
+    """The printable label of every token there is, by its id."""
+    tokenizer = runs.tokenizer()
+    return [tokenizer.labels([token])[0] for token in range(tokenizer.vocab_size)]  # singly: no neighbours to join

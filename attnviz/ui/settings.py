@@ -102,6 +102,7 @@ class Several:
 
 
 PRESETS = tuple(published_facts())
+TURNING = ("distance", "values", "layouts", "longer", "without", "latent")
 HEADS_PARTS = ("number", "lines", "stages", "does", "masks", "family", "rollout", "off", "cross")
 HEADS = tuple(f"{layer}.{head}" for layer in range(8) for head in range(16))
 
@@ -154,7 +155,7 @@ class Settings:
     n_machines: int = _setting(1, Number(1, 64))
     weights: str = _setting("bf16", Choice(tuple(PRECISIONS)))  # precision of a published model's weights
     reserve: int = _setting(10, Number(0, 90))  # per cent of the memory
-    turning: str = _setting("distance", Choice(("distance", "values", "layouts", "longer", "without", "latent")))  # RoPE page
+    turning: str = _setting("distance", Choice(TURNING))  # part of the RoPE page
     closer: str = _setting("equal", Choice(("equal", "cost", "maps", "alike", "latent")))  # part of the groups page
     # the heads page
     heads_part: str = _setting("number", Choice(HEADS_PARTS))
@@ -162,13 +163,15 @@ class Settings:
     padding: int = _setting(0, Number(0, 511))  # tokens at the front that are padding
     mask_window: int = _setting(8, Number(1, 128))  # of the masks set side by side
     mask_sinks: int = _setting(1, Number(1, 16))
+    off: tuple[str, ...] = _setting((), Several(HEADS, most=32))  # heads switched off; none: the selected one
+    off_way: str = _setting("zero", Choice(("zero", "mean")))
     mask_padding: int = _setting(3, Number(1, 127))
 
     def normalised(self) -> Settings:
         """The nearest settings that a model can be built from: KV heads that divide, a head_dim that is even."""
         n_kv_heads = nearest(self.n_kv_heads, divisors(self.n_heads))
         d_model = nearest(self.d_model, widths(self.n_heads))
-        lists = {name: tuple(getattr(self, name)) for name in ("compare", "pinned")}  # widgets give lists
+        lists = {name: tuple(getattr(self, name)) for name in ("compare", "pinned", "off")}  # widgets give lists
         return replace(self, n_kv_heads=n_kv_heads, d_model=d_model, **lists)
 
     def own_config(self) -> ModelConfig:
