@@ -47,9 +47,9 @@ def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: in
     return Drawing(
         figure,
         title=f"{title.capitalize()}: {said}",
-        note=f"Nats a token. One head is switched off at a time: {HOW[way]}. Petrol: the text becomes harder to predict "
-        f"without the head ({count(helpful, 'head')} of {losses.size}); brown: easier. Heads stand in for one another, "
-        "so that these numbers do not add up.",
+        note=f"Nats a token. One head is off at a time: {HOW[way]}. Petrol: the text becomes harder to predict without "
+        f"the head ({count(helpful, 'head')} of {losses.size}); brown: easier. Heads stand in for one another, so that "
+        "these numbers do not add up.",
         alt=f"A table of {L} layers and {count(H, 'head')}: {said}, the largest rise; the largest fall is "
         f"{min(float(effects.min()), 0.0):.3f}.",
         table={

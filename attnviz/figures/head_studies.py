@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 
 from attnviz.analysis.heads import NEEDED, HeadStatistics, Role
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.theme import FAINT, NEUTRAL, SEQUENTIAL, base_figure
+from attnviz.figures.theme import FAINT, NEUTRAL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE
 from attnviz.figures.words import count
 
@@ -61,16 +61,17 @@ def _sinks(first_token: np.ndarray) -> str:
 
 
 def _add_cells(figure: go.Figure, values: np.ndarray, says: str, decimals: int) -> None:
-    """An L x H table; the numbers are a trace of their own, so that they take the page's text colour."""
+    """An L x H table; the numbers are a trace of their own, since plotly chooses a colour for those in a heat map."""
     L, H = values.shape
     figure.add_heatmap(
-        z=values.astype(np.float32), colorscale=SEQUENTIAL, zmin=0, zmax=max(float(values.max()), 1e-6),
+        z=values.astype(np.float32), colorscale=TABLE, zmin=0, zmax=max(float(values.max()), 1e-6),
         showscale=False, xgap=2, ygap=2, hovertemplate=f"layer %{{y}}, head %{{x}}<br>{says}<extra></extra>",
     )  # fmt: skip
     if H <= 8:
         layers, heads = np.indices((L, H)).reshape(2, -1)
         text = [f"{value:.{decimals}f}" for value in values.ravel()]
-        figure.add_scatter(x=heads, y=layers, text=text, mode="text", textfont={"size": 12}, hoverinfo="skip")
+        font = {"size": 12, "color": TABLE_TEXT}
+        figure.add_scatter(x=heads, y=layers, text=text, mode="text", textfont=font, hoverinfo="skip")
     ticks = {**BARE, "tickmode": "array", "tickfont": {"size": 11}}
     figure.update_layout(
         xaxis={**ticks, "tickvals": list(range(H)), "ticktext": [f"H{h}" for h in range(H)], "side": "top"},

@@ -28,18 +28,19 @@ from attnviz.figures.token_maps import (
 from attnviz.figures.words import count
 
 MOST_CELLS = 192
-HEIGHT = 430
+HEIGHT = 560
 
 
 def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], layer: int, query: int) -> Drawing:
     """The rollout (L, T, T) after one layer, grey where no path leads (reach, bool (L, T, T)); one row brought out."""
     shares = rolled[layer]  # (T, T)
     drawn = np.where(reach[layer], shares, np.nan)
-    top = float(shares[1:].max(initial=0.0)) or 1.0  # row 0 can only be its own token
+    top = _largest_of_others(shares)
     figure = token_map_figure(labels, HEIGHT, MOST_CELLS)
     add_masked(figure, reach[layer], MOST_CELLS)
     add_cells(figure, blocks(drawn, MOST_CELLS), SEQUENTIAL, (0.0, top), "share %{z:.4f}")
     add_colourbar(figure, SEQUENTIAL, top, log=False)
+    figure.data[-1].marker.colorbar.title.text = "share"
     bring_out(figure, len(labels), query, None)
     own = float(np.diagonal(shares).mean())
     return Drawing(
@@ -47,7 +48,7 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
         title=f"Rolled through {count(layer + 1, 'layer')}, {own:.0%} of a position is still its own token",
         note="Row = query, column = the token it stems from, and each row sums to 1. Heads are averaged, half of each "
         "layer is taken to be the residual stream, and the layers' matrices are multiplied (arXiv 2005.00928). Grey: "
-        "no path leads there.",
+        f"no path leads there. Colour ends at {top:.2g}, the largest share of another token than one's own.",
         alt=f"Map of attention rollout after layer {layer}: on average {own:.0%} of a position stems from its own "
         f"token and {float(shares[:, 0].mean()):.0%} from the first token.",
         table={"query": [f"{i} {label}" for i, label in enumerate(labels)]}
@@ -57,13 +58,18 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
     )
 
 
+def _largest_of_others(shares: np.ndarray) -> float:
+    """The largest share (T, T) off the diagonal, where the scale ends, since tokens' own would drown the rest."""
+    return float(np.where(np.eye(len(shares), dtype=bool), 0.0, shares).max()) or 1.0
+
+
 def rollout_of_query(rolled: np.ndarray, labels: Sequence[str], query: int) -> Drawing:
     """One row of the rollout (L, T, T) after each layer, token beside token."""
     shares = rolled[:, query]  # (L, T)
-    L, last = len(shares), shares[-1]
+    L, last, top = len(shares), shares[-1], float(np.delete(shares, query, axis=1).max(initial=0.0)) or 1.0
     figure = base_figure(150 + 44 * L, showlegend=False, hovermode="closest")
     figure.add_heatmap(
-        z=shares.astype(np.float32), colorscale=SEQUENTIAL, zmin=0, zmax=float(shares.max()), showscale=False, ygap=3,
+        z=shares.astype(np.float32), colorscale=SEQUENTIAL, zmin=0, zmax=top, showscale=False, ygap=3,
         customdata=np.tile([span_text(labels, j, j) for j in range(len(labels))], (L, 1)),
         hovertemplate="after layer %{y}, from %{customdata}<br>share %{z:.4f}<extra></extra>",
     )  # fmt: skip
@@ -83,7 +89,8 @@ def rollout_of_query(rolled: np.ndarray, labels: Sequence[str], query: int) -> D
         figure,
         title=f"After {count(L, 'layer')}, " + found.format(quoted(shortened(labels[most], 30))),
         note="The same row after each layer. Rollout counts every path by its weights alone: values, output "
-        "projections and feed-forward parts play no part, and a head that writes nothing counts like one that decides.",
+        "projections and feed-forward parts play no part, and a head that writes nothing counts like one that decides. "
+        f"Colour ends at {top:.2g}.",
         alt=f"Heat map of {L} layers and {count(len(labels), 'token')}. " + found.format(f"“{labels[most]}”") + ".",
         table={"token": [f"{j} {label}" for j, label in enumerate(labels)]}
         | {f"after layer {i}": row.round(6).tolist() for i, row in enumerate(shares)},

@@ -125,6 +125,7 @@ def _fade(rgb: tuple[int, int, int], decades: int = 0) -> list[list]:
 
 
 SEQUENTIAL = _fade((125, 125, 125))  # a quantity that belongs to no KV head
+TABLE, TABLE_TEXT = [[0, "#d6d6d6"], [1, "#8c8c8c"]], "#000000"  # opaque cells that numbers stand in
 _NEGATIVE, _POSITIVE = _bytes(MID_LIGHTNESS, 0.09, 65.0), _bytes(MID_LIGHTNESS, 0.09, 215.0)  # brown and petrol, muted
 DIVERGING = [  # the middle, zero, is transparent
     [0.0, _rgba(_NEGATIVE, 1)],

@@ -43,6 +43,7 @@ def grid(view: heads_runs.HeadsView) -> None:
         key="head-grid",
         selected=(layer, head),
         on_select=heads_parts.select,
+        kv_names=heads_parts.kv_names(view.config),
         pinned=pinned(view),
         roles=[[(r.name, round(r.score, 2)) for r in row] for row in heads_runs.roles_of(view.settings)],
     )

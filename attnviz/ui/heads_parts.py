@@ -102,7 +102,7 @@ def masks(view: View) -> None:
     head_grid(
         found.weights, found.allowed, view.labels[: found.weights.shape[-1]], view.config.layer.kv_head_of,
         key="masks", selected=(in_force.index(True) if any(in_force) else 0, head), on_select=_take_mask,
-        row_names=[mask.name for mask in offered],
+        kv_names=kv_names(view.config), row_names=[mask.name for mask in offered],
     )  # fmt: skip
     if not any(in_force):
         st.caption("The mask in force is another one: see “How it runs” on the left.")
@@ -139,8 +139,13 @@ def family(view: View) -> None:
         head_grid(
             traced.weights[layer : layer + 1], traced.allowed[layer : layer + 1], view.labels[: len(ids)],
             config.layer.kv_head_of, key=f"family-{attention_name(config).lower()}", selected=(0, head),
-            on_select=lambda _, chosen: select(layer, chosen), row_names=[f"Layer {layer}"],
+            on_select=lambda _, chosen: select(layer, chosen), kv_names=kv_names(config), row_names=[f"Layer {layer}"],
         )  # fmt: skip
+
+
+def kv_names(config: ModelConfig) -> list[str] | None:
+    """What MLA's expanded keys are called; None for KV heads that are projected."""
+    return [f"Keys {head}" for head in range(config.n_heads)] if config.attention == "mla" else None
 
 
 def _is_trained(view: View) -> bool:
