@@ -3,7 +3,6 @@
 Everything is put against the least Streamlit can do (floor.py, empty.py) in the same browser, taking turns.
 """
 
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -104,8 +103,7 @@ def press(slider: Locator) -> tuple[float, float]:
 def frames_received(page: Page) -> list[bytes]:
     """What the server sends from the next connection on; the page is loaded again to make one."""
     frames = []
-    take: Callable[[bytes], None] = frames.append
-    page.on("websocket", lambda socket: socket.on("framereceived", take))
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: frames.append(frame)))
     page.reload()
     settle(page)
     return frames

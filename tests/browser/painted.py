@@ -21,7 +21,7 @@ def settle(page: Page) -> None:
     page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for(timeout=PATIENCE)
     expect(page.locator("[data-testid=stSkeleton], [data-testid=stSpinner]")).to_have_count(0, timeout=PATIENCE)
     expect(page.locator("[data-testid=stPlotlyChart]:not(:has(.main-svg))")).to_have_count(0, timeout=PATIENCE)
-    expect(page.locator("[data-testid=stException]")).to_have_count(0)
+    assert page.get_by_test_id("stException").all_inner_texts() == []
     page.evaluate(REPAINTED)
 
 
