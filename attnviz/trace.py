@@ -16,6 +16,7 @@ from torch import Tensor
 
 from attnviz.config import ModelConfig
 from attnviz.modules import AttentionRecord, Transformer
+from attnviz.modules.proofs import layer_input
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +83,20 @@ def trace(model: Transformer, token_ids: Sequence[int], n_padding: int = 0) -> T
 def predict(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
     """The logits alone, (T, vocab_size): what comparing many models needs, at a fraction of a trace's memory."""
     return _numpy(model(_checked(token_ids, model.config.vocab_size))[0])
+
+
+@torch.inference_mode()
+def cross_weights(model: Transformer, token_ids: Sequence[int], context_ids: Sequence[int]) -> np.ndarray:
+    """Weights (L, H, T, S) of every layer's attention with queries from one text and keys from another.
+
+    Each text is read by itself; then each layer's attention gets the states that it gets there, the other text's as
+    `context`, without a mask and without RoPE, since positions in two texts have no distance. Not for MLA.
+    """
+    record: list[AttentionRecord] = []
+    for layer, block in enumerate(model.blocks):
+        x, context = (layer_input(model, ids, layer) for ids in (token_ids, context_ids))  # (1, T, C), (1, S, C)
+        block.attn(x, context=context, record=record)
+    return _numpy(torch.cat([r.weights for r in record]))
 
 
 def _not_padding(ids: Tensor, n_padding: int) -> Tensor | None:

@@ -107,4 +107,4 @@ def test_the_next_tokens_before_and_after():
     assert drawing.title.replace("\\", "").endswith("“·t17” takes the place of “·t3”")
     assert [text.endswith("← came") for text in drawing.figure.layout.yaxis.ticktext] == [i == 39 for i in shown]
     kept = next_tokens(before, before * 0.9, names, "·here", 6, came=None)
-    assert "stays first, 0.50 → 0.45" in kept.title
+    assert "stays first, 0.500 → 0.450" in kept.title

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
-from attnviz.trace import predict, trace, trace_bytes
+from attnviz.trace import cross_weights, predict, trace, trace_bytes
 
 LATENT = {"attention": "mla", "kv_lora_rank": 13, "qk_nope_head_dim": 7, "qk_rope_head_dim": 4, "v_head_dim": 5}
 CONFIGS = {
@@ -97,3 +97,30 @@ def test_prediction_alone_is_the_traces(traced):
     np.testing.assert_array_equal(found, t.logits)
     with pytest.raises(ValueError, match="read-only"):
         found[0] = 0
+
+
+def caught_states(model, ids):
+    """What each layer's attention is given, caught by hooks on the live model."""
+    caught = []
+    hooks = [b.attn_norm.register_forward_hook(lambda m, i, out: caught.append(out[0])) for b in model.blocks]
+    predict(model, ids)
+    for hook in hooks:
+        hook.remove()
+    return caught
+
+
+@pytest.mark.parametrize("name", ["gqa", "window, bias, no rope"])
+def test_cross_attention_is_one_texts_queries_on_the_others_keys(name):
+    """The softmax is worked out in numpy."""
+    model, other = Transformer.random(CONFIGS[name], seed=3), [31, 7, 7, 2, 50]
+    c, states, context = model.config, caught_states(model, IDS), caught_states(model, other)
+    found = cross_weights(model, IDS, other)
+    assert found.shape == (c.n_layers, c.n_heads, len(IDS), len(other))
+    for layer, block in enumerate(model.blocks):
+        with torch.inference_mode():
+            q, k = block.attn.q_proj(states[layer]).numpy(), block.attn.k_proj(context[layer]).numpy()
+        for head in range(c.n_heads):
+            kv, D = head // c.group_size, c.head_dim
+            scores = q[:, head * D : (head + 1) * D] @ k[:, kv * D : (kv + 1) * D].T / D**0.5
+            by_hand = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
+            np.testing.assert_allclose(found[layer, head], by_hand, atol=1e-5)

@@ -82,7 +82,7 @@ def next_tokens(
     )
     first, then = int(before.argmax()), int(after.argmax())
     outcome = (
-        f"{quoted(shortened(vocabulary[first], 30))} stays first, {before[first]:.2f} → {after[first]:.2f}"
+        f"{quoted(shortened(vocabulary[first], 30))} stays first, {before[first]:.3f} → {after[first]:.3f}"
         if first == then
         else f"{quoted(shortened(vocabulary[then], 30))} takes the place of {quoted(shortened(vocabulary[first], 30))}"
     )

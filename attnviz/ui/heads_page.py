@@ -22,6 +22,7 @@ PARTS = {
     "family": ("MHA to MLA", heads_parts.family),
     "rollout": ("Rollout", heads_parts.rolled),
     "off": ("Switch heads off", heads_parts.off),
+    "cross": ("A second text", heads_parts.crossed),
 }
 
 

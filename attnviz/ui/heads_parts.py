@@ -21,6 +21,7 @@ from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
 from attnviz.ui.frame import View
 from attnviz.ui.selection import head_name, heads_of, key_of, layer_and_head, pinned, query_of
+from attnviz.ui.words import quoted
 
 
 def select(layer: int, head: int) -> None:
@@ -222,3 +223,42 @@ def _prediction(view: View, ids: tuple[int, ...], gone: list[tuple[int, int]], w
     charts.show(
         ablation_figures.next_tokens(*odds, heads_runs.vocabulary(), view.labels[query], query, came), "next-tokens"
     )
+
+
+def crossed(view: View) -> None:
+    """The text's queries on a second text's keys, in every layer and head."""
+    if view.config.attention == "mla":
+        st.info("Latent attention is built for one text here. Choose MHA, GQA or MQA on the left for a second one.")
+        return
+    state.control(st.text_area, "Second text, whose tokens become keys and values", "second_text", height=80)
+    context = tuple(runs.tokenizer().encode(state.current().second_text))[: heads_runs.MAX_COMPARED]
+    if not context:
+        st.info("The second text is empty: type one above.")
+        return
+    (layer, head), ids = layer_and_head(view), view.ids[: heads_runs.MAX_COMPARED]
+    weights = heads_runs.crossed_of(view.settings, ids, context)  # (L, H, T, S)
+    labels, key_labels = view.labels[: len(ids)], runs.tokenizer().labels(list(context))
+    allowed = np.ones(weights[:, 0].shape, bool)  # (L, T, S)
+    query, key = np.unravel_index(int(weights[layer, head].argmax()), weights.shape[2:])
+    st.markdown(
+        f"#### Layer {layer}, head {head}: {quoted(labels[query])} reads {quoted(key_labels[key])} of the second text "
+        f"with weight {weights[layer, head, query, key]:.2f}"
+    )
+    st.caption(
+        f"Cross-attention: {count(len(ids), 'query token')} of the text, {count(len(context), 'key token')} of the second "
+        "one (at most 128 of each); each row sums to 1. What runs: each text is read by itself, then every layer's own "
+        "projections take queries from the states of the one and keys and values from those of the other, without a "
+        f"mask and without RoPE, since two texts have no distance. {_never_crossed(view)}"
+    )
+    read = view.config.layer.kv_head_of
+    head_grid(
+        weights, allowed, labels, read, key="crossed", selected=(layer, head), on_select=select, key_labels=key_labels
+    )
+    line_view(
+        weights[[layer], [head]], allowed[[layer]], labels, [f"L{layer} H{head}"], [read[head]],
+        view.config.n_kv_heads, key="crossed-lines", key_labels=key_labels,
+    )  # fmt: skip
+
+
+def _never_crossed(view: View) -> str:
+    return "The model was never trained to do this." if _is_trained(view) else f"{view.origin.capitalize()}."

@@ -15,7 +15,7 @@ from attnviz.analysis import heads as analysis
 from attnviz.analysis.groups import next_token_losses
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
-from attnviz.trace import Trace, trace
+from attnviz.trace import Trace, cross_weights, trace
 from attnviz.ui import runs
 from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.frame import View
@@ -147,3 +147,15 @@ def vocabulary() -> list[str]:
     """The printable label of every token there is, by its id."""
     tokenizer = runs.tokenizer()
     return [tokenizer.labels([token])[0] for token in range(tokenizer.vocab_size)]  # singly: no neighbours to join
+
+
+def crossed_of(settings: Settings, ids: tuple[int, ...], context: tuple[int, ...]) -> np.ndarray:
+    """Weights (L, H, T, S) of the text's queries on another text's keys."""
+    return _crossed(runs.weights_key(settings), runs.config_of(settings), ids, context, settings)
+
+
+@st.cache_resource(max_entries=8, show_spinner="Reading the second text …")
+def _crossed(
+    weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], context: tuple[int, ...], _settings: Settings
+) -> np.ndarray:
+    return cross_weights(runs.model_of(_settings), ids, context)

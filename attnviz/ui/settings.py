@@ -27,6 +27,8 @@ DEFAULT_TEXT = (
     "The little girl found a red ball in the garden."
 )
 
+SECOND_TEXT = "A girl saw a big red ball. The man was happy and laughed."
+
 
 @dataclass(frozen=True)
 class Number:
@@ -163,6 +165,7 @@ class Settings:
     padding: int = _setting(0, Number(0, 511))  # tokens at the front that are padding
     mask_window: int = _setting(8, Number(1, 128))  # of the masks set side by side
     mask_sinks: int = _setting(1, Number(1, 16))
+    second_text: str = _setting(SECOND_TEXT, Text())  # whose tokens are keys and values
     off: tuple[str, ...] = _setting((), Several(HEADS, most=32))  # heads switched off; none: the selected one
     off_way: str = _setting("zero", Choice(("zero", "mean")))
     mask_padding: int = _setting(3, Number(1, 127))
