@@ -149,8 +149,8 @@ def test_layout_pairs_show_each_dimension_with_its_pair(rotary_dim):
 
 def test_maps_show_what_is_not_allowed_as_gaps_and_escape_the_tokens():
     allowed, values = np.tri(5, dtype=bool), np.linspace(0, 1, 25).reshape(5, 5)
-    drawing = rope_scores.weight_map(values, allowed, LABELS, HEAD, "Run as half", "A note.")
-    cells = next(t for t in drawing.figure.data if t.type == "heatmap" and t.zmax == 1 and np.isnan(t.z).any())
+    drawing = rope_scores.weight_map(values, allowed, LABELS, 0.5, HEAD, "Run as half", "A note.")
+    cells = next(t for t in drawing.figure.data if t.type == "heatmap" and t.zmax == 0.5 and np.isnan(t.z).any())
     np.testing.assert_array_equal(np.isnan(cells.z), ~allowed)
     np.testing.assert_allclose(cells.z[allowed], values[allowed])
     shown = " ".join(drawing.figure.layout.xaxis.ticktext) + " ".join(drawing.figure.layout.xaxis2.ticktext)

@@ -29,6 +29,11 @@ LEAST_POSITIONS = 64  # so that a short text still shows the pattern
 BIN = 32  # tokens whose losses are averaged
 
 
+def three_digits(n: float) -> str:
+    """Three digits, or all that stand before the point."""
+    return f"{n:,.0f}" if n >= 100 else f"{n:.3g}"
+
+
 def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta: float) -> Drawing:
     """A bar for each pair: in how many tokens it turns once, with this text and the training context marked."""
     lengths, n = wavelengths_of(frequencies), len(frequencies)
@@ -37,8 +42,8 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
     figure = base_figure(130 + max(9, min(24, 420 // n)) * n, showlegend=False, bargap=0.25, margin=margin)
     figure.add_trace(
         go.Bar(
-            orientation="h", x=lengths, y=np.arange(n), text=[f" {_tokens(length)}" for length in lengths],
-            textposition="outside" if n <= 32 else "none", cliponaxis=False,
+            orientation="h", x=lengths, y=np.arange(n), text=[f" {three_digits(length)}" for length in lengths],
+            textposition="outside" if n <= 16 else "none", cliponaxis=False,
             marker={"color": NEUTRAL, "opacity": np.where(inside, 1.0, 0.4)},
             hovertemplate="pair %{y}: one turn in %{text} tokens<extra></extra>",
         )
@@ -53,6 +58,7 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
         )  # fmt: skip
     figure.update_xaxes(type="log", dtick=1, range=[0, np.log10(largest) + 0.7], title="tokens in one turn")
     figure.update_yaxes(autorange="reversed", title="pair", dtick=1 if n <= 32 else 8, showgrid=False, zeroline=False)
+    fastest, slowest = three_digits(lengths[0]), three_digits(lengths[-1])
     title = f"{full_turns(frequencies, n_tokens)} of {count(n, 'pair')} turn fully inside this text"
     slow = int((lengths > context).sum()) if context else 0
     if slow:
@@ -62,7 +68,7 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
         title=title,
         note=f"One bar a pair of dimensions: the tokens in which it turns once, on a log axis. Dark: at least one turn "
         f"inside this text of {count(n_tokens, 'token')}. Slow pairs hardly move, and tell far from near.",
-        alt=f"{title}. The fastest turns once in {_tokens(lengths[0])} tokens, the slowest in {_tokens(lengths[-1])}.",
+        alt=f"{title}. The fastest turns once in {fastest} tokens, the slowest in {slowest}.",
         table={
             "pair": list(range(n)),
             "radians a token": frequencies.tolist(),
@@ -97,7 +103,7 @@ def rotation_maps(frequencies: NDArray, n_tokens: int) -> Drawing:
         end, line = n_tokens - 0.5, {"dash": "dash", "color": NEUTRAL}
         figure.add_shape(type="line", x0=end, x1=end, y0=0, y1=1, yref="paper", line=line)
     lengths = wavelengths_of(frequencies)
-    title = f"Pair 0 repeats every {_tokens(lengths[0])} positions, pair {n - 1} every {_tokens(lengths[-1])}"
+    title = f"Pair 0 repeats every {three_digits(lengths[0])} positions, pair {n - 1} every {three_digits(lengths[-1])}"
     return Drawing(
         figure,
         title=title,
@@ -171,11 +177,6 @@ def loss_by_position(by_method: Mapping[str, NDArray], trained: int, attention: 
             f"nats a token beyond {trained}": list(beyond.values()),
         },
     )
-
-
-def _tokens(n: float) -> str:
-    """Three digits, or all that stand before the point."""
-    return f"{n:,.0f}" if n >= 100 else f"{n:.3g}"
 
 
 def _line(name: str, x: NDArray, y: NDArray, hover: str) -> go.Scatter:

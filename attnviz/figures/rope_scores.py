@@ -271,15 +271,17 @@ def layout_finding(compared: LayoutsCompared) -> str:
     )
 
 
-def weight_map(weights: NDArray, allowed: NDArray, labels: Sequence[str], head: Head, title: str, note: str) -> Drawing:
-    """A head's weights (T, T) in the hue of its KV head; what is not allowed is grey, never zero."""
-    figure = _map(labels, allowed, weights, kv_scale(head.kv_head, head.n_kv_heads), (0.0, 1.0))
-    add_colourbar(figure, kv_scale(head.kv_head, head.n_kv_heads), 1.0, log=False)
+def weight_map(
+    weights: NDArray, allowed: NDArray, labels: Sequence[str], top: float, head: Head, title: str, note: str
+) -> Drawing:
+    """A head's weights (T, T) in the hue of its KV head, full from `top`; what is not allowed is grey, never zero."""
+    figure = _map(labels, allowed, weights, kv_scale(head.kv_head, head.n_kv_heads), (0.0, top))
+    add_colourbar(figure, kv_scale(head.kv_head, head.n_kv_heads), top, log=False)
     strongest = weights.argmax(axis=1)
     return Drawing(
         figure,
         title=title,
-        note=f"{note} Row = query, sums to 1; column = key. {head.said}.",
+        note=f"{note} Row = query, sums to 1; column = key; full colour from {top:.2g}. {head.said}.",
         alt=f"{title}. The last token gives most, {weights[-1].max():.0%}, to “{labels[strongest[-1]]}”.",
         table={
             "query": list(range(len(weights))),
@@ -315,9 +317,7 @@ def _map(labels: Sequence[str], allowed: NDArray, values: NDArray, scale: list, 
     add_cells(figure, blocks(np.where(allowed, values, np.nan), MOST_CELLS), scale, bounds, "%{z:.4f}")
     figure.add_scatter(x=[None], y=[None], mode="markers", hoverinfo="skip")  # plotly draws no labels on empty axes
     few = few_ticks(labels, MOST_TICKS)
-    return figure.update_layout(
-        xaxis={**few, "constrain": "domain"}, yaxis={**few, "scaleanchor": "x", "constrain": "domain"}
-    )
+    return figure.update_layout(xaxis=few, yaxis=few)
 
 
 def _pair_colour(pair: int) -> str:

@@ -28,6 +28,7 @@ PARTS = {
 }
 STEPS = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 THETAS = tuple(round(step * 10.0**power) for power in range(2, 7) for step in STEPS) + (10_000_000,)
+ALMOST_ALL = 0.995  # of the weights get a shade of their own, the rest the full colour
 FARTHEST = 255  # distance up to which a query and a key are moved apart, at least
 PASTE = '{"rope_type": "longrope", "short_factor": [1, …], "long_factor": [2, …], "factor": 2, …}'
 
@@ -35,10 +36,11 @@ PASTE = '{"rope_type": "longrope", "short_factor": [1, …], "long_factor": [2, 
 def introduction(view: View) -> None:
     """The page in one sentence, with this text's numbers in it."""
     frequencies, last = np.degrees(rope_runs.frequencies(view)), len(view.labels) - 1
+    turned = [figures.three_digits(last * frequency) for frequency in (frequencies[0], frequencies[-1])]
     st.markdown(
         f"{headline(view)} Each pair of a head's dimensions is a clock hand. Position **{last}** "
-        f"({quoted(view.labels[last])}) turns pair 0 by **{last * frequencies[0]:,.4g}°** and pair "
-        f"{len(frequencies) - 1} by **{last * frequencies[-1]:,.2g}°**. Queries and keys turn, values do not."
+        f"({quoted(view.labels[last])}) turns pair 0 by **{turned[0]}°** and pair {len(frequencies) - 1} by "
+        f"**{turned[1]}°**. Queries and keys turn, values do not."
     )
     if not view.settings.rope:
         st.info("RoPE is switched off: what follows shows how this model would turn.", icon=":material/rotate_right:")
@@ -187,10 +189,11 @@ def _without(view: View) -> None:
 def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], note: str) -> None:
     """Attention maps side by side, each with how far it is from the first."""
     allowed, first = view.trace.allowed[head.layer], next(iter(maps.values()))
+    top = max(float(np.quantile(weights[allowed], ALMOST_ALL)) for weights in maps.values())
     for i, (column, (name, weights)) in enumerate(zip(st.columns(len(maps)), maps.items(), strict=True)):
         title = name if i == 0 else f"{name}: off by up to {np.abs(weights - first).max():.2g}"
         with column:
-            drawing = rope_scores.weight_map(weights, allowed, view.labels, head, title, note)
+            drawing = rope_scores.weight_map(weights, allowed, view.labels, top, head, title, note)
             charts.show(drawing, f"map-{state.current().turning}-{i}")
 
 
@@ -243,7 +246,7 @@ def _latent(view: View) -> None:
     whole, allowed = trace.scores[head.layer, head.head], trace.allowed[head.layer]
     limit = float(max(np.abs(part[allowed]).max() for part in (content, position, whole)))
     parts = (
-        ("Content", content, f"{view.config.qk_nope_head_dim} dimensions expanded from the latent, never turned."),
+        ("Content", content, f"{view.config.qk_nope_head_dim} dimensions from the latent, unturned."),
         ("Position", position, f"{view.config.qk_rope_head_dim} dimensions against the one rotated key."),
         ("Both", whole, "Their sum, which the softmax gets."),
     )
