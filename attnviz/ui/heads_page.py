@@ -10,12 +10,13 @@ from attnviz.figures.words import count
 from attnviz.ui import charts, heads_parts, heads_runs, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.frame import View
+from attnviz.ui.heads_runs import HeadsView
 from attnviz.ui.selection import key_of, layer_and_head, pinned, query_of
 from attnviz.ui.words import headline
 
 PARTS = {
-    "number": ("One number explained", heads_parts.number),
     "lines": ("Lines between tokens", heads_parts.lines),
+    "number": ("One number explained", heads_parts.number),
     "stages": ("Score, mask, softmax", heads_parts.stages),
     "does": ("What each head does", heads_parts.does),
     "masks": ("Masks", heads_parts.masks),
@@ -26,14 +27,14 @@ PARTS = {
 }
 
 
-def padded(view: View) -> heads_runs.HeadsView:
+def padded(view: View) -> HeadsView:
     """What this page draws from: a text whose first tokens may be padding."""
-    return heads_runs.HeadsView(view.settings)
+    return HeadsView(view.settings)
 
 
-def grid(view: heads_runs.HeadsView) -> None:
+def grid(view: HeadsView) -> None:
     """All layers and heads at once; a click shows that head below."""
-    padding = f" The first {count(view.n_padding, 'token')} of them are padding." if view.n_padding else ""
+    padding = f" The first {count(view.n_padding, 'token')} are padding." if view.n_padding else ""
     st.markdown(f"{headline(view)}{padding} A row is a query and sums to 1; colour is the KV head it reads.")
     layer, head = layer_and_head(view)
     head_grid(
@@ -51,7 +52,7 @@ def grid(view: heads_runs.HeadsView) -> None:
 
 
 @st.fragment(key="head")
-def one_head(view: View) -> None:
+def one_head(view: HeadsView) -> None:
     """The selected head: its map, the way of one query from score to weight, what it does, and a closer look."""
     layer, head = layer_and_head(view)
     left, right = st.columns([3, 2], gap="large")
@@ -64,7 +65,7 @@ def one_head(view: View) -> None:
     _closer(view)
 
 
-def _map(view: View, layer: int, head: int) -> None:
+def _map(view: HeadsView, layer: int, head: int) -> None:
     s = state.current()
     drawing = figures.head_map(
         view.trace, view.labels, layer, head,
@@ -76,13 +77,13 @@ def _map(view: View, layer: int, head: int) -> None:
         state.control(st.toggle, "Set the first token aside", "sink_aside")
 
 
-def _role(view: View, layer: int, head: int) -> None:
+def _role(view: HeadsView, layer: int, head: int) -> None:
     role = heads_runs.roles_of(view.settings)[layer][head]
     st.markdown(f"#### {role.name.capitalize()}, {role.score:.2f}")
     st.caption(f"This head {MEANING[role.name]}. Scored on random tokens said twice, not on this text.")
 
 
-def _query_and_key(view: View) -> None:
+def _query_and_key(view: HeadsView) -> None:
     """The row and the column that are brought out, by their tokens."""
     n, key = len(view.labels), state.current().key
     with st.container(horizontal=True):
@@ -97,7 +98,7 @@ def _query_and_key(view: View) -> None:
 
 
 @st.fragment(key="heads-closer")
-def _closer(view: View) -> None:
+def _closer(view: HeadsView) -> None:
     """One of several parts, chosen by the person; the others are not computed."""
     st.divider()
     state.control(

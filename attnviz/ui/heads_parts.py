@@ -19,7 +19,7 @@ from attnviz.figures.words import count, listed
 from attnviz.ui import charts, groups_runs, heads_runs, runs, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
-from attnviz.ui.frame import View
+from attnviz.ui.heads_runs import HeadsView
 from attnviz.ui.selection import head_name, heads_of, key_of, layer_and_head, pinned, query_of
 from attnviz.ui.words import quoted
 
@@ -30,7 +30,7 @@ def select(layer: int, head: int) -> None:
     st.rerun("head")  # only what shows the one head
 
 
-def number(view: View) -> None:
+def number(view: HeadsView) -> None:
     """The weight of the query and key looked at, from two vectors to one number."""
     drawing = head_detail.number_explained(
         view.trace, view.labels, *layer_and_head(view), query_of(view), key_of(view)
@@ -38,12 +38,12 @@ def number(view: View) -> None:
     charts.show(drawing, "number")
 
 
-def stages(view: View) -> None:
+def stages(view: HeadsView) -> None:
     """The whole head at three stages."""
     charts.show(heads.stage_maps(view.trace, view.labels, *layer_and_head(view)), "stages")
 
 
-def lines(view: View) -> None:
+def lines(view: HeadsView) -> None:
     """The selected head and the pinned ones as lines between two columns of tokens."""
     shown = list(dict.fromkeys([layer_and_head(view), *pinned(view)]))
     st.markdown(f"#### Lines as thick as the weight, for {', '.join(f'L{layer} H{head}' for layer, head in shown)}")
@@ -61,7 +61,7 @@ def lines(view: View) -> None:
     )  # fmt: skip
 
 
-def _pins(view: View) -> None:
+def _pins(view: HeadsView) -> None:
     there = heads_of(view)
     state.control(
         st.multiselect, "Pinned heads, looked at beside the selected one", "pinned", options=list(there),
@@ -71,10 +71,10 @@ def _pins(view: View) -> None:
         st.rerun()  # the grid marks them too
 
 
-def does(view: View) -> None:
+def does(view: HeadsView) -> None:
     """Statistics of all heads on this text, and what the selected head's role rests on."""
     layer, head = layer_and_head(view)
-    found = statistics(np.asarray(view.trace.weights, np.float64))
+    found = statistics(view.trace.weights)
     for column, name in zip(st.columns(3), head_studies.STATISTICS, strict=True):
         with column:
             drawing = head_studies.statistic_map(found, name, len(view.labels), layer, head)
@@ -84,7 +84,7 @@ def does(view: View) -> None:
     charts.show(head_studies.role_scores(scores, role, layer, head, colour), "role")
 
 
-def masks(view: View) -> None:
+def masks(view: HeadsView) -> None:
     """One layer under five masks; a click puts a mask in force for the whole page."""
     layer, head = layer_and_head(view)
     with st.container(horizontal=True):
@@ -123,7 +123,7 @@ def _mask_losses(offered: list[heads_runs.Mask], losses: list[float]) -> str:
     return f": {'; '.join(said)} nats a token"
 
 
-def family(view: View) -> None:
+def family(view: HeadsView) -> None:
     """The same text and the same layer under MHA, GQA, MQA and MLA; one hue is one KV head."""
     layer, head = layer_and_head(view)
     ids = view.ids[: heads_runs.MAX_COMPARED]
@@ -149,7 +149,7 @@ def kv_names(config: ModelConfig) -> list[str] | None:
     return [f"Keys {head}" for head in range(config.n_heads)] if config.attention == "mla" else None
 
 
-def _is_trained(view: View) -> bool:
+def _is_trained(view: HeadsView) -> bool:
     return view.settings.model != "own"
 
 
@@ -163,7 +163,7 @@ def _who_shares(config: ModelConfig, head: int) -> str:
     return f"{count(config.n_kv_heads, 'KV head')}; head {head} reads KV head {read[head]} {company}"
 
 
-def rolled(view: View) -> None:
+def rolled(view: HeadsView) -> None:
     """Rollout through the layers, with what it leaves out."""
     layer, _ = layer_and_head(view)
     shares, reach = rollout(view.trace.weights), reachable(view.trace.allowed)
@@ -179,7 +179,7 @@ def rolled(view: View) -> None:
         )
 
 
-def off(view: View) -> None:
+def off(view: HeadsView) -> None:
     """The prediction and the loss with heads switched off, and what each head alone is worth on this text."""
     if len(view.ids) < 2:
         st.info("A single token has no next token to predict. Type a longer text.")
@@ -209,7 +209,7 @@ def off(view: View) -> None:
         charts.show(ablation_figures.effect_map(losses, before, way, layer, head), "effects")
 
 
-def _prediction(view: View, ids: tuple[int, ...], gone: list[tuple[int, int]], way: str) -> None:
+def _prediction(view: HeadsView, ids: tuple[int, ...], gone: list[tuple[int, int]], way: str) -> None:
     """Loss and next tokens before and after."""
     query, tokens = min(query_of(view), len(ids) - 1), np.array(ids)
     before, after = (ablation.predict_without(view.model, ids, heads, way) for heads in ([], gone))
@@ -225,7 +225,7 @@ def _prediction(view: View, ids: tuple[int, ...], gone: list[tuple[int, int]], w
     )
 
 
-def crossed(view: View) -> None:
+def crossed(view: HeadsView) -> None:
     """The text's queries on a second text's keys, in every layer and head."""
     if view.config.attention == "mla":
         st.info("Latent attention is built for one text here. Choose MHA, GQA or MQA on the left for a second one.")
@@ -245,10 +245,10 @@ def crossed(view: View) -> None:
         f"with weight {weights[layer, head, query, key]:.2f}"
     )
     st.caption(
-        f"Cross-attention: {count(len(ids), 'query token')} of the text, {count(len(context), 'key token')} of the second "
-        "one (at most 128 of each); each row sums to 1. What runs: each text is read by itself, then every layer's own "
-        "projections take queries from the states of the one and keys and values from those of the other, without a "
-        f"mask and without RoPE, since two texts have no distance. {_never_crossed(view)}"
+        f"Cross-attention: {count(len(ids), 'query token')} of the text, {count(len(context), 'key token')} of the "
+        "second (at most 128 of each); each row sums to 1. What runs: each text is read by itself, then every layer's "
+        "own projections take queries from the states of the one and keys and values from those of the other, without "
+        f"a mask and without RoPE, since two texts have no distance. {_never_crossed(view)}"
     )
     read = view.config.layer.kv_head_of
     head_grid(
@@ -260,5 +260,5 @@ def crossed(view: View) -> None:
     )  # fmt: skip
 
 
-def _never_crossed(view: View) -> str:
+def _never_crossed(view: HeadsView) -> str:
     return "The model was never trained to do this." if _is_trained(view) else f"{view.origin.capitalize()}."
