@@ -62,9 +62,9 @@ def likeness(cosine: NDArray, groups: Groups, best: Groups, lost: tuple[float, f
     dots = {"symbol": "circle", "size": 5, "color": NEUTRAL}
     at = {"x": [b for _, b in pairs], "y": [a + 0.33 for a, _ in pairs]}
     figure.add_trace(go.Scatter(**at, mode="markers", hoverinfo="skip", marker=dots))
-    axis = {"title": "head", "dtick": 1, "showgrid": False, "zeroline": False, "constrain": "domain"}
-    figure.update_xaxes(**axis)
-    figure.update_yaxes(**axis, autorange="reversed", scaleanchor="x")
+    axis = {"title": "head", "tickvals": list(range(n_heads)), "showgrid": False, "zeroline": False}
+    figure.update_xaxes(**axis, constrain="domain", range=[-0.5, n_heads - 0.5])
+    figure.update_yaxes(**axis, constrain="domain", range=[n_heads - 0.5, -0.5], scaleanchor="x")
     title, best_text = _likeness_finding(groups, best, lost, part)
     return Drawing(
         figure,

@@ -30,7 +30,7 @@ def look_closer(page: Page, part: str) -> None:
 
 
 def move(page: Page, key: str) -> None:
-    page.get_by_role("slider", name=re.compile("^KV heads")).focus()
+    page.get_by_role("slider", name=re.compile("^KV heads, from")).focus()
     page.keyboard.press(key)
     settle(page)
 
