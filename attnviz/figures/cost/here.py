@@ -39,7 +39,7 @@ def measured(timings: Sequence[Timing], n_threads: int) -> Drawing:
         note=f"One new token through the real modules in float32 on this server's processor, {n_threads} thread"
         f"{'s' * (n_threads > 1)}: the median of {n_repeats} steps, with the middle half of them as a bar. The cache "
         "holds random keys and values; adding a token copies it once, as it does in these modules. Fewer KV heads mean "
-        "fewer bytes to move, not fewer multiplications, so the gain grows with the cache. MLA runs absorbed.",
+        "fewer bytes to move, hardly fewer multiplications, so the gain grows with the cache. MLA runs absorbed.",
         alt="; ".join(
             f"{attention_name(t.config)} after {t.n_tokens:,} tokens {t.median * 1000:.2f} ms" for t in timings
         ) + ".",

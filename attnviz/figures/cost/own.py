@@ -16,6 +16,7 @@ from attnviz.figures.drawing import Drawing
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
 from attnviz.figures.words import bold, count
 
+HEADING = 0.45  # rows of space above a bar whose parts are named
 ROOM = 1.3  # of the longest bar: what stands behind its end needs a place
 LARGEST_SPLIT = 32  # KV heads that are still drawn one by one
 SOFT, SOFTER = 0.5, 0.22  # opacity of q and o, and of what is no attention: neither depends on the KV heads
@@ -115,9 +116,9 @@ def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawin
     sizes = {p: kv_cache_bytes(model, n_tokens, batch_size, b, block_size=s) for p, (b, s) in PRECISIONS.items()}
     rows = list(range(len(sizes)))
     names = ["int4, scales" if block else p for p, (_, block) in PRECISIONS.items()]
-    figure = _rows(names, [False] * len(sizes), max(sizes.values()), "bytes")
+    figure = _rows(names, [False] * len(sizes), max(sizes.values()), "bytes", rows)
     figure.add_trace(go.Bar(orientation="h", x=list(sizes.values()), y=rows, width=0.6, marker={"color": NEUTRAL}))
-    _totals(figure, list(sizes.values()), [bytes_text(n) for n in sizes.values()], [False] * len(sizes))
+    _totals(figure, list(sizes.values()), [bytes_text(n) for n in sizes.values()], [False] * len(sizes), rows)
     share = sizes["int4"] / sizes["bf16"]
     return Drawing(
         figure,
@@ -134,19 +135,23 @@ def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawin
 def _bars(models, parts: list[dict[str, int]], selected: ModelConfig, unit: str, totals=None) -> go.Figure:
     """A stacked bar for every model, its parts in their order, the total at its end."""
     sizes, chosen = [sum(p.values()) for p in parts], [model == selected for model in models]
-    figure = _rows([attention_name(model) for model in models], chosen, max(sizes), unit)
-    for row, (model, own) in enumerate(zip(models, parts, strict=True)):
+    named = [i == 0 or list(own) != list(parts[i - 1]) for i, own in enumerate(parts)]
+    rows = list(accumulate(1 + HEADING * new for new in named))
+    figure = _rows([attention_name(model) for model in models], chosen, max(sizes), unit, rows)
+    for row, new, model, own in zip(rows, named, models, parts, strict=True):
         figure.add_trace(_stack(row, model, own))
-        figure.add_trace(_names(row, own, max(sizes)))
-    _totals(figure, sizes, totals or [count_text(n) for n in sizes], chosen)
+        if new:
+            figure.add_trace(_names(row - 0.4, own, max(sizes)))
+    _totals(figure, sizes, totals or [count_text(n) for n in sizes], chosen, rows)
     return figure
 
 
-def _rows(names: list[str], chosen: list[bool], longest: int, unit: str) -> go.Figure:
-    figure = base_figure(height=60 + 34 * len(names), showlegend=False, barmode="overlay")
+def _rows(names: list[str], chosen: list[bool], longest: int, unit: str, rows: Sequence[float]) -> go.Figure:
+    """Room for bars at these heights, their names beside them."""
+    span = [max(rows) + 0.5, min(rows) - 0.5 - HEADING]
+    figure = base_figure(height=52 + round(34 * (span[0] - span[1])), showlegend=False, barmode="overlay")
     labels = [bold(name, yes) for name, yes in zip(names, chosen, strict=True)]
-    figure.update_yaxes(tickvals=list(range(len(names))), ticktext=labels, autorange="reversed")
-    figure.update_yaxes(showgrid=False, zeroline=False)
+    figure.update_yaxes(tickvals=list(rows), ticktext=labels, range=span, showgrid=False, zeroline=False)
     ticks, texts = _ticks(longest, binary="byte" in unit)
     figure.update_xaxes(
         range=[0, longest * ROOM], title=unit, showgrid=False, zeroline=False, tickvals=ticks, ticktext=texts
@@ -163,7 +168,7 @@ def _ticks(longest: int, binary: bool) -> tuple[list[float], list[str]]:
     return [0, top / 2, top], [(bytes_text if binary else count_text)(n) if n else "0" for n in (0, top / 2, top)]
 
 
-def _stack(row: int, model: ModelConfig, parts: dict[str, int]) -> go.Bar:
+def _stack(row: float, model: ModelConfig, parts: dict[str, int]) -> go.Bar:
     """One bar: parts that belong to KV heads cut into them, in their hues."""
     pieces = [piece for part, n in parts.items() for piece in _pieces(model, part, n)]
     lengths = [piece[1] for piece in pieces]
@@ -183,14 +188,14 @@ def _stack(row: int, model: ModelConfig, parts: dict[str, int]) -> go.Bar:
     )
 
 
-def _names(row: int, parts: dict[str, int], longest: int) -> go.Scatter:
-    """The names of the parts, in the page's own colour, on those that are wide enough for them on any page."""
+def _names(height: float, parts: dict[str, int], longest: int) -> go.Scatter:
+    """The names of the parts above a bar, those that have room for them on any page."""
     pixel = longest * ROOM / PLOT_WIDTHS[0]
     ends = list(accumulate(parts.values()))
-    wide = [(part, end - n / 2) for (part, n), end in zip(parts.items(), ends, strict=True)
-            if n > CHARACTER * (len(part) + 1) * pixel]  # fmt: skip
+    wide = {part: end - n / 2 for (part, n), end in zip(parts.items(), ends, strict=True)
+            if n > CHARACTER * len(part) * pixel}  # fmt: skip
     return go.Scatter(
-        x=[x for _, x in wide], y=[row] * len(wide), text=[part for part, _ in wide], mode="text",
+        x=list(wide.values()), y=[height] * len(wide), text=list(wide), mode="text", textposition="top center",
         textfont={"size": 11}, hoverinfo="skip",
     )  # fmt: skip
 
@@ -205,11 +210,11 @@ def _pieces(model: ModelConfig, part: str, n: int) -> list[tuple[str, float, str
     return [(f"{part} of KV head {j}", n / K, kv_colour(j, K), PARTS[part]) for j in range(K)]
 
 
-def _totals(figure: go.Figure, sizes: list[int], texts: list[str], chosen: list[bool]) -> None:
+def _totals(figure: go.Figure, sizes: list[int], texts: list[str], chosen: list[bool], rows: Sequence[float]) -> None:
     """What each bar comes to, behind its end."""
     figure.add_trace(
         go.Scatter(
-            x=sizes, y=list(range(len(sizes))), mode="text", textposition="middle right", hoverinfo="skip",
+            x=sizes, y=list(rows), mode="text", textposition="middle right", hoverinfo="skip",
             text=[bold(f" {text}", yes) for text, yes in zip(texts, chosen, strict=True)], cliponaxis=False,
         )
     )  # fmt: skip
