@@ -162,23 +162,12 @@ def test_latent_attention_stands_at_the_end_of_the_slider(visit: Visit) -> None:
     expect(page.get_by_text(re.compile("Absorbed is expanded.*in float64"))).to_be_visible()
 
 
-@pytest.mark.parametrize("part", ["equal", "cost", "maps", "alike", "latent"])
-def test_own_settings_share_over_their_own_divisors(visit: Visit, part: str) -> None:
-    page = visit(f"query_groups?model=own&n_heads=6&n_kv_heads=3&d_model=96&n_layers=2&closer={part}")
+def test_own_settings_share_over_their_own_divisors(visit: Visit) -> None:
+    page = visit("query_groups?model=own&n_heads=6&n_kv_heads=3&d_model=96&n_layers=2")
     expect(kv_heads(page)).to_have_count(3)
     move(page, "ArrowRight")
     expect(kv_heads(page)).to_have_count(2)
     expect(page).to_have_url(re.compile("n_kv_heads=2"))
-
-
-@pytest.mark.parametrize("part", ["equal", "cost", "maps", "alike", "latent"])
-@pytest.mark.parametrize(
-    "settings", ["text=a", "model=own&n_heads=1&n_layers=1", "model=mha&window=1", "causal=0&rope=0"]
-)
-def test_every_part_has_a_picture_or_a_sentence_for_any_settings(visit: Visit, part: str, settings: str) -> None:
-    page = visit(f"query_groups?{settings}&closer={part}&tiled=1&head=15&layer=7")
-    expect(page.locator(".gd svg")).to_be_visible()
-    expect(page.get_by_text("Look closer")).to_be_visible()
 
 
 @pytest.mark.parametrize("n_kv_heads", [16, 4])

@@ -1,0 +1,43 @@
+"""pytest tests/test_groups_page.py: every part of the query-groups page under hard settings, without a browser."""
+
+import pytest
+
+from tests.test_pages import opened, sentences
+
+PARTS = ["equal", "cost", "maps", "alike", "latent"]
+SETTINGS = {
+    "one token": {"text": "a"},
+    "one head": {"model": "own", "n_heads": "1", "n_layers": "1"},
+    "six heads": {"model": "own", "n_heads": "6", "n_kv_heads": "3", "d_model": "96", "n_layers": "2", "qkv_bias": "1"},
+    "sixteen heads": {"model": "own", "n_heads": "16", "n_kv_heads": "4", "d_model": "128", "n_layers": "1"},
+    "largest": {"model": "own", "n_heads": "16", "n_kv_heads": "8", "d_model": "512", "n_layers": "8"},
+    "window of one": {"model": "mha", "window": "1"},
+    "no mask, no rope": {"causal": "0", "rope": "0"},
+    "latent": {"model": "mla"},
+    "long": {"text": "word " * 600, "model": "mqa"},
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_has_a_picture_or_a_sentence(part, settings):
+    app = opened("pages/2_query_groups.py", closer=part, tiled="1", head="15", layer="7", **settings)
+    assert app.segmented_control(key="control-closer").value == part
+    assert app.get("plotly_chart")
+
+
+@pytest.mark.parametrize("part", ["cost", "maps"])
+def test_what_cannot_be_compared_is_said(part):
+    page = "pages/2_query_groups.py"
+    assert "Type a longer text" in sentences(opened(page, closer=part, text="a"))
+    assert "too large to be converted" in sentences(opened(page, closer=part, **SETTINGS["largest"]))
+
+
+def test_where_nothing_is_merged_the_maps_say_so():
+    assert "Nothing is merged here" in sentences(opened("pages/2_query_groups.py", closer="maps", model="mha"))
+
+
+def test_untrained_heads_are_called_so():
+    app = opened("pages/2_query_groups.py", closer="cost", **SETTINGS["six heads"])
+    assert any("Untrained heads have learnt nothing" in caption.value for caption in app.caption)
+    assert any("untrained, seed 0" in text.value for text in app.markdown)
