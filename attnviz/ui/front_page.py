@@ -10,6 +10,7 @@ import streamlit as st
 from attnviz.text import Tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
+from attnviz.ui.settings import Settings
 
 FRONT_DOOR = Path(__file__).parent.parent / "checkpoints" / "front.npz"
 ROOMS = {
@@ -61,7 +62,7 @@ def _grid() -> None:
         Tokenizer().labels(ids),
         [h // 2 for h in range(H)],
         key="front-grid",
-        selected=(1, 5),
+        selected=(Settings().layer, Settings().head),
         on_select=_open,
     )
 

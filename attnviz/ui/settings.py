@@ -133,8 +133,8 @@ class Settings:
     window: int = _setting(0, Number(0, 512))  # 0: no window
     n_sinks: int = _setting(0, Number(0, 16))  # first tokens that stay visible behind the window
     # what is looked at
-    layer: int = _setting(0, Number(0, 7))
-    head: int = _setting(0, Number(0, 15))
+    layer: int = _setting(1, Number(0, 7))  # an induction head of most checkpoints
+    head: int = _setting(3, Number(0, 15))
     query: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: at three quarters
     key: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: the one the query gives most
     fraction: float = _setting(0.5, Number(0, 1, whole=False))  # of the dimensions, where only a part turns
