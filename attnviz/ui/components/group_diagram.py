@@ -1,4 +1,4 @@
-"""The bipartite drawing of query heads and KV heads, as a small SVG component; hover, focus or arrow keys show partners.
+"""The bipartite drawing of query heads and KV heads, as a small SVG component; pointing at a head shows its partners.
 
 What is drawn comes from `attnviz.figures.groups.sharing`; nothing here decides anything about attention.
 """
