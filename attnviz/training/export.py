@@ -41,8 +41,8 @@ second saying costs less than the first. All measured on the float16 files as th
   the loss on the second saying, then rows of text with one row in ten of repeats, half of them real passages (in the
   first 1,300 steps after the shared primer two rows in ten). MHA, GQA-4, GQA-2 and MQA share one run up to {shared:,}
   tokens; then the KV heads of that MHA model are averaged into groups (arXiv 2305.13245) and each variant is trained on
-  alone. MLA had one run of its own, of the same length. MQA had {again:,} tokens of the primer more: after the averaging
-  and {decay:,} steps of the mixture it had no head that looks anything up (induction 0.03, gain 0.07, 1.588 bits).
+  alone. MLA had one run of its own, of the same length. MQA had {again:,} tokens of the primer more: with the averaging
+  and {decay:,} steps of the mixture alone no head of it looked anything up (induction 0.03, gain 0.07, 1.588 bits).
 - **Recipe.** AdamW (0.9, 0.95), weight decay 0.1, bf16 autocast, clip 1; warm-up, a hold at {peak_lr}, a cosine to zero
   over the last {decay:,} steps of {rows} rows of 256 tokens; seed {seed}.
 - **Machine.** {machine}; {hours}
