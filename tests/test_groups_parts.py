@@ -1,4 +1,4 @@
-"""pytest tests/test_groups_page.py: every part of the query-groups page under hard settings, without a browser."""
+"""pytest tests/test_groups_parts.py: every part of the query-groups page under hard settings, without a browser."""
 
 import pytest
 

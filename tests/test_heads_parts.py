@@ -1,4 +1,4 @@
-"""pytest tests/test_heads_page.py: every closer look of the heads page, for texts and models at their limits."""
+"""pytest tests/test_heads_parts.py: every closer look of the heads page, for texts and models at their limits."""
 
 from pathlib import Path
 
