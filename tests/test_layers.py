@@ -127,7 +127,7 @@ def paths_of_one_machine(text: str) -> list[str]:
 SOURCES = [ROOT / "app.py", *sorted((ROOT / "pages").glob("*.py")), *sorted((ROOT / "attnviz").rglob("*.py"))]
 PAGES = [path for path in SOURCES if room_of(module_of(path)) == "pages"]
 TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-TEXTS = [path for path in TRACKED if not path.endswith((".safetensors", ".png"))]
+TEXTS = [path for path in TRACKED if not path.endswith((".safetensors", ".npz", ".png"))]
 
 
 def relative(path: Path) -> str:
