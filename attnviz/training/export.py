@@ -33,7 +33,8 @@ twice, the largest mean weight a head has on the token after the earlier occurre
 second saying costs less than the first. All measured on the float16 files as they lie here, by
 `python -m attnviz.training evaluate`.
 
-- **Shape.** {shape} Byte-level BPE of {vocab_size:,} entries (`tokenizer.json`).
+- **Shape.** {shape}
+  Byte-level BPE of {vocab_size:,} entries (`tokenizer.json`).
 - **Data.** 95 % of the paragraphs of seventeen children's books in the public domain, Project Gutenberg's numbers 11,
   12, 54, 55, 113, 236, 271, 289, 486, 500, 503, 778, 1448, 1597, 1874, 2591 and 7439; the last 5 % of each book are
   the text of the scores. English of 1812 to 1911 and nothing else.
