@@ -90,7 +90,7 @@ def _runs():
 def frame(page: str, *, needs_text: bool = True) -> View:
     """Draw what surrounds a page and return what it shows. Call it first; it may stop the page with a sentence."""
     st.set_page_config(page_title=f"{page} · AttnViz", page_icon=":material/grid_on:", layout="wide")
-    notices = state.read_link()
+    notices = state.read_link(page)
     with st.sidebar:
         _navigation()
         _text()
@@ -109,8 +109,9 @@ def frame(page: str, *, needs_text: bool = True) -> View:
 
 def _navigation() -> None:
     st.markdown("### AttnViz")
+    link = state.link_to_other_pages()
     for path, label in PAGES.items():
-        st.page_link(path, label=label, width="stretch")
+        st.page_link(path, label=label, width="stretch", query_params=link)
 
 
 def _text() -> None:

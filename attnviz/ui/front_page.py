@@ -42,9 +42,12 @@ def show() -> None:
     if st.session_state.pop("opened", False):  # a click in the grid below; pages cannot be changed in its callback
         st.switch_page("pages/1_heads.py")
     _grid()
+    link = state.link_to_other_pages()
     for column, (path, (label, sentence)) in zip(st.columns(len(ROOMS)), ROOMS.items(), strict=True):
         with column.container(border=True, height="stretch"):
-            st.page_link(path, label=f"**{label}**", icon=":material/arrow_forward:", icon_position="right")
+            st.page_link(
+                path, label=f"**{label}**", icon=":material/arrow_forward:", icon_position="right", query_params=link
+            )
             st.caption(sentence)
 
 

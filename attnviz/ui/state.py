@@ -15,7 +15,7 @@ import streamlit as st
 
 from attnviz.ui.settings import Settings
 
-_SETTINGS, _LINK = "settings", "link"
+_SETTINGS, _LINK, _PAGE, _OFFERED = "settings", "link", "page", "offered link"
 
 
 def current() -> Settings:
@@ -29,14 +29,23 @@ def change(**fields: object) -> None:
     write_link()
 
 
-def read_link() -> list[str]:
+def read_link(page: str) -> list[str]:
     """Take the settings from the address if somebody else wrote it; sentences for what could not be used."""
-    link = st.query_params.to_dict()
-    ours = _SETTINGS in st.session_state and (link == st.session_state.get(_LINK) or not link)
-    if ours:  # an empty address is a page link of ours: the settings go along
+    link, came_from = st.query_params.to_dict(), st.session_state.get(_PAGE)
+    st.session_state[_PAGE] = page
+    ours = link == st.session_state.get(_LINK)
+    if came_from not in (None, page):  # by a link of ours, which may be older than what a fragment has changed since
+        ours |= link in ({}, st.session_state.get(_OFFERED))
+    if ours and _SETTINGS in st.session_state:
         return []
     st.session_state[_SETTINGS], notices = Settings.from_link(link)
     return notices
+
+
+def link_to_other_pages() -> dict[str, str]:
+    """What links between pages carry, so that going there is one step in the browser's history and not two."""
+    st.session_state[_OFFERED] = current().to_link()
+    return st.session_state[_OFFERED]
 
 
 def write_link() -> None:
