@@ -32,14 +32,24 @@ def counted_parameters(config: ModelConfig) -> tuple[int, int]:
 def counted_cache_bytes(config: ModelConfig, n_tokens: int, batch_size: int = 1) -> int:
     """bf16 bytes of the cache after the live model has read n_tokens, counted from the cache's own tensors.
 
-    On the meta device every shape and type is real and no memory is taken, so any length can be asked for. The
-    modules keep every token, whatever the window.
+    The modules keep every token, whatever the window.
+    """
+    return sum(layer.nbytes for layer in filled_cache(config, n_tokens, batch_size, torch.bfloat16))
+
+
+def filled_cache(
+    config: ModelConfig, n_tokens: int, batch_size: int = 1, dtype: torch.dtype = torch.float32
+) -> list[KVCache]:
+    """The live cache after n_tokens, on the meta device: every shape and type is real and no memory is taken.
+
+    Only the attentions run, one a layer: nothing else in a block leaves anything in the cache.
     """
     with torch.device("meta"), torch.inference_mode():
-        model = Transformer(config).to(torch.bfloat16)
-        cache = model.new_cache()
-        model(torch.zeros(batch_size, n_tokens, dtype=torch.int64), cache=cache)
-    return sum(layer.nbytes for layer in cache)
+        model = Transformer(config).to(dtype)
+        cache, x = model.new_cache(), torch.empty(batch_size, n_tokens, config.d_model, dtype=dtype)  # (B, T, C)
+        for block, layer in zip(model.blocks, cache, strict=True):
+            block.attn(x, cache=layer)
+    return cache
 
 
 def n_threads() -> int:

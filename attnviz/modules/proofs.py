@@ -20,6 +20,7 @@ from attnviz.config import ModelConfig
 from attnviz.modules.attention import AttentionRecord, GroupedQueryAttention, StackedHeads
 from attnviz.modules.convert import copy_layer, group_layer
 from attnviz.modules.latent import MultiHeadLatentAttention
+from attnviz.modules.measure import filled_cache
 from attnviz.modules.transformer import Transformer
 
 ROUNDING_STEPS = 1000  # of the largest output: what two orders of summation may differ by, far below any real change
@@ -71,17 +72,9 @@ def tiling(model: Transformer, token_ids: Sequence[int], layer: int, dtype: str 
     )
 
 
-@torch.inference_mode()
 def cached_bytes(config: ModelConfig, n_tokens: int) -> int:
-    """What the live modules remember of n_tokens, counted from the tensors of the cache that they fill.
-
-    They run on the meta device: every shape and dtype is real, and no memory is taken.
-    """
-    with torch.device("meta"):
-        model = Transformer(config)
-        cache = model.new_cache()
-        model(torch.zeros(1, n_tokens, dtype=torch.int64), cache=cache)
-    return sum(layer.nbytes for layer in cache)
+    """What the live modules remember of n_tokens in float32, counted from the tensors of the cache that they fill."""
+    return sum(layer.nbytes for layer in filled_cache(config, n_tokens))
 
 
 @torch.inference_mode()
