@@ -11,6 +11,8 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Protocol
 
+from attnviz.ui.queue import Queue
+
 
 class Sized(Protocol):
     nbytes: int
@@ -22,13 +24,18 @@ class ByteCache:
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self._entries: OrderedDict[Hashable, Sized] = OrderedDict()
-        self._lock, self._computing = Lock(), Lock()
+        self._lock, self._queue = Lock(), Queue()
 
-    def get(self, key: Hashable, compute: Callable[[], Sized]) -> Sized:
-        """The value kept under key, or what compute() gives, kept from now on."""
+    def get(
+        self, key: Hashable, compute: Callable[[], Sized], tell: Callable[[int], object] = lambda before: None
+    ) -> Sized:
+        """The value kept under key, or what compute() gives, kept from now on.
+
+        tell is told how many computations are before this one where it has to wait for them.
+        """
         if (found := self._find(key)) is not None:
             return found
-        with self._computing:  # one at a time: two at once would take twice the memory and no less time
+        with self._queue.turn(tell):  # one at a time: two at once would take twice the memory and no less time
             if (found := self._find(key)) is not None:
                 return found
             value = compute()

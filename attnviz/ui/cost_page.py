@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import lru_cache
 
 import streamlit as st
 
@@ -19,6 +20,7 @@ from attnviz.cost.pairs import instructive_pairs
 from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.facts import published_facts
 from attnviz.figures import cost as figures
+from attnviz.figures.drawing import Drawing
 from attnviz.figures.words import listed
 from attnviz.modules.measure import n_threads
 from attnviz.ui import charts, cost_runs, state
@@ -57,13 +59,14 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
     """One model's parameters and cache with every attention it could have, beside what live tensors hold."""
     models = cost_runs.compared(c)
     live = cost_runs.counted(models, s)
+    attention, model, cache, precisions = _own_drawings(tuple(models), c, live, s.context, s.batch, s.precision)
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(figures.attention_parameters(models, c, live and live.attention), f"attention{key}")
-        charts.show(figures.model_parameters(models, c, live and live.model), f"model{key}")
+        charts.show(attention, f"attention{key}")
+        charts.show(model, f"model{key}")
     with right:
-        charts.show(figures.cache(models, c, live and live.cache, s.context, s.batch, s.precision), f"cache{key}")
-        charts.show(figures.precisions(c, s.context, s.batch), f"precisions{key}")
+        charts.show(cache, f"cache{key}")
+        charts.show(precisions, f"precisions{key}")
     if live is None:
         st.caption(
             f"By formula only: the live modules run the shapes of Llama and of MLA, up to {cost_runs.DEEPEST} layers."
@@ -75,6 +78,18 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
             f":material/check: Checked just now: {len(models)} live models were built and their tensors and caches "
             "counted. Every total above is equal to its count."
         )
+
+
+@lru_cache(maxsize=16)  # drawn once for everybody: plotly takes longer than all the counting
+def _own_drawings(
+    models: tuple[ModelConfig, ...], c: ModelConfig, live: cost_runs.Counted | None, context: int, batch: int, bits: str
+) -> tuple[Drawing, ...]:
+    return (
+        figures.attention_parameters(models, c, live and live.attention),
+        figures.model_parameters(models, c, live and live.model),
+        figures.cache(models, c, live and live.cache, context, batch, bits),
+        figures.precisions(c, context, batch),
+    )
 
 
 def _introduction(models, c, s) -> None:
@@ -121,19 +136,34 @@ def _compared() -> None:
         format_func=lambda id: presets[id].name, max_selections=6,
     )  # fmt: skip
     s = state.current()
-    chosen = [presets[id] for id in s.compare]
-    charts.show(figures.published(list(presets.values()), chosen), "published")
-    if chosen:
-        charts.show(figures.totals(chosen, s.context), "totals")
+    charts.show(_all_published(s.compare), "published")
+    if s.compare:
+        charts.show(_totals(s.compare, s.context), "totals")
         _notes(s.compare, "compared")
+
+
+@lru_cache(maxsize=16)
+def _all_published(chosen: tuple[str, ...]) -> Drawing:
+    presets = load_presets()
+    return figures.published(list(presets.values()), [presets[id] for id in chosen])
+
+
+@lru_cache(maxsize=16)
+def _totals(chosen: tuple[str, ...], context: int) -> Drawing:
+    return figures.totals([load_presets()[id] for id in chosen], context)
 
 
 @st.fragment(key="alternatives")
 def _alternatives() -> None:
     _preset("What if this model had another attention?")
     s = state.current()
-    charts.show(figures.alternatives(load_presets()[s.preset], s.context), "alternatives")
+    charts.show(_alternatives_of(s.preset, s.context), "alternatives")
     _notes([s.preset], "alternative")
+
+
+@lru_cache(maxsize=16)
+def _alternatives_of(preset: str, context: int) -> Drawing:
+    return figures.alternatives(load_presets()[preset], context)
 
 
 def _take_pair(pairs: dict) -> None:

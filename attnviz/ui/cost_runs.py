@@ -27,6 +27,7 @@ from attnviz.cost.cache import PRECISIONS, SCALE_BITS
 from attnviz.facts import published_facts
 from attnviz.modules import measure
 from attnviz.modules.measure import Timing
+from attnviz.ui.runs import as_built
 from attnviz.ui.settings import Settings
 
 CONTEXTS = (256, 1024, 2048, 4096, 8192)  # tokens in the cache when a step is timed
@@ -50,9 +51,9 @@ def counted_cache(config: ModelConfig, n_tokens: int, batch_size: int) -> int:
 class Counted:
     """What live models were counted to hold, in the order of the models compared."""
 
-    attention: list[int]  # parameters of one layer's attention
-    model: list[int]  # parameters
-    cache: list[int]  # bf16 bytes
+    attention: tuple[int, ...]  # parameters of one layer's attention
+    model: tuple[int, ...]  # parameters
+    cache: tuple[int, ...]  # bf16 bytes
 
 
 def counted(models: list[ModelConfig], s: Settings) -> Counted | None:
@@ -60,11 +61,11 @@ def counted(models: list[ModelConfig], s: Settings) -> Counted | None:
     if models[0].n_layers > DEEPEST:
         return None
     try:
-        sizes = [counted_parameters(m) for m in models]
-        caches = [counted_cache(m, s.context, s.batch) for m in models]
+        built = [as_built(m) for m in models]
+        whole, layer = zip(*(counted_parameters(m) for m in built), strict=True)
+        return Counted(layer, whole, tuple(counted_cache(m, s.context, s.batch) for m in built))
     except ConfigError:
         return None
-    return Counted([layer for _, layer in sizes], [whole for whole, _ in sizes], caches)
 
 
 def differing(models: list[ModelConfig], live: Counted, s: Settings) -> list[str]:

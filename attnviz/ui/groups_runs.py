@@ -22,11 +22,13 @@ from attnviz.modules.convert import copy_kv_heads, group_kv_heads, reorder_heads
 from attnviz.modules.proofs import Comparison, cached_bytes, equalities, tiling
 from attnviz.trace import Trace, predict, trace
 from attnviz.ui import runs
+from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.settings import Settings
 
 MAX_COMPARED = 256  # tokens; the checkpoints were trained on texts of this length
 MAX_MAPPED = 128  # tokens of the maps before and after
 MAX_CONVERTED = 12_000_000  # parameters of a model that is converted: several copies are in memory at once
+MAX_CONVERSION_BYTES = 20_000_000  # of what is kept of comparisons with converted models
 TRAINED, AVERAGED, FIRST, PARTNERS = "trained so", "averaged", "first head kept", "averaged, best partners"
 
 
@@ -47,7 +49,7 @@ def base_of(settings: Settings) -> Settings:
 
 def cache_of_family(settings: Settings) -> dict[ModelConfig, int]:
     """Bytes that one token leaves in the cache of every variant, counted from tensors."""
-    return {config: bytes_of_a_token(config) for config in map(runs.config_of, variants(settings))}
+    return {config: bytes_of_a_token(runs.as_built(config)) for config in map(runs.config_of, variants(settings))}
 
 
 @lru_cache(maxsize=256)  # not Streamlit's, which takes longer to look a configuration up
@@ -66,7 +68,7 @@ def _member(variant: Settings, ids: tuple[int, ...]) -> Member:
     nats = _loss_of(runs.weights_key(variant), config, ids, variant)
     bits = nats * (len(ids) - 1) / math.log(2) / len(runs.tokenizer().decode(list(ids)))
     return Member(
-        attention_name(config), config.attention, bytes_of_a_token(config), held_out(variant.model),
+        attention_name(config), config.attention, bytes_of_a_token(runs.as_built(config)), held_out(variant.model),
         None if math.isnan(bits) else bits,
     )  # fmt: skip
 
@@ -142,12 +144,21 @@ def _tiling(weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], layer
 # ---- ways to have fewer KV heads
 
 
+@st.cache_resource
+def _kept_conversions() -> ByteCache:
+    return ByteCache(MAX_CONVERSION_BYTES)
+
+
 @dataclass(frozen=True, eq=False)
 class Sharing:
     """Every way to have fewer KV heads, on one text: way -> {K: …}."""
 
     losses: dict[str, dict[int, float]]  # nats a token
     divergences: dict[str, dict[int, np.ndarray]]  # (T,) nats from the multi-head model's predictions
+
+    @property
+    def nbytes(self) -> int:
+        return sum(drift.nbytes for drifts in self.divergences.values() for drift in drifts.values())
 
 
 def can_convert(settings: Settings) -> bool:
@@ -157,16 +168,16 @@ def can_convert(settings: Settings) -> bool:
 
 def sharing_of(settings: Settings, ids: tuple[int, ...]) -> Sharing:
     """Conversions of the multi-head model and the checkpoints trained so, on the first MAX_COMPARED tokens."""
-    base = base_of(settings)
-    return _sharing(runs.weights_key(base), runs.config_of(base), ids[:MAX_COMPARED], base)
+    base, ids = base_of(settings), ids[:MAX_COMPARED]
+    key = "sharing", runs.weights_key(base), runs.config_of(base), ids
+    return runs.kept(key, lambda: _sharing(base, runs.config_of(base), ids), _kept_conversions())
 
 
-@st.cache_resource(max_entries=32, show_spinner="Sharing KV heads in every way …")
-def _sharing(weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], _base: Settings) -> Sharing:
-    mha = runs.model_of(_base)
+def _sharing(base: Settings, config: ModelConfig, ids: tuple[int, ...]) -> Sharing:
+    mha = runs.model_of(base)
     before, losses, divergences = trace(mha, ids), {}, {}
     for n_kv_heads in divisors(config.n_heads):
-        for way, model in _ways(_base, mha, before, n_kv_heads):
+        for way, model in _ways(base, mha, before, n_kv_heads):
             logits = predict(model, ids)
             losses.setdefault(way, {})[n_kv_heads] = float(analysis.next_token_losses(logits, before.tokens).mean())
             drift = analysis.next_token_divergences(before.logits, logits)
@@ -206,21 +217,23 @@ class Maps:
     allowed: np.ndarray  # (T, T)
     moved: np.ndarray  # (ways, H), the share of its attention that the average row spends elsewhere than in MHA
 
+    @property
+    def nbytes(self) -> int:
+        return self.weights.nbytes + self.allowed.nbytes + self.moved.nbytes
+
 
 def maps_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: int) -> Maps:
     """The same layer's maps in MHA, converted and trained, on the first MAX_MAPPED tokens."""
-    base = base_of(settings)
-    return _maps(runs.weights_key(base), runs.config_of(base), ids[:MAX_MAPPED], n_kv_heads, layer, base)
+    base, ids = base_of(settings), ids[:MAX_MAPPED]
+    key = "maps", runs.weights_key(base), runs.config_of(base), ids, n_kv_heads, layer
+    return runs.kept(key, lambda: _maps(base, ids, n_kv_heads, layer), _kept_conversions())
 
 
-@st.cache_resource(max_entries=12, show_spinner="Tracing every way to share …")
-def _maps(
-    weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], n_kv_heads: int, layer: int, _base: Settings
-) -> Maps:
-    mha = runs.model_of(_base)
+def _maps(base: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: int) -> Maps:
+    mha = runs.model_of(base)
     before = trace(mha, ids)
     rows = {"MHA": before.weights[layer]}
-    for way, model in _ways(_base, mha, before, n_kv_heads):
+    for way, model in _ways(base, mha, before, n_kv_heads):
         if way != PARTNERS:  # its heads stand in another order
             rows[way] = trace(model, ids).weights[layer]
     weights = np.stack(list(rows.values()))  # (ways, H, T, T)

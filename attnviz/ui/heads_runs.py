@@ -133,7 +133,8 @@ def losses_without_each(
             found.append(mean_loss(model, ids, [at], way))
         return np.array(found)
 
-    found = _kept_effects().get((runs.weights_key(settings), config, ids, way), measure)  # (1 + L·H,)
+    key = runs.weights_key(settings), config, ids, way
+    found = runs.kept(key, measure, _kept_effects())  # (1 + L·H,)
     return float(found[0]), found[1:].reshape(L, H)
 
 
@@ -151,11 +152,5 @@ def vocabulary() -> list[str]:
 
 def crossed_of(settings: Settings, ids: tuple[int, ...], context: tuple[int, ...]) -> np.ndarray:
     """Weights (L, H, T, S) of the text's queries on another text's keys."""
-    return _crossed(runs.weights_key(settings), runs.config_of(settings), ids, context, settings)
-
-
-@st.cache_resource(max_entries=8, show_spinner="Reading the second text …")
-def _crossed(
-    weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], context: tuple[int, ...], _settings: Settings
-) -> np.ndarray:
-    return cross_weights(runs.model_of(_settings), ids, context)
+    key = "crossed", runs.weights_key(settings), runs.config_of(settings), ids, context
+    return runs.kept(key, lambda: cross_weights(runs.model_of(settings), ids, context))

@@ -45,16 +45,12 @@ def unturned(view: View, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]
 
 def weights_of(view: View, variant: str, layer: int, head: int, fraction: float = 1.0) -> np.ndarray:
     """(T, T), this head's weights in the same model run otherwise: "off", "part", "other layout" or "reordered"."""
-    key = runs.weights_key(view.settings)
-    return _weights(key, view.config, view.ids, variant, fraction, layer, head, view.settings)
+    key = "otherwise", runs.weights_key(view.settings), view.config, view.ids, variant, fraction, layer, head
+    return runs.kept(key, lambda: _weights(view, variant, layer, head, fraction))
 
 
-@st.cache_resource(max_entries=32, show_spinner="Running the model otherwise …")
-def _weights(
-    key: tuple, config: ModelConfig, ids: tuple[int, ...], variant: str, fraction: float, layer: int, head: int,
-    _settings: Settings,
-) -> np.ndarray:  # fmt: skip
-    model = runs.model_of(replace(_settings, rope=True))
+def _weights(view: View, variant: str, layer: int, head: int, fraction: float) -> np.ndarray:
+    model = runs.model_of(replace(view.settings, rope=True))
     match variant:
         case "off":
             model = model.with_config(replace(model.config, position="none"))
@@ -64,7 +60,7 @@ def _weights(
             model = rope_proofs.in_other_layout(model)
         case "reordered":
             model = rope_proofs.moved_to_other_layout(model)
-    return trace(model, ids).weights[layer, head]
+    return trace(model, view.ids).weights[layer, head].copy()  # not a view of all heads, which would be kept
 
 
 def scalings(view: View, factor: float, pasted: str) -> tuple[dict[str, RopeScaling | None], str | None]:

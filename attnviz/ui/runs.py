@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
 import streamlit as st
 
 from attnviz.checkpoints import load_checkpoint, shipped_config
 from attnviz.config import ModelConfig
+from attnviz.figures.words import count
 from attnviz.modules import Transformer
 from attnviz.text import Tokenizer
 from attnviz.trace import Trace, trace, trace_bytes, use_one_thread
-from attnviz.ui.byte_cache import ByteCache
+from attnviz.ui.byte_cache import ByteCache, Sized
+from attnviz.ui.memory import give_back_what_is_freed
 from attnviz.ui.settings import Settings
 
+T = TypeVar("T", bound=Sized)
 MAX_TOKENS = 512
 MAX_TRACE_BYTES = 80_000_000
-MAX_KEPT_BYTES = 200_000_000
+MAX_KEPT_BYTES = 100_000_000  # of all that was computed
+MAX_MODEL_BYTES = 120_000_000  # of models: the five checkpoints take 46, the largest of one's own 109
 
 use_one_thread()
+give_back_what_is_freed()
 
 
 @st.cache_resource
@@ -24,9 +34,22 @@ def tokenizer() -> Tokenizer:
     return Tokenizer()
 
 
-@st.cache_resource(max_entries=8, show_spinner="Loading the model …")
-def _weights(model: str, own: ModelConfig | None, seed: int) -> Transformer:
-    return Transformer.random(own, seed) if own else load_checkpoint(model)[0]
+@dataclass(frozen=True)
+class Kept:
+    """A model and what it takes."""
+
+    model: Transformer
+    nbytes: int
+
+
+@st.cache_resource
+def _kept_models() -> ByteCache:
+    return ByteCache(MAX_MODEL_BYTES)
+
+
+def _loaded(model: str, own: ModelConfig | None, seed: int) -> Kept:
+    loaded = Transformer.random(own, seed) if own else load_checkpoint(model)[0]
+    return Kept(loaded, sum(p.numel() * p.element_size() for p in loaded.parameters()))
 
 
 @st.cache_resource
@@ -35,8 +58,39 @@ def _shipped_config(model: str) -> ModelConfig:
 
 
 @st.cache_resource
-def _kept_traces() -> ByteCache:
+def _kept_results() -> ByteCache:
     return ByteCache(MAX_KEPT_BYTES)
+
+
+def kept(key: Hashable, compute: Callable[[], T], cache: ByteCache | None = None) -> T:
+    """What compute() gives, computed once for everybody and one at a time; the page says how many are before.
+
+    cache: another one than that of traces, for what takes so long that traces should not wait for it.
+    """
+    with _waiting() as tell:
+        return (cache or _kept_results()).get(key, compute, tell)
+
+
+@contextmanager
+def _waiting() -> Iterator[Callable[[int], object]]:
+    """A function that says on the page how many runs are before this one; what it said is gone after the block."""
+    said = []
+
+    def tell(before: int) -> None:
+        if not said:
+            said.append(st.empty())
+        said[0].caption(f":material/hourglass_empty: {place_in_line(before)}")
+
+    yield tell
+    if said:
+        said[0].empty()
+
+
+def place_in_line(before: int) -> str:
+    """The sentence for somebody who waits."""
+    if not before:
+        return "Yours is running now …"
+    return f"{count(before, 'run')} {'is' if before == 1 else 'are'} before yours …"
 
 
 def config_of(settings: Settings) -> ModelConfig:
@@ -53,7 +107,13 @@ def weights_key(settings: Settings) -> tuple[str, ModelConfig | None, int]:
 
 def model_of(settings: Settings) -> Transformer:
     """The model, its weights shared by everyone who looks at it."""
-    return _weights(*weights_key(settings)).with_config(config_of(settings))
+    key = weights_key(settings)
+    return _kept_models().get(key, lambda: _loaded(*key)).model.with_config(config_of(settings))
+
+
+def as_built(config: ModelConfig) -> ModelConfig:
+    """The configuration without what changes no tensor, so that what is counted of it is counted once."""
+    return replace(config, causal=True, sliding_window=None, full_layers=(), n_sinks=0)
 
 
 def max_tokens(config: ModelConfig) -> int:
@@ -66,5 +126,5 @@ def max_tokens(config: ModelConfig) -> int:
 
 def trace_of(settings: Settings, ids: tuple[int, ...], n_padding: int = 0) -> Trace:
     """The trace of these tokens under these settings, the first n_padding of them padding."""
-    key = weights_key(settings), config_of(settings), ids, n_padding
-    return _kept_traces().get(key, lambda: trace(model_of(settings), ids, n_padding))
+    key = "trace", weights_key(settings), config_of(settings), ids, n_padding
+    return kept(key, lambda: trace(model_of(settings), ids, n_padding))

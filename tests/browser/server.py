@@ -36,6 +36,7 @@ class Server:
     url: str
     log: Path
     started: float  # time.perf_counter() just before its process was started
+    pid: int
 
     def tracebacks(self) -> list[str]:
         """What went wrong in scripts, whether a page showed it or not."""
@@ -51,19 +52,24 @@ def chromium() -> str:
     raise RuntimeError("No Chromium found: install Debian's package chromium, or name the program in CHROMIUM.")
 
 
-@contextmanager
-def serve(script: str | Path = "app.py", *options: str) -> Iterator[Server]:
-    """Run a Streamlit script from the project's root until the block ends."""
+def free_port() -> int:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+        return free.getsockname()[1]
+
+
+@contextmanager
+def serve(script: str | Path = "app.py", *options: str, port: int = 0, root: Path = ROOT) -> Iterator[Server]:
+    """Run a Streamlit script from the project's root, or a copy's, until the block ends; on a free port unless told."""
+    port = port or free_port()
     command = [sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}"]
     command += ["--server.address=127.0.0.1", "--server.headless=true", "--server.fileWatcherType=none", *options]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.txt"
-        server = Server(f"http://127.0.0.1:{port}", log, time.perf_counter())
+        started = time.perf_counter()
         with log.open("wb") as file:
-            process = subprocess.Popen(command, cwd=ROOT, stdout=file, stderr=subprocess.STDOUT)
+            process = subprocess.Popen(command, cwd=root, stdout=file, stderr=subprocess.STDOUT)
+        server = Server(f"http://127.0.0.1:{port}", log, started, process.pid)
         try:
             _wait_until_healthy(server, process)
             yield server

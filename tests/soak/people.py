@@ -1,0 +1,159 @@
+"""Many people at once: sessions and browsers, each with a text of its own; what they saw and how long they waited."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from urllib.parse import urlencode
+
+from playwright.async_api import Browser, Page, async_playwright
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+from attnviz.text import Tokenizer
+from tests.browser.server import CHROMIUM_ARGS, chromium
+from tests.soak.session import Session, connected
+
+APP = Path(__file__).parents[2] / "attnviz"
+PAGES = ("", "heads", "query_groups", "rope", "cost")
+CHANGES_ON_A_PAGE = 5
+BUSY = (2.0, 5.0)  # seconds from one change to the next
+FILLER = "Once upon a time there was a {0} who met the {0} by the river. The {0} was happy and the {0} laughed. "
+
+
+@dataclass
+class Seen:
+    """What everybody saw: seconds of every change by page, what went wrong, and how much was sent."""
+
+    words: Sequence[str]
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+    n_bytes: int = 0
+
+    @property
+    def n_changes(self) -> int:
+        return sum(map(len, self.seconds.values()))
+
+    def changed(self, page: str, seconds: float) -> None:
+        self.seconds.setdefault(page, []).append(seconds)
+
+    def look_at(self, frames: Iterable[bytes], own: str, where: str) -> None:
+        """Find others' words and exceptions in what came over the websocket."""
+        for frame in frames:
+            self.n_bytes += len(frame)
+            self.look_for_others(frame, own, where)
+            element = ForwardMsg.FromString(frame).delta.new_element
+            if element.WhichOneof("type") == "exception":
+                self.wrong.append(f"{where}: {element.exception.message}")
+
+    def look_for_others(self, sent: bytes, own: str, where: str) -> None:
+        found = {match.decode() for match in re.findall("|".join(self.words).encode(), sent)} - {own}
+        self.foreign += [f"{where}: {word} in the session of {own}" for word in sorted(found)]
+
+
+def words_for(n: int) -> list[str]:
+    """n words that are one token each, that the app itself never says, and none of which is part of another."""
+    tokenizer, words = Tokenizer(), []
+    said = FILLER + "".join(path.read_text() for path in APP.rglob("*") if path.suffix in (".py", ".txt", ".js"))
+    for token in reversed(range(tokenizer.vocab_size)):
+        word = tokenizer.decode([token]).removeprefix(" ")
+        if re.fullmatch("[a-z]{5,}", word) and word not in said:
+            if not any(word in other or other in word for other in words):
+                words.append(word)
+    return words[:n]
+
+
+def link(word: str, n_times: int = 2) -> str:
+    return urlencode({"text": (FILLER * n_times).format(word)})
+
+
+# ---- over the websocket
+
+
+async def alone(url: str, n_changes: int, seen: Seen, chance: random.Random) -> None:
+    """One session walks over all pages, twice: the first time pays for what is then kept."""
+    session = await connected(url, link(seen.words[0]))
+    for n in (CHANGES_ON_A_PAGE, n_changes):
+        seen.seconds.clear()
+        for page in PAGES:
+            await session.open(page)
+            for _ in range(n):
+                await _one_change(session, page, seen, chance)
+    await session.socket.close()
+
+
+async def person(
+    url: str, word: str, until: float, pause: tuple[float, float], seen: Seen, chance: random.Random
+) -> None:
+    """From page to page, some changes on each, in a session of one's own."""
+    await asyncio.sleep(chance.uniform(0, pause[0]))
+    session = await connected(url, link(word, chance.choice((1, 1, 2, 4))))
+    visit = chance.randrange(len(PAGES))
+    while perf_counter() < until:
+        page, visit = PAGES[visit % len(PAGES)], visit + 1
+        await session.open(page)
+        seen.look_at(session.frames, word, f"{page or 'front'} opened")
+        for _ in range(CHANGES_ON_A_PAGE):
+            next_one = perf_counter() + chance.uniform(*pause)
+            await _one_change(session, page, seen, chance, word)
+            await asyncio.sleep(max(0.0, next_one - perf_counter()))
+    await session.socket.close()
+
+
+async def _one_change(session: Session, page: str, seen: Seen, chance: random.Random, word: str | None = None) -> None:
+    label, seconds = await session.change(chance)
+    seen.changed(page, seconds)
+    seen.look_at(session.frames, word or seen.words[0], f"{page or 'front'}, {label}")
+
+
+# ---- in a browser
+
+
+async def watcher(browser: Browser, url: str, word: str, until: float, seen: Seen, chance: random.Random) -> None:
+    """The same in a real browser: sliders and switches by the keyboard, links in the sidebar."""
+    page = await (await browser.new_context(viewport={"width": 1440, "height": 900})).new_page()
+    page.set_default_timeout(120_000)
+    page.on("pageerror", lambda error: seen.wrong.append(f"in the browser: {error}"))
+    visit = chance.randrange(len(PAGES))
+    while perf_counter() < until:
+        name, visit = PAGES[visit % len(PAGES)], visit + 1
+        await page.goto(f"{url}/{name}?{link(word)}")
+        await _settled(page)
+        for _ in range(CHANGES_ON_A_PAGE):
+            began = perf_counter()
+            control = chance.choice(await page.get_by_role("slider").all() or [page.locator("body")])
+            await control.press(chance.choice(("ArrowLeft", "ArrowRight")))
+            await _settled(page)
+            seen.wrong += await page.get_by_test_id("stException").all_inner_texts()
+            seen.look_for_others((await page.content()).encode(), word, f"{name} in the browser")
+            await asyncio.sleep(max(0.0, began + chance.uniform(*BUSY) - perf_counter()))
+    await page.context.close()
+
+
+async def _settled(page: Page) -> None:
+    await page.wait_for_timeout(200)  # an edit takes a moment to leave the browser
+    await page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for()
+
+
+# ---- all together
+
+
+async def together(
+    url: str, n_sessions: int, n_browsers: int, minutes: float, pause: tuple[float, float], seen: Seen
+) -> None:
+    """Everybody at once, each with another word, until the time is over."""
+    until = perf_counter() + 60 * minutes
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_ARGS))
+        words = iter(seen.words)
+        everybody = [person(url, next(words), until, pause, seen, random.Random(i)) for i in range(n_sessions)]
+        everybody += [watcher(browser, url, next(words), until, seen, random.Random(-i)) for i in range(n_browsers)]
+        for result in await asyncio.gather(*everybody, return_exceptions=True):
+            if result is not None:
+                seen.wrong.append(repr(result))
+        await browser.close()

@@ -1,0 +1,131 @@
+"""A person without a browser: a session over Streamlit's websocket that finds a page's controls and uses them."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.Element_pb2 import Element
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.proto.Slider_pb2 import Slider
+from streamlit.proto.WidgetStates_pb2 import WidgetState
+from websockets.asyncio.client import ClientConnection, connect
+
+LEFT_ALONE = ("Text", "Examples", "Second text")  # what a session's own text is known by
+DONE = (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
+SECONDS_TO_ANSWER = 120.0
+
+
+@dataclass
+class Shown:
+    """An element on the page and the fragment it is drawn by ("" for the whole page)."""
+
+    element: Element
+    fragment: str
+
+
+@dataclass
+class Session:
+    """One person's tab. `frames` has what the last run sent, as bytes."""
+
+    socket: ClientConnection
+    query: str
+    page: str = ""
+    shown: dict[tuple[int, ...], Shown] = field(default_factory=dict)
+    frames: list[bytes] = field(default_factory=list)
+    cached: dict[str, ForwardMsg] = field(default_factory=dict)
+    page_hash: str = ""
+
+    async def open(self, page: str) -> float:
+        """Go to a page of the app with the settings kept in the address; seconds until all of it is there."""
+        self.page, self.page_hash, self.shown = page, "", {}
+        return await self._run(BackMsg())
+
+    async def change(self, chance: random.Random) -> tuple[str, float]:
+        """Use one of the page's controls; its label, and the seconds until the page has answered."""
+        shown, state = chance.choice([(s, w) for s in self.shown.values() if (w := another_value(s.element, chance))])
+        message = BackMsg()
+        message.rerun_script.fragment_id = shown.fragment
+        message.rerun_script.widget_states.widgets.append(state)
+        return label_of(shown.element), await self._run(message)
+
+    async def _run(self, message: BackMsg) -> float:
+        client = message.rerun_script
+        client.query_string, client.page_name, client.page_script_hash = self.query, self.page, self.page_hash
+        client.cached_message_hashes.extend(self.cached)
+        self.frames.clear()
+        began = perf_counter()
+        await self.socket.send(message.SerializeToString())
+        updated: set[tuple[int, ...]] = set()
+        while True:
+            frame = await asyncio.wait_for(self.socket.recv(), SECONDS_TO_ANSWER)
+            self.frames.append(frame)
+            answer = ForwardMsg.FromString(frame)
+            if answer.WhichOneof("type") == "script_finished" and answer.script_finished in DONE:
+                self._forget(updated, bool(client.fragment_id))
+                return perf_counter() - began
+            self._take(answer, updated)
+
+    def _take(self, answer: ForwardMsg, updated: set[tuple[int, ...]]) -> None:
+        """What a browser does with a message, as far as it decides what is sent back later."""
+        kind = answer.WhichOneof("type")
+        if kind == "ref_hash":
+            path = answer.metadata.delta_path
+            answer = ForwardMsg.FromString(self.cached[answer.ref_hash].SerializeToString())
+            answer.metadata.delta_path[:] = path
+        elif answer.metadata.cacheable:
+            self.cached[answer.hash] = answer
+        if kind == "navigation":
+            self.page_hash = answer.navigation.page_script_hash
+        elif kind == "page_info_changed":
+            self.query = answer.page_info_changed.query_string
+        elif answer.WhichOneof("type") == "delta" and answer.delta.WhichOneof("type") == "new_element":
+            path = tuple(answer.metadata.delta_path)
+            self.shown[path] = Shown(answer.delta.new_element, answer.delta.fragment_id)
+            updated.add(path)
+
+    def _forget(self, updated: set[tuple[int, ...]], only_fragment: bool) -> None:
+        """Drop what this run has not drawn again."""
+        ran = {self.shown[path].fragment for path in updated}
+        gone = [p for p, s in self.shown.items() if p not in updated and (not only_fragment or s.fragment in ran)]
+        for path in gone:
+            del self.shown[path]
+
+
+async def connected(url: str, query: str) -> Session:
+    """A new session whose address says `query`. Nothing is asked for yet."""
+    address = url.replace("http", "ws", 1) + "/_stcore/stream"
+    return Session(await connect(address, subprotocols=["streamlit"], max_size=None, compression=None), query)
+
+
+def label_of(element: Element) -> str:
+    return getattr(getattr(element, element.WhichOneof("type")), "label", "")
+
+
+def another_value(element: Element, chance: random.Random) -> WidgetState | None:
+    """A state that a person could leave this control in; None for what is no control or is to be left alone."""
+    kind = element.WhichOneof("type")
+    widget = getattr(element, kind)
+    if label_of(element) in LEFT_ALONE or getattr(widget, "disabled", False):
+        return None
+    state = WidgetState(id=getattr(widget, "id", ""))
+    match kind:
+        case "checkbox":
+            state.bool_value = not (widget.value if widget.set_value else widget.default)
+        case "selectbox":
+            state.string_value = chance.choice(widget.options)
+        case "button_group":
+            state.string_array_value.data.append(chance.choice(widget.options).content)
+        case "number_input":
+            state.double_value = chance.randint(int(widget.min), int(min(widget.max, widget.min + 1000)))
+        case "slider" if widget.type == Slider.SELECT_SLIDER:
+            state.string_array_value.data.append(chance.choice(widget.options))
+        case "slider":
+            steps = round((widget.max - widget.min) / widget.step)
+            state.double_array_value.data.append(widget.min + widget.step * chance.randint(0, steps))
+        case _:
+            return None
+    return state
