@@ -6,6 +6,7 @@ B sequences, T tokens of a call, S tokens in the cache, L layers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import median
 from time import perf_counter
@@ -42,14 +43,30 @@ def filled_cache(
 ) -> list[KVCache]:
     """The live cache after n_tokens, on the meta device: every shape and type is real and no memory is taken.
 
-    Only the attentions run, one a layer: nothing else in a block leaves anything in the cache.
+    Only the attentions run, and each only until its cache is filled: softmax and norms on that device would import
+    torch's compiler, which takes 70 MB and a second.
     """
     with torch.device("meta"), torch.inference_mode():
         model = Transformer(config).to(dtype)
-        cache, x = model.new_cache(), torch.empty(batch_size, n_tokens, config.d_model, dtype=dtype)  # (B, T, C)
+        cache = [_StopWhenFilled() for _ in model.blocks]
+        x = torch.empty(batch_size, n_tokens, config.d_model, dtype=dtype)  # (B, T, C)
         for block, layer in zip(model.blocks, cache, strict=True):
-            block.attn(x, cache=layer)
+            for name in ("q_a_norm", "kv_a_norm"):  # MLA's, which change no shape
+                if hasattr(block.attn, name):
+                    setattr(block.attn, name, torch.nn.Identity())
+            with suppress(_Filled):
+                block.attn(x, cache=layer)
     return cache
+
+
+class _Filled(Exception):
+    pass
+
+
+class _StopWhenFilled(KVCache):
+    def append(self, *new: Tensor) -> tuple[Tensor, ...]:
+        super().append(*new)
+        raise _Filled
 
 
 def n_threads() -> int:

@@ -59,7 +59,8 @@ class Transformer(nn.Module):
         super().__init__()
         _check_runnable(config)
         self.config = config
-        self.embed = nn.Embedding(config.vocab_size, config.d_model)
+        # Not drawn here: every way to make a model does that, and on the meta device it would import torch's compiler.
+        self.embed = nn.Embedding.from_pretrained(torch.empty(config.vocab_size, config.d_model), freeze=False)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
         self.norm = RMSNorm(config.d_model)
         self.lm_head = None if config.tie_embeddings else nn.Linear(config.d_model, config.vocab_size, bias=False)
