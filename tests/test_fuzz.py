@@ -1,0 +1,161 @@
+"""pytest tests/test_fuzz.py: links and texts that nobody would write get settings in range, a sentence, a picture.
+
+Invented by hypothesis, 2,000 for the links and 2,000 for the text box; the hostile ones below are written by hand.
+"""
+
+import re
+import unicodedata
+from dataclasses import fields
+
+import pytest
+from hypothesis import assume, given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+
+from attnviz.figures.drawing import quoted
+from attnviz.text import Tokenizer
+from attnviz.trace import trace_bytes
+from attnviz.ui import runs
+from attnviz.ui.frame import View
+from attnviz.ui.settings import MAX_ADDRESS, MAX_CHARACTERS, Choice, Flag, Number, Settings, Several, Text
+
+TOKENIZER = Tokenizer()
+KINDS = {f.name: f.metadata["kind"] for f in fields(Settings)}
+MOST_SAID = 1500  # characters of a sentence; the longest names all published models
+ANY = st.characters()  # lone surrogates too
+HOSTILE = [
+    "", " ", "\x00", "-0", "1e999", "-1e999", "nan", "inf", "0x10", "1_000", "١٢", "½", "1,", ",", ",,,1.1,,", "1.1.1",
+    "true", "None", "[]", "{}", "__class__", "../../etc/passwd", "${jndi:ldap://x}", "{{7*7}}", "%00", "%s%s%s%n",
+    "' or 1=1 --", "<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "[x](javascript:alert(1))",
+    "$\\href{javascript:alert(1)}{x}$", ":material/bug_report:", ":red[x]", "\u202egnp.exe", "\ud800", "9" * 5000,
+    "1" + "0" * 400, "-" * 300, "1.5", "0.0000001", "llama-2-7b,llama-2-7b", "0.0," * 5000,
+]  # fmt: skip
+WRITTEN = st.one_of(
+    st.sampled_from(HOSTILE),
+    st.text(ANY, max_size=40),
+    st.integers().map(str),
+    st.floats().map(repr),
+    st.sampled_from([word for kind in KINDS.values() if isinstance(kind, Choice) for word in kind.options]),
+)
+LINKS = st.dictionaries(st.one_of(st.sampled_from(sorted(KINDS)), st.text(ANY, max_size=60)), WRITTEN, max_size=12)
+
+
+def in_range(kind: object, value: object) -> bool:
+    """Whether a value is one that its kind allows, said anew."""
+    match kind:
+        case Number(low, high, whole):
+            return isinstance(value, int if whole else (int, float)) and low <= value <= high
+        case Choice(options):
+            return value in options
+        case Flag():
+            return isinstance(value, bool)
+        case Several(options, most):
+            return isinstance(value, tuple) and len(set(value)) == len(value) <= most and set(value) <= set(options)
+        case Text():
+            return isinstance(value, str) and len(value) <= MAX_CHARACTERS
+    raise AssertionError(f"{kind} is nothing this test knows")
+
+
+@given(LINKS)
+@effort(max_examples=2000, deadline=None)
+def test_any_link_gives_settings_in_range_and_sentences(link):
+    found, notices = Settings.from_link(link)
+    assert [name for name, kind in KINDS.items() if not in_range(kind, getattr(found, name))] == []
+    assert found.n_heads % found.n_kv_heads == 0 and found.d_model % (2 * found.n_heads) == 0
+    assert all(notice.endswith(".") and len(notice) < MOST_SAID for notice in notices)
+    assert len(notices) <= len(link) + 2  # two more where heads do not divide
+    assert sum(len(value) for value in found.to_link().values()) < 3 * MAX_ADDRESS
+
+
+def chosen(kind: object) -> st.SearchStrategy:
+    """Any value that a kind allows."""
+    match kind:
+        case Number(low, high, whole):
+            return st.integers(low, high) if whole else st.floats(low, high)
+        case Choice(options):
+            return st.sampled_from(options)
+        case Flag():
+            return st.booleans()
+        case Several(options, most):
+            return st.lists(st.sampled_from(options), unique=True, max_size=most).map(tuple)
+        case Text():
+            return st.text(ANY, max_size=60)
+    raise AssertionError(f"{kind} is nothing this test knows")
+
+
+@st.composite
+def any_settings(draw: st.DrawFn) -> Settings:
+    """Settings as a person could have chosen them: all fields of one in six, a few of the others."""
+    names = draw(st.one_of(st.just(sorted(KINDS)), *[st.lists(st.sampled_from(sorted(KINDS)), max_size=6)] * 5))
+    settings = Settings(**{name: draw(chosen(KINDS[name])) for name in names}).normalised()
+    assume(settings.d_model >= KINDS["d_model"].low)  # three heads of two dimensions make 6, which no link may ask for
+    return settings
+
+
+@given(any_settings())
+@effort(max_examples=2000, deadline=None)
+def test_any_settings_come_back_from_their_link(settings):
+    assert Settings.from_link(settings.to_link()) == (settings, [])
+
+
+# ---- the text box
+
+INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}
+MIXED = "\u202e\u202d\u2066\u2069\u200b\ufeff\ud800\udfff\x00\x1b[31ma好👩\u200d👧"
+BOX = st.one_of(
+    st.text(ANY, max_size=120),
+    st.text(st.characters(categories=["Cc", "Cf", "Cs", "Co", "Mn", "Zs"]), max_size=60),  # hardly a letter in it
+    st.text(st.sampled_from(MIXED), max_size=60),
+    st.sampled_from(HOSTILE),
+)
+
+
+@given(BOX)
+@effort(max_examples=2000, deadline=None)
+def test_any_text_comes_back_and_every_label_can_be_seen(text):
+    assert_comes_back_and_is_seen(text)
+
+
+@given(st.text(ANY, min_size=1, max_size=8))
+@effort(max_examples=20, deadline=None)
+def test_so_does_any_text_of_20_000_characters(piece):
+    assert_comes_back_and_is_seen((piece * MAX_CHARACTERS)[:MAX_CHARACTERS])
+
+
+def assert_comes_back_and_is_seen(text: str) -> None:
+    ids = TOKENIZER.encode(text)
+    assert TOKENIZER.decode(ids) == text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    labels = TOKENIZER.labels(ids)
+    assert len(labels) == len(ids) and all(labels)
+    shown = set("".join(labels)) - {" "}  # the one in "好 1/3"
+    assert [c for c in shown if unicodedata.category(c) in INVISIBLE] == []
+    assert text.startswith(Settings(text=text).to_link().get("text", ""))
+
+
+@given(st.text(ANY, max_size=30))
+@effort(max_examples=300, deadline=None)
+def test_markdown_finds_nothing_to_act_on_in_a_quoted_label(text):
+    inside = quoted(text)[1:-1]
+    assert re.sub(r"\\([!-/:-@\[-`{-~])", r"\1", inside) == text
+    assert not re.search(r"(?<!\\)(?:\\\\)*[!-/:-@\[\]-`{-~]", inside)
+
+
+# ---- nothing is allocated beyond the bound
+
+
+@given(any_settings())
+@effort(max_examples=300, deadline=None)
+def test_the_longest_text_of_any_settings_is_known_to_fit_before_it_is_traced(settings):
+    config = runs.config_of(settings)
+    longest = runs.max_tokens(config)
+    assert 1 <= longest <= runs.MAX_TOKENS
+    assert trace_bytes(config, longest) <= runs.MAX_TRACE_BYTES
+    assert longest == runs.MAX_TOKENS or trace_bytes(config, longest + 1) > runs.MAX_TRACE_BYTES
+
+
+@pytest.mark.parametrize("text", ["a b " * 5000, "好" * 5000, "\ud800" * MAX_CHARACTERS, "x" * 10**6])
+def test_the_largest_trace_is_as_large_as_was_reckoned_before(text):
+    view = View(Settings(text=text, model="own", n_layers=8, n_heads=16, n_kv_heads=16, d_model=512))
+    assert len(view.ids) == len(view.labels) == runs.max_tokens(view.config)
+    assert view.trace.nbytes == trace_bytes(view.config, len(view.ids))
+    assert 0.95 * runs.MAX_TRACE_BYTES < view.trace.nbytes <= runs.MAX_TRACE_BYTES
