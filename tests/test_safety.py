@@ -1,0 +1,140 @@
+"""pytest tests/test_safety.py: what the server sends and refuses, and what the package never does."""
+
+import ast
+import tomllib
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from tests.browser.server import Server, serve
+
+ROOT = Path(__file__).parent.parent
+SOURCES = [*ROOT.glob("attnviz/**/*.py"), *ROOT.glob("pages/*.py"), ROOT / "app.py"]
+STRANGER = "https://stranger.example"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with serve() as running:
+        yield running
+
+
+def asked(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers and body of one request that another site's page could send."""
+    request = urllib.request.Request(f"{server.url}/{path}", method=method, headers={"Origin": STRANGER, **headers})
+    try:
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            return answer.status, dict(answer.headers.items()), answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, dict(error.headers.items()), error.read()
+
+
+# ---- the server
+
+
+def test_the_configuration_is_the_strict_one():
+    config = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())
+    assert (config["client"]["showErrorDetails"], config["client"]["toolbarMode"]) == ("none", "viewer")
+    assert config["browser"]["gatherUsageStats"] is False
+    assert config["server"]["enableXsrfProtection"] is config["server"]["enableCORS"] is True
+    assert config["server"]["maxUploadSize"] == 1 and config["server"]["maxMessageSize"] <= 32
+
+
+@pytest.mark.parametrize("path", ["", "heads", "_stcore/health", "_stcore/host-config", "_stcore/metrics"])
+def test_no_other_site_may_read_an_answer(server, path):
+    status, headers, _ = asked(server, path)
+    assert status == 200
+    assert [name for name in headers if name.lower().startswith("access-control-")] == []
+
+
+def test_the_token_against_forged_requests_is_not_sent_along_from_other_sites(server):
+    cookie = asked(server, "_stcore/health")[1]["set-cookie"]
+    assert cookie.startswith("_streamlit_xsrf=") and "SameSite=Lax" in cookie
+
+
+@pytest.mark.parametrize("method", ["PUT", "DELETE"])
+def test_nothing_is_uploaded_without_the_token(server, method):
+    status, _, body = asked(server, "_stcore/upload_file/a/b", method)
+    assert status == 403 and b"XSRF" in body
+
+
+def test_no_other_site_may_open_a_session(server):
+    address = server.url.replace("http", "ws") + "/_stcore/stream"
+    with connect(address, origin=server.url, subprotocols=["streamlit"]):
+        pass  # the page itself may, so that the refusal below is one
+    with pytest.raises(InvalidStatus) as refused:
+        connect(address, origin=STRANGER, subprotocols=["streamlit"])
+    assert refused.value.response.status_code == 403
+
+
+@pytest.mark.parametrize(
+    "path", ["..%2f..%2f..%2fetc%2fpasswd", "static/..%2f..%2f..%2frequirements.txt", "app/static/app.py"]
+)
+def test_no_file_of_the_machine_is_served(server, path):
+    _, _, body = asked(server, path)
+    assert b"root:" not in body and b"torch==" not in body and b"import" not in body
+
+
+@pytest.mark.parametrize("path", ["_stcore/agent/interact", "_stcore/agent/mcp"])
+def test_no_machine_drives_the_app(server, path):
+    assert asked(server, path, "POST")[0] in (404, 405)
+
+
+# ---- the package
+
+
+def called(tree: ast.AST) -> Iterator[tuple[str, set[str]]]:
+    """The last name of everything that is called, with the keywords that are given."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            whole = ast.unparse(node.func)
+            yield whole, {f"{k.arg}={ast.unparse(k.value)}" for k in node.keywords}
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (name.name.partition(".")[0] for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield (node.module or "").partition(".")[0]
+
+
+def misdeeds(source: str) -> list[str]:
+    """What could run somebody's bytes: pickles in any dress, code from texts, a shell."""
+    tree = ast.parse(source)
+    bad = [name for name in imported(tree) if name in {"pickle", "dill", "joblib", "shelve", "marshal", "cloudpickle"}]
+    for name, keywords in called(tree):
+        last = name.rpartition(".")[2]
+        if last == "load" and name.startswith(("np.", "numpy.")) and "allow_pickle=False" not in keywords:
+            bad.append(name)
+        if name in {"torch.load", "torch.save", "eval", "exec", "os.system", "pd.read_pickle", "st.cache_data"}:
+            bad.append(name)
+        if keywords & {"unsafe_allow_html=True", "unsafe_allow_javascript=True", "shell=True", "allow_pickle=True"}:
+            bad.append(name)
+    return bad
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_no_pickle_is_read_and_nothing_written_by_others_is_run(path):
+    assert misdeeds(path.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["import pickle", "from joblib import load", "torch.load(f)", "np.load(f)", "np.load(f, allow_pickle=True)",
+     "eval('1')", "st.markdown(x, unsafe_allow_html=True)", "st.cache_data(f)"],
+)  # fmt: skip
+def test_the_search_above_would_find_it(source):
+    assert misdeeds(source) != []
+
+
+@pytest.mark.parametrize("path", ROOT.glob("attnviz/ui/components/*.js"), ids=lambda path: path.name)
+def test_no_component_makes_markup_or_code_of_a_text(path):
+    source = path.read_text()
+    for sink in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc"):
+        assert sink not in source
