@@ -100,6 +100,7 @@ function byRole({ d, show }) {
 function brackets(d) {
   const line = el("div", "row"), runs = [];
   d.kv.forEach((kv, head) => (runs.at(-1)?.kv === kv ? runs.at(-1).heads.push(head) : runs.push({ kv, heads: [head] })));
+  line.setAttribute("role", "row");
   line.append(el("div", "layer"));
   for (const { kv, heads } of runs) {
     const box = el("div", "kv"), n = heads.length;
