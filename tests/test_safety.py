@@ -82,7 +82,8 @@ def test_no_file_of_the_machine_is_served(server, path):
 
 @pytest.mark.parametrize("path", ["_stcore/agent/interact", "_stcore/agent/mcp"])
 def test_no_machine_drives_the_app(server, path):
-    assert asked(server, path, "POST")[0] in (404, 405)
+    status, _, body = asked(server, path, "POST")
+    assert status in (400, 403) and b"does not serve the agent API" in body
 
 
 # ---- the package
@@ -112,7 +113,9 @@ def misdeeds(source: str) -> list[str]:
         last = name.rpartition(".")[2]
         if last == "load" and name.startswith(("np.", "numpy.")) and "allow_pickle=False" not in keywords:
             bad.append(name)
-        if name in {"torch.load", "torch.save", "eval", "exec", "os.system", "pd.read_pickle", "st.cache_data"}:
+        if name in {"torch.load", "torch.save", "eval", "exec", "os.system", "pd.read_pickle"}:
+            bad.append(name)
+        if "persist='disk'" in keywords:  # st.cache_data would read its pickles back from there
             bad.append(name)
         if keywords & {"unsafe_allow_html=True", "unsafe_allow_javascript=True", "shell=True", "allow_pickle=True"}:
             bad.append(name)
@@ -127,7 +130,7 @@ def test_no_pickle_is_read_and_nothing_written_by_others_is_run(path):
 @pytest.mark.parametrize(
     "source",
     ["import pickle", "from joblib import load", "torch.load(f)", "np.load(f)", "np.load(f, allow_pickle=True)",
-     "eval('1')", "st.markdown(x, unsafe_allow_html=True)", "st.cache_data(f)"],
+     "eval('1')", "st.markdown(x, unsafe_allow_html=True)", "st.cache_data(persist='disk')"],
 )  # fmt: skip
 def test_the_search_above_would_find_it(source):
     assert misdeeds(source) != []
