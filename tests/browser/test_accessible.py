@@ -1,0 +1,177 @@
+"""pytest tests/browser/test_accessible.py: axe-core finds nothing serious, and the keyboard goes everywhere.
+
+axe-core judges what is in the window, so the window is made as tall as the page.
+"""
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from PIL import Image
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import PAGES
+from tests.browser.painted import settle
+from tests.browser.server import serve
+
+Visit = Callable[..., Page]
+FORMULA = "scrollable-region-focusable", '<span class="katex-display">'
+# A formula wider than its column scrolls in a box that Streamlit draws and that the app cannot mark as focusable.
+# The tests below show that a page with nothing but st.latex has it too, and that the keyboard scrolls it all the same.
+STREAMLITS_OWN = {FORMULA}
+LOOKS = {
+    "light": ["", "heads", "query_groups", "rope", "cost"],
+    "dark": [
+        "",
+        "heads?heads_part=masks&window=8",
+        "query_groups?closer=latent&tiled=1",
+        "rope?turning=longer",
+        "cost?part=memory",
+    ],
+}
+
+
+def serious(page: Page) -> list[tuple[str, str]]:
+    """Every serious or critical finding in the window: the rule, and the beginning of the element."""
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    return [
+        (rule["id"], node["html"][:100])
+        for rule in found
+        if rule["impact"] in ("serious", "critical")
+        for node in rule["nodes"]
+    ]
+
+
+def is_streamlits_own(finding: tuple[str, str]) -> bool:
+    return any(finding[0] == rule and finding[1].startswith(html) for rule, html in STREAMLITS_OWN)
+
+
+def show_all(page: Page) -> None:
+    """Make the window as tall as the page."""
+    height = page.evaluate("document.querySelector('[data-testid=stMain]').scrollHeight")
+    page.set_viewport_size({"width": page.viewport_size["width"], "height": height})
+    settle(page)
+
+
+@pytest.mark.parametrize(("scheme", "address"), [(scheme, a) for scheme, each in LOOKS.items() for a in each])
+def test_axe_finds_nothing_serious(visit: Visit, scheme: str, address: str) -> None:
+    page = visit(address, scheme=scheme)
+    show_all(page)
+    assert [finding for finding in serious(page) if not is_streamlits_own(finding)] == []
+
+
+def test_axe_would_find_something(visit: Visit) -> None:
+    page = visit("")
+    page.get_by_role("gridcell").first.evaluate("cell => cell.closest('.row').removeAttribute('role')")
+    page.get_by_test_id("stMain").get_by_test_id("stCaptionContainer").locator("p").first.evaluate(
+        "caption => caption.style.color = '#999'"
+    )
+    assert {"aria-required-parent", "color-contrast"} <= {rule for rule, _ in serious(page)}
+
+
+def test_a_wide_formula_is_streamlits_own_and_the_keyboard_scrolls_it(
+    window: Callable[..., Page], tmp_path: Path
+) -> None:
+    script = tmp_path / "formula.py"
+    script.write_text("import streamlit as st\nst.latex('+'.join(['x'] * 500))\n")
+    page = window()
+    with serve(script) as alone:
+        page.goto(alone.url)
+        settle(page)
+        assert [(rule, html[: len(FORMULA[1])]) for rule, html in serious(page)] == [FORMULA]
+        for _ in range(8):
+            page.keyboard.press("Tab")
+            page.keyboard.press("ArrowRight")
+        page.wait_for_function("document.querySelector('.katex-display').scrollLeft > 0")
+
+
+# ---- the keyboard
+
+FOCUSED = """() => {
+    let at = document.activeElement;
+    while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
+    window.at = at;
+    const seen = at.matches("[role=switch]") ? at.closest("label") : at, box = seen.getBoundingClientRect();
+    const name = at.ariaLabel || at.labels?.[0]?.innerText || at.innerText || at.tagName;
+    return { end: at === document.body, name: name.replace(/\\s+/g, " ").slice(0, 60),
+        x: box.x, y: box.y, width: box.width, height: box.height };
+}"""
+ROUND = 6  # pixels round an element that its focus ring may take
+
+
+def picture_round(page: Page, box: dict) -> np.ndarray:
+    """What is painted at and round a box, as far as it is in the window."""
+    left, top = max(0, box["x"] - ROUND), max(0, box["y"] - ROUND)
+    right = min(page.viewport_size["width"], box["x"] + box["width"] + ROUND)
+    bottom = min(page.viewport_size["height"], box["y"] + box["height"] + ROUND)
+    clip = {"x": left, "y": top, "width": right - left, "height": bottom - top}
+    png = page.screenshot(clip=clip, animations="disabled", caret="hide")
+    return np.asarray(Image.open(io.BytesIO(png)).convert("RGB")).astype(int)
+
+
+def stops(page: Page, most: int = 70) -> list[tuple[str, int]]:
+    """Where the tab key stops, from the top of the page to its end, and how many pixels show it."""
+    found = []
+    for _ in range(most):
+        page.keyboard.press("Tab")
+        box = page.evaluate(FOCUSED)
+        if box["end"]:
+            return found
+        lit = picture_round(page, box)
+        page.evaluate("at.blur()")
+        plain = picture_round(page, box)
+        page.evaluate("at.focus({ preventScroll: true })")
+        found.append((box["name"], int((np.abs(lit - plain).max(axis=2) > 12).sum())))
+    raise AssertionError(f"the tab key does not come to the end of the page: {found}")
+
+
+LINKS = [title for _, title in PAGES.values()]  # Streamlit shows where these have the focus by a faint ground alone
+WALKS = {
+    "heads": [
+        "Skip to main content", "Query groups", "Text", "a phrase said twice", "Model", "How it runs", "Copy link",
+        "View source", "Heads shown", "Layer 1, head 3", "linear", "Set the first token aside", "Query token",
+        "Key token", "Numbers and downloads", "Lines between tokens", "Pinned heads", "L1 H3", "Share of each row",
+        "Queries", "Keys",
+    ],
+    "query_groups": ["KV heads, from", "Query head 0", "Tile the KV heads", "Layer 1, head 3", "Equal, in numbers"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("address", WALKS)
+def test_the_tab_key_goes_through_a_page_in_order_and_can_be_followed(visit: Visit, address: str) -> None:
+    found = stops(visit(address))
+    names = iter(name for name, _ in found)
+    for wanted in WALKS[address]:
+        assert any(wanted in name for name in names), f"no stop, or not in this order: {wanted} in {found}"
+    assert [stop for stop in found if stop[1] < 40 and stop[0] not in LINKS] == []
+
+
+def test_the_clocks_play_and_a_part_is_chosen_with_the_keyboard_alone(visit: Visit) -> None:
+    page = visit("rope")
+    page.get_by_role("button", name="Play").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("button", name="Pause")).to_be_focused()
+    expect(page.locator(".rc-angle")).not_to_contain_text("Position 21,")
+    page.keyboard.press("Space")
+    expect(page.get_by_role("button", name="Play")).to_be_focused()
+    page.get_by_role("radio", name="Only distance counts").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("Space")
+    settle(page)
+    expect(page).to_have_url(re.compile("turning=values"))
+
+
+def test_the_lines_are_walked_and_kept_with_the_keyboard(visit: Visit) -> None:
+    page = visit("heads")
+    page.get_by_role("listbox", name="Queries").focus()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator(".lv .read")).to_contain_text("Query 1 ")
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("listbox", name="Keys")).to_be_focused()
+    expect(page.get_by_role("listbox", name="Queries").locator(".kept")).to_have_count(1)
