@@ -1,0 +1,130 @@
+"""pytest tests/test_drawings.py: every figure says its finding, has its numbers beside it, and escapes tokens.
+
+The pages are run on a text of nothing but markup, and whatever they draw is caught as it is made.
+"""
+
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz import figures
+from attnviz.config import ModelConfig
+from attnviz.figures import cost
+from attnviz.figures.drawing import Drawing
+from attnviz.modules.measure import Timing
+
+ROOT = Path(__file__).parent.parent
+TEXT = (
+    "<b>a</b> [b](javascript:c) ![d](e) $f$ `g` **h** _i_ ~~j~~ :red[k] :material/l: <img src=x onerror=m> | # > & \\ "
+    * 2
+)
+VISITS = {
+    "pages/1_heads.py": [
+        {"heads_part": part, "query": "20"} for part in ("number", "stages", "does", "rollout", "off")
+    ],
+    "pages/2_query_groups.py": [{"closer": part} for part in ("equal", "cost", "maps", "alike", "latent")],
+    "pages/3_rope.py": [
+        *({"turning": part} for part in ("distance", "values", "layouts", "longer", "without")),
+        {"turning": "latent", "model": "mla"},
+    ],
+    "pages/4_cost.py": [{"part": part} for part in ("published", "memory", "speed")],
+}
+
+
+def functions() -> set[str]:
+    """Every public function under attnviz.figures that returns a drawing, as module.name."""
+    found = set()
+    for info in pkgutil.walk_packages(figures.__path__, "attnviz.figures."):
+        for name, member in inspect.getmembers(importlib.import_module(info.name), inspect.isfunction):
+            public = member.__module__ == info.name and not name.startswith("_")
+            if public and inspect.signature(member).return_annotation == "Drawing":
+                found.add(f"{info.name}.{name}")
+    return found
+
+
+def makers() -> Iterator[str]:
+    """The functions under attnviz.figures that are running now."""
+    frame = sys._getframe(2)
+    while frame:
+        if (module := frame.f_globals.get("__name__", "")).startswith("attnviz.figures."):
+            yield f"{module}.{frame.f_code.co_name}"
+        frame = frame.f_back
+
+
+@pytest.fixture(scope="module")
+def drawn() -> dict[str, list[Drawing]]:
+    """Everything that the pages draw of this text, by the function that drew it."""
+    found, create = defaultdict(list), Drawing.__init__
+
+    def create_and_keep(self: Drawing, *args: object, **kwargs: object) -> None:
+        create(self, *args, **kwargs)
+        for name in set(makers()):
+            found[name].append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Drawing, "__init__", create_and_keep)
+        for page, links in VISITS.items():
+            for link in links:
+                app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page(page)
+                app.query_params.update({"text": TEXT, **link})
+                app.run()
+                assert not app.exception, (page, link, [e.value for e in app.exception])
+        model = ModelConfig(n_layers=2, d_model=32, n_heads=4, n_kv_heads=2)
+        cost.measured(
+            [Timing(model, n, (0.001, 0.002, 0.003), 4096) for n in (128, 256)], 1
+        )  # the page waits for a click
+    return found
+
+
+def test_every_figure_is_drawn_by_some_page(drawn):
+    assert len(functions()) > 30
+    assert functions() - set(drawn) == set()
+
+
+def test_every_figure_states_its_finding_in_words_with_a_number(drawn):
+    for name in functions():
+        for drawing in drawn[name]:
+            assert len(drawing.alt) > 40 and re.search(r"\d", drawing.alt), f"{name}: {drawing.alt}"
+            assert drawing.title and drawing.note, name
+
+
+def test_every_figure_has_its_numbers_beside_it(drawn):
+    for name in functions():
+        for drawing in drawn[name]:
+            lengths = {len(column) for column in drawing.table.values()}
+            assert len(drawing.table) > 1 and len(lengths) == 1 and lengths != {0}, name
+            numbers = [v for column in drawing.table.values() for v in column if isinstance(v, int | float)]
+            assert numbers, name
+
+
+def strings(part: object) -> Iterator[str]:
+    """Every string in a figure."""
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, dict):
+        for each in part.values():
+            yield from strings(each)
+    elif isinstance(part, list | tuple):
+        for each in part:
+            yield from strings(each)
+
+
+OUR_TAGS = re.compile(r"</?(?:b|i|br|sup|sub|extra)>")
+
+
+def test_no_token_is_markup_in_a_figure_or_its_words(drawn):
+    for name in functions():
+        for drawing in drawn[name]:
+            for text in strings(drawing.figure.to_plotly_json()):
+                assert "<" not in OUR_TAGS.sub("", text), f"{name}: {text}"
+            for text in (drawing.title, drawing.note):
+                plain = re.sub(r"\\[!-/:-@\[-`{-~]", "", text)  # what quoted() has escaped
+                assert not re.search(r"[<`$\[\]]|:\w+:|:\w+\[|javascript:", plain), f"{name}: {text}"
