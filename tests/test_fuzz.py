@@ -6,11 +6,13 @@ Invented by hypothesis, 2,000 for the links and 2,000 for the text box; the host
 import re
 import unicodedata
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
+from streamlit.testing.v1 import AppTest
 
 from attnviz.figures.drawing import quoted
 from attnviz.text import Tokenizer
@@ -19,6 +21,7 @@ from attnviz.ui import runs
 from attnviz.ui.frame import View
 from attnviz.ui.settings import MAX_ADDRESS, MAX_CHARACTERS, Choice, Flag, Number, Settings, Several, Text
 
+ROOT = Path(__file__).parent.parent
 TOKENIZER = Tokenizer()
 KINDS = {f.name: f.metadata["kind"] for f in fields(Settings)}
 MOST_SAID = 1500  # characters of a sentence; the longest names all published models
@@ -159,3 +162,40 @@ def test_the_largest_trace_is_as_large_as_was_reckoned_before(text):
     assert len(view.ids) == len(view.labels) == runs.max_tokens(view.config)
     assert view.trace.nbytes == trace_bytes(view.config, len(view.ids))
     assert 0.95 * runs.MAX_TRACE_BYTES < view.trace.nbytes <= runs.MAX_TRACE_BYTES
+
+
+# ---- the pages, without a browser
+
+PAGES = ["app.py", "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py"]
+PARTS = {"heads_part", "turning", "closer", "part"}
+ENDS = [
+    {name: str(getattr(kind, end)) for name, kind in KINDS.items() if isinstance(kind, Number)} | {"model": "own"}
+    for end in ("low", "high")
+]
+LAST = {name: kind.options[-1] for name, kind in KINDS.items() if isinstance(kind, Choice) and name not in PARTS}
+MARKUP = "<img src=x onerror=alert(1)> ![x](//e.x/i.png) $\\href{javascript:alert(1)}{x}$ :material/l: :red[x] "
+LINKS_BY_HAND = [
+    *({name: word for name in KINDS} for word in HOSTILE),
+    *({word: "1"} for word in HOSTILE if word),
+    *ENDS,
+    {**ENDS[1], **LAST, "text": MARKUP * 20},
+    {**ENDS[0], **LAST, "text": "\u202e\u2066\x00" * 500, "model": "mla"},
+]
+
+
+def sendable(word: str) -> str:
+    """As a browser sends it: an address is UTF-8, in which there is no half of a surrogate pair."""
+    return word.encode("utf-8", "replace").decode()
+
+
+@pytest.mark.parametrize("i", range(5))
+def test_hostile_links_open_on_every_page(i):
+    """Each page gets every fifth of the links, so that each is opened on one page, and the last four on all."""
+    for link in LINKS_BY_HAND[i::5] + LINKS_BY_HAND[-4:]:
+        app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
+        if i:
+            app.switch_page(PAGES[i])
+        app.query_params.update({sendable(name): sendable(word) for name, word in link.items()})
+        app.run()
+        assert not app.exception, (PAGES[i], link, [e.value for e in app.exception])
+        assert app.title[0].value
