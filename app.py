@@ -3,5 +3,5 @@
 from attnviz.ui import front_page
 from attnviz.ui.frame import frame
 
-frame("What there is to see", needs_text=False)
+frame("What there is to see")
 front_page.show()

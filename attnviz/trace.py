@@ -62,21 +62,36 @@ def trace(model: Transformer, token_ids: Sequence[int], n_padding: int = 0) -> T
     n_padding: that many tokens at the front are padding, which nobody may attend to.
     """
     ids = _checked(token_ids, model.config.vocab_size)
-    record: list[AttentionRecord] = []
+    kept = _Kept(model.config.n_layers)
     began = time.perf_counter()
-    logits = model(ids, mask=_not_padding(ids, n_padding), record=record)[0]  # (T, vocab_size)
-    kept = {
-        name: _numpy(torch.cat([getattr(r, name) for r in record]))  # B = 1 on each: their axis becomes the layers'
-        for name in ("q", "k", "v", "q_unturned", "k_unturned", "scores", "weights")
-    }
+    logits = model(ids, mask=_not_padding(ids, n_padding), record=kept)[0]  # (T, vocab_size)
     return Trace(
         config=model.config,
         tokens=_numpy(ids[0]),
-        **kept,
-        allowed=_allowed(record, ids.shape[1]),
+        **{name: _numpy(array) for name, array in kept.arrays.items()},
         logits=_numpy(logits),
         seconds=time.perf_counter() - began,
     )
+
+
+class _Kept:
+    """Lays each layer's record, as it comes, into arrays of all layers: its own memory is then free for the next."""
+
+    def __init__(self, n_layers: int) -> None:
+        self.n_layers, self.done, self.arrays = n_layers, 0, {}
+
+    def append(self, record: AttentionRecord) -> None:
+        for name, part in record._asdict().items():
+            one = _everywhere(part, record.scores) if name == "allowed" else part[0]  # B = 1
+            if not self.done:
+                self.arrays[name] = one.new_empty(self.n_layers, *one.shape)
+            self.arrays[name][self.done] = one
+        self.done += 1
+
+
+def _everywhere(allowed: Tensor | None, scores: Tensor) -> Tensor:
+    """bool (T, S); without a batch or a head of their own, masks here are (T, S), (1, S) or absent."""
+    return torch.ones(scores.shape[2:], dtype=torch.bool) if allowed is None else allowed.expand(scores.shape[2:])
 
 
 @torch.inference_mode()
@@ -112,12 +127,6 @@ def _checked(token_ids: Sequence[int], vocab_size: int) -> Tensor:
     if int(ids.min()) < 0 or int(ids.max()) >= vocab_size:
         raise ValueError(f"token ids must lie between 0 and {vocab_size - 1}, not {int(ids.min())} to {int(ids.max())}")
     return ids[None]
-
-
-def _allowed(record: list[AttentionRecord], n_tokens: int) -> np.ndarray:
-    """bool (L, T, T); without a batch or a head of their own, masks here are (T, T), (1, T) or absent."""
-    everything = torch.ones(n_tokens, n_tokens, dtype=torch.bool)
-    return _numpy(torch.stack([everything if r.allowed is None else everything & r.allowed for r in record]))
 
 
 def _numpy(tensor: Tensor) -> np.ndarray:

@@ -1,8 +1,6 @@
 """Heads: per-head attention weights."""
 
 from attnviz.ui import heads_page
-from attnviz.ui.frame import frame
+from attnviz.ui.frame import page
 
-view = heads_page.padded(frame("Heads"))
-heads_page.grid(view)
-heads_page.one_head(view)
+page("Heads", heads_page.show)

@@ -1,9 +1,6 @@
-from attnviz.ui import rope_page
-from attnviz.ui.frame import frame
+"""RoPE: how queries and keys turn with their position."""
 
-view = frame("RoPE")
-rope_page.introduction(view)
-rope_page.controls(view)
-rope_page.clocks(view)
-rope_page.frequencies(view)
-rope_page.closer(view)
+from attnviz.ui import rope_page
+from attnviz.ui.frame import page
+
+page("RoPE", rope_page.show)

@@ -308,7 +308,7 @@ def test_more_frequencies_than_pairs_are_refused():
 
 def test_the_attention_factor_scales_what_turns_and_nothing_else():
     x, positions, frequencies = torch.randn(7, 22), torch.arange(7), rope_frequencies(6)
-    plain, scaled = apply_rope(x, positions, frequencies), Rope(frequencies, attention_factor=1.5)(x, positions)
+    plain, scaled = apply_rope(x, positions, frequencies), Rope(frequencies, attention_factor=1.5)(x)
     torch.testing.assert_close(scaled[:, :6], plain[:, :6] * 1.5)
     assert torch.equal(scaled[:, 6:], x[:, 6:])
 

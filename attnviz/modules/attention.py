@@ -53,14 +53,16 @@ def attend(
     if H % K:
         raise ValueError(f"{H} query heads cannot share {K} KV heads evenly")
     scale = D**-0.5 if scale is None else scale
-    grouped = q.reshape(B, K, H // K * T, D)  # (B, K, G·T, D)
-    scores = (grouped @ k.mT).view(B, H, T, S) * scale
+    grouped = (q * scale).reshape(B, K, H // K * T, D)  # (B, K, G·T, D)
+    scores = (grouped @ k.mT).view(B, H, T, S)
     if mask is None:
         weights = scores.softmax(-1)
     else:
         forbidden = ~_fit_mask(mask, scores)
-        # the lowest finite number, not -inf: an empty row is then free of NaN, and is cleared like all that is masked
-        weights = scores.masked_fill(forbidden, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(forbidden, 0.0)
+        # the lowest finite number, not -inf: its exponential is 0 beside any other, and an empty row is free of NaN
+        weights = scores.masked_fill(forbidden, torch.finfo(scores.dtype).min).softmax(-1)
+        if forbidden.all(-1).any():
+            weights = weights.masked_fill(forbidden, 0.0)
     used = F.dropout(weights, dropout) if dropout else weights
     output = used.reshape(B, K, H // K * T, S).to(v.dtype) @ v  # (B, K, G·T, D)
     return Attended(output.view(B, H, T, v.shape[-1]), weights, scores)
@@ -138,8 +140,7 @@ class GroupedQueryAttention(nn.Module):
         k = k_unturned = self._heads(self.k_proj(source), c.n_kv_heads)  # (B, K, S, D)
         v = self._heads(self.v_proj(source), c.n_kv_heads)  # (B, K, S, D)
         if rope is not None:
-            q = rope(q, torch.arange(past, past + q.shape[2], device=x.device))
-            k = rope(k, torch.arange(past, past + k.shape[2], device=x.device))
+            q, k = rope(q, past), rope(k, past)
         if cache is not None:
             k, v = cache.append(k, v)
         pattern = attention_mask(

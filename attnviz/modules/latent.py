@@ -70,12 +70,11 @@ class MultiHeadLatentAttention(nn.Module):
         if absorbed and record is not None:
             raise ValueError("the absorbed form computes no keys and values of single heads that could be recorded")
         past, T = (len(cache) if cache is not None else 0), x.shape[1]
-        positions = torch.arange(past, past + T, device=x.device)
         q_nope, q_rope_unturned = self._queries(x).split((self.nope_dim, self.rope_dim), dim=-1)  # (B, H, T, N or P)
         latent, key_unturned = self.kv_a_proj(x).split((self.rank, self.rope_dim), dim=-1)  # (B, T, R), (B, T, P)
         latent = self.kv_a_norm(latent)
         turn = as_rope(rope) or (lambda t, _: t)
-        q_rope, shared_key = turn(q_rope_unturned, positions), turn(key_unturned, positions)
+        q_rope, shared_key = turn(q_rope_unturned, past), turn(key_unturned, past)
         if cache is not None:
             latent, shared_key = cache.append(latent, shared_key)  # (B, S, R), (B, S, P)
         pattern = attention_mask(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -60,7 +60,12 @@ def rotate(x: Tensor, angles: Tensor, layout: str = "half") -> Tensor:
     rotary_dim = 2 * angles.shape[-1]
     if rotary_dim > x.shape[-1]:
         raise ConfigError(f"{angles.shape[-1]} frequencies turn {rotary_dim} dimensions, x has {x.shape[-1]}")
-    cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)  # (T, n_pairs)
+    return turn(x, angles.cos().to(x.dtype), angles.sin().to(x.dtype), layout)
+
+
+def turn(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
+    """x (..., T, D) with its first 2 · n_pairs dimensions turned; cos and sin (T, n_pairs)."""
+    rotary_dim = 2 * cos.shape[-1]
     turned, rest = x[..., :rotary_dim], x[..., rotary_dim:]
     if layout == "half":
         a, b = turned.chunk(2, dim=-1)  # (..., T, n_pairs) each
@@ -87,13 +92,20 @@ class Rope:
     frequencies: Tensor
     layout: str = "half"
     attention_factor: float = 1.0
+    _tables: dict = field(default_factory=dict, repr=False)  # cos and sin, which every layer asks for again
 
-    def __call__(self, x: Tensor, positions: Tensor) -> Tensor:
-        turned = apply_rope(x, positions, self.frequencies, self.layout)
-        if self.attention_factor == 1.0:
-            return turned
-        rotary_dim = 2 * self.frequencies.shape[-1]  # what did not turn is not scaled either
-        return torch.cat((turned[..., :rotary_dim] * self.attention_factor, turned[..., rotary_dim:]), dim=-1)
+    def __call__(self, x: Tensor, start: int = 0) -> Tensor:
+        """x (..., T, D) with its pairs turned as at the positions start, start + 1, …"""
+        asked = start, x.shape[-2], x.dtype, x.device
+        if asked not in self._tables:
+            self._tables[asked] = self._table(*asked)
+        return turn(x, *self._tables[asked], self.layout)
+
+    def _table(self, start: int, n: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+        """cos and sin (n, n_pairs), the attention factor in them: what does not turn is not scaled either."""
+        positions = torch.arange(start, start + n, device=device)
+        angles = rope_angles(positions, self.frequencies.to(device))
+        return tuple((self.attention_factor * part).to(dtype) for part in (angles.cos(), angles.sin()))
 
 
 def as_rope(rope: Rope | Tensor | None) -> Rope | None:

@@ -29,6 +29,7 @@ FRONT_TEXT = (  # what the app shows first
 )
 PRIMER, HOLD, DECAY = 700, 5000, 1600
 PRIMER_AGAIN = {"mqa": 400}  # eight KV heads averaged into one no longer look anything up, and text alone is no cure
+SECOND, SECOND_DROPOUT = 1800, 0.15  # steps of a second cosine, against what the first learnt by heart
 
 
 def config_of(variant: str) -> ModelConfig:
@@ -40,14 +41,25 @@ def start_of(variant: str, runs: Path, seed: int) -> tuple[Transformer, Recipe]:
     """Where a run begins, and how it goes.
 
     `base` is MHA before the decay; mha, gqa-4, gqa-2 and mqa go on from it, their KV heads averaged into groups
-    (arXiv 2305.13245). mla gets the same number of tokens in one run.
+    (arXiv 2305.13245). mla gets the same number of tokens in one run. `<variant>-second` goes on from each, for so
+    many steps that all of them have seen the same total of tokens.
     """
+    first = variant.removesuffix("-second")
+    if first != variant:
+        model = load_weights(Transformer.random(config_of(first), seed), runs / first)
+        return model, Recipe(decay_steps=second_steps(first), dropout=SECOND_DROPOUT, seed=seed + 2)
     if variant == "base":
         return initial(config_of("mha"), seed), Recipe(PRIMER, HOLD, 0, seed=seed)
     if variant == "mla":
         return initial(config_of("mla"), seed), Recipe(PRIMER, HOLD, DECAY, seed=seed)
     base = load_weights(Transformer.random(config_of("mha"), seed), runs / "base")
     return group_kv_heads(base, KV_HEADS[variant]), Recipe(PRIMER_AGAIN.get(variant, 0), 0, DECAY, seed=seed + 1)
+
+
+def second_steps(variant: str) -> int:
+    """SECOND, less what the variant's second primer already took."""
+    step_tokens = Recipe(decay_steps=1).tokens
+    return SECOND - Recipe(PRIMER_AGAIN.get(variant, 0)).tokens // step_tokens
 
 
 def main() -> None:

@@ -38,6 +38,13 @@ CONTEXTS = tuple(2**k for k in range(7, 21))  # 128 to 1 M tokens
 BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
 
 
+def show(view: View) -> None:
+    """The whole page, from the top."""
+    controls(view)
+    own(view)
+    closer(view)
+
+
 def controls(view: View) -> None:
     """The page in one sentence, and what all of it is about: tokens, sequences, precision of the cache."""
     _introduction(cost_runs.compared(view.config), view.config, view.settings)

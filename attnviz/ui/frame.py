@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -87,24 +88,41 @@ def _runs():
     return runs
 
 
-def frame(page: str, *, needs_text: bool = True) -> View:
-    """Draw what surrounds a page and return what it shows. Call it first; it may stop the page with a sentence."""
-    st.set_page_config(page_title=f"{page} · AttnViz", page_icon=":material/grid_on:", layout="wide")
-    notices = state.read_link(page)
+def page(title: str, body: Callable[[View], None], *, needs_text: bool = True) -> None:
+    """A whole page: the frame, and in a part of its own what `body` draws from the view.
+
+    What is changed on the left runs the page's part again and leaves the frame as it stands.
+    """
+    frame(title)
+    _page(body, needs_text)
+
+
+def frame(title: str) -> None:
+    """What surrounds a page: navigation, text, model and mask on the left, the title on top."""
+    st.set_page_config(page_title=f"{title} · AttnViz", page_icon=":material/grid_on:", layout="wide")
+    st.title(title)  # first: the sooner something is to be seen, the better
+    state.read_link(title)
     with st.sidebar:
         _navigation()
         _text()
         _model()
         _mask()
-        _share(page)
+        _share(title)
     state.write_link()
-    st.title(page)
+
+
+@st.fragment(key=state.PAGE)
+def _page(body: Callable[[View], None], needs_text: bool) -> None:
+    show_notices()
     view = View(state.current())
-    for notice in notices:
+    if not needs_text or _can_be_drawn(view):
+        body(view)
+
+
+def show_notices() -> None:
+    """Say once what of the link could not be used."""
+    for notice in state.take_notices():
         st.warning(notice, icon=":material/link_off:")
-    if needs_text:
-        _check(view)
-    return view
 
 
 def _navigation() -> None:
@@ -114,8 +132,11 @@ def _navigation() -> None:
         st.page_link(path, label=label, width="stretch", query_params=link)
 
 
+@st.fragment(key=state.TEXT)
 def _text() -> None:
-    state.control(st.text_area, "Text", "text", height=140, placeholder="Type anything, in any script …")
+    state.control(
+        st.text_area, "Text", "text", reruns=[state.PAGE], height=140, placeholder="Type anything, in any script …"
+    )
     st.pills(
         "Examples", list(EXAMPLES), key="example", on_change=_take_example, help="Each makes one thing visible."
     )
@@ -126,13 +147,16 @@ def _take_example() -> None:
     st.session_state["example"] = None
     if chosen is not None:
         state.change(text=EXAMPLES[chosen])
+    state.rerun(state.TEXT, state.PAGE)
 
 
+@st.fragment(key=state.MODEL)
 def _model() -> None:
     state.control(
         st.selectbox,
         "Model",
         "model",
+        reruns=[state.MODEL, state.MASK, state.PAGE],
         options=MODELS,
         format_func=lambda m: f"{MODEL_NAMES[m]} · {'untrained' if m == 'own' else 'trained'}",
     )
@@ -141,26 +165,31 @@ def _model() -> None:
 
 
 def _own_settings() -> None:
-    s = state.current()
-    state.control(st.slider, "Layers", "n_layers", min_value=1, max_value=8)
-    state.control(st.slider, "Query heads", "n_heads", min_value=1, max_value=16)
+    s, page = state.current(), [state.PAGE]
+    state.control(st.slider, "Layers", "n_layers", reruns=page, min_value=1, max_value=8)
+    state.control(
+        st.slider, "Query heads", "n_heads", reruns=[state.MODEL, state.PAGE], min_value=1, max_value=16
+    )  # decides what the next two offer
     if s.n_heads > 1:
-        state.control(st.select_slider, "KV heads", "n_kv_heads", options=divisors(s.n_heads))
-    state.control(st.select_slider, "d_model", "d_model", options=widths(s.n_heads))
-    state.control(st.number_input, "Seed", "seed", min_value=0, max_value=2**31 - 1, step=1)
-    state.control(st.toggle, "Bias on q, k and v", "qkv_bias")
+        state.control(st.select_slider, "KV heads", "n_kv_heads", reruns=page, options=divisors(s.n_heads))
+    state.control(st.select_slider, "d_model", "d_model", reruns=page, options=widths(s.n_heads))
+    state.control(st.number_input, "Seed", "seed", reruns=page, min_value=0, max_value=2**31 - 1, step=1)
+    state.control(st.toggle, "Bias on q, k and v", "qkv_bias", reruns=page)
 
 
+@st.fragment(key=state.MASK)
 def _mask() -> None:
+    page = [state.PAGE]
     with st.expander("How it runs"):
-        state.control(st.toggle, "Causal: no token sees a later one", "causal")
-        state.control(st.slider, "Sliding window, in tokens (0: none)", "window", min_value=0, max_value=512)
-        if state.current().window:
-            state.control(
-                st.slider, "First tokens kept behind the window", "n_sinks", min_value=0, max_value=16,
-                help="They stay visible although the window has passed them (StreamingLLM, arXiv 2309.17453).",
-            )  # fmt: skip
-        state.control(st.toggle, "RoPE", "rope")
+        state.control(st.toggle, "Causal: no token sees a later one", "causal", reruns=page)
+        state.control(
+            st.slider, "Sliding window, in tokens (0: none)", "window", reruns=page, min_value=0, max_value=512
+        )
+        state.control(
+            st.slider, "First tokens kept behind the window", "n_sinks", reruns=page, min_value=0, max_value=16,
+            help="They stay visible although the window has passed them (StreamingLLM, arXiv 2309.17453).",
+        )  # fmt: skip
+        state.control(st.toggle, "RoPE", "rope", reruns=page)
         if state.current().model != "own":
             st.caption("The checkpoints were trained causal, without a window, with RoPE.")
 
@@ -181,8 +210,8 @@ def _source(model: str) -> str:
     return inspect.getsource(module) + "\n\n" + inspect.getsource(attend)
 
 
-def _check(view: View) -> None:
-    """Stop with a sentence where there is nothing to draw; say where a long text was cut."""
+def _can_be_drawn(view: View) -> bool:
+    """Whether there is something to draw, with a sentence where there is not, and one where a long text was cut."""
     from attnviz.checkpoints import CheckpointError
 
     if len(view.settings.text) > MAX_CHARACTERS:
@@ -190,10 +219,11 @@ def _check(view: View) -> None:
     try:
         if not view.ids:
             st.info("There is no text yet: type one on the left, or choose an example.", icon=":material/edit:")
-            st.stop()
+            return False
         view.model  # noqa: B018  loaded here, so that a damaged file is one sentence and not a traceback
     except (CheckpointError, ConfigError) as error:
         st.error(f"{error} Choose another model on the left.", icon=":material/error:")
-        st.stop()
+        return False
     if view.cut_notice:
         st.warning(view.cut_notice, icon=":material/content_cut:")
+    return True

@@ -27,6 +27,15 @@ PARTS = {
 }
 
 
+def show(view: View) -> None:
+    """The whole page, from the top."""
+    control(view)
+    sharing(view)
+    scale(view)
+    maps(view)
+    closer(view)
+
+
 def control(view: View) -> None:
     """One slider over the numbers of KV heads that there are; everything on the page follows it."""
     st.markdown(headline(view))
@@ -54,6 +63,7 @@ def _position(config) -> str:
 def _take_variant(variants: list) -> None:
     chosen = variants[st.session_state["kv-heads"]]
     state.change(model=chosen.model, n_kv_heads=chosen.n_kv_heads)
+    state.rerun(state.MODEL, state.MASK, state.PAGE)
 
 
 @st.fragment(key="sharing")

@@ -27,9 +27,11 @@ PARTS = {
 }
 
 
-def padded(view: View) -> HeadsView:
-    """What this page draws from: a text whose first tokens may be padding."""
-    return HeadsView(view.settings)
+def show(view: View) -> None:
+    """The whole page, of a text whose first tokens may be padding."""
+    padded = HeadsView(view.settings)
+    grid(padded)
+    one_head(padded)
 
 
 def grid(view: HeadsView) -> None:

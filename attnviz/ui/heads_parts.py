@@ -27,7 +27,7 @@ from attnviz.ui.words import quoted
 def select(layer: int, head: int) -> None:
     """Look at another head, after a click in a grid."""
     state.change(layer=layer, head=head)
-    st.rerun("head")  # only what shows the one head
+    state.rerun("head")
 
 
 def number(view: HeadsView) -> None:
@@ -66,9 +66,8 @@ def _pins(view: HeadsView) -> None:
     state.control(
         st.multiselect, "Pinned heads, looked at beside the selected one", "pinned", options=list(there),
         shown=[name for name in state.current().pinned if name in there], format_func=head_name, max_selections=8,
+        reruns=[state.PAGE],  # the grid marks them too
     )  # fmt: skip
-    if state.current().pinned != view.settings.pinned:
-        st.rerun()  # the grid marks them too
 
 
 def does(view: HeadsView) -> None:
@@ -107,12 +106,11 @@ def masks(view: HeadsView) -> None:
     )  # fmt: skip
     if not any(in_force):
         st.caption("The mask in force is another one: see “How it runs” on the left.")
-    if any(getattr(state.current(), name) != getattr(view.settings, name) for name in offered[0].fields()):
-        st.rerun()  # the grid and the sidebar follow
 
 
 def _take_mask(row: int, head: int) -> None:
     state.change(head=head, **heads_runs.masks_of(state.current())[row].fields())
+    state.rerun(state.MASK, state.PAGE)
 
 
 def _mask_losses(offered: list[heads_runs.Mask], losses: list[float]) -> str:
@@ -129,8 +127,9 @@ def family(view: HeadsView) -> None:
     ids = view.ids[: heads_runs.MAX_COMPARED]
     if view.config.n_layers > 1:
         state.control(
-            st.segmented_control, "Layer", "layer", shown=layer, options=range(view.config.n_layers), required=True
-        )
+            st.segmented_control, "Layer", "layer", reruns=["head"], shown=layer,
+            options=range(view.config.n_layers), required=True,
+        )  # fmt: skip
     st.markdown(f"#### Layer {layer} with fewer and fewer KV heads: heads of one hue share keys and values")
     trained = " Each was trained by itself: head 3 of one is not head 3 of another." if _is_trained(view) else ""
     st.caption(f"The same {count(len(ids), 'token')} of text. A row of a map is a query and sums to 1.{trained}")

@@ -33,6 +33,15 @@ FARTHEST = 255  # distance up to which a query and a key are moved apart, at lea
 PASTE = '{"rope_type": "longrope", "short_factor": [1, …], "long_factor": [2, …], "factor": 2, …}'
 
 
+def show(view: View) -> None:
+    """The whole page, from the top."""
+    introduction(view)
+    controls(view)
+    clocks(view)
+    frequencies(view)
+    closer(view)
+
+
 def introduction(view: View) -> None:
     """The page in one sentence, with this text's numbers in it."""
     frequencies, last = np.degrees(rope_runs.frequencies(view)), len(view.labels) - 1
@@ -237,8 +246,7 @@ def _latent(view: View) -> None:
         "one extra key, shared by all heads, and leaves the rest unturned."
     )
     if view.config.attention != "mla":
-        if st.button("Show it with the MLA checkpoint", on_click=state.change, kwargs={"model": "mla"}):
-            st.rerun()
+        st.button("Show it with the MLA checkpoint", on_click=_take_mla)
         return
     head, trace = _head(view), view.trace
     q, k = trace.q[head.layer, head.head], trace.k[head.layer, head.kv_head]
@@ -255,6 +263,11 @@ def _latent(view: View) -> None:
         with column:
             drawing = rope_scores.score_map(scores, allowed, view.labels, limit, head, title, note)
             charts.show(drawing, f"mla-{name.lower()}")
+
+
+def _take_mla() -> None:
+    state.change(model="mla")
+    state.rerun(state.MODEL, state.MASK, state.PAGE)
 
 
 def _head(view: View) -> rope_scores.Head:

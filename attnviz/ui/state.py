@@ -7,15 +7,19 @@ opened, the browser's back button.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import streamlit as st
+from streamlit.errors import StreamlitAPIException
 
 from attnviz.ui.settings import Settings
 
-_SETTINGS, _LINK, _PAGE, _OFFERED = "settings", "link", "page", "offered link"
+_SETTINGS, _LINK, _PAGE, _OFFERED, _NOTICES = "settings", "link", "page", "offered link", "notices"
+
+# Parts that run again by themselves: the page, and those of the frame that show settings.
+PAGE, TEXT, MODEL, MASK = "page", "text", "model", "mask"
 
 
 def current() -> Settings:
@@ -29,17 +33,21 @@ def change(**fields: object) -> None:
     write_link()
 
 
-def read_link(page: str) -> list[str]:
-    """Take the settings from the address if somebody else wrote it; sentences for what could not be used."""
+def read_link(page: str) -> None:
+    """Take the settings from the address if somebody else wrote it, and keep a sentence for what could not be used."""
     link, came_from = st.query_params.to_dict(), st.session_state.get(_PAGE)
     st.session_state[_PAGE] = page
     ours = link == st.session_state.get(_LINK)
     if came_from not in (None, page):  # by a link of ours, which may be older than what a fragment has changed since
         ours |= link in ({}, st.session_state.get(_OFFERED))
     if ours and _SETTINGS in st.session_state:
-        return []
-    st.session_state[_SETTINGS], notices = Settings.from_link(link)
-    return notices
+        return
+    st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link)
+
+
+def take_notices() -> list[str]:
+    """What of the link could not be used; said once."""
+    return st.session_state.pop(_NOTICES, [])
 
 
 def link_to_other_pages() -> dict[str, str]:
@@ -56,16 +64,35 @@ def write_link() -> None:
     st.session_state[_LINK] = link
 
 
-def control(widget: Callable[..., Any], label: str, field: str, *, shown: object = None, **options: Any) -> Any:
+def rerun(*parts: str) -> None:
+    """From a callback: run these parts again and leave everything else as it stands."""
+    try:
+        st.rerun(parts)
+    except StreamlitAPIException:  # one of them has not been drawn yet: then everything is run
+        return
+
+
+def control(
+    widget: Callable[..., Any],
+    label: str,
+    field: str,
+    *,
+    shown: object = None,
+    reruns: Sequence[str] = (),
+    **options: Any,
+) -> Any:
     """A widget for one field of the settings: `control(st.slider, "Layers", "n_layers", min_value=1, …)`.
 
     shown: what it stands at where the field's own value is not among what is offered just now.
+    reruns: the parts that show the field; by default the one that the widget stands in.
     """
     key = f"control-{field}"
     value = getattr(current(), field) if shown is None else shown
     st.session_state[key] = list(value) if isinstance(value, tuple) else value  # as the browser will send it back
-    return widget(label, key=key, on_change=_take, args=(field,), **options)
+    return widget(label, key=key, on_change=_take, args=(field, reruns), **options)
 
 
-def _take(field: str) -> None:
+def _take(field: str, reruns: Sequence[str]) -> None:
     change(**{field: st.session_state[f"control-{field}"]})
+    if reruns:
+        rerun(*reruns)
