@@ -101,6 +101,14 @@ def predict(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
 
 
 @torch.inference_mode()
+def weights_of(model: Transformer, token_ids: Sequence[Sequence[int]]) -> np.ndarray:
+    """The weights alone of several texts of one length, run at once: ids (N, T) give (N, L, H, T, T)."""
+    record: list[AttentionRecord] = []
+    model(torch.as_tensor(token_ids), record=record)
+    return _numpy(torch.stack([r.weights for r in record], dim=1))
+
+
+@torch.inference_mode()
 def cross_weights(model: Transformer, token_ids: Sequence[int], context_ids: Sequence[int]) -> np.ndarray:
     """Weights (L, H, T, S) of every layer's attention with queries from one text and keys from another.
 

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
-from attnviz.trace import cross_weights, predict, trace, trace_bytes
+from attnviz.trace import cross_weights, predict, trace, trace_bytes, weights_of
 
 LATENT = {"attention": "mla", "kv_lora_rank": 13, "qk_nope_head_dim": 7, "qk_rope_head_dim": 4, "v_head_dim": 5}
 CONFIGS = {
@@ -124,3 +124,12 @@ def test_cross_attention_is_one_texts_queries_on_the_others_keys(name):
             scores = q[:, head * D : (head + 1) * D] @ k[:, kv * D : (kv + 1) * D].T / D**0.5
             by_hand = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
             np.testing.assert_allclose(found[layer, head], by_hand, atol=1e-5)
+
+
+def test_weights_of_several_texts_at_once_are_those_of_each():
+    model = Transformer.random(CONFIGS["gqa"], seed=1)
+    c, texts = model.config, [IDS[:5], IDS[1:6]]
+    found = weights_of(model, texts)
+    assert found.shape == (2, c.n_layers, c.n_heads, 5, 5)
+    for weights, ids in zip(found, texts, strict=True):
+        assert np.allclose(weights, trace(model, ids).weights, atol=1e-6)

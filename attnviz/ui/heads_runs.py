@@ -15,7 +15,7 @@ from attnviz.analysis import heads as analysis
 from attnviz.analysis.groups import next_token_losses
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
-from attnviz.trace import Trace, cross_weights, trace
+from attnviz.trace import Trace, cross_weights, weights_of
 from attnviz.ui import runs
 from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.frame import View
@@ -56,7 +56,7 @@ def scores_of(settings: Settings) -> dict[str, np.ndarray]:
 def _scores(weights_key: tuple, config: ModelConfig, _settings: Settings) -> dict[str, np.ndarray]:
     model = runs.model_of(_settings)
     probes = analysis.probes(config.vocab_size, PERIOD, N_PROBES)
-    scored = [analysis.role_scores(trace(model, ids).weights, PERIOD) for ids in probes]
+    scored = [analysis.role_scores(weights, PERIOD) for weights in weights_of(model, probes)]
     return {role: np.mean([s[role] for s in scored], axis=0) for role in analysis.ROLES}
 
 
