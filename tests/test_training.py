@@ -8,9 +8,10 @@ from safetensors.torch import load_file
 
 from attnviz.config import ModelConfig
 from attnviz.modules import AttentionRecord, Transformer
+from attnviz.training.__main__ import DECAY, FAMILY, PRIMER_AGAIN, second_steps
 from attnviz.training.data import Batches
 from attnviz.training.evaluate import bits_per_character, passages, previous_token, said_twice
-from attnviz.training.export import cache_numbers, quality_svg
+from attnviz.training.export import cache_numbers, mean_of, quality_svg
 from attnviz.training.train import Recipe, initial, load_weights, train
 
 VOCAB = 97
@@ -153,3 +154,31 @@ def test_the_cards_plot_names_every_variant():
     scores = {n: {"cache_numbers_per_token": c, "bits_per_character": b} for n, c, b in (("a", 8, 1.5), ("b", 1, 1.6))}
     svg = quality_svg(scores)
     assert ">a 1.500<" in svg and ">b 1.600<" in svg and svg.count("<circle") == 2
+
+
+def test_dropout_acts_in_training_alone_and_leaves_the_weights_shipped_as_they_are(batches, tmp_path):
+    model = initial(TINY, seed=1)
+    names = set(model.state_dict())
+    train(model, batches, Recipe(decay_steps=2, dropout=0.5, text_rows=2, length=29, seed=3), tmp_path)
+    ids = torch.arange(23)[None]
+    torch.manual_seed(0)
+    assert not torch.equal(model.train()(ids), model(ids))  # another draw each time
+    assert torch.equal(model.eval()(ids), model(ids))
+    assert set(model.state_dict()) == names
+
+
+def test_the_mean_of_two_models_lies_between_their_weights():
+    one, other = Transformer.random(TINY, 1), Transformer.random(TINY, 2)
+    mean = mean_of(one, other).state_dict()
+    for name, weight in one.state_dict().items():
+        assert torch.allclose(mean[name] - weight, other.state_dict()[name] - mean[name], atol=1e-6)
+
+
+def test_every_variant_sees_the_same_number_of_tokens():
+    """Before the second cosine MQA had the primer once more; the others only what all share."""
+    totals = {
+        variant: Recipe(PRIMER_AGAIN.get(variant, 0), 0, DECAY).tokens
+        + Recipe(decay_steps=second_steps(variant)).tokens
+        for variant in FAMILY
+    }
+    assert len(set(totals.values())) == 1

@@ -15,7 +15,7 @@ from attnviz.modules import Transformer
 from attnviz.modules.convert import group_kv_heads
 from attnviz.text import TOKENIZER_FILE, Tokenizer
 from attnviz.training.data import VOCAB_SIZE, Batches, read_text, token_stream, train_tokenizer
-from attnviz.training.export import save_checkpoint, save_front_door, score, write_card
+from attnviz.training.export import mean_of, save_checkpoint, save_front_door, score, write_card
 from attnviz.training.train import Recipe, initial, load_weights, train
 
 SHAPE = {"n_layers": 4, "d_model": 192, "n_heads": 8, "d_ff": 512, "vocab_size": VOCAB_SIZE, "max_context": 256}
@@ -46,14 +46,20 @@ def start_of(variant: str, runs: Path, seed: int) -> tuple[Transformer, Recipe]:
     """
     first = variant.removesuffix("-second")
     if first != variant:
-        model = load_weights(Transformer.random(config_of(first), seed), runs / first)
+        model = trained(first, runs)
         return model, Recipe(decay_steps=second_steps(first), dropout=SECOND_DROPOUT, seed=seed + 2)
     if variant == "base":
         return initial(config_of("mha"), seed), Recipe(PRIMER, HOLD, 0, seed=seed)
     if variant == "mla":
         return initial(config_of("mla"), seed), Recipe(PRIMER, HOLD, DECAY, seed=seed)
-    base = load_weights(Transformer.random(config_of("mha"), seed), runs / "base")
+    base = trained("base", runs)
     return group_kv_heads(base, KV_HEADS[variant]), Recipe(PRIMER_AGAIN.get(variant, 0), 0, DECAY, seed=seed + 1)
+
+
+def trained(variant: str, runs: Path) -> Transformer:
+    """What a finished run left behind."""
+    shape = "mha" if variant == "base" else variant.removesuffix("-second")
+    return load_weights(Transformer.random(config_of(shape), 0), runs / variant)
 
 
 def second_steps(variant: str) -> int:
@@ -86,18 +92,20 @@ def run(args: argparse.Namespace) -> None:
 def export(args: argparse.Namespace) -> None:
     """Write the finished runs to where the app finds them, score the files on the text given, write the card."""
     for variant in FAMILY:
-        model = load_weights(Transformer.random(config_of(variant), 0), args.runs / variant)
+        model = mean_of(*(trained(variant + end, args.runs) for end in ("", "-second")))
         save_checkpoint(model, FOLDER / f"{variant}.safetensors")
         if variant == FRONT:
             save_front_door(load_checkpoint(variant)[0], Tokenizer().encode(FRONT_TEXT), FOLDER / "front.npz")
     base, own = Recipe(PRIMER, HOLD, 0), Recipe(PRIMER, HOLD, DECAY, seed=args.seed)
+    second = Recipe(decay_steps=SECOND, dropout=SECOND_DROPOUT)
     facts = {
         "shape": f"{SHAPE['n_layers']} layers, d_model {SHAPE['d_model']}, 8 query heads of 24, "
         f"SwiGLU of {SHAPE['d_ff']}, RMSNorm before each part, RoPE (half-split, theta 10,000), tied embeddings, "
         "context 256.",
-        "vocab_size": VOCAB_SIZE, "tokens": own.tokens, "shared": base.tokens, "peak_lr": own.peak_lr, "decay": DECAY,
-        "rows": own.text_rows + own.repeat_rows, "seed": args.seed, "hours": args.hours,
-        "again": Recipe(PRIMER_AGAIN["mqa"]).tokens,
+        "vocab_size": VOCAB_SIZE, "tokens": own.tokens + second.tokens, "shared": base.tokens, "peak_lr": own.peak_lr,
+        "decay": DECAY, "rows": own.text_rows + own.repeat_rows, "seed": args.seed, "hours": args.hours,
+        "again": Recipe(PRIMER_AGAIN["mqa"]).tokens, "second": SECOND, "fewer": SECOND - second_steps("mqa"),
+        "dropout": SECOND_DROPOUT,
     }  # fmt: skip
     write_card(score(list_checkpoints(), read_text(args.text)), facts)
 
@@ -106,7 +114,10 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m attnviz.training", description=__doc__)
     parser.add_argument("command", choices=("tokenizer", "train", "export", "evaluate"))
     parser.add_argument("text", type=Path, help="a plain-text file, gzipped or not: to learn from, or to score on")
-    parser.add_argument("variants", nargs="*", default=["base", *FAMILY], help="base mha gqa-4 gqa-2 mqa mla")
+    parser.add_argument(
+        "variants", nargs="*", default=["base", *FAMILY, *(f"{v}-second" for v in FAMILY)],
+        help="base mha gqa-4 gqa-2 mqa mla, and each of the family with -second after its name",
+    )  # fmt: skip
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are kept (default: runs)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--compile", action="store_true", help="torch.compile; needs a C++ compiler on a CPU")

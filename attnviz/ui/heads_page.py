@@ -16,6 +16,7 @@ from attnviz.ui.words import headline
 
 PARTS = {
     "lines": ("Lines between tokens", heads_parts.lines),
+    "side": ("Side by side", heads_parts.side_by_side),
     "number": ("One number explained", heads_parts.number),
     "stages": ("Score, mask, softmax", heads_parts.stages),
     "does": ("What each head does", heads_parts.does),

@@ -45,7 +45,7 @@ def stages(view: HeadsView) -> None:
 
 def lines(view: HeadsView) -> None:
     """The selected head and the pinned ones as lines between two columns of tokens."""
-    shown = list(dict.fromkeys([layer_and_head(view), *pinned(view)]))
+    shown = beside_one_another(view)
     st.markdown(f"#### Lines as thick as the weight, for {', '.join(f'L{layer} H{head}' for layer, head in shown)}")
     st.caption(
         "Queries on the left, keys on the right; every query's lines share a weight of 1. Point at a token to see only "
@@ -59,6 +59,25 @@ def lines(view: HeadsView) -> None:
         [f"L{layer} H{head}" for layer, head in shown], [read[head] for head in members], view.config.n_kv_heads,
         key="lines",
     )  # fmt: skip
+
+
+def side_by_side(view: HeadsView) -> None:
+    """The maps of the selected head and the pinned ones, two in a row, shaded alike."""
+    _pins(view)
+    shown = beside_one_another(view)
+    if len(shown) == 1:
+        st.info("Pin another head above, and its map stands beside this one.", icon=":material/push_pin:")
+    log = state.current().colour == "log"
+    for i in range(0, len(shown), 2):
+        for column, (layer, head) in zip(st.columns(2, gap="large"), shown[i : i + 2], strict=False):
+            with column:
+                drawing = heads.head_map(view.trace, view.labels, layer, head, log=log, query=query_of(view))
+                charts.show(drawing, f"side-{layer}-{head}")
+
+
+def beside_one_another(view: HeadsView) -> list[tuple[int, int]]:
+    """The selected head and the pinned ones, each once."""
+    return list(dict.fromkeys([layer_and_head(view), *pinned(view)]))
 
 
 def _pins(view: HeadsView) -> None:

@@ -105,7 +105,7 @@ class Several:
 
 PRESETS = tuple(published_facts())
 TURNING = ("distance", "values", "layouts", "longer", "without", "latent")
-HEADS_PARTS = ("lines", "number", "stages", "does", "masks", "family", "rollout", "off", "cross")
+HEADS_PARTS = ("lines", "side", "number", "stages", "does", "masks", "family", "rollout", "off", "cross")
 HEADS = tuple(f"{layer}.{head}" for layer in range(8) for head in range(16))
 
 

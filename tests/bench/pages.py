@@ -3,6 +3,7 @@
 Everything is put against the least Streamlit can do (floor.py, empty.py) in the same browser, taking turns.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -33,7 +34,11 @@ CanvasRenderingContext2D.prototype.putImageData = function (...all) {
 new MutationObserver((all) => {
   if (all.some((m) => m.target.parentElement?.closest("[data-testid=stMain]"))) shown("changed");
 }).observe(document, { subtree: true, childList: true, characterData: true, attributes: true });
-document.addEventListener("keydown", () => (window.pressed = performance.now()), true);
+for (const event of ["keydown", "pointerdown"])
+  document.addEventListener(event, () => (window.pressed = performance.now()), true);
+window.longest = 0;
+new PerformanceObserver((all) => all.getEntries().forEach((e) => (window.longest = Math.max(longest, e.duration))))
+  .observe({ type: "longtask" });
 """
 
 
@@ -44,6 +49,7 @@ def ratios(browser: Browser) -> dict[str, float]:
         results = {}
         for n_tokens in (32, 128, 512):
             results |= key_press(browser, app.url, still, n_tokens)
+        results |= all_heads(browser, app.url, still) | kv_heads(browser, app.url, still)
     return results | first_paint(browser)
 
 
@@ -60,20 +66,11 @@ def open_page(browser: Browser, url: str) -> Page:
 
 
 def key_press(browser: Browser, url: str, floor: Page, n_tokens: int) -> dict[str, float]:
-    """A step of the window's width: another mask, another trace, all maps anew; in turns with the floor's slider."""
-    page = open_page(browser, f"{url}/heads?{urlencode(one_layer(n_tokens))}")
+    """Another window for one layer."""
+    page = open_page(browser, f"{url}/heads?{urlencode(untrained(n_tokens))}")
     received = frames_received(page)
-    page.get_by_text("How it runs").click()
-    sliders = page.get_by_role("slider", name="Sliding window"), floor.get_by_role("slider")
-    press(sliders[0]), press(sliders[1])  # the first of each pays for what is then kept
-    received.clear()
-    ours, theirs = [], []
-    for _ in range(PRESSES):
-        ours.append(press(sliders[0]))
-        theirs.append(press(sliders[1]))
-    grid, everything = (median(times) for times in zip(*ours, strict=True))
-    least = median(changed for _, changed in theirs)
-    results = {f"grid / floor, T={n_tokens}": grid / least, f"page / floor, T={n_tokens}": everything / least}
+    grid, everything = in_turns(window_of(page), floor, before=received.clear)
+    results = {f"grid / floor, T={n_tokens}": grid, f"page / floor, T={n_tokens}": everything}
     if n_tokens == 128:
         weights = PRESSES * N_HEADS * n_tokens**2
         results["grid bytes / weight"] = sum(len(f) for f in received if b'"kvNames"' in f) / weights
@@ -82,19 +79,73 @@ def key_press(browser: Browser, url: str, floor: Page, n_tokens: int) -> dict[st
     return results
 
 
-def one_layer(n_tokens: int) -> dict[str, object]:
-    """The link to one untrained layer of 8 heads on a text of exactly so many tokens, seen through a window."""
+def all_heads(browser: Browser, url: str, floor: Page) -> dict[str, float]:
+    """4 layers of 8 heads at T = 256: another window, and another head, which reruns its part alone."""
+    page = open_page(browser, f"{url}/heads?{urlencode(untrained(256, n_layers=4))}")
+    window = window_of(page)
+    press(window)
+    page.evaluate("window.longest = 0")  # what a page costs when it is opened is not asked here
+    grid, everything = in_turns(window, floor)
+    heads = [page.get_by_role("gridcell").nth(i) for i in (9, 21)]
+    _, chosen = in_turns(heads, floor)
+    longest = page.evaluate("window.longest")
+    page.context.close()
+    return {
+        "grid / floor, 4 x 8, T=256": grid, "page / floor, 4 x 8, T=256": everything,
+        "another head / floor, 4 x 8, T=256": chosen, "longest task, ms, 4 x 8, T=256": longest,
+    }  # fmt: skip
+
+
+def kv_heads(browser: Browser, url: str, floor: Page) -> dict[str, float]:
+    """The slider of the query-groups page, on the default text."""
+    page = open_page(browser, f"{url}/query_groups")
+    slider = page.get_by_test_id("stMain").get_by_role("slider").first
+    _, everything = in_turns(slider, floor, keys=("ArrowRight", "ArrowLeft"))
+    page.context.close()
+    return {"KV heads' slider / floor": everything}
+
+
+def window_of(page: Page) -> Locator:
+    """A step of the window's width: another mask, another trace, all maps anew."""
+    page.get_by_text("How it runs").click()
+    return page.get_by_role("slider", name="Sliding window")
+
+
+def in_turns(
+    ours: Locator | list[Locator],
+    floor: Page,
+    keys: tuple[str, ...] = ("ArrowLeft",),
+    before: Callable[[], object] = lambda: None,
+) -> tuple[float, float]:
+    """Time to the grid and to all of the page, divided by what the floor's slider takes: medians of turns.
+
+    The first turn pays for what is then kept; `before` is called after it.
+    """
+    targets, least, found = (ours if isinstance(ours, list) else [ours]), floor.get_by_role("slider"), []
+    for turn in range(PRESSES + 1):
+        if turn == 1:
+            before()
+        found.append((*press(targets[turn % len(targets)], keys[turn % len(keys)]), press(least)[1]))
+    grid, everything, floor_s = (median(times) for times in zip(*found[1:], strict=True))
+    return grid / floor_s, everything / floor_s
+
+
+def untrained(n_tokens: int, n_layers: int = 1) -> dict[str, object]:
+    """The link to untrained layers of 8 heads on a text of exactly so many tokens, seen through a window."""
     tokenizer = Tokenizer()
     text = tokenizer.decode(tokenizer.encode(STORY * (n_tokens // 8))[:n_tokens])
     assert len(tokenizer.encode(text)) == n_tokens
-    return {"model": "own", "n_layers": 1, "n_heads": N_HEADS, "window": n_tokens - 1, "text": text}
+    return {"model": "own", "n_layers": n_layers, "n_heads": N_HEADS, "window": n_tokens - 1, "text": text}
 
 
-def press(slider: Locator) -> tuple[float, float]:
-    """Milliseconds from a press of the left arrow until the grid, and until all of the page, is shown anew."""
-    page = slider.page
+def press(target: Locator, key: str = "ArrowLeft") -> tuple[float, float]:
+    """Milliseconds from a key on a slider, or a click on a head, until the grid and all of the page are shown anew."""
+    page = target.page
     page.bring_to_front()
-    slider.press("ArrowLeft")
+    if target.get_attribute("role") == "gridcell":
+        target.click()
+    else:
+        target.press(key)
     settle(page)
     page.wait_for_function("performance.now() - Math.max(window.pressed, window.changed) > 500")
     return tuple(page.evaluate("[window.painted - window.pressed, window.changed - window.pressed]"))

@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NARROW
-from tests.browser.painted import overflow, settle
+from tests.browser.painted import overflow, painted_fraction, pixels, settle
 
 Visit = Callable[..., Page]
 
@@ -66,6 +66,10 @@ def test_a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid(visit: V
     expect(page.get_by_text("· pinned")).to_have_count(1)
     page.get_by_role("button", name="L1 H5", exact=True).first.click()  # its chip in the line view
     expect(page).to_have_url(re.compile("pinned=1.5"))
+    part(page, "Side by side")
+    maps = [page.locator(f".st-key-chart-side-{head}").bounding_box() for head in ("0-0", "1-5")]
+    assert maps[0]["y"] == maps[1]["y"] and maps[0]["x"] + maps[0]["width"] <= maps[1]["x"]
+    assert all(painted_fraction(pixels(page.locator(f".st-key-chart-side-{head}"))) > 0.05 for head in ("0-0", "1-5"))
 
 
 def test_a_mask_is_put_in_force_by_a_click_and_the_whole_page_follows(visit: Visit) -> None:
