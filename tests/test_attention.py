@@ -281,3 +281,9 @@ def test_nothing_stays_on_a_module():
     layer(x, causal=True, cache=KVCache(), record=[])
     assert set(vars(layer)) == before[0]
     assert all(torch.equal(p, before[1][n]) for n, p in layer.state_dict().items())
+
+
+def test_a_single_head_without_an_output_projection_refuses_its_bias():
+    with pytest.raises(ConfigError, match="out_bias = True needs out_proj = True"):
+        SelfAttention(5, out_bias=True)
+    assert SelfAttention(5, out_bias=True, out_proj=True).o_proj.bias is not None

@@ -249,3 +249,8 @@ def test_first_tokens_are_kept_behind_the_window_with_a_cache_as_without(attenti
     cache = model.new_cache()
     steps = [model(ids[:, i : i + 1], cache=cache) for i in range(ids.shape[1])]
     assert torch.allclose(torch.cat(steps, dim=1), whole, atol=1e-5)
+
+
+def test_rope_without_a_theta_is_refused_when_the_model_is_built():
+    with pytest.raises(ConfigError, match="rope_theta"):
+        Transformer(config(rope_theta=None))

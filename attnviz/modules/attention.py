@@ -178,6 +178,8 @@ class SelfAttention(GroupedQueryAttention):
 
     def __init__(self, d_in: int, d_out: int | None = None, *, out_proj: bool = False, **options) -> None:
         width = d_out or d_in
+        if options.get("out_bias") and not out_proj:
+            raise ConfigError("out_bias = True needs out_proj = True: there is no projection that it could belong to")
         super().__init__(d_in, 1, 1, **{"head_dim": width, "d_out": width, **options})
         if not out_proj:
             self.o_proj = nn.Identity()

@@ -82,7 +82,7 @@ def layer_input(model: Transformer, token_ids: Sequence[int], layer: int) -> Ten
     """(1, T, C): what the attention of this layer is given for these tokens, that is the normed hidden states."""
     x = model.embed(torch.tensor([token_ids]))
     for i, block in enumerate(model.blocks[:layer]):
-        x = block(x, **_how(model, i))
+        x = block(x, **_how(model, i, x.shape[1]))
     return model.blocks[layer].attn_norm(x)
 
 
@@ -92,13 +92,13 @@ def _layer(
     """A copy of the layer's attention, its input (1, T, C) and how it is run, all in `dtype`."""
     precision = getattr(torch, dtype)
     x = layer_input(model, token_ids, layer).to(precision)
-    return copy.deepcopy(model.blocks[layer].attn).to(precision), x, _how(model, layer)
+    return copy.deepcopy(model.blocks[layer].attn).to(precision), x, _how(model, layer, x.shape[1])
 
 
-def _how(model: Transformer, layer: int) -> dict:
-    """The options this layer's attention runs with."""
+def _how(model: Transformer, layer: int, length: int) -> dict:
+    """The options this layer's attention runs with on a text of this many tokens."""
     c = model.config
-    return {"causal": c.causal, "window": c.window_of(layer), "n_sinks": c.n_sinks, "rope": model.rope()}
+    return {"causal": c.causal, "window": c.window_of(layer), "n_sinks": c.n_sinks, "rope": model.rope(length)}
 
 
 def _all_heads_is_multi_head(attn: GroupedQueryAttention, x: Tensor, how: dict) -> Comparison:

@@ -154,3 +154,5 @@ def _check_runnable(c: ModelConfig) -> None:
     RopeScaling.of(c.rope_scaling, c.max_context)  # its errors name the field themselves
     if c.position not in ("rope", "none"):
         raise ConfigError(f"the live model runs with position 'rope' or 'none', not {c.position!r}")
+    if c.position == "rope" and c.rope_theta is None:
+        raise ConfigError("the live model needs rope_theta, a number above 1, to turn queries and keys; it is None")
