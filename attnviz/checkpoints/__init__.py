@@ -34,7 +34,7 @@ def load_checkpoint(id_or_path: str | Path) -> tuple[Transformer, Tokenizer]:
     Only safetensors are read: nothing in the file can run. Raises CheckpointError.
     """
     with _opened(id_or_path) as file:
-        config = config_from_metadata(file.metadata() or {})
+        config = _config(file, id_or_path)
         tensors = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
         return _with_weights(config, tensors), Tokenizer()
 
@@ -42,7 +42,7 @@ def load_checkpoint(id_or_path: str | Path) -> tuple[Transformer, Tokenizer]:
 def shipped_config(name: str) -> ModelConfig:
     """The configuration of a shipped checkpoint, without reading its weights. Raises CheckpointError."""
     with _opened(name) as file:
-        return replace(config_from_metadata(file.metadata() or {}), name=name)
+        return replace(_config(file, name), name=name)
 
 
 @contextmanager
@@ -58,6 +58,15 @@ def _opened(id_or_path: str | Path) -> Iterator[safe_open]:
     except (SafetensorError, OSError, ValueError, TypeError) as error:
         reason = " ".join(str(error).split())
         raise CheckpointError(f"The checkpoint {path.name} is damaged or of another kind ({reason}).") from None
+
+
+def _config(file: safe_open, id_or_path: str | Path) -> ModelConfig:
+    """What the file says it is; a shipped one must be the attention it is named after."""
+    config = config_from_metadata(file.metadata() or {})
+    attention = f"gqa-{config.n_kv_heads}" if config.attention == "gqa" else config.attention
+    if id_or_path in ORDER and attention != id_or_path:
+        raise ConfigError(f"it holds {attention} and not {id_or_path}")
+    return config
 
 
 def config_from_metadata(metadata: dict[str, str]) -> ModelConfig:

@@ -23,7 +23,7 @@ from attnviz.figures import cost as figures
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.words import listed
 from attnviz.modules.measure import n_threads
-from attnviz.ui import charts, cost_runs, state
+from attnviz.ui import charts, cost_runs, runs, state
 from attnviz.ui.frame import View
 from attnviz.ui.settings import Settings
 
@@ -40,6 +40,9 @@ BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
 
 def show(view: View) -> None:
     """The whole page, from the top."""
+    if problem := runs.problem_of(view.settings):
+        st.error(f"{problem} Choose another model on the left.", icon=":material/error:")
+        return
     controls(view)
     own(view)
     closer(view)

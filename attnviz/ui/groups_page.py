@@ -29,6 +29,9 @@ PARTS = {
 
 def show(view: View) -> None:
     """The whole page, from the top."""
+    if problem := runs.problem_of(groups_runs.base_of(view.settings)):
+        st.error(f"{problem} All here is compared with it. Choose your own settings.", icon=":material/error:")
+        return
     control(view)
     sharing(view)
     scale(view)

@@ -39,7 +39,8 @@ def variants(settings: Settings) -> list[Settings]:
     """The positions of the slider: the shipped family, or one's own model with every number of KV heads it can have."""
     if settings.model == "own":
         return [replace(settings, n_kv_heads=k) for k in divisors(settings.n_heads)]
-    return [replace(settings, model=name) for name in list_checkpoints()]
+    family = [replace(settings, model=name) for name in list_checkpoints()]
+    return [variant for variant in family if not runs.problem_of(variant)]
 
 
 def base_of(settings: Settings) -> Settings:
@@ -108,8 +109,8 @@ def _equalities(
 
 def latent_equalities(settings: Settings, ids: tuple[int, ...], layer: int) -> tuple[ModelConfig, list]:
     """The MLA that stands beside this model and its equalities: the checkpoint, or one of the same shape and seed."""
-    if settings.model != "own" and "mla" in list_checkpoints():
-        beside = replace(settings, model="mla")
+    beside = replace(settings, model="mla")
+    if settings.model != "own" and not runs.problem_of(beside):
         return runs.config_of(beside), equalities_of(beside, ids, layer)
     config = with_latent(runs.config_of(settings))
     return config, _random_equalities(config, settings.seed, ids[:MAX_COMPARED], layer)

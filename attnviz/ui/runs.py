@@ -9,8 +9,8 @@ from typing import TypeVar
 
 import streamlit as st
 
-from attnviz.checkpoints import load_checkpoint, shipped_config
-from attnviz.config import ModelConfig
+from attnviz.checkpoints import CheckpointError, load_checkpoint, shipped_config
+from attnviz.config import ConfigError, ModelConfig
 from attnviz.figures.words import count
 from attnviz.modules import Transformer
 from attnviz.text import Tokenizer
@@ -109,6 +109,15 @@ def model_of(settings: Settings) -> Transformer:
     """The model, its weights shared by everyone who looks at it."""
     key = weights_key(settings)
     return _kept_models().get(key, lambda: _loaded(*key)).model.with_config(config_of(settings))
+
+
+def problem_of(settings: Settings) -> str | None:
+    """What keeps these settings from running, as a sentence: a checkpoint that is missing or damaged."""
+    try:
+        config_of(settings)
+    except (CheckpointError, ConfigError) as error:
+        return str(error)
+    return None
 
 
 def as_built(config: ModelConfig) -> ModelConfig:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,16 +59,29 @@ def free_port() -> int:
 
 
 @contextmanager
-def serve(script: str | Path = "app.py", *options: str, port: int = 0, root: Path = ROOT) -> Iterator[Server]:
-    """Run a Streamlit script from the project's root, or a copy's, until the block ends; on a free port unless told."""
+def serve(
+    script: str | Path = "app.py",
+    *options: str,
+    port: int = 0,
+    root: Path = ROOT,
+    under: Sequence[str] = (),
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Server]:
+    """Run a Streamlit script until the block ends.
+
+    port: a free one unless told; root: the project's, or a copy's; under: a command that starts the server in its own
+    place, such as prlimit; env: added to the environment.
+    """
     port = port or free_port()
-    command = [sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}"]
+    command = [*under, sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}"]
     command += ["--server.address=127.0.0.1", "--server.headless=true", "--server.fileWatcherType=none", *options]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.txt"
         started = time.perf_counter()
         with log.open("wb") as file:
-            process = subprocess.Popen(command, cwd=root, stdout=file, stderr=subprocess.STDOUT)
+            process = subprocess.Popen(
+                command, cwd=root, env={**os.environ, **(env or {})}, stdout=file, stderr=subprocess.STDOUT
+            )
         server = Server(f"http://127.0.0.1:{port}", log, started, process.pid)
         try:
             _wait_until_healthy(server, process)

@@ -50,7 +50,14 @@ class Session:
         message = BackMsg()
         message.rerun_script.fragment_id = shown.fragment
         message.rerun_script.widget_states.widgets.append(state)
+        if shown.element.WhichOneof("type") == "checkbox":  # a switch need not be drawn again when it is used
+            shown.element.checkbox.value, shown.element.checkbox.set_value = state.bool_value, True
         return label_of(shown.element), await self._run(message)
+
+    def said(self, kind: str) -> list[str]:
+        """What the page shows in elements of a kind: the words of alerts, exceptions, headings."""
+        shown = (s.element for s in self.shown.values() if s.element.WhichOneof("type") == kind)
+        return [getattr(getattr(e, kind), "message" if kind == "exception" else "body") for e in shown]
 
     async def _run(self, message: BackMsg) -> float:
         client = message.rerun_script
@@ -116,13 +123,15 @@ def another_value(element: Element, chance: random.Random) -> WidgetState | None
         case "checkbox":
             state.bool_value = not (widget.value if widget.set_value else widget.default)
         case "selectbox":
-            state.string_value = chance.choice(widget.options)
+            state.string_value = chance.choice([o for o in widget.options if o != widget.raw_value])
         case "button_group":
-            state.string_array_value.data.append(chance.choice(widget.options).content)
+            others = [o.content for o in widget.options if o.content not in widget.raw_values]
+            state.string_array_value.data.append(chance.choice(others))
         case "number_input":
             state.double_value = chance.randint(int(widget.min), int(min(widget.max, widget.min + 1000)))
         case "slider" if widget.type == Slider.SELECT_SLIDER:
-            state.string_array_value.data.append(chance.choice(widget.options))
+            others = [o for o in widget.options if o not in widget.raw_value]
+            state.string_array_value.data.append(chance.choice(others or widget.options))
         case "slider":
             steps = round((widget.max - widget.min) / widget.step)
             state.double_array_value.data.append(widget.min + widget.step * chance.randint(0, steps))
