@@ -1,0 +1,149 @@
+"""pytest tests/test_queue.py: one at a time, in the order of coming, everybody told how many are before."""
+
+from threading import Event, Thread
+from time import monotonic, sleep
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+
+from attnviz.ui import queue
+from attnviz.ui.byte_cache import ByteCache
+from attnviz.ui.queue import Queue
+from attnviz.ui.runs import place_in_line
+
+
+@pytest.fixture
+def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "PATIENCE", 0.02)
+
+
+class Person(Thread):
+    """Works for as long as `done` is not set; notes what was told meanwhile."""
+
+    def __init__(self, line: Queue, order: list["Person"]) -> None:
+        super().__init__(daemon=True)
+        self.line, self.order, self.told, self.done = line, order, [], Event()
+
+    def run(self) -> None:
+        with self.line.turn(self.told.append):
+            self.order.append(self)
+            self.done.wait(10)
+
+    def comes(self, n_before: int) -> "Person":
+        """Start, and wait until it is in the line."""
+        self.start()
+        while len(self.line._line) <= n_before:
+            sleep(0.001)
+        return self
+
+
+def wait_for(condition) -> None:
+    end = monotonic() + 10
+    while not condition():
+        assert monotonic() < end, "waited in vain"
+        sleep(0.002)
+
+
+def test_who_waits_is_told_how_many_are_before_and_when_it_is_their_turn(hurry) -> None:
+    line, order = Queue(), []
+    people = [Person(line, order).comes(i) for i in range(3)]
+    wait_for(lambda: people[1].told[-1:] == [1] and people[2].told[-1:] == [2])
+    people[0].done.set()
+    wait_for(lambda: people[1].told[-1] == 0 and people[2].told[-1] == 1)
+    people[1].done.set()
+    people[2].done.set()
+    wait_for(lambda: order == people)
+    assert people[0].told == []
+    assert people[2].told == sorted(people[2].told, reverse=True)
+    assert people[2].told[-1] == 0
+
+
+def test_a_short_wait_is_not_spoken_of() -> None:
+    line, order = Queue(), []
+    first = Person(line, order).comes(0)
+    second = Person(line, order).comes(1)
+    first.done.set()
+    wait_for(lambda: order == [first, second])
+    second.done.set()
+    assert second.told == []
+
+
+def test_who_leaves_gives_up_the_place(hurry) -> None:
+    line, order = Queue(), []
+    first = Person(line, order).comes(0)
+
+    def leave(before: int) -> None:
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError), line.turn(leave):
+        raise AssertionError("it was not our turn")
+    third = Person(line, order).comes(1)
+    wait_for(lambda: third.told[-1:] == [1])
+    first.done.set()
+    wait_for(lambda: order == [first, third])
+    third.done.set()
+
+
+def test_work_that_fails_ends_its_turn() -> None:
+    line = Queue()
+    with pytest.raises(ZeroDivisionError), line.turn():
+        1 / 0  # noqa: B018
+    with line.turn():
+        pass
+
+
+def test_nobody_waits_for_what_is_kept_already(hurry) -> None:
+    cache, told = ByteCache(10), []
+    kept = cache.get("k", lambda: memoryview(b"1"))
+    working, done = Event(), Event()
+
+    def slow() -> memoryview:
+        working.set()
+        done.wait(10)
+        return memoryview(b"2")
+
+    other = Thread(target=lambda: cache.get("slow", slow))
+    other.start()
+    working.wait(10)
+    assert cache.get("k", lambda: memoryview(b"3"), told.append) is kept
+    done.set()
+    other.join()
+    assert told == []
+
+
+def test_the_sentence_says_how_many() -> None:
+    assert place_in_line(1) == "1 run is before yours …"
+    assert place_in_line(12) == "12 runs are before yours …"
+
+
+def test_the_page_says_it_while_one_waits_and_not_afterwards(hurry, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One script waits for a computation of somebody else's; what it shows meanwhile is noted as it is written."""
+    from attnviz.ui import runs
+
+    said, done, working = [], Event(), Event()
+    monkeypatch.setattr(runs, "place_in_line", lambda before: (said.append(before), place_in_line(before))[1])
+
+    def slow() -> memoryview:
+        working.set()
+        done.wait(10)
+        return memoryview(b"2")
+
+    def script() -> None:
+        import streamlit as st
+
+        from attnviz.ui import runs
+
+        st.write(len(runs.kept("ours", lambda: memoryview(b"abc"))))
+
+    other = Thread(target=lambda: runs._kept_results().get("somebody's", slow))
+    other.start()
+    working.wait(10)
+    waited = Thread(target=lambda: (wait_for(lambda: said), done.set()))
+    waited.start()
+    app = AppTest.from_function(script).run(timeout=20)
+    for thread in (other, waited):
+        thread.join()
+    assert said[0] == 1 and said[-1] == 0
+    assert [element.value for element in app.markdown] == ["`3`"] and not app.caption
+    st.cache_resource.clear()
