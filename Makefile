@@ -1,11 +1,11 @@
-# `make run` opens the app; `make test`, `make lint`, `make bench` and `make shots` are for who changes it.
+# `make run` opens the app; `make test`, `lint`, `bench`, `soak` and `shots` are for who changes it.
 # Each sets up what it needs the first time. ARGS is handed on: make run ARGS=--server.port=8600
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: run test lint bench shots
+.PHONY: run test lint bench soak shots
 run: $(VENV)/app.stamp
 	$(BIN)/streamlit run app.py $(ARGS)
 
@@ -18,6 +18,10 @@ lint: $(VENV)/tests.stamp
 # Ratios taken in one run, as a table and one line of JSON.
 bench: $(VENV)/tests.stamp $(VENV)/browser.stamp
 	$(BIN)/python -m tests.bench $(ARGS)
+
+# A room full of people for five minutes, then a quiet half hour. Shorter: ARGS="--minutes 1 --quiet-minutes 2"
+soak: $(VENV)/tests.stamp $(VENV)/browser.stamp
+	$(BIN)/python -m tests.soak $(ARGS)
 
 # Every page in light and dark, wide and narrow, as shots/*.png.
 shots: $(VENV)/tests.stamp $(VENV)/browser.stamp
