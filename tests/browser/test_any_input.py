@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.painted import overflow, painted_fraction, pixels, settle
+from tests.browser.server import serve
 
 MARKUP = "<script>alert(1)</script> <img src=x onerror=alert(2) class=injected> [a](javascript:alert(3)) $x^2$ **b**"
 TEXTS = {
@@ -55,3 +56,21 @@ def test_a_link_of_nonsense_opens_and_says_what_it_made_of_it(visit: Callable[..
     for name in ("n_layers", "n_kv_heads", "seed", "head", "theta", "model", "img src"):
         assert any(name in notice for notice in notices), f"nothing is said about {name}"
     expect(page.locator(".injected")).to_have_count(0)
+
+
+def test_the_log_holds_no_text_of_a_user(window: Callable[..., Page]) -> None:
+    page = window()
+    with serve() as fresh:
+        page.goto(f"{fresh.url}/heads?text=Quokka&n_layers=Wombat&Numbat=1&facts=Bilby&second_text=Dingo")
+        settle(page)
+        assert "Numbat" in page.get_by_test_id("stMain").inner_text()  # it did arrive
+        page.get_by_label("Text", exact=True).fill("Potoroo")
+        page.get_by_label("Text", exact=True).press("Control+Enter")
+        settle(page)
+        page.goto(f"{fresh.url}/cost?part=facts&facts=%7B%22Bandicoot%22%3A%201%7D")
+        settle(page)
+        assert "Bandicoot" in page.get_by_test_id("stMain").inner_text()
+        log = fresh.log.read_text(errors="replace")
+    assert "streamlit" in log.lower() or fresh.url in log  # it is the log
+    for word in ("Quokka", "Wombat", "Numbat", "Bilby", "Dingo", "Potoroo", "Bandicoot"):
+        assert word.lower() not in log.lower()
