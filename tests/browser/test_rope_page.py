@@ -81,6 +81,29 @@ def test_the_clocks_run_in_the_browser_alone(silent: tuple[Page, list[str]]) -> 
     assert len(sent) == before
 
 
+REPAINTS = """(hand, seconds) => new Promise((resolve) => {
+    let seen = 0, last = null;
+    const from = performance.now();
+    const look = (now) => {
+        const at = hand.getAttribute("transform");
+        seen += at !== last;
+        last = at;
+        if (now - from < 1000 * seconds) requestAnimationFrame(look); else resolve(seen / seconds);
+    };
+    requestAnimationFrame(look);
+})"""
+
+
+def test_playing_glides_without_asking_the_server(silent: tuple[Page, list[str]]) -> None:
+    """The clocks are drawn 30 times a second where the machine has the time for it; a film has 24."""
+    page, sent = silent
+    before = len(sent)
+    page.get_by_role("button", name="Play").click()
+    drawn = clock(page, 11).locator(".hand").evaluate(REPAINTS, 2)
+    assert 10 < drawn <= 32  # a loaded machine gets a third; more than 30 and one would be a waste
+    assert len(sent) == before
+
+
 def test_a_chosen_pair_turns_a_real_query(silent: tuple[Page, list[str]]) -> None:
     page, sent = silent
     before = len(sent)
@@ -157,6 +180,19 @@ def test_distance_follows_the_query_and_the_key(visit: Callable[..., Page]) -> N
     said = title(page, "Moved on").inner_text()
     single, double = map(float, re.search(r"([\d.e-]+) in float32 and ([\d.e-]+) in float64", said).groups())
     assert 0 < double < 1e-9 < single < 1e-3
+
+
+def test_the_key_is_chosen_by_its_select_box(visit: Callable[..., Page]) -> None:
+    page = visit(f"rope?text={quote(TEXT)}&query=4&key=1")
+    box = page.get_by_role("combobox", name="Key token")
+    box.scroll_into_view_if_needed()
+    settle(page)  # a list that opens while the page still scrolls closes again
+    box.fill("0 one")
+    listed = page.get_by_test_id("stSelectboxVirtualDropdown")  # the clocks' own selects have options too
+    listed.get_by_role("option", name="0 one", exact=True).click()
+    settle(page)
+    expect(title(page, "“.*” and “.*” score .*, 4 tokens apart")).to_be_visible()
+    expect(page).to_have_url(re.compile("key=0(&|$)"))
 
 
 def test_every_part_fits_on_a_phone_and_says_what_it_found(visit: Callable[..., Page]) -> None:
