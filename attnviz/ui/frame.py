@@ -26,7 +26,10 @@ PAGES = {
 
 @dataclass(frozen=True)
 class View:
-    """What a page draws from. The model and its trace are computed when first asked for."""
+    """What a page draws from. The model and its trace are computed when first asked for.
+
+    They are looked up each time and not kept here: a session holds the views that its fragments were given.
+    """
 
     settings: Settings
 
@@ -35,7 +38,7 @@ class View:
         """The configuration that runs."""
         return _runs().config_of(self.settings)
 
-    @cached_property
+    @property
     def model(self):
         """The live model; its weights are shared with everyone and never written to."""
         return _runs().model_of(self.settings)
@@ -50,7 +53,7 @@ class View:
         """One printable label a token."""
         return _runs().tokenizer().labels(list(self._all_ids))[: self.max_tokens]
 
-    @cached_property
+    @property
     def trace(self):
         """Everything the model computed on the text."""
         return _runs().trace_of(self.settings, self.ids)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -36,7 +35,7 @@ class HeadsView(View):
         """Tokens at the front that are padding; at least one token is text."""
         return min(self.settings.padding, len(self.ids) - 1)
 
-    @cached_property
+    @property
     def trace(self) -> Trace:
         """Everything the model computed on the text."""
         return runs.trace_of(self.settings, self.ids, self.n_padding)

@@ -17,6 +17,7 @@ from websockets.asyncio.client import ClientConnection, connect
 LEFT_ALONE = ("Text", "Examples", "Second text")  # what a session's own text is known by
 DONE = (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
 SECONDS_TO_ANSWER = 120.0
+Path = tuple[int, ...]  # where an element stands: its place in each box, from the outermost
 
 
 @dataclass
@@ -34,7 +35,7 @@ class Session:
     socket: ClientConnection
     query: str
     page: str = ""
-    shown: dict[tuple[int, ...], Shown] = field(default_factory=dict)
+    shown: dict[Path, Shown] = field(default_factory=dict)
     frames: list[bytes] = field(default_factory=list)
     cached: dict[str, ForwardMsg] = field(default_factory=dict)
     page_hash: str = ""
@@ -66,7 +67,7 @@ class Session:
         self.frames.clear()
         began = perf_counter()
         await self.socket.send(message.SerializeToString())
-        updated: set[tuple[int, ...]] = set()
+        updated: set[Path] = set()
         while True:
             frame = await asyncio.wait_for(self.socket.recv(), SECONDS_TO_ANSWER)
             self.frames.append(frame)
@@ -76,7 +77,7 @@ class Session:
                 return perf_counter() - began
             self._take(answer, updated)
 
-    def _take(self, answer: ForwardMsg, updated: set[tuple[int, ...]]) -> None:
+    def _take(self, answer: ForwardMsg, updated: set[Path]) -> None:
         """What a browser does with a message, as far as it decides what is sent back later."""
         kind = answer.WhichOneof("type")
         if kind == "ref_hash":
@@ -94,12 +95,21 @@ class Session:
             self.shown[path] = Shown(answer.delta.new_element, answer.delta.fragment_id)
             updated.add(path)
 
-    def _forget(self, updated: set[tuple[int, ...]], only_fragment: bool) -> None:
-        """Drop what this run has not drawn again."""
-        ran = {self.shown[path].fragment for path in updated}
-        gone = [p for p, s in self.shown.items() if p not in updated and (not only_fragment or s.fragment in ran)]
-        for path in gone:
-            del self.shown[path]
+    def _forget(self, updated: set[Path], only_fragments: bool) -> None:
+        """Drop what this run has not drawn again: of the page, or of the boxes that its fragments stand in."""
+        drawn: dict[str, list[Path]] = {}
+        for path in updated:
+            drawn.setdefault(self.shown[path].fragment, []).append(path)
+        boxes = [common_start(paths) for paths in drawn.values()] if only_fragments else [()]
+        for path in self.shown.keys() - updated:
+            if any(path[: len(box)] == box for box in boxes):
+                del self.shown[path]
+
+
+def common_start(paths: list[Path]) -> Path:
+    first, last = min(paths), max(paths)
+    same = [a == b for a, b in zip(first, last, strict=False)]
+    return first[: same.index(False) if False in same else len(same)]
 
 
 async def connected(url: str, query: str) -> Session:

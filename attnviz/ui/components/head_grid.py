@@ -66,8 +66,10 @@ def head_grid(
         "pinned": [list(p) for p in pinned],
     }
 
+    shape = weights.shape[:2]  # the session keeps what the callback refers to, and that should not be the weights
+
     def chosen() -> None:
-        layer, head = _inside(st.session_state[key].select, weights.shape[:2])
+        layer, head = _inside(st.session_state[key].select, shape)
         on_select(layer, head)
 
     _mount(key=key, data=pack(weights, allowed, header), on_select_change=chosen)

@@ -1,0 +1,57 @@
+"""pytest tests/test_runs.py: models and traces are kept within their bounds, and by nobody else."""
+
+import gc
+import weakref
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from attnviz.ui import runs
+from attnviz.ui.byte_cache import ByteCache
+from attnviz.ui.frame import View
+from attnviz.ui.heads_runs import HeadsView
+from attnviz.ui.settings import Settings
+
+SMALL = Settings(model="own", n_layers=1, n_heads=2, n_kv_heads=1, d_model=16, text="a dog")
+
+
+@pytest.mark.parametrize("kind", [View, HeadsView])
+def test_a_view_holds_neither_the_model_nor_the_trace(kind) -> None:
+    """Sessions keep views, and forty sessions should not keep forty traces."""
+    view = kind(SMALL)
+    assert view.trace.weights.shape[:2] == (1, 2) and view.model.config == view.config
+    assert not [name for name, value in vars(view).items() if hasattr(value, "nbytes") or hasattr(value, "parameters")]
+
+
+def test_models_are_kept_within_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = runs._loaded("own", SMALL.own_weights(), 0).nbytes
+    cache = ByteCache(2 * one)
+    monkeypatch.setattr(runs, "_kept_models", lambda: cache)
+    runs.model_of(SMALL)
+    first = weakref.ref(cache.get(runs.weights_key(SMALL), pytest.fail).model)
+    for seed in (1, 2):
+        runs.model_of(replace(SMALL, seed=seed))
+    gc.collect()
+    assert first() is None
+
+
+def test_a_model_takes_the_bytes_of_its_parameters() -> None:
+    kept = runs._loaded("own", SMALL.own_weights(), 0)
+    assert kept.nbytes == 4 * sum(p.numel() for p in kept.model.parameters())
+
+
+def test_a_missing_checkpoint_is_a_sentence_and_one_that_is_there_is_none(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert runs.problem_of(Settings(model="mqa")) is None
+    monkeypatch.setattr("attnviz.checkpoints.FOLDER", tmp_path)
+    runs._shipped_config.clear()
+    assert "There is no checkpoint mqa" in runs.problem_of(Settings(model="mqa"))
+    runs._shipped_config.clear()
+
+
+def test_what_changes_no_tensor_is_not_in_what_is_counted() -> None:
+    run = replace(SMALL, window=7, n_sinks=2, causal=False)
+    assert runs.as_built(runs.config_of(run)) == runs.as_built(runs.config_of(SMALL))
+    assert runs.as_built(runs.config_of(replace(SMALL, n_layers=2))) != runs.as_built(runs.config_of(SMALL))
