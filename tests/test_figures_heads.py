@@ -35,7 +35,7 @@ def words(n=T):
 
 def masked_and_cells(figure):
     """The grey map and the map of weights."""
-    masked, cells = (trace for trace in figure.data if trace.type == "heatmap")
+    masked, cells = (trace for trace in figure.data if trace.type == "heatmap" and trace.xaxis == "x2")
     return masked, cells
 
 
@@ -105,15 +105,17 @@ def test_the_log_scale_shades_by_decades_and_keeps_weights_in_the_hover_text():
         {0.0: 0.0, 0.0001: 0.0, 0.001: 0.25, 0.01: 0.5, 0.1: 0.75, 1.0: 1.0}
     )
     assert np.array(cells.z)[5, 3] == trace.weights[0, 2, 5, 3]
-    bar = drawing.figure.data[-1].marker.colorbar
-    assert dict(zip(bar.ticktext, bar.tickvals, strict=True))["0.01"] == -2
+    bar = drawing.figure.layout.xaxis3
+    assert dict(zip(bar.ticktext, bar.tickvals, strict=True))["0.01"] == 0.5  # half-way of four decades
+    scale = drawing.figure.data[-1]
+    assert (scale.z[0][0], scale.z[0][-1]) == (scale.zmin, scale.zmax) == (-4, 0)
     assert "0.0001" in drawing.note
 
 
 def test_the_first_token_can_be_set_aside():
     trace = traced()
     drawing = heads.head_map(trace, words(), 1, 5, first_aside=True)
-    _, cells, first = (t for t in drawing.figure.data if t.type == "heatmap")
+    _, cells, first = (t for t in drawing.figure.data if t.type == "heatmap" and t.xaxis == "x2")
     assert np.isnan(np.array(cells.z)[:, 0]).all()
     assert cells.zmax == trace.weights[1, 5, :, 1:].max()
     assert np.array_equal(np.array(first.z)[:, 0], trace.weights[1, 5, :, 0])

@@ -59,7 +59,7 @@ def test_what_can_be_reached_is_what_has_a_share_when_every_weight_is_positive()
 def test_the_map_draws_one_layer_and_greys_what_no_path_reaches():
     rolled, reach = rollout(causal()), np.broadcast_to(np.tri(T, dtype=bool), (L, T, T))
     drawing = rollout_map(rolled, reach, LABELS, 1, 4)
-    masked, cells = (t for t in drawing.figure.data if t.type == "heatmap")
+    masked, cells = (t for t in drawing.figure.data if t.type == "heatmap" and t.xaxis == "x2")
     np.testing.assert_allclose(np.array(cells.z)[reach[1]], rolled[1][reach[1]], atol=1e-7)
     np.testing.assert_array_equal(masked.z, ~reach[1])
     assert f"{np.diagonal(rolled[1]).mean():.0%} of a position" in drawing.title

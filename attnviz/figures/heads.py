@@ -25,6 +25,7 @@ from attnviz.figures.token_maps import (
     blocks,
     bring_out,
     few_ticks,
+    room_for,
     shortened,
     span_text,
     token_map_figure,
@@ -179,14 +180,15 @@ def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query
 def _three_rows(labels: Sequence[str]) -> go.Figure:
     plain = {**BARE, "range": [-0.6, len(labels) - 0.4]}
     few = few_ticks(labels, MOST_X_TICKS)
-    figure = base_figure(430, showlegend=False, bargap=0.15, hovermode="x")
+    margin = {"l": 40, "r": 8, "t": 8, "b": room_for(few), "autoexpand": False}
+    figure = base_figure(430, showlegend=False, bargap=0.15, hovermode="x", margin=margin)
     figure.update_layout(
         xaxis={**plain, "showticklabels": False, "anchor": "y"},
         xaxis2={**plain, "showticklabels": False, "anchor": "y2", "matches": "x"},
         xaxis3={**plain, **few, "anchor": "y3", "matches": "x", "tickangle": -90},
-        yaxis={"domain": [0.72, 0.96], "nticks": 4},
-        yaxis2={"domain": [0.36, 0.60], "nticks": 4},
-        yaxis3={"domain": [0.0, 0.24], "nticks": 3, "range": [0, 1.05]},
+        yaxis={"domain": [0.72, 0.96], "nticks": 4, "automargin": False},
+        yaxis2={"domain": [0.36, 0.60], "nticks": 4, "automargin": False},
+        yaxis3={"domain": [0.0, 0.24], "nticks": 3, "range": [0, 1.05], "automargin": False},
     )
     for text, y in zip(STAGES, (0.96, 0.60, 0.24), strict=True):
         figure.add_annotation(

@@ -39,8 +39,7 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
     figure = token_map_figure(labels, HEIGHT, MOST_CELLS)
     add_masked(figure, reach[layer], MOST_CELLS)
     add_cells(figure, blocks(drawn, MOST_CELLS), SEQUENTIAL, (0.0, top), "share %{z:.4f}")
-    add_colourbar(figure, SEQUENTIAL, top, log=False)
-    figure.data[-1].marker.colorbar.title.text = "share"
+    add_colourbar(figure, SEQUENTIAL, top, log=False, title="share")
     bring_out(figure, len(labels), query, None)
     own = float(np.diagonal(shares).mean())
     return Drawing(

@@ -315,7 +315,6 @@ def _map(labels: Sequence[str], allowed: NDArray, values: NDArray, scale: list, 
     figure = token_map_figure(labels, MAP_HEIGHT, MOST_CELLS)
     add_masked(figure, allowed, MOST_CELLS)
     add_cells(figure, blocks(np.where(allowed, values, np.nan), MOST_CELLS), scale, bounds, "%{z:.4f}")
-    figure.add_scatter(x=[None], y=[None], mode="markers", hoverinfo="skip")  # plotly draws no labels on empty axes
     few = few_ticks(labels, MOST_TICKS)
     return figure.update_layout(xaxis=few, yaxis=few)
 

@@ -7,8 +7,9 @@ plotly takes equal labels for one and the same place.
 from __future__ import annotations
 
 import math
+import unicodedata
 from collections.abc import Sequence
-from html import escape
+from html import escape, unescape
 
 import numpy as np
 import plotly.graph_objects as go
@@ -19,7 +20,9 @@ from attnviz.figures.theme import MASKED, NEUTRAL, base_figure
 MOST_X_TICKS, MOST_Y_TICKS = 24, 36  # what a phone has room for
 LONGEST_LABEL = 14  # characters
 DECADES = 4  # the log scale ends at a ten-thousandth
-BARE = {"showgrid": False, "zeroline": False, "ticks": ""}
+BARE = {"showgrid": False, "zeroline": False, "ticks": "", "automargin": False}
+BAR_STEPS = 64
+BAR_ROOM, BAR_BOTTOM, BAR_HEIGHT = 62, 22, 10  # pixels below a map: all of it, from the edge up to the bar, the bar
 
 
 def token_map_figure(labels: Sequence[str], height: int, most_cells: int) -> go.Figure:
@@ -27,14 +30,29 @@ def token_map_figure(labels: Sequence[str], height: int, most_cells: int) -> go.
     n = len(labels)
     all_ = block_ticks(labels, most_cells)
     span = [-0.5, n - 0.5]
-    figure = base_figure(height, showlegend=False, hovermode="closest")
+    x_ticks, y_ticks = few_ticks(labels, MOST_X_TICKS), few_ticks(labels, MOST_Y_TICKS)
+    margin = {"l": room_for(y_ticks), "r": 8, "t": room_for(x_ticks), "b": 8, "autoexpand": False}
+    figure = base_figure(height, showlegend=False, hovermode="closest", margin=margin)
     figure.update_layout(
-        xaxis={**BARE, **few_ticks(labels, MOST_X_TICKS), "range": span, "side": "top", "tickangle": -90},
-        yaxis={**BARE, **few_ticks(labels, MOST_Y_TICKS), "range": span[::-1]},
+        xaxis={**BARE, **x_ticks, "range": span, "side": "top", "tickangle": -90},
+        yaxis={**BARE, **y_ticks, "range": span[::-1]},
         xaxis2={**BARE, **all_, "matches": "x", "overlaying": "x", "showticklabels": False},
         yaxis2={**BARE, **all_, "matches": "y", "overlaying": "y", "showticklabels": False},
     )
-    return figure
+    return figure.add_scatter(x=[None], y=[None], mode="markers", hoverinfo="skip")  # plotly labels no empty axes
+
+
+def room_for(ticks: dict) -> int:
+    """Pixels that the longest of these tick labels takes. Said beforehand, for plotly would draw everything twice to
+    find out."""
+    return 12 + round(max((_width(text) for text in ticks["ticktext"]), default=0))
+
+
+def _width(text: str) -> float:
+    """About how many pixels a tick label is wide: full-width characters take twice as much, marks nothing."""
+    takes = {"W": 12.0, "F": 12.0}
+    seen = (c for c in unescape(text) if unicodedata.category(c) not in ("Mn", "Me", "Cf"))
+    return sum(takes.get(unicodedata.east_asian_width(c), 6.6) for c in seen)
 
 
 def few_ticks(labels: Sequence[str], most: int) -> dict:
@@ -110,22 +128,34 @@ def add_masked(figure: go.Figure, allowed: np.ndarray, most_cells: int, axes: in
     add_cells(figure, {"z": masked, **places(allowed.shape, most_cells)}, grey, (0, 1), "not allowed", axes)
 
 
-def add_colourbar(figure: go.Figure, scale: list, top: float, log: bool) -> None:
-    """An empty trace that holds the colour bar; it also makes plotly draw the axes that carry the few labels."""
+def add_colourbar(figure: go.Figure, scale: list, top: float, log: bool, title: str = "weight") -> None:
+    """The scale as a map of one row, with axes of its own: plotly's own colour bar takes as long as all the rest."""
+    low, high = (-DECADES, 0.0) if log else (0.0, top)
     if log:
-        low, high = -DECADES, 0.0
         at = [e - math.log10(top) for e in range(-2 * DECADES, 1)]  # the powers of ten, wherever the top is
         text = [f"{10.0**e:g}" for e in range(-2 * DECADES, 1)]
     else:
-        low, high = 0.0, top
         at = [top * i / 4 for i in range(5)]
         text = [f"{v:.3g}" for v in at]
-    bar = {
-        "orientation": "h", "y": -0.02, "yanchor": "top", "thickness": 10, "len": 0.7, "outlinewidth": 0,
-        "tickvals": at, "ticktext": text, "title": {"text": "weight", "side": "top"},
-    }  # fmt: skip
-    marker = {"color": [low], "cmin": low, "cmax": high, "colorscale": scale, "colorbar": bar, "showscale": True}
-    figure.add_scatter(x=[None], y=[None], mode="markers", marker=marker, hoverinfo="skip")
+    figure.add_heatmap(
+        z=[np.linspace(low, high, BAR_STEPS)], x0=0.5 / BAR_STEPS, dx=1 / BAR_STEPS, xaxis="x3", yaxis="y3",
+        colorscale=scale, zmin=low, zmax=high, showscale=False, hoverinfo="skip",
+    )  # fmt: skip
+    margin = figure.layout.margin
+    pixel = 1 / (figure.layout.height - margin.t - margin.b)
+    plain = {**BARE, "fixedrange": True}
+    ticks = {"tickvals": [(v - low) / (high - low) for v in at], "ticktext": text}
+    figure.update_layout(
+        yaxis={"domain": [BAR_ROOM * pixel, 1]},
+        xaxis3={**plain, **ticks, "domain": [0.15, 0.85], "anchor": "y3", "range": [0, 1]},
+        yaxis3={
+            **plain, "domain": [BAR_BOTTOM * pixel, (BAR_BOTTOM + BAR_HEIGHT) * pixel], "anchor": "x3",
+            "showticklabels": False,
+        },
+    )  # fmt: skip
+    figure.add_annotation(
+        text=title, x=0.5, y=1, xref="x3 domain", yref="y3 domain", yanchor="bottom", showarrow=False
+    )
 
 
 def bring_out(figure: go.Figure, n: int, query: int | None, key: int | None) -> None:
