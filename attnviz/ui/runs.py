@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TypeVar
 
 import streamlit as st
@@ -36,10 +37,11 @@ def tokenizer() -> Tokenizer:
 
 @dataclass(frozen=True)
 class Kept:
-    """A model and what it takes."""
+    """A model, what it takes, and the same weights run in another way."""
 
     model: Transformer
     nbytes: int
+    run_as: Callable[[ModelConfig], Transformer]
 
 
 @st.cache_resource
@@ -49,7 +51,8 @@ def _kept_models() -> ByteCache:
 
 def _loaded(model: str, own: ModelConfig | None, seed: int) -> Kept:
     loaded = Transformer.random(own, seed) if own else load_checkpoint(model)[0]
-    return Kept(loaded, sum(p.numel() * p.element_size() for p in loaded.parameters()))
+    nbytes = sum(p.numel() * p.element_size() for p in loaded.parameters())
+    return Kept(loaded, nbytes, lru_cache(maxsize=16)(loaded.with_config))
 
 
 @st.cache_resource
@@ -108,7 +111,7 @@ def weights_key(settings: Settings) -> tuple[str, ModelConfig | None, int]:
 def model_of(settings: Settings) -> Transformer:
     """The model, its weights shared by everyone who looks at it."""
     key = weights_key(settings)
-    return _kept_models().get(key, lambda: _loaded(*key)).model.with_config(config_of(settings))
+    return _kept_models().get(key, lambda: _loaded(*key)).run_as(config_of(settings))
 
 
 def problem_of(settings: Settings) -> str | None:

@@ -123,7 +123,10 @@ def label_of(element: Element) -> str:
 
 
 def another_value(element: Element, chance: random.Random) -> WidgetState | None:
-    """A state that a person could leave this control in; None for what is no control or is to be left alone."""
+    """What a person could do with this control: another option, or a slider one step on, as an arrow key moves it.
+
+    None for what is no control, has nothing else to offer, or is to be left alone.
+    """
     kind = element.WhichOneof("type")
     widget = getattr(element, kind)
     if label_of(element) in LEFT_ALONE or getattr(widget, "disabled", False):
@@ -132,19 +135,22 @@ def another_value(element: Element, chance: random.Random) -> WidgetState | None
     match kind:
         case "checkbox":
             state.bool_value = not (widget.value if widget.set_value else widget.default)
-        case "selectbox":
+        case "selectbox" if len(widget.options) > 1:
             state.string_value = chance.choice([o for o in widget.options if o != widget.raw_value])
-        case "button_group":
+        case "button_group" if len(widget.options) > 1:
             others = [o.content for o in widget.options if o.content not in widget.raw_values]
             state.string_array_value.data.append(chance.choice(others))
         case "number_input":
-            state.double_value = chance.randint(int(widget.min), int(min(widget.max, widget.min + 1000)))
-        case "slider" if widget.type == Slider.SELECT_SLIDER:
-            others = [o for o in widget.options if o not in widget.raw_value]
-            state.string_array_value.data.append(chance.choice(others or widget.options))
-        case "slider":
-            steps = round((widget.max - widget.min) / widget.step)
-            state.double_array_value.data.append(widget.min + widget.step * chance.randint(0, steps))
+            state.double_value = widget.value + (1 if widget.value < widget.max else -1)
+        case "slider" if widget.type == Slider.SELECT_SLIDER and len(widget.options) > 1:
+            at = list(widget.options).index(widget.raw_value[0])
+            state.string_array_value.data.append(widget.options[one_step(at, 0, len(widget.options) - 1, 1, chance)])
+        case "slider" if widget.type == Slider.SLIDER:
+            state.double_array_value.data.append(one_step(widget.value[0], widget.min, widget.max, widget.step, chance))
         case _:
             return None
     return state
+
+
+def one_step(value: float, low: float, high: float, step: float, chance: random.Random) -> float:
+    return chance.choice([v for v in (value - step, value + step) if low <= v <= high])
