@@ -5,7 +5,7 @@ import json
 import torch
 from playwright.sync_api import sync_playwright
 
-from tests.bench import pages, tracing
+from tests.bench import growth, pages, tracing
 from tests.browser.server import CHROMIUM_ARGS, chromium
 
 AT_MOST = {
@@ -20,6 +20,7 @@ AT_MOST = {
     "another head / floor, 4 x 8, T=256": 2.0,
     "longest task, ms, 4 x 8, T=256": 200,
     "KV heads' slider / floor": 3.0,
+    "trace / its own forward": 2.0,
     "trace / bare": 1.3,
     "trace / transformers": 1.0,
     "front page's title / empty app": 1.3,
@@ -34,6 +35,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_ARGS))
         results |= pages.ratios(browser)
         browser.close()
+    results |= growth.ratios()
     for name, value in results.items():
         print(f"{name:34}{value:8.2f}" + (f"   at most {AT_MOST[name]}" if name in AT_MOST else ""))
     print(json.dumps({name: round(value, 3) for name, value in results.items()}))

@@ -27,6 +27,7 @@ def ratios() -> dict[str, float]:
     token_ids = ids[0].tolist()
     runs: dict[str, Callable[[], object]] = {
         "trace": lambda: trace(model, token_ids),
+        "forward": lambda: model(ids),
         "bare": lambda: bare(model, ids, *tables),
         "transformers": lambda: llama(ids, output_attentions=True, use_cache=False),
     }
@@ -44,6 +45,7 @@ def ratios() -> dict[str, float]:
     middle = {name: median(times) for name, times in seconds.items()}
     return {
         "trace_ms": 1000 * middle["trace"],
+        "trace / its own forward": middle["trace"] / middle["forward"],
         "trace / bare": middle["trace"] / middle["bare"],
         "trace / transformers": middle["trace"] / middle["transformers"],
     }
