@@ -19,7 +19,10 @@ class Sized(Protocol):
 
 
 class ByteCache:
-    """Least recently used out first. What is being computed is computed once, however many ask."""
+    """Least recently used out first. What is being computed is computed once, however many ask.
+
+    The newest stays even if it is larger than the bound, alone, or every look at it would compute it again.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -58,5 +61,5 @@ class ByteCache:
         with self._lock:
             self._entries[key] = value
             total = sum(entry.nbytes for entry in self._entries.values())
-            while total > self.max_bytes and self._entries:
+            while total > self.max_bytes and len(self._entries) > 1:
                 total -= self._entries.popitem(last=False)[1].nbytes

@@ -23,8 +23,8 @@ from attnviz.ui.settings import Settings
 T = TypeVar("T", bound=Sized)
 MAX_TOKENS = 512
 MAX_TRACE_BYTES = 80_000_000
-MAX_KEPT_BYTES = 85_000_000  # of all that was computed
-MAX_MODEL_BYTES = 120_000_000  # of models: the five checkpoints take 46, the largest of one's own 109
+MAX_KEPT_BYTES = 40_000_000  # of all that was computed, if it is more than one thing
+MAX_MODEL_BYTES = 60_000_000  # of models, likewise: the five checkpoints take 46, the largest of one's own 109
 
 use_one_thread()
 give_back_what_is_freed()
