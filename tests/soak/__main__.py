@@ -28,9 +28,6 @@ def main() -> None:
     options = arguments()
     with serve() as server:
         results = asyncio.run(measured(server, options))
-        results["errors"] += len(server.tracebacks())
-    for name, value in results.items():
-        print(f"{name:40}{value:10.2f}" + (f"   at most {AT_MOST[name]}" if name in AT_MOST else ""))
     print(json.dumps({name: round(value, 3) for name, value in results.items()}))
     sys.exit(any(results[name] > most for name, most in AT_MOST.items() if name in results))
 
@@ -50,12 +47,20 @@ async def measured(server: Server, options: argparse.Namespace) -> dict[str, flo
     first, crowd = Seen(words), Seen(words)
     await alone(server.url, CHANGES_ALONE, first, random.Random(0))
     await together(server.url, options.sessions, options.browsers, options.minutes, BUSY, crowd)
-    results = compared(first, crowd) | {"peak memory, MB": memory(server, "VmHWM")}
+    results = told(compared(first, crowd) | {"peak memory, MB": memory(server, "VmHWM")})
     if options.quiet_minutes:
-        results |= await quiet(server, options.quiet_minutes, crowd)
+        results |= told(await quiet(server, options.quiet_minutes, crowd))
     for line in sorted(set(crowd.wrong + crowd.foreign))[:20]:
         print(line, file=sys.stderr)
-    return {"errors": len(crowd.wrong), "texts of others": len(crowd.foreign)} | results
+    wrong = crowd.wrong + server.tracebacks()
+    return results | told({"errors": len(wrong), "texts of others": len(crowd.foreign)})
+
+
+def told(results: dict[str, float]) -> dict[str, float]:
+    """The results, printed as soon as they are there."""
+    for name, value in results.items():
+        print(f"{name:40}{value:10.2f}" + (f"   at most {AT_MOST[name]}" if name in AT_MOST else ""), flush=True)
+    return results
 
 
 def compared(first: Seen, crowd: Seen) -> dict[str, float]:
