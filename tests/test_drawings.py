@@ -20,6 +20,7 @@ from attnviz.config import ModelConfig
 from attnviz.figures import cost
 from attnviz.figures.drawing import Drawing
 from attnviz.modules.measure import Timing
+from attnviz.ui import cost_page
 
 ROOT = Path(__file__).parent.parent
 TEXT = (
@@ -69,6 +70,8 @@ def drawn() -> dict[str, list[Drawing]]:
         for name in set(makers()):
             found[name].append(self)
 
+    for _, kept in inspect.getmembers(cost_page, lambda member: hasattr(member, "cache_clear")):
+        kept.cache_clear()  # or what another test has drawn would not be drawn here
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Drawing, "__init__", create_and_keep)
         for page, links in VISITS.items():
