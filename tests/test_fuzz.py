@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
@@ -24,7 +24,7 @@ from attnviz.ui.settings import MAX_ADDRESS, MAX_CHARACTERS, Choice, Flag, Numbe
 ROOT = Path(__file__).parent.parent
 TOKENIZER = Tokenizer()
 KINDS = {f.name: f.metadata["kind"] for f in fields(Settings)}
-MOST_SAID = 1500  # characters of a sentence; the longest names all published models
+MOST_SAID = 250  # characters of a sentence
 ANY = st.characters()  # lone surrogates too
 HOSTILE = [
     "", " ", "\x00", "-0", "1e999", "-1e999", "nan", "inf", "0x10", "1_000", "١٢", "½", "1,", ",", ",,,1.1,,", "1.1.1",
@@ -90,9 +90,7 @@ def chosen(kind: object) -> st.SearchStrategy:
 def any_settings(draw: st.DrawFn) -> Settings:
     """Settings as a person could have chosen them: all fields of one in six, a few of the others."""
     names = draw(st.one_of(st.just(sorted(KINDS)), *[st.lists(st.sampled_from(sorted(KINDS)), max_size=6)] * 5))
-    settings = Settings(**{name: draw(chosen(KINDS[name])) for name in names}).normalised()
-    assume(settings.d_model >= KINDS["d_model"].low)  # three heads of two dimensions make 6, which no link may ask for
-    return settings
+    return Settings(**{name: draw(chosen(KINDS[name])) for name in names}).normalised()
 
 
 @given(any_settings())

@@ -22,6 +22,16 @@ class Drawing:
     formula: str = ""  # LaTeX with the user's own numbers put in
 
 
+def escaped(text: str) -> str:
+    """A stranger's text for a sentence in markdown: nothing in it is acted on, and no address becomes a link."""
+    apart = re.sub(r"(?i)(:(?=//)|@|www(?=\.))", "\\1\u2060", text)  # a bare address is a link for all escapes
+    return _escaped(apart)
+
+
 def quoted(label: str) -> str:
-    """A token's label for a sentence in markdown: in quotation marks, with nothing in it that markdown would act on."""
-    return "“" + re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", label) + "”"
+    """A token's label for a sentence in markdown, in quotation marks."""
+    return f"“{_escaped(label)}”"
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", text)

@@ -20,7 +20,7 @@ from attnviz.cost.pairs import instructive_pairs
 from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.facts import published_facts
 from attnviz.figures import cost as figures
-from attnviz.figures.drawing import Drawing
+from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.words import listed
 from attnviz.modules.measure import n_threads
 from attnviz.ui import charts, cost_runs, runs, state
@@ -41,7 +41,7 @@ BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
 def show(view: View) -> None:
     """The whole page, from the top."""
     if problem := runs.problem_of(view.settings):
-        st.error(f"{problem} Choose another model on the left.", icon=":material/error:")
+        st.error(f"{escaped(str(problem))} Choose another model on the left.", icon=":material/error:")
         return
     controls(view)
     own(view)
@@ -219,7 +219,7 @@ def facts() -> None:
     try:
         model = cost_runs.pasted_model(s.facts)
     except ConfigError as problem:
-        st.error(str(problem), icon=":material/error:")
+        st.error(escaped(str(problem)), icon=":material/error:")
         return
     _under_every_attention(model, s, "-pasted")
 

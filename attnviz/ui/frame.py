@@ -6,15 +6,18 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
 import streamlit as st
 
 from attnviz.config import ConfigError, ModelConfig, divisors
+from attnviz.figures.drawing import escaped
 from attnviz.ui import state
 from attnviz.ui.components.copy_link import copy_link
 from attnviz.ui.examples import EXAMPLES
 from attnviz.ui.settings import MAX_CHARACTERS, MODEL_NAMES, MODELS, Settings, widths
 
+ACCESSIBLE = Path(__file__).with_name("accessible.css")
 PAGES = {
     "app.py": "What there is to see",
     "pages/1_heads.py": "Heads",
@@ -104,6 +107,7 @@ def frame(title: str) -> None:
     """What surrounds a page: navigation, text, model and mask on the left, the title on top."""
     st.set_page_config(page_title=f"{title} · AttnViz", page_icon=":material/grid_on:", layout="wide")
     st.title(title)  # first: the sooner something is to be seen, the better
+    st.html(ACCESSIBLE)
     state.read_link(title)
     with st.sidebar:
         _navigation()
@@ -125,7 +129,7 @@ def _page(body: Callable[[View], None], needs_text: bool) -> None:
 def show_notices() -> None:
     """Say once what of the link could not be used."""
     for notice in state.take_notices():
-        st.warning(notice, icon=":material/link_off:")
+        st.warning(escaped(notice), icon=":material/link_off:")
 
 
 def _navigation() -> None:
@@ -225,8 +229,8 @@ def _can_be_drawn(view: View) -> bool:
             return False
         view.model  # noqa: B018  loaded here, so that a damaged file is one sentence and not a traceback
     except (CheckpointError, ConfigError) as error:
-        st.error(f"{error} Choose another model on the left.", icon=":material/error:")
+        st.error(f"{escaped(str(error))} Choose another model on the left.", icon=":material/error:")
         return False
     if view.cut_notice:
-        st.warning(view.cut_notice, icon=":material/content_cut:")
+        st.warning(escaped(view.cut_notice), icon=":material/content_cut:")
     return True

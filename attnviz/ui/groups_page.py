@@ -9,6 +9,7 @@ import streamlit as st
 from attnviz.analysis import groups as analysis
 from attnviz.cost import attention_name
 from attnviz.figures import group_quality, groups, latent
+from attnviz.figures.drawing import escaped
 from attnviz.figures.words import count
 from attnviz.modules.proofs import Comparison
 from attnviz.ui import charts, groups_runs, runs, state
@@ -30,7 +31,9 @@ PARTS = {
 def show(view: View) -> None:
     """The whole page, from the top."""
     if problem := runs.problem_of(groups_runs.base_of(view.settings)):
-        st.error(f"{problem} All here is compared with it. Choose your own settings.", icon=":material/error:")
+        st.error(
+            f"{escaped(str(problem))} All here is compared with it. Choose your own settings.", icon=":material/error:"
+        )
         return
     control(view)
     sharing(view)

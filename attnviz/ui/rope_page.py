@@ -9,7 +9,7 @@ from attnviz.analysis import rope as analysis
 from attnviz.cost import attention_name
 from attnviz.figures import rope as figures
 from attnviz.figures import rope_scores
-from attnviz.figures.drawing import quoted
+from attnviz.figures.drawing import escaped, quoted
 from attnviz.modules import rope_proofs
 from attnviz.ui import charts, rope_runs, state
 from attnviz.ui.components.rope_clocks import rope_clocks
@@ -215,7 +215,7 @@ def _longer(view: View) -> None:
     )  # fmt: skip
     methods, problem = rope_runs.scalings(view, factor, _pasted(config.rotary_dim // 2))
     if problem:
-        st.error(problem, icon=":material/error:")
+        st.error(escaped(problem), icon=":material/error:")
     ids, which = rope_runs.long_ids(view, trained)
     by_method = rope_proofs.scaled_frequencies(config.rotary_dim, config.rope_theta, methods, len(ids))
     left, right = st.columns(2, gap="large")

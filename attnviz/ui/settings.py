@@ -61,7 +61,8 @@ class Choice:
         return written
 
     def range(self) -> str:
-        return "one of " + ", ".join(self.options)
+        few = len(self.options) <= 10
+        return f"one of {', '.join(self.options) if few else f'{len(self.options)} known ids'}"
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,7 @@ class Settings:
     text: str = _setting(DEFAULT_TEXT, Text())
     model: str = _setting("gqa-4", Choice(MODELS))
     # a model of one's own, untrained
-    d_model: int = _setting(192, Number(8, 512))
+    d_model: int = _setting(192, Number(6, 512))
     n_heads: int = _setting(8, Number(1, 16))
     n_kv_heads: int = _setting(4, Number(1, 16))
     n_layers: int = _setting(4, Number(1, 8))

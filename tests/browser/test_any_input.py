@@ -1,6 +1,7 @@
 """Any text and any link gets a picture or a sentence; markup in them is text, and stays text."""
 
 from collections.abc import Callable
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -56,6 +57,24 @@ def test_a_link_of_nonsense_opens_and_says_what_it_made_of_it(visit: Callable[..
     for name in ("n_layers", "n_kv_heads", "seed", "head", "theta", "model", "img src"):
         assert any(name in notice for notice in notices), f"nothing is said about {name}"
     expect(page.locator(".injected")).to_have_count(0)
+
+
+SNARES = ["![x](//e.x/i.png)", "[x](https://e.x)", "https://e.x/y", "www.e.x", "a@e.xy", "$x$", ":material/home:"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "heads?" + "&".join(f"{quote(snare)}=1" for snare in SNARES),
+        "heads?text=" + quote("https://e.x/y " * 300),
+        "cost?part=facts&facts=" + quote('{"![x](//e.x/i.png) [x](https://e.x) https://e.x": 1}'),
+    ],
+    ids=["names in a link", "a text that is cut", "pasted facts"],
+)
+def test_no_sentence_holds_a_link_or_a_picture_of_a_stranger(visit: Callable[..., Page], address: str) -> None:
+    alerts = visit(address).get_by_test_id("stAlert")
+    expect(alerts.first).to_be_visible()
+    expect(alerts.locator("a, img, .katex")).to_have_count(0)
 
 
 def test_the_log_holds_no_text_of_a_user(window: Callable[..., Page]) -> None:
