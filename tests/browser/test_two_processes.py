@@ -7,6 +7,7 @@ from collections.abc import Callable
 from playwright.sync_api import Page, expect
 
 from tests.browser.painted import settle
+from tests.browser.test_faults import goes_on
 from tests.proxy.proxy import Proxy, behind_proxy
 
 MOST_PEOPLE = 12  # until both processes have somebody; that all go to one happens once in two thousand runs
@@ -28,8 +29,7 @@ def test_people_of_a_killed_process_go_on_in_the_other(window: Callable[..., Pag
             settle(page)
             expect(page.get_by_role("heading", name="Layer 3, head 4")).to_be_visible()
             expect(page.get_by_label("Text", exact=True)).to_have_value("a dog")
-            page.get_by_role("gridcell", name="Layer 0, head 1,").click()
-            expect(page.get_by_role("heading", name="Layer 0, head 1")).to_be_visible()
+            goes_on(page, "Layer 0, head 1", "a dog")
             assert proxy.process_of(person(page)).pid == second
         assert [p.tracebacks() for p in proxy.processes] == [[], []]
 

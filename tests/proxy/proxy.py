@@ -29,8 +29,8 @@ class Proxy:
 
     def process_of(self, person: str) -> Server:
         """The process that answered this person last, by the cookie that nginx gave out."""
-        lines = [line.split() for line in self.log.read_text().splitlines()]
-        address = [upstream for who, upstream, _ in lines if who == person][-1]
+        lines = [line.split() for line in self.log.read_text().splitlines()]  # all that were asked stand in the middle
+        address = [asked[-1] for who, *asked, _ in lines if who == person][-1]
         return next(process for process in self.processes if process.url.endswith(address))
 
 

@@ -1,0 +1,224 @@
+"""What goes wrong around the app, done to it: servers killed, files damaged, disks full, connections cut, tabs kept."""
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import time
+import tomllib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from playwright.sync_api import BrowserContext, Locator, Page, WebSocketRoute, expect
+
+from tests.browser.painted import PATIENCE, settle
+from tests.browser.server import ROOT, Server, free_port, serve
+from tests.soak.session import Session, connected
+
+TEXT = "A dog met another dog."
+VIEW = "heads?" + urlencode({"text": TEXT, "layer": 2, "head": 5})
+
+
+def the_text(page: Page) -> Locator:
+    return page.get_by_label("Text", exact=True)
+
+
+def choose(page: Page, name: str) -> None:
+    page.get_by_role("gridcell", name=f"{name},").click()
+
+
+def goes_on(page: Page, name: str, text: str = TEXT) -> None:
+    """Another head can be chosen. A click before the first run after a connection is lost, so a person clicks again."""
+    for _ in range(5):
+        choose(page, name)
+        page.wait_for_timeout(2000)
+        if page.get_by_role("heading", name=name).count():
+            break
+    shows(page, name, text)
+
+
+def connected_again(page: Page) -> None:
+    page.locator("[data-testid=stApp][data-test-connection-state=CONNECTED]").wait_for()
+    settle(page)
+
+
+def shows(page: Page, name: str, text: str = TEXT) -> None:
+    """The page has come to rest on this head of this text, and its address says so."""
+    expect(page.get_by_role("heading", name=name)).to_be_visible()
+    settle(page)
+    expect(the_text(page)).to_have_value(text)
+    expect(page.get_by_role("gridcell", selected=True)).to_have_accessible_name(re.compile(f"^{name},"))
+    layer, head = name.removeprefix("Layer ").split(", head ")
+    assert f"layer={layer}" in page.url and f"head={head}" in page.url
+
+
+# ---- the server and the connection
+
+
+def test_a_server_killed_and_started_again_under_an_open_page(window: Callable[..., Page]) -> None:
+    page, port = window(), free_port()
+    with serve(port=port) as first:
+        page.goto(f"{first.url}/{VIEW}")
+        settle(page)
+        choose(page, "Layer 3, head 4")
+        shows(page, "Layer 3, head 4")
+        os.kill(first.pid, signal.SIGKILL)
+    with page.expect_websocket(), serve(port=port) as second:
+        connected_again(page)
+        shows(page, "Layer 3, head 4")
+        goes_on(page, "Layer 0, head 1")
+        assert second.tracebacks() == []
+
+
+class Cable:
+    """The websockets of a page, which can be cut, and kept from coming back for a while."""
+
+    def __init__(self, page: Page) -> None:
+        self.sockets: list[WebSocketRoute] = []
+        self.out = self.cut_when_used = False
+        page.route_web_socket("**/_stcore/stream", self._plugged)
+
+    def _plugged(self, socket: WebSocketRoute) -> None:
+        if self.out:
+            socket.close()
+            return
+        self.sockets.append(socket)
+        server = socket.connect_to_server()
+        socket.on_message(lambda message: self._sent(server, message))
+
+    def _sent(self, server: WebSocketRoute, message: str | bytes) -> None:
+        server.send(message)
+        if self.cut_when_used:
+            self.cut_when_used = False
+            self.cut()
+
+    def cut(self) -> None:
+        self.sockets[-1].close()
+
+    def plugged_in_again(self, page: Page) -> None:
+        end = time.monotonic() + PATIENCE / 1000
+        while len(self.sockets) < 2:
+            assert time.monotonic() < end, "the page did not come back"
+            page.wait_for_timeout(50)
+        connected_again(page)
+
+
+def test_a_websocket_cut_in_the_middle_of_a_run(window: Callable[..., Page], server: Server) -> None:
+    """The change may be lost with its answer; nothing else is, and the page goes on."""
+    page = window()
+    cable = Cable(page)
+    page.goto(f"{server.url}/{VIEW}")
+    settle(page)
+    cable.cut_when_used = True
+    choose(page, "Layer 3, head 4")
+    cable.plugged_in_again(page)
+    assert "layer=3" in page.url or "layer=2" in page.url
+    goes_on(page, "Layer 0, head 1")
+
+
+def test_a_tab_left_overnight_goes_on_and_a_forgotten_one_when_it_is_reloaded(window: Callable[..., Page]) -> None:
+    """A session is kept for a day; here it is forgotten after a second, and the tab is away for longer."""
+    page = window()
+    cable = Cable(page)
+    with serve("app.py", "--server.disconnectedSessionTTL=1") as server:
+        page.goto(f"{server.url}/{VIEW}")
+        settle(page)
+        cable.out = True
+        cable.cut()
+        page.wait_for_timeout(2500)
+        cable.out = False
+        cable.plugged_in_again(page)
+        page.reload()
+        shows(page, "Layer 2, head 5")
+        goes_on(page, "Layer 3, head 4")
+        assert server.tracebacks() == []
+
+
+def test_a_session_outlives_the_night() -> None:
+    kept = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())["server"]["disconnectedSessionTTL"]
+    assert kept >= 12 * 3600
+
+
+def test_two_tabs_of_one_person_have_settings_of_their_own(window: Callable[..., Page], server: Server) -> None:
+    one = window()
+    context: BrowserContext = one.context
+    other = context.new_page()
+    for page in (one, other):
+        page.goto(f"{server.url}/{VIEW}")
+        settle(page)
+    choose(one, "Layer 3, head 4")
+    the_text(one).fill("one two three")
+    the_text(one).press("Control+Enter")
+    shows(one, "Layer 3, head 4", "one two three")
+    other.get_by_text("log", exact=True).first.click()
+    shows(other, "Layer 2, head 5")
+
+
+# ---- files
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """The app, copied to where it can be damaged."""
+    for name in ("attnviz", "pages", ".streamlit"):
+        shutil.copytree(ROOT / name, tmp_path / "app" / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "app.py", tmp_path / "app")
+    return tmp_path / "app"
+
+
+def visits(server: Server, *addresses: str) -> list[Session]:
+    """The app at these addresses, each in a session of its own."""
+
+    async def visited() -> list[Session]:
+        sessions = []
+        for address in addresses:
+            page, _, query = address.partition("?")
+            sessions.append(await connected(server.url, query))
+            await sessions[-1].open(page)
+            await sessions[-1].socket.close()
+        return sessions
+
+    with ThreadPoolExecutor() as another_thread:  # playwright's own loop runs in this one
+        return another_thread.submit(asyncio.run, visited()).result()
+
+
+def damage(checkpoints: Path) -> None:
+    """One cut off, one replaced by another model's, one that cannot be read, by root neither."""
+    whole = (checkpoints / "gqa-4.safetensors").read_bytes()
+    (checkpoints / "gqa-4.safetensors").write_bytes(whole[: len(whole) // 2])
+    shutil.copy(checkpoints / "mqa.safetensors", checkpoints / "gqa-2.safetensors")
+    (checkpoints / "mla.safetensors").unlink()
+    (checkpoints / "mla.safetensors").symlink_to(checkpoints / "mla.safetensors")
+
+
+def test_damaged_checkpoints_are_one_sentence_and_the_others_work(copy: Path) -> None:
+    damage(copy / "attnviz" / "checkpoints")
+    damaged = ("gqa-4", "gqa-2", "mla")
+    pages = ("heads", "query_groups", "rope", "cost")
+    with serve(root=copy) as server:
+        refused = visits(server, *(f"heads?model={name}" for name in damaged))
+        for name, session in zip(damaged, refused, strict=True):
+            (sentence,) = session.said("alert")
+            assert f"{name}.safetensors" in sentence and "Choose another model" in sentence
+        addresses = [f"{page}?model={model}" for page in pages for model in ("mqa", "own", "gqa-4")]
+        for address, session in zip(addresses, visits(server, *addresses), strict=True):
+            assert session.said("exception") == [], address
+            assert session.said("alert") == [] or "gqa-4" in address, address
+        assert server.tracebacks() == []
+
+
+def test_a_full_disk_is_not_noticed(copy: Path, tmp_path: Path) -> None:
+    """No file may grow beyond the few lines of the log, and none is written at home or in the folder for them."""
+    for name in ("home", "tmp"):
+        (tmp_path / name).mkdir()
+    env = {"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
+    before = {path for path in tmp_path.rglob("*")}
+    with serve(root=copy, under=("prlimit", "--fsize=4096"), env=env) as server:
+        for session in visits(server, "", "heads", "query_groups", "rope", "cost"):
+            assert session.said("heading") and session.said("exception") == []
+        assert server.tracebacks() == []
+    assert {path for path in tmp_path.rglob("*")} == before
