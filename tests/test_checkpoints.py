@@ -71,7 +71,7 @@ def test_a_story_it_never_saw_is_less_of_a_surprise_than_to_a_model_untrained(sh
 def test_the_cards_scores_are_those_of_trained_models_that_look_up():
     assert set(SCORES) == set(ORDER)
     for name, s in SCORES.items():
-        assert s["bits_per_character"] < 1.6, name
+        assert s["bits_per_character"] <= (1.55 if name == "mha" else 1.6), name
         assert s["previous_token"]["previous_token"] >= 0.5, name
         for kind in ("repeated_text", "repeated_random"):
             assert s[kind]["induction"] >= 0.30 and s[kind]["gain"] >= 1.5, (name, kind)
