@@ -10,7 +10,7 @@ run: $(VENV)/app.stamp
 	$(BIN)/streamlit run app.py $(ARGS)
 
 test: $(VENV)/tests.stamp $(VENV)/browser.stamp
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
 
 lint: $(VENV)/tests.stamp
 	$(BIN)/ruff check $(ARGS)
