@@ -59,10 +59,8 @@ def attend(
         weights = scores.softmax(-1)
     else:
         forbidden = ~_fit_mask(mask, scores)
-        # the lowest finite number, not -inf: its exponential is 0 beside any other, and an empty row is free of NaN
-        weights = scores.masked_fill(forbidden, torch.finfo(scores.dtype).min).softmax(-1)
-        if forbidden.all(-1).any():
-            weights = weights.masked_fill(forbidden, 0.0)
+        # the lowest finite number, not -inf: an empty row is then free of NaN, and is cleared like all that is masked
+        weights = scores.masked_fill(forbidden, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(forbidden, 0.0)
     used = F.dropout(weights, dropout) if dropout else weights
     output = used.reshape(B, K, H // K * T, S).to(v.dtype) @ v  # (B, K, G·T, D)
     return Attended(output.view(B, H, T, v.shape[-1]), weights, scores)
