@@ -208,6 +208,9 @@ def test_damaged_checkpoints_are_one_sentence_and_the_others_work(copy: Path) ->
         for address, session in zip(addresses, visits(server, *addresses), strict=True):
             assert session.said("exception") == [], address
             assert session.said("alert") == [] or "gqa-4" in address, address
+        shutil.copy(ROOT / "attnviz" / "checkpoints" / "gqa-4.safetensors", copy / "attnviz" / "checkpoints")
+        (mended,) = visits(server, "heads?model=gqa-4")
+        assert mended.said("alert") == []
         assert server.tracebacks() == []
 
 
