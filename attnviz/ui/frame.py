@@ -132,6 +132,7 @@ def show_notices() -> None:
         st.warning(escaped(notice), icon=":material/link_off:")
 
 
+@st.fragment(key=state.LINKS)
 def _navigation() -> None:
     st.markdown("### AttnViz")
     link = state.link_to_other_pages()

@@ -19,7 +19,7 @@ from attnviz.ui.settings import Settings
 _SETTINGS, _LINK, _PAGE, _OFFERED, _NOTICES = "settings", "link", "page", "offered link", "notices"
 
 # Parts that run again by themselves: the page, and those of the frame that show settings.
-PAGE, TEXT, MODEL, MASK = "page", "text", "model", "mask"
+PAGE, LINKS, TEXT, MODEL, MASK = "page", "links", "text", "model", "mask"
 
 
 def current() -> Settings:
@@ -65,11 +65,11 @@ def write_link() -> None:
 
 
 def rerun(*parts: str) -> None:
-    """From a callback: run these parts again and leave everything else as it stands."""
+    """From a callback: run these parts again, and the links to other pages, which carry the settings; the rest stays."""
     try:
-        st.rerun(parts)
-    except StreamlitAPIException:  # one of them has not been drawn yet: then everything is run
-        return
+        st.rerun([LINKS, *parts])
+    except StreamlitAPIException:  # one of them is not on this page, or not drawn yet
+        st.rerun()
 
 
 def control(

@@ -182,3 +182,14 @@ def test_a_chart_can_be_saved_in_four_ways(downloads: Callable[[str], bytes]) ->
     assert downloads("PNG").startswith(b"\x89PNG")
     assert b"<svg" in downloads("SVG")[:200]
     assert b"plotly" in downloads("HTML").lower()
+
+
+@pytest.mark.parametrize("address", ["", "heads"])
+def test_a_setting_changed_is_in_the_links_that_lead_on(visit: Callable[..., Page], address: str) -> None:
+    """For whoever opens one in another tab."""
+    page = visit(address)
+    page.get_by_role("combobox", name="Model").click()
+    page.get_by_role("option", name="My own settings · untrained").click()
+    settle(page)
+    links = page.get_by_role("link", name="RoPE").all()
+    assert links and all("model=own" in link.get_attribute("href") for link in links)
