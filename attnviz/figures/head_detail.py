@@ -13,8 +13,9 @@ import plotly.graph_objects as go
 
 from attnviz.analysis.heads import ScoreParts, score_parts
 from attnviz.figures.drawing import Drawing, quoted
+from attnviz.figures.head_words import shortened
 from attnviz.figures.theme import DIVERGING, NEUTRAL, base_figure
-from attnviz.figures.token_maps import BARE, shortened
+from attnviz.figures.token_maps import BARE
 from attnviz.figures.words import count
 
 if TYPE_CHECKING:

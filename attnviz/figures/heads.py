@@ -13,6 +13,7 @@ import plotly.graph_objects as go
 
 from attnviz.figures.blocks import block_size
 from attnviz.figures.drawing import Drawing, quoted
+from attnviz.figures.head_words import STAGES, largest_but_first, map_words, path_words
 from attnviz.figures.theme import DIVERGING, FAINT, MASKED, SEQUENTIAL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import (
     BARE,
@@ -26,18 +27,16 @@ from attnviz.figures.token_maps import (
     bring_out,
     few_ticks,
     room_for,
-    shortened,
     span_text,
     token_map_figure,
 )
-from attnviz.figures.words import count, listed
+from attnviz.figures.words import count
 
 if TYPE_CHECKING:
     from attnviz.trace import Trace
 
 MOST_CELLS = 256  # a side; above it neighbouring cells are joined
 MOST_STAGE_CELLS = 96
-STAGES = ("1 · scores", "2 · masked", "3 · weights")
 
 
 def head_map(
@@ -61,7 +60,7 @@ def head_map(
     top = 1.0
     if first_aside:
         drawn[:, 0] = np.nan
-        top = max(float(weights[:, 1:].max(initial=0.0)), 1e-6)
+        top = largest_but_first(weights)
     kv_head, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
     figure = token_map_figure(labels, _map_height(len(labels)), MOST_CELLS)
     add_masked(figure, allowed, MOST_CELLS)
@@ -72,68 +71,20 @@ def head_map(
         add_cells(figure, blocks(first, MOST_CELLS), SEQUENTIAL, (0.0, 1.0), "set aside, weight %{z:.4f}")
     add_colourbar(figure, kv_scale(kv_head, n_kv_heads), top, log)
     bring_out(figure, len(labels), query, key)
+    words = map_words(trace, labels, layer, head, log=log, first_aside=first_aside)
+    block = block_size(len(labels), MOST_CELLS)
     return Drawing(
         figure,
-        title=f"Layer {layer}, head {head} reads {_reads(trace, head)}",
-        note=_map_note(weights, log, first_aside, top),
-        alt=_map_alt(weights, labels, layer, head),
+        title=words.title,
+        note=words.note + (f" A cell is the largest of {block} × {block} weights." if block > 1 else ""),
+        alt=words.alt,
         table=_matrix_table(np.where(allowed, weights, np.nan), labels),
-        formula=_weights_formula(trace, head),
+        formula=words.formula,
     )
 
 
 def _map_height(n: int) -> int:
     return int(min(max(140 + 20 * n, 320), 640))
-
-
-def _reads(trace: Trace, head: int) -> str:
-    """"KV head 2, as head 4 does"."""
-    if trace.config.attention == "mla":
-        return "keys of its own, expanded from the latent that all heads share"
-    kv_head_of = trace.config.layer.kv_head_of
-    others = [h for h in range(len(kv_head_of)) if kv_head_of[h] == kv_head_of[head] and h != head]
-    if not others:
-        return f"KV head {kv_head_of[head]} alone"
-    does = f"head {others[0]} does" if len(others) == 1 else f"heads {_range(others)} do"
-    return f"KV head {kv_head_of[head]}, as {does}"
-
-
-def _range(numbers: list[int]) -> str:
-    """"1, 2 and 3", and "1 to 7" where every one between is meant."""
-    whole = len(numbers) > 3 and numbers[-1] - numbers[0] == len(numbers) - 1
-    return f"{numbers[0]} to {numbers[-1]}" if whole else listed(numbers)
-
-
-def _map_note(weights: np.ndarray, log: bool, first_aside: bool, top: float) -> str:
-    parts = ["Row = query, column = key, and each row sums to 1. Grey is not allowed."]
-    if log:
-        parts.append(f"Colour is the logarithm: all below {top * 10.0**-DECADES:.2g} looks like nothing.")
-    if first_aside:
-        parts.append(
-            f"The first token is set aside in grey: it takes {weights[:, 0].mean():.0%} of the weight, and that a sink "
-            f"takes much is normal. Colour ends at {top:.2g}, the largest of the rest."
-        )
-    block = block_size(max(weights.shape), MOST_CELLS)
-    if block > 1:
-        parts.append(f"A cell is the largest of {block} × {block} weights.")
-    return " ".join(parts)
-
-
-def _map_alt(weights: np.ndarray, labels: Sequence[str], layer: int, head: int) -> str:
-    said = f"Heat map of layer {layer}, head {head}: {count(len(weights), 'query row')} of attention weights. "
-    if len(weights) == 1:
-        return said + "The only token attends to itself."
-    q, k = np.unravel_index(int(weights[1:].argmax()), weights[1:].shape)  # row 0 can only look at itself
-    return said + (
-        f"After the first row, the largest weight is {weights[q + 1, k]:.2f}, "
-        f"from query {q + 1} “{labels[q + 1]}” to key {k} “{labels[k]}”."
-    )
-
-
-def _weights_formula(trace: Trace, head: int) -> str:
-    T, kv_head, D = trace.weights.shape[2], trace.config.layer.kv_head_of[head], trace.config.head_dim
-    logits = rf"\frac{{Q_{{{head}}} K_{{{kv_head}}}^\top}}{{\sqrt{{{D}}}}} + M"
-    return rf"A = \mathrm{{softmax}}\left({logits}\right) \in \mathbb{{R}}^{{{T} \times {T}}}"
 
 
 def _matrix_table(values: np.ndarray, labels: Sequence[str]) -> dict[str, list]:
@@ -157,15 +108,12 @@ def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query
     for row in (2, 3):
         _shade_masked(figure, row, allowed)
     _share_range(figure, scores)
-    best, n_allowed = int(weights.argmax()), int(allowed.sum())
+    words = path_words(trace, labels, layer, head, query, quoted)
     return Drawing(
         figure,
-        title=f"From score to weight: query {query} {quoted(shortened(labels[query], 40))}",
-        note=f"q·k / {root}, then the mask, then the softmax: {count(n_allowed, 'number')} that add up to "
-        f"{weights.sum():.3f}. Grey is not allowed: its score exists, its weight does not.",
-        alt=f"Three rows of bars for query {query} “{labels[query]}”, one bar a key: {count(len(scores), 'score')} "
-        f"from {scores.min():.2f} to {scores.max():.2f}, the {n_allowed} that the mask keeps, and the weights; the "
-        f"largest, {weights[best]:.2f}, is on key {best} “{labels[best]}”.",
+        title=words.title,
+        note=words.note,
+        alt=words.alt,
         table={
             "key": list(range(len(labels))),
             "token": list(labels),
@@ -173,7 +121,7 @@ def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query
             "after the mask": _rounded(np.where(allowed, scores, -np.inf)),
             "weight": _rounded(weights),
         },
-        formula=_softmax_formula(scores, weights, allowed, best) if n_allowed else "",
+        formula=words.formula,
     )
 
 
@@ -224,13 +172,6 @@ def _share_range(figure: go.Figure, scores: np.ndarray) -> None:
     pad = 0.05 * (high - low or 1.0)
     for axis in ("yaxis", "yaxis2"):
         figure.update_layout({axis: {"range": [low - pad, high + pad]}})
-
-
-def _softmax_formula(scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, best: int) -> str:
-    """The largest weight with the numbers put in, numerator and denominator divided by its own e^s."""
-    total = float(np.exp(scores[allowed].astype(np.float64) - scores[best]).sum())
-    own = f"{scores[best]:.2f}" if scores[best] >= 0 else f"({scores[best]:.2f})"
-    return rf"a_{{{best}}} = \frac{{1}}{{\sum_j e^{{s_j - {own}}}}} = \frac{{1}}{{{total:.3f}}} = {weights[best]:.3f}"
 
 
 def _rounded(values: np.ndarray) -> list[float]:

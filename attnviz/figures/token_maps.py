@@ -15,11 +15,11 @@ import numpy as np
 import plotly.graph_objects as go
 
 from attnviz.figures.blocks import block_size, pool
+from attnviz.figures.head_words import DECADES, shortened
 from attnviz.figures.theme import MASKED, NEUTRAL, base_figure
 
 MOST_X_TICKS, MOST_Y_TICKS = 24, 36  # what a phone has room for
 LONGEST_LABEL = 14  # characters
-DECADES = 4  # the log scale ends at a ten-thousandth
 BARE = {"showgrid": False, "zeroline": False, "ticks": "", "automargin": False}
 BAR_STEPS = 64
 BAR_ROOM, BAR_BOTTOM, BAR_HEIGHT = 62, 22, 10  # pixels below a map: all of it, from the edge up to the bar, the bar
@@ -85,10 +85,6 @@ def span_text(labels: Sequence[str], first: int, last: int) -> str:
 def token_text(label: str, longest: int = LONGEST_LABEL) -> str:
     """A token for plotly: shortened, its markup escaped, and kept apart from its neighbours' writing direction."""
     return f"\u2068{escape(shortened(label, longest), quote=False)}\u2069"
-
-
-def shortened(label: str, longest: int) -> str:
-    return label if len(label) <= longest else label[: longest - 1] + "…"
 
 
 def blocks(values: np.ndarray, most_cells: int) -> dict:

@@ -30,14 +30,12 @@ def attention_mask(
         raise ValueError(f"window must be at least 1, not {window}")
     if not causal and window is None:
         return None
-    query = torch.arange(offset, offset + n_queries, device=device)[:, None]  # (T, 1)
-    key = torch.arange(n_keys, device=device)[None, :]  # (1, S)
     allowed = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
     if window is not None:
+        query = torch.arange(offset, offset + n_queries, device=device)[:, None]  # (T, 1)
+        key = torch.arange(n_keys, device=device)[None, :]  # (1, S)
         allowed &= ((query - key).abs() < window) | (key < n_sinks)
-    if causal:
-        allowed &= key <= query
-    return allowed
+    return allowed.tril(offset) if causal else allowed  # no key behind the query's position
 
 
 def padding_mask(lengths: Tensor, n_keys: int) -> Tensor:

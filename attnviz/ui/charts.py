@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Callable
 
 import streamlit as st
 
@@ -15,15 +16,27 @@ CONFIG = {"displayModeBar": False, "responsive": True}
 
 def show(drawing: Drawing, key: str) -> None:
     """Put the drawing on the page. `key` is unique on the page: letters, digits and hyphens."""
-    st.markdown(f"#### {drawing.title}")
-    st.caption(drawing.note)
-    with st.container(key=f"chart-{key}"):
-        st.plotly_chart(drawing.figure, theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"figure-{key}")
+    _picture(drawing, key)
     if drawing.formula:
         st.latex(drawing.formula)
     with st.expander("Numbers and downloads", key=f"numbers-{key}", on_change="rerun") as numbers:
         if numbers.open:
             _numbers(drawing, key)
+
+
+def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
+    """Drawings that are made when somebody opens them, by their keys: what they show stands on the page already."""
+    with st.expander(label, key=f"numbers-{'-'.join(make)}", on_change="rerun") as place:
+        for key, drawing in ((key, make[key]()) for key in make if place.open):
+            _picture(drawing, key)
+            _numbers(drawing, key)
+
+
+def _picture(drawing: Drawing, key: str) -> None:
+    st.markdown(f"#### {drawing.title}")
+    st.caption(drawing.note)
+    with st.container(key=f"chart-{key}"):
+        st.plotly_chart(drawing.figure, theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"figure-{key}")
 
 
 def _numbers(drawing: Drawing, key: str) -> None:

@@ -138,7 +138,7 @@ def published() -> None:
     _alternatives()
 
 
-@st.fragment(key="compared")
+@state.part("compared")
 def _compared() -> None:
     presets = load_presets()
     state.control(
@@ -163,7 +163,7 @@ def _totals(chosen: tuple[str, ...], context: int) -> Drawing:
     return figures.totals([load_presets()[id] for id in chosen], context)
 
 
-@st.fragment(key="alternatives")
+@state.part("alternatives")
 def _alternatives() -> None:
     _preset("What if this model had another attention?")
     s = state.current()
@@ -201,7 +201,7 @@ def _preset(label: str) -> None:
     )
 
 
-@st.fragment(key="facts")
+@state.part("facts")
 def facts() -> None:
     """Any model that can be described: its facts as JSON, counted like the others."""
     s = state.current()
@@ -224,7 +224,7 @@ def facts() -> None:
     _under_every_attention(model, s, "-pasted")
 
 
-@st.fragment(key="memory")
+@state.part("memory")
 def memory() -> None:
     """The question turned round: how many tokens, how many users."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -252,7 +252,7 @@ def _machine() -> None:
     )  # fmt: skip
 
 
-@st.fragment(key="speed")
+@state.part("speed")
 def speed() -> None:
     """The roofline of decoding."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -271,7 +271,7 @@ def speed() -> None:
     charts.show(figures.machines(cards, model, s.context, s.batch, s.precision, bits), "machines")
 
 
-@st.fragment(key="measured")
+@state.part("measured")
 def measured(view: View) -> None:
     """Decode steps of the real modules on this machine."""
     c = view.config

@@ -118,7 +118,7 @@ def frame(title: str) -> None:
     state.write_link()
 
 
-@st.fragment(key=state.PAGE)
+@state.part(state.PAGE)
 def _page(body: Callable[[View], None], needs_text: bool) -> None:
     show_notices()
     view = View(state.current())
@@ -132,7 +132,6 @@ def show_notices() -> None:
         st.warning(escaped(notice), icon=":material/link_off:")
 
 
-@st.fragment(key=state.LINKS)
 def _navigation() -> None:
     st.markdown("### AttnViz")
     link = state.link_to_other_pages()
@@ -140,7 +139,7 @@ def _navigation() -> None:
         st.page_link(path, label=label, width="stretch", query_params=link)
 
 
-@st.fragment(key=state.TEXT)
+@state.part(state.TEXT)
 def _text() -> None:
     state.control(
         st.text_area, "Text", "text", reruns=[state.PAGE], height=140, placeholder="Type anything, in any script …"
@@ -158,7 +157,7 @@ def _take_example() -> None:
     state.rerun(state.TEXT, state.PAGE)
 
 
-@st.fragment(key=state.MODEL)
+@state.part(state.MODEL)
 def _model() -> None:
     state.control(
         st.selectbox,
@@ -185,7 +184,7 @@ def _own_settings() -> None:
     state.control(st.toggle, "Bias on q, k and v", "qkv_bias", reruns=page)
 
 
-@st.fragment(key=state.MASK)
+@state.part(state.MASK)
 def _mask() -> None:
     page = [state.PAGE]
     with st.expander("How it runs"):

@@ -72,7 +72,7 @@ def _take_variant(variants: list) -> None:
     state.rerun(state.MODEL, state.MASK, state.PAGE)
 
 
-@st.fragment(key="sharing")
+@state.part("sharing")
 def sharing(view: View) -> None:
     """Who reads whom, and the order of KV heads that is a mistake."""
     layer, head = layer_and_head(view)
@@ -157,10 +157,9 @@ def _take_map(_: int, head: int) -> None:
     state.change(head=head)
 
 
-@st.fragment(key="closer")
+@state.part("closer")
 def closer(view: View) -> None:
     """One of several parts, chosen by the person; the others are not computed."""
-    st.divider()
     state.control(
         st.segmented_control, "Look closer", "closer", options=tuple(PARTS), format_func=PARTS.get, required=True
     )

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from attnviz.analysis.heads import MEANING
-from attnviz.figures import heads as figures
+from attnviz.figures.drawing import Drawing
+from attnviz.figures.head_words import map_words, path_words
 from attnviz.figures.words import count
 from attnviz.ui import charts, heads_parts, heads_runs, state
 from attnviz.ui.components.head_grid import head_grid
+from attnviz.ui.components.head_view import Look, head_view
 from attnviz.ui.frame import View
 from attnviz.ui.heads_runs import HeadsView
 from attnviz.ui.selection import key_of, layer_and_head, pinned, query_of
+from attnviz.ui.settings import MOST_PINNED
 from attnviz.ui.words import headline
 
 PARTS = {
@@ -38,7 +43,6 @@ def show(view: View) -> None:
 def grid(view: HeadsView) -> None:
     """All layers and heads at once; a click shows that head below."""
     padding = f" The first {count(view.n_padding, 'token')} are padding." if view.n_padding else ""
-    st.markdown(f"{headline(view)}{padding} A row is a query and sums to 1; colour is the KV head it reads.")
     layer, head = layer_and_head(view)
     head_grid(
         view.trace.weights,
@@ -47,63 +51,89 @@ def grid(view: HeadsView) -> None:
         view.config.layer.kv_head_of,
         key="head-grid",
         selected=(layer, head),
-        on_select=heads_parts.select,
+        says=f"{headline(view)}{padding} A row is a query and sums to 1; colour is the KV head it reads.",
         kv_names=heads_parts.kv_names(view.config),
         pinned=pinned(view),
         roles=[[(r.name, round(r.score, 2)) for r in row] for row in heads_runs.roles_of(view.settings)],
     )
 
 
-@st.fragment(key="head")
+@state.part("head")
 def one_head(view: HeadsView) -> None:
     """The selected head: its map, the way of one query from score to weight, what it does, and a closer look."""
-    layer, head = layer_and_head(view)
-    left, right = st.columns([3, 2], gap="large")
-    with left:
-        _map(view, layer, head)
-    with right:
-        _role(view, layer, head)
-        _query_and_key(view)
-        charts.show(figures.score_path(view.trace, view.labels, layer, head, query_of(view)), "path")
+    look = _look(view)
+    words = (
+        map_words(view.trace, view.labels, look.layer, look.head, log=look.log, first_aside=look.first_aside),
+        path_words(view.trace, view.labels, look.layer, look.head, look.query),
+    )
+    head_view(
+        view.trace, view.labels, look, words, _role(view, look),
+        key="head-view", on_head=_take_head, on_cell=_take_cell, on_look=_take_look,
+        on_pin=partial(_take_pin, f"{look.layer}.{look.head}"),
+    )  # fmt: skip
+    st.latex(r"\qquad ".join(each.formula for each in words if each.formula))
+    charts.on_demand("Zoom, numbers and downloads", {"map": lambda: _map(view), "path": lambda: _path(view)})
     _closer(view)
 
 
-def _map(view: HeadsView, layer: int, head: int) -> None:
+def _role(view: HeadsView, look: Look) -> tuple[str, str]:
+    """What the head does, and what that rests on."""
+    role = heads_runs.roles_of(view.settings)[look.layer][look.head]
+    does = f"This head {MEANING[role.name]}. Scored on random tokens said twice, not on this text."
+    return f"{role.name.capitalize()}, {role.score:.2f}", does
+
+
+def _look(view: HeadsView) -> Look:
     s = state.current()
-    drawing = figures.head_map(
-        view.trace, view.labels, layer, head,
-        log=s.colour == "log", first_aside=s.sink_aside, query=query_of(view), key=key_of(view),
+    return Look(
+        *layer_and_head(view),
+        query=query_of(view),
+        key=key_of(view),
+        chosen=s.key if s.key < len(view.labels) else -1,
+        log=s.colour == "log",
+        first_aside=s.sink_aside,
+        pinned=layer_and_head(view) in pinned(view),
+    )
+
+
+def _take_head(layer: int, head: int) -> None:
+    state.change(layer=layer, head=head)
+
+
+def _take_cell(query: int, key: int) -> None:
+    state.change(query=query, key=key)
+
+
+def _take_look(log: bool, first_aside: bool) -> None:
+    state.change(colour="log" if log else "linear", sink_aside=first_aside)
+
+
+def _take_pin(name: str) -> None:
+    pins = state.current().pinned
+    state.change(pinned=tuple(p for p in pins if p != name) if name in pins else (*pins, name)[-MOST_PINNED:])
+    state.rerun(state.PAGE)  # the grid marks it too
+
+
+def _map(view: HeadsView) -> Drawing:
+    from attnviz.figures import heads
+
+    look = _look(view)
+    return heads.head_map(
+        view.trace, view.labels, look.layer, look.head,
+        log=look.log, first_aside=look.first_aside, query=look.query, key=look.key,
     )  # fmt: skip
-    charts.show(drawing, "map")
-    with st.container(horizontal=True, vertical_alignment="center"):
-        state.control(st.segmented_control, "Colour scale", "colour", options=("linear", "log"), required=True)
-        state.control(st.toggle, "Set the first token aside", "sink_aside")
 
 
-def _role(view: HeadsView, layer: int, head: int) -> None:
-    role = heads_runs.roles_of(view.settings)[layer][head]
-    st.markdown(f"#### {role.name.capitalize()}, {role.score:.2f}")
-    st.caption(f"This head {MEANING[role.name]}. Scored on random tokens said twice, not on this text.")
+def _path(view: HeadsView) -> Drawing:
+    from attnviz.figures import heads
+
+    look = _look(view)
+    return heads.score_path(view.trace, view.labels, look.layer, look.head, look.query)
 
 
-def _query_and_key(view: HeadsView) -> None:
-    """The row and the column that are brought out, by their tokens."""
-    n, key = len(view.labels), state.current().key
-    with st.container(horizontal=True):
-        state.control(
-            st.selectbox, "Query token", "query", shown=query_of(view), options=range(n),
-            format_func=lambda i: f"{i} {view.labels[i]}",
-        )  # fmt: skip
-        state.control(
-            st.selectbox, "Key token", "key", shown=key if key < n else -1, options=[-1, *range(n)],
-            format_func=lambda i: f"{i} {view.labels[i]}" if i >= 0 else "the one the query gives most",
-        )  # fmt: skip
-
-
-@st.fragment(key="heads-closer")
+@state.part("heads-closer")
 def _closer(view: HeadsView) -> None:
     """One of several parts, chosen by the person; the others are not computed."""
-    st.divider()
     state.control(
         st.segmented_control, "Look closer", "heads_part", options=tuple(PARTS),
         format_func=lambda part: PARTS[part][0], required=True,

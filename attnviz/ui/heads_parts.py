@@ -21,6 +21,7 @@ from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
 from attnviz.ui.heads_runs import HeadsView
 from attnviz.ui.selection import head_name, heads_of, key_of, layer_and_head, pinned, query_of
+from attnviz.ui.settings import MOST_PINNED
 from attnviz.ui.words import quoted
 
 
@@ -46,18 +47,16 @@ def stages(view: HeadsView) -> None:
 def lines(view: HeadsView) -> None:
     """The selected head and the pinned ones as lines between two columns of tokens."""
     shown = beside_one_another(view)
-    st.markdown(f"#### Lines as thick as the weight, for {', '.join(f'L{layer} H{head}' for layer, head in shown)}")
-    st.caption(
-        "Queries on the left, keys on the right; every query's lines share a weight of 1. Point at a token to see only "
-        "its lines, click to keep them. The slider leaves out the weakest lines of every query."
-    )
-    _pins(view)
     layers, members = (list(axis) for axis in zip(*shown, strict=True))
     read = view.config.layer.kv_head_of
     line_view(
         view.trace.weights[layers, members], view.trace.allowed[layers], view.labels,
         [f"L{layer} H{head}" for layer, head in shown], [read[head] for head in members], view.config.n_kv_heads,
         key="lines",
+        title=f"Lines as thick as the weight, for {', '.join(f'L{layer} H{head}' for layer, head in shown)}",
+        note="Queries on the left, keys on the right; every query's lines share a weight of 1. Point at a token to see "
+        "only its lines, click to keep them. The slider leaves out the weakest lines of every query. Pinned heads stay "
+        "while others are selected.",
     )  # fmt: skip
 
 
@@ -84,7 +83,8 @@ def _pins(view: HeadsView) -> None:
     there = heads_of(view)
     state.control(
         st.multiselect, "Pinned heads, looked at beside the selected one", "pinned", options=list(there),
-        shown=[name for name in state.current().pinned if name in there], format_func=head_name, max_selections=8,
+        shown=[name for name in state.current().pinned if name in there], format_func=head_name,
+        max_selections=MOST_PINNED,
         reruns=[state.PAGE],  # the grid marks them too
     )  # fmt: skip
 

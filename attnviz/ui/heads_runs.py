@@ -48,6 +48,8 @@ def roles_of(settings: Settings) -> list[list[analysis.Role]]:
 
 def scores_of(settings: Settings) -> dict[str, np.ndarray]:
     """Every role's score for every head, (L, H)."""
+    if settings.window >= 2 * PERIOD:
+        settings = replace(settings, window=0)  # as wide as the probes are long: the same as none
     return _scores(runs.weights_key(settings), runs.config_of(settings), settings)
 
 

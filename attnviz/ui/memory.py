@@ -7,7 +7,9 @@ import gc
 import sys
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # <malloc.h> of glibc
-LARGE = 256 * 1024  # bytes: an array of this size is mapped for itself, and gone once it is freed
+MAPPED = 16 << 20  # bytes: an array of this size is mapped for itself. With smaller ones a trace takes twice as long, since
+# what is mapped anew is cleared page by page at its first touch
+SPARE = 2 << 20  # bytes of freed memory that may wait for the next run
 
 
 def give_back_what_is_freed() -> None:
@@ -19,5 +21,5 @@ def give_back_what_is_freed() -> None:
     gc.freeze()
     libc = ctypes.CDLL(None) if sys.platform == "linux" else None
     if hasattr(libc, "mallopt"):  # not every libc has it
-        for option, value in ((M_ARENA_MAX, 2), (M_MMAP_THRESHOLD, LARGE), (M_TRIM_THRESHOLD, LARGE)):
+        for option, value in ((M_ARENA_MAX, 2), (M_MMAP_THRESHOLD, MAPPED), (M_TRIM_THRESHOLD, SPARE)):
             libc.mallopt(option, value)

@@ -104,7 +104,7 @@ def frequencies(view: View) -> None:
         charts.show(figures.rotation_maps(values, n), "rotations")
 
 
-@st.fragment(key="turning")
+@state.part("turning")
 def closer(view: View) -> None:
     """One of the parts below, as chosen; the others are not computed."""
     st.subheader("Look closer", divider="gray")

@@ -106,6 +106,7 @@ class Several:
 
 PRESETS = tuple(published_facts())
 TURNING = ("distance", "values", "layouts", "longer", "without", "latent")
+MOST_PINNED = 8
 HEADS_PARTS = ("lines", "side", "number", "stages", "does", "masks", "family", "rollout", "off", "cross")
 HEADS = tuple(f"{layer}.{head}" for layer in range(8) for head in range(16))
 
@@ -162,7 +163,7 @@ class Settings:
     closer: str = _setting("equal", Choice(("equal", "cost", "maps", "alike", "latent")))  # part of the groups page
     # the heads page
     heads_part: str = _setting("lines", Choice(HEADS_PARTS))
-    pinned: tuple[str, ...] = _setting((), Several(HEADS, most=8))  # heads looked at beside the selected one
+    pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MOST_PINNED))  # heads looked at beside the selected one
     padding: int = _setting(0, Number(0, 511))  # tokens at the front that are padding
     mask_window: int = _setting(8, Number(1, 128))  # of the masks set side by side
     mask_sinks: int = _setting(1, Number(1, 16))

@@ -9,17 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import wraps
+from typing import Any, ParamSpec
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
 from attnviz.ui.settings import Settings
 
+P = ParamSpec("P")
+
 _SETTINGS, _LINK, _PAGE, _OFFERED, _NOTICES = "settings", "link", "page", "offered link", "notices"
 
 # Parts that run again by themselves: the page, and those of the frame that show settings.
-PAGE, LINKS, TEXT, MODEL, MASK = "page", "links", "text", "model", "mask"
+PAGE, TEXT, MODEL, MASK = "page", "text", "model", "mask"
 
 
 def current() -> Settings:
@@ -28,9 +31,8 @@ def current() -> Settings:
 
 
 def change(**fields: object) -> None:
-    """Put other values in force, and in the address; called from widgets' callbacks."""
+    """Put other values in force; called from widgets' callbacks. The part that runs then writes the address."""
     st.session_state[_SETTINGS] = replace(current(), **fields).normalised()
-    write_link()
 
 
 def read_link(page: str) -> None:
@@ -64,10 +66,25 @@ def write_link() -> None:
     st.session_state[_LINK] = link
 
 
+def part(key: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
+    """A fragment of this key that leaves the address right; last, since browsers take as long for it as for a chart."""
+
+    def decorate(body: Callable[P, None]) -> Callable[P, None]:
+        @st.fragment(key=key)
+        @wraps(body)
+        def run(*args: P.args, **kwargs: P.kwargs) -> None:
+            body(*args, **kwargs)
+            write_link()
+
+        return run
+
+    return decorate
+
+
 def rerun(*parts: str) -> None:
-    """From a callback: run these parts again, and the links to other pages, which carry the settings; the rest stays."""
+    """From a callback: run these parts again and leave everything else as it stands."""
     try:
-        st.rerun([LINKS, *parts])
+        st.rerun(parts)
     except StreamlitAPIException:  # one of them is not on this page, or not drawn yet
         st.rerun()
 

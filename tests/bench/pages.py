@@ -28,7 +28,7 @@ const shown = (name) => requestAnimationFrame(() => requestAnimationFrame(() => 
 const put = CanvasRenderingContext2D.prototype.putImageData;
 CanvasRenderingContext2D.prototype.putImageData = function (...all) {
   put.apply(this, all);
-  if (this.canvas.closest(".head")) shown("painted");
+  if (this.canvas.closest(".hg")) shown("painted");
   shown("changed");
 };
 new MutationObserver((all) => {

@@ -1,17 +1,19 @@
-// The head grid in the browser: unpacks the bytes, paints one canvas a head, answers pointer and keys without the server.
+// The head grid in the browser: unpacks the bytes, paints all heads on one canvas under their boxes (a canvas each would be
+// a layer each, put together anew for every frame), answers pointer and keys without the server.
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".hg");
   const view = (root.view ??= create(root));
   view.select = (layer, head) => setTriggerValue("select", [layer, head]);
   update(view, data);
-  return () => view.watch.disconnect();
+  return () => [view.watch, view.all].forEach((each) => each.disconnect());
 }
 
 function create(root) {
   const part = (name) => root.querySelector("." + name);
-  const view = { root, tools: part("tools"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: "layers" };
-  view.watch = new ResizeObserver(() => requestAnimationFrame(() => paint(view)));
+  const view = { root, canvas: el("canvas", ""), says: part("says"), tools: part("tools"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: "layers" };
+  view.all = painter(root, () => paint(view));
+  view.watch = new ResizeObserver(() => requestAnimationFrame(view.all.paint));
   view.watch.observe(view.grid);
   view.grid.onpointermove = (e) => point(view, e);
   view.grid.onpointerleave = () => leave(view);
@@ -28,21 +30,14 @@ function update(view, bytes) {
   const [, , N, M] = d.shape;
   view.cell = view.cell && [Math.min(view.cell[0], N - 1), Math.min(view.cell[1], M - 1)];
   if (!old || frameOf(old) !== frameOf(d)) { tools(view); lay(view); }
+  view.says.textContent = d.says;
   mark(view);
   legend(view);
-  paint(view);
+  view.all.paint();
   tell(view);
 }
 
 const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.rows, d.roles]);
-
-function isDark(root) {
-  const probe = el("canvas", "").getContext("2d");
-  probe.fillStyle = getComputedStyle(root).getPropertyValue("--st-background-color").trim() || "#fff";
-  probe.fillRect(0, 0, 1, 1);
-  const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
-  return r + g + b < 384;
-}
 
 // ---- the elements
 
@@ -65,7 +60,7 @@ function tools(view) {
 function lay(view) {
   const { grid, d } = view, [L, H] = d.shape;
   view.heads = [];
-  grid.replaceChildren();
+  grid.replaceChildren(view.canvas);
   grid.classList.toggle("flow", view.show !== "layers");
   if (view.show === "layers") {
     grid.style.gridTemplateColumns = `max-content repeat(${H}, minmax(64px, 170px))`;
@@ -114,13 +109,13 @@ function brackets(d) {
 }
 
 function makeHead(view, layer, head) {
-  const { d } = view, box = el("div", "head"), map = el("div", "map"), cap = el("div", "cap"), canvas = el("canvas", "");
+  const { d } = view, box = el("div", "head"), map = el("div", "map"), cap = el("div", "cap");
   const role = d.roles?.[layer][head], name = view.show === "layers" ? `H${head}` : `L${layer} H${head}`;
-  Object.assign(box, { layer, head, canvas, tabIndex: -1 });
+  Object.assign(box, { layer, head, map, tabIndex: -1 });
   box.setAttribute("role", "gridcell");
   box.setAttribute("aria-label", `${d.rows[layer]}, head ${head}, reads ${d.kvNames[d.kv[head]]}` + (role ? `, ${role[0]} ${role[1].toFixed(2)}` : ""));
   box.style.setProperty("--hue", d.marks[d.kv[head]]);
-  map.append(canvas, el("i", "mark"));
+  map.append(el("i", "mark"));
   cap.append(el("b", "", name), el("em", "pin"));
   if (role) cap.append(Object.assign(el("span", "", `${role[0]} ${role[1].toFixed(2)}`), { title: `${role[0]}: ${role[1].toFixed(2)}` }));
   box.append(map, cap);
@@ -155,43 +150,18 @@ function legend(view) {
 
 // ---- the pixels
 
-function colours(stops, [r, g, b, alpha]) {
-  const table = new Uint8ClampedArray(1024);
-  for (let i = 0; i < 255; i++) {
-    const at = (i / 254) * (stops.length - 1), n = Math.min(at | 0, stops.length - 2);
-    for (let c = 0; c < 3; c++) table[4 * i + c] = stops[n][c] + (at - n) * (stops[n + 1][c] - stops[n][c]);
-    table[4 * i + 3] = 255;
-  }
-  table.set([r, g, b, alpha * 255], 1020);
-  return new Uint32Array(table.buffer);
-}
+const MOST_PIXELS = 12e6; // phones take no canvas much larger
 
 function paint(view) {
-  const { d, heads } = view, side = Math.round(heads[0].canvas.clientWidth * (window.devicePixelRatio || 1));
-  if (!side) return;
+  const { d, heads, grid, canvas } = view, all = grid.getBoundingClientRect();
+  if (!all.width) return;
+  const ratio = Math.min(window.devicePixelRatio || 1, Math.sqrt(MOST_PIXELS / (all.width * all.height)));
   const [, H, N, M] = d.shape, tables = d.ramps[view.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked));
-  for (const { canvas, layer, head } of heads) {
-    canvas.width = canvas.height = side;
-    const image = new ImageData(side, side), at = (layer * H + head) * N * M;
-    scale(d.cells.subarray(at, at + N * M), N, M, side, tables[d.kv[head]], new Uint32Array(image.data.buffer));
-    canvas.getContext("2d").putImageData(image, 0, 0);
-  }
-}
-
-// Every device pixel shows the largest weight of the cells under it, so that no line is lost where cells are finer than pixels.
-function scale(cells, N, M, side, table, out) {
-  const edge = (i, n) => Math.floor((i * n) / side);
-  for (let y = 0, last = -1; y < side; y++) {
-    const q0 = edge(y, N), q1 = Math.max(q0 + 1, edge(y + 1, N));
-    if (q0 === last && q1 === q0 + 1) { out.copyWithin(y * side, (y - 1) * side, y * side); continue; }
-    for (let x = 0; x < side; x++) {
-      const k0 = edge(x, M), k1 = Math.max(k0 + 1, edge(x + 1, M));
-      let most = -1;
-      for (let q = q0; q < q1; q++)
-        for (let k = k0; k < k1; k++) { const c = cells[q * M + k]; if (c < 255 && c > most) most = c; }
-      out[y * side + x] = table[most < 0 ? 255 : most];
-    }
-    last = q1 === q0 + 1 ? q0 : -1;
+  const ink = sheet(canvas, Math.ceil(all.width * ratio), Math.ceil(all.height * ratio), ratio);
+  for (const { map, layer, head } of heads) {
+    const box = map.getBoundingClientRect(), side = Math.round(map.clientWidth * ratio), at = (layer * H + head) * N * M;
+    const image = scale(d.cells.subarray(at, at + N * M), N, M, side, side, tables[d.kv[head]]);
+    ink.putImageData(image, Math.round((box.left - all.left) * ratio), Math.round((box.top + map.clientTop - all.top) * ratio));
   }
 }
 
@@ -249,7 +219,8 @@ function choose(view, box) {
   view.at = box;
   mark(view);
   legend(view);
-  view.select(box.layer, box.head);
+  if (view.d.asks) view.select(box.layer, box.head);
+  else document.dispatchEvent(new CustomEvent("attnviz-head", { detail: [box.layer, box.head] })); // head_view asks
 }
 
 // ---- the words

@@ -12,13 +12,13 @@ import numpy as np
 import streamlit as st
 
 from attnviz.figures import theme
-from attnviz.ui.components.packed_weights import READER, message, quantise
+from attnviz.ui.components.packed_weights import READER, message, quantise, ramp, within
 
 HERE = Path(__file__).parent
 MOST_CELLS = 128  # a side; a thumbnail has no more pixels than that
-RAMP_STOPS = 17
 HTML = """
 <div class="hg">
+  <p class="says"></p>
   <div class="tools"></div>
   <p class="read" aria-live="polite"></p>
   <div class="scroll"><div class="grid" role="grid" aria-label="Attention heads, a row for each layer"></div></div>
@@ -42,7 +42,8 @@ def head_grid(
     *,
     key: str,
     selected: tuple[int, int],
-    on_select: Callable[[int, int], None],
+    on_select: Callable[[int, int], None] | None = None,
+    says: str = "",
     key_labels: Sequence[str] | None = None,
     kv_names: Sequence[str] | None = None,
     row_names: Sequence[str] | None = None,
@@ -51,12 +52,16 @@ def head_grid(
 ) -> None:
     """Show every head of a model; `on_select(layer, head)` runs before the rerun that a click or Enter causes.
 
+    Without on_select, a click is told to `head_view` in the browser: then its part of the page runs, and not this one.
+    says: a sentence above it, as plain text.
     weights (L, H, T, S) and allowed (L, T, S), as in a `Trace`; labels: T token labels, key_labels: S of them where the
     keys are another text's. kv_head_of: the KV head that each query head reads; kv_names: what to call the KV heads
     instead of "KV 0", "KV 1"; row_names: what to call the L rows where they are not layers. roles[layer][head] =
     (role, score): written under the map, to sort and filter by.
     """
     header = {
+        "says": says,
+        "asks": on_select is not None,
         "labels": [list(labels), list(labels if key_labels is None else key_labels)],
         "kv": list(kv_head_of),
         "kvNames": list(kv_names) if kv_names else [f"KV {k}" for k in range(max(kv_head_of) + 1)],
@@ -66,22 +71,12 @@ def head_grid(
         "pinned": [list(p) for p in pinned],
     }
 
-    shape = weights.shape[:2]  # the session keeps what the callback refers to, and that should not be the weights
+    most = weights.shape[0] - 1, weights.shape[1] - 1  # the session keeps what the callback refers to: not the weights
 
     def chosen() -> None:
-        layer, head = _inside(st.session_state[key].select, shape)
-        on_select(layer, head)
+        on_select(*within(st.session_state[key].select, 0, most))
 
     _mount(key=key, data=pack(weights, allowed, header), on_select_change=chosen)
-
-
-def _inside(choice: object, shape: tuple[int, ...]) -> tuple[int, int]:
-    """The (layer, head) a browser sent, kept within what there is: a browser can send anything."""
-    try:
-        layer, head = (int(number) for number in choice)
-    except (TypeError, ValueError, OverflowError):
-        return 0, 0
-    return min(max(layer, 0), shape[0] - 1), min(max(head, 0), shape[1] - 1)
 
 
 def pack(weights: np.ndarray, allowed: np.ndarray, header: dict) -> bytes:
@@ -92,12 +87,8 @@ def pack(weights: np.ndarray, allowed: np.ndarray, header: dict) -> bytes:
     n_kv_heads = max(header["kv"]) + 1
     added = {
         "tokens": list(weights.shape[2:]),
-        "ramps": {name: [_ramp(k, n_kv_heads, name) for k in range(n_kv_heads)] for name in theme.RAMP_ENDS},
+        "ramps": {name: [ramp(k, n_kv_heads, name) for k in range(n_kv_heads)] for name in theme.RAMP_ENDS},
         "marks": [theme.kv_colour(k, n_kv_heads) for k in range(n_kv_heads)],
         "masked": list(theme.MASKED_RGBA),
     }
     return message({**header, **added}, quantise(weights, allowed, MOST_CELLS))
-
-
-def _ramp(kv_head: int, n_kv_heads: int, name: str) -> list[list[int]]:
-    return theme.kv_ramp(kv_head, n_kv_heads, name)[np.linspace(0, 255, RAMP_STOPS).round().astype(int)].tolist()

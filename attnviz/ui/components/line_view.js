@@ -7,13 +7,14 @@ export default function ({ data, parentElement }) {
   const view = (root.view ??= create(root));
   if (view.bytes !== data) update(view, data);
   draw(view);
-  return () => view.watch.disconnect();
+  return () => [view.watch, view.canvasPainter].forEach((each) => each.disconnect());
 }
 
 function create(root) {
   const part = (name) => root.querySelector(name);
-  const view = { root, tools: part(".tools"), read: part(".read"), heading: part(".heading"), scroll: part(".scroll"),
+  const view = { root, title: part("h4"), note: part(".note"), tools: part(".tools"), read: part(".read"), heading: part(".heading"), scroll: part(".scroll"),
     sides: [part(".q"), part(".k")], canvas: part("canvas"), mass: 90, off: new Set(), at: null, kept: null };
+  view.canvasPainter = painter(view.scroll, () => paint(view));
   view.watch = new ResizeObserver(() => draw(view));
   view.watch.observe(view.scroll);
   view.scroll.onscroll = () => draw(view);
@@ -38,6 +39,8 @@ function update(view, bytes) {
     view.kept = view.at = null;
     view.sides.forEach((side, axis) => fill(view, side, axis));
   }
+  view.title.textContent = d.title;
+  view.note.textContent = d.note;
   tools(view);
   look(view, view.kept);
 }
@@ -103,10 +106,11 @@ function cutoffs(view) {
 // ---- what is looked at
 
 function look(view, at) {
+  const nothing = !at && !view.at; // then no row is marked, and none has to be
   view.at = at;
   const shown = at && weights(view, at);
   view.root.classList.toggle("focus", !!at);
-  view.sides.forEach((side, axis) => {
+  if (!nothing) view.sides.forEach((side, axis) => {
     side.removeAttribute("aria-activedescendant");
     [...side.children].forEach((row, i) => {
       const here = !!at && at[0] === axis && at[1] === i, heads = at && at[0] !== axis ? shown[i] : [];
@@ -188,7 +192,7 @@ function reveal(scroll, i) {
 
 function draw(view) {
   if (!view.d || view.waiting) return;
-  view.waiting = requestAnimationFrame(() => { view.waiting = 0; paint(view); });
+  view.waiting = requestAnimationFrame(() => { view.waiting = 0; view.canvasPainter.paint(); });
 }
 
 function paint(view) {

@@ -18,6 +18,8 @@ HERE = Path(__file__).parent
 MOST_TOKENS = 256  # a side: more are not told apart, and take a megabyte
 HTML = """
 <div class="lv">
+  <h4></h4>
+  <p class="note"></p>
   <div class="tools"></div>
   <p class="read" aria-live="polite"></p>
   <div class="heading"><span></span><span></span><span></span></div>
@@ -42,14 +44,18 @@ def line_view(
     n_kv_heads: int,
     *,
     key: str,
+    title: str = "",
+    note: str = "",
     key_labels: Sequence[str] | None = None,
 ) -> None:
     """Lines from T queries (left) to S keys (right) for the chosen heads; beyond `MOST_TOKENS` tokens are left out.
 
     weights and allowed: (H', T, S), one map for each chosen head, from whatever layers; names and kv_heads: H' of each,
-    "L1 H5" and the KV head it reads. labels: T token labels; key_labels: S of them where the keys are another text's.
+    "L1 H5" and the KV head it reads. title, note: plain text
+    above it. labels: T token labels; key_labels: S of them where the keys are another text's.
     """
-    _mount(key=key, data=pack(weights, allowed, labels, names, kv_heads, n_kv_heads, key_labels))
+    words = {"title": title, "note": note}
+    _mount(key=key, data=pack(weights, allowed, labels, names, kv_heads, n_kv_heads, words, key_labels))
 
 
 def pack(
@@ -59,12 +65,14 @@ def pack(
     names: Sequence[str],
     kv_heads: Sequence[int],
     n_kv_heads: int,
+    words: dict[str, str],
     key_labels: Sequence[str] | None = None,
 ) -> bytes:
-    """The message for the browser, of shape (H', 1, T, S) with T and S at most `MOST_TOKENS`."""
+    """The message for the browser, `words` in its header, of shape (H', 1, T, S) with T and S at most `MOST_TOKENS`."""
     cut = np.s_[:, None, :MOST_TOKENS, :MOST_TOKENS]
     keys = labels if key_labels is None else key_labels
     header = {
+        **words,
         "labels": [list(labels[:MOST_TOKENS]), list(keys[:MOST_TOKENS])],
         "left": [max(0, len(each) - MOST_TOKENS) for each in (labels, keys)],
         "names": list(names),

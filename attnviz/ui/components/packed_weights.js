@@ -1,4 +1,4 @@
-// What the components that show weights share: the message read back, labels and weights in words.
+// What the components that show weights share: the message read back, weights as colours, labels and weights in words.
 
 const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
 
@@ -7,9 +7,10 @@ const short = (label) => ([...label].length > 24 ? [...label].slice(0, 23).join(
 function unpack(bytes) {
   const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));
-  const body = bytes.subarray(start), [L, H, N, M] = header.shape;
+  const Cells = header.steps > 254 ? Uint16Array : Uint8Array;
+  const body = new Cells(bytes.slice(start).buffer), [L, H, N, M] = header.shape;
   if (!header.triangle) return { ...header, cells: body };
-  const cells = new Uint8Array(L * H * N * M).fill(255);
+  const cells = new Cells(L * H * N * M).fill(header.steps + 1);
   for (let from = 0, map = 0; map < L * H; map++)
     for (let q = 0; q < N; q++) {
       const n = Math.min(q + 1, M);
@@ -18,6 +19,76 @@ function unpack(bytes) {
     }
   return { ...header, cells };
 }
+
+// ---- colours
+
+const darkness = {}; // by the page's colour, since reading a pixel back takes a millisecond
+
+function isDark(root) {
+  const ground = getComputedStyle(root).getPropertyValue("--st-background-color").trim() || "#fff";
+  return (darkness[ground] ??= sumOf(ground) < 384);
+}
+
+function sumOf(colour) {
+  const probe = el("canvas", "").getContext("2d");
+  probe.fillStyle = colour;
+  probe.fillRect(0, 0, 1, 1);
+  const [r, g, b] = probe.getImageData(0, 0, 1, 1).data;
+  return r + g + b;
+}
+
+// A colour for every code of a cell; `along` says how far along the ramp the square root of a weight lies.
+function colours(stops, masked, steps = 254, along = (root) => root) {
+  const shades = new Uint8ClampedArray(4 * 257);
+  for (let i = 0; i < 256; i++) {
+    const at = (i / 255) * (stops.length - 1), n = Math.min(at | 0, stops.length - 2);
+    for (let c = 0; c < 4; c++) shades[4 * i + c] = c < 3 ? stops[n][c] + (at - n) * (stops[n + 1][c] - stops[n][c]) : 255;
+  }
+  shades.set([...masked.slice(0, 3), masked[3] * 255], 4 * 256);
+  const shade = new Uint32Array(shades.buffer), table = new Uint32Array(steps + 2).fill(shade[256]);
+  for (let i = 0; i <= steps; i++) table[i] = shade[Math.round(255 * along(i / steps))];
+  return table;
+}
+
+// Paints at once where the element can be seen, or nearly, and else when it comes into sight: what nobody sees costs nothing.
+function painter(element, paint) {
+  let near = true, due = false;
+  const watch = new IntersectionObserver(([at]) => {
+    near = at.isIntersecting;
+    if (near && due) paint();
+    due &&= !near;
+  }, { scrollMargin: "300px" });
+  watch.observe(element);
+  return { paint: () => { due = !near; if (near) paint(); }, disconnect: () => watch.disconnect() };
+}
+
+// The canvas, empty and of this size in device pixels, of which there are `ratio` to one of the page's.
+function sheet(canvas, width, height, ratio) {
+  Object.assign(canvas, { width, height });
+  Object.assign(canvas.style, { width: `${width / ratio}px`, height: `${height / ratio}px` });
+  return canvas.getContext("2d");
+}
+
+// Every device pixel shows the largest weight of the cells under it, so that no line is lost where cells are finer than pixels.
+function scale(cells, N, M, width, height, table) {
+  const image = new ImageData(width, height), out = new Uint32Array(image.data.buffer), masked = table.length - 1;
+  const edge = (i, n, size) => Math.floor((i * n) / size);
+  for (let y = 0, last = -1; y < height; y++) {
+    const q0 = edge(y, N, height), q1 = Math.max(q0 + 1, edge(y + 1, N, height));
+    if (q0 === last && q1 === q0 + 1) { out.copyWithin(y * width, (y - 1) * width, y * width); continue; }
+    for (let x = 0; x < width; x++) {
+      const k0 = edge(x, M, width), k1 = Math.max(k0 + 1, edge(x + 1, M, width));
+      let most = -1;
+      for (let q = q0; q < q1; q++)
+        for (let k = k0; k < k1; k++) { const c = cells[q * M + k]; if (c < masked && c > most) most = c; }
+      out[y * width + x] = table[most < 0 ? masked : most];
+    }
+    last = q1 === q0 + 1 ? q0 : -1;
+  }
+  return image;
+}
+
+// ---- words
 
 const weightOf = (byte) => (byte === 255 ? 0 : (byte / 254) ** 2);
 

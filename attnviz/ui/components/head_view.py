@@ -1,0 +1,140 @@
+"""One head large: its map with tokens on both axes, and the way of one query from score to weight, on two canvases.
+
+plotly draws the same where somebody wants to zoom or to save it, but takes as long as all the rest of the page, and
+draws anew from nothing for every change (`attnviz/figures/heads.py`). T query tokens, S key tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import streamlit as st
+
+from attnviz.figures import theme
+from attnviz.figures.head_words import DECADES, STAGES, Words, largest_but_first
+from attnviz.ui.components.packed_weights import FINE_STEPS, READER, message, quantise, ramp, within
+
+if TYPE_CHECKING:
+    from attnviz.trace import Trace
+
+HERE = Path(__file__).parent
+HTML = """
+<div class="hv">
+  <section class="one">
+    <h4 class="title"></h4>
+    <p class="note"></p>
+    <div class="tools">
+      <label>Query token <select class="query"></select></label>
+      <label>Key token <select class="key"></select></label>
+      <label>Colour scale
+        <select class="colour"><option value="linear">linear</option><option value="log">logarithmic</option></select>
+      </label>
+      <label class="check"><input type="checkbox" class="aside">Set the first token aside</label>
+      <button type="button" class="pin"></button>
+    </div>
+    <p class="read" aria-live="polite"></p>
+    <div class="map" role="application" tabindex="0"><canvas></canvas><i hidden></i></div>
+    <div class="bar"><i></i><div></div>weight</div>
+  </section>
+  <section class="way">
+    <h4 class="role"></h4>
+    <p class="scored"></p>
+    <h4 class="from"></h4>
+    <p class="steps"></p>
+    <p class="said" aria-live="polite"></p>
+    <div class="path" role="img"><canvas></canvas><i hidden></i></div>
+  </section>
+</div>
+"""
+
+_mount = st.components.v2.component(
+    "head_view",
+    html=HTML,
+    css=(HERE / "head_view.css").read_text(encoding="utf-8"),
+    js=READER + (HERE / "head_view.js").read_text(encoding="utf-8"),
+)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What is looked at in a head, and how."""
+
+    layer: int
+    head: int
+    query: int
+    key: int  # the key looked at …
+    chosen: int  # … and as it was chosen: -1 for the one that the query gives most
+    log: bool = False
+    first_aside: bool = False
+    pinned: bool = False
+
+
+def head_view(
+    trace: Trace,
+    labels: Sequence[str],
+    look: Look,
+    words: tuple[Words, Words],
+    role: tuple[str, str],
+    *,
+    key: str,
+    on_head: Callable[[int, int], None],
+    on_cell: Callable[[int, int], None],
+    on_look: Callable[[bool, bool], None],
+    on_pin: Callable[[], None],
+) -> None:
+    """Show the head. `on_head(layer, head)` runs after another one was chosen in a `head_grid`; `on_cell(query, key)`
+    after a cell or a token was, key -1 for "the one the query gives most"; `on_look(log, first_aside)` after another
+    scale of colours; `on_pin()` when the head is to be pinned, or no longer.
+
+    labels: T token labels. words: those of the map and of the path. role: a title and a sentence on what the head does.
+    """
+    n, most = len(labels), (trace.config.n_layers - 1, trace.config.n_heads - 1)
+
+    def head() -> None:
+        on_head(*within(st.session_state[key].head, 0, most))
+
+    def cell() -> None:
+        on_cell(*within(st.session_state[key].cell, -1, (n - 1, n - 1)))
+
+    def scale() -> None:
+        on_look(*map(bool, within(st.session_state[key].look, 0, (1, 1))))
+
+    data = pack(trace, labels, look, words, role)
+    _mount(
+        key=key, data=data, on_head_change=head, on_cell_change=cell, on_look_change=scale, on_pin_change=on_pin
+    )  # fmt: skip
+
+
+def pack(
+    trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Words], role: tuple[str, str]
+) -> bytes:
+    """The message for the browser, of shape (1, 1, T, S); scores and weights of the query as numbers."""
+    layer, head, query = look.layer, look.head, look.query
+    weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
+    read, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
+    whole, way = words
+    header = {
+        "labels": list(labels),
+        "query": query, "key": look.key, "chosen": look.chosen, "log": look.log, "aside": look.first_aside,
+        "pinned": look.pinned,
+        "tops": [1.0, largest_but_first(weights)],
+        "decades": DECADES,
+        "ramps": {name: ramp(read, n_kv_heads, name) for name in theme.RAMP_ENDS},
+        "mark": theme.kv_colour(read, n_kv_heads),
+        "masked": list(theme.MASKED_RGBA),
+        "words": {
+            "title": whole.title, "note": whole.note, "role": role[0], "scored": role[1],
+            "from": way.title, "steps": way.note,
+        },
+        "alts": [whole.alt, way.alt],
+        "stages": STAGES,
+        "scores": np.round(trace.scores[layer, head, query].astype(np.float64), 6).tolist(),
+        "weights": np.round(weights[query].astype(np.float64), 8).tolist(),
+        "allowed": allowed[query].tolist(),
+    }  # fmt: skip
+    cells = quantise(weights[None, None], allowed[None], len(labels), FINE_STEPS)
+    return message(header, cells)
