@@ -111,6 +111,53 @@ def test_the_cache_is_drawn_as_long_as_the_live_one():
     assert result_of(groups.cache(measured, MLA).formula) == measured[MLA] == 3 * (14 + 2) * 4
 
 
+def rects_of(panel: dict) -> dict[str, list[list]]:
+    """The rectangles [x, y, width, height, …] by the first words of what they say."""
+    found = {}
+    for rect in panel["rects"]:
+        found.setdefault(rect[-1].split(",")[0], []).append(rect)
+    return found
+
+
+@pytest.mark.parametrize("n_kv_heads", divisors(6))
+def test_the_panel_of_projections_is_to_the_scale_of_the_live_ones(n_kv_heads):
+    config = CONFIG.with_kv_heads(n_kv_heads)
+    attn, panel = Transformer.random(config, 0).blocks[0].attn, groups.projections_panel(config)
+    edges = []
+    for name, rects in rects_of(panel).items():
+        n_out, n_in = getattr(attn, f"{name[-1]}_proj").weight.shape
+        left, right = min(x for x, *_ in rects), max(x + w for x, _, w, *_ in rects)
+        assert right - left == pytest.approx(n_out)
+        assert max(y + h for _, y, _, h, *_ in rects) == pytest.approx(n_in)
+        assert sum(w * h for _, _, w, h, *_ in rects) == pytest.approx(n_in * n_out)
+        edges += [left, right]
+    assert edges == sorted(edges) and edges[-1] == pytest.approx(panel["width"])  # side by side, none over another
+    assert [label[4] for label in panel["labels"]] == ["35 × 60", *[f"35 × {10 * n_kv_heads}"] * 2, "60 × 35"]
+
+
+def test_the_panel_of_the_cache_is_as_long_as_the_live_one():
+    configs = [CONFIG.with_kv_heads(k) for k in divisors(6)] + [MLA]
+    measured = {c: cached_bytes(c, 1) for c in configs}
+    panel = groups.cache_panel(measured, CONFIG)
+    for row, config in enumerate(configs):
+        inside = [rect for rect in panel["rects"] if row < rect[1] < row + 1 and rect[1] + rect[3] < row + 1]
+        assert sum(rect[2] for rect in inside) == pytest.approx(measured[config])
+        assert len(inside) == (2 if config is MLA else config.n_kv_heads)
+    totals = [label for label in panel["labels"] if label[2].startswith("after")]
+    assert [(label[0], label[3]) for label in totals] == [(n, f"{n:,} B") for n in measured.values()]
+    assert [label[2].endswith("strong") for label in totals] == [c == CONFIG for c in configs]
+
+
+@pytest.mark.parametrize("selected", [CONFIG, MLA])
+def test_the_panel_of_the_work_is_a_share_of_the_first(selected):
+    configs = [CONFIG.with_kv_heads(6), CONFIG, MLA]
+    panel, table = groups.work_panel(configs, selected, 23), groups.work(configs, selected, 23).table
+    expected = [table[what][configs.index(selected)] / table[what][0] for what in list(table)[1:]]
+    assert [rect[2] for rect in panel["rects"]] == expected
+    assert panel["width"] == max(1, *expected)  # MLA multiplies more
+    assert ("latent" in panel["note"]) == (selected is MLA)
+
+
 def attention_core_flops(config: ModelConfig, n_tokens: int) -> int:
     """What torch counts for one new token's scores and weighted sum in the live modules, all layers."""
     with torch.device("meta"):

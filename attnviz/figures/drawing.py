@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+
+
+@dataclass(frozen=True)
+class Words:
+    """A `Drawing` without its figure: what stands beside a picture that is not plotly's."""
+
+    title: str
+    note: str
+    alt: str
+    formula: str = ""
+    table: dict[str, list] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

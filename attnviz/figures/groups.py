@@ -6,14 +6,14 @@ H query heads, K KV heads, D head_dim, C d_model, L layers, S tokens. Every hue 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import plotly.graph_objects as go
 
 from attnviz.config import AttentionConfig, ModelConfig
 from attnviz.cost import attention_name, count_parameters, kv_cache_bytes
 from attnviz.cost.decode import attention_flops
-from attnviz.figures.drawing import Drawing
+from attnviz.figures.drawing import Drawing, Words
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure, kv_colour
 from attnviz.figures.words import bold, count, listed, tex
 
@@ -52,26 +52,35 @@ def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int) -
 
 def projections(config: ModelConfig) -> Drawing:
     """W_q, W_k, W_v and W_o to one scale, cut into heads in the hue of the KV head they belong to."""
-    c = config.layer
-    q_width, kv_width = c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim
-    shapes = {"W_q": (c.d_model, q_width), "W_k": (c.d_model, kv_width), "W_v": (c.d_model, kv_width)}
-    shapes["W_o"] = (q_width, c.d_model)
+    stripes, labels = _all_stripes(config.layer)
     figure = base_figure(height=210, showlegend=False, bargap=0)
-    left, ticks, stripes = 0.0, {}, []
-    for name, (n_in, n_out) in shapes.items():
-        stripes += _stripes(name, left, n_in, n_out, c)
-        ticks[left + n_out / 2] = f"<b>{name}</b><br>{n_in} × {n_out}"
-        left += n_out + 0.14 * max(q_width, c.d_model)
     figure.add_trace(_bars(stripes))
-    figure.update_xaxes(tickvals=list(ticks), ticktext=list(ticks.values()), showgrid=False, zeroline=False)
+    texts = [f"<b>{name}</b><br>{shape}" for name, shape in labels.values()]
+    figure.update_xaxes(tickvals=list(labels), ticktext=texts, showgrid=False, zeroline=False)
     figure.update_yaxes(visible=False, autorange="reversed", scaleanchor="x", constrain="domain")
+    return Drawing(figure, **asdict(projections_words(config)))
+
+
+def projections_panel(config: ModelConfig) -> dict:
+    """The same for the `to_scale` component: rectangles and labels in weights, rightwards and downwards."""
+    stripes, labels = _all_stripes(config.layer)
+    rects = [_rect(bar, bar.at - bar.width / 2, bar.base, bar.width, bar.length) for bar in stripes]
+    height = max(y + h for _, y, _, h, *_ in rects)
+    below = [[x, height, "below", name, shape] for x, (name, shape) in labels.items()]
+    width = max(x + w for x, _, w, *_ in rects)
+    return _panel(projections_words(config), width, height, rects, below)
+
+
+def projections_words(config: ModelConfig) -> Words:
+    """What is said of the projections."""
+    c = config.layer
+    shapes, kv_width = _shapes(c), c.n_kv_heads * c.head_dim
     weights = [n_in * n_out for n_in, n_out in shapes.values()]
     heads = count(c.n_kv_heads, "KV head")
     finding = f"W_k and W_v are {kv_width} wide, 1/{c.group_size} of W_q: {heads} of {c.head_dim}"
     if c.group_size == 1:
         finding = f"W_k and W_v are {kv_width} wide, as W_q is: every query head has a key and a value of its own"
-    return Drawing(
-        figure,
+    return Words(
         title=finding,
         note="The four projections of one layer to one scale, inputs downwards, outputs to the right. Each stripe is a "
         "head, in the hue of its KV head. Only W_k and W_v change with the number of KV heads.",
@@ -88,26 +97,61 @@ def projections(config: ModelConfig) -> Drawing:
     )
 
 
+def _shapes(c: AttentionConfig) -> dict[str, tuple[int, int]]:
+    """Inputs and outputs of every projection."""
+    q_width, kv_width = c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim
+    kv = c.d_model, kv_width
+    return {"W_q": (c.d_model, q_width), "W_k": kv, "W_v": kv, "W_o": (q_width, c.d_model)}
+
+
+def _all_stripes(c: AttentionConfig) -> tuple[list[_Bar], dict[float, tuple[str, str]]]:
+    """The matrices side by side, and under the middle of each its name and shape."""
+    left, labels, stripes, widest = 0.0, {}, [], max(c.n_heads * c.head_dim, c.d_model)
+    for name, (n_in, n_out) in _shapes(c).items():
+        room = max(n_out, 0.34 * widest)  # what its label takes
+        stripes += _stripes(name, left + (room - n_out) / 2, n_in, n_out, c)
+        labels[left + room / 2] = name, f"{n_in} × {n_out}"
+        left += room + 0.14 * widest
+    return stripes, labels
+
+
 def cache(measured: dict[ModelConfig, int], selected: ModelConfig) -> Drawing:
     """What every model remembers of one token, a segment for each KV head; bytes as counted from live tensors."""
-    names, sizes = [attention_name(c) for c in measured], list(measured.values())
-    rows, chosen = list(range(len(names))), [c == selected for c in measured]
+    rows, chosen = list(range(len(measured))), [c == selected for c in measured]
     figure = base_figure(height=60 + 32 * len(rows), showlegend=False)
-    segments = [_segments(row, config, n, chosen[row]) for row, (config, n) in enumerate(measured.items())]
-    figure.add_trace(_bars([bar for row in segments for bar in row], orientation="h"))
-    totals = [bold(f" {n:,} B", yes) for n, yes in zip(sizes, chosen, strict=True)]
+    figure.add_trace(_bars(_all_segments(measured, selected), orientation="h"))
+    totals = [bold(f" {n:,} B", yes) for n, yes in zip(measured.values(), chosen, strict=True)]
     beside = {"mode": "text", "textposition": "middle right", "hoverinfo": "skip"}
-    figure.add_trace(go.Scatter(x=sizes, y=rows, text=totals, **beside))
-    labels = [bold(name, yes) for name, yes in zip(names, chosen, strict=True)]
+    figure.add_trace(go.Scatter(x=list(measured.values()), y=rows, text=totals, **beside))
+    labels = [bold(attention_name(c), yes) for c, yes in zip(measured, chosen, strict=True)]
     bare = {"showgrid": False, "zeroline": False}
     figure.update_yaxes(tickvals=rows, ticktext=labels, autorange="reversed", **bare)
+    figure.update_xaxes(range=[0, max(measured.values()) * 1.25], title="bytes a token, all layers", **bare)
+    return Drawing(figure, **asdict(cache_words(measured, selected)))
+
+
+def cache_panel(measured: dict[ModelConfig, int], selected: ModelConfig) -> dict:
+    """The same for the `to_scale` component: bytes rightwards, a row for every model downwards."""
+    rects = [
+        _rect(bar, bar.base, bar.at + 0.5 - bar.width / 2, bar.length, bar.width)
+        for bar in _all_segments(measured, selected)
+    ]
+    labels = []
+    for row, (config, n) in enumerate(measured.items()):
+        strong = "strong" if config == selected else ""
+        labels.append([0, row + 0.5, f"before {strong}", attention_name(config), ""])
+        labels.append([n, row + 0.5, f"after {strong}", f"{n:,} B", ""])
+    return _panel(cache_words(measured, selected), max(measured.values()), len(measured), rects, labels, row=32)
+
+
+def cache_words(measured: dict[ModelConfig, int], selected: ModelConfig) -> Words:
+    """What is said of the cache."""
+    names, sizes = [attention_name(c) for c in measured], list(measured.values())
     n_bytes, largest = measured[selected], max(sizes)
-    figure.update_xaxes(range=[0, largest * 1.25], title="bytes a token, all layers", **bare)
     title = f"{attention_name(selected)} remembers {n_bytes:,} B of every token"
     if n_bytes < largest:
         title += f", {n_bytes / largest:.1%} of what {names[sizes.index(largest)]} does"
-    return Drawing(
-        figure,
+    return Words(
         title=title,
         note="The KV cache of one token in float32, as it is run here; 16 bits take half. A segment is one KV head. "
         "The lengths are counted from the tensors of a cache that the live model filled.",
@@ -121,13 +165,26 @@ def cache(measured: dict[ModelConfig, int], selected: ModelConfig) -> Drawing:
     )
 
 
+def _all_segments(measured: dict[ModelConfig, int], selected: ModelConfig) -> list[_Bar]:
+    rows = (_segments(row, config, n, config == selected) for row, (config, n) in enumerate(measured.items()))
+    return [bar for row in rows for bar in row]
+
+
+def _panel(words: Words, width: float, height: float, rects: list, labels: list, row: int = 0) -> dict:
+    """A picture of rectangles. row: pixels that one unit downwards takes; 0: the same scale in both directions."""
+    return {
+        "title": words.title, "note": words.note, "alt": words.alt, "width": width, "height": height, "row": row,
+        "rects": rects, "labels": labels,
+    }  # fmt: skip
+
+
+def _rect(bar: _Bar, x: float, y: float, width: float, height: float) -> list:
+    return [x, y, width, height, bar.colour, STRONG if bar.strong else SOFT, bar.says]
+
+
 def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Drawing:
     """What one new token costs after n_tokens, for every number of KV heads, as a share of the first config's."""
-    costs = {
-        "attention FLOPs": [attention_flops(c, n_tokens) for c in configs],
-        "cache bytes read": [kv_cache_bytes(c, n_tokens, bits=32) for c in configs],
-        "parameters": [count_parameters(c).total for c in configs],
-    }
+    costs, words = _costs(configs, n_tokens), work_words(configs, selected, n_tokens)
     names, here = [attention_name(c) for c in configs], configs.index(selected)
     figure = base_figure(height=300, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
     styles = (("solid", "circle", DIVERGING[-1][1]), ("dash", "square", DIVERGING[0][1]), ("dot", "diamond", NEUTRAL))
@@ -142,17 +199,53 @@ def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -
     figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line_width=0, layer="below")
     figure.update_xaxes(tickvals=list(range(len(names))), ticktext=names, showgrid=False)
     figure.update_yaxes(title=f"share of {names[0]}", tickformat=".0%", rangemode="tozero")
+    return Drawing(figure, **asdict(words))
+
+
+def work_panel(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> dict:
+    """The selected one alone for the `to_scale` component: a bar for every cost, as a share of the first config's."""
+    here, rects, labels, longest = configs.index(selected), [], [], 1.0
+    for row, (what, values) in enumerate(_costs(configs, n_tokens).items()):
+        share = values[here] / values[0]
+        rects.append([0, row + 0.15, share, 0.7, NEUTRAL, STRONG, f"{values[here]:,} of {values[0]:,}"])
+        labels += [[0, row + 0.5, "before", what, ""], [share, row + 0.5, "after strong", f"{share:.1%}", ""]]
+        longest = max(longest, share)
+    return _panel(work_words(configs, selected, n_tokens), longest, len(rects), rects, labels, row=32)
+
+
+def work_words(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Words:
+    """What is said of the work."""
+    costs, here = _costs(configs, n_tokens), configs.index(selected)
+    names = [attention_name(c) for c in configs]
     flops, memory = (costs[what][here] / costs[what][0] for what in ("attention FLOPs", "cache bytes read"))
     title = f"{names[here]} computes {flops:.0%} of {names[0]}'s attention FLOPs and reads {memory:.1%} of its cache"
-    return Drawing(
-        figure,
+    return Words(
         title=title,
-        note=f"One new token that attends to {n_tokens:,}. Every query head still compares itself with every key, so "
-        "scores and weighted sums cost the same; what is remembered and read shrinks, and with it W_k and W_v.",
+        note=f"One new token that attends to {n_tokens:,}. {_why(selected)}",
         alt=f"{title}; {costs['parameters'][here]:,} of {costs['parameters'][0]:,} parameters.",
         table={"attention": names, **costs},
         formula=_work_formula(selected, n_tokens),
     )
+
+
+def _why(selected: ModelConfig) -> str:
+    if selected.attention == "mla":
+        return (
+            "MLA is counted as it decodes, absorbed: every head compares itself with the latent, which is longer than "
+            "a key, so more is multiplied while less is read."
+        )
+    return (
+        "Every query head still compares itself with every key, so scores and weighted sums cost the same; what is "
+        "remembered and read shrinks, and with it W_k and W_v."
+    )
+
+
+def _costs(configs: Sequence[ModelConfig], n_tokens: int) -> dict[str, list[int]]:
+    return {
+        "attention FLOPs": [attention_flops(c, n_tokens) for c in configs],
+        "cache bytes read": [kv_cache_bytes(c, n_tokens, bits=32) for c in configs],
+        "parameters": [count_parameters(c).total for c in configs],
+    }
 
 
 @dataclass(frozen=True)

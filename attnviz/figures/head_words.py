@@ -7,11 +7,11 @@ T query tokens, S key tokens, D head_dim.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attnviz.figures.drawing import Words
 from attnviz.figures.words import count, listed
 
 if TYPE_CHECKING:
@@ -20,16 +20,6 @@ if TYPE_CHECKING:
 STAGES = ("1 · scores", "2 · masked", "3 · weights")
 DECADES = 4  # the log scale ends at a ten-thousandth
 LONGEST_TOKEN = 40  # characters, in a title
-
-
-@dataclass(frozen=True)
-class Words:
-    """What stands beside a picture. Every number is computed."""
-
-    title: str  # states the finding
-    note: str  # what one is looking at
-    alt: str  # the finding for those who cannot see the picture
-    formula: str  # LaTeX with the user's own numbers put in; "" where there is nothing to put in
 
 
 def shortened(label: str, longest: int) -> str:
@@ -66,8 +56,9 @@ def path_words(
     best, n_allowed = int(weights.argmax()), int(allowed.sum())
     return Words(
         f"From score to weight: query {query} {name(shortened(labels[query], LONGEST_TOKEN))}",
-        f"q·k / √{trace.config.head_dim}, then the mask, then the softmax: {count(n_allowed, 'number')} that add up to "
-        f"{weights.sum():.3f}. Grey is not allowed: its score exists, its weight does not.",
+        f"q·k / √{trace.config.head_dim}, then the mask, then the softmax: {count(n_allowed, 'number')} that "
+        f"{'adds' if n_allowed == 1 else 'add'} up to {weights.sum():.3f}. Grey is not allowed: its score exists, its "
+        "weight does not.",
         f"Three rows of bars for query {query} “{labels[query]}”, one bar a key: {count(len(scores), 'score')} "
         f"from {scores.min():.2f} to {scores.max():.2f}, the {n_allowed} that the mask keeps, and the weights; the "
         f"largest, {weights[best]:.2f}, is on key {best} “{labels[best]}”.",

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from attnviz.figures.drawing import Drawing
+from attnviz.figures.drawing import Drawing, Words
 from attnviz.ui.components.save_picture import save_picture
 
 CONFIG = {"displayModeBar": False, "responsive": True}
@@ -22,6 +22,12 @@ def show(drawing: Drawing, key: str) -> None:
     with st.expander("Numbers and downloads", key=f"numbers-{key}", on_change="rerun") as numbers:
         if numbers.open:
             _numbers(drawing, key)
+
+
+def formulas(*words: Words) -> None:
+    """The formulas of several pictures, one below the other, in one element."""
+    lines = r" \\[10pt] ".join(each.formula for each in words if each.formula)
+    st.latex(rf"\begin{{gathered}} {lines} \end{{gathered}}")
 
 
 def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:

@@ -7,6 +7,7 @@ import math
 import streamlit as st
 
 from attnviz.analysis import groups as analysis
+from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
 from attnviz.figures import group_quality, groups, latent
 from attnviz.figures.drawing import escaped
@@ -15,12 +16,14 @@ from attnviz.modules.proofs import Comparison
 from attnviz.ui import charts, groups_runs, runs, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
+from attnviz.ui.components.to_scale import to_scale
 from attnviz.ui.frame import View
 from attnviz.ui.selection import layer_and_head
 from attnviz.ui.words import headline
 
 PARTS = {
     "equal": "Equal, in numbers",
+    "work": "Same work, less memory",
     "cost": "What sharing costs",
     "maps": "Maps before and after",
     "alike": "How alike heads are",
@@ -61,7 +64,7 @@ def control(view: View) -> None:
     )
 
 
-def _position(config) -> str:
+def _position(config: ModelConfig) -> str:
     name = attention_name(config)
     return f"{config.n_kv_heads} · {name}" if config.attention in ("mha", "mqa") else name.removeprefix("GQA-")
 
@@ -113,14 +116,19 @@ def _tiled_loss(found: groups_runs.Tiling) -> str:
 
 def scale(view: View) -> None:
     """What is stored of the projections and of every token, to scale."""
-    left, right = st.columns(2, gap="large")
-    with left:
-        if view.config.attention == "mla":
-            charts.show(latent.latent(view.config), "latent-scale")
-        else:
-            charts.show(groups.projections(view.config), "projections")
-    with right:
-        charts.show(groups.cache(groups_runs.cache_of_family(view.settings), view.config), "cache")
+    config, measured = view.config, groups_runs.cache_of_family(view.settings)
+    beside = [groups.cache_panel(measured, config), groups.work_panel(_compared(view), config, len(view.ids))]
+    if config.attention == "mla":
+        to_scale(beside, "stored")
+        charts.show(latent.latent(config), "latent-scale")
+        charts.on_demand("Zoom, numbers and downloads", {"cache": lambda: groups.cache(measured, config)})
+        return
+    to_scale([groups.projections_panel(config), *beside], "stored")
+    charts.formulas(groups.projections_words(config), groups.cache_words(measured, config))
+    charts.on_demand(
+        "Zoom, numbers and downloads",
+        {"projections": lambda: groups.projections(config), "cache": lambda: groups.cache(measured, config)},
+    )
 
 
 def maps(view: View) -> None:
@@ -163,32 +171,40 @@ def closer(view: View) -> None:
     state.control(
         st.segmented_control, "Look closer", "closer", options=tuple(PARTS), format_func=PARTS.get, required=True
     )
-    show = {"equal": _equal, "cost": _cost, "maps": _before_after, "alike": _alike, "latent": _latent}
+    show = {"equal": _equal, "work": _work, "cost": _cost, "maps": _before_after, "alike": _alike, "latent": _latent}
     show[state.current().closer](view)
 
 
 def _equal(view: View) -> None:
-    left, right = st.columns(2, gap="large")
     layer, _ = layer_and_head(view)
-    with left:
-        st.markdown(f"#### The same thing, said in several ways: largest difference in layer {layer}")
-        st.caption(
-            "Computed now, on this layer's real input for this text. Where a claim needs another number of KV heads, "
-            "the layer's own are copied to every query head, or averaged into one."
-        )
-        for single, double in groups_runs.equalities_of(view.settings, view.ids, layer):
-            _equality(single, double)
-    with right:
-        configs = [c for c in map(runs.config_of, groups_runs.variants(view.settings)) if c.attention != "mla"]
-        configs += [view.config] if view.config.attention == "mla" else []
-        charts.show(groups.work(configs, view.config, len(view.ids)), "work")
+    found = groups_runs.equalities_of(view.settings, view.ids, layer)
+    st.markdown(
+        f"#### The same thing, said in several ways: largest difference in layer {layer}\n\n"
+        "Computed now, on this layer's real input for this text. Where a claim needs another number of KV heads, the "
+        "layer's own are copied to every query head, or averaged into one.\n\n" + _equalities(found)
+    )
 
 
-def _equality(single: Comparison, double: Comparison) -> None:
+def _work(view: View) -> None:
+    charts.show(groups.work(_compared(view), view.config, len(view.ids)), "work")
+
+
+def _compared(view: View) -> list[ModelConfig]:
+    """The models along the slider, from MHA on; MLA only where it is the one looked at."""
+    configs = [c for c in map(runs.config_of, groups_runs.variants(view.settings)) if c.attention != "mla"]
+    return configs + ([view.config] if view.config.attention == "mla" else [])
+
+
+def _equalities(found: list[tuple[Comparison, Comparison]]) -> str:
+    """A list in markdown: every claim with its difference in both precisions."""
+    return "\n\n".join(_equality(single, double) for single, double in found)
+
+
+def _equality(single: Comparison, double: Comparison) -> str:
     sign = ":material/check:" if single.equal and double.equal else ":material/close:"
     numbers = ", ".join(f"**{_difference(c)}** in {c.dtype} (tolerance {c.tolerance:.0e})" for c in (single, double))
-    st.markdown(f"{sign} **{single.claim}**: {numbers}")
-    st.caption(f"{single.left[0].upper()}{single.left[1:]}, against {single.right}.")
+    against = f"{single.left[0].upper()}{single.left[1:]}, against {single.right}."
+    return f"{sign} **{single.claim}**: {numbers}  \n:small[{against}]"
 
 
 def _difference(c: Comparison) -> str:
@@ -285,5 +301,4 @@ def _latent(view: View) -> None:
             "DeepSeek-V2's attention (arXiv 2405.04434). Absorbed: W_uk moves to the query's side and W_uv behind the "
             "weights, so that keys and values never have to be expanded while decoding."
         )
-        for single, double in found:
-            _equality(single, double)
+        st.markdown(_equalities(found))

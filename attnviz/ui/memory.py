@@ -7,8 +7,8 @@ import gc
 import sys
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # <malloc.h> of glibc
-MAPPED = 16 << 20  # bytes: an array of this size is mapped for itself. With smaller ones a trace takes twice as long, since
-# what is mapped anew is cleared page by page at its first touch
+MAPPED = 16 << 20  # bytes: an array of this size is mapped for itself. With 256 KB a trace takes twice as long: what is
+# mapped is cleared page by page at its first touch
 SPARE = 2 << 20  # bytes of freed memory that may wait for the next run
 
 

@@ -160,7 +160,7 @@ class Settings:
     weights: str = _setting("bf16", Choice(tuple(PRECISIONS)))  # precision of a published model's weights
     reserve: int = _setting(10, Number(0, 90))  # per cent of the memory
     turning: str = _setting("distance", Choice(TURNING))  # part of the RoPE page
-    closer: str = _setting("equal", Choice(("equal", "cost", "maps", "alike", "latent")))  # part of the groups page
+    closer: str = _setting("equal", Choice(("equal", "work", "cost", "maps", "alike", "latent")))  # groups page
     # the heads page
     heads_part: str = _setting("lines", Choice(HEADS_PARTS))
     pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MOST_PINNED))  # heads looked at beside the selected one

@@ -1,4 +1,4 @@
-"""All layers x heads at once on small canvases: one byte a weight, hover and arrow keys answered in the browser.
+"""All layers x heads at once on one canvas: one byte a weight, hover and arrow keys answered in the browser.
 
 L layers, H query heads, T query tokens, S key tokens.
 """
@@ -74,7 +74,8 @@ def head_grid(
     most = weights.shape[0] - 1, weights.shape[1] - 1  # the session keeps what the callback refers to: not the weights
 
     def chosen() -> None:
-        on_select(*within(st.session_state[key].select, 0, most))
+        if on_select:  # or a browser has sent what it was not asked for
+            on_select(*within(st.session_state[key].select, 0, most))
 
     _mount(key=key, data=pack(weights, allowed, header), on_select_change=chosen)
 

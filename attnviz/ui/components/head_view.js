@@ -84,7 +84,7 @@ function paintMap(view) {
   sheet(map.firstElementChild, Math.round(full * ratio), Math.round((plot.top + most + 2) * ratio), ratio);
   const px = (v) => Math.round(v * ratio), image = scale(d.cells, T, S, px(plot.width), px(plot.height), tableOf(d, view));
   ink.putImageData(image, px(plot.left), px(plot.top));
-  if (d.aside) ink.putImageData(scale(firstColumn(d, T, S), T, 1, px(plot.width / S), px(plot.height), greys(d)), px(plot.left), px(plot.top));
+  if (d.aside) ink.putImageData(scale(firstColumn(d, T, S), T, 1, Math.ceil(px(plot.width) / S), px(plot.height), greys(d)), px(plot.left), px(plot.top));
   ink.setTransform(ratio, 0, 0, ratio, 0, 0);
   if (Math.max(T, S) <= 40) gaps(ink, plot);
   frame(ink, plot.left, plot.top + (d.query * plot.height) / T, plot.width, plot.height / T);

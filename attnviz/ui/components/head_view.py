@@ -15,7 +15,8 @@ import numpy as np
 import streamlit as st
 
 from attnviz.figures import theme
-from attnviz.figures.head_words import DECADES, STAGES, Words, largest_but_first
+from attnviz.figures.drawing import Words
+from attnviz.figures.head_words import DECADES, STAGES, largest_but_first
 from attnviz.ui.components.packed_weights import FINE_STEPS, READER, message, quantise, ramp, within
 
 if TYPE_CHECKING:

@@ -1,0 +1,43 @@
+// Rectangles to scale. A panel: {title, note, alt, width, height, row, rects: [[x, y, width, height, colour, opacity, says]],
+// labels: [[x, y, where, text, text below]]}, all in its own units; row: pixels for a unit downwards, or 0 for one scale.
+const SVG = "http://www.w3.org/2000/svg";
+
+export default function ({ data, parentElement }) {
+  parentElement.querySelector(".ts").replaceChildren(...data.panels.map(panel));
+}
+
+const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
+
+function panel(p) {
+  const section = el("section", p.row ? "rows" : "square"), picture = el("div", "picture");
+  picture.setAttribute("role", "img");
+  picture.setAttribute("aria-label", p.alt);
+  const before = p.labels.filter(([, , where]) => where.startsWith("before")).map(([, , , text]) => text.length);
+  picture.style.marginLeft = before.length ? `${0.52 * Math.max(...before) + 1.2}em` : "";
+  if (p.row) picture.style.height = `${p.row * p.height}px`;
+  else picture.style.aspectRatio = `${p.width} / ${p.height}`;
+  picture.append(drawn(p), ...p.labels.map((each) => label(p, each)));
+  section.append(el("h4", "", p.title), el("p", "", p.note), picture);
+  return section;
+}
+
+function drawn(p) {
+  const svg = document.createElementNS(SVG, "svg");
+  svg.setAttribute("viewBox", `0 0 ${p.width} ${p.height}`);
+  svg.setAttribute("preserveAspectRatio", "none");
+  for (const [x, y, width, height, fill, opacity, says] of p.rects) {
+    const rect = document.createElementNS(SVG, "rect"), title = document.createElementNS(SVG, "title");
+    for (const [name, value] of Object.entries({ x, y, width, height, fill, opacity })) rect.setAttribute(name, value);
+    title.textContent = says;
+    rect.append(title);
+    svg.append(rect);
+  }
+  return svg;
+}
+
+function label(p, [x, y, where, text, below]) {
+  const span = el("span", where, text);
+  Object.assign(span.style, { left: `${(100 * x) / p.width}%`, top: `${(100 * y) / p.height}%` });
+  if (below) span.append(el("small", "", below));
+  return span;
+}
