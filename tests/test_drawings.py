@@ -78,6 +78,7 @@ def drawn() -> dict[str, list[Drawing]]:
             for link in links:
                 app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page(page)
                 app.query_params.update({"text": TEXT, **link})
+                app.session_state["numbers-map-path"] = True  # the expander of the heads page that draws on demand
                 app.run()
                 assert not app.exception, (page, link, [e.value for e in app.exception])
         model = ModelConfig(n_layers=2, d_model=32, n_heads=4, n_kv_heads=2)

@@ -4,6 +4,7 @@ What the browser makes of it is tested in tests/browser. Run: .venv/bin/python -
 """
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from attnviz.figures import theme
 from attnviz.figures.blocks import block_size
 from attnviz.ui.components import head_grid as grid
-from attnviz.ui.components.packed_weights import READER, quantise
+from attnviz.ui.components.packed_weights import READER, quantise, within
 
 L, H, T = 2, 6, 11
 HEADER = {"kv": [0, 0, 1, 1, 2, 2], "labels": [["a"] * T] * 2}
@@ -145,4 +146,22 @@ def test_eight_heads_of_128_tokens_stay_within_their_bytes():
     "sent, kept", [([1, 3], (1, 3)), ([7, -2], (1, 0)), ("xy", (0, 0)), (None, (0, 0)), ([1], (0, 0))]
 )
 def test_a_choice_from_the_browser_is_kept_within_bounds(sent, kept):
-    assert grid._inside(sent, (L, H)) == kept
+    assert within(sent, 0, (L - 1, H - 1)) == kept
+
+
+@pytest.mark.parametrize("listens", [False, True])
+def test_the_grid_asks_the_server_only_where_somebody_listens_there(monkeypatch, listens):
+    sent, heard = {}, []
+    monkeypatch.setattr(grid, "_mount", lambda **options: sent.update(options))
+    allowed = causal(L, T)
+    grid.head_grid(
+        attention((L, H, T, T), allowed), allowed, ["a"] * T, HEADER["kv"],
+        key="grid", selected=(1, 4), on_select=(lambda *head: heard.append(head)) if listens else None,
+        says="<b>2 layers</b> of *heads*",
+    )  # fmt: skip
+    header, _ = read(sent["data"])
+    assert header["asks"] == listens and header["selected"] == [1, 4]
+    assert header["says"] == "<b>2 layers</b> of *heads*"  # plain text, as it stands
+    monkeypatch.setattr(grid.st, "session_state", {"grid": SimpleNamespace(select=[9, 2])})
+    sent["on_select_change"]()
+    assert heard == ([(L - 1, 2)] if listens else [])

@@ -10,6 +10,8 @@ import numpy as np
 from attnviz.figures import theme
 from attnviz.ui.components import line_view
 
+WORDS = {"title": "Lines for L0 H3, L2 H5", "note": "Queries on the left, <b>keys</b> on the “right”."}
+
 
 def header_and_body(message):
     start = 4 + int.from_bytes(message[:4], "little")
@@ -19,7 +21,7 @@ def header_and_body(message):
 def packed(weights, allowed, **options):
     T, S = weights.shape[1:]
     labels = [f"q{i}" for i in range(T)]
-    return header_and_body(line_view.pack(weights, allowed, labels, ["L0 H3", "L2 H5"], [1, 2], 3, **options))
+    return header_and_body(line_view.pack(weights, allowed, labels, ["L0 H3", "L2 H5"], [1, 2], 3, WORDS, **options))
 
 
 def test_heads_of_several_layers_with_masks_of_their_own():
@@ -33,6 +35,7 @@ def test_heads_of_several_layers_with_masks_of_their_own():
     assert (body.reshape(2, -1) == expected[:, lower]).all()
     assert header["marks"] == [theme.kv_colour(1, 3), theme.kv_colour(2, 3)]
     assert header["names"] == ["L0 H3", "L2 H5"]
+    assert {name: header[name] for name in WORDS} == WORDS
 
 
 def test_keys_of_another_text():

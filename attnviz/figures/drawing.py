@@ -19,6 +19,7 @@ class Words:
     alt: str
     formula: str = ""
     table: dict[str, list] = field(default_factory=dict)
+    line: str = ""  # the formula once more as plain text: KaTeX takes a browser as long as a small chart
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,11 @@ class Drawing:
     alt: str  # the finding in words, for those who cannot see the figure
     table: dict[str, list]  # column -> values, all of one length
     formula: str = ""  # LaTeX with the user's own numbers put in
+
+
+def drawn(figure: go.Figure, words: Words) -> Drawing:
+    """The figure with its words."""
+    return Drawing(figure, words.title, words.note, words.alt, words.table, words.formula)
 
 
 def escaped(text: str) -> str:

@@ -6,14 +6,14 @@ H query heads, K KV heads, D head_dim, C d_model, L layers, S tokens. Every hue 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import plotly.graph_objects as go
 
 from attnviz.config import AttentionConfig, ModelConfig
 from attnviz.cost import attention_name, count_parameters, kv_cache_bytes
 from attnviz.cost.decode import attention_flops
-from attnviz.figures.drawing import Drawing, Words
+from attnviz.figures.drawing import Drawing, Words, drawn
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure, kv_colour
 from attnviz.figures.words import bold, count, listed, tex
 
@@ -58,7 +58,7 @@ def projections(config: ModelConfig) -> Drawing:
     texts = [f"<b>{name}</b><br>{shape}" for name, shape in labels.values()]
     figure.update_xaxes(tickvals=list(labels), ticktext=texts, showgrid=False, zeroline=False)
     figure.update_yaxes(visible=False, autorange="reversed", scaleanchor="x", constrain="domain")
-    return Drawing(figure, **asdict(projections_words(config)))
+    return drawn(figure, projections_words(config))
 
 
 def projections_panel(config: ModelConfig) -> dict:
@@ -94,6 +94,7 @@ def projections_words(config: ModelConfig) -> Words:
         },
         formula=rf"2\,C\,(H + K)\,D = 2\cdot{c.d_model}\,({c.n_heads} + {c.n_kv_heads})\,{c.head_dim} = "
         + tex(sum(weights)),
+        line=f"2·C·(H + K)·D = 2·{c.d_model}·({c.n_heads} + {c.n_kv_heads})·{c.head_dim} = {sum(weights):,} weights",
     )
 
 
@@ -127,7 +128,7 @@ def cache(measured: dict[ModelConfig, int], selected: ModelConfig) -> Drawing:
     bare = {"showgrid": False, "zeroline": False}
     figure.update_yaxes(tickvals=rows, ticktext=labels, autorange="reversed", **bare)
     figure.update_xaxes(range=[0, max(measured.values()) * 1.25], title="bytes a token, all layers", **bare)
-    return Drawing(figure, **asdict(cache_words(measured, selected)))
+    return drawn(figure, cache_words(measured, selected))
 
 
 def cache_panel(measured: dict[ModelConfig, int], selected: ModelConfig) -> dict:
@@ -162,6 +163,7 @@ def cache_words(measured: dict[ModelConfig, int], selected: ModelConfig) -> Word
             "bytes a token, by formula": [kv_cache_bytes(config, 1, bits=32) for config in measured],
         },
         formula=_cache_formula(selected, n_bytes),
+        line=_cache_line(selected, n_bytes),
     )
 
 
@@ -174,7 +176,7 @@ def _panel(words: Words, width: float, height: float, rects: list, labels: list,
     """A picture of rectangles. row: pixels that one unit downwards takes; 0: the same scale in both directions."""
     return {
         "title": words.title, "note": words.note, "alt": words.alt, "width": width, "height": height, "row": row,
-        "rects": rects, "labels": labels,
+        "line": words.line, "rects": rects, "labels": labels,
     }  # fmt: skip
 
 
@@ -199,7 +201,7 @@ def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -
     figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line_width=0, layer="below")
     figure.update_xaxes(tickvals=list(range(len(names))), ticktext=names, showgrid=False)
     figure.update_yaxes(title=f"share of {names[0]}", tickformat=".0%", rangemode="tozero")
-    return Drawing(figure, **asdict(words))
+    return drawn(figure, words)
 
 
 def work_panel(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> dict:
@@ -319,6 +321,12 @@ def _cache_formula(c: ModelConfig, n_bytes: int) -> str:
     else:
         symbols, numbers = r"2\,L K D", rf"2\cdot{c.n_layers}\cdot{c.n_kv_heads}\cdot{c.head_dim}"
     return rf"{symbols}\cdot 4\text{{ B}} = {numbers}\cdot 4\text{{ B}} = {tex(n_bytes)}\text{{ B}}"
+
+
+def _cache_line(c: ModelConfig, n_bytes: int) -> str:
+    if c.attention == "mla":
+        return f"L·(R + P)·4 B = {c.n_layers}·({c.kv_lora_rank} + {c.qk_rope_head_dim})·4 B = {n_bytes:,} B"
+    return f"2·L·K·D·4 B = 2·{c.n_layers}·{c.n_kv_heads}·{c.head_dim}·4 B = {n_bytes:,} B"
 
 
 def _work_formula(c: ModelConfig, n_tokens: int) -> str:

@@ -41,6 +41,7 @@ def map_words(
         _map_note(weights, log, first_aside),
         _map_alt(weights, labels, layer, head),
         _weights_formula(trace, head),
+        line=_weights_line(trace, head),
     )
 
 
@@ -63,6 +64,7 @@ def path_words(
         f"from {scores.min():.2f} to {scores.max():.2f}, the {n_allowed} that the mask keeps, and the weights; the "
         f"largest, {weights[best]:.2f}, is on key {best} “{labels[best]}”.",
         _softmax_formula(scores, weights, allowed, best) if n_allowed else "",
+        line=_softmax_line(scores, weights, allowed, best) if n_allowed else "",
     )
 
 
@@ -109,13 +111,36 @@ def _map_alt(weights: np.ndarray, labels: Sequence[str], layer: int, head: int) 
 
 
 def _weights_formula(trace: Trace, head: int) -> str:
-    T, kv_head, D = trace.weights.shape[2], trace.config.layer.kv_head_of[head], trace.config.head_dim
+    T, kv_head, D = _numbers(trace, head)
     logits = rf"\frac{{Q_{{{head}}} K_{{{kv_head}}}^\top}}{{\sqrt{{{D}}}}} + M"
     return rf"A = \mathrm{{softmax}}\left({logits}\right) \in \mathbb{{R}}^{{{T} \times {T}}}"
 
 
+def _weights_line(trace: Trace, head: int) -> str:
+    T, kv_head, D = _numbers(trace, head)
+    return f"A = softmax(Q{_low(head)} K{_low(kv_head)}ᵀ / √{D} + M), {T} × {T} numbers"
+
+
+def _numbers(trace: Trace, head: int) -> tuple[int, int, int]:
+    return trace.weights.shape[2], trace.config.layer.kv_head_of[head], trace.config.head_dim
+
+
 def _softmax_formula(scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, best: int) -> str:
     """The largest weight with the numbers put in, numerator and denominator divided by its own e^s."""
-    total = float(np.exp(scores[allowed].astype(np.float64) - scores[best]).sum())
-    own = f"{scores[best]:.2f}" if scores[best] >= 0 else f"({scores[best]:.2f})"
+    total, own = _total_and_own(scores, allowed, best)
     return rf"a_{{{best}}} = \frac{{1}}{{\sum_j e^{{s_j - {own}}}}} = \frac{{1}}{{{total:.3f}}} = {weights[best]:.3f}"
+
+
+def _softmax_line(scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, best: int) -> str:
+    total, own = _total_and_own(scores, allowed, best)
+    return f"a{_low(best)} = 1 / Σⱼ exp(sⱼ − {own}) = 1 / {total:.3f} = {weights[best]:.3f}"
+
+
+def _total_and_own(scores: np.ndarray, allowed: np.ndarray, best: int) -> tuple[float, str]:
+    total = float(np.exp(scores[allowed].astype(np.float64) - scores[best]).sum())
+    return total, f"{scores[best]:.2f}" if scores[best] >= 0 else f"({scores[best]:.2f})"
+
+
+def _low(n: int) -> str:
+    """A whole number as a subscript."""
+    return str(n).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import streamlit as st
 
-from attnviz.figures.drawing import Drawing, Words
+from attnviz.figures.drawing import Drawing
 from attnviz.ui.components.save_picture import save_picture
 
 CONFIG = {"displayModeBar": False, "responsive": True}
@@ -17,17 +17,10 @@ CONFIG = {"displayModeBar": False, "responsive": True}
 def show(drawing: Drawing, key: str) -> None:
     """Put the drawing on the page. `key` is unique on the page: letters, digits and hyphens."""
     _picture(drawing, key)
-    if drawing.formula:
-        st.latex(drawing.formula)
+    _formula(drawing)
     with st.expander("Numbers and downloads", key=f"numbers-{key}", on_change="rerun") as numbers:
         if numbers.open:
             _numbers(drawing, key)
-
-
-def formulas(*words: Words) -> None:
-    """The formulas of several pictures, one below the other, in one element."""
-    lines = r" \\[10pt] ".join(each.formula for each in words if each.formula)
-    st.latex(rf"\begin{{gathered}} {lines} \end{{gathered}}")
 
 
 def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
@@ -35,6 +28,7 @@ def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
     with st.expander(label, key=f"numbers-{'-'.join(make)}", on_change="rerun") as place:
         for key, drawing in ((key, make[key]()) for key in make if place.open):
             _picture(drawing, key)
+            _formula(drawing)
             _numbers(drawing, key)
 
 
@@ -43,6 +37,11 @@ def _picture(drawing: Drawing, key: str) -> None:
     st.caption(drawing.note)
     with st.container(key=f"chart-{key}"):
         st.plotly_chart(drawing.figure, theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"figure-{key}")
+
+
+def _formula(drawing: Drawing) -> None:
+    if drawing.formula:
+        st.latex(drawing.formula)
 
 
 def _numbers(drawing: Drawing, key: str) -> None:

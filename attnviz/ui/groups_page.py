@@ -124,7 +124,6 @@ def scale(view: View) -> None:
         charts.on_demand("Zoom, numbers and downloads", {"cache": lambda: groups.cache(measured, config)})
         return
     to_scale([groups.projections_panel(config), *beside], "stored")
-    charts.formulas(groups.projections_words(config), groups.cache_words(measured, config))
     charts.on_demand(
         "Zoom, numbers and downloads",
         {"projections": lambda: groups.projections(config), "cache": lambda: groups.cache(measured, config)},

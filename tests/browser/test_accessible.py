@@ -23,7 +23,7 @@ FORMULA = "scrollable-region-focusable", '<span class="katex-display">'
 # The tests below show that a page with nothing but st.latex has it too, and that the keyboard scrolls it all the same.
 STREAMLITS_OWN = {FORMULA}
 LOOKS = {
-    "light": ["", "heads", "query_groups", "rope", "cost"],
+    "light": ["", "heads", "heads?heads_part=side&pinned=0.3", "query_groups", "rope", "cost"],
     "dark": [
         "",
         "heads?heads_part=masks&window=8",
@@ -132,10 +132,11 @@ def stops(page: Page, most: int = 70) -> list[tuple[str, int]]:
 WALKS = {
     "heads": [
         "Skip to main content", "Query groups", "Text", "a phrase said twice", "Model", "How it runs", "Copy link",
-        "View source", "Heads shown", "Layer 1, head 3", "linear", "Set the first token aside", "Query token",
-        "Key token", "Numbers and downloads", "Lines between tokens", "Pinned heads", "L1 H3", "Share of each row",
-        "Queries", "Keys",
+        "View source", "Heads shown", "Layer 1, head 3", "Query token", "Key token", "Colour scale",
+        "Set the first token aside", "Pin this head", "Heat map of layer 1, head 3", "Zoom, numbers and downloads",
+        "Lines between tokens", "L1 H3", "Share of each row", "Queries", "Keys",
     ],
+    "heads?heads_part=side": ["Layer 1, head 3", "Lines between tokens", "Pinned heads", "Numbers and downloads"],
     "query_groups": ["KV heads, from", "Query head 0", "Tile the KV heads", "Layer 1, head 3", "Equal, in numbers"],
 }  # fmt: skip
 

@@ -30,10 +30,10 @@ def test_any_text_is_drawn_on_every_page(
     page.get_by_label("Text", exact=True).fill(text)
     page.get_by_label("Text", exact=True).press("Control+Enter")
     settle(page)
-    assert painted_fraction(pixels(page.get_by_role("gridcell").locator("canvas").first)) > 0.01
-    for name in ("query-groups", "rope"):
+    assert painted_fraction(pixels(page.get_by_role("gridcell").locator(".map").first)) > 0.01
+    for name, picture in (("query-groups", ".ts svg"), ("rope", ".js-plotly-plot .main-svg")):
         walk(page, name)
-        expect(page.locator(".js-plotly-plot .main-svg").first).to_be_visible()
+        expect(page.locator(picture).first).to_be_visible()
         assert overflow(page) <= 0
     expect(page.locator(".injected")).to_have_count(0)
 

@@ -150,7 +150,7 @@ def test_pointing_at_a_cell_names_it_in_every_head_without_asking_the_server(
     settle(page)
     assert sent
     sent.clear()
-    page.get_by_role("gridcell").nth(9).locator("canvas").hover(position={"x": 3, "y": 60})
+    page.get_by_role("gridcell").nth(9).locator(".map").hover(position={"x": 3, "y": 60})
     expect(page.get_by_text("Layer 1, H1 reads KV 0. Query")).to_be_visible()
     marks = page.get_by_role("gridcell").locator(".mark")
     assert len({(mark.bounding_box()["width"], mark.is_visible()) for mark in marks.all()}) == 1
@@ -164,7 +164,7 @@ def test_pointing_at_a_cell_names_it_in_every_head_without_asking_the_server(
 def downloads(visit: Callable[..., Page]) -> Callable[[str], bytes]:
     """downloads("CSV"): the bytes of the first chart of the heads page, saved as that."""
     page = visit("heads")
-    page.get_by_text("Numbers and downloads").first.click()
+    page.get_by_text("Zoom, numbers and downloads").click()
     settle(page)
 
     def save(kind: str) -> bytes:

@@ -1,22 +1,24 @@
 """pytest tests/browser/test_heads_page.py: what a person does on the heads page, and what follows on the screen."""
 
+import io
 import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
-from playwright.sync_api import Page, expect
+from PIL import Image
+from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import NARROW
-from tests.browser.painted import overflow, painted_fraction, pixels, settle
+from tests.browser.conftest import NARROW, WIDE
+from tests.browser.painted import hue_shares, overflow, painted_fraction, pixels, settle
+from tests.browser.server import Server
 
 Visit = Callable[..., Page]
 
 
 def choose(page: Page, label: str, option: str) -> None:
-    """Take an option of a select box by typing its beginning."""
-    box = page.get_by_role("combobox", name=label)
-    box.fill(option)
-    box.press("Enter")
+    """Take an option of one of the select boxes over the map."""
+    page.get_by_role("combobox", name=label).select_option(option)
     settle(page)
 
 
@@ -42,7 +44,7 @@ def heading(page: Page, pattern: str):
 def test_a_query_and_a_key_are_explained_as_chosen(visit: Visit) -> None:
     page = visit("heads?heads_part=number")
     choose(page, "Query token", "21")
-    choose(page, "Key token", "3 ")
+    choose(page, "Key token", "3")
     expect(heading(page, "^Query 21 .* key 3 .*score")).to_be_visible()
     expect(page).to_have_url(re.compile("key=3"))
     choose(page, "Key token", "28")
@@ -60,10 +62,11 @@ def test_a_click_in_the_grid_changes_the_head_and_its_parts_alone(visit: Visit) 
 
 
 def test_a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid(visit: Visit) -> None:
-    page = visit("heads?layer=0&head=0")
+    page = visit("heads?layer=0&head=0&heads_part=side")
     add(page, "Pinned heads", "L1 H5")
-    expect(heading(page, "for L0 H0, L1 H5")).to_be_visible()
     expect(page.get_by_text("· pinned")).to_have_count(1)
+    part(page, "Lines between tokens")
+    expect(heading(page, "for L0 H0, L1 H5")).to_be_visible()
     page.get_by_role("button", name="L1 H5", exact=True).first.click()  # its chip in the line view
     expect(page).to_have_url(re.compile("pinned=1.5"))
     part(page, "Side by side")
@@ -109,3 +112,265 @@ def test_a_part_is_opened_on_a_phone_and_stays_inside_the_window(visit: Visit, n
     part(page, name)
     expect(heading(page, says)).to_be_visible()
     assert overflow(page) <= 0
+
+
+# ---- the head looked at: its map, and the path of a query
+
+LAST = 28  # of the 29 tokens of the text that the page opens with
+
+
+def the_map(page: Page) -> Locator:
+    return page.locator(".hv .map")
+
+
+def the_path(page: Page) -> Locator:
+    return page.locator(".hv .path")
+
+
+def point_at_the_last_cell(page: Page) -> dict[str, float]:
+    """It lies in the lower right corner; where the map is, is returned."""
+    whole = the_map(page).bounding_box()
+    the_map(page).hover(position={"x": whole["width"] - 6, "y": whole["height"] - 6})
+    expect(the_map(page).locator("i")).to_be_visible()
+    return the_map(page).bounding_box()  # it may have been scrolled to
+
+
+def box_of(page: Page, query: int, key: int) -> dict[str, float]:
+    """Where a cell of the map is, from the top left of the map, counted from the last one."""
+    whole = point_at_the_last_cell(page)
+    last = the_map(page).locator("i").bounding_box()
+    across, down = last["x"] - whole["x"] - (LAST - key) * last["width"], (LAST - query) * last["height"]
+    return {"x": across, "y": last["y"] - whole["y"] - down, "width": last["width"], "height": last["height"]}
+
+
+def centre(box: dict[str, float]) -> dict[str, float]:
+    return {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+
+
+def reading(page: Page) -> Locator:
+    return page.locator(".hv .read")
+
+
+def saying(page: Page) -> Locator:
+    return page.locator(".hv .said")
+
+
+def weight_in(line: Locator) -> str:
+    return line.locator("b").inner_text().removeprefix("weight ")
+
+
+def messages(page: Page) -> list:
+    """What the page sends to the server from its opening on."""
+    sent = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    return sent
+
+
+def test_pointing_at_a_cell_and_at_a_bar_says_their_numbers_without_asking_the_server(
+    window: Callable[..., Page], server: Server
+) -> None:
+    page = window()
+    sent = messages(page)
+    page.goto(f"{server.url}/heads?query=20")
+    settle(page)
+    assert sent
+    sent.clear()
+    the_map(page).hover(position=centre(box_of(page, 20, 4)))
+    expect(reading(page)).to_contain_text(re.compile(r"^Query 20 “.+” → key 4 “.+”: weight \d\.\d+$"))
+    weight = weight_in(reading(page))
+    mark = the_map(page).locator("i").bounding_box()
+    assert mark["width"] > 5 and mark["height"] > 5
+    the_map(page).hover(position=centre(box_of(page, 4, 20)))
+    expect(reading(page)).to_contain_text(re.compile("^Query 4 “.+” → key 20 “.+”: not allowed$"))
+    at, whole = centre(box_of(page, 20, 4)), the_path(page).bounding_box()
+    bar = whole["width"] / 29  # a little more than one: the path has room for numbers on its left
+    the_path(page).hover(position={"x": whole["width"] - 2 - 0.5 * bar, "y": 60})
+    expect(saying(page)).to_contain_text(f"Key {LAST} ")
+    expect(saying(page)).to_contain_text(re.compile(r"score -?\d+\.\d{3}, not allowed, so it has no weight$"))
+    column = the_path(page).locator("i").bounding_box()
+    the_path(page).hover(position={"x": column["x"] - whole["x"] - 23.5 * column["width"], "y": 200})
+    expect(saying(page)).to_contain_text(re.compile(rf"^Key 4 “.+”: score -?\d+\.\d{{3}}, kept, weight {weight}$"))
+    the_map(page).hover(position={"x": 3, "y": at["y"]})  # on the labels
+    expect(reading(page)).to_contain_text("Query 20 ")
+    expect(the_map(page).locator("i")).to_be_hidden()
+    assert sent == []
+
+
+def test_a_click_on_a_cell_chooses_its_query_and_key(visit: Visit) -> None:
+    page = visit("heads?heads_part=number")
+    the_map(page).click(position=centre(box_of(page, 17, 4)))
+    weight = weight_in(reading(page))
+    settle(page)
+    expect(page).to_have_url(re.compile("query=17"))
+    expect(page).to_have_url(re.compile("key=4"))
+    expect(heading(page, "^From score to weight: query 17 “")).to_be_visible()
+    expect(heading(page, "^Query 17 .* key 4 ")).to_be_visible()
+    for label, value in (("Query token", "17"), ("Key token", "4")):
+        expect(page.get_by_role("combobox", name=label)).to_have_value(value)
+    expect(saying(page)).to_contain_text("Key 4 ")
+    assert weight_in(saying(page)) == weight  # from the cells of the map, and from the server's own numbers
+    whole = the_path(page).bounding_box()
+    the_path(page).click(position={"x": whole["width"] - 5, "y": 60})
+    settle(page)
+    expect(page).to_have_url(re.compile(f"key={LAST}"))
+    choose(page, "Key token", "-1")
+    expect(page).not_to_have_url(re.compile("key="))
+
+
+def test_the_arrow_keys_go_over_the_map_and_enter_chooses(visit: Visit) -> None:
+    page = visit("heads?query=20&key=7")
+    the_map(page).focus()
+    expect(reading(page)).to_contain_text(re.compile("^Query 20 .* → key 7 "))
+    for key in ("ArrowUp", "ArrowUp", "ArrowLeft", "ArrowDown", "ArrowRight", "ArrowRight"):
+        page.keyboard.press(key)
+    expect(reading(page)).to_contain_text(re.compile("^Query 19 .* → key 8 "))
+    expect(the_map(page).locator("i")).to_be_visible()
+    page.keyboard.press("Enter")
+    settle(page)
+    expect(page).to_have_url(re.compile("query=19"))
+    expect(page).to_have_url(re.compile("key=8"))
+    expect(heading(page, "^From score to weight: query 19 ")).to_be_visible()
+    expect(the_map(page)).to_be_focused()
+    for _ in range(30):  # and no further than the first
+        page.keyboard.press("ArrowLeft")
+    expect(reading(page)).to_contain_text(re.compile("^Query 19 .* → key 0 "))
+
+
+CHANGED_AT_ONCE = """(control, change) => {
+    const canvas = control.closest(".hv").querySelector(".map canvas"), before = canvas.toDataURL();
+    Object.assign(control, change);
+    control.dispatchEvent(new Event("change", { bubbles: true }));
+    return canvas.toDataURL() !== before; // nothing can have come from the server in between
+}"""
+
+
+def drawn(page: Page) -> str:
+    """The map's own pixels, wherever on the screen they are."""
+    return the_map(page).locator("canvas").evaluate("canvas => canvas.toDataURL()")
+
+
+def saturation(image: np.ndarray) -> float:
+    """How far the colours are from grey, on average."""
+    return float(np.ptp(image.astype(int), axis=2).mean())
+
+
+def test_other_colours_are_there_at_once_and_in_the_address(visit: Visit) -> None:
+    page = visit("heads?query=20&key=4")
+    first = box_of(page, 0, 0)  # the first token has nothing to look at but itself
+    x, y = round(first["x"] + 2), round(first["y"] + 2)
+    page.mouse.move(2, 2)
+    plain = pixels(the_map(page))
+    assert page.get_by_label("Colour scale").evaluate(CHANGED_AT_ONCE, {"value": "log"})
+    settle(page)
+    expect(page).to_have_url(re.compile("colour=log"))
+    log = pixels(the_map(page))
+    assert saturation(log) > 1.2 * saturation(plain)
+    assert page.get_by_label("Set the first token aside").evaluate(CHANGED_AT_ONCE, {"checked": True})
+    settle(page)
+    expect(page).to_have_url(re.compile("sink_aside=1"))
+    aside, as_drawn = pixels(the_map(page)), drawn(page)
+    across, down = round(first["width"]) - 4, round(first["height"]) - 4
+    cell = np.s_[y : y + down, x : x + across]
+    assert saturation(plain[cell]) > 40 and saturation(aside[cell]) < 3
+    expect(page.locator(".hv .note")).to_contain_text("The first token is set aside in grey")
+    page.reload()
+    settle(page)
+    expect(page.get_by_label("Colour scale")).to_have_value("log")
+    expect(page.get_by_label("Set the first token aside")).to_be_checked()
+    assert drawn(page) == as_drawn
+
+
+FIRST_COLUMN = """(canvas, { left, width, y }) => {
+    const pixels = canvas.getContext("2d").getImageData(left, y, Math.ceil(width), 1).data;
+    return Array.from({ length: Math.ceil(width) }, (_, i) => [...pixels.slice(4 * i, 4 * i + 3)]);
+}"""
+
+
+def test_the_first_column_is_set_aside_to_its_edge(visit: Visit) -> None:
+    """Cells of a long text are no whole number of pixels wide: no stripe of colour stays beside the grey."""
+    page, shares = visit(f"heads?query=20&key=4&sink_aside=1&text={'once%20upon%20a%20time%20' * 12}"), set()
+    for window in (1440, 1417, 1390, 1361):
+        page.set_viewport_size({"width": window, "height": 900})
+        settle(page)
+        whole = point_at_the_last_cell(page)
+        the_map(page).focus()
+        for key in ["ArrowLeft"] * 60 + ["ArrowUp"] * 60:
+            page.keyboard.press(key)
+        expect(reading(page)).to_contain_text(re.compile("^Query 0 .* → key 0 .*: set aside, weight 1.000"))
+        box = the_map(page).locator("i").bounding_box()
+        asked = {"left": box["x"] - whole["x"], "width": box["width"], "y": box["y"] - whole["y"] + 4}
+        colours = the_map(page).locator("canvas").evaluate(FIRST_COLUMN, asked)
+        assert all(max(colour) - min(colour) < 4 for colour in colours), colours
+        shares.add(round(box["width"] % 1, 2))
+    assert any(0 < share < 0.5 for share in shares), shares  # else nothing was tried
+
+
+def test_labels_are_written_again_when_the_font_has_come(window: Callable[..., Page], server: Server) -> None:
+    page, held, free = window(), [], []
+    page.route("**/*.woff2", lambda request: request.continue_() if free else held.append(request))
+    page.goto(f"{server.url}/heads", wait_until="commit")  # what else there is to load waits for the font
+    expect(heading(page, "^From score to weight: query 21 ")).to_be_visible()
+    page.wait_for_function("() => document.fonts.status === 'loading'")
+    the_map(page).scroll_into_view_if_needed()
+    page.wait_for_timeout(500)
+    before = drawn(page)
+    free.append(True)
+    for request in held:
+        request.continue_()
+    settle(page)
+    with_font = drawn(page)
+    assert with_font != before
+    page.reload()
+    settle(page)
+    assert drawn(page) == with_font
+
+
+def test_a_pinned_head_is_marked_in_the_grid_and_stays_in_the_lines(visit: Visit) -> None:
+    page = visit("heads?layer=1&head=3")
+    page.get_by_role("button", name="Pin this head, to compare").click()
+    settle(page)
+    expect(page).to_have_url(re.compile("pinned=1.3"))
+    pinned = page.get_by_role("gridcell").filter(has_text="· pinned")
+    expect(pinned).to_have_count(1)
+    expect(pinned).to_have_accessible_name(re.compile("^Layer 1, head 3,"))
+    page.get_by_role("gridcell", name=re.compile("^Layer 2, head 5,")).click()
+    settle(page)
+    expect(heading(page, "^Lines as thick as the weight, for L2 H5, L1 H3$")).to_be_visible()
+    page.get_by_role("gridcell", name=re.compile("^Layer 1, head 3,")).click()
+    settle(page)
+    page.get_by_role("button", name="Unpin this head").click()
+    settle(page)
+    expect(page.get_by_role("gridcell").filter(has_text="· pinned")).to_have_count(0)
+    expect(page).not_to_have_url(re.compile("pinned="))
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_map_and_the_path_are_painted(visit: Visit, width: int, scheme: str) -> None:
+    page = visit("heads", width=width, scheme=scheme)
+    for part_of_it in (the_map(page), the_path(page)):
+        part_of_it.scroll_into_view_if_needed()
+        page.mouse.move(2, 2)
+        settle(page)
+        image = pixels(part_of_it)
+        assert painted_fraction(image) > 0.1
+        assert hue_shares(image).max() > 0.005  # the KV head's, not only the greys
+        assert part_of_it.bounding_box()["width"] > 0.8 * min(width - 40, 440)
+    assert overflow(page) <= 0
+
+
+def test_the_map_and_the_path_can_be_zoomed_and_saved(visit: Visit) -> None:
+    page = visit("heads")
+    expect(page.locator(".js-plotly-plot")).to_have_count(0)  # nothing is drawn that nobody has asked for
+    page.get_by_text("Zoom, numbers and downloads").click()
+    settle(page)
+    for name in ("map", "path"):
+        chart = page.locator(f".st-key-chart-{name}")
+        chart.scroll_into_view_if_needed()
+        assert painted_fraction(pixels(chart)) > 0.05
+    for i, name in enumerate(("map", "path")):
+        with page.expect_download() as started:
+            page.get_by_role("button", name="PNG", exact=True).nth(i).click()
+        assert started.value.suggested_filename == f"attnviz-{name}.png"
+        image = np.asarray(Image.open(io.BytesIO(started.value.path().read_bytes())).convert("RGB"))
+        assert image.shape[1] > 600 and painted_fraction(image) > 0.05

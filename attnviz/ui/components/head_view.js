@@ -18,11 +18,12 @@ export default function ({ data, parentElement, setTriggerValue }) {
 function create(root) {
   const part = (name) => root.querySelector("." + name);
   const view = { root };
-  for (const name of ["title", "note", "query", "key", "colour", "aside", "pin", "read", "map", "bar", "role", "scored", "from", "steps", "said", "path"])
+  for (const name of ["title", "note", "query", "key", "colour", "aside", "pin", "read", "map", "bar", "role", "scored", "from", "steps", "said", "path", "whole", "sum"])
     view[name] = part(name);
   view.all = painter(root, () => paint(view));
   view.watch = new ResizeObserver(() => requestAnimationFrame(view.all.paint));
   view.watch.observe(root);
+  if (!document.fonts.check(fontOf(view))) document.fonts.load(fontOf(view)).then(view.all.paint, () => {}); // written again with it
   view.hear = (e) => view.send("head", e.detail); // chosen in the grid: asked from here, since only this part changes
   document.addEventListener("attnviz-head", view.hear);
   view.query.onchange = () => choose(view, +view.query.value, view.d.chosen);

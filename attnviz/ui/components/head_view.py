@@ -40,6 +40,7 @@ HTML = """
     <p class="read" aria-live="polite"></p>
     <div class="map" role="application" tabindex="0"><canvas></canvas><i hidden></i></div>
     <div class="bar"><i></i><div></div>weight</div>
+    <p class="whole"></p>
   </section>
   <section class="way">
     <h4 class="role"></h4>
@@ -48,6 +49,7 @@ HTML = """
     <p class="steps"></p>
     <p class="said" aria-live="polite"></p>
     <div class="path" role="img"><canvas></canvas><i hidden></i></div>
+    <p class="sum"></p>
   </section>
 </div>
 """
@@ -129,7 +131,7 @@ def pack(
         "masked": list(theme.MASKED_RGBA),
         "words": {
             "title": whole.title, "note": whole.note, "role": role[0], "scored": role[1],
-            "from": way.title, "steps": way.note,
+            "from": way.title, "steps": way.note, "whole": whole.line, "sum": way.line,
         },
         "alts": [whole.alt, way.alt],
         "stages": STAGES,

@@ -1,0 +1,289 @@
+"""What the view of one head sends: read back byte by byte, and compared with the trace it was made from.
+
+What the browser makes of it is tested in tests/browser/test_heads_page.py.
+Run: .venv/bin/python -m pytest tests/test_head_view.py
+"""
+
+import json
+import math
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from attnviz.config import ModelConfig
+from attnviz.figures import theme
+from attnviz.figures.drawing import Words
+from attnviz.figures.head_words import DECADES, STAGES, map_words, path_words
+from attnviz.ui.components import head_view as view
+from attnviz.ui.components.packed_weights import within
+
+L, H, K, T = 2, 6, 3, 13
+STEPS, NOT_ALLOWED = 65534, 65535
+WORDS = Words("A title", "A note.", "A picture of 13 rows.", r"\alpha"), Words("A way", "Its note.", "13 bars.", "")
+ROLE = "Sink, 0.91", "This head rests."
+
+
+def traced(allowed=None, n=T, seed=0):
+    """A trace's arrays without a model: random scores, and their softmax over what is allowed (n, n)."""
+    allowed = np.tri(n, dtype=bool) if allowed is None else allowed
+    scores = np.random.default_rng(seed).normal(scale=3, size=(L, H, n, n))
+    exp = np.where(allowed, np.exp(scores), 0.0)
+    return SimpleNamespace(
+        config=ModelConfig(n_layers=L, d_model=7 * H, n_heads=H, n_kv_heads=K, head_dim=7, position="none"),
+        scores=scores.astype(np.float32),
+        weights=(exp / exp.sum(-1, keepdims=True).clip(1e-30)).astype(np.float32),
+        allowed=np.broadcast_to(allowed, (L, n, n)),
+    )
+
+
+def labels(n=T):
+    return [f"·{i % 3}" for i in range(n)]
+
+
+def looked(layer=1, head=4, query=7, key=5, chosen=-1, **how):
+    return view.Look(layer, head, query, key, chosen, **how)
+
+
+def read(message):
+    """The message as the browser reads it: header, and as many of the cells as were sent."""
+    start = 4 + int.from_bytes(message[:4], "little")
+    header = json.loads(message[4:start], parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    return header, np.frombuffer(message[start:], "<u2")
+
+
+def sent(trace, look=None, words=WORDS, role=ROLE):
+    n = trace.scores.shape[-1]
+    header, body = read(view.pack(trace, labels(n), look or looked(), words, role))
+    assert header["shape"] == [1, 1, n, n] and header["steps"] == STEPS
+    return header, body
+
+
+def in_full(header, body):
+    """The cells (T, S), with what was left out above the diagonal."""
+    n = header["shape"][3]
+    if not header["triangle"]:
+        return body.reshape(n, n)
+    cells = np.full((n, n), NOT_ALLOWED, np.uint16)
+    for q in range(n):
+        first = q * (q + 1) // 2
+        cells[q, : q + 1] = body[first : first + q + 1]
+    return cells
+
+
+def without_a_row():
+    """A window of 3 and 4 tokens of padding in front: queries 0 to 3 may attend to nothing."""
+    t = np.arange(T)
+    back = t[:, None] - t
+    return (back >= 0) & (back < 3) & (t >= 4)
+
+
+# ---- the cells
+
+
+@pytest.mark.parametrize("layer, head", [(0, 0), (1, 4)])
+def test_weights_come_back_within_the_promised_error(layer, head):
+    trace = traced()
+    header, body = sent(trace, looked(layer, head))
+    cells, seen = in_full(header, body), np.tri(T, dtype=bool)
+    weights = trace.weights[layer, head].astype(np.float64)
+    back = (cells[seen] / STEPS) ** 2
+    assert (np.abs(back - weights[seen]) <= np.sqrt(weights[seen]) / STEPS).all()
+    assert (np.abs(cells[seen] - STEPS * np.sqrt(weights[seen])) <= 0.51).all()  # rounded; 0.01 for float32
+    assert (cells[~seen] == NOT_ALLOWED).all()
+
+
+def test_a_cell_is_two_bytes_the_low_one_first():
+    trace = traced(n=1)
+    message = view.pack(trace, ["·a"], looked(query=0, key=0), WORDS, ROLE)
+    assert message[-2:] == bytes([0xFE, 0xFF])  # weight 1 is 65,534
+
+
+def test_only_the_lower_triangle_is_sent_where_the_rest_is_masked():
+    header, body = sent(traced())
+    assert header["triangle"] and len(body) == T * (T + 1) // 2
+    one_more = np.tri(T, dtype=bool)
+    one_more[2, 7] = True
+    trace = traced(one_more)
+    header, body = sent(trace)
+    assert not header["triangle"] and len(body) == T * T
+    assert in_full(header, body)[2, 7] == round(STEPS * math.sqrt(trace.weights[1, 4, 2, 7]))
+    assert ((in_full(header, body) == NOT_ALLOWED) == ~one_more).all()
+
+
+def test_a_small_weight_is_told_from_none():
+    trace = traced()
+    trace.weights[1, 4, 7, 3] = 1e-8
+    cells = in_full(*sent(trace))
+    assert cells[7, 3] == 7  # 65534 * 0.0001 = 6.55
+
+
+def test_a_long_text_is_sent_cell_by_cell():
+    n = 257
+    trace = traced(n=n)
+    cells = in_full(*sent(trace))
+    assert cells.shape == (n, n)
+    assert cells[251, 131] == round(STEPS * math.sqrt(trace.weights[1, 4, 251, 131]))
+
+
+# ---- the query's row
+
+
+def test_the_row_is_the_traces():
+    trace = traced()
+    header, _ = sent(trace, looked(query=9))
+    np.testing.assert_allclose(header["scores"], trace.scores[1, 4, 9], atol=5.1e-7)
+    np.testing.assert_allclose(header["weights"], trace.weights[1, 4, 9], atol=5.1e-9)
+    assert header["allowed"] == [k <= 9 for k in range(T)]
+    assert len(header["scores"]) == len(header["weights"]) == T
+    assert sum(header["weights"]) == pytest.approx(1, abs=1e-6)
+
+
+def test_a_query_that_may_attend_to_nothing():
+    trace = traced(without_a_row())
+    header, body = sent(trace, looked(query=2, key=0))
+    assert header["allowed"] == [False] * T and header["weights"] == [0.0] * T
+    np.testing.assert_allclose(header["scores"], trace.scores[1, 4, 2], atol=5.1e-7)  # what is masked has a score
+    cells = in_full(header, body)
+    assert (cells[:4] == NOT_ALLOWED).all()
+    assert ((cells == NOT_ALLOWED) == ~without_a_row()).all()
+
+
+def test_one_token():
+    header, body = sent(traced(n=1), looked(query=0, key=0, log=True, first_aside=True))
+    assert body.tolist() == [STEPS]
+    assert header["tops"] == [1.0, 1e-6]  # nothing is left beside the first token
+    assert (header["weights"], header["allowed"]) == ([1.0], [True])
+
+
+# ---- how it is shown
+
+
+def test_the_colours_end_at_1_or_at_the_largest_weight_behind_the_first_key():
+    trace = traced()
+    header, _ = sent(trace)
+    by_hand = max(float(trace.weights[1, 4, q, k]) for q in range(T) for k in range(1, T))
+    assert header["tops"] == [1.0, by_hand] and by_hand < 1
+    assert header["decades"] == DECADES
+
+
+def test_colours_are_the_kv_heads():
+    header, _ = sent(traced(), looked(head=4))  # of 6 heads, two read KV head 2 of 3
+    assert header["mark"] == theme.kv_colour(2, K)
+    assert header["masked"] == list(theme.MASKED_RGBA)
+    for name in ("light", "dark"):
+        assert header["ramps"][name][0] == theme.kv_ramp(2, K, name)[0].tolist()
+        assert header["ramps"][name][-1] == theme.kv_ramp(2, K, name)[-1].tolist()
+
+
+@pytest.mark.parametrize("how", [{}, {"log": True}, {"first_aside": True}, {"pinned": True}])
+def test_what_is_looked_at_and_how_is_sent(how):
+    header, _ = sent(traced(), looked(query=11, key=3, chosen=3, **how))
+    assert (header["query"], header["key"], header["chosen"]) == (11, 3, 3)
+    assert (header["log"], header["aside"], header["pinned"]) == tuple(
+        how.get(name, False) for name in ("log", "first_aside", "pinned")
+    )
+
+
+# ---- the words
+
+
+def test_the_words_given_are_the_words_sent():
+    header, _ = sent(traced())
+    assert header["words"] == {
+        "title": "A title", "note": "A note.", "role": "Sink, 0.91", "scored": "This head rests.",
+        "from": "A way", "steps": "Its note.", "whole": "", "sum": "",
+    }  # fmt: skip
+    assert header["alts"] == ["A picture of 13 rows.", "13 bars."]
+    assert header["stages"] == list(STAGES)
+
+
+def test_every_word_has_its_place_in_the_page():
+    header, _ = sent(traced())
+    for name in header["words"]:
+        assert f'class="{name}"' in view.HTML
+
+
+def test_labels_of_any_kind_survive_alone_and_in_titles():
+    own = ["<script>alert(1)</script>", "好 1/3", "👩‍👩‍👧", '"', "\\", "\u0000", "$x$"]
+    trace = traced(n=7)
+    words = map_words(trace, own, 0, 1), path_words(trace, own, 0, 1, 0)
+    header, _ = read(view.pack(trace, own, looked(0, 1, query=0, key=0), words, ROLE))
+    assert header["labels"] == own
+    assert header["words"]["from"].endswith("query 0 “<script>alert(1)</script>”")  # the browser shows it as text
+
+
+# ---- what comes back
+
+
+def test_the_message_is_not_kept_by_what_the_session_keeps(monkeypatch):
+    """Callbacks live as long as the session; a trace of 512 tokens takes megabytes."""
+    mounted = {}
+    monkeypatch.setattr(view, "_mount", lambda **options: mounted.update(options))
+    show(traced(), [])
+    for name in ("on_head_change", "on_cell_change", "on_look_change"):
+        held = [cell.cell_contents for cell in mounted[name].__closure__]
+        assert not any(isinstance(each, SimpleNamespace | np.ndarray) for each in held)
+
+
+def show(trace, heard):
+    view.head_view(
+        trace, labels(), looked(), WORDS, ROLE, key="head",
+        on_head=lambda *both: heard.append(("head", *both)),
+        on_cell=lambda *both: heard.append(("cell", *both)),
+        on_look=lambda *both: heard.append(("look", *both)),
+        on_pin=lambda: heard.append(("pin",)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name, value, heard",
+    [
+        ("head", [0, 5], (0, 5)),
+        ("head", [L, H], (L - 1, H - 1)),
+        ("head", [-1, -1], (0, 0)),
+        ("cell", [3, 2], (3, 2)),
+        ("cell", [3, -1], (3, -1)),
+        ("cell", [T, T], (T - 1, T - 1)),
+        ("cell", "<b>", (-1, -1)),
+        ("look", [True, False], (True, False)),
+        ("look", [0, 7], (False, True)),
+        ("look", None, (False, False)),
+    ],
+)
+def test_what_the_browser_sends_is_told_on_within_bounds(monkeypatch, name, value, heard):
+    mounted, told = {}, []
+    monkeypatch.setattr(view, "_mount", lambda **options: mounted.update(options))
+    monkeypatch.setattr(view.st, "session_state", {"head": SimpleNamespace(**{name: value})})
+    show(traced(), told)
+    mounted[f"on_{name}_change"]()
+    assert told == [(name, *heard)]
+    assert all(type(new) is type(wanted) for new, wanted in zip(told[0][1:], heard, strict=True))
+
+
+HOSTILE = [
+    None, 3, "", "xy", [], [1], [1, 2, 3], {}, {"a": 1}, [None, 1], ["x", 1], [[1], [2]], [1, float("nan")],
+    [float("inf"), 0], object(), True, "1" * 5000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", HOSTILE, ids=lambda value: repr(value)[:20])
+@pytest.mark.parametrize("least", [0, -1])
+def test_hostile_values_become_the_least(value, least):
+    assert within(value, least, (10, 12)) == (least, least)
+
+
+@pytest.mark.parametrize(
+    "value, kept",
+    [
+        ([3, 5], (3, 5)),
+        ((10, 12), (10, 12)),
+        ([11, 13], (10, 12)),
+        ([-1, -2], (-1, -1)),
+        ([10**40, -(10**40)], (10, -1)),
+        ([2.9, "4"], (2, 4)),
+        ({1: "a", 2: "b"}, (1, 2)),
+    ],
+)
+def test_two_numbers_are_kept_between_their_bounds(value, kept):
+    assert within(value, -1, (10, 12)) == kept
