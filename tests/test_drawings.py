@@ -31,13 +31,14 @@ VISITS = {
     "pages/1_heads.py": [
         {"heads_part": part, "query": "20"} for part in ("number", "stages", "does", "rollout", "off")
     ],
-    "pages/2_query_groups.py": [{"closer": part} for part in ("equal", "cost", "maps", "alike", "latent")],
+    "pages/2_query_groups.py": [{"closer": part} for part in ("equal", "work", "cost", "maps", "alike", "latent")],
     "pages/3_rope.py": [
         *({"turning": part} for part in ("distance", "values", "layouts", "longer", "without")),
         {"turning": "latent", "model": "mla"},
     ],
     "pages/4_cost.py": [{"part": part} for part in ("published", "memory", "speed")],
 }
+EXPANDERS = ("numbers-map-path", "numbers-projections-cache")  # what is drawn when somebody opens them
 
 
 def functions() -> set[str]:
@@ -78,7 +79,8 @@ def drawn() -> dict[str, list[Drawing]]:
             for link in links:
                 app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page(page)
                 app.query_params.update({"text": TEXT, **link})
-                app.session_state["numbers-map-path"] = True  # the expander of the heads page that draws on demand
+                for expander in EXPANDERS:
+                    app.session_state[expander] = True
                 app.run()
                 assert not app.exception, (page, link, [e.value for e in app.exception])
         model = ModelConfig(n_layers=2, d_model=32, n_heads=4, n_kv_heads=2)

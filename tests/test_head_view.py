@@ -20,7 +20,10 @@ from attnviz.ui.components.packed_weights import within
 
 L, H, K, T = 2, 6, 3, 13
 STEPS, NOT_ALLOWED = 65534, 65535
-WORDS = Words("A title", "A note.", "A picture of 13 rows.", r"\alpha"), Words("A way", "Its note.", "13 bars.", "")
+WORDS = (
+    Words("A title", "A note.", "A picture of 13 rows.", r"\alpha", line="A = α"),
+    Words("A way", "Its note.", "13 bars.", line="a₃ = 1"),
+)
 ROLE = "Sink, 0.91", "This head rests."
 
 
@@ -192,7 +195,7 @@ def test_the_words_given_are_the_words_sent():
     header, _ = sent(traced())
     assert header["words"] == {
         "title": "A title", "note": "A note.", "role": "Sink, 0.91", "scored": "This head rests.",
-        "from": "A way", "steps": "Its note.", "whole": "", "sum": "",
+        "from": "A way", "steps": "Its note.", "whole": "A = α", "sum": "a₃ = 1",
     }  # fmt: skip
     assert header["alts"] == ["A picture of 13 rows.", "13 bars."]
     assert header["stages"] == list(STAGES)
@@ -200,8 +203,9 @@ def test_the_words_given_are_the_words_sent():
 
 def test_every_word_has_its_place_in_the_page():
     header, _ = sent(traced())
+    code = (view.HERE / "head_view.js").read_text(encoding="utf-8")
     for name in header["words"]:
-        assert f'class="{name}"' in view.HTML
+        assert f'class="{name}"' in view.HTML and f'"{name}"' in code
 
 
 def test_labels_of_any_kind_survive_alone_and_in_titles():

@@ -87,6 +87,14 @@ def test_a_row_of_which_the_mask_keeps_two():
     assert words.line == "a₂ = 1 / Σⱼ exp(sⱼ − (-1.50)) = 1 / 1.250 = 0.800"
 
 
+def test_the_formula_as_plain_text_has_the_same_numbers():
+    scores = np.zeros((2, 5, 5))
+    scores[1, 4, 3] = -np.log(4)
+    trace = traced(scores)
+    assert map_words(trace, LABELS, 0, 1).line == "A = softmax(Q₁ K₀ᵀ / √10 + M), 5 × 5 numbers"
+    assert path_words(trace, LABELS, 0, 1, 4).line == "a₀ = 1 / Σⱼ exp(sⱼ − 0.00) = 1 / 4.250 = 0.235"
+
+
 def test_one_number_is_no_numbers():
     assert ": 1 number that adds up to 1.000." in path_words(even(), LABELS, 0, 0, 0).note
 
@@ -95,7 +103,7 @@ def test_a_row_that_may_attend_to_nothing_has_no_formula():
     allowed = np.tri(5, dtype=bool)
     allowed[2] = False
     words = path_words(traced(np.zeros((2, 5, 5)), allowed), LABELS, 0, 0, 2)
-    assert words.formula == "" and "0 numbers that add up to 0.000" in words.note
+    assert (words.formula, words.line) == ("", "") and "0 numbers that add up to 0.000" in words.note
 
 
 def test_a_name_can_be_made_safe_for_where_it_goes():

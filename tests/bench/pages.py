@@ -3,6 +3,8 @@
 Everything is put against the least Streamlit can do (floor.py, empty.py) in the same browser, taking turns.
 """
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
@@ -13,12 +15,13 @@ from playwright.sync_api import Browser, Locator, Page
 
 from attnviz.text import Tokenizer
 from tests.browser.painted import PATIENCE, settle
-from tests.browser.server import serve
+from tests.browser.server import ROOT, serve
 
 HERE = Path(__file__).parent
 N_HEADS = 8
 PRESSES = 12
 STARTS = 5
+LOADING = "import torch; from attnviz.checkpoints import load_checkpoint; load_checkpoint('gqa-4')"
 STORY = "Once upon a time there was a little girl who lived near the forest with her mother and a small brown dog. "
 
 # Notes when the grid was last painted and when anything on the page last changed, each after the frame that shows it.
@@ -50,7 +53,7 @@ def ratios(browser: Browser) -> dict[str, float]:
         for n_tokens in (32, 128, 512):
             results |= key_press(browser, app.url, still, n_tokens)
         results |= all_heads(browser, app.url, still) | kv_heads(browser, app.url, still)
-    return results | first_paint(browser)
+    return results | first_paint(browser) | deep_link(browser)
 
 
 def open_page(browser: Browser, url: str) -> Page:
@@ -167,22 +170,33 @@ def first_paint(browser: Browser) -> dict[str, float]:
     """From starting the server to the page's title, and to all it shows, in a browser that has cached nothing."""
     ours, theirs = [], []
     for _ in range(STARTS):
-        ours.append(seconds_to_paint(browser, "app.py", canvases=32))
-        theirs.append(seconds_to_paint(browser, HERE / "empty.py", canvases=0))
+        ours.append(seconds_to_paint(browser, "app.py", maps=True))
+        theirs.append(seconds_to_paint(browser, HERE / "empty.py", maps=False))
     title, whole = (median(times) for times in zip(*ours, strict=True))
     least = median(title for title, _ in theirs)
     return {"front page's title / empty app": title / least, "whole front page / empty app": whole / least}
 
 
-def seconds_to_paint(browser: Browser, script: str | Path, canvases: int) -> tuple[float, float]:
+def deep_link(browser: Browser) -> dict[str, float]:
+    """The heads page as the first thing asked of a new server, against what it cannot do without, by itself."""
+    ours, theirs = [], []
+    for _ in range(STARTS):
+        ours.append(seconds_to_paint(browser, "app.py", maps=True, address="heads")[1])
+        began = perf_counter()
+        subprocess.run([sys.executable, "-c", LOADING], cwd=ROOT, check=True)
+        theirs.append(perf_counter() - began)
+    return {"deep link to heads / import torch, load": median(ours) / median(theirs), "deep_link_s": median(ours)}
+
+
+def seconds_to_paint(browser: Browser, script: str | Path, *, maps: bool, address: str = "") -> tuple[float, float]:
     with serve(script) as server:
         page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
         page.set_default_timeout(PATIENCE)
         page.add_init_script(WATCH)
-        page.goto(server.url)
+        page.goto(f"{server.url}/{address}")
         page.get_by_role("heading", level=1).wait_for()
         title = perf_counter() - server.started
-        page.wait_for_function("n => !n || window.painted", arg=canvases)
+        page.wait_for_function("maps => !maps || window.painted", arg=maps)
         whole = perf_counter() - server.started
         page.context.close()
     return title, whole
