@@ -5,11 +5,18 @@ from __future__ import annotations
 import ctypes
 import gc
 import sys
+import time
+from pathlib import Path
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # <malloc.h> of glibc
 MAPPED = 16 << 20  # bytes: an array of this size is mapped for itself. With 256 KB a trace takes twice as long: what is
 # mapped is cleared page by page at its first touch
-SPARE = 2 << 20  # bytes of freed memory that may wait for the next run
+SPARE = 2 << 20  # bytes of freed memory that may wait at the end of the heap for the next run
+ROOMY = 350_000_000  # bytes: above, what lies free in the middle of the heap goes back too
+OFTEN = 1.0  # seconds: not more often than that, since it takes some milliseconds
+
+_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+_looked = 0.0
 
 
 def give_back_what_is_freed() -> None:
@@ -19,7 +26,22 @@ def give_back_what_is_freed() -> None:
     themselves, are found and freed soon after they were drawn.
     """
     gc.freeze()
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-    if hasattr(libc, "mallopt"):  # not every libc has it
+    if hasattr(_libc, "mallopt"):  # not every libc has it
         for option, value in ((M_ARENA_MAX, 2), (M_MMAP_THRESHOLD, MAPPED), (M_TRIM_THRESHOLD, SPARE)):
-            libc.mallopt(option, value)
+            _libc.mallopt(option, value)
+
+
+def trim_when_large() -> None:
+    """Give back the holes in the heap where the process has grown large: one person alone never waits for this."""
+    global _looked
+    now = time.monotonic()
+    if hasattr(_libc, "malloc_trim") and now - _looked > OFTEN:
+        _looked = now
+        if resident() > ROOMY:
+            _libc.malloc_trim(0)
+
+
+def resident() -> int:
+    """Bytes of memory that this process holds."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * 4096

@@ -17,7 +17,7 @@ from attnviz.modules import Transformer
 from attnviz.text import Tokenizer
 from attnviz.trace import Trace, trace, trace_bytes, use_one_thread
 from attnviz.ui.byte_cache import ByteCache, Sized
-from attnviz.ui.memory import give_back_what_is_freed
+from attnviz.ui.memory import give_back_what_is_freed, trim_when_large
 from attnviz.ui.settings import Settings
 
 T = TypeVar("T", bound=Sized)
@@ -70,6 +70,7 @@ def kept(key: Hashable, compute: Callable[[], T], cache: ByteCache | None = None
 
     cache: another one than that of traces, for what takes so long that traces should not wait for it.
     """
+    trim_when_large()
     with _waiting() as tell:
         return (cache or _kept_results()).get(key, compute, tell)
 

@@ -107,7 +107,8 @@ class Session:
 
 
 def common_start(paths: list[Path]) -> Path:
-    first, last = min(paths), max(paths)
+    """The innermost box that holds them all; one alone stands in a box too."""
+    first, last = min(paths)[:-1], max(paths)[:-1]
     same = [a == b for a, b in zip(first, last, strict=False)]
     return first[: same.index(False) if False in same else len(same)]
 

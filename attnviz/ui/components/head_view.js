@@ -23,6 +23,7 @@ function create(root) {
   view.all = painter(root, () => paint(view));
   view.watch = new ResizeObserver(() => requestAnimationFrame(view.all.paint));
   view.watch.observe(root);
+  document.fonts.load(fontOf(view)).then(view.all.paint, () => {}); // what was written before the font came is written again
   view.hear = (e) => view.send("head", e.detail); // chosen in the grid: asked from here, since only this part changes
   document.addEventListener("attnviz-head", view.hear);
   view.query.onchange = () => choose(view, +view.query.value, view.d.chosen);
