@@ -61,6 +61,16 @@ def test_a_click_in_the_grid_changes_the_head_and_its_parts_alone(visit: Visit) 
     expect(page).to_have_url(re.compile("head=5"))
 
 
+def test_a_head_chosen_in_a_part_is_the_one_that_is_marked_in_the_grid(visit: Visit) -> None:
+    page = visit("heads?heads_part=family&layer=1&head=3")
+    chosen = page.get_by_role("gridcell", selected=True)
+    expect(chosen.first).to_have_attribute("aria-label", re.compile("^Layer 1, head 3,"))
+    page.get_by_role("gridcell", name=re.compile("^Layer 1, head 6,")).last.click()  # in the last family member's row
+    settle(page)
+    expect(heading(page, "^Layer 1, head 6 reads")).to_be_visible()
+    expect(chosen.first).to_have_attribute("aria-label", re.compile("^Layer 1, head 6,"))
+
+
 def test_a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid(visit: Visit) -> None:
     page = visit("heads?layer=0&head=0&heads_part=side")
     add(page, "Pinned heads", "L1 H5")

@@ -6,7 +6,10 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const view = (root.view ??= create(root));
   view.select = (layer, head) => setTriggerValue("select", [layer, head]);
   update(view, data);
-  return () => [view.watch, view.all].forEach((each) => each.disconnect());
+  return () => {
+    [view.watch, view.all].forEach((each) => each.disconnect());
+    document.removeEventListener("attnviz-shown", view.follow);
+  };
 }
 
 function create(root) {
@@ -15,6 +18,8 @@ function create(root) {
   view.all = painter(root, () => paint(view));
   view.watch = new ResizeObserver(() => requestAnimationFrame(view.all.paint));
   view.watch.observe(view.grid);
+  view.follow = (e) => { if (view.d && !view.d.asks) select(view, e.detail); };
+  document.addEventListener("attnviz-shown", view.follow);
   view.grid.onpointermove = (e) => point(view, e);
   view.grid.onpointerleave = () => leave(view);
   view.grid.onclick = (e) => { const head = headAt(e); if (head) choose(view, head); };
@@ -214,11 +219,15 @@ function nextTo(view, from, [down, right]) {
   return best;
 }
 
-function choose(view, box) {
-  view.d.selected = [box.layer, box.head]; // at once; the server's answer says the same
-  view.at = box;
+function select(view, head) {
+  view.d.selected = head;
   mark(view);
   legend(view);
+}
+
+function choose(view, box) {
+  view.at = box;
+  select(view, [box.layer, box.head]); // at once; the server's answer says the same
   if (view.d.asks) view.select(box.layer, box.head);
   else document.dispatchEvent(new CustomEvent("attnviz-head", { detail: [box.layer, box.head] })); // head_view asks
 }

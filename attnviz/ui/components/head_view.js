@@ -53,6 +53,7 @@ function update(view, bytes) {
   for (const [name, text] of Object.entries(d.words)) view[name].textContent = text;
   view.map.setAttribute("aria-label", d.alts[0]);
   view.path.setAttribute("aria-label", d.alts[1]);
+  document.dispatchEvent(new CustomEvent("attnviz-shown", { detail: d.head })); // the grid marks it, whoever chose it
   view.all.paint();
 }
 

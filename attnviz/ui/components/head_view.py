@@ -41,6 +41,8 @@ HTML = """
     <div class="map" role="application" tabindex="0"><canvas></canvas><i hidden></i></div>
     <div class="bar"><i></i><div></div>weight</div>
     <p class="whole"></p>
+    <p class="hint">Point at a cell to read it. Click it, or walk with the arrow keys and press Enter, to choose its
+      query and key: the bars and “One number explained” follow.</p>
   </section>
   <section class="way">
     <h4 class="role"></h4>
@@ -122,6 +124,7 @@ def pack(
     whole, way = words
     header = {
         "labels": list(labels),
+        "head": [layer, head],
         "query": query, "key": look.key, "chosen": look.chosen, "log": look.log, "aside": look.first_aside,
         "pinned": look.pinned,
         "tops": [1.0, largest_but_first(weights)],
