@@ -5,6 +5,7 @@ import json
 import torch
 from playwright.sync_api import sync_playwright
 
+from attnviz.ui.memory import give_back_what_is_freed
 from tests.bench import growth, pages, tracing
 from tests.browser.server import CHROMIUM_ARGS, chromium
 
@@ -30,7 +31,8 @@ AT_MOST = {
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # as the app does
+    torch.set_num_threads(1)  # as the app does, and so its memory
+    give_back_what_is_freed()
     results = tracing.ratios()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_ARGS))
