@@ -7,6 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from attnviz.analysis import heads as analysis
+from attnviz.trace import trace
 from attnviz.ui import heads_runs, runs
 from attnviz.ui.settings import Settings
 
@@ -48,3 +50,14 @@ def test_the_mask_in_force_is_recognised_and_a_click_would_put_any_in_force():
     for i, mask in enumerate(heads_runs.masks_of(OWN)):
         chosen = replace(OWN, **mask.fields())
         assert [m.in_force(chosen) for m in heads_runs.masks_of(chosen)] == [j == i for j in range(5)]
+
+
+@pytest.mark.parametrize("window", [9, 63, 64, 200])
+def test_roles_are_scored_as_the_window_in_force_lets_the_heads_see(window):
+    model = runs.model_of(OWN)
+    model = model.with_config(replace(model.config, sliding_window=window))
+    probes = analysis.probes(model.config.vocab_size, heads_runs.PERIOD, heads_runs.N_PROBES)
+    by_hand = [analysis.role_scores(trace(model, ids).weights, heads_runs.PERIOD) for ids in probes]
+    found = heads_runs.scores_of(replace(OWN, window=window))
+    for role in analysis.ROLES:
+        np.testing.assert_allclose(found[role], np.mean([each[role] for each in by_hand], axis=0), atol=1e-5)
