@@ -195,7 +195,7 @@ function paintPath(view) {
 }
 
 function axis(ink, { left, width }, y, from, to, colour) {
-  const rough = (to - from) / 3, size = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].find((m) => m * size >= rough) * size;
+  const rough = (to - from) / 4, size = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].find((m) => m * size >= rough) * size;
   ink.textAlign = "right";
   for (let v = Math.ceil(from / step) * step; v <= to; v += step) {
     ink.fillStyle = FAINT;
@@ -208,7 +208,7 @@ function bar(ink, d, { left, width, n }, k, stage, top, height, zero, end) {
   const cell = width / n, x = left + k * cell;
   if (stage && !d.allowed[k]) {
     ink.fillStyle = `rgba(${d.masked})`;
-    ink.fillRect(x, top, cell + 0.3, height);
+    ink.fillRect(Math.round(x), top, Math.round(x + cell) - Math.round(x), height); // no seam, no overlap
     return;
   }
   ink.fillStyle = d.allowed[k] ? d.mark : FAINT;
