@@ -32,7 +32,7 @@ def give_back_what_is_freed() -> None:
 
 
 def trim_when_large() -> None:
-    """Give back the holes in the heap where the process has grown large: one person alone never waits for this."""
+    """Give back the holes in the heap where the process has grown large."""
     global _looked
     now = time.monotonic()
     if hasattr(_libc, "malloc_trim") and now - _looked > OFTEN:

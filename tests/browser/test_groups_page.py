@@ -134,6 +134,14 @@ def test_looking_closer_paints_the_part_and_goes_into_the_link(visit: Visit, par
     expect(heading(page, title)).to_be_visible()
 
 
+def test_the_work_is_drawn_along_the_slider(visit: Visit) -> None:
+    page = visit("query_groups")
+    look_closer(page, "Same work, less memory")
+    expect(heading(page, "^GQA-4 computes 100% of MHA's attention FLOPs")).to_have_count(2)  # to scale above, and here
+    assert painted_fraction(pixels(page.locator(".st-key-chart-work"))) > 0.02
+    expect(page).to_have_url(re.compile("closer=work"))
+
+
 def test_keys_and_values_are_compared(visit: Visit) -> None:
     page = visit("query_groups?closer=alike")
     look_closer(page, "values")

@@ -69,6 +69,7 @@ def test_a_head_chosen_in_a_part_is_the_one_that_is_marked_in_the_grid(visit: Vi
     settle(page)
     expect(heading(page, "^Layer 1, head 6 reads")).to_be_visible()
     expect(chosen.first).to_have_attribute("aria-label", re.compile("^Layer 1, head 6,"))
+    expect(page.locator(".hg .read").first).to_contain_text("Layer 1, H6 reads")
 
 
 def test_a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid(visit: Visit) -> None:

@@ -1,15 +1,16 @@
 // Copies the address of the page; where the clipboard is closed to us, shows it to be copied by hand. And lets the links to
 // the other pages carry what the address says just now, for who opens one in another tab: the server wrote them earlier.
-const LINKS = "[data-testid=stPageLink-NavLink]";
+const LINKS = "[data-testid=stPageLink-NavLink]", EVENTS = ["pointerover", "focusin"];
 
 function carry(event) {
   const link = event.target.closest?.(LINKS);
   if (link) link.search = window.location.search;
 }
+
 export default function ({ parentElement }) {
   const button = parentElement.querySelector("button");
   const status = parentElement.querySelector("[role=status]");
-  for (const event of ["pointerover", "focusin"]) document.addEventListener(event, carry);
+  for (const event of EVENTS) document.addEventListener(event, carry);
   button.textContent = "Copy link to this view";
   button.onclick = async () => {
     try {
@@ -20,4 +21,5 @@ export default function ({ parentElement }) {
     }
     setTimeout(() => (status.textContent = ""), 4000);
   };
+  return () => EVENTS.forEach((event) => document.removeEventListener(event, carry));
 }

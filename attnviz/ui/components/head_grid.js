@@ -18,7 +18,7 @@ function create(root) {
   view.all = painter(root, () => paint(view));
   view.watch = new ResizeObserver(() => requestAnimationFrame(view.all.paint));
   view.watch.observe(view.grid);
-  view.follow = (e) => { if (view.d && !view.d.asks) select(view, e.detail); };
+  view.follow = (e) => { if (view.d && !view.d.asks) { if (!view.cell) view.at = null; select(view, e.detail); tell(view); } };
   document.addEventListener("attnviz-shown", view.follow);
   view.grid.onpointermove = (e) => point(view, e);
   view.grid.onpointerleave = () => leave(view);
@@ -189,8 +189,6 @@ function leave(view) {
   view.at = view.chosen;
   tell(view);
 }
-
-const ways = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 function key(view, e) {
   const way = ways[e.key], head = headAt(e);

@@ -94,8 +94,7 @@ function paintMap(view) {
   write(ink, view, plot, names, rows, columns);
 }
 
-const labelsOf = (d, width) => d.labels.map((label, i) => `\u2068${clip(label, width < 420 ? 9 : 14)}\u2069 ${i}`);
-const clip = (label, most) => ([...label].length > most ? [...label].slice(0, most - 1).join("") + "…" : label);
+const labelsOf = (d, width) => d.labels.map((label, i) => `\u2068${short(label, width < 420 ? 9 : 14)}\u2069 ${i}`);
 const fontOf = (view) => `${TEXT}px ${getComputedStyle(view.root).fontFamily}`;
 const widest = (ink, ticks, names) => Math.ceil(8 + Math.max(...ticks.map((i) => ink.measureText(names[i]).width)));
 
@@ -228,8 +227,6 @@ function keyAt(view, e) {
   const { left, width, n } = view.way, x = (e.clientX - view.path.getBoundingClientRect().left - left) / width;
   return x >= 0 && x < 1 ? Math.floor(x * n) : null;
 }
-
-const ways = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
 
 function key(view, e) {
   const way = ways[e.key], { T, S } = view.plot, [q, k] = view.cell ?? [view.d.query, view.d.key];

@@ -2,7 +2,9 @@
 
 const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
 
-const short = (label) => ([...label].length > 24 ? [...label].slice(0, 23).join("") + "…" : label);
+const short = (label, most = 24) => ([...label].length > most ? [...label].slice(0, most - 1).join("") + "…" : label);
+
+const ways = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }; // rows down, columns right
 
 function unpack(bytes) {
   const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);

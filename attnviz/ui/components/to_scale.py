@@ -20,6 +20,5 @@ _mount = st.components.v2.component(
 
 
 def to_scale(panels: list[dict], key: str) -> None:
-    """Draw the panels (`figures.groups.projections_panel`, `cache_panel`); they stand below one another where it is
-    narrow."""
+    """Draw the panels, such as `figures.groups.cache_panel` gives; they stand below one another where it is narrow."""
     _mount(key=key, data={"panels": panels})
