@@ -1,7 +1,14 @@
 """The front door: what there is to see. Imports neither torch nor plotly."""
 
-from attnviz.ui import front_page
-from attnviz.ui.frame import frame
+import streamlit as st
 
-frame("What there is to see")
-front_page.show()
+if __name__ == "__main__":  # the page, run for everyone who opens it
+    from attnviz.ui import front_page
+    from attnviz.ui.frame import frame
+
+    frame("What there is to see")
+    front_page.show()
+else:  # imported once, by Streamlit's server
+    from attnviz.ui import open_browser, warm
+
+    app = st.App(__file__, lifespan=open_browser.opened, middleware=warm.MIDDLEWARE)

@@ -5,13 +5,13 @@ B batch, T tokens, H heads, D numbers that each head hands to the output project
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnviz.modules import Transformer
+from attnviz.modules.parts import with_own_parts
 from attnviz.trace import predict
 
 WAYS = ("zero", "mean")
@@ -27,19 +27,23 @@ def predict_without(
     """
     if way not in WAYS:
         raise ValueError(f"way must be one of {', '.join(WAYS)}, not {way!r}")
-    own = model.with_config(model.config)  # the hooks go on modules of our own; the weights stay shared
+    attentions = {}
     for layer in {layer for layer, _ in off}:
-        heads = sorted(head for at, head in off if at == layer)
-        own.blocks[layer].attn.o_proj.register_forward_pre_hook(_cut(model.config.n_heads, heads, way))
-    return predict(own, token_ids)
+        attentions[layer] = attn = with_own_parts(model.blocks[layer].attn)
+        cut = _Cut(model.config.n_heads, sorted(head for at, head in off if at == layer), way)
+        attn.o_proj = nn.Sequential(cut, attn.o_proj)
+    return predict(model.with_attentions(attentions), token_ids)
 
 
-def _cut(n_heads: int, off: list[int], way: str) -> Callable:
-    """A hook for an output projection that puts what the heads `off` hand to it out of action."""
+class _Cut(nn.Module):
+    """What the heads hand to the output projection, with the heads `off` put out of action."""
 
-    def cut(_: torch.nn.Module, inputs: tuple[Tensor]) -> Tensor:
-        heads = inputs[0].unflatten(-1, (n_heads, -1)).clone()  # (B, T, H, D)
-        heads[:, :, off] = heads[:, :, off].mean(1, keepdim=True) if way == "mean" else 0.0
-        return heads.flatten(2)  # (B, T, H·D)
+    def __init__(self, n_heads: int, off: list[int], way: str) -> None:
+        super().__init__()
+        self.n_heads, self.off, self.way = n_heads, off, way
 
-    return cut
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, T, H·D) -> (B, T, H·D)."""
+        heads = x.unflatten(-1, (self.n_heads, -1)).clone()  # (B, T, H, D)
+        heads[:, :, self.off] = heads[:, :, self.off].mean(1, keepdim=True) if self.way == "mean" else 0.0
+        return heads.flatten(2)

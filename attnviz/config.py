@@ -16,6 +16,11 @@ POSITION_KINDS = ("rope", "learned", "alibi", "none")
 NORM_KINDS = ("rmsnorm", "layernorm")
 QK_NORM_KINDS = ("head", "width")
 ROPE_LAYOUTS = ("half", "interleaved")
+RUN_FIELDS = (
+    "position", "max_context", "rope_theta", "rope_scaling", "rope_layout", "rotary_fraction",
+    "causal", "sliding_window", "full_layers", "n_sinks",
+    "id", "name", "family", "year", "dtype",
+)  # fmt: skip  # of a runnable model: how it is run and what it is called; no tensor's shape depends on them
 
 
 def divisors(n: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""A model run on a text with everything it computed kept, as read-only numpy.
+"""A model run on a text with what it computed kept, as read-only numpy.
 
 L layers, H query heads, K KV heads, T tokens, S = T keys, D head_dim. A trace is data: whoever has it can draw it,
 and nobody can change it.
@@ -21,7 +21,7 @@ from attnviz.modules.proofs import layer_input
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Everything attention computed for one text; float32 and without a batch axis."""
+    """What attention computed for one text, or what that follows from; float32 and without a batch axis."""
 
     config: ModelConfig
     tokens: np.ndarray  # (T,) int64
@@ -30,11 +30,21 @@ class Trace:
     v: np.ndarray  # (L, K, T, D)
     q_unturned: np.ndarray  # (L, H, T, D)
     k_unturned: np.ndarray  # (L, K, T, D)
-    scores: np.ndarray  # (L, H, T, T), q·k · scale before the mask
     weights: np.ndarray  # (L, H, T, T), each row sums to 1 (or to 0 where nothing may be attended to)
     allowed: np.ndarray  # (L, T, T) bool, True = may attend
     logits: np.ndarray  # (T, vocab_size)
     seconds: float  # how long the run took
+
+    @property
+    def scores(self) -> np.ndarray:
+        """(L, H, T, T): q·k · scale before the mask. Not kept: as large as the weights, and one product away."""
+        L, H = self.q.shape[:2]
+        return np.stack([[self.scores_of(layer, head) for head in range(H)] for layer in range(L)])
+
+    def scores_of(self, layer: int, head: int) -> np.ndarray:
+        """(T, T): those of one head, which reads KV head h // (H / K)."""
+        H, K, D = self.q.shape[1], self.k.shape[1], self.q.shape[3]
+        return (self.q[layer, head] * D**-0.5) @ self.k[layer, head // (H // K)].T
 
     @property
     def nbytes(self) -> int:
@@ -47,7 +57,7 @@ def trace_bytes(config: ModelConfig, n_tokens: int) -> int:
     c, T = config, n_tokens
     value_dim = c.v_head_dim if c.attention == "mla" else c.head_dim
     per_token = c.n_layers * (2 * c.n_heads * c.head_dim + c.n_kv_heads * (2 * c.head_dim + value_dim)) + c.vocab_size
-    return 4 * (T * per_token + 2 * c.n_layers * c.n_heads * T * T) + c.n_layers * T * T + 8 * T
+    return 4 * (T * per_token + c.n_layers * c.n_heads * T * T) + c.n_layers * T * T + 8 * T
 
 
 def use_one_thread() -> None:
@@ -82,16 +92,16 @@ class _Kept:
 
     def append(self, record: AttentionRecord) -> None:
         for name, part in record._asdict().items():
-            one = _everywhere(part, record.scores) if name == "allowed" else part[0]  # B = 1
+            one = _everywhere(part, record.weights) if name == "allowed" else part[0]  # B = 1
             if not self.done:
                 self.arrays[name] = one.new_empty(self.n_layers, *one.shape)
             self.arrays[name][self.done] = one
         self.done += 1
 
 
-def _everywhere(allowed: Tensor | None, scores: Tensor) -> Tensor:
+def _everywhere(allowed: Tensor | None, weights: Tensor) -> Tensor:
     """bool (T, S); without a batch or a head of their own, masks here are (T, S), (1, S) or absent."""
-    return torch.ones(scores.shape[2:], dtype=torch.bool) if allowed is None else allowed.expand(scores.shape[2:])
+    return torch.ones(weights.shape[2:], dtype=torch.bool) if allowed is None else allowed.expand(weights.shape[2:])
 
 
 @torch.inference_mode()
@@ -138,6 +148,6 @@ def _checked(token_ids: Sequence[int], vocab_size: int) -> Tensor:
 
 
 def _numpy(tensor: Tensor) -> np.ndarray:
-    array = tensor.contiguous().numpy()
+    array = tensor.numpy()
     array.flags.writeable = False
     return array

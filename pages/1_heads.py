@@ -1,6 +1,6 @@
 """Heads: per-head attention weights."""
 
-from attnviz.ui import heads_page
 from attnviz.ui.frame import page
+from attnviz.ui.warm import later
 
-page("Heads", heads_page.show)
+page("Heads", later("heads"))

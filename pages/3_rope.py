@@ -1,6 +1,6 @@
 """RoPE: how queries and keys turn with their position."""
 
-from attnviz.ui import rope_page
 from attnviz.ui.frame import page
+from attnviz.ui.warm import later
 
-page("RoPE", rope_page.show)
+page("RoPE", later("rope"))

@@ -1,6 +1,6 @@
 """Cost: parameters and KV cache, of one's own settings and of published models."""
 
-from attnviz.ui import cost_page
 from attnviz.ui.frame import page
+from attnviz.ui.warm import later
 
-page("Cost", cost_page.show, needs_text=False)
+page("Cost", later("cost"), needs_text=False)

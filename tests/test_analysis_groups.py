@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 from attnviz.analysis.groups import (
     best_grouping,
     cosines,
+    divergences_of,
     gram,
     kv_heads_read,
+    log_softmax,
     lost_share,
     moved_weight,
     neighbours,
-    next_token_divergences,
     next_token_losses,
 )
 from attnviz.config import AttentionConfig
@@ -130,9 +131,10 @@ def test_divergences_are_torchs_and_zero_for_the_same_model():
     expected = F.kl_div(
         torch.from_numpy(b).log_softmax(-1), torch.from_numpy(a).log_softmax(-1), log_target=True, reduction="none"
     ).sum(-1)
-    np.testing.assert_allclose(next_token_divergences(a, b), expected, rtol=1e-4)
-    assert next_token_divergences(a, a).max() == 0
-    assert next_token_divergences(a, a + 3).max() < 1e-6  # a shift of all logits is the same distribution
+    log_p, log_q, shifted = log_softmax(a), log_softmax(b), log_softmax(a + 3)
+    np.testing.assert_allclose(divergences_of(log_p, log_q), expected, rtol=1e-4)
+    assert divergences_of(log_p, log_p).max() == 0
+    assert divergences_of(log_p, shifted).max() < 1e-6  # a shift of all logits is the same distribution
 
 
 def test_moved_weight_solved_by_hand():

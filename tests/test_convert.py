@@ -75,14 +75,19 @@ def test_averaging_in_two_steps_is_averaging_in_one(mha):
 
 
 @pytest.mark.parametrize("method", ["mean", "first"])
-def test_the_old_model_is_neither_changed_nor_shared(mha, method):
+def test_what_is_converted_is_new_and_the_rest_is_shared(mha, method):
     before = {name: p.clone() for name, p in mha.state_dict().items()}
     converted = group_kv_heads(mha, 2, method)
+    assert all(p.requires_grad for p in converted.parameters())
     with torch.no_grad():
-        for p in converted.parameters():
-            assert p.requires_grad
-            p.add_(1.0)
+        for block in converted.blocks:
+            for part in (block.attn.k_proj, block.attn.v_proj):
+                for p in part.parameters():
+                    p.add_(1.0)
     assert all(torch.equal(p, before[name]) for name, p in mha.state_dict().items())
+    old = {name: p.data_ptr() for name, p in mha.named_parameters()}
+    shared = {name for name, p in converted.named_parameters() if p.data_ptr() == old[name]}
+    assert shared == {name for name in old if "k_proj" not in name and "v_proj" not in name}
 
 
 def test_everything_else_is_kept(mha):

@@ -24,6 +24,7 @@ def traced(n=T, n_heads=H, n_kv_heads=K, allowed=None, scores=None, seed=0, **co
     return SimpleNamespace(
         config=ModelConfig(n_layers=L, d_model=5 * n_heads, n_heads=n_heads, n_kv_heads=n_kv_heads, **config),
         scores=scores.astype(np.float32),
+        scores_of=lambda layer, head: scores[layer, head].astype(np.float32),
         weights=weights.astype(np.float32),
         allowed=np.broadcast_to(allowed, (L, n, n)),
     )

@@ -93,10 +93,9 @@ def test_the_drawing_says_and_draws_the_same_numbers(model):
 def test_a_softmax_over_two_keys_by_hand():
     """q·k is 2·(1·3 + 2·1)/√4 for one key and 0 for the other: scores 5 and 0."""
     t = trace(Transformer.random(ModelConfig(1, 8, 2, 1, position="none", vocab_size=11), seed=0), [1, 2])
-    values = {"q": t.q * 0, "k": t.k * 0, "scores": t.scores * 0}
+    values = {"q": t.q * 0, "k": t.k * 0}
     values["q"][0, 1, 1] = [2, 4, 0, 0]
     values["k"][0, 0, 0] = [3, 1, 7, 7]
-    values["scores"][0, 1, 1] = [5, 0]
     t = type(t)(**{**{f: getattr(t, f) for f in t.__dataclass_fields__}, **values})
     parts = score_parts(t, 0, 1, 1, 0)
     assert (parts.dot, parts.score, parts.highest) == (10, 5, 5)

@@ -35,6 +35,7 @@ def traced(allowed=None, n=T, seed=0):
     return SimpleNamespace(
         config=ModelConfig(n_layers=L, d_model=7 * H, n_heads=H, n_kv_heads=K, head_dim=7, position="none"),
         scores=scores.astype(np.float32),
+        scores_of=lambda layer, head: scores[layer, head].astype(np.float32),
         weights=(exp / exp.sum(-1, keepdims=True).clip(1e-30)).astype(np.float32),
         allowed=np.broadcast_to(allowed, (L, n, n)),
     )

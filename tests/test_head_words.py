@@ -28,7 +28,7 @@ def traced(scores, allowed=None, config=None):
     exp = np.where(allowed, np.exp(scores.astype(np.float64)), 0.0)
     return SimpleNamespace(
         config=config or ModelConfig(1, 10 * n_heads, n_heads, 1, head_dim=10),
-        scores=scores[None],
+        scores_of=lambda layer, head: scores[head],
         weights=(exp / exp.sum(-1, keepdims=True).clip(1e-30)).astype(np.float32)[None],
         allowed=allowed[None],
     )

@@ -1,10 +1,12 @@
 """attnviz/modules/masks.py: against tables written by hand, and against the window rule of `transformers`."""
 
+import math
+
 import pytest
 import torch
 from transformers.masking_utils import sliding_window_causal_mask_function
 
-from attnviz.modules.masks import attention_mask, both, padding_mask
+from attnviz.modules.masks import Mask, attention_mask, both, padding_mask
 
 
 def table(rows: str) -> torch.Tensor:
@@ -57,8 +59,18 @@ def test_padding_by_hand():
 
 def test_both_allow_only_what_each_allows():
     causal, padding = attention_mask(3, 3, causal=True), padding_mask(torch.tensor([2, 3]), 3)
-    assert torch.equal(both(causal, padding)[:, 0], torch.stack([table("100 110 110"), table("100 110 111")]))
-    assert both(None, causal) is causal and both(causal, None) is causal and both(None, None) is None
+    allowed = both(causal, padding).allowed
+    assert torch.equal(allowed[:, 0], torch.stack([table("100 110 110"), table("100 110 111")]))
+    assert both(None, causal).allowed is causal and both(causal, None).allowed is causal and both(None, None) is None
+    mask = Mask(causal)
+    assert both(None, mask) is mask and torch.equal(both(causal, Mask(padding)).allowed, allowed)
+
+
+def test_what_a_mask_adds_to_scores_by_hand():
+    mask, never = Mask(table("100 101 000")), -math.inf
+    assert mask.bias.tolist() == [[0, never, never], [0, never, 0], [0, 0, 0]]
+    assert mask.seen.tolist() == [[True], [True], [False]] and mask.leaves_rows_empty
+    assert not Mask(table("10 01")).leaves_rows_empty
 
 
 def test_a_mask_of_numbers_is_refused_beside_another_and_alone():

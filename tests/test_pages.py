@@ -86,13 +86,7 @@ def test_a_link_with_nonsense_in_it_opens_and_says_what_it_made_of_it(page):
 
 
 def test_edits_go_to_the_address_and_a_link_reopens_them():
-    app = opened(PAGES[1])
-    app.selectbox(key="control-model").set_value("own").run()
-    app.slider(key="control-n_layers").set_value(2).run()
-    assert app.query_params["model"] == "own" and app.query_params["n_layers"] == "2"
-
-
-def test_an_example_replaces_the_text():
-    app = opened(PAGES[1])
-    app.button_group(key="example").set_value("a list").run()
-    assert app.text_area(key="control-text").value.startswith("One day she bought")
+    app = opened(PAGES[4])
+    app.segmented_control(key="control-part").set_value("memory").run()
+    assert dict(app.query_params) == {"part": "memory"}
+    assert opened(PAGES[4], part="memory").segmented_control(key="control-part").value == "memory"

@@ -181,7 +181,7 @@ def test_the_theme_itself_does_not_load_plotly():
 
 
 def test_the_base_figure_takes_a_layout():
-    figure = theme.base_figure(321, barmode="stack")
+    figure = theme.base_figure(321, barmode="stack").figure()
     assert (figure.layout.height, figure.layout.barmode) == (321, "stack")
     assert figure.layout.paper_bgcolor == "rgba(0,0,0,0)"
     assert figure.layout.font.color is None

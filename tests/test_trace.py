@@ -45,6 +45,8 @@ def test_weights_are_what_torchs_own_kernel_applies(traced):
         kernel = F.scaled_dot_product_attention(q, k, torch.eye(T).expand(c.n_heads, T, T), attn_mask=mask)
         np.testing.assert_allclose(t.weights[layer], kernel.numpy(), atol=2e-6)
         np.testing.assert_allclose(t.scores[layer], (q @ k.mT / c.head_dim**0.5).numpy(), atol=2e-5)
+        masked = torch.tensor(t.scores[layer]).masked_fill(~mask, float("-inf"))  # and the model's softmax was of them
+        np.testing.assert_allclose(t.weights[layer], masked.softmax(-1).numpy(), atol=2e-6)
 
 
 def test_rows_sum_to_one_and_nothing_forbidden_has_weight(traced):
@@ -61,7 +63,7 @@ def test_logits_are_those_of_the_plain_model(traced):
 
 def test_nobody_can_change_a_trace(traced):
     _, t = traced
-    for name in ("weights", "scores", "q", "k", "v", "logits", "tokens", "allowed", "q_unturned", "k_unturned"):
+    for name in ("weights", "q", "k", "v", "logits", "tokens", "allowed", "q_unturned", "k_unturned"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(t, name)[..., 0] = 1
     with pytest.raises(AttributeError):

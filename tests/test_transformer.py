@@ -1,14 +1,17 @@
 """The decoder: against `transformers`' Llama and Mistral with copied weights, in logits and every layer's weights."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from oracles import agree
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
-from attnviz.config import ConfigError, ModelConfig, MoEConfig
+from attnviz.config import RUN_FIELDS, ConfigError, ModelConfig, MoEConfig
 from attnviz.modules import Block, Transformer
 from attnviz.modules.masks import padding_mask
+from attnviz.trace import trace
 
 B, T, L, C, H, D, F, VOCAB = 2, 11, 3, 42, 6, 10, 13, 37  # C / H is 7, not D
 NAMES = {  # ours: theirs
@@ -145,9 +148,8 @@ def test_weights_have_the_spread_that_is_promised():
 
 
 def test_an_untrained_map_is_not_blank():
-    record = []
-    Transformer.random(ModelConfig(2, 128, 4, vocab_size=512), 3)(torch.arange(64)[None], record=record)
-    assert all(0.5 < r.scores.std() < 2 for r in record)
+    untrained = trace(Transformer.random(ModelConfig(2, 128, 4, vocab_size=512), 3), range(64))
+    assert all(0.5 < scores.std() < 2 for scores in untrained.scores)
 
 
 # --- the same weights run in another way ----------------------------------------------------------------------------
@@ -174,9 +176,44 @@ def test_another_config_changes_the_run_and_leaves_the_model_as_it_was(change):
     assert torch.equal(model.with_config(model.config)(ids), before)
 
 
-def test_a_config_of_another_shape_is_refused():
-    with pytest.raises(RuntimeError, match="size mismatch"):
-        random_model(n_kv_heads=2).with_config(config(n_kv_heads=3))
+@pytest.mark.parametrize(
+    "change, words",
+    [
+        (dict(n_kv_heads=3), "n_kv_heads must stay 2, .* not 3"), (dict(d_ff=24), "d_ff must stay"),
+        (dict(qkv_bias=True), "qkv_bias must stay False"), (dict(tie_embeddings=False), "tie_embeddings must stay"),
+        (dict(qk_norm="head"), "runs with qk_norm"),
+    ],
+)  # fmt: skip
+def test_a_config_of_another_shape_is_refused(change, words):
+    with pytest.raises(ConfigError, match=words):
+        random_model(n_kv_heads=2).with_config(config(**{"n_kv_heads": 2, **change}))
+
+
+def test_fields_that_only_say_how_a_model_runs_shape_no_tensor():
+    """Every field that with_config lets differ, changed: the tensors of a new model are those of the old."""
+    plain = config()
+    changes = dict(
+        position="none", max_context=99, rope_theta=77.0, rope_scaling=(("type", "linear"), ("factor", 2.0)),
+        rope_layout="interleaved", rotary_fraction=0.5, causal=False, sliding_window=3, full_layers=(1,), n_sinks=2,
+        id="a", name="b", family="c", year=2020, dtype="d",
+    )  # fmt: skip
+    assert changes.keys() == set(RUN_FIELDS)
+    for name, value in changes.items():
+        other = Transformer(replace(plain, **{name: value}))
+        assert getattr(plain, name) != value
+        shapes = [{n: p.shape for n, p in model.named_parameters()} for model in (Transformer(plain), other)]
+        assert shapes[0] == shapes[1], name
+
+
+def test_a_part_of_a_copy_is_not_put_into_the_original():
+    model, ids = random_model(n_kv_heads=2), token_ids()
+    before, attn = model(ids), model.blocks[1].attn
+    other = model.with_attentions({1: random_model(seed=9, n_kv_heads=2).blocks[1].attn})
+    assert not agree(other(ids), before) and torch.equal(model(ids), before) and model.blocks[1].attn is attn
+    assert other.blocks[0] is model.blocks[0] and other.blocks[1].ffn is model.blocks[1].ffn
+    other = model.with_config(model.config)
+    other.norm = torch.nn.Identity()
+    assert torch.equal(model(ids), before)
 
 
 def test_layers_named_as_full_have_no_window():

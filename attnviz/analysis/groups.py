@@ -6,8 +6,8 @@ H heads, K KV heads, S key tokens, T tokens, D head_dim, V vocabulary. numpy in,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from itertools import combinations
+from itertools import chain, combinations
+from math import comb
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,36 +65,79 @@ def _lost(inner: NDArray, group: Sequence[int]) -> float:
 def best_grouping(inner: NDArray, n_groups: int) -> Groups:
     """The grouping into `n_groups` of equal size whose averages lose least; exact, for at most MAX_HEADS heads.
 
-    Each step groups the lowest head that is left with every choice of partners; what remains is solved once.
+    Each step groups the lowest head that is left with every choice of partners; what remains is solved once. A set of
+    heads is a number with a bit for each, so that all sets of a step are solved together.
     """
     n_heads = len(inner)
     if n_heads > MAX_HEADS or n_heads % n_groups:
         raise ValueError(f"{n_heads} heads cannot be searched for {n_groups} groups: at most {MAX_HEADS} heads, evenly")
     size = n_heads // n_groups
-    loss_of = cache(lambda group: _lost(inner, group))
+    lost, steps, left = _losses(inner, size), [], np.arange(n_heads)[None]
+    while left.shape[1]:
+        groups, rests, left = _every_group(left, size)
+        steps.append((groups, rests))
+    least, best = np.zeros(1), []  # of what is left after the last step: nothing
+    for groups, rests in reversed(steps):
+        total = lost[groups] + least[rests]  # (sets, choices)
+        best.append(total.argmin(1))
+        least = total.min(1)
+    found, at = [], 0
+    for (groups, rests), choice in zip(steps, reversed(best), strict=True):
+        found.append(groups[at, choice[at]])
+        at = rests[at, choice[at]]
+    return tuple(tuple(h for h in range(n_heads) if group >> h & 1) for group in found)
 
-    @cache
-    def solve(left: tuple[int, ...]) -> tuple[float, Groups]:
-        if not left:
-            return 0.0, ()
-        options = []
-        for partners in combinations(left[1:], size - 1):
-            group = (left[0], *partners)
-            rest, groups = solve(tuple(h for h in left if h not in group))
-            options.append((loss_of(group) + rest, (group, *groups)))
-        return min(options)
 
-    return solve(tuple(range(n_heads)))[1]
+def _losses(inner: NDArray, size: int) -> NDArray[np.float64]:
+    """(2^H,) what is lost when the heads whose bits are set are averaged, for sets of `size` heads; else 0.
+
+    As in `_lost`, for all sets at once.
+    """
+    n_heads = len(inner)
+    sets = _combinations(range(n_heads), size)  # (sets, size)
+    member = np.zeros((len(sets), n_heads))
+    np.put_along_axis(member, sets, 1.0, axis=1)
+    lost = np.zeros(2**n_heads)
+    lost[(1 << sets).sum(1)] = member @ np.diag(inner) - ((member @ inner) * member).sum(1) / size
+    return np.maximum(lost, 0.0)
+
+
+def _every_group(left: NDArray, size: int) -> tuple[NDArray, NDArray, NDArray]:
+    """Every way to take a group off each set: the groups as bits, which new set remains of each, and the new sets.
+
+    left (sets, m), heads in rising order -> (sets, choices), (sets, choices), (new sets, m - size).
+    """
+    m = left.shape[1]
+    partners = _combinations(range(1, m), size - 1)
+    choices = np.insert(partners, 0, 0, axis=1)  # (choices, size)
+    kept = np.ones((len(choices), m), dtype=bool)
+    np.put_along_axis(kept, choices, False, axis=1)
+    kept = kept.nonzero()[1].reshape(len(choices), m - size)
+    bits = 1 << left
+    groups = bits[:, choices].sum(-1)
+    _, first, rests = np.unique(bits.sum(1, keepdims=True) - groups, return_index=True, return_inverse=True)
+    at, choice = np.divmod(first, len(choices))
+    return groups, rests.reshape(groups.shape), left[at[:, None], kept[choice]]
+
+
+def _combinations(of: Sequence[int], size: int) -> NDArray[np.int64]:
+    """(choices, size): every choice, in rising order."""
+    flat = chain.from_iterable(combinations(of, size))
+    return np.fromiter(flat, np.int64).reshape(comb(len(of), size), size)
 
 
 def next_token_losses(logits: NDArray, ids: NDArray) -> NDArray[np.float64]:
     """(T - 1,) nats: minus the log-probability that logits (T, V) at t give to the token that came at t + 1."""
-    return -log_softmax(logits[:-1])[np.arange(len(ids) - 1), ids[1:]]
+    return losses_of(log_softmax(logits[:-1]), ids)
 
 
-def next_token_divergences(logits: NDArray, other: NDArray) -> NDArray[np.float64]:
-    """(T,) nats: KL(p ‖ q) between the next-token distributions of two models at every position, p from `logits`."""
-    log_p, log_q = log_softmax(logits), log_softmax(other)
+def losses_of(log_p: NDArray, ids: NDArray) -> NDArray[np.float64]:
+    """The same from log-probabilities (T or T - 1, V), for who has them already."""
+    return -log_p[np.arange(len(ids) - 1), ids[1:]]
+
+
+def divergences_of(log_p: NDArray, log_q: NDArray) -> NDArray[np.float64]:
+    """(T,) nats: KL(p ‖ q) between the next-token distributions of two models at every position, log_p (T, V)."""
     return np.maximum((np.exp(log_p) * (log_p - log_q)).sum(-1), 0.0)
 
 

@@ -152,7 +152,7 @@ def score_parts(trace: Trace, layer: int, head: int, query: int, key: int) -> Sc
     k = trace.k[layer, trace.config.layer.kv_head_of[head], key, order].astype(np.float64)  # (D,)
     dot = float(q @ k)
     score, allowed = dot / len(order) ** 0.5, bool(trace.allowed[layer, query, key])
-    row = trace.scores[layer, head, query, trace.allowed[layer, query]].astype(np.float64)  # allowed keys only
+    row = trace.scores_of(layer, head)[query, trace.allowed[layer, query]].astype(np.float64)  # allowed keys only
     highest = float(row.max()) if len(row) else float("nan")
     total = float(np.exp(row - highest).sum())
     weight = float(np.exp(score - highest)) / total if allowed else 0.0

@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.modules import Transformer
+from attnviz.modules.shapes import ShapesOnly
 from attnviz.text import Tokenizer
 
 FOLDER = Path(__file__).parent
@@ -79,7 +80,7 @@ def config_from_metadata(metadata: dict[str, str]) -> ModelConfig:
 
 
 def _with_weights(config: ModelConfig, tensors: dict[str, torch.Tensor]) -> Transformer:
-    with torch.device("meta"):
+    with ShapesOnly():
         model = Transformer(config)
     try:
         model.load_state_dict(tensors, assign=True)

@@ -1,10 +1,13 @@
-"""What every figure function returns: the plotly figure and everything in words that belongs beside it."""
+"""What every figure function returns: the chart and everything in words that belongs beside it."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from attnviz.figures.chart import Chart
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -24,19 +27,24 @@ class Words:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure, what it says, and the numbers behind it. Every number in the words is computed."""
+    """A chart, what it says, and the numbers behind it. Every number in the words is computed."""
 
-    figure: go.Figure  # without a title: the page writes it
+    chart: Chart  # without a title: the page writes it
     title: str  # states what to look for
     note: str  # what one is looking at, one or two plain sentences (markdown)
     alt: str  # the finding in words, for those who cannot see the figure
-    table: dict[str, list]  # column -> values, all of one length
+    table: dict[str, Sequence]  # column -> values, all of one length
     formula: str = ""  # LaTeX with the user's own numbers put in
 
+    @property
+    def figure(self) -> go.Figure:
+        """The chart as plotly's own object, every part of it validated."""
+        return self.chart.figure()
 
-def drawn(figure: go.Figure, words: Words) -> Drawing:
-    """The figure with its words."""
-    return Drawing(figure, words.title, words.note, words.alt, words.table, words.formula)
+
+def drawn(chart: Chart, words: Words) -> Drawing:
+    """The chart with its words."""
+    return Drawing(chart, words.title, words.note, words.alt, words.table, words.formula)
 
 
 def escaped(text: str) -> str:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from html import escape
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from attnviz.figures.drawing import Drawing
@@ -46,12 +45,10 @@ def likeness(cosine: NDArray, groups: Groups, best: Groups, lost: tuple[float, f
     """
     n_heads = len(cosine)
     figure = base_figure(height=420, showlegend=False)
-    figure.add_trace(
-        go.Heatmap(
-            z=cosine.astype(np.float32), zmin=-1, zmax=1, colorscale=DIVERGING, xgap=1, ygap=1,
-            colorbar={"title": "cosine", "orientation": "h", "thickness": 12, "y": -0.28, "yanchor": "top"},
-            hovertemplate="heads %{y} and %{x}: cosine %{z:.3f}<extra></extra>",
-        )
+    figure.add_heatmap(
+        z=cosine.astype(np.float32), zmin=-1, zmax=1, colorscale=DIVERGING, xgap=1, ygap=1,
+        colorbar={"title": {"text": "cosine"}, "orientation": "h", "thickness": 12, "y": -0.28, "yanchor": "top"},
+        hovertemplate="heads %{y} and %{x}: cosine %{z:.3f}<extra></extra>",
     )  # fmt: skip
     if n_heads <= 8:  # more do not fit into their cells
         figure.add_trace(_cell_numbers(cosine))
@@ -61,7 +58,7 @@ def likeness(cosine: NDArray, groups: Groups, best: Groups, lost: tuple[float, f
     pairs = [(a, b) for group in best for a in group for b in group if a != b]
     dots = {"symbol": "circle", "size": 5, "color": NEUTRAL}
     at = {"x": [b for _, b in pairs], "y": [a + 0.33 for a, _ in pairs]}
-    figure.add_trace(go.Scatter(**at, mode="markers", hoverinfo="skip", marker=dots))
+    figure.add_scatter(**at, mode="markers", hoverinfo="skip", marker=dots)
     axis = {"title": "head", "tickvals": list(range(n_heads)), "showgrid": False, "zeroline": False}
     figure.update_xaxes(**axis, constrain="domain", range=[-0.5, n_heads - 0.5])
     figure.update_yaxes(**axis, constrain="domain", range=[n_heads - 0.5, -0.5], scaleanchor="x")
@@ -89,15 +86,13 @@ def losses(ways: Mapping[str, Mapping[int, float]], n_kv_heads: int) -> Drawing:
     figure = base_figure(height=330, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
     for way, by_count in ways.items():
         dash, symbol, colour = WAYS[way]
-        figure.add_trace(
-            go.Scatter(
-                x=[counts.index(k) for k in by_count], y=list(by_count.values()), name=way, mode="lines+markers",
-                line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
-                hovertemplate="%{y:.3f} nats",
-            )
+        figure.add_scatter(
+            x=[counts.index(k) for k in by_count], y=list(by_count.values()), name=way, mode="lines+markers",
+            line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
+            hovertemplate="%{y:.3f} nats",
         )  # fmt: skip
     here = counts.index(n_kv_heads)
-    figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line_width=0, layer="below")
+    figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line={"width": 0}, layer="below")
     figure.update_xaxes(tickvals=list(range(len(counts))), ticktext=list(map(str, counts)), title="KV heads")
     figure.update_yaxes(title="loss on this text, nats a token")
     title = _losses_finding(ways, n_kv_heads)
@@ -118,17 +113,15 @@ def quality(members: Sequence[Member], selected: str) -> Drawing:
     measures = {"held-out text": [m.validation for m in members], "this text": [m.this_text for m in members]}
     for measure, values in measures.items():
         open_marker = "-open" if measure == "this text" else ""
-        figure.add_trace(
-            go.Scatter(
-                x=[m.bytes_per_token for m in members], y=values, name=measure, mode="markers+text",
-                text=[bold(m.name, m.name == selected) for m in members], textposition="top center",
-                marker={
-                    "size": [15 if m.name == selected else 10 for m in members],
-                    "symbol": [kind_style(m.kind)["symbol"] + open_marker for m in members],
-                    "color": [kind_style(m.kind)["colour"] for m in members], "line": {"width": 2},
-                },
-                hovertemplate="%{text}: %{x:,} B a token, %{y:.3f} bits a character on " + measure + "<extra></extra>",
-            )
+        figure.add_scatter(
+            x=[m.bytes_per_token for m in members], y=values, name=measure, mode="markers+text",
+            text=[bold(m.name, m.name == selected) for m in members], textposition="top center",
+            marker={
+                "size": [15 if m.name == selected else 10 for m in members],
+                "symbol": [kind_style(m.kind)["symbol"] + open_marker for m in members],
+                "color": [kind_style(m.kind)["colour"] for m in members], "line": {"width": 2},
+            },
+            hovertemplate="%{text}: %{x:,} B a token, %{y:.3f} bits a character on " + measure + "<extra></extra>",
         )  # fmt: skip
     sizes = [m.bytes_per_token for m in members]
     margins = [math.log10(min(sizes)) - 0.12, math.log10(max(sizes)) + 0.12]
@@ -157,12 +150,10 @@ def drift(divergences: Mapping[str, NDArray], labels: Sequence[str], n_kv_heads:
     positions = list(range(len(labels)))
     for way, values in divergences.items():
         dash, _, colour = WAYS[way]
-        figure.add_trace(
-            go.Scatter(
-                x=positions, y=values.astype(np.float32), name=way, mode="lines",
-                line={"dash": dash, "color": colour, "width": 1.5},
-                hovertemplate="%{y:.3f} nats",
-            )
+        figure.add_scatter(
+            x=positions, y=values.astype(np.float32), name=way, mode="lines",
+            line={"dash": dash, "color": colour, "width": 1.5},
+            hovertemplate="%{y:.3f} nats",
         )  # fmt: skip
     step = -(-len(labels) // 40)  # at most 40 labels fit
     ticks = {"tickvals": positions[::step], "ticktext": [escape(label) for label in labels[::step]], "tickangle": -60}
@@ -185,13 +176,14 @@ def drift(divergences: Mapping[str, NDArray], labels: Sequence[str], n_kv_heads:
     )
 
 
-def _cell_numbers(values: NDArray) -> go.Scatter:
+def _cell_numbers(values: NDArray) -> dict:
     """The numbers in the cells of a square map, in the page's own text colour."""
     rows, columns = np.indices(values.shape)
     text = [f"{value:.2f}" for value in values.ravel()]
-    return go.Scatter(
-        x=columns.ravel(), y=rows.ravel(), text=text, mode="text", hoverinfo="skip", textfont={"size": 11}
-    )
+    return {
+        "type": "scatter", "mode": "text", "x": columns.ravel(), "y": rows.ravel(), "text": text,
+        "textfont": {"size": 11}, "hoverinfo": "skip",
+    }  # fmt: skip
 
 
 def _likeness_finding(groups: Groups, best: Groups, lost: tuple[float, float], part: str) -> tuple[str, str]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import plotly.graph_objects as go
-
 from attnviz.config import AttentionConfig, ModelConfig
 from attnviz.cost import attention_name, count_parameters, kv_cache_bytes
 from attnviz.cost.decode import attention_flops
@@ -123,7 +121,7 @@ def cache(measured: dict[ModelConfig, int], selected: ModelConfig) -> Drawing:
     figure.add_trace(_bars(_all_segments(measured, selected), orientation="h"))
     totals = [bold(f" {n:,} B", yes) for n, yes in zip(measured.values(), chosen, strict=True)]
     beside = {"mode": "text", "textposition": "middle right", "hoverinfo": "skip"}
-    figure.add_trace(go.Scatter(x=list(measured.values()), y=rows, text=totals, **beside))
+    figure.add_scatter(x=list(measured.values()), y=rows, text=totals, **beside)
     labels = [bold(attention_name(c), yes) for c, yes in zip(measured, chosen, strict=True)]
     bare = {"showgrid": False, "zeroline": False}
     figure.update_yaxes(tickvals=rows, ticktext=labels, autorange="reversed", **bare)
@@ -191,14 +189,12 @@ def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -
     figure = base_figure(height=300, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
     styles = (("solid", "circle", DIVERGING[-1][1]), ("dash", "square", DIVERGING[0][1]), ("dot", "diamond", NEUTRAL))
     for (what, values), (dash, symbol, colour) in zip(costs.items(), styles, strict=True):
-        figure.add_trace(
-            go.Scatter(
-                x=list(range(len(names))), y=[value / values[0] for value in values], name=what, mode="lines+markers",
-                line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
-                text=[f"{value:,}" for value in values], hovertemplate="%{y:.1%} (%{text})",
-            )
+        figure.add_scatter(
+            x=list(range(len(names))), y=[value / values[0] for value in values], name=what, mode="lines+markers",
+            line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
+            text=[f"{value:,}" for value in values], hovertemplate="%{y:.1%} (%{text})",
         )  # fmt: skip
-    figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line_width=0, layer="below")
+    figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line={"width": 0}, layer="below")
     figure.update_xaxes(tickvals=list(range(len(names))), ticktext=names, showgrid=False)
     figure.update_yaxes(title=f"share of {names[0]}", tickformat=".0%", rangemode="tozero")
     return drawn(figure, words)
@@ -263,23 +259,24 @@ class _Bar:
     says: str
 
 
-def _bars(bars: Sequence[_Bar], orientation: str = "v") -> go.Bar:
+def _bars(bars: Sequence[_Bar], orientation: str = "v") -> dict:
     """All rectangles as one trace: a trace of its own for each would take the browser several times as long."""
     at, length = [bar.at for bar in bars], [bar.length for bar in bars]
-    return go.Bar(
-        orientation=orientation,
-        x=at if orientation == "v" else length,
-        y=length if orientation == "v" else at,
-        base=[bar.base for bar in bars],
-        width=[bar.width for bar in bars],
-        marker={
+    return {
+        "type": "bar",
+        "orientation": orientation,
+        "x": at if orientation == "v" else length,
+        "y": length if orientation == "v" else at,
+        "base": [bar.base for bar in bars],
+        "width": [bar.width for bar in bars],
+        "marker": {
             "color": [bar.colour for bar in bars],
             "opacity": [STRONG if bar.strong else SOFT for bar in bars],
             "line": {"width": 1, "color": FAINT},
         },
-        hovertext=[bar.says for bar in bars],
-        hoverinfo="text",
-    )
+        "hovertext": [bar.says for bar in bars],
+        "hoverinfo": "text",
+    }
 
 
 def _stripes(name: str, left: float, n_in: int, n_out: int, c: AttentionConfig) -> list[_Bar]:

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import plotly.graph_objects as go
 
 from attnviz.analysis.heads import ScoreParts, score_parts
+from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_words import shortened
 from attnviz.figures.theme import DIVERGING, NEUTRAL, base_figure
@@ -87,7 +87,7 @@ def _term(parts: ScoreParts, i: int) -> str:
     return f"dimension {parts.order[i + len(parts.pairs)]}"
 
 
-def _add_vectors(figure: go.Figure, parts: ScoreParts) -> None:
+def _add_vectors(figure: Chart, parts: ScoreParts) -> None:
     """Three rows of D cells; q and k share a scale, the products have one of their own."""
     vectors = np.stack((parts.q, parts.k))
     for y, values in ((0, vectors), (2, parts.products[None])):
@@ -103,7 +103,7 @@ def _add_vectors(figure: go.Figure, parts: ScoreParts) -> None:
     )
 
 
-def _add_sum(figure: go.Figure, parts: ScoreParts, at: np.ndarray, added: np.ndarray) -> None:
+def _add_sum(figure: Chart, parts: ScoreParts, at: np.ndarray, added: np.ndarray) -> None:
     """Bars for what each pair adds, and a line for the sum so far."""
     says = [_term(parts, i) for i in range(len(added))]
     figure.add_bar(

@@ -6,9 +6,9 @@ L layers, H heads.
 from __future__ import annotations
 
 import numpy as np
-import plotly.graph_objects as go
 
 from attnviz.analysis.heads import NEEDED, HeadStatistics, Role
+from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.theme import FAINT, NEUTRAL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE
@@ -60,7 +60,7 @@ def _sinks(first_token: np.ndarray) -> str:
     return f"{n} of {count(first_token.size, 'head')} {'rests' if n == 1 else 'rest'} mostly on the first token"
 
 
-def _add_cells(figure: go.Figure, values: np.ndarray, says: str, decimals: int) -> None:
+def _add_cells(figure: Chart, values: np.ndarray, says: str, decimals: int) -> None:
     """An L x H table; the numbers are a trace of their own, since plotly chooses a colour for those in a heat map."""
     L, H = values.shape
     figure.add_heatmap(

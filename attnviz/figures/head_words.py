@@ -52,7 +52,7 @@ def path_words(
 
     name: puts a label in quotation marks, so that it is safe where the title goes.
     """
-    scores, weights = trace.scores[layer, head, query], trace.weights[layer, head, query]  # (S,) each
+    scores, weights = trace.scores_of(layer, head)[query], trace.weights[layer, head, query]  # (S,) each
     allowed = trace.allowed[layer, query]  # (S,)
     best, n_allowed = int(weights.argmax()), int(allowed.sum())
     return Words(

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-import plotly.graph_objects as go
 
 from attnviz.figures.blocks import block_size
+from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_words import STAGES, largest_but_first, map_words, path_words
 from attnviz.figures.theme import DIVERGING, FAINT, MASKED, SEQUENTIAL, base_figure, kv_colour, kv_scale
@@ -87,16 +87,16 @@ def _map_height(n: int) -> int:
     return int(min(max(140 + 20 * n, 320), 640))
 
 
-def _matrix_table(values: np.ndarray, labels: Sequence[str]) -> dict[str, list]:
+def _matrix_table(values: np.ndarray, labels: Sequence[str]) -> dict[str, Sequence]:
     """One row a query, one column a key; a masked cell is not a number."""
-    rounded = np.round(values.astype(np.float64), 6)
-    keys = {f"{k} {label}": column for k, (label, column) in enumerate(zip(labels, rounded.T.tolist(), strict=True))}
+    columns = np.round(values.astype(np.float64), 6).T  # no lists, which take longer than all the rest
+    keys = {f"{k} {label}": column for k, (label, column) in enumerate(zip(labels, columns, strict=True))}
     return {"query": [f"{q} {label}" for q, label in enumerate(labels)], **keys}
 
 
 def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query: int) -> Drawing:
     """One query row: its scores, the scores that the mask lets through, and the weights, key under key."""
-    scores, weights = trace.scores[layer, head, query], trace.weights[layer, head, query]  # (S,) each
+    scores, weights = trace.scores_of(layer, head)[query], trace.weights[layer, head, query]  # (S,) each
     allowed = trace.allowed[layer, query]  # (S,)
     kv_head, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
     colour, root = kv_colour(kv_head, n_kv_heads), f"√{trace.config.head_dim}"
@@ -125,7 +125,7 @@ def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query
     )
 
 
-def _three_rows(labels: Sequence[str]) -> go.Figure:
+def _three_rows(labels: Sequence[str]) -> Chart:
     plain = {**BARE, "range": [-0.6, len(labels) - 0.4]}
     few = few_ticks(labels, MOST_X_TICKS)
     margin = {"l": 40, "r": 8, "t": 8, "b": room_for(few), "autoexpand": False}
@@ -146,32 +146,32 @@ def _three_rows(labels: Sequence[str]) -> go.Figure:
 
 
 def _add_bars(
-    figure: go.Figure, row: int, labels: Sequence[str], values: np.ndarray, colour: str | list[str], name: str
+    figure: Chart, row: int, labels: Sequence[str], values: np.ndarray, colour: str | list[str], name: str
 ) -> None:
     figure.add_bar(
-        x=np.arange(len(values)), y=values, xaxis=f"x{row}", yaxis=f"y{row}",
+        x=np.arange(len(values)), y=values, xaxis=numbered("x", row), yaxis=numbered("y", row),
         marker={"color": colour, "line": {"width": 0}},
         hovertext=[f"key {span_text(labels, k, k)}" for k in range(len(labels))],
         hovertemplate=f"%{{hovertext}}<br>{name} %{{y:.3f}}<extra></extra>",
     )  # fmt: skip
 
 
-def _shade_masked(figure: go.Figure, row: int, allowed: np.ndarray) -> None:
+def _shade_masked(figure: Chart, row: int, allowed: np.ndarray) -> None:
     """Grey bands over each run of keys that are not allowed."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], ~allowed, [0])).astype(int)))
     for start, stop in zip(edges[::2], edges[1::2], strict=True):
         figure.add_shape(
-            type="rect", xref=f"x{row}", yref=f"y{row} domain", x0=start - 0.5, x1=stop - 0.5, y0=0, y1=1,
-            fillcolor=MASKED, line={"width": 0}, layer="below",
+            type="rect", x0=start - 0.5, x1=stop - 0.5, xref=numbered("x", row),
+            y0=0, y1=1, yref=numbered("y", row) + " domain", fillcolor=MASKED, line={"width": 0}, layer="below",
         )  # fmt: skip
 
 
-def _share_range(figure: go.Figure, scores: np.ndarray) -> None:
+def _share_range(figure: Chart, scores: np.ndarray) -> None:
     """One scale for both rows of scores."""
     low, high = min(0.0, float(scores.min())), max(0.0, float(scores.max()))
     pad = 0.05 * (high - low or 1.0)
-    for axis in ("yaxis", "yaxis2"):
-        figure.update_layout({axis: {"range": [low - pad, high + pad]}})
+    shared = {"range": [low - pad, high + pad]}
+    figure.update_layout(yaxis=shared, yaxis2=shared)
 
 
 def _rounded(values: np.ndarray) -> list[float]:
@@ -180,7 +180,7 @@ def _rounded(values: np.ndarray) -> list[float]:
 
 def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int) -> Drawing:
     """The whole head at three stages, with the bounds of each colour scale under it: scores, masked scores, weights."""
-    scores, weights = trace.scores[layer, head], trace.weights[layer, head]  # (T, S) each
+    scores, weights = trace.scores_of(layer, head), trace.weights[layer, head]  # (T, S) each
     allowed = trace.allowed[layer]  # (T, S)
     far = max(float(np.abs(scores).max()), 1e-6)
     hue = kv_scale(trace.config.layer.kv_head_of[head], trace.config.n_kv_heads)
@@ -201,7 +201,7 @@ def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int) -> Dr
 
 
 def _add_stage(
-    figure: go.Figure, column: int, values: np.ndarray, allowed: np.ndarray, scale: list, bounds: tuple[float, float]
+    figure: Chart, column: int, values: np.ndarray, allowed: np.ndarray, scale: list, bounds: tuple[float, float]
 ) -> None:
     """One map, and under it the smallest and the largest number in it."""
     kept = np.where(allowed, values, np.float32(np.nan))
@@ -211,23 +211,22 @@ def _add_stage(
         _write(figure, column, f"{np.nanmin(kept):.2f} to {np.nanmax(kept):.2f}", y=0.0, yanchor="top")
 
 
-def _three_maps(labels: Sequence[str]) -> go.Figure:
+def _three_maps(labels: Sequence[str]) -> Chart:
     """Three square maps side by side, their tokens in the hover text only."""
     all_ = {**BARE, **block_ticks(labels, MOST_STAGE_CELLS), "showticklabels": False}
     span = [-0.5, len(labels) - 0.5]
     figure = base_figure(300, showlegend=False, hovermode="closest", margin={"l": 8, "r": 8, "t": 28, "b": 28})
     for column, name in enumerate(STAGES, 1):
         left = (column - 1) * 0.345
-        figure.update_layout({
-            f"xaxis{column}": {**all_, "range": span, "domain": [left, left + 0.31], "anchor": f"y{column}"},
-            f"yaxis{column}": {**all_, "range": span[::-1], "anchor": f"x{column}"},
+        x, y = numbered("x", column), numbered("y", column)
+        figure.update_layout(**{
+            numbered("xaxis", column): {**all_, "range": span, "domain": [left, left + 0.31], "anchor": y},
+            numbered("yaxis", column): {**all_, "range": span[::-1], "anchor": x},
         })  # fmt: skip
         _write(figure, column, name, y=1.0, yanchor="bottom")
     return figure
 
 
-def _write(figure: go.Figure, column: int, text: str, **place) -> None:
-    number = "" if column == 1 else column  # plotly calls the first axis of a reference plain "x"
-    figure.add_annotation(
-        text=text, x=0.5, xref=f"x{number} domain", yref=f"y{number} domain", showarrow=False, **place
-    )
+def _write(figure: Chart, column: int, text: str, **place) -> None:
+    xref, yref = (f"{numbered(axis, column)} domain" for axis in "xy")
+    figure.add_annotation(text=text, x=0.5, xref=xref, yref=yref, showarrow=False, **place)

@@ -5,8 +5,6 @@ H heads, R kv_lora_rank, N qk_nope_head_dim, P qk_rope_head_dim, V v_head_dim.
 
 from __future__ import annotations
 
-import plotly.graph_objects as go
-
 from attnviz.config import ModelConfig
 from attnviz.cost import cache_numbers
 from attnviz.figures.drawing import Drawing
@@ -72,13 +70,14 @@ def latent(config: ModelConfig) -> Drawing:
     )
 
 
-def _bars(what: str, rows: list[str], start: int, width: int, colour: str | list[str], opacity: float) -> go.Bar:
-    return go.Bar(
-        orientation="h",
-        y=rows,
-        base=start,
-        x=[width] * len(rows),
-        width=0.7,
-        marker={"color": colour, "opacity": opacity, "line": {"width": 1, "color": FAINT}},
-        hovertemplate=f"%{{y}}: {what}, {width} numbers<extra></extra>",
-    )
+def _bars(what: str, rows: list[str], start: int, width: int, colour: str | list[str], opacity: float) -> dict:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "y": rows,
+        "base": start,
+        "x": [width] * len(rows),
+        "width": 0.7,
+        "marker": {"color": colour, "opacity": opacity, "line": {"width": 1, "color": FAINT}},
+        "hovertemplate": f"%{{y}}: {what}, {width} numbers<extra></extra>",
+    }

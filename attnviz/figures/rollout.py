@@ -51,7 +51,7 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
         alt=f"Map of attention rollout after layer {layer}: on average {own:.0%} of a position stems from its own "
         f"token and {float(shares[:, 0].mean()):.0%} from the first token.",
         table={"query": [f"{i} {label}" for i, label in enumerate(labels)]}
-        | {f"{j} {label}": shares[:, j].round(6).tolist() for j, label in enumerate(labels)},
+        | {f"{j} {label}": column for j, (label, column) in enumerate(zip(labels, shares.round(6).T, strict=True))},
         formula=rf"R_{{{layer}}} = \tilde A_{{{layer}}} \cdots \tilde A_0,\quad "
         rf"\tilde A_l = {1 - RESIDUAL:g}\,\bar A_l + {RESIDUAL:g}\,I",
     )

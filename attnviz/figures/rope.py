@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
 from attnviz.analysis.rope import binned, full_turns
 from attnviz.analysis.rope import wavelengths as wavelengths_of
+from attnviz.figures.chart import numbered
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
 from attnviz.figures.words import count, tex
@@ -40,13 +40,11 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
     inside = lengths <= n_tokens
     margin = {"l": 8, "r": 8, "t": 44, "b": 8}
     figure = base_figure(130 + max(9, min(24, 420 // n)) * n, showlegend=False, bargap=0.25, margin=margin)
-    figure.add_trace(
-        go.Bar(
-            orientation="h", x=lengths, y=np.arange(n), text=[f" {three_digits(length)}" for length in lengths],
-            textposition="outside" if n <= 16 else "none", cliponaxis=False,
-            marker={"color": NEUTRAL, "opacity": np.where(inside, 1.0, 0.4)},
-            hovertemplate="pair %{y}: one turn in %{text} tokens<extra></extra>",
-        )
+    figure.add_bar(
+        orientation="h", x=lengths, y=np.arange(n), text=[f" {three_digits(length)}" for length in lengths],
+        textposition="outside" if n <= 16 else "none", cliponaxis=False,
+        marker={"color": NEUTRAL, "opacity": np.where(inside, 1.0, 0.4)},
+        hovertemplate="pair %{y}: one turn in %{text} tokens<extra></extra>",
     )  # fmt: skip
     largest = max(lengths[-1], context or 1, n_tokens)
     marks = {"this text": n_tokens} | ({"longest in training": context} if context else {})
@@ -86,12 +84,10 @@ def rotation_maps(frequencies: NDArray, n_tokens: int) -> Drawing:
     angles = np.outer(frequencies, positions)  # (n_pairs, positions)
     figure = base_figure(height=2 * max(110, min(260, 14 * n)) + 70)
     for row, (name, values) in enumerate({"cos": np.cos(angles), "sin": np.sin(angles)}.items(), start=1):
-        figure.add_trace(
-            go.Heatmap(
-                z=values.astype(np.float32), zmin=-1, zmax=1, colorscale=DIVERGING, yaxis=f"y{row}", xaxis="x",
-                showscale=row == 1, colorbar={"len": 0.5, "y": 0.78, "tickvals": [-1, 0, 1], "thickness": 12},
-                hovertemplate=f"position %{{x}}, pair %{{y}}: {name} %{{z:.3f}}<extra></extra>",
-            )
+        figure.add_heatmap(
+            z=values.astype(np.float32), zmin=-1, zmax=1, colorscale=DIVERGING, yaxis=numbered("y", row), xaxis="x",
+            showscale=row == 1, colorbar={"len": 0.5, "y": 0.78, "tickvals": [-1, 0, 1], "thickness": 12},
+            hovertemplate=f"position %{{x}}, pair %{{y}}: {name} %{{z:.3f}}<extra></extra>",
         )  # fmt: skip
     axis = {"autorange": "reversed", "showgrid": False, "dtick": 1 if n <= 12 else 8, "zeroline": False}
     figure.update_layout(
@@ -179,9 +175,9 @@ def loss_by_position(by_method: Mapping[str, NDArray], trained: int, attention: 
     )
 
 
-def _line(name: str, x: NDArray, y: NDArray, hover: str) -> go.Scatter:
+def _line(name: str, x: NDArray, y: NDArray, hover: str) -> dict:
     dash, symbol, colour = METHODS[name]
-    return go.Scatter(
-        x=x, y=y, name=name, mode="lines+markers", line={"dash": dash, "color": colour},
-        marker={"symbol": symbol, "size": 8}, hovertemplate=hover,
-    )  # fmt: skip
+    return {
+        "type": "scatter", "x": x, "y": y, "name": name, "mode": "lines+markers",
+        "line": {"dash": dash, "color": colour}, "marker": {"symbol": symbol, "size": 8}, "hovertemplate": hover,
+    }  # fmt: skip

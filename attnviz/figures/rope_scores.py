@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import plotly.graph_objects as go
 from numpy.typing import NDArray
 
+from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.theme import DIVERGING, FAINT, MASKED, NEUTRAL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import add_cells, add_colourbar, add_masked, blocks, few_ticks, token_map_figure
@@ -58,17 +58,13 @@ def moved_apart(scores: NDArray, here: int, q_label: str, k_label: str, head: He
     """One query and one key moved apart: scores (n,) at the distances 0, 1, …; they stand `here` tokens apart."""
     distances = np.arange(len(scores))
     figure = base_figure(height=300, showlegend=False)
-    figure.add_trace(
-        go.Scatter(
-            x=distances, y=scores, mode="lines", line={"color": head.colour},
-            hovertemplate="%{x} tokens apart: score %{y:.3f}<extra></extra>",
-        )
+    figure.add_scatter(
+        x=distances, y=scores, mode="lines", line={"color": head.colour},
+        hovertemplate="%{x} tokens apart: score %{y:.3f}<extra></extra>",
     )  # fmt: skip
-    figure.add_trace(
-        go.Scatter(
-            x=[here], y=[scores[here]], mode="markers+text", text=[f" {scores[here]:.2f}"], hoverinfo="skip",
-            textposition="middle right", marker={"size": 11, "color": head.colour},
-        )
+    figure.add_scatter(
+        x=[here], y=[scores[here]], mode="markers+text", text=[f" {scores[here]:.2f}"], hoverinfo="skip",
+        textposition="middle right", marker={"size": 11, "color": head.colour},
     )  # fmt: skip
     figure.update_xaxes(title="distance in tokens", showgrid=False, zeroline=False)
     figure.update_yaxes(title="score q·k/√D")
@@ -93,11 +89,9 @@ def decay(scores: NDArray, bound: NDArray, head: Head) -> Drawing:
     distances, size = np.arange(len(scores)), np.abs(scores)
     figure = base_figure(height=300, legend=LEGEND, hovermode="x unified")
     for name, values, colour, dash in (("bound", bound, NEUTRAL, "dash"), ("|score|", size, head.colour, "solid")):
-        figure.add_trace(
-            go.Scatter(
-                x=distances, y=values, name=name, mode="lines", line={"color": colour, "dash": dash},
-                hovertemplate="%{y:.3g}",
-            )
+        figure.add_scatter(
+            x=distances, y=values, name=name, mode="lines", line={"color": colour, "dash": dash},
+            hovertemplate="%{y:.3g}",
         )  # fmt: skip
     low = max(float(np.quantile(size, 0.02)), 1e-4)
     figure.update_yaxes(type="log", title="|score|", dtick=1, range=[np.log10(low), np.log10(bound.max()) + 0.1])
@@ -123,18 +117,14 @@ def by_distance(mean: NDArray, low: NDArray, high: NDArray, head: Head) -> Drawi
     seen = np.flatnonzero(~np.isnan(mean))
     mean, low, high = mean[seen], low[seen], high[seen]
     figure = base_figure(height=300, legend=LEGEND)
-    figure.add_trace(
-        go.Scatter(
-            x=[*seen, *seen[::-1]], y=[*high, *low[::-1]], fill="toself", mode="lines", name="lowest to highest",
-            line={"width": 0}, fillcolor=FAINT, hoverinfo="skip",
-        )
+    figure.add_scatter(
+        x=np.concatenate((seen, seen[::-1])), y=np.concatenate((high, low[::-1])), fill="toself", mode="lines",
+        name="lowest to highest", line={"width": 0}, fillcolor=FAINT, hoverinfo="skip",
     )  # fmt: skip
-    figure.add_trace(
-        go.Scatter(
-            x=seen, y=mean, customdata=np.stack((low, high), -1), mode="lines+markers" if len(seen) < 60 else "lines",
-            name="mean", line={"color": head.colour},
-            hovertemplate="%{x} apart: mean %{y:.2f}, %{customdata[0]:.2f} to %{customdata[1]:.2f}<extra></extra>",
-        )
+    figure.add_scatter(
+        x=seen, y=mean, customdata=np.stack((low, high), -1), mode="lines+markers" if len(seen) < 60 else "lines",
+        name="mean", line={"color": head.colour},
+        hovertemplate="%{x} apart: mean %{y:.2f}, %{customdata[0]:.2f} to %{customdata[1]:.2f}<extra></extra>",
     )  # fmt: skip
     figure.update_xaxes(title="distance in tokens", showgrid=False, zeroline=False)
     figure.update_yaxes(title="score q·k/√D")
@@ -158,12 +148,10 @@ def shifts(shifted: ShiftedScores) -> Drawing:
         scores = getattr(shifted, field)
         moved = np.maximum.accumulate(np.abs(scores - scores[0]))[1:]
         table |= {f"score, {name}": scores.tolist()}
-        figure.add_trace(
-            go.Scatter(
-                x=shifted.shifts[1:], y=np.where(moved > 0, moved, np.nan), name=name, mode="lines+markers",
-                line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
-                hovertemplate="moved on by up to %{x:,}: the score changes by %{y:.2g}<extra></extra>",
-            )
+        figure.add_scatter(
+            x=shifted.shifts[1:], y=np.where(moved > 0, moved, np.nan), name=name, mode="lines+markers",
+            line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
+            hovertemplate="moved on by up to %{x:,}: the score changes by %{y:.2g}<extra></extra>",
         )  # fmt: skip
     figure.update_xaxes(type="log", title="both moved on by up to … tokens", dtick=1, tickformat=",", showgrid=False)
     figure.update_yaxes(type="log", title="largest change of the score", exponentformat="power", dtick=3)
@@ -193,12 +181,10 @@ def values(moved: ShiftedOutputs, head: Head) -> Drawing:
         ("v turned as well", moved.values_too, "dot", "triangle-up", BROWN),
     ):
         largest = np.maximum.accumulate(changes)[1:]
-        figure.add_trace(
-            go.Scatter(
-                x=moved.shifts[1:], y=np.where(largest > 0, largest, np.nan), name=name, mode="lines+markers",
-                line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
-                hovertemplate="text moved on by up to %{x:,}: the output changes by %{y:.2g}<extra></extra>",
-            )
+        figure.add_scatter(
+            x=moved.shifts[1:], y=np.where(largest > 0, largest, np.nan), name=name, mode="lines+markers",
+            line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
+            hovertemplate="text moved on by up to %{x:,}: the output changes by %{y:.2g}<extra></extra>",
         )  # fmt: skip
     figure.update_xaxes(type="log", title="text moved on by up to … tokens", dtick=1, tickformat=",", showgrid=False)
     figure.update_yaxes(type="log", title="largest change", exponentformat="power", dtick=2)
@@ -227,22 +213,20 @@ def layout_pairs(order: NDArray, n_pairs: int) -> Drawing:
     stands at each place of the interleaved layout."""
     D, places = len(order), np.arange(len(order))
     figure = base_figure(height=210, showlegend=False)
-    for place, dimension in enumerate(order):
+    for place, dimension in enumerate(order.tolist()):
         line = {"color": _pair_colour(dimension % n_pairs), "width": 1}
         figure.add_shape(type="line", x0=dimension, x1=place, y0=0.86, y1=0.14, line=line)
     rows = ((1.0, places % n_pairs, "half-split"), (0.0, places // 2, "interleaved"))
     for y, pair, name in rows:
         turned = places < 2 * n_pairs
-        figure.add_trace(
-            go.Scatter(
-                x=places, y=np.full(D, y), mode="markers+text" if D <= 32 else "markers",
-                text=[str(p) if t else "" for p, t in zip(pair, turned, strict=True)],
-                marker={"symbol": "square", "size": max(5, min(20, 560 // D)), "opacity": 0.35,
-                        "color": [_pair_colour(p) if t else MASKED for p, t in zip(pair, turned, strict=True)]},
-                hovertext=[f"{name}: dimension {d} " + (f"is in pair {p}" if t else "never turns")
-                           for d, p, t in zip(places, pair, turned, strict=True)],
-                hoverinfo="text",
-            )
+        figure.add_scatter(
+            x=places, y=np.full(D, y), mode="markers+text" if D <= 32 else "markers",
+            text=[str(p) if t else "" for p, t in zip(pair, turned, strict=True)],
+            marker={"symbol": "square", "size": max(5, min(20, 560 // D)), "opacity": 0.35,
+                    "color": [_pair_colour(p) if t else MASKED for p, t in zip(pair, turned, strict=True)]},
+            hovertext=[f"{name}: dimension {d} " + (f"is in pair {p}" if t else "never turns")
+                       for d, p, t in zip(places, pair, turned, strict=True)],
+            hoverinfo="text",
         )  # fmt: skip
     bare = {"showgrid": False, "zeroline": False}
     figure.update_xaxes(title="dimension of the head", dtick=max(1, D // 12), range=[-0.8, D - 0.2], **bare)
@@ -311,12 +295,13 @@ def score_map(
     )
 
 
-def _map(labels: Sequence[str], allowed: NDArray, values: NDArray, scale: list, bounds: tuple) -> go.Figure:
+def _map(labels: Sequence[str], allowed: NDArray, values: NDArray, scale: list, bounds: tuple) -> Chart:
     figure = token_map_figure(labels, MAP_HEIGHT, MOST_CELLS)
     add_masked(figure, allowed, MOST_CELLS)
     add_cells(figure, blocks(np.where(allowed, values, np.nan), MOST_CELLS), scale, bounds, "%{z:.4f}")
     few = few_ticks(labels, MOST_TICKS)
-    return figure.update_layout(xaxis=few, yaxis=few)
+    figure.update_layout(xaxis=few, yaxis=few)
+    return figure
 
 
 def _pair_colour(pair: int) -> str:

@@ -11,12 +11,10 @@ from transparent to one; the canvas components, which can ask the browser, get o
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    import plotly.graph_objects as go
+from attnviz.figures.chart import Chart
 
 HUES = (  # OKLCH hue in degrees, largest chroma
     (259.0, 0.190),  # blue
@@ -79,6 +77,7 @@ def _inside(linear: np.ndarray) -> np.ndarray:
     return (linear.min(-1) >= 0) & (linear.max(-1) <= 1)
 
 
+@cache
 def _bytes(lightness: float, chroma: float, hue: float) -> tuple[int, int, int]:
     return tuple(int(round(v * 255)) for v in oklch(lightness, chroma, hue))
 
@@ -157,19 +156,18 @@ def kind_style(kind: str) -> dict[str, str]:
     return {"colour": _hex(_bytes(lightness, chroma, hue)), "symbol": symbol, "dash": dash}
 
 
-def base_figure(height: int, **layout) -> go.Figure:
+def base_figure(height: int, **layout) -> Chart:
     """An empty figure, transparent, with narrow margins; text takes the page's own colour. height in pixels."""
-    import plotly.graph_objects as go  # here: the front page takes its colours from this module and must not wait
-
     grid = {"gridcolor": FAINT, "zerolinecolor": FAINT, "gridwidth": 0.5, "zerolinewidth": 0.5}
-    figure = go.Figure(layout={
-        "height": height,
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "margin": {"l": 8, "r": 8, "t": 8, "b": 8},
-        "font": {"size": 13},
-        "hoverlabel": {"align": "left"},
-        "xaxis": grid,
-        "yaxis": grid,
-    })
-    return figure.update_layout(**layout)
+    figure = Chart(
+        height=height,
+        paper_bgcolor="rgba(0,0,0,0)",
+        plot_bgcolor="rgba(0,0,0,0)",
+        margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        font={"size": 13},
+        hoverlabel={"align": "left"},
+        xaxis=grid,
+        yaxis=grid,
+    )
+    figure.update_layout(**layout)
+    return figure

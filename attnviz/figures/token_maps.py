@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from html import escape, unescape
 
 import numpy as np
-import plotly.graph_objects as go
 
 from attnviz.figures.blocks import block_size, pool
+from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.head_words import DECADES, shortened
 from attnviz.figures.theme import MASKED, NEUTRAL, base_figure
 
@@ -25,7 +25,7 @@ BAR_STEPS = 64
 BAR_ROOM, BAR_BOTTOM, BAR_HEIGHT = 62, 22, 10  # pixels below a map: all of it, from the edge up to the bar, the bar
 
 
-def token_map_figure(labels: Sequence[str], height: int, most_cells: int) -> go.Figure:
+def token_map_figure(labels: Sequence[str], height: int, most_cells: int) -> Chart:
     """Axes x and y carry few tick labels, for the eye; x2 and y2 lie over them and carry all, for the hover text."""
     n = len(labels)
     all_ = block_ticks(labels, most_cells)
@@ -39,7 +39,8 @@ def token_map_figure(labels: Sequence[str], height: int, most_cells: int) -> go.
         xaxis2={**BARE, **all_, "matches": "x", "overlaying": "x", "showticklabels": False},
         yaxis2={**BARE, **all_, "matches": "y", "overlaying": "y", "showticklabels": False},
     )
-    return figure.add_scatter(x=[None], y=[None], mode="markers", hoverinfo="skip")  # plotly labels no empty axes
+    figure.add_scatter(x=[None], y=[None], mode="markers", hoverinfo="skip")  # plotly labels no empty axes
+    return figure
 
 
 def room_for(ticks: dict) -> int:
@@ -101,12 +102,10 @@ def places(shape: tuple[int, ...], most_cells: int) -> dict:
     return at
 
 
-def add_cells(
-    figure: go.Figure, cells: dict, scale: list, bounds: tuple[float, float], says: str, axes: int = 2
-) -> None:
+def add_cells(figure: Chart, cells: dict, scale: list, bounds: tuple[float, float], says: str, axes: int = 2) -> None:
     """One heatmap of what `blocks` gave; `says` is what the hover text says of a cell. NaN is a gap."""
     figure.add_heatmap(
-        **cells, xaxis=f"x{axes}", yaxis=f"y{axes}", colorscale=scale, zmin=bounds[0], zmax=bounds[1],
+        **cells, xaxis=numbered("x", axes), yaxis=numbered("y", axes), colorscale=scale, zmin=bounds[0], zmax=bounds[1],
         showscale=False, hoverongaps=False,
         xgap=_gap(cells["z"]), ygap=_gap(cells["z"]),
         hovertemplate=f"query %{{y}}<br>key %{{x}}<br>{says}<extra></extra>",
@@ -117,14 +116,14 @@ def _gap(z: np.ndarray) -> float:
     return 1 if max(z.shape) <= 40 else 0
 
 
-def add_masked(figure: go.Figure, allowed: np.ndarray, most_cells: int, axes: int = 2) -> None:
+def add_masked(figure: Chart, allowed: np.ndarray, most_cells: int, axes: int = 2) -> None:
     """Grey where no pair of a cell is allowed; it lies below the weights, which have gaps there."""
     masked = 1 - pool(allowed, np.logical_or, most_cells).astype(np.uint8)  # a byte a cell
     grey = [[0, "rgba(128, 128, 128, 0)"], [1, MASKED]]
     add_cells(figure, {"z": masked, **places(allowed.shape, most_cells)}, grey, (0, 1), "not allowed", axes)
 
 
-def add_colourbar(figure: go.Figure, scale: list, top: float, log: bool, title: str = "weight") -> None:
+def add_colourbar(figure: Chart, scale: list, top: float, log: bool, title: str = "weight") -> None:
     """The scale as a map of one row, with axes of its own: plotly's own colour bar takes as long as all the rest."""
     low, high = (-DECADES, 0.0) if log else (0.0, top)
     if log:
@@ -137,8 +136,8 @@ def add_colourbar(figure: go.Figure, scale: list, top: float, log: bool, title: 
         z=[np.linspace(low, high, BAR_STEPS)], x0=0.5 / BAR_STEPS, dx=1 / BAR_STEPS, xaxis="x3", yaxis="y3",
         colorscale=scale, zmin=low, zmax=high, showscale=False, hoverinfo="skip",
     )  # fmt: skip
-    margin = figure.layout.margin
-    pixel = 1 / (figure.layout.height - margin.t - margin.b)
+    margin = figure.layout["margin"]
+    pixel = 1 / (figure.layout["height"] - margin["t"] - margin["b"])
     plain = {**BARE, "fixedrange": True}
     ticks = {"tickvals": [(v - low) / (high - low) for v in at], "ticktext": text}
     figure.update_layout(
@@ -154,7 +153,7 @@ def add_colourbar(figure: go.Figure, scale: list, top: float, log: bool, title: 
     )
 
 
-def bring_out(figure: go.Figure, n: int, query: int | None, key: int | None) -> None:
+def bring_out(figure: Chart, n: int, query: int | None, key: int | None) -> None:
     line = {"color": NEUTRAL, "width": 2}
     if query is not None:
         figure.add_shape(type="rect", x0=-0.5, x1=n - 0.5, y0=query - 0.5, y1=query + 0.5, line=line)

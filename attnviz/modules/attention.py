@@ -14,16 +14,15 @@ from torch import Tensor, nn
 
 from attnviz.config import AttentionConfig, ConfigError
 from attnviz.modules.cache import KVCache
-from attnviz.modules.masks import attention_mask, both, require_boolean
+from attnviz.modules.masks import Mask, as_mask, attention_mask, both
 from attnviz.modules.rope import Rope, as_rope
 
 
 class Attended(NamedTuple):
-    """What `attend` computes: the output and the two stages on the way to it."""
+    """What `attend` computes: the output, and the weights on the way to it."""
 
     output: Tensor  # (B, H, T, D)
     weights: Tensor  # (B, H, T, S), each row sums to 1, or to 0 where nothing may be attended to
-    scores: Tensor  # (B, H, T, S), q·k · scale before the mask
 
 
 class AttentionRecord(NamedTuple):
@@ -34,13 +33,18 @@ class AttentionRecord(NamedTuple):
     v: Tensor  # (B, K, S, D)
     q_unturned: Tensor  # (B, H, T, D)
     k_unturned: Tensor  # (B, K, T, D), of the tokens of this call
-    scores: Tensor  # (B, H, T, S)
     weights: Tensor  # (B, H, T, S)
     allowed: Tensor | None  # bool, broadcastable to (B, H, T, S); None: everything
 
 
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, *, mask: Tensor | None = None, scale: float | None = None, dropout: float = 0.0
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    mask: Tensor | Mask | None = None,
+    scale: float | None = None,
+    dropout: float = 0.0,
 ) -> Attended:
     """softmax(q·kᵀ · scale, where the mask allows) · v, for q (B, H, T, D), k and v (B, K, S, D).
 
@@ -58,24 +62,23 @@ def attend(
     if mask is None:
         weights = scores.softmax(-1)
     else:
-        allowed = _fit_mask(mask, scores)
-        # the lowest finite number, not -inf: an empty row is then free of NaN, and is cleared like all that is masked;
-        # a copy filled in place takes a third of the time of a filled copy, and a product a tenth
-        masked = scores.clone().masked_fill_(~allowed, torch.finfo(scores.dtype).min)
-        weights = masked.softmax(-1) * allowed.to(scores.dtype)
+        mask = _fitting(mask, scores)
+        weights = scores.add_(mask.bias.to(scores.dtype)).softmax(-1)  # in place: what is not kept leaves caches free
+        if mask.leaves_rows_empty:
+            weights = weights * mask.seen
     used = F.dropout(weights, dropout) if dropout else weights
     output = used.reshape(B, K, H // K * T, S).to(v.dtype) @ v  # (B, K, G·T, D)
-    return Attended(output.view(B, H, T, v.shape[-1]), weights, scores)
+    return Attended(output.view(B, H, T, v.shape[-1]), weights)
 
 
-def _fit_mask(mask: Tensor, scores: Tensor) -> Tensor:
+def _fitting(mask: Tensor | Mask, scores: Tensor) -> Mask:
     """The mask, checked: boolean, and never the one that makes the scores grow by broadcasting."""
-    require_boolean(mask)
+    mask = as_mask(mask)
     try:
-        mask.expand(scores.shape)
+        mask.allowed.expand(scores.shape)
     except RuntimeError:
         raise ValueError(
-            f"mask of shape {tuple(mask.shape)} does not fit (B, H, T, S) = {tuple(scores.shape)}"
+            f"mask of shape {tuple(mask.allowed.shape)} does not fit (B, H, T, S) = {tuple(scores.shape)}"
         ) from None
     return mask
 
@@ -114,7 +117,7 @@ class GroupedQueryAttention(nn.Module):
         x: Tensor,
         *,
         context: Tensor | None = None,
-        mask: Tensor | None = None,
+        mask: Tensor | Mask | None = None,
         causal: bool = False,
         window: int | None = None,
         n_sinks: int = 0,
@@ -146,12 +149,11 @@ class GroupedQueryAttention(nn.Module):
         pattern = attention_mask(
             q.shape[2], k.shape[2], causal=causal, window=window, n_sinks=n_sinks, offset=past, device=x.device
         )  # (T, S) or None
-        allowed = both(pattern, mask)
-        attended = attend(q, k, v, mask=allowed, dropout=c.dropout if self.training else 0.0)
+        mask = both(pattern, mask)
+        attended = attend(q, k, v, mask=mask, dropout=c.dropout if self.training else 0.0)
         if record is not None:
-            record.append(
-                AttentionRecord(q, k, v, q_unturned, k_unturned, attended.scores, attended.weights, allowed)
-            )
+            allowed = None if mask is None else mask.allowed
+            record.append(AttentionRecord(q, k, v, q_unturned, k_unturned, attended.weights, allowed))
         return self.o_proj(attended.output.transpose(1, 2).flatten(2))  # (B, T, H·D) -> (B, T, d_out)
 
     def _heads(self, x: Tensor, n: int) -> Tensor:

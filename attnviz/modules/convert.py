@@ -2,22 +2,23 @@
 
 Fewer is the conversion of the GQA paper (Ainslie et al., arXiv 2305.13245, section 2.1): the key and value projections
 of neighbouring KV heads become one, by averaging them or by keeping the first of each group. More is the way back that
-computes the same: every query head gets a copy of the head it read. All functions return something new that shares no
-memory with what they were given.
+computes the same: every query head gets a copy of the head it read. What is converted is new, all other modules are
+shared with the model that was given, and that stays as it was.
 
 K KV heads, D head_dim.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from attnviz.config import ConfigError, divisors
+from attnviz.config import AttentionConfig, ConfigError, divisors
 from attnviz.modules.attention import GroupedQueryAttention
+from attnviz.modules.parts import changed, with_own_parts
 from attnviz.modules.transformer import Transformer
 
 METHODS = ("mean", "first")
@@ -85,37 +86,31 @@ def copy_layer(attn: GroupedQueryAttention, pattern: str = "interleaved") -> Gro
 def _reorder_layer(attn: GroupedQueryAttention, order: Sequence[int]) -> GroupedQueryAttention:
     c, order = attn.config, torch.as_tensor(order)
     new = _rebuild(attn, c.n_kv_heads, lambda heads: heads[order])
-    with torch.no_grad():
-        for p in new.q_proj.parameters():
-            p.copy_(p.unflatten(0, (c.n_heads, c.head_dim))[order].flatten(0, 1))
-        columns = new.o_proj.weight.unflatten(1, (c.n_heads, c.head_dim))  # o_proj reads the heads: its columns
-        new.o_proj.weight.copy_(columns[:, order].flatten(1))
+    new.q_proj = changed(attn.q_proj, lambda p: p.unflatten(0, (c.n_heads, c.head_dim))[order].flatten(0, 1))
+    new.o_proj = changed(attn.o_proj, lambda p: _reorder_columns(p, c, order))
     return new
+
+
+def _reorder_columns(p: Tensor, c: AttentionConfig, order: Tensor) -> Tensor:
+    """o_proj reads the heads: its weight has their columns, its bias has nothing of them."""
+    return p.unflatten(1, (c.n_heads, c.head_dim))[:, order].flatten(1) if p.ndim == 2 else p
 
 
 def _rebuild(
     attn: GroupedQueryAttention, n_kv_heads: int, change: Callable[[Tensor], Tensor]
 ) -> GroupedQueryAttention:
     """The layer with its key and value heads, (K, D, d_model) or as biases (K, D), made into others by `change`."""
-    c = attn.config
-    with torch.device("meta"):
-        new = GroupedQueryAttention(
-            c.d_model, c.n_heads, n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, out_bias=c.out_bias,
-            dropout=c.dropout,
-        )  # fmt: skip
-    state = attn.state_dict()
-    for name, p in state.items():
-        if name.startswith(("k_proj", "v_proj")):
-            state[name] = change(p.unflatten(0, (c.n_kv_heads, c.head_dim))).flatten(0, 1)
-    new.load_state_dict({name: p.clone() for name, p in state.items()}, assign=True)
-    return new.train(attn.training)
+    c, new = attn.config, with_own_parts(attn)
+    new.config = replace(c, n_kv_heads=n_kv_heads)
+    for name in ("k_proj", "v_proj"):
+        rows = changed(getattr(attn, name), lambda p: change(p.unflatten(0, (c.n_kv_heads, c.head_dim))).flatten(0, 1))
+        setattr(new, name, rows)
+    return new
 
 
 def _with_layers(model: Transformer, n_kv_heads: int, layers: list[GroupedQueryAttention]) -> Transformer:
-    other = copy.deepcopy(model)
+    other = model.with_attentions(dict(enumerate(layers)))
     other.config = model.config.with_kv_heads(n_kv_heads)
-    for block, attn in zip(other.blocks, layers, strict=True):
-        block.attn = attn
     return other
 
 

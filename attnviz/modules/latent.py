@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from attnviz.modules.attention import AttentionRecord, attend
 from attnviz.modules.cache import KVCache
-from attnviz.modules.masks import attention_mask, both
+from attnviz.modules.masks import Mask, attention_mask, both
 from attnviz.modules.norm import RMSNorm
 from attnviz.modules.rope import Rope, as_rope
 
@@ -53,7 +53,7 @@ class MultiHeadLatentAttention(nn.Module):
         self,
         x: Tensor,
         *,
-        mask: Tensor | None = None,
+        mask: Tensor | Mask | None = None,
         causal: bool = False,
         window: int | None = None,
         n_sinks: int = 0,
@@ -80,19 +80,20 @@ class MultiHeadLatentAttention(nn.Module):
         pattern = attention_mask(
             T, latent.shape[1], causal=causal, window=window, n_sinks=n_sinks, offset=past, device=x.device
         )  # (T, S) or None
-        allowed = both(pattern, mask)
+        mask = both(pattern, mask)
         if absorbed:
-            return self._absorbed(q_nope, q_rope, latent, shared_key, allowed)
+            return self._absorbed(q_nope, q_rope, latent, shared_key, mask)
         k_nope, v = self._expand(latent)  # (B, H, S, N), (B, H, S, V)
         q = torch.cat((q_nope, q_rope), dim=-1)  # (B, H, T, N + P)
         k = torch.cat((k_nope, self._to_all_heads(shared_key)), dim=-1)  # (B, H, S, N + P)
-        attended = attend(q, k, v, mask=allowed, scale=self.scale)
+        attended = attend(q, k, v, mask=mask, scale=self.scale)
         if record is not None:
             unturned = (
                 torch.cat((q_nope, q_rope_unturned), dim=-1),
                 torch.cat((k_nope[:, :, past:], self._to_all_heads(key_unturned)), dim=-1),
             )
-            record.append(AttentionRecord(q, k, v, *unturned, attended.scores, attended.weights, allowed))
+            allowed = None if mask is None else mask.allowed
+            record.append(AttentionRecord(q, k, v, *unturned, attended.weights, allowed))
         return self.o_proj(attended.output.transpose(1, 2).flatten(2))  # (B, T, H·V) -> (B, T, d_model)
 
     def _queries(self, x: Tensor) -> Tensor:
@@ -109,10 +110,10 @@ class MultiHeadLatentAttention(nn.Module):
         heads = self.kv_b_proj(latent).view(*latent.shape[:2], self.n_heads, self.nope_dim + self.v_dim)
         return heads.transpose(1, 2).split((self.nope_dim, self.v_dim), dim=-1)
 
-    def _absorbed(self, q_nope: Tensor, q_rope: Tensor, latent: Tensor, shared_key: Tensor, allowed) -> Tensor:
+    def _absorbed(self, q_nope: Tensor, q_rope: Tensor, latent: Tensor, shared_key: Tensor, mask: Mask | None):
         up = self.kv_b_proj.weight.view(self.n_heads, self.nope_dim + self.v_dim, self.rank)
         up_k, up_v = up.split((self.nope_dim, self.v_dim), dim=1)  # (H, N, R), (H, V, R)
         q = torch.cat((q_nope @ up_k, q_rope), dim=-1)  # (B, H, T, R + P): q·(W_uk c) = (q W_uk)·c
         k = torch.cat((latent, shared_key), dim=-1).unsqueeze(1)  # (B, 1, S, R + P), one KV head
-        read = attend(q, k, latent.unsqueeze(1), mask=allowed, scale=self.scale).output  # (B, H, T, R)
+        read = attend(q, k, latent.unsqueeze(1), mask=mask, scale=self.scale).output  # (B, H, T, R)
         return self.o_proj((read @ up_v.mT).transpose(1, 2).flatten(2))

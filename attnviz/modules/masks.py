@@ -5,8 +5,36 @@ T query tokens, S key tokens, B batch.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
+
 import torch
 from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """Who may attend to whom, and what that does to scores: worked out once for all layers that share it."""
+
+    allowed: Tensor  # bool, True = may attend, broadcastable to (B, H, T, S)
+
+    @cached_property
+    def seen(self) -> Tensor:
+        """Bool (..., T, 1): which queries may attend to anything."""
+        return self.allowed.sum(-1, keepdim=True) > 0
+
+    @cached_property
+    def bias(self) -> Tensor:
+        """What is added to scores: 0 or -inf. A sum takes a tenth of the time of filling the scores.
+
+        Nothing is added to a row that may attend to nothing: -inf throughout would make it NaN, and its gradient too.
+        """
+        return torch.where(self.allowed | ~self.seen, 0.0, float("-inf"))
+
+    @cached_property
+    def leaves_rows_empty(self) -> bool:
+        """Whether it may leave a query nothing; on the meta device there is nothing to look at."""
+        return self.allowed.is_meta or not bool(self.seen.all())
 
 
 def attention_mask(
@@ -43,14 +71,20 @@ def padding_mask(lengths: Tensor, n_keys: int) -> Tensor:
     return (torch.arange(n_keys, device=lengths.device) < lengths[:, None])[:, None, None, :]
 
 
-def both(a: Tensor | None, b: Tensor | None) -> Tensor | None:
-    """What both masks allow; None stands for "everything"."""
-    for mask in (a, b):
-        if mask is not None:
-            require_boolean(mask)
-    if a is None or b is None:
-        return a if b is None else b
-    return a & b
+def both(pattern: Tensor | None, mask: Tensor | Mask | None) -> Mask | None:
+    """What both allow; None stands for "everything"."""
+    mask = as_mask(mask)
+    if pattern is None or mask is None:
+        return mask if pattern is None else Mask(pattern)
+    return Mask(pattern & mask.allowed)
+
+
+def as_mask(mask: Tensor | Mask | None) -> Mask | None:
+    """A bare tensor stands for the mask of what is True in it."""
+    if isinstance(mask, Tensor):
+        require_boolean(mask)
+        return Mask(mask)
+    return mask
 
 
 def require_boolean(mask: Tensor) -> None:

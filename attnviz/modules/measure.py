@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from statistics import median
 from time import perf_counter
 
@@ -15,48 +16,64 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnviz.config import ModelConfig
+from attnviz.config import RUN_FIELDS, ModelConfig
 from attnviz.modules.cache import KVCache
-from attnviz.modules.transformer import Transformer
+from attnviz.modules.shapes import ShapesOnly
+from attnviz.modules.transformer import Transformer, build_attention, check_runnable
 
 WARM_UP, REPEATS = 2, 9  # steps that are not counted, and that are
+DTYPES = {16: torch.bfloat16, 32: torch.float32}
 LARGEST_CACHE = 64 * 2**20  # bytes: the hosted demo has little memory, and appending copies a cache once more
 
 
 def counted_parameters(config: ModelConfig) -> tuple[int, int]:
-    """Parameters of the live model and of one layer's attention, counted tensor by tensor, on the meta device."""
-    with torch.device("meta"):
+    """Parameters of the live model and of one layer's attention, counted tensor by tensor, on the meta device.
+
+    All layers are built alike, so one is built and counted n_layers times. ConfigError for what does not run live.
+    """
+    whole, layer, attention = _counted_sizes(_one_layer(config))
+    return whole + (config.n_layers - 1) * layer, attention
+
+
+def counted_cache_bytes(config: ModelConfig, n_tokens: int, batch_size: int = 1, bits: int = 16) -> int:
+    """Bytes of the cache after the live model has read n_tokens, counted from the tensors of one layer's cache.
+
+    The modules keep every token, whatever the window. bits: of a number, 16 (bf16) or 32. ConfigError as above.
+    """
+    return config.n_layers * _layer_cache_bytes(_one_layer(config), n_tokens, batch_size, DTYPES[bits])
+
+
+def _one_layer(config: ModelConfig) -> ModelConfig:
+    """One layer of the model, without what changes no tensor, so that what is counted of it is counted once."""
+    check_runnable(config)
+    plain = {f.name: f.default for f in fields(config) if f.name in RUN_FIELDS}
+    return replace(config, **plain, n_layers=1)
+
+
+@lru_cache(maxsize=256)
+def _counted_sizes(config: ModelConfig) -> tuple[int, int, int]:
+    """Parameters of the model, of its first layer and of that layer's attention."""
+    with ShapesOnly():
         model = Transformer(config)
-    return _size(model), _size(model.blocks[0].attn)
+    return tuple(sum(p.numel() for p in m.parameters()) for m in (model, model.blocks[0], model.blocks[0].attn))
 
 
-def counted_cache_bytes(config: ModelConfig, n_tokens: int, batch_size: int = 1) -> int:
-    """bf16 bytes of the cache after the live model has read n_tokens, counted from the cache's own tensors.
+@lru_cache(maxsize=256)
+def _layer_cache_bytes(config: ModelConfig, n_tokens: int, batch_size: int, dtype: torch.dtype) -> int:
+    """Bytes of one layer's cache, on the meta device: every shape and type is real and no memory is taken.
 
-    The modules keep every token, whatever the window.
+    Only the attention runs, and only until its cache is filled.
     """
-    return sum(layer.nbytes for layer in filled_cache(config, n_tokens, batch_size, torch.bfloat16))
-
-
-def filled_cache(
-    config: ModelConfig, n_tokens: int, batch_size: int = 1, dtype: torch.dtype = torch.float32
-) -> list[KVCache]:
-    """The live cache after n_tokens, on the meta device: every shape and type is real and no memory is taken.
-
-    Only the attentions run, and each only until its cache is filled: softmax and norms on that device would import
-    torch's compiler, which takes 70 MB and a second.
-    """
-    with torch.device("meta"), torch.inference_mode():
-        model = Transformer(config).to(dtype)
-        cache = [_StopWhenFilled() for _ in model.blocks]
+    cache = _StopWhenFilled()
+    with ShapesOnly(), torch.inference_mode():
+        attn = build_attention(config)
+        for name in ("q_a_norm", "kv_a_norm"):  # MLA's, which change no shape
+            if hasattr(attn, name):
+                setattr(attn, name, torch.nn.Identity())
         x = torch.empty(batch_size, n_tokens, config.d_model, dtype=dtype)  # (B, T, C)
-        for block, layer in zip(model.blocks, cache, strict=True):
-            for name in ("q_a_norm", "kv_a_norm"):  # MLA's, which change no shape
-                if hasattr(block.attn, name):
-                    setattr(block.attn, name, torch.nn.Identity())
-            with suppress(_Filled):
-                block.attn(x, cache=layer)
-    return cache
+        with suppress(_Filled):
+            attn(x, cache=cache)
+    return cache.nbytes
 
 
 class _Filled(Exception):
@@ -72,10 +89,6 @@ class _StopWhenFilled(KVCache):
 def n_threads() -> int:
     """Threads that torch computes with."""
     return torch.get_num_threads()
-
-
-def _size(module: torch.nn.Module) -> int:
-    return sum(p.numel() for p in module.parameters())
 
 
 @dataclass(frozen=True)

@@ -16,5 +16,5 @@ class RMSNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x  # squares overflow in half precision
-        scale = torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+        scale = torch.rsqrt((wide * wide).mean(-1, keepdim=True) + self.eps)
         return self.weight * (wide * scale).to(x.dtype)

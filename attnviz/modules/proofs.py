@@ -11,6 +11,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +21,9 @@ from attnviz.config import ModelConfig
 from attnviz.modules.attention import AttentionRecord, GroupedQueryAttention, StackedHeads
 from attnviz.modules.convert import copy_layer, group_layer
 from attnviz.modules.latent import MultiHeadLatentAttention
-from attnviz.modules.measure import filled_cache
+from attnviz.modules.measure import counted_cache_bytes
+from attnviz.modules.parts import changed, with_own_parts
+from attnviz.modules.shapes import ShapesOnly
 from attnviz.modules.transformer import Transformer
 
 ROUNDING_STEPS = 1000  # of the largest output: what two orders of summation may differ by, far below any real change
@@ -47,14 +50,28 @@ def equalities(
     model: Transformer, token_ids: Sequence[int], layer: int, dtype: str = "float32"
 ) -> list[Comparison]:
     """Every equality that holds for this layer on these tokens, computed in `dtype` ("float32", "float64")."""
-    attn, x, how = _layer(model, token_ids, layer, dtype)
+    return _equalities(model, layer_input(model, token_ids, layer), layer, dtype)
+
+
+@torch.inference_mode()
+def equalities_in_both(model: Transformer, token_ids: Sequence[int], layer: int) -> list[tuple[Comparison, Comparison]]:
+    """Every equality in float32 and in float64; what is before the layer is computed once."""
+    x = layer_input(model, token_ids, layer)
+    return list(zip(*(_equalities(model, x, layer, dtype) for dtype in ("float32", "float64")), strict=True))
+
+
+def _equalities(model: Transformer, x: Tensor, layer: int, dtype: str) -> list[Comparison]:
+    attn, x, how = _layer(model, x, layer, dtype)
+    output, record = _recorded(attn, x, how)
     if isinstance(attn, MultiHeadLatentAttention):
-        return [_absorbed_is_expanded(attn, x, how), _is_sdpa(attn, x, how)]
+        return [_absorbed_is_expanded(attn, x, how, output), _is_sdpa(attn, output, record)]
+    copied = copy_layer(attn)
+    by_copies = copied(x, **how)
     return [
-        _all_heads_is_multi_head(attn, x, how),
+        _all_heads_is_multi_head(copied, x, how, by_copies),
         _one_head_is_multi_query(attn, x, how),
-        _grouped_is_copied(attn, x, how),
-        _is_sdpa(attn, x, how),
+        _grouped_is_copied(attn, output, by_copies),
+        _is_sdpa(attn, output, record),
     ]
 
 
@@ -64,7 +81,7 @@ def tiling(model: Transformer, token_ids: Sequence[int], layer: int, dtype: str 
 
     Equal only where the two orders are: with one KV head, or one for every query head.
     """
-    attn, x, how = _layer(model, token_ids, layer, dtype)
+    attn, x, how = _layer(model, layer_input(model, token_ids, layer), layer, dtype)
     return _compare(
         "tiled is interleaved",
         ("query head h reads KV head h // group_size", attn(x, **how)),
@@ -74,7 +91,7 @@ def tiling(model: Transformer, token_ids: Sequence[int], layer: int, dtype: str 
 
 def cached_bytes(config: ModelConfig, n_tokens: int) -> int:
     """What the live modules remember of n_tokens in float32, counted from the tensors of the cache that they fill."""
-    return sum(layer.nbytes for layer in filled_cache(config, n_tokens))
+    return counted_cache_bytes(config, n_tokens, bits=32)
 
 
 @torch.inference_mode()
@@ -86,13 +103,12 @@ def layer_input(model: Transformer, token_ids: Sequence[int], layer: int) -> Ten
     return model.blocks[layer].attn_norm(x)
 
 
-def _layer(
-    model: Transformer, token_ids: Sequence[int], layer: int, dtype: str
-) -> tuple[torch.nn.Module, Tensor, dict]:
-    """A copy of the layer's attention, its input (1, T, C) and how it is run, all in `dtype`."""
-    precision = getattr(torch, dtype)
-    x = layer_input(model, token_ids, layer).to(precision)
-    return copy.deepcopy(model.blocks[layer].attn).to(precision), x, _how(model, layer, x.shape[1])
+def _layer(model: Transformer, x: Tensor, layer: int, dtype: str) -> tuple[torch.nn.Module, Tensor, dict]:
+    """The layer's attention, its input x (1, T, C) and how it is run, all in `dtype`; a copy where that is another."""
+    attn, precision = model.blocks[layer].attn, getattr(torch, dtype)
+    if next(attn.parameters()).dtype != precision:
+        attn = copy.deepcopy(attn).to(precision)
+    return attn, x.to(precision), _how(model, layer, x.shape[1])
 
 
 def _how(model: Transformer, layer: int, length: int) -> dict:
@@ -101,12 +117,11 @@ def _how(model: Transformer, layer: int, length: int) -> dict:
     return {"causal": c.causal, "window": c.window_of(layer), "n_sinks": c.n_sinks, "rope": model.rope(length)}
 
 
-def _all_heads_is_multi_head(attn: GroupedQueryAttention, x: Tensor, how: dict) -> Comparison:
-    attn = copy_layer(attn)
+def _all_heads_is_multi_head(copied: GroupedQueryAttention, x: Tensor, how: dict, output: Tensor) -> Comparison:
     return _compare(
         "K = H is multi-head attention",
-        (f"one module with a KV head for each of {attn.config.n_heads} query heads", attn(x, **how)),
-        ("as many modules of one head each, outputs side by side", _taken_apart(attn)(x, **how)),
+        (f"one module with a KV head for each of {copied.config.n_heads} query heads", output),
+        ("as many modules of one head each, outputs side by side", _taken_apart(copied)(x, **how)),
     )
 
 
@@ -125,17 +140,18 @@ def _one_head_is_multi_query(attn: GroupedQueryAttention, x: Tensor, how: dict) 
     )
 
 
-def _grouped_is_copied(attn: GroupedQueryAttention, x: Tensor, how: dict) -> Comparison:
+def _grouped_is_copied(attn: GroupedQueryAttention, output: Tensor, by_copies: Tensor) -> Comparison:
     c = attn.config
     return _compare(
         "Grouped is repeat_interleave'd",
-        (f"K = {c.n_kv_heads}, no key or value is copied", attn(x, **how)),
-        (f"every key and value copied to {c.group_size} query heads", copy_layer(attn)(x, **how)),
+        (f"K = {c.n_kv_heads}, no key or value is copied", output),
+        (f"every key and value copied to {c.group_size} query heads", by_copies),
     )
 
 
-def _is_sdpa(attn: GroupedQueryAttention | MultiHeadLatentAttention, x: Tensor, how: dict) -> Comparison:
-    output, r = _recorded(attn, x, how)
+def _is_sdpa(
+    attn: GroupedQueryAttention | MultiHeadLatentAttention, output: Tensor, r: AttentionRecord
+) -> Comparison:
     read = F.scaled_dot_product_attention(
         r.q, r.k, r.v, attn_mask=r.allowed, scale=r.q.shape[-1] ** -0.5, enable_gqa=True
     )  # (B, H, T, Dv)
@@ -146,10 +162,10 @@ def _is_sdpa(attn: GroupedQueryAttention | MultiHeadLatentAttention, x: Tensor, 
     )
 
 
-def _absorbed_is_expanded(attn: MultiHeadLatentAttention, x: Tensor, how: dict) -> Comparison:
+def _absorbed_is_expanded(attn: MultiHeadLatentAttention, x: Tensor, how: dict, output: Tensor) -> Comparison:
     return _compare(
         "Absorbed is expanded",
-        (f"keys and values of all {attn.n_heads} heads expanded from the latent", attn(x, **how)),
+        (f"keys and values of all {attn.n_heads} heads expanded from the latent", output),
         ("the heads attend to the latent itself", attn(x, absorbed=True, **how)),
     )
 
@@ -162,13 +178,14 @@ def _recorded(attn: torch.nn.Module, x: Tensor, how: dict) -> tuple[Tensor, Atte
 def _taken_apart(attn: GroupedQueryAttention) -> StackedHeads:
     """A multi-head layer as separate single-head modules with the same weights."""
     c = attn.config
-    with torch.device("meta"):
-        stacked = StackedHeads(c.d_model, c.n_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias)
-    for h, head in enumerate(stacked.heads):
-        own = slice(h * c.head_dim, (h + 1) * c.head_dim)
-        state = {name: p[own] for name, p in attn.state_dict().items() if not name.startswith("o_proj")}
-        head.load_state_dict(state, assign=True)
-    stacked.o_proj = attn.o_proj
+    with ShapesOnly():
+        stacked = StackedHeads(c.d_model, 1, head_dim=c.head_dim, qkv_bias=c.qkv_bias)
+    heads = [with_own_parts(stacked.heads[0]) for _ in range(c.n_heads)]
+    for h, head in enumerate(heads):
+        own = itemgetter(slice(h * c.head_dim, (h + 1) * c.head_dim))
+        for name in ("q_proj", "k_proj", "v_proj"):
+            setattr(head, name, changed(getattr(attn, name), own))
+    stacked.heads, stacked.o_proj = torch.nn.ModuleList(heads), attn.o_proj
     return stacked
 
 

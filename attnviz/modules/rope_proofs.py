@@ -6,14 +6,16 @@ T query tokens, S key tokens, D head_dim. Arrays come and go as numpy, so that f
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from attnviz.config import ModelConfig
 from attnviz.modules.attention import attend
+from attnviz.modules.parts import changed, with_own_parts
 from attnviz.modules.rope import apply_rope, half_from_interleaved, rope_frequencies, rotate
 from attnviz.modules.rope_scaling import RopeScaling
 from attnviz.modules.transformer import Transformer
@@ -140,28 +142,35 @@ def in_other_layout(model: Transformer) -> Transformer:
     return model.with_config(replace(model.config, rope_layout=OTHER_LAYOUT[model.config.rope_layout]))
 
 
-@torch.no_grad()
 def moved_to_other_layout(model: Transformer) -> Transformer:
     """The other layout, and the rows of the query and key projections put in its order: the same model again."""
-    c, other = model.config, in_other_layout(model)
+    c = model.config
     order = half_from_interleaved(c.rotary_dim)
     if c.rope_layout == "half":
         order = order.argsort()
-    state = {name: _reorder_rows(name, p, c, order) for name, p in model.state_dict().items()}
-    other.load_state_dict(state, assign=True)
+    attentions = {layer: _reordered(block.attn, c, order) for layer, block in enumerate(model.blocks)}
+    return in_other_layout(model.with_attentions(attentions))
+
+
+def _reordered(attn: nn.Module, c: ModelConfig, order: Tensor) -> nn.Module:
+    """The layer with the rotated rows of each head of its query and key projections in this order."""
+    other = with_own_parts(attn)
+    for name, (heads, start) in _turning(c).items():
+        if hasattr(attn, name):
+            setattr(other, name, changed(getattr(attn, name), partial(_reorder_rows, heads, start, order)))
     return other
 
 
-def _reorder_rows(name: str, p: Tensor, c: ModelConfig, order: Tensor) -> Tensor:
-    """The rotated rows of each head of a query or key projection (weight or bias) in this order; others as they are."""
-    layer = name.removesuffix(".weight").removesuffix(".bias").rpartition(".")[2]
+def _turning(c: ModelConfig) -> dict[str, tuple[int, int]]:
+    """The projections that RoPE turns a part of: how many heads each makes, and the first dimension that turns."""
     if c.attention != "mla":
-        heads, start = {"q_proj": c.n_heads, "k_proj": c.n_kv_heads}.get(layer), 0  # the first dimensions turn
-    else:
-        heads = {"q_proj": c.n_heads, "q_b_proj": c.n_heads, "kv_a_proj": 1}.get(layer)
-        start = c.kv_lora_rank if layer == "kv_a_proj" else c.qk_nope_head_dim  # the last ones turn
-    if heads is None:
-        return p
+        return {"q_proj": (c.n_heads, 0), "k_proj": (c.n_kv_heads, 0)}  # the first dimensions turn; MLA's last do
+    queries = c.n_heads, c.qk_nope_head_dim
+    return {"q_proj": queries, "q_b_proj": queries, "kv_a_proj": (1, c.kv_lora_rank)}
+
+
+def _reorder_rows(heads: int, start: int, order: Tensor, p: Tensor) -> Tensor:
+    """A weight or bias with rows start, start + 1, … of each of its heads in this order."""
     rows = p.unflatten(0, (heads, -1)).clone()  # (heads, D, ...)
     rows[:, start : start + len(order)] = rows[:, start + order]
     return rows.flatten(0, 1)

@@ -5,18 +5,24 @@ B batch, T tokens, C d_model.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import fields
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnviz.config import ConfigError, ModelConfig
+from attnviz.config import RUN_FIELDS, ConfigError, ModelConfig
 from attnviz.modules.attention import AttentionRecord, GroupedQueryAttention
 from attnviz.modules.cache import KVCache
 from attnviz.modules.feedforward import SwiGLU
 from attnviz.modules.latent import MultiHeadLatentAttention
+from attnviz.modules.masks import Mask, attention_mask, both
 from attnviz.modules.norm import RMSNorm
+from attnviz.modules.parts import with_own_parts
 from attnviz.modules.rope import Rope, rope_frequencies
 from attnviz.modules.rope_scaling import RopeScaling
+from attnviz.modules.shapes import Undrawn
 
 
 def build_attention(c: ModelConfig) -> nn.Module:
@@ -57,9 +63,9 @@ class Transformer(nn.Module):
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        _check_runnable(config)
+        check_runnable(config)
         self.config = config
-        # Not drawn here: every way to make a model does that, and on the meta device it would import torch's compiler.
+        # Not drawn here: every way to make a model does that.
         self.embed = nn.Embedding.from_pretrained(torch.empty(config.vocab_size, config.d_model), freeze=False)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
         self.norm = RMSNorm(config.d_model)
@@ -73,9 +79,8 @@ class Transformer(nn.Module):
         of about 1 and an untrained map is not blank; projections back into the residual stream are smaller by
         sqrt(2 · n_layers) (GPT-2's rule). The global random state is neither read nor changed.
         """
-        with torch.device("meta"):
+        with Undrawn():
             model = cls(config)
-        model.to_empty(device="cpu")
         generator = torch.Generator().manual_seed(seed)
         with torch.no_grad():
             for name, p in model.named_parameters():
@@ -90,11 +95,29 @@ class Transformer(nn.Module):
         return model.eval()
 
     def with_config(self, config: ModelConfig) -> Transformer:
-        """The same weights, not copied, run in another way (RoPE off or scaled, another window or layout)."""
-        with torch.device("meta"):
-            other = Transformer(config)
-        other.load_state_dict(self.state_dict(), assign=True)
-        return other.train(self.training)
+        """The same modules, not copied, run in another way (RoPE off or scaled, another window or layout).
+
+        ConfigError for a config that other tensors would belong to.
+        """
+        check_runnable(config)
+        for name in (f.name for f in fields(config) if f.name not in RUN_FIELDS):
+            if getattr(config, name) != getattr(self.config, name):
+                raise ConfigError(
+                    f"{name} must stay {getattr(self.config, name)!r}, for which these weights are, "
+                    f"not {getattr(config, name)!r}"
+                )
+        other = with_own_parts(self)
+        other.config = config  # read by forward() alone: no module keeps anything of it that may differ
+        return other
+
+    def with_attentions(self, attentions: Mapping[int, nn.Module]) -> Transformer:
+        """The same model with other attentions in the layers given; all other modules are shared, not copied."""
+        other = with_own_parts(self)
+        other.blocks = nn.ModuleList(self.blocks)
+        for layer, attn in attentions.items():
+            other.blocks[layer] = block = with_own_parts(self.blocks[layer])
+            block.attn = attn
+        return other
 
     def new_cache(self) -> list[KVCache]:
         """An empty KV cache for every layer."""
@@ -124,14 +147,12 @@ class Transformer(nn.Module):
         """ids (B, T) of whole numbers below vocab_size -> logits (B, T, vocab_size)."""
         past = len(cache[0]) if cache else 0
         c, rope = self.config, self.rope(past + ids.shape[1])
+        masks = self._masks(ids.shape[1], past, mask)
         x = self.embed(ids)  # (B, T, C)
         for i, block in enumerate(self.blocks):
             x = block(
                 x,
-                mask=mask,
-                causal=c.causal,
-                window=c.window_of(i),
-                n_sinks=c.n_sinks,
+                mask=masks[c.window_of(i)],
                 rope=rope,
                 cache=None if cache is None else cache[i],
                 record=record,
@@ -139,8 +160,19 @@ class Transformer(nn.Module):
         x = self.norm(x)
         return F.linear(x, self.embed.weight) if self.lm_head is None else self.lm_head(x)
 
+    def _masks(self, n_tokens: int, past: int, mask: Tensor | None) -> dict[int | None, Mask | None]:
+        """What the layers of each window may attend to, `mask` joined to it."""
+        c, device = self.config, self.embed.weight.device
+        patterns = {
+            window: attention_mask(
+                n_tokens, past + n_tokens, causal=c.causal, window=window, n_sinks=c.n_sinks, offset=past, device=device
+            )  # (T, S) or None
+            for window in {c.window_of(i) for i in range(c.n_layers)}
+        }
+        return {window: both(pattern, mask) for window, pattern in patterns.items()}
 
-def _check_runnable(c: ModelConfig) -> None:
+
+def check_runnable(c: ModelConfig) -> None:
     """Refuse, by name, what only the cost formulas know."""
     expected = {
         "ffn": ("swiglu", c.ffn), "norm": ("rmsnorm", c.norm), "norms_per_layer": (2, c.norms_per_layer),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import streamlit as st
 
@@ -35,8 +35,9 @@ def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
 def _picture(drawing: Drawing, key: str) -> None:
     st.markdown(f"#### {drawing.title}")
     st.caption(drawing.note)
+    figure = drawing.chart.figure(validate=False)
     with st.container(key=f"chart-{key}"):
-        st.plotly_chart(drawing.figure, theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"figure-{key}")
+        st.plotly_chart(figure, theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"figure-{key}")
 
 
 def _formula(drawing: Drawing) -> None:
@@ -61,7 +62,7 @@ def _html(drawing: Drawing) -> str:
     return drawing.figure.to_html(include_plotlyjs=True, full_html=True, config={"displaylogo": False})
 
 
-def as_csv(table: dict[str, list]) -> str:
+def as_csv(table: dict[str, Sequence]) -> str:
     """Columns to CSV. A text that a spreadsheet would take for a formula gets an apostrophe in front."""
     out = io.StringIO()
     writer = csv.writer(out)

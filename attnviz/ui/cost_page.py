@@ -78,19 +78,17 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
         charts.show(cache, f"cache{key}")
         charts.show(precisions, f"precisions{key}")
     if live is None:
-        st.caption(
-            f"By formula only: the live modules run the shapes of Llama and of MLA, up to {cost_runs.DEEPEST} layers."
-        )
+        st.caption("By formula only: the live modules run the shapes of Llama and of MLA.")
     elif apart := cost_runs.differing(models, live, s):
         st.caption(f"Formula and count of live tensors differ for {listed(apart)}: see the numbers under each figure.")
     else:
         st.caption(
-            f":material/check: Checked just now: {len(models)} live models were built and their tensors and caches "
-            "counted. Every total above is equal to its count."
+            f":material/check: Checked just now: {len(models)} live models were built, a layer of each, since all its "
+            "layers are alike, and their tensors and caches counted. Every total above is equal to its count."
         )
 
 
-@lru_cache(maxsize=16)  # drawn once for everybody: plotly takes longer than all the counting
+@lru_cache(maxsize=16)  # drawn once for everybody
 def _own_drawings(
     models: tuple[ModelConfig, ...], c: ModelConfig, live: cost_runs.Counted | None, context: int, batch: int, bits: str
 ) -> tuple[Drawing, ...]:

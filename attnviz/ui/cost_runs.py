@@ -27,24 +27,10 @@ from attnviz.cost.cache import PRECISIONS, SCALE_BITS
 from attnviz.facts import published_facts
 from attnviz.modules import measure
 from attnviz.modules.measure import Timing
-from attnviz.ui.runs import as_built
 from attnviz.ui.settings import Settings
 
 CONTEXTS = (256, 1024, 2048, 4096, 8192)  # tokens in the cache when a step is timed
-DEEPEST = 200  # layers of a model that is built only to be counted
 MOST_SECONDS = 30  # after which a measurement ends with what it has
-
-
-@st.cache_data(max_entries=64, show_spinner=False)
-def counted_parameters(config: ModelConfig) -> tuple[int, int]:
-    """Parameters of the live model, and of one layer's attention."""
-    return measure.counted_parameters(config)
-
-
-@st.cache_data(max_entries=256, show_spinner=False)
-def counted_cache(config: ModelConfig, n_tokens: int, batch_size: int) -> int:
-    """bf16 bytes of the live cache."""
-    return measure.counted_cache_bytes(config, n_tokens, batch_size)
 
 
 @dataclass(frozen=True)
@@ -58,12 +44,9 @@ class Counted:
 
 def counted(models: list[ModelConfig], s: Settings) -> Counted | None:
     """The live models counted; None for what the live modules do not run and only the formulas know."""
-    if models[0].n_layers > DEEPEST:
-        return None
     try:
-        built = [as_built(m) for m in models]
-        whole, layer = zip(*(counted_parameters(m) for m in built), strict=True)
-        return Counted(layer, whole, tuple(counted_cache(m, s.context, s.batch) for m in built))
+        whole, layer = zip(*map(measure.counted_parameters, models), strict=True)
+        return Counted(layer, whole, tuple(measure.counted_cache_bytes(m, s.context, s.batch) for m in models))
     except ConfigError:
         return None
 

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import streamlit as st
 
-from attnviz.config import ConfigError, ModelConfig, divisors
+from attnviz.config import ConfigError, ModelConfig
 from attnviz.figures.drawing import escaped
 from attnviz.ui import state
 from attnviz.ui.components.copy_link import copy_link
-from attnviz.ui.examples import EXAMPLES
-from attnviz.ui.settings import MAX_CHARACTERS, MODEL_NAMES, MODELS, Settings, widths
+from attnviz.ui.components.settings_form import settings_courier, settings_form
+from attnviz.ui.controls import controls, fields
+from attnviz.ui.settings import MAX_CHARACTERS, Settings
 
 ACCESSIBLE = Path(__file__).with_name("accessible.css")
 PAGES = {
@@ -49,12 +50,12 @@ class View:
     @cached_property
     def ids(self) -> tuple[int, ...]:
         """The tokens of the text, cut at what can be traced."""
-        return self._all_ids[: self.max_tokens]
+        return self._read[1][: self.max_tokens]
 
     @cached_property
     def labels(self) -> list[str]:
         """One printable label a token."""
-        return _runs().tokenizer().labels(list(self._all_ids))[: self.max_tokens]
+        return list(self._read[2][: self.max_tokens])
 
     @property
     def trace(self):
@@ -68,11 +69,11 @@ class View:
     @cached_property
     def cut_notice(self) -> str | None:
         """Where a text that is too long was cut."""
-        if len(self._all_ids) <= self.max_tokens:
+        if self._read[0] <= self.max_tokens:
             return None
         tail = _runs().tokenizer().decode(list(self.ids[-12:]))
         return (
-            f"The text has {len(self._all_ids):,} tokens; the first {self.max_tokens} are shown, "
+            f"The text has {self._read[0]:,} tokens; the first {self.max_tokens} are shown, "
             f"up to “…{tail.strip()}”."
         )
 
@@ -82,9 +83,9 @@ class View:
         s = self.settings
         return f"untrained, seed {s.seed}" if s.model == "own" else "trained checkpoint"
 
-    @cached_property
-    def _all_ids(self) -> tuple[int, ...]:
-        return tuple(_runs().tokenizer().encode(self.settings.text[:MAX_CHARACTERS]))
+    @property
+    def _read(self) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
+        return _runs().read(self.settings.text[:MAX_CHARACTERS])
 
 
 def _runs():
@@ -111,19 +112,26 @@ def frame(title: str) -> None:
     state.read_link(title)
     with st.sidebar:
         _navigation()
-        _text()
-        _model()
-        _mask()
+        settings_form(controls(), state.current().words(fields()), state.answered())
         _share(title)
     state.write_link()
 
 
 @state.part(state.PAGE)
 def _page(body: Callable[[View], None], needs_text: bool) -> None:
+    courier()
     show_notices()
     view = View(state.current())
     if not needs_text or _can_be_drawn(view):
         body(view)
+
+
+def courier() -> None:
+    """Brings this part of the page what is set on the left, and the form there what is in force: all but the text,
+    which only the form changes."""
+    settings_courier(
+        state.current().words(name for name in fields() if name != "text"), state.answered(), state.take_wish
+    )
 
 
 def show_notices() -> None:
@@ -137,68 +145,6 @@ def _navigation() -> None:
     link = state.link_to_other_pages()
     for path, label in PAGES.items():
         st.page_link(path, label=label, width="stretch", query_params=link)
-
-
-@state.part(state.TEXT)
-def _text() -> None:
-    state.control(
-        st.text_area, "Text", "text", reruns=[state.PAGE], height=140, placeholder="Type anything, in any script …"
-    )
-    st.pills(
-        "Examples", list(EXAMPLES), key="example", on_change=_take_example, help="Each makes one thing visible."
-    )
-
-
-def _take_example() -> None:
-    chosen = st.session_state["example"]
-    st.session_state["example"] = None
-    if chosen is not None:
-        state.change(text=EXAMPLES[chosen])
-    state.rerun(state.TEXT, state.PAGE)
-
-
-@state.part(state.MODEL)
-def _model() -> None:
-    state.control(
-        st.selectbox,
-        "Model",
-        "model",
-        reruns=[state.MODEL, state.MASK, state.PAGE],
-        options=MODELS,
-        format_func=lambda m: f"{MODEL_NAMES[m]} · {'untrained' if m == 'own' else 'trained'}",
-    )
-    if state.current().model == "own":
-        _own_settings()
-
-
-def _own_settings() -> None:
-    s, page = state.current(), [state.PAGE]
-    state.control(st.slider, "Layers", "n_layers", reruns=page, min_value=1, max_value=8)
-    state.control(
-        st.slider, "Query heads", "n_heads", reruns=[state.MODEL, state.PAGE], min_value=1, max_value=16
-    )  # decides what the next two offer
-    if s.n_heads > 1:
-        state.control(st.select_slider, "KV heads", "n_kv_heads", reruns=page, options=divisors(s.n_heads))
-    state.control(st.select_slider, "d_model", "d_model", reruns=page, options=widths(s.n_heads))
-    state.control(st.number_input, "Seed", "seed", reruns=page, min_value=0, max_value=2**31 - 1, step=1)
-    state.control(st.toggle, "Bias on q, k and v", "qkv_bias", reruns=page)
-
-
-@state.part(state.MASK)
-def _mask() -> None:
-    page = [state.PAGE]
-    with st.expander("How it runs"):
-        state.control(st.toggle, "Causal: no token sees a later one", "causal", reruns=page)
-        state.control(
-            st.slider, "Sliding window, in tokens (0: none)", "window", reruns=page, min_value=0, max_value=512
-        )
-        state.control(
-            st.slider, "First tokens kept behind the window", "n_sinks", reruns=page, min_value=0, max_value=16,
-            help="They stay visible although the window has passed them (StreamingLLM, arXiv 2309.17453).",
-        )  # fmt: skip
-        state.control(st.toggle, "RoPE", "rope", reruns=page)
-        if state.current().model != "own":
-            st.caption("The checkpoints were trained causal, without a window, with RoPE.")
 
 
 def _share(page: str) -> None:

@@ -10,7 +10,7 @@ import streamlit as st
 from attnviz.text import Tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
-from attnviz.ui.frame import show_notices
+from attnviz.ui.frame import courier, show_notices
 from attnviz.ui.settings import Settings
 
 FRONT_DOOR = Path(__file__).parent.parent / "checkpoints" / "front.npz"
@@ -39,6 +39,7 @@ ROOMS = {
 
 def show() -> None:
     """A sentence, a live grid, four doors."""
+    _settings()
     show_notices()
     st.markdown("The real attention modules, run on the text you type and the settings you choose.")
     if st.session_state.pop("opened", False):  # a click in the grid below; pages cannot be changed in its callback
@@ -51,6 +52,12 @@ def show() -> None:
                 path, label=f"**{label}**", icon=":material/arrow_forward:", icon_position="right", query_params=link
             )
             st.caption(sentence)
+
+
+@state.part(state.PAGE)
+def _settings() -> None:
+    """What is set on the left changes nothing here but the address."""
+    courier()
 
 
 def _grid() -> None:

@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 import streamlit as st
@@ -19,7 +18,7 @@ from attnviz.cost.variants import with_latent
 from attnviz.figures.group_quality import Member
 from attnviz.modules import Transformer
 from attnviz.modules.convert import copy_kv_heads, group_kv_heads, reorder_heads
-from attnviz.modules.proofs import Comparison, cached_bytes, equalities, tiling
+from attnviz.modules.proofs import Comparison, cached_bytes, equalities_in_both, tiling
 from attnviz.trace import Trace, predict, trace
 from attnviz.ui import runs
 from attnviz.ui.byte_cache import ByteCache
@@ -50,13 +49,7 @@ def base_of(settings: Settings) -> Settings:
 
 def cache_of_family(settings: Settings) -> dict[ModelConfig, int]:
     """Bytes that one token leaves in the cache of every variant, counted from tensors."""
-    return {config: bytes_of_a_token(runs.as_built(config)) for config in map(runs.config_of, variants(settings))}
-
-
-@lru_cache(maxsize=256)  # not Streamlit's, which takes longer to look a configuration up
-def bytes_of_a_token(config: ModelConfig) -> int:
-    """Counted from the tensors of a live cache."""
-    return cached_bytes(config, 1)
+    return {config: cached_bytes(config, 1) for config in map(runs.config_of, variants(settings))}
 
 
 def members_of(settings: Settings, ids: tuple[int, ...]) -> list[Member]:
@@ -69,7 +62,7 @@ def _member(variant: Settings, ids: tuple[int, ...]) -> Member:
     nats = _loss_of(runs.weights_key(variant), config, ids, variant)
     bits = nats * (len(ids) - 1) / math.log(2) / len(runs.tokenizer().decode(list(ids)))
     return Member(
-        attention_name(config), config.attention, bytes_of_a_token(runs.as_built(config)), held_out(variant.model),
+        attention_name(config), config.attention, cached_bytes(config, 1), held_out(variant.model),
         None if math.isnan(bits) else bits,
     )  # fmt: skip
 
@@ -80,7 +73,9 @@ def held_out(checkpoint: str) -> float | None:
     return json.loads(file.read_text())[checkpoint]["bits_per_character"] if file.exists() else None
 
 
-@st.cache_resource(max_entries=256, show_spinner="Reading the text with every checkpoint …")
+@st.cache_resource(
+    max_entries=256, show_spinner="Reading the text with every checkpoint …", hash_funcs=runs.AS_WRITTEN
+)
 def _loss_of(weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], _variant: Settings) -> float:
     return _loss(runs.model_of(_variant), ids)
 
@@ -99,12 +94,11 @@ def equalities_of(settings: Settings, ids: tuple[int, ...], layer: int) -> list[
     return _equalities(runs.weights_key(settings), runs.config_of(settings), ids[:MAX_COMPARED], layer, settings)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
 def _equalities(
     weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], layer: int, _settings: Settings
 ) -> list[tuple[Comparison, Comparison]]:
-    model = runs.model_of(_settings)
-    return list(zip(*(equalities(model, ids, layer, dtype) for dtype in ("float32", "float64")), strict=True))
+    return equalities_in_both(runs.model_of(_settings), ids, layer)
 
 
 def latent_equalities(settings: Settings, ids: tuple[int, ...], layer: int) -> tuple[ModelConfig, list]:
@@ -116,10 +110,9 @@ def latent_equalities(settings: Settings, ids: tuple[int, ...], layer: int) -> t
     return config, _random_equalities(config, settings.seed, ids[:MAX_COMPARED], layer)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
 def _random_equalities(config: ModelConfig, seed: int, ids: tuple[int, ...], layer: int) -> list:
-    model = Transformer.random(config, seed)
-    return list(zip(*(equalities(model, ids, layer, dtype) for dtype in ("float32", "float64")), strict=True))
+    return equalities_in_both(Transformer.random(config, seed), ids, layer)
 
 
 @dataclass(frozen=True)
@@ -136,7 +129,7 @@ def tiling_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Tiling:
     return _tiling(runs.weights_key(settings), runs.config_of(settings), ids[:MAX_COMPARED], layer, settings)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False)
+@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
 def _tiling(weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], layer: int, _settings: Settings) -> Tiling:
     model = runs.model_of(_settings)
     return Tiling(tiling(model, ids, layer), _loss(model, ids), _loss(copy_kv_heads(model, "tiled"), ids))
@@ -177,25 +170,34 @@ def sharing_of(settings: Settings, ids: tuple[int, ...]) -> Sharing:
 def _sharing(base: Settings, config: ModelConfig, ids: tuple[int, ...]) -> Sharing:
     mha = runs.model_of(base)
     before, losses, divergences = trace(mha, ids), {}, {}
+    log_p = analysis.log_softmax(before.logits)  # (T, vocab_size)
     for n_kv_heads in divisors(config.n_heads):
         for way, model in _ways(base, mha, before, n_kv_heads):
-            logits = predict(model, ids)
-            losses.setdefault(way, {})[n_kv_heads] = float(analysis.next_token_losses(logits, before.tokens).mean())
-            drift = analysis.next_token_divergences(before.logits, logits)
-            divergences.setdefault(way, {})[n_kv_heads] = drift
+            log_q = log_p if model is mha else analysis.log_softmax(predict(model, ids))
+            losses.setdefault(way, {})[n_kv_heads] = float(analysis.losses_of(log_q, before.tokens).mean())
+            divergences.setdefault(way, {})[n_kv_heads] = analysis.divergences_of(log_p, log_q)
     return Sharing(losses, divergences)
 
 
 def _ways(base: Settings, mha: Transformer, before: Trace, n_kv_heads: int) -> Iterator[tuple[str, Transformer]]:
-    """One model after the other, so that only one is in memory."""
+    """One model after the other, so that only one is in memory; the very `mha` where nothing is merged."""
+    yield from _heads_in_order(base, mha, n_kv_heads)
+    if n_kv_heads == mha.config.n_heads:
+        yield PARTNERS, mha
+        return
+    groups = [partners(before, layer, n_kv_heads) for layer in range(mha.config.n_layers)]
+    yield PARTNERS, group_kv_heads(reorder_heads(mha, [sum(g, ()) for g in groups]), n_kv_heads)
+
+
+def _heads_in_order(base: Settings, mha: Transformer, n_kv_heads: int) -> Iterator[tuple[str, Transformer]]:
+    """Those whose heads stand where they stood, so that their maps can be compared one by one."""
     for variant in variants(base) if base.model != "own" else ():
         config = runs.config_of(variant)
         if config.attention != "mla" and config.n_kv_heads == n_kv_heads:
             yield TRAINED, runs.model_of(variant)
-    yield AVERAGED, group_kv_heads(mha, n_kv_heads)
-    yield FIRST, group_kv_heads(mha, n_kv_heads, "first")
-    groups = [partners(before, layer, n_kv_heads) for layer in range(mha.config.n_layers)]
-    yield PARTNERS, group_kv_heads(reorder_heads(mha, [sum(g, ()) for g in groups]), n_kv_heads)
+    merged = n_kv_heads != mha.config.n_heads
+    yield AVERAGED, group_kv_heads(mha, n_kv_heads) if merged else mha
+    yield FIRST, group_kv_heads(mha, n_kv_heads, "first") if merged else mha
 
 
 def partners(before: Trace, layer: int, n_groups: int) -> analysis.Groups:
@@ -234,9 +236,8 @@ def _maps(base: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: int) -> 
     mha = runs.model_of(base)
     before = trace(mha, ids)
     rows = {"MHA": before.weights[layer]}
-    for way, model in _ways(base, mha, before, n_kv_heads):
-        if way != PARTNERS:  # its heads stand in another order
-            rows[way] = trace(model, ids).weights[layer]
+    for way, model in _heads_in_order(base, mha, n_kv_heads):
+        rows[way] = trace(model, ids).weights[layer]
     weights = np.stack(list(rows.values()))  # (ways, H, T, T)
     moved = np.stack([analysis.moved_weight(weights[0], after) for after in weights])
     return Maps(list(rows), weights, before.allowed[layer], moved)

@@ -33,6 +33,12 @@ PARTS = {
 }
 
 
+def prepare(view: View) -> None:
+    """What `grid` draws from, computed before anybody's session asks for it."""
+    padded = HeadsView(view.settings)
+    padded.labels, padded.trace, heads_runs.roles_of(view.settings)  # noqa: B018
+
+
 def show(view: View) -> None:
     """The whole page, of a text whose first tokens may be padding."""
     padded = HeadsView(view.settings)

@@ -129,7 +129,7 @@ def masks(view: HeadsView) -> None:
 
 def _take_mask(row: int, head: int) -> None:
     state.change(head=head, **heads_runs.masks_of(state.current())[row].fields())
-    state.rerun(state.MASK, state.PAGE)
+    state.rerun(state.PAGE)
 
 
 def _mask_losses(offered: list[heads_runs.Mask], losses: list[float]) -> str:

@@ -53,7 +53,7 @@ def scores_of(settings: Settings) -> dict[str, np.ndarray]:
     return _scores(runs.weights_key(settings), runs.config_of(settings), settings)
 
 
-@st.cache_resource(max_entries=32, show_spinner="Finding out what each head does …")
+@st.cache_resource(max_entries=32, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
 def _scores(weights_key: tuple, config: ModelConfig, _settings: Settings) -> dict[str, np.ndarray]:
     model = runs.model_of(_settings)
     probes = analysis.probes(config.vocab_size, PERIOD, N_PROBES)

@@ -135,7 +135,7 @@ def _distance(view: View) -> None:
         charts.show(rope_scores.moved_apart(scores, abs(m - n), view.labels[m], view.labels[n], head), "apart")
     with right:
         charts.show(rope_scores.decay(scores, bound, head), "decay")
-    means = analysis.by_distance(view.trace.scores[head.layer, head.head], view.trace.allowed[head.layer])
+    means = analysis.by_distance(view.trace.scores_of(head.layer, head.head), view.trace.allowed[head.layer])
     charts.show(rope_scores.by_distance(*means, head), "by-distance")
 
 
@@ -251,7 +251,7 @@ def _latent(view: View) -> None:
     head, trace = _head(view), view.trace
     q, k = trace.q[head.layer, head.head], trace.k[head.layer, head.kv_head]
     content, position = analysis.split_scores(q, k, view.config.qk_rope_head_dim)
-    whole, allowed = trace.scores[head.layer, head.head], trace.allowed[head.layer]
+    whole, allowed = trace.scores_of(head.layer, head.head), trace.allowed[head.layer]
     limit = float(max(np.abs(part[allowed]).max() for part in (content, position, whole)))
     parts = (
         ("Content", content, f"{view.config.qk_nope_head_dim} dimensions from the latent, unturned."),
@@ -267,7 +267,7 @@ def _latent(view: View) -> None:
 
 def _take_mla() -> None:
     state.change(model="mla")
-    state.rerun(state.MODEL, state.MASK, state.PAGE)
+    state.rerun(state.PAGE)
 
 
 def _head(view: View) -> rope_scores.Head:

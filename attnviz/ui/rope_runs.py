@@ -122,7 +122,9 @@ def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | No
     return {name: _losses(key, turning(view), ids, scaling, view.settings) for name, scaling in methods.items()}
 
 
-@st.cache_resource(max_entries=64, show_spinner="Reading a long text under each method …")
+@st.cache_resource(
+    max_entries=64, show_spinner="Reading a long text under each method …", hash_funcs=runs.AS_WRITTEN
+)
 def _losses(
     key: tuple, config: ModelConfig, ids: tuple[int, ...], scaling: RopeScaling | None, _settings: Settings
 ) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
 
@@ -22,17 +22,26 @@ from attnviz.ui.settings import Settings
 
 T = TypeVar("T", bound=Sized)
 MAX_TOKENS = 512
-MAX_TRACE_BYTES = 80_000_000
+MAX_TRACE_BYTES = 50_000_000
 MAX_KEPT_BYTES = 40_000_000  # of all that was computed, if it is more than one thing
+# for st.cache_resource, which takes 2 ms to walk a text's ids and a configuration's fields one by one
+AS_WRITTEN = {tuple: repr, ModelConfig: repr}
 MAX_MODEL_BYTES = 60_000_000  # of models, likewise: the five checkpoints take 46, the largest of one's own 109
 
 use_one_thread()
 give_back_what_is_freed()
 
 
-@st.cache_resource
+@st.cache_resource(show_spinner=False)
 def tokenizer() -> Tokenizer:
     return Tokenizer()
+
+
+@lru_cache(maxsize=64)
+def read(text: str) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
+    """How many tokens the text has, and of the first MAX_TOKENS their ids and one printable label each."""
+    ids = tokenizer().encode(text)
+    return len(ids), tuple(ids[:MAX_TOKENS]), tuple(tokenizer().labels(ids)[:MAX_TOKENS])
 
 
 @dataclass(frozen=True)
@@ -44,7 +53,7 @@ class Kept:
     run_as: Callable[[ModelConfig], Transformer]
 
 
-@st.cache_resource
+@st.cache_resource(show_spinner=False)
 def _kept_models() -> ByteCache:
     return ByteCache(MAX_MODEL_BYTES)
 
@@ -55,12 +64,12 @@ def _loaded(model: str, own: ModelConfig | None, seed: int) -> Kept:
     return Kept(loaded, nbytes, lru_cache(maxsize=16)(loaded.with_config))
 
 
-@st.cache_resource
+@st.cache_resource(show_spinner=False)
 def _shipped_config(model: str) -> ModelConfig:
     return shipped_config(model)
 
 
-@st.cache_resource
+@st.cache_resource(show_spinner=False)
 def _kept_results() -> ByteCache:
     return ByteCache(MAX_KEPT_BYTES)
 
@@ -122,11 +131,6 @@ def problem_of(settings: Settings) -> str | None:
     except (CheckpointError, ConfigError) as error:
         return str(error)
     return None
-
-
-def as_built(config: ModelConfig) -> ModelConfig:
-    """The configuration without what changes no tensor, so that what is counted of it is counted once."""
-    return replace(config, causal=True, sliding_window=None, full_layers=(), n_sinks=0)
 
 
 def max_tokens(config: ModelConfig) -> int:

@@ -7,7 +7,7 @@ that says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from urllib.parse import quote_plus
@@ -198,6 +198,25 @@ class Settings:
             n_sinks=self.n_sinks if self.window else 0,
         )
 
+    def wished(self, changes: Mapping[str, str]) -> Settings:
+        """With what the form on the left says, in the words of a link; what cannot be used stays as it is.
+
+        A text stays whole, so that the page can say where it is cut; what no address could carry is replaced in it.
+        """
+        values = {}
+        for name, written in changes.items():
+            try:
+                kind = kind_of(name)
+                whole = written.encode(errors="replace").decode()
+                values[name] = whole if isinstance(kind, Text) else kind.read(whole)
+            except (ValueError, KeyError, OverflowError, AttributeError):
+                continue
+        return replace(self, **values).normalised()
+
+    def words(self, names: Iterable[str]) -> dict[str, str]:
+        """These settings in the words of a link."""
+        return {name: _written(getattr(self, name)) for name in names}
+
     def to_link(self) -> dict[str, str]:
         """What differs from the defaults, as words for a link; a long text as far as an address can carry it."""
         link = {f.name: _written(getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default}
@@ -207,18 +226,17 @@ class Settings:
     def from_link(cls, link: Mapping[str, str]) -> tuple[Settings, list[str]]:
         """The settings a link asks for, and a sentence for each value in it that could not be used as it was."""
         values, notices = {}, []
-        kinds = {f.name: f.metadata["kind"] for f in fields(cls)}
         for name, written in link.items():
-            if name not in kinds:
+            if name not in _KINDS:
                 notices.append(f"The link's “{name[:40]}” is nothing this page knows; it was left out.")
                 continue
             try:
-                values[name] = kinds[name].read(written)
+                values[name] = kind_of(name).read(written)
             except (ValueError, KeyError, OverflowError):
-                notices.append(f"The link's {name} must be {kinds[name].range()}; the default is shown.")
+                notices.append(f"The link's {name} must be {kind_of(name).range()}; the default is shown.")
                 continue
             if not _same(values[name], written):
-                notices.append(f"The link's {name} must be {kinds[name].range()}; {_shown(values[name])} is shown.")
+                notices.append(f"The link's {name} must be {kind_of(name).range()}; {_shown(values[name])} is shown.")
         asked = cls(**values)
         settings = asked.normalised()
         for name in ("n_kv_heads", "d_model"):
@@ -228,6 +246,14 @@ class Settings:
                     f"{getattr(settings, name)} is shown."
                 )
         return settings, notices
+
+
+def kind_of(name: str) -> Number | Choice | Several | Flag | Text:
+    """What the setting of this name may be; KeyError where there is none."""
+    return _KINDS[name]
+
+
+_KINDS = {f.name: f.metadata["kind"] for f in fields(Settings)}
 
 
 @cache

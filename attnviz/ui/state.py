@@ -20,9 +20,9 @@ from attnviz.ui.settings import Settings
 P = ParamSpec("P")
 
 _SETTINGS, _LINK, _PAGE, _OFFERED, _NOTICES = "settings", "link", "page", "offered link", "notices"
+_ANSWERED = "answered wish"
 
-# Parts that run again by themselves: the page, and those of the frame that show settings.
-PAGE, TEXT, MODEL, MASK = "page", "text", "model", "mask"
+PAGE = "page"  # the part that runs again by itself for what is set on the left
 
 
 def current() -> Settings:
@@ -33,6 +33,19 @@ def current() -> Settings:
 def change(**fields: object) -> None:
     """Put other values in force; called from widgets' callbacks. The part that runs then writes the address."""
     st.session_state[_SETTINGS] = replace(current(), **fields).normalised()
+
+
+def take_wish(wish: object) -> None:
+    """Put in force what the form on the left wishes: {"n": the wish's number, "changes": {field: value in words}}."""
+    match wish:
+        case {"n": int(n), "changes": dict(changes)}:
+            st.session_state[_ANSWERED] = n
+            st.session_state[_SETTINGS] = current().wished(changes)
+
+
+def answered() -> int:
+    """The number of the last wish that has been put in force; 0 before the first."""
+    return st.session_state.get(_ANSWERED, 0)
 
 
 def read_link(page: str) -> None:

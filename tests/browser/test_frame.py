@@ -119,6 +119,66 @@ def test_only_numbers_of_kv_heads_that_divide_are_offered(visit: Callable[..., P
     assert offered == ["6", "3", "2", "1"]
 
 
+def test_what_belongs_to_a_model_of_ones_own_is_offered_for_that_alone(visit: Callable[..., Page]) -> None:
+    page = visit("heads?model=own&n_heads=1&d_model=64")
+    expect(page.get_by_role("slider", name="Query heads")).to_have_value("1")
+    expect(page.get_by_role("slider", name="KV heads")).to_be_hidden()  # one head: nothing to choose
+    page.get_by_role("combobox", name="Model").select_option("MLA · trained")
+    settle(page)
+    for name in ("Layers", "Query heads", "d_model"):
+        expect(page.get_by_role("slider", name=name)).to_be_hidden()
+    page.get_by_text("How it runs").click()
+    expect(page.get_by_text("The checkpoints were trained causal")).to_be_visible()
+
+
+def test_settings_changed_one_right_after_the_other_are_all_in_force(visit: Callable[..., Page]) -> None:
+    page = visit("heads?model=own")
+    page.get_by_text("How it runs").click()
+    page.get_by_role("checkbox", name="Causal").evaluate(
+        """(box) => {
+            const form = box.getRootNode(), slider = form.querySelector("[aria-label^=Sliding]");
+            box.click();
+            Object.assign(slider, { value: 7 }).dispatchEvent(new Event("change"));
+            form.querySelector("[aria-label=Seed]").value = 5;
+            form.querySelector("[aria-label=Seed]").dispatchEvent(new Event("change"));
+        }"""
+    )
+    expect(page).to_have_url(re.compile("seed=5"))
+    settle(page)
+    expect(page.get_by_role("slider", name="Sliding window")).to_have_value("7")
+    expect(page.get_by_role("checkbox", name="Causal")).not_to_be_checked()
+    assert {name: in_address(page)[name] for name in ("seed", "causal", "window")} == {
+        "seed": ["5"], "causal": ["0"], "window": ["7"]
+    }  # fmt: skip
+
+
+def test_what_is_set_before_the_page_has_come_is_not_lost(window: Callable[..., Page]) -> None:
+    page = window()
+    with serve() as fresh:  # its first visitor waits for torch
+        page.goto(f"{fresh.url}/heads")
+        page.get_by_role("combobox", name="Model").select_option("mqa")
+        expect(page).to_have_url(re.compile("model=mqa"))
+        settle(page)
+        expect(page.get_by_text("MQA: 8 query heads read 1 KV head")).to_be_visible()
+        expect(page.get_by_role("combobox", name="Model")).to_have_value("mqa")
+
+
+def test_a_setting_costs_one_run_and_leaves_the_frame_alone(window: Callable[..., Page], server: Server) -> None:
+    page, sent = window(), []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    page.goto(f"{server.url}/heads")
+    settle(page)
+    sent.clear()
+    page.get_by_test_id("stSidebar").evaluate(
+        "(bar) => new MutationObserver((all) => (window.frame = all.length)).observe(bar, "
+        "{ subtree: true, childList: true, characterData: true })"
+    )
+    page.get_by_role("combobox", name="Model").select_option("gqa-2")
+    expect(page.get_by_text("8 query heads read 2 KV heads")).to_be_visible()
+    settle(page)
+    assert len(sent) == 1 and page.evaluate("window.frame ?? 0") == 0
+
+
 def test_the_source_that_is_shown_is_the_module_that_ran(visit: Callable[..., Page]) -> None:
     page = visit("heads?model=mla")
     page.get_by_role("button", name="View source").click()
@@ -188,8 +248,7 @@ def test_a_chart_can_be_saved_in_four_ways(downloads: Callable[[str], bytes]) ->
 def test_a_setting_changed_is_in_the_links_that_lead_on(visit: Callable[..., Page], address: str) -> None:
     """For whoever opens one in another tab."""
     page = visit(address)
-    page.get_by_role("combobox", name="Model").click()
-    page.get_by_role("option", name="My own settings · untrained").click()
+    page.get_by_role("combobox", name="Model").select_option("My own settings · untrained")
     settle(page)
     link = page.get_by_test_id("stSidebar").get_by_role("link", name="RoPE")
     link.hover()

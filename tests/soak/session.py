@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from dataclasses import dataclass, field
-from time import perf_counter
+from time import perf_counter, time_ns
 
+from streamlit.components.v2.bidi_component.main import _make_trigger_id
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -47,13 +49,31 @@ class Session:
 
     async def change(self, chance: random.Random) -> tuple[str, float]:
         """Use one of the page's controls; its label, and the seconds until the page has answered."""
-        shown, state = chance.choice([(s, w) for s in self.shown.values() if (w := another_value(s.element, chance))])
+        label, shown, state = chance.choice(self.possible(chance))
         message = BackMsg()
         message.rerun_script.fragment_id = shown.fragment
         message.rerun_script.widget_states.widgets.append(state)
         if shown.element.WhichOneof("type") == "checkbox":  # a switch need not be drawn again when it is used
             shown.element.checkbox.value, shown.element.checkbox.set_value = state.bool_value, True
-        return label_of(shown.element), await self._run(message)
+        return label, await self._run(message)
+
+    def possible(self, chance: random.Random) -> list[tuple[str, Shown, WidgetState]]:
+        """What could be done next: with Streamlit's controls, and with those of the form on the left."""
+        found = [(label_of(s.element), s, w) for s in self.shown.values() if (w := another_value(s.element, chance))]
+        form, courier = (self.component(name) for name in ("settings_form", "settings_courier"))
+        if not form or not courier:
+            return found
+        values = {field: str(value) for field, value in data_of(courier.element)["values"].items()}
+        for control in data_of(form.element)["controls"]:
+            if (value := another_word(control, values, chance)) is not None:
+                found.append((control["label"], courier, wish(courier.element, {control["field"]: value})))
+        return found
+
+    def component(self, name: str) -> Shown | None:
+        """A component of ours on the page."""
+        kind = "bidi_component"
+        shown = (s for s in self.shown.values() if s.element.WhichOneof("type") == kind)
+        return next((s for s in shown if s.element.bidi_component.component_name.endswith(name)), None)
 
     def said(self, kind: str) -> list[str]:
         """What the page shows in elements of a kind: the words of alerts, exceptions, headings."""
@@ -117,6 +137,36 @@ async def connected(url: str, query: str) -> Session:
     """A new session whose address says `query`. Nothing is asked for yet."""
     address = url.replace("http", "ws", 1) + "/_stcore/stream"
     return Session(await connect(address, subprotocols=["streamlit"], max_size=None, compression=None), query)
+
+
+def data_of(element: Element) -> dict:
+    """What a component was given as JSON."""
+    return json.loads(element.bidi_component.bytes)
+
+
+def wish(courier: Element, changes: dict[str, str]) -> WidgetState:
+    """What a browser sends when something is set in the form."""
+    state = WidgetState(id=_make_trigger_id(courier.bidi_component.id, "events"))
+    event = {"event": "wish", "value": {"n": time_ns() // 1_000_000, "changes": changes}}
+    state.json_trigger_value = json.dumps([event])
+    return state
+
+
+def another_word(control: dict, values: dict[str, str], chance: random.Random) -> str | None:
+    """Another value for a control of the form, in words; None for one that is to be left alone or not shown."""
+    kind, value = control["kind"], values.get(control.get("field"))
+    if value is None or any(values[field] not in among for field, among in control.get("only", {}).items()):
+        return None
+    match kind:
+        case "flag":
+            return "0" if value == "1" else "1"
+        case "select":
+            return chance.choice([option for option, _ in control["options"] if option != value])
+        case "range" | "number":
+            return str(one_step(int(value), control["low"], control["high"], 1, chance))
+        case "steps" if len(steps := control["steps"][values["n_heads"]]) > 1:
+            return str(steps[one_step(steps.index(int(value)), 0, len(steps) - 1, 1, chance)])
+    return None
 
 
 def label_of(element: Element) -> str:

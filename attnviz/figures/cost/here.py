@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from statistics import quantiles
 from typing import TYPE_CHECKING
 
-import plotly.graph_objects as go
-
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name, kv_cache_bytes
 from attnviz.cost.units import bytes_text, context_text, tokens_text
@@ -57,25 +55,26 @@ def measured(timings: Sequence[Timing], n_threads: int) -> Drawing:
     )  # fmt: skip
 
 
-def _line(config: ModelConfig, timings: list[Timing]) -> go.Scatter:
+def _line(config: ModelConfig, timings: list[Timing]) -> dict:
     style, medians = kind_style(config.attention), [t.median * 1000 for t in timings]
     middle = [quantiles(t.seconds, n=4) for t in timings]
-    return go.Scatter(
-        x=[t.n_tokens for t in timings],
-        y=medians,
-        name=attention_name(config),
-        mode="lines+markers",
-        line={"color": style["colour"], "dash": style["dash"]},
-        marker={"symbol": style["symbol"], "size": 9},
-        error_y={
+    return {
+        "type": "scatter",
+        "x": [t.n_tokens for t in timings],
+        "y": medians,
+        "name": attention_name(config),
+        "mode": "lines+markers",
+        "line": {"color": style["colour"], "dash": style["dash"]},
+        "marker": {"symbol": style["symbol"], "size": 9},
+        "error_y": {
             "array": [high * 1000 - m for (_, _, high), m in zip(middle, medians, strict=True)],
             "arrayminus": [m - low * 1000 for (low, _, _), m in zip(middle, medians, strict=True)],
             "thickness": 1,
             "width": 3,
         },
-        customdata=[bytes_text(t.cache_bytes) for t in timings],
-        hovertemplate="%{y:.2f} ms, cache %{customdata}",
-    )
+        "customdata": [bytes_text(t.cache_bytes) for t in timings],
+        "hovertemplate": "%{y:.2f} ms, cache %{customdata}",
+    }
 
 
 def _finding(by_model: dict[ModelConfig, list[Timing]]) -> str:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import plotly.graph_objects as go
-
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, Accelerator, MemoryPlan, decode_step, kv_cache_bytes, weight_bytes
 from attnviz.cost.units import bytes_text, context_text, tokens_text
@@ -35,9 +33,10 @@ def filling(plan: MemoryPlan, model: ModelConfig, machine: Accelerator, n_tokens
     for i in range(1, plan.n_users if plan.n_users <= LARGEST_SPLIT else 0):
         x = plan.weights + i * plan.cache_of_one
         figure.add_shape(type="line", x0=x, x1=x, y0=-0.4, y1=0.4, line={"width": 1, "color": FAINT})
-    figure.add_vline(
-        x=plan.memory, line={"width": 2, "color": NEUTRAL}, annotation_text=f"memory {bytes_text(plan.memory, False)}",
-        annotation_position="top left", annotation_yanchor="bottom",
+    figure.add_vline(x=plan.memory, line={"width": 2, "color": NEUTRAL})
+    figure.add_annotation(
+        x=plan.memory, y=1, xref="x", yref="y domain", xanchor="right", yanchor="bottom", showarrow=False,
+        text=f"memory {bytes_text(plan.memory, False)}",
     )  # fmt: skip
     figure.update_xaxes(visible=False, range=[0, widest * 1.02])
     figure.update_yaxes(visible=False, range=[-0.5, 0.5])
@@ -100,17 +99,17 @@ def roof(
     steps = [decode_step(model, n_tokens, b, bits, weight_bits=weight_bits, block_size=block) for b in BATCHES]
     x = [0.25, machine.ridge, 4096.0]
     figure = base_figure(400, showlegend=False)
-    figure.add_trace(go.Scatter(x=x, y=[min(v * machine.bandwidth, machine.flops) for v in x], mode="lines",
-                                line={"color": NEUTRAL, "width": 3}, hoverinfo="skip"))  # fmt: skip
-    figure.add_trace(
-        go.Scatter(
-            x=[s.intensity for s in steps],
-            y=[min(s.intensity * machine.bandwidth, machine.flops) for s in steps],
-            mode="markers", marker={"size": 10, "color": COOL},
-            customdata=[[s.batch_size, f"{s.intensity:.3g}", f"{s.tokens_per_second(machine):,.0f}"] for s in steps],
-            hovertemplate="%{customdata[0]} sequences: %{customdata[1]} FLOPs a byte<br>"
-            "at most %{customdata[2]} tokens a second<extra></extra>",
-        )
+    figure.add_scatter(
+        x=x, y=[min(v * machine.bandwidth, machine.flops) for v in x], mode="lines",
+        line={"color": NEUTRAL, "width": 3}, hoverinfo="skip",
+    )  # fmt: skip
+    figure.add_scatter(
+        x=[s.intensity for s in steps],
+        y=[min(s.intensity * machine.bandwidth, machine.flops) for s in steps],
+        mode="markers", marker={"size": 10, "color": COOL},
+        customdata=[[s.batch_size, f"{s.intensity:.3g}", f"{s.tokens_per_second(machine):,.0f}"] for s in steps],
+        hovertemplate="%{customdata[0]} sequences: %{customdata[1]} FLOPs a byte<br>"
+        "at most %{customdata[2]} tokens a second<extra></extra>",
     )  # fmt: skip
     figure.add_vline(x=machine.ridge, line={"color": FAINT, "dash": "dot"})
     figure.update_xaxes(type="log", title="FLOPs a byte read", tickvals=[1, 10, 100, 1000])
@@ -149,16 +148,14 @@ def machines(
     ranked = sorted(accelerators, key=step.tokens_per_second)
     rates, fits = [step.tokens_per_second(a) for a in ranked], [needed <= a.memory for a in ranked]
     figure = base_figure(60 + 26 * len(ranked), showlegend=False)
-    figure.add_trace(
-        go.Bar(
-            orientation="h", x=rates, y=[a.name for a in ranked], cliponaxis=False,
-            text=[f" {r:,.0f}" + ("" if fit else " · too small") for r, fit in zip(rates, fits, strict=True)],
-            textposition="outside",
-            marker={"color": [COOL if fit else FAINT for fit in fits], "line": {"color": NEUTRAL, "width": 1}},
-            customdata=[[bytes_text(a.memory, False), f"{bytes_text(a.bandwidth, False)}/s", f"{a.flops / 1e12:g}"]
-                        for a in ranked],
-            hovertemplate="<b>%{y}</b><br>%{customdata[0]}, %{customdata[1]}, %{customdata[2]} TFLOP/s<extra></extra>",
-        )
+    figure.add_bar(
+        orientation="h", x=rates, y=[a.name for a in ranked], cliponaxis=False,
+        text=[f" {r:,.0f}" + ("" if fit else " · too small") for r, fit in zip(rates, fits, strict=True)],
+        textposition="outside",
+        marker={"color": [COOL if fit else FAINT for fit in fits], "line": {"color": NEUTRAL, "width": 1}},
+        customdata=[[bytes_text(a.memory, False), f"{bytes_text(a.bandwidth, False)}/s", f"{a.flops / 1e12:g}"]
+                    for a in ranked],
+        hovertemplate="<b>%{y}</b><br>%{customdata[0]}, %{customdata[1]}, %{customdata[2]} TFLOP/s<extra></extra>",
     )  # fmt: skip
     figure.update_xaxes(visible=False, range=[0, max(rates) * 1.35])
     figure.update_yaxes(showgrid=False)
@@ -185,26 +182,28 @@ def machines(
     )
 
 
-def _piece(name: str, n: int, colour: str, shape: str) -> go.Bar:
-    return go.Bar(
-        orientation="h", x=[n], y=[0], width=0.8, name=f"{name} {bytes_text(n, False)}", hoverinfo="name",
-        marker={"color": colour, "pattern": {"shape": shape, "size": 6}},
-    )  # fmt: skip
+def _piece(name: str, n: int, colour: str, shape: str) -> dict:
+    return {
+        "type": "bar", "orientation": "h", "x": [n], "y": [0], "width": 0.8,
+        "name": f"{name} {bytes_text(n, False)}", "hoverinfo": "name",
+        "marker": {"color": colour, "pattern": {"shape": shape, "size": 6}},
+    }  # fmt: skip
 
 
-def _rate(name: str, rate: list[float], n_fit: int, shade: float, chosen: bool) -> list[go.Scatter]:
+def _rate(name: str, rate: list[float], n_fit: int, shade: float, chosen: bool) -> list[dict]:
     """A line that is dotted from the first batch that does not fit."""
     style = {"color": COOL if chosen else NEUTRAL, "width": 4 if chosen else 2}
     cut = max(n_fit - 1, 0)
     shown = [f"{r:,.0f} tokens a second" for r in rate]
     parts = [(BATCHES[:n_fit], rate[:n_fit], "solid"), (BATCHES[cut:], rate[cut:], "dot")]
     return [
-        go.Scatter(
-            x=list(x), y=y, mode="lines+markers", name=f"{name} tokens", opacity=shade, legendgroup=name,
-            showlegend=dash == "solid" or not n_fit, line={**style, "dash": dash}, marker={"size": 6},
-            customdata=shown[:n_fit] if dash == "solid" else shown[cut:], hovertemplate="%{customdata}",
-            hoverinfo=None if dash == "solid" or not n_fit else "skip",
-        )
+        {
+            "type": "scatter", "x": list(x), "y": y, "mode": "lines+markers", "opacity": shade,
+            "name": f"{name} tokens", "legendgroup": name, "showlegend": dash == "solid" or not n_fit,
+            "line": {**style, "dash": dash}, "marker": {"size": 6},
+            "customdata": shown[:n_fit] if dash == "solid" else shown[cut:], "hovertemplate": "%{customdata}",
+            "hoverinfo": None if dash == "solid" or not n_fit else "skip",
+        }
         for x, y, dash in parts
         if len(x) > (dash == "dot" and n_fit > 0)
     ]  # fmt: skip

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate
 
-import plotly.graph_objects as go
-
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, count_parameters, kv_cache_bytes
 from attnviz.cost.units import BINARY, bytes_text, context_text, count_text
+from attnviz.figures.chart import Chart
 from attnviz.figures.cost.formulas import attention_formula, cache_formula, sum_formula
 from attnviz.figures.cost.labels import CHARACTER, PLOT_WIDTHS
 from attnviz.figures.drawing import Drawing
@@ -117,7 +116,7 @@ def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawin
     rows = list(range(len(sizes)))
     names = ["int4, scales" if block else p for p, (_, block) in PRECISIONS.items()]
     figure = _rows(names, [False] * len(sizes), max(sizes.values()), "bytes", rows)
-    figure.add_trace(go.Bar(orientation="h", x=list(sizes.values()), y=rows, width=0.6, marker={"color": NEUTRAL}))
+    figure.add_bar(orientation="h", x=list(sizes.values()), y=rows, width=0.6, marker={"color": NEUTRAL})
     _totals(figure, list(sizes.values()), [bytes_text(n) for n in sizes.values()], [False] * len(sizes), rows)
     share = sizes["int4"] / sizes["bf16"]
     return Drawing(
@@ -132,7 +131,7 @@ def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawin
     )
 
 
-def _bars(models, parts: list[dict[str, int]], selected: ModelConfig, unit: str, totals=None) -> go.Figure:
+def _bars(models, parts: list[dict[str, int]], selected: ModelConfig, unit: str, totals=None) -> Chart:
     """A stacked bar for every model, its parts in their order, the total at its end."""
     sizes, chosen = [sum(p.values()) for p in parts], [model == selected for model in models]
     named = [i == 0 or list(own) != list(parts[i - 1]) for i, own in enumerate(parts)]
@@ -146,7 +145,7 @@ def _bars(models, parts: list[dict[str, int]], selected: ModelConfig, unit: str,
     return figure
 
 
-def _rows(names: list[str], chosen: list[bool], longest: int, unit: str, rows: Sequence[float]) -> go.Figure:
+def _rows(names: list[str], chosen: list[bool], longest: int, unit: str, rows: Sequence[float]) -> Chart:
     """Room for bars at these heights, their names beside them."""
     span = [max(rows) + 0.5, min(rows) - 0.5 - HEADING]
     figure = base_figure(height=52 + round(34 * (span[0] - span[1])), showlegend=False, barmode="overlay")
@@ -168,36 +167,37 @@ def _ticks(longest: int, binary: bool) -> tuple[list[float], list[str]]:
     return [0, top / 2, top], [(bytes_text if binary else count_text)(n) if n else "0" for n in (0, top / 2, top)]
 
 
-def _stack(row: float, model: ModelConfig, parts: dict[str, int]) -> go.Bar:
+def _stack(row: float, model: ModelConfig, parts: dict[str, int]) -> dict:
     """One bar: parts that belong to KV heads cut into them, in their hues."""
     pieces = [piece for part, n in parts.items() for piece in _pieces(model, part, n)]
     lengths = [piece[1] for piece in pieces]
-    return go.Bar(
-        orientation="h",
-        x=lengths,
-        y=[row] * len(pieces),
-        base=[sum(lengths[:i]) for i in range(len(pieces))],
-        width=0.7,
-        marker={
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "x": lengths,
+        "y": [row] * len(pieces),
+        "base": [sum(lengths[:i]) for i in range(len(pieces))],
+        "width": 0.7,
+        "marker": {
             "color": [piece[2] for piece in pieces],
             "opacity": [piece[3] for piece in pieces],
             "line": {"width": 0.5, "color": FAINT},
         },
-        hovertext=[f"{attention_name(model)}, {name}: {n:,.0f}" for name, n, *_ in pieces],
-        hoverinfo="text",
-    )
+        "hovertext": [f"{attention_name(model)}, {name}: {n:,.0f}" for name, n, *_ in pieces],
+        "hoverinfo": "text",
+    }
 
 
-def _names(height: float, parts: dict[str, int], longest: int) -> go.Scatter:
+def _names(height: float, parts: dict[str, int], longest: int) -> dict:
     """The names of the parts above a bar, those that have room for them on any page."""
     pixel = longest * ROOM / PLOT_WIDTHS[0]
     ends = list(accumulate(parts.values()))
     wide = {part: end - n / 2 for (part, n), end in zip(parts.items(), ends, strict=True)
             if n > CHARACTER * len(part) * pixel}  # fmt: skip
-    return go.Scatter(
-        x=list(wide.values()), y=[height] * len(wide), text=list(wide), mode="text", textposition="top center",
-        textfont={"size": 11}, hoverinfo="skip",
-    )  # fmt: skip
+    return {
+        "type": "scatter", "mode": "text", "x": list(wide.values()), "y": [height] * len(wide), "text": list(wide),
+        "textposition": "top center", "textfont": {"size": 11}, "hoverinfo": "skip",
+    }  # fmt: skip
 
 
 def _pieces(model: ModelConfig, part: str, n: int) -> list[tuple[str, float, str, float]]:
@@ -210,13 +210,11 @@ def _pieces(model: ModelConfig, part: str, n: int) -> list[tuple[str, float, str
     return [(f"{part} of KV head {j}", n / K, kv_colour(j, K), PARTS[part]) for j in range(K)]
 
 
-def _totals(figure: go.Figure, sizes: list[int], texts: list[str], chosen: list[bool], rows: Sequence[float]) -> None:
+def _totals(figure: Chart, sizes: list[int], texts: list[str], chosen: list[bool], rows: Sequence[float]) -> None:
     """What each bar comes to, behind its end."""
-    figure.add_trace(
-        go.Scatter(
-            x=sizes, y=list(rows), mode="text", textposition="middle right", hoverinfo="skip",
-            text=[bold(f" {text}", yes) for text, yes in zip(texts, chosen, strict=True)], cliponaxis=False,
-        )
+    figure.add_scatter(
+        x=sizes, y=list(rows), mode="text", textposition="middle right", hoverinfo="skip",
+        text=[bold(f" {text}", yes) for text, yes in zip(texts, chosen, strict=True)], cliponaxis=False,
     )  # fmt: skip
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import plotly.graph_objects as go
-
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes, what_if
 from attnviz.cost.units import bytes_text, context_text, count_text, tokens_text
+from attnviz.figures.chart import Chart
 from attnviz.figures.cost.formulas import cache_formula, totals_formula
 from attnviz.figures.cost.labels import FAR, MARK, place, spread
 from attnviz.figures.drawing import Drawing
@@ -116,11 +115,9 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
         others, names = [model, *others], [f"{attention_name(model)} (as it is)", *names]
     sizes = [kv_cache_bytes(m, n_tokens) for m in others]
     figure = base_figure(56 + 40 * len(others), showlegend=False)
-    figure.add_trace(
-        go.Bar(
-            orientation="h", x=sizes, y=names, marker={"color": [kind_style(m.attention)["colour"] for m in others]},
-            text=[f" {bytes_text(n)}" for n in sizes], textposition="outside", cliponaxis=False, hoverinfo="skip",
-        )
+    figure.add_bar(
+        orientation="h", x=sizes, y=names, marker={"color": [kind_style(m.attention)["colour"] for m in others]},
+        text=[f" {bytes_text(n)}" for n in sizes], textposition="outside", cliponaxis=False, hoverinfo="skip",
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", showgrid=False)
     figure.update_xaxes(range=[0, max(sizes) * 1.3], visible=False)
@@ -161,27 +158,28 @@ def assumption(model: ModelConfig) -> str:
     return f"{heads}; {model.n_layers - n_full} of {model.n_layers} layers keep at most {model.sliding_window:,} tokens"
 
 
-def _kind(models, kind: str, size: dict, cost: dict, chosen: Sequence[ModelConfig]) -> go.Scatter:
+def _kind(models, kind: str, size: dict, cost: dict, chosen: Sequence[ModelConfig]) -> dict:
     style = kind_style(kind)
-    return go.Scatter(
-        x=[size[m] for m in models],
-        y=[cost[m] for m in models],
-        mode="markers",
-        name=kind.upper(),
-        marker={
+    return {
+        "type": "scatter",
+        "x": [size[m] for m in models],
+        "y": [cost[m] for m in models],
+        "mode": "markers",
+        "name": kind.upper(),
+        "marker": {
             "symbol": style["symbol"],
             "color": style["colour"],
             "size": [LARGE if m in chosen else SMALL for m in models],
             "opacity": [1.0 if m in chosen or not chosen else 0.55 for m in models],
             "line": {"width": [2 if m in chosen else 0 for m in models], "color": style["colour"]},
         },
-        customdata=[[m.name, attention_name(m), f"{size[m]:,}", f"{cost[m]:,}", assumption(m)] for m in models],
-        hovertemplate="<b>%{customdata[0]}</b>, %{customdata[1]}<br>%{customdata[2]} parameters<br>"
+        "customdata": [[m.name, attention_name(m), f"{size[m]:,}", f"{cost[m]:,}", assumption(m)] for m in models],
+        "hovertemplate": "<b>%{customdata[0]}</b>, %{customdata[1]}<br>%{customdata[2]} parameters<br>"
         "%{customdata[3]} bytes a token<br>%{customdata[4]}<extra></extra>",
-    )
+    }
 
 
-def _label(figure: go.Figure, models, n_chosen: int, size: dict, cost: dict, x, y) -> None:
+def _label(figure: Chart, models, n_chosen: int, size: dict, cost: dict, x, y) -> None:
     """Names beside the markers, those of the chosen first."""
     points = [(_share(size[m], x), _share(cost[m], y)) for m in models]
     names = [short_name(m) for m in models]
@@ -196,25 +194,26 @@ def _label(figure: go.Figure, models, n_chosen: int, size: dict, cost: dict, x, 
             )  # fmt: skip
 
 
-def _line(model: ModelConfig) -> list[go.Scatter]:
+def _line(model: ModelConfig) -> list[dict]:
     """Solid up to the model's context, dotted beyond it."""
     style, made_for = kind_style(model.attention), model.max_context or CONTEXTS[-1]
     inside = [n for n in CONTEXTS if n <= made_for]
     parts = inside, [n for n in CONTEXTS if n >= max(inside, default=CONTEXTS[0])]
     return [
-        go.Scatter(
-            x=part, y=[kv_cache_bytes(model, n) for n in part], mode="lines+markers", name=short_name(model),
-            line={"color": style["colour"], "dash": dash, "width": 2},
-            marker={"symbol": style["symbol"], "size": 6, "opacity": opacity},
-            customdata=[bytes_text(kv_cache_bytes(model, n)) for n in part], hovertemplate="%{customdata}",
-            hoverinfo=None if dash == "solid" else "skip",
-        )
+        {
+            "type": "scatter", "mode": "lines+markers", "name": short_name(model),
+            "x": part, "y": [kv_cache_bytes(model, n) for n in part],
+            "line": {"color": style["colour"], "dash": dash, "width": 2},
+            "marker": {"symbol": style["symbol"], "size": 6, "opacity": opacity},
+            "customdata": [bytes_text(kv_cache_bytes(model, n)) for n in part], "hovertemplate": "%{customdata}",
+            "hoverinfo": None if dash == "solid" else "skip",
+        }
         for part, dash, opacity in zip(parts, ("solid", "dot"), (1, 0.4), strict=True)
         if len(part) > 1
     ]  # fmt: skip
 
 
-def _name_ends(figure: go.Figure, models, ends: list[int], y) -> None:
+def _name_ends(figure: Chart, models, ends: list[int], y) -> None:
     """Every line's name at its right end, set apart where lines end together."""
     plot = HEIGHT - 60
     heights = spread([_share(n, y) * plot for n in ends], gap=15)

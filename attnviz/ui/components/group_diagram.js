@@ -88,8 +88,8 @@ function step(nodes, node, key) {
   return null;
 }
 
-export default function ({ data, parentElement, setTriggerValue }) {
-  const root = parentElement.querySelector(".gd");
+export default function ({ data: bytes, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".gd"), data = JSON.parse(new TextDecoder().decode(bytes));
   const nodes = () => [...root.querySelectorAll(".head")];
   const stopAt = (node) => nodes().forEach((n) => n.setAttribute("tabindex", n === node ? 0 : -1));
   const pick = (node) => node && node.dataset.q !== undefined && setTriggerValue("head", Number(node.dataset.q));

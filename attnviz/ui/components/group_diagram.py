@@ -10,6 +10,8 @@ from pathlib import Path
 
 import streamlit as st
 
+from attnviz.ui.components.as_bytes import as_bytes
+
 HERE = Path(__file__).parent
 HTML = (
     '<div class="gd"><div class="gd-picture"></div><p class="gd-kvs"></p><p class="gd-index"></p>'
@@ -26,4 +28,4 @@ _mount = st.components.v2.component(
 
 def group_diagram(data: dict, key: str, on_head: Callable[[], None]) -> int | None:
     """Draw `data`; returns the query head that was just clicked, or None. `on_head` runs before the rerun it causes."""
-    return _mount(key=key, data=data, on_head_change=on_head).head
+    return _mount(key=key, data=as_bytes(data), on_head_change=on_head).head

@@ -138,7 +138,7 @@ def pack(
         },
         "alts": [whole.alt, way.alt],
         "stages": STAGES,
-        "scores": np.round(trace.scores[layer, head, query].astype(np.float64), 6).tolist(),
+        "scores": np.round(trace.scores_of(layer, head)[query].astype(np.float64), 6).tolist(),
         "weights": np.round(weights[query].astype(np.float64), 8).tolist(),
         "allowed": allowed[query].tolist(),
     }  # fmt: skip

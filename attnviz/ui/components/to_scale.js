@@ -3,7 +3,7 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 export default function ({ data, parentElement }) {
-  parentElement.querySelector(".ts").replaceChildren(...data.panels.map(panel));
+  parentElement.querySelector(".ts").replaceChildren(...JSON.parse(new TextDecoder().decode(data)).panels.map(panel));
 }
 
 const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });

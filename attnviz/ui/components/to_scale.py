@@ -9,6 +9,8 @@ from pathlib import Path
 
 import streamlit as st
 
+from attnviz.ui.components.as_bytes import as_bytes
+
 HERE = Path(__file__).parent
 
 _mount = st.components.v2.component(
@@ -21,4 +23,4 @@ _mount = st.components.v2.component(
 
 def to_scale(panels: list[dict], key: str) -> None:
     """Draw the panels, such as `figures.groups.cache_panel` gives; they stand below one another where it is narrow."""
-    _mount(key=key, data={"panels": panels})
+    _mount(key=key, data=as_bytes({"panels": panels}))

@@ -1,0 +1,85 @@
+"""A chart as the JSON that plotly.js reads: plain dicts, lists and arrays, put together by methods named as plotly's.
+
+plotly's own objects do the same with a path string and a parent for every part, and take ten times as long. What is
+written here nobody checks, until `figure()` lets plotly check all of it, as the tests and the download do.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
+FULL_HEIGHT = {"y0": 0, "y1": 1, "xref": "x", "yref": "y domain"}
+
+
+class Chart:
+    """Traces and a layout. All that is passed in is kept as it is, arrays too; dicts are merged into new ones."""
+
+    def __init__(self, **layout) -> None:
+        self.data: list[dict] = []
+        self.layout: dict = {}
+        self.update_layout(**layout)
+
+    def add_trace(self, trace: dict) -> None:
+        self.data.append(trace)
+
+    def add_bar(self, **trace) -> None:
+        self.add_trace({"type": "bar", **trace})
+
+    def add_heatmap(self, **trace) -> None:
+        self.add_trace({"type": "heatmap", **trace})
+
+    def add_scatter(self, **trace) -> None:
+        self.add_trace({"type": "scatter", **trace})
+
+    def add_shape(self, **shape) -> None:
+        self.layout.setdefault("shapes", []).append(shape)
+
+    def add_annotation(self, **annotation) -> None:
+        self.layout.setdefault("annotations", []).append(annotation)
+
+    def add_vline(self, x: float, **line) -> None:
+        """A line from the bottom of the plot to its top."""
+        self.add_shape(type="line", x0=x, x1=x, **FULL_HEIGHT, **line)
+
+    def add_vrect(self, x0: float, x1: float, **rect) -> None:
+        """A band from the bottom of the plot to its top."""
+        self.add_shape(type="rect", x0=x0, x1=x1, **FULL_HEIGHT, **rect)
+
+    def update_layout(self, **layout) -> None:
+        _merge(self.layout, layout)
+
+    def update_xaxes(self, **axis) -> None:
+        self._update_axes("xaxis", axis)
+
+    def update_yaxes(self, **axis) -> None:
+        self._update_axes("yaxis", axis)
+
+    def _update_axes(self, kind: str, axis: dict) -> None:
+        for name in self.layout:
+            if name.startswith(kind):
+                _merge(self.layout[name], axis)
+
+    def figure(self, validate: bool = True) -> go.Figure:
+        """plotly's own object. What a page sends is not validated: Streamlit validates every dict, but no figure."""
+        import plotly.graph_objects as go  # here: the front page has no charts and does not wait for plotly
+
+        return go.Figure(self.data, self.layout, _validate=validate)
+
+
+def numbered(axis: str, number: int) -> str:
+    """An axis as plotly.js calls it, the first one without its number: "x", "x2", "x3" and "xaxis", "xaxis2"."""
+    return axis if number == 1 else f"{axis}{number}"
+
+
+def _merge(into: dict, update: dict) -> None:
+    """Dicts key by key, down to what is no dict. Titles may be given as text, plotly.js reads {"text": …} only."""
+    for key, value in update.items():
+        if key == "title" and isinstance(value, str):
+            value = {"text": value}
+        if isinstance(value, dict):
+            _merge(into.setdefault(key, {}), value)
+        else:
+            into[key] = value

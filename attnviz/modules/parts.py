@@ -1,0 +1,30 @@
+"""New modules made of parts of others, which are shared and not copied.
+
+Nothing is written to a module after loading, and forward() writes to none, so that any number of models may share one.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+
+def with_own_parts(module: nn.Module) -> nn.Module:
+    """The same module with the same parts and parameters: a part set on the copy is not set on the original."""
+    other = copy.copy(module)
+    other._modules = dict(module._modules)  # copy.copy shares the very dict
+    return other
+
+
+def changed(linear: nn.Linear, change: Callable[[Tensor], Tensor]) -> nn.Linear:
+    """A linear layer whose weight (out, in) and bias (out,) are what `change` makes of those of the given one."""
+    other = with_own_parts(linear)
+    own = {
+        name: p if p is None else nn.Parameter(change(p.detach()), p.requires_grad)
+        for name, p in linear._parameters.items()
+    }
+    out_features, in_features = own["weight"].shape
+    vars(other).update(_parameters=own, out_features=out_features, in_features=in_features)
+    return other

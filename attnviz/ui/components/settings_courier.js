@@ -1,0 +1,12 @@
+// Stands on the page and is not seen: what the form on the left wishes goes to the server from here, so that only this part
+// of the page runs; what is in force comes back to the form.
+const WISH = "attnviz-wish", IN_FORCE = "attnviz-in-force", HERE = "attnviz-courier";
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const bring = (event) => setTriggerValue("wish", event.detail);
+  document.addEventListener(WISH, bring);
+  document.dispatchEvent(new CustomEvent(IN_FORCE, { detail: JSON.parse(new TextDecoder().decode(data)) }));
+  if (!parentElement.known) document.dispatchEvent(new CustomEvent(HERE)); // what was wished before the page came
+  parentElement.known = true;
+  return () => document.removeEventListener(WISH, bring);
+}

@@ -1,0 +1,48 @@
+"""The settings on the left: one component of the browser's own controls, and a courier that brings a page what is set.
+
+A Streamlit widget runs the part of the page that it stands in, and these stand in the sidebar: every setting would cost
+two runs, and two thirds of what the browser compares after each of them would be the sidebar. So the form asks nothing
+itself. It tells the courier, which stands in the page's part, and that part runs once.
+
+Both speak the language of a link: {field: value in words}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import streamlit as st
+
+from attnviz.ui.components.as_bytes import as_bytes
+
+HERE = Path(__file__).parent
+
+_form = st.components.v2.component(
+    "settings_form",
+    html='<div class="sf"></div>\n',
+    css=(HERE / "settings_form.css").read_text(encoding="utf-8"),
+    js=(HERE / "settings_form.js").read_text(encoding="utf-8"),
+)
+_courier = st.components.v2.component(
+    "settings_courier", html="<i></i>\n", js=(HERE / "settings_courier.js").read_text(encoding="utf-8")
+)
+
+
+def settings_form(controls: list[dict], values: Mapping[str, str], said: int) -> None:
+    """Show the controls, as `ui.controls` lists them. said: number of the form's last wish that `values` answers."""
+    data = {"controls": controls, "values": dict(values), "said": said}
+    _form(key="settings-form", data=as_bytes(data), height="content")
+
+
+def settings_courier(values: Mapping[str, str], said: int, on_wish: Callable[[object], None]) -> None:
+    """Bring the form what is in force; `on_wish(wish)` runs when the form asks for something else.
+
+    wish: whatever a browser sent, {"n": its number, "changes": {field: value in words}} if it was ours.
+    """
+
+    def wished() -> None:
+        on_wish(st.session_state["settings-courier"].wish)
+
+    data = {"values": dict(values), "said": said}
+    _courier(key="settings-courier", data=as_bytes(data), on_wish_change=wished, height="content")

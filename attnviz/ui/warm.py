@@ -1,0 +1,90 @@
+"""What a page will need, made ready while the browser still loads Streamlit's scripts. Imports no torch by itself.
+
+The first request for a page that runs a model comes a second or more before its session starts: the session then finds
+torch imported and the model loaded. For the front page nothing is made ready.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl
+
+from starlette.middleware import Middleware
+
+if TYPE_CHECKING:  # components are registered with the running server, so nothing that has one is imported before it
+    from attnviz.ui.frame import View
+
+PAGES = {
+    "heads": "attnviz.ui.heads_page",
+    "query_groups": "attnviz.ui.groups_page",
+    "rope": "attnviz.ui.rope_page",
+    "cost": "attnviz.ui.cost_page",
+}  # the last part of the address: what shows the page
+
+
+class WarmStart:
+    """ASGI: every request goes on to `app` unchanged; the first for one of PAGES starts a thread as well."""
+
+    def __init__(self, app: Callable) -> None:
+        self.app, self._started = app, False
+
+    async def __call__(self, scope: dict[str, Any], receive: Callable, send: Callable) -> None:
+        page = scope.get("path", "").rstrip("/").rpartition("/")[2]
+        if not self._started and scope.get("method") == "GET" and page in PAGES:
+            self._started = True
+            link = scope.get("query_string", b"").decode("utf-8", "replace")
+            threading.Thread(target=prepare, args=(page, link), name="warm start", daemon=True).start()
+        await self.app(scope, receive, send)
+
+
+MIDDLEWARE = (Middleware(WarmStart),)
+
+
+def prepare(page: str, link: str) -> None:
+    """Import what shows the page, and compute what it shows first of the settings in the link's query.
+
+    All goes into the caches that the page looks into. Nothing is said of what goes wrong: the page meets the same, and
+    has a sentence for it.
+    """
+    _load_library()
+    with suppress(Exception):
+        shows = import_module(PAGES[page])
+        from attnviz.ui.frame import View
+        from attnviz.ui.settings import Settings
+
+        settings, _ = Settings.from_link(dict(parse_qsl(link, keep_blank_values=True)))
+        getattr(shows, "prepare", _read)(View(settings))
+
+
+def _load_library() -> None:
+    """Load torch's largest library while other threads run.
+
+    Importing it holds Python's lock for 0.2 s, in which the server sends nothing; a foreign function does not. Where
+    there is no such file, or no such function, as on other systems than Linux, the import loads it as ever.
+    """
+    with suppress(Exception):
+        (torch,) = find_spec("torch").submodule_search_locations
+        ctypes.CDLL(None).dlopen(os.fsencode(Path(torch, "lib", "libtorch_cpu.so")), os.RTLD_LAZY)
+
+
+def _read(view: View) -> None:
+    """The model run on the text: what most pages draw first."""
+    view.labels, view.trace  # noqa: B018
+
+
+def later(page: str) -> Callable[[View], None]:
+    """What draws the page, imported when it does: by then the frame around it is on its way to the browser."""
+    return partial(_show, page)
+
+
+def _show(page: str, view: View) -> None:
+    import_module(PAGES[page]).show(view)

@@ -1,0 +1,149 @@
+"""pytest tests/test_chart.py: a chart of plain dicts is the figure that the same calls on plotly's own object give.
+
+plotly.graph_objects is the other implementation: every method is called on both, and what is sent is compared.
+"""
+
+import copy
+import json
+
+import numpy as np
+import plotly.graph_objects as go
+import plotly.io
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz.config import ModelConfig
+from attnviz.cost import comparison, what_if
+from attnviz.figures import cost, groups, rope, rope_scores
+from attnviz.figures.chart import Chart, numbered
+from attnviz.figures.theme import DIVERGING, base_figure
+
+LAYOUT = {"height": 300, "margin": {"l": 8, "t": 9}, "xaxis": {"gridwidth": 0.5}, "yaxis": {"gridwidth": 0.5}}
+X = np.array([2.5, 3.0, 7.0])
+MODEL = ModelConfig(n_layers=3, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)
+FREQUENCIES = 1e4 ** (-np.arange(7) / 7)
+
+
+def sent(figure: go.Figure) -> dict:
+    """What the browser gets."""
+    return json.loads(plotly.io.to_json(figure, validate=False))
+
+
+def traces(f):
+    f.add_bar(x=X, y=["a", "b", "c"], orientation="h", marker={"color": ["red", "#123456", "rgba(0, 0, 0, 0.5)"]})
+    f.add_heatmap(z=np.eye(3, dtype=np.float32), colorscale=DIVERGING, zmin=-1, zmax=1, xaxis="x2", yaxis="y2")
+    f.add_scatter(x=X, y=np.array([1, 2, 3]), text=["p", "q", "r"], mode="text", textfont={"size": 11})
+    f.add_trace({"type": "scatter", "x": [None], "y": (1,), "hoverinfo": None, "line": {"dash": "dot"}})
+
+
+def lines_and_bands(f):
+    f.add_vline(x=3, line={"dash": "dash", "color": "#7d7d7d"}, layer="below")
+    f.add_vrect(x0=1.8, x1=2.2, fillcolor="rgba(128, 128, 128, 0.35)", line={"width": 0}, layer="below")
+    f.add_vline(x=np.float64(5.5), line={"width": 6})
+
+
+def shapes_and_annotations(f):
+    f.add_annotation(x=np.log10(3), y=1, yref="paper", yshift=18, yanchor="bottom", showarrow=False, text="<b>3</b>")
+    f.add_shape(type="rect", x0=-0.5, x1=2, y0=np.int64(1), y1=2, line={"color": "red", "width": 2})
+    f.add_annotation(text="x", x=0.5, xref="x3 domain", yref="y3 domain", font={"size": 11})
+    f.add_shape(type="line", x0=0, x1=0, y0=0, y1=1, xref="x2", yref="paper")
+
+
+def axes(f):
+    f.update_xaxes(title="tokens", type="log", dtick=1, range=[0, np.log10(7)])
+    f.update_yaxes(autorange="reversed", tickvals=[0, 1], ticktext=["a", "b"], zeroline=False)
+    f.update_xaxes(title="tokens in one turn", showgrid=False)
+
+
+def every_axis_there_is(f):
+    f.update_layout(xaxis2={"matches": "x", "overlaying": "x"}, yaxis3={"domain": [0, 0.2], "anchor": "x2"})
+    f.update_xaxes(showgrid=False, tickfont={"size": 11})
+    f.update_yaxes(title={"text": "pair", "standoff": 4})
+
+
+def nested(f):
+    f.update_layout(margin={"t": 44}, legend={"orientation": "h", "title": "kind"}, hovermode="x unified", title="all")
+    f.update_layout(
+        margin={"b": 1, "t": 2}, legend={"y": 1.02}, xaxis={"title": {"text": "x"}, "tickfont": {"size": 9}}
+    )
+    f.update_layout(xaxis={"title": {"font": {"size": 8}}, "tickfont": {"color": "red"}}, yaxis={"domain": [0.54, 1]})
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [traces, lines_and_bands, shapes_and_annotations, axes, every_axis_there_is, nested],
+    ids=lambda f: f.__name__,
+)
+@pytest.mark.parametrize("validate", [True, False])
+def test_every_method_does_what_plotlys_own_does(calls, validate):
+    ours, plotlys = Chart(**LAYOUT), go.Figure(layout=LAYOUT)
+    calls(ours)
+    calls(plotlys)
+    assert sent(ours.figure(validate)) == sent(plotlys)
+
+
+def test_the_first_axis_has_no_number():
+    for n in (1, 2, 3):
+        plotlys = go.Figure(go.Scatter(xaxis=f"x{n}"), {f"yaxis{n}": {"dtick": 1}})
+        ours = Chart(**{numbered("yaxis", n): {"dtick": 1}})
+        ours.add_scatter(xaxis=numbered("x", n))
+        assert sent(ours.figure(validate=False)) == sent(plotlys)
+
+
+def test_arrays_are_kept_as_they_are():
+    chart = base_figure(200)
+    chart.add_scatter(x=X, y=X, marker={"size": X})
+    assert chart.data[0]["x"] is X and chart.data[0]["marker"]["size"] is X
+    assert sent(chart.figure(validate=False))["data"][0]["x"]["dtype"] == "f8"  # bytes, and no list of numbers
+
+
+def test_what_is_passed_in_is_not_changed():
+    legend, axis = {"orientation": "h", "title": "kind"}, {"showgrid": False, "tickfont": {"size": 11}}
+    before = copy.deepcopy((legend, axis))
+    chart = Chart(legend=legend, xaxis=axis, yaxis=axis)
+    chart.update_layout(legend={"y": 1}, xaxis={"tickfont": {"color": "red"}})
+    chart.update_yaxes(dtick=1)
+    assert (legend, axis) == before
+    assert chart.layout["yaxis"] == {"showgrid": False, "tickfont": {"size": 11}, "dtick": 1}
+
+
+@pytest.mark.parametrize("wrong", [{"heigth": 3}, {"xaxis": {"type": "logarithmic"}}, {"shapes": [{"x": 0}]}])
+def test_plotly_checks_a_chart_before_a_test_sees_it(wrong):
+    with pytest.raises(ValueError):
+        Chart(**wrong).figure()
+
+
+def drawings() -> dict:
+    models, head = comparison(MODEL), rope_scores.Head(0, 1, 0, 2, "random weights")
+    scores = np.linspace(-3, 3, 49).reshape(7, 7)
+    return {
+        "bars and marks": rope.wavelengths(FREQUENCIES, 24, 256, 1e4),
+        "two maps": rope.rotation_maps(FREQUENCIES, 20),
+        "stacks": cost.cache(models, MODEL, None, 70, 2),
+        "dotted": cost.totals(what_if(MODEL), 131_072),
+        "shares": groups.work(models, MODEL, 23),
+        "tokens": rope_scores.score_map(scores, np.tri(7, dtype=bool), list("abcdefg"), 3.0, head, "title", "note"),
+        "by distance": rope_scores.by_distance(*np.arange(15.0).reshape(3, 5), head),
+    }
+
+
+@pytest.mark.parametrize("name", drawings())
+def test_a_page_sends_what_plotly_would_have_made_of_it(name):
+    drawing = drawings()[name]
+    assert sent(drawing.chart.figure(validate=False)) == sent(drawing.figure)
+    assert sent(drawing.chart.figure(validate=False)) == sent(drawing.figure)  # and has not changed by being sent
+
+
+def test_streamlit_sends_it_unchanged():
+    def page():
+        import numpy as np
+
+        from attnviz.figures import rope
+        from attnviz.ui import charts
+
+        charts.show(rope.wavelengths(1e4 ** (-np.arange(7) / 7), 24, 256, 1e4), "waves")
+
+    app = AppTest.from_function(page).run()
+    assert not app.exception
+    (chart,) = app.get("plotly_chart")
+    assert json.loads(chart.proto.spec) == sent(drawings()["bars and marks"].figure)

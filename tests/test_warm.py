@@ -1,0 +1,179 @@
+"""What is made ready before a page asks: for which requests, once, without a word where it fails.
+
+pytest tests/test_warm.py
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+import streamlit as st
+from streamlit.testing.v1 import AppTest
+from streamlit.web.server.app_discovery import discover_asgi_app
+
+from attnviz.ui import heads_runs, open_browser, runs, warm
+from attnviz.ui.frame import View
+from attnviz.ui.settings import Settings
+from tests.browser.server import Server, serve
+
+ROOT = Path(__file__).resolve().parents[1]
+TORCH = "libtorch_python"  # mapped into a process that has imported torch
+
+
+@pytest.fixture
+def prepared(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What `prepare` was called with."""
+    calls: list[tuple[str, str]] = []
+    monkeypatch.setattr(warm, "prepare", lambda *call: calls.append(call))
+    return calls
+
+
+def send(middleware: warm.WarmStart, path: str, query: str = "", method: str = "GET", kind: str = "http") -> None:
+    """One request through the middleware, until the thread that it may start has ended."""
+    scope = {"type": kind, "path": path, "query_string": query.encode()}
+    if kind == "http":
+        scope["method"] = method
+    asyncio.run(middleware(scope, None, None))
+    for thread in threading.enumerate():
+        if thread.name == "warm start":
+            thread.join(30)
+
+
+def passing_on() -> tuple[warm.WarmStart, list[dict]]:
+    passed: list[dict] = []
+
+    async def app(scope: dict, receive: object, send: object) -> None:
+        passed.append(scope)
+
+    return warm.WarmStart(app), passed
+
+
+@pytest.mark.parametrize("page", warm.PAGES)
+@pytest.mark.parametrize("before", ["/", "/attnviz/"])
+def test_the_first_request_for_a_page_prepares_it_and_no_other_does(prepared, page, before):
+    middleware, passed = passing_on()
+    send(middleware, before + page, "model=mla&window=3")
+    send(middleware, before + page)
+    send(middleware, "/rope")
+    assert prepared == [(page, "model=mla&window=3")] and len(passed) == 3
+
+
+@pytest.mark.parametrize(
+    "path, options",
+    [
+        ("/", {}), ("", {}), ("/_stcore/health", {}), ("/static/js/index.js", {}), ("/heads/_stcore/health", {}),
+        ("/heads", {"method": "POST"}), ("/_stcore/stream", {"kind": "websocket"}), ("/heads", {"kind": "websocket"}),
+    ],
+)  # fmt: skip
+def test_nothing_else_prepares_anything(prepared, path, options):
+    middleware, passed = passing_on()
+    send(middleware, path, **options)
+    assert prepared == [] and len(passed) == 1
+
+
+def test_every_page_but_the_front_page_is_known():
+    names = [path.stem.partition("_")[2] for path in sorted((ROOT / "pages").glob("*.py"))]
+    assert list(warm.PAGES) == names
+    for name, path in zip(names, sorted((ROOT / "pages").glob("*.py")), strict=True):
+        assert f'later("{name}")' in path.read_text()
+
+
+def test_what_a_page_draws_from_is_computed_before_it_asks(monkeypatch):
+    settings = Settings(model="own", n_layers=1, n_heads=3, n_kv_heads=1, d_model=42, seed=31, text="a warm dog")
+    warm.prepare("heads", "&".join(f"{name}={value}" for name, value in settings.to_link().items()))
+    for name in ("trace", "load_checkpoint"):
+        monkeypatch.setattr(runs, name, pytest.fail)
+    monkeypatch.setattr(heads_runs, "weights_of", pytest.fail)
+    assert View(settings).trace.weights.shape[:2] == (1, 3)
+    assert [len(row) for row in heads_runs.roles_of(settings)] == [3]
+
+
+@pytest.mark.parametrize("page", warm.PAGES)
+@pytest.mark.parametrize("link", ["", "text=", "window=x&nonsense=1&%ff=%fe", "model=own&n_heads=16&d_model=512"])
+def test_any_link_can_be_prepared(page, link):
+    warm.prepare(page, link)
+
+
+def test_what_fails_is_said_by_the_page_and_not_before(monkeypatch, tmp_path, caplog, capfd):
+    monkeypatch.setattr("attnviz.checkpoints.FOLDER", tmp_path)
+    runs._shipped_config.clear()
+    warm.prepare("heads", "")
+    assert not caplog.records and capfd.readouterr() == ("", "")
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run().switch_page("pages/1_heads.py").run()
+    assert not app.exception and "There is no checkpoint" in app.error[0].value
+    runs._shipped_config.clear()
+
+
+def test_an_import_that_fails_is_not_the_end(monkeypatch):
+    def refused(name: str) -> None:
+        raise ImportError(name)
+
+    monkeypatch.setattr(warm, "import_module", refused)
+    monkeypatch.setattr(warm, "find_spec", lambda name: None)
+    warm.prepare("heads", "")
+
+
+# ---- the server
+
+
+def test_the_server_finds_the_app_and_imports_it_without_torch():
+    assert discover_asgi_app(ROOT / "app.py").import_string == "app:app"
+    code = "import sys, app; print(*{n.split('.')[0] for n in sys.modules} & {'torch', 'pandas', 'numpy', 'attnviz'})"
+    run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["attnviz"]
+
+
+def has_torch(server: Server) -> bool:
+    return TORCH in Path(f"/proc/{server.pid}/maps").read_text()
+
+
+def get(server: Server, path: str) -> bytes:
+    with urllib.request.urlopen(f"{server.url}/{path}", timeout=10) as answer:
+        return answer.read()
+
+
+@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="asks Linux which libraries a process has loaded")
+def test_a_server_imports_torch_for_a_page_and_not_for_the_front_page():
+    with serve() as server:
+        assert get(server, "_stcore/health") == b"ok" and b'<div id="root">' in get(server, "")
+        time.sleep(1.0)
+        assert not has_torch(server)
+        get(server, "heads?window=5")
+        end = time.monotonic() + 60
+        while not has_torch(server) and time.monotonic() < end:
+            time.sleep(0.1)
+        assert has_torch(server)
+        time.sleep(2.0)
+        log = server.log.read_text()
+    assert "Traceback" not in log and "ScriptRunContext" not in log
+
+
+# ---- the browser that is opened on a person's own machine
+
+
+@pytest.mark.parametrize("headless", [True, False])
+def test_the_browser_is_opened_unless_the_server_is_headless(monkeypatch, headless):
+    opened, done = [], threading.Event()
+    options = {"server.headless": headless, "server.port": 8600, "server.baseUrlPath": "/viz/"}
+    monkeypatch.setattr(st, "get_option", options.get)
+    monkeypatch.setattr("webbrowser.open", lambda url: (opened.append(url), done.set()))
+
+    async def start() -> None:
+        async with open_browser.opened(None):
+            done.wait(0.2 if headless else 10)
+
+    asyncio.run(start())
+    assert opened == ([] if headless else ["http://localhost:8600/viz"])
+
+
+def test_the_address_is_that_of_the_options(monkeypatch):
+    options = {"server.port": 443, "server.baseUrlPath": "", "server.address": "h", "server.sslCertFile": "c"}
+    monkeypatch.setattr(st, "get_option", options.get)
+    assert open_browser.address() == "https://h:443/"
