@@ -110,6 +110,7 @@ def frame(title: str) -> None:
     st.title(title)  # first: the sooner something is to be seen, the better
     st.html(ACCESSIBLE)
     state.read_link(title)
+    state.expect_first_run()
     with st.sidebar:
         _navigation()
         settings_form(controls(), state.current().words(fields()), state.answered())
@@ -119,11 +120,15 @@ def frame(title: str) -> None:
 
 @state.part(state.PAGE)
 def _page(body: Callable[[View], None], needs_text: bool) -> None:
-    courier()
+    first = state.first_run()
+    if first:
+        courier()  # at once: the run may be long, and a setting may cut it short
     show_notices()
     view = View(state.current())
     if not needs_text or _can_be_drawn(view):
         body(view)
+    if not first:
+        courier()  # last: it stands there already, and what it brings keeps the browser busy while a model runs
 
 
 def courier() -> None:

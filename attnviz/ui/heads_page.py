@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from functools import partial
 
 import streamlit as st
@@ -38,11 +39,14 @@ def prepare(view: View) -> None:
     padded = HeadsView(view.settings)
     padded.labels, padded.trace, heads_runs.roles_of(view.settings)  # noqa: B018
 
+PAINTING = 0.03  # seconds, two frames: what comes while the browser paints the grid would hold both up
+
 
 def show(view: View) -> None:
     """The whole page, of a text whose first tokens may be padding."""
     padded = HeadsView(view.settings)
     grid(padded)
+    time.sleep(PAINTING)
     one_head(padded)
 
 

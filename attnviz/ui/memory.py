@@ -11,8 +11,8 @@ from pathlib import Path
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # <malloc.h> of glibc
 MAPPED = 16 << 20  # bytes: an array of this size is mapped for itself. With 256 KB a trace takes twice as long: what is
 # mapped is cleared page by page at its first touch
-SPARE = 8 << 20  # bytes of freed memory that may wait at the end of the heap for the next run
-ROOMY = 350_000_000  # bytes: above, what lies free in the middle of the heap goes back too
+SPARE = 32 << 20  # bytes of freed memory that may wait at the end of the heap for the next run
+ROOMY = 480_000_000  # bytes: above, what lies free in the middle of the heap goes back too
 OFTEN = 1.0  # seconds: not more often than that, since it takes some milliseconds
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None

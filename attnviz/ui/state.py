@@ -20,7 +20,7 @@ from attnviz.ui.settings import Settings
 P = ParamSpec("P")
 
 _SETTINGS, _LINK, _PAGE, _OFFERED, _NOTICES = "settings", "link", "page", "offered link", "notices"
-_ANSWERED = "answered wish"
+_ANSWERED, _FIRST = "answered wish", "first run"
 
 PAGE = "page"  # the part that runs again by itself for what is set on the left
 
@@ -58,6 +58,16 @@ def read_link(page: str) -> None:
     if ours and _SETTINGS in st.session_state:
         return
     st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link)
+
+
+def expect_first_run() -> None:
+    """The whole page is being drawn, and not its part alone."""
+    st.session_state[_FIRST] = True
+
+
+def first_run() -> bool:
+    """Whether the page's part runs for the first time since the whole page was drawn; asked once a run."""
+    return st.session_state.pop(_FIRST, False)
 
 
 def take_notices() -> list[str]:

@@ -5,20 +5,23 @@ Everything is put against the least Streamlit can do (floor.py, empty.py) in the
 
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from urllib.parse import urlencode
 
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Browser
 
 from attnviz.text import Tokenizer
+from tests.bench.tab import CODES, IDLE, Chromium, Tab, browsing
 from tests.browser.painted import PATIENCE, settle
 from tests.browser.server import ROOT, serve
 
 HERE = Path(__file__).parent
 N_HEADS = 8
+WINDOW = "[aria-label^=Sliding]"
 PRESSES = 12
 STARTS = 5
 LOADING = "import torch; from attnviz.checkpoints import load_checkpoint; load_checkpoint('gqa-4')"
@@ -47,88 +50,67 @@ new PerformanceObserver((all) => all.getEntries().forEach((e) => (window.longest
 
 def ratios(browser: Browser) -> dict[str, float]:
     """All of it; the names say what is divided by what."""
-    with serve() as app, serve(HERE / "floor.py") as floor:
-        still = open_page(browser, floor.url)
-        results = {}
+    results = {}
+    with serve() as app, serve(HERE / "floor.py") as floor, browsing(WATCH) as alone:
+        still = alone.open(floor.url)
         for n_tokens in (32, 128, 512):
-            results |= key_press(browser, app.url, still, n_tokens)
-        results |= all_heads(browser, app.url, still) | kv_heads(browser, app.url, still)
+            results |= key_press(alone, app.url, still, n_tokens)
+        results |= all_heads(alone, app.url, still) | kv_heads(alone, app.url, still) | bytes_sent(browser, app.url)
     return results | first_paint(browser) | deep_link(browser)
-
-
-def open_page(browser: Browser, url: str) -> Page:
-    page = browser.new_context(viewport={"width": 1440, "height": 900}).new_page()
-    page.set_default_timeout(PATIENCE)
-    page.add_init_script(WATCH)
-    page.goto(url)
-    settle(page)
-    return page
 
 
 # ---- from a key press to the repaint
 
 
-def key_press(browser: Browser, url: str, floor: Page, n_tokens: int) -> dict[str, float]:
+def key_press(alone: Chromium, url: str, floor: Tab, n_tokens: int) -> dict[str, float]:
     """Another window for one layer."""
-    page = open_page(browser, f"{url}/heads?{urlencode(untrained(n_tokens))}")
-    received = frames_received(page)
-    grid, everything = in_turns(window_of(page), floor, before=received.clear)
-    results = {f"grid / floor, T={n_tokens}": grid, f"page / floor, T={n_tokens}": everything}
-    if n_tokens == 128:
-        weights = PRESSES * N_HEADS * n_tokens**2
-        results["grid bytes / weight"] = sum(len(f) for f in received if b'"kvNames"' in f) / weights
-        results["page bytes / weight"] = sum(map(len, received)) / weights
-    page.context.close()
-    return results
+    tab = alone.open(f"{url}/heads?{urlencode(untrained(n_tokens))}")
+    grid, everything = in_turns(tab, window_of(tab), floor)
+    tab.send("Page.close")
+    return {f"grid / floor, T={n_tokens}": grid, f"page / floor, T={n_tokens}": everything}
 
 
-def all_heads(browser: Browser, url: str, floor: Page) -> dict[str, float]:
+def all_heads(alone: Chromium, url: str, floor: Tab) -> dict[str, float]:
     """4 layers of 8 heads at T = 256: another window, and another head, which reruns its part alone."""
-    page = open_page(browser, f"{url}/heads?{urlencode(untrained(256, n_layers=4))}")
-    window = window_of(page)
-    press(window)
-    page.evaluate("window.longest = 0")  # what a page costs when it is opened is not asked here
-    grid, everything = in_turns(window, floor)
-    heads = [page.get_by_role("gridcell").nth(i) for i in (9, 21)]
-    _, chosen = in_turns(heads, floor)
-    longest = page.evaluate("window.longest")
-    page.context.close()
+    tab = alone.open(f"{url}/heads?{urlencode(untrained(256, n_layers=4))}")
+    window = window_of(tab)
+    press(tab, window[0])
+    tab.evaluate("window.longest = 0")  # what a page costs when it is opened is not asked here
+    grid, everything = in_turns(tab, window, floor)
+    heads = [lambda n=n: tab.click("[role=gridcell]", n) for n in (9, 21)]
+    _, chosen = in_turns(tab, heads, floor)
+    longest = tab.evaluate("window.longest")
+    tab.send("Page.close")
     return {
         "grid / floor, 4 x 8, T=256": grid, "page / floor, 4 x 8, T=256": everything,
         "another head / floor, 4 x 8, T=256": chosen, "longest task, ms, 4 x 8, T=256": longest,
     }  # fmt: skip
 
 
-def kv_heads(browser: Browser, url: str, floor: Page) -> dict[str, float]:
+def kv_heads(alone: Chromium, url: str, floor: Tab) -> dict[str, float]:
     """The slider of the query-groups page, on the default text."""
-    page = open_page(browser, f"{url}/query_groups")
-    slider = page.get_by_test_id("stMain").get_by_role("slider").first
-    _, everything = in_turns(slider, floor, keys=("ArrowRight", "ArrowLeft"))
-    page.context.close()
+    tab = alone.open(f"{url}/query_groups")
+    moves = [lambda key=key: tab.press("[data-testid=stMain] input[type=range]", key) for key in CODES]
+    _, everything = in_turns(tab, moves, floor)
+    tab.send("Page.close")
     return {"KV heads' slider / floor": everything}
 
 
-def window_of(page: Page) -> Locator:
+def window_of(tab: Tab) -> list[Callable[[], None]]:
     """A step of the window's width: another mask, another trace, all maps anew."""
-    page.get_by_text("How it runs").click()
-    return page.get_by_role("slider", name="Sliding window")
+    tab.evaluate(f"deep({WINDOW!r})[0].closest('details').open = true")
+    return [lambda: tab.press(WINDOW, "ArrowLeft")]
 
 
-def in_turns(
-    ours: Locator | list[Locator],
-    floor: Page,
-    keys: tuple[str, ...] = ("ArrowLeft",),
-    before: Callable[[], object] = lambda: None,
-) -> tuple[float, float]:
+def in_turns(tab: Tab, moves: list[Callable[[], None]], floor: Tab) -> tuple[float, float]:
     """Time to the grid and to all of the page, divided by what the floor's slider takes: medians of turns.
 
-    The first turn pays for what is then kept; `before` is called after it.
+    The first turn pays for what is then kept.
     """
-    targets, least, found = (ours if isinstance(ours, list) else [ours]), floor.get_by_role("slider"), []
+    found = []
     for turn in range(PRESSES + 1):
-        if turn == 1:
-            before()
-        found.append((*press(targets[turn % len(targets)], keys[turn % len(keys)]), press(least)[1]))
+        least = press(floor, lambda: floor.press("input[type=range]", "ArrowLeft"))[1]
+        found.append((*press(tab, moves[turn % len(moves)]), least))
     grid, everything, floor_s = (median(times) for times in zip(*found[1:], strict=True))
     return grid / floor_s, everything / floor_s
 
@@ -141,26 +123,35 @@ def untrained(n_tokens: int, n_layers: int = 1) -> dict[str, object]:
     return {"model": "own", "n_layers": n_layers, "n_heads": N_HEADS, "window": n_tokens - 1, "text": text}
 
 
-def press(target: Locator, key: str = "ArrowLeft") -> tuple[float, float]:
-    """Milliseconds from a key on a slider, or a click on a head, until the grid and all of the page are shown anew."""
-    page = target.page
-    page.bring_to_front()
-    if target.get_attribute("role") == "gridcell":
-        target.click()
-    else:
-        target.press(key)
-    settle(page)
-    page.wait_for_function("performance.now() - Math.max(window.pressed, window.changed) > 500")
-    return tuple(page.evaluate("[window.painted - window.pressed, window.changed - window.pressed]"))
+def press(tab: Tab, move: Callable[[], None]) -> tuple[float, float]:
+    """Milliseconds from a key or a click until the grid and all of the page are shown anew."""
+    tab.send("Page.bringToFront")
+    move()
+    time.sleep(0.8)  # nothing is asked of the browser meanwhile
+    tab.wait_until(IDLE)
+    tab.wait_until("performance.now() - Math.max(window.pressed, window.changed) > 500")
+    return tuple(tab.evaluate("[window.painted - window.pressed, window.changed - window.pressed]"))
 
 
-def frames_received(page: Page) -> list[bytes]:
-    """What the server sends from the next connection on; the page is loaded again to make one."""
-    frames = []
-    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: frames.append(frame)))
-    page.reload()
+# ---- the bytes between
+
+
+def bytes_sent(browser: Browser, url: str) -> dict[str, float]:
+    """For one layer of 8 heads at T = 128, a weight's share of the grid's message and of all messages of a change."""
+    page, received = browser.new_page(), []
+    page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(frame)))
+    page.goto(f"{url}/heads?{urlencode(untrained(128))}")
     settle(page)
-    return frames
+    page.get_by_text("How it runs").click()
+    received.clear()
+    page.get_by_role("slider", name="Sliding window").press("ArrowLeft")
+    settle(page)
+    page.close()
+    weights = N_HEADS * 128**2
+    return {
+        "grid bytes / weight": sum(len(f) for f in received if b'"kvNames"' in f) / weights,
+        "page bytes / weight": sum(map(len, received)) / weights,
+    }
 
 
 # ---- from the start to the first paint

@@ -109,6 +109,20 @@ def test_an_example_is_one_click(visit: Callable[..., Page]) -> None:
     assert "text" in in_address(page)
 
 
+def test_what_was_typed_and_not_applied_stays_until_an_example_takes_its_place(visit: Callable[..., Page]) -> None:
+    page = visit("heads?text=aha")
+    the_text(page).fill("not applied")
+    expect(page.get_by_text("Ctrl + Enter to apply")).to_be_visible()
+    page.get_by_role("combobox", name="Model").evaluate("(box) => { box.value = 'mqa'; box.onchange(); }")
+    expect(page).to_have_url(re.compile("model=mqa"))
+    settle(page)
+    expect(the_text(page)).to_have_value("not applied")
+    page.get_by_role("button", name="emoji").evaluate("(button) => button.click()")
+    expect(the_text(page)).to_have_value(re.compile("The cat"))
+    settle(page)
+    assert "The cat" in in_address(page)["text"][0]
+
+
 def test_only_numbers_of_kv_heads_that_divide_are_offered(visit: Callable[..., Page]) -> None:
     slider = visit("heads?model=own&n_heads=6&n_kv_heads=6").get_by_role("slider", name="KV heads")
     offered = []

@@ -35,10 +35,10 @@ function update(view, bytes) {
   const [, , N, M] = d.shape;
   view.cell = view.cell && [Math.min(view.cell[0], N - 1), Math.min(view.cell[1], M - 1)];
   if (!old || frameOf(old) !== frameOf(d)) { tools(view); lay(view); }
-  view.says.textContent = d.says;
   mark(view);
   legend(view);
-  view.all.paint();
+  view.all.paint(); // measures where the maps stand: before a sentence is written that would have to be laid out first
+  view.says.textContent = d.says;
   tell(view);
 }
 
@@ -116,12 +116,13 @@ function brackets(d) {
 function makeHead(view, layer, head) {
   const { d } = view, box = el("div", "head"), map = el("div", "map"), cap = el("div", "cap");
   const role = d.roles?.[layer][head], name = view.show === "layers" ? `H${head}` : `L${layer} H${head}`;
-  Object.assign(box, { layer, head, map, tabIndex: -1 });
+  const pin = el("em", "pin");
+  Object.assign(box, { layer, head, map, pin, tabIndex: -1 });
   box.setAttribute("role", "gridcell");
   box.setAttribute("aria-label", `${d.rows[layer]}, head ${head}, reads ${d.kvNames[d.kv[head]]}` + (role ? `, ${role[0]} ${role[1].toFixed(2)}` : ""));
   box.style.setProperty("--hue", d.marks[d.kv[head]]);
   map.append(el("i", "mark"));
-  cap.append(el("b", "", name), el("em", "pin"));
+  cap.append(el("b", "", name), pin);
   if (role) cap.append(Object.assign(el("span", "", `${role[0]} ${role[1].toFixed(2)}`), { title: `${role[0]}: ${role[1].toFixed(2)}` }));
   box.append(map, cap);
   view.heads.push(box);
@@ -133,8 +134,9 @@ const same = (box, [layer, head]) => box.layer === layer && box.head === head;
 function mark(view) {
   const { selected, pinned } = view.d;
   for (const box of view.heads) {
-    box.setAttribute("aria-selected", same(box, selected));
-    box.querySelector(".pin").textContent = pinned.some((p) => same(box, p)) ? " · pinned" : "";
+    const chosen = String(same(box, selected)), said = pinned.some((p) => same(box, p)) ? " · pinned" : "";
+    if (box.getAttribute("aria-selected") !== chosen) box.setAttribute("aria-selected", chosen);
+    if (box.pin.textContent !== said) box.pin.textContent = said; // what is written anew is laid out anew
     box.tabIndex = -1;
   }
   view.chosen = view.heads.find((box) => same(box, selected)) ?? view.heads[0];
@@ -143,7 +145,9 @@ function mark(view) {
 }
 
 function legend(view) {
-  const { d, dark, legend: line } = view, kv = d.kv[d.selected[1]];
+  const { d, dark, legend: line } = view, kv = d.kv[d.selected[1]], shown = JSON.stringify([dark, kv, d.ramps, d.masked]);
+  if (view.legendShown === shown) return;
+  view.legendShown = shown;
   const bar = el("i", ""), grey = el("i", "grey"), scale = el("span", ""), mask = el("span", "");
   bar.style.background = `linear-gradient(90deg, ${d.ramps[dark ? "dark" : "light"][kv].map((c) => `rgb(${c})`)})`;
   grey.style.background = `rgba(${d.masked})`;

@@ -66,28 +66,37 @@ function painter(element, paint) {
 
 // The canvas, empty and of this size in device pixels, of which there are `ratio` to one of the page's.
 function sheet(canvas, width, height, ratio) {
-  Object.assign(canvas, { width, height });
+  const ink = canvas.getContext("2d");
+  if (canvas.width === width && canvas.height === height) ink.reset(); // another width, even the same, is another buffer
+  else Object.assign(canvas, { width, height });
   Object.assign(canvas.style, { width: `${width / ratio}px`, height: `${height / ratio}px` });
-  return canvas.getContext("2d");
+  return ink;
 }
 
 // Every device pixel shows the largest weight of the cells under it, so that no line is lost where cells are finer than pixels.
 function scale(cells, N, M, width, height, table) {
   const image = new ImageData(width, height), out = new Uint32Array(image.data.buffer), masked = table.length - 1;
-  const edge = (i, n, size) => Math.floor((i * n) / size);
+  const rows = edges(N, height), columns = edges(M, width);
   for (let y = 0, last = -1; y < height; y++) {
-    const q0 = edge(y, N, height), q1 = Math.max(q0 + 1, edge(y + 1, N, height));
-    if (q0 === last && q1 === q0 + 1) { out.copyWithin(y * width, (y - 1) * width, y * width); continue; }
+    const q0 = rows[y], q1 = Math.max(q0 + 1, rows[y + 1]), one = q1 === q0 + 1;
+    if (one && q0 === last) { out.copyWithin(y * width, (y - 1) * width, y * width); continue; }
     for (let x = 0; x < width; x++) {
-      const k0 = edge(x, M, width), k1 = Math.max(k0 + 1, edge(x + 1, M, width));
-      let most = -1;
-      for (let q = q0; q < q1; q++)
-        for (let k = k0; k < k1; k++) { const c = cells[q * M + k]; if (c < masked && c > most) most = c; }
-      out[y * width + x] = table[most < 0 ? masked : most];
+      const k0 = columns[x], k1 = Math.max(k0 + 1, columns[x + 1]);
+      out[y * width + x] = table[one && k1 === k0 + 1 ? cells[q0 * M + k0] : largest(cells, M, q0, q1, k0, k1, masked)];
     }
-    last = q1 === q0 + 1 ? q0 : -1;
+    last = one ? q0 : -1;
   }
   return image;
+}
+
+// The first of n cells under each of `size` pixels, and n at the end.
+const edges = (n, size) => Int32Array.from({ length: size + 1 }, (_, i) => Math.floor((i * n) / size));
+
+function largest(cells, M, q0, q1, k0, k1, masked) {
+  let most = -1;
+  for (let q = q0; q < q1; q++)
+    for (let k = k0; k < k1; k++) { const c = cells[q * M + k]; if (c < masked && c > most) most = c; }
+  return most < 0 ? masked : most;
 }
 
 // ---- words

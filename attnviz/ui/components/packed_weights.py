@@ -30,11 +30,13 @@ def quantise(weights: np.ndarray, allowed: np.ndarray, most_cells: int, steps: i
     A cell is round(steps * sqrt(largest weight of its block)), so the weight read back is at most sqrt(weight) / steps
     off; steps + 1 where no pair of the block is allowed. uint8, or uint16 where steps is FINE_STEPS.
     """
-    largest = pool(weights, np.maximum, most_cells)  # (L, H, N, M)
-    number = np.uint8 if steps == STEPS else np.dtype("<u2").type
-    cells = np.rint(np.float32(steps) * np.sqrt(largest.clip(0, 1))).astype(number)
+    cells = pool(weights, np.maximum, most_cells).clip(0, 1)  # (L, H, N, M)
+    np.sqrt(cells, out=cells)
+    cells *= np.float32(steps)
+    np.rint(cells, out=cells)
     some_allowed = pool(allowed, np.logical_or, most_cells)[:, None]  # (L, 1, N, M)
-    return np.where(some_allowed, cells, number(steps + 1))
+    np.copyto(cells, steps + 1, where=~some_allowed)
+    return cells.astype(np.uint8 if steps == STEPS else "<u2")
 
 
 def message(header: dict, cells: np.ndarray) -> bytes:

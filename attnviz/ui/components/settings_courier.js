@@ -3,10 +3,15 @@
 const WISH = "attnviz-wish", IN_FORCE = "attnviz-in-force", HERE = "attnviz-courier";
 
 export default function ({ data, parentElement, setTriggerValue }) {
-  const bring = (event) => setTriggerValue("wish", event.detail);
-  document.addEventListener(WISH, bring);
+  const courier = (parentElement.courier ??= create());
+  courier.send = setTriggerValue;
   document.dispatchEvent(new CustomEvent(IN_FORCE, { detail: JSON.parse(new TextDecoder().decode(data)) }));
-  if (!parentElement.known) document.dispatchEvent(new CustomEvent(HERE)); // what was wished before the page came
-  parentElement.known = true;
-  return () => document.removeEventListener(WISH, bring);
+  return () => document.removeEventListener(WISH, courier.bring);
+}
+
+function create() {
+  const courier = { bring: (event) => courier.send("wish", event.detail) };
+  document.addEventListener(WISH, courier.bring);
+  queueMicrotask(() => document.dispatchEvent(new CustomEvent(HERE))); // for what was wished before the page came
+  return courier;
 }

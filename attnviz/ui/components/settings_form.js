@@ -5,14 +5,10 @@ const WISH = "attnviz-wish", IN_FORCE = "attnviz-in-force", COURIER = "attnviz-c
 export default function ({ data: bytes, parentElement }) {
   const root = parentElement.querySelector(".sf"), data = JSON.parse(new TextDecoder().decode(bytes));
   const form = (root.form ??= create(root, data.controls));
-  const answered = (event) => show(form, event.detail);
-  const again = () => Object.keys(form.wishes).length && tell(form);
-  document.addEventListener(IN_FORCE, answered);
-  document.addEventListener(COURIER, again);
   show(form, data);
   return () => {
-    document.removeEventListener(IN_FORCE, answered);
-    document.removeEventListener(COURIER, again);
+    document.removeEventListener(IN_FORCE, form.answered);
+    document.removeEventListener(COURIER, form.again);
   };
 }
 
@@ -25,6 +21,10 @@ function create(root, controls) {
     place.append(row.element);
     form.rows.push({ ...row, control });
   }
+  form.answered = (event) => show(form, event.detail);
+  form.again = () => Object.keys(form.wishes).length && tell(form);
+  document.addEventListener(IN_FORCE, form.answered);
+  document.addEventListener(COURIER, form.again);
   return form;
 }
 
@@ -48,11 +48,14 @@ function show(form, { values, said }) {
   layout(form);
 }
 
+// What is written anew is laid out anew, and what is wished leaves the browser only after that: so only what has changed.
 function layout({ rows, values }) {
-  for (const { element, control, update } of rows) {
-    const steps = control.steps?.[values.n_heads];
-    element.hidden = Object.entries(control.only ?? {}).some(([field, among]) => !among.includes(values[field])) || steps?.length < 2;
-    update?.(values[control.field], steps);
+  for (const row of rows) {
+    const { element, control, update } = row, value = values[control.field], steps = control.steps?.[values.n_heads];
+    const hidden = Object.entries(control.only ?? {}).some(([field, among]) => !among.includes(values[field])) || steps?.length < 2;
+    if (element.hidden !== hidden) element.hidden = hidden;
+    if (row.value !== value || row.steps !== steps) update?.(value, steps);
+    Object.assign(row, { value, steps });
   }
 }
 
@@ -79,7 +82,11 @@ function examples(form, { field, label, hint, texts }) {
   element.setAttribute("role", "group");
   element.setAttribute("aria-label", label);
   element.append(make("span", { className: "label", textContent: label }));
-  for (const [name, value] of texts) element.append(make("button", { type: "button", textContent: name, onclick: () => wish(form, { [field]: value }) }));
+  const take = (value) => {
+    form.rows.find(({ control }) => control.kind === "text").value = null; // what was typed and not applied gives way
+    wish(form, { [field]: value });
+  };
+  for (const [name, value] of texts) element.append(make("button", { type: "button", textContent: name, onclick: () => take(value) }));
   return { element };
 }
 

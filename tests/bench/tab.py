@@ -1,0 +1,115 @@
+"""A Chromium that nobody listens to: its tabs are driven by the few commands that a measurement needs.
+
+Playwright hands every frame of the websocket through two processes as base64, and asks the page again and again whether
+something has happened: with a grid of 300 KB that takes longer than to paint it.
+"""
+
+import itertools
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+from websockets.sync.client import ClientConnection, connect
+
+from tests.browser.server import CHROMIUM_ARGS, chromium
+
+CODES = {"ArrowLeft": 37, "ArrowRight": 39}
+PATIENCE = 60.0  # seconds
+# Everything that matches, in shadow roots too.
+DEEP = """
+window.deep = (css, root = document) => [...root.querySelectorAll(css),
+  ...[...root.querySelectorAll("*")].flatMap((e) => (e.shadowRoot ? deep(css, e.shadowRoot) : []))];
+"""
+IDLE = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState === 'notRunning'"
+
+
+class Tab:
+    """One page, 1440 x 900."""
+
+    def __init__(self, socket: ClientConnection, script: str) -> None:
+        self._socket, self._numbers = socket, itertools.count(1)
+        self.send("Page.enable")
+        size = {"width": 1440, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        self.send("Emulation.setDeviceMetricsOverride", **size)
+        self.send("Page.addScriptToEvaluateOnNewDocument", source=DEEP + script)
+
+    def send(self, method: str, **params: object) -> dict:
+        """A command of the DevTools protocol, and what it answers."""
+        number = next(self._numbers)
+        self._socket.send(json.dumps({"id": number, "method": method, "params": params}))
+        while True:
+            message = json.loads(self._socket.recv(PATIENCE))
+            if message.get("id") == number:
+                assert "error" not in message, (method, params, message)
+                return message["result"]
+
+    def evaluate(self, expression: str):
+        answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in answer, (expression, answer)
+        return answer["result"].get("value")
+
+    def wait_until(self, expression: str) -> None:
+        until = time.monotonic() + PATIENCE
+        while not self.evaluate(expression):
+            assert time.monotonic() < until, f"never came true: {expression}"
+            time.sleep(0.1)
+
+    def open(self, url: str) -> None:
+        self.send("Page.navigate", url=url)
+        self.wait_until(IDLE)
+        time.sleep(1)  # what is drawn in the browser alone
+
+    def press(self, css: str, key: str) -> None:
+        """A key on the first element of these."""
+        self.evaluate(f"deep({css!r})[0].focus()")
+        time.sleep(0.3)
+        for kind in ("rawKeyDown", "keyUp"):
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=CODES[key])
+
+    def click(self, css: str, n: int) -> None:
+        """A click in the middle of the n-th element of these, which has to be in sight."""
+        box = self.evaluate(f"deep({css!r})[{n}].getBoundingClientRect().toJSON()")
+        x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+        for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
+            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+
+class Chromium:
+    """`open(url)` gives a tab; script: run in every page before its own."""
+
+    def __init__(self, port: int, script: str) -> None:
+        self._port, self._script = port, script
+
+    def open(self, url: str) -> Tab:
+        asked = Request(f"http://127.0.0.1:{self._port}/json/new?about:blank", method="PUT")
+        with urlopen(asked) as answer:
+            address = json.load(answer)["webSocketDebuggerUrl"]
+        tab = Tab(connect(address, max_size=None, legacy=True), self._script)
+        tab.open(url)
+        return tab
+
+
+@contextmanager
+def browsing(script: str) -> Iterator[Chromium]:
+    """A Chromium of its own until the block ends."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        command = [chromium(), *CHROMIUM_ARGS, "--remote-debugging-port=0", f"--user-data-dir={folder}"]
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            yield Chromium(_port_of(Path(folder) / "DevToolsActivePort"), script)
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _port_of(file: Path) -> int:
+    until = time.monotonic() + PATIENCE
+    while not (file.exists() and file.read_text().strip()):
+        assert time.monotonic() < until, "Chromium did not start"
+        time.sleep(0.1)
+    return int(file.read_text().split()[0])
