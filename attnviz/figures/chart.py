@@ -6,10 +6,12 @@ written here nobody checks, until `figure()` lets plotly check all of it, as the
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
+    from plotly.basedatatypes import BaseFigure
 
 FULL_HEIGHT = {"y0": 0, "y1": 1, "xref": "x", "yref": "y domain"}
 
@@ -62,11 +64,42 @@ class Chart:
             if name.startswith(kind):
                 _merge(self.layout[name], axis)
 
-    def figure(self, validate: bool = True) -> go.Figure:
-        """plotly's own object. What a page sends is not validated: Streamlit validates every dict, but no figure."""
+    def figure(self) -> go.Figure:
+        """plotly's own object, every part of it checked."""
         import plotly.graph_objects as go  # here: the front page has no charts and does not wait for plotly
 
-        return go.Figure(self.data, self.layout, _validate=validate)
+        return go.Figure(self.data, self.layout)
+
+    def sent(self) -> BaseFigure:
+        """What `st.plotly_chart` is given: it checks every dict anew, and asks a figure only for its JSON."""
+        return _sent()(self)
+
+
+@cache
+def _sent() -> type:
+    """A figure that is no more than its JSON, which is that of `Chart.figure()`."""
+    import plotly.io as pio
+    from plotly.basedatatypes import BaseFigure, convert_to_base64
+
+    template = pio.templates[pio.templates.default].to_plotly_json()
+
+    class Sent(BaseFigure):
+        def __init__(self, chart: Chart) -> None:
+            self._chart = chart
+
+        def to_dict(self) -> dict:
+            figure = _copied({"data": self._chart.data, "layout": {"template": template} | self._chart.layout})
+            convert_to_base64(figure)  # in place, and arrays alone
+            return figure
+
+    return Sent
+
+
+def _copied(part: object) -> object:
+    """Dicts and lists copied, without what is None, and arrays as they are."""
+    if isinstance(part, dict):
+        return {key: _copied(value) for key, value in part.items() if value is not None}
+    return [_copied(each) for each in part] if isinstance(part, list) else part
 
 
 def numbered(axis: str, number: int) -> str:

@@ -35,7 +35,7 @@ def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
 def _picture(drawing: Drawing, key: str) -> None:
     st.markdown(f"#### {drawing.title}")
     st.caption(drawing.note)
-    figure = drawing.chart.figure(validate=False)
+    figure = drawing.chart.sent()
     with st.container(key=f"chart-{key}"):
         st.plotly_chart(figure, theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"figure-{key}")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 
 import streamlit as st
@@ -46,7 +45,7 @@ def show(view: View) -> None:
     """The whole page, of a text whose first tokens may be padding."""
     padded = HeadsView(view.settings)
     grid(padded)
-    time.sleep(PAINTING)
+    state.TURNS.pause(PAINTING)
     one_head(padded)
 
 

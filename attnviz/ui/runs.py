@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar
@@ -16,6 +16,7 @@ from attnviz.figures.words import count
 from attnviz.modules import Transformer
 from attnviz.text import Tokenizer
 from attnviz.trace import Trace, trace, trace_bytes, use_one_thread
+from attnviz.ui import state
 from attnviz.ui.byte_cache import ByteCache, Sized
 from attnviz.ui.memory import give_back_what_is_freed, trim_when_large
 from attnviz.ui.settings import Settings
@@ -80,7 +81,7 @@ def kept(key: Hashable, compute: Callable[[], T], cache: ByteCache | None = None
     cache: another one than that of traces, for what takes so long that traces should not wait for it.
     """
     trim_when_large()
-    with _waiting() as tell:
+    with _waiting() as tell, nullcontext() if cache is None else state.TURNS.aside():
         return (cache or _kept_results()).get(key, compute, tell)
 
 

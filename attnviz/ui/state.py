@@ -15,6 +15,7 @@ from typing import Any, ParamSpec
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
+from attnviz.ui.queue import Turns
 from attnviz.ui.settings import Settings
 
 P = ParamSpec("P")
@@ -22,6 +23,7 @@ P = ParamSpec("P")
 _SETTINGS, _LINK, _PAGE, _OFFERED, _NOTICES = "settings", "link", "page", "offered link", "notices"
 _ANSWERED, _FIRST = "answered wish", "first run"
 
+TURNS = Turns()  # of all sessions: parts of pages are drawn one after the other
 PAGE = "page"  # the part that runs again by itself for what is set on the left
 
 
@@ -90,14 +92,18 @@ def write_link() -> None:
 
 
 def part(key: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """A fragment of this key that leaves the address right; last, since browsers take as long for it as for a chart."""
+    """A fragment of this key, drawn when it is its turn, that leaves the address right.
+
+    That comes last, since browsers take as long for it as for a chart.
+    """
 
     def decorate(body: Callable[P, None]) -> Callable[P, None]:
         @st.fragment(key=key)
         @wraps(body)
         def run(*args: P.args, **kwargs: P.kwargs) -> None:
-            body(*args, **kwargs)
-            write_link()
+            with TURNS.mine():
+                body(*args, **kwargs)
+                write_link()
 
         return run
 
