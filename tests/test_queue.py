@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.ui import queue
 from attnviz.ui.byte_cache import ByteCache
-from attnviz.ui.queue import Queue
+from attnviz.ui.queue import Queue, Turns
 from attnviz.ui.runs import place_in_line
 
 
@@ -147,3 +147,71 @@ def test_the_page_says_it_while_one_waits_and_not_afterwards(hurry, monkeypatch:
     assert said[0] == 1 and said[-1] == 0
     assert [element.value for element in app.markdown] == ["`3`"] and not app.caption
     st.cache_resource.clear()
+
+
+# ---- turns
+
+
+class Worker(Thread):
+    """Takes a turn, notes when it begins and ends, and works for as long as `done` is not set."""
+
+    def __init__(self, turns: Turns, notes: list[str], name: str) -> None:
+        super().__init__(daemon=True, name=name)
+        self.turns, self.notes, self.done = turns, notes, Event()
+
+    def run(self) -> None:
+        with self.turns.mine():
+            self.notes.append(f"{self.name} begins")
+            with self.turns.mine():  # a part inside a part
+                self.done.wait(10)
+            self.notes.append(f"{self.name} ends")
+
+
+def test_threads_work_one_after_the_other_in_the_order_of_coming() -> None:
+    turns, notes = Turns(), []
+    workers = [Worker(turns, notes, name) for name in "abc"]
+    for n, worker in enumerate(workers, 1):
+        worker.start()
+        wait_for(lambda n=n: len(turns._queue._line) == n)
+    for worker in reversed(workers):  # whoever could go on first
+        worker.done.set()
+    wait_for(lambda: len(notes) == 6)
+    assert notes == ["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]
+
+
+def test_what_takes_long_steps_aside_and_takes_another_turn_afterwards() -> None:
+    turns, notes = Turns(), []
+    other = Worker(turns, notes, "other")
+    with turns.mine():
+        other.start()
+        wait_for(lambda: turns._queue.awaited)
+        with turns.aside():
+            wait_for(lambda: notes == ["other begins"])
+            with turns.aside():  # nothing to give up
+                pass
+            other.done.set()
+        assert notes == ["other begins", "other ends"] and len(turns._queue._line) == 1
+    assert turns._queue._line == []
+
+
+def test_an_end_in_the_middle_gives_the_turn_up() -> None:
+    turns = Turns()
+    for error in (ValueError, KeyboardInterrupt):  # Streamlit ends runs with what is no Exception
+        with pytest.raises(error), turns.mine():
+            raise error
+        with pytest.raises(error), turns.mine(), turns.aside():
+            raise error
+    assert turns._queue._line == []
+
+
+def test_a_pause_is_left_out_where_somebody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, slept = Turns(), []
+    monkeypatch.setattr(queue, "sleep", slept.append)
+    with turns.mine():
+        turns.pause(0.03)
+        other = Worker(turns, [], "other")
+        other.done.set()
+        other.start()
+        wait_for(lambda: turns._queue.awaited)
+        turns.pause(0.04)
+    assert slept == [0.03]
