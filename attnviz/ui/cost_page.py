@@ -295,7 +295,8 @@ def _measure(view: View) -> None:
     st.session_state["timings"] = (view.config, results)
     bar = st.progress(0.0, "Warming up …")
     try:
-        with closing(cost_runs.timings(view.config)) as steps:  # whoever stops it gives the turn back
+        # whoever stops it gives the turn to measure back; that to draw is for others meanwhile
+        with state.TURNS.aside(), closing(cost_runs.timings(view.config)) as steps:
             for share, timing in steps:
                 results.append(timing)
                 name = attention_name(timing.config)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -54,9 +55,9 @@ def show() -> None:
             st.caption(sentence)
 
 
-@state.part(state.PAGE)
+@state.part(state.PAGE, turns=nullcontext())
 def _settings() -> None:
-    """What is set on the left changes nothing here but the address."""
+    """What is set on the left changes nothing here but the address, so that nobody need wait for it."""
     courier()
 
 

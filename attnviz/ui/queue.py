@@ -11,10 +11,10 @@ PATIENCE = 0.3  # seconds that nobody notices
 
 
 class Queue:
-    """Whoever is first in it works; the others wait, and know how many are before them."""
+    """The first in it work, one or `at_once`; the others wait, and know how many are before them."""
 
-    def __init__(self) -> None:
-        self._lock = Lock()
+    def __init__(self, at_once: int = 1) -> None:
+        self._lock, self._at_once = Lock(), at_once
         self._line: list[Event] = []  # each set when its turn has come
 
     @contextmanager
@@ -35,7 +35,7 @@ class Queue:
         place, waited = self._join(), False
         try:
             while not place.wait(PATIENCE):
-                tell(self._line.index(place))
+                tell(self._line.index(place) + 1 - self._at_once)
                 waited = True
             if waited:
                 tell(0)
@@ -48,31 +48,34 @@ class Queue:
         """Let the next one work."""
         with self._lock:
             self._line.remove(place)
-            if self._line:
-                self._line[0].set()
+            self._call()
 
     @property
     def awaited(self) -> bool:
-        """Whether anybody waits behind the one whose turn it is."""
-        return len(self._line) > 1
+        """Whether anybody waits behind those whose turn it is."""
+        return len(self._line) > self._at_once
 
     def _join(self) -> Event:
         place = Event()
         with self._lock:
             self._line.append(place)
-            self._line[0].set()
+            self._call()
         return place
+
+    def _call(self) -> None:
+        for place in self._line[: self._at_once]:
+            place.set()
 
 
 class Turns:
-    """Threads of a process that work one after the other instead of interrupting each other at every step.
+    """Threads of a process of which a few work at once, instead of all interrupting each other at every step.
 
     Python runs one thread at a time. A model gives that right away at each of its operations, and to have it back waits
-    for as long as another thread cares to run: among forty, a trace of 10 ms takes a second.
+    for as long as other threads care to run: among forty, a trace of 10 ms takes a second.
     """
 
-    def __init__(self) -> None:
-        self._queue, self._here = Queue(), local()
+    def __init__(self, at_once: int = 1) -> None:
+        self._queue, self._here = Queue(at_once), local()
 
     @contextmanager
     def mine(self) -> Iterator[None]:

@@ -15,7 +15,7 @@ from attnviz.modules import rope_proofs
 from attnviz.modules.rope import rope_frequencies
 from attnviz.modules.rope_scaling import RopeScaling
 from attnviz.trace import trace
-from attnviz.ui import runs
+from attnviz.ui import runs, state
 from attnviz.ui.frame import View
 from attnviz.ui.settings import Settings
 
@@ -119,7 +119,8 @@ def long_ids(view: View, trained: int) -> tuple[tuple[int, ...], str]:
 def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> dict[str, np.ndarray]:
     """nats a token (T - 1,) under each method."""
     key = runs.weights_key(view.settings)
-    return {name: _losses(key, turning(view), ids, scaling, view.settings) for name, scaling in methods.items()}
+    with state.TURNS.aside():  # out here: whoever waits for what another computes in there may have a turn
+        return {name: _losses(key, turning(view), ids, scaling, view.settings) for name, scaling in methods.items()}
 
 
 @st.cache_resource(

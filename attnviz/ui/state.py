@@ -8,6 +8,7 @@ opened, the browser's back button.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import wraps
 from typing import Any, ParamSpec
@@ -23,7 +24,7 @@ P = ParamSpec("P")
 _SETTINGS, _LINK, _PAGE, _OFFERED, _NOTICES = "settings", "link", "page", "offered link", "notices"
 _ANSWERED, _FIRST = "answered wish", "first run"
 
-TURNS = Turns()  # of all sessions: parts of pages are drawn one after the other
+TURNS = Turns(at_once=2)  # of all sessions, for drawing parts of pages: one thread computes while another runs Python
 PAGE = "page"  # the part that runs again by itself for what is set on the left
 
 
@@ -91,17 +92,17 @@ def write_link() -> None:
     st.session_state[_LINK] = link
 
 
-def part(key: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
+def part(key: str, turns: AbstractContextManager | None = None) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """A fragment of this key, drawn when it is its turn, that leaves the address right.
 
-    That comes last, since browsers take as long for it as for a chart.
+    That comes last, since browsers take as long for it as for a chart. turns: what to wait for instead of TURNS.
     """
 
     def decorate(body: Callable[P, None]) -> Callable[P, None]:
         @st.fragment(key=key)
         @wraps(body)
         def run(*args: P.args, **kwargs: P.kwargs) -> None:
-            with TURNS.mine():
+            with TURNS.mine() if turns is None else turns:
                 body(*args, **kwargs)
                 write_link()
 
