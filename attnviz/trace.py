@@ -93,6 +93,9 @@ class _Kept:
     def append(self, record: AttentionRecord) -> None:
         for name, part in record._asdict().items():
             one = _everywhere(part, record.weights) if name == "allowed" else part[0]  # B = 1
+            if self.n_layers == 1:
+                self.arrays[name] = one[None]  # there is nothing to lay it beside
+                continue
             if not self.done:
                 self.arrays[name] = one.new_empty(self.n_layers, *one.shape)
             self.arrays[name][self.done] = one

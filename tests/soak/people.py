@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ APP = Path(__file__).parents[2] / "attnviz"
 PAGES = ("", "heads", "query_groups", "rope", "cost")
 CHANGES_ON_A_PAGE = 5
 BUSY = (2.0, 5.0)  # seconds from one change to the next
+SAID_AT_LEAST = 3  # times in one message: a text says its word four times, a model's prediction may say any word once
 FILLER = "Once upon a time there was a {0} who met the {0} by the river. The {0} was happy and the {0} laughed. "
 
 
@@ -54,8 +56,9 @@ class Seen:
                 self.wrong.append(f"{where}: {element.exception.message}")
 
     def look_for_others(self, sent: bytes, own: str, where: str) -> None:
-        found = {match.decode() for match in re.findall("|".join(self.words).encode(), sent)} - {own}
-        self.foreign += [f"{where}: {word} in the session of {own}" for word in sorted(found)]
+        said = Counter(match.decode() for match in re.findall("|".join(self.words).encode(), sent))
+        found = sorted(word for word, n in said.items() if n >= SAID_AT_LEAST and word != own)
+        self.foreign += [f"{where}: {word} in the session of {own}" for word in found]
 
 
 def words_for(n: int) -> list[str]:

@@ -67,11 +67,11 @@ function tools(view) {
   const { d } = view, label = el("label", ""), range = el("input", ""), output = el("output", "");
   Object.assign(range, { type: "range", min: 5, max: 100, step: 5, value: view.mass });
   range.setAttribute("aria-label", "Share of each row's weight that is drawn, in percent");
-  range.oninput = () => { view.mass = +range.value; output.textContent = `${view.mass} %`; cutoffs(view); look(view, view.at); };
+  range.oninput = () => { view.mass = +range.value; output.textContent = `${view.mass} %`; view.cut = null; look(view, view.at); };
   output.textContent = `${view.mass} %`;
   label.append("strongest", range, output);
   view.tools.replaceChildren(...d.names.map((name, i) => chip(view, name, i)), label);
-  cutoffs(view);
+  view.cut = null;
 }
 
 function chip(view, name, i) {
@@ -91,17 +91,20 @@ function chip(view, name, i) {
 
 // For every head and query, the smallest byte that still belongs to the strongest `mass` percent of the row.
 function cutoffs(view) {
-  const { d, mass } = view, [H, , T, S] = d.shape, count = new Uint16Array(256);
-  view.cut = new Uint8Array(H * T);
+  const { d, mass } = view, [H, , T, S] = d.shape, count = new Uint16Array(256), cut = new Uint8Array(H * T);
   for (let row = 0; row < H * T; row++) {
     count.fill(0);
     let total = 0;
     for (let k = 0; k < S; k++) { const c = d.cells[row * S + k]; count[c]++; total += weightOf(c); }
     let byte = 254, sum = count[byte] * weightOf(byte);
     while (byte > 1 && sum < (total * mass) / 100 - 1e-9) sum += count[--byte] * weightOf(byte);
-    view.cut[row] = byte;
+    cut[row] = byte;
   }
+  return cut;
 }
+
+// Reckoned when lines are looked at: most changes happen while they are out of sight.
+const cutOf = (view) => (view.cut ??= cutoffs(view));
 
 // ---- what is looked at
 
@@ -129,8 +132,8 @@ function look(view, at) {
 const active = (view) => view.d.names.map((_, i) => i).filter((i) => !view.off.has(i));
 
 // For every token of the other column, what is drawn between it and the token at: [[head, byte], …].
-function weights({ d, cut, off }, [axis, index]) {
-  const [H, , T, S] = d.shape;
+function weights(view, [axis, index]) {
+  const { d, off } = view, cut = cutOf(view), [H, , T, S] = d.shape;
   return d.labels[1 - axis].map((_, other) => {
     const [q, k] = axis ? [other, index] : [index, other], found = [];
     for (let h = 0; h < H; h++) {
@@ -215,8 +218,8 @@ function paint(view) {
 }
 
 // The lines of one head with an end in sight, by byte: byte -> [q, k, q, k, …].
-function lines({ d, cut, at }, h, first, last) {
-  const [, , T, S] = d.shape, found = [], seen = (i) => i >= first && i <= last;
+function lines(view, h, first, last) {
+  const { d, at } = view, cut = cutOf(view), [, , T, S] = d.shape, found = [], seen = (i) => i >= first && i <= last;
   for (let q = 0; q < T; q++) {
     const row = (h * T + q) * S, least = Math.max(1, cut[h * T + q]);
     if (at && !at[0] && at[1] !== q) continue;
