@@ -166,6 +166,18 @@ def test_settings_changed_one_right_after_the_other_are_all_in_force(visit: Call
     }  # fmt: skip
 
 
+def test_a_new_session_that_counts_from_nothing_is_believed(visit: Callable[..., Page]) -> None:
+    """As after a restart of the server under an open page."""
+    page = visit("heads")
+    model = page.get_by_role("combobox", name="Model")
+    model.select_option("gqa-2")
+    expect(page.get_by_text("8 query heads read 2 KV heads")).to_be_visible()
+    settle(page)
+    news = {"values": {"model": "mla"}, "said": 0}
+    page.evaluate("(detail) => document.dispatchEvent(new CustomEvent('attnviz-in-force', { detail }))", news)
+    expect(model).to_have_value("mla")
+
+
 def test_what_is_set_before_the_page_has_come_is_not_lost(window: Callable[..., Page]) -> None:
     page = window()
     with serve() as fresh:  # its first visitor waits for torch

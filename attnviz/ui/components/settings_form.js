@@ -42,7 +42,7 @@ function tell({ n, wishes }) {
 }
 
 function show(form, { values, said }) {
-  if (said < form.n) return;
+  if (said < form.n && Object.keys(form.wishes).length) return; // a new session, after a restart, counts from nothing
   form.wishes = {};
   Object.assign(form.values, values);
   layout(form);
