@@ -1,13 +1,15 @@
 """A model run with some of its heads switched off: what the prediction is without them.
 
-B batch, T tokens, H heads, D numbers that each head hands to the output projection.
+B batch, T tokens, L layers, H heads, D numbers that each head hands to the output projection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnviz.modules import Transformer
@@ -15,6 +17,7 @@ from attnviz.modules.parts import with_own_parts
 from attnviz.trace import predict
 
 WAYS = ("zero", "mean")
+TOKENS_AT_ONCE = 512  # of a batch that has a head switched off in every row: short texts take hardly longer together
 
 
 def predict_without(
@@ -27,23 +30,54 @@ def predict_without(
     """
     if way not in WAYS:
         raise ValueError(f"way must be one of {', '.join(WAYS)}, not {way!r}")
+    layers = {layer: [[head for at, head in off if at == layer]] for layer, _ in off}
+    return predict(_cut(model, layers, way), token_ids)
+
+
+@torch.inference_mode()
+def losses_without_each(
+    model: Transformer, token_ids: Sequence[int], way: str, progress: Callable[[float], object]
+) -> np.ndarray:
+    """(1 + L·H,) mean nats a token: with all heads, then without each alone, layer by layer.
+
+    progress is told the share that is done.
+    """
+    ids, (L, H) = torch.tensor([token_ids]), (model.config.n_layers, model.config.n_heads)  # (1, T)
+    found, n_rows = [_mean_losses(model, ids)], max(1, TOKENS_AT_ONCE // len(token_ids))
+    for layer in range(L):
+        for first in range(0, H, n_rows):
+            progress((layer * H + first) / (L * H))
+            rows = [[head] for head in range(first, min(first + n_rows, H))]
+            found.append(_mean_losses(_cut(model, {layer: rows}, way), ids.expand(len(rows), -1)))
+    return torch.cat(found).numpy()
+
+
+def _mean_losses(model: Transformer, ids: Tensor) -> Tensor:
+    """(B,) nats a token of the texts ids (B, T)."""
+    return F.cross_entropy(model(ids)[:, :-1].mT, ids[:, 1:], reduction="none").mean(1)
+
+
+def _cut(model: Transformer, layers: dict[int, list[list[int]]], way: str) -> Transformer:
+    """The model without some heads: for each layer, those that are off in every row of a batch, or in all of them."""
     attentions = {}
-    for layer in {layer for layer, _ in off}:
+    for layer, rows in layers.items():
+        off = torch.zeros(len(rows), model.config.n_heads, dtype=torch.bool)  # (B, H)
+        for row, heads in zip(off, rows, strict=True):
+            row[heads] = True
         attentions[layer] = attn = with_own_parts(model.blocks[layer].attn)
-        cut = _Cut(model.config.n_heads, sorted(head for at, head in off if at == layer), way)
-        attn.o_proj = nn.Sequential(cut, attn.o_proj)
-    return predict(model.with_attentions(attentions), token_ids)
+        attn.o_proj = nn.Sequential(_Cut(off, way), attn.o_proj)
+    return model.with_attentions(attentions)
 
 
 class _Cut(nn.Module):
-    """What the heads hand to the output projection, with the heads `off` put out of action."""
+    """What the heads hand to the output projection, with those that are `off`, bool (B, H), put out of action."""
 
-    def __init__(self, n_heads: int, off: list[int], way: str) -> None:
+    def __init__(self, off: Tensor, way: str) -> None:
         super().__init__()
-        self.n_heads, self.off, self.way = n_heads, off, way
+        self.off, self.way = off, way
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H·D) -> (B, T, H·D)."""
-        heads = x.unflatten(-1, (self.n_heads, -1)).clone()  # (B, T, H, D)
-        heads[:, :, self.off] = heads[:, :, self.off].mean(1, keepdim=True) if self.way == "mean" else 0.0
-        return heads.flatten(2)
+        heads = x.unflatten(-1, (self.off.shape[1], -1))  # (B, T, H, D)
+        instead = heads.mean(1, keepdim=True) if self.way == "mean" else heads.new_zeros(())
+        return torch.where(self.off[:, None, :, None], instead, heads).flatten(2)

@@ -62,6 +62,12 @@ class Tokenizer:
         return labels
 
 
+@cache
+def tokenizer() -> Tokenizer:
+    """The one of the checkpoints, read once."""
+    return Tokenizer()
+
+
 def _end_of_character(pieces: list[bytes], start: int) -> int:
     """The smallest stop for which pieces[start:stop] is whole characters; start + 1 where there is none nearby."""
     joined = b""

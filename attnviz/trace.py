@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -46,7 +47,7 @@ class Trace:
         H, K, D = self.q.shape[1], self.k.shape[1], self.q.shape[3]
         return (self.q[layer, head] * D**-0.5) @ self.k[layer, head // (H // K)].T
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         """Memory of all arrays."""
         return sum(a.nbytes for a in (getattr(self, f.name) for f in fields(self)) if isinstance(a, np.ndarray))

@@ -1,5 +1,8 @@
 """What every test starts from."""
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -10,3 +13,18 @@ torch.set_num_threads(1)  # tests' tensors are tiny: a second thread takes four 
 def same_random_numbers() -> None:
     """Weights and inputs are drawn at random, the same ones in every run."""
     torch.manual_seed(0)
+
+
+@pytest.fixture
+def no_checkpoints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """The files are gone, and nobody remembers what was in them."""
+    from attnviz.ui import runs
+
+    def forget() -> None:
+        for kept in (runs.config_of, runs._shipped_config):
+            kept.cache_clear()
+
+    monkeypatch.setattr("attnviz.checkpoints.FOLDER", tmp_path)
+    forget()
+    yield
+    forget()

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from attnviz import ablation
 from attnviz.ablation import predict_without
 from attnviz.config import ModelConfig
 from attnviz.figures.ablation import effect_map, next_tokens
@@ -68,18 +69,19 @@ def test_nothing_off_changes_nothing_and_the_model_stays_as_it_was(model):
         predict_without(model, IDS, [], "noise")
 
 
-def test_losses_without_each_head_are_measured_once_and_laid_out_layer_by_head():
+def test_losses_without_each_head_are_measured_once_and_laid_out_layer_by_head(monkeypatch):
     settings = Settings(model="own", n_layers=2, n_heads=3, n_kv_heads=3, d_model=42, seed=11)
     ids, told = tuple(IDS), []
-    before, losses = heads_runs.losses_without_each(settings, ids, told.append)
-    assert told == [i / 6 for i in range(6)]
+    monkeypatch.setattr(ablation, "TOKENS_AT_ONCE", 2 * len(IDS) + 1)
+    before, losses = heads_runs.effects_of(settings, ids, told.append)
+    assert told == [0, 2 / 6, 3 / 6, 5 / 6]
     model, target = runs.model_of(settings), torch.tensor(IDS[1:])
     assert before == pytest.approx(float(F.cross_entropy(torch.tensor(predict(model, ids))[:-1], target)), abs=1e-5)
     for layer, head in np.ndindex(2, 3):
         logits = torch.tensor(predict_without(model, ids, [(layer, head)]))
         assert losses[layer, head] == pytest.approx(float(F.cross_entropy(logits[:-1], target)), abs=1e-5)
-    again, _ = heads_runs.losses_without_each(settings, ids, told.append)
-    assert again == before and len(told) == 6
+    again, _ = heads_runs.effects_of(settings, ids, told.append)
+    assert again == before and len(told) == 4
 
 
 def test_the_map_draws_every_change_and_names_the_head_that_matters_most():

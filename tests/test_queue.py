@@ -4,7 +4,6 @@ from threading import Event, Thread
 from time import monotonic, sleep
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from attnviz.ui import queue
@@ -122,6 +121,7 @@ def test_the_page_says_it_while_one_waits_and_not_afterwards(hurry, monkeypatch:
     from attnviz.ui import runs
 
     said, done, working = [], Event(), Event()
+    monkeypatch.setattr(runs, "_results", ByteCache(10))
     monkeypatch.setattr(runs, "place_in_line", lambda before: (said.append(before), place_in_line(before))[1])
 
     def slow() -> memoryview:
@@ -136,7 +136,7 @@ def test_the_page_says_it_while_one_waits_and_not_afterwards(hurry, monkeypatch:
 
         st.write(len(runs.kept("ours", lambda: memoryview(b"abc"))))
 
-    other = Thread(target=lambda: runs._kept_results().get("somebody's", slow))
+    other = Thread(target=lambda: runs._results.get("somebody's", slow))
     other.start()
     working.wait(10)
     waited = Thread(target=lambda: (wait_for(lambda: said), done.set()))
@@ -146,7 +146,6 @@ def test_the_page_says_it_while_one_waits_and_not_afterwards(hurry, monkeypatch:
         thread.join()
     assert said[0] == 1 and said[-1] == 0
     assert [element.value for element in app.markdown] == ["`3`"] and not app.caption
-    st.cache_resource.clear()
 
 
 # ---- turns

@@ -3,7 +3,6 @@
 import gc
 import weakref
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -27,7 +26,7 @@ def test_a_view_holds_neither_the_model_nor_the_trace(kind) -> None:
 def test_models_are_kept_within_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     one = runs._loaded("own", SMALL.own_weights(), 0).nbytes
     cache = ByteCache(2 * one)
-    monkeypatch.setattr(runs, "_kept_models", lambda: cache)
+    monkeypatch.setattr(runs, "_models", cache)
     runs.model_of(SMALL)
     first = weakref.ref(cache.get(runs.weights_key(SMALL), pytest.fail).model)
     for seed in (1, 2):
@@ -41,11 +40,10 @@ def test_a_model_takes_the_bytes_of_its_parameters() -> None:
     assert kept.nbytes == 4 * sum(p.numel() for p in kept.model.parameters())
 
 
-def test_a_missing_checkpoint_is_a_sentence_and_one_that_is_there_is_none(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    assert runs.problem_of(Settings(model="mqa")) is None
-    monkeypatch.setattr("attnviz.checkpoints.FOLDER", tmp_path)
-    runs._shipped_config.clear()
+@pytest.mark.usefixtures("no_checkpoints")
+def test_a_missing_checkpoint_is_a_sentence() -> None:
     assert "There is no checkpoint mqa" in runs.problem_of(Settings(model="mqa"))
-    runs._shipped_config.clear()
+
+
+def test_one_that_is_there_is_none() -> None:
+    assert runs.problem_of(Settings(model="mqa")) is None

@@ -101,14 +101,12 @@ def test_any_link_can_be_prepared(page, link):
     warm.prepare(page, link)
 
 
-def test_what_fails_is_said_by_the_page_and_not_before(monkeypatch, tmp_path, caplog, capfd):
-    monkeypatch.setattr("attnviz.checkpoints.FOLDER", tmp_path)
-    runs._shipped_config.clear()
+@pytest.mark.usefixtures("no_checkpoints")
+def test_what_fails_is_said_by_the_page_and_not_before(caplog, capfd):
     warm.prepare("heads", "")
     assert not caplog.records and capfd.readouterr() == ("", "")
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run().switch_page("pages/1_heads.py").run()
     assert not app.exception and "There is no checkpoint" in app.error[0].value
-    runs._shipped_config.clear()
 
 
 def test_an_import_that_fails_is_not_the_end(monkeypatch):

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.modules import Transformer
 from attnviz.modules.shapes import ShapesOnly
-from attnviz.text import Tokenizer
+from attnviz.text import Tokenizer, tokenizer
 
 FOLDER = Path(__file__).parent
 ORDER = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
@@ -37,7 +37,7 @@ def load_checkpoint(id_or_path: str | Path) -> tuple[Transformer, Tokenizer]:
     with _opened(id_or_path) as file:
         config = _config(file, id_or_path)
         tensors = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118
-        return _with_weights(config, tensors), Tokenizer()
+        return _with_weights(config, tensors), tokenizer()
 
 
 def shipped_config(name: str) -> ModelConfig:

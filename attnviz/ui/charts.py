@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from attnviz.figures.drawing import Drawing
+from attnviz.ui.components.disclosure import disclosure
 from attnviz.ui.components.save_picture import save_picture
 
 CONFIG = {"displayModeBar": False, "responsive": True}
@@ -18,15 +19,14 @@ def show(drawing: Drawing, key: str) -> None:
     """Put the drawing on the page. `key` is unique on the page: letters, digits and hyphens."""
     _picture(drawing, key)
     _formula(drawing)
-    with st.expander("Numbers and downloads", key=f"numbers-{key}", on_change="rerun") as numbers:
-        if numbers.open:
-            _numbers(drawing, key)
+    if disclosure("Numbers and downloads", f"numbers-{key}"):
+        _numbers(drawing, key)
 
 
 def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
     """Drawings that are made when somebody opens them, by their keys: what they show stands on the page already."""
-    with st.expander(label, key=f"numbers-{'-'.join(make)}", on_change="rerun") as place:
-        for key, drawing in ((key, make[key]()) for key in make if place.open):
+    if disclosure(label, f"numbers-{'-'.join(make)}"):
+        for key, drawing in ((key, make[key]()) for key in make):
             _picture(drawing, key)
             _formula(drawing)
             _numbers(drawing, key)

@@ -24,6 +24,7 @@ from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.words import listed
 from attnviz.modules.measure import n_threads
 from attnviz.ui import charts, cost_runs, runs, state
+from attnviz.ui.components.one_of import one_of
 from attnviz.ui.frame import View
 from attnviz.ui.settings import Settings
 
@@ -114,10 +115,8 @@ def _introduction(models, c, s) -> None:
 def closer(view: View) -> None:
     """One of the page's other parts; only the one that is looked at is computed."""
     st.subheader("Beyond this model", divider="gray")
-    part = state.control(
-        st.segmented_control, "Part", "part", options=list(PARTS), format_func=PARTS.get, required=True,
-        label_visibility="collapsed",
-    )  # fmt: skip
+    part = state.current().part
+    one_of("Part", PARTS, part, key="part", on_choose=lambda part: state.change(part=part), quiet=True)
     if part == "measured":
         measured(view)
     else:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import streamlit as st
 
-from attnviz.text import Tokenizer
+from attnviz.text import tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.frame import courier, show_notices
@@ -72,7 +72,7 @@ def _grid() -> None:
     head_grid(
         weights,
         np.broadcast_to(np.tri(T, dtype=bool), (L, T, T)),
-        Tokenizer().labels(ids),
+        tokenizer().labels(ids),
         [h // 2 for h in range(H)],
         key="front-grid",
         selected=(Settings().layer, Settings().head),

@@ -16,6 +16,7 @@ from attnviz.modules.proofs import Comparison
 from attnviz.ui import charts, groups_runs, runs, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
+from attnviz.ui.components.one_of import one_of
 from attnviz.ui.components.to_scale import to_scale
 from attnviz.ui.frame import View
 from attnviz.ui.selection import layer_and_head
@@ -167,11 +168,10 @@ def _take_map(_: int, head: int) -> None:
 @state.part("closer")
 def closer(view: View) -> None:
     """One of several parts, chosen by the person; the others are not computed."""
-    state.control(
-        st.segmented_control, "Look closer", "closer", options=tuple(PARTS), format_func=PARTS.get, required=True
-    )
+    chosen = state.current().closer
+    one_of("Look closer", PARTS, chosen, key="closer", on_choose=lambda part: state.change(closer=part))
     show = {"equal": _equal, "work": _work, "cost": _cost, "maps": _before_after, "alike": _alike, "latent": _latent}
-    show[state.current().closer](view)
+    show[chosen](view)
 
 
 def _equal(view: View) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import streamlit as st
-
 from attnviz.analysis.heads import MEANING
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.head_words import map_words, path_words
@@ -13,6 +11,7 @@ from attnviz.figures.words import count
 from attnviz.ui import charts, heads_parts, heads_runs, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.head_view import Look, head_view
+from attnviz.ui.components.one_of import one_of
 from attnviz.ui.frame import View
 from attnviz.ui.heads_runs import HeadsView
 from attnviz.ui.selection import key_of, layer_and_head, pinned, query_of
@@ -142,9 +141,7 @@ def _path(view: HeadsView) -> Drawing:
 @state.part("heads-closer")
 def _closer(view: HeadsView) -> None:
     """One of several parts, chosen by the person; the others are not computed."""
-    state.control(
-        st.segmented_control, "Look closer", "heads_part", options=tuple(PARTS),
-        format_func=lambda part: PARTS[part][0], required=True,
-    )  # fmt: skip
-    _, show = PARTS[state.current().heads_part]
+    chosen, names = state.current().heads_part, {part: name for part, (name, _) in PARTS.items()}
+    one_of("Look closer", names, chosen, key="heads-part", on_choose=lambda part: state.change(heads_part=part))
+    _, show = PARTS[chosen]
     show(view)

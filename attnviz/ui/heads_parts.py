@@ -220,7 +220,7 @@ def off(view: HeadsView) -> None:
         _prediction(view, ids, gone, way)
     with right:
         place = st.empty()
-        before, losses = heads_runs.losses_without_each(
+        before, losses = heads_runs.effects_of(
             state.current(), ids, lambda done: place.progress(done, "Switching off one head after another …")
         )
         place.empty()

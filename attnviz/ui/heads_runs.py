@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from itertools import product
 
 import numpy as np
 import streamlit as st
 
-from attnviz.ablation import predict_without
+from attnviz.ablation import losses_without_each
 from attnviz.analysis import heads as analysis
 from attnviz.analysis.groups import next_token_losses
 from attnviz.config import ModelConfig
-from attnviz.modules import Transformer
 from attnviz.trace import Trace, cross_weights, weights_of
 from attnviz.ui import runs
 from attnviz.ui.byte_cache import ByteCache
@@ -53,7 +51,7 @@ def scores_of(settings: Settings) -> dict[str, np.ndarray]:
     return _scores(runs.weights_key(settings), runs.config_of(settings), settings)
 
 
-@st.cache_resource(max_entries=32, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
+@st.cache_resource(max_entries=512, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
 def _scores(weights_key: tuple, config: ModelConfig, _settings: Settings) -> dict[str, np.ndarray]:
     model = runs.model_of(_settings)
     probes = analysis.probes(config.vocab_size, PERIOD, N_PROBES)
@@ -112,12 +110,10 @@ def masked_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Masked:
     )
 
 
-@st.cache_resource
-def _kept_effects() -> ByteCache:
-    return ByteCache(MAX_EFFECT_BYTES)
+_effects = ByteCache(MAX_EFFECT_BYTES)
 
 
-def losses_without_each(
+def effects_of(
     settings: Settings, ids: tuple[int, ...], progress: Callable[[float], object]
 ) -> tuple[float, np.ndarray]:
     """Nats a token on the first MAX_ABLATED tokens with all heads, and (L, H) without each, in the way chosen.
@@ -128,20 +124,11 @@ def losses_without_each(
     L, H = config.n_layers, config.n_heads
 
     def measure() -> np.ndarray:
-        model, found = runs.model_of(settings), [mean_loss(runs.model_of(settings), ids, (), way)]
-        for done, at in enumerate(product(range(L), range(H))):
-            progress(done / (L * H))
-            found.append(mean_loss(model, ids, [at], way))
-        return np.array(found)
+        return losses_without_each(runs.model_of(settings), ids, way, progress)
 
     key = runs.weights_key(settings), config, ids, way
-    found = runs.kept(key, measure, _kept_effects())  # (1 + L·H,)
+    found = runs.kept(key, measure, _effects)  # (1 + L·H,)
     return float(found[0]), found[1:].reshape(L, H)
-
-
-def mean_loss(model: Transformer, ids: tuple[int, ...], off: Sequence[tuple[int, int]], way: str) -> float:
-    """Mean nats a token on the text with the heads `off` switched off."""
-    return float(next_token_losses(predict_without(model, ids, off, way), np.array(ids)).mean())
 
 
 @st.cache_resource

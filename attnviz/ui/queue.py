@@ -64,7 +64,8 @@ class Queue:
 
     def _call(self) -> None:
         for place in self._line[: self._at_once]:
-            place.set()
+            if not place.is_set():
+                place.set()
 
 
 class Turns:

@@ -12,6 +12,7 @@ from attnviz.figures import rope_scores
 from attnviz.figures.drawing import escaped, quoted
 from attnviz.modules import rope_proofs
 from attnviz.ui import charts, rope_runs, state
+from attnviz.ui.components.one_of import one_of
 from attnviz.ui.components.rope_clocks import rope_clocks
 from attnviz.ui.frame import View
 from attnviz.ui.selection import key_of, layer_and_head, query_of
@@ -108,15 +109,13 @@ def frequencies(view: View) -> None:
 def closer(view: View) -> None:
     """One of the parts below, as chosen; the others are not computed."""
     st.subheader("Look closer", divider="gray")
-    state.control(
-        st.segmented_control, "Look closer", "turning", options=tuple(PARTS), format_func=PARTS.get, required=True,
-        label_visibility="collapsed",
-    )  # fmt: skip
+    chosen = state.current().turning
+    one_of("Look closer", PARTS, chosen, key="turning", on_choose=lambda part: state.change(turning=part), quiet=True)
     show = {
         "distance": _distance, "values": _values, "layouts": _layouts, "longer": _longer, "without": _without,
         "latent": _latent,
     }  # fmt: skip
-    show[state.current().turning](view)
+    show[chosen](view)
 
 
 def _distance(view: View) -> None:

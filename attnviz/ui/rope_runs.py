@@ -124,7 +124,7 @@ def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | No
 
 
 @st.cache_resource(
-    max_entries=64, show_spinner="Reading a long text under each method …", hash_funcs=runs.AS_WRITTEN
+    max_entries=512, show_spinner="Reading a long text under each method …", hash_funcs=runs.AS_WRITTEN
 )
 def _losses(
     key: tuple, config: ModelConfig, ids: tuple[int, ...], scaling: RopeScaling | None, _settings: Settings

@@ -14,7 +14,7 @@ from attnviz.checkpoints import CheckpointError, load_checkpoint, shipped_config
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.figures.words import count
 from attnviz.modules import Transformer
-from attnviz.text import Tokenizer
+from attnviz.text import tokenizer
 from attnviz.trace import Trace, trace, trace_bytes, use_one_thread
 from attnviz.ui import state
 from attnviz.ui.byte_cache import ByteCache, Sized
@@ -29,13 +29,10 @@ MAX_KEPT_BYTES = 40_000_000  # of all that was computed, if it is more than one 
 AS_WRITTEN = {tuple: repr, ModelConfig: repr}
 MAX_MODEL_BYTES = 60_000_000  # of models, likewise: the five checkpoints take 46, the largest of one's own 109
 
+_models, _results = ByteCache(MAX_MODEL_BYTES), ByteCache(MAX_KEPT_BYTES)
+
 use_one_thread()
 give_back_what_is_freed()
-
-
-@st.cache_resource(show_spinner=False)
-def tokenizer() -> Tokenizer:
-    return Tokenizer()
 
 
 @lru_cache(maxsize=64)
@@ -54,25 +51,15 @@ class Kept:
     run_as: Callable[[ModelConfig], Transformer]
 
 
-@st.cache_resource(show_spinner=False)
-def _kept_models() -> ByteCache:
-    return ByteCache(MAX_MODEL_BYTES)
-
-
 def _loaded(model: str, own: ModelConfig | None, seed: int) -> Kept:
     loaded = Transformer.random(own, seed) if own else load_checkpoint(model)[0]
     nbytes = sum(p.numel() * p.element_size() for p in loaded.parameters())
     return Kept(loaded, nbytes, lru_cache(maxsize=16)(loaded.with_config))
 
 
-@st.cache_resource(show_spinner=False)
+@lru_cache(maxsize=16)
 def _shipped_config(model: str) -> ModelConfig:
     return shipped_config(model)
-
-
-@st.cache_resource(show_spinner=False)
-def _kept_results() -> ByteCache:
-    return ByteCache(MAX_KEPT_BYTES)
 
 
 def kept(key: Hashable, compute: Callable[[], T], cache: ByteCache | None = None) -> T:
@@ -82,7 +69,7 @@ def kept(key: Hashable, compute: Callable[[], T], cache: ByteCache | None = None
     """
     trim_when_large()
     with _waiting() as tell, nullcontext() if cache is None else state.TURNS.aside():
-        return (cache or _kept_results()).get(key, compute, tell)
+        return (cache or _results).get(key, compute, tell)
 
 
 @contextmanager
@@ -107,6 +94,7 @@ def place_in_line(before: int) -> str:
     return f"{count(before, 'run')} {'is' if before == 1 else 'are'} before yours …"
 
 
+@lru_cache(maxsize=128)  # asked for ten times and more in a run
 def config_of(settings: Settings) -> ModelConfig:
     """What runs, as it runs: the checkpoint's configuration or one's own, with RoPE and masks as chosen."""
     return settings.own_config() if settings.model == "own" else settings.run_of(_shipped_config(settings.model))
@@ -122,7 +110,7 @@ def weights_key(settings: Settings) -> tuple[str, ModelConfig | None, int]:
 def model_of(settings: Settings) -> Transformer:
     """The model, its weights shared by everyone who looks at it."""
     key = weights_key(settings)
-    return _kept_models().get(key, lambda: _loaded(*key)).run_as(config_of(settings))
+    return _models.get(key, lambda: _loaded(*key)).run_as(config_of(settings))
 
 
 def problem_of(settings: Settings) -> str | None:

@@ -151,10 +151,11 @@ async def _settled(page: Page) -> None:
 @asynccontextmanager
 async def last_in_line(program: str) -> AsyncIterator[str]:
     """The program, with what the others leave of the processor: browsers run on their people's machines, not on the
-    server's, and four that load a page take both of its cores for seconds."""
+    server's, and four that load a page take both of its cores for seconds. Being nice is not enough: Chromium sets its
+    own niceness, which counts for nothing under the idle policy."""
     with TemporaryDirectory() as folder:
-        script = Path(folder) / "nice"
-        script.write_text(f'#!/bin/sh\nexec nice -n 19 "{program}" "$@"\n')
+        script = Path(folder) / "idle"
+        script.write_text(f'#!/bin/sh\nexec chrt --idle 0 "{program}" "$@"\n')
         script.chmod(0o755)
         yield str(script)
 

@@ -146,9 +146,13 @@ def data_of(element: Element) -> dict:
 
 def wish(courier: Element, changes: dict[str, str]) -> WidgetState:
     """What a browser sends when something is set in the form."""
-    state = WidgetState(id=_make_trigger_id(courier.bidi_component.id, "events"))
-    event = {"event": "wish", "value": {"n": time_ns() // 1_000_000, "changes": changes}}
-    state.json_trigger_value = json.dumps([event])
+    return event(courier, "wish", {"n": time_ns() // 1_000_000, "changes": changes})
+
+
+def event(component: Element, name: str, value: object) -> WidgetState:
+    """What a browser sends when something happens in a component."""
+    state = WidgetState(id=_make_trigger_id(component.bidi_component.id, "events"))
+    state.json_trigger_value = json.dumps([{"event": name, "value": value}])
     return state
 
 
@@ -170,7 +174,10 @@ def another_word(control: dict, values: dict[str, str], chance: random.Random) -
 
 
 def label_of(element: Element) -> str:
-    return getattr(getattr(element, element.WhichOneof("type")), "label", "")
+    kind = element.WhichOneof("type")
+    if kind == "bidi_component" and element.bidi_component.component_name.endswith("one_of"):
+        return data_of(element)["label"]
+    return getattr(getattr(element, kind), "label", "")
 
 
 def another_value(element: Element, chance: random.Random) -> WidgetState | None:
@@ -191,6 +198,9 @@ def another_value(element: Element, chance: random.Random) -> WidgetState | None
         case "button_group" if len(widget.options) > 1:
             others = [o.content for o in widget.options if o.content not in widget.raw_values]
             state.string_array_value.data.append(chance.choice(others))
+        case "bidi_component" if widget.component_name.endswith("one_of"):
+            data = data_of(element)
+            return event(element, "choice", chance.choice([v for v, _ in data["names"] if v != data["chosen"]]))
         case "number_input":
             state.double_value = widget.value + (1 if widget.value < widget.max else -1)
         case "slider" if widget.type == Slider.SELECT_SLIDER and len(widget.options) > 1:

@@ -1,0 +1,45 @@
+"""A row of names of which one is chosen: which part of a page is shown.
+
+Streamlit's segmented control for the same is 281 pieces that a browser compares after every change; this is one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import streamlit as st
+
+from attnviz.ui.components.as_bytes import as_bytes
+
+HERE = Path(__file__).parent
+
+_mount = st.components.v2.component(
+    "one_of",
+    html='<div class="oo"><span id="label"></span><div role="radiogroup" aria-labelledby="label"></div></div>\n',
+    css=(HERE / "one_of.css").read_text(encoding="utf-8"),
+    js=(HERE / "one_of.js").read_text(encoding="utf-8"),
+)
+
+
+def one_of(
+    label: str,
+    names: Mapping[str, str],
+    chosen: str,
+    *,
+    key: str,
+    on_choose: Callable[[str], None],
+    quiet: bool = False,
+) -> None:
+    """Show the names in their order; `on_choose(value)` runs after another was chosen.
+
+    names: {value: what is written}. quiet: the label stands above already, and is only read out.
+    """
+
+    def choose() -> None:
+        value = st.session_state[key].choice
+        if value in list(names):  # a browser can send anything, and not all of it can be looked up
+            on_choose(value)
+
+    data = {"label": label, "quiet": quiet, "names": list(names.items()), "chosen": chosen}
+    _mount(key=key, data=as_bytes(data), on_choice_change=choose, height="content")
