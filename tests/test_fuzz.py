@@ -156,7 +156,7 @@ def test_the_longest_text_of_any_settings_is_known_to_fit_before_it_is_traced(se
 
 @pytest.mark.parametrize("text", ["a b " * 5000, "好" * 5000, "\ud800" * MAX_CHARACTERS, "x" * 10**6])
 def test_the_largest_trace_is_as_large_as_was_reckoned_before(text):
-    view = View(Settings(text=text, model="own", n_layers=8, n_heads=16, n_kv_heads=16, d_model=512))
+    view = View(Settings(text=text, model="own", n_layers=8, n_heads=16, n_kv_heads=16, d_model=384))
     assert len(view.ids) == len(view.labels) == runs.max_tokens(view.config)
     assert view.trace.nbytes == trace_bytes(view.config, len(view.ids))
     assert 0.95 * runs.MAX_TRACE_BYTES < view.trace.nbytes <= runs.MAX_TRACE_BYTES

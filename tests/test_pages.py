@@ -57,7 +57,7 @@ def test_no_text_gets_one_sentence_that_says_what_to_do(page):
 
 OWN = {
     "smallest": {"n_layers": "1", "n_heads": "1", "n_kv_heads": "1", "d_model": "8"},
-    "largest": {"n_layers": "8", "n_heads": "16", "n_kv_heads": "16", "d_model": "512"},
+    "largest": {"n_layers": "8", "n_heads": "16", "n_kv_heads": "16", "d_model": "384"},
     "seven heads": {"n_heads": "7", "n_kv_heads": "7", "d_model": "98", "qkv_bias": "1"},
     "no mask, no rope": {"causal": "0", "rope": "0"},
     "window of one": {"window": "1"},
@@ -87,6 +87,6 @@ def test_a_link_with_nonsense_in_it_opens_and_says_what_it_made_of_it(page):
 
 def test_edits_go_to_the_address_and_a_link_reopens_them():
     app = opened(PAGES[4])
-    app.segmented_control(key="control-part").set_value("memory").run()
-    assert dict(app.query_params) == {"part": "memory"}
-    assert opened(PAGES[4], part="memory").segmented_control(key="control-part").value == "memory"
+    app.segmented_control(key="control-precision").set_value("fp8").run()
+    assert dict(app.query_params) == {"precision": "fp8"}
+    assert opened(PAGES[4], precision="fp8").segmented_control(key="control-precision").value == "fp8"

@@ -26,7 +26,7 @@ def test_a_view_holds_neither_the_model_nor_the_trace(kind) -> None:
 def test_models_are_kept_within_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     one = runs._loaded("own", SMALL.own_weights(), 0).nbytes
     cache = ByteCache(2 * one)
-    monkeypatch.setattr(runs, "_models", cache)
+    monkeypatch.setattr(runs, "_own", cache)
     runs.model_of(SMALL)
     first = weakref.ref(cache.get(runs.weights_key(SMALL), pytest.fail).model)
     for seed in (1, 2):

@@ -96,7 +96,7 @@ def test_what_a_page_draws_from_is_computed_before_it_asks(monkeypatch):
 
 
 @pytest.mark.parametrize("page", warm.PAGES)
-@pytest.mark.parametrize("link", ["", "text=", "window=x&nonsense=1&%ff=%fe", "model=own&n_heads=16&d_model=512"])
+@pytest.mark.parametrize("link", ["", "text=", "window=x&nonsense=1&%ff=%fe", "model=own&n_heads=16&d_model=384"])
 def test_any_link_can_be_prepared(page, link):
     warm.prepare(page, link)
 

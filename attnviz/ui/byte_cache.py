@@ -36,26 +36,27 @@ class ByteCache:
 
         tell is told how many computations are before this one where it has to wait for them.
         """
-        if (found := self._find(key)) is not None:
+        if (found := self.find(key)) is not None:
             return found
         with self._queue.turn(tell):  # one at a time: two at once would take twice the memory and no less time
-            if (found := self._find(key)) is not None:
+            if (found := self.find(key)) is not None:
                 return found
             value = compute()
             self._keep(key, value)
             return value
+
+    def find(self, key: Hashable) -> Sized | None:
+        """What is kept under key, if anything is."""
+        with self._lock:
+            if key in self._entries:
+                self._entries.move_to_end(key)
+            return self._entries.get(key)
 
     @property
     def nbytes(self) -> int:
         """Bytes kept now."""
         with self._lock:
             return sum(entry.nbytes for entry in self._entries.values())
-
-    def _find(self, key: Hashable) -> Sized | None:
-        with self._lock:
-            if key in self._entries:
-                self._entries.move_to_end(key)
-            return self._entries.get(key)
 
     def _keep(self, key: Hashable, value: Sized) -> None:
         with self._lock:

@@ -138,9 +138,7 @@ def _tiling(weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], layer
 # ---- ways to have fewer KV heads
 
 
-@st.cache_resource
-def _kept_conversions() -> ByteCache:
-    return ByteCache(MAX_CONVERSION_BYTES)
+_conversions = ByteCache(MAX_CONVERSION_BYTES)
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,7 +162,7 @@ def sharing_of(settings: Settings, ids: tuple[int, ...]) -> Sharing:
     """Conversions of the multi-head model and the checkpoints trained so, on the first MAX_COMPARED tokens."""
     base, ids = base_of(settings), ids[:MAX_COMPARED]
     key = "sharing", runs.weights_key(base), runs.config_of(base), ids
-    return runs.kept(key, lambda: _sharing(base, runs.config_of(base), ids), _kept_conversions())
+    return runs.kept(key, lambda: _sharing(base, runs.config_of(base), ids), _conversions)
 
 
 def _sharing(base: Settings, config: ModelConfig, ids: tuple[int, ...]) -> Sharing:
@@ -229,7 +227,7 @@ def maps_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: in
     """The same layer's maps in MHA, converted and trained, on the first MAX_MAPPED tokens."""
     base, ids = base_of(settings), ids[:MAX_MAPPED]
     key = "maps", runs.weights_key(base), runs.config_of(base), ids, n_kv_heads, layer
-    return runs.kept(key, lambda: _maps(base, ids, n_kv_heads, layer), _kept_conversions())
+    return runs.kept(key, lambda: _maps(base, ids, n_kv_heads, layer), _conversions)
 
 
 def _maps(base: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: int) -> Maps:

@@ -221,7 +221,8 @@ def _longer(view: View) -> None:
     with left:
         charts.show(figures.slowed(by_method, factor, trained, len(ids)), "slowed")
     with right:
-        losses = rope_runs.losses(view, ids, methods)
+        with st.spinner("Reading a long text under each method …"):
+            losses = rope_runs.losses(view, ids, methods)
         charts.show(figures.loss_by_position(losses, trained, attention_name(config), view.origin), "loss")
         st.caption(f"The text: {which}.")
     for name, scaling in methods.items():

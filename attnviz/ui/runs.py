@@ -27,9 +27,10 @@ MAX_TRACE_BYTES = 50_000_000
 MAX_KEPT_BYTES = 40_000_000  # of all that was computed, if it is more than one thing
 # for st.cache_resource, which takes 2 ms to walk a text's ids and a configuration's fields one by one
 AS_WRITTEN = {tuple: repr, ModelConfig: repr}
-MAX_MODEL_BYTES = 60_000_000  # of models, likewise: the five checkpoints take 46, the largest of one's own 109
+MAX_SHIPPED_BYTES = 60_000_000  # of the checkpoints' weights: the five take 46
+MAX_OWN_BYTES = 30_000_000  # of untrained models: one with the settings it starts with takes 9, the largest 60
 
-_models, _results = ByteCache(MAX_MODEL_BYTES), ByteCache(MAX_KEPT_BYTES)
+_shipped, _own, _results = (ByteCache(most) for most in (MAX_SHIPPED_BYTES, MAX_OWN_BYTES, MAX_KEPT_BYTES))
 
 use_one_thread()
 give_back_what_is_freed()
@@ -68,6 +69,8 @@ def kept(key: Hashable, compute: Callable[[], T], cache: ByteCache | None = None
     cache: another one than that of traces, for what takes so long that traces should not wait for it.
     """
     trim_when_large()
+    if (found := (cache or _results).find(key)) is not None:
+        return found
     with _waiting() as tell, nullcontext() if cache is None else state.TURNS.aside():
         return (cache or _results).get(key, compute, tell)
 
@@ -110,7 +113,7 @@ def weights_key(settings: Settings) -> tuple[str, ModelConfig | None, int]:
 def model_of(settings: Settings) -> Transformer:
     """The model, its weights shared by everyone who looks at it."""
     key = weights_key(settings)
-    return _models.get(key, lambda: _loaded(*key)).run_as(config_of(settings))
+    return (_own if settings.model == "own" else _shipped).get(key, lambda: _loaded(*key)).run_as(config_of(settings))
 
 
 def problem_of(settings: Settings) -> str | None:

@@ -17,6 +17,7 @@ from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.facts import published_facts
 
 MAX_CHARACTERS = 20_000
+MAX_WIDTH = 384  # d_model of an untrained model: with 8 layers its weights take 60 MB, and twice that with 512
 MAX_ADDRESS = 7_000  # bytes; servers refuse addresses over 8 kB, and 512 tokens take about 2
 MODELS = ("mha", "gqa-4", "gqa-2", "mqa", "mla", "own")
 MODEL_NAMES = {
@@ -122,7 +123,7 @@ class Settings:
     text: str = _setting(DEFAULT_TEXT, Text())
     model: str = _setting("gqa-4", Choice(MODELS))
     # a model of one's own, untrained
-    d_model: int = _setting(192, Number(6, 512))
+    d_model: int = _setting(192, Number(6, MAX_WIDTH))
     n_heads: int = _setting(8, Number(1, 16))
     n_kv_heads: int = _setting(4, Number(1, 16))
     n_layers: int = _setting(4, Number(1, 8))
@@ -260,7 +261,7 @@ _KINDS = {f.name: f.metadata["kind"] for f in fields(Settings)}
 def widths(n_heads: int) -> tuple[int, ...]:
     """The d_model that n_heads heads can share so that each has an even number of dimensions, as RoPE's pairs need."""
     step = math.lcm(8, 2 * n_heads) if n_heads & (n_heads - 1) == 0 else 2 * n_heads
-    return tuple(range(step, 513, step))
+    return tuple(range(step, MAX_WIDTH + 1, step))
 
 
 def nearest(value: float, allowed: tuple[int, ...]) -> int:
