@@ -136,7 +136,7 @@ WALKS = {
         "Set the first token aside", "Pin this head", "Heat map of layer 1, head 3", "Zoom, numbers and downloads",
         "Lines between tokens", "L1 H3", "Share of each row", "Queries", "Keys",
     ],
-    "heads?heads_part=side": ["Layer 1, head 3", "Lines between tokens", "Pinned heads", "Numbers and downloads"],
+    "heads?heads_part=side": ["Layer 1, head 3", "Side by side", "Pinned heads", "Numbers and downloads"],
     "query_groups": ["KV heads, from", "Query head 0", "Tile the KV heads", "Layer 1, head 3", "Equal, in numbers"],
 }  # fmt: skip
 

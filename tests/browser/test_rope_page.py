@@ -141,7 +141,7 @@ def test_with_reduced_motion_the_hand_steps(silent: tuple[Page, list[str]]) -> N
 
 
 def test_many_pairs_are_thinned_until_all_are_asked_for(visit: Callable[..., Page]) -> None:
-    page = visit("rope?model=own&d_model=512&n_heads=8")
+    page = visit("rope?model=own&d_model=384&n_heads=6")
     clocks = page.locator(".rc-clocks [role=radio]")
     expect(clocks).to_have_count(12)
     page.get_by_role("button", name="Show all 32 pairs").click()
