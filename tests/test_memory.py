@@ -1,5 +1,6 @@
 """pytest tests/test_memory.py: what is freed goes back, but nobody waits for it where there is room."""
 
+import os
 import subprocess
 import sys
 
@@ -64,3 +65,12 @@ def test_holes_between_what_is_kept_go_back_to_the_system():
     said = subprocess.run([sys.executable, "-c", HOLES], capture_output=True, text=True, check=True).stdout
     by_itself, by_trimming, n_kept = map(int, said.split())
     assert n_kept == 50 and by_itself < 10e6 and by_trimming > 40e6
+
+
+def test_numpy_multiplies_without_a_thread_that_waits_by_spinning():
+    """Counted in a process that is told nothing: this one has imported the pages, and hands on what they set."""
+    code = "import os, attnviz.ui.runs, numpy as np; a = np.ones((600, 600)); a @ a"
+    code += "; print(len(os.listdir('/proc/self/task')))"
+    env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)
+    assert said.stdout == "1\n"

@@ -2,6 +2,8 @@
 
 import gc
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -10,6 +12,7 @@ from attnviz.ui import runs
 from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.frame import View
 from attnviz.ui.heads_runs import HeadsView
+from attnviz.ui.queue import Turns
 from attnviz.ui.settings import Settings
 
 SMALL = Settings(model="own", n_layers=1, n_heads=2, n_kv_heads=1, d_model=16, text="a dog")
@@ -47,3 +50,26 @@ def test_a_missing_checkpoint_is_a_sentence() -> None:
 
 def test_one_that_is_there_is_none() -> None:
     assert runs.problem_of(Settings(model="mqa")) is None
+
+
+def test_who_finds_a_result_keeps_the_turn_and_who_computes_it_steps_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache, steps = ByteCache(10), []
+
+    class Noted(Turns):
+        @contextmanager
+        def aside(self) -> Iterator[None]:
+            steps.append("aside")
+            yield
+
+    monkeypatch.setattr(runs.state, "TURNS", Noted())
+    for _ in range(2):
+        assert bytes(runs.kept("result", lambda: memoryview(b"long"), cache)) == b"long"
+    assert steps == ["aside"]
+
+
+def test_untrained_models_do_not_drive_the_checkpoints_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runs, "_own", ByteCache(1))
+    first = runs.model_of(Settings(model="mqa"))
+    runs.model_of(SMALL)
+    monkeypatch.setattr(runs, "load_checkpoint", pytest.fail)
+    assert runs.model_of(Settings(model="mqa")).embed is first.embed

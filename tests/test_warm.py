@@ -6,6 +6,7 @@ pytest tests/test_warm.py
 from __future__ import annotations
 
 import asyncio
+import gc
 import subprocess
 import sys
 import threading
@@ -107,6 +108,18 @@ def test_what_fails_is_said_by_the_page_and_not_before(caplog, capfd):
     assert not caplog.records and capfd.readouterr() == ("", "")
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run().switch_page("pages/1_heads.py").run()
     assert not app.exception and "There is no checkpoint" in app.error[0].value
+
+
+def test_no_garbage_is_looked_for_while_a_page_is_imported_and_afterwards_it_is(monkeypatch):
+    found = []
+
+    def looked(name: str) -> None:
+        found.append(gc.isenabled())
+        raise ImportError(name)
+
+    monkeypatch.setattr(warm, "import_module", looked)
+    warm.prepare("heads", "")
+    assert found == [False] and gc.isenabled()
 
 
 def test_an_import_that_fails_is_not_the_end(monkeypatch):

@@ -13,7 +13,7 @@ MAPPED = 16 << 20  # bytes: an array of this size is mapped for itself. With 256
 # mapped is cleared page by page at its first touch
 SPARE = 32 << 20  # bytes of freed memory that may wait at the end of the heap for the next run
 ROOMY = 480_000_000  # bytes: above, what lies free in the middle of the heap goes back too
-OFTEN = 1.0  # seconds: not more often than that, since it takes some milliseconds
+OFTEN = 0.5  # seconds: not more often than that, since it takes some milliseconds
 
 _libc = ctypes.CDLL(None) if sys.platform == "linux" else None
 _looked = 0.0

@@ -28,7 +28,7 @@ MAX_KEPT_BYTES = 40_000_000  # of all that was computed, if it is more than one 
 # for st.cache_resource, which takes 2 ms to walk a text's ids and a configuration's fields one by one
 AS_WRITTEN = {tuple: repr, ModelConfig: repr}
 MAX_SHIPPED_BYTES = 60_000_000  # of the checkpoints' weights: the five take 46
-MAX_OWN_BYTES = 60_000_000  # of untrained models: one with the settings it starts with takes 9, the largest 60
+MAX_OWN_BYTES = 30_000_000  # of untrained models: one with the settings it starts with takes 9, the largest 60
 
 _shipped, _own, _results = (ByteCache(most) for most in (MAX_SHIPPED_BYTES, MAX_OWN_BYTES, MAX_KEPT_BYTES))
 

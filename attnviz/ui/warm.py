@@ -7,10 +7,11 @@ torch imported and the model loaded. For the front page nothing is made ready.
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
@@ -57,12 +58,23 @@ def prepare(page: str, link: str) -> None:
     """
     _load_library()
     with suppress(Exception):
-        shows = import_module(PAGES[page])
+        with _uncollected():
+            shows = import_module(PAGES[page])
         from attnviz.ui.frame import View
         from attnviz.ui.settings import Settings
 
         settings, _ = Settings.from_link(dict(parse_qsl(link, keep_blank_values=True)))
         getattr(shows, "prepare", _read)(View(settings))
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No looking for garbage meanwhile: an import makes a hundred thousand objects that stay."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 def _load_library() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import re
-from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -25,15 +24,15 @@ APP = Path(__file__).parents[2] / "attnviz"
 PAGES = ("", "heads", "query_groups", "rope", "cost")
 CHANGES_ON_A_PAGE = 5
 BUSY = (2.0, 5.0)  # seconds from one change to the next
-SAID_AT_LEAST = 3  # times in one message: a text says its word four times, a model's prediction may say any word once
-FILLER = "Once upon a time there was a {0} who met the {0} by the river. The {0} was happy and the {0} laughed. "
+Pair = tuple[str, str]  # of words, by which a text is known: a model's predictions may say any one of them, not both
+FILLER = "Once upon a time there was a {0} who met the {1} by the river. The {0} was happy and the {1} laughed. "
 
 
 @dataclass
 class Seen:
     """What everybody saw: seconds of every change by page, what went wrong, and how much was sent."""
 
-    words: Sequence[str]
+    words: Sequence[Pair]
     seconds: dict[str, list[float]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
@@ -46,7 +45,7 @@ class Seen:
     def changed(self, page: str, seconds: float) -> None:
         self.seconds.setdefault(page, []).append(seconds)
 
-    def look_at(self, frames: Iterable[bytes], own: str, where: str) -> None:
+    def look_at(self, frames: Iterable[bytes], own: Pair, where: str) -> None:
         """Find others' words and exceptions in what came over the websocket."""
         for frame in frames:
             self.n_bytes += len(frame)
@@ -55,14 +54,14 @@ class Seen:
             if element.WhichOneof("type") == "exception":
                 self.wrong.append(f"{where}: {element.exception.message}")
 
-    def look_for_others(self, sent: bytes, own: str, where: str) -> None:
-        said = Counter(match.decode() for match in re.findall("|".join(self.words).encode(), sent))
-        found = sorted(word for word, n in said.items() if n >= SAID_AT_LEAST and word != own)
-        self.foreign += [f"{where}: {word} in the session of {own}" for word in found]
+    def look_for_others(self, sent: bytes, own: Pair, where: str) -> None:
+        said = {match.decode() for match in re.findall("|".join(map("|".join, self.words)).encode(), sent)}
+        found = [pair for pair in self.words if pair != own and said.issuperset(pair)]
+        self.foreign += [f"{where}: {' and '.join(pair)} in the session of {' and '.join(own)}" for pair in found]
 
 
-def words_for(n: int) -> list[str]:
-    """n words that are one token each, that the app itself never says, and none of which is part of another."""
+def words_for(n: int) -> list[Pair]:
+    """n pairs of words, of one token each, that the app itself never says, and none of which is part of another."""
     tokenizer, words = Tokenizer(), []
     said = FILLER + "".join(path.read_text() for path in APP.rglob("*") if path.suffix in (".py", ".txt", ".js"))
     for token in reversed(range(tokenizer.vocab_size)):
@@ -70,11 +69,11 @@ def words_for(n: int) -> list[str]:
         if re.fullmatch("[a-z]{5,}", word) and word not in said:
             if not any(word in other or other in word for other in words):
                 words.append(word)
-    return words[:n]
+    return list(zip(words[:n], words[n : 2 * n], strict=True))
 
 
-def link(word: str, n_times: int = 2) -> str:
-    return urlencode({"text": (FILLER * n_times).format(word)})
+def link(pair: Pair, n_times: int = 2) -> str:
+    return urlencode({"text": (FILLER * n_times).format(*pair)})
 
 
 # ---- over the websocket
@@ -93,33 +92,33 @@ async def alone(url: str, n_changes: int, seen: Seen, chance: random.Random) -> 
 
 
 async def person(
-    url: str, word: str, until: float, pause: tuple[float, float], seen: Seen, chance: random.Random
+    url: str, pair: Pair, until: float, pause: tuple[float, float], seen: Seen, chance: random.Random
 ) -> None:
     """From page to page, some changes on each, in a session of one's own."""
     await asyncio.sleep(chance.uniform(0, pause[0]))
-    session = await connected(url, link(word, chance.choice((1, 1, 2, 4))))
+    session = await connected(url, link(pair, chance.choice((1, 1, 2, 4))))
     visit = chance.randrange(len(PAGES))
     while perf_counter() < until:
         page, visit = PAGES[visit % len(PAGES)], visit + 1
         await session.open(page)
-        seen.look_at(session.frames, word, f"{page or 'front'} opened")
+        seen.look_at(session.frames, pair, f"{page or 'front'} opened")
         for _ in range(CHANGES_ON_A_PAGE):
             next_one = perf_counter() + chance.uniform(*pause)
-            await _one_change(session, page, seen, chance, word)
+            await _one_change(session, page, seen, chance, pair)
             await asyncio.sleep(max(0.0, next_one - perf_counter()))
     await session.socket.close()
 
 
-async def _one_change(session: Session, page: str, seen: Seen, chance: random.Random, word: str | None = None) -> None:
+async def _one_change(session: Session, page: str, seen: Seen, chance: random.Random, pair: Pair | None = None) -> None:
     label, seconds = await session.change(chance)
     seen.changed(page, seconds)
-    seen.look_at(session.frames, word or seen.words[0], f"{page or 'front'}, {label}")
+    seen.look_at(session.frames, pair or seen.words[0], f"{page or 'front'}, {label}")
 
 
 # ---- in a browser
 
 
-async def watcher(browser: Browser, url: str, word: str, until: float, seen: Seen, chance: random.Random) -> None:
+async def watcher(browser: Browser, url: str, pair: Pair, until: float, seen: Seen, chance: random.Random) -> None:
     """The same in a real browser: sliders and switches by the keyboard, links in the sidebar."""
     page = await (await browser.new_context(viewport={"width": 1440, "height": 900})).new_page()
     page.set_default_timeout(120_000)
@@ -127,7 +126,7 @@ async def watcher(browser: Browser, url: str, word: str, until: float, seen: See
     visit = chance.randrange(len(PAGES))
     while perf_counter() < until:
         name, visit = PAGES[visit % len(PAGES)], visit + 1
-        await page.goto(f"{url}/{name}?{link(word)}")
+        await page.goto(f"{url}/{name}?{link(pair)}")
         await _settled(page)
         for _ in range(CHANGES_ON_A_PAGE):
             began = perf_counter()
@@ -135,7 +134,7 @@ async def watcher(browser: Browser, url: str, word: str, until: float, seen: See
             await control.press(chance.choice(("ArrowLeft", "ArrowRight")))
             await _settled(page)
             seen.wrong += await page.get_by_test_id("stException").all_inner_texts()
-            seen.look_for_others((await page.content()).encode(), word, f"{name} in the browser")
+            seen.look_for_others((await page.content()).encode(), pair, f"{name} in the browser")
             await asyncio.sleep(max(0.0, began + chance.uniform(*BUSY) - perf_counter()))
     await page.context.close()
 

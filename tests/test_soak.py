@@ -1,0 +1,39 @@
+"""pytest tests/test_soak.py: what the soak takes for another person's text, and what it does with a row of names."""
+
+import json
+import random
+
+import pytest
+from streamlit.proto.Element_pb2 import Element
+
+from tests.soak.people import Seen, link, words_for
+from tests.soak.session import another_value, label_of
+
+PAIRS = words_for(44)
+MINE, ANOTHER = PAIRS[:2]
+
+
+def test_everybody_has_two_words_that_nobody_else_has():
+    words = [word for pair in PAIRS for word in pair]
+    assert len(words) == len(set(words)) == 88
+    assert all(word in link(MINE) for word in MINE)
+
+
+@pytest.mark.parametrize(
+    ("sent", "foreign"),
+    [(ANOTHER, True), (ANOTHER[:1], False), ((ANOTHER[1], PAIRS[2][0]), False), ((*MINE, *ANOTHER), True), (MINE, False)],
+)
+def test_a_text_is_known_by_both_its_words(sent, foreign):
+    seen = Seen(PAIRS)
+    seen.look_for_others(" ".join(f"·{word}" for word in sent).encode(), MINE, "heads")
+    assert bool(seen.foreign) == foreign
+
+
+def test_another_name_of_a_row_is_chosen():
+    element = Element()
+    element.bidi_component.component_name = "some.one_of"
+    data = {"label": "Part", "names": [["a", "First"], ["b", "Second"]], "chosen": "a"}
+    element.bidi_component.bytes = json.dumps(data).encode()
+    assert label_of(element) == "Part"
+    sent = another_value(element, random.Random(0))
+    assert json.loads(sent.json_trigger_value) == [{"event": "choice", "value": "b"}]
