@@ -28,8 +28,6 @@ def predict_without(
     way: "zero": they hand nothing to the output projection; "mean": at every position what they hand on, in this run,
     is its mean over the text's positions, so that only what tells positions apart is lost.
     """
-    if way not in WAYS:
-        raise ValueError(f"way must be one of {', '.join(WAYS)}, not {way!r}")
     layers = {layer: [[head for at, head in off if at == layer]] for layer, _ in off}
     return predict(_cut(model, layers, way), token_ids)
 
@@ -40,7 +38,7 @@ def losses_without_each(
 ) -> np.ndarray:
     """(1 + L·H,) mean nats a token: with all heads, then without each alone, layer by layer.
 
-    progress is told the share that is done.
+    way: as for predict_without; progress is told the share that is done.
     """
     ids, (L, H) = torch.tensor([token_ids]), (model.config.n_layers, model.config.n_heads)  # (1, T)
     found, n_rows = [_mean_losses(model, ids)], max(1, TOKENS_AT_ONCE // len(token_ids))
@@ -59,6 +57,8 @@ def _mean_losses(model: Transformer, ids: Tensor) -> Tensor:
 
 def _cut(model: Transformer, layers: dict[int, list[list[int]]], way: str) -> Transformer:
     """The model without some heads: for each layer, those that are off in every row of a batch, or in all of them."""
+    if way not in WAYS:
+        raise ValueError(f"way must be one of {', '.join(WAYS)}, not {way!r}")
     attentions = {}
     for layer, rows in layers.items():
         off = torch.zeros(len(rows), model.config.n_heads, dtype=torch.bool)  # (B, H)

@@ -67,6 +67,8 @@ def test_nothing_off_changes_nothing_and_the_model_stays_as_it_was(model):
     np.testing.assert_array_equal(predict(model, IDS), before)
     with pytest.raises(ValueError, match="zero, mean"):
         predict_without(model, IDS, [], "noise")
+    with pytest.raises(ValueError, match="zero, mean"):
+        ablation.losses_without_each(model, IDS, "noise", lambda share: None)
 
 
 def test_losses_without_each_head_are_measured_once_and_laid_out_layer_by_head(monkeypatch):

@@ -26,7 +26,8 @@ def show(drawing: Drawing, key: str) -> None:
 def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
     """Drawings that are made when somebody opens them, by their keys: what they show stands on the page already."""
     if disclosure(label, f"numbers-{'-'.join(make)}"):
-        for key, drawing in ((key, make[key]()) for key in make):
+        for key, draw in make.items():
+            drawing = draw()
             _picture(drawing, key)
             _formula(drawing)
             _numbers(drawing, key)
