@@ -1,13 +1,23 @@
-"""Queues for work that is done one at a time, in the order of coming."""
+"""Queues for work that is done one at a time, in the order of coming or in that in which it is due."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from threading import Event, Lock, local
-from time import sleep
+from time import monotonic, sleep
 
 PATIENCE = 0.3  # seconds that nobody notices
+FAIR = 8.0  # times as long as it takes is what everybody may wait for what they asked for
+FORGETS = 0.2  # share of what a kind of work usually takes that its last time decides
+
+
+class Place(Event):
+    """A place in a line, set when its turn has come."""
+
+    def __init__(self, due: float) -> None:
+        super().__init__()
+        self.due = due
 
 
 class Queue:
@@ -15,7 +25,7 @@ class Queue:
 
     def __init__(self, at_once: int = 1) -> None:
         self._lock, self._at_once = Lock(), at_once
-        self._line: list[Event] = []  # each set when its turn has come
+        self._line: list[Place] = []  # those who work, then the others as they are due
 
     @contextmanager
     def turn(self, tell: Callable[[int], object] = lambda before: None) -> Iterator[None]:
@@ -26,13 +36,13 @@ class Queue:
         finally:
             self.leave(place)
 
-    def enter(self, tell: Callable[[int], object] = lambda before: None) -> Event:
+    def enter(self, tell: Callable[[int], object] = lambda before: None, due: float = 0.0) -> Place:
         """Wait for our turn; the place that is to be left afterwards.
 
-        Where that takes longer than PATIENCE, tell(how many are before us) is called, again every PATIENCE, and
+        Who is due first goes first, and among those due at the same time who came first. Where that takes longer than PATIENCE, tell(how many are before us) is called, again every PATIENCE, and
         tell(0) at last. Whatever tell raises gives up the place: who has left keeps nobody waiting.
         """
-        place, waited = self._join(), False
+        place, waited = self._join(due), False
         try:
             while not place.wait(PATIENCE):
                 tell(self._line.index(place) + 1 - self._at_once)
@@ -44,7 +54,7 @@ class Queue:
             raise
         return place
 
-    def leave(self, place: Event) -> None:
+    def leave(self, place: Place) -> None:
         """Let the next one work."""
         with self._lock:
             self._line.remove(place)
@@ -55,10 +65,11 @@ class Queue:
         """Whether anybody waits behind those whose turn it is."""
         return len(self._line) > self._at_once
 
-    def _join(self) -> Event:
-        place = Event()
+    def _join(self, due: float) -> Place:
+        place = Place(due)
         with self._lock:
-            self._line.append(place)
+            behind = (i for i, other in enumerate(self._line) if other.due > due and not other.is_set())
+            self._line.insert(next(behind, len(self._line)), place)
             self._call()
         return place
 
@@ -73,23 +84,32 @@ class Turns:
 
     Python runs one thread at a time. A model gives that right away at each of its operations, and to have it back waits
     for as long as other threads care to run: among forty, a trace of 10 ms takes a second.
+
+    What is quickly done is due sooner: everybody's work is due FAIR times as long after its coming as its kind usually
+    takes. So one slow part of a page does not keep twenty quick ones waiting, and waits its own time at most longer.
     """
 
     def __init__(self, at_once: int = 1) -> None:
         self._queue, self._here = Queue(at_once), local()
+        self._usual: dict[Hashable, float] = {}  # seconds of work by its kind
 
     @contextmanager
-    def mine(self) -> Iterator[None]:
-        """Run the block when it is this thread's turn; a block inside another belongs to the same turn."""
+    def mine(self, kind: Hashable = None) -> Iterator[None]:
+        """Run the block when it is this thread's turn; a block inside another belongs to the same turn.
+
+        kind: what takes about as long each time. There are to be few of them: each is remembered.
+        """
         if self._place:
             yield
             return
-        self._here.place = self._queue.enter()
+        self._here.worked, self._here.due = 0.0, monotonic() + FAIR * self._usual.get(kind, 0.0)
+        self._begin()
         try:
             yield
         finally:
-            self._queue.leave(self._here.place)
-            self._here.place = None
+            self._end()
+            usual = self._usual.get(kind, self._here.worked)
+            self._usual[kind] = usual + FORGETS * (self._here.worked - usual)
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -97,18 +117,26 @@ class Turns:
         if not self._place:
             yield
             return
-        self._queue.leave(self._here.place)
-        self._here.place = None
+        self._end()
         try:
             yield
         finally:
-            self._here.place = self._queue.enter()
+            self._begin()
 
     def pause(self, seconds: float) -> None:
         """Do nothing for so long, unless others wait for their turn."""
         if not self._queue.awaited:
             sleep(seconds)
 
+    def _begin(self) -> None:
+        self._here.place = self._queue.enter(due=self._here.due)
+        self._here.since = monotonic()
+
+    def _end(self) -> None:
+        self._here.worked += monotonic() - self._here.since
+        self._queue.leave(self._here.place)
+        self._here.place = None
+
     @property
-    def _place(self) -> Event | None:
+    def _place(self) -> Place | None:
         return getattr(self._here, "place", None)

@@ -25,6 +25,7 @@ _SETTINGS, _LINK, _PAGE, _OFFERED, _NOTICES = "settings", "link", "page", "offer
 _ANSWERED, _FIRST = "answered wish", "first run"
 
 TURNS = Turns(at_once=2)  # of all sessions, for drawing parts of pages: one thread computes while another runs Python
+LOOKED_AT = {"Heads": "heads_part", "Query groups": "closer", "RoPE": "turning", "Cost": "part"}  # the settings' field
 PAGE = "page"  # the part that runs again by itself for what is set on the left
 
 
@@ -102,13 +103,19 @@ def part(key: str, turns: AbstractContextManager | None = None) -> Callable[[Cal
         @st.fragment(key=key)
         @wraps(body)
         def run(*args: P.args, **kwargs: P.kwargs) -> None:
-            with TURNS.mine() if turns is None else turns:
+            with TURNS.mine(_kind(key)) if turns is None else turns:
                 body(*args, **kwargs)
                 write_link()
 
         return run
 
     return decorate
+
+
+def _kind(key: str) -> tuple[str, ...]:
+    """What about takes as long each time: this part of this page, with what is looked at closer."""
+    page = st.session_state.get(_PAGE, "")
+    return page, key, getattr(current(), LOOKED_AT.get(page, ""), "")
 
 
 def rerun(*parts: str) -> None:

@@ -35,18 +35,18 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=5, help="of the crowd")
-    parser.add_argument("--sessions", type=int, default=40)
-    parser.add_argument("--browsers", type=int, default=4)
+    parser.add_argument("--people", type=int, default=40)
+    parser.add_argument("--browsers", type=int, default=4, help="of the people")
     parser.add_argument("--quiet-minutes", type=float, default=30)
     return parser.parse_args()
 
 
 async def measured(server: Server, options: argparse.Namespace) -> dict[str, float]:
     """First one person, then the crowd, then a few."""
-    words = words_for(options.sessions + options.browsers)
+    words = words_for(options.people)
     first, crowd = Seen(words), Seen(words)
     await alone(server.url, CHANGES_ALONE, first, random.Random(0))
-    await together(server.url, options.sessions, options.browsers, options.minutes, BUSY, crowd)
+    await together(server.url, options.people - options.browsers, options.browsers, options.minutes, BUSY, crowd)
     results = told(compared(first, crowd) | {"peak memory, MB": memory(server, "VmHWM")})
     if options.quiet_minutes:
         results |= told(await quiet(server, options.quiet_minutes, crowd))

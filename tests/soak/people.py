@@ -119,14 +119,14 @@ async def _one_change(session: Session, page: str, seen: Seen, chance: random.Ra
 
 
 async def watcher(browser: Browser, url: str, pair: Pair, until: float, seen: Seen, chance: random.Random) -> None:
-    """The same in a real browser: sliders and switches by the keyboard, links in the sidebar."""
+    """The same in a real browser: sliders by the keyboard, from page to page by the links in the sidebar."""
     page = await (await browser.new_context(viewport={"width": 1440, "height": 900})).new_page()
     page.set_default_timeout(120_000)
     page.on("pageerror", lambda error: seen.wrong.append(f"in the browser: {error}"))
     visit = chance.randrange(len(PAGES))
+    await page.goto(f"{url}/{PAGES[visit]}?{link(pair)}")
     while perf_counter() < until:
-        name, visit = PAGES[visit % len(PAGES)], visit + 1
-        await page.goto(f"{url}/{name}?{link(pair)}")
+        name = PAGES[visit % len(PAGES)]
         await _settled(page)
         for _ in range(CHANGES_ON_A_PAGE):
             began = perf_counter()
@@ -136,6 +136,8 @@ async def watcher(browser: Browser, url: str, pair: Pair, until: float, seen: Se
             seen.wrong += await page.get_by_test_id("stException").all_inner_texts()
             seen.look_for_others((await page.content()).encode(), pair, f"{name} in the browser")
             await asyncio.sleep(max(0.0, began + chance.uniform(*BUSY) - perf_counter()))
+        visit += 1
+        await page.get_by_test_id("stPageLink").nth(visit % len(PAGES)).click()
     await page.context.close()
 
 
@@ -154,7 +156,7 @@ async def last_in_line(program: str) -> AsyncIterator[str]:
     own niceness, which counts for nothing under the idle policy."""
     with TemporaryDirectory() as folder:
         script = Path(folder) / "idle"
-        script.write_text(f'#!/bin/sh\nexec chrt --idle 0 "{program}" "$@"\n')
+        script.write_text(f'#!/bin/sh\nexec chrt --idle 0 taskset --cpu-list 1 "{program}" "$@"\n')
         script.chmod(0o755)
         yield str(script)
 
