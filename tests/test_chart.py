@@ -97,6 +97,21 @@ def test_arrays_are_kept_as_they_are():
     assert sent(chart.sent())["data"][0]["x"]["dtype"] == "f8"  # bytes, and no list of numbers
 
 
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.arange(15, dtype=np.float32).reshape(3, 5).T, np.arange(7.0)[::2], np.array([np.nan, 1.0]), np.empty((0, 3)),
+        np.arange(7), np.array([2**40, 1]), np.array([1, 2], np.uint8), np.array([0.5, 2], np.float16),
+        np.array([True, False]), np.array(["a", "b"]),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_arrays_are_sent_as_plotly_sends_them(array):
+    chart = Chart()
+    chart.add_heatmap(z=array)
+    assert sent(chart.sent())["data"] == sent(go.Figure(chart.data, skip_invalid=True).update(data=chart.data))["data"]
+
+
 def test_what_is_passed_in_is_not_changed():
     legend, axis = {"orientation": "h", "title": "kind"}, {"showgrid": False, "tickfont": {"size": 11}}
     before = copy.deepcopy((legend, axis))

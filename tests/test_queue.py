@@ -1,4 +1,4 @@
-"""pytest tests/test_queue.py: one at a time, in the order of coming, everybody told how many are before."""
+"""pytest tests/test_queue.py: one at a time, in the order of coming or being due, all told how many are before."""
 
 from threading import Event, Thread
 from time import monotonic, sleep
@@ -6,10 +6,12 @@ from time import monotonic, sleep
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.ui import queue
+from attnviz.ui import queue, state
 from attnviz.ui.byte_cache import ByteCache
+from attnviz.ui.frame import PAGES
 from attnviz.ui.queue import Queue, Turns
 from attnviz.ui.runs import place_in_line
+from attnviz.ui.settings import Choice, Settings
 
 
 @pytest.fixture
@@ -148,18 +150,36 @@ def test_the_page_says_it_while_one_waits_and_not_afterwards(hurry, monkeypatch:
     assert [element.value for element in app.markdown] == ["`3`"] and not app.caption
 
 
+def test_who_is_due_first_goes_first_but_interrupts_nobody() -> None:
+    line, order = Queue(at_once=2), []
+    working = [line.enter(due=5.0), line.enter(due=9.0)]
+
+    def wait(due: float) -> None:
+        place = line.enter(due=due)
+        order.append((due, len(order)))
+        line.leave(place)
+
+    for n, due in enumerate((3.0, 7.0, 1.0, 3.0), 3):
+        Thread(target=wait, args=(due,), daemon=True).start()
+        wait_for(lambda n=n: len(line._line) == n)
+    assert [place.due for place in line._line] == [5.0, 9.0, 1.0, 3.0, 3.0, 7.0]
+    line.leave(working[1])
+    wait_for(lambda: len(order) == 4)
+    assert [due for due, _ in order] == [1.0, 3.0, 3.0, 7.0] and line._line == [working[0]]
+
+
 # ---- turns
 
 
 class Worker(Thread):
     """Takes a turn, notes when it begins and ends, and works for as long as `done` is not set."""
 
-    def __init__(self, turns: Turns, notes: list[str], name: str) -> None:
+    def __init__(self, turns: Turns, notes: list[str], name: str, kind: str = "") -> None:
         super().__init__(daemon=True, name=name)
-        self.turns, self.notes, self.done = turns, notes, Event()
+        self.turns, self.notes, self.kind, self.done = turns, notes, kind, Event()
 
     def run(self) -> None:
-        with self.turns.mine():
+        with self.turns.mine(self.kind):
             self.notes.append(f"{self.name} begins")
             with self.turns.mine():  # a part inside a part
                 self.done.wait(10)
@@ -176,6 +196,59 @@ def test_threads_work_one_after_the_other_in_the_order_of_coming() -> None:
         worker.done.set()
     wait_for(lambda: len(notes) == 6)
     assert notes == ["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]
+
+
+def order_of(turns: Turns, clock: list[float], comings: list[tuple[float, str]]) -> str:
+    """In which order these kinds of work get their turn, which come at these times while somebody works."""
+    notes, workers = [], [Worker(turns, [], kind, kind) for _, kind in comings]
+    with turns.mine("first"):
+        for n, (worker, (time, _)) in enumerate(zip(workers, comings, strict=True), 2):
+            clock[0], worker.notes = time, notes
+            worker.done.set()
+            worker.start()
+            wait_for(lambda n=n: len(turns._queue._line) == n)
+    wait_for(lambda: len(notes) == 2 * len(workers))
+    return "".join(note[0] for note in notes[::2])
+
+
+def test_quick_work_goes_first_and_slow_work_waits_no_longer_than_in_proportion(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns, clock = Turns(), [0.0]
+    monkeypatch.setattr(queue, "monotonic", lambda: clock[0])
+    for kind, seconds in (("slow", 2.0), ("quick", 0.1)):
+        with turns.mine(kind):
+            clock[0] += seconds
+    due = queue.FAIR * 2.0  # when the slow one is, that came at 0
+    assert order_of(turns, clock, [(0.0, "slow"), (1.0, "quick"), (2.0, "quick")]) == "qqs"
+    assert order_of(turns, clock, [(0.0, "slow"), (1.0, "quick"), (due, "quick")]) == "qsq"
+    assert order_of(turns, clock, [(0.0, "slow"), (0.0, "unknown")]) == "us"  # before anybody knows, it counts as quick
+
+
+def test_what_a_kind_usually_takes_follows_what_it_takes_without_the_time_it_stood_aside(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    turns, clock = Turns(), [0.0]
+    monkeypatch.setattr(queue, "monotonic", lambda: clock[0])
+
+    def work(seconds: float, beside: float) -> float:
+        with turns.mine("kind"):
+            clock[0] += seconds
+            with turns.aside():
+                clock[0] += beside
+            clock[0] += seconds
+        return turns._usual["kind"]
+
+    assert work(1.5, beside=50) == 3.0
+    assert work(0.0, beside=50) == pytest.approx(3.0 * (1 - queue.FORGETS))
+    assert [work(0.5, beside=1) for _ in range(60)][-1] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_what_is_looked_at_decides_the_kind_of_work() -> None:
+    """The fields exist, and the pages are called so: a wrong name would put quick and slow parts together unseen."""
+    assert set(state.LOOKED_AT) == set(PAGES.values()) - {"What there is to see"}
+    for field in state.LOOKED_AT.values():
+        assert isinstance(Settings.__dataclass_fields__[field].metadata["kind"], Choice), field
 
 
 def test_what_takes_long_steps_aside_and_takes_another_turn_afterwards() -> None:

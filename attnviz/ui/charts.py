@@ -36,9 +36,7 @@ def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
 def _picture(drawing: Drawing, key: str) -> None:
     st.markdown(f"#### {drawing.title}")
     st.caption(drawing.note)
-    figure = drawing.chart.sent()
-    with st.container(key=f"chart-{key}"):
-        st.plotly_chart(figure, theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"figure-{key}")
+    st.plotly_chart(drawing.chart.sent(), theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"chart-{key}")
 
 
 def _formula(drawing: Drawing) -> None:

@@ -39,8 +39,9 @@ class Queue:
     def enter(self, tell: Callable[[int], object] = lambda before: None, due: float = 0.0) -> Place:
         """Wait for our turn; the place that is to be left afterwards.
 
-        Who is due first goes first, and among those due at the same time who came first. Where that takes longer than PATIENCE, tell(how many are before us) is called, again every PATIENCE, and
-        tell(0) at last. Whatever tell raises gives up the place: who has left keeps nobody waiting.
+        Who is due first goes first, and among those due at the same time who came first. Where that takes longer than
+        PATIENCE, tell(how many are before us) is called, again every PATIENCE, and tell(0) at last. Whatever tell
+        raises gives up the place: who has left keeps nobody waiting.
         """
         place, waited = self._join(due), False
         try:
