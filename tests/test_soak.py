@@ -1,21 +1,26 @@
-"""pytest tests/test_soak.py: what the soak takes for another person's text, and what it does with a row of names."""
+"""pytest tests/test_soak.py: what the soak takes for another person's text, how it uses a row of names, and where its
+browsers run."""
 
+import asyncio
 import json
+import os
 import random
+import subprocess
+import sys
 
 import pytest
 from streamlit.proto.Element_pb2 import Element
 
-from tests.soak.people import Seen, link, words_for
+from tests.soak.people import Seen, last_in_line, link, words_for
 from tests.soak.session import another_value, label_of
 
-PAIRS = words_for(44)
+PAIRS = words_for(40)
 MINE, ANOTHER = PAIRS[:2]
 
 
 def test_everybody_has_two_words_that_nobody_else_has():
     words = [word for pair in PAIRS for word in pair]
-    assert len(words) == len(set(words)) == 88
+    assert len(words) == len(set(words)) == 80
     assert all(word in link(MINE) for word in MINE)
 
 
@@ -37,3 +42,12 @@ def test_another_name_of_a_row_is_chosen():
     assert label_of(element) == "Part"
     sent = another_value(element, random.Random(0))
     assert json.loads(sent.json_trigger_value) == [{"event": "choice", "value": "b"}]
+
+
+def test_browsers_get_what_is_left_of_one_core():
+    async def told() -> str:
+        asks = "import os; print(os.sched_getscheduler(0), *os.sched_getaffinity(0))"
+        async with last_in_line(sys.executable) as program:
+            return subprocess.run([program, "-c", asks], capture_output=True, text=True, check=True).stdout
+
+    assert asyncio.run(told()).split() == [str(os.SCHED_IDLE), str(max(os.sched_getaffinity(0)))]

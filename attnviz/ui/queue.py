@@ -8,7 +8,7 @@ from threading import Event, Lock, local
 from time import monotonic, sleep
 
 PATIENCE = 0.3  # seconds that nobody notices
-FAIR = 8.0  # times as long as it takes is what everybody may wait for what they asked for
+FAIR = 3.0  # times as long as it takes, while others work too, is what everybody may wait
 FORGETS = 0.2  # share of what a kind of work usually takes that its last time decides
 
 

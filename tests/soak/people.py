@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import re
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -151,12 +152,13 @@ async def _settled(page: Page) -> None:
 
 @asynccontextmanager
 async def last_in_line(program: str) -> AsyncIterator[str]:
-    """The program, with what the others leave of the processor: browsers run on their people's machines, not on the
-    server's, and four that load a page take both of its cores for seconds. Being nice is not enough: Chromium sets its
-    own niceness, which counts for nothing under the idle policy."""
+    """The program, with what the others leave of one core: browsers run on their people's machines, not the server's,
+    and four that draw a page take both of its cores for seconds. Being nice is not enough: Chromium sets its own
+    niceness, which counts for nothing under the idle policy. Nor is that: on both cores they slow both down."""
+    core = max(os.sched_getaffinity(0))
     with TemporaryDirectory() as folder:
         script = Path(folder) / "idle"
-        script.write_text(f'#!/bin/sh\nexec chrt --idle 0 taskset --cpu-list 1 "{program}" "$@"\n')
+        script.write_text(f'#!/bin/sh\nexec chrt --idle 0 taskset --cpu-list {core} "{program}" "$@"\n')
         script.chmod(0o755)
         yield str(script)
 
