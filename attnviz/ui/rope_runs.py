@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,13 @@ def turning(view: View) -> ModelConfig:
 def frequencies(view: View) -> np.ndarray:
     """float64 (n_pairs,), radians a token, as this model turns or would turn."""
     config = turning(view)
-    return rope_frequencies(config.rotary_dim, config.rope_theta).numpy()
+    return frequencies_of(config.rotary_dim, config.rope_theta)
+
+
+@lru_cache(maxsize=64)  # asked for five times in a run
+def frequencies_of(rotary_dim: int, theta: float) -> np.ndarray:
+    """The same by what decides it; shared, and not to be written to."""
+    return rope_frequencies(rotary_dim, theta).numpy()
 
 
 def unturned(view: View, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
