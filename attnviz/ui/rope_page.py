@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 import streamlit as st
 
@@ -11,7 +9,7 @@ from attnviz.analysis import rope as analysis
 from attnviz.cost import attention_name
 from attnviz.figures import rope as figures
 from attnviz.figures import rope_scores
-from attnviz.figures.drawing import Drawing, escaped, quoted
+from attnviz.figures.drawing import escaped, quoted
 from attnviz.modules import rope_proofs
 from attnviz.ui import charts, rope_runs, state
 from attnviz.ui.components.one_of import one_of
@@ -99,19 +97,12 @@ def clocks(view: View) -> None:
 def frequencies(view: View) -> None:
     """Wavelengths, and the tables of cos and sin."""
     st.subheader("Fast pairs and slow pairs", divider="gray")
-    c = rope_runs.turning(view)
-    wavelengths, rotations = _drawn(c.rotary_dim, c.rope_theta, c.max_context, len(view.labels))
+    turning, values, n = rope_runs.turning(view), rope_runs.frequencies(view), len(view.labels)
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(wavelengths, "wavelengths")
+        charts.show(figures.wavelengths(values, n, turning.max_context, turning.rope_theta), "wavelengths")
     with right:
-        charts.show(rotations, "rotations")
-
-
-@lru_cache(maxsize=32)  # of no weight and no word of a text: drawn once for everybody
-def _drawn(rotary_dim: int, theta: float, max_context: int | None, n_tokens: int) -> tuple[Drawing, Drawing]:
-    values = rope_runs.frequencies_of(rotary_dim, theta)
-    return figures.wavelengths(values, n_tokens, max_context, theta), figures.rotation_maps(values, n_tokens)
+        charts.show(figures.rotation_maps(values, n), "rotations")
 
 
 @state.part("turning")

@@ -35,12 +35,11 @@ def turning(view: View) -> ModelConfig:
 def frequencies(view: View) -> np.ndarray:
     """float64 (n_pairs,), radians a token, as this model turns or would turn."""
     config = turning(view)
-    return frequencies_of(config.rotary_dim, config.rope_theta)
+    return _frequencies(config.rotary_dim, config.rope_theta)
 
 
 @lru_cache(maxsize=64)  # asked for five times in a run
-def frequencies_of(rotary_dim: int, theta: float) -> np.ndarray:
-    """The same by what decides it; shared, and not to be written to."""
+def _frequencies(rotary_dim: int, theta: float) -> np.ndarray:
     return rope_frequencies(rotary_dim, theta).numpy()
 
 
