@@ -110,9 +110,10 @@ def _copied(part: object) -> object:
 def _in_base64(array: np.ndarray) -> object:
     """An array's bytes: what plotly makes of it, which tries pandas and more first and takes ten times as long."""
     if array.dtype not in (np.float32, np.float64) or not array.size:
-        from _plotly_utils.utils import to_typed_array_spec
+        from plotly.basedatatypes import convert_to_base64
 
-        return to_typed_array_spec(array)
+        convert_to_base64(found := {"array": array})  # in place
+        return found["array"]
     shape = {"shape": str(array.shape)[1:-1]} if array.ndim > 1 else {}
     return {"dtype": array.dtype.str[1:], "bdata": b64encode(np.ascontiguousarray(array)).decode(), **shape}
 
