@@ -208,17 +208,24 @@ EMPTY = "from_string('import streamlit')"
 
 
 @cache
-def heavy_modules(statement: str) -> set[str]:
+def heavy_modules(statement: str, heavy: tuple[str, ...] = HEAVY) -> set[str]:
     """Heavy modules that a fresh Python holds once it has run the statement here."""
     code = f"import sys\n{statement}\nprint(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     names = run.stdout.splitlines()[-1].split()
-    return {name for name in names if name.split(".")[0] in HEAVY}
+    return {name for name in names if name.split(".")[0] in heavy}
 
 
 def test_the_front_door_opens_without_anything_heavy() -> None:
     """The script is run, not read. Streamlit loads some plotly itself: an empty page sets the mark."""
     assert heavy_modules(RUN.format("from_file('app.py')")) - heavy_modules(RUN.format(EMPTY)) == set()
+
+
+def test_the_frame_of_a_page_stands_before_numpy_is_needed() -> None:
+    heavy = (*HEAVY, "numpy")
+    frame = heavy_modules("import attnviz.ui.frame, attnviz.ui.state", heavy)
+    assert frame - heavy_modules("import streamlit", heavy) == set()
+    assert "numpy" in heavy_modules("import numpy", heavy)
 
 
 @pytest.mark.parametrize("heavy", ["import torch", "import plotly.graph_objects as go; go.Figure()"])

@@ -10,9 +10,8 @@ from base64 import b64encode
 from functools import cache
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 if TYPE_CHECKING:
+    import numpy as np  # only here: the frame of every page is drawn before numpy is needed
     import plotly.graph_objects as go
     from plotly.basedatatypes import BaseFigure
 
@@ -102,20 +101,20 @@ def _copied(part: object) -> object:
     """Dicts and lists copied, without what is None, and arrays as plotly.js reads them fastest."""
     if isinstance(part, dict):
         return {key: _copied(value) for key, value in part.items() if value is not None}
-    if isinstance(part, np.ndarray):
+    if getattr(part, "ndim", 0):
         return _in_base64(part)
     return [_copied(each) for each in part] if isinstance(part, list) else part
 
 
 def _in_base64(array: np.ndarray) -> object:
     """An array's bytes: what plotly makes of it, which tries pandas and more first and takes ten times as long."""
-    if array.dtype not in (np.float32, np.float64) or not array.size:
+    if array.dtype.str not in ("<f4", "<f8") or not array.size:
         from plotly.basedatatypes import convert_to_base64
 
         convert_to_base64(found := {"array": array})  # in place
         return found["array"]
     shape = {"shape": str(array.shape)[1:-1]} if array.ndim > 1 else {}
-    return {"dtype": array.dtype.str[1:], "bdata": b64encode(np.ascontiguousarray(array)).decode(), **shape}
+    return {"dtype": array.dtype.str[1:], "bdata": b64encode(array.tobytes()).decode(), **shape}
 
 
 def numbered(axis: str, number: int) -> str:

@@ -38,7 +38,7 @@ def frequencies(view: View) -> np.ndarray:
     return _frequencies(config.rotary_dim, config.rope_theta)
 
 
-@lru_cache(maxsize=64)  # asked for five times in a run
+@lru_cache(maxsize=64)  # asked for five times in a run; everybody reads the same array, and nobody writes to it
 def _frequencies(rotary_dim: int, theta: float) -> np.ndarray:
     return rope_frequencies(rotary_dim, theta).numpy()
 
