@@ -87,8 +87,8 @@ class Turns:
     for as long as other threads care to run: among forty, a trace of 10 ms takes a second.
 
     What is quickly done is due sooner: everybody's work is due FAIR times as long after its coming as its kind usually
-    takes. So one slow part of a page does not keep twenty quick ones waiting, and is overtaken only by what comes before
-    it has waited FAIR times its own time.
+    takes. So one slow part of a page does not keep twenty quick ones waiting, and is overtaken only by what comes
+    before it has waited FAIR times its own time.
     """
 
     def __init__(self, at_once: int = 1) -> None:
