@@ -12,7 +12,8 @@ import pytest
 from attnviz.figures import theme
 from attnviz.figures.blocks import block_size
 from attnviz.ui.components import head_grid as grid
-from attnviz.ui.components.packed_weights import READER, quantise, within
+from attnviz.ui.components.events import within
+from attnviz.ui.components.packed_weights import READER, quantise
 
 L, H, T = 2, 6, 11
 HEADER = {"kv": [0, 0, 1, 1, 2, 2], "labels": [["a"] * T] * 2}

@@ -16,7 +16,7 @@ from attnviz.figures import theme
 from attnviz.figures.drawing import Words
 from attnviz.figures.head_words import DECADES, STAGES, map_words, path_words
 from attnviz.ui.components import head_view as view
-from attnviz.ui.components.packed_weights import within
+from attnviz.ui.components.events import within
 
 L, H, K, T = 2, 6, 3, 13
 STEPS, NOT_ALLOWED = 65534, 65535

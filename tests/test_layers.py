@@ -49,7 +49,7 @@ PACKAGES = {
     "analysis": {"numpy"},
     "cost": set(),
     "figures": {"numpy", "plotly"},
-    "ui": {"numpy", "streamlit", "starlette"},  # starlette: what Streamlit's server is made of
+    "ui": {"numpy", "streamlit", "starlette", "google"},  # the last two: Streamlit's server, and its messages
     "pages": {"streamlit"},
     "training": {"torch", "numpy", "safetensors", "tokenizers"},
 }

@@ -47,7 +47,7 @@ class WarmStart:
         await self.app(scope, receive, send)
 
 
-MIDDLEWARE = (Middleware(WarmStart),)
+MIDDLEWARE = Middleware(WarmStart)
 
 
 def prepare(page: str, link: str) -> None:

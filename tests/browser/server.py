@@ -74,7 +74,8 @@ def serve(
     """
     port = port or free_port()
     command = [*under, sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}"]
-    command += ["--server.address=127.0.0.1", "--server.headless=true", "--server.fileWatcherType=none", *options]
+    command += ["--server.address=127.0.0.1", "--server.headless=true", "--server.fileWatcherType=none"]
+    command += ["--logger.enableRich=false", *options]  # rich, where it is installed, writes tracebacks in colours
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.txt"
         started = time.perf_counter()

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import random
 import re
 import shutil
 import signal
@@ -9,12 +10,16 @@ import time
 import tomllib
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import BrowserContext, Locator, Page, WebSocketRoute, expect
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
+from attnviz.ui.examples import EXAMPLES
 from tests.browser.painted import PATIENCE, settle
 from tests.browser.server import ROOT, Server, free_port, serve
 from tests.soak.session import Session, connected
@@ -156,6 +161,72 @@ def test_two_tabs_of_one_person_have_settings_of_their_own(window: Callable[...,
     shows(one, "Layer 3, head 4", "one two three")
     other.get_by_label("Colour scale").select_option("log")
     shows(other, "Layer 2, head 5")
+
+
+# ---- going to another page while this one is still used
+
+
+@pytest.mark.parametrize("milliseconds", [0, 100, 300])
+def test_a_setting_made_while_another_page_comes_is_in_force_there(
+    visit: Callable[..., Page], milliseconds: int
+) -> None:
+    page = visit(VIEW)
+    page.get_by_test_id("stSidebar").get_by_role("link", name="RoPE", exact=True).click()
+    page.wait_for_timeout(milliseconds)
+    page.get_by_role("button", name="a list", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
+    expect(page).to_have_url(re.compile("rope.*apples"))
+    settle(page)
+    expect(the_text(page)).to_have_value(EXAMPLES["a list"])
+
+
+def asked(page_hash: str, query: str) -> BackMsg:
+    message = BackMsg()
+    message.rerun_script.page_script_hash, message.rerun_script.query_string = page_hash, query
+    return message
+
+
+async def leave_and_use(session: Session, to: str) -> list[ForwardMsg]:
+    """Ask for another page, then use every control of this one; all that comes until nothing more does."""
+    await session.socket.send(asked(to, session.query).SerializeToString())
+    for _, shown, state in session.possible(random.Random(0)):
+        use = asked(session.page_hash, session.query)
+        use.rerun_script.fragment_id = shown.fragment
+        use.rerun_script.widget_states.widgets.append(state)
+        await session.socket.send(use.SerializeToString())
+        await asyncio.sleep(0.02)
+    answers = []
+    with suppress(TimeoutError):
+        while frame := await asyncio.wait_for(session.socket.recv(), 3):
+            answers.append(ForwardMsg.FromString(frame))
+    return answers
+
+
+@pytest.mark.parametrize("page", ["", "heads", "query_groups", "rope", "cost"])
+def test_what_is_used_on_a_page_that_was_left_does_not_take_the_next_one_away(server: Server, page: str) -> None:
+    """Streamlit's browser side clears the page, and cannot go on, for a run of another page's part."""
+
+    async def left() -> tuple[str, list[ForwardMsg]]:
+        session, other = [await connected(server.url, "model=own") for _ in range(2)]
+        await session.open(page)
+        await other.open("heads" if page == "cost" else "cost")
+        answers = await leave_and_use(session, other.page_hash)
+        for each in (session, other):
+            await each.socket.close()
+        return other.page_hash, answers
+
+    with ThreadPoolExecutor() as another_thread:
+        to, answers = another_thread.submit(asyncio.run, left()).result()
+    assert {a.new_session.page_script_hash for a in answers if a.WhichOneof("type") == "new_session"} == {to}
+    assert all(a.delta.new_element.WhichOneof("type") != "exception" for a in answers)
+
+
+def test_what_goes_wrong_in_a_script_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "wrong.py").write_text("[][1]")
+    with serve(tmp_path / "wrong.py") as server:
+        visits(server, "")
+        (traceback,) = server.tracebacks()
+        assert traceback.endswith("IndexError: list index out of range")
 
 
 # ---- files

@@ -12,7 +12,8 @@ import numpy as np
 import streamlit as st
 
 from attnviz.figures import theme
-from attnviz.ui.components.packed_weights import READER, message, quantise, ramp, within
+from attnviz.ui.components.events import on_event, within
+from attnviz.ui.components.packed_weights import READER, message, quantise, ramp
 
 HERE = Path(__file__).parent
 MOST_CELLS = 128  # a side; a thumbnail has no more pixels than that
@@ -73,11 +74,11 @@ def head_grid(
 
     most = weights.shape[0] - 1, weights.shape[1] - 1  # the session keeps what the callback refers to: not the weights
 
-    def chosen() -> None:
+    def chosen(sent: object) -> None:
         if on_select:  # or a browser has sent what it was not asked for
-            on_select(*within(st.session_state[key].select, 0, most))
+            on_select(*within(sent, 0, most))
 
-    _mount(key=key, data=pack(weights, allowed, header), on_select_change=chosen)
+    _mount(key=key, data=pack(weights, allowed, header), on_select_change=on_event(key, "select", chosen))
 
 
 def pack(weights: np.ndarray, allowed: np.ndarray, header: dict) -> bytes:

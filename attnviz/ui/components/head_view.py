@@ -17,7 +17,8 @@ import streamlit as st
 from attnviz.figures import theme
 from attnviz.figures.drawing import Words
 from attnviz.figures.head_words import DECADES, STAGES, largest_but_first
-from attnviz.ui.components.packed_weights import FINE_STEPS, READER, message, quantise, ramp, within
+from attnviz.ui.components.events import on_event, within
+from attnviz.ui.components.packed_weights import FINE_STEPS, READER, message, quantise, ramp
 
 if TYPE_CHECKING:
     from attnviz.trace import Trace
@@ -99,19 +100,23 @@ def head_view(
     """
     n, most = len(labels), (trace.config.n_layers - 1, trace.config.n_heads - 1)
 
-    def head() -> None:
-        on_head(*within(st.session_state[key].head, 0, most))
+    def head(sent: object) -> None:
+        on_head(*within(sent, 0, most))
 
-    def cell() -> None:
-        on_cell(*within(st.session_state[key].cell, -1, (n - 1, n - 1)))
+    def cell(sent: object) -> None:
+        on_cell(*within(sent, -1, (n - 1, n - 1)))
 
-    def scale() -> None:
-        on_look(*map(bool, within(st.session_state[key].look, 0, (1, 1))))
+    def scale(sent: object) -> None:
+        on_look(*map(bool, within(sent, 0, (1, 1))))
 
-    data = pack(trace, labels, look, words, role)
     _mount(
-        key=key, data=data, on_head_change=head, on_cell_change=cell, on_look_change=scale, on_pin_change=on_pin
-    )  # fmt: skip
+        key=key,
+        data=pack(trace, labels, look, words, role),
+        on_head_change=on_event(key, "head", head),
+        on_cell_change=on_event(key, "cell", cell),
+        on_look_change=on_event(key, "look", scale),
+        on_pin_change=on_pin,
+    )
 
 
 def pack(

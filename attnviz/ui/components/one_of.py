@@ -11,6 +11,7 @@ from pathlib import Path
 import streamlit as st
 
 from attnviz.ui.components.as_bytes import as_bytes
+from attnviz.ui.components.events import on_event
 
 HERE = Path(__file__).parent
 
@@ -36,10 +37,9 @@ def one_of(
     names: {value: what is written}. quiet: the label stands above already, and is only read out.
     """
 
-    def choose() -> None:
-        value = st.session_state[key].choice
+    def choose(value: object) -> None:
         if value in list(names):  # a browser can send anything, and not all of it can be looked up
             on_choose(value)
 
     data = {"label": label, "quiet": quiet, "names": list(names.items()), "chosen": chosen}
-    _mount(key=key, data=as_bytes(data), on_choice_change=choose, height="content")
+    _mount(key=key, data=as_bytes(data), on_choice_change=on_event(key, "choice", choose), height="content")

@@ -54,15 +54,6 @@ def message(header: dict, cells: np.ndarray) -> bytes:
     return len(text).to_bytes(4, "little") + text + body.tobytes()
 
 
-def within(sent: object, least: int, most: tuple[int, int]) -> tuple[int, int]:
-    """The two whole numbers that a browser sent, each between least and its most: a browser can send anything."""
-    try:
-        first, second = (int(number) for number in sent)
-    except (TypeError, ValueError, OverflowError):
-        return least, least
-    return min(max(first, least), most[0]), min(max(second, least), most[1])
-
-
 def ramp(kv_head: int, n_kv_heads: int, name: str) -> list[list[int]]:
     """The stops of a KV head's canvas ramp, (RAMP_STOPS, 3); name: "light" or "dark"."""
     return theme.kv_ramp(kv_head, n_kv_heads, name)[np.linspace(0, 255, RAMP_STOPS).round().astype(int)].tolist()

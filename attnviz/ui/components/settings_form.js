@@ -1,6 +1,7 @@
-// The settings on the left. A change is shown at once and wished for; until the server has answered it, what comes from
-// there is older than what stands here and is left aside.
+// The settings on the left. A change is shown at once and wished for, and stays as it is until the server has answered it:
+// what comes from there before is older.
 const WISH = "attnviz-wish", IN_FORCE = "attnviz-in-force", COURIER = "attnviz-courier";
+const wished = (window.attnvizWished ??= { n: 0, changes: {} }); // outlives the form, which is made anew on another page
 
 export default function ({ data: bytes, parentElement }) {
   const root = parentElement.querySelector(".sf"), data = JSON.parse(new TextDecoder().decode(bytes));
@@ -13,7 +14,7 @@ export default function ({ data: bytes, parentElement }) {
 }
 
 function create(root, controls) {
-  const form = { values: {}, wishes: {}, n: 0, rows: [] };
+  const form = { values: {}, wished, rows: [] };
   const folds = {};
   for (const control of controls) {
     const row = ROWS[control.kind](form, control);
@@ -22,7 +23,7 @@ function create(root, controls) {
     form.rows.push({ ...row, control });
   }
   form.answered = (event) => show(form, event.detail);
-  form.again = () => Object.keys(form.wishes).length && tell(form);
+  form.again = () => pending(form) && tell(form);
   document.addEventListener(IN_FORCE, form.answered);
   document.addEventListener(COURIER, form.again);
   return form;
@@ -31,20 +32,23 @@ function create(root, controls) {
 // What is wished and not answered yet is said again each time: of two messages in a row, Streamlit may keep the last alone.
 function wish(form, changes) {
   Object.assign(form.values, changes);
-  Object.assign(form.wishes, changes);
-  form.n = Math.max(form.n + 1, Date.now()); // later than any form before this one on the page
+  Object.assign(form.wished.changes, changes);
+  form.wished.n = Math.max(form.wished.n + 1, Date.now());
   layout(form);
   tell(form);
 }
 
-function tell({ n, wishes }) {
-  document.dispatchEvent(new CustomEvent(WISH, { detail: { n, changes: wishes } }));
+function tell({ wished }) {
+  document.dispatchEvent(new CustomEvent(WISH, { detail: { ...wished } }));
+}
+
+function pending({ wished }) {
+  return Object.keys(wished.changes).length > 0;
 }
 
 function show(form, { values, said }) {
-  if (said < form.n && Object.keys(form.wishes).length) return; // a new session, after a restart, counts from nothing
-  form.wishes = {};
-  Object.assign(form.values, values);
+  if (said >= form.wished.n) form.wished.changes = {};
+  Object.assign(form.values, values, form.wished.changes);
   layout(form);
 }
 

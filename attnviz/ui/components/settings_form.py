@@ -15,6 +15,7 @@ from pathlib import Path
 import streamlit as st
 
 from attnviz.ui.components.as_bytes import as_bytes
+from attnviz.ui.components.events import on_event
 
 HERE = Path(__file__).parent
 
@@ -40,9 +41,5 @@ def settings_courier(values: Mapping[str, str], said: int, on_wish: Callable[[ob
 
     wish: whatever a browser sent, {"n": its number, "changes": {field: value in words}} if it was ours.
     """
-
-    def wished() -> None:
-        on_wish(st.session_state["settings-courier"].wish)
-
-    data = {"values": dict(values), "said": said}
-    _courier(key="settings-courier", data=as_bytes(data), on_wish_change=wished, height="content")
+    key, data = "settings-courier", {"values": dict(values), "said": said}
+    _courier(key=key, data=as_bytes(data), on_wish_change=on_event(key, "wish", on_wish), height="content")
