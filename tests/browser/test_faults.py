@@ -22,6 +22,7 @@ from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from attnviz.ui.examples import EXAMPLES
 from tests.browser.painted import PATIENCE, settle
 from tests.browser.server import ROOT, Server, free_port, serve
+from tests.soak.people import ALL_TEXT
 from tests.soak.session import Session, connected
 
 TEXT = "A dog met another dog."
@@ -164,6 +165,11 @@ def test_two_tabs_of_one_person_have_settings_of_their_own(window: Callable[...,
 
 
 # ---- going to another page while this one is still used
+
+
+def test_the_soak_reads_what_is_typed_drawn_and_read_out(visit: Callable[..., Page]) -> None:
+    seen = visit(VIEW).evaluate(ALL_TEXT)
+    assert TEXT in seen and "Query groups" in seen and "Layer 2, head 5," in seen
 
 
 @pytest.mark.parametrize("milliseconds", [0, 100, 300])

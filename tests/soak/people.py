@@ -26,6 +26,17 @@ PAGES = ("", "heads", "query_groups", "rope", "cost")
 CHANGES_ON_A_PAGE = 5
 BUSY = (2.0, 5.0)  # seconds from one change to the next
 Pair = tuple[str, str]  # of words, by which a text is known: a model's predictions may say any one of them, not both
+ALL_TEXT = """() => {
+    const said = [], look = (root) => {
+        for (const e of root.querySelectorAll("*")) {
+            said.push(e.value ?? "", e.ariaLabel ?? "");
+            if (e.shadowRoot) look(e.shadowRoot);
+        }
+        said.push(root.textContent);
+    };
+    look(document.body);
+    return said.join(" ");
+}"""  # with what is typed, read out or stands in a component, and without asking the browser for its markup
 FILLER = "Once upon a time there was a {0} who met the {1} by the river. The {0} was happy and the {1} laughed. "
 
 
@@ -56,8 +67,7 @@ class Seen:
                 self.wrong.append(f"{where}: {element.exception.message}")
 
     def look_for_others(self, sent: bytes, own: Pair, where: str) -> None:
-        said = {match.decode() for match in re.findall("|".join(map("|".join, self.words)).encode(), sent)}
-        found = [pair for pair in self.words if pair != own and said.issuperset(pair)]
+        found = [pair for pair in self.words if pair != own and all(word.encode() in sent for word in pair)]
         self.foreign += [f"{where}: {' and '.join(pair)} in the session of {' and '.join(own)}" for pair in found]
 
 
@@ -135,7 +145,7 @@ async def watcher(browser: Browser, url: str, pair: Pair, until: float, seen: Se
             await control.press(chance.choice(("ArrowLeft", "ArrowRight")))
             await _settled(page)
             seen.wrong += await page.get_by_test_id("stException").all_inner_texts()
-            seen.look_for_others((await page.content()).encode(), pair, f"{name} in the browser")
+            seen.look_for_others((await page.evaluate(ALL_TEXT)).encode(), pair, f"{name} in the browser")
             await asyncio.sleep(max(0.0, began + chance.uniform(*BUSY) - perf_counter()))
         visit += 1
         await page.get_by_test_id("stPageLink").nth(visit % len(PAGES)).click()
