@@ -46,17 +46,22 @@ def losses_without_each(
         for first in range(0, H, n_rows):
             progress((layer * H + first) / (L * H))
             rows = [[head] for head in range(first, min(first + n_rows, H))]
-            found.append(_mean_losses(_cut(model, {layer: rows}, way), ids.expand(len(rows), -1)))
+            found.append(_mean_losses(_cut(model, {layer: rows}, way), ids))
     return torch.cat(found).numpy()
 
 
 def _mean_losses(model: Transformer, ids: Tensor) -> Tensor:
-    """(B,) nats a token of the texts ids (B, T)."""
-    return F.cross_entropy(model(ids)[:, :-1].mT, ids[:, 1:], reduction="none").mean(1)
+    """(B,) nats a token of the text ids (1, T), in every row that the model makes of it."""
+    logits = model(ids)  # (B, T, vocab_size)
+    following = ids[:, 1:].expand(len(logits), -1)  # (B, T - 1)
+    return F.cross_entropy(logits[:, :-1].mT, following, reduction="none").mean(1)
 
 
 def _cut(model: Transformer, layers: dict[int, list[list[int]]], way: str) -> Transformer:
-    """The model without some heads: for each layer, those that are off in every row of a batch, or in all of them."""
+    """The model without some heads: for each layer, those that are off in every row of a batch, or in all of them.
+
+    One text becomes as many rows where the first of them is cut, so that what is before is computed once.
+    """
     if way not in WAYS:
         raise ValueError(f"way must be one of {', '.join(WAYS)}, not {way!r}")
     attentions = {}

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attnviz.config import ModelConfig
 from attnviz.modules import AttentionRecord, Transformer
-from attnviz.modules.proofs import layer_input
+from attnviz.modules.proofs import how_it_runs, layer_input
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,9 @@ def predict(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
 def weights_of(model: Transformer, token_ids: Sequence[Sequence[int]]) -> np.ndarray:
     """The weights alone of several texts of one length, run at once: ids (N, T) give (N, L, H, T, T)."""
     record: list[AttentionRecord] = []
-    model(torch.as_tensor(token_ids), record=record)
+    last = model.config.n_layers - 1
+    x = layer_input(model, token_ids, last, record)
+    model.blocks[last].attn(x, record=record, **how_it_runs(model, last, x.shape[1]))  # what follows has no weights
     return _numpy(torch.stack([r.weights for r in record], dim=1))
 
 

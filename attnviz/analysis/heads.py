@@ -77,8 +77,8 @@ def role_scores(weights: np.ndarray, period: int) -> dict[str, np.ndarray]:
 
 def _mass(weights: np.ndarray, at: np.ndarray) -> np.ndarray:
     """Mean over the queries with such a key of the weight on them, (L, H)."""
-    asked = at.any(-1)  # (T,)
-    return np.where(at, weights, 0.0).sum(-1)[..., asked].mean(-1)
+    n_asked = at.any(-1).sum()
+    return np.tensordot(weights, at.astype(weights.dtype), 2) / n_asked
 
 
 def _relative_entropy(weights: np.ndarray) -> np.ndarray:

@@ -95,11 +95,19 @@ def cached_bytes(config: ModelConfig, n_tokens: int) -> int:
 
 
 @torch.inference_mode()
-def layer_input(model: Transformer, token_ids: Sequence[int], layer: int) -> Tensor:
-    """(1, T, C): what the attention of this layer is given for these tokens, that is the normed hidden states."""
-    x = model.embed(torch.tensor([token_ids]))
+def layer_input(
+    model: Transformer,
+    token_ids: Sequence[int] | Sequence[Sequence[int]],
+    layer: int,
+    record: list[AttentionRecord] | None = None,
+) -> Tensor:
+    """(B, T, C): what the attention of this layer is given for these tokens, that is the normed hidden states.
+
+    token_ids: of one text, (T,), or of B texts of one length, (B, T). record: as for the layers before, which run.
+    """
+    x = model.embed(torch.atleast_2d(torch.as_tensor(token_ids)))
     for i, block in enumerate(model.blocks[:layer]):
-        x = block(x, **_how(model, i, x.shape[1]))
+        x = block(x, record=record, **how_it_runs(model, i, x.shape[1]))
     return model.blocks[layer].attn_norm(x)
 
 
@@ -108,10 +116,10 @@ def _layer(model: Transformer, x: Tensor, layer: int, dtype: str) -> tuple[torch
     attn, precision = model.blocks[layer].attn, getattr(torch, dtype)
     if next(attn.parameters()).dtype != precision:
         attn = copy.deepcopy(attn).to(precision)
-    return attn, x.to(precision), _how(model, layer, x.shape[1])
+    return attn, x.to(precision), how_it_runs(model, layer, x.shape[1])
 
 
-def _how(model: Transformer, layer: int, length: int) -> dict:
+def how_it_runs(model: Transformer, layer: int, length: int) -> dict:
     """The options this layer's attention runs with on a text of this many tokens."""
     c = model.config
     return {"causal": c.causal, "window": c.window_of(layer), "n_sinks": c.n_sinks, "rope": model.rope(length)}
