@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from streamlit.proto.Element_pb2 import Element
 
+from tests.browser.server import ROOT
 from tests.soak.people import Seen, last_in_line, link, words_for
 from tests.soak.session import another_value, label_of
 
@@ -43,6 +44,14 @@ def test_another_name_of_a_row_is_chosen():
     assert label_of(element) == "Part"
     sent = another_value(element, random.Random(0))
     assert json.loads(sent.json_trigger_value) == [{"event": "choice", "value": "b"}]
+
+
+def test_the_server_and_the_people_have_cores_of_their_own():
+    code = "import os, tests.soak.__main__ as soak; print(soak.on_one_core(), sorted(os.sched_getaffinity(0)))"
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    first, *others = sorted(os.sched_getaffinity(0))
+    command = ("taskset", "--cpu-list", str(first)) if others else ()
+    assert told.strip() == f"{command} {others or [first]}"
 
 
 def test_browsers_get_what_is_left_of_one_core():
