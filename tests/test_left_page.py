@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from attnviz.ui.left_page import LeftPage
 
@@ -16,39 +17,75 @@ def asks(page: str, fragment: str = "") -> bytes:
     return message.SerializeToString()
 
 
+def says(page: str) -> ForwardMsg:
+    """What the server tells a browser in a run of a whole page."""
+    message = ForwardMsg()
+    message.navigation.page_script_hash = page
+    return message
+
+
+def starts(page: str) -> ForwardMsg:
+    """What it tells at the start of any run, with another page's hash where a page was asked for by name."""
+    message = ForwardMsg()
+    message.new_session.page_script_hash = page
+    return message
+
+
 def stopped() -> bytes:
     message = BackMsg()
     message.stop_script = True
     return message.SerializeToString()
 
 
-def passed(kind: str, *sent: bytes) -> list[bytes]:
-    """Which of a browser's messages an app behind the middleware receives."""
-    messages = iter([{"type": f"{kind}.receive", "bytes": each} for each in sent] + [{"type": f"{kind}.disconnect"}])
-    received = []
+def passed(kind: str, *course: bytes | ForwardMsg) -> list[bytes]:
+    """Which of a browser's messages (bytes) an app behind the middleware receives, sending its own where they stand."""
+    events, received, sent = list(course), [], []
 
     async def receive() -> dict:
-        return next(messages)
+        while events and isinstance(events[0], ForwardMsg):
+            await answer[0]({"type": f"{kind}.send", "bytes": events.pop(0).SerializeToString()})
+        return {"type": f"{kind}.receive", "bytes": events.pop(0)} if events else {"type": f"{kind}.disconnect"}
+
+    async def send(message: dict) -> None:
+        sent.append(message["bytes"])
+
+    answer = []
 
     async def app(scope: dict, receive, send) -> None:
+        answer.append(send)
         while "bytes" in (message := await receive()):
             received.append(message["bytes"])
 
-    asyncio.run(LeftPage(app)({"type": kind}, receive, None))
+    asyncio.run(LeftPage(app)({"type": kind}, receive, send))
+    assert sent == [each.SerializeToString() for each in course if isinstance(each, ForwardMsg)]
     return received
 
 
 @pytest.mark.parametrize("first", [HEADS, ""])
 def test_a_part_of_the_page_that_is_shown_runs(first):
     sent = asks(first), asks(HEADS, "part"), asks(HEADS, "another")
-    assert passed("websocket", *sent) == list(sent)
+    assert passed("websocket", sent[0], says(HEADS), *sent[1:]) == list(sent)
 
 
 @pytest.mark.parametrize("first", [HEADS, ""])
 def test_a_part_of_a_page_that_was_left_does_not(first):
-    part, other_part = asks(HEADS, "part"), asks(ROPE, "part")
-    before, after = (asks(first), part, asks(ROPE)), (other_part, asks(HEADS), part)
-    assert passed("websocket", *before, part, part, *after) == [*before, *after]
+    opened, part, left, other_part = asks(first), asks(HEADS, "part"), asks(ROPE), asks(ROPE, "part")
+    shown = starts("main"), says(HEADS), part, starts(HEADS)
+    course = opened, *shown, left, part, starts(ROPE), part, says(ROPE), part, other_part, asks(HEADS), part
+    assert passed("websocket", *course) == [opened, part, left, other_part, asks(HEADS), part]
+
+
+def test_the_run_of_a_part_does_not_bring_a_left_page_back():
+    opened, part, left = asks(HEADS), asks(HEADS, "part"), asks(ROPE)
+    assert passed("websocket", opened, part, left, starts(HEADS), part, says(ROPE), part) == [opened, part, left]
+
+
+def test_a_page_that_the_server_goes_to_itself_is_not_left():
+    """A head clicked on the front page: the front page runs, and goes on to the heads; each time anew."""
+    front, part = asks("f0"), asks(HEADS, "part")
+    there = front, starts("f0"), says("f0"), starts(HEADS), says(HEADS), part, starts(HEADS), part
+    sent = [each for each in there if isinstance(each, bytes)]
+    assert passed("websocket", *there, *there) == sent + sent
 
 
 def test_whatever_else_is_sent_goes_on():

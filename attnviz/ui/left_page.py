@@ -12,7 +12,9 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from starlette.middleware import Middleware
 from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ClientState_pb2 import ClientState
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+
+LONGEST = 20_000  # bytes of a message that may say which page is on its way; longer ones are drawings
 
 
 class LeftPage:
@@ -33,32 +35,42 @@ class LeftPage:
                 if visit.concerns(message.get("bytes") or b""):
                     return message
 
-        await self.app(scope, receive_for_this_page, send)
+        async def send_and_look(message: dict[str, Any]) -> None:
+            visit.told(message.get("bytes") or b"")
+            await send(message)
+
+        await self.app(scope, receive_for_this_page, send_and_look)
 
 
 MIDDLEWARE = Middleware(LeftPage)
 
 
 class Visit:
-    """Which page a browser is at, as far as it has said so."""
+    """Which page a browser is at, and which it has left, by Streamlit's hashes of them."""
 
     def __init__(self) -> None:
-        self._page = ""  # Streamlit's hash of it; none where a page was asked for by name
+        self._page, self._left = "", set()
 
     def concerns(self, message: bytes) -> bool:
-        """Whether a message, in the order of coming, is not for a part of a page that was left before."""
-        asked = _run_asked_for(message)
-        if asked is None:
-            return True
-        if asked.fragment_id and self._page:
-            return asked.page_script_hash == self._page
-        self._page = asked.page_script_hash
+        """Whether a message from the browser, in the order of coming, is not for a part of a page that it has left."""
+        try:
+            sent = BackMsg.FromString(message)
+        except DecodeError:
+            return True  # Streamlit has a sentence for it
+        if sent.HasField("rerun_script"):
+            if sent.rerun_script.fragment_id:
+                return sent.rerun_script.page_script_hash not in self._left
+            self._goes_to(sent.rerun_script.page_script_hash)
         return True
 
+    def told(self, message: bytes) -> None:
+        """A message to the browser: which page was asked for by name, or that the server itself goes to another."""
+        if len(message) <= LONGEST:
+            answer = ForwardMsg.FromString(message)
+            if answer.HasField("navigation"):
+                self._goes_to(answer.navigation.page_script_hash)
 
-def _run_asked_for(message: bytes) -> ClientState | None:
-    try:
-        sent = BackMsg.FromString(message)
-    except DecodeError:
-        return None  # Streamlit has a sentence for it
-    return sent.rerun_script if sent.HasField("rerun_script") else None
+    def _goes_to(self, page: str) -> None:
+        if page and page != self._page:
+            self._left = (self._left | {self._page}) - {page}
+            self._page = page

@@ -186,6 +186,22 @@ def test_a_setting_made_while_another_page_comes_is_in_force_there(
     expect(the_text(page)).to_have_value(EXAMPLES["a list"])
 
 
+def test_a_page_that_a_click_on_the_front_page_opens_can_be_used_each_time(
+    visit: Callable[..., Page], walk: Callable[[Page, str], None]
+) -> None:
+    page = visit("")
+    for example in ("a list", "brackets"):
+        choose(page, "Layer 3, head 4")
+        expect(page.get_by_role("heading", level=1)).to_have_text("Heads")
+        settle(page)
+        page.get_by_role("button", name=example, exact=True).click()
+        expect(page.get_by_role("gridcell", name="Layer 0, head 0,")).to_be_visible()
+        expect(the_text(page)).to_have_value(EXAMPLES[example])
+        choose(page, "Layer 1, head 2")
+        expect(page.get_by_role("heading", name="Layer 1, head 2")).to_be_visible()
+        walk(page, "front")
+
+
 def asked(page_hash: str, query: str) -> BackMsg:
     message = BackMsg()
     message.rerun_script.page_script_hash, message.rerun_script.query_string = page_hash, query
