@@ -1,6 +1,7 @@
 """pytest tests/test_left_page.py: what a browser asks of a page that it has left does not reach Streamlit."""
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
@@ -56,7 +57,8 @@ def passed(kind: str, *course: bytes | ForwardMsg) -> list[bytes]:
         while "bytes" in (message := await receive()):
             received.append(message["bytes"])
 
-    asyncio.run(LeftPage(app)({"type": kind}, receive, send))
+    with ThreadPoolExecutor() as another_thread:  # playwright's loop may be running in this one
+        another_thread.submit(asyncio.run, LeftPage(app)({"type": kind}, receive, send)).result()
     assert sent == [each.SerializeToString() for each in course if isinstance(each, ForwardMsg)]
     return received
 
