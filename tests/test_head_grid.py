@@ -12,7 +12,6 @@ import pytest
 from attnviz.figures import theme
 from attnviz.figures.blocks import block_size
 from attnviz.ui.components import head_grid as grid
-from attnviz.ui.components.events import within
 from attnviz.ui.components.packed_weights import READER, quantise
 
 L, H, T = 2, 6, 11
@@ -141,13 +140,6 @@ def test_eight_heads_of_128_tokens_stay_within_their_bytes():
     message = grid.pack(attention((1, 8, 128, 128), allowed), allowed, header)
     code = sum((grid.HERE / f"head_grid.{kind}").stat().st_size for kind in ("js", "css"))
     assert len(message) + code + len(READER.encode()) <= 1.2 * 8 * 128 * 128
-
-
-@pytest.mark.parametrize(
-    "sent, kept", [([1, 3], (1, 3)), ([7, -2], (1, 0)), ("xy", (0, 0)), (None, (0, 0)), ([1], (0, 0))]
-)
-def test_a_choice_from_the_browser_is_kept_within_bounds(sent, kept):
-    assert within(sent, 0, (L - 1, H - 1)) == kept
 
 
 @pytest.mark.parametrize("listens", [False, True])

@@ -1,13 +1,11 @@
 """pytest tests/test_left_page.py: what a browser asks of a page that it has left does not reach Streamlit."""
 
-import asyncio
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from attnviz.ui.left_page import LeftPage
+from attnviz.ui.left_page import LeftPage, Visit
+from tests.waiting import result_of
 
 HEADS, ROPE = "a1", "b2"  # Streamlit's hashes of two pages
 
@@ -57,8 +55,7 @@ def passed(kind: str, *course: bytes | ForwardMsg) -> list[bytes]:
         while "bytes" in (message := await receive()):
             received.append(message["bytes"])
 
-    with ThreadPoolExecutor() as another_thread:  # playwright's loop may be running in this one
-        another_thread.submit(asyncio.run, LeftPage(app)({"type": kind}, receive, send)).result()
+    result_of(LeftPage(app)({"type": kind}, receive, send))
     assert sent == [each.SerializeToString() for each in course if isinstance(each, ForwardMsg)]
     return received
 
@@ -79,7 +76,15 @@ def test_a_part_of_a_page_that_was_left_does_not(first):
 
 def test_the_run_of_a_part_does_not_bring_a_left_page_back():
     opened, part, left = asks(HEADS), asks(HEADS, "part"), asks(ROPE)
-    assert passed("websocket", opened, part, left, starts(HEADS), part, says(ROPE), part) == [opened, part, left]
+    course = opened, says(HEADS), part, left, starts(HEADS), part, says(ROPE), part
+    assert passed("websocket", *course) == [opened, part, left]
+
+
+def test_pages_that_only_a_browser_speaks_of_are_not_remembered():
+    """Nobody can fill the server's memory with them."""
+    visit = Visit()
+    assert all(visit.concerns(asks(f"page {n}")) and visit.concerns(asks(f"page {n}", "part")) for n in range(99))
+    assert len(visit._shown) == 0 and visit.concerns(asks("page 7", "part"))
 
 
 def test_a_page_that_the_server_goes_to_itself_is_not_left():

@@ -1,13 +1,11 @@
 """pytest tests/test_soak.py: what the soak takes for another person's text, how it uses a row of names, and where its
 browsers run."""
 
-import asyncio
 import json
 import os
 import random
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from streamlit.proto.Element_pb2 import Element
@@ -15,6 +13,7 @@ from streamlit.proto.Element_pb2 import Element
 from tests.browser.server import ROOT
 from tests.soak.people import Seen, last_in_line, link, words_for
 from tests.soak.session import another_value, label_of
+from tests.waiting import result_of
 
 PAIRS = words_for(40)
 MINE, ANOTHER = PAIRS[:2]
@@ -60,6 +59,4 @@ def test_browsers_get_what_is_left_of_one_core():
         async with last_in_line(sys.executable) as program:
             return subprocess.run([program, "-c", asks], capture_output=True, text=True, check=True).stdout
 
-    with ThreadPoolExecutor() as another:  # playwright's loop may be running in this one
-        answer = another.submit(asyncio.run, told()).result()
-    assert answer.split() == [str(os.SCHED_IDLE), str(max(os.sched_getaffinity(0)))]
+    assert result_of(told()).split() == [str(os.SCHED_IDLE), str(max(os.sched_getaffinity(0)))]

@@ -103,7 +103,7 @@ def layer_input(
 ) -> Tensor:
     """(B, T, C): what the attention of this layer is given for these tokens, that is the normed hidden states.
 
-    token_ids: of one text, (T,), or of B texts of one length, (B, T). record: as for the layers before, which run.
+    token_ids: of one text, (T,), or of B texts of one length, (B, T). record: gets what the layers before it did.
     """
     x = model.embed(torch.atleast_2d(torch.as_tensor(token_ids)))
     for i, block in enumerate(model.blocks[:layer]):

@@ -92,8 +92,8 @@ def sharing(view: View) -> None:
         st.markdown(_tiling(view, layer, read))
 
 
-def _take_head() -> None:
-    state.change(head=st.session_state["diagram"].head)
+def _take_head(head: object) -> None:
+    state.change(head=head)
 
 
 def _tiling(view: View, layer: int, read: tuple[int, ...]) -> str:

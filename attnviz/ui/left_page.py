@@ -46,10 +46,11 @@ MIDDLEWARE = Middleware(LeftPage)
 
 
 class Visit:
-    """Which page a browser is at, and which it has left, by Streamlit's hashes of them."""
+    """Which page a browser is at, by Streamlit's hashes of pages."""
 
     def __init__(self) -> None:
-        self._page, self._left = "", set()
+        self._page = ""  # asked for last
+        self._shown: set[str] = set()  # by the server, so no more than there are
 
     def concerns(self, message: bytes) -> bool:
         """Whether a message from the browser, in the order of coming, is not for a part of a page that it has left."""
@@ -58,9 +59,10 @@ class Visit:
         except DecodeError:
             return True  # Streamlit has a sentence for it
         if sent.HasField("rerun_script"):
+            page = sent.rerun_script.page_script_hash
             if sent.rerun_script.fragment_id:
-                return sent.rerun_script.page_script_hash not in self._left
-            self._goes_to(sent.rerun_script.page_script_hash)
+                return page == self._page or page not in self._shown
+            self._page = page or self._page  # none where a page is asked for by name
         return True
 
     def told(self, message: bytes) -> None:
@@ -68,9 +70,5 @@ class Visit:
         if len(message) <= LONGEST:
             answer = ForwardMsg.FromString(message)
             if answer.HasField("navigation"):
-                self._goes_to(answer.navigation.page_script_hash)
-
-    def _goes_to(self, page: str) -> None:
-        if page and page != self._page:
-            self._left = (self._left | {self._page}) - {page}
-            self._page = page
+                self._page = answer.navigation.page_script_hash
+                self._shown.add(self._page)

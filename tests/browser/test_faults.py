@@ -9,7 +9,6 @@ import signal
 import time
 import tomllib
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from urllib.parse import urlencode
@@ -24,6 +23,7 @@ from tests.browser.painted import PATIENCE, settle
 from tests.browser.server import ROOT, Server, free_port, serve
 from tests.soak.people import ALL_TEXT
 from tests.soak.session import Session, connected
+from tests.waiting import result_of
 
 TEXT = "A dog met another dog."
 VIEW = "heads?" + urlencode({"text": TEXT, "layer": 2, "head": 5})
@@ -167,11 +167,6 @@ def test_two_tabs_of_one_person_have_settings_of_their_own(window: Callable[...,
 # ---- going to another page while this one is still used
 
 
-def test_the_soak_reads_what_is_typed_drawn_and_read_out(visit: Callable[..., Page]) -> None:
-    seen = visit(VIEW).evaluate(ALL_TEXT)
-    assert TEXT in seen and "Query groups" in seen and "Layer 2, head 5," in seen
-
-
 @pytest.mark.parametrize("milliseconds", [0, 100, 300])
 def test_a_setting_made_while_another_page_comes_is_in_force_there(
     visit: Callable[..., Page], milliseconds: int
@@ -237,18 +232,9 @@ def test_what_is_used_on_a_page_that_was_left_does_not_take_the_next_one_away(se
             await each.socket.close()
         return other.page_hash, answers
 
-    with ThreadPoolExecutor() as another_thread:
-        to, answers = another_thread.submit(asyncio.run, left()).result()
+    to, answers = result_of(left())
     assert {a.new_session.page_script_hash for a in answers if a.WhichOneof("type") == "new_session"} == {to}
     assert all(a.delta.new_element.WhichOneof("type") != "exception" for a in answers)
-
-
-def test_what_goes_wrong_in_a_script_is_noticed(tmp_path: Path) -> None:
-    (tmp_path / "wrong.py").write_text("[][1]")
-    with serve(tmp_path / "wrong.py") as server:
-        visits(server, "")
-        (traceback,) = server.tracebacks()
-        assert traceback.endswith("IndexError: list index out of range")
 
 
 # ---- files
@@ -275,8 +261,7 @@ def visits(server: Server, *addresses: str) -> list[Session]:
             await sessions[-1].socket.close()
         return sessions
 
-    with ThreadPoolExecutor() as another_thread:  # playwright's own loop runs in this one
-        return another_thread.submit(asyncio.run, visited()).result()
+    return result_of(visited())
 
 
 def damage(checkpoints: Path) -> None:
@@ -318,3 +303,19 @@ def test_a_full_disk_is_not_noticed(copy: Path, tmp_path: Path) -> None:
             assert session.said("heading") and session.said("exception") == []
         assert server.tracebacks() == []
     assert {path for path in tmp_path.rglob("*")} == before
+
+
+# ---- what tests and the soak would notice
+
+
+def test_what_goes_wrong_in_a_script_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "wrong.py").write_text("[][1]")
+    with serve(tmp_path / "wrong.py") as server:
+        visits(server, "")
+        (traceback,) = server.tracebacks()
+        assert traceback.endswith("IndexError: list index out of range")
+
+
+def test_the_soak_reads_what_is_typed_drawn_and_read_out(visit: Callable[..., Page]) -> None:
+    seen = visit(VIEW).evaluate(ALL_TEXT)
+    assert TEXT in seen and "Query groups" in seen and "Layer 2, head 5," in seen

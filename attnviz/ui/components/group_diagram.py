@@ -11,6 +11,7 @@ from pathlib import Path
 import streamlit as st
 
 from attnviz.ui.components.as_bytes import as_bytes
+from attnviz.ui.components.events import on_event
 
 HERE = Path(__file__).parent
 HTML = (
@@ -26,6 +27,6 @@ _mount = st.components.v2.component(
 )
 
 
-def group_diagram(data: dict, key: str, on_head: Callable[[], None]) -> int | None:
-    """Draw `data`; returns the query head that was just clicked, or None. `on_head` runs before the rerun it causes."""
-    return _mount(key=key, data=as_bytes(data), on_head_change=on_head).head
+def group_diagram(data: dict, key: str, on_head: Callable[[object], None]) -> None:
+    """Draw `data`; `on_head(head)` runs after a query head was clicked, with whatever the browser sent."""
+    _mount(key=key, data=as_bytes(data), on_head_change=on_event(key, "head", on_head))

@@ -14,7 +14,7 @@ export default function ({ data: bytes, parentElement }) {
 }
 
 function create(root, controls) {
-  const form = { values: {}, wished, rows: [] };
+  const form = { values: {}, rows: [] };
   const folds = {};
   for (const control of controls) {
     const row = ROWS[control.kind](form, control);
@@ -23,7 +23,7 @@ function create(root, controls) {
     form.rows.push({ ...row, control });
   }
   form.answered = (event) => show(form, event.detail);
-  form.again = () => pending(form) && tell(form);
+  form.again = () => Object.keys(wished.changes).length && tell();
   document.addEventListener(IN_FORCE, form.answered);
   document.addEventListener(COURIER, form.again);
   return form;
@@ -32,23 +32,19 @@ function create(root, controls) {
 // What is wished and not answered yet is said again each time: of two messages in a row, Streamlit may keep the last alone.
 function wish(form, changes) {
   Object.assign(form.values, changes);
-  Object.assign(form.wished.changes, changes);
-  form.wished.n = Math.max(form.wished.n + 1, Date.now());
+  Object.assign(wished.changes, changes);
+  wished.n = Math.max(wished.n + 1, Date.now()); // later than what was wished before a reload
   layout(form);
-  tell(form);
+  tell();
 }
 
-function tell({ wished }) {
+function tell() {
   document.dispatchEvent(new CustomEvent(WISH, { detail: { ...wished } }));
 }
 
-function pending({ wished }) {
-  return Object.keys(wished.changes).length > 0;
-}
-
 function show(form, { values, said }) {
-  if (said >= form.wished.n) form.wished.changes = {};
-  Object.assign(form.values, values, form.wished.changes);
+  if (said >= wished.n) wished.changes = {};
+  Object.assign(form.values, values, wished.changes);
   layout(form);
 }
 
