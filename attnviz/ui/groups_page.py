@@ -92,7 +92,7 @@ def sharing(view: View) -> None:
         st.markdown(_tiling(view, layer, read))
 
 
-def _take_head(head: object) -> None:
+def _take_head(head: int) -> None:
     state.change(head=head)
 
 

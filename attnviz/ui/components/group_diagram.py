@@ -27,6 +27,12 @@ _mount = st.components.v2.component(
 )
 
 
-def group_diagram(data: dict, key: str, on_head: Callable[[object], None]) -> None:
-    """Draw `data`; `on_head(head)` runs after a query head was clicked, with whatever the browser sent."""
-    _mount(key=key, data=as_bytes(data), on_head_change=on_event(key, "head", on_head))
+def group_diagram(data: dict, key: str, on_head: Callable[[int], None]) -> None:
+    """Draw `data`; `on_head(head)` runs after a query head was clicked."""
+    heads = list(range(len(data["queries"])))
+
+    def chosen(sent: object) -> None:
+        if sent in heads:  # a browser can send anything
+            on_head(int(sent))
+
+    _mount(key=key, data=as_bytes(data), on_head_change=on_event(key, "head", chosen))
