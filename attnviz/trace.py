@@ -118,10 +118,22 @@ def predict(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
 def weights_of(model: Transformer, token_ids: Sequence[Sequence[int]]) -> np.ndarray:
     """The weights alone of several texts of one length, run at once: ids (N, T) give (N, L, H, T, T)."""
     record: list[AttentionRecord] = []
-    last = model.config.n_layers - 1
-    x = layer_input(model, token_ids, last, record)
-    model.blocks[last].attn(x, record=record, **how_it_runs(model, last, x.shape[1]))  # what follows has no weights
+    _run_to(model, token_ids, model.config.n_layers - 1, record)
     return _numpy(torch.stack([r.weights for r in record], dim=1))
+
+
+@torch.inference_mode()
+def layer_weights(model: Transformer, token_ids: Sequence[int], layer: int) -> np.ndarray:
+    """The weights (H, T, T) of one layer: what comparing many models needs, at a fraction of a trace's time."""
+    record: list[AttentionRecord] = []
+    _run_to(model, token_ids, layer, record)
+    return _numpy(record[-1].weights[0])
+
+
+def _run_to(model: Transformer, token_ids: Sequence, layer: int, record: list[AttentionRecord]) -> None:
+    """Record the attentions up to this layer's; what follows has no part in their weights and is not computed."""
+    x = layer_input(model, token_ids, layer, record)
+    model.blocks[layer].attn(x, record=record, **how_it_runs(model, layer, x.shape[1]))
 
 
 @torch.inference_mode()

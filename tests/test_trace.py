@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
-from attnviz.trace import cross_weights, predict, trace, trace_bytes, weights_of
+from attnviz.trace import cross_weights, layer_weights, predict, trace, trace_bytes, weights_of
 
 LATENT = {"attention": "mla", "kv_lora_rank": 13, "qk_nope_head_dim": 7, "qk_rope_head_dim": 4, "v_head_dim": 5}
 CONFIGS = {
@@ -135,3 +135,11 @@ def test_weights_of_several_texts_at_once_are_those_of_each():
     assert found.shape == (2, c.n_layers, c.n_heads, 5, 5)
     for weights, ids in zip(found, texts, strict=True):
         assert np.allclose(weights, trace(model, ids).weights, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_weights_of_one_layer_are_those_of_the_trace(kind):
+    model = Transformer.random(CONFIGS[kind], seed=1)
+    everything = trace(model, IDS).weights
+    for layer in range(model.config.n_layers):
+        np.testing.assert_array_equal(layer_weights(model, IDS, layer), everything[layer])

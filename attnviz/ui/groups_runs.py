@@ -19,7 +19,7 @@ from attnviz.figures.group_quality import Member
 from attnviz.modules import Transformer
 from attnviz.modules.convert import copy_kv_heads, group_kv_heads, reorder_heads
 from attnviz.modules.proofs import Comparison, cached_bytes, equalities_in_both, tiling
-from attnviz.trace import Trace, predict, trace
+from attnviz.trace import Trace, layer_weights, predict, trace
 from attnviz.ui import runs
 from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.settings import Settings
@@ -235,7 +235,7 @@ def _maps(base: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: int) -> 
     before = trace(mha, ids)
     rows = {"MHA": before.weights[layer]}
     for way, model in _heads_in_order(base, mha, n_kv_heads):
-        rows[way] = trace(model, ids).weights[layer]
+        rows[way] = layer_weights(model, ids, layer)
     weights = np.stack(list(rows.values()))  # (ways, H, T, T)
     moved = np.stack([analysis.moved_weight(weights[0], after) for after in weights])
     return Maps(list(rows), weights, before.allowed[layer], moved)

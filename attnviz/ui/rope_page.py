@@ -221,10 +221,16 @@ def _longer(view: View) -> None:
     with left:
         charts.show(figures.slowed(by_method, factor, trained, len(ids)), "slowed")
     with right:
-        with st.spinner("Reading a long text under each method …"):
-            losses = rope_runs.losses(view, ids, methods)
-        charts.show(figures.loss_by_position(losses, trained, attention_name(config), view.origin), "loss")
-        st.caption(f"The text: {which}.")
+        if view.settings.model == "own":
+            st.info(
+                "What each method does to the loss stands here for a checkpoint. Untrained weights predict nothing, "
+                "at any position: choose another model on the left."
+            )
+        else:
+            with st.spinner("Reading a long text under each method …"):
+                losses = rope_runs.losses(view, ids, methods)
+            charts.show(figures.loss_by_position(losses, trained, attention_name(config), view.origin), "loss")
+            st.caption(f"The text: {which}.")
     for name, scaling in methods.items():
         if scaling and scaling.attention_factor != 1:
             value = scaling.attention_factor

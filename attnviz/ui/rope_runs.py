@@ -14,7 +14,7 @@ from attnviz.config import ModelConfig
 from attnviz.modules import rope_proofs
 from attnviz.modules.rope import rope_frequencies
 from attnviz.modules.rope_scaling import RopeScaling
-from attnviz.trace import trace
+from attnviz.trace import layer_weights
 from attnviz.ui import runs
 from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.frame import View
@@ -52,7 +52,10 @@ def unturned(view: View, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def weights_of(view: View, variant: str, layer: int, head: int, fraction: float = 1.0) -> np.ndarray:
-    """(T, T), this head's weights in the same model run otherwise: "off", "part", "other layout" or "reordered"."""
+    """(T, T), this head's weights in the same model run with RoPE, "on", or otherwise: "off", "part", "other layout" or
+    "reordered"."""
+    if variant == "on" and view.settings.rope:
+        return view.trace.weights[layer, head]
     key = "otherwise", runs.weights_key(view.settings), view.config, view.ids, variant, fraction, layer, head
     return runs.kept(key, lambda: _weights(view, variant, layer, head, fraction))
 
@@ -68,7 +71,7 @@ def _weights(view: View, variant: str, layer: int, head: int, fraction: float) -
             model = rope_proofs.in_other_layout(model)
         case "reordered":
             model = rope_proofs.moved_to_other_layout(model)
-    return trace(model, view.ids).weights[layer, head].copy()  # not a view of all heads, which would be kept
+    return layer_weights(model, view.ids, layer)[head].copy()  # not a view of all heads, which would be kept
 
 
 def scalings(view: View, factor: float, pasted: str) -> tuple[dict[str, RopeScaling | None], str | None]:
@@ -120,8 +123,8 @@ def long_ids(view: View, trained: int) -> tuple[tuple[int, ...], str]:
     """A text longer than the training context, and which: the text on the page, or a story shipped for this."""
     if len(view.ids) > trained:
         return view.ids, "the text on the left"
-    story = runs.tokenizer().encode(LONG_TEXT.read_text(encoding="utf-8"))
-    return tuple(story[: runs.MAX_TOKENS]), f"a shipped story, since the text on the left is not longer than {trained}"
+    _, story, _ = runs.read(LONG_TEXT.read_text(encoding="utf-8"))
+    return story, f"a shipped story, since the text on the left is not longer than {trained}"
 
 
 def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> dict[str, np.ndarray]:
