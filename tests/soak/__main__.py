@@ -20,7 +20,7 @@ AT_MOST = {
     "peak memory, MB": 690,
     "memory after the quiet time / before": 1.05,
 }
-CHANGES_ALONE = 10  # in each part of each page
+CHANGES_ALONE = 20  # on each page
 QUIET = (10.0, 30.0)  # seconds from one change to the next
 QUIET_SESSIONS = 4
 WARM_UP = 0.2  # of the quiet time: what the crowd left behind is dropped meanwhile
@@ -76,25 +76,19 @@ def told(results: dict[str, float]) -> dict[str, float]:
 
 
 def compared(first: Seen, crowd: Seen) -> dict[str, float]:
-    """How much longer a change takes in the crowd than alone: each put against the median of the same part of the
-    same page alone, and each page's against the page's."""
-    usual = {place: median(seconds) for place, seconds in first.seconds.items()}
-    results = {"changes": crowd.n_changes, "MB sent / change": crowd.n_bytes / 1e6 / crowd.n_changes}
+    """How much longer a change takes in the crowd than alone, each put against the median of its page alone."""
+    usual = {page: median(seconds) for page, seconds in first.seconds.items()}
+    results, slower = {"changes": crowd.n_changes, "MB sent / change": crowd.n_bytes / 1e6 / crowd.n_changes}, []
     for page in PAGES:
-        alone, times = of_page(first, page), of_page(crowd, page)
+        times = [seconds / usual[page] for seconds in crowd.seconds.get(page, [])]
+        slower += times
         if times:
-            results[f"  {page or 'front'}: alone, ms"] = 1000 * median(alone)
-            results[f"  {page or 'front'}: p95 / that"] = p95(times) / median(alone)
-    slower = [seconds / usual[place] for place, times in crowd.seconds.items() for seconds in times]
+            results[f"  {page or 'front'}: alone, ms"] = 1000 * usual[page]
+            results[f"  {page or 'front'}: p95 / that"] = p95(times)
     return results | {
         "median of a change / its median alone": median(slower),
         "p95 of a change / its median alone": p95(slower),
     }
-
-
-def of_page(seen: Seen, page: str) -> list[float]:
-    """Seconds of all changes on a page, whatever part was shown."""
-    return [seconds for (on, _), times in seen.seconds.items() if on == page for seconds in times]
 
 
 def p95(values: list[float]) -> float:

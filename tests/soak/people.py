@@ -25,7 +25,6 @@ APP = Path(__file__).parents[2] / "attnviz"
 PAGES = ("", "heads", "query_groups", "rope", "cost")
 CHANGES_ON_A_PAGE = 5
 BUSY = (2.0, 5.0)  # seconds from one change to the next
-Place = tuple[str, str]  # a page, and which of its parts is shown
 Pair = tuple[str, str]  # of words, by which a text is known: a model's predictions may say any one of them, not both
 ALL_TEXT = """() => {
     const said = [], look = (root) => {
@@ -43,10 +42,10 @@ FILLER = "Once upon a time there was a {0} who met the {1} by the river. The {0}
 
 @dataclass
 class Seen:
-    """What everybody saw: seconds of every change by page and part, what went wrong, and how much was sent."""
+    """What everybody saw: seconds of every change by page, what went wrong, and how much was sent."""
 
     words: Sequence[Pair]
-    seconds: dict[Place, list[float]] = field(default_factory=dict)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     n_bytes: int = 0
@@ -55,8 +54,8 @@ class Seen:
     def n_changes(self) -> int:
         return sum(map(len, self.seconds.values()))
 
-    def changed(self, place: Place, seconds: float) -> None:
-        self.seconds.setdefault(place, []).append(seconds)
+    def changed(self, page: str, seconds: float) -> None:
+        self.seconds.setdefault(page, []).append(seconds)
 
     def look_at(self, frames: Iterable[bytes], own: Pair, where: str) -> None:
         """Find others' words and exceptions in what came over the websocket."""
@@ -92,16 +91,14 @@ def link(pair: Pair, n_times: int = 2) -> str:
 
 
 async def alone(url: str, n_changes: int, seen: Seen, chance: random.Random) -> None:
-    """One session walks through all parts of all pages, twice: the first time pays for what is then kept."""
+    """One session walks over all pages, twice: the first time pays for what is then kept."""
     session = await connected(url, link(seen.words[0]))
-    for n in (1, n_changes):
+    for n in (CHANGES_ON_A_PAGE, n_changes):
         seen.seconds.clear()
         for page in PAGES:
             await session.open(page)
-            for part in session.parts or [""]:
-                for _ in range(n):
-                    await session.look_at(part)
-                    await _one_change(session, page, seen, chance)
+            for _ in range(n):
+                await _one_change(session, page, seen, chance)
     await session.socket.close()
 
 
@@ -125,7 +122,7 @@ async def person(
 
 async def _one_change(session: Session, page: str, seen: Seen, chance: random.Random, pair: Pair | None = None) -> None:
     label, seconds = await session.change(chance)
-    seen.changed((page, session.part), seconds)
+    seen.changed(page, seconds)
     seen.look_at(session.frames, pair or seen.words[0], f"{page or 'front'}, {label}")
 
 

@@ -50,9 +50,12 @@ class Session:
     async def change(self, chance: random.Random) -> tuple[str, float]:
         """Use one of the page's controls; its label, and the seconds until the page has answered."""
         label, shown, state = chance.choice(self.possible(chance))
+        message = BackMsg()
+        message.rerun_script.fragment_id = shown.fragment
+        message.rerun_script.widget_states.widgets.append(state)
         if shown.element.WhichOneof("type") == "checkbox":  # a switch need not be drawn again when it is used
             shown.element.checkbox.value, shown.element.checkbox.set_value = state.bool_value, True
-        return label, await self._ask(shown, state)
+        return label, await self._run(message)
 
     def possible(self, chance: random.Random) -> list[tuple[str, Shown, WidgetState]]:
         """What could be done next: with Streamlit's controls, and with those of the form on the left."""
@@ -66,24 +69,6 @@ class Session:
                 found.append((control["label"], courier, wish(courier.element, {control["field"]: value})))
         return found
 
-    @property
-    def parts(self) -> list[str]:
-        """Those that the page shows one at a time."""
-        row = self.component("one_of")
-        return [part for part, _ in data_of(row.element)["names"]] if row else []
-
-    @property
-    def part(self) -> str:
-        """The one that is shown; "" on a page without."""
-        row = self.component("one_of")
-        return data_of(row.element)["chosen"] if row else ""
-
-    async def look_at(self, part: str) -> None:
-        """Have this part of the page shown, by its name in the row."""
-        if part != self.part:
-            row = self.component("one_of")
-            await self._ask(row, event(row.element, "choice", part))
-
     def component(self, name: str) -> Shown | None:
         """A component of ours on the page."""
         kind = "bidi_component"
@@ -94,13 +79,6 @@ class Session:
         """What the page shows in elements of a kind: the words of alerts, exceptions, headings."""
         shown = (s.element for s in self.shown.values() if s.element.WhichOneof("type") == kind)
         return [getattr(getattr(e, kind), "message" if kind == "exception" else "body") for e in shown]
-
-    async def _ask(self, shown: Shown, state: WidgetState) -> float:
-        """Tell the server what has happened to an element; seconds until it has answered."""
-        message = BackMsg()
-        message.rerun_script.fragment_id = shown.fragment
-        message.rerun_script.widget_states.widgets.append(state)
-        return await self._run(message)
 
     async def _run(self, message: BackMsg) -> float:
         client = message.rerun_script
