@@ -17,7 +17,7 @@ from attnviz.modules.parts import with_own_parts
 from attnviz.trace import predict
 
 WAYS = ("zero", "mean")
-TOKENS_AT_ONCE = 512  # of a batch that has a head switched off in every row: short texts take hardly longer together
+TOKENS_AT_ONCE = 1024  # of a batch that has a head switched off in every row: short texts take hardly longer together
 
 
 def predict_without(
@@ -53,8 +53,9 @@ def losses_without_each(
 def _mean_losses(model: Transformer, ids: Tensor) -> Tensor:
     """(B,) nats a token of the text ids (1, T), in every row that the model makes of it."""
     logits = model(ids)  # (B, T, vocab_size)
-    following = ids[:, 1:].expand(len(logits), -1)  # (B, T - 1)
-    return F.cross_entropy(logits[:, :-1].mT, following, reduction="none").mean(1)
+    following = ids[:, 1:].expand(len(logits), -1).flatten()  # (B · (T - 1),)
+    predicted = logits[:, :-1].flatten(0, 1)  # (B · (T - 1), vocab_size): torch is five times as fast with classes last
+    return F.cross_entropy(predicted, following, reduction="none").view(len(logits), -1).mean(1)
 
 
 def _cut(model: Transformer, layers: dict[int, list[list[int]]], way: str) -> Transformer:

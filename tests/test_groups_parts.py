@@ -1,10 +1,17 @@
 """pytest tests/test_groups_parts.py: every part of the query-groups page under hard settings, without a browser."""
 
 import json
+import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
+import torch
 from streamlit.testing.v1 import AppTest
 
+from attnviz.trace import predict
+from attnviz.ui import groups_runs, runs
+from attnviz.ui.settings import Settings
 from tests.test_pages import opened, sentences
 
 PARTS = ["equal", "work", "cost", "maps", "alike", "latent"]
@@ -52,3 +59,31 @@ def test_untrained_heads_are_called_so():
     app = opened("pages/2_query_groups.py", closer="cost", **SETTINGS["six heads"])
     assert any("Untrained heads have learnt nothing" in caption.value for caption in app.caption)
     assert any("untrained, seed 0" in text.value for text in app.markdown)
+
+
+def test_what_sharing_costs_is_each_checkpoint_s_own_loss():
+    settings, ids = Settings(window=5), tuple(range(3, 60, 4))
+    trained = groups_runs.losses_of_sharing(settings, ids)[groups_runs.TRAINED]
+    members = {member.name: member.this_text for member in groups_runs.members_of(settings, ids)}
+    n_characters = len(runs.tokenizer().decode(list(ids)))
+    for model, name in (("mha", "MHA"), ("gqa-4", "GQA-4"), ("gqa-2", "GQA-2"), ("mqa", "MQA"), ("mla", "MLA")):
+        variant = replace(settings, model=model)
+        logits = torch.tensor(predict(runs.model_of(variant), ids)).double()
+        loss = float(torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(ids[1:])))
+        assert members[name] == pytest.approx(loss * (len(ids) - 1) / math.log(2) / n_characters, rel=1e-5)
+        if model != "mla":
+            assert trained[runs.config_of(variant).n_kv_heads] == pytest.approx(loss, rel=1e-5)
+    assert len(members) == 5 and sorted(trained) == [1, 2, 4, 8]
+
+
+def test_predictions_drift_from_those_of_the_multi_head_model():
+    settings, ids = Settings(), tuple(range(3, 60, 4))
+    before, after = (
+        torch.tensor(predict(runs.model_of(replace(settings, model=model)), ids)).double().log_softmax(-1)
+        for model in ("mha", "gqa-2")
+    )
+    by_hand = (before.exp() * (before - after)).sum(-1)
+    shared = groups_runs.sharing_of(settings, ids, 2)
+    np.testing.assert_allclose(shared.divergences[groups_runs.TRAINED], by_hand, atol=1e-5)
+    alone = groups_runs.sharing_of(settings, ids, 8)
+    assert all(not drift.any() for drift in alone.divergences.values())

@@ -90,3 +90,12 @@ def test_edits_go_to_the_address_and_a_link_reopens_them():
     app.segmented_control(key="control-precision").set_value("fp8").run()
     assert dict(app.query_params) == {"precision": "fp8"}
     assert opened(PAGES[4], precision="fp8").segmented_control(key="control-precision").value == "fp8"
+
+
+def test_untrained_weights_have_no_loss_by_position():
+    def charts(app: AppTest) -> set[str]:
+        return {chart.proto.id.split("-chart-")[-1] for chart in app.get("plotly_chart")}
+
+    own, trained = (opened("pages/3_rope.py", turning="longer", model=model) for model in ("own", "mha"))
+    assert "Untrained weights predict nothing" in sentences(own) and sentences(trained) == ""
+    assert {"slowed"} <= charts(own) and charts(trained) - charts(own) == {"loss"}

@@ -115,7 +115,7 @@ def quality(members: Sequence[Member], selected: str) -> Drawing:
         open_marker = "-open" if measure == "this text" else ""
         figure.add_scatter(
             x=[m.bytes_per_token for m in members], y=values, name=measure, mode="markers+text",
-            text=[bold(m.name, m.name == selected) for m in members], textposition="top center",
+            text=[bold(m.name, m.name == selected) for m in members], textposition="top center", cliponaxis=False,
             marker={
                 "size": [15 if m.name == selected else 10 for m in members],
                 "symbol": [kind_style(m.kind)["symbol"] + open_marker for m in members],

@@ -216,7 +216,7 @@ def _cost(view: View) -> None:
     c = view.config
     left, right = st.columns(2, gap="large")
     with left:
-        losses = groups_runs.sharing_of(view.settings, view.ids).losses
+        losses = groups_runs.losses_of_sharing(view.settings, view.ids)
         charts.show(group_quality.losses(losses, c.n_kv_heads), "losses")
     with right:
         if view.settings.model == "own":
@@ -271,8 +271,8 @@ def _before_after(view: View) -> None:
         kv_names=[f"keys of group {j}" for j in range(n_kv_heads)],
         row_names=found.names,
     )
-    drifts = groups_runs.sharing_of(view.settings, view.ids).divergences
-    now = {way: by_count[n_kv_heads] for way, by_count in drifts.items() if way != groups_runs.PARTNERS}
+    drifts = groups_runs.sharing_of(view.settings, view.ids, n_kv_heads).divergences
+    now = {way: drift for way, drift in drifts.items() if way != groups_runs.PARTNERS}
     charts.show(group_quality.drift(now, view.labels[: len(next(iter(now.values())))], n_kv_heads), "drift")
 
 

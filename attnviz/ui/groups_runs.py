@@ -19,7 +19,7 @@ from attnviz.figures.group_quality import Member
 from attnviz.modules import Transformer
 from attnviz.modules.convert import copy_kv_heads, group_kv_heads, reorder_heads
 from attnviz.modules.proofs import Comparison, cached_bytes, equalities_in_both, tiling
-from attnviz.trace import Trace, layer_weights, predict, trace
+from attnviz.trace import Trace, layer_weights, predict
 from attnviz.ui import runs
 from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.settings import Settings
@@ -54,12 +54,15 @@ def cache_of_family(settings: Settings) -> dict[ModelConfig, int]:
 
 def members_of(settings: Settings, ids: tuple[int, ...]) -> list[Member]:
     """Every checkpoint's cache and quality, on held-out text and on the first MAX_COMPARED tokens of this one."""
-    return [_member(variant, ids[:MAX_COMPARED]) for variant in variants(settings)]
+    known = losses_of_sharing(settings, ids)[TRAINED]
+    return [_member(variant, ids[:MAX_COMPARED], known) for variant in variants(settings)]
 
 
-def _member(variant: Settings, ids: tuple[int, ...]) -> Member:
+def _member(variant: Settings, ids: tuple[int, ...], known: dict[int, float]) -> Member:
+    """known: nats a token on these tokens by the number of KV heads, which MLA has none of."""
     config = runs.config_of(variant)
-    nats = _loss_of(runs.weights_key(variant), config, ids, variant)
+    is_latent = config.attention == "mla"
+    nats = _loss_of(runs.weights_key(variant), config, ids, variant) if is_latent else known[config.n_kv_heads]
     bits = nats * (len(ids) - 1) / math.log(2) / len(runs.tokenizer().decode(list(ids)))
     return Member(
         attention_name(config), config.attention, cached_bytes(config, 1), held_out(variant.model),
@@ -143,14 +146,14 @@ _conversions = ByteCache(MAX_CONVERSION_BYTES)
 
 @dataclass(frozen=True, eq=False)
 class Sharing:
-    """Every way to have fewer KV heads, on one text: way -> {K: …}."""
+    """Every way to have so many KV heads, on one text, by its name."""
 
-    losses: dict[str, dict[int, float]]  # nats a token
-    divergences: dict[str, dict[int, np.ndarray]]  # (T,) nats from the multi-head model's predictions
+    losses: dict[str, float]  # nats a token
+    divergences: dict[str, np.ndarray]  # (T,) nats from the multi-head model's predictions
 
     @property
     def nbytes(self) -> int:
-        return sum(drift.nbytes for drifts in self.divergences.values() for drift in drifts.values())
+        return sum(drift.nbytes for drift in self.divergences.values())
 
 
 def can_convert(settings: Settings) -> bool:
@@ -158,22 +161,29 @@ def can_convert(settings: Settings) -> bool:
     return count_parameters(runs.config_of(base_of(settings))).total <= MAX_CONVERTED
 
 
-def sharing_of(settings: Settings, ids: tuple[int, ...]) -> Sharing:
-    """Conversions of the multi-head model and the checkpoints trained so, on the first MAX_COMPARED tokens."""
+def losses_of_sharing(settings: Settings, ids: tuple[int, ...]) -> dict[str, dict[int, float]]:
+    """Nats a token in every way, with every number K of KV heads that there can be: way -> {K: …}."""
+    losses: dict[str, dict[int, float]] = {}
+    for n_kv_heads in divisors(runs.config_of(base_of(settings)).n_heads):
+        for way, loss in sharing_of(settings, ids, n_kv_heads).losses.items():
+            losses.setdefault(way, {})[n_kv_heads] = loss
+    return losses
+
+
+def sharing_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int) -> Sharing:
+    """Conversions of the multi-head model and the checkpoint trained so, on the first MAX_COMPARED tokens."""
     base, ids = base_of(settings), ids[:MAX_COMPARED]
-    key = "sharing", runs.weights_key(base), runs.config_of(base), ids
-    return runs.kept(key, lambda: _sharing(base, runs.config_of(base), ids), _conversions)
+    key = "sharing", runs.weights_key(base), runs.config_of(base), ids, n_kv_heads
+    return runs.kept(key, lambda: _sharing(base, ids, n_kv_heads), _conversions)
 
 
-def _sharing(base: Settings, config: ModelConfig, ids: tuple[int, ...]) -> Sharing:
-    mha = runs.model_of(base)
-    before, losses, divergences = trace(mha, ids), {}, {}
+def _sharing(base: Settings, ids: tuple[int, ...], n_kv_heads: int) -> Sharing:
+    mha, before, losses, divergences = runs.model_of(base), runs.trace_of(base, ids), {}, {}
     log_p = analysis.log_softmax(before.logits)  # (T, vocab_size)
-    for n_kv_heads in divisors(config.n_heads):
-        for way, model in _ways(base, mha, before, n_kv_heads):
-            log_q = log_p if model is mha else analysis.log_softmax(predict(model, ids))
-            losses.setdefault(way, {})[n_kv_heads] = float(analysis.losses_of(log_q, before.tokens).mean())
-            divergences.setdefault(way, {})[n_kv_heads] = analysis.divergences_of(log_p, log_q)
+    for way, model in _ways(base, mha, before, n_kv_heads):
+        log_q = log_p if model is mha else analysis.log_softmax(predict(model, ids))
+        losses[way] = float(analysis.losses_of(log_q, before.tokens).mean())
+        divergences[way] = analysis.divergences_of(log_p, log_q)
     return Sharing(losses, divergences)
 
 
@@ -231,8 +241,7 @@ def maps_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: in
 
 
 def _maps(base: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: int) -> Maps:
-    mha = runs.model_of(base)
-    before = trace(mha, ids)
+    mha, before = runs.model_of(base), runs.trace_of(base, ids)
     rows = {"MHA": before.weights[layer]}
     for way, model in _heads_in_order(base, mha, n_kv_heads):
         rows[way] = layer_weights(model, ids, layer)
