@@ -45,10 +45,14 @@ def test_every_part_has_a_picture_or_a_sentence(part, settings):
 
 
 @pytest.mark.parametrize("part", ["cost", "maps"])
-def test_what_cannot_be_compared_is_said(part):
-    page = "pages/2_query_groups.py"
-    assert "Type a longer text" in sentences(opened(page, closer=part, text="a"))
-    assert "too large to be converted" in sentences(opened(page, closer=part, **SETTINGS["largest"]))
+def test_a_text_of_one_token_is_too_short_to_be_compared(part):
+    assert "Type a longer text" in sentences(opened("pages/2_query_groups.py", closer=part, text="a"))
+
+
+def test_a_model_too_large_to_be_converted_is_said():
+    assert "too large to be converted" in sentences(
+        opened("pages/2_query_groups.py", closer="maps", **SETTINGS["largest"])
+    )
 
 
 def test_where_nothing_is_merged_the_maps_say_so():
@@ -56,9 +60,23 @@ def test_where_nothing_is_merged_the_maps_say_so():
 
 
 def test_untrained_heads_are_called_so():
-    app = opened("pages/2_query_groups.py", closer="cost", **SETTINGS["six heads"])
+    app = opened("pages/2_query_groups.py", closer="maps", **SETTINGS["six heads"])
     assert any("Untrained heads have learnt nothing" in caption.value for caption in app.caption)
     assert any("untrained, seed 0" in text.value for text in app.markdown)
+
+
+def test_untrained_weights_have_no_loss_that_sharing_could_cost():
+    app = opened("pages/2_query_groups.py", closer="cost", tiled="1", **SETTINGS["six heads"])
+    assert "untrained weights predict nothing" in sentences(app)
+    assert not app.get("plotly_chart")
+    said = " ".join(text.value for text in app.markdown)
+    assert "read a KV head that is not theirs" in said and "The loss on this text" not in said
+
+
+def test_a_long_text_has_its_equalities_on_its_first_tokens():
+    said = [opened("pages/2_query_groups.py", text="word " * n).markdown for n in (20, 100)]
+    short, long = (" ".join(text.value for text in texts) for texts in said)
+    assert "real input for this text." in short and "real input for the first 64 tokens of this text." in long
 
 
 def test_what_sharing_costs_is_each_checkpoint_s_own_loss():
@@ -83,7 +101,7 @@ def test_predictions_drift_from_those_of_the_multi_head_model():
         for model in ("mha", "gqa-2")
     )
     by_hand = (before.exp() * (before - after)).sum(-1)
-    shared = groups_runs.sharing_of(settings, ids, 2)
-    np.testing.assert_allclose(shared.divergences[groups_runs.TRAINED], by_hand, atol=1e-5)
-    alone = groups_runs.sharing_of(settings, ids, 8)
-    assert all(not drift.any() for drift in alone.divergences.values())
+    drifts = groups_runs.drifts_of(settings, ids, 2)
+    assert list(drifts) == [groups_runs.TRAINED, groups_runs.AVERAGED, groups_runs.FIRST]
+    np.testing.assert_allclose(drifts[groups_runs.TRAINED], by_hand, atol=1e-5)
+    assert all(not drift.any() for drift in groups_runs.drifts_of(settings, ids, 8).values())

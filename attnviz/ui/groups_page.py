@@ -179,9 +179,14 @@ def _equal(view: View) -> None:
     found = groups_runs.equalities_of(view.settings, view.ids, layer)
     st.markdown(
         f"#### The same thing, said in several ways: largest difference in layer {layer}\n\n"
-        "Computed now, on this layer's real input for this text. Where a claim needs another number of KV heads, the "
-        "layer's own are copied to every query head, or averaged into one.\n\n" + _equalities(found)
+        f"Computed now, on this layer's real input for {_proven_on(view)}. Where a claim needs another number of KV "
+        "heads, the layer's own are copied to every query head, or averaged into one.\n\n" + _equalities(found)
     )
+
+
+def _proven_on(view: View) -> str:
+    whole = len(view.ids) <= groups_runs.MAX_PROVEN
+    return "this text" if whole else f"the first {count(groups_runs.MAX_PROVEN, 'token')} of this text"
 
 
 def _work(view: View) -> None:
@@ -211,19 +216,21 @@ def _difference(c: Comparison) -> str:
 
 
 def _cost(view: View) -> None:
+    if view.settings.model == "own":
+        st.info(
+            "What sharing costs is measured in loss, and untrained weights predict nothing before any sharing: choose "
+            "another model on the left."
+        )
+        return
     if not _comparable(view):
         return
-    c = view.config
     left, right = st.columns(2, gap="large")
     with left:
         losses = groups_runs.losses_of_sharing(view.settings, view.ids)
-        charts.show(group_quality.losses(losses, c.n_kv_heads), "losses")
+        charts.show(group_quality.losses(losses, view.config.n_kv_heads), "losses")
     with right:
-        if view.settings.model == "own":
-            st.caption("The quality of a trained family stands here when a checkpoint is chosen on the left.")
-        else:
-            members = groups_runs.members_of(view.settings, view.ids)
-            charts.show(group_quality.quality(members, attention_name(c)), "quality")
+        members = groups_runs.members_of(view.settings, view.ids)
+        charts.show(group_quality.quality(members, attention_name(view.config)), "quality")
 
 
 def _comparable(view: View) -> bool:
@@ -271,9 +278,9 @@ def _before_after(view: View) -> None:
         kv_names=[f"keys of group {j}" for j in range(n_kv_heads)],
         row_names=found.names,
     )
-    drifts = groups_runs.sharing_of(view.settings, view.ids, n_kv_heads).divergences
-    now = {way: drift for way, drift in drifts.items() if way != groups_runs.PARTNERS}
-    charts.show(group_quality.drift(now, view.labels[: len(next(iter(now.values())))], n_kv_heads), "drift")
+    drifts = groups_runs.drifts_of(view.settings, view.ids, n_kv_heads)
+    n_tokens = len(next(iter(drifts.values())))
+    charts.show(group_quality.drift(drifts, view.labels[:n_tokens], n_kv_heads), "drift")
 
 
 def _alike(view: View) -> None:

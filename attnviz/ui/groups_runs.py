@@ -25,6 +25,7 @@ from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.settings import Settings
 
 MAX_COMPARED = 256  # tokens; the checkpoints were trained on texts of this length
+MAX_PROVEN = 64  # tokens of the equalities: more of them cost more and say no more
 MAX_MAPPED = 128  # tokens of the maps before and after
 MAX_CONVERTED = 12_000_000  # parameters of a model that is converted: several copies are in memory at once
 MAX_CONVERSION_BYTES = 20_000_000  # of what is kept of comparisons with converted models
@@ -93,8 +94,8 @@ def _loss(model: Transformer, ids: tuple[int, ...]) -> float:
 
 
 def equalities_of(settings: Settings, ids: tuple[int, ...], layer: int) -> list[tuple[Comparison, Comparison]]:
-    """Every equality in float32 and in float64, on the first MAX_COMPARED tokens."""
-    return _equalities(runs.weights_key(settings), runs.config_of(settings), ids[:MAX_COMPARED], layer, settings)
+    """Every equality in float32 and in float64, on the first MAX_PROVEN tokens."""
+    return _equalities(runs.weights_key(settings), runs.config_of(settings), ids[:MAX_PROVEN], layer, settings)
 
 
 @st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
@@ -110,7 +111,7 @@ def latent_equalities(settings: Settings, ids: tuple[int, ...], layer: int) -> t
     if settings.model != "own" and not runs.problem_of(beside):
         return runs.config_of(beside), equalities_of(beside, ids, layer)
     config = with_latent(runs.config_of(settings))
-    return config, _random_equalities(config, settings.seed, ids[:MAX_COMPARED], layer)
+    return config, _random_equalities(config, settings.seed, ids[:MAX_PROVEN], layer)
 
 
 @st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
@@ -120,7 +121,10 @@ def _random_equalities(config: ModelConfig, seed: int, ids: tuple[int, ...], lay
 
 @dataclass(frozen=True)
 class Tiling:
-    """What the wrong order of KV heads does: to one layer's output, and to the loss on this text in nats a token."""
+    """What the wrong order of KV heads does: to one layer's output, and to the loss on this text in nats a token.
+
+    Both losses are NaN where there is none: for a single token, and for untrained weights, which predict nothing.
+    """
 
     layer: Comparison
     loss: float
@@ -135,7 +139,10 @@ def tiling_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Tiling:
 @st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
 def _tiling(weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], layer: int, _settings: Settings) -> Tiling:
     model = runs.model_of(_settings)
-    return Tiling(tiling(model, ids, layer), _loss(model, ids), _loss(copy_kv_heads(model, "tiled"), ids))
+    difference = tiling(model, ids, layer)
+    if _settings.model == "own":
+        return Tiling(difference, math.nan, math.nan)
+    return Tiling(difference, _loss(model, ids), _loss(copy_kv_heads(model, "tiled"), ids))
 
 
 # ---- ways to have fewer KV heads
@@ -144,16 +151,12 @@ def _tiling(weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], layer
 _conversions = ByteCache(MAX_CONVERSION_BYTES)
 
 
-@dataclass(frozen=True, eq=False)
-class Sharing:
-    """Every way to have so many KV heads, on one text, by its name."""
-
-    losses: dict[str, float]  # nats a token
-    divergences: dict[str, np.ndarray]  # (T,) nats from the multi-head model's predictions
+class ByName(dict):
+    """Numbers or arrays by their names, as a ByteCache bounds them."""
 
     @property
     def nbytes(self) -> int:
-        return sum(drift.nbytes for drift in self.divergences.values())
+        return sum(np.asarray(value).nbytes for value in self.values())
 
 
 def can_convert(settings: Settings) -> bool:
@@ -162,29 +165,41 @@ def can_convert(settings: Settings) -> bool:
 
 
 def losses_of_sharing(settings: Settings, ids: tuple[int, ...]) -> dict[str, dict[int, float]]:
-    """Nats a token in every way, with every number K of KV heads that there can be: way -> {K: …}."""
+    """Nats a token on the first MAX_COMPARED tokens in every way, with every number K of KV heads that there can be:
+    way -> {K: …}."""
+    base, ids = base_of(settings), ids[:MAX_COMPARED]
+    key = "losses", runs.weights_key(base), runs.config_of(base), ids
     losses: dict[str, dict[int, float]] = {}
-    for n_kv_heads in divisors(runs.config_of(base_of(settings)).n_heads):
-        for way, loss in sharing_of(settings, ids, n_kv_heads).losses.items():
-            losses.setdefault(way, {})[n_kv_heads] = loss
+    for (way, n_kv_heads), loss in runs.kept(key, lambda: _losses(base, ids), _conversions).items():
+        losses.setdefault(way, {})[n_kv_heads] = loss
     return losses
 
 
-def sharing_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int) -> Sharing:
-    """Conversions of the multi-head model and the checkpoint trained so, on the first MAX_COMPARED tokens."""
+def _losses(base: Settings, ids: tuple[int, ...]) -> ByName:
+    mha, before = runs.model_of(base), runs.trace_of(base, ids)
+    unchanged = float(analysis.next_token_losses(before.logits, before.tokens).mean())
+    return ByName(
+        ((way, n_kv_heads), unchanged if model is mha else _loss(model, ids))
+        for n_kv_heads in divisors(mha.config.n_heads)
+        for way, model in _ways(base, mha, before, n_kv_heads)
+    )
+
+
+def drifts_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int) -> dict[str, np.ndarray]:
+    """(T,) nats from the multi-head model's predictions in every way that leaves heads where they stood, on the first
+    MAX_COMPARED tokens."""
     base, ids = base_of(settings), ids[:MAX_COMPARED]
-    key = "sharing", runs.weights_key(base), runs.config_of(base), ids, n_kv_heads
-    return runs.kept(key, lambda: _sharing(base, ids, n_kv_heads), _conversions)
+    key = "drifts", runs.weights_key(base), runs.config_of(base), ids, n_kv_heads
+    return runs.kept(key, lambda: _drifts(base, ids, n_kv_heads), _conversions)
 
 
-def _sharing(base: Settings, ids: tuple[int, ...], n_kv_heads: int) -> Sharing:
-    mha, before, losses, divergences = runs.model_of(base), runs.trace_of(base, ids), {}, {}
-    log_p = analysis.log_softmax(before.logits)  # (T, vocab_size)
-    for way, model in _ways(base, mha, before, n_kv_heads):
-        log_q = log_p if model is mha else analysis.log_softmax(predict(model, ids))
-        losses[way] = float(analysis.losses_of(log_q, before.tokens).mean())
-        divergences[way] = analysis.divergences_of(log_p, log_q)
-    return Sharing(losses, divergences)
+def _drifts(base: Settings, ids: tuple[int, ...], n_kv_heads: int) -> ByName:
+    mha, log_p = runs.model_of(base), analysis.log_softmax(runs.trace_of(base, ids).logits)  # (T, vocab_size)
+    after = {
+        way: log_p if model is mha else analysis.log_softmax(predict(model, ids))
+        for way, model in _heads_in_order(base, mha, n_kv_heads)
+    }
+    return ByName((way, analysis.divergences_of(log_p, log_q)) for way, log_q in after.items())
 
 
 def _ways(base: Settings, mha: Transformer, before: Trace, n_kv_heads: int) -> Iterator[tuple[str, Transformer]]:

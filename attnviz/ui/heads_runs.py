@@ -18,7 +18,7 @@ from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.frame import View
 from attnviz.ui.settings import Settings
 
-PERIOD, N_PROBES = 32, 4
+PERIOD, N_PROBES = 32, 3
 MAX_COMPARED = 128  # tokens, where several runs are set side by side
 MAX_ABLATED = 256  # tokens, where the model runs once for every head
 MAX_EFFECT_BYTES = 1_000_000
