@@ -6,9 +6,10 @@ from time import monotonic, sleep
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.ui import queue, state
+from attnviz.modules import rope_proofs
+from attnviz.ui import groups_runs, heads_runs, queue, rope_runs, state
 from attnviz.ui.byte_cache import ByteCache
-from attnviz.ui.frame import PAGES
+from attnviz.ui.frame import PAGES, View
 from attnviz.ui.queue import Queue, Turns
 from attnviz.ui.runs import place_in_line
 from attnviz.ui.settings import Choice, Settings
@@ -264,6 +265,74 @@ def test_what_takes_long_steps_aside_and_takes_another_turn_afterwards() -> None
             other.done.set()
         assert notes == ["other begins", "other ends"] and len(turns._queue._line) == 1
     assert turns._queue._line == []
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Its one number is the time in seconds, and sleeping moves it on."""
+    now = [100.0]
+    monkeypatch.setattr(queue, "monotonic", lambda: now[0])
+    monkeypatch.setattr(queue, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    return now
+
+
+def test_what_stands_aside_gives_way_in_proportion_to_its_step(clock) -> None:
+    turns = Turns()
+    with turns.mine(), turns.aside():
+        other = turns._queue.enter()
+        clock[0] += 2.0  # the first step
+        turns.give_way()
+        assert clock[0] == pytest.approx(102 + queue.FAIR * 2, abs=2 * queue.GLANCE)
+        clock[0] += 0.1  # the second one
+        turns.give_way()
+        assert clock[0] == pytest.approx(102 + queue.FAIR * 2.1 + 0.1, abs=4 * queue.GLANCE)
+        turns._queue.leave(other)
+        clock[0] += 2.0
+        before = clock[0]
+        turns.give_way()
+        assert clock[0] == before  # nobody works
+
+
+def test_what_stands_aside_goes_on_when_the_others_have_had_their_turn(clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, looks = Turns(), []
+    with turns.mine(), turns.aside():
+        other = turns._queue.enter()
+        monkeypatch.setattr(queue, "sleep", lambda seconds: looks.append(seconds) or turns._queue.leave(other))
+        clock[0] += 2.0
+        turns.give_way()
+    assert looks == [queue.GLANCE]
+
+
+def test_nobody_gives_way_who_has_not_stood_aside(clock) -> None:
+    turns = Turns()
+    turns._queue.enter()
+    clock[0] += 2.0
+    turns.give_way()
+    assert clock[0] == 102.0
+
+
+SLOW = Settings(window=7)
+IDS = tuple(range(3, 40, 3))
+
+
+@pytest.mark.parametrize(
+    ("compute", "n_steps"),
+    [
+        (lambda: groups_runs.losses_of_sharing(SLOW, IDS), 4 * 4),  # ways, with 8, 4, 2 and 1 KV heads
+        (lambda: groups_runs.drifts_of(SLOW, IDS, 2), 3),
+        (lambda: groups_runs.maps_of(SLOW, IDS, 2, 0), 3),
+        (lambda: heads_runs.effects_of(SLOW, IDS, lambda done: None), 4),  # layers, with all heads of one in a batch
+        (lambda: rope_runs.losses(View(SLOW), IDS, rope_proofs.standard_scalings(2.0, 8)), 6),
+    ],
+    ids=["losses", "drifts", "maps", "effects", "methods"],
+)
+def test_what_takes_long_is_done_in_steps(compute, n_steps, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = []
+    monkeypatch.setattr(state.TURNS, "give_way", lambda: steps.append(1))
+    compute()
+    assert len(steps) == n_steps
+    compute()
+    assert len(steps) == n_steps  # it is kept
 
 
 def test_an_end_in_the_middle_gives_the_turn_up() -> None:

@@ -14,12 +14,13 @@ from attnviz.modules.rope import apply_rope, rope_frequencies
 from attnviz.modules.rope_proofs import (
     compare_layouts,
     in_other_layout,
-    losses_by_scaling,
+    loss_by_position,
     moved_to_other_layout,
     scaled_frequencies,
     shifted_outputs,
     shifted_scores,
     standard_scalings,
+    with_scaling,
 )
 
 GQA = ModelConfig(
@@ -172,7 +173,8 @@ def test_weights_moved_to_the_other_layout_run_alike_and_unmoved_do_not(config, 
 def test_losses_by_position_are_those_of_the_model_run_by_hand():
     config = replace(GQA, max_context=16)
     model, ids = Transformer.random(config, seed=0), np.arange(41) % 53
-    losses = losses_by_scaling(model, ids, standard_scalings(4.0, 16))
+    scalings = standard_scalings(4.0, 16)
+    losses = {name: loss_by_position(with_scaling(model, scaling), ids) for name, scaling in scalings.items()}
     assert list(losses) == ["none", "linear", "NTK-aware", "dynamic NTK", "YaRN", "Llama 3"]
     given = {
         "none": None,

@@ -209,10 +209,3 @@ def loss_by_position(model: Transformer, ids: np.ndarray) -> np.ndarray:
     """float32 (T - 1,): -ln of the probability the model gave the token that came, for ids (T,) of one text."""
     ids = torch.as_tensor(ids)
     return F.cross_entropy(model(ids[None, :-1])[0], ids[1:], reduction="none").numpy()
-
-
-def losses_by_scaling(
-    model: Transformer, ids: np.ndarray, scalings: dict[str, RopeScaling | None]
-) -> dict[str, np.ndarray]:
-    """`loss_by_position` (T - 1,) of the same weights and text under each method."""
-    return {name: loss_by_position(with_scaling(model, scaling), ids) for name, scaling in scalings.items()}

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 import streamlit as st
@@ -20,10 +21,11 @@ from attnviz.modules import Transformer
 from attnviz.modules.convert import copy_kv_heads, group_kv_heads, reorder_heads
 from attnviz.modules.proofs import Comparison, cached_bytes, equalities_in_both, tiling
 from attnviz.trace import Trace, layer_weights, predict
-from attnviz.ui import runs
+from attnviz.ui import runs, state
 from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.settings import Settings
 
+T = TypeVar("T")
 MAX_COMPARED = 256  # tokens; the checkpoints were trained on texts of this length
 MAX_PROVEN = 64  # tokens of the equalities: more of them cost more and say no more
 MAX_MAPPED = 128  # tokens of the maps before and after
@@ -181,7 +183,7 @@ def _losses(base: Settings, ids: tuple[int, ...]) -> ByName:
     return ByName(
         ((way, n_kv_heads), unchanged if model is mha else _loss(model, ids))
         for n_kv_heads in divisors(mha.config.n_heads)
-        for way, model in _ways(base, mha, before, n_kv_heads)
+        for way, model in _in_steps(_ways(base, mha, before, n_kv_heads))
     )
 
 
@@ -197,7 +199,7 @@ def _drifts(base: Settings, ids: tuple[int, ...], n_kv_heads: int) -> ByName:
     mha, log_p = runs.model_of(base), analysis.log_softmax(runs.trace_of(base, ids).logits)  # (T, vocab_size)
     after = {
         way: log_p if model is mha else analysis.log_softmax(predict(model, ids))
-        for way, model in _heads_in_order(base, mha, n_kv_heads)
+        for way, model in _in_steps(_heads_in_order(base, mha, n_kv_heads))
     }
     return ByName((way, analysis.divergences_of(log_p, log_q)) for way, log_q in after.items())
 
@@ -221,6 +223,13 @@ def _heads_in_order(base: Settings, mha: Transformer, n_kv_heads: int) -> Iterat
     merged = n_kv_heads != mha.config.n_heads
     yield AVERAGED, group_kv_heads(mha, n_kv_heads) if merged else mha
     yield FIRST, group_kv_heads(mha, n_kv_heads, "first") if merged else mha
+
+
+def _in_steps(models: Iterator[T]) -> Iterator[T]:
+    """The same; between one and the next, others have their turns."""
+    for each in models:
+        yield each
+        state.TURNS.give_way()
 
 
 def partners(before: Trace, layer: int, n_groups: int) -> analysis.Groups:
@@ -258,7 +267,7 @@ def maps_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: in
 def _maps(base: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: int) -> Maps:
     mha, before = runs.model_of(base), runs.trace_of(base, ids)
     rows = {"MHA": before.weights[layer]}
-    for way, model in _heads_in_order(base, mha, n_kv_heads):
+    for way, model in _in_steps(_heads_in_order(base, mha, n_kv_heads)):
         rows[way] = layer_weights(model, ids, layer)
     weights = np.stack(list(rows.values()))  # (ways, H, T, T)
     moved = np.stack([analysis.moved_weight(weights[0], after) for after in weights])

@@ -13,7 +13,7 @@ from attnviz.analysis import heads as analysis
 from attnviz.analysis.groups import next_token_losses
 from attnviz.config import ModelConfig
 from attnviz.trace import Trace, cross_weights, weights_of
-from attnviz.ui import runs
+from attnviz.ui import runs, state
 from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.frame import View
 from attnviz.ui.settings import Settings
@@ -123,8 +123,12 @@ def effects_of(
     config, ids, way = runs.config_of(settings), ids[:MAX_ABLATED], settings.off_way
     L, H = config.n_layers, config.n_heads
 
+    def one_more(done: float) -> None:
+        state.TURNS.give_way()
+        progress(done)
+
     def measure() -> np.ndarray:
-        return losses_without_each(runs.model_of(settings), ids, way, progress)
+        return losses_without_each(runs.model_of(settings), ids, way, one_more)
 
     key = runs.weights_key(settings), config, ids, way
     found = runs.kept(key, measure, _effects)  # (1 + L·H,)

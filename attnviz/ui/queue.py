@@ -10,6 +10,7 @@ from time import monotonic, sleep
 PATIENCE = 0.3  # seconds that nobody notices
 FAIR = 3.0  # times as long as it takes, while others work too, is what everybody may wait
 FORGETS = 0.2  # share of what a kind of work usually takes that its last time decides
+GLANCE = 0.005  # seconds from one look whether others still work to the next
 
 
 class Place(Event):
@@ -60,6 +61,11 @@ class Queue:
         with self._lock:
             self._line.remove(place)
             self._call()
+
+    @property
+    def taken(self) -> bool:
+        """Whether it is anybody's turn."""
+        return bool(self._line)
 
     @property
     def awaited(self) -> bool:
@@ -116,6 +122,7 @@ class Turns:
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Give up the turn for the block, and take another after it: nobody should wait for what takes so long."""
+        self._here.stepped = monotonic()
         if not self._place:
             yield
             return
@@ -124,6 +131,15 @@ class Turns:
             yield
         finally:
             self._begin()
+
+    def give_way(self) -> None:
+        """Between two steps of what stands aside: leave the processor to those whose turn it is, but for no longer than
+        FAIR times what the step took."""
+        now = monotonic()
+        until = now + FAIR * (now - getattr(self._here, "stepped", now))
+        while self._queue.taken and monotonic() < until:
+            sleep(GLANCE)
+        self._here.stepped = monotonic()
 
     def pause(self, seconds: float) -> None:
         """Do nothing for so long, unless others wait for their turn."""

@@ -15,7 +15,7 @@ from attnviz.modules import rope_proofs
 from attnviz.modules.rope import rope_frequencies
 from attnviz.modules.rope_scaling import RopeScaling
 from attnviz.trace import layer_weights
-from attnviz.ui import runs
+from attnviz.ui import runs, state
 from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.frame import View
 
@@ -135,5 +135,8 @@ def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | No
 
 
 def _losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> np.ndarray:
-    model = runs.model_of(view.settings).with_config(turning(view))
-    return np.stack([*rope_proofs.losses_by_scaling(model, np.array(ids), methods).values()])
+    model, found = runs.model_of(view.settings).with_config(turning(view)), []
+    for scaling in methods.values():
+        found.append(rope_proofs.loss_by_position(rope_proofs.with_scaling(model, scaling), np.array(ids)))
+        state.TURNS.give_way()
+    return np.stack(found)
