@@ -267,6 +267,17 @@ MEMBERS = [
 ]
 
 
+def test_labels_of_near_sizes_stand_in_two_lines():
+    latent_too = [*MEMBERS, group_quality.Member("MLA", "mla", 1280, 1.27, 1.6)]
+    chart = group_quality.quality(latent_too, "GQA-2").chart
+    axis = chart.layout["xaxis"]
+    assert dict(zip(axis["tickvals"], axis["ticktext"], strict=True)) == {
+        768: "768", 1280: "1,280", 1536: "<br>1,536", 6144: "6,144"
+    }  # fmt: skip
+    for trace in chart.data:
+        assert trace["textposition"] == [*["top center"] * 3, "bottom center"]
+
+
 def test_quality_says_the_price_of_the_smallest_cache():
     drawing = group_quality.quality(MEMBERS, "GQA-2")
     assert drawing.title == "MQA remembers 12.5% of what MHA does, for +0.050 bits a character on held-out text"

@@ -19,6 +19,7 @@ from attnviz.figures.words import bold, count
 
 Groups = Sequence[Sequence[int]]
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]  # what conversion loses, what training brings back
+NEAR = 1.4  # times a number is the next, on a logarithmic axis, where their labels touch on a narrow screen
 WAYS = {  # way to have fewer KV heads -> dash, symbol, colour; told apart by the first two without the third
     "trained so": ("solid", "circle", PETROL),
     "averaged": ("dash", "square", BROWN),
@@ -115,17 +116,18 @@ def quality(members: Sequence[Member], selected: str) -> Drawing:
         open_marker = "-open" if measure == "this text" else ""
         figure.add_scatter(
             x=[m.bytes_per_token for m in members], y=values, name=measure, mode="markers+text",
-            text=[bold(m.name, m.name == selected) for m in members], textposition="top center", cliponaxis=False,
+            text=[bold(m.name, m.name == selected) for m in members], cliponaxis=False,
+            textposition=["bottom center" if m.kind == "mla" else "top center" for m in members],  # beside GQA-2's
             marker={
-                "size": [15 if m.name == selected else 10 for m in members],
+                "size": [15 if m.name == selected else 10 for m in members], "opacity": 1,  # 0.7 with several sizes
                 "symbol": [kind_style(m.kind)["symbol"] + open_marker for m in members],
                 "color": [kind_style(m.kind)["colour"] for m in members], "line": {"width": 2},
             },
             hovertemplate="%{text}: %{x:,} B a token, %{y:.3f} bits a character on " + measure + "<extra></extra>",
         )  # fmt: skip
-    sizes = [m.bytes_per_token for m in members]
+    sizes = sorted({m.bytes_per_token for m in members})
     margins = [math.log10(min(sizes)) - 0.12, math.log10(max(sizes)) + 0.12]
-    ticks = {"tickvals": sizes, "ticktext": [f"{n:,}" for n in sizes]}
+    ticks = {"tickvals": sizes, "ticktext": _in_two_lines(sizes), "tickangle": 0}
     figure.update_xaxes(title="KV cache, bytes a token (log)", type="log", range=margins, **ticks)
     figure.update_yaxes(title="bits a character")
     title = _quality_finding(members)
@@ -205,6 +207,15 @@ def _losses_finding(ways: Mapping[str, Mapping[int, float]], n_kv_heads: int) ->
     title = f"Averaging MHA's heads into {n_kv_heads} changes the loss by {averaged - start:+.2f} nats a token"
     trained = ways.get("trained so", {}).get(n_kv_heads)
     return title if trained is None else f"{title}; after training it is {trained - start:+.2f}"
+
+
+def _in_two_lines(sizes: Sequence[int]) -> list[str]:
+    """Rising numbers as labels of a logarithmic axis; one that comes soon after another stands a line below it."""
+    labels: list[str] = []
+    for before, size in zip((0, *sizes), sizes, strict=False):
+        below = size < NEAR * before and not labels[-1].startswith("<br>")
+        labels.append(f"{'<br>' * below}{size:,}")
+    return labels
 
 
 def _quality_finding(members: Sequence[Member]) -> str:
