@@ -136,7 +136,7 @@ def test_the_search_above_would_find_it(source):
     assert misdeeds(source) != []
 
 
-@pytest.mark.parametrize("path", ROOT.glob("attnviz/ui/components/*.js"), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(ROOT.glob("attnviz/ui/components/*.js")), ids=lambda path: path.name)
 def test_no_component_makes_markup_or_code_of_a_text(path):
     source = path.read_text()
     for sink in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc"):
