@@ -267,48 +267,58 @@ def test_what_takes_long_steps_aside_and_takes_another_turn_afterwards() -> None
     assert turns._queue._line == []
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """Its one number is the time in seconds, and sleeping moves it on."""
-    now = [100.0]
-    monkeypatch.setattr(queue, "monotonic", lambda: now[0])
-    monkeypatch.setattr(queue, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
-    return now
+class Clock:
+    """Seconds that pass, and those of them that this thread works; sleeping takes only the first."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.worked = 100.0, 5.0
+        monkeypatch.setattr(queue, "monotonic", lambda: self.now)
+        monkeypatch.setattr(queue, "thread_time", lambda: self.worked)
+        monkeypatch.setattr(queue, "sleep", lambda seconds: self.pass_by(seconds))
+
+    def pass_by(self, seconds: float) -> None:
+        self.now += seconds
+
+    def work(self, seconds: float) -> None:
+        self.now, self.worked = self.now + seconds, self.worked + seconds
 
 
-def test_what_stands_aside_gives_way_in_proportion_to_its_step(clock) -> None:
-    turns = Turns()
+def test_what_stands_aside_gives_way_in_proportion_to_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, clock = Turns(), Clock(monkeypatch)
+
+    def seconds_given() -> float:
+        before = clock.now
+        turns.give_way()
+        return clock.now - before
+
     with turns.mine(), turns.aside():
         other = turns._queue.enter()
-        clock[0] += 2.0  # the first step
-        turns.give_way()
-        assert clock[0] == pytest.approx(102 + queue.FAIR * 2, abs=2 * queue.GLANCE)
-        clock[0] += 0.1  # the second one
-        turns.give_way()
-        assert clock[0] == pytest.approx(102 + queue.FAIR * 2.1 + 0.1, abs=4 * queue.GLANCE)
+        clock.work(2.0)
+        clock.pass_by(7.0)  # waited for something else
+        assert seconds_given() == pytest.approx(queue.FAIR * 2, abs=2 * queue.GLANCE)
+        clock.work(0.1)
+        assert seconds_given() == pytest.approx(queue.FAIR * 0.1, abs=2 * queue.GLANCE)
         turns._queue.leave(other)
-        clock[0] += 2.0
-        before = clock[0]
-        turns.give_way()
-        assert clock[0] == before  # nobody works
+        clock.work(2.0)
+        assert seconds_given() == 0  # nobody works
 
 
-def test_what_stands_aside_goes_on_when_the_others_have_had_their_turn(clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    turns, looks = Turns(), []
+def test_what_stands_aside_goes_on_when_the_others_have_had_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, clock, looks = Turns(), Clock(monkeypatch), []
     with turns.mine(), turns.aside():
         other = turns._queue.enter()
         monkeypatch.setattr(queue, "sleep", lambda seconds: looks.append(seconds) or turns._queue.leave(other))
-        clock[0] += 2.0
+        clock.work(2.0)
         turns.give_way()
     assert looks == [queue.GLANCE]
 
 
-def test_nobody_gives_way_who_has_not_stood_aside(clock) -> None:
-    turns = Turns()
+def test_nobody_gives_way_who_has_not_stood_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, clock = Turns(), Clock(monkeypatch)
     turns._queue.enter()
-    clock[0] += 2.0
+    clock.work(2.0)
     turns.give_way()
-    assert clock[0] == 102.0
+    assert clock.now == 102.0
 
 
 SLOW = Settings(window=7)

@@ -197,11 +197,11 @@ def drifts_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int) -> dict
 
 def _drifts(base: Settings, ids: tuple[int, ...], n_kv_heads: int) -> ByName:
     mha, log_p = runs.model_of(base), analysis.log_softmax(runs.trace_of(base, ids).logits)  # (T, vocab_size)
-    after = {
-        way: log_p if model is mha else analysis.log_softmax(predict(model, ids))
-        for way, model in _in_steps(_heads_in_order(base, mha, n_kv_heads))
-    }
-    return ByName((way, analysis.divergences_of(log_p, log_q)) for way, log_q in after.items())
+    drifts = ByName()
+    for way, model in _in_steps(_heads_in_order(base, mha, n_kv_heads)):
+        log_q = log_p if model is mha else analysis.log_softmax(predict(model, ids))
+        drifts[way] = analysis.divergences_of(log_p, log_q)
+    return drifts
 
 
 def _ways(base: Settings, mha: Transformer, before: Trace, n_kv_heads: int) -> Iterator[tuple[str, Transformer]]:
