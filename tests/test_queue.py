@@ -267,58 +267,50 @@ def test_what_takes_long_steps_aside_and_takes_another_turn_afterwards() -> None
     assert turns._queue._line == []
 
 
-class Clock:
-    """Seconds that pass, and those of them that this thread works; sleeping takes only the first."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now, self.worked = 100.0, 5.0
-        monkeypatch.setattr(queue, "monotonic", lambda: self.now)
-        monkeypatch.setattr(queue, "thread_time", lambda: self.worked)
-        monkeypatch.setattr(queue, "sleep", lambda seconds: self.pass_by(seconds))
-
-    def pass_by(self, seconds: float) -> None:
-        self.now += seconds
-
-    def work(self, seconds: float) -> None:
-        self.now, self.worked = self.now + seconds, self.worked + seconds
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Its one number is the time in seconds, and sleeping moves it on."""
+    now = [100.0]
+    monkeypatch.setattr(queue, "monotonic", lambda: now[0])
+    monkeypatch.setattr(queue, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    return now
 
 
-def test_what_stands_aside_gives_way_in_proportion_to_its_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    turns, clock = Turns(), Clock(monkeypatch)
-
-    def seconds_given() -> float:
-        before = clock.now
-        turns.give_way()
-        return clock.now - before
-
+def test_what_stands_aside_gives_way_in_proportion_to_its_step(clock) -> None:
+    turns = Turns()
     with turns.mine(), turns.aside():
         other = turns._queue.enter()
-        clock.work(2.0)
-        clock.pass_by(7.0)  # waited for something else
-        assert seconds_given() == pytest.approx(queue.FAIR * 2, abs=2 * queue.GLANCE)
-        clock.work(0.1)
-        assert seconds_given() == pytest.approx(queue.FAIR * 0.1, abs=2 * queue.GLANCE)
+        clock[0] += 7.0  # waits for something else before it begins
+        give_way = turns.steps()
+        for step in (2.0, 0.1):
+            clock[0] += step
+            before = clock[0]
+            give_way()
+            assert clock[0] - before == pytest.approx(queue.FAIR * step, abs=2 * queue.GLANCE)
         turns._queue.leave(other)
-        clock.work(2.0)
-        assert seconds_given() == 0  # nobody works
+        clock[0] += 2.0
+        before = clock[0]
+        give_way()
+        assert clock[0] == before  # nobody works
 
 
-def test_what_stands_aside_goes_on_when_the_others_have_had_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    turns, clock, looks = Turns(), Clock(monkeypatch), []
+def test_what_stands_aside_goes_on_when_the_others_have_had_their_turn(clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, looks = Turns(), []
     with turns.mine(), turns.aside():
-        other = turns._queue.enter()
+        other, give_way = turns._queue.enter(), turns.steps()
         monkeypatch.setattr(queue, "sleep", lambda seconds: looks.append(seconds) or turns._queue.leave(other))
-        clock.work(2.0)
-        turns.give_way()
+        clock[0] += 2.0
+        give_way()
     assert looks == [queue.GLANCE]
 
 
-def test_nobody_gives_way_who_has_not_stood_aside(monkeypatch: pytest.MonkeyPatch) -> None:
-    turns, clock = Turns(), Clock(monkeypatch)
-    turns._queue.enter()
-    clock.work(2.0)
-    turns.give_way()
-    assert clock.now == 102.0
+def test_nobody_gives_way_in_his_own_turn(clock) -> None:
+    turns = Turns()
+    with turns.mine():
+        give_way = turns.steps()
+        clock[0] += 2.0
+        give_way()
+    assert clock[0] == 102.0
 
 
 SLOW = Settings(window=7)
@@ -338,7 +330,7 @@ IDS = tuple(range(3, 40, 3))
 )
 def test_what_takes_long_is_done_in_steps(compute, n_steps, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = []
-    monkeypatch.setattr(state.TURNS, "give_way", lambda: steps.append(1))
+    monkeypatch.setattr(state.TURNS, "steps", lambda: lambda: steps.append(1))
     compute()
     assert len(steps) == n_steps
     compute()

@@ -227,9 +227,10 @@ def _heads_in_order(base: Settings, mha: Transformer, n_kv_heads: int) -> Iterat
 
 def _in_steps(models: Iterator[T]) -> Iterator[T]:
     """The same; between one and the next, others have their turns."""
+    give_way = state.TURNS.steps()
     for each in models:
         yield each
-        state.TURNS.give_way()
+        give_way()
 
 
 def partners(before: Trace, layer: int, n_groups: int) -> analysis.Groups:

@@ -123,11 +123,13 @@ def effects_of(
     config, ids, way = runs.config_of(settings), ids[:MAX_ABLATED], settings.off_way
     L, H = config.n_layers, config.n_heads
 
-    def one_more(done: float) -> None:
-        state.TURNS.give_way()
-        progress(done)
-
     def measure() -> np.ndarray:
+        give_way = state.TURNS.steps()
+
+        def one_more(done: float) -> None:
+            give_way()
+            progress(done)
+
         return losses_without_each(runs.model_of(settings), ids, way, one_more)
 
     key = runs.weights_key(settings), config, ids, way

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from threading import Event, Lock, local
-from time import monotonic, sleep, thread_time
+from time import monotonic, sleep
 
 PATIENCE = 0.3  # seconds that nobody notices
 FAIR = 3.0  # times as long as it takes, while others work too, is what everybody may wait
@@ -122,7 +122,6 @@ class Turns:
     @contextmanager
     def aside(self) -> Iterator[None]:
         """Give up the turn for the block, and take another after it: nobody should wait for what takes so long."""
-        self._here.stepped = thread_time()
         if not self._place:
             yield
             return
@@ -132,14 +131,21 @@ class Turns:
         finally:
             self._begin()
 
-    def give_way(self) -> None:
-        """Between two steps of what stands aside: leave the processor to those whose turn it is, but for no longer than
-        FAIR times what the step took of it. Without a step that stood aside, not at all."""
-        worked = thread_time()
-        until = monotonic() + FAIR * (worked - getattr(self._here, "stepped", worked))
-        while self._queue.taken and monotonic() < until:
-            sleep(GLANCE)
-        self._here.stepped = thread_time()
+    def steps(self) -> Callable[[], None]:
+        """For what stands aside and begins now: a function to call after each of its steps.
+
+        It leaves the processor to those whose turn it is, for no longer than FAIR times what the step took.
+        """
+        began = monotonic()
+
+        def give_way() -> None:
+            nonlocal began
+            until = monotonic() + FAIR * (monotonic() - began)
+            while self._queue.taken and not self._place and monotonic() < until:
+                sleep(GLANCE)
+            began = monotonic()
+
+        return give_way
 
     def pause(self, seconds: float) -> None:
         """Do nothing for so long, unless others wait for their turn."""

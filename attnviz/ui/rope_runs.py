@@ -135,8 +135,9 @@ def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | No
 
 
 def _losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> np.ndarray:
-    model, found = runs.model_of(view.settings).with_config(turning(view)), []
+    model = runs.model_of(view.settings).with_config(turning(view))
+    found, give_way = [], state.TURNS.steps()
     for scaling in methods.values():
         found.append(rope_proofs.loss_by_position(rope_proofs.with_scaling(model, scaling), np.array(ids)))
-        state.TURNS.give_way()
+        give_way()
     return np.stack(found)
