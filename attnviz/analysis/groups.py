@@ -128,12 +128,7 @@ def _combinations(of: Sequence[int], size: int) -> NDArray[np.int64]:
 
 def next_token_losses(logits: NDArray, ids: NDArray) -> NDArray[np.float64]:
     """(T - 1,) nats: minus the log-probability that logits (T, V) at t give to the token that came at t + 1."""
-    return losses_of(log_softmax(logits[:-1]), ids)
-
-
-def losses_of(log_p: NDArray, ids: NDArray) -> NDArray[np.float64]:
-    """The same from log-probabilities (T or T - 1, V), for who has them already."""
-    return -log_p[np.arange(len(ids) - 1), ids[1:]]
+    return -log_softmax(logits[:-1])[np.arange(len(ids) - 1), ids[1:]]
 
 
 def divergences_of(log_p: NDArray, log_q: NDArray) -> NDArray[np.float64]:

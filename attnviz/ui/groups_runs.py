@@ -6,7 +6,6 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 import streamlit as st
@@ -25,7 +24,6 @@ from attnviz.ui import runs, state
 from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.settings import Settings
 
-T = TypeVar("T")
 MAX_COMPARED = 256  # tokens; the checkpoints were trained on texts of this length
 MAX_PROVEN = 64  # tokens of the equalities: more of them cost more and say no more
 MAX_MAPPED = 128  # tokens of the maps before and after
@@ -183,7 +181,7 @@ def _losses(base: Settings, ids: tuple[int, ...]) -> ByName:
     return ByName(
         ((way, n_kv_heads), unchanged if model is mha else _loss(model, ids))
         for n_kv_heads in divisors(mha.config.n_heads)
-        for way, model in _in_steps(_ways(base, mha, before, n_kv_heads))
+        for way, model in state.TURNS.in_steps(_ways(base, mha, before, n_kv_heads))
     )
 
 
@@ -198,7 +196,7 @@ def drifts_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int) -> dict
 def _drifts(base: Settings, ids: tuple[int, ...], n_kv_heads: int) -> ByName:
     mha, log_p = runs.model_of(base), analysis.log_softmax(runs.trace_of(base, ids).logits)  # (T, vocab_size)
     drifts = ByName()
-    for way, model in _in_steps(_heads_in_order(base, mha, n_kv_heads)):
+    for way, model in state.TURNS.in_steps(_heads_in_order(base, mha, n_kv_heads)):
         log_q = log_p if model is mha else analysis.log_softmax(predict(model, ids))
         drifts[way] = analysis.divergences_of(log_p, log_q)
     return drifts
@@ -223,14 +221,6 @@ def _heads_in_order(base: Settings, mha: Transformer, n_kv_heads: int) -> Iterat
     merged = n_kv_heads != mha.config.n_heads
     yield AVERAGED, group_kv_heads(mha, n_kv_heads) if merged else mha
     yield FIRST, group_kv_heads(mha, n_kv_heads, "first") if merged else mha
-
-
-def _in_steps(models: Iterator[T]) -> Iterator[T]:
-    """The same; between one and the next, others have their turns."""
-    give_way = state.TURNS.steps()
-    for each in models:
-        yield each
-        give_way()
 
 
 def partners(before: Trace, layer: int, n_groups: int) -> analysis.Groups:
@@ -268,7 +258,7 @@ def maps_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: in
 def _maps(base: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: int) -> Maps:
     mha, before = runs.model_of(base), runs.trace_of(base, ids)
     rows = {"MHA": before.weights[layer]}
-    for way, model in _in_steps(_heads_in_order(base, mha, n_kv_heads)):
+    for way, model in state.TURNS.in_steps(_heads_in_order(base, mha, n_kv_heads)):
         rows[way] = layer_weights(model, ids, layer)
     weights = np.stack(list(rows.values()))  # (ways, H, T, T)
     moved = np.stack([analysis.moved_weight(weights[0], after) for after in weights])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import contextmanager
 from threading import Event, Lock, local
 from time import monotonic, sleep
+from typing import TypeVar
 
+T = TypeVar("T")
 PATIENCE = 0.3  # seconds that nobody notices
 FAIR = 3.0  # times as long as it takes, while others work too, is what everybody may wait
 FORGETS = 0.2  # share of what a kind of work usually takes that its last time decides
@@ -146,6 +148,13 @@ class Turns:
             began = monotonic()
 
         return give_way
+
+    def in_steps(self, parts: Iterable[T]) -> Iterator[T]:
+        """The parts of what stands aside, one after the other; what is done with each is a step."""
+        give_way = self.steps()
+        for part in parts:
+            yield part
+            give_way()
 
     def pause(self, seconds: float) -> None:
         """Do nothing for so long, unless others wait for their turn."""

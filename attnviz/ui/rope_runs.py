@@ -136,8 +136,5 @@ def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | No
 
 def _losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> np.ndarray:
     model = runs.model_of(view.settings).with_config(turning(view))
-    found, give_way = [], state.TURNS.steps()
-    for scaling in methods.values():
-        found.append(rope_proofs.loss_by_position(rope_proofs.with_scaling(model, scaling), np.array(ids)))
-        give_way()
-    return np.stack(found)
+    scaled = (rope_proofs.with_scaling(model, scaling) for scaling in state.TURNS.in_steps(methods.values()))
+    return np.stack([rope_proofs.loss_by_position(each, np.array(ids)) for each in scaled])
