@@ -16,6 +16,7 @@ from attnviz.figures import theme
 from attnviz.figures.drawing import Words
 from attnviz.figures.head_words import DECADES, STAGES, map_words, path_words
 from attnviz.ui.components import head_view as view
+from attnviz.ui.components.declared import HERE
 
 L, H, K, T = 2, 6, 3, 13
 STEPS, NOT_ALLOWED = 65534, 65535
@@ -203,7 +204,7 @@ def test_the_words_given_are_the_words_sent():
 
 def test_every_word_has_its_place_in_the_page():
     header, _ = sent(traced())
-    code = (view.HERE / "head_view.js").read_text(encoding="utf-8")
+    code = (HERE / "head_view.js").read_text(encoding="utf-8")
     for name in header["words"]:
         assert f'class="{name}"' in view.HTML and f'"{name}"' in code
 

@@ -126,11 +126,11 @@ def closer(view: View) -> None:
 def published() -> None:
     """All presets on one plot, a few of them over the context, one of them with another attention."""
     pairs = {pair.name: pair for pair in instructive_pairs()}
-    st.pills("Comparisons that teach something", list(pairs), key="pair", on_change=_take_pair, args=(pairs,))
-    chosen = state.current().compare
-    for pair in pairs.values():
-        if chosen == pair.ids:
-            st.info(pair.sentence, icon=":material/lightbulb:")
+    with state.place():
+        st.pills("Comparisons that teach something", list(pairs), key="pair", on_change=_take_pair, args=(pairs,))
+        for pair in pairs.values():
+            if state.current().compare == pair.ids:
+                st.info(pair.sentence, icon=":material/lightbulb:")
     _compared()
     _alternatives()
 

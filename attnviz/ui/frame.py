@@ -120,15 +120,18 @@ def frame(title: str) -> None:
 
 @state.part(state.PAGE)
 def _page(body: Callable[[View], None], needs_text: bool) -> None:
-    first = state.first_run()
+    first, at_courier, view = state.first_run(), state.place(), View(state.current())
     if first:
-        courier()  # at once: the run may be long, and a setting may cut it short
-    show_notices()
-    view = View(state.current())
-    if not needs_text or _can_be_drawn(view):
+        with at_courier:
+            courier()  # at once: the run may be long, and a setting may cut it short
+    with state.place():
+        show_notices()
+        drawn = not needs_text or _can_be_drawn(view)
+    if drawn:
         body(view)
     if not first:
-        courier()  # last: it stands there already, and what it brings keeps the browser busy while a model runs
+        with at_courier:
+            courier()  # last: it stands there already, and what it brings keeps the browser busy while a model runs
 
 
 def courier() -> None:

@@ -41,8 +41,10 @@ def show(view: View) -> None:
         return
     control(view)
     sharing(view)
-    scale(view)
-    maps(view)
+    with state.place():
+        scale(view)
+    with state.place():
+        maps(view)
     closer(view)
 
 

@@ -36,8 +36,9 @@ PASTE = '{"rope_type": "longrope", "short_factor": [1, …], "long_factor": [2, 
 
 def show(view: View) -> None:
     """The whole page, from the top."""
-    introduction(view)
-    controls(view)
+    with state.place():
+        introduction(view)
+        controls(view)
     clocks(view)
     frequencies(view)
     closer(view)

@@ -112,6 +112,15 @@ def part(key: str, turns: AbstractContextManager | None = None) -> Callable[[Cal
     return decorate
 
 
+def place() -> AbstractContextManager:
+    """A box for what comes and goes above a part.
+
+    Streamlit knows a part by where it stands. Moved up or down it would be another one, and what somebody has asked of
+    it while the page was being drawn would be lost.
+    """
+    return st.container()
+
+
 def _kind(key: str) -> tuple[str, ...]:
     """What about takes as long each time: this part of this page, with what is looked at closer."""
     page = st.session_state.get(_PAGE, "")

@@ -197,6 +197,111 @@ def test_a_page_that_a_click_on_the_front_page_opens_can_be_used_each_time(
         walk(page, "front")
 
 
+# ---- going on while the page is still being drawn
+
+
+@pytest.mark.parametrize("milliseconds", [0, 50, 150])
+def test_a_head_chosen_while_another_text_comes_is_shown_for_that_text(
+    visit: Callable[..., Page], milliseconds: int
+) -> None:
+    page = visit(VIEW)
+    page.get_by_role("button", name="a list", exact=True).click()
+    page.wait_for_timeout(milliseconds)
+    choose(page, "Layer 3, head 4")
+    shows(page, "Layer 3, head 4", EXAMPLES["a list"])
+
+
+@pytest.mark.parametrize(
+    ("address", "part"),
+    [("heads", "Rollout"), ("query_groups", "What sharing costs"), ("rope", "Two layouts"), ("cost", "Measured here")],
+)
+def test_a_part_chosen_while_another_text_comes_is_shown(visit: Callable[..., Page], address: str, part: str) -> None:
+    page = visit(address)
+    page.get_by_role("button", name="a list", exact=True).click()
+    page.get_by_role("radio", name=part, exact=True).click()
+    expect(page).to_have_url(re.compile(r"apples.*&\w+="))
+    settle(page)
+    expect(page.get_by_role("radio", name=part, exact=True)).to_be_checked()
+    expect(the_text(page)).to_have_value(EXAMPLES["a list"])
+
+
+CHANGES = (
+    {"text": EXAMPLES["emoji"]},
+    {"model": "mla"},
+    {"model": "own", "n_layers": "1"},
+    {"n_heads": "1"},
+    {"text": "word " * 3000},
+    {"text": "", "rope": "0"},
+    {"text": "a b"},
+)
+
+
+@pytest.mark.parametrize("address", ["heads", "query_groups?tiled=1", "rope?theta=500", "cost?compare=nobody"])
+def test_a_part_of_a_page_stays_what_it_is_whatever_comes_and_goes_above_it(server: Server, address: str) -> None:
+    """What is asked of a part that has become another one meanwhile would be dropped."""
+    page, _, query = address.partition("?")
+
+    async def walked() -> list[set[str]]:
+        session = await connected(server.url, query)
+        await session.open(page)
+        parts = [fragments(session)]
+        for changes in CHANGES:
+            await session.set(changes)
+            parts.append(fragments(session))
+        await session.socket.close()
+        return parts
+
+    first, *later = result_of(walked())
+    assert len(first) >= 2
+    assert set().union(*later) == first
+
+
+def fragments(session: Session) -> set[str]:
+    return {shown.fragment for shown in session.shown.values() if shown.fragment}
+
+
+# Keeps, of every component's script, what it was called with and what ends that call; and which listeners it has.
+CALLED = """
+window.calls = new Map();
+window.listeners = [];
+const listen = EventTarget.prototype.addEventListener;
+EventTarget.prototype.addEventListener = function (type, run, options) {
+  if (options?.signal) window.listeners.push([type, options.signal]);
+  return listen.call(this, type, run, options);
+};
+window.listening = () => window.listeners.filter(([, signal]) => !signal.aborted).map(([type]) => type).sort();
+const plain = window.Blob;
+window.Blob = class extends plain {
+  constructor(parts, options) {
+    const said = String(parts?.[0]), ours = "export default function";
+    super(said.includes(ours) ? [said.replace(ours, "function called") + `
+      export default function kept(given) {
+        const end = called(given);
+        window.calls.set(given.parentElement, { again: () => kept(given), end });
+        return end;
+      }`] : parts, options);
+  }
+};
+"""
+
+
+@pytest.mark.parametrize("address", ["heads", "query_groups", "rope"])
+def test_a_component_hears_on_when_an_earlier_call_of_it_ends_late(
+    window: Callable[..., Page], server: Server, address: str
+) -> None:
+    """Streamlit calls it for each change, and ends a call that a change has overtaken when the later one has begun."""
+    page = window()
+    page.add_init_script(CALLED)
+    page.goto(f"{server.url}/{address}")
+    settle(page)
+    before = page.evaluate("listening()")
+    assert len(before) >= 5
+    page.evaluate("[...calls.values()].map(({ again, end }) => [again(), end]).forEach(([, end]) => end?.())")
+    assert page.evaluate("listening()") == before
+    page.evaluate("calls.forEach(({ end }) => end?.())")
+    assert page.evaluate("listening()") == []
+
+
 def asked(page_hash: str, query: str) -> BackMsg:
     message = BackMsg()
     message.rerun_script.page_script_hash, message.rerun_script.query_string = page_hash, query

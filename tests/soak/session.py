@@ -57,6 +57,14 @@ class Session:
             shown.element.checkbox.value, shown.element.checkbox.set_value = state.bool_value, True
         return label, await self._run(message)
 
+    async def set(self, changes: dict[str, str]) -> float:
+        """Set something in the form on the left; seconds until the page has answered."""
+        courier = self.component("settings_courier")
+        message = BackMsg()
+        message.rerun_script.fragment_id = courier.fragment
+        message.rerun_script.widget_states.widgets.append(wish(courier.element, changes))
+        return await self._run(message)
+
     def possible(self, chance: random.Random) -> list[tuple[str, Shown, WidgetState]]:
         """What could be done next: with Streamlit's controls, and with those of the form on the left."""
         found = [(label_of(s.element), s, w) for s in self.shown.values() if (w := another_value(s.element, chance))]

@@ -10,7 +10,8 @@ function carry(event) {
 export default function ({ parentElement }) {
   const button = parentElement.querySelector("button");
   const status = parentElement.querySelector("[role=status]");
-  for (const event of EVENTS) document.addEventListener(event, carry);
+  const call = begun(button);
+  for (const event of EVENTS) document.addEventListener(event, carry, { signal: call.signal });
   button.textContent = "Copy link to this view";
   button.onclick = async () => {
     try {
@@ -21,5 +22,5 @@ export default function ({ parentElement }) {
     }
     setTimeout(() => (status.textContent = ""), 4000);
   };
-  return () => EVENTS.forEach((event) => document.removeEventListener(event, carry));
+  return call.end;
 }

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from attnviz.ui.components.declared import declared
 
-import streamlit as st
+HTML = "<button type='button'></button><span role='status' aria-live='polite'></span>\n"
 
-_component = st.components.v2.component(
-    "copy_link",
-    html="<button type='button'></button><span role='status' aria-live='polite'></span>\n",
-    css=(Path(__file__).parent / "buttons.css").read_text(),
-    js=(Path(__file__).parent / "copy_link.js").read_text(),
-)
+_component = declared("copy_link", HTML, css="buttons")
 
 
 def copy_link() -> None:

@@ -5,20 +5,12 @@ Streamlit's expander does the same, but is restyled, and laid out again, in ever
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import streamlit as st
 
 from attnviz.ui.components.as_bytes import as_bytes
+from attnviz.ui.components.declared import declared
 
-HERE = Path(__file__).parent
-
-_mount = st.components.v2.component(
-    "disclosure",
-    html='<button type="button"></button>\n',
-    css=(HERE / "disclosure.css").read_text(encoding="utf-8"),
-    js=(HERE / "disclosure.js").read_text(encoding="utf-8"),
-)
+_mount = declared("disclosure", '<button type="button"></button>\n')
 
 
 def disclosure(label: str, key: str) -> bool:

@@ -100,9 +100,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
     light(root, data, null);
     if (focused >= 0 && nodes()[focused]) nodes()[focused].focus();
   };
-  root.listening?.abort();  // a rerun calls this again on the same element
-  root.listening = new AbortController();
-  const on = (event, act) => root.addEventListener(event, act, { signal: root.listening.signal });
+  const call = begun(root), on = (event, act) => root.addEventListener(event, act, { signal: call.signal });
   on("pointerover", (e) => light(root, data, e.target.closest(".head")));
   on("pointerleave", () => light(root, data, null));
   on("focusin", (e) => light(root, data, e.target.closest(".head")));
@@ -119,5 +117,6 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   let width = root.clientWidth;
   const resized = new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; paint(); } });
   resized.observe(root);
-  return () => { resized.disconnect(); root.listening.abort(); };
+  call.signal.onabort = () => resized.disconnect();
+  return call.end;
 }

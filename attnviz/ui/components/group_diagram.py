@@ -6,25 +6,17 @@ What is drawn comes from `attnviz.figures.groups.sharing`; nothing here decides 
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-
-import streamlit as st
 
 from attnviz.ui.components.as_bytes import as_bytes
+from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event
 
-HERE = Path(__file__).parent
 HTML = (
     '<div class="gd"><div class="gd-picture"></div><p class="gd-kvs"></p><p class="gd-index"></p>'
     '<p class="gd-says" aria-live="polite"></p></div>'
 )
 
-_mount = st.components.v2.component(
-    "group_diagram",
-    html=HTML,
-    css=(HERE / "group_diagram.css").read_text(),
-    js=(HERE / "group_diagram.js").read_text(),
-)
+_mount = declared("group_diagram", HTML)
 
 
 def group_diagram(data: dict, key: str, on_head: Callable[[int], None]) -> None:

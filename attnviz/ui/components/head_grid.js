@@ -3,23 +3,18 @@
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".hg");
-  const view = (root.view ??= create(root));
+  const view = (root.view ??= create(root)), call = begun(root);
   view.select = (layer, head) => setTriggerValue("select", [layer, head]);
+  document.addEventListener("attnviz-shown", (e) => follow(view, e.detail), { signal: call.signal });
   update(view, data);
-  return () => {
-    [view.watch, view.all].forEach((each) => each.disconnect());
-    document.removeEventListener("attnviz-shown", view.follow);
-  };
+  return call.end;
 }
 
 function create(root) {
   const part = (name) => root.querySelector("." + name);
   const view = { root, canvas: el("canvas", ""), says: part("says"), tools: part("tools"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: "layers" };
-  view.all = painter(root, () => paint(view));
-  view.watch = new ResizeObserver(() => requestAnimationFrame(view.all.paint));
-  view.watch.observe(view.grid);
-  view.follow = (e) => { if (view.d && !view.d.asks) { if (!view.cell) view.at = null; select(view, e.detail); tell(view); } };
-  document.addEventListener("attnviz-shown", view.follow);
+  view.paint = painter(root, () => paint(view));
+  new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(view.grid);
   view.grid.onpointermove = (e) => point(view, e);
   view.grid.onpointerleave = () => leave(view);
   view.grid.onclick = (e) => { const head = headAt(e); if (head) choose(view, head); };
@@ -37,7 +32,7 @@ function update(view, bytes) {
   if (!old || frameOf(old) !== frameOf(d)) { tools(view); lay(view); }
   mark(view);
   legend(view);
-  view.all.paint(); // measures where the maps stand: before a sentence is written that would have to be laid out first
+  view.paint(); // measures where the maps stand: before a sentence is written that would have to be laid out first
   view.says.textContent = d.says;
   tell(view);
 }
@@ -225,6 +220,14 @@ function select(view, head) {
   view.d.selected = head;
   mark(view);
   legend(view);
+}
+
+// Another head is shown than was chosen here: head_view says so.
+function follow(view, head) {
+  if (!view.d || view.d.asks) return;
+  if (!view.cell) view.at = null;
+  select(view, head);
+  tell(view);
 }
 
 function choose(view, box) {

@@ -6,16 +6,14 @@ L layers, H query heads, T query tokens, S key tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
-import streamlit as st
 
 from attnviz.figures import theme
+from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
-from attnviz.ui.components.packed_weights import READER, message, quantise, ramp
+from attnviz.ui.components.packed_weights import message, quantise, ramp
 
-HERE = Path(__file__).parent
 MOST_CELLS = 128  # a side; a thumbnail has no more pixels than that
 HTML = """
 <div class="hg">
@@ -27,12 +25,7 @@ HTML = """
 </div>
 """
 
-_mount = st.components.v2.component(
-    "head_grid",
-    html=HTML,
-    css=(HERE / "head_grid.css").read_text(encoding="utf-8"),
-    js=READER + (HERE / "head_grid.js").read_text(encoding="utf-8"),
-)
+_mount = declared("head_grid", HTML, "packed_weights")
 
 
 def head_grid(

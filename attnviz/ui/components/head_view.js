@@ -6,13 +6,12 @@ const NEUTRAL = "#7d7d7d", FAINT = "rgba(128, 128, 128, 0.35)";
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".hv");
-  const view = (root.view ??= create(root));
+  const view = (root.view ??= create(root)), call = begun(root);
   view.send = setTriggerValue;
+  // chosen in the grid: asked from here, since only this part changes
+  document.addEventListener("attnviz-head", (e) => view.send("head", e.detail), { signal: call.signal });
   update(view, data);
-  return () => {
-    [view.watch, view.all].forEach((each) => each.disconnect());
-    document.removeEventListener("attnviz-head", view.hear);
-  };
+  return call.end;
 }
 
 function create(root) {
@@ -20,12 +19,9 @@ function create(root) {
   const view = { root };
   for (const name of ["title", "note", "query", "key", "colour", "aside", "pin", "read", "map", "bar", "role", "scored", "from", "steps", "said", "path", "whole", "sum"])
     view[name] = part(name);
-  view.all = painter(root, () => paint(view));
-  view.watch = new ResizeObserver(() => requestAnimationFrame(view.all.paint));
-  view.watch.observe(root);
-  document.fonts.load(fontOf(view)).then(view.all.paint, () => {}); // what was written before the font came is written again
-  view.hear = (e) => view.send("head", e.detail); // chosen in the grid: asked from here, since only this part changes
-  document.addEventListener("attnviz-head", view.hear);
+  view.paint = painter(root, () => paint(view));
+  new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(root);
+  document.fonts.load(fontOf(view)).then(view.paint, () => {}); // what was written before the font came is written again
   view.query.onchange = () => choose(view, +view.query.value, view.d.chosen);
   view.key.onchange = () => choose(view, view.d.query, +view.key.value);
   view.colour.onchange = view.aside.onchange = () => look(view, view.colour.value === "log", view.aside.checked);
@@ -54,7 +50,7 @@ function update(view, bytes) {
   view.map.setAttribute("aria-label", d.alts[0]);
   view.path.setAttribute("aria-label", d.alts[1]);
   document.dispatchEvent(new CustomEvent("attnviz-shown", { detail: d.head })); // the grid marks it, whoever chose it
-  view.all.paint();
+  view.paint();
 }
 
 function offer({ d, query, key }) {

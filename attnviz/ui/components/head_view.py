@@ -8,22 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-import streamlit as st
 
 from attnviz.figures import theme
 from attnviz.figures.drawing import Words
 from attnviz.figures.head_words import DECADES, STAGES, largest_but_first
+from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
-from attnviz.ui.components.packed_weights import FINE_STEPS, READER, message, quantise, ramp
+from attnviz.ui.components.packed_weights import FINE_STEPS, message, quantise, ramp
 
 if TYPE_CHECKING:
     from attnviz.trace import Trace
 
-HERE = Path(__file__).parent
 HTML = """
 <div class="hv">
   <section class="one">
@@ -57,12 +55,7 @@ HTML = """
 </div>
 """
 
-_mount = st.components.v2.component(
-    "head_view",
-    html=HTML,
-    css=(HERE / "head_view.css").read_text(encoding="utf-8"),
-    js=READER + (HERE / "head_view.js").read_text(encoding="utf-8"),
-)
+_mount = declared("head_view", HTML, "packed_weights")
 
 
 @dataclass(frozen=True)

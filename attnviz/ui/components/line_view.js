@@ -7,16 +7,14 @@ export default function ({ data, parentElement }) {
   const view = (root.view ??= create(root));
   if (view.bytes !== data) update(view, data);
   draw(view);
-  return () => [view.watch, view.canvasPainter].forEach((each) => each.disconnect());
 }
 
 function create(root) {
   const part = (name) => root.querySelector(name);
   const view = { root, title: part("h4"), note: part(".note"), tools: part(".tools"), read: part(".read"), heading: part(".heading"), scroll: part(".scroll"),
     sides: [part(".q"), part(".k")], canvas: part("canvas"), mass: 90, off: new Set(), at: null, kept: null };
-  view.canvasPainter = painter(view.scroll, () => paint(view));
-  view.watch = new ResizeObserver(() => draw(view));
-  view.watch.observe(view.scroll);
+  view.paint = painter(view.scroll, () => paint(view));
+  new ResizeObserver(() => draw(view)).observe(view.scroll);
   view.scroll.onscroll = () => draw(view);
   view.sides.forEach((side, axis) => {
     side.tabIndex = 0;
@@ -195,7 +193,7 @@ function reveal(scroll, i) {
 
 function draw(view) {
   if (!view.d || view.waiting) return;
-  view.waiting = requestAnimationFrame(() => { view.waiting = 0; view.canvasPainter.paint(); });
+  view.waiting = requestAnimationFrame(() => { view.waiting = 0; view.paint(); });
 }
 
 function paint(view) {

@@ -6,15 +6,13 @@ Everything is answered in the browser: which heads, how much of the weight is sh
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
-import streamlit as st
 
 from attnviz.figures import theme
-from attnviz.ui.components.packed_weights import READER, message, quantise
+from attnviz.ui.components.declared import declared
+from attnviz.ui.components.packed_weights import message, quantise
 
-HERE = Path(__file__).parent
 MOST_TOKENS = 256  # a side: more are not told apart, and take a megabyte
 HTML = """
 <div class="lv">
@@ -27,12 +25,7 @@ HTML = """
 </div>
 """
 
-_mount = st.components.v2.component(
-    "line_view",
-    html=HTML,
-    css=(HERE / "line_view.css").read_text(encoding="utf-8"),
-    js=READER + (HERE / "line_view.js").read_text(encoding="utf-8"),
-)
+_mount = declared("line_view", HTML, "packed_weights")
 
 
 def line_view(

@@ -6,21 +6,14 @@ Streamlit's segmented control for the same is 281 pieces that a browser compares
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
-
-import streamlit as st
 
 from attnviz.ui.components.as_bytes import as_bytes
+from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event
 
-HERE = Path(__file__).parent
+HTML = '<div class="oo"><span id="label"></span><div role="radiogroup" aria-labelledby="label"></div></div>\n'
 
-_mount = st.components.v2.component(
-    "one_of",
-    html='<div class="oo"><span id="label"></span><div role="radiogroup" aria-labelledby="label"></div></div>\n',
-    css=(HERE / "one_of.css").read_text(encoding="utf-8"),
-    js=(HERE / "one_of.js").read_text(encoding="utf-8"),
-)
+_mount = declared("one_of", HTML)
 
 
 def one_of(

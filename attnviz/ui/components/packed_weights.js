@@ -55,13 +55,12 @@ function colours(stops, masked, steps = 254, along = (root) => root) {
 // Paints at once where the element can be seen, or nearly, and else when it comes into sight: what nobody sees costs nothing.
 function painter(element, paint) {
   let near = true, due = false;
-  const watch = new IntersectionObserver(([at]) => {
+  new IntersectionObserver(([at]) => {
     near = at.isIntersecting;
     if (near && due) paint();
     due &&= !near;
-  }, { scrollMargin: "300px" });
-  watch.observe(element);
-  return { paint: () => { due = !near; if (near) paint(); }, disconnect: () => watch.disconnect() };
+  }, { scrollMargin: "300px" }).observe(element);
+  return () => { due = !near; if (near) paint(); };
 }
 
 // The canvas, empty and of this size in device pixels, of which there are `ratio` to one of the page's.

@@ -11,7 +11,6 @@ L layers (or rows of the caller's own), H heads, T query tokens, S key tokens; N
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 
@@ -21,7 +20,6 @@ from attnviz.figures.blocks import pool
 STEPS, FINE_STEPS = 254, 65534  # the number of weight 1, in a byte and in two; the next one says "not allowed"
 NOT_ALLOWED = STEPS + 1
 RAMP_STOPS = 17
-READER = (Path(__file__).parent / "packed_weights.js").read_text(encoding="utf-8")
 
 
 def quantise(weights: np.ndarray, allowed: np.ndarray, most_cells: int, steps: int = STEPS) -> np.ndarray:

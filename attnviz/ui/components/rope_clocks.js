@@ -141,13 +141,13 @@ function build(root, data, state) {
   select(root, data, state, pairs.includes(state.pair) ? state.pair : pairs[Math.min(2, pairs.length - 1)]);
 }
 
-function play(root, data, state) {
+function play(root, data, state, call) {
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;  // whole steps, one a second, nothing glides
   const button = root.querySelector(".rc-play");
   button.textContent = state.playing ? "❚❚ Pause" : "▶ Play";
   let last = performance.now();
   const frame = (now) => {
-    if (!state.playing || !root.isConnected) return;
+    if (!state.playing || call.aborted) return; // a later call goes on with what it was given
     requestAnimationFrame(frame);
     if (now - last < 1000 / 30 - 4) return;  // 30 frames a second are enough for a hand
     state.position += (now - last) / 1000 * (calm ? 1 : Number(root.querySelector(".rc-speed").value));
@@ -170,11 +170,10 @@ export default function ({ data: bytes, parentElement }) {
   state.token = Math.min(state.token, data.labels.length - 1);
   state.position = state.shown = Math.min(state.shown, data.last);
   root.state = state;
-  root.listening?.abort();  // a rerun calls this again on the same element
-  root.listening = new AbortController();
-  const on = (name, event, act) => root.querySelector(name).addEventListener(event, act, { signal: root.listening.signal });
-  on(".rc-play", "click", () => { state.playing = !state.playing; play(root, data, state); });
-  on("input", "input", (e) => { state.playing = false; state.shown = Number(e.target.value); play(root, data, state); });
+  const call = begun(root), on = (name, event, act) => root.querySelector(name).addEventListener(event, act, { signal: call.signal });
+  const go = () => play(root, data, state, call.signal);
+  on(".rc-play", "click", () => { state.playing = !state.playing; go(); });
+  on("input", "input", (e) => { state.playing = false; state.shown = Number(e.target.value); go(); });
   on(".rc-token", "change", (e) => { state.token = Number(e.target.value); paint(root, data, state); });
   on(".rc-all", "click", () => { state.all = !state.all; build(root, data, state); });
   on(".rc-clocks", "click", (e) => { const c = e.target.closest("[data-pair]"); if (c) select(root, data, state, Number(c.dataset.pair)); });
@@ -185,6 +184,6 @@ export default function ({ data: bytes, parentElement }) {
     if (next) { select(root, data, state, Number(next.dataset.pair)); next.focus(); }
   });
   build(root, data, state);
-  if (state.playing) play(root, data, state);
-  return () => { state.playing = false; root.listening.abort(); };
+  if (state.playing) go();
+  return call.end;
 }

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import json
 import struct
-from pathlib import Path
 
 import numpy as np
-import streamlit as st
 
-HERE = Path(__file__).parent
+from attnviz.ui.components.declared import declared
+
 SHORTEST = 64  # positions the slider offers at least, so that there is something to turn in a short text
 HTML = """
 <div class="rc">
@@ -37,12 +36,7 @@ HTML = """
 </div>
 """
 
-_mount = st.components.v2.component(
-    "rope_clocks",
-    html=HTML,
-    css=(HERE / "rope_clocks.css").read_text(),
-    js=(HERE / "rope_clocks.js").read_text(),
-)
+_mount = declared("rope_clocks", HTML)
 
 
 def rope_clocks(frequencies: np.ndarray, q: np.ndarray, labels: list[str], query: int, colour: str, key: str) -> None:

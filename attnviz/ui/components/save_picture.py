@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from attnviz.ui.components.declared import declared
 
-import streamlit as st
+HTML = "<button type='button' data-kind='png'></button><button type='button' data-kind='svg'></button>\n"
 
-_component = st.components.v2.component(
-    "save_picture",
-    html="<button type='button' data-kind='png'></button><button type='button' data-kind='svg'></button>\n",
-    css=(Path(__file__).parent / "buttons.css").read_text(),
-    js=(Path(__file__).parent / "save_picture.js").read_text(),
-)
+_component = declared("save_picture", HTML, css="buttons")
 
 
 def save_picture(chart_key: str, name: str) -> None:

@@ -3,15 +3,10 @@
 const WISH = "attnviz-wish", IN_FORCE = "attnviz-in-force", HERE = "attnviz-courier";
 
 export default function ({ data, parentElement, setTriggerValue }) {
-  const courier = (parentElement.courier ??= create());
-  courier.send = setTriggerValue;
+  const call = begun(parentElement);
+  document.addEventListener(WISH, (event) => setTriggerValue("wish", event.detail), { signal: call.signal });
   document.dispatchEvent(new CustomEvent(IN_FORCE, { detail: JSON.parse(new TextDecoder().decode(data)) }));
-  return () => document.removeEventListener(WISH, courier.bring);
-}
-
-function create() {
-  const courier = { bring: (event) => courier.send("wish", event.detail) };
-  document.addEventListener(WISH, courier.bring);
-  queueMicrotask(() => document.dispatchEvent(new CustomEvent(HERE))); // for what was wished before the page came
-  return courier;
+  if (!parentElement.announced) queueMicrotask(() => document.dispatchEvent(new CustomEvent(HERE)));
+  parentElement.announced = true; // once, for what was wished before the page came
+  return call.end;
 }

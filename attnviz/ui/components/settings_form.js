@@ -5,12 +5,11 @@ const wished = (window.attnvizWished ??= { n: 0, changes: {} }); // outlives the
 
 export default function ({ data: bytes, parentElement }) {
   const root = parentElement.querySelector(".sf"), data = JSON.parse(new TextDecoder().decode(bytes));
-  const form = (root.form ??= create(root, data.controls));
+  const form = (root.form ??= create(root, data.controls)), call = begun(root);
+  document.addEventListener(IN_FORCE, (event) => show(form, event.detail), { signal: call.signal });
+  document.addEventListener(COURIER, () => Object.keys(wished.changes).length && tell(), { signal: call.signal });
   show(form, data);
-  return () => {
-    document.removeEventListener(IN_FORCE, form.answered);
-    document.removeEventListener(COURIER, form.again);
-  };
+  return call.end;
 }
 
 function create(root, controls) {
@@ -22,10 +21,6 @@ function create(root, controls) {
     place.append(row.element);
     form.rows.push({ ...row, control });
   }
-  form.answered = (event) => show(form, event.detail);
-  form.again = () => Object.keys(wished.changes).length && tell();
-  document.addEventListener(IN_FORCE, form.answered);
-  document.addEventListener(COURIER, form.again);
   return form;
 }
 

@@ -10,24 +10,13 @@ Both speak the language of a link: {field: value in words}.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from pathlib import Path
-
-import streamlit as st
 
 from attnviz.ui.components.as_bytes import as_bytes
+from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event
 
-HERE = Path(__file__).parent
-
-_form = st.components.v2.component(
-    "settings_form",
-    html='<div class="sf"></div>\n',
-    css=(HERE / "settings_form.css").read_text(encoding="utf-8"),
-    js=(HERE / "settings_form.js").read_text(encoding="utf-8"),
-)
-_courier = st.components.v2.component(
-    "settings_courier", html="<i></i>\n", js=(HERE / "settings_courier.js").read_text(encoding="utf-8")
-)
+_form = declared("settings_form", '<div class="sf"></div>\n')
+_courier = declared("settings_courier", "<i></i>\n")
 
 
 def settings_form(controls: list[dict], values: Mapping[str, str], said: int) -> None:

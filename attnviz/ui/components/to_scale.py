@@ -5,20 +5,10 @@ What is drawn comes from `attnviz.figures`; nothing here decides anything.
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import streamlit as st
-
 from attnviz.ui.components.as_bytes import as_bytes
+from attnviz.ui.components.declared import declared
 
-HERE = Path(__file__).parent
-
-_mount = st.components.v2.component(
-    "to_scale",
-    html='<div class="ts"></div>\n',
-    css=(HERE / "to_scale.css").read_text(encoding="utf-8"),
-    js=(HERE / "to_scale.js").read_text(encoding="utf-8"),
-)
+_mount = declared("to_scale", '<div class="ts"></div>\n')
 
 
 def to_scale(panels: list[dict], key: str) -> None:

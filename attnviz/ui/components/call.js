@@ -1,0 +1,8 @@
+// Streamlit calls a component anew for each change, on the same elements, and may end an earlier call after a later one has
+// begun. So what a call has to end, it starts with a signal of its own: `const call = begun(root)`, `return call.end`.
+function begun(root) {
+  root.call?.abort();
+  const call = (root.call = new AbortController());
+  return { signal: call.signal, end: () => call.abort() };
+}
+
