@@ -11,6 +11,7 @@ import pytest
 
 from attnviz.figures import theme
 from attnviz.figures.blocks import block_size
+from attnviz.ui.components import events
 from attnviz.ui.components import head_grid as grid
 from attnviz.ui.components.declared import HERE
 from attnviz.ui.components.packed_weights import quantise
@@ -157,6 +158,6 @@ def test_the_grid_asks_the_server_only_where_somebody_listens_there(monkeypatch,
     header, _ = read(sent["data"])
     assert header["asks"] == listens and header["selected"] == [1, 4]
     assert header["says"] == "<b>2 layers</b> of *heads*"  # plain text, as it stands
-    monkeypatch.setattr(grid.st, "session_state", {"grid": SimpleNamespace(select=[9, 2])})
+    monkeypatch.setattr(events.st, "session_state", {"grid": SimpleNamespace(select=[9, 2])})
     sent["on_select_change"]()
     assert heard == ([(L - 1, 2)] if listens else [])

@@ -15,6 +15,7 @@ from attnviz.config import ModelConfig
 from attnviz.figures import theme
 from attnviz.figures.drawing import Words
 from attnviz.figures.head_words import DECADES, STAGES, map_words, path_words
+from attnviz.ui.components import events
 from attnviz.ui.components import head_view as view
 from attnviz.ui.components.declared import HERE
 
@@ -259,7 +260,7 @@ def show(trace, heard):
 def test_what_the_browser_sends_is_told_on_within_bounds(monkeypatch, name, value, heard):
     mounted, told = {}, []
     monkeypatch.setattr(view, "_mount", lambda **options: mounted.update(options))
-    monkeypatch.setattr(view.st, "session_state", {"head": SimpleNamespace(**{name: value})})
+    monkeypatch.setattr(events.st, "session_state", {"head": SimpleNamespace(**{name: value})})
     show(traced(), told)
     mounted[f"on_{name}_change"]()
     assert told == [(name, *heard)]

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from attnviz.config import divisors
 from attnviz.ui import controls, state
+from attnviz.ui.components import events
 from attnviz.ui.components import settings_form as form
 from attnviz.ui.settings import MAX_CHARACTERS, Settings, kind_of, widths
 
@@ -123,6 +124,6 @@ def test_the_courier_hands_on_what_the_browser_sent(monkeypatch):
     monkeypatch.setattr(form, "_courier", lambda **options: mounted.update(options))
     form.settings_courier({"model": "mla"}, 5, heard.append)
     assert json.loads(mounted["data"]) == {"values": {"model": "mla"}, "said": 5}
-    monkeypatch.setattr(form.st, "session_state", {mounted["key"]: type("Sent", (), {"wish": {"n": 6}})})
+    monkeypatch.setattr(events.st, "session_state", {mounted["key"]: type("Sent", (), {"wish": {"n": 6}})})
     mounted["on_wish_change"]()
     assert heard == [{"n": 6}]
