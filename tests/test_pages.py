@@ -3,7 +3,11 @@
 from pathlib import Path
 
 import pytest
+from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
 from streamlit.testing.v1 import AppTest
+
+from attnviz.ui import state
+from attnviz.ui.byte_cache import ByteCache
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["app.py", "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py"]
@@ -99,3 +103,25 @@ def test_untrained_weights_have_no_loss_by_position():
     own, trained = (opened("pages/3_rope.py", turning="longer", model=model) for model in ("own", "mha"))
     assert "Untrained weights predict nothing" in sentences(own) and sentences(trained) == ""
     assert {"slowed"} <= charts(own) and charts(trained) - charts(own) == {"loss"}
+
+
+@pytest.mark.parametrize("page", PAGES[1:])
+def test_a_part_stays_what_it_is_when_others_are_waited_for_above_it(monkeypatch, page):
+    """Streamlit's name for a part says where it stands, and drops what is asked of a name that is gone."""
+    parts, compute, write_link = set(), ByteCache.get, state.write_link
+
+    def noted() -> None:
+        parts.add(ThreadState.get().fragment_id)
+        write_link()
+
+    def waited(cache: ByteCache, key, make, tell=lambda before: None) -> object:
+        tell(2)
+        return compute(cache, key, make)
+
+    monkeypatch.setattr(state, "write_link", noted)
+    opened(page)
+    at_once = set(parts)
+    monkeypatch.setattr(ByteCache, "find", lambda *_: None)
+    monkeypatch.setattr(ByteCache, "get", waited)
+    opened(page)
+    assert len(at_once) >= 3 and parts == at_once  # with None, for the frame

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from attnviz.figures.drawing import Drawing
-from attnviz.ui import state
 from attnviz.ui.components.disclosure import disclosure
 from attnviz.ui.components.save_picture import save_picture
 
@@ -26,13 +25,12 @@ def show(drawing: Drawing, key: str) -> None:
 
 def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
     """Drawings that are made when somebody opens them, by their keys: what they show stands on the page already."""
-    with state.place():
-        if disclosure(label, f"numbers-{'-'.join(make)}"):
-            for key, draw in make.items():
-                drawing = draw()
-                _picture(drawing, key)
-                _formula(drawing)
-                _numbers(drawing, key)
+    if disclosure(label, f"numbers-{'-'.join(make)}"):
+        for key, draw in make.items():
+            drawing = draw()
+            _picture(drawing, key)
+            _formula(drawing)
+            _numbers(drawing, key)
 
 
 def _picture(drawing: Drawing, key: str) -> None:

@@ -44,8 +44,9 @@ def show(view: View) -> None:
     if problem := runs.problem_of(view.settings):
         st.error(f"{escaped(str(problem))} Choose another model on the left.", icon=":material/error:")
         return
-    controls(view)
-    own(view)
+    with state.place():
+        controls(view)
+        own(view)
     closer(view)
 
 

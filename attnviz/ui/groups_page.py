@@ -39,11 +39,11 @@ def show(view: View) -> None:
             f"{escaped(str(problem))} All here is compared with it. Choose your own settings.", icon=":material/error:"
         )
         return
-    control(view)
+    with state.place():
+        control(view)
     sharing(view)
     with state.place():
         scale(view)
-    with state.place():
         maps(view)
     closer(view)
 

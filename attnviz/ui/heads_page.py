@@ -30,6 +30,7 @@ PARTS = {
     "off": ("Switch heads off", heads_parts.off),
     "cross": ("A second text", heads_parts.crossed),
 }
+PAINTING = 0.03  # seconds, two frames: what comes while the browser paints the grid would hold both up
 
 
 def prepare(view: View) -> None:
@@ -37,13 +38,12 @@ def prepare(view: View) -> None:
     padded = HeadsView(view.settings)
     padded.labels, padded.trace, heads_runs.roles_of(view.settings)  # noqa: B018
 
-PAINTING = 0.03  # seconds, two frames: what comes while the browser paints the grid would hold both up
-
 
 def show(view: View) -> None:
     """The whole page, of a text whose first tokens may be padding."""
     padded = HeadsView(view.settings)
-    grid(padded)
+    with state.place():
+        grid(padded)
     state.TURNS.pause(PAINTING)
     one_head(padded)
 
@@ -68,7 +68,14 @@ def grid(view: HeadsView) -> None:
 
 @state.part("head")
 def one_head(view: HeadsView) -> None:
-    """The selected head: its map, the way of one query from score to weight, what it does, and a closer look."""
+    """The selected head, and a closer look."""
+    with state.place():
+        _head(view)
+    _closer(view)
+
+
+def _head(view: HeadsView) -> None:
+    """Its map, the way of one query from score to weight, what it does."""
     look = _look(view)
     words = (
         map_words(view.trace, view.labels, look.layer, look.head, log=look.log, first_aside=look.first_aside),
@@ -80,7 +87,6 @@ def one_head(view: HeadsView) -> None:
         on_pin=partial(_take_pin, f"{look.layer}.{look.head}"),
     )  # fmt: skip
     charts.on_demand("Zoom, numbers and downloads", {"map": lambda: _map(view), "path": lambda: _path(view)})
-    _closer(view)
 
 
 def _role(view: HeadsView, look: Look) -> tuple[str, str]:

@@ -39,8 +39,8 @@ def show(view: View) -> None:
     with state.place():
         introduction(view)
         controls(view)
-    clocks(view)
-    frequencies(view)
+        clocks(view)
+        frequencies(view)
     closer(view)
 
 

@@ -113,7 +113,7 @@ def part(key: str, turns: AbstractContextManager | None = None) -> Callable[[Cal
 
 
 def place() -> AbstractContextManager:
-    """A box for what comes and goes above a part.
+    """A box for all that stands above a part, so that nothing that comes and goes in it moves the part.
 
     Streamlit knows a part by where it stands. Moved up or down it would be another one, and what somebody has asked of
     it while the page was being drawn would be lost.
