@@ -9,7 +9,7 @@ if __name__ == "__main__":  # the page, run for everyone who opens it
     frame("What there is to see")
     front_page.show()
 else:  # imported once, by Streamlit's server
-    from attnviz.ui import left_page, open_browser, undelayed, warm
+    from attnviz.ui import in_order, open_browser, undelayed, warm
 
-    MIDDLEWARE = (undelayed.MIDDLEWARE, warm.MIDDLEWARE, left_page.MIDDLEWARE)
+    MIDDLEWARE = (undelayed.MIDDLEWARE, warm.MIDDLEWARE, in_order.MIDDLEWARE)
     app = st.App(__file__, lifespan=open_browser.opened, middleware=MIDDLEWARE)

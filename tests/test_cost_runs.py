@@ -78,6 +78,7 @@ def test_the_chosen_machines_hold_what_their_memory_together_holds():
 
 def test_only_one_measures_at_a_time_and_the_turn_comes_back(monkeypatch):
     monkeypatch.setattr(cost_runs, "CONTEXTS", (4, 8))
+    monkeypatch.setattr(cost_runs, "SECONDS_TO_STOP", 0.01)
     first = cost_runs.timings(SMALL)
     share, timing = next(first)
     assert share == pytest.approx(1 / 8) and timing.config == what_if(SMALL)[0]

@@ -25,6 +25,7 @@ from attnviz.figures.words import listed
 from attnviz.modules.measure import n_threads
 from attnviz.ui import charts, cost_runs, runs, state
 from attnviz.ui.components.one_of import one_of
+from attnviz.ui.components.stop_button import stop_button
 from attnviz.ui.frame import View
 from attnviz.ui.settings import Settings
 
@@ -280,7 +281,7 @@ def measured(view: View) -> None:
     )
     with st.container(horizontal=True):
         start = st.button("Measure", type="primary", icon=":material/timer:")
-        st.button("Stop measuring", icon=":material/stop:", help="Keeps what has been measured so far.")
+        stop_button("stop-measuring")
     if start:
         _measure(view)
     kept = st.session_state.get("timings")

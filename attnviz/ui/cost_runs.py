@@ -31,6 +31,7 @@ from attnviz.ui.settings import Settings
 
 CONTEXTS = (256, 1024, 2048, 4096, 8192)  # tokens in the cache when a step is timed
 MOST_SECONDS = 30  # after which a measurement ends with what it has
+SECONDS_TO_STOP = 5.0  # that one which was stopped may take until it notices
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ def timings(config: ModelConfig) -> Iterator[tuple[float, Timing]]:
     RuntimeError while somebody else measures: two at once would measure each other.
     """
     turn = _one_at_a_time()
-    if not turn.acquire(blocking=False):
+    if not turn.acquire(timeout=SECONDS_TO_STOP):
         raise RuntimeError("Somebody else is measuring on this server just now; try again in half a minute.")
     try:
         models = what_if(replace(config, sliding_window=None))

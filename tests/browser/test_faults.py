@@ -225,6 +225,49 @@ def test_a_part_chosen_while_another_text_comes_is_shown(visit: Callable[..., Pa
     expect(the_text(page)).to_have_value(EXAMPLES["a list"])
 
 
+SLOWLY = """
+from streamlit.runtime import runtime_util
+runtime_util.MESSAGE_FLUSH_INTERVAL_SECS = 0.2
+"""
+
+
+@pytest.mark.parametrize("page", ["heads", "query_groups", "rope", "cost"])
+def test_what_is_set_while_a_page_comes_does_not_leave_its_parts_without_a_place(tmp_path: Path, page: str) -> None:
+    """Streamlit forgets what it has not sent when the next run begins, but not the parts inside of it."""
+    (tmp_path / "sitecustomize.py").write_text(SLOWLY)  # so that there is much that it has not sent
+
+    async def came(url: str) -> list[ForwardMsg]:
+        session, answers, runs = await connected(url, ""), [], 0
+        opening = BackMsg()
+        opening.rerun_script.page_name = page
+        await session.socket.send(opening.SerializeToString())
+        while runs < 2:
+            answers.append(ForwardMsg.FromString(await asyncio.wait_for(session.socket.recv(), PATIENCE / 1000)))
+            runs += answers[-1].WhichOneof("type") == "script_finished"
+            session._take(answers[-1], set())
+            if (courier := session.component("settings_courier")) and opening:
+                await session.socket.send(session.asks(courier, {"model": "mqa"}).SerializeToString())
+                opening = None
+        await session.socket.close()
+        return answers
+
+    with serve(env={"PYTHONPATH": str(tmp_path)}) as server:
+        answers = result_of(came(server.url))
+    assert without_a_place([a for a in answers if a.WhichOneof("type") == "delta"]) == []
+
+
+def without_a_place(deltas: list[ForwardMsg]) -> list[tuple[int, ...]]:
+    """Where a browser is told to put something after others that have never come."""
+    held: dict[tuple[int, ...], int] = {(): 4}  # how much each box holds; the page's own are there
+    unplaced = []
+    for delta in deltas:
+        *box, at = delta.metadata.delta_path
+        if at > held.get(tuple(box), 0):
+            unplaced.append((*box, at))
+        held[tuple(box)] = max(held.get(tuple(box), 0), at + 1)
+    return unplaced
+
+
 CHANGES = (
     {"text": EXAMPLES["emoji"]},
     {"model": "mla"},

@@ -59,11 +59,15 @@ class Session:
 
     async def set(self, changes: dict[str, str]) -> float:
         """Set something in the form on the left; seconds until the page has answered."""
-        courier = self.component("settings_courier")
+        return await self._run(self.asks(self.component("settings_courier"), changes))
+
+    def asks(self, courier: Shown, changes: dict[str, str]) -> BackMsg:
+        """What a browser sends when something is set in the form."""
         message = BackMsg()
-        message.rerun_script.fragment_id = courier.fragment
-        message.rerun_script.widget_states.widgets.append(wish(courier.element, changes))
-        return await self._run(message)
+        client = message.rerun_script
+        client.query_string, client.page_script_hash, client.fragment_id = self.query, self.page_hash, courier.fragment
+        client.widget_states.widgets.append(wish(courier.element, changes))
+        return message
 
     def possible(self, chance: random.Random) -> list[tuple[str, Shown, WidgetState]]:
         """What could be done next: with Streamlit's controls, and with those of the form on the left."""

@@ -3,10 +3,9 @@
 const WISH = "attnviz-wish", IN_FORCE = "attnviz-in-force", HERE = "attnviz-courier";
 
 export default function ({ data, parentElement, setTriggerValue }) {
-  const call = begun(parentElement);
+  const unheard = !parentElement.call || parentElement.call.signal.aborted, call = begun(parentElement);
   document.addEventListener(WISH, (event) => setTriggerValue("wish", event.detail), { signal: call.signal });
   document.dispatchEvent(new CustomEvent(IN_FORCE, { detail: JSON.parse(new TextDecoder().decode(data)) }));
-  if (!parentElement.announced) queueMicrotask(() => document.dispatchEvent(new CustomEvent(HERE)));
-  parentElement.announced = true; // once, for what was wished before the page came
+  if (unheard) queueMicrotask(() => document.dispatchEvent(new CustomEvent(HERE))); // what was wished, before the page came say
   return call.end;
 }

@@ -1,13 +1,14 @@
 // The settings on the left. A change is shown at once and wished for, and stays as it is until the server has answered it:
 // what comes from there before is older.
-const WISH = "attnviz-wish", IN_FORCE = "attnviz-in-force", COURIER = "attnviz-courier";
+const WISH = "attnviz-wish", IN_FORCE = "attnviz-in-force", COURIER = "attnviz-courier", STOP = "attnviz-stop";
 const wished = (window.attnvizWished ??= { n: 0, changes: {} }); // outlives the form, which is made anew on another page
 
-export default function ({ data: bytes, parentElement }) {
+export default function ({ data: bytes, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".sf"), data = JSON.parse(new TextDecoder().decode(bytes));
   const form = (root.form ??= create(root, data.controls)), call = begun(root);
   document.addEventListener(IN_FORCE, (event) => show(form, event.detail), { signal: call.signal });
   document.addEventListener(COURIER, () => Object.keys(wished.changes).length && tell(), { signal: call.signal });
+  document.addEventListener(STOP, () => setTriggerValue("stop", true), { signal: call.signal });
   show(form, data);
   return call.end;
 }

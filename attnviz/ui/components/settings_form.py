@@ -20,9 +20,12 @@ _courier = declared("settings_courier", "<i></i>\n")
 
 
 def settings_form(controls: list[dict], values: Mapping[str, str], said: int) -> None:
-    """Show the controls, as `ui.controls` lists them. said: number of the form's last wish that `values` answers."""
+    """Show the controls, as `ui.controls` lists them. said: number of the form's last wish that `values` answers.
+
+    A `stop_button` is heard here too: the form belongs to no part of the page, so the whole page runs, and at once.
+    """
     data = {"controls": controls, "values": dict(values), "said": said}
-    _form(key="settings-form", data=as_bytes(data), height="content")
+    _form(key="settings-form", data=as_bytes(data), height="content", on_stop_change=lambda: None)
 
 
 def settings_courier(values: Mapping[str, str], said: int, on_wish: Callable[[object], None]) -> None:

@@ -1,10 +1,13 @@
-"""pytest tests/test_left_page.py: what a browser asks of a page that it has left does not reach Streamlit."""
+"""pytest tests/test_in_order.py: what a browser asks of a part reaches Streamlit after other runs, on the same page."""
+
+import asyncio
 
 import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from attnviz.ui.left_page import LeftPage, Visit
+from attnviz.ui import in_order
+from attnviz.ui.in_order import InOrder, Visit
 from tests.waiting import result_of
 
 HEADS, ROPE = "a1", "b2"  # Streamlit's hashes of two pages
@@ -30,19 +33,32 @@ def starts(page: str) -> ForwardMsg:
     return message
 
 
+def ends(how: int = ForwardMsg.FINISHED_SUCCESSFULLY) -> ForwardMsg:
+    """What it tells at the end of any run."""
+    message = ForwardMsg()
+    message.script_finished = how
+    return message
+
+
 def stopped() -> bytes:
     message = BackMsg()
     message.stop_script = True
     return message.SerializeToString()
 
 
-def passed(kind: str, *course: bytes | ForwardMsg) -> list[bytes]:
-    """Which of a browser's messages (bytes) an app behind the middleware receives, sending its own where they stand."""
+def passed(kind: str, *course: bytes | ForwardMsg | float) -> list[bytes]:
+    """Which of a browser's messages (bytes) an app behind the middleware receives, sending its own where they stand.
+
+    A number is a pause of so many seconds.
+    """
     events, received, sent = list(course), [], []
 
     async def receive() -> dict:
-        while events and isinstance(events[0], ForwardMsg):
-            await answer[0]({"type": f"{kind}.send", "bytes": events.pop(0).SerializeToString()})
+        while events and not isinstance(events[0], bytes):
+            event = events.pop(0)
+            if isinstance(event, ForwardMsg):
+                await answer[0]({"type": f"{kind}.send", "bytes": event.SerializeToString()})
+            await asyncio.sleep(0 if isinstance(event, ForwardMsg) else event)
         return {"type": f"{kind}.receive", "bytes": events.pop(0)} if events else {"type": f"{kind}.disconnect"}
 
     async def send(message: dict) -> None:
@@ -55,7 +71,7 @@ def passed(kind: str, *course: bytes | ForwardMsg) -> list[bytes]:
         while "bytes" in (message := await receive()):
             received.append(message["bytes"])
 
-    result_of(LeftPage(app)({"type": kind}, receive, send))
+    result_of(InOrder(app)({"type": kind}, receive, send))
     assert sent == [each.SerializeToString() for each in course if isinstance(each, ForwardMsg)]
     return received
 
@@ -69,14 +85,14 @@ def test_a_part_of_the_page_that_is_shown_runs(first):
 @pytest.mark.parametrize("first", [HEADS, ""])
 def test_a_part_of_a_page_that_was_left_does_not(first):
     opened, part, left, other_part = asks(first), asks(HEADS, "part"), asks(ROPE), asks(ROPE, "part")
-    shown = starts("main"), says(HEADS), part, starts(HEADS)
-    course = opened, *shown, left, part, starts(ROPE), part, says(ROPE), part, other_part, asks(HEADS), part
+    shown = starts("main"), says(HEADS), ends(), part, starts(HEADS)
+    course = opened, *shown, left, part, starts(ROPE), part, says(ROPE), part, ends(), other_part, asks(HEADS), part
     assert passed("websocket", *course) == [opened, part, left, other_part, asks(HEADS), part]
 
 
 def test_the_run_of_a_part_does_not_bring_a_left_page_back():
     opened, part, left = asks(HEADS), asks(HEADS, "part"), asks(ROPE)
-    course = opened, says(HEADS), part, left, starts(HEADS), part, says(ROPE), part
+    course = opened, says(HEADS), part, left, starts(HEADS), part, says(ROPE), ends(), part
     assert passed("websocket", *course) == [opened, part, left]
 
 
@@ -90,9 +106,32 @@ def test_pages_that_only_a_browser_speaks_of_are_not_remembered():
 def test_a_page_that_the_server_goes_to_itself_is_not_left():
     """A head clicked on the front page: the front page runs, and goes on to the heads; each time anew."""
     front, part = asks("f0"), asks(HEADS, "part")
-    there = front, starts("f0"), says("f0"), starts(HEADS), says(HEADS), part, starts(HEADS), part
+    there = front, starts("f0"), says("f0"), starts(HEADS), says(HEADS), ends(), part, starts(HEADS), ends(), part
     sent = [each for each in there if isinstance(each, bytes)]
     assert passed("websocket", *there, *there) == sent + sent
+
+
+ENDS = ("FINISHED_SUCCESSFULLY", "FINISHED_FRAGMENT_RUN_SUCCESSFULLY", "FINISHED_EARLY_FOR_RERUN")
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_a_part_waits_for_the_end_of_a_run(how):
+    opened, part, other = asks(HEADS), asks(HEADS, "part"), asks(HEADS, "other")
+    during = opened, says(HEADS), starts(HEADS), part, other, stopped()
+    assert passed("websocket", *during) == [opened, stopped()]
+    assert passed("websocket", *during, ends(getattr(ForwardMsg, how))) == [opened, stopped(), part, other]
+
+
+def test_a_part_of_a_page_that_is_left_while_it_waits_does_not_run():
+    opened, part, left, there = asks(HEADS), asks(HEADS, "part"), asks(ROPE), asks(ROPE, "part")
+    course = opened, says(HEADS), starts(HEADS), part, left, starts(ROPE), says(ROPE), there, ends()
+    assert passed("websocket", *course) == [opened, left, there]
+
+
+def test_nobody_waits_longer_than_is_patient(monkeypatch):
+    monkeypatch.setattr(in_order, "PATIENCE", 0.02)
+    opened, part = asks(HEADS), asks(HEADS, "part")
+    assert passed("websocket", opened, starts(HEADS), part, 0.1, stopped()) == [opened, part, stopped()]
 
 
 def test_whatever_else_is_sent_goes_on():
