@@ -1,40 +1,22 @@
 """What goes wrong around the app, done to it: servers killed, files damaged, disks full, connections cut, tabs kept."""
 
-import asyncio
 import os
-import random
-import re
 import shutil
 import signal
 import time
 import tomllib
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
-from urllib.parse import urlencode
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, WebSocketRoute, expect
-from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from playwright.sync_api import BrowserContext, Page, WebSocketRoute
 
-from attnviz.ui.examples import EXAMPLES
+from tests.browser.heads import TEXT, VIEW, choose, shows, the_text
 from tests.browser.painted import PATIENCE, settle
 from tests.browser.server import ROOT, Server, free_port, serve
 from tests.soak.people import ALL_TEXT
 from tests.soak.session import Session, connected
 from tests.waiting import result_of
-
-TEXT = "A dog met another dog."
-VIEW = "heads?" + urlencode({"text": TEXT, "layer": 2, "head": 5})
-
-
-def the_text(page: Page) -> Locator:
-    return page.get_by_label("Text", exact=True)
-
-
-def choose(page: Page, name: str) -> None:
-    page.get_by_role("gridcell", name=f"{name},").click()
 
 
 def goes_on(page: Page, name: str, text: str = TEXT) -> None:
@@ -50,16 +32,6 @@ def goes_on(page: Page, name: str, text: str = TEXT) -> None:
 def connected_again(page: Page) -> None:
     page.locator("[data-testid=stApp][data-test-connection-state=CONNECTED]").wait_for()
     settle(page)
-
-
-def shows(page: Page, name: str, text: str = TEXT) -> None:
-    """The page has come to rest on this head of this text, and its address says so."""
-    expect(page.get_by_role("heading", name=name)).to_be_visible()
-    settle(page)
-    expect(the_text(page)).to_have_value(text)
-    expect(page.get_by_role("gridcell", selected=True)).to_have_accessible_name(re.compile(f"^{name},"))
-    layer, head = name.removeprefix("Layer ").split(", head ")
-    assert f"layer={layer}" in page.url and f"head={head}" in page.url
 
 
 # ---- the server and the connection
@@ -162,227 +134,6 @@ def test_two_tabs_of_one_person_have_settings_of_their_own(window: Callable[...,
     shows(one, "Layer 3, head 4", "one two three")
     other.get_by_label("Colour scale").select_option("log")
     shows(other, "Layer 2, head 5")
-
-
-# ---- going to another page while this one is still used
-
-
-@pytest.mark.parametrize("milliseconds", [0, 100, 300])
-def test_a_setting_made_while_another_page_comes_is_in_force_there(
-    visit: Callable[..., Page], milliseconds: int
-) -> None:
-    page = visit(VIEW)
-    page.get_by_test_id("stSidebar").get_by_role("link", name="RoPE", exact=True).click()
-    page.wait_for_timeout(milliseconds)
-    page.get_by_role("button", name="a list", exact=True).click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
-    expect(page).to_have_url(re.compile("rope.*apples"))
-    settle(page)
-    expect(the_text(page)).to_have_value(EXAMPLES["a list"])
-
-
-def test_a_page_that_a_click_on_the_front_page_opens_can_be_used_each_time(
-    visit: Callable[..., Page], walk: Callable[[Page, str], None]
-) -> None:
-    page = visit("")
-    for example in ("a list", "brackets"):
-        choose(page, "Layer 3, head 4")
-        expect(page.get_by_role("heading", level=1)).to_have_text("Heads")
-        settle(page)
-        page.get_by_role("button", name=example, exact=True).click()
-        expect(page.get_by_role("gridcell", name="Layer 0, head 0,")).to_be_visible()
-        expect(the_text(page)).to_have_value(EXAMPLES[example])
-        choose(page, "Layer 1, head 2")
-        expect(page.get_by_role("heading", name="Layer 1, head 2")).to_be_visible()
-        walk(page, "front")
-
-
-# ---- going on while the page is still being drawn
-
-
-@pytest.mark.parametrize("milliseconds", [0, 50, 150])
-def test_a_head_chosen_while_another_text_comes_is_shown_for_that_text(
-    visit: Callable[..., Page], milliseconds: int
-) -> None:
-    page = visit(VIEW)
-    page.get_by_role("button", name="a list", exact=True).click()
-    page.wait_for_timeout(milliseconds)
-    choose(page, "Layer 3, head 4")
-    shows(page, "Layer 3, head 4", EXAMPLES["a list"])
-
-
-@pytest.mark.parametrize(
-    ("address", "part"),
-    [("heads", "Rollout"), ("query_groups", "What sharing costs"), ("rope", "Two layouts"), ("cost", "Measured here")],
-)
-def test_a_part_chosen_while_another_text_comes_is_shown(visit: Callable[..., Page], address: str, part: str) -> None:
-    page = visit(address)
-    page.get_by_role("button", name="a list", exact=True).click()
-    page.get_by_role("radio", name=part, exact=True).click()
-    expect(page).to_have_url(re.compile(r"apples.*&\w+="))
-    settle(page)
-    expect(page.get_by_role("radio", name=part, exact=True)).to_be_checked()
-    expect(the_text(page)).to_have_value(EXAMPLES["a list"])
-
-
-SLOWLY = """
-from streamlit.runtime import runtime_util
-runtime_util.MESSAGE_FLUSH_INTERVAL_SECS = 0.2
-"""
-
-
-@pytest.mark.parametrize("page", ["heads", "query_groups", "rope", "cost"])
-def test_what_is_set_while_a_page_comes_does_not_leave_its_parts_without_a_place(tmp_path: Path, page: str) -> None:
-    """Streamlit forgets what it has not sent when the next run begins, but not the parts inside of it."""
-    (tmp_path / "sitecustomize.py").write_text(SLOWLY)  # so that there is much that it has not sent
-
-    async def came(url: str) -> list[ForwardMsg]:
-        session, answers, runs = await connected(url, ""), [], 0
-        opening = BackMsg()
-        opening.rerun_script.page_name = page
-        await session.socket.send(opening.SerializeToString())
-        while runs < 2:
-            answers.append(ForwardMsg.FromString(await asyncio.wait_for(session.socket.recv(), PATIENCE / 1000)))
-            runs += answers[-1].WhichOneof("type") == "script_finished"
-            session._take(answers[-1], set())
-            if (courier := session.component("settings_courier")) and opening:
-                await session.socket.send(session.asks(courier, {"model": "mqa"}).SerializeToString())
-                opening = None
-        await session.socket.close()
-        return answers
-
-    with serve(env={"PYTHONPATH": str(tmp_path)}) as server:
-        answers = result_of(came(server.url))
-    assert without_a_place([a for a in answers if a.WhichOneof("type") == "delta"]) == []
-
-
-def without_a_place(deltas: list[ForwardMsg]) -> list[tuple[int, ...]]:
-    """Where a browser is told to put something after others that have never come."""
-    held: dict[tuple[int, ...], int] = {(): 4}  # how much each box holds; the page's own are there
-    unplaced = []
-    for delta in deltas:
-        *box, at = delta.metadata.delta_path
-        if at > held.get(tuple(box), 0):
-            unplaced.append((*box, at))
-        held[tuple(box)] = max(held.get(tuple(box), 0), at + 1)
-    return unplaced
-
-
-CHANGES = (
-    {"text": EXAMPLES["emoji"]},
-    {"model": "mla"},
-    {"model": "own", "n_layers": "1"},
-    {"n_heads": "1"},
-    {"text": "word " * 3000},
-    {"text": "", "rope": "0"},
-    {"text": "a b"},
-)
-
-
-@pytest.mark.parametrize("address", ["heads", "query_groups?tiled=1", "rope?theta=500", "cost?compare=nobody"])
-def test_a_part_of_a_page_stays_what_it_is_whatever_comes_and_goes_above_it(server: Server, address: str) -> None:
-    """What is asked of a part that has become another one meanwhile would be dropped."""
-    page, _, query = address.partition("?")
-
-    async def walked() -> list[set[str]]:
-        session = await connected(server.url, query)
-        await session.open(page)
-        parts = [fragments(session)]
-        for changes in CHANGES:
-            await session.set(changes)
-            parts.append(fragments(session))
-        await session.socket.close()
-        return parts
-
-    first, *later = result_of(walked())
-    assert len(first) >= 2
-    assert set().union(*later) == first
-
-
-def fragments(session: Session) -> set[str]:
-    return {shown.fragment for shown in session.shown.values() if shown.fragment}
-
-
-# Keeps, of every component's script, what it was called with and what ends that call; and which listeners it has.
-CALLED = """
-window.calls = new Map();
-window.listeners = [];
-const listen = EventTarget.prototype.addEventListener;
-EventTarget.prototype.addEventListener = function (type, run, options) {
-  if (options?.signal) window.listeners.push([type, options.signal]);
-  return listen.call(this, type, run, options);
-};
-window.listening = () => window.listeners.filter(([, signal]) => !signal.aborted).map(([type]) => type).sort();
-const plain = window.Blob;
-window.Blob = class extends plain {
-  constructor(parts, options) {
-    const said = String(parts?.[0]), ours = "export default function";
-    super(said.includes(ours) ? [said.replace(ours, "function called") + `
-      export default function kept(given) {
-        const end = called(given);
-        window.calls.set(given.parentElement, { again: () => kept(given), end });
-        return end;
-      }`] : parts, options);
-  }
-};
-"""
-
-
-@pytest.mark.parametrize("address", ["heads", "query_groups", "rope"])
-def test_a_component_hears_on_when_an_earlier_call_of_it_ends_late(
-    window: Callable[..., Page], server: Server, address: str
-) -> None:
-    """Streamlit calls it for each change, and ends a call that a change has overtaken when the later one has begun."""
-    page = window()
-    page.add_init_script(CALLED)
-    page.goto(f"{server.url}/{address}")
-    settle(page)
-    before = page.evaluate("listening()")
-    assert len(before) >= 5
-    page.evaluate("[...calls.values()].map(({ again, end }) => [again(), end]).forEach(([, end]) => end?.())")
-    assert page.evaluate("listening()") == before
-    page.evaluate("calls.forEach(({ end }) => end?.())")
-    assert page.evaluate("listening()") == []
-
-
-def asked(page_hash: str, query: str) -> BackMsg:
-    message = BackMsg()
-    message.rerun_script.page_script_hash, message.rerun_script.query_string = page_hash, query
-    return message
-
-
-async def leave_and_use(session: Session, to: str) -> list[ForwardMsg]:
-    """Ask for another page, then use every control of this one; all that comes until nothing more does."""
-    await session.socket.send(asked(to, session.query).SerializeToString())
-    for _, shown, state in session.possible(random.Random(0)):
-        use = asked(session.page_hash, session.query)
-        use.rerun_script.fragment_id = shown.fragment
-        use.rerun_script.widget_states.widgets.append(state)
-        await session.socket.send(use.SerializeToString())
-        await asyncio.sleep(0.02)
-    answers = []
-    with suppress(TimeoutError):
-        while frame := await asyncio.wait_for(session.socket.recv(), 3):
-            answers.append(ForwardMsg.FromString(frame))
-    return answers
-
-
-@pytest.mark.parametrize("page", ["", "heads", "query_groups", "rope", "cost"])
-def test_what_is_used_on_a_page_that_was_left_does_not_take_the_next_one_away(server: Server, page: str) -> None:
-    """Streamlit's browser side clears the page, and cannot go on, for a run of another page's part."""
-
-    async def left() -> tuple[str, list[ForwardMsg]]:
-        session, other = [await connected(server.url, "model=own") for _ in range(2)]
-        await session.open(page)
-        await other.open("heads" if page == "cost" else "cost")
-        answers = await leave_and_use(session, other.page_hash)
-        for each in (session, other):
-            await each.socket.close()
-        return other.page_hash, answers
-
-    to, answers = result_of(left())
-    assert {a.new_session.page_script_hash for a in answers if a.WhichOneof("type") == "new_session"} == {to}
-    assert all(a.delta.new_element.WhichOneof("type") != "exception" for a in answers)
 
 
 # ---- files

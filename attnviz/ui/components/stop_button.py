@@ -1,4 +1,4 @@
-"""A button that ends what its part of the page is at, and draws the page anew with what there is."""
+"""A button that ends a measurement, and draws the page anew with what has been measured."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ _mount = declared("stop_button", '<button type="button">Stop measuring</button>\
 
 
 def stop_button(key: str) -> None:
-    """What was kept until then stays kept; the run ends like one that somebody leaves."""
+    """Pressed, it ends the run that is on, as if somebody left the page; what was kept until then stays kept."""
     _mount(key=key, height="content", width="content")
