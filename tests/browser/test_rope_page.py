@@ -262,3 +262,22 @@ def test_with_rope_off_the_page_says_so(visit: Callable[..., Page]) -> None:
     page = visit("rope?rope=0")
     expect(page.get_by_test_id("stAlert")).to_contain_text("RoPE is switched off")
     expect(title(page, "Pair 0 repeats every 6.28 positions")).to_be_visible()
+
+
+RATE = """async () => {
+  const of = (e) => e.shadowRoot?.querySelector(".rc") ?? (e.matches(".rc") ? e : null);
+  const { state } = [...document.querySelectorAll("*")].map(of).find(Boolean);
+  const [from, began] = [state.position, performance.now()];
+  await new Promise((later) => setTimeout(later, 2000));
+  return (1000 * (state.position - from)) / (performance.now() - began);
+}"""
+
+
+def test_a_change_does_not_make_the_clocks_run_faster(visit) -> None:
+    page = visit("rope")
+    page.get_by_label("Tokens a second").select_option("1")
+    page.get_by_role("button", name="Play").click()
+    page.get_by_role("combobox", name="Model").select_option("mqa")
+    expect(page.get_by_text("8 query heads read 1 KV head")).to_be_visible()
+    settle(page)
+    assert page.evaluate(RATE) == pytest.approx(1, abs=0.3)
