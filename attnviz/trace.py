@@ -17,7 +17,7 @@ from torch import Tensor
 
 from attnviz.config import ModelConfig
 from attnviz.modules import AttentionRecord, Transformer
-from attnviz.modules.proofs import how_it_runs, layer_input
+from attnviz.modules.proofs import layer_input
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +133,7 @@ def layer_weights(model: Transformer, token_ids: Sequence[int], layer: int) -> n
 def _run_to(model: Transformer, token_ids: Sequence, layer: int, record: list[AttentionRecord]) -> None:
     """Record the attentions up to this layer's; what follows has no part in their weights and is not computed."""
     x = layer_input(model, token_ids, layer, record)
-    model.blocks[layer].attn(x, record=record, **how_it_runs(model, layer, x.shape[1]))
+    model.blocks[layer].attn(x, record=record, **model.attention_options(x.shape[1])[layer])
 
 
 @torch.inference_mode()

@@ -9,6 +9,7 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
+from attnviz.modules.convert import group_kv_heads, reorder_heads
 from attnviz.trace import predict
 from attnviz.ui import groups_runs, runs
 from attnviz.ui.settings import Settings
@@ -92,6 +93,19 @@ def test_what_sharing_costs_is_each_checkpoint_s_own_loss():
         if model != "mla":
             assert trained[runs.config_of(variant).n_kv_heads] == pytest.approx(loss, rel=1e-5)
     assert len(members) == 5 and sorted(trained) == [1, 2, 4, 8]
+
+
+def test_with_one_group_the_best_partners_are_all_heads():
+    settings, ids = Settings(window=6), tuple(range(3, 60, 4))
+    losses = groups_runs.losses_of_sharing(settings, ids)
+    assert all(list(by_number) == [1, 2, 4, 8] for by_number in losses.values())  # a line goes through them
+    base = groups_runs.base_of(settings)
+    mha, before = runs.model_of(base), runs.trace_of(base, ids)
+    groups = [groups_runs.partners(before, layer, 1) for layer in range(mha.config.n_layers)]
+    regrouped = group_kv_heads(reorder_heads(mha, [sum(group, ()) for group in groups]), 1)
+    logits = torch.tensor(predict(regrouped, ids)).double()
+    loss = float(torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(ids[1:])))
+    assert losses[groups_runs.PARTNERS][1] == pytest.approx(loss, rel=1e-5)
 
 
 def test_predictions_drift_from_those_of_the_multi_head_model():

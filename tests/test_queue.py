@@ -1,5 +1,6 @@
 """pytest tests/test_queue.py: one at a time, in the order of coming or being due, all told how many are before."""
 
+from contextlib import nullcontext
 from threading import Event, Thread
 from time import monotonic, sleep
 
@@ -13,6 +14,7 @@ from attnviz.ui.frame import PAGES, View
 from attnviz.ui.queue import Queue, Turns
 from attnviz.ui.runs import place_in_line
 from attnviz.ui.settings import Choice, Settings
+from tests.test_pages import opened
 
 
 @pytest.fixture
@@ -226,6 +228,35 @@ def test_quick_work_goes_first_and_slow_work_waits_no_longer_than_in_proportion(
     assert order_of(turns, clock, [(0.0, "slow"), (0.0, "unknown")]) == "us"  # before anybody knows, it counts as quick
 
 
+def test_a_page_that_is_opened_lets_changes_go_first_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns, clock = Turns(), [0.0]
+    monkeypatch.setattr(queue, "monotonic", lambda: clock[0])
+    notes, opening = [], Thread(target=lambda: note_turn("opened", later=state.OPENING), daemon=True)
+
+    def note_turn(name: str, later: float = 0.0) -> None:
+        with turns.mine(later=later):
+            notes.append(name)
+
+    others = [Thread(target=note_turn, args=(name,), daemon=True) for name in ("at once", "meanwhile", "too late")]
+    times = (0.0, state.OPENING / 2, state.OPENING)
+    with turns.mine():
+        opening.start()
+        wait_for(lambda: len(turns._queue._line) == 2)
+        for n, (other, clock[0]) in enumerate(zip(others, times, strict=True), 3):
+            other.start()
+            wait_for(lambda n=n: len(turns._queue._line) == n)
+    wait_for(lambda: len(notes) == 4)
+    assert notes == ["at once", "meanwhile", "opened", "too late"]
+
+
+def test_a_page_is_opened_once_and_its_parts_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+    monkeypatch.setattr(state.TURNS, "mine", lambda kind, later: asked.append((kind[1], later)) or nullcontext())
+    opened("pages/3_rope.py")
+    assert asked[0] == (state.PAGE, state.OPENING)
+    assert len(asked) > 1 and not any(later for _, later in asked[1:])
+
+
 def test_what_a_kind_usually_takes_follows_what_it_takes_without_the_time_it_stood_aside(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -320,7 +351,7 @@ IDS = tuple(range(3, 40, 3))
 @pytest.mark.parametrize(
     ("compute", "n_steps"),
     [
-        (lambda: groups_runs.losses_of_sharing(SLOW, IDS), 4 * 4),  # ways, with 8, 4, 2 and 1 KV heads
+        (lambda: groups_runs.losses_of_sharing(SLOW, IDS), 4 * 4 - 1),  # ways, with 8, 4, 2 and 1 KV heads
         (lambda: groups_runs.drifts_of(SLOW, IDS, 2), 3),
         (lambda: groups_runs.maps_of(SLOW, IDS, 2, 0), 3),
         (lambda: heads_runs.effects_of(SLOW, IDS, lambda done: None), 4),  # layers, with all heads of one in a batch

@@ -150,9 +150,9 @@ def _one_step(model: Transformer, cache: list[KVCache]) -> float:
 @torch.inference_mode()
 def decode(model: Transformer, ids: Tensor, cache: list[KVCache]) -> Tensor:
     """ids (B, T) after what the cache holds -> logits (B, T, vocab_size). MLA in its absorbed form."""
-    c, rope = model.config, model.rope(len(cache[0]) + ids.shape[1])
-    how = {"absorbed": True} if c.attention == "mla" else {}
+    how = {"absorbed": True} if model.config.attention == "mla" else {}
     x = model.embed(ids)  # (B, T, C)
-    for i, (block, layer) in enumerate(zip(model.blocks, cache, strict=True)):
-        x = block(x, causal=c.causal, window=c.window_of(i), n_sinks=c.n_sinks, rope=rope, cache=layer, **how)
+    each = zip(model.blocks, cache, model.attention_options(ids.shape[1], past=len(cache[0])), strict=True)
+    for block, layer, options in each:
+        x = block(x, cache=layer, **options, **how)
     return F.linear(model.norm(x), model.embed.weight if model.lm_head is None else model.lm_head.weight)

@@ -5,7 +5,6 @@ Nothing is written to a module after loading, and forward() writes to none, so t
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 
 from torch import Tensor, nn
@@ -13,8 +12,8 @@ from torch import Tensor, nn
 
 def with_own_parts(module: nn.Module) -> nn.Module:
     """The same module with the same parts and parameters: a part set on the copy is not set on the original."""
-    other = copy.copy(module)
-    other._modules = dict(module._modules)  # copy.copy shares the very dict
+    other = object.__new__(type(module))  # copy.copy takes ten times as long
+    vars(other).update(vars(module), _modules=dict(module._modules))
     return other
 
 

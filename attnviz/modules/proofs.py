@@ -106,8 +106,8 @@ def layer_input(
     token_ids: of one text, (T,), or of B texts of one length, (B, T). record: gets what the layers before it did.
     """
     x = model.embed(torch.atleast_2d(torch.as_tensor(token_ids)))
-    for i, block in enumerate(model.blocks[:layer]):
-        x = block(x, record=record, **how_it_runs(model, i, x.shape[1]))
+    for block, options in zip(model.blocks[:layer], model.attention_options(x.shape[1]), strict=False):
+        x = block(x, record=record, **options)
     return model.blocks[layer].attn_norm(x)
 
 
@@ -116,13 +116,7 @@ def _layer(model: Transformer, x: Tensor, layer: int, dtype: str) -> tuple[torch
     attn, precision = model.blocks[layer].attn, getattr(torch, dtype)
     if next(attn.parameters()).dtype != precision:
         attn = copy.deepcopy(attn).to(precision)
-    return attn, x.to(precision), how_it_runs(model, layer, x.shape[1])
-
-
-def how_it_runs(model: Transformer, layer: int, length: int) -> dict:
-    """The options this layer's attention runs with on a text of this many tokens."""
-    c = model.config
-    return {"causal": c.causal, "window": c.window_of(layer), "n_sinks": c.n_sinks, "rope": model.rope(length)}
+    return attn, x.to(precision), model.attention_options(x.shape[1])[layer]
 
 
 def _all_heads_is_multi_head(copied: GroupedQueryAttention, x: Tensor, how: dict, output: Tensor) -> Comparison:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,7 +18,7 @@ from attnviz.modules.attention import AttentionRecord, GroupedQueryAttention
 from attnviz.modules.cache import KVCache
 from attnviz.modules.feedforward import SwiGLU
 from attnviz.modules.latent import MultiHeadLatentAttention
-from attnviz.modules.masks import Mask, attention_mask, both
+from attnviz.modules.masks import attention_mask, both
 from attnviz.modules.norm import RMSNorm
 from attnviz.modules.parts import with_own_parts
 from attnviz.modules.rope import Rope, rope_frequencies
@@ -146,30 +147,25 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """ids (B, T) of whole numbers below vocab_size -> logits (B, T, vocab_size)."""
         past = len(cache[0]) if cache else 0
-        c, rope = self.config, self.rope(past + ids.shape[1])
-        masks = self._masks(ids.shape[1], past, mask)
         x = self.embed(ids)  # (B, T, C)
-        for i, block in enumerate(self.blocks):
-            x = block(
-                x,
-                mask=masks[c.window_of(i)],
-                rope=rope,
-                cache=None if cache is None else cache[i],
-                record=record,
-            )
+        for i, options in enumerate(self.attention_options(ids.shape[1], past, mask)):
+            x = self.blocks[i](x, cache=None if cache is None else cache[i], record=record, **options)
         x = self.norm(x)
         return F.linear(x, self.embed.weight) if self.lm_head is None else self.lm_head(x)
 
-    def _masks(self, n_tokens: int, past: int, mask: Tensor | None) -> dict[int | None, Mask | None]:
-        """What the layers of each window may attend to, `mask` joined to it."""
+    def attention_options(self, n_tokens: int, past: int = 0, mask: Tensor | None = None) -> list[dict[str, Any]]:
+        """What each layer's attention is run with on n_tokens behind `past` cached ones: its rope, and its own mask
+        joined to `mask`. Layers that run alike share them, and what is worked out from them."""
         c, device = self.config, self.embed.weight.device
+        windows = [c.window_of(i) for i in range(c.n_layers)]
         patterns = {
             window: attention_mask(
                 n_tokens, past + n_tokens, causal=c.causal, window=window, n_sinks=c.n_sinks, offset=past, device=device
             )  # (T, S) or None
-            for window in {c.window_of(i) for i in range(c.n_layers)}
+            for window in set(windows)
         }
-        return {window: both(pattern, mask) for window, pattern in patterns.items()}
+        masks, rope = {window: both(pattern, mask) for window, pattern in patterns.items()}, self.rope(past + n_tokens)
+        return [{"mask": masks[window], "rope": rope} for window in windows]
 
 
 def check_runnable(c: ModelConfig) -> None:

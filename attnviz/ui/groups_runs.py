@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 import streamlit as st
@@ -169,20 +170,23 @@ def losses_of_sharing(settings: Settings, ids: tuple[int, ...]) -> dict[str, dic
     way -> {K: …}."""
     base, ids = base_of(settings), ids[:MAX_COMPARED]
     key = "losses", runs.weights_key(base), runs.config_of(base), ids
+    found = runs.kept(key, lambda: _losses(base, ids), _conversions)
     losses: dict[str, dict[int, float]] = {}
-    for (way, n_kv_heads), loss in runs.kept(key, lambda: _losses(base, ids), _conversions).items():
-        losses.setdefault(way, {})[n_kv_heads] = loss
+    for way, n_kv_heads in sorted(found, key=itemgetter(1)):  # lines are drawn from one number to the next
+        losses.setdefault(way, {})[n_kv_heads] = found[way, n_kv_heads]
     return losses
 
 
 def _losses(base: Settings, ids: tuple[int, ...]) -> ByName:
     mha, before = runs.model_of(base), runs.trace_of(base, ids)
     unchanged = float(analysis.next_token_losses(before.logits, before.tokens).mean())
-    return ByName(
+    losses = ByName(
         ((way, n_kv_heads), unchanged if model is mha else _loss(model, ids))
         for n_kv_heads in divisors(mha.config.n_heads)
         for way, model in state.TURNS.in_steps(_ways(base, mha, before, n_kv_heads))
     )
+    losses[PARTNERS, 1] = losses[AVERAGED, 1]  # all heads in one group, whoever their partners are
+    return losses
 
 
 def drifts_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int) -> dict[str, np.ndarray]:
@@ -203,10 +207,12 @@ def _drifts(base: Settings, ids: tuple[int, ...], n_kv_heads: int) -> ByName:
 
 
 def _ways(base: Settings, mha: Transformer, before: Trace, n_kv_heads: int) -> Iterator[tuple[str, Transformer]]:
-    """One model after the other, so that only one is in memory; the very `mha` where nothing is merged."""
+    """One model after the other, so that only one is in memory; the very `mha` where nothing is merged, and no best
+    partners where there is a single group."""
     yield from _heads_in_order(base, mha, n_kv_heads)
     if n_kv_heads == mha.config.n_heads:
         yield PARTNERS, mha
+    if n_kv_heads in (1, mha.config.n_heads):
         return
     groups = [partners(before, layer, n_kv_heads) for layer in range(mha.config.n_layers)]
     yield PARTNERS, group_kv_heads(reorder_heads(mha, [sum(g, ()) for g in groups]), n_kv_heads)

@@ -104,15 +104,16 @@ class Turns:
         self._usual: dict[Hashable, float] = {}  # seconds of work by its kind
 
     @contextmanager
-    def mine(self, kind: Hashable = None) -> Iterator[None]:
+    def mine(self, kind: Hashable = None, later: float = 0.0) -> Iterator[None]:
         """Run the block when it is this thread's turn; a block inside another belongs to the same turn.
 
         kind: what takes about as long each time. There are to be few of them: each is remembered.
+        later: seconds by which it is due later than others of its kind.
         """
         if self._place:
             yield
             return
-        self._here.worked, self._here.due = 0.0, monotonic() + FAIR * self._usual.get(kind, 0.0)
+        self._here.worked, self._here.due = 0.0, monotonic() + FAIR * self._usual.get(kind, 0.0) + later
         self._begin()
         try:
             yield

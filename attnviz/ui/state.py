@@ -26,6 +26,7 @@ _ANSWERED, _FIRST = "answered wish", "first run"
 
 TURNS = Turns(at_once=2)  # of all sessions, for drawing parts of pages: one thread computes while another runs Python
 LOOKED_AT = {"Heads": "heads_part", "Query groups": "closer", "RoPE": "turning", "Cost": "part"}  # the settings' field
+OPENING = 1.0  # seconds that a page being opened lets changes go first: who moves a slider looks at it, who opens waits
 PAGE = "page"  # the part that runs again by itself for what is set on the left
 
 
@@ -103,7 +104,7 @@ def part(key: str, turns: AbstractContextManager | None = None) -> Callable[[Cal
         @st.fragment(key=key)
         @wraps(body)
         def run(*args: P.args, **kwargs: P.kwargs) -> None:
-            with TURNS.mine(_kind(key)) if turns is None else turns:
+            with TURNS.mine(_kind(key), _later()) if turns is None else turns:
                 body(*args, **kwargs)
                 write_link()
 
@@ -125,6 +126,11 @@ def _kind(key: str) -> tuple[str, ...]:
     """What about takes as long each time: this part of this page, with what is looked at closer."""
     page = st.session_state.get(_PAGE, "")
     return page, key, getattr(current(), LOOKED_AT.get(page, ""), "")
+
+
+def _later() -> float:
+    """Seconds that what runs now may let others go first."""
+    return OPENING if st.session_state.get(_FIRST) else 0.0
 
 
 def rerun(*parts: str) -> None:

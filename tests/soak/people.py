@@ -42,10 +42,12 @@ FILLER = "Once upon a time there was a {0} who met the {1} by the river. The {0}
 
 @dataclass
 class Seen:
-    """What everybody saw: seconds of every change by page, what went wrong, and how much was sent."""
+    """What everybody saw: seconds of every change by page and until a page was there, what went wrong, how much was
+    sent."""
 
     words: Sequence[Pair]
     seconds: dict[str, list[float]] = field(default_factory=dict)
+    opened: list[float] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     n_bytes: int = 0
@@ -91,14 +93,13 @@ def link(pair: Pair, n_times: int = 2) -> str:
 
 
 async def alone(url: str, n_changes: int, seen: Seen, chance: random.Random) -> None:
-    """One session walks over all pages, twice: the first time pays for what is then kept."""
+    """One session walks over all pages, twice: the first time pays for what is then kept, and does not count."""
     session = await connected(url, link(seen.words[0]))
-    for n in (CHANGES_ON_A_PAGE, n_changes):
-        seen.seconds.clear()
+    for n, counted in ((CHANGES_ON_A_PAGE, Seen(seen.words)), (n_changes, seen)):
         for page in PAGES:
-            await session.open(page)
+            counted.opened.append(await session.open(page))
             for _ in range(n):
-                await _one_change(session, page, seen, chance)
+                await _one_change(session, page, counted, chance)
     await session.socket.close()
 
 
@@ -111,7 +112,7 @@ async def person(
     visit = chance.randrange(len(PAGES))
     while perf_counter() < until:
         page, visit = PAGES[visit % len(PAGES)], visit + 1
-        await session.open(page)
+        seen.opened.append(await session.open(page))
         seen.look_at(session.frames, pair, f"{page or 'front'} opened")
         for _ in range(CHANGES_ON_A_PAGE):
             next_one = perf_counter() + chance.uniform(*pause)
