@@ -1,11 +1,13 @@
 """pytest tests/test_soak.py: what the soak takes for another person's text, how it uses a row of names, and where its
 browsers run."""
 
+import asyncio
 import json
 import os
 import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from streamlit.proto.Element_pb2 import Element
@@ -60,3 +62,18 @@ def test_browsers_get_what_is_left_of_one_core():
             return subprocess.run([program, "-c", asks], capture_output=True, text=True, check=True).stdout
 
     assert result_of(told()).split() == [str(os.SCHED_IDLE), str(max(os.sched_getaffinity(0)))]
+
+
+def test_browsers_run_for_a_share_of_the_time():
+    async def states() -> set[str]:
+        async with last_in_line(sys.executable) as program:
+            process = await asyncio.create_subprocess_exec(program, "-c", "while True: pass", start_new_session=True)
+            seen = set()
+            for _ in range(100):
+                await asyncio.sleep(0.02)
+                seen.add(Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0])
+            process.kill()
+            await process.wait()
+            return seen
+
+    assert {"R", "T"} <= result_of(states())  # running, and stopped

@@ -83,7 +83,8 @@ def told(results: dict[str, float]) -> dict[str, float]:
 def compared(first: Seen, crowd: Seen) -> dict[str, float]:
     """How much longer a change takes in the crowd than alone, each put against the median of its page alone."""
     usual = {page: median(seconds) for page, seconds in first.seconds.items()}
-    results, slower = {"changes": crowd.n_changes, "MB sent / change": crowd.n_bytes / 1e6 / crowd.n_changes}, []
+    results, slower = {"changes": crowd.n_changes, "changes in browsers": crowd.n_in_browsers}, []
+    results["MB sent / change"] = crowd.n_bytes / 1e6 / crowd.n_changes
     for page in PAGES:
         times = [seconds / usual[page] for seconds in crowd.seconds.get(page, [])]
         slower += times

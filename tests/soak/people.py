@@ -6,8 +6,9 @@ import asyncio
 import os
 import random
 import re
+import signal
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,7 @@ APP = Path(__file__).parents[2] / "attnviz"
 PAGES = ("", "heads", "query_groups", "rope", "cost")
 CHANGES_ON_A_PAGE = 5
 BUSY = (2.0, 5.0)  # seconds from one change to the next
+RUNNING, TURN = 0.25, 0.2  # of the time that browsers may run, in turns of so many seconds
 Pair = tuple[str, str]  # of words, by which a text is known: a model's predictions may say any one of them, not both
 ALL_TEXT = """() => {
     const said = [], look = (root) => {
@@ -51,6 +53,7 @@ class Seen:
     wrong: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     n_bytes: int = 0
+    n_in_browsers: int = 0  # changes, besides those of `seconds`
 
     @property
     def n_changes(self) -> int:
@@ -145,6 +148,7 @@ async def watcher(browser: Browser, url: str, pair: Pair, until: float, seen: Se
             control = chance.choice(await page.get_by_role("slider").all() or [page.locator("body")])
             await control.press(chance.choice(("ArrowLeft", "ArrowRight")))
             await _settled(page)
+            seen.n_in_browsers += 1
             seen.wrong += await page.get_by_test_id("stException").all_inner_texts()
             seen.look_for_others((await page.evaluate(ALL_TEXT)).encode(), pair, f"{name} in the browser")
             await asyncio.sleep(max(0.0, began + chance.uniform(*BUSY) - perf_counter()))
@@ -163,15 +167,43 @@ async def _settled(page: Page) -> None:
 
 @asynccontextmanager
 async def last_in_line(program: str) -> AsyncIterator[str]:
-    """The program, with what the others leave of one core: browsers run on their people's machines, not the server's,
-    and four that draw a page take both of its cores for seconds. Being nice is not enough: Chromium sets its own
-    niceness, which counts for nothing under the idle policy. Nor is that: on both cores they slow both down."""
+    """The program, with what the others leave of one core for a share of the time: browsers run on their people's
+    machines, not the server's, and four that draw a page take both of its cores for seconds.
+
+    Being nice is not enough: Chromium sets its own niceness, which counts for nothing under the idle policy. Nor is
+    that: on both cores they slow both down. Nor is a core of their own, where two cores are halves of one, as rented
+    ones often are: whatever runs on the one, the other takes up to twice as long for the same.
+    """
     core = max(os.sched_getaffinity(0))
     with TemporaryDirectory() as folder:
-        script = Path(folder) / "idle"
-        script.write_text(f'#!/bin/sh\nexec chrt --idle 0 taskset --cpu-list {core} "{program}" "$@"\n')
+        script, started = Path(folder) / "idle", Path(folder) / "started"
+        script.write_text(
+            f'#!/bin/sh\necho $$ >>"{started}"\nexec chrt --idle 0 taskset --cpu-list {core} "{program}" "$@"\n'
+        )
         script.chmod(0o755)
-        yield str(script)
+        taking_turns = asyncio.create_task(_stop_and_go(started))
+        try:
+            yield str(script)
+        finally:
+            taking_turns.cancel()
+
+
+async def _stop_and_go(started: Path) -> None:
+    """Let what was started, and what that starts, run for RUNNING of every TURN seconds."""
+    try:
+        while True:
+            _signal(started, signal.SIGCONT)
+            await asyncio.sleep(TURN * RUNNING)
+            _signal(started, signal.SIGSTOP)
+            await asyncio.sleep(TURN * (1 - RUNNING))
+    finally:
+        _signal(started, signal.SIGCONT)
+
+
+def _signal(started: Path, number: signal.Signals) -> None:
+    for pid in started.read_text().split() if started.exists() else ():
+        with suppress(ProcessLookupError):
+            os.killpg(int(pid), number)
 
 
 async def together(
