@@ -1,5 +1,5 @@
-"""pytest tests/test_soak.py: what the soak takes for another person's text, how it uses a row of names, and where its
-browsers run."""
+"""pytest tests/test_soak.py: what the soak takes for another person's text, how it uses a row of names, where and how
+long its browsers run, and what it compares."""
 
 import asyncio
 import json
@@ -13,6 +13,7 @@ import pytest
 from streamlit.proto.Element_pb2 import Element
 
 from tests.browser.server import ROOT
+from tests.soak.__main__ import in_proportion
 from tests.soak.people import Seen, last_in_line, link, words_for
 from tests.soak.session import another_value, label_of
 from tests.waiting import result_of
@@ -64,16 +65,35 @@ def test_browsers_get_what_is_left_of_one_core():
     assert result_of(told()).split() == [str(os.SCHED_IDLE), str(max(os.sched_getaffinity(0)))]
 
 
-def test_browsers_run_for_a_share_of_the_time():
-    async def states() -> set[str]:
+def test_browsers_run_for_a_share_of_the_time_and_go_on_at_the_end():
+    async def states() -> tuple[set[str], set[str]]:
         async with last_in_line(sys.executable) as program:
             process = await asyncio.create_subprocess_exec(program, "-c", "while True: pass", start_new_session=True)
-            seen = set()
-            for _ in range(100):
-                await asyncio.sleep(0.02)
-                seen.add(Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0])
-            process.kill()
-            await process.wait()
-            return seen
+            during = await seen(process.pid)
+            while state(process.pid) != "T":
+                await asyncio.sleep(0.001)
+        after = await seen(process.pid)
+        process.kill()
+        await process.wait()
+        return during, after
 
-    assert {"R", "T"} <= result_of(states())  # running, and stopped
+    async def seen(pid: int) -> set[str]:
+        found = set()
+        for _ in range(20):
+            found.add(state(pid))
+            await asyncio.sleep(0.03)
+        return found
+
+    during, after = result_of(states())
+    assert {"R", "T"} <= during  # running, and stopped
+    assert "T" not in after
+
+
+def state(pid: int) -> str:
+    """R runs or could, T is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+
+
+def test_each_figure_is_put_against_its_own_page():
+    alone, crowd = {"": [1.0, 3.0, 2.0], "rope": [5.0], "cost": [7.0]}, {"rope": [10.0, 15.0], "": [4.0]}
+    assert in_proportion(alone, crowd) == {"": [2.0], "rope": [2.0, 3.0]}

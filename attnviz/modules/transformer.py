@@ -147,9 +147,10 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """ids (B, T) of whole numbers below vocab_size -> logits (B, T, vocab_size)."""
         past = len(cache[0]) if cache else 0
+        options, caches = self.attention_options(ids.shape[1], past, mask), cache or [None] * len(self.blocks)
         x = self.embed(ids)  # (B, T, C)
-        for i, options in enumerate(self.attention_options(ids.shape[1], past, mask)):
-            x = self.blocks[i](x, cache=None if cache is None else cache[i], record=record, **options)
+        for block, option, own in zip(self.blocks, options, caches, strict=True):
+            x = block(x, cache=own, record=record, **option)
         x = self.norm(x)
         return F.linear(x, self.embed.weight) if self.lm_head is None else self.lm_head(x)
 

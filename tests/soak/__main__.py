@@ -82,20 +82,22 @@ def told(results: dict[str, float]) -> dict[str, float]:
 
 def compared(first: Seen, crowd: Seen) -> dict[str, float]:
     """How much longer a change takes in the crowd than alone, each put against the median of its page alone."""
-    usual = {page: median(seconds) for page, seconds in first.seconds.items()}
     results, slower = {"changes": crowd.n_changes, "changes in browsers": crowd.n_in_browsers}, []
     results["MB sent / change"] = crowd.n_bytes / 1e6 / crowd.n_changes
-    for page in PAGES:
-        times = [seconds / usual[page] for seconds in crowd.seconds.get(page, [])]
+    for page, times in in_proportion(first.seconds, crowd.seconds).items():
         slower += times
-        if times:
-            results[f"  {page or 'front'}: alone, ms"] = 1000 * usual[page]
-            results[f"  {page or 'front'}: p95 / that"] = p95(times)
+        results[f"  {page or 'front'}: alone, ms"] = 1000 * median(first.seconds[page])
+        results[f"  {page or 'front'}: p95 / that"] = p95(times)
     return results | {
         "median of a change / its median alone": median(slower),
         "p95 of a change / its median alone": p95(slower),
-        "p95 of opening a page, ms": 1000 * p95(crowd.opened),
+        "p95 of opening a page / its median alone": p95(sum(in_proportion(first.opened, crowd.opened).values(), [])),
     }
+
+
+def in_proportion(alone: dict[str, list[float]], crowd: dict[str, list[float]]) -> dict[str, list[float]]:
+    """The crowd's seconds by page, each over the median of its page alone; pages in their order."""
+    return {page: [seconds / median(alone[page]) for seconds in crowd[page]] for page in PAGES if page in crowd}
 
 
 def p95(values: list[float]) -> float:

@@ -44,12 +44,11 @@ FILLER = "Once upon a time there was a {0} who met the {1} by the river. The {0}
 
 @dataclass
 class Seen:
-    """What everybody saw: seconds of every change by page and until a page was there, what went wrong, how much was
-    sent."""
+    """What everybody saw: seconds of every change and of every opening by page, what went wrong, how much was sent."""
 
     words: Sequence[Pair]
     seconds: dict[str, list[float]] = field(default_factory=dict)
-    opened: list[float] = field(default_factory=list)
+    opened: dict[str, list[float]] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     n_bytes: int = 0
@@ -61,6 +60,9 @@ class Seen:
 
     def changed(self, page: str, seconds: float) -> None:
         self.seconds.setdefault(page, []).append(seconds)
+
+    def came(self, page: str, seconds: float) -> None:
+        self.opened.setdefault(page, []).append(seconds)
 
     def look_at(self, frames: Iterable[bytes], own: Pair, where: str) -> None:
         """Find others' words and exceptions in what came over the websocket."""
@@ -100,7 +102,7 @@ async def alone(url: str, n_changes: int, seen: Seen, chance: random.Random) -> 
     session = await connected(url, link(seen.words[0]))
     for n, counted in ((CHANGES_ON_A_PAGE, Seen(seen.words)), (n_changes, seen)):
         for page in PAGES:
-            counted.opened.append(await session.open(page))
+            counted.came(page, await session.open(page))
             for _ in range(n):
                 await _one_change(session, page, counted, chance)
     await session.socket.close()
@@ -115,7 +117,7 @@ async def person(
     visit = chance.randrange(len(PAGES))
     while perf_counter() < until:
         page, visit = PAGES[visit % len(PAGES)], visit + 1
-        seen.opened.append(await session.open(page))
+        seen.came(page, await session.open(page))
         seen.look_at(session.frames, pair, f"{page or 'front'} opened")
         for _ in range(CHANGES_ON_A_PAGE):
             next_one = perf_counter() + chance.uniform(*pause)
@@ -186,18 +188,16 @@ async def last_in_line(program: str) -> AsyncIterator[str]:
             yield str(script)
         finally:
             taking_turns.cancel()
+            _signal(started, signal.SIGCONT)  # what is stopped cannot be closed
 
 
 async def _stop_and_go(started: Path) -> None:
     """Let what was started, and what that starts, run for RUNNING of every TURN seconds."""
-    try:
-        while True:
-            _signal(started, signal.SIGCONT)
-            await asyncio.sleep(TURN * RUNNING)
-            _signal(started, signal.SIGSTOP)
-            await asyncio.sleep(TURN * (1 - RUNNING))
-    finally:
+    while True:
         _signal(started, signal.SIGCONT)
+        await asyncio.sleep(TURN * RUNNING)
+        _signal(started, signal.SIGSTOP)
+        await asyncio.sleep(TURN * (1 - RUNNING))
 
 
 def _signal(started: Path, number: signal.Signals) -> None:
