@@ -102,6 +102,18 @@ def test_every_figure_states_its_finding_in_words_with_a_number(drawn):
             assert drawing.title and drawing.note, name
 
 
+def numbers(text: str) -> list[float]:
+    return [float(n.replace(",", "")) for n in re.findall(r"\d(?:[\d,.]*\d)?", text)]
+
+
+def test_who_hears_a_figure_is_told_the_numbers_of_its_title(drawn):
+    for name in functions() - {"attnviz.figures.heads.head_map"}:  # whose title says which KV head is read
+        for drawing in drawn[name]:
+            told = numbers(drawing.alt)
+            missing = [n for n in numbers(drawing.title) if not any(abs(n - m) < 0.005 for m in told)]
+            assert missing == [], f"{name}: {drawing.title} / {drawing.alt}"
+
+
 def test_every_figure_has_its_numbers_beside_it(drawn):
     for name in functions():
         for drawing in drawn[name]:

@@ -1,5 +1,7 @@
 """pytest tests/test_head_studies.py: what the drawings of all heads say, read back and counted by hand."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -30,14 +32,15 @@ def test_every_number_is_drawn_and_written(name):
     assert np.reshape(column, (L, H)) == pytest.approx(values, abs=1e-6)
     assert drawing.table["layer"][5:10] == [1] * 5 and drawing.table["head"][5:10] == [0, 1, 2, 3, 4]
     decimals = STATISTICS[name][1]
-    assert f": {values.min():.{decimals}f} to {values.max():.{decimals}f} " in drawing.alt
+    assert f"the lowest, {values.min():.{decimals}f}, is layer" in drawing.alt
+    assert f"the highest, {values.max():.{decimals}f}, layer" in drawing.alt
 
 
 def test_sinks_are_counted():
     drawing = statistic_map(statistics(uniform_and_sinks()), "first_token", T, 0, 0)
     assert drawing.title == "2 of 15 heads rest mostly on the first token"
     assert "normal" in drawing.note
-    assert "the highest layer 0, head 1" in drawing.alt
+    assert drawing.alt.startswith(drawing.title) and re.search("the highest, [\\d.]+, layer 0, head 1;", drawing.alt)
 
 
 def test_what_an_even_spread_would_have_is_what_such_a_head_has():

@@ -39,14 +39,15 @@ def statistic_map(found: HeadStatistics, name: str, n_tokens: int, layer: int, h
     _add_cells(figure, values, f"{heading} %{{z:.{decimals}f}} {unit}", decimals)
     line = {"color": NEUTRAL, "width": 2}
     figure.add_shape(type="rect", x0=head - 0.5, x1=head + 0.5, y0=layer - 0.5, y1=layer + 0.5, line=line)
-    title = f"{heading}: {values[low]:.{decimals}f} to {values[high]:.{decimals}f} {unit}"
+    least, most, here = (f"{values[at]:.{decimals}f}" for at in (low, high, (layer, head)))
+    title = _sinks(values) if name == "first_token" else f"{heading}: {least} to {most} {unit}"
     return Drawing(
         figure,
-        title=_sinks(values) if name == "first_token" else title,
+        title=title,
         note=note.format(even=float(np.log2(np.arange(1, n_tokens + 1)).mean())),
-        alt=f"A table of {L} layers and {count(H, 'head')}. {title}; the lowest is layer {low[0]}, head {low[1]}, the "
-        f"highest layer {high[0]}, head {high[1]}; the selected one, layer {layer}, head {head}, has "
-        f"{values[layer, head]:.{decimals}f}.",
+        alt=f"{title}. A table of {L} layers and {count(H, 'head')}: the lowest, {least}, is layer {low[0]}, head "
+        f"{low[1]}, the highest, {most}, layer {high[0]}, head {high[1]}; the selected layer {layer}, head {head} has "
+        f"{here}.",
         table={
             "layer": np.repeat(np.arange(L), H).tolist(),
             "head": np.tile(np.arange(H), L).tolist(),
@@ -99,12 +100,13 @@ def role_scores(scores: dict[str, np.ndarray], role: Role, layer: int, head: int
     )  # fmt: skip
     figure.update_layout(xaxis={"range": [0, 1.12], "tickvals": [0, 0.5, 1]}, yaxis={"autorange": "reversed"})
     need = f", where {NEEDED[role.name]} is needed" if role.name in NEEDED else ": nothing else reaches its mark"
+    title = f"Layer {layer}, head {head}: {role.name} {role.score:.2f}{need}"
     return Drawing(
         figure,
-        title=f"Layer {layer}, head {head}: {role.name} {role.score:.2f}{need}",
+        title=title,
         note="Mean weight on the keys that each role names, over the queries that have such a key, on random tokens "
         "said twice: the text on this page plays no part. Marks: what a role needs. Broad is the entropy as a share of "
         "what an even spread would have.",
-        alt=f"Bars for layer {layer}, head {head}: " + ", ".join(f"{name} {value:.2f}" for name, value in own.items()),
+        alt=f"{title}. All of them: " + ", ".join(f"{name} {value:.2f}" for name, value in own.items()) + ".",
         table={"role": names, "score": [round(value, 6) for value in own.values()], "needed": needed},
     )

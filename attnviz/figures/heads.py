@@ -195,7 +195,7 @@ def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int) -> Dr
         note="Row = query, column = key. Scores are brown below zero and petrol above, both maps on one scale; "
         "what the mask takes away turns grey; the softmax makes each row sum to 1.",
         alt=f"Three maps of layer {layer}, head {head}: scores between {low:.2f} and {high:.2f}; the same after the "
-        f"mask, with {count(int((~allowed).sum()), 'cell')} not allowed; weights up to {most:.2f}.",
+        f"mask, with {count(int((~allowed).sum()), 'cell')} not allowed; weights from 0 to {most:.2f}.",
         table=_matrix_table(scores, labels),
     )
 

@@ -128,14 +128,14 @@ def slowed(by_method: Mapping[str, NDArray], factor: float, trained: int, n_toke
     figure.update_xaxes(title="pair, from fast to slow", showgrid=False, zeroline=False)
     figure.update_yaxes(title="times slower", type="log", tickvals=[2**i for i in range(12)])
     changed = {name: int((plain / f > 1.01).sum()) for name, f in by_method.items() if name != "none"}
-    kept = ", ".join(f"{name} {n}" for name, n in changed.items())
+    title = f"Of {len(plain)} pairs, slowed by more than 1 %: " + ", ".join(f"{m} {n}" for m, n in changed.items())
     return Drawing(
         figure,
-        title=f"Of {len(plain)} pairs, slowed by more than 1 %: {kept}",
+        title=title,
         note=f"Every method slows pairs down, so that positions up to {factor:g} × {trained:,} look like those of "
         f"training; they differ in which. Shown for {n_tokens:,} tokens, which only dynamic NTK and LongRoPE look at. "
         "Right of the dashed line are the pairs that never turned once in training.",
-        alt="Times slower than without scaling, slowest pair: "
+        alt=f"{title}. Times slower than without scaling, slowest pair: "
         + ", ".join(f"{name} {plain[-1] / f[-1]:.3g}" for name, f in by_method.items())
         + ".",
         table={"pair": list(range(len(plain)))}
@@ -164,7 +164,7 @@ def loss_by_position(by_method: Mapping[str, NDArray], trained: int, attention: 
         note=f"{attention}, {origin}, trained on texts of {trained} tokens (dashed), reads {n_tokens:,} with the same "
         f"weights under each method, measured just now. Each point is the mean of {BIN} tokens; lower is better. "
         "Nothing was trained further, which linear scaling in particular is meant to have.",
-        alt=f"Mean loss beyond position {trained}: "
+        alt=f"{title}. All of them: "
         + ", ".join(f"{name} {loss:.2f}" for name, loss in beyond.items())
         + ".",
         table={

@@ -30,15 +30,15 @@ def measured(timings: Sequence[Timing], n_threads: int) -> Drawing:
         type="log", title="tokens in the cache", tickvals=contexts, ticktext=[tokens_text(n) for n in contexts]
     )
     figure.update_yaxes(title="milliseconds a token", rangemode="tozero")
-    n_repeats = len(timings[0].seconds)
+    n_repeats, title = len(timings[0].seconds), _finding(by_model)
     return Drawing(
         figure,
-        title=_finding(by_model),
+        title=title,
         note=f"One new token through the real modules in float32 on this server's processor, {n_threads} thread"
         f"{'s' * (n_threads > 1)}: the median of {n_repeats} steps, with the middle half of them as a bar. The cache "
         "holds random keys and values; adding a token copies it once, as it does in these modules. Fewer KV heads mean "
         "fewer bytes to move, hardly fewer multiplications, so the gain grows with the cache. MLA runs absorbed.",
-        alt="; ".join(
+        alt=f"{title}. " + "; ".join(
             f"{attention_name(t.config)} after {t.n_tokens:,} tokens {t.median * 1000:.2f} ms" for t in timings
         ) + ".",
         table={

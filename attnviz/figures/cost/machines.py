@@ -40,13 +40,14 @@ def filling(plan: MemoryPlan, model: ModelConfig, machine: Accelerator, n_tokens
     )  # fmt: skip
     figure.update_xaxes(visible=False, range=[0, widest * 1.02])
     figure.update_yaxes(visible=False, range=[-0.5, 0.5])
+    title = _verdict(plan, model, machine, n_tokens)
     return Drawing(
         figure,
-        title=_verdict(plan, model, machine, n_tokens),
+        title=title,
         note=f"{machine.name}: {bytes_text(plan.memory, False)} as its maker counts, all of it taken as usable but the "
         "reserve, which is for activations and what allocation loses. All weights are held, those of idle experts too. "
         f"One user is one sequence of {n_tokens:,} tokens.",
-        alt="; ".join(f"{name} {bytes_text(n, False)}" for name, n in pieces.items()) + ".",
+        alt=f"{title}. " + "; ".join(f"{name} {bytes_text(n, False)}" for name, n in pieces.items()) + ".",
         table={
             "what": [*pieces, "one user's cache"],
             "bytes": [*pieces.values(), plan.cache_of_one],
@@ -77,15 +78,17 @@ def speed(
     figure.update_yaxes(type="log", title="tokens a second, all together", dtick=1, tickformat=",")
     one, many = (decode_step(model, n_tokens, b, bits, weight_bits=weight_bits, block_size=block) for b in (1, 64))
     first, later = one.tokens_per_second(machine), many.tokens_per_second(machine)
+    title = (
+        f"At {context_text(n_tokens)} 64 sequences together reach at most {later / first:.0f} times the {first:,.0f} "
+        "tokens a second of one"
+    )
     return Drawing(
         figure,
-        title=f"At {context_text(n_tokens)} 64 sequences together reach at most {later / first:.0f} times "
-        f"the {first:,.0f} tokens a second of one",
+        title=title,
         note=f"{short_name(model)} on {machine.name}. A step reads the weights once for all sequences and every "
         "sequence's cache for itself; so a batch pays until the caches outweigh the weights. Dotted: more than the "
         "memory holds. A bound, not a forecast: peak bandwidth and peak arithmetic, perfectly overlapped.",
-        alt=f"One sequence: at most {first:,.0f} tokens a second. 64: at most {later:,.0f}, limited by "
-        f"{many.bound_by(machine)}.",
+        alt=f"{title}: {later:,.0f}, limited by {many.bound_by(machine)}.",
         table=rows,
         formula=decode_formula(many, machine),
     )
@@ -117,14 +120,15 @@ def roof(
     last = steps[-1]
     crowd = f"{last.batch_size:,} sequences"
     reach = f"even {crowd} stay below" if last.bound_by(machine) == "memory" else f"{crowd} reach"
+    title = (
+        f"At {context_text(n_tokens)} {reach} the {machine.ridge:.0f} FLOPs a byte that {machine.name} needs to be busy"
+    )
     return Drawing(
         figure,
-        title=f"At {context_text(n_tokens)} {reach} the "
-        f"{machine.ridge:.0f} FLOPs a byte that {machine.name} needs to be busy",
+        title=title,
         note="Left of the dotted line a step waits for memory, right of it for arithmetic. Each point is a batch, from "
         f"1 to {last.batch_size:,} sequences; more of them use each weight more often, but bring caches of their own.",
-        alt=f"One sequence: {steps[0].intensity:.3g} FLOPs a byte; {last.batch_size:,}: {last.intensity:.3g}; the "
-        f"ridge is at {machine.ridge:.0f}.",
+        alt=f"{title}. One sequence: {steps[0].intensity:.3g} FLOPs a byte; {crowd}: {last.intensity:.3g}.",
         table={
             "sequences at once": [s.batch_size for s in steps],
             "FLOPs a step": [s.flops for s in steps],
@@ -161,13 +165,16 @@ def machines(
     figure.update_yaxes(showgrid=False)
     n_fit = sum(fits)
     batch = "one sequence" if batch_size == 1 else f"{batch_size:,} sequences"
+    title = (
+        f"{n_fit} of {len(ranked)} accelerators hold {short_name(model)} with {batch} of {context_text(n_tokens)}; "
+        f"the bound runs from {rates[0]:,.0f} to {rates[-1]:,.0f} tokens a second"
+    )
     return Drawing(
         figure,
-        title=f"{n_fit} of {len(ranked)} accelerators hold {short_name(model)} with {batch} of "
-        f"{context_text(n_tokens)}; the bound runs from {rates[0]:,.0f} to {rates[-1]:,.0f} tokens a second",
+        title=title,
         note=f"Tokens a second, all sequences together, at the makers' peak figures. {bytes_text(needed, False)} are "
         "needed; pale: too small for that alone.",
-        alt="; ".join(f"{a.name} {r:,.0f}" for a, r in zip(ranked, rates, strict=True)) + " tokens a second.",
+        alt=f"{title}. " + "; ".join(f"{a.name} {r:,.0f}" for a, r in zip(ranked, rates, strict=True)) + ".",
         table={
             "accelerator": [a.name for a in ranked],
             "memory, GB": [a.memory / 1e9 for a in ranked],

@@ -118,14 +118,14 @@ def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawin
     figure = _rows(names, [False] * len(sizes), max(sizes.values()), "bytes", rows)
     figure.add_bar(orientation="h", x=list(sizes.values()), y=rows, width=0.6, marker={"color": NEUTRAL})
     _totals(figure, list(sizes.values()), [bytes_text(n) for n in sizes.values()], [False] * len(sizes), rows)
-    share = sizes["int4"] / sizes["bf16"]
+    title = f"4 bits with their scales take {sizes['int4'] / sizes['bf16']:.1%} of bf16, not {4 / 16:.0%}"
     return Drawing(
         figure,
-        title=f"4 bits with their scales take {share:.1%} of bf16, not {4 / 16:.0%}",
+        title=title,
         note="Every 32 numbers of a key or value share one 16-bit scale: 4 bits cost 4.5 where heads are a multiple of "
         "32 wide, and more where a begun block needs a scale of its own. fp8 has one scale a tensor, which does not "
         "grow with the tokens.",
-        alt="; ".join(f"{_spoken(p)}: {bytes_text(n)}" for p, n in sizes.items()) + ".",
+        alt=f"{title}. " + "; ".join(f"{_spoken(p)}: {bytes_text(n)}" for p, n in sizes.items()) + ".",
         table={"precision": list(sizes), "bytes": list(sizes.values())},
         formula=cache_formula(model, n_tokens, batch_size, *PRECISIONS["int4"]),
     )

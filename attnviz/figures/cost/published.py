@@ -40,15 +40,18 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> D
     _label(figure, [*chosen, *(m for m in models if m not in chosen)], len(chosen), size, cost, x, y)
     largest = max(models, key=size.get)
     dearer = min((m for m in models if cost[m] > cost[largest]), key=size.get, default=largest)
+    title = (
+        f"{len(models)} published models: {short_name(largest)} with {count_text(size[largest])} parameters "
+        f"remembers a token in less than {short_name(dearer)} with {count_text(size[dearer])}"
+    )
     return Drawing(
         figure,
-        title=f"{len(models)} published models: {short_name(largest)} with {count_text(size[largest])} parameters "
-        f"remembers a token in less than {short_name(dearer)} with {count_text(size[dearer])}",
+        title=title,
         note="Bytes that one token leaves in the cache, in bf16 and decimal units (1 kB is 1,000 bytes), against all "
         "parameters. The kind of attention is the marker's shape. Labels give way where they would collide; point at a "
         "marker for its name.",
-        alt=f"{short_name(largest)}: {cost[largest]:,} bytes a token. {short_name(dearer)}: {cost[dearer]:,}. "
-        f"Dearest: {_extreme(cost, max)}; cheapest: {_extreme(cost, min)}.",
+        alt=f"{title}: {cost[largest]:,} and {cost[dearer]:,} bytes. Dearest: {_extreme(cost, max)}; cheapest: "
+        f"{_extreme(cost, min)}.",
         table=published_table(models),
         formula=rf"\text{{{short_name(largest)}, one token: }}{cache_formula(largest, 1)}",
     )
@@ -90,12 +93,13 @@ def totals(models: Sequence[ModelConfig], n_tokens: int) -> Drawing:
     sizes = {m: kv_cache_bytes(m, n_tokens) for m in models}
     ranked = sorted(models, key=sizes.get)
     said = listed(f"{short_name(m)} {bytes_text(sizes[m])}" for m in dict.fromkeys((ranked[0], ranked[-1])))
+    title = f"At {context_text(n_tokens)}: {said}"
     return Drawing(
         figure,
-        title=f"At {context_text(n_tokens)}: {said}",
+        title=title,
         note="The cache of one sequence in bf16, both axes logarithmic; 1 GiB is 1,073,741,824 bytes. A layer that "
         "slides stops growing at its window, and the line bends. Dotted: longer than the model was made for.",
-        alt=listed(f"{short_name(m)} keeps {bytes_text(n)}" for m, n in sizes.items()) + f" at {n_tokens:,} tokens.",
+        alt=f"{title}. All of them: {listed(f'{short_name(m)} {bytes_text(n)}' for m, n in sizes.items())}.",
         table={
             "model": [m.name for m in models],
             "attention": [attention_name(m) for m in models],
@@ -126,14 +130,17 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
     if model.attention == "mla":
         own = expanded_cache_bytes(model, n_tokens)
         expanded = f" With every head's own keys and values expanded, MLA would keep {bytes_text(own)}."
+    title = (
+        f"{short_name(model)} keeps {bytes_text(here)} for {context_text(n_tokens)}; as "
+        f"{attention_name(others[sizes.index(least)])} it would be {bytes_text(least)}, as MHA {bytes_text(most)}"
+    )
     return Drawing(
         figure,
-        title=f"{short_name(model)} keeps {bytes_text(here)} for {context_text(n_tokens)}; as "
-        f"{attention_name(others[sizes.index(least)])} it would be {bytes_text(least)}, as MHA {bytes_text(most)}",
+        title=title,
         note="The same model, bf16, with another attention and everything else as it is. MLA in DeepSeek-V2's "
         "proportions: a latent four heads wide and a rotated key half a head wide. What the change would do to the "
         f"model's quality is another question.{expanded}",
-        alt="; ".join(f"{name}: {bytes_text(n)}" for name, n in zip(names, sizes, strict=True)) + ".",
+        alt=f"{title}. " + "; ".join(f"{name}: {bytes_text(n)}" for name, n in zip(names, sizes, strict=True)) + ".",
         table={
             "attention": names,
             "cache bytes": sizes,
