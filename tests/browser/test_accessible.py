@@ -16,6 +16,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.painted import settle
 from tests.browser.server import serve
+from tests.test_theme import contrast
 
 Visit = Callable[..., Page]
 FORMULA = "scrollable-region-focusable", '<span class="katex-display">'
@@ -71,6 +72,28 @@ def test_axe_would_find_something(visit: Visit) -> None:
         "caption => caption.style.color = '#999'"
     )
     assert {"aria-required-parent", "color-contrast"} <= {rule for rule, _ in serious(page)}
+
+
+# Each text of a chart with its colour; axe leaves them out.
+TEXTS = """
+[...document.querySelectorAll("[data-testid=stPlotlyChart] text")]
+  .filter(text => text.textContent.trim()).map(text => [text.textContent, getComputedStyle(text).fill])
+"""
+CHARTS = ["heads?heads_part=rollout", "query_groups?closer=cost", "rope?turning=longer", "cost", "cost?part=speed"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("address", CHARTS)
+def test_what_is_written_on_a_chart_can_be_read(visit: Visit, address: str, scheme: str) -> None:
+    page = visit(address, scheme=scheme)
+    ground = rgb(page.get_by_test_id("stApp").evaluate("app => getComputedStyle(app).backgroundColor"))
+    texts = page.evaluate(TEXTS)
+    assert len(texts) > 20
+    assert [text for text, fill in texts if contrast(rgb(fill), ground) < 4.5] == []
+
+
+def rgb(colour: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in re.findall(r"\d+", colour)[:3])
 
 
 def test_a_wide_formula_is_streamlits_own_and_the_keyboard_scrolls_it(

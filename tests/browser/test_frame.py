@@ -266,7 +266,9 @@ def test_a_chart_can_be_saved_in_four_ways(downloads: Callable[[str], bytes]) ->
     rows = list(csv.reader(io.StringIO(downloads("CSV").decode())))
     assert len(rows) > 29 and len({len(row) for row in rows}) == 1
     assert downloads("PNG").startswith(b"\x89PNG")
-    assert b"<svg" in downloads("SVG")[:200]
+    svg = downloads("SVG")
+    assert b"<svg" in svg[:200]
+    assert b"fill: rgb(91, 95, 106)" in svg and b"fill: rgb(128, 132, 149)" not in svg  # as accessible.css has it
     assert b"plotly" in downloads("HTML").lower()
 
 

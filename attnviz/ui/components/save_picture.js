@@ -11,8 +11,15 @@ function picture(chart) {
   paper.setAttribute("width", "100%");
   paper.setAttribute("height", "100%");
   paper.setAttribute("fill", getComputedStyle(document.querySelector(".stApp")).backgroundColor);
-  svg.append(paper, ...layers.map((layer) => layer.cloneNode(true)));
+  svg.append(paper, ...layers.map(asPainted));
   return { text: new XMLSerializer().serializeToString(svg), width, height };
+}
+
+// A copy that needs no style sheet: the page's own changes the colour of some texts.
+function asPainted(layer) {
+  const copy = layer.cloneNode(true), texts = layer.querySelectorAll("text");
+  copy.querySelectorAll("text").forEach((text, i) => { text.style.fill = getComputedStyle(texts[i]).fill; });
+  return copy;
 }
 
 function save(url, name) {
