@@ -36,7 +36,7 @@ def test_wavelengths_count_the_pairs_that_turn():
         "2 of 7 pairs turn fully inside this text, 4 not even inside the 256 tokens of training"
     )
     assert list(drawing.figure.data[0].marker.opacity) == [1, 1, 0.4, 0.4, 0.4, 0.4, 0.4]
-    assert sorted(shape.x0 for shape in drawing.figure.layout.shapes) == [24, 256]
+    assert {shape.x0 for shape in drawing.figure.layout.shapes} == {24, 256}
     assert r"10{,}000^{-2i/14}" in drawing.formula
 
 
@@ -44,6 +44,14 @@ def test_wavelengths_without_a_training_context_mark_only_the_text():
     drawing = rope.wavelengths(FREQUENCIES, n_tokens=1, context=None, theta=10000.0)
     assert drawing.title == "0 of 7 pairs turn fully inside this text"
     assert [shape.x0 for shape in drawing.figure.layout.shapes] == [1]
+
+
+def test_no_line_runs_through_a_number_beside_a_bar():
+    """23.4 stands where the text's 24 tokens are; every other row is crossed, whatever its number."""
+    layout = rope.wavelengths(FREQUENCIES, n_tokens=24, context=None, theta=10000.0).figure.layout
+    crossed = {row for s in layout.shapes for row in range(7) if s.y0 <= row - 0.5 and row + 0.5 <= s.y1}
+    assert crossed == {0, 2, 3, 4, 5, 6}
+    assert {s.x0 for s in layout.shapes} == {24} and list(layout.yaxis.range) == [6.5, -0.5]
 
 
 @pytest.mark.parametrize("n_pairs", [1, 7, 64, 128])

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from attnviz.analysis.rope import binned, full_turns
 from attnviz.analysis.rope import wavelengths as wavelengths_of
-from attnviz.figures.chart import numbered
+from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
 from attnviz.figures.words import count, tex
@@ -27,6 +27,7 @@ METHODS = {  # dash, symbol, colour; told apart by the first two without the thi
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 LEAST_POSITIONS = 64  # so that a short text still shows the pattern
 BIN = 32  # tokens whose losses are averaged
+NARROW, CHARACTER = 260, 6.0  # pixels between the axes in a narrow window, and of a digit
 
 
 def three_digits(n: float) -> str:
@@ -37,25 +38,29 @@ def three_digits(n: float) -> str:
 def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta: float) -> Drawing:
     """A bar for each pair: in how many tokens it turns once, with this text and the training context marked."""
     lengths, n = wavelengths_of(frequencies), len(frequencies)
-    inside = lengths <= n_tokens
+    inside, named = lengths <= n_tokens, n <= 16
+    numbers = [f" {three_digits(length)}" for length in lengths]
     margin = {"l": 8, "r": 8, "t": 44, "b": 8}
     figure = base_figure(130 + max(9, min(24, 420 // n)) * n, showlegend=False, bargap=0.25, margin=margin)
     figure.add_bar(
-        orientation="h", x=lengths, y=np.arange(n), text=[f" {three_digits(length)}" for length in lengths],
-        textposition="outside" if n <= 16 else "none", cliponaxis=False,
+        orientation="h", x=lengths, y=np.arange(n), text=numbers,
+        textposition="outside" if named else "none", cliponaxis=False,
         marker={"color": NEUTRAL, "opacity": np.where(inside, 1.0, 0.4)},
         hovertemplate="pair %{y}: one turn in %{text} tokens<extra></extra>",
     )  # fmt: skip
     largest = max(lengths[-1], context or 1, n_tokens)
+    decades = np.log10(largest) + 0.7
+    ends = lengths * 10 ** (decades * CHARACTER / NARROW * np.char.str_len(numbers)) if named else lengths
     marks = {"this text": n_tokens} | ({"longest in training": context} if context else {})
     for level, (what, tokens) in enumerate(marks.items()):
-        figure.add_vline(x=tokens, line={"dash": "dash", "color": NEUTRAL}, layer="below")
+        _add_line_between(figure, tokens, np.flatnonzero((lengths < tokens) & (tokens < ends)), n)
         figure.add_annotation(
             x=np.log10(tokens), y=1, yref="paper", yshift=18 * level, yanchor="bottom", showarrow=False,
             xanchor="left" if tokens**2 < largest else "right", text=f"{what}: {count(tokens, 'token')}",
         )  # fmt: skip
-    figure.update_xaxes(type="log", dtick=1, range=[0, np.log10(largest) + 0.7], title="tokens in one turn")
-    figure.update_yaxes(autorange="reversed", title="pair", dtick=1 if n <= 32 else 8, showgrid=False, zeroline=False)
+    figure.update_xaxes(type="log", dtick=1, range=[0, decades], title="tokens in one turn")
+    rows = {"range": [n - 0.5, -0.5], "dtick": 1 if n <= 32 else 8}
+    figure.update_yaxes(**rows, title="pair", showgrid=False, zeroline=False)
     fastest, slowest = three_digits(lengths[0]), three_digits(lengths[-1])
     title = f"{full_turns(frequencies, n_tokens)} of {count(n, 'pair')} turn fully inside this text"
     slow = int((lengths > context).sum()) if context else 0
@@ -76,6 +81,15 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
         },
         formula=rf"\theta_i = {tex(round(theta))}^{{-2i/{2 * n}}},\qquad \lambda_i = 2\pi/\theta_i",
     )
+
+
+def _add_line_between(figure: Chart, x: float, left_out: NDArray, n: int) -> None:
+    """A dashed upright line over n rows, open at those where it would run through a number."""
+    edges = [-0.5, *np.add.outer(left_out, (-0.5, 0.5)).ravel(), n - 0.5]
+    for top, bottom in zip(edges[::2], edges[1::2], strict=True):
+        if top < bottom:
+            line = {"dash": "dash", "color": NEUTRAL}
+            figure.add_shape(type="line", x0=x, x1=x, y0=top, y1=bottom, line=line, layer="below")
 
 
 def rotation_maps(frequencies: NDArray, n_tokens: int) -> Drawing:
