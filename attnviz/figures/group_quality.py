@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure, kind_style
+from attnviz.figures.token_maps import MOST_X_TICKS, few_ticks
 from attnviz.figures.words import bold, count
 
 Groups = Sequence[Sequence[int]]
@@ -157,9 +157,8 @@ def drift(divergences: Mapping[str, NDArray], labels: Sequence[str], n_kv_heads:
             line={"dash": dash, "color": colour, "width": 1.5},
             hovertemplate="%{y:.3f} nats",
         )  # fmt: skip
-    step = -(-len(labels) // 40)  # at most 40 labels fit
-    ticks = {"tickvals": positions[::step], "ticktext": [escape(label) for label in labels[::step]], "tickangle": -60}
-    figure.update_xaxes(**ticks, showgrid=False)
+    span = [-0.5, len(labels) - 0.5]
+    figure.update_xaxes(**few_ticks(labels, MOST_X_TICKS), tickangle=-90, range=span, showgrid=False, zeroline=False)
     figure.update_yaxes(title="KL from MHA, nats", rangemode="tozero")
     means = {way: float(values.mean()) for way, values in divergences.items()}
     worst = max(means, key=means.get)

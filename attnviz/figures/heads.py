@@ -16,8 +16,8 @@ from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_words import STAGES, largest_but_first, map_words, path_words
 from attnviz.figures.theme import DIVERGING, FAINT, MASKED, SEQUENTIAL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import (
-    BARE,
     DECADES,
+    FIXED,
     MOST_X_TICKS,
     add_cells,
     add_colourbar,
@@ -126,7 +126,7 @@ def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query
 
 
 def _three_rows(labels: Sequence[str]) -> Chart:
-    plain = {**BARE, "range": [-0.6, len(labels) - 0.4]}
+    plain = {**FIXED, "range": [-0.6, len(labels) - 0.4]}
     few = few_ticks(labels, MOST_X_TICKS)
     margin = {"l": 40, "r": 8, "t": 8, "b": room_for(few), "autoexpand": False}
     figure = base_figure(430, showlegend=False, bargap=0.15, hovermode="x", margin=margin)
@@ -213,7 +213,7 @@ def _add_stage(
 
 def _three_maps(labels: Sequence[str]) -> Chart:
     """Three square maps side by side, their tokens in the hover text only."""
-    all_ = {**BARE, **block_ticks(labels, MOST_STAGE_CELLS), "showticklabels": False}
+    all_ = {**FIXED, **block_ticks(labels, MOST_STAGE_CELLS), "showticklabels": False}
     span = [-0.5, len(labels) - 0.5]
     figure = base_figure(300, showlegend=False, hovermode="closest", margin={"l": 8, "r": 8, "t": 28, "b": 28})
     for column, name in enumerate(STAGES, 1):

@@ -20,7 +20,8 @@ from attnviz.figures.theme import MASKED, NEUTRAL, base_figure
 
 MOST_X_TICKS, MOST_Y_TICKS = 24, 36  # what a phone has room for
 LONGEST_LABEL = 14  # characters
-BARE = {"showgrid": False, "zeroline": False, "ticks": "", "automargin": False}
+BARE = {"showgrid": False, "zeroline": False, "ticks": ""}
+FIXED = {**BARE, "automargin": False}  # where the margins are said beforehand: plotly draws twice to find them out
 BAR_STEPS = 64
 BAR_ROOM, BAR_BOTTOM, BAR_HEIGHT = 62, 22, 10  # pixels below a map: all of it, from the edge up to the bar, the bar
 
@@ -34,18 +35,17 @@ def token_map_figure(labels: Sequence[str], height: int, most_cells: int) -> Cha
     margin = {"l": room_for(y_ticks), "r": 8, "t": room_for(x_ticks), "b": 8, "autoexpand": False}
     figure = base_figure(height, showlegend=False, hovermode="closest", margin=margin)
     figure.update_layout(
-        xaxis={**BARE, **x_ticks, "range": span, "side": "top", "tickangle": -90},
-        yaxis={**BARE, **y_ticks, "range": span[::-1]},
-        xaxis2={**BARE, **all_, "matches": "x", "overlaying": "x", "showticklabels": False},
-        yaxis2={**BARE, **all_, "matches": "y", "overlaying": "y", "showticklabels": False},
+        xaxis={**FIXED, **x_ticks, "range": span, "side": "top", "tickangle": -90},
+        yaxis={**FIXED, **y_ticks, "range": span[::-1]},
+        xaxis2={**FIXED, **all_, "matches": "x", "overlaying": "x", "showticklabels": False},
+        yaxis2={**FIXED, **all_, "matches": "y", "overlaying": "y", "showticklabels": False},
     )
     figure.add_scatter(x=[None], y=[None], mode="markers", hoverinfo="skip")  # plotly labels no empty axes
     return figure
 
 
 def room_for(ticks: dict) -> int:
-    """Pixels that the longest of these tick labels takes. Said beforehand, for plotly would draw everything twice to
-    find out."""
+    """Pixels that the longest of these tick labels takes."""
     return 12 + round(max((_width(text) for text in ticks["ticktext"]), default=0))
 
 
@@ -138,7 +138,7 @@ def add_colourbar(figure: Chart, scale: list, top: float, log: bool, title: str 
     )  # fmt: skip
     margin = figure.layout["margin"]
     pixel = 1 / (figure.layout["height"] - margin["t"] - margin["b"])
-    plain = {**BARE, "fixedrange": True}
+    plain = {**FIXED, "fixedrange": True}
     ticks = {"tickvals": [(v - low) / (high - low) for v in at], "ticktext": text}
     figure.update_layout(
         yaxis={"domain": [BAR_ROOM * pixel, 1]},

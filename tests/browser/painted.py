@@ -61,6 +61,19 @@ def overflow(page: Page) -> int:
     )
 
 
+def cut_off(page: Page) -> list[str]:
+    """What is written on plotly's charts and reaches beyond them, so that it is not seen."""
+    return page.evaluate("""
+        [...document.querySelectorAll("[data-testid=stPlotlyChart]")].flatMap(chart => {
+          const frame = chart.getBoundingClientRect();
+          const reaches = ({ left, right, top, bottom }) =>
+            Math.max(frame.left - left, right - frame.right, frame.top - top, bottom - frame.bottom) > 2;
+          const texts = [...chart.querySelectorAll("text")].filter(text => text.textContent.trim());
+          return texts.filter(text => reaches(text.getBoundingClientRect())).map(text => text.textContent);
+        })
+    """)
+
+
 def shoot(page: Page, name: str) -> None:
     """Keep a picture of the whole page, not only of what fits into the window, if screenshots are wanted."""
     if SHOTS is None:

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NARROW, PAGES, WIDE
-from tests.browser.painted import background, hue_shares, overflow, painted_fraction, pixels, shoot
+from tests.browser.painted import background, cut_off, hue_shares, overflow, painted_fraction, pixels, shoot
 
 LOOKS = [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light"), (NARROW, "dark")]
 
@@ -25,6 +25,24 @@ def test_a_page_is_painted(visit: Callable[..., Page], name: str, width: int, sc
     image = pixels(page)
     assert (sum(background(image)) < 3 * 64) == (scheme == "dark")
     assert painted_fraction(image) > 0.05
+    assert overflow(page) <= 0
+
+
+CHARTS = [
+    *(f"heads?heads_part={part}" for part in ("number", "stages", "does", "rollout", "off")),
+    *(f"query_groups?closer={part}" for part in ("work", "cost", "maps", "alike", "latent")),
+    *(f"rope?turning={part}" for part in ("distance", "values", "layouts", "longer", "without")),
+    "rope?turning=latent&model=mla",
+    *(f"cost?part={part}" for part in ("published", "memory", "speed")),
+]
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("address", CHARTS)
+def test_what_is_written_on_a_chart_is_not_cut_off(visit: Callable[..., Page], address: str, width: int) -> None:
+    page = visit(address, width=width)
+    assert page.get_by_test_id("stPlotlyChart").count()
+    assert cut_off(page) == []
     assert overflow(page) <= 0
 
 
