@@ -297,7 +297,7 @@ def test_drift_names_the_way_and_the_token_that_drift_farthest():
     assert drawing.title == "With 2 KV heads, “averaged” drifts farthest from MHA: 1.00 nats on average"
     assert "most after token 1" in drawing.alt
     assert "trained so: mean 0.200 nats." in drawing.alt
-    assert drawing.figure.layout.xaxis.ticktext[1] == "&lt;b&gt;x"
+    assert drawing.figure.layout.xaxis.ticktext[1] == "\u2068&lt;b&gt;x\u2069 1"
     assert equal_tables(drawing)
 
 
