@@ -123,6 +123,24 @@ def test_every_figure_has_its_numbers_beside_it(drawn):
             assert numbers, name
 
 
+def lists(part: object) -> Iterator[list]:
+    """Every list in a figure's JSON."""
+    if isinstance(part, dict):
+        part = list(part.values())
+    elif isinstance(part, list):
+        yield part
+    for each in part if isinstance(part, list) else ():
+        yield from lists(each)
+
+
+def test_no_array_is_an_element_of_a_list(drawn):
+    """plotly.js reads an array's bytes only as a whole: it painted nothing for a map that was a list of one row."""
+    for name in functions():
+        for drawing in drawn[name]:
+            inside = [each for found in lists(drawing.chart.sent().to_dict()) for each in found]
+            assert not any("bdata" in each for each in inside if isinstance(each, dict)), name
+
+
 def strings(part: object) -> Iterator[str]:
     """Every string in a figure."""
     if isinstance(part, str):

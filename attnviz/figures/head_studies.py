@@ -98,7 +98,8 @@ def role_scores(scores: dict[str, np.ndarray], role: Role, layer: int, head: int
         marker={"symbol": "line-ns", "size": 18, "line": {"color": NEUTRAL, "width": 2}},
         hovertemplate="needs %{x}<extra></extra>",
     )  # fmt: skip
-    figure.update_layout(xaxis={"range": [0, 1.12], "tickvals": [0, 0.5, 1]}, yaxis={"autorange": "reversed"})
+    figure.update_xaxes(range=[0, 1.12], tickvals=[0, 0.5, 1])
+    figure.update_yaxes(autorange="reversed", showgrid=False)
     need = f", where {NEEDED[role.name]} is needed" if role.name in NEEDED else ": nothing else reaches its mark"
     title = f"Layer {layer}, head {head}: {role.name} {role.score:.2f}{need}"
     return Drawing(

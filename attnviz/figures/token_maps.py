@@ -133,7 +133,7 @@ def add_colourbar(figure: Chart, scale: list, top: float, log: bool, title: str 
         at = [top * i / 4 for i in range(5)]
         text = [f"{v:.3g}" for v in at]
     figure.add_heatmap(
-        z=[np.linspace(low, high, BAR_STEPS)], x0=0.5 / BAR_STEPS, dx=1 / BAR_STEPS, xaxis="x3", yaxis="y3",
+        z=np.linspace(low, high, BAR_STEPS)[None], x0=0.5 / BAR_STEPS, dx=1 / BAR_STEPS, xaxis="x3", yaxis="y3",
         colorscale=scale, zmin=low, zmax=high, showscale=False, hoverinfo="skip",
     )  # fmt: skip
     margin = figure.layout["margin"]

@@ -27,6 +27,7 @@ PARTS = {
     "without": "Without RoPE, and partly",
     "latent": "MLA's rotated key",
 }
+LAYOUTS = {"half": "half-split", "interleaved": "interleaved"}  # the settings' names, and those of the field
 STEPS = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 THETAS = tuple(round(step * 10.0**power) for power in range(2, 7) for step in STEPS) + (10_000_000,)
 ALMOST_ALL = 0.995  # of the weights get a shade of their own, the rest the full colour
@@ -171,8 +172,9 @@ def _layouts(view: View) -> None:
     compared = rope_proofs.compare_layouts(*rope_runs.unturned(view, head.layer, head.head), values)
     st.markdown(rope_scores.layout_finding(compared))
     charts.show(rope_scores.layout_pairs(compared.order, len(values)), "layout-pairs")
-    own, other = view.config.rope_layout, rope_proofs.OTHER_LAYOUT[view.config.rope_layout]
-    variants = {f"Run as {own}": "on", f"As {other}": "other layout", f"As {other}, reordered": "reordered"}
+    own = view.config.rope_layout
+    as_run, other = LAYOUTS[own], LAYOUTS[rope_proofs.OTHER_LAYOUT[own]]
+    variants = {f"Run as {as_run}": "on", f"As {other}": "other layout", f"As {other}, reordered": "reordered"}
     maps = {name: rope_runs.weights_of(view, variant, head.layer, head.head) for name, variant in variants.items()}
     _maps(view, head, maps, "The same weights in the same shapes; last, with the rows of W_q and W_k put in order.")
 

@@ -68,10 +68,18 @@ def cut_off(page: Page) -> list[str]:
           const frame = chart.getBoundingClientRect();
           const reaches = ({ left, right, top, bottom }) =>
             Math.max(frame.left - left, right - frame.right, frame.top - top, bottom - frame.bottom) > 2;
-          const texts = [...chart.querySelectorAll("text")].filter(text => text.textContent.trim());
+          const texts = [...chart.querySelectorAll("text")].filter(text => text.getBoundingClientRect().width);
           return texts.filter(text => reaches(text.getBoundingClientRect())).map(text => text.textContent);
         })
     """)
+
+
+def trimmed(page: Page) -> list[str]:
+    """Formulas that are painted up to the upper or lower edge of their box, which cuts off what is beyond."""
+    formulas = page.locator(".katex-display").all()
+    images = [pixels(formula).astype(int) for formula in formulas]
+    edges = [np.concatenate((image[:1], image[-1:])) - background(image) for image in images]
+    return [f.inner_text() for f, edge in zip(formulas, edges, strict=True) if np.abs(edge).max() > 12]
 
 
 def shoot(page: Page, name: str) -> None:

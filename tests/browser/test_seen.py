@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NARROW, PAGES, WIDE
-from tests.browser.painted import background, cut_off, hue_shares, overflow, painted_fraction, pixels, shoot
+from tests.browser.painted import background, cut_off, hue_shares, overflow, painted_fraction, pixels, shoot, trimmed
 
 LOOKS = [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light"), (NARROW, "dark")]
 
@@ -39,10 +39,10 @@ CHARTS = [
 
 @pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("address", CHARTS)
-def test_what_is_written_on_a_chart_is_not_cut_off(visit: Callable[..., Page], address: str, width: int) -> None:
+def test_what_is_written_is_not_cut_off(visit: Callable[..., Page], address: str, width: int) -> None:
     page = visit(address, width=width)
     assert page.get_by_test_id("stPlotlyChart").count()
-    assert cut_off(page) == []
+    assert cut_off(page) == [] and trimmed(page) == []
     assert overflow(page) <= 0
 
 
