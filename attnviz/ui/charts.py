@@ -13,6 +13,7 @@ from attnviz.ui.components.disclosure import disclosure
 from attnviz.ui.components.save_picture import save_picture
 
 CONFIG = {"displayModeBar": False, "responsive": True}
+TABLE_HEIGHT = 240  # pixels: the names of the columns and five rows and a half, which says that there are more
 
 
 def show(drawing: Drawing, key: str) -> None:
@@ -45,8 +46,9 @@ def _formula(drawing: Drawing) -> None:
 
 
 def _numbers(drawing: Drawing, key: str) -> None:
-    st.dataframe(drawing.table, hide_index=True, height=240)
-    with st.container(horizontal=True):
+    n_rows = len(next(iter(drawing.table.values())))
+    st.dataframe(drawing.table, hide_index=True, height=TABLE_HEIGHT if n_rows > 5 else "content")
+    with st.container(horizontal=True, vertical_alignment="center"):
         save_picture(f"chart-{key}", f"attnviz-{key}")
         st.download_button(
             "HTML", lambda: _html(drawing), f"attnviz-{key}.html", "text/html", key=f"html-{key}", on_click="ignore"

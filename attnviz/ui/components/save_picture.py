@@ -11,4 +11,4 @@ _component = declared("save_picture", HTML, css="buttons")
 
 def save_picture(chart_key: str, name: str) -> None:
     """Buttons for the chart that was drawn with this key; `name` becomes the file's name."""
-    _component(key=f"save-{chart_key}", data={"chart": chart_key, "name": name}, height="content")
+    _component(key=f"save-{chart_key}", data={"chart": chart_key, "name": name}, height="content", width="content")
