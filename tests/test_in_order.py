@@ -46,10 +46,9 @@ def stopped() -> bytes:
     return message.SerializeToString()
 
 
-def passed(kind: str, *course: bytes | ForwardMsg | float) -> list[bytes]:
-    """Which of a browser's messages (bytes) an app behind the middleware receives, sending its own where they stand.
-
-    A number is a pause of so many seconds.
+def through(kind: str, *course: bytes | ForwardMsg | float) -> tuple[list[bytes], list[bytes]]:
+    """Which of a browser's messages (bytes) an app behind the middleware receives, and which of its own, sent where
+    they stand, the browser has. A number is a pause of so many seconds.
     """
     events, received, sent = list(course), [], []
 
@@ -72,6 +71,12 @@ def passed(kind: str, *course: bytes | ForwardMsg | float) -> list[bytes]:
             received.append(message["bytes"])
 
     result_of(InOrder(app)({"type": kind}, receive, send))
+    return received, sent
+
+
+def passed(kind: str, *course: bytes | ForwardMsg | float) -> list[bytes]:
+    """What the app receives, where all that it sends arrives."""
+    received, sent = through(kind, *course)
     assert sent == [each.SerializeToString() for each in course if isinstance(each, ForwardMsg)]
     return received
 
@@ -142,3 +147,16 @@ def test_whatever_else_is_sent_goes_on():
 def test_what_is_no_websocket_goes_on():
     sent = asks(HEADS), asks(ROPE), asks(HEADS, "part")
     assert passed("http", *sent) == list(sent)
+
+
+def test_what_is_left_of_a_run_that_another_connection_asked_for_does_not_arrive():
+    """It was stopped when that was cut, and the browser would clear all that it had not come to."""
+    status, drawing = ForwardMsg(), ForwardMsg()
+    status.session_status_changed.run_on_save = True
+    drawing.delta.new_element.markdown.body = "long " * in_order.LONGEST
+    left = starts(HEADS), drawing, ends()
+    own = asks(HEADS), starts(HEADS), drawing, ends()
+    _, sent = through("websocket", 0.0, *left, asks(HEADS))
+    assert sent == []
+    _, sent = through("websocket", status, *left, *own)
+    assert sent == [each.SerializeToString() for each in (status, *own[1:])]

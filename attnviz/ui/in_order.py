@@ -1,8 +1,10 @@
 """What somebody asks of a part of a page: after what came before has arrived, and not once they have left the page.
 
 Streamlit begins a part's run at once when the run before has ended, and forgets what it has not sent of that. A nested
-part then comes without the boxes that it stands in. And it runs a part of a page that was left after the new page has
-come: the browser then clears the new page for it. Either way the browser cannot go on until it is reloaded.
+part then comes without the boxes that it stands in. It runs a part of a page that was left after the new page has come:
+the browser then clears the new page for it. And a run that it has stopped, since the connection was cut, it tells the
+next connection as one that has ended well: the browser then clears what the run had not come to. Each time the browser
+cannot go on until it is reloaded.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 LONGEST = 20_000  # bytes of a message that may say where the browser or a run is; longer ones are drawings
+OF_RUNS = {"new_session", "delta", "page_info_changed", "script_finished"}  # kinds of messages to the browser
 PATIENCE = 10.0  # seconds after which a part is asked for although a run is still on; Streamlit then has a queue itself
 
 
@@ -36,8 +39,8 @@ class InOrder:
         line = Line(receive, visit)
 
         async def send_and_look(message: dict[str, Any]) -> None:
-            visit.told(message.get("bytes") or b"")
-            await send(message)
+            if visit.told(message.get("bytes") or b""):
+                await send(message)
             line.look()
 
         try:
@@ -54,6 +57,7 @@ class Visit:
 
     def __init__(self) -> None:
         self.busy = False  # a run has begun, and its end has not been sent
+        self._asked = False  # for any run, since it has connected
         self._page = ""  # asked for last
         self._shown: set[str] = set()  # by the server, so no more than there are
 
@@ -65,17 +69,21 @@ class Visit:
     def concerns(self, message: bytes) -> bool:
         """Whether a message from the browser, in the order of coming, is not for a part of a page that it has left."""
         if asked := _rerun(message):
+            self._asked = True
             if asked.fragment_id:
                 return asked.page_script_hash == self._page or asked.page_script_hash not in self._shown
             self._page = asked.page_script_hash or self._page  # none where a page is asked for by name
         return True
 
-    def told(self, message: bytes) -> None:
-        """A message to the browser: a run begins or ends, and which page was asked for by name or is gone to."""
+    def told(self, message: bytes) -> bool:
+        """Whether a message is for the browser, and not of a run that an earlier connection has asked for.
+
+        It says that a run begins or ends, and which page was asked for by name or is gone to.
+        """
         if len(message) > LONGEST:
-            return
+            return self._asked
         answer = ForwardMsg.FromString(message)
-        match answer.WhichOneof("type"):
+        match kind := answer.WhichOneof("type"):
             case "new_session":
                 self.busy = True
             case "script_finished":
@@ -83,6 +91,7 @@ class Visit:
             case "navigation":
                 self._page = answer.navigation.page_script_hash
                 self._shown.add(self._page)
+        return self._asked or kind not in OF_RUNS
 
 
 class Line:
