@@ -154,6 +154,34 @@ def test_what_is_set_while_a_page_comes_does_not_leave_its_parts_without_a_place
     assert without_a_place([a for a in answers if a.WhichOneof("type") == "delta"]) == []
 
 
+@pytest.mark.parametrize("seconds", [0.02, 0.1])
+def test_a_run_that_was_cut_off_does_not_end_in_the_next_connection(tmp_path: Path, seconds: float) -> None:
+    """Streamlit stops it and says that it has ended well: a browser would clear what it has not come to."""
+    (tmp_path / "sitecustomize.py").write_text(SLOWLY)  # so that it has sent nothing when the connection is cut
+
+    async def came(url: str) -> list[str]:
+        session = await connected(url, "")
+        await session.open("heads")
+        started = next(a for frame in session.frames if (a := ForwardMsg.FromString(frame)).HasField("new_session"))
+        asked = session.asks(session.component("settings_courier"), {"text": "A dog met another dog. " * 20})
+        await session.socket.send(asked.SerializeToString())
+        await asyncio.sleep(seconds)
+        await session.socket.close()
+        again = await connected(url, "", resumes=started.new_session.initialize.session_id)
+        left = []
+        with suppress(TimeoutError):
+            while frame := await asyncio.wait_for(again.socket.recv(), 2):
+                left.append(ForwardMsg.FromString(frame).WhichOneof("type"))
+        await again.socket.send(asked.SerializeToString())  # a part that only the same session knows
+        while not ForwardMsg.FromString(await asyncio.wait_for(again.socket.recv(), PATIENCE / 1000)).HasField("delta"):
+            pass
+        await again.socket.close()
+        return left
+
+    with serve(env={"PYTHONPATH": str(tmp_path)}) as server:
+        assert not {"new_session", "delta", "script_finished"} & set(result_of(came(server.url)))
+
+
 def without_a_place(deltas: list[ForwardMsg]) -> list[tuple[int, ...]]:
     """Where a browser is told to put something after others that have never come."""
     held: dict[tuple[int, ...], int] = {(): 4}  # how much each box holds; the page's own are there

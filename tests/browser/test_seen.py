@@ -10,7 +10,17 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NARROW, PAGES, WIDE
-from tests.browser.painted import background, cut_off, hue_shares, overflow, painted_fraction, pixels, shoot, trimmed
+from tests.browser.painted import (
+    background,
+    cut_off,
+    hue_shares,
+    overflow,
+    painted_fraction,
+    pixels,
+    settle,
+    shoot,
+    trimmed,
+)
 
 LOOKS = [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light"), (NARROW, "dark")]
 
@@ -37,13 +47,15 @@ CHARTS = [
 ]
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
 @pytest.mark.parametrize("address", CHARTS)
-def test_what_is_written_is_not_cut_off(visit: Callable[..., Page], address: str, width: int) -> None:
-    page = visit(address, width=width)
+def test_what_is_written_is_not_cut_off(visit: Callable[..., Page], address: str) -> None:
+    page = visit(address)
     assert page.get_by_test_id("stPlotlyChart").count()
-    assert cut_off(page) == [] and trimmed(page) == []
-    assert overflow(page) <= 0
+    for width in (WIDE, NARROW):
+        page.set_viewport_size({"width": width, "height": 844})
+        settle(page)
+        assert cut_off(page) == [] and trimmed(page) == []
+        assert overflow(page) <= 0
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -145,10 +145,11 @@ def common_start(paths: list[Path]) -> Path:
     return first[: same.index(False) if False in same else len(same)]
 
 
-async def connected(url: str, query: str) -> Session:
-    """A new session whose address says `query`. Nothing is asked for yet."""
+async def connected(url: str, query: str, resumes: str = "") -> Session:
+    """A new session whose address says `query`, or one that goes on by its id. Nothing is asked for yet."""
     address = url.replace("http", "ws", 1) + "/_stcore/stream"
-    return Session(await connect(address, subprotocols=["streamlit"], max_size=None, compression=None), query)
+    protocols = ["streamlit", "no-token", resumes] if resumes else ["streamlit"]
+    return Session(await connect(address, subprotocols=protocols, max_size=None, compression=None), query)
 
 
 def data_of(element: Element) -> dict:
