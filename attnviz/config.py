@@ -73,7 +73,7 @@ class AttentionConfig:
 
     @property
     def kind(self) -> str:
-        """"mha", "gqa" or "mqa": the three are one mechanism with another number."""
+        """ "mha", "gqa" or "mqa": the three are one mechanism with another number."""
         return attention_kind(self.n_heads, self.n_kv_heads)
 
     @property

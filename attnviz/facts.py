@@ -62,7 +62,7 @@ def _is_description(name: object) -> bool:
 
 
 def _qk_norm(value: object) -> object:
-    """"head", "width" or None, out of a sentence. The norms of MLA's latents are part of MLA itself."""
+    """ "head", "width" or None, out of a sentence. The norms of MLA's latents are part of MLA itself."""
     if value is None or value is False:
         return None
     text = value.lower() if isinstance(value, str) else ""

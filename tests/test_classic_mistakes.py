@@ -155,9 +155,10 @@ def test_8_a_rope_table_has_half_the_head_and_one_layouts_weights_fail_in_the_ot
     q, k = torch.randn(B, H, T, D), torch.randn(B, H, T, D)
 
     def scores(layout: str, order: Tensor) -> Tensor:
-        return apply_rope(q[..., order], positions, frequencies, layout) @ apply_rope(
-            k[..., order], positions, frequencies, layout
-        ).mT
+        return (
+            apply_rope(q[..., order], positions, frequencies, layout)
+            @ apply_rope(k[..., order], positions, frequencies, layout).mT
+        )
 
     pairs = torch.view_as_complex(torch.stack((q, k)).unflatten(-1, (-1, 2)).contiguous())
     turned = torch.view_as_real(pairs * torch.polar(torch.ones(T, D // 2), positions[:, None] * frequencies.float()))

@@ -105,9 +105,7 @@ def test_the_cache_formula_is_the_bytes_of_the_real_tensors(model, n_tokens, bat
     assert kv_cache_bytes(model, n_tokens, batch_size) * 2 == counted
 
 
-@given(
-    st.integers(1, 12), st.integers(1, 50), st.sets(st.integers(0, 11)), st.integers(1, 200), st.integers(1, 5)
-)
+@given(st.integers(1, 12), st.integers(1, 50), st.sets(st.integers(0, 11)), st.integers(1, 200), st.integers(1, 5))
 def test_a_sliding_layer_holds_at_most_its_window(n_layers, size, full, n_tokens, batch_size):
     full = tuple(layer for layer in full if layer < n_layers)
     model = replace(GQA, n_layers=n_layers, sliding_window=size, full_layers=full)

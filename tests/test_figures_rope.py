@@ -32,9 +32,7 @@ def test_wavelengths_count_the_pairs_that_turn():
     lengths = [2 * np.pi * 10000 ** (i / 7) for i in range(7)]  # 6.3, 23.4, 87.3, 326, 1213, …
     np.testing.assert_allclose(drawing.figure.data[0].x, lengths)
     np.testing.assert_allclose(drawing.table["tokens in one turn"], lengths)
-    assert drawing.title == (
-        "2 of 7 pairs turn fully inside this text, 4 not even inside the 256 tokens of training"
-    )
+    assert drawing.title == ("2 of 7 pairs turn fully inside this text, 4 not even inside the 256 tokens of training")
     assert list(drawing.figure.data[0].marker.opacity) == [1, 1, 0.4, 0.4, 0.4, 0.4, 0.4]
     assert {shape.x0 for shape in drawing.figure.layout.shapes} == {24, 256}
     assert r"10{,}000^{-2i/14}" in drawing.formula

@@ -95,9 +95,7 @@ ARCHITECTURES = {
     "command-r-08-2024": usual(transformers.CohereConfig),
     "deepseek-v2-lite": usual(transformers.DeepseekV2Config, **LATENT, **EXPERTS),
     "minicpm3-4b": usual(transformers.MiniCPM3Config, **LATENT),
-    "gpt-oss-120b": usual(
-        transformers.GptOssConfig, **HEAD_DIM, num_local_experts=lambda c: c.moe.n_routed_experts
-    ),
+    "gpt-oss-120b": usual(transformers.GptOssConfig, **HEAD_DIM, num_local_experts=lambda c: c.moe.n_routed_experts),
 }
 
 

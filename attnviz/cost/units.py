@@ -26,7 +26,7 @@ def tokens_text(n: int) -> str:
 
 
 def context_text(n: int) -> str:
-    """"1 token", "128 K tokens"."""
+    """ "1 token", "128 K tokens"."""
     return f"{tokens_text(n)} token{'s' * (n != 1)}"
 
 

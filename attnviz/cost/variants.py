@@ -9,7 +9,7 @@ from attnviz.facts import LATENT_FIELDS
 
 
 def attention_name(model: ModelConfig) -> str:
-    """"MHA", "GQA-8", "MQA" or "MLA": with GQA the number of KV heads belongs to the name."""
+    """ "MHA", "GQA-8", "MQA" or "MLA": with GQA the number of KV heads belongs to the name."""
     return f"GQA-{model.n_kv_heads}" if model.attention == "gqa" else model.attention.upper()
 
 

@@ -93,7 +93,8 @@ def next_tokens(
         note=f"The {MOST_TOKENS} likeliest next tokens of each, and the one that came.",
         alt=f"After {query} “{label}” the likeliest token is “{vocabulary[first]}”, with heads switched off "
         f"“{vocabulary[then]}”. "
-        + "; ".join(f"“{vocabulary[t]}” {before[t]:.3f}, then {after[t]:.3f}" for t in shown) + ".",
+        + "; ".join(f"“{vocabulary[t]}” {before[t]:.3f}, then {after[t]:.3f}" for t in shown)
+        + ".",
         table={
             "token": names,
             "all heads": before[shown].astype(float).round(6).tolist(),

@@ -81,7 +81,7 @@ def _note(parts: ScoreParts, added: np.ndarray) -> str:
 
 
 def _term(parts: ScoreParts, i: int) -> str:
-    """"pair 3 (dimensions 3 and 15)"."""
+    """ "pair 3 (dimensions 3 and 15)"."""
     if i < len(parts.pairs):
         return f"pair {i} (dimensions {parts.pairs[i][0]} and {parts.pairs[i][1]})"
     return f"dimension {parts.order[i + len(parts.pairs)]}"

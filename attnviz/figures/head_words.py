@@ -69,7 +69,7 @@ def path_words(
 
 
 def _reads(trace: Trace, head: int) -> str:
-    """"KV head 2, as head 4 does"."""
+    """ "KV head 2, as head 4 does"."""
     if trace.config.attention == "mla":
         return "keys of its own, expanded from the latent that all heads share"
     kv_head_of = trace.config.layer.kv_head_of
@@ -81,7 +81,7 @@ def _reads(trace: Trace, head: int) -> str:
 
 
 def _range(numbers: list[int]) -> str:
-    """"1, 2 and 3", and "1 to 7" where every one between is meant."""
+    """ "1, 2 and 3", and "1 to 7" where every one between is meant."""
     whole = len(numbers) > 3 and numbers[-1] - numbers[0] == len(numbers) - 1
     return f"{numbers[0]} to {numbers[-1]}" if whole else listed(numbers)
 

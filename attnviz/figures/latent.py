@@ -26,9 +26,7 @@ def latent_sharing(config: ModelConfig, selected: int) -> dict:
             "kvs": f"For every token and layer {cached}: all that the cache keeps.",
             "index": "",
         },
-        "queries": [
-            {"name": f"Q{h}", "kv": 0, "wrong": False, "says": says.format(h)} for h in range(config.n_heads)
-        ],
+        "queries": [{"name": f"Q{h}", "kv": 0, "wrong": False, "says": says.format(h)} for h in range(config.n_heads)],
         "kvs": [{"name": "latent", "colour": NEUTRAL, "says": f"The cache keeps {cached}, read by every head."}],
         "selected": selected,
     }

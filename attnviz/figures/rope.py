@@ -178,9 +178,7 @@ def loss_by_position(by_method: Mapping[str, NDArray], trained: int, attention: 
         note=f"{attention}, {origin}, trained on texts of {trained} tokens (dashed), reads {n_tokens:,} with the same "
         f"weights under each method, measured just now. Each point is the mean of {BIN} tokens; lower is better. "
         "Nothing was trained further, which linear scaling in particular is meant to have.",
-        alt=f"{title}. All of them: "
-        + ", ".join(f"{name} {loss:.2f}" for name, loss in beyond.items())
-        + ".",
+        alt=f"{title}. All of them: " + ", ".join(f"{name} {loss:.2f}" for name, loss in beyond.items()) + ".",
         table={
             "method": list(by_method),
             f"nats a token up to {trained}": list(inside.values()),

@@ -148,9 +148,7 @@ def add_colourbar(figure: Chart, scale: list, top: float, log: bool, title: str 
             "showticklabels": False,
         },
     )  # fmt: skip
-    figure.add_annotation(
-        text=title, x=0.5, y=1, xref="x3 domain", yref="y3 domain", yanchor="bottom", showarrow=False
-    )
+    figure.add_annotation(text=title, x=0.5, y=1, xref="x3 domain", yref="y3 domain", yanchor="bottom", showarrow=False)
 
 
 def bring_out(figure: Chart, n: int, query: int | None, key: int | None) -> None:

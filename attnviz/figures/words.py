@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 
 def count(n: int, what: str) -> str:
-    """"1 KV head", "4 KV heads"."""
+    """ "1 KV head", "4 KV heads"."""
     return f"{n} {what}{'s' * (n != 1)}"
 
 
 def listed(things: Iterable[object]) -> str:
-    """"1", "1 and 2", "1, 2 and 3"."""
+    """ "1", "1 and 2", "1, 2 and 3"."""
     *first, last = map(str, things)
     return f"{', '.join(first)} and {last}" if first else last
 

@@ -96,9 +96,7 @@ def _reorder_columns(p: Tensor, c: AttentionConfig, order: Tensor) -> Tensor:
     return p.unflatten(1, (c.n_heads, c.head_dim))[:, order].flatten(1) if p.ndim == 2 else p
 
 
-def _rebuild(
-    attn: GroupedQueryAttention, n_kv_heads: int, change: Callable[[Tensor], Tensor]
-) -> GroupedQueryAttention:
+def _rebuild(attn: GroupedQueryAttention, n_kv_heads: int, change: Callable[[Tensor], Tensor]) -> GroupedQueryAttention:
     """The layer with its key and value heads, (K, D, d_model) or as biases (K, D), made into others by `change`."""
     c, new = attn.config, with_own_parts(attn)
     new.config = replace(c, n_kv_heads=n_kv_heads)

@@ -46,9 +46,7 @@ class Comparison:
 
 
 @torch.inference_mode()
-def equalities(
-    model: Transformer, token_ids: Sequence[int], layer: int, dtype: str = "float32"
-) -> list[Comparison]:
+def equalities(model: Transformer, token_ids: Sequence[int], layer: int, dtype: str = "float32") -> list[Comparison]:
     """Every equality that holds for this layer on these tokens, computed in `dtype` ("float32", "float64")."""
     return _equalities(model, layer_input(model, token_ids, layer), layer, dtype)
 
@@ -151,9 +149,7 @@ def _grouped_is_copied(attn: GroupedQueryAttention, output: Tensor, by_copies: T
     )
 
 
-def _is_sdpa(
-    attn: GroupedQueryAttention | MultiHeadLatentAttention, output: Tensor, r: AttentionRecord
-) -> Comparison:
+def _is_sdpa(attn: GroupedQueryAttention | MultiHeadLatentAttention, output: Tensor, r: AttentionRecord) -> Comparison:
     read = F.scaled_dot_product_attention(
         r.q, r.k, r.v, attn_mask=r.allowed, scale=r.q.shape[-1] ** -0.5, enable_gqa=True
     )  # (B, H, T, Dv)

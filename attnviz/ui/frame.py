@@ -72,10 +72,7 @@ class View:
         if self._read[0] <= self.max_tokens:
             return None
         tail = _runs().tokenizer().decode(list(self.ids[-12:]))
-        return (
-            f"The text has {self._read[0]:,} tokens; the first {self.max_tokens} are shown, "
-            f"up to “…{tail.strip()}”."
-        )
+        return f"The text has {self._read[0]:,} tokens; the first {self.max_tokens} are shown, up to “…{tail.strip()}”."
 
     @property
     def origin(self) -> str:

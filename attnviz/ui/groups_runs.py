@@ -78,9 +78,7 @@ def held_out(checkpoint: str) -> float | None:
     return json.loads(file.read_text())[checkpoint]["bits_per_character"] if file.exists() else None
 
 
-@st.cache_resource(
-    max_entries=256, show_spinner="Reading the text with MLA …", hash_funcs=runs.AS_WRITTEN
-)
+@st.cache_resource(max_entries=256, show_spinner="Reading the text with MLA …", hash_funcs=runs.AS_WRITTEN)
 def _loss_of(weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], _variant: Settings) -> float:
     return _loss(runs.model_of(_variant), ids)
 

@@ -33,9 +33,7 @@ def select(layer: int, head: int) -> None:
 
 def number(view: HeadsView) -> None:
     """The weight of the query and key looked at, from two vectors to one number."""
-    drawing = head_detail.number_explained(
-        view.trace, view.labels, *layer_and_head(view), query_of(view), key_of(view)
-    )
+    drawing = head_detail.number_explained(view.trace, view.labels, *layer_and_head(view), query_of(view), key_of(view))
     charts.show(drawing, "number")
 
 

@@ -39,5 +39,5 @@ def pinned(view: View) -> list[tuple[int, int]]:
 
 
 def head_name(name: str) -> str:
-    """"L1 H5" for "1.5"."""
+    """ "L1 H5" for "1.5"."""
     return "L{} H{}".format(*name.split("."))

@@ -63,7 +63,8 @@ def model_parameters(models: Sequence[ModelConfig], selected: ModelConfig, count
         note="Everything the model holds, tied embeddings once. Fewer KV heads save parameters in attention only, so a "
         "model shrinks far less than its cache does.",
         alt=f"{title} with {attention_name(selected)}: "
-        + "; ".join(f"{part} {n:,}" for part, n in parts[models.index(selected)].items()) + ".",
+        + "; ".join(f"{part} {n:,}" for part, n in parts[models.index(selected)].items())
+        + ".",
         table={
             "attention": [attention_name(model) for model in models],
             "by formula": [c.total for c in counts],

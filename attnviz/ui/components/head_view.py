@@ -112,9 +112,7 @@ def head_view(
     )
 
 
-def pack(
-    trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Words], role: tuple[str, str]
-) -> bytes:
+def pack(trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Words], role: tuple[str, str]) -> bytes:
     """The message for the browser, of shape (1, 1, T, S); scores and weights of the query as numbers."""
     layer, head, query = look.layer, look.head, look.query
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
