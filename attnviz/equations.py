@@ -1,0 +1,416 @@
+r"""Equations that evaluate themselves: symbols, the numbers put in, and the result come from one object.
+
+    L, S = Value(4, "L", "layers"), Value(128, "S", "tokens")
+    Equation(2 * L * S, unit="B").text()  # "2·L·S = 2·4·128 = 1,024 B"
+
+Nothing printed as `left = right` is typed by hand: an expression is built with + - * / from its values, and each form of
+it (TeX or plain text, symbols or numbers) is written from the same tree. Standard library only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from functools import reduce
+
+ADDED, DIVIDED, MULTIPLIED, POWER, ATOM = 1, 2, 3, 4, 5  # how tightly an expression holds together; brackets go by it
+
+
+@dataclass(frozen=True)
+class Style:
+    """How an expression is written: TeX or plain text, with symbols or with numbers."""
+
+    tex: bool
+    symbols: bool
+
+
+class Expression:
+    """A value and how it comes about. `+ - * / **` build larger ones; plain numbers become values."""
+
+    binding = ATOM
+
+    @property
+    def value(self) -> float:
+        raise NotImplementedError
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        return ()
+
+    def write(self, style: Style) -> str:
+        raise NotImplementedError
+
+    def within(self, style: Style, binding: int) -> str:
+        """As part of something that holds together as tightly as `binding`: in brackets where needed."""
+        written = self.write(style)
+        if self.binding_in(style) >= binding:
+            return written
+        return rf"\left({written}\right)" if style.tex else f"({written})"
+
+    def binding_in(self, style: Style) -> int:
+        return self.binding
+
+    def values(self) -> Iterator[Value]:
+        """The values in it, from left to right."""
+        for part in self.parts:
+            yield from part.values()
+
+    def __add__(self, other: Expression | float) -> Expression:
+        return Sum((self, expression(other)))
+
+    def __radd__(self, other: float) -> Expression:
+        return Sum((expression(other), self))
+
+    def __sub__(self, other: Expression | float) -> Expression:
+        return Difference(self, expression(other))
+
+    def __rsub__(self, other: float) -> Expression:
+        return Difference(expression(other), self)
+
+    def __mul__(self, other: Expression | float) -> Expression:
+        return Product((self, expression(other)))
+
+    def __rmul__(self, other: float) -> Expression:
+        return Product((expression(other), self))
+
+    def __truediv__(self, other: Expression | float) -> Expression:
+        return Quotient(self, expression(other))
+
+    def __rtruediv__(self, other: float) -> Expression:
+        return Quotient(expression(other), self)
+
+    def __pow__(self, other: Expression | float) -> Expression:
+        return Power(self, expression(other))
+
+
+def expression(value: Expression | float) -> Expression:
+    """A number as an expression; an expression as it is."""
+    return value if isinstance(value, Expression) else Value(value)
+
+
+@dataclass(frozen=True)
+class Value(Expression):
+    """A number, its letter, and what the letter means.
+
+    digits: decimals that are printed; None prints whole numbers whole and others to four significant digits.
+    scientific: 1.23·10⁶ with `digits` decimals (2 by default).
+    tex: the symbol in TeX, where it is not the same as in plain text.
+    """
+
+    number: float
+    symbol: str = ""
+    meaning: str = ""
+    digits: int | None = None
+    scientific: bool = False
+    tex: str = ""
+
+    @property
+    def value(self) -> float:
+        return self.number
+
+    def binding_in(self, style: Style) -> int:
+        if style.symbols and self.symbol:
+            return ATOM
+        if self.scientific:
+            return MULTIPLIED if self.number >= 0 else ADDED
+        return ATOM if self.number >= 0 else ADDED
+
+    def write(self, style: Style) -> str:
+        if style.symbols and self.symbol:
+            return (self.tex or self.symbol) if style.tex else self.symbol
+        return number_text(self.number, style.tex, self.digits, self.scientific)
+
+    def values(self) -> Iterator[Value]:
+        yield self
+
+
+def number_text(number: float, tex: bool = False, digits: int | None = None, scientific: bool = False) -> str:
+    """A number as it is printed: thousands set apart, a true minus sign in plain text."""
+    if scientific:
+        mantissa, exponent = f"{number:.{2 if digits is None else digits}e}".split("e")
+        power = rf"\cdot 10^{{{int(exponent)}}}" if tex else f"·10{superscript(int(exponent))}"
+        return (mantissa if tex else mantissa.replace("-", "−")) + power
+    if digits is None and float(number).is_integer():
+        written = f"{int(number):,}"
+    else:
+        written = f"{number:,.{_decimals(number) if digits is None else digits}f}"
+    return written.replace(",", "{,}") if tex else written.replace("-", "−")
+
+
+def _decimals(number: float) -> int:
+    """Decimals that show four significant digits."""
+    return max(0, 3 - math.floor(math.log10(abs(number)))) if number else 0
+
+
+def superscript(n: int) -> str:
+    """A whole number set high."""
+    return str(n).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
+
+
+@dataclass(frozen=True)
+class Sum(Expression):
+    """Terms added up; a negative number is subtracted."""
+
+    terms: tuple[Expression, ...]
+    binding = ADDED
+
+    @property
+    def value(self) -> float:
+        return sum(term.value for term in self.terms)
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        return self.terms
+
+    def write(self, style: Style) -> str:
+        written = self.terms[0].write(style)
+        for term in self.terms[1:]:
+            piece = term.write(style)
+            if isinstance(term, Value) and piece.startswith(("-", "−")):
+                written += f" - {piece[1:]}" if style.tex else f" − {piece[1:]}"
+            else:
+                written += f" + {piece}"
+        return written
+
+
+def total(terms: list[Expression] | tuple[Expression, ...]) -> Expression:
+    """The sum of one or more expressions."""
+    return Sum(tuple(terms)) if len(terms) > 1 else terms[0]
+
+
+@dataclass(frozen=True)
+class Difference(Expression):
+    """One expression less another."""
+
+    left: Expression
+    right: Expression
+    binding = ADDED
+
+    @property
+    def value(self) -> float:
+        return self.left.value - self.right.value
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        return self.left, self.right
+
+    def write(self, style: Style) -> str:
+        minus = "-" if style.tex else "−"
+        return f"{self.left.write(style)} {minus} {self.right.within(style, DIVIDED)}"
+
+
+@dataclass(frozen=True)
+class Product(Expression):
+    """Factors multiplied."""
+
+    factors: tuple[Expression, ...]
+    binding = MULTIPLIED
+
+    def __mul__(self, other: Expression | float) -> Expression:
+        return Product((*self.factors, expression(other)))
+
+    @property
+    def value(self) -> float:
+        return reduce(lambda a, b: a * b, (factor.value for factor in self.factors))
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        return self.factors
+
+    def write(self, style: Style) -> str:
+        sign = r"\cdot " if style.tex else "·"
+        return sign.join(factor.within(style, MULTIPLIED) for factor in self.factors)
+
+
+@dataclass(frozen=True)
+class Quotient(Expression):
+    """One expression over another."""
+
+    above: Expression
+    below: Expression
+
+    @property
+    def value(self) -> float:
+        return self.above.value / self.below.value
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        return self.above, self.below
+
+    def binding_in(self, style: Style) -> int:
+        return ATOM if style.tex else DIVIDED
+
+    def write(self, style: Style) -> str:
+        if style.tex:
+            return rf"\tfrac{{{self.above.write(style)}}}{{{self.below.write(style)}}}"
+        return f"{self.above.within(style, MULTIPLIED)} / {self.below.within(style, POWER)}"
+
+
+@dataclass(frozen=True)
+class Power(Expression):
+    """A base and its exponent."""
+
+    base: Expression
+    exponent: Expression
+    binding = POWER
+
+    @property
+    def value(self) -> float:
+        return self.base.value**self.exponent.value
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        return self.base, self.exponent
+
+    def write(self, style: Style) -> str:
+        base = self.base.within(style, ATOM)
+        if style.tex:
+            return f"{base}^{{{self.exponent.write(style)}}}"
+        return f"{base}^{self.exponent.within(style, ATOM)}"
+
+
+@dataclass(frozen=True)
+class Function(Expression):
+    """A named function of expressions: floor, ceil, max, min, √, exp, cos, sin."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+
+    @property
+    def value(self) -> float:
+        return _FUNCTIONS[self.name].compute(*(argument.value for argument in self.arguments))
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        return self.arguments
+
+    def write(self, style: Style) -> str:
+        inside = ", ".join(argument.write(style) for argument in self.arguments)
+        if not style.tex and self.name == "√":
+            return "√" + self.arguments[0].within(style, ATOM)
+        kind = _FUNCTIONS[self.name]
+        return (kind.tex if style.tex else kind.plain).replace("…", inside)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    compute: Callable[..., float]
+    tex: str
+    plain: str
+
+
+_FUNCTIONS = {
+    "floor": _Kind(math.floor, r"\left\lfloor …\right\rfloor", "⌊…⌋"),
+    "ceil": _Kind(math.ceil, r"\left\lceil …\right\rceil", "⌈…⌉"),
+    "max": _Kind(max, r"\max\left(…\right)", "max(…)"),
+    "min": _Kind(min, r"\min\left(…\right)", "min(…)"),
+    "√": _Kind(math.sqrt, r"\sqrt{…}", "√(…)"),
+    "exp": _Kind(math.exp, r"e^{…}", "exp(…)"),
+    "cos": _Kind(math.cos, r"\cos\left(…\right)", "cos(…)"),
+    "sin": _Kind(math.sin, r"\sin\left(…\right)", "sin(…)"),
+}
+
+
+def function(name: str, *arguments: Expression | float) -> Expression:
+    """`function("floor", a / b)`; the names are those of `Function`."""
+    return Function(name, tuple(map(expression, arguments)))
+
+
+@dataclass(frozen=True)
+class Labelled(Expression):
+    """An expression with a word below it in TeX: 2·C·H·D over "W_q, W_o". Plain text leaves the word out."""
+
+    inside: Expression
+    label: str  # TeX
+
+    @property
+    def value(self) -> float:
+        return self.inside.value
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        return (self.inside,)
+
+    def binding_in(self, style: Style) -> int:
+        return ATOM if style.tex else self.inside.binding_in(style)
+
+    def write(self, style: Style) -> str:
+        written = self.inside.write(style)
+        return rf"\underbrace{{{written}}}_{{{self.label}}}" if style.tex else written
+
+
+class Steps(Enum):
+    """What an equation shows besides its result."""
+
+    BOTH = "symbols = numbers = result"
+    NUMBERS = "numbers = result"
+    SYMBOLS = "symbols = result"
+
+
+@dataclass(frozen=True)
+class Equation:
+    """An expression and what it comes to.
+
+    name, name_tex: what is defined, written before the first equals sign, "s₂₁,₅" say.
+    unit: of the result. digits, scientific: how the result is printed, as for a `Value`.
+    also: the result once more in other words, "30 KiB" say; made from `value` by the caller's own rounding.
+    """
+
+    right: Expression
+    name: str = ""
+    name_tex: str = ""
+    unit: str = ""
+    digits: int | None = None
+    scientific: bool = False
+    steps: Steps = Steps.BOTH
+    also: str = ""
+
+    @property
+    def value(self) -> float:
+        return self.right.value
+
+    def sides(self, tex: bool) -> list[str]:
+        """What stands between the equals signs, each once."""
+        written = [self.name_tex or self.name] if tex else [self.name]
+        if self.steps is not Steps.NUMBERS:
+            written.append(self.right.write(Style(tex, symbols=True)))
+        if self.steps is not Steps.SYMBOLS:
+            written.append(self.right.write(Style(tex, symbols=False)))
+        written.append(self._result(tex))
+        if self.also:
+            written.append(rf"\text{{{self.also}}}" if tex else self.also)
+        return [side for side in dict.fromkeys(written) if side]
+
+    def tex(self) -> str:
+        """In one line of LaTeX."""
+        return " = ".join(self.sides(tex=True))
+
+    def tex_lines(self) -> str:
+        """LaTeX that goes on in the next line at each equals sign: a phone is narrow."""
+        return aligned(self)
+
+    def text(self) -> str:
+        """As plain text."""
+        return " = ".join(self.sides(tex=False))
+
+    def legend(self) -> dict[str, tuple[str, str]]:
+        """Each letter in it that has a meaning, with the meaning and the value: {"L": ("layers", "4")}."""
+        numbers = Style(tex=False, symbols=False)
+        return {v.symbol: (v.meaning, v.write(numbers)) for v in self.right.values() if v.symbol and v.meaning}
+
+    def _result(self, tex: bool) -> str:
+        written = number_text(self.value, tex, self.digits, self.scientific)
+        if not self.unit:
+            return written
+        return rf"{written}\text{{ {self.unit}}}" if tex else f"{written} {self.unit}"
+
+
+def aligned(*equations: Equation) -> str:
+    """Equations in LaTeX below each other, each going on in the next line at its equals signs."""
+    rows = []
+    for equation in equations:
+        first, *rest = equation.sides(tex=True)
+        rows += [f"& {first}", *(f"& = {side}" for side in rest)]
+    return r"\begin{aligned} " + r" \\ ".join(rows) + r" \end{aligned}"
