@@ -3,8 +3,8 @@ r"""Equations that evaluate themselves: symbols, the numbers put in, and the res
     L, S = Value(4, "L", "layers"), Value(128, "S", "tokens")
     Equation(2 * L * S, unit="B").text()  # "2·L·S = 2·4·128 = 1,024 B"
 
-Nothing printed as `left = right` is typed by hand: an expression is built with + - * / from its values, and each form of
-it (TeX or plain text, symbols or numbers) is written from the same tree. Standard library only.
+Nothing printed as `left = right` is typed by hand: an expression is built with + - * / from its values, and each form
+of it (TeX or plain text, symbols or numbers) is written from the same tree. Standard library only.
 """
 
 from __future__ import annotations
