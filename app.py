@@ -3,13 +3,13 @@
 import streamlit as st
 
 if __name__ == "__main__":  # the page, run for everyone who opens it
-    from attnviz.ui import front_page
     from attnviz.ui.frame import frame
+    from attnviz.ui.pages import overview as front_page
 
     frame("What there is to see")
     front_page.show()
 else:  # imported once, by Streamlit's server
-    from attnviz.ui import in_order, open_browser, undelayed, warm
+    from attnviz.server import in_order, open_browser, undelayed, warm
 
     MIDDLEWARE = (undelayed.MIDDLEWARE, warm.MIDDLEWARE, in_order.MIDDLEWARE)
     app = st.App(__file__, lifespan=open_browser.opened, middleware=MIDDLEWARE)

@@ -1,6 +1,6 @@
 """Heads: per-head attention weights."""
 
+from attnviz.server.warm import later
 from attnviz.ui.frame import page
-from attnviz.ui.warm import later
 
 page("Heads", later("heads"))

@@ -1,6 +1,6 @@
 """RoPE: how queries and keys turn with their position."""
 
+from attnviz.server.warm import later
 from attnviz.ui.frame import page
-from attnviz.ui.warm import later
 
 page("RoPE", later("rope"))

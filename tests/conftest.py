@@ -18,7 +18,7 @@ def same_random_numbers() -> None:
 @pytest.fixture
 def no_checkpoints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """The files are gone, and nobody remembers what was in them."""
-    from attnviz.ui import runs
+    from attnviz.compute import models as runs
 
     def forget() -> None:
         for kept in (runs.config_of, runs._shipped_config):

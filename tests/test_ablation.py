@@ -9,12 +9,13 @@ import torch.nn.functional as F
 
 from attnviz import ablation
 from attnviz.ablation import predict_without
+from attnviz.compute import heads as heads_runs
+from attnviz.compute import models as runs
 from attnviz.config import ModelConfig
 from attnviz.figures.ablation import effect_map, next_tokens
 from attnviz.modules import Transformer
+from attnviz.session.settings import Settings
 from attnviz.trace import predict
-from attnviz.ui import heads_runs, runs
-from attnviz.ui.settings import Settings
 
 LATENT = {"attention": "mla", "kv_lora_rank": 13, "qk_nope_head_dim": 7, "qk_rope_head_dim": 4, "v_head_dim": 5}
 CONFIGS = {

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from threading import Thread
 from time import sleep
 
-from attnviz.ui.byte_cache import ByteCache
+from attnviz.compute.byte_cache import ByteCache
 
 
 @dataclass

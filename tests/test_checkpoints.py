@@ -16,10 +16,10 @@ from safetensors.torch import save_file
 from attnviz.checkpoints import FOLDER, ORDER, CheckpointError, list_checkpoints, load_checkpoint, shipped_config
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
+from attnviz.session.settings import DEFAULT_TEXT
 from attnviz.trace import trace
 from attnviz.training.evaluate import bits_per_character, passages, previous_token, said_twice
 from attnviz.training.export import cache_numbers, save_checkpoint
-from attnviz.ui.settings import DEFAULT_TEXT
 
 STORY = (Path(__file__).parent.parent / "attnviz" / "ui" / "long_text.txt").read_text(encoding="utf-8")
 SCORES = json.loads((FOLDER / "scores.json").read_text())

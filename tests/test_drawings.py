@@ -20,7 +20,7 @@ from attnviz.config import ModelConfig
 from attnviz.figures import cost
 from attnviz.figures.drawing import Drawing
 from attnviz.modules.measure import Timing
-from attnviz.ui import cost_page
+from attnviz.ui.pages import cost as cost_page
 
 ROOT = Path(__file__).parent.parent
 TEXT = (

@@ -9,10 +9,11 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
+from attnviz.compute import models as runs
+from attnviz.compute import query_groups as groups_runs
 from attnviz.modules.convert import group_kv_heads, reorder_heads
+from attnviz.session.settings import Settings
 from attnviz.trace import predict
-from attnviz.ui import groups_runs, runs
-from attnviz.ui.settings import Settings
 from tests.test_pages import opened, sentences
 
 PARTS = ["equal", "work", "cost", "maps", "alike", "latent"]

@@ -14,7 +14,7 @@ import pytest
 from attnviz.config import ModelConfig
 from attnviz.figures import theme
 from attnviz.figures.drawing import Words
-from attnviz.figures.head_words import DECADES, STAGES, map_words, path_words
+from attnviz.figures.head_captions import DECADES, STAGES, map_words, path_words
 from attnviz.ui.components import events
 from attnviz.ui.components import head_view as view
 from attnviz.ui.components.declared import HERE

@@ -14,7 +14,7 @@ import pytest
 from attnviz.config import ModelConfig
 from attnviz.figures import heads
 from attnviz.figures.drawing import quoted
-from attnviz.figures.head_words import largest_but_first, map_words, path_words, shortened
+from attnviz.figures.head_captions import largest_but_first, map_words, path_words, shortened
 
 LABELS = ["·the", "·cat", "·sat", "·on", "·it"]
 LATENT = {"attention": "mla", "kv_lora_rank": 13, "qk_nope_head_dim": 7, "qk_rope_head_dim": 4, "v_head_dim": 5}
@@ -136,7 +136,7 @@ def test_the_charts_say_the_same(how):
 
 def test_the_words_come_without_plotly():
     """The heads page says them before anybody has asked for a chart."""
-    code = "import sys, attnviz.figures.head_words; print('plotly' in sys.modules, 'torch' in sys.modules)"
+    code = "import sys, attnviz.figures.head_captions; print('plotly' in sys.modules, 'torch' in sys.modules)"
     root = Path(__file__).parent.parent
     said = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert said.stdout.split() == ["False", "False"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.ui.settings import HEADS_PARTS
+from attnviz.session.settings import HEADS_PARTS
 
 APP = Path(__file__).parent.parent / "app.py"
 VIEWS = {

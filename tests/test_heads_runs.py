@@ -8,9 +8,10 @@ import torch
 import torch.nn.functional as F
 
 from attnviz.analysis import heads as analysis
+from attnviz.compute import heads as heads_runs
+from attnviz.compute import models as runs
+from attnviz.session.settings import Settings
 from attnviz.trace import trace
-from attnviz.ui import heads_runs, runs
-from attnviz.ui.settings import Settings
 
 OWN = Settings(model="own", n_layers=2, n_heads=6, n_kv_heads=3, d_model=60, mask_window=4, mask_sinks=2)
 IDS = tuple(range(5, 18))

@@ -34,8 +34,11 @@ NEXT_ON_THE_LEFT = {
     "analysis": ("trace",),
     "cost": ("config", "equations"),
     "figures": ("analysis", "cost"),
-    "ui": ("figures", "ablation"),
-    "pages": ("ui",),
+    "session": ("cost",),
+    "compute": ("session", "figures", "ablation"),
+    "ui": ("compute",),
+    "server": ("ui",),
+    "pages": ("server",),
     "training": ("trace",),
 }
 PACKAGES = {
@@ -51,7 +54,10 @@ PACKAGES = {
     "analysis": {"numpy"},
     "cost": set(),
     "figures": {"numpy", "plotly"},
-    "ui": {"numpy", "streamlit", "starlette", "google"},  # the last two: Streamlit's server, and its messages
+    "session": set(),
+    "compute": {"numpy", "cachetools", "streamlit"},
+    "ui": {"numpy", "streamlit"},
+    "server": {"streamlit", "starlette", "google"},
     "pages": {"streamlit"},
     "training": {"torch", "numpy", "safetensors", "tokenizers"},
 }

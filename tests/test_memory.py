@@ -7,11 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-from attnviz.ui import memory
+from attnviz.server import memory
 
 HOLES = """
 import ctypes
-from attnviz.ui import memory
+from attnviz.server import memory
 memory.give_back_what_is_freed()
 blocks = [bytearray(1 << 20) for _ in range(100)]  # in the heap, since they are smaller than what is mapped for itself
 kept = blocks[1::2]
@@ -69,7 +69,7 @@ def test_holes_between_what_is_kept_go_back_to_the_system():
 
 def test_numpy_multiplies_without_a_thread_that_waits_by_spinning():
     """Counted in a process that is told nothing: this one has imported the pages, and hands on what they set."""
-    code = "import os, attnviz.ui.runs, numpy as np; a = np.ones((600, 600)); a @ a"
+    code = "import os, attnviz.compute.models, numpy as np; a = np.ones((600, 600)); a @ a"
     code += "; print(len(os.listdir('/proc/self/task')))"
     env = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env)

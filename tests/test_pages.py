@@ -6,8 +6,8 @@ import pytest
 from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
 from streamlit.testing.v1 import AppTest
 
+from attnviz.compute.byte_cache import ByteCache
 from attnviz.ui import state
-from attnviz.ui.byte_cache import ByteCache
 
 ROOT = Path(__file__).parent.parent
 PAGES = ["app.py", "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py"]

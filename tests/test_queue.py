@@ -7,13 +7,17 @@ from time import monotonic, sleep
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from attnviz.compute import heads as heads_runs
+from attnviz.compute import query_groups as groups_runs
+from attnviz.compute import queue
+from attnviz.compute import rope as rope_runs
+from attnviz.compute.byte_cache import ByteCache
+from attnviz.compute.models import place_in_line
+from attnviz.compute.queue import Queue, Turns
 from attnviz.modules import rope_proofs
-from attnviz.ui import groups_runs, heads_runs, queue, rope_runs, state
-from attnviz.ui.byte_cache import ByteCache
+from attnviz.session.settings import Choice, Settings
+from attnviz.ui import state
 from attnviz.ui.frame import PAGES, View
-from attnviz.ui.queue import Queue, Turns
-from attnviz.ui.runs import place_in_line
-from attnviz.ui.settings import Choice, Settings
 from tests.test_pages import opened
 
 
@@ -123,7 +127,7 @@ def test_the_sentence_says_how_many() -> None:
 
 def test_the_page_says_it_while_one_waits_and_not_afterwards(hurry, monkeypatch: pytest.MonkeyPatch) -> None:
     """One script waits for a computation of somebody else's; what it shows meanwhile is noted as it is written."""
-    from attnviz.ui import runs
+    from attnviz.compute import models as runs
 
     said, done, working = [], Event(), Event()
     monkeypatch.setattr(runs, "_results", ByteCache(10))
@@ -137,7 +141,7 @@ def test_the_page_says_it_while_one_waits_and_not_afterwards(hurry, monkeypatch:
     def script() -> None:
         import streamlit as st
 
-        from attnviz.ui import runs
+        from attnviz.compute import models as runs
 
         st.write(len(runs.kept("ours", lambda: memoryview(b"abc"))))
 

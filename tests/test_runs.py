@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from attnviz.ui import runs
-from attnviz.ui.byte_cache import ByteCache
+from attnviz.compute import models as runs
+from attnviz.compute.byte_cache import ByteCache
+from attnviz.compute.heads import HeadsView
+from attnviz.compute.queue import Turns
+from attnviz.session.settings import Settings
 from attnviz.ui.frame import View
-from attnviz.ui.heads_runs import HeadsView
-from attnviz.ui.queue import Turns
-from attnviz.ui.settings import Settings
 
 SMALL = Settings(model="own", n_layers=1, n_heads=2, n_kv_heads=1, d_model=16, text="a dog")
 

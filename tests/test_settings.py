@@ -9,7 +9,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 
 from attnviz.modules import Transformer
-from attnviz.ui.settings import Settings, widths
+from attnviz.session.settings import Settings, widths
 
 NAMES = [f.name for f in fields(Settings)]
 WRITTEN = st.one_of(st.text(max_size=30), st.integers().map(str), st.floats().map(str), st.sampled_from(["", "1e999"]))

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.config import divisors
+from attnviz.session.settings import MAX_CHARACTERS, Settings, kind_of, widths
 from attnviz.ui import controls, state
 from attnviz.ui.components import events
 from attnviz.ui.components import settings_form as form
-from attnviz.ui.settings import MAX_CHARACTERS, Settings, kind_of, widths
 
 BY_FIELD = {c["field"]: c for c in controls.controls() if "field" in c and c["kind"] != "examples"}
 

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import pytest
 
-from attnviz.ui.undelayed import Undelayed
+from attnviz.server.undelayed import Undelayed
 from tests.browser.server import serve
 from tests.soak.session import connected
 from tests.waiting import result_of

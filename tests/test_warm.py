@@ -19,9 +19,11 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 from streamlit.web.server.app_discovery import discover_asgi_app
 
-from attnviz.ui import heads_runs, open_browser, runs, warm
+from attnviz.compute import heads as heads_runs
+from attnviz.compute import models as runs
+from attnviz.server import open_browser, warm
+from attnviz.session.settings import Settings
 from attnviz.ui.frame import View
-from attnviz.ui.settings import Settings
 from tests.browser.server import Server, serve
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.head_words import shortened
+from attnviz.figures.head_captions import shortened
+from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
 from attnviz.figures.token_maps import BARE, token_text
-from attnviz.figures.words import count
 
 MOST_TOKENS = 6  # of each of two predictions
 HOW = {

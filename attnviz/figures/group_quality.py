@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnviz.figures.drawing import Drawing
+from attnviz.figures.phrases import bold, count
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure, kind_style
 from attnviz.figures.token_maps import MOST_X_TICKS, few_ticks
-from attnviz.figures.words import bold, count
 
 Groups = Sequence[Sequence[int]]
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]  # what conversion loses, what training brings back

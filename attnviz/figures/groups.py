@@ -12,8 +12,8 @@ from attnviz.config import AttentionConfig, ModelConfig
 from attnviz.cost import attention_name, count_parameters, kv_cache_bytes
 from attnviz.cost.decode import attention_flops
 from attnviz.figures.drawing import Drawing, Words, drawn
+from attnviz.figures.phrases import bold, count, listed, tex
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure, kv_colour
-from attnviz.figures.words import bold, count, listed, tex
 
 SOFT, STRONG = 0.35, 1.0  # opacity of what is beside the point and of the point
 

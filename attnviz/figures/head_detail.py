@@ -13,10 +13,10 @@ import numpy as np
 from attnviz.analysis.heads import ScoreParts, score_parts
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.head_words import shortened
+from attnviz.figures.head_captions import shortened
+from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, NEUTRAL, base_figure
 from attnviz.figures.token_maps import BARE
-from attnviz.figures.words import count
 
 if TYPE_CHECKING:
     from attnviz.trace import Trace

@@ -10,9 +10,9 @@ import numpy as np
 from attnviz.analysis.heads import NEEDED, HeadStatistics, Role
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing
+from attnviz.figures.phrases import count
 from attnviz.figures.theme import FAINT, NEUTRAL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE
-from attnviz.figures.words import count
 
 STATISTICS = {  # field of HeadStatistics -> its name, decimals, unit, what one is looking at
     "entropy": (

@@ -13,7 +13,8 @@ import numpy as np
 from attnviz.figures.blocks import block_size
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.head_words import STAGES, largest_but_first, map_words, path_words
+from attnviz.figures.head_captions import STAGES, largest_but_first, map_words, path_words
+from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, MASKED, SEQUENTIAL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import (
     DECADES,
@@ -30,7 +31,6 @@ from attnviz.figures.token_maps import (
     span_text,
     token_map_figure,
 )
-from attnviz.figures.words import count
 
 if TYPE_CHECKING:
     from attnviz.trace import Trace

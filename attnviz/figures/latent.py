@@ -8,8 +8,8 @@ from __future__ import annotations
 from attnviz.config import ModelConfig
 from attnviz.cost import cache_numbers
 from attnviz.figures.drawing import Drawing
+from attnviz.figures.phrases import count, tex
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
-from attnviz.figures.words import count, tex
 
 LATENT, KEY = 1.0, 0.55  # opacity: the latent is the darker of the two things that are cached
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from attnviz.analysis.rollout import RESIDUAL
 from attnviz.figures.drawing import Drawing, quoted
+from attnviz.figures.phrases import count
 from attnviz.figures.theme import SEQUENTIAL, base_figure
 from attnviz.figures.token_maps import (
     BARE,
@@ -25,7 +26,6 @@ from attnviz.figures.token_maps import (
     span_text,
     token_map_figure,
 )
-from attnviz.figures.words import count
 
 MOST_CELLS = 192
 HEIGHT = 560

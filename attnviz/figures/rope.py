@@ -11,8 +11,8 @@ from attnviz.analysis.rope import binned, full_turns
 from attnviz.analysis.rope import wavelengths as wavelengths_of
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing
+from attnviz.figures.phrases import count, tex
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
-from attnviz.figures.words import count, tex
 
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]
 METHODS = {  # dash, symbol, colour; told apart by the first two without the third

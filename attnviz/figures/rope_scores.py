@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
+from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, MASKED, NEUTRAL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import add_cells, add_colourbar, add_masked, blocks, few_ticks, token_map_figure
-from attnviz.figures.words import count
 
 if TYPE_CHECKING:
     from attnviz.modules.rope_proofs import LayoutsCompared, ShiftedOutputs, ShiftedScores

@@ -15,7 +15,7 @@ import numpy as np
 
 from attnviz.figures.blocks import block_size, pool
 from attnviz.figures.chart import Chart, numbered
-from attnviz.figures.head_words import DECADES, shortened
+from attnviz.figures.head_captions import DECADES, shortened
 from attnviz.figures.theme import MASKED, NEUTRAL, base_figure
 
 MOST_X_TICKS, MOST_Y_TICKS = 24, 36  # what a phone has room for

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from attnviz.config import divisors
-from attnviz.ui.examples import EXAMPLES
-from attnviz.ui.settings import MODEL_NAMES, MODELS, Number, kind_of, widths
+from attnviz.session.examples import EXAMPLES
+from attnviz.session.settings import MODEL_NAMES, MODELS, Number, kind_of, widths
 
 OWN = {"model": ["own"]}  # shown for a model of one's own only
 TRAINED = {"model": [m for m in MODELS if m != "own"]}

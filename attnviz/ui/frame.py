@@ -12,13 +12,13 @@ import streamlit as st
 
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.figures.drawing import escaped
+from attnviz.session.settings import MAX_CHARACTERS, Settings
 from attnviz.ui import state
 from attnviz.ui.components.copy_link import copy_link
 from attnviz.ui.components.settings_form import settings_courier, settings_form
 from attnviz.ui.controls import controls, fields
-from attnviz.ui.settings import MAX_CHARACTERS, Settings
 
-ACCESSIBLE = Path(__file__).with_name("accessible.css")
+STYLE = Path(__file__).with_name("style.css")
 PAGES = {
     "app.py": "What there is to see",
     "pages/1_heads.py": "Heads",
@@ -86,8 +86,8 @@ class View:
 
 
 def _runs():
-    """attnviz.ui.runs, imported when a page first needs a model: the front page opens without torch."""
-    from attnviz.ui import runs
+    """attnviz.compute.models, imported when a page first needs a model: the front page opens without torch."""
+    from attnviz.compute import models as runs
 
     return runs
 
@@ -105,7 +105,7 @@ def frame(title: str) -> None:
     """What surrounds a page: navigation, text, model and mask on the left, the title on top."""
     st.set_page_config(page_title=f"{title} · AttnViz", page_icon=":material/grid_on:", layout="wide")
     st.title(title)  # first: the sooner something is to be seen, the better
-    st.html(ACCESSIBLE)
+    st.html(STYLE)
     state.read_link(title)
     state.expect_first_run()
     with st.sidebar:

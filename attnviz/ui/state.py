@@ -16,8 +16,8 @@ from typing import Any, ParamSpec
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from attnviz.ui.queue import Turns
-from attnviz.ui.settings import Settings
+from attnviz.compute.queue import Turns
+from attnviz.session.settings import Settings
 
 P = ParamSpec("P")
 

@@ -5,7 +5,7 @@ import json
 import torch
 from playwright.sync_api import sync_playwright
 
-from attnviz.ui.memory import give_back_what_is_freed
+from attnviz.server.memory import give_back_what_is_freed
 from tests.bench import growth, pages, tracing
 from tests.browser.server import CHROMIUM_ARGS, chromium
 

@@ -15,7 +15,7 @@ from playwright.sync_api import Page, expect
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from attnviz.ui.examples import EXAMPLES
+from attnviz.session.examples import EXAMPLES
 from tests.browser.heads import VIEW, choose, shows, the_text
 from tests.browser.painted import PATIENCE, settle
 from tests.browser.server import Server, serve

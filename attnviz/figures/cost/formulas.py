@@ -10,7 +10,7 @@ from attnviz.config import ModelConfig
 from attnviz.cost import Accelerator, DecodeStep, MemoryPlan, count_parameters, kv_cache_bytes
 from attnviz.cost.cache import SCALE_BITS
 from attnviz.cost.units import bytes_text
-from attnviz.figures.words import tex
+from attnviz.figures.phrases import tex
 
 
 def lines(*parts: str) -> str:

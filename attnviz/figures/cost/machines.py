@@ -10,8 +10,8 @@ from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.figures.cost.formulas import decode_formula, fit_formula, intensity_formula
 from attnviz.figures.cost.published import short_name
 from attnviz.figures.drawing import Drawing
+from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
-from attnviz.figures.words import count
 
 BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
 LARGEST_SPLIT = 64  # users that are still drawn one by one

@@ -12,8 +12,8 @@ from attnviz.figures.chart import Chart
 from attnviz.figures.cost.formulas import attention_formula, cache_formula, sum_formula
 from attnviz.figures.cost.labels import CHARACTER, PLOT_WIDTHS
 from attnviz.figures.drawing import Drawing
+from attnviz.figures.phrases import bold, count
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
-from attnviz.figures.words import bold, count
 
 HEADING = 0.45  # rows of space above a bar whose parts are named
 ROOM = 1.3  # of the longest bar: what stands behind its end needs a place

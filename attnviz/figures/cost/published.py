@@ -12,8 +12,8 @@ from attnviz.figures.chart import Chart
 from attnviz.figures.cost.formulas import cache_formula, totals_formula
 from attnviz.figures.cost.labels import FAR, MARK, place, spread
 from attnviz.figures.drawing import Drawing
+from attnviz.figures.phrases import bold, listed
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kind_style
-from attnviz.figures.words import bold, listed
 
 KINDS = ("mha", "gqa", "mqa", "mla")
 CONTEXTS = tuple(2**k for k in range(10, 21))  # 1 K to 1 M tokens

@@ -14,7 +14,7 @@ import numpy as np
 
 from attnviz.figures import theme
 from attnviz.figures.drawing import Words
-from attnviz.figures.head_words import DECADES, STAGES, largest_but_first
+from attnviz.figures.head_captions import DECADES, STAGES, largest_but_first
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
 from attnviz.ui.components.packed_weights import FINE_STEPS, message, quantise, ramp

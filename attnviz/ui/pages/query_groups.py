@@ -7,20 +7,22 @@ import math
 import streamlit as st
 
 from attnviz.analysis import groups as analysis
+from attnviz.compute import models as runs
+from attnviz.compute import query_groups as groups_runs
+from attnviz.compute.selection import layer_and_head
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
 from attnviz.figures import group_quality, groups, latent
 from attnviz.figures.drawing import escaped
-from attnviz.figures.words import count
+from attnviz.figures.phrases import count
 from attnviz.modules.proofs import Comparison
-from attnviz.ui import charts, groups_runs, runs, state
+from attnviz.ui import charts, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.one_of import one_of
 from attnviz.ui.components.to_scale import to_scale
 from attnviz.ui.frame import View
-from attnviz.ui.selection import layer_and_head
-from attnviz.ui.words import headline
+from attnviz.ui.headline import headline
 
 PARTS = {
     "equal": "Equal, in numbers",

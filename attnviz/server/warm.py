@@ -25,10 +25,10 @@ if TYPE_CHECKING:  # components are registered with the running server, so nothi
     from attnviz.ui.frame import View
 
 PAGES = {
-    "heads": "attnviz.ui.heads_page",
-    "query_groups": "attnviz.ui.groups_page",
-    "rope": "attnviz.ui.rope_page",
-    "cost": "attnviz.ui.cost_page",
+    "heads": "attnviz.ui.pages.heads",
+    "query_groups": "attnviz.ui.pages.query_groups",
+    "rope": "attnviz.ui.pages.rope",
+    "cost": "attnviz.ui.pages.cost",
 }  # the last part of the address: what shows the page
 
 
@@ -60,8 +60,8 @@ def prepare(page: str, link: str) -> None:
     with suppress(Exception):
         with _uncollected():
             shows = import_module(PAGES[page])
+        from attnviz.session.settings import Settings
         from attnviz.ui.frame import View
-        from attnviz.ui.settings import Settings
 
         settings, _ = Settings.from_link(dict(parse_qsl(link, keep_blank_values=True)))
         getattr(shows, "prepare", _read)(View(settings))

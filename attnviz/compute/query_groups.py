@@ -13,6 +13,8 @@ import streamlit as st
 
 from attnviz.analysis import groups as analysis
 from attnviz.checkpoints import FOLDER, list_checkpoints
+from attnviz.compute import models as runs
+from attnviz.compute.byte_cache import ByteCache
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost import attention_name, count_parameters
 from attnviz.cost.variants import with_latent
@@ -20,10 +22,9 @@ from attnviz.figures.group_quality import Member
 from attnviz.modules import Transformer
 from attnviz.modules.convert import copy_kv_heads, group_kv_heads, reorder_heads
 from attnviz.modules.proofs import Comparison, cached_bytes, equalities_in_both, tiling
+from attnviz.session.settings import Settings
 from attnviz.trace import Trace, layer_weights, predict
-from attnviz.ui import runs, state
-from attnviz.ui.byte_cache import ByteCache
-from attnviz.ui.settings import Settings
+from attnviz.ui import state
 
 MAX_COMPARED = 256  # tokens; the checkpoints were trained on texts of this length
 MAX_PROVEN = 64  # tokens of the equalities: more of them cost more and say no more

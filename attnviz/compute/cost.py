@@ -27,7 +27,7 @@ from attnviz.cost.cache import PRECISIONS, SCALE_BITS
 from attnviz.facts import published_facts
 from attnviz.modules import measure
 from attnviz.modules.measure import Timing
-from attnviz.ui.settings import Settings
+from attnviz.session.settings import Settings
 
 CONTEXTS = (256, 1024, 2048, 4096, 8192)  # tokens in the cache when a step is timed
 MOST_SECONDS = 30  # after which a measurement ends with what it has

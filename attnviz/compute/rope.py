@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from attnviz.checks import ConfigError
+from attnviz.compute import models as runs
+from attnviz.compute.byte_cache import ByteCache
 from attnviz.config import ModelConfig
 from attnviz.modules import rope_proofs
 from attnviz.modules.rope import rope_frequencies
 from attnviz.modules.rope_scaling import RopeScaling
 from attnviz.trace import layer_weights
-from attnviz.ui import runs, state
-from attnviz.ui.byte_cache import ByteCache
+from attnviz.ui import state
 from attnviz.ui.frame import View
 
 LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project

@@ -6,18 +6,19 @@ import numpy as np
 import streamlit as st
 
 from attnviz.analysis import rope as analysis
+from attnviz.compute import rope as rope_runs
+from attnviz.compute.selection import key_of, layer_and_head, query_of
 from attnviz.cost import attention_name
 from attnviz.figures import rope as figures
 from attnviz.figures import rope_scores
 from attnviz.figures.drawing import escaped, quoted
 from attnviz.modules import rope_proofs
-from attnviz.ui import charts, rope_runs, state
+from attnviz.session.settings import Settings
+from attnviz.ui import charts, state
 from attnviz.ui.components.one_of import one_of
 from attnviz.ui.components.rope_clocks import rope_clocks
 from attnviz.ui.frame import View
-from attnviz.ui.selection import key_of, layer_and_head, query_of
-from attnviz.ui.settings import Settings
-from attnviz.ui.words import headline
+from attnviz.ui.headline import headline
 
 PARTS = {
     "distance": "Only distance counts",

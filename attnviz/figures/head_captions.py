@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnviz.figures.drawing import Words
-from attnviz.figures.words import count, listed
+from attnviz.figures.phrases import count, listed
 
 if TYPE_CHECKING:
     from attnviz.trace import Trace

@@ -7,6 +7,8 @@ from functools import lru_cache
 
 import streamlit as st
 
+from attnviz.compute import cost as cost_runs
+from attnviz.compute import models as runs
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import (
     PRECISIONS,
@@ -21,13 +23,13 @@ from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.facts import published_facts
 from attnviz.figures import cost as figures
 from attnviz.figures.drawing import Drawing, escaped
-from attnviz.figures.words import listed
+from attnviz.figures.phrases import listed
 from attnviz.modules.measure import n_threads
-from attnviz.ui import charts, cost_runs, runs, state
+from attnviz.session.settings import Settings
+from attnviz.ui import charts, state
 from attnviz.ui.components.one_of import one_of
 from attnviz.ui.components.stop_button import stop_button
 from attnviz.ui.frame import View
-from attnviz.ui.settings import Settings
 
 PARTS = {
     "published": "Published models",

@@ -9,20 +9,23 @@ from attnviz import ablation
 from attnviz.analysis.groups import log_softmax, next_token_losses
 from attnviz.analysis.heads import statistics
 from attnviz.analysis.rollout import reachable, rollout
+from attnviz.compute import heads as heads_runs
+from attnviz.compute import models as runs
+from attnviz.compute import query_groups as groups_runs
+from attnviz.compute.heads import HeadsView
+from attnviz.compute.selection import head_name, heads_of, key_of, layer_and_head, pinned, query_of
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
 from attnviz.figures import ablation as ablation_figures
 from attnviz.figures import head_detail, head_studies, heads
 from attnviz.figures import rollout as rollout_figures
+from attnviz.figures.phrases import count, listed
 from attnviz.figures.theme import kv_colour
-from attnviz.figures.words import count, listed
-from attnviz.ui import charts, groups_runs, heads_runs, runs, state
+from attnviz.session.settings import MOST_PINNED
+from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
-from attnviz.ui.heads_runs import HeadsView
-from attnviz.ui.selection import head_name, heads_of, key_of, layer_and_head, pinned, query_of
-from attnviz.ui.settings import MOST_PINNED
-from attnviz.ui.words import quoted
+from attnviz.ui.headline import quoted
 
 
 def select(layer: int, head: int) -> None:

@@ -11,12 +11,13 @@ import streamlit as st
 from attnviz.ablation import losses_without_each
 from attnviz.analysis import heads as analysis
 from attnviz.analysis.groups import next_token_losses
+from attnviz.compute import models as runs
+from attnviz.compute.byte_cache import ByteCache
 from attnviz.config import ModelConfig
+from attnviz.session.settings import Settings
 from attnviz.trace import Trace, cross_weights, weights_of
-from attnviz.ui import runs, state
-from attnviz.ui.byte_cache import ByteCache
+from attnviz.ui import state
 from attnviz.ui.frame import View
-from attnviz.ui.settings import Settings
 
 PERIOD, N_PROBES = 32, 3
 MAX_COMPARED = 128  # tokens, where several runs are set side by side

@@ -5,18 +5,20 @@ from __future__ import annotations
 from functools import partial
 
 from attnviz.analysis.heads import MEANING
+from attnviz.compute import heads as heads_runs
+from attnviz.compute.heads import HeadsView
+from attnviz.compute.selection import key_of, layer_and_head, pinned, query_of
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.head_words import map_words, path_words
-from attnviz.figures.words import count
-from attnviz.ui import charts, heads_parts, heads_runs, state
+from attnviz.figures.head_captions import map_words, path_words
+from attnviz.figures.phrases import count
+from attnviz.session.settings import MOST_PINNED
+from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.head_view import Look, head_view
 from attnviz.ui.components.one_of import one_of
 from attnviz.ui.frame import View
-from attnviz.ui.heads_runs import HeadsView
-from attnviz.ui.selection import key_of, layer_and_head, pinned, query_of
-from attnviz.ui.settings import MOST_PINNED
-from attnviz.ui.words import headline
+from attnviz.ui.headline import headline
+from attnviz.ui.pages import heads_parts
 
 PARTS = {
     "lines": ("Lines between tokens", heads_parts.lines),

@@ -8,13 +8,13 @@ from pathlib import Path
 import numpy as np
 import streamlit as st
 
+from attnviz.session.settings import Settings
 from attnviz.text import tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.frame import courier, show_notices
-from attnviz.ui.settings import Settings
 
-FRONT_DOOR = Path(__file__).parent.parent / "checkpoints" / "front.npz"
+FRONT_DOOR = Path(__file__).parents[2] / "checkpoints" / "front.npz"
 ROOMS = {
     "pages/1_heads.py": (
         "Heads",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from attnviz.ui.settings import DEFAULT_TEXT
+from attnviz.session.settings import DEFAULT_TEXT
 
 EXAMPLES: dict[str, str] = {
     "a phrase said twice": DEFAULT_TEXT,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Protocol
 
-from attnviz.ui.queue import Queue
+from attnviz.compute.queue import Queue
 
 
 class Sized(Protocol):

@@ -11,15 +11,15 @@ from typing import TypeVar
 import streamlit as st
 
 from attnviz.checkpoints import CheckpointError, load_checkpoint, shipped_config
+from attnviz.compute.byte_cache import ByteCache, Sized
 from attnviz.config import ConfigError, ModelConfig
-from attnviz.figures.words import count
+from attnviz.figures.phrases import count
 from attnviz.modules import Transformer
+from attnviz.server.memory import give_back_what_is_freed, trim_when_large
+from attnviz.session.settings import Settings
 from attnviz.text import tokenizer
 from attnviz.trace import Trace, trace, trace_bytes, use_one_thread
 from attnviz.ui import state
-from attnviz.ui.byte_cache import ByteCache, Sized
-from attnviz.ui.memory import give_back_what_is_freed, trim_when_large
-from attnviz.ui.settings import Settings
 
 T = TypeVar("T", bound=Sized)
 MAX_TOKENS = 512

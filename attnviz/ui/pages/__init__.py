@@ -1,0 +1,1 @@
+"""The pages: what each shows, in the order it is read."""
