@@ -1,6 +1,5 @@
 """Heads: per-head attention weights."""
 
-from attnviz.server.warm import later
-from attnviz.ui.frame import page
+from attnviz.ui.frame import show_page
 
-page("Heads", later("heads"))
+show_page("heads")

@@ -1,6 +1,5 @@
 """Query groups: which query head reads which KV head."""
 
-from attnviz.server.warm import later
-from attnviz.ui.frame import page
+from attnviz.ui.frame import show_page
 
-page("Query groups", later("query_groups"))
+show_page("query_groups")

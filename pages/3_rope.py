@@ -1,6 +1,5 @@
 """RoPE: how queries and keys turn with their position."""
 
-from attnviz.server.warm import later
-from attnviz.ui.frame import page
+from attnviz.ui.frame import show_page
 
-page("RoPE", later("rope"))
+show_page("rope")

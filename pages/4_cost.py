@@ -1,6 +1,5 @@
 """Cost: parameters and KV cache, of one's own settings and of published models."""
 
-from attnviz.server.warm import later
-from attnviz.ui.frame import page
+from attnviz.ui.frame import show_page
 
-page("Cost", later("cost"), needs_text=False)
+show_page("cost")

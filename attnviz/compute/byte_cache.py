@@ -1,66 +1,53 @@
-"""A cache bounded by the bytes of what it keeps, shared by all sessions.
-
-Streamlit's own bounds the number of entries, and one trace can take a thousand times the memory of another; its
-data cache bounds bytes, but copies every value on every read.
-"""
+"""A cache bounded by the bytes of what it holds, shared by all sessions."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import Protocol
+from typing import Protocol, TypeVar
 
-from attnviz.compute.queue import Queue
+from cachetools import LRUCache
+
+from attnviz.compute.queue import Turns
 
 
 class Sized(Protocol):
-    nbytes: int
+    @property
+    def nbytes(self) -> int: ...
+
+
+T = TypeVar("T", bound=Sized)
 
 
 class ByteCache:
-    """Least recently used out first. What is being computed is computed once, however many ask.
+    """Least recently used out first; what several ask for is computed once, and one computation runs at a time.
 
-    The newest stays even if it is larger than the bound, alone, or every look at it would compute it again.
+    What is larger than the bound is held alone: computed again at each look it would cost more.
     """
 
     def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
-        self._entries: OrderedDict[Hashable, Sized] = OrderedDict()
-        self._lock, self._queue = Lock(), Queue()
+        self._entries: LRUCache = LRUCache(max_bytes, getsizeof=lambda value: min(value.nbytes, max_bytes))
+        self._lock, self._turns = Lock(), Turns()
 
-    def get(
-        self, key: Hashable, compute: Callable[[], Sized], tell: Callable[[int], object] = lambda before: None
-    ) -> Sized:
-        """The value kept under key, or what compute() gives, kept from now on.
-
-        tell is told how many computations are before this one where it has to wait for them.
-        """
+    def get(self, key: Hashable, compute: Callable[[], T]) -> T:
+        """The value stored under key, or what compute() gives, stored from now on."""
         if (found := self.find(key)) is not None:
             return found
-        with self._queue.turn(tell):  # one at a time: two at once would take twice the memory and no less time
+        with self._turns.turn():  # two at once would take twice the memory and no less time
             if (found := self.find(key)) is not None:
                 return found
             value = compute()
-            self._keep(key, value)
+            with self._lock:
+                self._entries[key] = value
             return value
 
-    def find(self, key: Hashable) -> Sized | None:
-        """What is kept under key, if anything is."""
+    def find(self, key: Hashable):
+        """What is stored under key, or None."""
         with self._lock:
-            if key in self._entries:
-                self._entries.move_to_end(key)
             return self._entries.get(key)
 
     @property
     def nbytes(self) -> int:
-        """Bytes kept now."""
+        """Bytes held now."""
         with self._lock:
-            return sum(entry.nbytes for entry in self._entries.values())
-
-    def _keep(self, key: Hashable, value: Sized) -> None:
-        with self._lock:
-            self._entries[key] = value
-            total = sum(entry.nbytes for entry in self._entries.values())
-            while total > self.max_bytes and len(self._entries) > 1:
-                total -= self._entries.popitem(last=False)[1].nbytes
+            return int(self._entries.currsize)

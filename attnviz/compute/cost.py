@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-
-import streamlit as st
 
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import (
@@ -98,25 +95,42 @@ def plan(s: Settings) -> MemoryPlan:
     )  # fmt: skip
 
 
-@st.cache_resource
-def _one_at_a_time() -> threading.Semaphore:
-    return threading.Semaphore(1)
+_MEASURING = threading.Semaphore(1)  # two at once would measure each other
 
 
-def timings(config: ModelConfig) -> Iterator[tuple[float, Timing]]:
-    """Decode steps of the model as MHA, GQA, MQA and MLA, each with the share of the work that is done.
+class Measurement:
+    """Decode steps of a model as MHA, GQA, MQA and MLA, timed in a thread of its own: results as they come.
 
-    RuntimeError while somebody else measures: two at once would measure each other.
+    problem: why nothing is measured, as a sentence. share: of the work that is done.
     """
-    turn = _one_at_a_time()
-    if not turn.acquire(timeout=SECONDS_TO_STOP):
-        raise RuntimeError("Somebody else is measuring on this server just now; try again in half a minute.")
-    try:
-        models = what_if(replace(config, sliding_window=None))
-        end = time.monotonic() + MOST_SECONDS
-        for i, timing in enumerate(measure.timings(models, CONTEXTS)):
-            yield (i + 1) / (len(models) * len(CONTEXTS)), timing
-            if time.monotonic() > end:
-                return
-    finally:
-        turn.release()
+
+    def __init__(self, config: ModelConfig) -> None:
+        self.config, self.results, self.share = config, list[Timing](), 0.0
+        self.problem: str | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="measurement", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End after the step that is being timed; what has been measured stays."""
+        self._stop.set()
+
+    @property
+    def running(self) -> bool:
+        """Whether more results are to come."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
+        if not _MEASURING.acquire(timeout=SECONDS_TO_STOP):
+            self.problem = "Somebody else is measuring on this server just now; try again in half a minute."
+            return
+        try:
+            models = what_if(replace(self.config, sliding_window=None))
+            end = time.monotonic() + MOST_SECONDS
+            for i, timing in enumerate(measure.timings(models, CONTEXTS)):
+                self.results.append(timing)
+                self.share = (i + 1) / (len(models) * len(CONTEXTS))
+                if time.monotonic() > end or self._stop.is_set():
+                    return
+        finally:
+            _MEASURING.release()

@@ -4,40 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 
 import numpy as np
-import streamlit as st
 
 from attnviz.ablation import losses_without_each
 from attnviz.analysis import heads as analysis
 from attnviz.analysis.groups import next_token_losses
-from attnviz.compute import models as runs
+from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
-from attnviz.config import ModelConfig
 from attnviz.session.settings import Settings
-from attnviz.trace import Trace, cross_weights, weights_of
-from attnviz.ui import state
-from attnviz.ui.frame import View
+from attnviz.trace import cross_weights, weights_of
 
 PERIOD, N_PROBES = 32, 3
 MAX_COMPARED = 128  # tokens, where several runs are set side by side
 MAX_ABLATED = 256  # tokens, where the model runs once for every head
 MAX_EFFECT_BYTES = 1_000_000
-
-
-@dataclass(frozen=True)
-class HeadsView(View):
-    """What the heads page draws from: as everywhere, but the first tokens may be padding."""
-
-    @property
-    def n_padding(self) -> int:
-        """Tokens at the front that are padding; at least one token is text."""
-        return min(self.settings.padding, len(self.ids) - 1)
-
-    @property
-    def trace(self) -> Trace:
-        """Everything the model computed on the text."""
-        return runs.trace_of(self.settings, self.ids, self.n_padding)
 
 
 def roles_of(settings: Settings) -> list[list[analysis.Role]]:
@@ -49,12 +31,12 @@ def scores_of(settings: Settings) -> dict[str, np.ndarray]:
     """Every role's score for every head, (L, H)."""
     if settings.window >= 2 * PERIOD:
         settings = replace(settings, window=0)  # as wide as the probes are long: the same as none
-    return _scores(runs.weights_key(settings), runs.config_of(settings), settings)
+    return _scores(settings)
 
 
-@st.cache_resource(max_entries=512, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
-def _scores(weights_key: tuple, config: ModelConfig, _settings: Settings) -> dict[str, np.ndarray]:
-    model = runs.model_of(_settings)
+@models.cached_by_model(512)
+def _scores(settings: Settings) -> dict[str, np.ndarray]:
+    config, model = models.config_of(settings), models.model_of(settings)
     probes = analysis.probes(config.vocab_size, PERIOD, N_PROBES)
     scored = [analysis.role_scores(weights, PERIOD) for weights in weights_of(model, probes)]
     return {role: np.mean([s[role] for s in scored], axis=0) for role in analysis.ROLES}
@@ -102,7 +84,7 @@ class Masked:
 def masked_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Masked:
     """The same layer under every mask, on the first MAX_COMPARED tokens; losses over what is padding in no mask."""
     ids = ids[:MAX_COMPARED]
-    traces = [runs.trace_of(replace(settings, **m.fields()), ids, m.padding) for m in masks_of(settings)]
+    traces = [models.trace_of(replace(settings, **m.fields()), ids, m.padding) for m in masks_of(settings)]
     first = min(settings.mask_padding, max(len(ids) - 2, 0))
     return Masked(
         np.stack([t.weights[layer] for t in traces]),
@@ -121,31 +103,25 @@ def effects_of(
 
     progress is told the share that is done, unless everything is known already.
     """
-    config, ids, way = runs.config_of(settings), ids[:MAX_ABLATED], settings.off_way
+    config, ids, way = models.config_of(settings), ids[:MAX_ABLATED], settings.off_way
     L, H = config.n_layers, config.n_heads
 
     def measure() -> np.ndarray:
-        give_way = state.TURNS.steps()
+        return losses_without_each(models.model_of(settings), ids, way, progress)
 
-        def one_more(done: float) -> None:
-            give_way()
-            progress(done)
-
-        return losses_without_each(runs.model_of(settings), ids, way, one_more)
-
-    key = runs.weights_key(settings), config, ids, way
-    found = runs.kept(key, measure, _effects)  # (1 + L·H,)
+    key = models.weights_key(settings), config, ids, way
+    found = models.computed_once(key, measure, _effects)  # (1 + L·H,)
     return float(found[0]), found[1:].reshape(L, H)
 
 
-@st.cache_resource
+@cache
 def vocabulary() -> list[str]:
     """The printable label of every token there is, by its id."""
-    tokenizer = runs.tokenizer()
+    tokenizer = models.tokenizer()
     return [tokenizer.labels([token])[0] for token in range(tokenizer.vocab_size)]  # singly: no neighbours to join
 
 
 def crossed_of(settings: Settings, ids: tuple[int, ...], context: tuple[int, ...]) -> np.ndarray:
     """Weights (L, H, T, S) of the text's queries on another text's keys."""
-    key = "crossed", runs.weights_key(settings), runs.config_of(settings), ids, context
-    return runs.kept(key, lambda: cross_weights(runs.model_of(settings), ids, context))
+    key = "crossed", models.weights_key(settings), models.config_of(settings), ids, context
+    return models.computed_once(key, lambda: cross_weights(models.model_of(settings), ids, context))

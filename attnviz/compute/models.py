@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from functools import lru_cache
+from threading import Lock
 from typing import TypeVar
 
-import streamlit as st
+from cachetools import LRUCache, cached
+from cachetools.keys import hashkey
 
 from attnviz.checkpoints import CheckpointError, load_checkpoint, shipped_config
 from attnviz.compute.byte_cache import ByteCache, Sized
 from attnviz.config import ConfigError, ModelConfig
-from attnviz.figures.phrases import count
 from attnviz.modules import Transformer
-from attnviz.server.memory import give_back_what_is_freed, trim_when_large
 from attnviz.session.settings import Settings
 from attnviz.text import tokenizer
 from attnviz.trace import Trace, trace, trace_bytes, use_one_thread
-from attnviz.ui import state
 
 T = TypeVar("T", bound=Sized)
 MAX_TOKENS = 512
 MAX_TRACE_BYTES = 50_000_000
-MAX_KEPT_BYTES = 40_000_000  # of all that was computed, if it is more than one thing
-# for st.cache_resource, which takes 2 ms to walk a text's ids and a configuration's fields one by one
-AS_WRITTEN = {tuple: repr, ModelConfig: repr}
+MAX_RESULT_BYTES = 40_000_000  # of all traces and what else was computed, if it is more than one
 MAX_SHIPPED_BYTES = 60_000_000  # of the checkpoints' weights: the five take 46
 MAX_OWN_BYTES = 30_000_000  # of untrained models: one with the settings it starts with takes 9, the largest 60
 
-_shipped, _own, _results = (ByteCache(most) for most in (MAX_SHIPPED_BYTES, MAX_OWN_BYTES, MAX_KEPT_BYTES))
+_shipped, _own, _results = (ByteCache(most) for most in (MAX_SHIPPED_BYTES, MAX_OWN_BYTES, MAX_RESULT_BYTES))
 
 use_one_thread()
-give_back_what_is_freed()
 
 
 @lru_cache(maxsize=64)
@@ -44,18 +39,18 @@ def read(text: str) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A model, what it takes, and the same weights run in another way."""
+class Loaded:
+    """A model, the bytes of its weights, and the same weights run in another way."""
 
     model: Transformer
     nbytes: int
     run_as: Callable[[ModelConfig], Transformer]
 
 
-def _loaded(model: str, own: ModelConfig | None, seed: int) -> Kept:
+def _load(model: str, own: ModelConfig | None, seed: int) -> Loaded:
     loaded = Transformer.random(own, seed) if own else load_checkpoint(model)[0]
     nbytes = sum(p.numel() * p.element_size() for p in loaded.parameters())
-    return Kept(loaded, nbytes, lru_cache(maxsize=16)(loaded.with_config))
+    return Loaded(loaded, nbytes, lru_cache(maxsize=16)(loaded.with_config))
 
 
 @lru_cache(maxsize=16)
@@ -63,38 +58,12 @@ def _shipped_config(model: str) -> ModelConfig:
     return shipped_config(model)
 
 
-def kept(key: Hashable, compute: Callable[[], T], cache: ByteCache | None = None) -> T:
-    """What compute() gives, computed once for everybody and one at a time; the page says how many are before.
+def computed_once(key: Hashable, compute: Callable[[], T], cache: ByteCache | None = None) -> T:
+    """What compute() gives, computed once for everybody.
 
     cache: another one than that of traces, for what takes so long that traces should not wait for it.
     """
-    trim_when_large()
-    if (found := (cache or _results).find(key)) is not None:
-        return found
-    with _waiting() as tell, nullcontext() if cache is None else state.TURNS.aside():
-        return (cache or _results).get(key, compute, tell)
-
-
-@contextmanager
-def _waiting() -> Iterator[Callable[[int], object]]:
-    """A function that says on the page how many runs are before this one; what it said is gone after the block."""
-    said = []
-
-    def tell(before: int) -> None:
-        if not said:
-            said.append(st.empty())
-        said[0].caption(f":material/hourglass_empty: {place_in_line(before)}")
-
-    yield tell
-    if said:
-        said[0].empty()
-
-
-def place_in_line(before: int) -> str:
-    """The sentence for somebody who waits."""
-    if not before:
-        return "Yours is running now …"
-    return f"{count(before, 'run')} {'is' if before == 1 else 'are'} before yours …"
+    return (cache or _results).get(key, compute)
 
 
 @lru_cache(maxsize=128)  # asked for ten times and more in a run
@@ -110,10 +79,19 @@ def weights_key(settings: Settings) -> tuple[str, ModelConfig | None, int]:
     return "own", settings.own_weights(), settings.seed
 
 
+def cached_by_model(maxsize: int) -> Callable:
+    """Cache f(settings, …) by what decides its result: the weights, the configuration, and its other arguments."""
+
+    def key(settings: Settings, *rest: Hashable) -> Hashable:
+        return hashkey(weights_key(settings), config_of(settings), *rest)
+
+    return cached(LRUCache(maxsize), key=key, lock=Lock())
+
+
 def model_of(settings: Settings) -> Transformer:
     """The model, its weights shared by everyone who looks at it."""
     key = weights_key(settings)
-    return (_own if settings.model == "own" else _shipped).get(key, lambda: _loaded(*key)).run_as(config_of(settings))
+    return (_own if settings.model == "own" else _shipped).get(key, lambda: _load(*key)).run_as(config_of(settings))
 
 
 def problem_of(settings: Settings) -> str | None:
@@ -136,4 +114,4 @@ def max_tokens(config: ModelConfig) -> int:
 def trace_of(settings: Settings, ids: tuple[int, ...], n_padding: int = 0) -> Trace:
     """The trace of these tokens under these settings, the first n_padding of them padding."""
     key = "trace", weights_key(settings), config_of(settings), ids, n_padding
-    return kept(key, lambda: trace(model_of(settings), ids, n_padding))
+    return computed_once(key, lambda: trace(model_of(settings), ids, n_padding))

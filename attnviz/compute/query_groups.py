@@ -6,14 +6,14 @@ import json
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from operator import itemgetter
 
 import numpy as np
-import streamlit as st
 
 from attnviz.analysis import groups as analysis
 from attnviz.checkpoints import FOLDER, list_checkpoints
-from attnviz.compute import models as runs
+from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost import attention_name, count_parameters
@@ -24,7 +24,6 @@ from attnviz.modules.convert import copy_kv_heads, group_kv_heads, reorder_heads
 from attnviz.modules.proofs import Comparison, cached_bytes, equalities_in_both, tiling
 from attnviz.session.settings import Settings
 from attnviz.trace import Trace, layer_weights, predict
-from attnviz.ui import state
 
 MAX_COMPARED = 256  # tokens; the checkpoints were trained on texts of this length
 MAX_PROVEN = 64  # tokens of the equalities: more of them cost more and say no more
@@ -42,7 +41,7 @@ def variants(settings: Settings) -> list[Settings]:
     if settings.model == "own":
         return [replace(settings, n_kv_heads=k) for k in divisors(settings.n_heads)]
     family = [replace(settings, model=name) for name in list_checkpoints()]
-    return [variant for variant in family if not runs.problem_of(variant)]
+    return [variant for variant in family if not models.problem_of(variant)]
 
 
 def base_of(settings: Settings) -> Settings:
@@ -52,7 +51,7 @@ def base_of(settings: Settings) -> Settings:
 
 def cache_of_family(settings: Settings) -> dict[ModelConfig, int]:
     """Bytes that one token leaves in the cache of every variant, counted from tensors."""
-    return {config: cached_bytes(config, 1) for config in map(runs.config_of, variants(settings))}
+    return {config: cached_bytes(config, 1) for config in map(models.config_of, variants(settings))}
 
 
 def members_of(settings: Settings, ids: tuple[int, ...]) -> list[Member]:
@@ -63,10 +62,10 @@ def members_of(settings: Settings, ids: tuple[int, ...]) -> list[Member]:
 
 def _member(variant: Settings, ids: tuple[int, ...], known: dict[int, float]) -> Member:
     """known: nats a token on these tokens by the number of KV heads, which MLA has none of."""
-    config = runs.config_of(variant)
+    config = models.config_of(variant)
     is_latent = config.attention == "mla"
-    nats = _loss_of(runs.weights_key(variant), config, ids, variant) if is_latent else known[config.n_kv_heads]
-    bits = nats * (len(ids) - 1) / math.log(2) / len(runs.tokenizer().decode(list(ids)))
+    nats = _loss_of(variant, ids) if is_latent else known[config.n_kv_heads]
+    bits = nats * (len(ids) - 1) / math.log(2) / len(models.tokenizer().decode(list(ids)))
     return Member(
         attention_name(config), config.attention, cached_bytes(config, 1), held_out(variant.model),
         None if math.isnan(bits) else bits,
@@ -79,9 +78,9 @@ def held_out(checkpoint: str) -> float | None:
     return json.loads(file.read_text())[checkpoint]["bits_per_character"] if file.exists() else None
 
 
-@st.cache_resource(max_entries=256, show_spinner="Reading the text with MLA …", hash_funcs=runs.AS_WRITTEN)
-def _loss_of(weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], _variant: Settings) -> float:
-    return _loss(runs.model_of(_variant), ids)
+@models.cached_by_model(256)
+def _loss_of(settings: Settings, ids: tuple[int, ...]) -> float:
+    return _loss(models.model_of(settings), ids)
 
 
 def _loss(model: Transformer, ids: tuple[int, ...]) -> float:
@@ -95,26 +94,24 @@ def _loss(model: Transformer, ids: tuple[int, ...]) -> float:
 
 def equalities_of(settings: Settings, ids: tuple[int, ...], layer: int) -> list[tuple[Comparison, Comparison]]:
     """Every equality in float32 and in float64, on the first MAX_PROVEN tokens."""
-    return _equalities(runs.weights_key(settings), runs.config_of(settings), ids[:MAX_PROVEN], layer, settings)
+    return _equalities(settings, ids[:MAX_PROVEN], layer)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
-def _equalities(
-    weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], layer: int, _settings: Settings
-) -> list[tuple[Comparison, Comparison]]:
-    return equalities_in_both(runs.model_of(_settings), ids, layer)
+@models.cached_by_model(64)
+def _equalities(settings: Settings, ids: tuple[int, ...], layer: int) -> list[tuple[Comparison, Comparison]]:
+    return equalities_in_both(models.model_of(settings), ids, layer)
 
 
 def latent_equalities(settings: Settings, ids: tuple[int, ...], layer: int) -> tuple[ModelConfig, list]:
     """The MLA that stands beside this model and its equalities: the checkpoint, or one of the same shape and seed."""
     beside = replace(settings, model="mla")
-    if settings.model != "own" and not runs.problem_of(beside):
-        return runs.config_of(beside), equalities_of(beside, ids, layer)
-    config = with_latent(runs.config_of(settings))
+    if settings.model != "own" and not models.problem_of(beside):
+        return models.config_of(beside), equalities_of(beside, ids, layer)
+    config = with_latent(models.config_of(settings))
     return config, _random_equalities(config, settings.seed, ids[:MAX_PROVEN], layer)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
+@lru_cache(maxsize=64)
 def _random_equalities(config: ModelConfig, seed: int, ids: tuple[int, ...], layer: int) -> list:
     return equalities_in_both(Transformer.random(config, seed), ids, layer)
 
@@ -133,14 +130,14 @@ class Tiling:
 
 def tiling_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Tiling:
     """The model against itself with its KV heads tiled, on the first MAX_COMPARED tokens."""
-    return _tiling(runs.weights_key(settings), runs.config_of(settings), ids[:MAX_COMPARED], layer, settings)
+    return _tiling(settings, ids[:MAX_COMPARED], layer)
 
 
-@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
-def _tiling(weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], layer: int, _settings: Settings) -> Tiling:
-    model = runs.model_of(_settings)
+@models.cached_by_model(64)
+def _tiling(settings: Settings, ids: tuple[int, ...], layer: int) -> Tiling:
+    model = models.model_of(settings)
     difference = tiling(model, ids, layer)
-    if _settings.model == "own":
+    if settings.model == "own":
         return Tiling(difference, math.nan, math.nan)
     return Tiling(difference, _loss(model, ids), _loss(copy_kv_heads(model, "tiled"), ids))
 
@@ -161,15 +158,15 @@ class ByName(dict):
 
 def can_convert(settings: Settings) -> bool:
     """Whether copies of the multi-head model may be made: not of a very large one."""
-    return count_parameters(runs.config_of(base_of(settings))).total <= MAX_CONVERTED
+    return count_parameters(models.config_of(base_of(settings))).total <= MAX_CONVERTED
 
 
 def losses_of_sharing(settings: Settings, ids: tuple[int, ...]) -> dict[str, dict[int, float]]:
     """Nats a token on the first MAX_COMPARED tokens in every way, with every number K of KV heads that there can be:
     way -> {K: …}."""
     base, ids = base_of(settings), ids[:MAX_COMPARED]
-    key = "losses", runs.weights_key(base), runs.config_of(base), ids
-    found = runs.kept(key, lambda: _losses(base, ids), _conversions)
+    key = "losses", models.weights_key(base), models.config_of(base), ids
+    found = models.computed_once(key, lambda: _losses(base, ids), _conversions)
     losses: dict[str, dict[int, float]] = {}
     for way, n_kv_heads in sorted(found, key=itemgetter(1)):  # lines are drawn from one number to the next
         losses.setdefault(way, {})[n_kv_heads] = found[way, n_kv_heads]
@@ -177,12 +174,12 @@ def losses_of_sharing(settings: Settings, ids: tuple[int, ...]) -> dict[str, dic
 
 
 def _losses(base: Settings, ids: tuple[int, ...]) -> ByName:
-    mha, before = runs.model_of(base), runs.trace_of(base, ids)
+    mha, before = models.model_of(base), models.trace_of(base, ids)
     unchanged = float(analysis.next_token_losses(before.logits, before.tokens).mean())
     losses = ByName(
         ((way, n_kv_heads), unchanged if model is mha else _loss(model, ids))
         for n_kv_heads in divisors(mha.config.n_heads)
-        for way, model in state.TURNS.in_steps(_ways(base, mha, before, n_kv_heads))
+        for way, model in _ways(base, mha, before, n_kv_heads)
     )
     losses[PARTNERS, 1] = losses[AVERAGED, 1]  # all heads in one group, whoever their partners are
     return losses
@@ -192,14 +189,14 @@ def drifts_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int) -> dict
     """(T,) nats from the multi-head model's predictions in every way that leaves heads where they stood, on the first
     MAX_COMPARED tokens."""
     base, ids = base_of(settings), ids[:MAX_COMPARED]
-    key = "drifts", runs.weights_key(base), runs.config_of(base), ids, n_kv_heads
-    return runs.kept(key, lambda: _drifts(base, ids, n_kv_heads), _conversions)
+    key = "drifts", models.weights_key(base), models.config_of(base), ids, n_kv_heads
+    return models.computed_once(key, lambda: _drifts(base, ids, n_kv_heads), _conversions)
 
 
 def _drifts(base: Settings, ids: tuple[int, ...], n_kv_heads: int) -> ByName:
-    mha, log_p = runs.model_of(base), analysis.log_softmax(runs.trace_of(base, ids).logits)  # (T, vocab_size)
+    mha, log_p = models.model_of(base), analysis.log_softmax(models.trace_of(base, ids).logits)  # (T, vocab_size)
     drifts = ByName()
-    for way, model in state.TURNS.in_steps(_heads_in_order(base, mha, n_kv_heads)):
+    for way, model in _heads_in_order(base, mha, n_kv_heads):
         log_q = log_p if model is mha else analysis.log_softmax(predict(model, ids))
         drifts[way] = analysis.divergences_of(log_p, log_q)
     return drifts
@@ -220,9 +217,9 @@ def _ways(base: Settings, mha: Transformer, before: Trace, n_kv_heads: int) -> I
 def _heads_in_order(base: Settings, mha: Transformer, n_kv_heads: int) -> Iterator[tuple[str, Transformer]]:
     """Those whose heads stand where they stood, so that their maps can be compared one by one."""
     for variant in variants(base) if base.model != "own" else ():
-        config = runs.config_of(variant)
+        config = models.config_of(variant)
         if config.attention != "mla" and config.n_kv_heads == n_kv_heads:
-            yield TRAINED, runs.model_of(variant)
+            yield TRAINED, models.model_of(variant)
     merged = n_kv_heads != mha.config.n_heads
     yield AVERAGED, group_kv_heads(mha, n_kv_heads) if merged else mha
     yield FIRST, group_kv_heads(mha, n_kv_heads, "first") if merged else mha
@@ -256,14 +253,14 @@ class Maps:
 def maps_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: int) -> Maps:
     """The same layer's maps in MHA, converted and trained, on the first MAX_MAPPED tokens."""
     base, ids = base_of(settings), ids[:MAX_MAPPED]
-    key = "maps", runs.weights_key(base), runs.config_of(base), ids, n_kv_heads, layer
-    return runs.kept(key, lambda: _maps(base, ids, n_kv_heads, layer), _conversions)
+    key = "maps", models.weights_key(base), models.config_of(base), ids, n_kv_heads, layer
+    return models.computed_once(key, lambda: _maps(base, ids, n_kv_heads, layer), _conversions)
 
 
 def _maps(base: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: int) -> Maps:
-    mha, before = runs.model_of(base), runs.trace_of(base, ids)
+    mha, before = models.model_of(base), models.trace_of(base, ids)
     rows = {"MHA": before.weights[layer]}
-    for way, model in state.TURNS.in_steps(_heads_in_order(base, mha, n_kv_heads)):
+    for way, model in _heads_in_order(base, mha, n_kv_heads):
         rows[way] = layer_weights(model, ids, layer)
     weights = np.stack(list(rows.values()))  # (ways, H, T, T)
     moved = np.stack([analysis.moved_weight(weights[0], after) for after in weights])

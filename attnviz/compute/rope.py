@@ -10,15 +10,14 @@ from pathlib import Path
 import numpy as np
 
 from attnviz.checks import ConfigError
-from attnviz.compute import models as runs
+from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
+from attnviz.compute.view import View
 from attnviz.config import ModelConfig
 from attnviz.modules import rope_proofs
 from attnviz.modules.rope import rope_frequencies
 from attnviz.modules.rope_scaling import RopeScaling
 from attnviz.trace import layer_weights
-from attnviz.ui import state
-from attnviz.ui.frame import View
 
 LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project
 PASTED = "pasted"
@@ -57,12 +56,12 @@ def weights_of(view: View, variant: str, layer: int, head: int, fraction: float 
     "reordered"."""
     if variant == "on" and view.settings.rope:
         return view.trace.weights[layer, head]
-    key = "otherwise", runs.weights_key(view.settings), view.config, view.ids, variant, fraction, layer, head
-    return runs.kept(key, lambda: _weights(view, variant, layer, head, fraction))
+    key = "otherwise", models.weights_key(view.settings), view.config, view.ids, variant, fraction, layer, head
+    return models.computed_once(key, lambda: _weights(view, variant, layer, head, fraction))
 
 
 def _weights(view: View, variant: str, layer: int, head: int, fraction: float) -> np.ndarray:
-    model = runs.model_of(replace(view.settings, rope=True))
+    model = models.model_of(replace(view.settings, rope=True))
     match variant:
         case "off":
             model = model.with_config(replace(model.config, position="none"))
@@ -124,18 +123,18 @@ def long_ids(view: View, trained: int) -> tuple[tuple[int, ...], str]:
     """A text longer than the training context, and which: the text on the page, or a story shipped for this."""
     if len(view.ids) > trained:
         return view.ids, "the text on the left"
-    _, story, _ = runs.read(LONG_TEXT.read_text(encoding="utf-8"))
+    _, story, _ = models.read(LONG_TEXT.read_text(encoding="utf-8"))
     return story, f"a shipped story, since the text on the left is not longer than {trained}"
 
 
 def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> dict[str, np.ndarray]:
     """nats a token (T - 1,) under each method."""
-    key = runs.weights_key(view.settings), turning(view), ids, tuple(methods.values())
-    found = runs.kept(key, lambda: _losses(view, ids, methods), _curves)  # (methods, T - 1)
+    key = models.weights_key(view.settings), turning(view), ids, tuple(methods.values())
+    found = models.computed_once(key, lambda: _losses(view, ids, methods), _curves)  # (methods, T - 1)
     return dict(zip(methods, found, strict=True))
 
 
 def _losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> np.ndarray:
-    model = runs.model_of(view.settings).with_config(turning(view))
-    scaled = (rope_proofs.with_scaling(model, scaling) for scaling in state.TURNS.in_steps(methods.values()))
+    model = models.model_of(view.settings).with_config(turning(view))
+    scaled = (rope_proofs.with_scaling(model, scaling) for scaling in methods.values())
     return np.stack([rope_proofs.loss_by_position(each, np.array(ids)) for each in scaled])

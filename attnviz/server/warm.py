@@ -12,7 +12,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,15 +20,10 @@ from urllib.parse import parse_qsl
 
 from starlette.middleware import Middleware
 
-if TYPE_CHECKING:  # components are registered with the running server, so nothing that has one is imported before it
-    from attnviz.ui.frame import View
+from attnviz.session.pages import PAGES
 
-PAGES = {
-    "heads": "attnviz.ui.pages.heads",
-    "query_groups": "attnviz.ui.pages.query_groups",
-    "rope": "attnviz.ui.pages.rope",
-    "cost": "attnviz.ui.pages.cost",
-}  # the last part of the address: what shows the page
+if TYPE_CHECKING:  # components are registered with the running server, so nothing that has one is imported before it
+    from attnviz.compute.view import View
 
 
 class WarmStart:
@@ -40,7 +34,7 @@ class WarmStart:
 
     async def __call__(self, scope: dict[str, Any], receive: Callable, send: Callable) -> None:
         page = scope.get("path", "").rstrip("/").rpartition("/")[2]
-        if not self._started and scope.get("method") == "GET" and page in PAGES:
+        if not self._started and scope.get("method") == "GET" and page and page in PAGES:
             self._started = True
             link = scope.get("query_string", b"").decode("utf-8", "replace")
             threading.Thread(target=prepare, args=(page, link), name="warm start", daemon=True).start()
@@ -91,12 +85,3 @@ def _load_library() -> None:
 def _read(view: View) -> None:
     """The model run on the text: what most pages draw first."""
     view.labels, view.trace  # noqa: B018
-
-
-def later(page: str) -> Callable[[View], None]:
-    """What draws the page, imported when it does: by then the frame around it is on its way to the browser."""
-    return partial(_show, page)
-
-
-def _show(page: str, view: View) -> None:
-    import_module(PAGES[page]).show(view)

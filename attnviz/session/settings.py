@@ -15,6 +15,7 @@ from urllib.parse import quote_plus
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.facts import published_facts
+from attnviz.session.pages import TABS, TABS_BEFORE, Page
 
 MAX_CHARACTERS = 20_000
 MAX_WIDTH = 384  # d_model of an untrained model: with 8 layers its weights take 60 MB, and twice that with 512
@@ -106,9 +107,7 @@ class Several:
 
 
 PRESETS = tuple(published_facts())
-TURNING = ("distance", "values", "layouts", "longer", "without", "latent")
 MOST_PINNED = 8
-HEADS_PARTS = ("lines", "side", "number", "stages", "does", "masks", "family", "rollout", "off", "cross")
 HEADS = tuple(f"{layer}.{head}" for layer in range(8) for head in range(16))
 
 
@@ -136,6 +135,7 @@ class Settings:
     window: int = _setting(0, Number(0, 512))  # 0: no window
     n_sinks: int = _setting(0, Number(0, 16))  # first tokens that stay visible behind the window
     # what is looked at
+    tab: str = _setting("", Choice(("", *TABS)))  # the open part of a page; "": its first
     layer: int = _setting(1, Number(0, 7))  # an induction head of most checkpoints
     head: int = _setting(3, Number(0, 15))
     query: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: at three quarters
@@ -150,7 +150,6 @@ class Settings:
     context: int = _setting(32_768, Number(1, 2**20))  # tokens of one sequence
     batch: int = _setting(1, Number(1, 1024))  # sequences
     precision: str = _setting("bf16", Choice(tuple(PRECISIONS)))  # of the cache
-    part: str = _setting("published", Choice(("published", "facts", "memory", "speed", "measured")))  # of the cost page
     compare: tuple[str, ...] = _setting(
         ("llama-2-7b", "llama-3-8b", "gemma-3-27b", "deepseek-v3"), Several(PRESETS, most=6)
     )
@@ -160,10 +159,7 @@ class Settings:
     n_machines: int = _setting(1, Number(1, 64))
     weights: str = _setting("bf16", Choice(tuple(PRECISIONS)))  # precision of a published model's weights
     reserve: int = _setting(10, Number(0, 90))  # per cent of the memory
-    turning: str = _setting("distance", Choice(TURNING))  # part of the RoPE page
-    closer: str = _setting("equal", Choice(("equal", "work", "cost", "maps", "alike", "latent")))  # groups page
     # the heads page
-    heads_part: str = _setting("lines", Choice(HEADS_PARTS))
     pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MOST_PINNED))  # heads looked at beside the selected one
     padding: int = _setting(0, Number(0, 511))  # tokens at the front that are padding
     mask_window: int = _setting(8, Number(1, 128))  # of the masks set side by side
@@ -224,10 +220,13 @@ class Settings:
         return link | {"text": _for_address(self.text)} if "text" in link else link
 
     @classmethod
-    def from_link(cls, link: Mapping[str, str]) -> tuple[Settings, list[str]]:
-        """The settings a link asks for, and a sentence for each value in it that could not be used as it was."""
+    def from_link(cls, link: Mapping[str, str], page: Page | None = None) -> tuple[Settings, list[str]]:
+        """The settings a link asks for, and a sentence for each value in it that could not be used as it was.
+
+        page: the page that the link leads to, for links of before, which named the open part of each page apart.
+        """
         values, notices = {}, []
-        for name, written in link.items():
+        for name, written in _with_tab(link, page).items():
             if name not in _KINDS:
                 notices.append(f"The link's “{name[:40]}” is nothing this page knows; it was left out.")
                 continue
@@ -247,6 +246,14 @@ class Settings:
                     f"{getattr(settings, name)} is shown."
                 )
         return settings, notices
+
+
+def _with_tab(link: Mapping[str, str], page: Page | None) -> dict[str, str]:
+    """The link with what it says of this page's open part under the name `tab`, and nothing of other pages' parts."""
+    plain = {name: written for name, written in link.items() if name not in TABS_BEFORE}
+    if page and page.tab_before in link:
+        plain.setdefault("tab", link[page.tab_before])
+    return plain
 
 
 def kind_of(name: str) -> Number | Choice | Several | Flag | Text:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from attnviz.figures.drawing import Drawing
-from attnviz.ui.components.disclosure import disclosure
 from attnviz.ui.components.save_picture import save_picture
 
 CONFIG = {"displayModeBar": False, "responsive": True}
@@ -20,18 +19,20 @@ def show(drawing: Drawing, key: str) -> None:
     """Put the drawing on the page. `key` is unique on the page: letters, digits and hyphens."""
     _picture(drawing, key)
     _formula(drawing)
-    if disclosure("Numbers and downloads", f"numbers-{key}"):
-        _numbers(drawing, key)
+    with st.expander("Numbers and downloads", key=f"numbers-{key}", on_change="rerun") as numbers:
+        if numbers.open:
+            _numbers(drawing, key)
 
 
 def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
     """Drawings that are made when somebody opens them, by their keys: what they show stands on the page already."""
-    if disclosure(label, f"numbers-{'-'.join(make)}"):
-        for key, draw in make.items():
-            drawing = draw()
-            _picture(drawing, key)
-            _formula(drawing)
-            _numbers(drawing, key)
+    with st.expander(label, key=f"numbers-{'-'.join(make)}", on_change="rerun") as numbers:
+        if numbers.open:
+            for key, draw in make.items():
+                drawing = draw()
+                _picture(drawing, key)
+                _formula(drawing)
+                _numbers(drawing, key)
 
 
 def _picture(drawing: Drawing, key: str) -> None:

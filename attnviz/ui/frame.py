@@ -1,187 +1,52 @@
-"""What every page has around it: the text, the model, the settings, the address, the source. Imports no torch."""
+"""A page: the sidebar, the title, what has to be said first, and what the page itself draws. Imports no torch."""
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 
 import streamlit as st
 
-from attnviz.config import ConfigError, ModelConfig
+from attnviz.compute.view import View, anything
 from attnviz.figures.drawing import escaped
-from attnviz.session.settings import MAX_CHARACTERS, Settings
+from attnviz.session.pages import PAGES
+from attnviz.session.settings import MAX_CHARACTERS
 from attnviz.ui import state
-from attnviz.ui.components.copy_link import copy_link
-from attnviz.ui.components.settings_form import settings_courier, settings_form
-from attnviz.ui.controls import controls, fields
+from attnviz.ui.sidebar import sidebar
 
 STYLE = Path(__file__).with_name("style.css")
-PAGES = {
-    "app.py": "What there is to see",
-    "pages/1_heads.py": "Heads",
-    "pages/2_query_groups.py": "Query groups",
-    "pages/3_rope.py": "RoPE",
-    "pages/4_cost.py": "Cost",
-}
 
 
-@dataclass(frozen=True)
-class View:
-    """What a page draws from. The model and its trace are computed when first asked for.
-
-    They are looked up each time and not kept here: a session holds the views that its fragments were given.
-    """
-
-    settings: Settings
-
-    @cached_property
-    def config(self) -> ModelConfig:
-        """The configuration that runs."""
-        return _runs().config_of(self.settings)
-
-    @property
-    def model(self):
-        """The live model; its weights are shared with everyone and never written to."""
-        return _runs().model_of(self.settings)
-
-    @cached_property
-    def ids(self) -> tuple[int, ...]:
-        """The tokens of the text, cut at what can be traced."""
-        return self._read[1][: self.max_tokens]
-
-    @cached_property
-    def labels(self) -> list[str]:
-        """One printable label a token."""
-        return list(self._read[2][: self.max_tokens])
-
-    @property
-    def trace(self):
-        """Everything the model computed on the text."""
-        return _runs().trace_of(self.settings, self.ids)
-
-    @cached_property
-    def max_tokens(self) -> int:
-        return _runs().max_tokens(self.config)
-
-    @cached_property
-    def cut_notice(self) -> str | None:
-        """Where a text that is too long was cut."""
-        if self._read[0] <= self.max_tokens:
-            return None
-        tail = _runs().tokenizer().decode(list(self.ids[-12:]))
-        return f"The text has {self._read[0]:,} tokens; the first {self.max_tokens} are shown, up to “…{tail.strip()}”."
-
-    @property
-    def origin(self) -> str:
-        """Where the weights come from, said on every map."""
-        s = self.settings
-        return f"untrained, seed {s.seed}" if s.model == "own" else "trained checkpoint"
-
-    @property
-    def _read(self) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
-        return _runs().read(self.settings.text[:MAX_CHARACTERS])
-
-
-def _runs():
-    """attnviz.compute.models, imported when a page first needs a model: the front page opens without torch."""
-    from attnviz.compute import models as runs
-
-    return runs
-
-
-def page(title: str, body: Callable[[View], None], *, needs_text: bool = True) -> None:
-    """A whole page: the frame, and in a part of its own what `body` draws from the view.
-
-    What is changed on the left runs the page's part again and leaves the frame as it stands.
-    """
-    frame(title)
-    _page(body, needs_text)
-
-
-def frame(title: str) -> None:
-    """What surrounds a page: navigation, text, model and mask on the left, the title on top."""
-    st.set_page_config(page_title=f"{title} · AttnViz", page_icon=":material/grid_on:", layout="wide")
-    st.title(title)  # first: the sooner something is to be seen, the better
+def show_page(path: str) -> None:
+    """The page of this path: its frame at once, then what its module draws, imported when it does."""
+    page = PAGES[path]
+    st.set_page_config(page_title=f"{page.name} · AttnViz", page_icon=":material/grid_on:", layout="wide")
+    st.title(page.name)  # first: the sooner something is to be seen, the better
     st.html(STYLE)
-    state.read_link(title)
-    state.expect_first_run()
-    with st.sidebar:
-        _navigation()
-        settings_form(controls(), state.current().words(fields()), state.answered())
-        _share(title)
-    state.write_link()
+    state.open_page(page)
+    sidebar()
+    _notices()
+    import_module(page.module).show()
 
 
-@state.part(state.PAGE)
-def _page(body: Callable[[View], None], needs_text: bool) -> None:
-    first, at_courier, view = state.first_run(), state.place(), View(state.current())
-    if first:
-        with at_courier:
-            courier()  # at once: the run may be long, and a setting may cut it short
-    with state.place():
-        show_notices()
-        drawn = not needs_text or _can_be_drawn(view)
-    if drawn:
-        body(view)
-    if not first:
-        with at_courier:
-            courier()  # last: it stands there already, and what it brings keeps the browser busy while a model runs
-
-
-def courier() -> None:
-    """Brings this part of the page what is set on the left, and the form there what is in force: all but the text,
-    which only the form changes."""
-    settings_courier(
-        state.current().words(name for name in fields() if name != "text"), state.answered(), state.take_wish
-    )
-
-
-def show_notices() -> None:
-    """Say once what of the link could not be used."""
+@state.part("notices", anything)
+def _notices(view: View) -> None:
+    """What of the link could not be used, and what keeps the page from being drawn."""
     for notice in state.take_notices():
         st.warning(escaped(notice), icon=":material/link_off:")
+    if state.page().needs_text:
+        _about_the_text(view)
+    elif state.page().path and view.config_problem:
+        st.error(f"{escaped(view.config_problem)} Choose another model in the sidebar.", icon=":material/error:")
 
 
-def _navigation() -> None:
-    st.markdown("### AttnViz")
-    link = state.link_to_other_pages()
-    for path, label in PAGES.items():
-        st.page_link(path, label=label, width="stretch", query_params=link)
-
-
-def _share(page: str) -> None:
-    copy_link()
-    with st.popover("View source", icon=":material/code:", key=f"source-{page}", on_change="rerun") as popover:
-        if popover.open:
-            st.caption("The code that just ran.")
-            st.code(_source(state.current().model), language="python")
-
-
-def _source(model: str) -> str:
-    """The real source of the attention that runs, and of the function it calls."""
-    from attnviz.modules import GroupedQueryAttention, MultiHeadLatentAttention, attend
-
-    module = MultiHeadLatentAttention if model == "mla" else GroupedQueryAttention
-    return inspect.getsource(module) + "\n\n" + inspect.getsource(attend)
-
-
-def _can_be_drawn(view: View) -> bool:
-    """Whether there is something to draw, with a sentence where there is not, and one where a long text was cut."""
-    from attnviz.checkpoints import CheckpointError
-
+def _about_the_text(view: View) -> None:
+    if view.problem:
+        st.error(f"{escaped(view.problem)} Choose another model in the sidebar.", icon=":material/error:")
+        return
     if len(view.settings.text) > MAX_CHARACTERS:
         st.warning(f"The text has {len(view.settings.text):,} characters; the first {MAX_CHARACTERS:,} are read.")
-    try:
-        if not view.ids:
-            st.info("There is no text yet: type one on the left, or choose an example.", icon=":material/edit:")
-            return False
-        view.model  # noqa: B018  loaded here, so that a damaged file is one sentence and not a traceback
-    except (CheckpointError, ConfigError) as error:
-        st.error(f"{escaped(str(error))} Choose another model on the left.", icon=":material/error:")
-        return False
-    if view.cut_notice:
+    if not view.ids:
+        st.info("There is no text yet: type one in the sidebar, or choose an example.", icon=":material/edit:")
+    elif view.cut_notice:
         st.warning(escaped(view.cut_notice), icon=":material/content_cut:")
-    return True

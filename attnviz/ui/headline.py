@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from attnviz.compute.view import View
 from attnviz.figures.drawing import quoted as quoted
-from attnviz.ui.frame import View
 
 KINDS = {"mha": "MHA", "gqa": "GQA", "mqa": "MQA", "mla": "MLA"}
 

@@ -1,33 +1,28 @@
-"""The settings in force, kept in the session and mirrored in the address.
+"""The settings in force, kept in the session and mirrored in the address, and the parts of a page that run alone.
 
-They live under one permanent key of the session, not under the widgets' keys, which Streamlit drops with the page
-that showed them. The address is written from the settings and read back when it is not the one we wrote: a link
-opened, the browser's back button.
+The settings live under one permanent key of the session, not under the widgets' keys, which Streamlit drops with the
+page that showed them. The address always says what is in force; whoever opens an address gets what it says.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
-from typing import Any, ParamSpec
+from typing import Any
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
-from attnviz.compute.queue import Turns
+from attnviz.compute.queue import PARTS, TELL
+from attnviz.compute.view import View, drawable
+from attnviz.session.pages import PAGES, Page
 from attnviz.session.settings import Settings
 
-P = ParamSpec("P")
-
-_SETTINGS, _LINK, _PAGE, _OFFERED, _NOTICES = "settings", "link", "page", "offered link", "notices"
-_ANSWERED, _FIRST = "answered wish", "first run"
-
-TURNS = Turns(at_once=2)  # of all sessions, for drawing parts of pages: one thread computes while another runs Python
-LOOKED_AT = {"Heads": "heads_part", "Query groups": "closer", "RoPE": "turning", "Cost": "part"}  # the settings' field
-OPENING = 1.0  # seconds that a page being opened lets changes go first: who moves a slider looks at it, who opens waits
-PAGE = "page"  # the part that runs again by itself for what is set on the left
+_SETTINGS, _NOTICES, _DRAWN, _PAGE = "settings", "notices", "parts drawn", "page"
+LINKS = "links"  # the part that holds the links to the pages, which carry the settings
+_HERE: ContextVar[str] = ContextVar("part")  # the part that is being drawn
 
 
 def current() -> Settings:
@@ -40,50 +35,19 @@ def change(**fields: object) -> None:
     st.session_state[_SETTINGS] = replace(current(), **fields).normalised()
 
 
-def take_wish(wish: object) -> None:
-    """Put in force what the form on the left wishes: {"n": the wish's number, "changes": {field: value in words}}."""
-    match wish:
-        case {"n": int(n), "changes": dict(changes)}:
-            st.session_state[_ANSWERED] = n
-            st.session_state[_SETTINGS] = current().wished(changes)
+# ---- the address
 
 
-def answered() -> int:
-    """The number of the last wish that has been put in force; 0 before the first."""
-    return st.session_state.get(_ANSWERED, 0)
+def open_page(page: Page) -> None:
+    """Take the settings from the address, and keep a sentence for each value that could not be used.
 
-
-def read_link(page: str) -> None:
-    """Take the settings from the address if somebody else wrote it, and keep a sentence for what could not be used."""
-    link, came_from = st.query_params.to_dict(), st.session_state.get(_PAGE)
-    st.session_state[_PAGE] = page
-    ours = link == st.session_state.get(_LINK)
-    if came_from not in (None, page):  # by a link of ours, which may be older than what a fragment has changed since
-        ours |= link in ({}, st.session_state.get(_OFFERED))
-    if ours and _SETTINGS in st.session_state:
-        return
-    st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link)
-
-
-def expect_first_run() -> None:
-    """The whole page is being drawn, and not its part alone."""
-    st.session_state[_FIRST] = True
-
-
-def first_run() -> bool:
-    """Whether the page's part runs for the first time since the whole page was drawn; asked once a run."""
-    return st.session_state.pop(_FIRST, False)
-
-
-def take_notices() -> list[str]:
-    """What of the link could not be used; said once."""
-    return st.session_state.pop(_NOTICES, [])
-
-
-def link_to_other_pages() -> dict[str, str]:
-    """What links between pages carry, so that going there is one step in the browser's history and not two."""
-    st.session_state[_OFFERED] = current().to_link()
-    return st.session_state[_OFFERED]
+    Where the address says what is in force already, the session's settings stay: they may hold a text longer than an
+    address can carry.
+    """
+    st.session_state[_PAGE], st.session_state[_DRAWN] = page.path, []
+    link = st.query_params.to_dict()
+    if _SETTINGS not in st.session_state or link != current().to_link():
+        st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link, page)
 
 
 def write_link() -> None:
@@ -91,54 +55,82 @@ def write_link() -> None:
     link = current().to_link()
     if st.query_params.to_dict() != link:
         st.query_params.from_dict(link)
-    st.session_state[_LINK] = link
 
 
-def part(key: str, turns: AbstractContextManager | None = None) -> Callable[[Callable[P, None]], Callable[P, None]]:
-    """A fragment of this key, drawn when it is its turn, that leaves the address right.
+def take_notices() -> list[str]:
+    """What of the link could not be used; said once."""
+    return st.session_state.pop(_NOTICES, [])
 
-    That comes last, since browsers take as long for it as for a chart. turns: what to wait for instead of TURNS.
+
+# ---- parts
+
+
+def page() -> Page:
+    """The page that is open."""
+    return PAGES[st.session_state.get(_PAGE, "")]
+
+
+def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callable[[View], None]], Callable[[], None]]:
+    """A part of a page that runs alone: a fragment that draws `body(view)` from the settings in force.
+
+    Parts stand side by side and are not nested. needs: what has to be there to draw it; the page's top says what is
+    missing.
     """
 
-    def decorate(body: Callable[P, None]) -> Callable[P, None]:
+    def decorate(body: Callable[[View], None]) -> Callable[[], None]:
         @st.fragment(key=key)
         @wraps(body)
-        def run(*args: P.args, **kwargs: P.kwargs) -> None:
-            with TURNS.mine(_kind(key), _later()) if turns is None else turns:
-                body(*args, **kwargs)
+        def run() -> None:
+            drawn = st.session_state.setdefault(_DRAWN, [])
+            if key not in drawn:
+                drawn.append(key)
+            _HERE.set(key)
+            said = st.empty()
+            token = TELL.set(lambda before: _say(said, before))
+            try:
+                with PARTS.turn():
+                    view = View(current())
+                    if needs(view):
+                        body(view)
                 write_link()
+            finally:
+                TELL.reset(token)
 
         return run
 
     return decorate
 
 
-def place() -> AbstractContextManager:
-    """A box for all that stands above a part, so that nothing that comes and goes in it moves the part.
-
-    Streamlit knows a part by where it stands. Moved up or down it would be another one, and what somebody has asked of
-    it while the page was being drawn would be lost.
-    """
-    return st.container()
-
-
-def _kind(key: str) -> tuple[str, ...]:
-    """What about takes as long each time: this part of this page, with what is looked at closer."""
-    page = st.session_state.get(_PAGE, "")
-    return page, key, getattr(current(), LOOKED_AT.get(page, ""), "")
-
-
-def _later() -> float:
-    """Seconds that what runs now may let others go first."""
-    return OPENING if st.session_state.get(_FIRST) else 0.0
+def _say(place: Any, before: int) -> None:
+    """Say how many runs are before this one; nothing any more once it runs."""
+    if not before:
+        place.empty()
+        return
+    place.caption(f":material/hourglass_empty: {before} {'run is' if before == 1 else 'runs are'} before yours …")
 
 
 def rerun(*parts: str) -> None:
-    """From a callback: run these parts again and leave everything else as it stands."""
+    """From a callback: run these parts again, or all of the page, and the links that carry the settings."""
+    drawn = st.session_state.get(_DRAWN, [])
+    wanted = [key for key in drawn if key in (parts or drawn)]
     try:
-        st.rerun(parts)
+        st.rerun([*wanted, LINKS])
     except StreamlitAPIException:  # one of them is not on this page, or not drawn yet
         st.rerun()
+
+
+# ---- widgets
+
+
+def tabs(view: View, label: str, *, quiet: bool = False) -> str:
+    """Choose which of the page's parts is open, and say which is. quiet: the label stands above already."""
+    names = page().tabs
+    tab = page().open_tab(view.settings.tab)
+    control(
+        st.segmented_control, label, "tab", shown=tab, options=list(names), format_func=names.__getitem__,
+        required=True, label_visibility="collapsed" if quiet else "visible",
+    )  # fmt: skip
+    return tab
 
 
 def control(
@@ -147,21 +139,21 @@ def control(
     field: str,
     *,
     shown: object = None,
-    reruns: Sequence[str] = (),
+    reruns: Sequence[str] | None = None,
     **options: Any,
 ) -> Any:
     """A widget for one field of the settings: `control(st.slider, "Layers", "n_layers", min_value=1, …)`.
 
     shown: what it stands at where the field's own value is not among what is offered just now.
-    reruns: the parts that show the field; by default the one that the widget stands in.
+    reruns: the parts that show the field; by default the one that the widget stands in; () for all of the page.
     """
     key = f"control-{field}"
     value = getattr(current(), field) if shown is None else shown
     st.session_state[key] = list(value) if isinstance(value, tuple) else value  # as the browser will send it back
-    return widget(label, key=key, on_change=_take, args=(field, reruns), **options)
+    parts = [_HERE.get()] if reruns is None else reruns
+    return widget(label, key=key, on_change=_take, args=(field, parts), **options)
 
 
 def _take(field: str, reruns: Sequence[str]) -> None:
     change(**{field: st.session_state[f"control-{field}"]})
-    if reruns:
-        rerun(*reruns)
+    rerun(*reruns)

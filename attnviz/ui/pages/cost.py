@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from functools import lru_cache
 
 import streamlit as st
 
 from attnviz.compute import cost as cost_runs
-from attnviz.compute import models as runs
+from attnviz.compute.view import View, countable
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import (
     PRECISIONS,
@@ -27,30 +26,24 @@ from attnviz.figures.phrases import listed
 from attnviz.modules.measure import n_threads
 from attnviz.session.settings import Settings
 from attnviz.ui import charts, state
-from attnviz.ui.components.one_of import one_of
-from attnviz.ui.components.stop_button import stop_button
-from attnviz.ui.frame import View
 
-PARTS = {
-    "published": "Published models",
-    "facts": "Any other model",
-    "memory": "What fits into a memory",
-    "speed": "How fast decoding can be",
-    "measured": "Measured here",
-}
 CONTEXTS = tuple(2**k for k in range(7, 21))  # 128 to 1 M tokens
 BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
 
 
-def show(view: View) -> None:
+def show() -> None:
     """The whole page, from the top."""
-    if problem := runs.problem_of(view.settings):
-        st.error(f"{escaped(str(problem))} Choose another model on the left.", icon=":material/error:")
-        return
-    with state.place():
-        controls(view)
-        own(view)
-    closer(view)
+    own_model()
+    closer()
+    if (found := st.session_state.get("measurement")) and found.running:
+        _progress()
+
+
+@state.part("own", countable)
+def own_model(view: View) -> None:
+    """The settings in force, and what they cost."""
+    controls(view)
+    own(view)
 
 
 def controls(view: View) -> None:
@@ -59,7 +52,13 @@ def controls(view: View) -> None:
     contexts, batches = ({*CONTEXTS, view.settings.context}, {*BATCHES, view.settings.batch})
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(
-            st.select_slider, "Context, tokens", "context", options=sorted(contexts), format_func=tokens_text, width=320
+            st.select_slider,
+            "Context, tokens",
+            "context",
+            options=sorted(contexts),
+            format_func=tokens_text,
+            width=320,
+            reruns=(),
         )
         state.control(st.select_slider, "Sequences at once", "batch", options=sorted(batches), width=220)
         state.control(st.segmented_control, "Cache in", "precision", options=list(PRECISIONS), required=True)
@@ -116,37 +115,31 @@ def _introduction(models, c, s) -> None:
     )
 
 
+@state.part("closer", countable)
 def closer(view: View) -> None:
     """One of the page's other parts; only the one that is looked at is computed."""
     st.subheader("Beyond this model", divider="gray")
-    part = state.current().part
-    one_of("Part", PARTS, part, key="part", on_choose=lambda part: state.change(part=part), quiet=True)
-    if part == "measured":
-        measured(view)
-    else:
-        {"published": published, "facts": facts, "memory": memory, "speed": speed}[part]()
+    show = {"published": published, "facts": facts, "memory": memory, "speed": speed, "measured": measured}
+    show[state.tabs(view, "Part", quiet=True)](view)
 
 
-def published() -> None:
+def published(view: View) -> None:
     """All presets on one plot, a few of them over the context, one of them with another attention."""
     pairs = {pair.name: pair for pair in instructive_pairs()}
-    with state.place():
-        st.pills("Comparisons that teach something", list(pairs), key="pair", on_change=_take_pair, args=(pairs,))
-        for pair in pairs.values():
-            if state.current().compare == pair.ids:
-                st.info(pair.sentence, icon=":material/lightbulb:")
-    _compared()
-    _alternatives()
+    st.pills("Comparisons that teach something", list(pairs), key="pair", on_change=_take_pair, args=(pairs,))
+    for pair in pairs.values():
+        if view.settings.compare == pair.ids:
+            st.info(pair.sentence, icon=":material/lightbulb:")
+    _compared(view.settings)
+    _alternatives(view.settings)
 
 
-@state.part("compared")
-def _compared() -> None:
+def _compared(s: Settings) -> None:
     presets = load_presets()
     state.control(
         st.multiselect, "Models to compare, six at most", "compare", options=list(presets),
         format_func=lambda id: presets[id].name, max_selections=6,
     )  # fmt: skip
-    s = state.current()
     charts.show(_all_published(s.compare), "published")
     if s.compare:
         charts.show(_totals(s.compare, s.context), "totals")
@@ -164,10 +157,8 @@ def _totals(chosen: tuple[str, ...], context: int) -> Drawing:
     return figures.totals([load_presets()[id] for id in chosen], context)
 
 
-@state.part("alternatives")
-def _alternatives() -> None:
+def _alternatives(s: Settings) -> None:
     _preset("What if this model had another attention?")
-    s = state.current()
     charts.show(_alternatives_of(s.preset, s.context), "alternatives")
     _notes([s.preset], "alternative")
 
@@ -183,6 +174,7 @@ def _take_pair(pairs: dict) -> None:
     if chosen is not None:
         pair = pairs[chosen]
         state.change(compare=pair.ids, context=pair.n_tokens, preset=pair.ids[0])
+        state.rerun()
 
 
 def _notes(ids, key: str) -> None:
@@ -202,18 +194,16 @@ def _preset(label: str) -> None:
     )
 
 
-@state.part("facts")
-def facts() -> None:
+def facts(view: View) -> None:
     """Any model that can be described: its facts as JSON, counted like the others."""
-    s = state.current()
+    s = view.settings
     name = load_presets()[s.preset].name
     state.control(
         st.text_area, "Facts of a model, as JSON", "facts", height=260, placeholder='{"n_layers": 32, "d_model": …}',
         help="The names are those of the published models' facts. What is unknown or impossible is named.",
     )  # fmt: skip
     st.button(
-        f"Start from {name}", icon=":material/edit:", on_click=state.change,
-        kwargs={"facts": cost_runs.facts_of(s.preset)},
+        f"Start from {name}", icon=":material/edit:", on_click=_take_facts, args=(s.preset,),
     )  # fmt: skip
     if not s.facts.strip():
         return
@@ -225,8 +215,12 @@ def facts() -> None:
     _under_every_attention(model, s, "-pasted")
 
 
-@state.part("memory")
-def memory() -> None:
+def _take_facts(preset: str) -> None:
+    state.change(facts=cost_runs.facts_of(preset))
+    state.rerun("closer")
+
+
+def memory(view: View) -> None:
     """The question turned round: how many tokens, how many users."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _preset("Model")
@@ -235,7 +229,7 @@ def memory() -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _weights()
         state.control(st.slider, "Reserve, % of the memory", "reserve", min_value=0, max_value=90, width=220)
-    s = state.current()
+    s = view.settings
     model = load_presets()[s.preset]
     charts.show(figures.filling(cost_runs.plan(s), model, cost_runs.machine(s), s.context), "filling")
     _notes([s.preset], "held")
@@ -253,15 +247,14 @@ def _machine() -> None:
     )  # fmt: skip
 
 
-@state.part("speed")
-def speed() -> None:
+def speed(view: View) -> None:
     """The roofline of decoding."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _preset("Model")
         _machine()
         state.control(st.number_input, "How many", "n_machines", min_value=1, max_value=64, width=110)
         _weights()
-    s = state.current()
+    s = view.settings
     model, card, bits = load_presets()[s.preset], cost_runs.machine(s), cost_runs.weight_bits(s.weights)
     left, right = st.columns(2, gap="large")
     with left:
@@ -272,7 +265,6 @@ def speed() -> None:
     charts.show(figures.machines(cards, model, s.context, s.batch, s.precision, bits), "machines")
 
 
-@state.part("measured")
 def measured(view: View) -> None:
     """Decode steps of the real modules on this machine."""
     c = view.config
@@ -281,29 +273,31 @@ def measured(view: View) -> None:
         f"GQA, MQA and MLA after {cost_runs.CONTEXTS[0]} to {cost_runs.CONTEXTS[-1]:,} tokens, on the processor that "
         f"serves this page: at most {cost_runs.MOST_SECONDS} seconds, and other people's requests slow it down."
     )
-    with st.container(horizontal=True):
-        start = st.button("Measure", type="primary", icon=":material/timer:")
-        stop_button("stop-measuring")
-    if start:
-        _measure(view)
-    kept = st.session_state.get("timings")
-    if kept and kept[0] == view.config and kept[1]:
-        charts.show(figures.measured(kept[1], n_threads()), "measured")
+    found = st.session_state.get("measurement")
+    here = found if found and found.config == c else None
+    if not (here and here.running):
+        st.button("Measure", type="primary", icon=":material/timer:", on_click=_start_measuring, args=(c,))
+    if here and here.problem:
+        st.warning(here.problem, icon=":material/hourglass:")
+    elif here and here.results and not here.running:
+        charts.show(figures.measured(here.results, n_threads()), "measured")
         st.caption("Measured on whatever serves this page, for these settings; a link does not carry it.")
 
 
-def _measure(view: View) -> None:
-    """Measure, keeping every result as it comes, so that stopping loses none."""
-    results: list = []
-    st.session_state["timings"] = (view.config, results)
-    bar = st.progress(0.0, "Warming up …")
-    try:
-        # whoever stops it gives the turn to measure back; that to draw is for others meanwhile
-        with state.TURNS.aside(), closing(cost_runs.timings(view.config)) as steps:
-            for share, timing in steps:
-                results.append(timing)
-                name = attention_name(timing.config)
-                bar.progress(share, f"{name} after {timing.n_tokens:,} tokens: {timing.median * 1000:.2f} ms")
-    except RuntimeError as busy:
-        st.warning(str(busy), icon=":material/hourglass:")
-    bar.empty()
+def _start_measuring(config: ModelConfig) -> None:
+    st.session_state["measurement"] = cost_runs.Measurement(config)
+    st.rerun()  # all of the page, for its part that looks again and again
+
+
+@st.fragment(run_every=0.4)
+def _progress() -> None:
+    """How far the measurement is, with what it has found, and a button that ends it."""
+    found = st.session_state["measurement"]
+    if not found.running:
+        st.rerun()
+    last = found.results[-1] if found.results else None
+    said = f"{attention_name(last.config)} after {last.n_tokens:,} tokens: {last.median * 1000:.2f} ms" if last else ""
+    st.progress(found.share, said or "Warming up …")
+    st.button("Stop measuring", on_click=found.stop)
+    if found.results:
+        charts.show(figures.measured(list(found.results), n_threads()), "measured-so-far")

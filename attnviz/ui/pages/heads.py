@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 from attnviz.analysis.heads import MEANING
 from attnviz.compute import heads as heads_runs
-from attnviz.compute.heads import HeadsView
-from attnviz.compute.selection import key_of, layer_and_head, pinned, query_of
+from attnviz.compute.view import View
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.head_captions import map_words, path_words
 from attnviz.figures.phrases import count
@@ -15,45 +15,42 @@ from attnviz.session.settings import MOST_PINNED
 from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.head_view import Look, head_view
-from attnviz.ui.components.one_of import one_of
-from attnviz.ui.frame import View
 from attnviz.ui.headline import headline
 from attnviz.ui.pages import heads_parts
 
 PARTS = {
-    "lines": ("Lines between tokens", heads_parts.lines),
-    "side": ("Side by side", heads_parts.side_by_side),
-    "number": ("One number explained", heads_parts.number),
-    "stages": ("Score, mask, softmax", heads_parts.stages),
-    "does": ("What each head does", heads_parts.does),
-    "masks": ("Masks", heads_parts.masks),
-    "family": ("MHA to MLA", heads_parts.family),
-    "rollout": ("Rollout", heads_parts.rolled),
-    "off": ("Switch heads off", heads_parts.off),
-    "cross": ("A second text", heads_parts.crossed),
+    "lines": heads_parts.lines,
+    "side": heads_parts.side_by_side,
+    "number": heads_parts.number,
+    "stages": heads_parts.stages,
+    "does": heads_parts.does,
+    "masks": heads_parts.masks,
+    "family": heads_parts.family,
+    "rollout": heads_parts.rolled,
+    "off": heads_parts.off,
+    "cross": heads_parts.crossed,
 }
-PAINTING = 0.03  # seconds, two frames: what comes while the browser paints the grid would hold both up
 
 
 def prepare(view: View) -> None:
     """What `grid` draws from, computed before anybody's session asks for it."""
-    padded = HeadsView(view.settings)
+    padded = replace(view, padded=True)
     padded.labels, padded.trace, heads_runs.roles_of(view.settings)  # noqa: B018
 
 
-def show(view: View) -> None:
+def show() -> None:
     """The whole page, of a text whose first tokens may be padding."""
-    padded = HeadsView(view.settings)
-    with state.place():
-        grid(padded)
-    state.TURNS.pause(PAINTING)
-    one_head(padded)
+    grid()
+    head()
+    closer()
 
 
-def grid(view: HeadsView) -> None:
+@state.part("grid")
+def grid(view: View) -> None:
     """All layers and heads at once; a click shows that head below."""
+    view = replace(view, padded=True)
     padding = f" The first {count(view.n_padding, 'token')} are padding." if view.n_padding else ""
-    layer, head = layer_and_head(view)
+    layer, head = view.layer_and_head
     head_grid(
         view.trace.weights,
         view.trace.allowed,
@@ -63,21 +60,15 @@ def grid(view: HeadsView) -> None:
         selected=(layer, head),
         says=f"{headline(view)}{padding} A row is a query and sums to 1; colour is the KV head it reads.",
         kv_names=heads_parts.kv_names(view.config),
-        pinned=pinned(view),
+        pinned=view.pinned,
         roles=[[(r.name, round(r.score, 2)) for r in row] for row in heads_runs.roles_of(view.settings)],
     )
 
 
 @state.part("head")
-def one_head(view: HeadsView) -> None:
-    """The selected head, and a closer look."""
-    with state.place():
-        _head(view)
-    _closer(view)
-
-
-def _head(view: HeadsView) -> None:
-    """Its map, the way of one query from score to weight, what it does."""
+def head(view: View) -> None:
+    """The selected head: Its map, the way of one query from score to weight, what it does."""
+    view = replace(view, padded=True)
     look = _look(view)
     words = (
         map_words(view.trace, view.labels, look.layer, look.head, log=look.log, first_aside=look.first_aside),
@@ -91,45 +82,48 @@ def _head(view: HeadsView) -> None:
     charts.on_demand("Zoom, numbers and downloads", {"map": lambda: _map(view), "path": lambda: _path(view)})
 
 
-def _role(view: HeadsView, look: Look) -> tuple[str, str]:
+def _role(view: View, look: Look) -> tuple[str, str]:
     """What the head does, and what that rests on."""
     role = heads_runs.roles_of(view.settings)[look.layer][look.head]
     does = f"This head {MEANING[role.name]}. Scored on random tokens said twice, not on this text."
     return f"{role.name.capitalize()}, {role.score:.2f}", does
 
 
-def _look(view: HeadsView) -> Look:
-    s = state.current()
+def _look(view: View) -> Look:
+    s = view.settings
     return Look(
-        *layer_and_head(view),
-        query=query_of(view),
-        key=key_of(view),
+        *view.layer_and_head,
+        query=view.query,
+        key=view.key,
         chosen=s.key if s.key < len(view.labels) else -1,
         log=s.colour == "log",
         first_aside=s.sink_aside,
-        pinned=layer_and_head(view) in pinned(view),
+        pinned=view.layer_and_head in view.pinned,
     )
 
 
 def _take_head(layer: int, head: int) -> None:
     state.change(layer=layer, head=head)
+    state.rerun("head", "closer")
 
 
 def _take_cell(query: int, key: int) -> None:
     state.change(query=query, key=key)
+    state.rerun("head", "closer")
 
 
 def _take_look(log: bool, first_aside: bool) -> None:
     state.change(colour="log" if log else "linear", sink_aside=first_aside)
+    state.rerun("head", "closer")
 
 
 def _take_pin(name: str) -> None:
     pins = state.current().pinned
     state.change(pinned=tuple(p for p in pins if p != name) if name in pins else (*pins, name)[-MOST_PINNED:])
-    state.rerun(state.PAGE)  # the grid marks it too
+    state.rerun()  # the grid marks it too
 
 
-def _map(view: HeadsView) -> Drawing:
+def _map(view: View) -> Drawing:
     from attnviz.figures import heads
 
     look = _look(view)
@@ -139,17 +133,14 @@ def _map(view: HeadsView) -> Drawing:
     )  # fmt: skip
 
 
-def _path(view: HeadsView) -> Drawing:
+def _path(view: View) -> Drawing:
     from attnviz.figures import heads
 
     look = _look(view)
     return heads.score_path(view.trace, view.labels, look.layer, look.head, look.query)
 
 
-@state.part("heads-closer")
-def _closer(view: HeadsView) -> None:
+@state.part("closer")
+def closer(view: View) -> None:
     """One of several parts, chosen by the person; the others are not computed."""
-    chosen, names = state.current().heads_part, {part: name for part, (name, _) in PARTS.items()}
-    one_of("Look closer", names, chosen, key="heads-part", on_choose=lambda part: state.change(heads_part=part))
-    _, show = PARTS[chosen]
-    show(view)
+    PARTS[state.tabs(view, "Look closer")](replace(view, padded=True))

@@ -12,8 +12,7 @@ from attnviz.analysis.rollout import reachable, rollout
 from attnviz.compute import heads as heads_runs
 from attnviz.compute import models as runs
 from attnviz.compute import query_groups as groups_runs
-from attnviz.compute.heads import HeadsView
-from attnviz.compute.selection import head_name, heads_of, key_of, layer_and_head, pinned, query_of
+from attnviz.compute.view import View, head_name
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
 from attnviz.figures import ablation as ablation_figures
@@ -31,21 +30,21 @@ from attnviz.ui.headline import quoted
 def select(layer: int, head: int) -> None:
     """Look at another head, after a click in a grid."""
     state.change(layer=layer, head=head)
-    state.rerun("head")
+    state.rerun("head", "closer")
 
 
-def number(view: HeadsView) -> None:
+def number(view: View) -> None:
     """The weight of the query and key looked at, from two vectors to one number."""
-    drawing = head_detail.number_explained(view.trace, view.labels, *layer_and_head(view), query_of(view), key_of(view))
+    drawing = head_detail.number_explained(view.trace, view.labels, *view.layer_and_head, view.query, view.key)
     charts.show(drawing, "number")
 
 
-def stages(view: HeadsView) -> None:
+def stages(view: View) -> None:
     """The whole head at three stages."""
-    charts.show(heads.stage_maps(view.trace, view.labels, *layer_and_head(view)), "stages")
+    charts.show(heads.stage_maps(view.trace, view.labels, *view.layer_and_head), "stages")
 
 
-def lines(view: HeadsView) -> None:
+def lines(view: View) -> None:
     """The selected head and the pinned ones as lines between two columns of tokens."""
     shown = beside_one_another(view)
     layers, members = (list(axis) for axis in zip(*shown, strict=True))
@@ -61,38 +60,38 @@ def lines(view: HeadsView) -> None:
     )  # fmt: skip
 
 
-def side_by_side(view: HeadsView) -> None:
+def side_by_side(view: View) -> None:
     """The maps of the selected head and the pinned ones, two in a row, shaded alike."""
     _pins(view)
     shown = beside_one_another(view)
     if len(shown) == 1:
         st.info("Pin another head above, and its map stands beside this one.", icon=":material/push_pin:")
-    log = state.current().colour == "log"
+    log = view.settings.colour == "log"
     for i in range(0, len(shown), 2):
         for column, (layer, head) in zip(st.columns(2, gap="large"), shown[i : i + 2], strict=False):
             with column:
-                drawing = heads.head_map(view.trace, view.labels, layer, head, log=log, query=query_of(view))
+                drawing = heads.head_map(view.trace, view.labels, layer, head, log=log, query=view.query)
                 charts.show(drawing, f"side-{layer}-{head}")
 
 
-def beside_one_another(view: HeadsView) -> list[tuple[int, int]]:
+def beside_one_another(view: View) -> list[tuple[int, int]]:
     """The selected head and the pinned ones, each once."""
-    return list(dict.fromkeys([layer_and_head(view), *pinned(view)]))
+    return list(dict.fromkeys([view.layer_and_head, *view.pinned]))
 
 
-def _pins(view: HeadsView) -> None:
-    there = heads_of(view)
+def _pins(view: View) -> None:
+    there = view.heads
     state.control(
         st.multiselect, "Pinned heads, looked at beside the selected one", "pinned", options=list(there),
-        shown=[name for name in state.current().pinned if name in there], format_func=head_name,
+        shown=[name for name in view.settings.pinned if name in there], format_func=head_name,
         max_selections=MOST_PINNED,
-        reruns=[state.PAGE],  # the grid marks them too
+        reruns=(),  # the grid marks them too
     )  # fmt: skip
 
 
-def does(view: HeadsView) -> None:
+def does(view: View) -> None:
     """Statistics of all heads on this text, and what the selected head's role rests on."""
-    layer, head = layer_and_head(view)
+    layer, head = view.layer_and_head
     found = statistics(view.trace.weights)
     for column, name in zip(st.columns(3), head_studies.STATISTICS, strict=True):
         with column:
@@ -103,22 +102,22 @@ def does(view: HeadsView) -> None:
     charts.show(head_studies.role_scores(scores, role, layer, head, colour), "role")
 
 
-def masks(view: HeadsView) -> None:
+def masks(view: View) -> None:
     """One layer under five masks; a click puts a mask in force for the whole page."""
-    layer, head = layer_and_head(view)
+    layer, head = view.layer_and_head
     with st.container(horizontal=True):
         state.control(st.number_input, "Window, in tokens", "mask_window", min_value=1, max_value=128)
         state.control(st.number_input, "First tokens kept behind it", "mask_sinks", min_value=1, max_value=16)
         state.control(st.number_input, "Padding in front, in tokens", "mask_padding", min_value=1, max_value=127)
-    offered = heads_runs.masks_of(state.current())
-    found = heads_runs.masked_of(state.current(), view.ids, layer)
+    offered = heads_runs.masks_of(view.settings)
+    found = heads_runs.masked_of(view.settings, view.ids, layer)
     st.markdown(f"#### Layer {layer} under {len(offered)} masks{_mask_losses(offered, found.losses)}")
     st.caption(
         f"The same model and the first {count(found.weights.shape[-1], 'token')} of the text, one line a mask. What is "
         "masked gets no weight, and what a query may still see sums to 1; a query that may see nothing has none. "
         "**Click a map to put its mask in force for the whole page.**"
     )
-    in_force = [mask.in_force(state.current()) for mask in offered]
+    in_force = [mask.in_force(view.settings) for mask in offered]
     head_grid(
         found.weights, found.allowed, view.labels[: found.weights.shape[-1]], view.config.layer.kv_head_of,
         key="masks", selected=(in_force.index(True) if any(in_force) else 0, head), on_select=_take_mask,
@@ -130,7 +129,7 @@ def masks(view: HeadsView) -> None:
 
 def _take_mask(row: int, head: int) -> None:
     state.change(head=head, **heads_runs.masks_of(state.current())[row].fields())
-    state.rerun(state.PAGE)
+    state.rerun()
 
 
 def _mask_losses(offered: list[heads_runs.Mask], losses: list[float]) -> str:
@@ -141,9 +140,9 @@ def _mask_losses(offered: list[heads_runs.Mask], losses: list[float]) -> str:
     return f": {'; '.join(said)} nats a token"
 
 
-def family(view: HeadsView) -> None:
+def family(view: View) -> None:
     """The same text and the same layer under MHA, GQA, MQA and MLA; one hue is one KV head."""
-    layer, head = layer_and_head(view)
+    layer, head = view.layer_and_head
     ids = view.ids[: heads_runs.MAX_COMPARED]
     if view.config.n_layers > 1:
         state.control(
@@ -153,7 +152,7 @@ def family(view: HeadsView) -> None:
     st.markdown(f"#### Layer {layer} with fewer and fewer KV heads: heads of one hue share keys and values")
     trained = " Each was trained by itself: head 3 of one is not head 3 of another." if _is_trained(view) else ""
     st.caption(f"The same {count(len(ids), 'token')} of text. A row of a map is a query and sums to 1.{trained}")
-    for member in groups_runs.variants(state.current()):
+    for member in groups_runs.variants(view.settings):
         config, traced = runs.config_of(member), runs.trace_of(member, ids, min(view.n_padding, len(ids) - 1))
         st.markdown(f"**{attention_name(config)}**: {_who_shares(config, head)}")
         head_grid(
@@ -168,7 +167,7 @@ def kv_names(config: ModelConfig) -> list[str] | None:
     return [f"Keys {head}" for head in range(config.n_heads)] if config.attention == "mla" else None
 
 
-def _is_trained(view: HeadsView) -> bool:
+def _is_trained(view: View) -> bool:
     return view.settings.model != "own"
 
 
@@ -182,15 +181,15 @@ def _who_shares(config: ModelConfig, head: int) -> str:
     return f"{count(config.n_kv_heads, 'KV head')}; head {head} reads KV head {read[head]} {company}"
 
 
-def rolled(view: HeadsView) -> None:
+def rolled(view: View) -> None:
     """Rollout through the layers, with what it leaves out."""
-    layer, _ = layer_and_head(view)
+    layer, _ = view.layer_and_head
     shares, reach = rollout(view.trace.weights), reachable(view.trace.allowed)
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(rollout_figures.rollout_map(shares, reach, view.labels, layer, query_of(view)), "rollout")
+        charts.show(rollout_figures.rollout_map(shares, reach, view.labels, layer, view.query), "rollout")
     with right:
-        charts.show(rollout_figures.rollout_of_query(shares, view.labels, query_of(view)), "rollout-query")
+        charts.show(rollout_figures.rollout_of_query(shares, view.labels, view.query), "rollout-query")
         st.markdown(
             "**Weights are not an explanation.** Quite different weights can lead to the same prediction, and large "
             "ones need not be what mattered (Jain and Wallace, arXiv 1902.10186). What a head does to the prediction "
@@ -198,39 +197,39 @@ def rolled(view: HeadsView) -> None:
         )
 
 
-def off(view: HeadsView) -> None:
+def off(view: View) -> None:
     """The prediction and the loss with heads switched off, and what each head alone is worth on this text."""
     if len(view.ids) < 2:
         st.info("A single token has no next token to predict. Type a longer text.")
         return
-    there, (layer, head) = heads_of(view), layer_and_head(view)
+    there, (layer, head) = view.heads, view.layer_and_head
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(
             st.multiselect, "Heads switched off", "off", options=list(there), format_func=head_name,
-            shown=[name for name in state.current().off if name in there], max_selections=32,
+            shown=[name for name in view.settings.off if name in there], max_selections=32,
             placeholder=f"none chosen: the selected one, L{layer} H{head}",
         )  # fmt: skip
         state.control(
             st.segmented_control, "What they hand on", "off_way", options=ablation.WAYS, required=True,
             format_func={"zero": "nothing", "mean": "their mean"}.get,
         )  # fmt: skip
-    gone = [there[name] for name in state.current().off if name in there] or [(layer, head)]
-    ids, way = view.ids[: heads_runs.MAX_ABLATED], state.current().off_way
+    gone = [there[name] for name in view.settings.off if name in there] or [(layer, head)]
+    ids, way = view.ids[: heads_runs.MAX_ABLATED], view.settings.off_way
     left, right = st.columns(2, gap="large")
     with left:
         _prediction(view, ids, gone, way)
     with right:
         place = st.empty()
         before, losses = heads_runs.effects_of(
-            state.current(), ids, lambda done: place.progress(done, "Switching off one head after another …")
+            view.settings, ids, lambda done: place.progress(done, "Switching off one head after another …")
         )
         place.empty()
         charts.show(ablation_figures.effect_map(losses, before, way, layer, head), "effects")
 
 
-def _prediction(view: HeadsView, ids: tuple[int, ...], gone: list[tuple[int, int]], way: str) -> None:
+def _prediction(view: View, ids: tuple[int, ...], gone: list[tuple[int, int]], way: str) -> None:
     """Loss and next tokens before and after."""
-    query, tokens = min(query_of(view), len(ids) - 1), np.array(ids)
+    query, tokens = min(view.query, len(ids) - 1), np.array(ids)
     before, after = (ablation.predict_without(view.model, ids, heads, way) for heads in ([], gone))
     losses = [float(next_token_losses(logits, tokens).mean()) for logits in (before, after)]
     names = listed(f"L{layer} H{head}" for layer, head in gone)
@@ -244,17 +243,17 @@ def _prediction(view: HeadsView, ids: tuple[int, ...], gone: list[tuple[int, int
     )
 
 
-def crossed(view: HeadsView) -> None:
+def crossed(view: View) -> None:
     """The text's queries on a second text's keys, in every layer and head."""
     if view.config.attention == "mla":
         st.info("Latent attention is built for one text here. Choose MHA, GQA or MQA on the left for a second one.")
         return
     state.control(st.text_area, "Second text, whose tokens become keys and values", "second_text", height=80)
-    context = tuple(runs.tokenizer().encode(state.current().second_text))[: heads_runs.MAX_COMPARED]
+    context = tuple(runs.tokenizer().encode(view.settings.second_text))[: heads_runs.MAX_COMPARED]
     if not context:
         st.info("The second text is empty: type one above.")
         return
-    (layer, head), ids = layer_and_head(view), view.ids[: heads_runs.MAX_COMPARED]
+    (layer, head), ids = view.layer_and_head, view.ids[: heads_runs.MAX_COMPARED]
     weights = heads_runs.crossed_of(view.settings, ids, context)  # (L, H, T, S)
     labels, key_labels = view.labels[: len(ids)], runs.tokenizer().labels(list(context))
     allowed = np.ones(weights[:, 0].shape, bool)  # (L, T, S)
@@ -279,5 +278,5 @@ def crossed(view: HeadsView) -> None:
     )  # fmt: skip
 
 
-def _never_crossed(view: HeadsView) -> str:
+def _never_crossed(view: View) -> str:
     return "The model was never trained to do this." if _is_trained(view) else f"{view.origin.capitalize()}."

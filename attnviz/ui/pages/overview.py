@@ -2,63 +2,40 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import streamlit as st
 
+from attnviz.compute.view import View, anything
+from attnviz.session.pages import ALL, PAGES
 from attnviz.session.settings import Settings
 from attnviz.text import tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
-from attnviz.ui.frame import courier, show_notices
 
 FRONT_DOOR = Path(__file__).parents[2] / "checkpoints" / "front.npz"
-ROOMS = {
-    "pages/1_heads.py": (
-        "Heads",
-        "Every attention map of every layer at once, on your own text. What a head looks at, how a score becomes a "
-        "weight, and what each head does.",
-    ),
-    "pages/2_query_groups.py": (
-        "Query groups",
-        "Which query head reads which key/value head. One control from MHA over GQA to MQA, with maps, cache and "
-        "parameters moving along.",
-    ),
-    "pages/3_rope.py": (
-        "RoPE",
-        "Each pair of dimensions is a clock hand. See it turn on your own queries and keys, and what longer contexts "
-        "do to it.",
-    ),
-    "pages/4_cost.py": (
-        "Cost",
-        "Parameters and KV cache, counted from real tensors, for your settings and for 58 published models.",
-    ),
-}
 
 
 def show() -> None:
-    """A sentence, a live grid, four doors."""
-    _settings()
-    show_notices()
-    st.markdown("The real attention modules, run on the text you type and the settings you choose.")
+    """A sentence, a live grid, a door to each page."""
+    st.markdown(state.page().sentence)
     if st.session_state.pop("opened", False):  # a click in the grid below; pages cannot be changed in its callback
-        st.switch_page("pages/1_heads.py")
+        st.switch_page(PAGES["heads"].file, query_params=state.current().to_link())
     _grid()
-    link = state.link_to_other_pages()
-    for column, (path, (label, sentence)) in zip(st.columns(len(ROOMS)), ROOMS.items(), strict=True):
+    _doors()
+
+
+@state.part("doors", anything)
+def _doors(view: View) -> None:
+    pages = [page for page in ALL if page.path]
+    for column, page in zip(st.columns(len(pages)), pages, strict=True):
         with column.container(border=True, height="stretch"):
             st.page_link(
-                path, label=f"**{label}**", icon=":material/arrow_forward:", icon_position="right", query_params=link
-            )
-            st.caption(sentence)
-
-
-@state.part(state.PAGE, turns=nullcontext())
-def _settings() -> None:
-    """What is set on the left changes nothing here but the address, so that nobody need wait for it."""
-    courier()
+                page.file, label=f"**{page.name}**", icon=":material/arrow_forward:", icon_position="right",
+                query_params=view.settings.to_link(),
+            )  # fmt: skip
+            st.caption(page.sentence)
 
 
 def _grid() -> None:

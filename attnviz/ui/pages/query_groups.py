@@ -9,7 +9,7 @@ import streamlit as st
 from attnviz.analysis import groups as analysis
 from attnviz.compute import models as runs
 from attnviz.compute import query_groups as groups_runs
-from attnviz.compute.selection import layer_and_head
+from attnviz.compute.view import View, drawable
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
 from attnviz.figures import group_quality, groups, latent
@@ -19,39 +19,32 @@ from attnviz.modules.proofs import Comparison
 from attnviz.ui import charts, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
-from attnviz.ui.components.one_of import one_of
 from attnviz.ui.components.to_scale import to_scale
-from attnviz.ui.frame import View
 from attnviz.ui.headline import headline
 
-PARTS = {
-    "equal": "Equal, in numbers",
-    "work": "Same work, less memory",
-    "cost": "What sharing costs",
-    "maps": "Maps before and after",
-    "alike": "How alike heads are",
-    "latent": "MLA beside it",
-}
 
-
-def show(view: View) -> None:
+def show() -> None:
     """The whole page, from the top."""
+    control()
+    sharing()
+    scale()
+    maps()
+    closer()
+
+
+def comparable(view: View) -> bool:
+    """Whether the page can be drawn, the multi-head model that all here is compared with included."""
+    return drawable(view) and not runs.problem_of(groups_runs.base_of(view.settings))
+
+
+@state.part("kv-heads")
+def control(view: View) -> None:
+    """One slider over the numbers of KV heads that there are; everything on the page follows it."""
     if problem := runs.problem_of(groups_runs.base_of(view.settings)):
         st.error(
             f"{escaped(str(problem))} All here is compared with it. Choose your own settings.", icon=":material/error:"
         )
         return
-    with state.place():
-        control(view)
-    sharing(view)
-    with state.place():
-        scale(view)
-        maps(view)
-    closer(view)
-
-
-def control(view: View) -> None:
-    """One slider over the numbers of KV heads that there are; everything on the page follows it."""
     st.markdown(headline(view))
     variants = groups_runs.variants(view.settings)
     configs = [runs.config_of(variant) for variant in variants]
@@ -77,18 +70,18 @@ def _position(config: ModelConfig) -> str:
 def _take_variant(variants: list) -> None:
     chosen = variants[st.session_state["kv-heads"]]
     state.change(model=chosen.model, n_kv_heads=chosen.n_kv_heads)
-    state.rerun(state.PAGE)
+    state.rerun()
 
 
-@state.part("sharing")
+@state.part("sharing", comparable)
 def sharing(view: View) -> None:
     """Who reads whom, and the order of KV heads that is a mistake."""
-    layer, head = layer_and_head(view)
+    layer, head = view.layer_and_head
     c = view.config
     if c.attention == "mla":
         group_diagram(latent.latent_sharing(c, head), key="diagram", on_head=_take_head)
         return
-    tiled = state.current().tiled
+    tiled = view.settings.tiled
     read = analysis.kv_heads_read(c.n_heads, c.n_kv_heads, tiled=tiled)
     group_diagram(groups.sharing(c.n_heads, c.n_kv_heads, read, head), key="diagram", on_head=_take_head)
     state.control(st.toggle, "Tile the KV heads instead: every shape right, the partners wrong", "tiled")
@@ -98,6 +91,7 @@ def sharing(view: View) -> None:
 
 def _take_head(head: int) -> None:
     state.change(head=head)
+    state.rerun("sharing", "maps", "closer")
 
 
 def _tiling(view: View, layer: int, read: tuple[int, ...]) -> str:
@@ -119,6 +113,7 @@ def _tiled_loss(found: groups_runs.Tiling) -> str:
     return f" The loss on this text goes from {found.loss:.2f} to **{found.tiled_loss:.2f}** nats a token."
 
 
+@state.part("scale", comparable)
 def scale(view: View) -> None:
     """What is stored of the projections and of every token, to scale."""
     config, measured = view.config, groups_runs.cache_of_family(view.settings)
@@ -135,14 +130,21 @@ def scale(view: View) -> None:
     )
 
 
+@state.part("maps", comparable)
 def maps(view: View) -> None:
     """Every head's map in one layer, in the hue of the KV head it reads."""
-    layer, head = layer_and_head(view)
+    layer, head = view.layer_and_head
     st.markdown(f"#### Layer {layer}: {_maps_finding(view)}")
     st.caption(f"A row is a query and sums to 1, a column is a key. {view.origin.capitalize()}.")
     if view.config.n_layers > 1:
         state.control(
-            st.segmented_control, "Layer", "layer", shown=layer, options=range(view.config.n_layers), required=True
+            st.segmented_control,
+            "Layer",
+            "layer",
+            shown=layer,
+            options=range(view.config.n_layers),
+            required=True,
+            reruns=(),
         )
     head_grid(
         view.trace.weights[layer : layer + 1],
@@ -167,19 +169,18 @@ def _maps_finding(view: View) -> str:
 
 def _take_map(_: int, head: int) -> None:
     state.change(head=head)
+    state.rerun("sharing", "maps", "closer")
 
 
-@state.part("closer")
+@state.part("closer", comparable)
 def closer(view: View) -> None:
     """One of several parts, chosen by the person; the others are not computed."""
-    chosen = state.current().closer
-    one_of("Look closer", PARTS, chosen, key="closer", on_choose=lambda part: state.change(closer=part))
     show = {"equal": _equal, "work": _work, "cost": _cost, "maps": _before_after, "alike": _alike, "latent": _latent}
-    show[chosen](view)
+    show[state.tabs(view, "Look closer")](view)
 
 
 def _equal(view: View) -> None:
-    layer, _ = layer_and_head(view)
+    layer, _ = view.layer_and_head
     found = groups_runs.equalities_of(view.settings, view.ids, layer)
     st.markdown(
         f"#### The same thing, said in several ways: largest difference in layer {layer}\n\n"
@@ -254,7 +255,7 @@ def _comparable(view: View) -> bool:
 
 
 def _before_after(view: View) -> None:
-    c, (layer, head) = view.config, layer_and_head(view)
+    c, (layer, head) = view.config, view.layer_and_head
     if not _comparable(view):
         return
     n_kv_heads = c.n_kv_heads
@@ -288,9 +289,9 @@ def _before_after(view: View) -> None:
 
 
 def _alike(view: View) -> None:
-    layer, _ = layer_and_head(view)
+    layer, _ = view.layer_and_head
     state.control(st.segmented_control, "Compare", "alike", options=("keys", "values"), required=True)
-    part, c = state.current().alike, view.config
+    part, c = view.settings.alike, view.config
     before = runs.trace_of(groups_runs.base_of(view.settings), view.ids)
     inner = groups_runs.grams(before, layer)[part]
     plain, best = analysis.neighbours(c.n_heads, c.n_kv_heads), analysis.best_grouping(inner, c.n_kv_heads)
@@ -299,7 +300,7 @@ def _alike(view: View) -> None:
 
 
 def _latent(view: View) -> None:
-    layer, _ = layer_and_head(view)
+    layer, _ = view.layer_and_head
     config, found = groups_runs.latent_equalities(view.settings, view.ids, layer)
     beside, numbers = st.columns(2, gap="large")
     if view.config.attention != "mla":  # there it stands at the top of the page

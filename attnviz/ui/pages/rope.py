@@ -7,7 +7,7 @@ import streamlit as st
 
 from attnviz.analysis import rope as analysis
 from attnviz.compute import rope as rope_runs
-from attnviz.compute.selection import key_of, layer_and_head, query_of
+from attnviz.compute.view import View
 from attnviz.cost import attention_name
 from attnviz.figures import rope as figures
 from attnviz.figures import rope_scores
@@ -15,19 +15,9 @@ from attnviz.figures.drawing import escaped, quoted
 from attnviz.modules import rope_proofs
 from attnviz.session.settings import Settings
 from attnviz.ui import charts, state
-from attnviz.ui.components.one_of import one_of
 from attnviz.ui.components.rope_clocks import rope_clocks
-from attnviz.ui.frame import View
 from attnviz.ui.headline import headline
 
-PARTS = {
-    "distance": "Only distance counts",
-    "values": "Why not v",
-    "layouts": "Two layouts",
-    "longer": "Longer texts",
-    "without": "Without RoPE, and partly",
-    "latent": "MLA's rotated key",
-}
 LAYOUTS = {"half": "half-split", "interleaved": "interleaved"}  # the settings' names, and those of the field
 STEPS = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 THETAS = tuple(round(step * 10.0**power) for power in range(2, 7) for step in STEPS) + (10_000_000,)
@@ -36,14 +26,19 @@ FARTHEST = 255  # distance up to which a query and a key are moved apart, at lea
 PASTE = '{"rope_type": "longrope", "short_factor": [1, …], "long_factor": [2, …], "factor": 2, …}'
 
 
-def show(view: View) -> None:
+def show() -> None:
     """The whole page, from the top."""
-    with state.place():
-        introduction(view)
-        controls(view)
-        clocks(view)
-        frequencies(view)
-    closer(view)
+    top()
+    closer()
+
+
+@state.part("top")
+def top(view: View) -> None:
+    """What all of the page is about: the rotation of this text's tokens."""
+    introduction(view)
+    controls(view)
+    clocks(view)
+    frequencies(view)
 
 
 def introduction(view: View) -> None:
@@ -61,14 +56,18 @@ def introduction(view: View) -> None:
 
 def controls(view: View) -> None:
     """What the whole page follows: how fast pairs turn, and which head's queries and keys."""
-    layer, head = layer_and_head(view)
+    layer, head = view.layer_and_head
     with st.container(horizontal=True):
         state.control(
-            st.select_slider, "θ, the base of the frequencies", "theta", options=_thetas(), format_func=_theta_name,
-            help="Every map on every page is run with this θ.",
+            st.select_slider, "θ, the base of the frequencies", "theta", options=_thetas(view.settings.theta),
+            format_func=_theta_name, help="All maps on all pages are run with this θ.", reruns=(),
         )  # fmt: skip
-        state.control(st.selectbox, "Layer", "layer", shown=layer, options=range(view.config.n_layers), width=110)
-        state.control(st.selectbox, "Head", "head", shown=head, options=range(view.config.n_heads), width=110)
+        state.control(
+            st.selectbox, "Layer", "layer", shown=layer, options=range(view.config.n_layers), width=110, reruns=()
+        )
+        state.control(
+            st.selectbox, "Head", "head", shown=head, options=range(view.config.n_heads), width=110, reruns=()
+        )
     if view.settings.theta != Settings().theta and view.settings.model != "own":
         st.caption(
             f"Trained with θ = {Settings().theta:,.0f} and run with {view.settings.theta:,.0f}: its maps and losses "
@@ -76,8 +75,8 @@ def controls(view: View) -> None:
         )
 
 
-def _thetas() -> list[float]:
-    return sorted({*map(float, THETAS), state.current().theta})
+def _thetas(theta: float) -> list[float]:
+    return sorted({*map(float, THETAS), theta})
 
 
 def _theta_name(theta: float) -> str:
@@ -86,13 +85,13 @@ def _theta_name(theta: float) -> str:
 
 def clocks(view: View) -> None:
     """Every pair as a clock with the text's tokens on it; slider and play run in the browser."""
-    layer, head = layer_and_head(view)
+    layer, head = view.layer_and_head
     st.subheader("Every token is a point on every clock", divider="gray")
     frequencies = rope_runs.frequencies(view)
     q, _ = rope_runs.unturned(view, layer, head)
     pairs = analysis.as_pairs(q, len(frequencies), view.config.rope_layout)  # complex (T, n_pairs)
     rope_clocks(
-        frequencies, np.stack((pairs.real, pairs.imag), axis=-1), view.labels, query_of(view),
+        frequencies, np.stack((pairs.real, pairs.imag), axis=-1), view.labels, view.query,
         _head(view).colour, key="rope-clocks",
     )  # fmt: skip
 
@@ -108,17 +107,15 @@ def frequencies(view: View) -> None:
         charts.show(figures.rotation_maps(values, n), "rotations")
 
 
-@state.part("turning")
+@state.part("closer")
 def closer(view: View) -> None:
     """One of the parts below, as chosen; the others are not computed."""
     st.subheader("Look closer", divider="gray")
-    chosen = state.current().turning
-    one_of("Look closer", PARTS, chosen, key="turning", on_choose=lambda part: state.change(turning=part), quiet=True)
     show = {
         "distance": _distance, "values": _values, "layouts": _layouts, "longer": _longer, "without": _without,
         "latent": _latent,
     }  # fmt: skip
-    show[chosen](view)
+    show[state.tabs(view, "Look closer", quiet=True)](view)
 
 
 def _distance(view: View) -> None:
@@ -143,8 +140,8 @@ def _distance(view: View) -> None:
 
 def _query_and_key(view: View) -> tuple[int, int]:
     """Two selects, and the positions they stand at."""
-    last, query = len(view.labels) - 1, query_of(view)
-    key = state.current().key
+    last, query = len(view.labels) - 1, view.query
+    key = view.settings.key
     with st.container(horizontal=True):
         state.control(
             st.selectbox, "Query token", "query", shown=query, options=range(last + 1),
@@ -154,7 +151,7 @@ def _query_and_key(view: View) -> tuple[int, int]:
             st.selectbox, "Key token", "key", shown=key if key <= last else -1, options=[-1, *range(last + 1)],
             format_func=lambda i: f"{i} {view.labels[i]}" if i >= 0 else "the one the query gives most",
         )  # fmt: skip
-    return query_of(view), key_of(view)
+    return view.query, view.key
 
 
 def _values(view: View) -> None:
@@ -163,7 +160,7 @@ def _values(view: View) -> None:
     q, k = rope_runs.unturned(view, head.layer, head.head)
     v, allowed = trace.v[head.layer, head.kv_head], trace.allowed[head.layer]
     frequencies, layout = rope_runs.frequencies(view), view.config.rope_layout
-    moved = rope_proofs.shifted_outputs(q, k, v, allowed, frequencies, query_of(view), layout)
+    moved = rope_proofs.shifted_outputs(q, k, v, allowed, frequencies, view.query, layout)
     charts.show(rope_scores.values(moved, head), "values")
 
 
@@ -206,7 +203,7 @@ def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], note:
         title = name if i == 0 else f"{name}: off by up to {np.abs(weights - first).max():.2g}"
         with column:
             drawing = rope_scores.weight_map(weights, allowed, view.labels, top, head, title, note)
-            charts.show(drawing, f"map-{state.current().turning}-{i}")
+            charts.show(drawing, f"map-{view.settings.tab}-{i}")
 
 
 def _longer(view: View) -> None:
@@ -277,9 +274,9 @@ def _latent(view: View) -> None:
 
 def _take_mla() -> None:
     state.change(model="mla")
-    state.rerun(state.PAGE)
+    state.rerun()
 
 
 def _head(view: View) -> rope_scores.Head:
-    layer, head = layer_and_head(view)
+    layer, head = view.layer_and_head
     return rope_scores.Head(layer, head, view.config.layer.kv_head_of[head], view.config.n_kv_heads, view.origin)

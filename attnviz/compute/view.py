@@ -1,0 +1,155 @@
+"""What a part of a page draws from: the settings in force, and what follows from them for this model and this text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from attnviz.config import ConfigError, ModelConfig
+from attnviz.session.settings import MAX_CHARACTERS, Settings
+
+if TYPE_CHECKING:
+    from attnviz.modules import Transformer
+    from attnviz.trace import Trace
+
+
+@dataclass(frozen=True)
+class View:
+    """The model and its trace are looked up when first asked for: a session must not hold them.
+
+    padded: whether the first `settings.padding` tokens are padding, as the heads page has it.
+    """
+
+    settings: Settings
+    padded: bool = False
+
+    def but(self, **fields: object) -> View:
+        """The same with other values of some settings."""
+        return replace(self, settings=replace(self.settings, **fields))
+
+    @cached_property
+    def config(self) -> ModelConfig:
+        """The configuration that runs."""
+        return _models().config_of(self.settings)
+
+    @property
+    def model(self) -> Transformer:
+        """The live model; its weights are shared with everyone and never written to."""
+        return _models().model_of(self.settings)
+
+    @cached_property
+    def ids(self) -> tuple[int, ...]:
+        """The tokens of the text, cut at what can be traced."""
+        return self._read[1][: self.max_tokens]
+
+    @cached_property
+    def labels(self) -> list[str]:
+        """One printable label per token."""
+        return list(self._read[2][: self.max_tokens])
+
+    @property
+    def n_padding(self) -> int:
+        """Tokens at the front that are padding; at least one token is text."""
+        return min(self.settings.padding, len(self.ids) - 1) if self.padded else 0
+
+    @property
+    def trace(self) -> Trace:
+        """Everything the model computed on the text."""
+        return _models().trace_of(self.settings, self.ids, self.n_padding)
+
+    @cached_property
+    def max_tokens(self) -> int:
+        """The longest text that can be traced with this configuration."""
+        return _models().max_tokens(self.config)
+
+    @cached_property
+    def cut_notice(self) -> str | None:
+        """Where a text that is too long was cut."""
+        if self._read[0] <= self.max_tokens:
+            return None
+        tail = _models().tokenizer().decode(list(self.ids[-12:]))
+        return f"The text has {self._read[0]:,} tokens; the first {self.max_tokens} are shown, up to “…{tail.strip()}”."
+
+    @cached_property
+    def config_problem(self) -> str | None:
+        """Why there is no configuration, as a sentence."""
+        return _models().problem_of(self.settings)
+
+    @cached_property
+    def problem(self) -> str | None:
+        """Why this model cannot run, as a sentence: settings that do not go together, a checkpoint that is damaged."""
+        from attnviz.checkpoints import CheckpointError
+
+        try:
+            self.model  # noqa: B018
+        except (CheckpointError, ConfigError) as error:
+            return str(error)
+        return None
+
+    @property
+    def origin(self) -> str:
+        """Where the weights come from, said on every map."""
+        s = self.settings
+        return f"untrained, seed {s.seed}" if s.model == "own" else "trained checkpoint"
+
+    # ---- what is looked at, within what this model and text have
+
+    @property
+    def layer_and_head(self) -> tuple[int, int]:
+        """The selected layer and head."""
+        return min(self.settings.layer, self.config.n_layers - 1), min(self.settings.head, self.config.n_heads - 1)
+
+    @property
+    def query(self) -> int:
+        """The selected query; by default one at three quarters, with much to attend to and some keys masked."""
+        query, n = self.settings.query, len(self.ids)
+        return query if 0 <= query < n else 3 * n // 4
+
+    @property
+    def key(self) -> int:
+        """The selected key; by default the strongest of the query."""
+        key, (layer, head) = self.settings.key, self.layer_and_head
+        return key if 0 <= key < len(self.ids) else int(self.trace.weights[layer, head, self.query].argmax())
+
+    @cached_property
+    def heads(self) -> dict[str, tuple[int, int]]:
+        """Every head by its name in links: "1.5" is head 5 of layer 1."""
+        c = self.config
+        return {f"{layer}.{head}": (layer, head) for layer in range(c.n_layers) for head in range(c.n_heads)}
+
+    @property
+    def pinned(self) -> list[tuple[int, int]]:
+        """The pinned heads."""
+        return [self.heads[name] for name in self.settings.pinned if name in self.heads]
+
+    @property
+    def _read(self) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
+        return _models().read(self.settings.text[:MAX_CHARACTERS])
+
+
+def drawable(view: View) -> bool:
+    """Whether there is a model to run and a text to run it on."""
+    return view.problem is None and bool(view.ids)
+
+
+def countable(view: View) -> bool:
+    """Whether the configuration is known, so that it can be counted."""
+    return view.config_problem is None
+
+
+def anything(view: View) -> bool:
+    """For what is drawn from the settings alone."""
+    return True
+
+
+def head_name(name: str) -> str:
+    """The head "1.5" of a link as it is written on a page: "L1 H5"."""
+    return "L{} H{}".format(*name.split("."))
+
+
+def _models():
+    """attnviz.compute.models, imported when a page first needs a model: the overview opens without torch."""
+    from attnviz.compute import models
+
+    return models

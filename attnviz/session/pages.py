@@ -1,0 +1,103 @@
+"""The pages, each registered once: the sidebar, the overview, the warm start and the link all read this list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page. `path` is the last part of its address, `module` what draws it (a function `show()`).
+
+    tabs: the parts of which one is open at a time, {value in links: name}; the first is open by default.
+    tab_before: the setting that said so in links made before there was `tab`.
+    """
+
+    path: str
+    file: str
+    name: str
+    sentence: str
+    module: str
+    tabs: Mapping[str, str] = field(default_factory=dict)
+    tab_before: str = ""
+    needs_text: bool = True
+
+    def open_tab(self, tab: str) -> str:
+        """The part that is open: the one that was chosen, or the first where that is a part of another page."""
+        return tab if tab in self.tabs else next(iter(self.tabs), "")
+
+
+ALL = (
+    Page(
+        "", "app.py", "Overview",
+        "The real attention modules, run on the text you type and the model you choose.",
+        "attnviz.ui.pages.overview", needs_text=False,
+    ),
+    Page(
+        "heads", "pages/1_heads.py", "Heads",
+        "Attention maps of all layers and heads on your text: what a head attends to, how a score becomes a weight, "
+        "and what each head does.",
+        "attnviz.ui.pages.heads",
+        {
+            "lines": "Lines between tokens",
+            "side": "Side by side",
+            "number": "One weight, step by step",
+            "stages": "Score, mask, softmax",
+            "does": "What each head does",
+            "masks": "Masks",
+            "family": "Compare attention types",
+            "rollout": "Attention rollout",
+            "off": "Ablate heads",
+            "cross": "Cross-attention",
+        },
+        "heads_part",
+    ),
+    Page(
+        "query_groups", "pages/2_query_groups.py", "Query grouping",
+        "Which query head reads which KV head, from MHA over GQA to MQA, with the maps, the cache and the parameters "
+        "of each.",
+        "attnviz.ui.pages.query_groups",
+        {
+            "equal": "Numerical checks",
+            "work": "Same work, less memory",
+            "cost": "What sharing costs",
+            "maps": "Maps before and after",
+            "alike": "Similarity of heads",
+            "latent": "MLA beside it",
+        },
+        "closer",
+    ),
+    Page(
+        "rope", "pages/3_rope.py", "RoPE",
+        "Pairs of dimensions rotate by position. See it on your own queries and keys, and what context extension "
+        "changes.",
+        "attnviz.ui.pages.rope",
+        {
+            "distance": "Only distance counts",
+            "values": "Why values aren't rotated",
+            "layouts": "Two layouts",
+            "longer": "Context extension",
+            "without": "No RoPE / partial RoPE",
+            "latent": "MLA's rotated key",
+        },
+        "turning",
+    ),
+    Page(
+        "cost", "pages/4_cost.py", "Cost",
+        "Parameters and KV cache of your settings, counted from live tensors, and of 58 published models, by formula.",
+        "attnviz.ui.pages.cost",
+        {
+            "published": "Published models",
+            "facts": "Any other model",
+            "memory": "What fits in GPU memory",
+            "speed": "How fast decoding can be",
+            "measured": "Measured here",
+        },
+        "part",
+        needs_text=False,
+    ),
+)  # fmt: skip
+PAGES = {page.path: page for page in ALL}
+TABS = tuple(dict.fromkeys(tab for page in ALL for tab in page.tabs))
+TABS_BEFORE = {page.tab_before: page for page in ALL if page.tab_before}
