@@ -15,8 +15,6 @@ from attnviz.ui import state
 from attnviz.ui.components.copy_link import copy_link
 from attnviz.ui.source import source_button
 
-CONTROLS = "controls"
-
 
 def sidebar() -> None:
     """All of it."""
@@ -35,7 +33,7 @@ def _links(view: View) -> None:
         st.page_link(page.file, label=page.name, width="stretch", query_params=link)
 
 
-@state.part(CONTROLS, anything)
+@state.part(state.CONTROLS, anything)
 def _controls(view: View) -> None:
     s = view.settings
     _text()

@@ -21,7 +21,9 @@ from attnviz.session.pages import PAGES, Page
 from attnviz.session.settings import Settings
 
 _SETTINGS, _NOTICES, _DRAWN, _PAGE = "settings", "notices", "parts drawn", "page"
-LINKS = "links"  # the part that holds the links to the pages, which carry the settings
+CONTROLS, LINKS = "controls", "links"  # parts of the sidebar
+SIDEBAR = (CONTROLS, LINKS)
+DECIDE_WHAT_IS_OFFERED = ("model", "n_heads")  # settings that other controls of the sidebar depend on
 _HERE: ContextVar[str] = ContextVar("part")  # the part that is being drawn
 
 
@@ -109,12 +111,15 @@ def _say(place: Any, before: int) -> None:
     place.caption(f":material/hourglass_empty: {before} {'run is' if before == 1 else 'runs are'} before yours …")
 
 
-def rerun(*parts: str) -> None:
-    """From a callback: run these parts again, or all of the page, and the links that carry the settings."""
+def rerun(*parts: str, sidebar: bool = True) -> None:
+    """From a callback: run these parts again, or all of the page, and last the links, which carry the settings.
+
+    sidebar: whether its controls change too, where all of the page runs again.
+    """
     drawn = st.session_state.get(_DRAWN, [])
-    wanted = [key for key in drawn if key in (parts or drawn)]
+    wanted = [key for key in drawn if key in (parts or drawn) and key not in SIDEBAR]
     try:
-        st.rerun([*wanted, LINKS])
+        st.rerun([*wanted, *(SIDEBAR if sidebar and not parts else (LINKS,))])
     except StreamlitAPIException:  # one of them is not on this page, or not drawn yet
         st.rerun()
 
@@ -156,4 +161,4 @@ def control(
 
 def _take(field: str, reruns: Sequence[str]) -> None:
     change(**{field: st.session_state[f"control-{field}"]})
-    rerun(*reruns)
+    rerun(*reruns, sidebar=field in DECIDE_WHAT_IS_OFFERED)

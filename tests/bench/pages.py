@@ -21,8 +21,8 @@ from tests.browser.server import ROOT, serve
 
 HERE = Path(__file__).parent
 N_HEADS = 8
-WINDOW = "[aria-label^=Sliding]"
-PRESSES = 12
+WINDOW = "input[aria-label^=Sliding]"
+PRESSES = 5
 STARTS = 5
 LOADING = "import torch; from attnviz.checkpoints import load_checkpoint; load_checkpoint('gqa-4')"
 STORY = "Once upon a time there was a little girl who lived near the forest with her mother and a small brown dog. "
@@ -98,7 +98,9 @@ def kv_heads(alone: Chromium, url: str, floor: Tab) -> dict[str, float]:
 
 def window_of(tab: Tab) -> list[Callable[[], None]]:
     """A step of the window's width: another mask, another trace, all maps anew."""
-    tab.evaluate(f"deep({WINDOW!r})[0].closest('details').open = true")
+    tab.evaluate("[...document.querySelectorAll('summary')].find((e) => e.textContent.includes('Mask')).click()")
+    tab.wait_until(f"deep({WINDOW!r}).length > 0")
+    time.sleep(1)  # it opens slowly
     return [lambda: tab.press(WINDOW, "ArrowLeft")]
 
 
@@ -142,7 +144,7 @@ def bytes_sent(browser: Browser, url: str) -> dict[str, float]:
     page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(frame)))
     page.goto(f"{url}/heads?{urlencode(untrained(128))}")
     settle(page)
-    page.get_by_text("How it runs").click()
+    page.get_by_text("Mask and position settings").click()
     received.clear()
     page.get_by_role("slider", name="Sliding window").press("ArrowLeft")
     settle(page)

@@ -18,7 +18,7 @@ from attnviz.cost import kv_cache_bytes
 from attnviz.modules import Transformer, measure
 from attnviz.modules.measure import REPEATS, counted_cache_bytes, counted_parameters, decode, timings
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 GQA = ModelConfig(n_layers=2, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)
 MLA = ModelConfig(
     n_layers=2, d_model=30, n_heads=5, attention="mla", kv_lora_rank=11, qk_nope_head_dim=7, qk_rope_head_dim=4,

@@ -21,7 +21,7 @@ from attnviz.trace import trace
 from attnviz.training.evaluate import bits_per_character, passages, previous_token, said_twice
 from attnviz.training.export import cache_numbers, save_checkpoint
 
-STORY = (Path(__file__).parent.parent / "attnviz" / "ui" / "long_text.txt").read_text(encoding="utf-8")
+STORY = (Path(__file__).parents[2] / "attnviz" / "compute" / "long_text.txt").read_text(encoding="utf-8")
 SCORES = json.loads((FOLDER / "scores.json").read_text())
 KV_HEADS = {"mha": 8, "gqa-4": 4, "gqa-2": 2, "mqa": 1}
 

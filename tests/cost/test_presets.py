@@ -19,7 +19,7 @@ from attnviz.config import ModelConfig
 from attnviz.cost import count_parameters, expanded_cache_bytes, kv_cache_bytes, load_presets
 from attnviz.facts import published_facts
 
-COUNTED = json.loads((Path(__file__).parent / "data" / "counted_models.json").read_text())
+COUNTED = json.loads((Path(__file__).parents[1] / "data" / "counted_models.json").read_text())
 PRESETS = load_presets()
 UNCOUNTED = sorted(PRESETS.keys() - COUNTED.keys())
 

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.session.settings import HEADS_PARTS
 
-APP = Path(__file__).parent.parent / "app.py"
+APP = Path(__file__).parents[2] / "app.py"
 VIEWS = {
     "one token": {"text": "a"},
     "Chinese, latent": {"text": "小女孩在花园里。", "model": "mla", "layer": "3", "head": "7"},

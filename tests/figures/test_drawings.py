@@ -22,7 +22,7 @@ from attnviz.figures.drawing import Drawing
 from attnviz.modules.measure import Timing
 from attnviz.ui.pages import cost as cost_page
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TEXT = (
     "<b>a</b> [b](javascript:c) ![d](e) $f$ `g` **h** _i_ ~~j~~ :red[k] :material/l: <img src=x onerror=m> | # > & \\ "
     * 2

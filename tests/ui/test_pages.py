@@ -9,7 +9,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.ui import state
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = ["app.py", "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py"]
 TRACED = PAGES[1:4]
 

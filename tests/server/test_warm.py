@@ -26,7 +26,7 @@ from attnviz.session.settings import Settings
 from attnviz.ui.frame import View
 from tests.browser.server import Server, serve
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = Path(__file__).resolve().parents[2]
 TORCH = "libtorch_python"  # mapped into a process that has imported torch
 
 
