@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from attnviz.compute import models as runs
+from attnviz.compute.view import View
 from attnviz.figures.drawing import quoted
 from attnviz.session.settings import MAX_ADDRESS, MAX_CHARACTERS, Choice, Flag, Number, Settings, Several, Text
 from attnviz.text import Tokenizer
 from attnviz.trace import trace_bytes
-from attnviz.ui.frame import View
 
 ROOT = Path(__file__).parent.parent
 TOKENIZER = Tokenizer()

@@ -37,8 +37,8 @@ NEXT_ON_THE_LEFT = {
     "session": ("cost",),
     "compute": ("session", "figures", "ablation"),
     "ui": ("compute",),
-    "server": ("ui",),
-    "pages": ("server",),
+    "server": ("compute",),
+    "pages": ("server", "ui"),
     "training": ("trace",),
 }
 PACKAGES = {
@@ -55,9 +55,9 @@ PACKAGES = {
     "cost": set(),
     "figures": {"numpy", "plotly"},
     "session": set(),
-    "compute": {"numpy", "cachetools", "streamlit"},
+    "compute": {"numpy", "cachetools"},
     "ui": {"numpy", "streamlit"},
-    "server": {"streamlit", "starlette", "google"},
+    "server": {"streamlit", "starlette", "google", "psutil"},
     "pages": {"streamlit"},
     "training": {"torch", "numpy", "safetensors", "tokenizers"},
 }

@@ -53,11 +53,11 @@ def prepare(page: str, link: str) -> None:
     _load_library()
     with suppress(Exception):
         with _uncollected():
-            shows = import_module(PAGES[page])
+            shows = import_module(PAGES[page].module)
+        from attnviz.compute.view import View
         from attnviz.session.settings import Settings
-        from attnviz.ui.frame import View
 
-        settings, _ = Settings.from_link(dict(parse_qsl(link, keep_blank_values=True)))
+        settings, _ = Settings.from_link(dict(parse_qsl(link, keep_blank_values=True)), PAGES[page])
         getattr(shows, "prepare", _read)(View(settings))
 
 

@@ -22,13 +22,13 @@ def test_what_was_used_longest_ago_makes_room():
     assert cache.get("b", lambda: Entry(1)) is not b
 
 
-def test_what_is_larger_than_the_bound_is_kept_alone_until_the_next():
+def test_what_is_larger_than_the_bound_is_held_alone_until_the_next():
     cache = ByteCache(10)
     cache.get("small", lambda: Entry(2))
     big = cache.get("big", lambda: Entry(11))
-    assert cache.nbytes == 11 and cache.get("big", lambda: Entry(99)) is big
+    assert cache.get("big", lambda: Entry(99)) is big and cache.find("small") is None
     cache.get("small", lambda: Entry(2))
-    assert cache.nbytes == 2
+    assert cache.nbytes == 2 and cache.find("big") is None
 
 
 def test_many_who_ask_at_once_get_one_computation():

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from threading import Event
+from time import sleep
 
 import pytest
 from hypothesis import given
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from attnviz.compute import cost as cost_runs
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import load_presets, what_if
+from attnviz.modules.measure import Timing
 from attnviz.session.settings import PRESETS, Settings
 
 SMALL = ModelConfig(n_layers=2, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)
@@ -76,19 +79,37 @@ def test_the_chosen_machines_hold_what_their_memory_together_holds():
     assert cost_runs.plan(Settings(weights="int4")).weights < one.weights / 3.5
 
 
-def test_only_one_measures_at_a_time_and_the_turn_comes_back(monkeypatch):
+def finished(measurement: cost_runs.Measurement) -> cost_runs.Measurement:
+    measurement._thread.join(60)
+    assert not measurement.running
+    return measurement
+
+
+def test_only_one_measures_at_a_time_and_it_can_be_stopped(monkeypatch):
     monkeypatch.setattr(cost_runs, "CONTEXTS", (4, 8))
     monkeypatch.setattr(cost_runs, "SECONDS_TO_STOP", 0.01)
-    first = cost_runs.timings(SMALL)
-    share, timing = next(first)
-    assert share == pytest.approx(1 / 8) and timing.config == what_if(SMALL)[0]
-    with pytest.raises(RuntimeError, match="Somebody else"):
-        next(cost_runs.timings(SMALL))
-    first.close()  # what Streamlit does to a script that is stopped
-    assert [share for share, _ in cost_runs.timings(SMALL)][-1] == 1.0
+    going_on, timed = Event(), what_if(SMALL)
+
+    def timings(models, contexts):
+        assert models == timed and contexts == (4, 8)
+        for n_tokens in range(8):
+            yield Timing(models[0], n_tokens, (1.0,), 1)
+            going_on.wait(10)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cost_runs.measure, "timings", timings)
+        first = cost_runs.Measurement(SMALL)
+        while not first.results:
+            sleep(0.001)
+        assert first.running and "Somebody else" in finished(cost_runs.Measurement(SMALL)).problem
+        first.stop()
+        going_on.set()
+        assert len(finished(first).results) == 2 and first.problem is None
+    again = finished(cost_runs.Measurement(SMALL))
+    assert again.share == 1.0 and [t.n_tokens for t in again.results] == 4 * [4, 8]
 
 
 def test_a_measurement_ends_when_its_time_is_up(monkeypatch):
     monkeypatch.setattr(cost_runs, "MOST_SECONDS", -1)
     monkeypatch.setattr(cost_runs, "CONTEXTS", (4, 8))
-    assert len(list(cost_runs.timings(SMALL))) == 1
+    assert len(finished(cost_runs.Measurement(SMALL)).results) == 1

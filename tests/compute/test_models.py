@@ -2,32 +2,28 @@
 
 import gc
 import weakref
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 
 from attnviz.compute import models as runs
 from attnviz.compute.byte_cache import ByteCache
-from attnviz.compute.heads import HeadsView
-from attnviz.compute.queue import Turns
+from attnviz.compute.view import View
 from attnviz.session.settings import Settings
-from attnviz.ui.frame import View
 
 SMALL = Settings(model="own", n_layers=1, n_heads=2, n_kv_heads=1, d_model=16, text="a dog")
 
 
-@pytest.mark.parametrize("kind", [View, HeadsView])
-def test_a_view_holds_neither_the_model_nor_the_trace(kind) -> None:
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_view_holds_neither_the_model_nor_the_trace(padded: bool) -> None:
     """Sessions keep views, and forty sessions should not keep forty traces."""
-    view = kind(SMALL)
+    view = View(SMALL, padded)
     assert view.trace.weights.shape[:2] == (1, 2) and view.model.config == view.config
     assert not [name for name, value in vars(view).items() if hasattr(value, "nbytes") or hasattr(value, "parameters")]
 
 
 def test_models_are_kept_within_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = runs._loaded("own", SMALL.own_weights(), 0).nbytes
+    one = runs._load("own", SMALL.own_weights(), 0).nbytes
     cache = ByteCache(2 * one)
     monkeypatch.setattr(runs, "_own", cache)
     runs.model_of(SMALL)
@@ -39,7 +35,7 @@ def test_models_are_kept_within_their_bytes(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_model_takes_the_bytes_of_its_parameters() -> None:
-    kept = runs._loaded("own", SMALL.own_weights(), 0)
+    kept = runs._load("own", SMALL.own_weights(), 0)
     assert kept.nbytes == 4 * sum(p.numel() for p in kept.model.parameters())
 
 
@@ -50,21 +46,6 @@ def test_a_missing_checkpoint_is_a_sentence() -> None:
 
 def test_one_that_is_there_is_none() -> None:
     assert runs.problem_of(Settings(model="mqa")) is None
-
-
-def test_who_finds_a_result_keeps_the_turn_and_who_computes_it_steps_aside(monkeypatch: pytest.MonkeyPatch) -> None:
-    cache, steps = ByteCache(10), []
-
-    class Noted(Turns):
-        @contextmanager
-        def aside(self) -> Iterator[None]:
-            steps.append("aside")
-            yield
-
-    monkeypatch.setattr(runs.state, "TURNS", Noted())
-    for _ in range(2):
-        assert bytes(runs.kept("result", lambda: memoryview(b"long"), cache)) == b"long"
-    assert steps == ["aside"]
 
 
 def test_untrained_models_do_not_drive_the_checkpoints_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def drawn() -> dict[str, list[Drawing]]:
                 app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page(page)
                 app.query_params.update({"text": TEXT, **link})
                 for expander in EXPANDERS:
-                    app.session_state[expander] = {"open": True}
+                    app.session_state[expander] = True
                 app.run()
                 assert not app.exception, (page, link, [e.value for e in app.exception])
         model = ModelConfig(n_layers=2, d_model=32, n_heads=4, n_kv_heads=2)

@@ -21,9 +21,10 @@ from streamlit.web.server.app_discovery import discover_asgi_app
 
 from attnviz.compute import heads as heads_runs
 from attnviz.compute import models as runs
+from attnviz.compute.view import View
 from attnviz.server import open_browser, warm
+from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
-from attnviz.ui.frame import View
 from tests.browser.server import Server, serve
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,7 +59,7 @@ def passing_on() -> tuple[warm.WarmStart, list[dict]]:
     return warm.WarmStart(app), passed
 
 
-@pytest.mark.parametrize("page", warm.PAGES)
+@pytest.mark.parametrize("page", [path for path in PAGES if path])
 @pytest.mark.parametrize("before", ["/", "/attnviz/"])
 def test_the_first_request_for_a_page_prepares_it_and_no_other_does(prepared, page, before):
     middleware, passed = passing_on()
@@ -81,11 +82,11 @@ def test_nothing_else_prepares_anything(prepared, path, options):
     assert prepared == [] and len(passed) == 1
 
 
-def test_every_page_but_the_front_page_is_known():
-    names = [path.stem.partition("_")[2] for path in sorted((ROOT / "pages").glob("*.py"))]
-    assert list(warm.PAGES) == names
-    for name, path in zip(names, sorted((ROOT / "pages").glob("*.py")), strict=True):
-        assert f'later("{name}")' in path.read_text()
+def test_every_page_is_registered_and_draws_itself():
+    files = sorted((ROOT / "pages").glob("*.py"))
+    assert [page.file for page in PAGES.values()] == ["app.py", *(f"pages/{path.name}" for path in files)]
+    for page in PAGES.values():
+        assert f'show_page("{page.path}")' in (ROOT / page.file).read_text()
 
 
 def test_what_a_page_draws_from_is_computed_before_it_asks(monkeypatch):
@@ -98,7 +99,7 @@ def test_what_a_page_draws_from_is_computed_before_it_asks(monkeypatch):
     assert [len(row) for row in heads_runs.roles_of(settings)] == [3]
 
 
-@pytest.mark.parametrize("page", warm.PAGES)
+@pytest.mark.parametrize("page", [path for path in PAGES if path])
 @pytest.mark.parametrize("link", ["", "text=", "window=x&nonsense=1&%ff=%fe", "model=own&n_heads=16&d_model=384"])
 def test_any_link_can_be_prepared(page, link):
     warm.prepare(page, link)
@@ -152,7 +153,6 @@ def get(server: Server, path: str) -> bytes:
         return answer.read()
 
 
-@pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="asks Linux which libraries a process has loaded")
 def test_a_server_imports_torch_for_a_page_and_not_for_the_front_page():
     with serve() as server:
         assert get(server, "_stcore/health") == b"ok" and b'<div id="root">' in get(server, "")

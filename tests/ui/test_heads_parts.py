@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.session.settings import HEADS_PARTS
+from attnviz.session.pages import PAGES
 
 APP = Path(__file__).parents[2] / "app.py"
 VIEWS = {
@@ -27,7 +27,7 @@ def opened(**link: str) -> AppTest:
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-@pytest.mark.parametrize("part", HEADS_PARTS)
+@pytest.mark.parametrize("part", PAGES["heads"].tabs)
 def test_every_part_opens_for_any_text_and_model(part, view):
-    app = opened(heads_part=part, pinned="0.3,7.15", **view)
+    app = opened(tab=part, pinned="0.3,7.15", **view)
     assert not app.error

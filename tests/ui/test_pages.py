@@ -1,13 +1,11 @@
-"""pytest tests/test_pages.py: every page, alone and as the first request, for any text and any link, no browser."""
+"""pytest tests/ui/test_pages.py: every page, alone and as the first request, for any text and any link, no browser."""
 
 from pathlib import Path
 
 import pytest
-from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
 from streamlit.testing.v1 import AppTest
 
-from attnviz.compute.byte_cache import ByteCache
-from attnviz.ui import state
+from attnviz.session.pages import ALL as REGISTERED
 
 ROOT = Path(__file__).parents[2]
 PAGES = ["app.py", "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py"]
@@ -27,6 +25,13 @@ def opened(page: str, **link: str) -> AppTest:
 
 def sentences(app: AppTest) -> str:
     return " ".join(element.value for element in (*app.warning, *app.info, *app.error))
+
+
+def pictures(app: AppTest) -> list[str]:
+    """The charts and the drawings on the page, by their keys; the button that copies the link is none."""
+    charts = [chart.proto.id for chart in app.get("plotly_chart")]
+    drawn = [each.proto for each in app.get("bidi_component") if "copy_link" not in each.proto.component_name]
+    return charts + [each.id for each in drawn if each.bytes]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -50,6 +55,7 @@ TEXTS = {
 @pytest.mark.parametrize("page", TRACED)
 def test_any_text_gets_a_picture(page, text):
     app = opened(page, text=text)
+    assert pictures(app)
     assert ("first 512 are shown" in sentences(app)) == (len(text) > 4000)
 
 
@@ -73,13 +79,13 @@ OWN = {
 @pytest.mark.parametrize("page", PAGES)
 def test_any_setting_gets_a_picture(page, own):
     app = opened(page, model="own", **own)
-    assert not app.error and not app.warning
+    assert not app.error and not app.warning and pictures(app)
 
 
 @pytest.mark.parametrize("model", ["mha", "gqa-4", "gqa-2", "mqa", "mla"])
 @pytest.mark.parametrize("page", TRACED)
 def test_every_checkpoint_gets_a_picture(page, model):
-    opened(page, model=model, layer="7", head="15", query="400")
+    assert pictures(opened(page, model=model, layer="7", head="15", query="400"))
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -105,23 +111,15 @@ def test_untrained_weights_have_no_loss_by_position():
     assert {"slowed"} <= charts(own) and charts(trained) - charts(own) == {"loss"}
 
 
+OLD_TABS = {
+    "pages/1_heads.py": "heads_part", "pages/2_query_groups.py": "closer", "pages/3_rope.py": "turning",
+    "pages/4_cost.py": "part",
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("page", PAGES[1:])
-def test_a_part_stays_what_it_is_when_others_are_waited_for_above_it(monkeypatch, page):
-    """Streamlit's name for a part says where it stands, and drops what is asked of a name that is gone."""
-    parts, compute, write_link = set(), ByteCache.get, state.write_link
-
-    def noted() -> None:
-        parts.add(ThreadState.get().fragment_id)
-        write_link()
-
-    def waited(cache: ByteCache, key, make, tell=lambda before: None) -> object:
-        tell(2)
-        return compute(cache, key, make)
-
-    monkeypatch.setattr(state, "write_link", noted)
-    opened(page)
-    at_once = set(parts)
-    monkeypatch.setattr(ByteCache, "find", lambda *_: None)
-    monkeypatch.setattr(ByteCache, "get", waited)
-    opened(page)
-    assert len(at_once) >= 3 and parts == at_once  # with None, for the frame
+def test_links_made_before_there_was_a_tab_open_what_they_opened(page):
+    names = next(each.tabs for each in REGISTERED if each.file == page)
+    for tab in (list(names)[0], list(names)[-1]):
+        app = opened(page, **{**dict.fromkeys(OLD_TABS.values(), "nonsense"), OLD_TABS[page]: tab})
+        assert app.segmented_control(key="control-tab").value == tab and sentences(app) == ""
