@@ -34,6 +34,7 @@ class Trace:
     weights: np.ndarray  # (L, H, T, T), each row sums to 1 (or to 0 where nothing may be attended to)
     allowed: np.ndarray  # (L, T, T) bool, True = may attend
     logits: np.ndarray  # (T, vocab_size)
+    scale: float  # what q·k is multiplied by before the softmax: 1 / sqrt(D), for MLA times YaRN's mscale²
     seconds: float  # how long the run took
 
     @property
@@ -44,8 +45,8 @@ class Trace:
 
     def scores_of(self, layer: int, head: int) -> np.ndarray:
         """(T, T): those of one head, which reads KV head h // (H / K)."""
-        H, K, D = self.q.shape[1], self.k.shape[1], self.q.shape[3]
-        return (self.q[layer, head] * D**-0.5) @ self.k[layer, head // (H // K)].T
+        H, K = self.q.shape[1], self.k.shape[1]
+        return (self.q[layer, head] * self.scale) @ self.k[layer, head // (H // K)].T
 
     @cached_property
     def nbytes(self) -> int:
@@ -81,6 +82,7 @@ def trace(model: Transformer, token_ids: Sequence[int], n_padding: int = 0) -> T
         tokens=_numpy(ids[0]),
         **{name: _numpy(array) for name, array in kept.arrays.items()},
         logits=_numpy(logits),
+        scale=kept.scale,
         seconds=time.perf_counter() - began,
     )
 
@@ -89,10 +91,12 @@ class _Kept:
     """Lays each layer's record, as it comes, into arrays of all layers: its own memory is then free for the next."""
 
     def __init__(self, n_layers: int) -> None:
-        self.n_layers, self.done, self.arrays = n_layers, 0, {}
+        self.n_layers, self.done, self.arrays, self.scale = n_layers, 0, {}, 0.0
 
     def append(self, record: AttentionRecord) -> None:
-        for name, part in record._asdict().items():
+        parts = record._asdict()
+        self.scale = parts.pop("scale")
+        for name, part in parts.items():
             one = _everywhere(part, record.weights) if name == "allowed" else part[0]  # B = 1
             if self.n_layers == 1:
                 self.arrays[name] = one[None]  # there is nothing to lay it beside

@@ -1,13 +1,16 @@
-"""Latent attention: against the DeepSeek-V2 attention of `transformers` with copied weights; absorbed = expanded."""
+"""Latent attention: against the DeepSeek attentions of `transformers` with copied weights; absorbed = expanded."""
 
+import numpy as np
 import pytest
 import torch
 from oracles import LargestTensor, agree, attention_by_hand
-from transformers import DeepseekV2Config, DeepseekV2ForCausalLM
+from transformers import DeepseekV2Config, DeepseekV2ForCausalLM, DeepseekV3Config, DeepseekV3ForCausalLM
 
 from attnviz.config import ModelConfig
 from attnviz.modules import KVCache, MultiHeadLatentAttention, Rope, Transformer, apply_rope, rope_frequencies
 from attnviz.modules.masks import attention_mask, padding_mask
+from attnviz.modules.proofs import equalities
+from attnviz.trace import trace
 
 B, T, C, H, R, N, P, V, Q = 2, 7, 15, 3, 14, 6, 4, 13, 17  # DeepSeek-V2's code needs even R, N and P
 SIZES = dict(kv_lora_rank=R, qk_nope_head_dim=N, qk_rope_head_dim=P, v_head_dim=V)
@@ -24,23 +27,28 @@ def layer(**options) -> MultiHeadLatentAttention:
     return module
 
 
-def deepseek(q_lora_rank: int | None) -> DeepseekV2ForCausalLM:
+DEEPSEEK = {2: (DeepseekV2Config, DeepseekV2ForCausalLM), 3: (DeepseekV3Config, DeepseekV3ForCausalLM)}
+Deepseek = DeepseekV2ForCausalLM | DeepseekV3ForCausalLM
+
+
+def deepseek(q_lora_rank: int | None, version: int = 2, **options) -> Deepseek:
     """Two layers with a plain feed-forward, random weights everywhere, explicit attention."""
-    config = DeepseekV2Config(
+    config_class, model_class = DEEPSEEK[version]
+    config = config_class(
         vocab_size=19, hidden_size=C, intermediate_size=23, num_hidden_layers=2, num_attention_heads=H,
-        first_k_dense_replace=2, q_lora_rank=q_lora_rank, tie_word_embeddings=False,
-        attn_implementation="eager", **SIZES,
+        num_key_value_heads=H, first_k_dense_replace=2, q_lora_rank=q_lora_rank, tie_word_embeddings=False,
+        attn_implementation="eager", **SIZES, **options,
     )  # fmt: skip
-    model = DeepseekV2ForCausalLM(config).eval()
+    model = model_class(config).eval()
     for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.5)
     return model
 
 
-def same_in_ours(theirs: DeepseekV2ForCausalLM, rope_layout: str = "interleaved") -> Transformer:
+def same_in_ours(theirs: Deepseek, rope_layout: str = "interleaved", **options) -> Transformer:
     config = ModelConfig(
         2, C, H, d_ff=23, vocab_size=19, attention="mla", q_lora_rank=theirs.config.q_lora_rank,
-        tie_embeddings=False, rope_layout=rope_layout, **SIZES,
+        tie_embeddings=False, rope_layout=rope_layout, **SIZES, **options,
     )  # fmt: skip
     weights, model = theirs.state_dict(), Transformer.random(config, seed=0)
     model.load_state_dict({name: weights[their_name(name)] for name, _ in model.named_parameters()})
@@ -59,6 +67,47 @@ def test_equals_deepseek_in_logits_and_every_layers_weights(q_lora_rank):
     assert agree(ours(ids, record=record), expected.logits, 1e-4)
     assert len(record) == len(expected.attentions) == 2
     assert all(agree(r.weights, weights) for r, weights in zip(record, expected.attentions, strict=True))
+
+
+YARN = {"rope_type": "yarn", "original_max_position_embeddings": 5, "beta_fast": 2.0, "beta_slow": 0.25}
+MSCALES = [
+    {},
+    {"mscale": 0.707, "mscale_all_dim": 0.707},  # DeepSeek-V2
+    {"mscale": 1.0, "mscale_all_dim": 1.0},  # DeepSeek-V3
+    {"mscale": 0.7, "mscale_all_dim": 1.3},
+    {"mscale": 1.3},
+    {"mscale_all_dim": 1.3},
+    {"mscale": 0.7, "mscale_all_dim": 1.3, "attention_factor": 1.7},
+]
+
+
+def with_yarn(version: int, scaling: dict) -> tuple[Deepseek, Transformer]:
+    """transformers' model and ours with the same weights and the same rope_scaling."""
+    theirs = deepseek(Q, version, rope_parameters=scaling | {"rope_theta": 10000.0})
+    return theirs, same_in_ours(theirs, rope_scaling=tuple(scaling.items()))
+
+
+@pytest.mark.parametrize("mscales", MSCALES, ids=str)
+@pytest.mark.parametrize("factor", [1.0, 4.0, 40.0])
+@pytest.mark.parametrize("version", DEEPSEEK)
+def test_yarn_equals_deepseek_whatever_mscale_and_mscale_all_dim_are(version, factor, mscales):
+    theirs, ours = with_yarn(version, YARN | {"factor": factor} | mscales)
+    ids, record = torch.randint(19, (B, T)), []
+    expected = theirs(ids, output_attentions=True)
+    assert agree(ours(ids, record=record), expected.logits, 1e-4)
+    assert all(agree(r.weights, weights) for r, weights in zip(record, expected.attentions, strict=True))
+
+
+@pytest.mark.parametrize("mscales", MSCALES[2:4], ids=str)
+def test_scores_have_yarns_scale_wherever_they_are_computed(mscales):
+    _, ours = with_yarn(3, YARN | {"factor": 40.0} | mscales)
+    traced = trace(ours, torch.randint(19, (T,)).tolist())
+    for layer, head in ((0, 1), (1, 2)):
+        scores = np.where(traced.allowed[layer], traced.scores_of(layer, head), -np.inf)
+        np.testing.assert_allclose(torch.tensor(scores).softmax(-1), traced.weights[layer, head], atol=1e-5)
+    assert all(
+        comparison.equal for comparison in equalities(ours, traced.tokens.tolist(), 1, "float64")
+    )  # absorbed; torch's
 
 
 def test_permuted_weights_run_in_the_half_split_layout():

@@ -341,6 +341,18 @@ def test_yarns_attention_factor_reaches_the_scores():
     torch.testing.assert_close(record[0].q.norm(dim=-1), record[0].q_unturned.norm(dim=-1) * factor)
 
 
+def test_mscale_all_dim_changes_the_softmax_scale_of_latent_attention_alone():
+    pairs = (("rope_type", "yarn"), ("factor", 8.0), ("original_max_position_embeddings", 16), ("mscale_all_dim", 1.5))
+    latent = ModelConfig(
+        1, 34, 2, vocab_size=53, attention="mla", kv_lora_rank=7, qk_nope_head_dim=4, qk_rope_head_dim=6, v_head_dim=5,
+        rope_scaling=pairs,
+    )  # fmt: skip
+    for config, factor in ((ModelConfig(**SMALL, rope_scaling=pairs), 1.0), (latent, (0.15 * math.log(8) + 1) ** 2)):
+        record = []
+        Transformer.random(config, seed=0)(torch.arange(7)[None], record=record)
+        assert record[0].scale == pytest.approx(factor / 10**0.5)
+
+
 def test_a_model_with_an_impossible_scaling_is_refused():
     with pytest.raises(ConfigError, match="rope_scaling.factor must be a number of at least 1"):
         Transformer(ModelConfig(**SMALL, rope_scaling=(("type", "linear"), ("factor", -1))))

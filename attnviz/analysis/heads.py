@@ -136,7 +136,7 @@ class ScoreParts:
     k: np.ndarray  # (D,)
     products: np.ndarray  # (D,)
     dot: float  # their sum
-    score: float  # dot / sqrt(D)
+    score: float  # dot · the trace's scale, 1 / sqrt(D) where nothing else is said
     highest: float  # the highest score that the mask lets through in this row; NaN where there is none
     total: float  # the softmax's denominator, the sum of e^(score - highest) over the allowed keys
     allowed: bool
@@ -151,7 +151,7 @@ def score_parts(trace: Trace, layer: int, head: int, query: int, key: int) -> Sc
     q = trace.q[layer, head, query, order].astype(np.float64)  # (D,)
     k = trace.k[layer, trace.config.layer.kv_head_of[head], key, order].astype(np.float64)  # (D,)
     dot = float(q @ k)
-    score, allowed = dot / len(order) ** 0.5, bool(trace.allowed[layer, query, key])
+    score, allowed = dot * trace.scale, bool(trace.allowed[layer, query, key])
     row = trace.scores_of(layer, head)[query, trace.allowed[layer, query]].astype(np.float64)  # allowed keys only
     highest = float(row.max()) if len(row) else float("nan")
     total = float(np.exp(row - highest).sum())

@@ -35,6 +35,7 @@ class AttentionRecord(NamedTuple):
     k_unturned: Tensor  # (B, K, T, D), of the tokens of this call
     weights: Tensor  # (B, H, T, S)
     allowed: Tensor | None  # bool, broadcastable to (B, H, T, S); None: everything
+    scale: float  # what q·k is multiplied by before the softmax
 
 
 def attend(
@@ -153,7 +154,8 @@ class GroupedQueryAttention(nn.Module):
         attended = attend(q, k, v, mask=mask, dropout=c.dropout if self.training else 0.0)
         if record is not None:
             allowed = None if mask is None else mask.allowed
-            record.append(AttentionRecord(q, k, v, q_unturned, k_unturned, attended.weights, allowed))
+            scale = c.head_dim**-0.5
+            record.append(AttentionRecord(q, k, v, q_unturned, k_unturned, attended.weights, allowed, scale))
         return self.o_proj(attended.output.transpose(1, 2).flatten(2))  # (B, T, H·D) -> (B, T, d_out)
 
     def _heads(self, x: Tensor, n: int) -> Tensor:

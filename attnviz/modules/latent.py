@@ -36,7 +36,6 @@ class MultiHeadLatentAttention(nn.Module):
         super().__init__()
         self.n_heads, self.rank = n_heads, kv_lora_rank
         self.nope_dim, self.rope_dim, self.v_dim = qk_nope_head_dim, qk_rope_head_dim, v_head_dim
-        self.scale = (qk_nope_head_dim + qk_rope_head_dim) ** -0.5
         q_width = n_heads * (qk_nope_head_dim + qk_rope_head_dim)
         if q_lora_rank is None:
             self.q_proj = nn.Linear(d_model, q_width, bias=False)
@@ -73,7 +72,10 @@ class MultiHeadLatentAttention(nn.Module):
         q_nope, q_rope_unturned = self._queries(x).split((self.nope_dim, self.rope_dim), dim=-1)  # (B, H, T, N or P)
         latent, key_unturned = self.kv_a_proj(x).split((self.rank, self.rope_dim), dim=-1)  # (B, T, R), (B, T, P)
         latent = self.kv_a_norm(latent)
-        turn = as_rope(rope) or (lambda t, _: t)
+        rope, scale = as_rope(rope), (self.nope_dim + self.rope_dim) ** -0.5
+        if rope is not None:
+            scale *= rope.latent_softmax_factor
+        turn = rope or (lambda t, _: t)
         q_rope, shared_key = turn(q_rope_unturned, past), turn(key_unturned, past)
         if cache is not None:
             latent, shared_key = cache.append(latent, shared_key)  # (B, S, R), (B, S, P)
@@ -82,18 +84,18 @@ class MultiHeadLatentAttention(nn.Module):
         )  # (T, S) or None
         mask = both(pattern, mask)
         if absorbed:
-            return self._absorbed(q_nope, q_rope, latent, shared_key, mask)
+            return self._absorbed(q_nope, q_rope, latent, shared_key, mask, scale)
         k_nope, v = self._expand(latent)  # (B, H, S, N), (B, H, S, V)
         q = torch.cat((q_nope, q_rope), dim=-1)  # (B, H, T, N + P)
         k = torch.cat((k_nope, self._to_all_heads(shared_key)), dim=-1)  # (B, H, S, N + P)
-        attended = attend(q, k, v, mask=mask, scale=self.scale)
+        attended = attend(q, k, v, mask=mask, scale=scale)
         if record is not None:
             unturned = (
                 torch.cat((q_nope, q_rope_unturned), dim=-1),
                 torch.cat((k_nope[:, :, past:], self._to_all_heads(key_unturned)), dim=-1),
             )
             allowed = None if mask is None else mask.allowed
-            record.append(AttentionRecord(q, k, v, *unturned, attended.weights, allowed))
+            record.append(AttentionRecord(q, k, v, *unturned, attended.weights, allowed, scale))
         return self.o_proj(attended.output.transpose(1, 2).flatten(2))  # (B, T, H·V) -> (B, T, d_model)
 
     def _queries(self, x: Tensor) -> Tensor:
@@ -110,10 +112,12 @@ class MultiHeadLatentAttention(nn.Module):
         heads = self.kv_b_proj(latent).view(*latent.shape[:2], self.n_heads, self.nope_dim + self.v_dim)
         return heads.transpose(1, 2).split((self.nope_dim, self.v_dim), dim=-1)
 
-    def _absorbed(self, q_nope: Tensor, q_rope: Tensor, latent: Tensor, shared_key: Tensor, mask: Mask | None):
+    def _absorbed(
+        self, q_nope: Tensor, q_rope: Tensor, latent: Tensor, shared_key: Tensor, mask: Mask | None, scale: float
+    ) -> Tensor:
         up = self.kv_b_proj.weight.view(self.n_heads, self.nope_dim + self.v_dim, self.rank)
         up_k, up_v = up.split((self.nope_dim, self.v_dim), dim=1)  # (H, N, R), (H, V, R)
         q = torch.cat((q_nope @ up_k, q_rope), dim=-1)  # (B, H, T, R + P): q·(W_uk c) = (q W_uk)·c
         k = torch.cat((latent, shared_key), dim=-1).unsqueeze(1)  # (B, 1, S, R + P), one KV head
-        read = attend(q, k, latent.unsqueeze(1), mask=mask, scale=self.scale).output  # (B, H, T, R)
+        read = attend(q, k, latent.unsqueeze(1), mask=mask, scale=scale).output  # (B, H, T, R)
         return self.o_proj((read @ up_v.mT).transpose(1, 2).flatten(2))

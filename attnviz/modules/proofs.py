@@ -151,7 +151,7 @@ def _grouped_is_copied(attn: GroupedQueryAttention, output: Tensor, by_copies: T
 
 def _is_sdpa(attn: GroupedQueryAttention | MultiHeadLatentAttention, output: Tensor, r: AttentionRecord) -> Comparison:
     read = F.scaled_dot_product_attention(
-        r.q, r.k, r.v, attn_mask=r.allowed, scale=r.q.shape[-1] ** -0.5, enable_gqa=True
+        r.q, r.k, r.v, attn_mask=r.allowed, scale=r.scale, enable_gqa=True
     )  # (B, H, T, Dv)
     return _compare(
         "All is torch's own kernel",

@@ -86,12 +86,13 @@ def half_from_interleaved(head_dim: int, rotary_dim: int | None = None) -> Tenso
 
 @dataclass(frozen=True, eq=False)
 class Rope:
-    """How q and k are turned: frequencies (n_pairs,), the layout of the pairs, and the factor that YaRN and
-    LongRoPE put on cos and sin (arXiv 2309.00071)."""
+    """How q and k are rotated: frequencies (n_pairs,), the layout of the pairs, the factor that YaRN and LongRoPE
+    put on cos and sin (arXiv 2309.00071), and the one that DeepSeek puts on the softmax scale of latent attention."""
 
     frequencies: Tensor
     layout: str = "half"
     attention_factor: float = 1.0
+    latent_softmax_factor: float = 1.0  # read by latent attention alone
     _tables: dict = field(default_factory=dict, repr=False)  # cos and sin, which every layer asks for again
 
     def __call__(self, x: Tensor, start: int = 0) -> Tensor:

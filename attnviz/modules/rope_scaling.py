@@ -107,6 +107,14 @@ class RopeScaling:
             return _yarn_mscale(self.factor, self.mscale) / _yarn_mscale(self.factor, self.mscale_all_dim)
         return _yarn_mscale(self.factor, 1.0)
 
+    @property
+    def latent_softmax_factor(self) -> float:
+        """What latent attention (MLA) multiplies its softmax scale by: YaRN's mscale² with mscale_all_dim, otherwise 1.
+
+        As in DeepSeek-V2 and V3, where it scales all dimensions of a score, those without RoPE included.
+        """
+        return _yarn_mscale(self.factor, self.mscale_all_dim) ** 2 if self.mscale_all_dim else 1.0
+
 
 def _yarn_mscale(factor: float, mscale: float) -> float:
     return 0.1 * mscale * math.log(factor) + 1.0

@@ -135,7 +135,9 @@ class Transformer(nn.Module):
             return None
         scaling = RopeScaling.of(c.rope_scaling, c.max_context)
         frequencies = rope_frequencies(c.rotary_dim, c.rope_theta, scaling, length)
-        return Rope(frequencies, c.rope_layout, scaling.attention_factor if scaling else 1.0)
+        if scaling is None:
+            return Rope(frequencies, c.rope_layout)
+        return Rope(frequencies, c.rope_layout, scaling.attention_factor, scaling.latent_softmax_factor)
 
     def forward(
         self,
