@@ -8,6 +8,7 @@ import struct
 import numpy as np
 import pytest
 import torch
+from oracles import equation_results
 
 from attnviz.analysis.rope import DecayBound, decay_bound, score_parts
 from attnviz.figures import rope, rope_scores
@@ -33,41 +34,11 @@ def random(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
-KNOWN = {r"\left": "", r"\right": "", r"\cdot": "*", r"\cos": "math.cos", r"\sin": "math.sin", "{,}": "", "&": ""}
-
-
-def number(row: str) -> float | None:
-    """What a side of an equation in TeX comes to; None where it has letters."""
-    row = re.sub(r"\\text\{[^{}]*\}", "", row)
-    for tex, python in KNOWN.items():
-        row = row.replace(tex, python)
-    before = None
-    while row != before:
-        before = row
-        row = re.sub(r"\\tfrac\{([^{}]*)\}\{([^{}]*)\}", r"((\1)/(\2))", row)
-        row = re.sub(r"\\sqrt\{([^{}]*)\}", r"((\1)**0.5)", row)
-        row = re.sub(r"\^\{([^{}]*)\}", r"**(\1)", row)
-    return None if re.search(r"[a-zA-Z\\]", row.replace("math.cos", "").replace("math.sin", "")) else eval(row)
-
-
-def results(formula: str) -> list[float]:
-    """The results of the equations in a formula, each equal to the numbers before it."""
-    rows = formula.removeprefix(r"\begin{aligned}").removesuffix(r"\end{aligned}").split(r"\\")
-    sides = [number(row.rpartition("=")[2]) for row in rows]
-    found = []
-    for before, after in zip(sides, [*sides[1:], None], strict=True):
-        if before is not None and after is not None:
-            assert after == pytest.approx(before, abs=0.006, rel=0.004), formula
-        elif before is not None:
-            found.append(before)
-    return found
-
-
 def test_a_false_equation_is_found():
     drawn = score_drawn(16, 5)
-    assert results(drawn.formula)[-1] == pytest.approx(float(drawn.title.rpartition("score ")[2].split()[0]))
+    assert equation_results(drawn.formula)[-1] == pytest.approx(float(drawn.title.rpartition("score ")[2].split()[0]))
     with pytest.raises(AssertionError):
-        results(drawn.formula.replace(f"= {results(drawn.formula)[-1]:.2f}", "= 8.71"))
+        equation_results(drawn.formula.replace(f"= {equation_results(drawn.formula)[-1]:.2f}", "= 8.71"))
 
 
 def score_drawn(m: int, n: int, rotary_dim: int = 14, head_dim: int = 22) -> rope_scores.Drawing:
@@ -87,7 +58,7 @@ def test_the_formula_of_a_score_is_its_sum_of_rotated_and_unrotated_parts(rotary
     frequencies = rope_frequencies(rotary_dim)
     rotated = [apply_rope(x, torch.tensor([at]), frequencies)[0] for x, at in ((q, m), (k, n))]
     score = float(rotated[0] @ rotated[1]) / head_dim**0.5
-    distance, pairs, printed = results(drawing.formula)
+    distance, pairs, printed = equation_results(drawing.formula)
     assert (distance, printed) == (m - n, pytest.approx(score, abs=0.006))
     assert pairs == pytest.approx(float(rotated[0][:rotary_dim] @ rotated[1][:rotary_dim]), abs=0.006)
     assert drawing.table["score"][abs(m - n)] == pytest.approx(score)
@@ -100,7 +71,7 @@ def test_the_formula_of_the_bound_is_the_bound_that_is_drawn(rotary_dim, head_di
     scores = score_parts(q, k, frequencies, distances).sum(0) / head_dim**0.5
     bound = decay_bound(q, k, frequencies, distances)
     drawing = rope_scores.decay(scores, bound, 7, head_dim, head_dim - rotary_dim, HEAD)
-    assert results(drawing.formula) == [pytest.approx(drawing.table["bound"][7], abs=0.006)]
+    assert equation_results(drawing.formula) == [pytest.approx(drawing.table["bound"][7], abs=0.006)]
     assert drawing.table["bound"][7] > abs(float(q[rotary_dim:] @ k[rotary_dim:])) / head_dim**0.5
     share = max(s / b for s, b in zip(drawing.table["|score|"], drawing.table["bound"], strict=True))
     assert f"at most {share:.0%} of its bound" in drawing.title
@@ -110,7 +81,7 @@ def test_a_text_spans_one_step_less_than_it_has_tokens():
     seven = rope.wavelengths(FREQUENCIES, n_tokens=7, context=7, theta=10000.0)  # 6 steps of 1 radian: 344 degrees
     assert seven.title == "0 of 7 pairs complete a turn in this text, 0 in training"
     assert seven.table["turns in this text"][0] == pytest.approx(6 / (2 * np.pi))
-    assert results(seven.formula) == pytest.approx([1, 6.28, 0.955])
+    assert equation_results(seven.formula) == pytest.approx([1, 6.28, 0.955])
     eight = rope.wavelengths(FREQUENCIES, n_tokens=8, context=None, theta=10000.0)
     assert eight.title == "1 of 7 pairs complete a turn in this text"
 
@@ -119,9 +90,11 @@ def test_the_formulas_of_a_pair_are_its_frequency_wavelength_and_rotation():
     drawing = rope.wavelengths(FREQUENCIES, 100, None, 10000.0)  # pair 2 is the last to complete a turn
     frequency = 10000 ** (-2 / 7)
     expected = [frequency, 2 * np.pi / frequency, 99 * frequency / (2 * np.pi)]
-    assert results(drawing.formula) == pytest.approx(expected, rel=0.005)
+    assert equation_results(drawing.formula) == pytest.approx(expected, rel=0.005)
     rotation = rope.rotation_maps(FREQUENCIES, 100, 53, 10000.0)
-    assert results(rotation.formula) == pytest.approx([np.cos(53 * frequency), np.sin(53 * frequency)], abs=0.001)
+    assert equation_results(rotation.formula) == pytest.approx(
+        [np.cos(53 * frequency), np.sin(53 * frequency)], abs=0.001
+    )
     for pair, text in enumerate(rope.pair_in_numbers(7, 10000.0)):
         theta, length = (float(line.rpartition("= ")[2].split()[0].replace(",", "")) for line in text.split("\n"))
         assert (theta, length) == (
@@ -269,7 +242,7 @@ def test_shifts_draw_the_change_of_each_shift_and_say_how_many_were_tried():
     assert exact[-1] < run_here[-1] < naive[-1]
     assert f"11 shifts up to 100,000 this score changes by at most {np.nanmax(run_here):.2g} " in drawing.title
     assert len(drawing.table["shift"]) == 12
-    assert results(drawing.formula) == pytest.approx([shifted.float64[0], shifted.float64[-1]], abs=1e-6)
+    assert equation_results(drawing.formula) == pytest.approx([shifted.float64[0], shifted.float64[-1]], abs=1e-6)
     assert "s_{9,4}" in drawing.formula and "s_{100009,100004}" in drawing.formula
 
 
