@@ -11,6 +11,7 @@ import torch
 from oracles import equation_results
 
 from attnviz.analysis.rope import DecayBound, decay_bound, score_parts
+from attnviz.equations import Equation, Value, aligned
 from attnviz.figures import rope, rope_scores
 from attnviz.figures.theme import kv_colour
 from attnviz.modules.rope import apply_rope, rope_frequencies
@@ -32,6 +33,13 @@ LABELS = ["·a", "<b>", "·a", "$x$", "*"]
 
 def random(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def test_what_is_defined_stands_beside_its_definition_and_the_rest_below():
+    a, b = Value(2, "a"), Value(3, "b")
+    assert aligned(Equation(a * b, "c"), Equation(a + b)) == (
+        r"\begin{aligned} & c = a\cdot b \\ & = 2\cdot 3 \\ & = 6 \\ & a + b \\ & = 2 + 3 \\ & = 5 \end{aligned}"
+    )
 
 
 def test_a_false_equation_is_found():

@@ -107,7 +107,7 @@ def _score(parts: NDArray, m: int, n: int, head_dim: int, unrotated: int) -> lis
     n_pairs, at = len(parts) - 1, f"{m},{n}"
     rotated = Value(
         float(parts[:-1].sum()), "Re Σⱼ qⱼ·k̄ⱼ·e^(i·d·θⱼ)", "what the rotated pairs add to q·k at distance d", digits=3,
-        tex=r"\mathrm{Re}\textstyle\sum_j q_j\,\bar k_j\,e^{\,i\,d\,\theta_j}",
+        tex=r"\mathrm{Re}\sum_j q_j\,\bar k_j\,e^{\,i\,d\,\theta_j}",
     )  # fmt: skip
     distance = Value(m, "m", "position of the query") - Value(n, "n", "position of the key")
     terms, equations = [rotated], [Equation(distance, "d", "d")]
@@ -125,8 +125,8 @@ def _added(parts: NDArray, pairs: NDArray) -> Value:
     name, meaning = (
         (f"{first}–{last}", f"pairs {first} to {last} add") if last > first else (f"{first}", "this pair adds")
     )
-    symbol = f"r{subscript(name)}"
-    return Value(float(parts[pairs].sum()), symbol, f"what {meaning} to q·k", digits=4, tex=f"r_{{{name}}}")
+    symbol, tex = f"r{subscript(name)}", "r_{" + name.replace("–", r"\text{–}") + "}"
+    return Value(float(parts[pairs].sum()), symbol, f"what {meaning} to q·k", digits=4, tex=tex)
 
 
 def _over_root(product: Expression, head_dim: int) -> Expression:
@@ -172,7 +172,7 @@ def _bound(bound: DecayBound, distance: int, head_dim: int, unrotated: int) -> E
     )  # fmt: skip
     sums = Value(
         float(bound.partial_sums[distance]), "Σ|Sⱼ|", "lengths of the sums of the first j rotations, added up",
-        tex=r"\textstyle\sum_j |S_j|",
+        tex=r"\sum_j |S_j|",
     )  # fmt: skip
     product = steepest * sums
     if unrotated:

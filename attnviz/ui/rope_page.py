@@ -260,9 +260,9 @@ def _latent(view: View) -> None:
     """MLA: content scores from the latent, position from one key that all heads share."""
     st.markdown(
         "MLA absorbs W_UK, which expands keys from the latent, into W_Q, so that scores are computed from the latent "
-        "itself. RoPE on the expanded keys would put a rotation that depends on the distance between W_Q and W_UK, and "
-        "they could not be multiplied in advance. So RoPE is decoupled: it rotates extra query dimensions and one "
-        "extra key shared by all heads."
+        "itself. RoPE on the expanded keys would put a rotation, another one for each distance, between W_Q and "
+        "W_UK, which could then not be multiplied in advance. So RoPE is decoupled: it rotates extra query dimensions "
+        "and one extra key shared by all heads."
     )
     if view.config.attention != "mla":
         st.button("Show it with the MLA checkpoint", on_click=_take_mla)
