@@ -1,0 +1,150 @@
+"""What is said of a head's role: what it rests on, and what the head does on the text shown. No plotly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from attnviz.analysis import roles as analysis
+from attnviz.analysis.roles import Column, HeadScores, Role, Share, stand_out
+from attnviz.config import ModelConfig
+from attnviz.figures.head_words import LONGEST_TOKEN, shortened
+from attnviz.figures.words import count, listed
+
+KEYS = {
+    "previous token": "the previous token",
+    "induction": "induction targets (the token after an earlier occurrence of the current token)",
+    "duplicate token": "earlier occurrences of the current token",
+    "current token": "the current token itself",
+    "first token": "the first token",
+    "local": f"the last {analysis.LOCAL} tokens",
+}
+
+
+@dataclass(frozen=True)
+class Probes:
+    """The run that roles are scored on."""
+
+    n: int
+    period: int  # tokens, repeated once
+    config: ModelConfig  # with the mask and position settings of the run
+    trained: bool
+
+    def text(self) -> str:
+        """ "3 sequences of 32 random tokens, repeated once (causal, no window, RoPE θ = 10,000)"."""
+        return f"{self.n} sequences of {self.period} random tokens, repeated once ({run_text(self.config)})"
+
+
+def run_text(config: ModelConfig) -> str:
+    """Mask and position settings of a run: "causal, window of 4 tokens, 1 attention-sink token, no RoPE"."""
+    window = f"window of {count(config.sliding_window, 'token')}" if config.sliding_window else "no window"
+    sinks = [count(config.n_sinks, "attention-sink token")] if config.n_sinks else []
+    rope = f"RoPE θ = {config.rope_theta:,.6g}" if config.position == "rope" else "no RoPE"
+    return ", ".join(["causal" if config.causal else "bidirectional", window, *sinks, rope])
+
+
+def grid_note(probes: Probes) -> str:
+    """What is written under the maps of a grid."""
+    if not probes.trained:
+        return "Under each map, “here”: what takes most of its weight on this text. Untrained heads have no role."
+    return f"Under each map: its role on {probes.text()}; “here”: what takes most of its weight on this text."
+
+
+def role_title(role: Role, scores: HeadScores, probes: Probes) -> str:
+    """ "Induction: 0.89 on repeated random tokens, 0.02 by chance"."""
+    if not probes.trained:
+        return "Untrained: no role"
+    if role.score is None:
+        return "No clear role on repeated random tokens"
+    if role.name == analysis.BROAD:
+        return f"Broad: normalised entropy {role.score:.2f} on repeated random tokens"
+    chance = scores.shares[role.name].chance
+    return f"{role.name.capitalize()}: {role.score:.2f} on repeated random tokens, {chance:.2f} by chance"
+
+
+def role_text(role: Role, scores: HeadScores, probes: Probes) -> str:
+    """What the head does on the probes, and how they were run."""
+    if not probes.trained:
+        return "Roles are named for trained checkpoints only."
+    return f"On {probes.text()}: {_on_probes(role, scores)}{_not_scored(scores)}"
+
+
+def _on_probes(role: Role, scores: HeadScores) -> str:
+    if role.name == analysis.BROAD:
+        return f"normalised entropy {role.score:.2f}; uniform weights have 1, broad needs {analysis.UNIFORM}."
+    if role.name == analysis.NO_ROLE:
+        return f"no score is {analysis.ABOVE_CHANCE} above chance{_entropy(scores)}."
+    share = scores.shares[role.name]
+    return f"{_share(KEYS[role.name], share, scores)}; uniform weights put {_percent(share.chance)} there."
+
+
+def _not_scored(scores: HeadScores) -> str:
+    missing = [name for name in analysis.KEYED if name not in scores.shares]
+    if not missing:
+        return ""
+    few = f"fewer than {_percent(analysis.ENOUGH)} of the queries may attend to such a key and to another"
+    return f" Not scored under this mask: {listed(missing)} ({few})."
+
+
+def text_title(scores: HeadScores, column: Column | None) -> str:
+    """ "On this text: 62 % on the first token"."""
+    found = stand_out(scores, column)
+    if not found:
+        return f"On this text: {_without_target(scores)}"
+    name, share = found[0]
+    return f"On this text: {_percent(share.weight)} on {_short(name, column)}"
+
+
+def text_sentence(
+    scores: HeadScores, column: Column | None, labels: Sequence[str], name: Callable[[str], str] = "“{}”".format
+) -> str:
+    """What takes most of a head's weight on the text, mask and window shown; two at most.
+
+    name: puts a label in quotation marks, so that it is safe where the sentence goes.
+    """
+    found = stand_out(scores, column)[:2]
+    if not found:
+        return f"On this text: {_without_target(scores)}{_entropy(scores)}."
+    keys = KEYS | ({analysis.COLUMN: _token(column, labels, name)} if column else {})
+    return f"On this text: {'; '.join(_share(keys[role], share, scores) for role, share in found)}."
+
+
+def text_label(scores: HeadScores, column: Column | None) -> str:
+    """The same in a few words: "first token 62 %"."""
+    found = stand_out(scores, column)
+    if not found:
+        return _without_target(scores)
+    name, share = found[0]
+    return f"{_short(name, column).removeprefix('the ')} {_percent(share.weight)}"
+
+
+def _without_target(scores: HeadScores) -> str:
+    if not scores.n_queries:
+        return "no choice of keys"
+    return "near uniform" if scores.entropy >= analysis.UNIFORM else "no clear target"
+
+
+def _entropy(scores: HeadScores) -> str:
+    return f"; normalised entropy {scores.entropy:.2f}" if scores.n_queries else ""
+
+
+def _token(column: Column, labels: Sequence[str], name: Callable[[str], str]) -> str:
+    return f"token {column.key} {name(shortened(labels[column.key], LONGEST_TOKEN))}"
+
+
+def _short(name: str, column: Column | None) -> str:
+    if name == analysis.COLUMN:
+        return f"token {column.key}"
+    return {"induction": "induction targets", "current token": "the current token"}.get(name, KEYS[name])
+
+
+def _share(keys: str, share: Share, scores: HeadScores) -> str:
+    """ "71 % of the weight on the first token", and of which queries where it is not all with a choice of keys."""
+    said = f"{_percent(share.weight)} of the weight on {keys}"
+    if share.n_queries == scores.n_queries:
+        return said
+    return f"{said}, over the {share.n_queries} of {scores.n_queries} queries that may attend to one"
+
+
+def _percent(weight: float) -> str:
+    return f"{100 * weight:.0f} %"
