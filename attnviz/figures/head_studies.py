@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnviz.analysis.heads import HeadStatistics
-from attnviz.analysis.roles import ABOVE_CHANCE, BROAD, COLUMN, UNIFORM, Column, HeadScores, Role, stand_out
+from attnviz.analysis.roles import BROAD, COLUMN, UNIFORM, Column, HeadScores, Role, stand_out
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.role_words import Probes, role_text, text_sentence, text_title
@@ -34,6 +34,7 @@ STATISTICS = {  # field of HeadStatistics -> its name, decimals, unit, what one 
         "called an attention sink (arXiv 2309.17453).",
     ),
 }  # fmt: skip
+HOW_TO_READ = "Bar: mean weight on such keys. Dot: chance. Line: what a role needs."
 SINK = 0.5  # of the weight on the first token; heads above it are counted
 
 
@@ -65,7 +66,7 @@ def statistic_map(found: HeadStatistics, name: str, layer: int, head: int) -> Dr
 
 def _sinks(first_token: np.ndarray) -> str:
     n = int((first_token > SINK).sum())
-    return f"{n} of {count(first_token.size, 'head')} with over half the weight on the first token"
+    return f"{n} of {count(first_token.size, 'head')}: over half on the first token"
 
 
 def _add_cells(figure: Chart, values: np.ndarray, says: str, decimals: int) -> None:
@@ -93,7 +94,8 @@ def probe_scores(scores: HeadScores, role: Role, probes: Probes, layer: int, hea
     """One head's score for each role on the probes, beside chance and what the role needs."""
     title = f"Layer {layer}, head {head}: {role.name}"
     if role.score is not None:
-        title += f" {role.score:.2f}, needs {_needed(scores, role.name):.2f}"
+        needed = UNIFORM if role.name == BROAD else scores.shares[role.name].needed
+        title += f" {role.score:.2f}, needs {needed:.2f}"
     elif not probes.trained:
         title = f"Layer {layer}, head {head} is untrained: no role"
     return _share_bars(scores, None, {role.name: colour}, title, f"{role_text(role, scores, probes)} {HOW_TO_READ}")
@@ -106,16 +108,6 @@ def text_scores(scores: HeadScores, column: Column | None, labels: Sequence[str]
     return _share_bars(scores, column, dict.fromkeys(found, colour), text_title(scores, column), note)
 
 
-HOW_TO_READ = (
-    "Bars: mean weight on such keys, over the queries that may attend to one and to another key. Dot: chance, the "
-    f"score of uniform weights. Line: needed, {ABOVE_CHANCE} above chance; for the normalised entropy, {UNIFORM}."
-)
-
-
-def _needed(scores: HeadScores, name: str) -> float:
-    return UNIFORM if name == BROAD else scores.shares[name].needed
-
-
 def _share_bars(scores: HeadScores, column: Column | None, coloured: dict[str, str], title: str, note: str) -> Drawing:
     """A bar per share, chance and what is needed marked; the normalised entropy last."""
     shares = scores.shares | ({COLUMN: column.share} if column else {})
@@ -123,14 +115,11 @@ def _share_bars(scores: HeadScores, column: Column | None, coloured: dict[str, s
     labels = [_row(name, column) for name in names]
     values = [share.weight for share in shares.values()] + [scores.entropy]
     chance = [share.chance for share in shares.values()] + [1.0]
-    needed = [
-        _needed(scores, name) if name in scores.shares or name == BROAD else shares[name].needed for name in names
-    ]
+    needed = [share.needed for share in shares.values()] + [UNIFORM]
     n_queries = [share.n_queries for share in shares.values()] + [scores.n_queries]
-    figure = base_figure(300, showlegend=False, bargap=0.35)
+    figure = base_figure(60 + 30 * len(names), showlegend=False, bargap=0.35)
     figure.add_bar(
-        y=labels, x=values, orientation="h", text=[f"{value:.2f}" for value in values],
-        textposition="outside", cliponaxis=False, hovertemplate="%{y}: %{x:.3f}<extra></extra>",
+        y=labels, x=values, orientation="h", hovertemplate="%{y}: %{x:.3f}<extra></extra>",
         marker={"color": [coloured.get(name, FAINT) for name in names], "line": {"width": 0}},
     )  # fmt: skip
     for said, at, symbol, size in (("chance", chance, "circle", 6), ("needs", needed, "line-ns", 16)):
@@ -138,7 +127,9 @@ def _share_bars(scores: HeadScores, column: Column | None, coloured: dict[str, s
             y=labels, x=at, mode="markers", hovertemplate=f"{said} %{{x:.3f}}<extra></extra>",
             marker={"symbol": symbol, "size": size, "color": NEUTRAL, "line": {"color": NEUTRAL, "width": 2}},
         )  # fmt: skip
-    figure.update_xaxes(range=[0, 1.12], tickvals=[0, 0.5, 1])
+    written = [f"{value:.2f}" for value in values]
+    figure.add_scatter(y=labels, x=[1.1] * len(labels), text=written, mode="text", hoverinfo="skip")
+    figure.update_xaxes(range=[0, 1.17], tickvals=[0, 0.5, 1])
     figure.update_yaxes(autorange="reversed", showgrid=False)
     listed = (f"{label} {value:.2f} (chance {c:.2f})" for label, value, c in zip(labels, values, chance, strict=True))
     return Drawing(

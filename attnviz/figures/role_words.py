@@ -13,12 +13,18 @@ from attnviz.figures.words import count, listed
 
 KEYS = {
     "previous token": "the previous token",
-    "induction": "induction targets (the token after an earlier occurrence of the current token)",
+    "induction": "the token after an earlier occurrence of the current one (induction)",
     "duplicate token": "earlier occurrences of the current token",
     "current token": "the current token itself",
     "first token": "the first token",
     "local": f"the last {analysis.LOCAL} tokens",
 }
+DEFINITION = (
+    "A score is the mean weight on a role's keys, over the queries that may attend to one of them and to another key; "
+    f"chance is the score of uniform weights over the allowed keys. A role needs {analysis.ABOVE_CHANCE} above chance, "
+    f"broad a normalised entropy of {analysis.UNIFORM}; a head with neither has no clear role. The role furthest above "
+    f"chance is named, local (the last {analysis.LOCAL} tokens) where no other reaches its mark."
+)
 
 
 @dataclass(frozen=True)
@@ -64,18 +70,26 @@ def role_title(role: Role, scores: HeadScores, probes: Probes) -> str:
 
 def role_text(role: Role, scores: HeadScores, probes: Probes) -> str:
     """What the head does on the probes, and how they were run."""
-    if not probes.trained:
-        return "Roles are named for trained checkpoints only."
-    return f"On {probes.text()}: {_on_probes(role, scores)}{_not_scored(scores)}"
+    said = f"On {probes.text()}: {_on_probes(role, scores)}{_not_scored(scores)}"
+    return said if probes.trained else f"Roles are named for trained checkpoints only. {said}"
 
 
 def _on_probes(role: Role, scores: HeadScores) -> str:
     if role.name == analysis.BROAD:
         return f"normalised entropy {role.score:.2f}; uniform weights have 1, broad needs {analysis.UNIFORM}."
     if role.name == analysis.NO_ROLE:
-        return f"no score is {analysis.ABOVE_CHANCE} above chance{_entropy(scores)}."
+        none = "" if stand_out(scores) else f"no score is {analysis.ABOVE_CHANCE} above chance; "
+        return f"{none}{_furthest(scores)}{_entropy(scores)}."
     share = scores.shares[role.name]
     return f"{_share(KEYS[role.name], share, scores)}; uniform weights put {_percent(share.chance)} there."
+
+
+def _furthest(scores: HeadScores) -> str:
+    """ "furthest above chance is induction with 0.09 (chance 0.02)"."""
+    if not scores.shares:
+        return "no role can be scored"
+    name, share = max(scores.shares.items(), key=lambda found: found[1].weight - found[1].chance)
+    return f"furthest above chance is {name} with {share.weight:.2f} (chance {share.chance:.2f})"
 
 
 def _not_scored(scores: HeadScores) -> str:
@@ -103,25 +117,27 @@ def text_sentence(
     name: puts a label in quotation marks, so that it is safe where the sentence goes.
     """
     found = stand_out(scores, column)[:2]
+    if not scores.n_queries:
+        return "On this text: no query may attend to more than one key."
     if not found:
-        return f"On this text: {_without_target(scores)}{_entropy(scores)}."
+        return f"On this text: {_without_target(scores)}, no key stands out{_entropy(scores)}."
     keys = KEYS | ({analysis.COLUMN: _token(column, labels, name)} if column else {})
     return f"On this text: {'; '.join(_share(keys[role], share, scores) for role, share in found)}."
 
 
 def text_label(scores: HeadScores, column: Column | None) -> str:
-    """The same in a few words: "first token 62 %"."""
+    """The same in a few words: "62 % first token"."""
     found = stand_out(scores, column)
     if not found:
         return _without_target(scores)
     name, share = found[0]
-    return f"{_short(name, column).removeprefix('the ')} {_percent(share.weight)}"
+    return f"{_percent(share.weight)} {f'token {column.key}' if name == analysis.COLUMN else name}"
 
 
 def _without_target(scores: HeadScores) -> str:
     if not scores.n_queries:
-        return "no choice of keys"
-    return "near uniform" if scores.entropy >= analysis.UNIFORM else "no clear target"
+        return "one key only"
+    return "near uniform" if scores.entropy >= analysis.UNIFORM else "mixed"
 
 
 def _entropy(scores: HeadScores) -> str:

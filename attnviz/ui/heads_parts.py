@@ -12,7 +12,7 @@ from attnviz.analysis.rollout import reachable, rollout
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
 from attnviz.figures import ablation as ablation_figures
-from attnviz.figures import head_detail, head_studies, heads
+from attnviz.figures import head_detail, head_studies, heads, role_words
 from attnviz.figures import rollout as rollout_figures
 from attnviz.figures.theme import kv_colour
 from attnviz.figures.words import count, listed
@@ -108,6 +108,7 @@ def does(view: HeadsView) -> None:
     if here.n_queries:
         with right:
             charts.show(head_studies.text_scores(here, column, view.labels, colour), "on-this-text")
+    st.caption(role_words.DEFINITION)
 
 
 def masks(view: HeadsView) -> None:

@@ -43,9 +43,10 @@ class HeadsView(View):
 
 def roles_of(settings: Settings) -> list[list[analysis.Role]]:
     """The role of every head, [layer][head], from the probes; an untrained model's heads have none."""
-    config, scores = runs.config_of(settings), scores_of(settings)
+    config = runs.config_of(settings)
     if settings.model == "own":
         return [[analysis.Role(analysis.NO_ROLE)] * config.n_heads for _ in range(config.n_layers)]
+    scores = scores_of(settings)
     return [[analysis.role_of(scores.of(i, h)) for h in range(config.n_heads)] for i in range(config.n_layers)]
 
 
