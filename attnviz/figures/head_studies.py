@@ -13,7 +13,7 @@ from attnviz.analysis.heads import HeadStatistics
 from attnviz.analysis.roles import BROAD, COLUMN, UNIFORM, Column, HeadScores, Role, stand_out
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.role_words import Probes, role_text, text_sentence, text_title
+from attnviz.figures.role_words import Probes, role_label, role_text, text_sentence, text_title
 from attnviz.figures.theme import FAINT, NEUTRAL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE
 from attnviz.figures.words import count
@@ -92,13 +92,14 @@ def _add_cells(figure: Chart, values: np.ndarray, says: str, decimals: int) -> N
 
 def probe_scores(scores: HeadScores, role: Role, probes: Probes, layer: int, head: int, colour: str) -> Drawing:
     """One head's score for each role on the probes, beside chance and what the role needs."""
-    title = f"Layer {layer}, head {head}: {role.name}"
-    if role.score is not None:
+    title, named = f"Layer {layer}, head {head}: {role_label(role)}", role.score is not None
+    if not probes.trained:
+        title, named = f"Layer {layer}, head {head} is untrained: no role", False
+    elif named:
         needed = UNIFORM if role.name == BROAD else scores.shares[role.name].needed
-        title += f" {role.score:.2f}, needs {needed:.2f}"
-    elif not probes.trained:
-        title = f"Layer {layer}, head {head} is untrained: no role"
-    return _share_bars(scores, None, {role.name: colour}, title, f"{role_text(role, scores, probes)} {HOW_TO_READ}")
+        title += f", needs {needed:.2f}"
+    coloured = {role.name: colour} if named else {}
+    return _share_bars(scores, None, coloured, title, f"{role_text(role, scores, probes)} {HOW_TO_READ}")
 
 
 def text_scores(scores: HeadScores, column: Column | None, labels: Sequence[str], colour: str) -> Drawing:

@@ -56,6 +56,11 @@ def grid_note(probes: Probes) -> str:
     return f"Under each map: its role on {probes.text()}; “here”: what takes most of its weight on this text."
 
 
+def role_label(role: Role) -> str:
+    """ "induction 0.89", or "no clear role"."""
+    return role.name if role.score is None else f"{role.name} {role.score:.2f}"
+
+
 def role_title(role: Role, scores: HeadScores, probes: Probes) -> str:
     """ "Induction: 0.89 on repeated random tokens, 0.02 by chance"."""
     if not probes.trained:

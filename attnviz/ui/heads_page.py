@@ -6,7 +6,7 @@ from functools import partial
 
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.head_words import map_words, path_words
-from attnviz.figures.role_words import grid_note, role_text, role_title, text_sentence
+from attnviz.figures.role_words import grid_note, role_label, role_text, role_title, text_sentence
 from attnviz.figures.words import count
 from attnviz.ui import charts, heads_parts, heads_runs, state
 from attnviz.ui.components.head_grid import head_grid
@@ -62,7 +62,7 @@ def grid(view: HeadsView) -> None:
         says=f"{headline(view)}{padding} A row is a query and sums to 1; colour is the KV head it reads.",
         kv_names=heads_parts.kv_names(view.config),
         pinned=pinned(view),
-        roles=[[(r.name, r.score and round(r.score, 2)) for r in row] for row in heads_runs.roles_of(view.settings)],
+        roles=[[(r.name, r.score, role_label(r)) for r in row] for row in heads_runs.roles_of(view.settings)],
         here=heads_runs.text_labels(view.trace),
         scored=grid_note(heads_runs.probes_of(view.settings)),
     )
