@@ -1,5 +1,8 @@
 """pytest tests/test_analysis_roles.py: roles of hand-made heads, and scores against loops over queries and keys."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -23,6 +26,7 @@ from attnviz.analysis.roles import (
 from attnviz.checkpoints import list_checkpoints, load_checkpoint
 from attnviz.trace import allowed_of, weights_of
 
+FOLDER = Path(__file__).parents[1] / "attnviz" / "checkpoints"
 PERIOD = 19
 T = 2 * PERIOD
 CAUSAL = np.tri(T, dtype=bool)
@@ -184,8 +188,12 @@ def test_scores_are_those_of_a_loop_over_queries_and_keys(seed):
         for row, may in zip(weights, allowed, strict=True)
         if may.sum() > 1
     ]
+    apart = [
+        sum(float(w) * abs(i - k) for k, w in enumerate(row)) for i, row in enumerate(weights) if allowed[i].sum() > 1
+    ]
     if entropies:
         assert found.entropy == pytest.approx(np.mean(entropies), abs=1e-5)
+        assert found.distance == pytest.approx(np.mean(apart), rel=1e-4, abs=1e-5)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -243,19 +251,32 @@ def test_probes_repeat_distinct_tokens_and_are_the_same_each_time():
         assert p[:13] == p[13:] and len(set(p)) == 13
 
 
-def shipped_roles(name: str) -> list[list[str]]:
+def shipped(name: str):
     model, period = load_checkpoint(name)[0], 32
     random = probes(model.config.vocab_size, period, 3)
-    found = score_probes(weights_of(model, random), allowed_of(model, 2 * period), random)
-    L, H = found.entropy.shape
-    return [[role_of(found.of(layer, head)).name for head in range(H)] for layer in range(L)]
+    return score_probes(weights_of(model, random), allowed_of(model, 2 * period), random)
 
 
 @pytest.mark.parametrize("name", list_checkpoints())
-def test_the_shipped_checkpoints_look_back_then_up(name):
-    roles = shipped_roles(name)
+def test_the_shipped_checkpoints_known_heads_keep_their_roles(name):
+    found = shipped(name)
+    L, H = found.entropy.shape
+    roles = [[role_of(found.of(layer, head)).name for head in range(H)] for layer in range(L)]
     assert "previous token" in roles[0] and roles[0].count("current token") >= 3
     assert roles[1][3] == "induction"
+    assert "induction" not in roles[0] + roles[2] + roles[3]
     named = sum(role not in (NO_ROLE, BROAD) for row in roles for role in row)
     assert 10 <= named <= 20
-    assert "induction" not in roles[0] + roles[2] + roles[3]
+
+
+@pytest.mark.parametrize("name", list_checkpoints())
+def test_the_model_cards_scores_are_near_those_of_the_probes(name):
+    found = shipped(name)
+    card = json.loads((FOLDER / "scores.json").read_text())[name]
+    induction, previous = card["repeated_random"], card["previous_token"]
+    best = found.of(induction["layer"], induction["head"])
+    assert role_of(best).name == "induction"
+    assert best.shares["induction"].weight == pytest.approx(induction["induction"], abs=0.06)
+    best = found.of(previous["layer"], previous["head"])
+    assert role_of(best).name == "previous token"
+    assert best.shares["previous token"].weight == pytest.approx(previous["previous_token"], abs=0.06)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnviz.analysis.roles import first_key, normalised_entropy
+from attnviz.analysis.roles import first_key, mean_distance, normalised_entropy
 from attnviz.config import ModelConfig
 
 if TYPE_CHECKING:
@@ -25,21 +25,17 @@ class HeadStatistics:
     """
 
     entropy: np.ndarray  # normalised: 0 where one key has all the weight, 1 for uniform weights on the allowed keys
-    distance: np.ndarray  # tokens between query and key, weighted mean
+    distance: np.ndarray  # from query to key in tokens, weighted
     first_token: np.ndarray  # weight on the first token that is not padding
 
 
 def statistics(weights: np.ndarray, allowed: np.ndarray) -> HeadStatistics:
     """From weights (L, H, T, T) and allowed (L, T, T)."""
-    L, H, T, _ = weights.shape
-    back = np.abs(np.arange(T)[:, None] - np.arange(T)[None, :])  # (T, T)
-    distance, first_token = np.full((L, H), np.nan), np.full((L, H), np.nan)
+    first_token = np.full(weights.shape[:2], np.nan)
     for layer, choosing in enumerate(allowed.sum(-1) > 1):
         if choosing.any():
-            rows = weights[layer][:, choosing]  # (H, queries, T)
-            distance[layer] = (rows * back[choosing]).sum(-1).mean(-1)
-            first_token[layer] = rows[..., first_key(allowed[layer])].mean(-1)
-    return HeadStatistics(normalised_entropy(weights, allowed), distance, first_token)
+            first_token[layer] = weights[layer][:, choosing, first_key(allowed[layer])].mean(-1)
+    return HeadStatistics(normalised_entropy(weights, allowed), mean_distance(weights, allowed), first_token)
 
 
 def turned_pairs(config: ModelConfig) -> list[tuple[int, int]]:

@@ -50,6 +50,7 @@ class HeadScores:
 
     shares: dict[str, Share]
     entropy: float  # normalised: 1 for uniform weights over the allowed keys; NaN where no query has two
+    distance: float  # from query to key in tokens, weighted; NaN likewise
     n_queries: int  # that may attend to two keys or more
 
 
@@ -61,6 +62,7 @@ class Scores:
     chance: dict[str, np.ndarray]  # (L,)
     n_queries: dict[str, np.ndarray]  # (L,)
     entropy: np.ndarray  # (L, H)
+    distance: np.ndarray  # (L, H)
     n_choosing: np.ndarray  # (L,) queries that may attend to two keys or more
 
     def of(self, layer: int, head: int) -> HeadScores:
@@ -70,7 +72,8 @@ class Scores:
             for name, weight in self.weight.items()
             if not np.isnan(weight[layer, head])
         }
-        return HeadScores(shares, float(self.entropy[layer, head]), int(self.n_choosing[layer]))
+        entropy, distance = float(self.entropy[layer, head]), float(self.distance[layer, head])
+        return HeadScores(shares, entropy, distance, int(self.n_choosing[layer]))
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,8 @@ def score(weights: np.ndarray, allowed: np.ndarray, tokens: Sequence[int]) -> Sc
     """All heads on one text, from weights (L, H, T, T) and allowed (L, T, T)."""
     layers = [_layer_scores(w, a, keys_of(tokens, a)) for w, a in zip(weights, allowed, strict=True)]
     weight, chance, n_queries = ({name: np.array([s[k][name] for s in layers]) for name in KEYED} for k in range(3))
-    return Scores(weight, chance, n_queries, normalised_entropy(weights, allowed), (allowed.sum(-1) > 1).sum(-1))
+    entropy, distance = normalised_entropy(weights, allowed), mean_distance(weights, allowed)
+    return Scores(weight, chance, n_queries, entropy, distance, (allowed.sum(-1) > 1).sum(-1))
 
 
 def _layer_scores(weights: np.ndarray, allowed: np.ndarray, keys: dict[str, np.ndarray]) -> tuple[dict, dict, dict]:
@@ -138,11 +142,24 @@ def normalised_entropy(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     return found
 
 
+def mean_distance(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """From query to key in tokens, weighted, (L, H): the mean over the queries with two allowed keys or more."""
+    positions = np.arange(weights.shape[-1])
+    apart = np.abs(positions[:, None] - positions)  # (T, T)
+    found = np.full(weights.shape[:2], np.nan)
+    for layer, choosing in enumerate(allowed.sum(-1) > 1):
+        if choosing.any():
+            counted = (apart * choosing[:, None]).astype(weights.dtype)
+            found[layer] = np.tensordot(weights[layer], counted, 2) / choosing.sum()
+    return found
+
+
 def score_probes(weights: np.ndarray, allowed: np.ndarray, probes: Sequence[Sequence[int]]) -> Scores:
     """The mean over probes of one shape, from weights (N, L, H, T, T)."""
     each = [score(w, allowed, tokens) for w, tokens in zip(weights, probes, strict=True)]
     weight = {name: np.mean([s.weight[name] for s in each], axis=0) for name in KEYED}
-    return replace(each[0], weight=weight, entropy=np.mean([s.entropy for s in each], axis=0))
+    entropy, distance = (np.mean([getattr(s, name) for s in each], axis=0) for name in ("entropy", "distance"))
+    return replace(each[0], weight=weight, entropy=entropy, distance=distance)
 
 
 def role_of(scores: HeadScores) -> Role:

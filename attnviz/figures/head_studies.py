@@ -26,11 +26,11 @@ STATISTICS = {  # field of HeadStatistics -> its name, decimals, unit, what one 
     ),
     "distance": (
         "Mean distance", 1, " tokens",
-        "Tokens between query and key on this text, weighted by attention; mean over the same queries.",
+        "How far the key is from the query on this text, weighted by attention; mean over the same queries.",
     ),
     "first_token": (
         "On the first token", 2, " of the weight",
-        "Mean weight on the first token, over the same queries of this text. A trained head with much weight there is "
+        "Mean weight on the first token, over the same queries of this text. A first token that gets much weight is "
         "called an attention sink (arXiv 2309.17453).",
     ),
 }  # fmt: skip
@@ -97,7 +97,7 @@ def probe_scores(scores: HeadScores, role: Role, probes: Probes, layer: int, hea
         title, named = f"Layer {layer}, head {head} is untrained: no role", False
     elif named:
         needed = UNIFORM if role.name == BROAD else scores.shares[role.name].needed
-        title += f", needs {needed:.2f}"
+        title += f" (needs {needed:.2f})"
     coloured = {role.name: colour} if named else {}
     return _share_bars(scores, None, coloured, title, f"{role_text(role, scores, probes)} {HOW_TO_READ}")
 

@@ -83,18 +83,18 @@ def _on_probes(role: Role, scores: HeadScores) -> str:
     if role.name == analysis.BROAD:
         return f"normalised entropy {role.score:.2f}; uniform weights have 1, broad needs {analysis.UNIFORM}."
     if role.name == analysis.NO_ROLE:
-        none = "" if stand_out(scores) else f"no score is {analysis.ABOVE_CHANCE} above chance; "
-        return f"{none}{_furthest(scores)}{_entropy(scores)}."
+        none = "" if stand_out(scores) or not scores.shares else f"no score is {analysis.ABOVE_CHANCE} above chance; "
+        return f"{none}{_highest(scores)}{_spread(scores)}."
     share = scores.shares[role.name]
     return f"{_share(KEYS[role.name], share, scores)}; uniform weights put {_percent(share.chance)} there."
 
 
-def _furthest(scores: HeadScores) -> str:
-    """ "furthest above chance is induction with 0.09 (chance 0.02)"."""
+def _highest(scores: HeadScores) -> str:
+    """ "highest against chance: induction 0.09 (chance 0.02)"."""
     if not scores.shares:
         return "no role can be scored"
     name, share = max(scores.shares.items(), key=lambda found: found[1].weight - found[1].chance)
-    return f"furthest above chance is {name} with {share.weight:.2f} (chance {share.chance:.2f})"
+    return f"highest against chance: {name} {share.weight:.2f} (chance {share.chance:.2f})"
 
 
 def _not_scored(scores: HeadScores) -> str:
@@ -125,18 +125,20 @@ def text_sentence(
     if not scores.n_queries:
         return "On this text: no query may attend to more than one key."
     if not found:
-        return f"On this text: {_without_target(scores)}, no key stands out{_entropy(scores)}."
+        none = f"no score is {analysis.ABOVE_CHANCE} above chance"
+        return f"On this text: {_without_target(scores)}, {none}{_spread(scores)}."
     keys = KEYS | ({analysis.COLUMN: _token(column, labels, name)} if column else {})
     return f"On this text: {'; '.join(_share(keys[role], share, scores) for role, share in found)}."
 
 
 def text_label(scores: HeadScores, column: Column | None) -> str:
-    """The same in a few words: "62 % first token"."""
+    """The same in a few words: "62 % first"."""
     found = stand_out(scores, column)
     if not found:
         return _without_target(scores)
     name, share = found[0]
-    return f"{_percent(share.weight)} {f'token {column.key}' if name == analysis.COLUMN else name}"
+    keys = f"token {column.key}" if name == analysis.COLUMN else name.removesuffix(" token")
+    return f"{_percent(share.weight)} {keys}"
 
 
 def _without_target(scores: HeadScores) -> str:
@@ -145,8 +147,10 @@ def _without_target(scores: HeadScores) -> str:
     return "near uniform" if scores.entropy >= analysis.UNIFORM else "mixed"
 
 
-def _entropy(scores: HeadScores) -> str:
-    return f"; normalised entropy {scores.entropy:.2f}" if scores.n_queries else ""
+def _spread(scores: HeadScores) -> str:
+    if not scores.n_queries:
+        return ""
+    return f"; normalised entropy {scores.entropy:.2f}, mean distance {scores.distance:.1f} tokens"
 
 
 def _token(column: Column, labels: Sequence[str], name: Callable[[str], str]) -> str:

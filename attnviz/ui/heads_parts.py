@@ -102,11 +102,14 @@ def does(view: HeadsView) -> None:
     here, column = heads_runs.text_scores_of(trace, layer, head)
     colour = kv_colour(view.config.layer.kv_head_of[head], view.config.n_kv_heads)
     left, right = st.columns(2, gap="large")
+    probes = heads_runs.probes_of(view.settings)
     with left:
-        probes = heads_runs.probes_of(view.settings)
-        charts.show(head_studies.probe_scores(scores, role, probes, layer, head, colour), "role")
-    if here.n_queries:
-        with right:
+        if scores.n_queries:
+            charts.show(head_studies.probe_scores(scores, role, probes, layer, head, colour), "role")
+        else:
+            st.info(role_words.role_text(role, scores, probes))
+    with right:
+        if here.n_queries:
             charts.show(head_studies.text_scores(here, column, view.labels, colour), "on-this-text")
     st.caption(role_words.DEFINITION)
 
