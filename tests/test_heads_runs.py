@@ -87,9 +87,11 @@ def test_no_trained_head_is_called_local_or_broad_because_the_window_leaves_it_n
             assert role.name != analysis.BROAD or scores.entropy[layer, head] >= analysis.UNIFORM
 
 
-@pytest.mark.parametrize("settings", [Settings(), Settings(window=3), Settings(causal=False, model="mla")])
+@pytest.mark.parametrize(
+    "settings", [Settings(), Settings(window=3), Settings(causal=False, model="mla"), Settings(padding=11)]
+)
 def test_a_grid_and_a_head_say_the_same_of_the_text(settings):
-    t = trace(runs.model_of(settings), IDS)
-    labels = heads_runs.text_labels(t)
+    view = heads_runs.HeadsView(settings)
+    labels = heads_runs.text_labels(view)
     for layer, head in ((0, 0), (1, 3), (2, 6), (3, 7)):
-        assert labels[layer][head] == role_words.text_label(*heads_runs.text_scores_of(t, layer, head))
+        assert labels[layer][head] == role_words.text_label(*heads_runs.text_scores_of(view.trace, layer, head))

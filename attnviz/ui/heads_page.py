@@ -36,7 +36,7 @@ PAINTING = 0.03  # seconds, two frames: what comes while the browser paints the 
 def prepare(view: View) -> None:
     """What `grid` draws from, computed before anybody's session asks for it."""
     padded = HeadsView(view.settings)
-    padded.labels, padded.trace, heads_runs.roles_of(view.settings)  # noqa: B018
+    padded.labels, padded.trace, heads_runs.roles_of(view.settings), heads_runs.text_labels(padded)  # noqa: B018
 
 
 def show(view: View) -> None:
@@ -63,7 +63,7 @@ def grid(view: HeadsView) -> None:
         kv_names=heads_parts.kv_names(view.config),
         pinned=pinned(view),
         roles=[[(r.name, r.score, role_label(r)) for r in row] for row in heads_runs.roles_of(view.settings)],
-        here=heads_runs.text_labels(view.trace),
+        here=heads_runs.text_labels(view),
         scored=grid_note(heads_runs.probes_of(view.settings)),
     )
 

@@ -69,10 +69,18 @@ def _scores(weights_key: tuple, config: ModelConfig, _settings: Settings) -> ana
     return analysis.score_probes(weights_of(model, probes), allowed_of(model, 2 * PERIOD), probes)
 
 
-def text_labels(trace: Trace) -> list[list[str]]:
+def text_labels(view: HeadsView) -> list[list[str]]:
     """What takes most of each head's weight on the text, in a few words, [layer][head]."""
-    scores, (L, H) = analysis.score(trace.weights, trace.allowed, trace.tokens), trace.weights.shape[:2]
-    columns = [[analysis.largest_column(trace.weights[i, h], trace.allowed[i]) for h in range(H)] for i in range(L)]
+    return _text_labels(runs.weights_key(view.settings), view.config, view.ids, view.n_padding, view.trace)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
+def _text_labels(
+    weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], n_padding: int, _trace: Trace
+) -> list[list[str]]:
+    weights, allowed, (L, H) = _trace.weights, _trace.allowed, _trace.weights.shape[:2]
+    scores = analysis.score(weights, allowed, _trace.tokens)
+    columns = [[analysis.largest_column(weights[i, h], allowed[i]) for h in range(H)] for i in range(L)]
     return [[role_words.text_label(scores.of(i, h), columns[i][h]) for h in range(H)] for i in range(L)]
 
 
