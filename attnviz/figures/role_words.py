@@ -90,11 +90,11 @@ def _on_probes(role: Role, scores: HeadScores) -> str:
 
 
 def _highest(scores: HeadScores) -> str:
-    """ "highest against chance: induction 0.09 (chance 0.02)"."""
+    """ "highest relative to chance: induction 0.09 (chance 0.02)"."""
     if not scores.shares:
         return "no role can be scored"
     name, share = max(scores.shares.items(), key=lambda found: found[1].weight - found[1].chance)
-    return f"highest against chance: {name} {share.weight:.2f} (chance {share.chance:.2f})"
+    return f"highest relative to chance: {name} {share.weight:.2f} (chance {share.chance:.2f})"
 
 
 def _not_scored(scores: HeadScores) -> str:
