@@ -127,6 +127,14 @@ def weights_of(model: Transformer, token_ids: Sequence[Sequence[int]]) -> np.nda
 
 
 @torch.inference_mode()
+def allowed_of(model: Transformer, n_tokens: int) -> np.ndarray:
+    """Who may attend to whom in a text of n_tokens without padding: bool (L, T, T), as in a `Trace`."""
+    shape = n_tokens, n_tokens
+    masks = [options["mask"] for options in model.attention_options(n_tokens)]
+    return np.stack([np.broadcast_to(True if mask is None else _numpy(mask.allowed), shape) for mask in masks])
+
+
+@torch.inference_mode()
 def layer_weights(model: Transformer, token_ids: Sequence[int], layer: int) -> np.ndarray:
     """The weights (H, T, T) of one layer: what comparing many models needs, at a fraction of a trace's time."""
     record: list[AttentionRecord] = []

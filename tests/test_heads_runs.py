@@ -7,7 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnviz.analysis import heads as analysis
+from attnviz.analysis import roles as analysis
+from attnviz.figures import role_words
 from attnviz.trace import trace
 from attnviz.ui import heads_runs, runs
 from attnviz.ui.settings import Settings
@@ -53,11 +54,44 @@ def test_the_mask_in_force_is_recognised_and_a_click_would_put_any_in_force():
 
 
 @pytest.mark.parametrize("window", [9, 63, 64, 200])
-def test_roles_are_scored_as_the_window_in_force_lets_the_heads_see(window):
+def test_roles_are_scored_under_the_window_in_force(window):
     model = runs.model_of(OWN)
     model = model.with_config(replace(model.config, sliding_window=window))
     probes = analysis.probes(model.config.vocab_size, heads_runs.PERIOD, heads_runs.N_PROBES)
-    by_hand = [analysis.role_scores(trace(model, ids).weights, heads_runs.PERIOD) for ids in probes]
+    traces = [trace(model, ids) for ids in probes]
+    by_hand = [analysis.score(t.weights, t.allowed, t.tokens) for t in traces]
     found = heads_runs.scores_of(replace(OWN, window=window))
-    for role in analysis.ROLES:
-        np.testing.assert_allclose(found[role], np.mean([each[role] for each in by_hand], axis=0), atol=1e-5)
+    for role in analysis.KEYED:
+        np.testing.assert_allclose(found.weight[role], np.mean([s.weight[role] for s in by_hand], axis=0), atol=1e-5)
+        np.testing.assert_allclose(found.chance[role], by_hand[0].chance[role])
+    np.testing.assert_allclose(found.entropy, np.mean([s.entropy for s in by_hand], axis=0), atol=1e-5)
+    assert np.isnan(found.weight["induction"]).all() == (window == 9)
+    assert f"window of {window}" in heads_runs.probes_of(replace(OWN, window=window)).text()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [OWN, replace(OWN, d_model=24, n_kv_heads=6, seed=7), replace(OWN, window=4), replace(OWN, causal=False)],
+)
+def test_untrained_heads_have_no_role(settings):
+    names = {role.name for row in heads_runs.roles_of(settings) for role in row}
+    assert names == {analysis.NO_ROLE}
+
+
+def test_no_trained_head_is_called_local_or_broad_because_the_window_leaves_it_nothing_else():
+    trained = Settings(model="mha", window=4)
+    scores = heads_runs.scores_of(trained)
+    for layer, row in enumerate(heads_runs.roles_of(trained)):
+        for head, role in enumerate(row):
+            assert role.name != "local"
+            assert role.name != analysis.BROAD or scores.entropy[layer, head] >= analysis.UNIFORM
+
+
+@pytest.mark.parametrize(
+    "settings", [Settings(), Settings(window=3), Settings(causal=False, model="mla"), Settings(padding=11)]
+)
+def test_a_grid_and_a_head_say_the_same_of_the_text(settings):
+    view = heads_runs.HeadsView(settings)
+    labels = heads_runs.text_labels(view)
+    for layer, head in ((0, 0), (1, 3), (2, 6), (3, 7)):
+        assert labels[layer][head] == role_words.text_label(*heads_runs.text_scores_of(view.trace, layer, head))

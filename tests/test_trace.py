@@ -1,5 +1,7 @@
 """pytest tests/test_trace.py: a trace holds what the model computed, read-only, and its size is known beforehand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch.nn.functional as F
 
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
-from attnviz.trace import cross_weights, layer_weights, predict, trace, trace_bytes, weights_of
+from attnviz.trace import allowed_of, cross_weights, layer_weights, predict, trace, trace_bytes, weights_of
 
 LATENT = {"attention": "mla", "kv_lora_rank": 13, "qk_nope_head_dim": 7, "qk_rope_head_dim": 4, "v_head_dim": 5}
 CONFIGS = {
@@ -126,6 +128,13 @@ def test_cross_attention_is_one_texts_queries_on_the_others_keys(name):
             scores = q[:, head * D : (head + 1) * D] @ k[:, kv * D : (kv + 1) * D].T / D**0.5
             by_hand = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
             np.testing.assert_allclose(found[layer, head], by_hand, atol=1e-5)
+
+
+def test_who_may_attend_to_whom_is_known_without_a_run(traced):
+    model, t = traced
+    np.testing.assert_array_equal(allowed_of(model, len(IDS)), t.allowed)
+    both_ways = model.with_config(replace(model.config, causal=False, sliding_window=None))
+    assert allowed_of(both_ways, 7).all()
 
 
 def test_weights_of_several_texts_at_once_are_those_of_each():

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from attnviz.analysis.heads import MEANING
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.head_words import map_words, path_words
+from attnviz.figures.role_words import grid_note, role_label, role_text, role_title, text_sentence
 from attnviz.figures.words import count
 from attnviz.ui import charts, heads_parts, heads_runs, state
 from attnviz.ui.components.head_grid import head_grid
@@ -36,7 +36,7 @@ PAINTING = 0.03  # seconds, two frames: what comes while the browser paints the 
 def prepare(view: View) -> None:
     """What `grid` draws from, computed before anybody's session asks for it."""
     padded = HeadsView(view.settings)
-    padded.labels, padded.trace, heads_runs.roles_of(view.settings)  # noqa: B018
+    padded.labels, padded.trace, heads_runs.roles_of(view.settings), heads_runs.text_labels(padded)  # noqa: B018
 
 
 def show(view: View) -> None:
@@ -62,7 +62,9 @@ def grid(view: HeadsView) -> None:
         says=f"{headline(view)}{padding} A row is a query and sums to 1; colour is the KV head it reads.",
         kv_names=heads_parts.kv_names(view.config),
         pinned=pinned(view),
-        roles=[[(r.name, round(r.score, 2)) for r in row] for row in heads_runs.roles_of(view.settings)],
+        roles=[[(r.name, r.score, role_label(r)) for r in row] for row in heads_runs.roles_of(view.settings)],
+        here=heads_runs.text_labels(view),
+        scored=grid_note(heads_runs.probes_of(view.settings)),
     )
 
 
@@ -90,10 +92,11 @@ def _head(view: HeadsView) -> None:
 
 
 def _role(view: HeadsView, look: Look) -> tuple[str, str]:
-    """What the head does, and what that rests on."""
-    role = heads_runs.roles_of(view.settings)[look.layer][look.head]
-    does = f"This head {MEANING[role.name]}. Scored on random tokens said twice, not on this text."
-    return f"{role.name.capitalize()}, {role.score:.2f}", does
+    """What the head does on the probes and on this text."""
+    probes, role = heads_runs.probes_of(view.settings), heads_runs.roles_of(view.settings)[look.layer][look.head]
+    scores = heads_runs.scores_of(view.settings).of(look.layer, look.head)
+    here = text_sentence(*heads_runs.text_scores_of(view.trace, look.layer, look.head), view.labels)
+    return role_title(role, scores, probes), f"{role_text(role, scores, probes)} {here}"
 
 
 def _look(view: HeadsView) -> Look:

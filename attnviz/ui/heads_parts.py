@@ -12,7 +12,7 @@ from attnviz.analysis.rollout import reachable, rollout
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
 from attnviz.figures import ablation as ablation_figures
-from attnviz.figures import head_detail, head_studies, heads
+from attnviz.figures import head_detail, head_studies, heads, role_words
 from attnviz.figures import rollout as rollout_figures
 from attnviz.figures.theme import kv_colour
 from attnviz.figures.words import count, listed
@@ -88,16 +88,30 @@ def _pins(view: HeadsView) -> None:
 
 
 def does(view: HeadsView) -> None:
-    """Statistics of all heads on this text, and what the selected head's role rests on."""
-    layer, head = layer_and_head(view)
-    found = statistics(view.trace.weights)
-    for column, name in zip(st.columns(3), head_studies.STATISTICS, strict=True):
-        with column:
-            drawing = head_studies.statistic_map(found, name, len(view.labels), layer, head)
-            charts.show(drawing, f"statistic-{name.replace('_', '-')}")
-    scores, role = heads_runs.scores_of(view.settings), heads_runs.roles_of(view.settings)[layer][head]
+    """Statistics of all heads on this text, and the selected head's shares of weight on the probes and on this text."""
+    (layer, head), trace = layer_and_head(view), view.trace
+    if (trace.allowed.sum(-1) > 1).any():
+        found = statistics(trace.weights, trace.allowed)
+        for place, name in zip(st.columns(3), head_studies.STATISTICS, strict=True):
+            with place:
+                drawing = head_studies.statistic_map(found, name, layer, head)
+                charts.show(drawing, f"statistic-{name.replace('_', '-')}")
+    else:
+        st.info("On this text, mask and window, no query may attend to more than one key: there is nothing to compare.")
+    scores, role = heads_runs.scores_of(view.settings).of(layer, head), heads_runs.roles_of(view.settings)[layer][head]
+    here, column = heads_runs.text_scores_of(trace, layer, head)
     colour = kv_colour(view.config.layer.kv_head_of[head], view.config.n_kv_heads)
-    charts.show(head_studies.role_scores(scores, role, layer, head, colour), "role")
+    left, right = st.columns(2, gap="large")
+    probes = heads_runs.probes_of(view.settings)
+    with left:
+        if scores.n_queries:
+            charts.show(head_studies.probe_scores(scores, role, probes, layer, head, colour), "role")
+        else:
+            st.info(role_words.role_text(role, scores, probes))
+    with right:
+        if here.n_queries:
+            charts.show(head_studies.text_scores(here, column, view.labels, colour), "on-this-text")
+    st.caption(role_words.DEFINITION)
 
 
 def masks(view: HeadsView) -> None:

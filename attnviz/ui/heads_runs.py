@@ -9,10 +9,12 @@ import numpy as np
 import streamlit as st
 
 from attnviz.ablation import losses_without_each
-from attnviz.analysis import heads as analysis
+from attnviz.analysis import roles as analysis
 from attnviz.analysis.groups import next_token_losses
 from attnviz.config import ModelConfig
-from attnviz.trace import Trace, cross_weights, weights_of
+from attnviz.figures import role_words
+from attnviz.figures.role_words import Probes
+from attnviz.trace import Trace, allowed_of, cross_weights, weights_of
 from attnviz.ui import runs, state
 from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.frame import View
@@ -40,23 +42,53 @@ class HeadsView(View):
 
 
 def roles_of(settings: Settings) -> list[list[analysis.Role]]:
-    """The role of every head, [layer][head], from random tokens said twice, whatever the text on the page."""
-    return analysis.roles(scores_of(settings))
+    """The role of every head, [layer][head], from the probes; an untrained model's heads have none."""
+    config = runs.config_of(settings)
+    if settings.model == "own":
+        return [[analysis.Role(analysis.NO_ROLE)] * config.n_heads for _ in range(config.n_layers)]
+    scores = scores_of(settings)
+    return [[analysis.role_of(scores.of(i, h)) for h in range(config.n_heads)] for i in range(config.n_layers)]
 
 
-def scores_of(settings: Settings) -> dict[str, np.ndarray]:
-    """Every role's score for every head, (L, H)."""
+def probes_of(settings: Settings) -> Probes:
+    """How the roles are scored: with the mask and position settings of the page, without padding."""
+    return Probes(N_PROBES, PERIOD, runs.config_of(settings), settings.model != "own")
+
+
+def scores_of(settings: Settings) -> analysis.Scores:
+    """Every role's score for every head, from repeated random tokens, whatever the text on the page."""
     if settings.window >= 2 * PERIOD:
         settings = replace(settings, window=0)  # as wide as the probes are long: the same as none
     return _scores(runs.weights_key(settings), runs.config_of(settings), settings)
 
 
 @st.cache_resource(max_entries=512, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
-def _scores(weights_key: tuple, config: ModelConfig, _settings: Settings) -> dict[str, np.ndarray]:
+def _scores(weights_key: tuple, config: ModelConfig, _settings: Settings) -> analysis.Scores:
     model = runs.model_of(_settings)
     probes = analysis.probes(config.vocab_size, PERIOD, N_PROBES)
-    scored = [analysis.role_scores(weights, PERIOD) for weights in weights_of(model, probes)]
-    return {role: np.mean([s[role] for s in scored], axis=0) for role in analysis.ROLES}
+    return analysis.score_probes(weights_of(model, probes), allowed_of(model, 2 * PERIOD), probes)
+
+
+def text_labels(view: HeadsView) -> list[list[str]]:
+    """What takes most of each head's weight on the text, in a few words, [layer][head]."""
+    return _text_labels(runs.weights_key(view.settings), view.config, view.ids, view.n_padding, view.trace)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False, hash_funcs=runs.AS_WRITTEN)
+def _text_labels(
+    weights_key: tuple, config: ModelConfig, ids: tuple[int, ...], n_padding: int, _trace: Trace
+) -> list[list[str]]:
+    weights, allowed, (L, H) = _trace.weights, _trace.allowed, _trace.weights.shape[:2]
+    scores = analysis.score(weights, allowed, _trace.tokens)
+    columns = [[analysis.largest_column(weights[i, h], allowed[i]) for h in range(H)] for i in range(L)]
+    return [[role_words.text_label(scores.of(i, h), columns[i][h]) for h in range(H)] for i in range(L)]
+
+
+def text_scores_of(trace: Trace, layer: int, head: int) -> tuple[analysis.HeadScores, analysis.Column | None]:
+    """The shares of one head's weight on the text, and the key that gets most of it."""
+    weights, allowed = trace.weights[layer, head], trace.allowed[layer]
+    scores = analysis.score(weights[None, None], allowed[None], trace.tokens)
+    return scores.of(0, 0), analysis.largest_column(weights, allowed)
 
 
 @dataclass(frozen=True)

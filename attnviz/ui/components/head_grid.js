@@ -12,7 +12,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 function create(root) {
   const part = (name) => root.querySelector("." + name);
-  const view = { root, canvas: el("canvas", ""), says: part("says"), tools: part("tools"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: "layers" };
+  const view = { root, canvas: el("canvas", ""), says: part("says"), tools: part("tools"), scored: part("scored"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: "layers" };
   view.paint = painter(root, () => paint(view));
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(view.grid);
   view.grid.onpointermove = (e) => point(view, e);
@@ -34,6 +34,7 @@ function update(view, bytes) {
   legend(view);
   view.paint(); // measures where the maps stand: before a sentence is written that would have to be laid out first
   view.says.textContent = d.says;
+  view.scored.textContent = d.scored;
   tell(view);
 }
 
@@ -114,11 +115,14 @@ function makeHead(view, layer, head) {
   const pin = el("em", "pin");
   Object.assign(box, { layer, head, map, pin, tabIndex: -1 });
   box.setAttribute("role", "gridcell");
-  box.setAttribute("aria-label", `${d.rows[layer]}, head ${head}, reads ${d.kvNames[d.kv[head]]}` + (role ? `, ${role[0]} ${role[1].toFixed(2)}` : ""));
+  box.setAttribute("aria-label", `${d.rows[layer]}, head ${head}, reads ${d.kvNames[d.kv[head]]}` + (role ? ", " + role[2] : ""));
   box.style.setProperty("--hue", d.marks[d.kv[head]]);
   map.append(el("i", "mark"));
   cap.append(el("b", "", name), pin);
-  if (role) cap.append(Object.assign(el("span", "", `${role[0]} ${role[1].toFixed(2)}`), { title: `${role[0]}: ${role[1].toFixed(2)}` }));
+  if (role) {
+    box.here = el("span", "");
+    cap.append(Object.assign(el("span", "", role[2]), { title: role[2] }), box.here);
+  }
   box.append(map, cap);
   view.heads.push(box);
   return box;
@@ -126,12 +130,15 @@ function makeHead(view, layer, head) {
 
 const same = (box, [layer, head]) => box.layer === layer && box.head === head;
 
+const write = (at, text) => at.textContent === text || (at.title = at.textContent = text); // written anew is laid out anew
+
 function mark(view) {
-  const { selected, pinned } = view.d;
+  const { selected, pinned, here } = view.d;
   for (const box of view.heads) {
     const chosen = String(same(box, selected)), said = pinned.some((p) => same(box, p)) ? " · pinned" : "";
     if (box.getAttribute("aria-selected") !== chosen) box.setAttribute("aria-selected", chosen);
-    if (box.pin.textContent !== said) box.pin.textContent = said; // what is written anew is laid out anew
+    write(box.pin, said);
+    if (box.here) write(box.here, "here: " + here[box.layer][box.head]);
     box.tabIndex = -1;
   }
   view.chosen = view.heads.find((box) => same(box, selected)) ?? view.heads[0];

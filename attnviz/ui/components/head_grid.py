@@ -19,6 +19,7 @@ HTML = """
 <div class="hg">
   <p class="says"></p>
   <div class="tools"></div>
+  <p class="scored"></p>
   <p class="read" aria-live="polite"></p>
   <div class="scroll"><div class="grid" role="grid" aria-label="Attention heads, a row for each layer"></div></div>
   <p class="legend"></p>
@@ -41,7 +42,9 @@ def head_grid(
     key_labels: Sequence[str] | None = None,
     kv_names: Sequence[str] | None = None,
     row_names: Sequence[str] | None = None,
-    roles: Sequence[Sequence[tuple[str, float]]] | None = None,
+    roles: Sequence[Sequence[tuple[str, float | None, str]]] | None = None,
+    here: Sequence[Sequence[str]] | None = None,
+    scored: str = "",
     pinned: Sequence[tuple[int, int]] = (),
 ) -> None:
     """Show every head of a model; `on_select(layer, head)` runs before the rerun that a click or Enter causes.
@@ -51,7 +54,8 @@ def head_grid(
     weights (L, H, T, S) and allowed (L, T, S), as in a `Trace`; labels: T token labels, key_labels: S of them where the
     keys are another text's. kv_head_of: the KV head that each query head reads; kv_names: what to call the KV heads
     instead of "KV 0", "KV 1"; row_names: what to call the L rows where they are not layers. roles[layer][head] =
-    (role, score): written under the map, to sort and filter by.
+    (role, score, both in words): the words are written under the map, to sort and filter by; no clear role has no
+    score. here[layer][head]: with roles, what the head does on this text. scored: a sentence on how both were found.
     """
     header = {
         "says": says,
@@ -62,6 +66,8 @@ def head_grid(
         "rows": list(row_names) if row_names else [f"Layer {layer}" for layer in range(len(weights))],
         "selected": list(selected),
         "roles": roles,
+        "here": here,
+        "scored": scored,
         "pinned": [list(p) for p in pinned],
     }
 
