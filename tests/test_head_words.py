@@ -103,9 +103,8 @@ def test_a_row_of_which_the_mask_keeps_two():
     assert words.alt.endswith("the largest, 0.8000, is on key 2 “·sat”.")
     assert words.formula.endswith(r"\tfrac{e^{-1.5000 - \left(-1.5000\right)}}{1.2500} = 0.8000")
     other = path_words(trace, LABELS, 0, 1, 3, 3)
-    assert other.line.startswith(
-        "a₃,₃ = exp(s₃,₃ − m) / Z = exp(−2.8863 − (−1.5000)) / 1.2500 = 0.2000. s₃,₃: score of query 3 and key 3; m: "
-    )
+    assert other.line == "a₃,₃ = exp(s₃,₃ − m) / Z = exp(−2.8863 − (−1.5000)) / 1.2500 = 0.2000"
+    assert other.legend.startswith("s₃,₃: score of query 3 and key 3; m: ") and "2 unmasked keys" in other.legend
 
 
 @pytest.mark.parametrize("key", range(5))
@@ -126,10 +125,10 @@ def test_an_equation_that_does_not_come_to_what_the_model_computed_is_refused():
 
 
 def test_the_formula_of_the_map_has_its_letters():
-    line = map_words(even(), LABELS, 0, 1).line
-    assert line.startswith("A = softmax(Q₁ K₀ᵀ / √D + M).") and "5 × 5" in line and "head_dim, 10" in line
+    words = map_words(even(), LABELS, 0, 1)
+    assert words.line == "A = softmax(Q₁ K₀ᵀ / √D + M)" and "5 × 5" in words.legend and "head_dim, 10" in words.legend
     latent = traced(np.zeros((5, 5, 5)), config=ModelConfig(1, 30, 5, d_ff=17, vocab_size=101, **LATENT))
-    assert "K₃: expanded keys of head 3" in map_words(latent, LABELS, 0, 3).line
+    assert "K₃: expanded keys of head 3" in map_words(latent, LABELS, 0, 3).legend
 
 
 def test_a_key_that_is_masked_has_no_equation():

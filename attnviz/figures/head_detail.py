@@ -14,7 +14,7 @@ from attnviz.analysis.heads import ScoreParts, score_parts
 from attnviz.equations import Equation, Value, aligned, function
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.head_words import low, shortened, weight_equation
+from attnviz.figures.head_words import low, meanings, shortened, weight_equation
 from attnviz.figures.numbers import DIGITS, printed, rounded
 from attnviz.figures.theme import DIVERGING, NEUTRAL, base_figure
 from attnviz.figures.token_maps import BARE
@@ -32,6 +32,7 @@ def weight_by_steps(trace: Trace, labels: Sequence[str], layer: int, head: int, 
     """The weight of one query and one key taken apart: q, k, their products, the running sum, the score, the weight."""
     parts = score_parts(trace, layer, head, query, key)
     at, added = _terms(parts)
+    equations = _equations(trace, parts, layer, head, query, key)
     figure = base_figure(430, showlegend=False, hovermode="closest")
     _add_vectors(figure, parts)
     _add_sum(figure, parts, at, added)
@@ -53,7 +54,8 @@ def weight_by_steps(trace: Trace, labels: Sequence[str], layer: int, head: int, 
             "q × k": parts.products.tolist(),
             "running sum": np.cumsum(parts.products).tolist(),
         },
-        formula=_formula(trace, parts, layer, head, query, key),
+        formula=aligned(*equations),
+        legend=meanings(*equations),
     )
 
 
@@ -151,8 +153,8 @@ def score_equation(parts: ScoreParts, query: int, key: int) -> Equation:
     return Equation(dot / scale, f"s{low(at)}", f"s_{{{at}}}", digits=DIGITS, computed=float(rounded(parts.score)))
 
 
-def _formula(trace: Trace, parts: ScoreParts, layer: int, head: int, query: int, key: int) -> str:
+def _equations(trace: Trace, parts: ScoreParts, layer: int, head: int, query: int, key: int) -> list[Equation]:
     """Score and weight with their numbers; the score alone where the key is masked."""
     row = trace.scores_of(layer, head)[query], trace.weights[layer, head, query], trace.allowed[layer, query]
     weight = weight_equation(*row, query, key)
-    return aligned(*filter(None, (score_equation(parts, query, key), weight)))
+    return [each for each in (score_equation(parts, query, key), weight) if each]

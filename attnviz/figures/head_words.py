@@ -50,6 +50,7 @@ def map_words(
         _map_alt(weights, labels, layer, head),
         _weights_formula(trace, head),
         line=_weights_line(trace, head),
+        legend=_weights_legend(trace, head),
     )
 
 
@@ -75,7 +76,8 @@ def path_words(
         _path_note(trace.config.head_dim, int(allowed.sum())),
         _path_alt(scores, weights, allowed, labels, query),
         equation.tex() if equation else "",
-        line=f"{equation.text()}. {meanings(equation)}." if equation else "",
+        line=equation.text() if equation else "",
+        legend=meanings(equation) if equation else "",
     )
 
 
@@ -106,9 +108,9 @@ def _number(value: float) -> float:
 
 
 def meanings(*equations: Equation) -> str:
-    """The letters of the equations and what they mean, in one sentence without its full stop."""
+    """The letters of the equations and what they mean, as a sentence."""
     legend = {symbol: meaning for each in equations for symbol, (meaning, _) in each.legend().items()}
-    return "; ".join(f"{symbol}: {meaning}" for symbol, meaning in legend.items())
+    return "; ".join(f"{symbol}: {meaning}" for symbol, meaning in legend.items()) + "."
 
 
 def _path_note(D: int, n_allowed: int) -> str:
@@ -192,12 +194,16 @@ def _weights_formula(trace: Trace, head: int) -> str:
 
 
 def _weights_line(trace: Trace, head: int) -> str:
-    """The same as plain text, with what its letters mean."""
+    """The same as plain text."""
+    return f"A = softmax(Q{low(head)} K{low(trace.config.layer.kv_head_of[head])}ᵀ / √D + M)"
+
+
+def _weights_legend(trace: Trace, head: int) -> str:
     T, kv_head, D = trace.weights.shape[2], trace.config.layer.kv_head_of[head], trace.config.head_dim
     q, k = f"Q{low(head)}", f"K{low(kv_head)}"
     keys = f"expanded keys of head {head}" if trace.config.attention == "mla" else f"keys of KV head {kv_head}"
     return (
-        f"A = softmax({q} {k}ᵀ / √D + M). A: the {T} × {T} weights; {q}: queries of head {head}; {k}: {keys}; "
+        f"A: the {T} × {T} weights; {q}: queries of head {head}; {k}: {keys}; "
         f"D: head_dim, {D}; M: 0, or −∞ where masked."
     )
 

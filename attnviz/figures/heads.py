@@ -80,6 +80,7 @@ def head_map(
         alt=words.alt,
         table=_matrix_table(np.where(allowed, weights, np.nan), labels),
         formula=words.formula,
+        legend=words.legend,
     )
 
 
@@ -131,6 +132,7 @@ def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query
             "weight": weights.astype(np.float64).tolist(),
         },
         formula=words.formula,
+        legend=words.legend,
     )
 
 

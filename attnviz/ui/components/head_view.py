@@ -128,7 +128,7 @@ def pack(trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Wo
         "masked": list(theme.MASKED_RGBA),
         "words": {
             "title": whole.title, "note": whole.note, "role": role[0], "scored": role[1],
-            "from": way.title, "steps": way.note, "whole": whole.line, "sum": way.line,
+            "from": way.title, "steps": way.note, "whole": _with_legend(whole), "sum": _with_legend(way),
         },
         "alts": [whole.alt, way.alt],
         "stages": STAGES,
@@ -137,3 +137,7 @@ def pack(trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Wo
         "allowed": allowed[query].tolist(),
     }  # fmt: skip
     return message(header, cells_of(weights[None, None], allowed[None], len(labels)))
+
+
+def _with_legend(words: Words) -> str:
+    return f"{words.line}. {words.legend}" if words.legend else words.line
