@@ -51,7 +51,7 @@ def show(view: View) -> None:
 def grid(view: HeadsView) -> None:
     """All layers and heads at once; a click shows that head below."""
     padding = f" The first {count(view.n_padding, 'token')} {'is' if view.n_padding == 1 else 'are'} padding."
-    colour = "the head, whose keys are its own" if view.config.attention == "mla" else "the KV head it reads"
+    colour = "by head, each with its own keys" if view.config.attention == "mla" else "by the KV head it reads"
     layer, head = layer_and_head(view)
     head_grid(
         view.trace.weights,
@@ -60,7 +60,7 @@ def grid(view: HeadsView) -> None:
         view.config.layer.kv_head_of,
         key="head-grid",
         selected=(layer, head),
-        says=f"{headline(view)}{padding if view.n_padding else ''} Each map is one head and its colour {colour}; each "
+        says=f"{headline(view)}{padding if view.n_padding else ''} Each map is one head, coloured {colour}; each "
         f"row is a query. {sums(view.trace.allowed[0])}",
         kv_names=heads_parts.kv_names(view.config),
         pinned=pinned(view),

@@ -155,7 +155,7 @@ def family(view: HeadsView) -> None:
             options=range(view.config.n_layers), required=True,
         )  # fmt: skip
     members = groups_runs.variants(state.current())
-    st.markdown(f"#### Layer {layer} in {count(len(members), 'model')}: heads of one colour read the same KV head")
+    st.markdown(f"#### Layer {layer} in {count(len(members), 'model')}, coloured by KV head")
     trained = f" {TRAINING}" if _is_trained(view) else ""
     st.caption(f"The first {count(len(ids), 'token')} of the text. Each row of a map is a query.{trained}")
     for member in members:
