@@ -356,6 +356,8 @@ class Equation:
     name, name_tex: what is defined, written before the first equals sign, "s₂₁,₅" say.
     unit: of the result. digits, scientific: how the result is printed, as for a `Value`.
     also: the result once more in other words, "30 KiB" say; made from `value` by the caller's own rounding.
+    computed: the result as the model came to it in float32, which is then the one printed, so that it is the same
+    number everywhere on a page. ValueError where the expression comes to another.
     """
 
     right: Expression
@@ -366,10 +368,15 @@ class Equation:
     scientific: bool = False
     steps: Steps = Steps.BOTH
     also: str = ""
+    computed: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.computed is not None and not math.isclose(self.right.value, self.computed, rel_tol=1e-3, abs_tol=1e-4):
+            raise ValueError(f"{self.name or 'the expression'} comes to {self.right.value}, not to {self.computed}")
 
     @property
     def value(self) -> float:
-        return self.right.value
+        return self.right.value if self.computed is None else self.computed
 
     def sides(self, tex: bool) -> list[str]:
         """What stands between the equals signs, each once."""

@@ -7,6 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from attnviz.ablation import mean_outputs
 from attnviz.analysis import roles as analysis
 from attnviz.figures import role_words
 from attnviz.trace import trace
@@ -34,23 +35,38 @@ def test_the_masks_are_those_that_were_chosen():
     assert not (found.weights * ~found.allowed[:, None]).any()
 
 
-def test_losses_are_torchs_cross_entropy_behind_the_padding():
+def test_losses_are_torchs_cross_entropy_over_all_predictions():
     losses = heads_runs.masked_of(OWN, IDS, 0).losses
-    for loss, window, kept in ((losses[0], None, 0), (losses[1], 4, 0), (losses[2], 4, 2)):
+    for loss, window, sinks in zip(losses, (None, 4, 4), (0, 0, 2), strict=True):
         model = runs.model_of(OWN)
-        model = model.with_config(replace(model.config, sliding_window=window, n_sinks=kept))
+        model = model.with_config(replace(model.config, sliding_window=window, n_sinks=sinks))
         logits = model(torch.tensor([IDS]))[0].detach()
-        assert loss == pytest.approx(float(F.cross_entropy(logits[3:-1], torch.tensor(IDS[4:]))), abs=1e-5)
+        assert loss == pytest.approx(float(F.cross_entropy(logits[:-1], torch.tensor(IDS[1:]))), abs=1e-5)
+
+
+@pytest.mark.parametrize("padding", [1, 3, 11])
+def test_the_loss_is_the_one_that_ablation_starts_from(padding):
+    """The same text and the same model have one loss, whatever number of padding tokens another mask has."""
+    settings = replace(OWN, mask_padding=padding)
+    before, _ = heads_runs.effects_of(settings, IDS, lambda done: None)
+    assert heads_runs.masked_of(settings, IDS, 0).losses[0] == pytest.approx(before, abs=1e-9)
+
+
+def test_mean_ablation_has_a_reference_text_of_its_own():
+    means = heads_runs.means_of(replace(OWN, off_way="mean"))
+    by_hand = mean_outputs(runs.model_of(OWN), heads_runs.reference())
+    np.testing.assert_array_equal(means, by_hand)
+    assert len(heads_runs.reference()) == 256 and heads_runs.means_of(OWN) is None
 
 
 def test_a_single_token_has_no_loss():
     assert heads_runs.masked_of(OWN, IDS[:1], 0).losses == []
 
 
-def test_the_mask_in_force_is_recognised_and_a_click_would_put_any_in_force():
+def test_the_selected_mask_is_recognised_and_a_click_selects_any():
     for i, mask in enumerate(heads_runs.masks_of(OWN)):
         chosen = replace(OWN, **mask.fields())
-        assert [m.in_force(chosen) for m in heads_runs.masks_of(chosen)] == [j == i for j in range(5)]
+        assert [m.selected(chosen) for m in heads_runs.masks_of(chosen)] == [j == i for j in range(5)]
 
 
 @pytest.mark.parametrize("window", [9, 63, 64, 200])

@@ -48,7 +48,7 @@ def turned_pairs(config: ModelConfig) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, eq=False)
 class ScoreParts:
-    """How one weight comes about, in float64. Dimensions in `order`: pair by pair, then those that never turn."""
+    """How one weight comes about, in float64. Dimensions in `order`: pair by pair, then those RoPE does not rotate."""
 
     order: list[int]  # D dimensions of the head
     pairs: list[tuple[int, int]]  # the first 2 · len(pairs) of `order`, two by two
@@ -56,24 +56,17 @@ class ScoreParts:
     k: np.ndarray  # (D,)
     products: np.ndarray  # (D,)
     dot: float  # their sum
-    score: float  # dot · the trace's scale, 1 / sqrt(D) where nothing else is said
-    highest: float  # the highest score that the mask lets through in this row; NaN where there is none
-    total: float  # the softmax's denominator, the sum of e^(score - highest) over the allowed keys
+    score: float  # the trace's own, dot · the trace's scale: 1 / sqrt(D) where nothing else is said
     allowed: bool
-    weight: float  # e^(score - highest) / total, or 0 where not allowed
+    weight: float  # the trace's own, 0 where masked
 
 
 def score_parts(trace: Trace, layer: int, head: int, query: int, key: int) -> ScoreParts:
-    """One score from its query and key vector, and one weight from the scores of its row."""
+    """One score from its query and key vector, and what the model made of it."""
     pairs = turned_pairs(trace.config)
     turned = [dimension for pair in pairs for dimension in pair]
     order = turned + sorted(set(range(trace.config.head_dim)) - set(turned))
     q = trace.q[layer, head, query, order].astype(np.float64)  # (D,)
     k = trace.k[layer, trace.config.layer.kv_head_of[head], key, order].astype(np.float64)  # (D,)
-    dot = float(q @ k)
-    score, allowed = dot * trace.scale, bool(trace.allowed[layer, query, key])
-    row = trace.scores_of(layer, head)[query, trace.allowed[layer, query]].astype(np.float64)  # allowed keys only
-    highest = float(row.max()) if len(row) else float("nan")
-    total = float(np.exp(row - highest).sum())
-    weight = float(np.exp(score - highest)) / total if allowed else 0.0
-    return ScoreParts(order, pairs, q, k, q * k, dot, score, highest, total, allowed, weight)
+    score, weight = float(trace.scores_of(layer, head)[query, key]), float(trace.weights[layer, head, query, key])
+    return ScoreParts(order, pairs, q, k, q * k, float(q @ k), score, bool(trace.allowed[layer, query, key]), weight)

@@ -43,6 +43,8 @@ def _picture(drawing: Drawing, key: str) -> None:
 def _formula(drawing: Drawing) -> None:
     if drawing.formula:
         st.latex(drawing.formula)
+    if drawing.legend:
+        st.caption(drawing.legend)
 
 
 def _numbers(drawing: Drawing, key: str) -> None:

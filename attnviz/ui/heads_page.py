@@ -1,11 +1,11 @@
-"""The heads page from the top: all heads, the head looked at, and a closer look in one of several parts."""
+"""The heads page from the top: all heads, the selected head, and one of several parts about it."""
 
 from __future__ import annotations
 
 from functools import partial
 
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.head_words import map_words, path_words
+from attnviz.figures.head_words import map_words, path_words, sums
 from attnviz.figures.role_words import grid_note, role_label, role_text, role_title, text_sentence
 from attnviz.figures.words import count
 from attnviz.ui import charts, heads_parts, heads_runs, state
@@ -21,14 +21,14 @@ from attnviz.ui.words import headline
 PARTS = {
     "lines": ("Lines between tokens", heads_parts.lines),
     "side": ("Side by side", heads_parts.side_by_side),
-    "number": ("One number explained", heads_parts.number),
+    "number": ("One weight, step by step", heads_parts.number),
     "stages": ("Score, mask, softmax", heads_parts.stages),
     "does": ("What each head does", heads_parts.does),
     "masks": ("Masks", heads_parts.masks),
-    "family": ("MHA to MLA", heads_parts.family),
-    "rollout": ("Rollout", heads_parts.rolled),
-    "off": ("Switch heads off", heads_parts.off),
-    "cross": ("A second text", heads_parts.crossed),
+    "family": ("Compare attention types", heads_parts.family),
+    "rollout": ("Attention rollout", heads_parts.rolled),
+    "off": ("Ablate heads", heads_parts.off),
+    "cross": ("Cross-attention", heads_parts.crossed),
 }
 PAINTING = 0.03  # seconds, two frames: what comes while the browser paints the grid would hold both up
 
@@ -50,7 +50,8 @@ def show(view: View) -> None:
 
 def grid(view: HeadsView) -> None:
     """All layers and heads at once; a click shows that head below."""
-    padding = f" The first {count(view.n_padding, 'token')} are padding." if view.n_padding else ""
+    padding = f" The first {count(view.n_padding, 'token')} {'is' if view.n_padding == 1 else 'are'} padding."
+    colour = "by head, each with its own keys" if view.config.attention == "mla" else "by the KV head it reads"
     layer, head = layer_and_head(view)
     head_grid(
         view.trace.weights,
@@ -59,7 +60,8 @@ def grid(view: HeadsView) -> None:
         view.config.layer.kv_head_of,
         key="head-grid",
         selected=(layer, head),
-        says=f"{headline(view)}{padding} A row is a query and sums to 1; colour is the KV head it reads.",
+        says=f"{headline(view)}{padding if view.n_padding else ''} Each map is one head, coloured {colour}; each "
+        f"row is a query. {sums(view.trace.allowed[0])}",
         kv_names=heads_parts.kv_names(view.config),
         pinned=pinned(view),
         roles=[[(r.name, r.score, role_label(r)) for r in row] for row in heads_runs.roles_of(view.settings)],
@@ -70,18 +72,18 @@ def grid(view: HeadsView) -> None:
 
 @state.part("head")
 def one_head(view: HeadsView) -> None:
-    """The selected head, and a closer look."""
+    """The selected head, and one part about it."""
     with state.place():
         _head(view)
     _closer(view)
 
 
 def _head(view: HeadsView) -> None:
-    """Its map, the way of one query from score to weight, what it does."""
+    """Its map, one query from score to weight, its role."""
     look = _look(view)
     words = (
         map_words(view.trace, view.labels, look.layer, look.head, log=look.log, first_aside=look.first_aside),
-        path_words(view.trace, view.labels, look.layer, look.head, look.query),
+        path_words(view.trace, view.labels, look.layer, look.head, look.query, look.key),
     )
     head_view(
         view.trace, view.labels, look, words, _role(view, look),
@@ -144,12 +146,12 @@ def _path(view: HeadsView) -> Drawing:
     from attnviz.figures import heads
 
     look = _look(view)
-    return heads.score_path(view.trace, view.labels, look.layer, look.head, look.query)
+    return heads.score_path(view.trace, view.labels, look.layer, look.head, look.query, look.key)
 
 
 @state.part("heads-closer")
 def _closer(view: HeadsView) -> None:
-    """One of several parts, chosen by the person; the others are not computed."""
+    """One of several parts, as selected; the others are not computed."""
     chosen, names = state.current().heads_part, {part: name for part, (name, _) in PARTS.items()}
     one_of("Look closer", names, chosen, key="heads-part", on_choose=lambda part: state.change(heads_part=part))
     _, show = PARTS[chosen]

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import streamlit as st
 
-from attnviz.ablation import losses_without_each
+from attnviz.ablation import losses_without_each, mean_outputs
 from attnviz.analysis import roles as analysis
 from attnviz.analysis.groups import next_token_losses
 from attnviz.config import ModelConfig
 from attnviz.figures import role_words
 from attnviz.figures.role_words import Probes
+from attnviz.figures.words import count
 from attnviz.trace import Trace, allowed_of, cross_weights, weights_of
 from attnviz.ui import runs, state
 from attnviz.ui.byte_cache import ByteCache
@@ -22,13 +25,14 @@ from attnviz.ui.settings import Settings
 
 PERIOD, N_PROBES = 32, 3
 MAX_COMPARED = 128  # tokens, where several runs are set side by side
-MAX_ABLATED = 256  # tokens, where the model runs once for every head
+MAX_ABLATED = 256  # tokens, where the model runs once per head
 MAX_EFFECT_BYTES = 1_000_000
+REFERENCE = Path(__file__).with_name("long_text.txt")  # written for this project: mean ablation's reference text
 
 
 @dataclass(frozen=True)
 class HeadsView(View):
-    """What the heads page draws from: as everywhere, but the first tokens may be padding."""
+    """What the heads page draws from; here the first tokens may be padding."""
 
     @property
     def n_padding(self) -> int:
@@ -93,7 +97,7 @@ def text_scores_of(trace: Trace, layer: int, head: int) -> tuple[analysis.HeadSc
 
 @dataclass(frozen=True)
 class Mask:
-    """One way to run the model, as the settings say it."""
+    """One mask, as the settings say it."""
 
     name: str
     causal: bool = True
@@ -101,8 +105,8 @@ class Mask:
     n_sinks: int = 0
     padding: int = 0
 
-    def in_force(self, settings: Settings) -> bool:
-        """Whether the page runs so just now."""
+    def selected(self, settings: Settings) -> bool:
+        """Whether the whole page runs with it."""
         return all(getattr(settings, name) == value for name, value in self.fields().items())
 
     def fields(self) -> dict[str, object]:
@@ -110,20 +114,23 @@ class Mask:
 
 
 def masks_of(settings: Settings) -> list[Mask]:
-    """The masks that are set side by side, with the numbers chosen for them."""
+    """The masks that are compared, with the numbers chosen for them."""
     window, kept, padding = settings.mask_window, settings.mask_sinks, settings.mask_padding
     return [
         Mask("Causal"),
         Mask(f"Window of {window}", window=window),
-        Mask(f"Window of {window}, first {kept} kept", window=window, n_sinks=kept),
-        Mask(f"First {padding} are padding", padding=padding),
-        Mask("No mask", causal=False),
+        Mask(f"Window of {window}, {count(kept, 'sink')}", window=window, n_sinks=kept),
+        Mask(f"Padding of {padding}", padding=padding),
+        Mask("Bidirectional", causal=False),
     ]
 
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """One layer under every mask: weights (masks, H, T, T), allowed (masks, T, T), nats a token on this text."""
+    """One layer under each mask: weights (masks, H, T, T), allowed (masks, T, T).
+
+    losses: nats per token over the T - 1 predictions in these tokens, of the first three masks, which predict all.
+    """
 
     weights: np.ndarray
     allowed: np.ndarray
@@ -131,14 +138,13 @@ class Masked:
 
 
 def masked_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Masked:
-    """The same layer under every mask, on the first MAX_COMPARED tokens; losses over what is padding in no mask."""
+    """The same layer under each mask, on the first MAX_COMPARED tokens."""
     ids = ids[:MAX_COMPARED]
     traces = [runs.trace_of(replace(settings, **m.fields()), ids, m.padding) for m in masks_of(settings)]
-    first = min(settings.mask_padding, max(len(ids) - 2, 0))
     return Masked(
         np.stack([t.weights[layer] for t in traces]),
         np.stack([t.allowed[layer] for t in traces]),
-        [float(next_token_losses(t.logits, t.tokens)[first:].mean()) for t in traces] if len(ids) > 1 else [],
+        [float(next_token_losses(t.logits, t.tokens).mean()) for t in traces[:3]] if len(ids) > 1 else [],
     )
 
 
@@ -148,11 +154,11 @@ _effects = ByteCache(MAX_EFFECT_BYTES)
 def effects_of(
     settings: Settings, ids: tuple[int, ...], progress: Callable[[float], object]
 ) -> tuple[float, np.ndarray]:
-    """Nats a token on the first MAX_ABLATED tokens with all heads, and (L, H) without each, in the way chosen.
+    """The loss in nats per token on the first MAX_ABLATED tokens with all heads, and (L, H) with each one ablated.
 
     progress is told the share that is done, unless everything is known already.
     """
-    config, ids, way = runs.config_of(settings), ids[:MAX_ABLATED], settings.off_way
+    config, ids, means = runs.config_of(settings), ids[:MAX_ABLATED], means_of(settings)
     L, H = config.n_layers, config.n_heads
 
     def measure() -> np.ndarray:
@@ -162,11 +168,25 @@ def effects_of(
             give_way()
             progress(done)
 
-        return losses_without_each(runs.model_of(settings), ids, way, one_more)
+        return losses_without_each(runs.model_of(settings), ids, means, one_more)
 
-    key = runs.weights_key(settings), config, ids, way
+    key = runs.weights_key(settings), config, ids, settings.off_way
     found = runs.kept(key, measure, _effects)  # (1 + L·H,)
     return float(found[0]), found[1:].reshape(L, H)
+
+
+def means_of(settings: Settings) -> np.ndarray | None:
+    """(L, H, D), what mean ablation puts in the place of a head's output; None for zero ablation."""
+    if settings.off_way == "zero":
+        return None
+    key = "means", runs.weights_key(settings), runs.config_of(settings)
+    return runs.kept(key, lambda: mean_outputs(runs.model_of(settings), reference()), _effects)
+
+
+@lru_cache(maxsize=1)
+def reference() -> list[int]:
+    """The reference text of mean ablation, as ids."""
+    return runs.tokenizer().encode(REFERENCE.read_text(encoding="utf-8"))[:MAX_ABLATED]
 
 
 @st.cache_resource

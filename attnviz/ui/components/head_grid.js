@@ -1,4 +1,4 @@
-// The head grid in the browser: unpacks the bytes, paints all heads on one canvas under their boxes (a canvas each would be
+// The head grid in the browser: unpacks the cells, paints all heads on one canvas under their boxes (a canvas each would be
 // a layer each, put together anew for every frame), answers pointer and keys without the server.
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -154,8 +154,8 @@ function legend(view) {
   bar.style.background = `linear-gradient(90deg, ${d.ramps[dark ? "dark" : "light"][kv].map((c) => `rgb(${c})`)})`;
   grey.style.background = `rgba(${d.masked})`;
   scale.append("weight 0", bar, "1 (square-root scale)");
-  mask.append(grey, "not allowed");
-  line.replaceChildren(scale, mask, el("span", "", "row = query, sums to 1; column = key"),
+  mask.append(grey, "masked");
+  line.replaceChildren(scale, mask, el("span", "", "row = query; column = key"),
     el("span", "", "Arrow keys: head. Shift + arrow keys: cell. Enter: select."));
 }
 
@@ -167,7 +167,7 @@ function paint(view) {
   const { d, heads, grid, canvas } = view, all = grid.getBoundingClientRect();
   if (!all.width) return;
   const ratio = Math.min(window.devicePixelRatio || 1, Math.sqrt(MOST_PIXELS / (all.width * all.height)));
-  const [, H, N, M] = d.shape, tables = d.ramps[view.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked));
+  const [, H, N, M] = d.shape, tables = d.ramps[view.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked, d.steps));
   const ink = sheet(canvas, Math.ceil(all.width * ratio), Math.ceil(all.height * ratio), ratio);
   for (const { map, layer, head } of heads) {
     const box = map.getBoundingClientRect(), side = Math.round(map.clientWidth * ratio), at = (layer * H + head) * N * M;
@@ -254,8 +254,9 @@ function tell(view) {
   if (cell) {
     const [, H, N, M] = d.shape, [q, k] = cell;
     place(grid.style, q, k, N, M);
-    line.push(tokens(d, 0, q), " → ", tokens(d, 1, k), ": ", el("b", "", weightText(d.cells[((at.layer * H + at.head) * N + q) * M + k])));
-  } else line.push("Point at a cell: the same query and key are marked in every head.");
+    const weight = blockOf(d, 0) * blockOf(d, 1) > 1 ? "largest weight " : "weight ", code = d.cells[((at.layer * H + at.head) * N + q) * M + k];
+    line.push(tokens(d, 0, q), " → ", tokens(d, 1, k), ": ", el("b", "", weightText(code, d.steps, weight)));
+  } else line.push("Point at a cell to read its weight; its query and key are marked in all heads.");
   read.replaceChildren(...line);
 }
 
@@ -266,8 +267,11 @@ function place(style, q, k, N, M) {
   style.setProperty("--h", 1 / N);
 }
 
+// How many tokens a row, or a column, stands for.
+const blockOf = (d, axis) => Math.ceil(d.tokens[axis] / d.shape[2 + axis]);
+
 function tokens(d, axis, index) {
-  const block = Math.ceil(d.tokens[axis] / d.shape[2 + axis]), first = index * block, last = Math.min(first + block, d.tokens[axis]) - 1;
+  const block = blockOf(d, axis), first = index * block, last = Math.min(first + block, d.tokens[axis]) - 1;
   const name = axis ? "key" : "Query", text = (i) => `“${short(d.labels[axis][i])}”`;
   const said = first === last ? `${name} ${first} ${text(first)}` : `${axis ? "keys" : "Queries"} ${first}–${last} ${text(first)} … ${text(last)}`;
   const span = el("bdi", "", said);

@@ -1,4 +1,4 @@
-"""All layers x heads at once on one canvas: one byte a weight, hover and arrow keys answered in the browser.
+"""All layers x heads at once on one canvas: two bytes per weight, hover and arrow keys answered in the browser.
 
 L layers, H query heads, T query tokens, S key tokens.
 """
@@ -12,7 +12,7 @@ import numpy as np
 from attnviz.figures import theme
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
-from attnviz.ui.components.packed_weights import message, quantise, ramp
+from attnviz.ui.components.packed_weights import cells_of, message, ramp
 
 MOST_CELLS = 128  # a side; a thumbnail has no more pixels than that
 HTML = """
@@ -81,7 +81,7 @@ def head_grid(
 
 
 def pack(weights: np.ndarray, allowed: np.ndarray, header: dict) -> bytes:
-    """The message for the browser: `header` with colours added, then one byte a cell.
+    """The message for the browser: `header` with colours added, then the cells.
 
     weights (L, H, T, S) in 0..1, allowed (L, T, S) bool.
     """
@@ -92,4 +92,4 @@ def pack(weights: np.ndarray, allowed: np.ndarray, header: dict) -> bytes:
         "marks": [theme.kv_colour(k, n_kv_heads) for k in range(n_kv_heads)],
         "masked": list(theme.MASKED_RGBA),
     }
-    return message({**header, **added}, quantise(weights, allowed, MOST_CELLS))
+    return message({**header, **added}, cells_of(weights, allowed, MOST_CELLS))
