@@ -16,7 +16,6 @@ from attnviz.ui.components.one_of import one_of
 from attnviz.ui.components.rope_clocks import rope_clocks
 from attnviz.ui.frame import View
 from attnviz.ui.selection import key_of, layer_and_head, query_of
-from attnviz.ui.settings import Settings
 from attnviz.ui.words import headline
 
 PARTS = {
@@ -68,11 +67,6 @@ def controls(view: View) -> None:
         )  # fmt: skip
         state.control(st.selectbox, "Layer", "layer", shown=layer, options=range(view.config.n_layers), width=110)
         state.control(st.selectbox, "Head", "head", shown=head, options=range(view.config.n_heads), width=110)
-    if view.settings.theta != Settings().theta and view.settings.model != "own":
-        st.caption(
-            f"Trained with θ = {Settings().theta:,.0f} and run with {view.settings.theta:,.0f}: its maps and losses "
-            "are not what it learnt."
-        )
 
 
 def _thetas() -> list[float]:
