@@ -49,7 +49,7 @@ def _numbers(drawing: Drawing, key: str) -> None:
     n_rows = len(next(iter(drawing.table.values())))
     st.dataframe(drawing.table, hide_index=True, height=TABLE_HEIGHT if n_rows > 5 else "content")
     with st.container(horizontal=True, vertical_alignment="center"):
-        save_picture(f"chart-{key}", f"attnviz-{key}")
+        save_picture(f"chart-{key}")
         st.download_button(
             "HTML", lambda: _html(drawing), f"attnviz-{key}.html", "text/html", key=f"html-{key}", on_click="ignore"
         )

@@ -86,7 +86,7 @@ def clocks(view: View) -> None:
     pairs = analysis.as_pairs(q, len(frequencies), view.config.rope_layout)  # complex (T, n_pairs)
     rope_clocks(
         frequencies, np.stack((pairs.real, pairs.imag), axis=-1), view.labels, query_of(view),
-        _head(view).colour, key="rope-clocks",
+        _head(view).colour, key="rope-clocks", reads=f"L{layer} H{head}, KV {_head(view).kv_head}",
     )  # fmt: skip
 
 

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
 
+from attnviz.ui.settings import Settings
+
 HERE = Path(__file__).parent
+# an address leaves out what is usual, and `save` names files by the model
+USUAL_MODEL = f"const USUAL_MODEL = {json.dumps(Settings().model)};\n"
 
 
 def declared(name: str, html: str, *before: str, css: str | None = None) -> Callable:
     """The component of `name`.js and, where there is one, `name`.css; called, it stands on the page.
 
-    before: scripts whose functions its own uses, besides `call`. css: another's style, where it is the same.
+    before: scripts whose functions its own uses, besides `call`, with their style. css: another's style, where it is
+    the same.
     """
-    style = HERE / f"{css or name}.css"
+    styles = [HERE / f"{each}.css" for each in (*before, css or name)]
     return st.components.v2.component(
         name,
         html=html,
-        css=_read(style) if style.exists() else None,
-        js="".join(_read(HERE / f"{each}.js") for each in ("call", *before, name)),
+        css="".join(_read(style) for style in styles if style.exists()) or None,
+        js=USUAL_MODEL + "".join(_read(HERE / f"{each}.js") for each in ("call", *before, name)),
     )
 
 

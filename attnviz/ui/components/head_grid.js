@@ -35,6 +35,18 @@ function update(view, bytes) {
   view.paint(); // measures where the maps stand: before a sentence is written that would have to be laid out first
   view.says.textContent = d.says;
   tell(view);
+  saving.buttons(view.root, () => picture(view));
+}
+
+// To be saved: without what is pointed at and chosen with, from the first column on, and sharp at twice the size.
+function picture(view) {
+  const { d, scroll } = view, from = scroll.scrollLeft, usual = d.model && { model: d.model, link: location.origin + location.pathname };
+  const stage = () => {
+    scroll.scrollLeft = 0;
+    sharply(view, () => paint(view));
+    return () => { scroll.scrollLeft = from; paint(view); };
+  };
+  return { title: d.says || undefined, legend: d.marks.map((hue, kv) => [hue, d.kvNames[kv]]), unsaved: ".says, .tools, .read, .keys, .mark", stage, ...usual };
 }
 
 const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.rows, d.roles]);
@@ -149,7 +161,7 @@ function legend(view) {
   scale.append("weight 0", bar, "1 (square-root scale)");
   mask.append(grey, "not allowed");
   line.replaceChildren(scale, mask, el("span", "", "row = query, sums to 1; column = key"),
-    el("span", "", "Arrow keys: head. Shift + arrow keys: cell. Enter: select."));
+    el("span", "keys", "Arrow keys: head. Shift + arrow keys: cell. Enter: select."));
 }
 
 // ---- the pixels
@@ -159,7 +171,7 @@ const MOST_PIXELS = 12e6; // phones take no canvas much larger
 function paint(view) {
   const { d, heads, grid, canvas } = view, all = grid.getBoundingClientRect();
   if (!all.width) return;
-  const ratio = Math.min(window.devicePixelRatio || 1, Math.sqrt(MOST_PIXELS / (all.width * all.height)));
+  const ratio = Math.min(ratioOf(view), Math.sqrt(MOST_PIXELS / (all.width * all.height)));
   const [, H, N, M] = d.shape, tables = d.ramps[view.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked));
   const ink = sheet(canvas, Math.ceil(all.width * ratio), Math.ceil(all.height * ratio), ratio);
   for (const { map, layer, head } of heads) {

@@ -25,7 +25,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("head_grid", HTML, "packed_weights")
+_mount = declared("head_grid", HTML, "packed_weights", "save")
 
 
 def head_grid(
@@ -43,6 +43,7 @@ def head_grid(
     row_names: Sequence[str] | None = None,
     roles: Sequence[Sequence[tuple[str, float]]] | None = None,
     pinned: Sequence[tuple[int, int]] = (),
+    model: str = "",
 ) -> None:
     """Show every head of a model; `on_select(layer, head)` runs before the rerun that a click or Enter causes.
 
@@ -51,7 +52,8 @@ def head_grid(
     weights (L, H, T, S) and allowed (L, T, S), as in a `Trace`; labels: T token labels, key_labels: S of them where the
     keys are another text's. kv_head_of: the KV head that each query head reads; kv_names: what to call the KV heads
     instead of "KV 0", "KV 1"; row_names: what to call the L rows where they are not layers. roles[layer][head] =
-    (role, score): written under the map, to sort and filter by.
+    (role, score): written under the map, to sort and filter by. model: whose maps these are, with the usual settings,
+    where they do not follow the address; saved pictures say so.
     """
     header = {
         "says": says,
@@ -63,6 +65,7 @@ def head_grid(
         "selected": list(selected),
         "roles": roles,
         "pinned": [list(p) for p in pinned],
+        "model": model,
     }
 
     most = weights.shape[0] - 1, weights.shape[1] - 1  # the session keeps what the callback refers to: not the weights

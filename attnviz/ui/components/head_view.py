@@ -55,7 +55,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("head_view", HTML, "packed_weights")
+_mount = declared("head_view", HTML, "packed_weights", "save")
 
 
 @dataclass(frozen=True)
@@ -127,6 +127,7 @@ def pack(trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Wo
         "decades": DECADES,
         "ramps": {name: ramp(read, n_kv_heads, name) for name in theme.RAMP_ENDS},
         "mark": theme.kv_colour(read, n_kv_heads),
+        "legend": [[theme.kv_colour(read, n_kv_heads), _hue_name(trace, head)]],
         "masked": list(theme.MASKED_RGBA),
         "words": {
             "title": whole.title, "note": whole.note, "role": role[0], "scored": role[1],
@@ -140,3 +141,9 @@ def pack(trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Wo
     }  # fmt: skip
     cells = quantise(weights[None, None], allowed[None], len(labels), FINE_STEPS)
     return message(header, cells)
+
+
+def _hue_name(trace: Trace, head: int) -> str:
+    """What the head's hue stands for: the KV head it reads, or the keys that MLA expands for it."""
+    name = "keys of head" if trace.config.attention == "mla" else "KV"
+    return f"H{head} reads {name} {trace.config.layer.kv_head_of[head]}"

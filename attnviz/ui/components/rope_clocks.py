@@ -36,18 +36,21 @@ HTML = """
 </div>
 """
 
-_mount = declared("rope_clocks", HTML)
+_mount = declared("rope_clocks", HTML, "save")
 
 
-def rope_clocks(frequencies: np.ndarray, q: np.ndarray, labels: list[str], query: int, colour: str, key: str) -> None:
+def rope_clocks(
+    frequencies: np.ndarray, q: np.ndarray, labels: list[str], query: int, colour: str, key: str, reads: str = ""
+) -> None:
     """Draw a clock for each of `frequencies` (n_pairs,), radians a token, with the tokens `labels` on it.
 
-    q (T, n_pairs, 2): the head's queries before RoPE, pair by pair; token `query` is the one shown first.
+    q (T, n_pairs, 2): the head's queries before RoPE, pair by pair; token `query` is the one shown first. reads: which
+    head this is and what it reads, for the legend of a saved picture.
     """
-    _mount(key=key, data=pack(frequencies, q, labels, query, colour), width="stretch", height="content")
+    _mount(key=key, data=pack(frequencies, q, labels, query, colour, reads), width="stretch", height="content")
 
 
-def pack(frequencies: np.ndarray, q: np.ndarray, labels: list[str], query: int, colour: str) -> bytes:
+def pack(frequencies: np.ndarray, q: np.ndarray, labels: list[str], query: int, colour: str, reads: str = "") -> bytes:
     """What the browser is sent: the length of a JSON header (4 bytes, little-endian), the header, q in float32."""
     header = {
         "label": f"{len(frequencies)} pairs of dimensions as clocks; arrow keys choose one",
@@ -56,6 +59,7 @@ def pack(frequencies: np.ndarray, q: np.ndarray, labels: list[str], query: int, 
         "last": max(len(labels), SHORTEST) - 1,
         "query": query,
         "colour": colour,
+        "legend": [[colour, reads]] if reads else [],
     }
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     return struct.pack("<I", len(text)) + text + q.astype("<f4").tobytes()
