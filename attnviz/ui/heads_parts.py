@@ -50,7 +50,7 @@ def lines(view: HeadsView) -> None:
     line_view(
         view.trace.weights[layers, members], view.trace.allowed[layers], view.labels,
         [f"L{layer} H{head}" for layer, head in shown], [read[head] for head in members], view.config.n_kv_heads,
-        key="lines",
+        key="lines", kv_names=kv_names(view.config),
         title=f"Lines as thick as the weight, for {', '.join(f'L{layer} H{head}' for layer, head in shown)}",
         note="Queries on the left, keys on the right; every query's lines share a weight of 1. Point at a token to see "
         "only its lines, click to keep them. The slider leaves out the weakest lines of every query. Pinned heads stay "

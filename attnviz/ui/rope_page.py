@@ -84,9 +84,10 @@ def clocks(view: View) -> None:
     frequencies = rope_runs.frequencies(view)
     q, _ = rope_runs.unturned(view, layer, head)
     pairs = analysis.as_pairs(q, len(frequencies), view.config.rope_layout)  # complex (T, n_pairs)
+    kv = "" if view.config.attention == "mla" else f", KV {_head(view).kv_head}"
     rope_clocks(
         frequencies, np.stack((pairs.real, pairs.imag), axis=-1), view.labels, query_of(view),
-        _head(view).colour, key="rope-clocks", reads=f"L{layer} H{head}, KV {_head(view).kv_head}",
+        _head(view).colour, key="rope-clocks", reads=f"L{layer} H{head}{kv}",
     )  # fmt: skip
 
 

@@ -100,6 +100,12 @@ def write_link() -> None:
     st.session_state[_LINK] = link
 
 
+def file_name(part: str) -> str:
+    """What a file of this part is called: the page, the part, the model; as in `components/save.js`."""
+    page = st.session_state.get(_PAGE, "").lower().replace(" ", "-")
+    return f"attnviz-{page}-{part}-{current().model}"
+
+
 def part(key: str, turns: AbstractContextManager | None = None) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """A fragment of this key, drawn when it is its turn, that leaves the address right.
 

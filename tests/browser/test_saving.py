@@ -43,6 +43,26 @@ def shown(page: Page, key: str) -> Locator:
     return page.locator(f".st-key-{key}").first
 
 
+def assert_nothing_is_cut_off(page: Page, source: bytes) -> None:
+    """No text reaches beyond the picture, nor over another, as a browser paints it."""
+    boxes = page.evaluate(
+        """(source) => {
+            const parsed = new DOMParser().parseFromString(source, "image/svg+xml");
+            const svg = document.body.appendChild(parsed.documentElement);
+            svg.style.cssText = "position: absolute; top: 0; left: 0";
+            const texts = svg.querySelectorAll(":scope > text, :scope > a > text");
+            const boxes = [svg, ...texts].map((each) => each.getBoundingClientRect());
+            svg.remove();
+            return boxes.map(({ left, right, top, bottom }) => [left, right, top, bottom]);
+        }""",
+        source.decode(),
+    )
+    (left, right, top, bottom), *written = boxes
+    assert all(left <= b[0] and b[1] <= right and top <= b[2] and b[3] <= bottom for b in written)
+    pairs = [(a, b) for i, a in enumerate(written) for b in written[:i]]
+    assert not [(a, b) for a, b in pairs if min(a[1], b[1]) > max(a[0], b[0]) and min(a[3], b[3]) > max(a[2], b[2]) + 4]
+
+
 def texts(svg: ET.Element) -> str:
     return " ".join("".join(each.itertext()) for each in svg.iter(f"{SVG}text"))
 
@@ -64,6 +84,7 @@ def test_a_picture_is_saved_with_title_legend_and_link(visit: Callable[..., Page
 
     svg = ET.fromstring(source)
     link = next(svg.iter(f"{SVG}a"))
+    assert_nothing_is_cut_off(page, source)
     assert title in texts(svg)
     assert link.get("href") == re.sub(" ", "", "".join(link.itertext()))
     linked, here = urlsplit(link.get("href")), urlsplit(page.url)
@@ -123,7 +144,8 @@ def test_a_chart_of_plotly_has_title_and_link_too(visit: Callable[..., Page]) ->
         component.get_by_role("button", name="SVG", exact=True).click()
     assert started.value.suggested_filename == "attnviz-heads-rollout-mqa.svg"
     svg = ET.fromstring(started.value.path().read_bytes())
-    heading = page.locator("h4", has_text="ollout").first.inner_text()
+    column = page.get_by_test_id("stColumn").filter(has=page.locator(".st-key-chart-rollout"))
+    heading = column.get_by_role("heading", level=4).first.inner_text()
     assert " ".join(heading.split())[:20] in texts(svg)
     assert next(svg.iter(f"{SVG}a")).get("href") == page.url
     expect(component).to_be_visible()

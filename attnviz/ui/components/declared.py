@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 
 import streamlit as st
 
-from attnviz.ui.settings import Settings
-
 HERE = Path(__file__).parent
-# an address leaves out what is usual, and `save` names files by the model
-USUAL_MODEL = f"const USUAL_MODEL = {json.dumps(Settings().model)};\n"
 
 
 def declared(name: str, html: str, *before: str, css: str | None = None) -> Callable:
@@ -26,7 +21,7 @@ def declared(name: str, html: str, *before: str, css: str | None = None) -> Call
         name,
         html=html,
         css="".join(_read(style) for style in styles if style.exists()) or None,
-        js=USUAL_MODEL + "".join(_read(HERE / f"{each}.js") for each in ("call", *before, name)),
+        js="".join(_read(HERE / f"{each}.js") for each in ("call", *before, name)),
     )
 
 

@@ -115,7 +115,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   });
   paint();
   const legend = data.kvs.map((kv) => [kv.colour, kv.name]);
-  saving.buttons(root, () => ({ title: data.label, legend, unsaved: ".gd-says" }));
+  saveButtons(root, () => ({ title: data.label, legend, unsaved: ".gd-says" }));
   let width = root.clientWidth;
   const resized = new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; paint(); } });
   resized.observe(root);

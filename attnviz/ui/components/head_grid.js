@@ -35,16 +35,17 @@ function update(view, bytes) {
   view.paint(); // measures where the maps stand: before a sentence is written that would have to be laid out first
   view.says.textContent = d.says;
   tell(view);
-  saving.buttons(view.root, () => picture(view));
+  saveButtons(view.root, () => picture(view));
 }
 
 // To be saved: without what is pointed at and chosen with, from the first column on, and sharp at twice the size.
 function picture(view) {
-  const { d, scroll } = view, from = scroll.scrollLeft, usual = d.model && { model: d.model, link: location.origin + location.pathname };
+  const { d, root, scroll } = view, from = scroll.scrollLeft, usual = d.model && { model: d.model, link: location.origin + location.pathname };
   const stage = () => {
+    root.style.width = `${scroll.scrollWidth}px`; // what one would have to scroll to
     scroll.scrollLeft = 0;
     sharply(view, () => paint(view));
-    return () => { scroll.scrollLeft = from; paint(view); };
+    return () => { root.style.width = ""; scroll.scrollLeft = from; paint(view); };
   };
   return { title: d.says || undefined, legend: d.marks.map((hue, kv) => [hue, d.kvNames[kv]]), unsaved: ".says, .tools, .read, .keys, .mark", stage, ...usual };
 }

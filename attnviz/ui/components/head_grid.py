@@ -25,7 +25,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("head_grid", HTML, "packed_weights", "save")
+_mount = declared("head_grid", HTML, "packed_weights", "save_buttons")
 
 
 def head_grid(

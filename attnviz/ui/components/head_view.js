@@ -51,7 +51,7 @@ function update(view, bytes) {
   view.path.setAttribute("aria-label", d.alts[1]);
   document.dispatchEvent(new CustomEvent("attnviz-shown", { detail: d.head })); // the grid marks it, whoever chose it
   view.paint();
-  saving.buttons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".tools, .read, .hint, .said, i[hidden]", stage: () => staged(view) }));
+  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".tools, .read, .hint, .said, i[hidden]", stage: () => staged(view) }));
 }
 
 // To be saved: both canvases sharp at twice the size.

@@ -55,7 +55,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("head_view", HTML, "packed_weights", "save")
+_mount = declared("head_view", HTML, "packed_weights", "save_buttons")
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ function create(root) {
   const part = (name) => root.querySelector(name);
   const view = { root, title: part("h4"), note: part(".note"), tools: part(".tools"), read: part(".read"), heading: part(".heading"), scroll: part(".scroll"),
     sides: [part(".q"), part(".k")], canvas: part("canvas"), mass: 90, off: new Set(), at: null, kept: null };
-  view.canvas.shapes = () => shapes(view);
+  view.canvas.shapes = (pen) => shapes(view, pen);
   view.paint = painter(view.scroll, () => paint(view));
   new ResizeObserver(() => draw(view)).observe(view.scroll);
   view.scroll.onscroll = () => draw(view);
@@ -42,8 +42,8 @@ function update(view, bytes) {
   view.note.textContent = d.note;
   tools(view);
   look(view, view.kept);
-  const legend = d.names.map((name, i) => [d.marks[i], `${name} reads KV ${d.kv[i]}`]);
-  saving.buttons(view.root, () => ({ title: d.title ? "" : undefined, legend, unsaved: ".tools, .read", stage: () => staged(view) }));
+  const legend = d.names.map((name, i) => [d.marks[i], `${name} reads ${d.reads[i]}`]);
+  saveButtons(view.root, () => ({ title: d.title ? "" : undefined, legend, unsaved: ".tools, .read", stage: () => staged(view) }));
 }
 
 // To be saved: all tokens and not only those in sight, the lines as shapes.
@@ -85,7 +85,7 @@ function tools(view) {
 function chip(view, name, i) {
   const button = el("button", "", name);
   button.style.setProperty("--hue", view.d.marks[i]);
-  button.title = `reads KV ${view.d.kv[i]}`;
+  button.title = `reads ${view.d.reads[i]}`;
   button.setAttribute("aria-pressed", !view.off.has(i));
   button.onclick = () => {
     if (!view.off.delete(i)) view.off.add(i);
@@ -219,8 +219,7 @@ function paint(view) {
   view.heading.children[1].textContent = least > 1 ? `lines from ${weightText(least)} up; point at a token for all of its lines` : "";
 }
 
-function shapes(view) {
-  const pen = saving.pen();
+function shapes(view, pen) {
   strokesOf(view, pen, 0, Infinity, view.canvas.parentElement.clientWidth);
   return pen.shapes;
 }

@@ -25,7 +25,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("line_view", HTML, "packed_weights", "save")
+_mount = declared("line_view", HTML, "packed_weights", "save_buttons")
 
 
 def line_view(
@@ -40,14 +40,17 @@ def line_view(
     title: str = "",
     note: str = "",
     key_labels: Sequence[str] | None = None,
+    kv_names: Sequence[str] | None = None,
 ) -> None:
     """Lines from T queries (left) to S keys (right) for the chosen heads; beyond `MOST_TOKENS` tokens are left out.
 
     weights and allowed: (H', T, S), one map for each chosen head, from whatever layers; names and kv_heads: H' of each,
     "L1 H5" and the KV head it reads. title, note: plain text
     above it. labels: T token labels; key_labels: S of them where the keys are another text's.
+    kv_names: what to call the KV heads instead of "KV 0", "KV 1".
     """
-    words = {"title": title, "note": note}
+    reads = [kv_names[kv] if kv_names else f"KV {kv}" for kv in kv_heads]
+    words = {"title": title, "note": note, "reads": reads}
     _mount(key=key, data=pack(weights, allowed, labels, names, kv_heads, n_kv_heads, words, key_labels))
 
 
@@ -58,7 +61,7 @@ def pack(
     names: Sequence[str],
     kv_heads: Sequence[int],
     n_kv_heads: int,
-    words: dict[str, str],
+    words: dict[str, object],
     key_labels: Sequence[str] | None = None,
 ) -> bytes:
     """The message for the browser, `words` in its header, of shape (H', 1, T, S) with T and S at most `MOST_TOKENS`."""

@@ -36,7 +36,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("rope_clocks", HTML, "save")
+_mount = declared("rope_clocks", HTML, "save_buttons")
 
 
 def rope_clocks(

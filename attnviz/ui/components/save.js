@@ -1,37 +1,26 @@
 // Pictures to keep. What a component shows is read off the page, shape by shape, into an SVG that needs no page around it: with
 // the theme's background, the title above it, the KV heads' hues and the link of the settings below it. The PNG is that SVG at
-// twice the size. `saving.buttons(root, about)` puts two buttons under a component; about() gives, as the button is pressed,
+// twice the size. It stands on the page once, brought by copy_link, and as document.attnvizSave serves all components; about is
 //   title: what stands above, unless the component has a title of its own ("") or the page's heading will do (undefined)
 //   legend: [[colour, name], …]; unsaved: a selector for what belongs to the page alone, such as controls
 //   stage: called before the picture is read, to draw everything, and sharply; returns what puts it back
 //   model, link: where the picture is not of the settings in the address
 const saving = (() => {
   const SVG = "http://www.w3.org/2000/svg", MARGIN = 16, SCALE = 2, NARROWEST = 360;
+  const FONT = "sans-serif"; // an SVG has not the page's fonts: what is set here is measured in one that it has
   const STYLE = ["font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "stroke-width", "stroke-dasharray",
     "stroke-linecap", "opacity", "vector-effect", "overflow"];
   const probe = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
   let gradients = 0;
 
-  function buttons(root, about) {
-    let bar = root.querySelector(":scope > .save");
-    if (!bar) {
-      bar = root.appendChild(Object.assign(document.createElement("div"), { className: "save" }));
-      for (const kind of ["png", "svg"]) {
-        const button = Object.assign(document.createElement("button"), { type: "button", textContent: kind.toUpperCase() });
-        button.ariaLabel = `Save as ${button.textContent}`;
-        button.onclick = () => write(kind, picture(root, bar.about()), fileName(root, bar.about()));
-        bar.append(button);
-      }
-    }
-    bar.about = about;
-  }
+  const component = (kind, root, about) => write(kind, picture(root, about), fileName(root, about));
 
   // ---- the file
 
   function fileName(root, { model } = {}) {
     const page = location.pathname.split("/").at(-1).replaceAll("_", "-") || "overview", host = root.getRootNode().host ?? root;
     const part = host.closest("[class*=st-key-]")?.className.match(/st-key-([\w-]+)/)[1] ?? "picture";
-    const shown = model ?? new URLSearchParams(location.search).get("model") ?? USUAL_MODEL;
+    const shown = model ?? new URLSearchParams(location.search).get("model") ?? saving.usualModel;
     return ["attnviz", page, part, shown].join("-").replace(/[^\w-]/g, "");
   }
 
@@ -67,33 +56,33 @@ const saving = (() => {
   }
 
   function sheet(root, body, wide, high, { title = "", legend = [], link = location.href }) {
-    const { color, fontFamily } = getComputedStyle(root), width = Math.ceil(Math.max(wide, NARROWEST)), out = [];
+    const { color } = getComputedStyle(root), width = Math.ceil(Math.max(wide, NARROWEST)), out = [];
     let y = MARGIN;
     const rows = (texts, size, look) => texts.map((text) => {
       y += 1.3 * size;
-      return node("text", { x: MARGIN, y: y - 0.3 * size, "font-family": fontFamily, "font-size": size, ...paint("fill", color), ...look }, text);
+      return node("text", { x: MARGIN, y: y - 0.3 * size, "font-family": FONT, "font-size": size, ...paint("fill", color), ...look }, text);
     });
-    const bold = { "font-weight": 600 }, above = rows(wrapped(title, width, `600 16px ${fontFamily}`), 16, bold);
+    const bold = { "font-weight": 600 }, above = rows(wrapped(title, width, `600 16px ${FONT}`), 16, bold);
     y += above.length ? 8 : 0;
     body.setAttribute("transform", `translate(${MARGIN} ${y})`);
     y += high + 12;
-    const below = hues(legend, width, y, color, fontFamily);
+    const below = hues(legend, width, y, color);
     y += below.height;
-    const source = node("a", { href: link }, ...rows(wrapped(link, width, `10px ${fontFamily}`), 10, { opacity: 0.75 }));
+    const source = node("a", { href: link }, ...rows(wrapped(link, width, `10px ${FONT}`), 10, { opacity: 0.75 }));
     const all = { width: width + 2 * MARGIN, height: Math.ceil(y + MARGIN) };
     const page = node("rect", { ...all, ...paint("fill", getComputedStyle(document.querySelector(".stApp")).backgroundColor) });
     return node("svg", { xmlns: SVG, ...all, viewBox: `0 0 ${all.width} ${all.height}` }, page, ...above, body, ...below.shapes, source);
   }
 
-  function hues(legend, width, top, color, family) {
+  function hues(legend, width, top, color) {
     let x = 0, y = top;
     const shapes = legend.flatMap(([hue, name]) => {
-      const room = 18 + measured(name, `12px ${family}`).width;
+      const room = 18 + measured(name, `12px ${FONT}`).width;
       if (x && x + room > width) [x, y] = [0, y + 18];
       const at = MARGIN + x;
       x += room + 16;
       return [node("rect", { x: at, y, width: 12, height: 12, rx: 2, ...paint("fill", hue) }),
-        node("text", { x: at + 18, y: y + 10.5, "font-family": family, "font-size": 12, ...paint("fill", color) }, name)];
+        node("text", { x: at + 18, y: y + 10.5, "font-family": FONT, "font-size": 12, ...paint("fill", color) }, name)];
     });
     return { shapes, height: legend.length ? y + 24 - top : 0 };
   }
@@ -133,7 +122,7 @@ const saving = (() => {
 
   // A canvas is an image, unless it knows its shapes.
   function canvas(element, at) {
-    if (element.shapes) return node("g", { transform: `translate(${at.x} ${at.y})` }, ...element.shapes());
+    if (element.shapes) return node("g", { transform: `translate(${at.x} ${at.y})` }, ...element.shapes(pen()));
     return node("image", { ...at, href: element.toDataURL() });
   }
 
@@ -238,6 +227,6 @@ const saving = (() => {
     };
   }
 
-  return { buttons, write, sheet, heading, fileName, node, pen };
+  return { component, write, sheet, heading, fileName, node };
 })();
 

@@ -1,8 +1,8 @@
 // A plotly chart lies in the page as several SVGs, one over the other; joined they are the picture.
 function chartPicture(chart) {
   const layers = [...chart.querySelectorAll("svg.main-svg")], { width, height } = layers[0].getBoundingClientRect();
-  const body = saving.node("g", {}, ...layers.map(asPainted));
-  return saving.sheet(chart, body, width, height, { title: saving.heading(chart) });
+  const { node, sheet, heading } = document.attnvizSave;
+  return sheet(chart, node("g", {}, ...layers.map(asPainted)), width, height, { title: heading(chart) });
 }
 
 // A copy that needs no style sheet: the page's own changes the colour of some texts.
@@ -18,7 +18,8 @@ export default function ({ data, parentElement }) {
     button.textContent = kind.toUpperCase();
     button.onclick = () => {
       const chart = document.querySelector(`.st-key-${data.chart} .js-plotly-plot`);
-      saving.write(kind, chartPicture(chart), saving.fileName(chart).replace("-chart-", "-"));
+      const { write, fileName } = document.attnvizSave;
+      write(kind, chartPicture(chart), fileName(chart).replace("-chart-", "-"));
     };
   }
 }

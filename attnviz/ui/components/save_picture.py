@@ -6,7 +6,7 @@ from attnviz.ui.components.declared import declared
 
 HTML = "<button type='button' data-kind='png'></button><button type='button' data-kind='svg'></button>\n"
 
-_component = declared("save_picture", HTML, "save", css="buttons")
+_component = declared("save_picture", HTML, css="buttons")
 
 
 def save_picture(chart_key: str) -> None:

@@ -5,7 +5,7 @@ const SVG = "http://www.w3.org/2000/svg";
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".ts"), { panels, legend } = JSON.parse(new TextDecoder().decode(data));
   root.replaceChildren(...panels.map(panel));
-  saving.buttons(root, () => ({ title: "", legend }));
+  saveButtons(root, () => ({ title: "", legend }));
 }
 
 const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
