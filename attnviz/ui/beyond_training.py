@@ -59,5 +59,5 @@ def trained_on(trained: ModelConfig) -> str:
 
 @cache
 def model_card() -> str:
-    """The card as Markdown; its picture, which the app does not serve, is left out."""
-    return re.sub(r"!\[.*?\]\(.*?\)\n", "", CARD.read_text(encoding="utf-8"))
+    """The card as Markdown for a page that has a title; its picture, which the app does not serve, is left out."""
+    return "###" + re.sub(r"!\[.*?\]\(.*?\)\n", "", CARD.read_text(encoding="utf-8"))
