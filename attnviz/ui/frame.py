@@ -12,13 +12,15 @@ import streamlit as st
 
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.figures.drawing import escaped
-from attnviz.ui import state
+from attnviz.ui import selection, state
+from attnviz.ui.beyond_training import beyond_training, model_card, trained_on
 from attnviz.ui.components.copy_link import copy_link
 from attnviz.ui.components.settings_form import settings_courier, settings_form
 from attnviz.ui.controls import controls, fields
 from attnviz.ui.settings import MAX_CHARACTERS, Settings
 
 ACCESSIBLE = Path(__file__).with_name("accessible.css")
+ICON = Path(__file__).with_name("icon.svg")  # an icon of Streamlit's would be fetched from fonts.gstatic.com
 PAGES = {
     "app.py": "What there is to see",
     "pages/1_heads.py": "Heads",
@@ -103,7 +105,7 @@ def page(title: str, body: Callable[[View], None], *, needs_text: bool = True) -
 
 def frame(title: str) -> None:
     """What surrounds a page: navigation, text, model and mask on the left, the title on top."""
-    st.set_page_config(page_title=f"{title} · AttnViz", page_icon=":material/grid_on:", layout="wide")
+    st.set_page_config(page_title=f"{title} · AttnViz", page_icon=ICON, layout="wide")
     st.title(title)  # first: the sooner something is to be seen, the better
     st.html(ACCESSIBLE)
     state.read_link(title)
@@ -124,6 +126,9 @@ def _page(body: Callable[[View], None], needs_text: bool) -> None:
     with state.place():
         show_notices()
         drawn = not needs_text or _can_be_drawn(view)
+        if drawn and needs_text:
+            _warn(selection.link_notices(view, state.take_asked()))
+            _beyond_training(view)
     if drawn:
         body(view)
     if not first:
@@ -141,8 +146,24 @@ def courier() -> None:
 
 def show_notices() -> None:
     """Say once what of the link could not be used."""
-    for notice in state.take_notices():
+    _warn(state.take_notices())
+
+
+def _warn(notices: list[str]) -> None:
+    for notice in notices:
         st.warning(escaped(notice), icon=":material/link_off:")
+
+
+def _beyond_training(view: View) -> None:
+    """Where a trained model runs in a way that it was not trained for: what differs, and the model card."""
+    trained = _runs().trained_config(view.settings)
+    if trained is None:
+        return
+    text = _runs().tokenizer().decode(list(view.ids))
+    if differs := beyond_training(trained, view.config, text, len(view.ids)):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.warning(" ".join([*differs, trained_on(trained)]), icon=":material/model_training:", width="stretch")
+            st.popover("Model card", width="content").markdown(model_card())
 
 
 def _navigation() -> None:

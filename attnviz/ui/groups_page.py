@@ -11,6 +11,7 @@ from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
 from attnviz.figures import group_quality, groups, latent
 from attnviz.figures.drawing import escaped
+from attnviz.figures.theme import kv_colour
 from attnviz.figures.words import count
 from attnviz.modules.proofs import Comparison
 from attnviz.ui import charts, groups_runs, runs, state
@@ -126,7 +127,8 @@ def scale(view: View) -> None:
         charts.show(latent.latent(config), "latent-scale")
         charts.on_demand("Zoom, numbers and downloads", {"cache": lambda: groups.cache(measured, config)})
         return
-    to_scale([groups.projections_panel(config), *beside], "stored")
+    legend = [(kv_colour(kv, config.n_kv_heads), f"KV {kv}") for kv in range(config.n_kv_heads)]
+    to_scale([groups.projections_panel(config), *beside], "stored", legend)
     charts.on_demand(
         "Zoom, numbers and downloads",
         {"projections": lambda: groups.projections(config), "cache": lambda: groups.cache(measured, config)},

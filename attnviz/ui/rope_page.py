@@ -16,7 +16,6 @@ from attnviz.ui.components.one_of import one_of
 from attnviz.ui.components.rope_clocks import rope_clocks
 from attnviz.ui.frame import View
 from attnviz.ui.selection import key_of, layer_and_head, query_of
-from attnviz.ui.settings import Settings
 from attnviz.ui.words import headline
 
 PARTS = {
@@ -68,11 +67,6 @@ def controls(view: View) -> None:
         )  # fmt: skip
         state.control(st.selectbox, "Layer", "layer", shown=layer, options=range(view.config.n_layers), width=110)
         state.control(st.selectbox, "Head", "head", shown=head, options=range(view.config.n_heads), width=110)
-    if view.settings.theta != Settings().theta and view.settings.model != "own":
-        st.caption(
-            f"This checkpoint was trained with a θ of {Settings().theta:,.0f} and runs here with "
-            f"{view.settings.theta:,.0f}: its maps and losses are not those it was trained for."
-        )
 
 
 def _thetas() -> list[float]:
@@ -90,9 +84,11 @@ def clocks(view: View) -> None:
     frequencies, theta = rope_runs.frequencies(view), rope_runs.rotated(view).rope_theta
     q, _ = rope_runs.pre_rope(view, layer, head)
     pairs = analysis.as_pairs(q, len(frequencies), view.config.rope_layout)  # complex (T, n_pairs)
+    kv = "" if view.config.attention == "mla" else f", KV {_head(view).kv_head}"
     rope_clocks(
         frequencies, np.stack((pairs.real, pairs.imag), axis=-1), view.labels, query_of(view),
         _head(view).colour, figures.pair_in_numbers(len(frequencies), theta), key="rope-clocks",
+        reads=f"L{layer} H{head}{kv}",
     )  # fmt: skip
 
 

@@ -17,12 +17,12 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 
 from attnviz.ui.queue import Turns
-from attnviz.ui.settings import Settings
+from attnviz.ui.settings import SELECTION, Settings
 
 P = ParamSpec("P")
 
 _SETTINGS, _LINK, _PAGE, _OFFERED, _NOTICES = "settings", "link", "page", "offered link", "notices"
-_ANSWERED, _FIRST = "answered wish", "first run"
+_ANSWERED, _FIRST, _ASKED = "answered wish", "first run", "asked selection"
 
 TURNS = Turns(at_once=2)  # of all sessions, for drawing parts of pages: one thread computes while another runs Python
 LOOKED_AT = {"Heads": "heads_part", "Query groups": "closer", "RoPE": "turning", "Cost": "part"}  # the settings' field
@@ -63,6 +63,7 @@ def read_link(page: str) -> None:
     if ours and _SETTINGS in st.session_state:
         return
     st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link)
+    st.session_state[_ASKED] = {name: link[name] for name in SELECTION if name in link}
 
 
 def expect_first_run() -> None:
@@ -80,6 +81,11 @@ def take_notices() -> list[str]:
     return st.session_state.pop(_NOTICES, [])
 
 
+def take_asked() -> dict[str, str]:
+    """The layer, head, query and key that the link asked for, in its words; given once."""
+    return st.session_state.pop(_ASKED, {})
+
+
 def link_to_other_pages() -> dict[str, str]:
     """What links between pages carry, so that going there is one step in the browser's history and not two."""
     st.session_state[_OFFERED] = current().to_link()
@@ -92,6 +98,12 @@ def write_link() -> None:
     if st.query_params.to_dict() != link:
         st.query_params.from_dict(link)
     st.session_state[_LINK] = link
+
+
+def file_name(part: str) -> str:
+    """What a file of this part is called: the page, the part, the model; as in `components/save.js`."""
+    page = st.session_state.get(_PAGE, "").lower().replace(" ", "-")
+    return f"attnviz-{page}-{part}-{current().model}"
 
 
 def part(key: str, turns: AbstractContextManager | None = None) -> Callable[[Callable[P, None]], Callable[P, None]]:

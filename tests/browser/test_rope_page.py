@@ -166,7 +166,7 @@ def test_theta_slows_the_pairs_down(visit: Callable[..., Page]) -> None:
     expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 29,164")).to_be_visible()
     slide(page, "θ, the base of the frequencies", "End")
     expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 16")).to_be_visible()
-    expect(page.get_by_text("trained with a θ of 10,000 and runs here with 10,000,000")).to_be_visible()
+    expect(page.get_by_text("θ is 10,000,000; training used 10,000")).to_be_visible()
     assert parse_qs(urlsplit(page.url).query)["theta"] == ["10000000"]
     slide(page, "θ, the base of the frequencies", "Home")
     expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 428")).to_be_visible()

@@ -36,6 +36,19 @@ function update(view, bytes) {
   view.says.textContent = d.says;
   view.scored.textContent = d.scored;
   tell(view);
+  saveButtons(view.root, () => picture(view));
+}
+
+// To be saved: without what is pointed at and chosen with, from the first column on, and sharp at twice the size.
+function picture(view) {
+  const { d, root, scroll } = view, from = scroll.scrollLeft, usual = d.model && { model: d.model, link: location.origin + location.pathname };
+  const stage = () => {
+    root.style.width = `${scroll.scrollWidth}px`; // what one would have to scroll to
+    scroll.scrollLeft = 0;
+    sharply(view, () => paint(view));
+    return () => { root.style.width = ""; scroll.scrollLeft = from; paint(view); };
+  };
+  return { title: d.says || undefined, legend: d.marks.map((hue, kv) => [hue, d.kvNames[kv]]), unsaved: ".says, .tools, .read, .keys, .mark", stage, ...usual };
 }
 
 const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.rows, d.roles]);
@@ -156,7 +169,7 @@ function legend(view) {
   scale.append("weight 0", bar, "1 (square-root scale)");
   mask.append(grey, "masked");
   line.replaceChildren(scale, mask, el("span", "", "row = query; column = key"),
-    el("span", "", "Arrow keys: head. Shift + arrow keys: cell. Enter: select."));
+    el("span", "keys", "Arrow keys: head. Shift + arrow keys: cell. Enter: select."));
 }
 
 // ---- the pixels
@@ -166,7 +179,7 @@ const MOST_PIXELS = 12e6; // phones take no canvas much larger
 function paint(view) {
   const { d, heads, grid, canvas } = view, all = grid.getBoundingClientRect();
   if (!all.width) return;
-  const ratio = Math.min(window.devicePixelRatio || 1, Math.sqrt(MOST_PIXELS / (all.width * all.height)));
+  const ratio = Math.min(ratioOf(view), Math.sqrt(MOST_PIXELS / (all.width * all.height)));
   const [, H, N, M] = d.shape, tables = d.ramps[view.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked, d.steps));
   const ink = sheet(canvas, Math.ceil(all.width * ratio), Math.ceil(all.height * ratio), ratio);
   for (const { map, layer, head } of heads) {

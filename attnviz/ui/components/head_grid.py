@@ -26,7 +26,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("head_grid", HTML, "packed_weights")
+_mount = declared("head_grid", HTML, "packed_weights", "save_buttons")
 
 
 def head_grid(
@@ -46,6 +46,7 @@ def head_grid(
     here: Sequence[Sequence[str]] | None = None,
     scored: str = "",
     pinned: Sequence[tuple[int, int]] = (),
+    model: str = "",
 ) -> None:
     """Show every head of a model; `on_select(layer, head)` runs before the rerun that a click or Enter causes.
 
@@ -56,6 +57,7 @@ def head_grid(
     instead of "KV 0", "KV 1"; row_names: what to call the L rows where they are not layers. roles[layer][head] =
     (role, score, both in words): the words are written under the map, to sort and filter by; no clear role has no
     score. here[layer][head]: with roles, what the head does on this text. scored: a sentence on how both were found.
+    model: whose maps these are, with the usual settings, where they do not follow the address; saved pictures say so.
     """
     header = {
         "says": says,
@@ -69,6 +71,7 @@ def head_grid(
         "here": here,
         "scored": scored,
         "pinned": [list(p) for p in pinned],
+        "model": model,
     }
 
     most = weights.shape[0] - 1, weights.shape[1] - 1  # the session keeps what the callback refers to: not the weights

@@ -51,6 +51,14 @@ function update(view, bytes) {
   view.path.setAttribute("aria-label", d.alts[1]);
   document.dispatchEvent(new CustomEvent("attnviz-shown", { detail: d.head })); // the grid marks it, whoever chose it
   view.paint();
+  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".tools, .read, .hint, .said, i[hidden]", stage: () => staged(view) }));
+}
+
+// To be saved: both canvases sharp at twice the size.
+function staged(view) {
+  const both = () => { paintMap(view); paintPath(view); };
+  sharply(view, both);
+  return both;
 }
 
 function offer({ d, query, key }) {
@@ -71,7 +79,7 @@ function paint(view) {
 }
 
 function paintMap(view) {
-  const { d, map } = view, [, , T, S] = d.shape, full = map.clientWidth, ratio = window.devicePixelRatio || 1;
+  const { d, map } = view, [, , T, S] = d.shape, full = map.clientWidth, ratio = ratioOf(view);
   const ink = map.firstElementChild.getContext("2d"), names = labelsOf(d, full);
   ink.font = fontOf(view);
   const most = Math.min(Math.max(20 * T, 180), 500, full);
@@ -171,7 +179,7 @@ function paintBar({ d, bar, dark }) {
 // ---- the path
 
 function paintPath(view) {
-  const { d, path } = view, n = d.scores.length, full = path.clientWidth, ratio = window.devicePixelRatio || 1;
+  const { d, path } = view, n = d.scores.length, full = path.clientWidth, ratio = ratioOf(view);
   const ink = path.firstElementChild.getContext("2d"), names = labelsOf(d, full), left = 34;
   ink.font = fontOf(view);
   const columns = ticks(n, full - left, d.key), foot = widest(ink, columns, names), row = 120, bars = 92;

@@ -54,7 +54,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("head_view", HTML, "packed_weights")
+_mount = declared("head_view", HTML, "packed_weights", "save_buttons")
 
 
 @dataclass(frozen=True)
@@ -125,6 +125,7 @@ def pack(trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Wo
         "tops": [1.0, largest_but_first(weights)],
         "ramps": {name: ramp(read, n_kv_heads, name) for name in theme.RAMP_ENDS},
         "mark": theme.kv_colour(read, n_kv_heads),
+        "legend": [[theme.kv_colour(read, n_kv_heads), _hue_name(trace, head)]],
         "masked": list(theme.MASKED_RGBA),
         "words": {
             "title": whole.title, "note": whole.note, "role": role[0], "scored": role[1],
@@ -141,3 +142,9 @@ def pack(trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Wo
 
 def _with_legend(words: Words) -> str:
     return f"{words.line}. {words.legend}" if words.legend else words.line
+
+
+def _hue_name(trace: Trace, head: int) -> str:
+    """What the head's hue stands for: the KV head it reads, or the keys that MLA expands for it."""
+    name = "keys of head" if trace.config.attention == "mla" else "KV"
+    return f"H{head} reads {name} {trace.config.layer.kv_head_of[head]}"

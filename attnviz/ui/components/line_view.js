@@ -13,6 +13,7 @@ function create(root) {
   const part = (name) => root.querySelector(name);
   const view = { root, title: part("h4"), note: part(".note"), tools: part(".tools"), read: part(".read"), heading: part(".heading"), scroll: part(".scroll"),
     sides: [part(".q"), part(".k")], canvas: part("canvas"), mass: 90, off: new Set(), at: null, kept: null };
+  view.canvas.shapes = (pen) => shapes(view, pen);
   view.paint = painter(view.scroll, () => paint(view));
   new ResizeObserver(() => draw(view)).observe(view.scroll);
   view.scroll.onscroll = () => draw(view);
@@ -41,6 +42,15 @@ function update(view, bytes) {
   view.note.textContent = d.note;
   tools(view);
   look(view, view.kept);
+  const legend = d.names.map((name, i) => [d.marks[i], `${name} reads ${d.reads[i]}`]);
+  saveButtons(view.root, () => ({ title: d.title ? "" : undefined, legend, unsaved: ".tools, .read", stage: () => staged(view) }));
+}
+
+// To be saved: all tokens and not only those in sight, the lines as shapes.
+function staged({ scroll }) {
+  const from = scroll.scrollTop;
+  scroll.style.maxHeight = "none";
+  return () => { scroll.style.maxHeight = ""; scroll.scrollTop = from; };
 }
 
 // ---- the elements
@@ -204,14 +214,25 @@ function paint(view) {
   canvas.height = high * ratio;
   const pen = canvas.getContext("2d"), first = Math.floor(scroll.scrollTop / ROW);
   pen.setTransform(ratio, 0, 0, ratio, 0, -scroll.scrollTop * ratio);
-  const shown = view.alone == null ? active(view) : [view.alone];
-  const found = shown.map((h) => lines(view, h, first, first + high / ROW)), least = floor(found, d.steps);
-  view.heading.children[1].textContent = least > 1 ? `weights from ${weightText(least, d.steps)}; point at a token for all of its lines` : "";
+  const least = strokesOf(view, pen, first, first + high / ROW, wide);
+  view.heading.children[1].textContent = least > 1 ? `weights from ${weightText(least, view.d.steps)}; point at a token for all of its lines` : "";
+}
+
+function shapes(view, pen) {
+  strokesOf(view, pen, 0, Infinity, view.canvas.parentElement.clientWidth);
+  return pen.shapes;
+}
+
+// Each line with an end between two tokens; returns the smallest weight that is drawn, in steps.
+function strokesOf(view, pen, first, last, wide) {
+  const { d } = view, shown = view.alone == null ? active(view) : [view.alone];
+  const found = shown.map((h) => lines(view, h, first, last)), least = floor(found, d.steps);
   shown.forEach((h, i) => {
     const aside = (i - (shown.length - 1) / 2) * Math.min(4, 14 / shown.length); // or heads of one hue would hide each other
     pen.strokeStyle = d.marks[h];
     strokes(pen, shaded(found[i], least, d.steps), wide, aside, view.at ? 0.4 : 0.12);
   });
+  return least;
 }
 
 // The lines of one head with an end in sight: [cell, q, k, cell, q, k, …].

@@ -62,6 +62,15 @@ function painter(element, paint) {
   return () => { due = !near; if (near) paint(); };
 }
 
+const ratioOf = (view) => view.ratio ?? (window.devicePixelRatio || 1);
+
+// Painted as it is saved, with two pixels to one of the page's at least.
+function sharply(view, paint) {
+  view.ratio = Math.max(2, window.devicePixelRatio || 1);
+  paint();
+  view.ratio = undefined;
+}
+
 // The canvas, empty and of this size in device pixels, of which there are `ratio` to one of the page's.
 function sheet(canvas, width, height, ratio) {
   const ink = canvas.getContext("2d");

@@ -185,6 +185,7 @@ export default function ({ data: bytes, parentElement }) {
     if (next) { select(root, data, state, Number(next.dataset.pair)); next.focus(); }
   });
   build(root, data, state);
+  saveButtons(root, () => ({ legend: data.legend, unsaved: ".rc > .rc-bar, .rc-all, .rc-live, .rc-says .rc-bar" }));
   if (state.playing) go();
   return call.end;
 }

@@ -36,22 +36,37 @@ HTML = """
 </div>
 """
 
-_mount = declared("rope_clocks", HTML)
+_mount = declared("rope_clocks", HTML, "save_buttons")
 
 
 def rope_clocks(
-    frequencies: np.ndarray, q: np.ndarray, labels: list[str], query: int, colour: str, equations: list[str], key: str
+    frequencies: np.ndarray,
+    q: np.ndarray,
+    labels: list[str],
+    query: int,
+    colour: str,
+    equations: list[str],
+    key: str,
+    reads: str = "",
 ) -> None:
     """Draw a clock for each of `frequencies` (n_pairs,), radians per token, with the tokens `labels` on it.
 
     q (T, n_pairs, 2): the head's queries before RoPE, pair by pair; token `query` is the one shown first. equations:
-    what is printed for each pair when it is selected.
+    what is printed for each pair when it is selected. reads: which head this is and what it reads, for the legend of a
+    saved picture.
     """
-    _mount(key=key, data=pack(frequencies, q, labels, query, colour, equations), width="stretch", height="content")
+    data = pack(frequencies, q, labels, query, colour, equations, reads)
+    _mount(key=key, data=data, width="stretch", height="content")
 
 
 def pack(
-    frequencies: np.ndarray, q: np.ndarray, labels: list[str], query: int, colour: str, equations: list[str]
+    frequencies: np.ndarray,
+    q: np.ndarray,
+    labels: list[str],
+    query: int,
+    colour: str,
+    equations: list[str],
+    reads: str = "",
 ) -> bytes:
     """What the browser is sent: the length of a JSON header (4 bytes, little-endian), the header, q in float32."""
     header = {
@@ -62,6 +77,7 @@ def pack(
         "query": query,
         "colour": colour,
         "equations": equations,
+        "legend": [[colour, reads]] if reads else [],
     }
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     return struct.pack("<I", len(text)) + text + q.astype("<f4").tobytes()
