@@ -278,8 +278,8 @@ def work_words(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: 
         title = f"{names[0]}: {n_flops:,} attention FLOPs and {n_bytes:,} B of cache per decode step"
     return Words(
         title=title,
-        note=f"One decode step: the last of {count(n_tokens, 'token')} attends to {_attended_text(selected, n_tokens)}. "
-        f"{_why(selected)}",
+        note=f"One decode step: the last of {count(n_tokens, 'token')} attends to "
+        f"{_attended_text(selected, n_tokens)}. {_why(selected)}",
         alt=f"{title}; {costs['parameters'][here]:,} of {costs['parameters'][0]:,} parameters.",
         table={"attention": names, **costs},
         formula=aligned(step_flops(selected, n_tokens), step_cache_bytes(selected, n_tokens)),

@@ -32,6 +32,12 @@ def latent_sharing(config: ModelConfig, selected: int) -> dict:
     }
 
 
+def shape(c: ModelConfig) -> str:
+    """Which MLA this is, in the names of its configuration."""
+    names = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+    return ", ".join(f"{name} {getattr(c, name)}" for name in names)
+
+
 def own_keys(config: ModelConfig) -> tuple[list[str], str]:
     """What the head grid calls the keys and values of MLA, which has no KV heads: a short name each, and what a head
     reads."""
@@ -62,9 +68,9 @@ def latent(config: ModelConfig) -> Drawing:
     return Drawing(
         figure,
         title=title,
-        note=f"Per token and layer, to one scale. Top: what is cached, the latent ({c.kv_lora_rank}) and one shared RoPE "
-        f"key ({c.qk_rope_head_dim}). Below: each head's key, {c.qk_nope_head_dim} numbers expanded from the latent and "
-        f"the shared {c.qk_rope_head_dim}, and its value, {c.v_head_dim} expanded from the latent.",
+        note="Per token and layer, to one scale. Top: what is cached, the latent and one shared RoPE key "
+        f"({c.kv_lora_rank} + {c.qk_rope_head_dim}). Below: each head's key, {c.qk_nope_head_dim} numbers expanded "
+        f"from the latent and the shared {c.qk_rope_head_dim}, and its value, {c.v_head_dim} from the latent.",
         alt=f"{title}. The cache holds {cached.value / expanded.value:.1%} of the numbers that the heads read.",
         table={
             "what": ["latent", "shared RoPE key", "key from the latent, per head", "value from the latent, per head"],
