@@ -306,9 +306,13 @@ def test_on_this_text_models_are_compared_with_their_spread():
     assert drawing.table["less MHA"] == pytest.approx(differences) == list(drawing.figure.data[0].y)
     assert drawing.table["standard error"] == pytest.approx([0, error, 0])
     assert drawing.table["bits per character"] == pytest.approx([7 * factor / 3, 6.25 * factor / 3, 10 * factor / 3])
-    assert drawing.title == f"GQA-2 less MHA on this text: −{0.25 * factor:.2f} ± {error:.2f} bits per character"
+    assert drawing.title == (
+        f"GQA-2 vs MHA, no clear difference: −{0.25 * factor:.2f} ± {error:.2f} bits per character"
+    )
+    clear = group_quality.this_text(MEMBERS, "MQA", 11, "this text")
+    assert clear.title == f"MQA less MHA: +{factor:.2f} ± 0.00 bits per character"
     assert drawing.formula.endswith(f"{6.25 * factor / 3:.3f}") and "3 predicted tokens" in drawing.note
-    assert group_quality.this_text(MEMBERS, "MHA", 11, "").title.startswith(f"MHA on this text: {7 * factor / 3:.2f} ")
+    assert group_quality.this_text(MEMBERS, "MHA", 11, "").title.startswith(f"MHA: {7 * factor / 3:.3f} ")
 
 
 def test_drift_names_the_way_and_the_token_that_drift_farthest():

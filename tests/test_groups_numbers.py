@@ -194,9 +194,10 @@ def test_losses_printed_are_those_drawn(both, n_characters):
     if len(apart) > 1:
         expected = statistics.stdev(apart) * math.sqrt(len(apart)) / math.log(2) / n_characters
         assert error == pytest.approx(expected, abs=1e-9) and f"± {error:.2f} " in drawing.title
+        assert ("no clear" in drawing.title) == (abs(mean) <= 2 * error)
     else:
         assert error is None and "±" not in drawing.title
-    assert f"{abs(mean):.2f}" in drawing.title and ("−" in drawing.title) == f"{mean:+.2f}".startswith("-")
+    assert f"{abs(mean):.2f}" in drawing.title and ("−" in drawing.title) == f"{mean:z.2f}".startswith("-")
 
 
 @given(st.text(alphabet="a é好👩🏽\u200d\n.", min_size=1, max_size=30))

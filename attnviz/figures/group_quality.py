@@ -198,13 +198,13 @@ def this_text(members: Sequence[Member], selected: str, n_characters: float, tex
     )
     figure.update_yaxes(title="less MHA's, bits per character")
     here = [m.name for m in members].index(selected)
-    title = f"{selected} less MHA on this text: {signed(found[here])} bits per character"
+    title = _this_text_finding(selected, found[here])
     if members[here] is mha:
-        title = f"MHA on this text: {bits[here].value:.2f} bits per character"
+        title = f"MHA: {bits[here].value:.3f} bits per character on {text}"
     return Drawing(
         figure,
         title=title,
-        note=f"The same checkpoints on {count(len(mha.losses), 'predicted token')} of {text}. {SPREAD}",
+        note=f"The shipped checkpoints on {count(len(mha.losses), 'predicted token')} of {text}. {SPREAD}",
         alt=f"{title}. " + "; ".join(f"{m.name} {signed(d)}" for m, d in zip(members, found, strict=True)) + ".",
         table={
             "model": [m.name for m in members],
@@ -259,13 +259,13 @@ def drift(divergences: Mapping[str, NDArray], labels: Sequence[str], n_kv_heads:
 def signed(d: Difference) -> str:
     """ "+0.39 ± 0.11"; without its error where that is not known."""
     spread = "" if math.isnan(d.error) else f" ± {d.error:.2f}"
-    return f"{d.mean:+.2f}".replace("-", "−") + spread
+    return f"{d.mean:+z.2f}".replace("-", "−") + spread
 
 
 def _cell_numbers(values: NDArray) -> dict:
     """The numbers in the cells of a square map, in the page's own text colour."""
     rows, columns = np.indices(values.shape)
-    text = [f"{value:.2f}" for value in values.ravel()]
+    text = [f"{value:z.2f}".replace("-", "−") for value in values.ravel()]
     return {
         "type": "scatter", "mode": "text", "x": columns.ravel(), "y": rows.ravel(), "text": text,
         "textfont": {"size": 11}, "hoverinfo": "skip",
@@ -293,12 +293,17 @@ def _losses_finding(averaged: Mapping[int, Difference], n_kv_heads: int) -> str:
     return f"Averaging into {count(shown, 'KV head')}: loss {signed(averaged[shown])} nats per token"
 
 
+def _this_text_finding(selected: str, d: Difference) -> str:
+    clear = abs(d.mean) > 2 * d.error  # not where the error is NaN
+    return f"{selected} {'less MHA' if clear else 'vs MHA, no clear difference'}: {signed(d)} bits per character"
+
+
 def _in_bits(d: Difference, factor: float) -> Difference:
     return Difference(d.mean * factor, d.error * factor, d.n)
 
 
 def _error_bars(found: Iterable[Difference]) -> dict:
-    return {"type": "data", "array": [_known(d.error) for d in found], "thickness": 1.5}
+    return {"type": "data", "array": [_known(d.error) for d in found], "thickness": 1.5, "color": NEUTRAL}
 
 
 def _known(error: float) -> float | None:

@@ -329,9 +329,9 @@ def _attended_text(c: ModelConfig, n_tokens: int) -> str:
     if _all_full(c):
         return f"{count(n_tokens, 'key')} in each layer"
     n_full, nearest = len(set(c.full_layers)), min(n_tokens, c.sliding_window + c.n_sinks)
-    behind = f" and {count(c.n_sinks, 'attention-sink token')}" if c.n_sinks else ""
-    inside = f"{count(nearest, 'key')} in each layer with a window (of {c.sliding_window}{behind})"
-    return inside + (f" and {count(n_tokens, 'key')} in each layer without" if n_full else "")
+    sinks = f" + {count(c.n_sinks, 'attention-sink token')}" if c.n_sinks else ""
+    inside = f"{count(nearest, 'key')} in each layer (window {c.sliding_window}{sinks})"
+    return inside + (f", in the {count(n_full, 'full layer')} to {n_tokens:,}" if n_full else "")
 
 
 def _why(selected: ModelConfig) -> str:
