@@ -193,3 +193,12 @@ def test_sixteen_heads_fit_on_a_phone(visit: Visit, n_kv_heads: int) -> None:
     boxes = [query_head(page, h).locator("circle").bounding_box() for h in range(16)]
     assert boxes[0]["x"] >= 0 and boxes[-1]["x"] + boxes[-1]["width"] <= NARROW
     assert all(a["x"] + a["width"] <= b["x"] + 1 for a, b in zip(boxes, boxes[1:], strict=False))
+
+
+def test_the_maps_say_what_each_model_s_heads_read(visit: Visit) -> None:
+    page = visit("query_groups?model=gqa-2&closer=maps")
+    expect(page.get_by_role("gridcell", name=re.compile("^MHA, head 3, reads KV 3, its own"))).to_have_count(1)
+    expect(page.get_by_role("gridcell", name=re.compile("^averaged, head 3, reads KV 0$"))).to_have_count(1)
+    page = visit("query_groups?model=mla")
+    expect(page.locator(".hg .read").first).to_contain_text("H3 reads keys and values of its own, expanded from the")
+    expect(page.get_by_text(re.compile("reads KV|KV 3"))).to_have_count(0)
