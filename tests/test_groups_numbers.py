@@ -236,3 +236,13 @@ def test_no_head_is_said_to_read_another_ones_keys(model):
         merged = next(h for h in headers if "MHA" in h["rows"])
         assert [int(re.search(r"KV (\d)", text)[1]) for text in merged["reads"][0]] == list(range(8))
         assert [int(re.search(r"KV (\d)", text)[1]) for text in merged["reads"][1]] == [0] * 4 + [1] * 4
+
+
+@given(st.floats(0, 1), st.floats(1e-6, 1e6))
+def test_the_lost_share_printed_is_a_quotient_of_what_is_printed(lost, total):
+    above, below, result = re.findall(r"[\d,.]+", group_quality.lost_share_equation(lost, total).text())
+    (above, exact), (below, _) = (
+        (float(x.replace(",", "")), 0.5 * 10.0 ** -len(x.split(".")[1])) for x in (above, below)
+    )
+    slack = 2 * exact / below + 5.01e-4
+    assert abs(above / below - float(result)) <= slack < 6e-3 and float(result) == round(lost, 3)
