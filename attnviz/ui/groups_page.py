@@ -260,11 +260,11 @@ def _cost(view: View) -> None:
     with left:
         losses = groups_runs.losses_of_sharing(view.settings, view.ids)
         charts.show(group_quality.losses(losses, view.config.n_kv_heads, text), "losses")
+    with right:
         members = groups_runs.members_of(view.settings, view.ids)
+        charts.show(group_quality.quality(members, selected, groups_runs.held_out_characters()), "quality")
         characters = groups_runs.predicted_characters(view.ids)
         charts.show(group_quality.this_text(members, selected, characters, text), "this-text")
-    with right:
-        charts.show(group_quality.quality(members, selected, groups_runs.held_out_characters()), "quality")
 
 
 def _comparable(view: View) -> bool:
