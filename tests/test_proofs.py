@@ -59,7 +59,7 @@ def test_every_equality_holds_on_every_kind_of_layer(changes, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_latent_attention_absorbed_is_expanded(dtype):
     found = equalities(Transformer.random(MLA, 0), IDS, 1, dtype)
-    assert [c.claim for c in found] == ["Absorbed is expanded", "All is torch's own kernel"]
+    assert [c.claim for c in found] == ["Absorbed form = expanded form", "Matches PyTorch's kernel"]
     assert all(c.equal for c in found)
 
 
@@ -81,7 +81,7 @@ def test_a_broken_attention_is_found_out(monkeypatch, broken):
 
     monkeypatch.setattr(attention_module, "attend", wrong)
     unequal = [c.claim for c in equalities(model_of(), IDS, 1) if not c.equal]
-    assert "All is torch's own kernel" in unequal and len(unequal) >= 2
+    assert "Matches PyTorch's kernel" in unequal and len(unequal) >= 2
 
 
 def test_the_input_is_what_the_layer_gets_inside_the_model():

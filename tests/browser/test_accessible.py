@@ -160,7 +160,7 @@ WALKS = {
         "Lines between tokens", "L1 H3", "Share of each query", "Queries", "Keys",
     ],
     "heads?heads_part=side": ["Layer 1, head 3", "Side by side", "Pinned heads", "Numbers and downloads"],
-    "query_groups": ["KV heads, from", "Query head 0", "Tile the KV heads", "Layer 1, head 3", "Equal, in numbers"],
+    "query_groups": ["KV heads, from", "Query head 0", "Wrong order", "Layer 1, head 3", "Numerical checks"],
 }  # fmt: skip
 
 

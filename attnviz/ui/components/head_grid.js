@@ -51,7 +51,7 @@ function picture(view) {
   return { title: d.says || undefined, legend: d.marks.map((hue, kv) => [hue, d.kvNames[kv]]), unsaved: ".says, .tools, .read, .keys, .mark", stage, ...usual };
 }
 
-const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.rows, d.roles]);
+const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.reads, d.rows, d.roles]);
 
 // ---- the elements
 
@@ -128,7 +128,7 @@ function makeHead(view, layer, head) {
   const pin = el("em", "pin");
   Object.assign(box, { layer, head, map, pin, tabIndex: -1 });
   box.setAttribute("role", "gridcell");
-  box.setAttribute("aria-label", `${d.rows[layer]}, head ${head}, reads ${d.kvNames[d.kv[head]]}` + (role ? ", " + role[2] : ""));
+  box.setAttribute("aria-label", `${d.rows[layer]}, head ${head}, reads ${readBy(d, layer, head)}` + (role ? ", " + role[2] : ""));
   box.style.setProperty("--hue", d.marks[d.kv[head]]);
   map.append(el("i", "mark"));
   cap.append(el("b", "", name), pin);
@@ -141,6 +141,7 @@ function makeHead(view, layer, head) {
   return box;
 }
 
+const readBy = (d, layer, head) => d.reads?.[layer][head] ?? d.kvNames[d.kv[head]];
 const same = (box, [layer, head]) => box.layer === layer && box.head === head;
 
 const write = (at, text) => at.textContent === text || (at.title = at.textContent = text); // written anew is laid out anew
@@ -261,7 +262,7 @@ function choose(view, box) {
 
 function tell(view) {
   const { d, at, cell, read, grid } = view, kv = d.kv[at.head];
-  const line = [el("b", "", `${d.rows[at.layer]}, H${at.head}`), ` reads ${d.kvNames[kv]}. `];
+  const line = [el("b", "", `${d.rows[at.layer]}, H${at.head}`), ` reads ${readBy(d, at.layer, at.head)}. `];
   grid.classList.toggle("pointed", !!cell);
   read.style.borderColor = d.marks[kv];
   if (cell) {

@@ -42,6 +42,7 @@ def head_grid(
     key_labels: Sequence[str] | None = None,
     kv_names: Sequence[str] | None = None,
     row_names: Sequence[str] | None = None,
+    reads: Sequence[Sequence[str]] | None = None,
     roles: Sequence[Sequence[tuple[str, float | None, str]]] | None = None,
     here: Sequence[Sequence[str]] | None = None,
     scored: str = "",
@@ -54,7 +55,8 @@ def head_grid(
     says: a sentence above it, as plain text.
     weights (L, H, T, S) and allowed (L, T, S), as in a `Trace`; labels: T token labels, key_labels: S of them where the
     keys are another text's. kv_head_of: the KV head that each query head reads; kv_names: what to call the KV heads
-    instead of "KV 0", "KV 1"; row_names: what to call the L rows where they are not layers. roles[layer][head] =
+    instead of "KV 0", "KV 1"; row_names: what to call the L rows where they are not layers.
+    reads[layer][head]: what that head reads, where it is not the KV head of its column. roles[layer][head] =
     (role, score, both in words): the words are written under the map, to sort and filter by; no clear role has no
     score. here[layer][head]: with roles, what the head does on this text. scored: a sentence on how both were found.
     model: whose maps these are, with the usual settings, where they do not follow the address; saved pictures say so.
@@ -66,6 +68,7 @@ def head_grid(
         "kv": list(kv_head_of),
         "kvNames": list(kv_names) if kv_names else [f"KV {k}" for k in range(max(kv_head_of) + 1)],
         "rows": list(row_names) if row_names else [f"Layer {layer}" for layer in range(len(weights))],
+        "reads": reads,
         "selected": list(selected),
         "roles": roles,
         "here": here,
