@@ -6,16 +6,16 @@ import struct
 import numpy as np
 import pytest
 
-from attnviz.figures import rope, rope_scores
-from attnviz.figures.theme import kv_colour
-from attnviz.modules.rope import rope_frequencies
-from attnviz.modules.rope_proofs import (
+from attnviz.experiments.rope_equalities import (
     ShiftedOutputs,
     compare_layouts,
     scaled_frequencies,
     shifted_scores,
     standard_scalings,
 )
+from attnviz.figures import rope, rope_scores
+from attnviz.figures.theme import kv_colour
+from attnviz.modules.rope import rope_frequencies
 from attnviz.ui.components.rope_clocks import pack
 
 HEAD = rope_scores.Head(1, 5, 2, 4, "untrained, seed 7")

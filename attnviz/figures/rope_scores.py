@@ -19,7 +19,7 @@ from attnviz.figures.token_maps import add_cells, add_colourbar, add_masked, blo
 from attnviz.figures.words import count
 
 if TYPE_CHECKING:
-    from attnviz.modules.rope_proofs import LayoutsCompared, ShiftedOutputs, ShiftedScores
+    from attnviz.experiments.rope_equalities import LayoutsCompared, ShiftedOutputs, ShiftedScores
 
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}

@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 import streamlit as st
 
-from attnviz.ablation import losses_without_each
 from attnviz.analysis import heads as analysis
 from attnviz.analysis.groups import next_token_losses
 from attnviz.config import ModelConfig
+from attnviz.experiments.ablation import losses_without_each
 from attnviz.trace import Trace, cross_weights, weights_of
 from attnviz.ui import runs, state
 from attnviz.ui.byte_cache import ByteCache

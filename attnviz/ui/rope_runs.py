@@ -11,9 +11,9 @@ import numpy as np
 
 from attnviz.checks import ConfigError
 from attnviz.config import ModelConfig
-from attnviz.modules import rope_proofs
+from attnviz.experiments import rope_equalities as rope_proofs
 from attnviz.modules.rope import rope_frequencies
-from attnviz.modules.rope_scaling import RopeScaling
+from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
 from attnviz.trace import layer_weights
 from attnviz.ui import runs, state
 from attnviz.ui.byte_cache import ByteCache
@@ -93,7 +93,7 @@ def scalings(view: View, factor: float, pasted: str) -> tuple[dict[str, RopeScal
 def _run_once(view: View, scaling: RopeScaling | None) -> None:
     """ConfigError where the method cannot be used for this many pairs: LongRoPE's lists, NTK's one pair."""
     config = turning(view)
-    rope_frequencies(config.rotary_dim, config.rope_theta, scaling, trained_on(view) + 1)
+    scaled_rope_frequencies(config.rotary_dim, config.rope_theta, scaling, trained_on(view) + 1)
 
 
 def _fits(view: View, scaling: RopeScaling | None) -> bool:

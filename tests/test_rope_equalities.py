@@ -9,9 +9,7 @@ import torch.nn.functional as F
 
 from attnviz.analysis import rope as analysis
 from attnviz.config import ModelConfig
-from attnviz.modules import Transformer
-from attnviz.modules.rope import apply_rope, rope_frequencies
-from attnviz.modules.rope_proofs import (
+from attnviz.experiments.rope_equalities import (
     compare_layouts,
     in_other_layout,
     loss_by_position,
@@ -22,6 +20,8 @@ from attnviz.modules.rope_proofs import (
     standard_scalings,
     with_scaling,
 )
+from attnviz.modules import Recording, Transformer
+from attnviz.modules.rope import apply_rope, rope_frequencies
 
 GQA = ModelConfig(
     n_layers=2, d_model=30, n_heads=6, n_kv_heads=3, head_dim=22, vocab_size=53, qkv_bias=True, rotary_fraction=0.6
@@ -204,7 +204,7 @@ def test_frequencies_of_every_method_side_by_side():
 
 
 def test_content_and_position_make_the_weights_of_an_mla_head():
-    model, record = Transformer.random(MLA, seed=0), []
+    model, record = Transformer.random(MLA, seed=0), Recording()
     model(torch.arange(13)[None], record=record)
     r = record[0]
     content, position = analysis.split_scores(r.q[0, 2].detach().numpy(), r.k[0, 2].detach().numpy(), 10)
