@@ -26,11 +26,11 @@ class Trace:
 
     config: ModelConfig
     tokens: np.ndarray  # (T,) int64
-    q: np.ndarray  # (L, H, T, D), turned by RoPE
-    k: np.ndarray  # (L, K, T, D), turned by RoPE; for MLA expanded, so K = H
+    q: np.ndarray  # (L, H, T, D), rotated by RoPE
+    k: np.ndarray  # (L, K, T, D), rotated by RoPE; for MLA expanded, so K = H
     v: np.ndarray  # (L, K, T, D)
-    q_unturned: np.ndarray  # (L, H, T, D)
-    k_unturned: np.ndarray  # (L, K, T, D)
+    q_pre_rope: np.ndarray  # (L, H, T, D)
+    k_pre_rope: np.ndarray  # (L, K, T, D)
     weights: np.ndarray  # (L, H, T, T), each row sums to 1 (or to 0 where nothing may be attended to)
     allowed: np.ndarray  # (L, T, T) bool, True = may attend
     logits: np.ndarray  # (T, vocab_size)

@@ -92,8 +92,8 @@ def test_the_record_is_what_was_computed():
     frequencies = rope_frequencies(4)
     output = layer(x, causal=True, rope=Rope(frequencies), record=record)
     (r,), q, k = record, split(x, layer.q_proj, 6), split(x, layer.k_proj, 2)
-    assert agree(r.q_unturned, q) and agree(r.q, apply_rope(q, torch.arange(T), frequencies))
-    assert agree(r.k_unturned, k) and agree(r.k, apply_rope(k, torch.arange(T), frequencies))
+    assert agree(r.q_pre_rope, q) and agree(r.q, apply_rope(q, torch.arange(T), frequencies))
+    assert agree(r.k_pre_rope, k) and agree(r.k, apply_rope(k, torch.arange(T), frequencies))
     assert agree(r.v, split(x, layer.v_proj, 2))  # never turned
     heads, weights = attention_by_hand(r.q, r.k, r.v, attention_mask(T, T, causal=True))
     assert agree(r.weights.double(), weights) and agree(layer.o_proj(torch.cat(heads.float().unbind(1), -1)), output)

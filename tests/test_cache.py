@@ -87,7 +87,7 @@ def test_what_is_recorded_while_decoding_is_the_last_rows_of_the_whole(build):
     decoded(lambda piece: layer(piece, cache=cache, record=steps, **options), x, [7, 4])
     assert agree(steps[1].weights, whole[0].weights[:, :, 7:])
     assert agree(steps[1].k, whole[0].k)  # all keys so far
-    assert agree(steps[1].k_unturned, whole[0].k_unturned[:, :, 7:])  # of this call alone
+    assert agree(steps[1].k_pre_rope, whole[0].k_pre_rope[:, :, 7:])  # of this call alone
 
 
 @pytest.mark.parametrize("dtype, width", [(torch.float32, 4), (torch.float16, 2)])

@@ -166,7 +166,7 @@ def test_only_the_rotary_part_is_turned_and_its_key_is_shared_by_all_heads():
     module, x, record = layer(), torch.randn(B, T, C), Recording()
     module(x, causal=True, rope=Rope(rope_frequencies(P)), record=record)
     (r,) = record
-    for turned, unturned in ((r.q, r.q_unturned), (r.k, r.k_unturned)):
+    for turned, unturned in ((r.q, r.q_pre_rope), (r.k, r.k_pre_rope)):
         assert torch.equal(turned[..., :N], unturned[..., :N])
         assert agree(turned[..., N:], apply_rope(unturned[..., N:], torch.arange(T), rope_frequencies(P)))
     assert torch.equal(r.k[:, :1, :, N:].expand(B, H, T, P), r.k[..., N:])

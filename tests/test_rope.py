@@ -325,7 +325,7 @@ def test_the_model_turns_by_its_scaling_and_the_length_of_its_text():
     given = {"type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 16}
     record = Recording()
     dynamic(torch.arange(29)[None], record=record)
-    expected = apply_rope(record[0].q_unturned, torch.arange(29), scaled_rope_frequencies(10, scaling=given, length=29))
+    expected = apply_rope(record[0].q_pre_rope, torch.arange(29), scaled_rope_frequencies(10, scaling=given, length=29))
     torch.testing.assert_close(record[0].q, expected)
     plain = dynamic.with_config(ModelConfig(**SMALL))
     short = torch.arange(16)[None]
@@ -339,7 +339,7 @@ def test_yarns_attention_factor_reaches_the_scores():
     record = Recording()
     model(torch.arange(7)[None], record=record)
     factor = 0.1 * math.log(8.0) + 1
-    torch.testing.assert_close(record[0].q.norm(dim=-1), record[0].q_unturned.norm(dim=-1) * factor)
+    torch.testing.assert_close(record[0].q.norm(dim=-1), record[0].q_pre_rope.norm(dim=-1) * factor)
 
 
 def test_mscale_all_dim_changes_the_softmax_scale_of_latent_attention_alone():
@@ -365,4 +365,4 @@ def test_values_are_never_turned():
     ids, with_rope, without = torch.arange(7)[None], Recording(), Recording()
     on(ids, record=with_rope), off(ids, record=without)
     assert torch.equal(with_rope[0].v, without[0].v)
-    assert torch.equal(with_rope[0].q_unturned, without[0].q) and not torch.equal(with_rope[0].q, without[0].q)
+    assert torch.equal(with_rope[0].q_pre_rope, without[0].q) and not torch.equal(with_rope[0].q, without[0].q)

@@ -210,6 +210,6 @@ def test_content_and_position_make_the_weights_of_an_mla_head():
     content, position = analysis.split_scores(r.q[0, 2].detach().numpy(), r.k[0, 2].detach().numpy(), 10)
     scores = torch.tensor(content + position).masked_fill(~r.allowed, float("-inf"))
     np.testing.assert_allclose(scores.softmax(-1), r.weights[0, 2].detach(), atol=1e-5)
-    unturned = analysis.split_scores(r.q_unturned[0, 2].detach().numpy(), r.k_unturned[0, 2].detach().numpy(), 10)
+    unturned = analysis.split_scores(r.q_pre_rope[0, 2].detach().numpy(), r.k_pre_rope[0, 2].detach().numpy(), 10)
     np.testing.assert_allclose(content, unturned[0], atol=1e-6)
     assert np.abs(position - unturned[1]).max() > 0.01

@@ -138,6 +138,8 @@ def test_each_file_that_is_shown_is_whole_and_defines_its_names(model: str) -> N
         assert source == (MODULES / name).read_text()
         compile(source, name, "exec")
         assert undefined(source) == set(), name
+        ours = {line.split()[1] for line in source.splitlines() if line.startswith("from attnviz")}
+        assert {f"{module.removeprefix('attnviz.modules.')}.py" for module in ours} <= set(shown)
 
 
 @pytest.mark.parametrize("source", ["x = y", "def f(a):\n    return b", "class A(Base): pass", "f'{lost}'"])

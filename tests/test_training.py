@@ -99,7 +99,7 @@ class Fake:
             for i in range(T):
                 weights[:, 1, i, max(self.key_of(i), 0)] = 0.75  # head 1 of 2
             none = torch.zeros(0)
-            record(q=none, k=none, v=none, q_unturned=none, k_unturned=none, weights=weights, allowed=None, scale=1)
+            record(q=none, k=none, v=none, q_pre_rope=none, k_pre_rope=none, weights=weights, allowed=None, scale=1)
         logits = torch.full((B, T, VOCAB), math.log((1 - self.p) / (VOCAB - 1)))
         return logits.scatter(2, ((ids + 1) % VOCAB)[..., None], math.log(self.p))
 

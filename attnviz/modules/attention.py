@@ -99,8 +99,8 @@ class GroupedQueryAttention(nn.Module):
             raise ValueError("a cache holds the keys of x itself; with context there is nothing to add to it")
         source = x if context is None else context
         past = 0 if cache is None else len(cache)  # tokens before x
-        q = q_unturned = self.q_proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, H, T, D)
-        k = k_unturned = self.k_proj(source).unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2)  # -> (B, K, S, D)
+        q = q_pre_rope = self.q_proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, H, T, D)
+        k = k_pre_rope = self.k_proj(source).unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2)  # -> (B, K, S, D)
         v = self.v_proj(source).unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2)  # -> (B, K, S, D)
         if rope is not None:
             q, k = rope(q, past), rope(k, past)  # v carries no position
@@ -111,6 +111,6 @@ class GroupedQueryAttention(nn.Module):
             mask = earlier if mask is None else mask & earlier
         output, weights = attend(q, k, v, mask, dropout=self.dropout if self.training else 0.0)
         if record is not None:
-            record(q=q, k=k, v=v, q_unturned=q_unturned, k_unturned=k_unturned, weights=weights,
+            record(q=q, k=k, v=v, q_pre_rope=q_pre_rope, k_pre_rope=k_pre_rope, weights=weights,
                    allowed=mask, scale=self.head_dim**-0.5)  # fmt: skip
         return self.o_proj(output.transpose(1, 2).flatten(2))  # (B, H, T, D) -> (B, T, H · D) -> (B, T, C)

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from attnviz.modules.attention import attend
 from attnviz.modules.cache import KVCache
-from attnviz.modules.masks import attention_mask, intersection
 from attnviz.modules.norm import RMSNorm
 from attnviz.modules.rope import Rope
 
@@ -61,7 +60,7 @@ class MultiHeadLatentAttention(nn.Module):
         record: Callable[..., None] | None = None,
         absorbed: bool = False,
     ) -> Tensor:
-        """x (B, T, d_model) -> (B, T, d_model); arguments as in `GroupedQueryAttention.forward`.
+        """Map x (B, T, d_model) to (B, T, d_model); arguments as in `GroupedQueryAttention.forward`.
 
         absorbed: move W_uk to the query's side and W_uv behind the weights, so that the heads attend to the
         latent itself, as one KV head of width kv_lora_rank + qk_rope_head_dim.
@@ -69,17 +68,19 @@ class MultiHeadLatentAttention(nn.Module):
         if absorbed and record is not None:
             raise ValueError("the absorbed form computes no keys and values of single heads that could be recorded")
         past, T = (len(cache) if cache is not None else 0), x.shape[1]
-        q_nope, q_rope_unturned = self._queries(x).split((self.nope_dim, self.rope_dim), dim=-1)  # (B, H, T, N or P)
-        latent, key_unturned = self.kv_a_proj(x).split((self.rank, self.rope_dim), dim=-1)  # (B, T, R), (B, T, P)
+        q_nope, q_rope_before = self._queries(x).split((self.nope_dim, self.rope_dim), dim=-1)  # (B, H, T, N or P)
+        latent, key_before = self.kv_a_proj(x).split((self.rank, self.rope_dim), dim=-1)  # (B, T, R), (B, T, P)
         latent = self.kv_a_norm(latent)
         scale = (self.nope_dim + self.rope_dim) ** -0.5
         if rope is not None:
             scale *= rope.latent_softmax_factor
-        turn = rope or (lambda t, _: t)
-        q_rope, shared_key = turn(q_rope_unturned, past), turn(key_unturned, past)
+        rotate = rope or (lambda t, _: t)
+        q_rope, shared_key = rotate(q_rope_before, past), rotate(key_before, past)
         if cache is not None:
             latent, shared_key = cache.append(latent, shared_key)  # (B, S, R), (B, S, P)
-        mask = intersection(attention_mask(T, latent.shape[1], causal=causal, offset=past, device=x.device), mask)
+        if causal:
+            earlier = torch.ones(T, latent.shape[1], dtype=torch.bool, device=x.device).tril(past)  # (T, S)
+            mask = earlier if mask is None else mask & earlier
         if absorbed:
             return self._absorbed(q_nope, q_rope, latent, shared_key, mask, scale)
         k_nope, v = self._expand(latent)  # (B, H, S, N), (B, H, S, V)
@@ -87,9 +88,9 @@ class MultiHeadLatentAttention(nn.Module):
         k = torch.cat((k_nope, self._to_all_heads(shared_key)), dim=-1)  # (B, H, S, N + P)
         output, weights = attend(q, k, v, mask, scale=scale)
         if record is not None:
-            q_unturned = torch.cat((q_nope, q_rope_unturned), dim=-1)
-            k_unturned = torch.cat((k_nope[:, :, past:], self._to_all_heads(key_unturned)), dim=-1)
-            record(q=q, k=k, v=v, q_unturned=q_unturned, k_unturned=k_unturned, weights=weights,
+            q_pre_rope = torch.cat((q_nope, q_rope_before), dim=-1)
+            k_pre_rope = torch.cat((k_nope[:, :, past:], self._to_all_heads(key_before)), dim=-1)
+            record(q=q, k=k, v=v, q_pre_rope=q_pre_rope, k_pre_rope=k_pre_rope, weights=weights,
                    allowed=mask, scale=scale)  # fmt: skip
         return self.o_proj(output.transpose(1, 2).flatten(2))  # (B, T, H·V) -> (B, T, d_model)
 

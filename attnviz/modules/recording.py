@@ -16,8 +16,8 @@ class AttentionRecord(NamedTuple):
     q: Tensor  # (B, H, T, D), rotated by RoPE
     k: Tensor  # (B, K, S, D), rotated by RoPE
     v: Tensor  # (B, K, S, D)
-    q_unturned: Tensor  # (B, H, T, D)
-    k_unturned: Tensor  # (B, K, T, D), of the tokens of this call
+    q_pre_rope: Tensor  # (B, H, T, D), as projected
+    k_pre_rope: Tensor  # (B, K, T, D), of the tokens of this call
     weights: Tensor  # (B, H, T, S)
     allowed: Tensor | None  # bool, broadcastable to (B, H, T, S); None: every key
     scale: float  # what q·k is multiplied by before the softmax

@@ -53,7 +53,7 @@ class Block(nn.Module):
         self.ffn = SwiGLU(config.d_model, config.d_ff, bias=config.ffn_bias)
 
     def forward(self, x: Tensor, **attention) -> Tensor:
-        """x (B, T, C) -> (B, T, C); what follows goes to the attention's forward."""
+        """Map x (B, T, C) to (B, T, C); `attention` are the options of the attention's forward."""
         x = x + self.attn(self.attn_norm(x), **attention)
         return x + self.ffn(self.ffn_norm(x))
 
@@ -125,9 +125,9 @@ class Transformer(nn.Module):
         return [KVCache() for _ in self.blocks]
 
     def rope(self, length: int | None = None) -> Rope | None:
-        """How this model turns q and k of a text of this many tokens; None without RoPE.
+        """Make the rotation of q and k for a text of this many tokens; None without RoPE.
 
-        Only dynamic NTK and LongRoPE look at the length. Keys in a cache stay as they were turned, so with these two
+        Only dynamic NTK and LongRoPE look at the length. Keys in a cache stay as they were rotated, so with these two
         decoding equals recomputing only while the frequencies do not change.
         """
         c = self.config
@@ -210,6 +210,6 @@ def check_runnable(c: ModelConfig) -> None:
     if c.position not in ("rope", "none"):
         raise ConfigError(f"the live model runs with position 'rope' or 'none', not {c.position!r}")
     if c.rotary_dim % 2:
-        raise ConfigError(f"qk_rope_head_dim must be even, to be split into pairs, not {c.rotary_dim}")
+        raise ConfigError(f"qk_rope_head_dim must be even, to be split into pairs for RoPE, not {c.rotary_dim}")
     if c.position == "rope" and c.rope_theta is None:
-        raise ConfigError("the live model needs rope_theta, a number above 1, to turn queries and keys; it is None")
+        raise ConfigError("the live model needs rope_theta, a number above 1, to rotate queries and keys; it is None")

@@ -46,7 +46,7 @@ def _frequencies(rotary_dim: int, theta: float) -> np.ndarray:
 def unturned(view: View, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
     """This head's q (T, D) and the k (T, D) it reads, before RoPE, with the dimensions that turn in front."""
     kv_head = view.config.layer.kv_head_of[head]
-    q, k = view.trace.q_unturned[layer, head], view.trace.k_unturned[layer, kv_head]
+    q, k = view.trace.q_pre_rope[layer, head], view.trace.k_pre_rope[layer, kv_head]
     behind = view.config.qk_nope_head_dim if view.config.attention == "mla" else 0  # MLA's turning part comes last
     return np.roll(q, -behind, axis=-1), np.roll(k, -behind, axis=-1)
 
