@@ -1,4 +1,7 @@
-"""SwiGLU (Shazeer, arXiv 2002.05202). B batch, T tokens, C d_model, F d_ff. This file needs torch and nothing else."""
+"""SwiGLU (Shazeer, arXiv 2002.05202). B batch, T tokens, C d_model, F d_ff.
+
+This file needs torch and nothing else.
+"""
 
 from __future__ import annotations
 

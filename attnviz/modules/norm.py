@@ -1,4 +1,7 @@
-"""RMSNorm (Zhang & Sennrich, arXiv 1910.07467). B batch, T tokens, C d_model. This file needs torch and nothing else."""
+"""RMSNorm (Zhang & Sennrich, arXiv 1910.07467). B batch, T tokens, C d_model.
+
+This file needs torch and nothing else.
+"""
 
 from __future__ import annotations
 
