@@ -131,6 +131,8 @@ def test_a_width_that_is_no_multiple_of_the_heads_needs_a_head_dim():
     with pytest.raises(ValueError, match="d_model = 13 must be a multiple of n_heads = 6"):
         GroupedQueryAttention(13, 6, 2)
     assert GroupedQueryAttention(13, 6, 2, head_dim=4).q_proj.out_features == 24
+    with pytest.raises(ConfigError, match="multiple of n_heads"):
+        StackedHeads(13, 6)
 
 
 # --- one head, alone and in a stack ---------------------------------------------------------------------------------

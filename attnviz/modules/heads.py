@@ -8,7 +8,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from attnviz.checks import ConfigError
+from attnviz.config import AttentionConfig, ConfigError
 from attnviz.modules.attention import GroupedQueryAttention, attend
 
 
@@ -56,7 +56,7 @@ class StackedHeads(nn.Module):
 
     def __init__(self, d_model: int, n_heads: int, *, head_dim: int | None = None, qkv_bias: bool = False) -> None:
         super().__init__()
-        width = head_dim or d_model // n_heads
+        width = AttentionConfig(d_model, n_heads, head_dim=head_dim).head_dim
         self.heads = nn.ModuleList(SelfAttention(d_model, width, qkv_bias=qkv_bias) for _ in range(n_heads))
         self.o_proj = nn.Linear(n_heads * width, d_model, bias=False)
 
