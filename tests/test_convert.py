@@ -1,6 +1,6 @@
 """Converted models against conversions written head by head, and against what must not change.
 
-.venv/bin/python -m pytest tests/test_conversion.py
+.venv/bin/python -m pytest tests/test_convert.py
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """Counting and timing with the live modules; no test depends on how long anything takes.
 
-pytest tests/test_measurement.py
+pytest tests/test_measure.py
 """
 
 from __future__ import annotations

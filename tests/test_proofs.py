@@ -1,6 +1,6 @@
 """The live equalities: they hold where they should, they can fail, and their numbers are those of another computation.
 
-.venv/bin/python -m pytest tests/test_equalities.py
+.venv/bin/python -m pytest tests/test_proofs.py
 """
 
 from dataclasses import replace
