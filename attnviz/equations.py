@@ -412,5 +412,7 @@ def aligned(*equations: Equation) -> str:
     rows = []
     for equation in equations:
         first, *rest = equation.sides(tex=True)
+        if rest and (equation.name_tex or equation.name):  # what is defined stands beside its definition
+            first = f"{first} = {rest.pop(0)}"
         rows += [f"& {first}", *(f"& = {side}" for side in rest)]
     return r"\begin{aligned} " + r" \\ ".join(rows) + r" \end{aligned}"

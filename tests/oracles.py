@@ -1,6 +1,10 @@
-"""What the modules are compared with: attention in plain numpy loops, torch's own layer, and a watch on memory."""
+"""What is compared with: attention in plain numpy loops, torch's own layer, a watch on memory, equations evaluated."""
+
+import math  # noqa: F401, read by eval
+import re
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -56,3 +60,33 @@ class LargestTensor(TorchDispatchMode):
             if isinstance(tensor, Tensor):
                 self.bytes = max(self.bytes, tensor.untyped_storage().nbytes())
         return result
+
+
+_KNOWN = {r"\left": "", r"\right": "", r"\cdot": "*", r"\cos": "math.cos", r"\sin": "math.sin", "{,}": "", "&": ""}
+
+
+def _number(row: str) -> float | None:
+    """What a side of an equation in TeX comes to; None where it has letters."""
+    row = re.sub(r"\\text\{[^{}]*\}", "", row)
+    for tex, python in _KNOWN.items():
+        row = row.replace(tex, python)
+    before = None
+    while row != before:
+        before = row
+        row = re.sub(r"\\tfrac\{([^{}]*)\}\{([^{}]*)\}", r"((\1)/(\2))", row)
+        row = re.sub(r"\\sqrt\{([^{}]*)\}", r"((\1)**0.5)", row)
+        row = re.sub(r"\^\{([^{}]*)\}", r"**(\1)", row)
+    return None if re.search(r"[a-zA-Z\\]", row.replace("math.cos", "").replace("math.sin", "")) else eval(row)
+
+
+def equation_results(formula: str) -> list[float]:
+    """The results of the equations in a formula, each equal to the numbers before it."""
+    rows = formula.removeprefix(r"\begin{aligned}").removesuffix(r"\end{aligned}").split(r"\\")
+    sides = [_number(row.rpartition("=")[2]) for row in rows]
+    found = []
+    for before, after in zip(sides, [*sides[1:], None], strict=True):
+        if before is not None and after is not None:
+            assert after == pytest.approx(before, abs=0.006, rel=0.004), formula
+        elif before is not None:
+            found.append(before)
+    return found
