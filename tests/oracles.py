@@ -32,15 +32,21 @@ def attention_by_hand(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = 
 
 def torch_layer_like(ours: nn.Module) -> nn.MultiheadAttention:
     """torch.nn.MultiheadAttention with the weights of a MultiHeadAttention copied in."""
-    c, parts = ours.config, (ours.q_proj, ours.k_proj, ours.v_proj)
-    theirs = nn.MultiheadAttention(c.d_model, c.n_heads, bias=c.qkv_bias, batch_first=True).to(ours.q_proj.weight.dtype)
+    parts, bias = (ours.q_proj, ours.k_proj, ours.v_proj), ours.q_proj.bias is not None
+    theirs = nn.MultiheadAttention(ours.q_proj.in_features, ours.n_heads, bias=bias, batch_first=True)
+    theirs = theirs.to(ours.q_proj.weight.dtype)
     with torch.no_grad():
         theirs.in_proj_weight.copy_(torch.cat([p.weight for p in parts]))
         theirs.out_proj.weight.copy_(ours.o_proj.weight)
-        if c.qkv_bias:
+        if bias:
             theirs.in_proj_bias.copy_(torch.cat([p.bias for p in parts]))
             theirs.out_proj.bias.copy_(ours.o_proj.bias)
     return theirs.eval()
+
+
+def padding_mask(lengths: Tensor, n_keys: int) -> Tensor:
+    """Bool (B, 1, 1, S): the first `lengths[b]` keys of sequence b are real, the rest is padding."""
+    return (torch.arange(n_keys) < lengths[:, None])[:, None, None, :]
 
 
 class LargestTensor(TorchDispatchMode):

@@ -7,9 +7,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnviz import ablation
-from attnviz.ablation import predict_without
 from attnviz.config import ModelConfig
+from attnviz.experiments import ablation
+from attnviz.experiments.ablation import predict_without
 from attnviz.figures.ablation import effect_map, next_tokens
 from attnviz.modules import Transformer
 from attnviz.trace import predict

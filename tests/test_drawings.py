@@ -17,9 +17,9 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz import figures
 from attnviz.config import ModelConfig
+from attnviz.experiments.measurement import Timing
 from attnviz.figures import cost
 from attnviz.figures.drawing import Drawing
-from attnviz.modules.measure import Timing
 from attnviz.ui import cost_page
 
 ROOT = Path(__file__).parent.parent

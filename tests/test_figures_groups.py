@@ -15,11 +15,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnviz.analysis.groups import best_grouping, cosines, gram, kv_heads_read, lost_share, neighbours
 from attnviz.config import ModelConfig, divisors
+from attnviz.experiments.equalities import cached_bytes
 from attnviz.figures import group_quality, groups, latent
 from attnviz.figures.group_quality import AVERAGED, FIRST, TRAINED
 from attnviz.figures.theme import kv_colour
-from attnviz.modules import Transformer
-from attnviz.modules.proofs import cached_bytes
+from attnviz.modules import Recording, Transformer
 
 CONFIG = ModelConfig(n_layers=3, d_model=35, n_heads=6, n_kv_heads=2, head_dim=10, d_ff=17, vocab_size=19)
 MLA = ModelConfig(
@@ -190,7 +190,7 @@ def test_fewer_kv_heads_change_the_cache_and_not_the_work():
 
 
 def test_latent_attention_is_drawn_to_the_scale_of_its_live_tensors():
-    model, record = Transformer.random(MLA, 0), []
+    model, record = Transformer.random(MLA, 0), Recording()
     with torch.no_grad():
         model(torch.tensor([IDS]), record=record)
     drawing = latent.latent(MLA)

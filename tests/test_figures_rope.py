@@ -12,10 +12,7 @@ from oracles import equation_results
 
 from attnviz.analysis.rope import DecayBound, decay_bound, score_parts
 from attnviz.equations import Equation, Value, aligned
-from attnviz.figures import rope, rope_scores
-from attnviz.figures.theme import kv_colour
-from attnviz.modules.rope import apply_rope, rope_frequencies
-from attnviz.modules.rope_proofs import (
+from attnviz.experiments.rope_equalities import (
     ShiftedOutputs,
     ShiftedScores,
     compare_layouts,
@@ -23,6 +20,9 @@ from attnviz.modules.rope_proofs import (
     shifted_scores,
     standard_scalings,
 )
+from attnviz.figures import rope, rope_scores
+from attnviz.figures.theme import kv_colour
+from attnviz.modules.rope import apply_rope, rope_frequencies
 from attnviz.modules.rope_scaling import RopeScaling
 from attnviz.ui.components.rope_clocks import pack
 

@@ -19,10 +19,10 @@ from attnviz.config import ModelConfig, divisors
 from attnviz.cost import count_parameters
 from attnviz.cost.decode import attention_flops
 from attnviz.cost.variants import with_latent
+from attnviz.experiments.equalities import cached_bytes
 from attnviz.figures import group_quality, groups, latent
 from attnviz.figures.group_quality import Member
 from attnviz.modules.masks import attention_mask
-from attnviz.modules.proofs import cached_bytes
 from attnviz.modules.transformer import build_attention
 from attnviz.text import tokenizer
 from attnviz.ui import groups_runs

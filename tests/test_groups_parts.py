@@ -8,8 +8,8 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
+from attnviz.experiments.conversion import group_kv_heads, reorder_heads
 from attnviz.figures.group_quality import AVERAGED, BEST, FIRST, TRAINED
-from attnviz.modules.convert import group_kv_heads, reorder_heads
 from attnviz.trace import predict
 from attnviz.ui import groups_runs, runs
 from attnviz.ui.settings import Settings

@@ -58,7 +58,7 @@ def test_the_weights_of_a_row_sum_to_one(model):
 def test_the_pairs_are_those_that_rope_turns_with_one_another(model):
     """Each pair keeps its length under the rotation and each lone dimension its value; wrong partners would not."""
     t, pairs = trace(model, IDS), turned_pairs(model.config)
-    before, after = t.q_unturned[1, 0], t.q[1, 0]
+    before, after = t.q_pre_rope[1, 0], t.q[1, 0]
     for a, b in pairs:
         np.testing.assert_allclose(np.hypot(before[:, a], before[:, b]), np.hypot(after[:, a], after[:, b]), atol=1e-5)
         assert np.abs(before[1:, a] - after[1:, a]).max() > 1e-4 or a > b
@@ -72,7 +72,7 @@ def test_pair_i_turns_by_frequency_i():
     t = trace(Transformer.random(c, seed=3), IDS)
     angles = rope_angles(torch.arange(len(IDS)), rope_frequencies(c.head_dim)).numpy()
     for i, (a, b) in enumerate(turned_pairs(c)):
-        turned = (t.q_unturned[0, 2, :, a] + 1j * t.q_unturned[0, 2, :, b]) * np.exp(1j * angles[:, i])
+        turned = (t.q_pre_rope[0, 2, :, a] + 1j * t.q_pre_rope[0, 2, :, b]) * np.exp(1j * angles[:, i])
         np.testing.assert_allclose(t.q[0, 2, :, a] + 1j * t.q[0, 2, :, b], turned, atol=1e-5)
 
 

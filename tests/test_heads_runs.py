@@ -7,8 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnviz.ablation import mean_outputs
 from attnviz.analysis import roles as analysis
+from attnviz.experiments.ablation import mean_outputs
 from attnviz.figures import role_words
 from attnviz.trace import trace
 from attnviz.ui import heads_runs, runs

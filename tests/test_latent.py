@@ -3,13 +3,21 @@
 import numpy as np
 import pytest
 import torch
-from oracles import LargestTensor, agree, attention_by_hand
+from oracles import LargestTensor, agree, attention_by_hand, padding_mask
 from transformers import DeepseekV2Config, DeepseekV2ForCausalLM, DeepseekV3Config, DeepseekV3ForCausalLM
 
 from attnviz.config import ModelConfig
-from attnviz.modules import KVCache, MultiHeadLatentAttention, Rope, Transformer, apply_rope, rope_frequencies
-from attnviz.modules.masks import attention_mask, padding_mask
-from attnviz.modules.proofs import equalities
+from attnviz.experiments.equalities import equalities
+from attnviz.modules import (
+    KVCache,
+    MultiHeadLatentAttention,
+    Recording,
+    Rope,
+    Transformer,
+    apply_rope,
+    rope_frequencies,
+)
+from attnviz.modules.masks import attention_mask
 from attnviz.trace import trace
 
 B, T, C, H, R, N, P, V, Q = 2, 7, 15, 3, 14, 6, 4, 13, 17  # DeepSeek-V2's code needs even R, N and P
@@ -61,7 +69,7 @@ def their_name(name: str) -> str:
 
 @pytest.mark.parametrize("q_lora_rank", [None, Q])
 def test_equals_deepseek_in_logits_and_every_layers_weights(q_lora_rank):
-    theirs, ids, record = deepseek(q_lora_rank), torch.randint(19, (B, T)), []
+    theirs, ids, record = deepseek(q_lora_rank), torch.randint(19, (B, T)), Recording()
     ours = same_in_ours(theirs)
     expected = theirs(ids, output_attentions=True)
     assert agree(ours(ids, record=record), expected.logits, 1e-4)
@@ -92,7 +100,7 @@ def with_yarn(version: int, scaling: dict) -> tuple[Deepseek, Transformer]:
 @pytest.mark.parametrize("version", DEEPSEEK)
 def test_yarn_equals_deepseek_whatever_mscale_and_mscale_all_dim_are(version, factor, mscales):
     theirs, ours = with_yarn(version, YARN | {"factor": factor} | mscales)
-    ids, record = torch.randint(19, (B, T)), []
+    ids, record = torch.randint(19, (B, T)), Recording()
     expected = theirs(ids, output_attentions=True)
     assert agree(ours(ids, record=record), expected.logits, 1e-4)
     assert all(agree(r.weights, weights) for r, weights in zip(record, expected.attentions, strict=True))
@@ -125,16 +133,17 @@ def test_permuted_weights_run_in_the_half_split_layout():
 
 
 @pytest.mark.parametrize("q_lora_rank", [None, Q])
-@pytest.mark.parametrize("options", [dict(), dict(causal=True), dict(causal=True, window=3)])
+@pytest.mark.parametrize("options", [dict(), dict(causal=True), dict(causal=True, mask=attention_mask(T, T, window=3))])
 def test_absorbed_equals_expanded(q_lora_rank, options):
     module, x = layer(q_lora_rank=q_lora_rank).double(), torch.randn(B, T, C, dtype=torch.float64)
-    options |= dict(rope=rope_frequencies(P), mask=padding_mask(torch.tensor([T, 4]), T))
+    real = padding_mask(torch.tensor([T, 4]), T)
+    options = options | dict(rope=Rope(rope_frequencies(P)), mask=real & options.get("mask", real))
     assert agree(module(x, absorbed=True, **options), module(x, **options), 1e-10)
 
 
 def test_absorbed_never_lays_out_the_keys_or_values_of_every_head():
     module, cache = layer(), KVCache()
-    module(torch.randn(1, 997, C), absorbed=True, cache=cache, window=1)
+    module(torch.randn(1, 997, C), absorbed=True, cache=cache, mask=torch.eye(997, dtype=torch.bool))
     expanded_values = 998 * H * V * 4
     with LargestTensor() as absorbed:
         module(torch.randn(1, 1, C), absorbed=True, cache=cache)
@@ -145,8 +154,8 @@ def test_absorbed_never_lays_out_the_keys_or_values_of_every_head():
 
 def test_the_cache_holds_the_normed_latent_and_the_turned_key():
     module, x, cache = layer(), torch.randn(B, T, C), KVCache()
-    module(x[:, :3], causal=True, rope=rope_frequencies(P), cache=cache)
-    module(x[:, 3:], causal=True, rope=rope_frequencies(P), cache=cache)
+    module(x[:, :3], causal=True, rope=Rope(rope_frequencies(P)), cache=cache)
+    module(x[:, 3:], causal=True, rope=Rope(rope_frequencies(P)), cache=cache)
     latent, key = module.kv_a_proj(x).split((R, P), dim=-1)
     assert agree(cache.tensors[0], module.kv_a_norm(latent))
     assert agree(cache.tensors[1], apply_rope(key, torch.arange(T), rope_frequencies(P)))
@@ -154,10 +163,10 @@ def test_the_cache_holds_the_normed_latent_and_the_turned_key():
 
 
 def test_only_the_rotary_part_is_turned_and_its_key_is_shared_by_all_heads():
-    module, x, record = layer(), torch.randn(B, T, C), []
-    module(x, causal=True, rope=rope_frequencies(P), record=record)
+    module, x, record = layer(), torch.randn(B, T, C), Recording()
+    module(x, causal=True, rope=Rope(rope_frequencies(P)), record=record)
     (r,) = record
-    for turned, unturned in ((r.q, r.q_unturned), (r.k, r.k_unturned)):
+    for turned, unturned in ((r.q, r.q_pre_rope), (r.k, r.k_pre_rope)):
         assert torch.equal(turned[..., :N], unturned[..., :N])
         assert agree(turned[..., N:], apply_rope(unturned[..., N:], torch.arange(T), rope_frequencies(P)))
     assert torch.equal(r.k[:, :1, :, N:].expand(B, H, T, P), r.k[..., N:])
@@ -165,8 +174,8 @@ def test_only_the_rotary_part_is_turned_and_its_key_is_shared_by_all_heads():
 
 
 def test_the_record_is_what_was_computed():
-    module, x, record = layer().double(), torch.randn(B, T, C, dtype=torch.float64), []
-    output = module(x, causal=True, rope=rope_frequencies(P), record=record)
+    module, x, record = layer().double(), torch.randn(B, T, C, dtype=torch.float64), Recording()
+    output = module(x, causal=True, rope=Rope(rope_frequencies(P)), record=record)
     r = record[0]
     heads, weights = attention_by_hand(r.q, r.k, r.v, attention_mask(T, T, causal=True))  # scale 1 / sqrt(N + P)
     assert r.v.shape == (B, H, T, V)
@@ -175,14 +184,14 @@ def test_the_record_is_what_was_computed():
 
 def test_the_absorbed_form_has_nothing_to_record():
     with pytest.raises(ValueError, match="absorbed"):
-        layer()(torch.randn(B, T, C), absorbed=True, record=[])
+        layer()(torch.randn(B, T, C), absorbed=True, record=Recording())
 
 
 @pytest.mark.parametrize("absorbed", [False, True])
 def test_a_query_that_may_see_nothing_gives_zeros_and_finite_gradients(absorbed):
     module, x = layer(), torch.randn(B, T, C, requires_grad=True)
     mask = padding_mask(torch.tensor([T, 0]), T)
-    output = module(x, mask=mask, causal=True, rope=rope_frequencies(P), absorbed=absorbed)
+    output = module(x, mask=mask, causal=True, rope=Rope(rope_frequencies(P)), absorbed=absorbed)
     assert (output[1] == 0).all() and (output[0] != 0).any()
     output.square().sum().backward()
     assert all(p.grad.isfinite().all() for p in [x, *module.parameters()])

@@ -7,7 +7,7 @@ from time import monotonic, sleep
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.modules import rope_proofs
+from attnviz.experiments import rope_equalities as rope_proofs
 from attnviz.ui import groups_runs, heads_runs, queue, rope_runs, state
 from attnviz.ui.byte_cache import ByteCache
 from attnviz.ui.frame import PAGES, View

@@ -11,9 +11,7 @@ from hypothesis import strategies as st
 
 from attnviz.analysis import rope as analysis
 from attnviz.config import ModelConfig
-from attnviz.modules import Transformer
-from attnviz.modules.rope import apply_rope, rope_frequencies
-from attnviz.modules.rope_proofs import (
+from attnviz.experiments.rope_equalities import (
     compare_layouts,
     in_other_layout,
     loss_by_position,
@@ -24,6 +22,8 @@ from attnviz.modules.rope_proofs import (
     standard_scalings,
     with_scaling,
 )
+from attnviz.modules import Recording, Transformer
+from attnviz.modules.rope import apply_rope, rope_frequencies
 
 GQA = ModelConfig(
     n_layers=2, d_model=30, n_heads=6, n_kv_heads=3, head_dim=22, vocab_size=53, qkv_bias=True, rotary_fraction=0.6
@@ -222,13 +222,13 @@ def test_frequencies_of_every_method_side_by_side():
 
 
 def test_content_and_position_make_the_weights_of_an_mla_head():
-    model, record = Transformer.random(MLA, seed=0), []
+    model, record = Transformer.random(MLA, seed=0), Recording()
     model(torch.arange(13)[None], record=record)
     r = record[0]
     content, position = analysis.split_scores(r.q[0, 2].detach().numpy(), r.k[0, 2].detach().numpy(), 10, r.scale)
     scores = torch.tensor(content + position).masked_fill(~r.allowed, float("-inf"))
     np.testing.assert_allclose(scores.softmax(-1), r.weights[0, 2].detach(), atol=1e-5)
-    pre_rope = (x[0, 2].detach().numpy() for x in (r.q_unturned, r.k_unturned))
+    pre_rope = (x[0, 2].detach().numpy() for x in (r.q_pre_rope, r.k_pre_rope))
     pre_rope = analysis.split_scores(*pre_rope, 10, r.scale)
     np.testing.assert_allclose(content, pre_rope[0], atol=1e-6)
     assert np.abs(position - pre_rope[1]).max() > 0.01

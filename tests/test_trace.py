@@ -30,8 +30,8 @@ def test_shapes_and_sizes(traced):
     model, t = traced
     c, T = model.config, len(IDS)
     assert t.weights.shape == t.scores.shape == (c.n_layers, c.n_heads, T, T)
-    assert t.q.shape == t.q_unturned.shape == (c.n_layers, c.n_heads, T, c.head_dim)
-    assert t.k.shape == t.k_unturned.shape == (c.n_layers, c.n_kv_heads, T, c.head_dim)
+    assert t.q.shape == t.q_pre_rope.shape == (c.n_layers, c.n_heads, T, c.head_dim)
+    assert t.k.shape == t.k_pre_rope.shape == (c.n_layers, c.n_kv_heads, T, c.head_dim)
     assert t.v.shape[:3] == (c.n_layers, c.n_kv_heads, T)
     assert t.logits.shape == (T, c.vocab_size) and t.tokens.tolist() == IDS
     assert t.nbytes == trace_bytes(c, T)
@@ -65,7 +65,7 @@ def test_logits_are_those_of_the_plain_model(traced):
 
 def test_nobody_can_change_a_trace(traced):
     _, t = traced
-    for name in ("weights", "q", "k", "v", "logits", "tokens", "allowed", "q_unturned", "k_unturned"):
+    for name in ("weights", "q", "k", "v", "logits", "tokens", "allowed", "q_pre_rope", "k_pre_rope"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(t, name)[..., 0] = 1
     with pytest.raises(AttributeError):
@@ -74,8 +74,8 @@ def test_nobody_can_change_a_trace(traced):
 
 def test_the_first_token_is_the_same_before_and_after_rope_and_the_others_are_not():
     t = trace(Transformer.random(CONFIGS["gqa"], seed=3), IDS)
-    np.testing.assert_array_equal(t.q[:, :, 0], t.q_unturned[:, :, 0])
-    assert np.abs(t.k[:, :, 1:] - t.k_unturned[:, :, 1:]).max() > 0.1
+    np.testing.assert_array_equal(t.q[:, :, 0], t.q_pre_rope[:, :, 0])
+    assert np.abs(t.k[:, :, 1:] - t.k_pre_rope[:, :, 1:]).max() > 0.1
 
 
 @pytest.mark.parametrize("ids", [[], [101], [-1], [[1, 2]]])

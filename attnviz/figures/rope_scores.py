@@ -22,7 +22,7 @@ from attnviz.figures.words import count
 
 if TYPE_CHECKING:
     from attnviz.analysis.rope import DecayBound
-    from attnviz.modules.rope_proofs import LayoutsCompared, ShiftedOutputs, ShiftedScores
+    from attnviz.experiments.rope_equalities import LayoutsCompared, ShiftedOutputs, ShiftedScores
 
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}

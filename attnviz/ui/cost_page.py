@@ -18,11 +18,11 @@ from attnviz.cost import (
 )
 from attnviz.cost.pairs import instructive_pairs
 from attnviz.cost.units import bytes_text, context_text, tokens_text
+from attnviz.experiments.measurement import n_threads
 from attnviz.facts import published_facts
 from attnviz.figures import cost as figures
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.words import listed
-from attnviz.modules.measure import n_threads
 from attnviz.ui import charts, cost_runs, runs, state
 from attnviz.ui.components.one_of import one_of
 from attnviz.ui.components.stop_button import stop_button

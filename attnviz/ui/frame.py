@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -177,16 +176,11 @@ def _share(page: str) -> None:
     copy_link()
     with st.popover("View source", icon=":material/code:", key=f"source-{page}", on_change="rerun") as popover:
         if popover.open:
-            st.caption("The code that just ran.")
-            st.code(_source(state.current().model), language="python")
+            from attnviz.modules.sources import sources
 
-
-def _source(model: str) -> str:
-    """The real source of the attention that runs, and of the function it calls."""
-    from attnviz.modules import GroupedQueryAttention, MultiHeadLatentAttention, attend
-
-    module = MultiHeadLatentAttention if model == "mla" else GroupedQueryAttention
-    return inspect.getsource(module) + "\n\n" + inspect.getsource(attend)
+            for name, source in sources(state.current().model).items():
+                st.caption(f"modules/{name}, which just ran")
+                st.code(source, language="python", height=400)
 
 
 def _can_be_drawn(view: View) -> bool:

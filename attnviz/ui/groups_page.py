@@ -7,11 +7,11 @@ import streamlit as st
 from attnviz.analysis import groups as analysis
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
+from attnviz.experiments.equalities import Comparison
 from attnviz.figures import group_quality, groups, latent
 from attnviz.figures.drawing import escaped
 from attnviz.figures.theme import kv_colour
 from attnviz.figures.words import count
-from attnviz.modules.proofs import Comparison
 from attnviz.ui import charts, groups_runs, runs, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid

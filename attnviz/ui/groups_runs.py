@@ -15,10 +15,10 @@ from attnviz.checkpoints import FOLDER, list_checkpoints
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost import attention_name, count_parameters
 from attnviz.cost.variants import with_latent
+from attnviz.experiments.conversion import copy_kv_heads, group_kv_heads, reorder_heads
+from attnviz.experiments.equalities import Comparison, cached_bytes, equalities_in_both, tiling
 from attnviz.figures.group_quality import AVERAGED, BEST, FIRST, TRAINED, Member
 from attnviz.modules import Transformer
-from attnviz.modules.convert import copy_kv_heads, group_kv_heads, reorder_heads
-from attnviz.modules.proofs import Comparison, cached_bytes, equalities_in_both, tiling
 from attnviz.trace import Trace, layer_weights, predict
 from attnviz.ui import runs, state
 from attnviz.ui.byte_cache import ByteCache

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import streamlit as st
 
-from attnviz import ablation
 from attnviz.analysis.groups import log_softmax, next_token_losses
 from attnviz.analysis.heads import statistics
 from attnviz.analysis.rollout import reachable, rollout
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
+from attnviz.experiments import ablation
 from attnviz.figures import ablation as ablation_figures
 from attnviz.figures import head_detail, head_studies, heads, role_words
 from attnviz.figures import rollout as rollout_figures

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import streamlit as st
 
-from attnviz.ablation import losses_without_each, mean_outputs
 from attnviz.analysis import roles as analysis
 from attnviz.analysis.groups import next_token_losses
 from attnviz.config import ModelConfig
+from attnviz.experiments.ablation import losses_without_each, mean_outputs
 from attnviz.figures import role_words
 from attnviz.figures.role_words import Probes
 from attnviz.figures.words import count

@@ -7,10 +7,10 @@ import streamlit as st
 
 from attnviz.analysis import rope as analysis
 from attnviz.cost import attention_name
+from attnviz.experiments import rope_equalities as rope_proofs
 from attnviz.figures import rope as figures
 from attnviz.figures import rope_scores
 from attnviz.figures.drawing import escaped, quoted
-from attnviz.modules import rope_proofs
 from attnviz.ui import charts, rope_runs, state
 from attnviz.ui.components.one_of import one_of
 from attnviz.ui.components.rope_clocks import rope_clocks

@@ -11,9 +11,9 @@ import numpy as np
 
 from attnviz.checks import ConfigError, shown
 from attnviz.config import ModelConfig
-from attnviz.modules import rope_proofs
+from attnviz.experiments import rope_equalities as rope_proofs
 from attnviz.modules.rope import rope_frequencies
-from attnviz.modules.rope_scaling import RopeScaling
+from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
 from attnviz.trace import layer_weights
 from attnviz.ui import runs, state
 from attnviz.ui.byte_cache import ByteCache
@@ -46,7 +46,7 @@ def _frequencies(rotary_dim: int, theta: float) -> np.ndarray:
 def pre_rope(view: View, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
     """This head's q (T, D) and the k (T, D) it reads, before RoPE, with the rotated dimensions in front."""
     kv_head = view.config.layer.kv_head_of[head]
-    q, k = view.trace.q_unturned[layer, head], view.trace.k_unturned[layer, kv_head]
+    q, k = view.trace.q_pre_rope[layer, head], view.trace.k_pre_rope[layer, kv_head]
     behind = view.config.qk_nope_head_dim if view.config.attention == "mla" else 0  # MLA's rotated part comes last
     return np.roll(q, -behind, axis=-1), np.roll(k, -behind, axis=-1)
 
@@ -93,7 +93,7 @@ def scalings(view: View, factor: float, pasted: str) -> tuple[dict[str, RopeScal
 def _run_once(view: View, scaling: RopeScaling | None) -> None:
     """ConfigError where the method cannot be used for this many pairs: LongRoPE's lists, NTK's one pair."""
     config = rotated(view)
-    rope_frequencies(config.rotary_dim, config.rope_theta, scaling, trained_on(view) + 1)
+    scaled_rope_frequencies(config.rotary_dim, config.rope_theta, scaling, trained_on(view) + 1)
 
 
 def _fits(view: View, scaling: RopeScaling | None) -> bool:

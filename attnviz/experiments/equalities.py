@@ -18,13 +18,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnviz.config import ModelConfig
-from attnviz.modules.attention import AttentionRecord, GroupedQueryAttention, StackedHeads
-from attnviz.modules.convert import copy_layer, group_layer
-from attnviz.modules.latent import MultiHeadLatentAttention
-from attnviz.modules.measure import counted_cache_bytes
+from attnviz.experiments.conversion import copy_layer, group_layer
+from attnviz.experiments.measurement import counted_cache_bytes
+from attnviz.modules import (
+    AttentionRecord,
+    GroupedQueryAttention,
+    MultiHeadLatentAttention,
+    Recording,
+    StackedHeads,
+    Transformer,
+)
 from attnviz.modules.parts import changed, with_own_parts
-from attnviz.modules.shapes import ShapesOnly
-from attnviz.modules.transformer import Transformer
+from attnviz.modules.transformer import layer_input
 
 ROUNDING_STEPS = 1000  # of the largest output: what two orders of summation may differ by, far below any real change
 
@@ -92,23 +97,6 @@ def cached_bytes(config: ModelConfig, n_tokens: int) -> int:
     return counted_cache_bytes(config, n_tokens, bits=32)
 
 
-@torch.inference_mode()
-def layer_input(
-    model: Transformer,
-    token_ids: Sequence[int] | Sequence[Sequence[int]],
-    layer: int,
-    record: list[AttentionRecord] | None = None,
-) -> Tensor:
-    """(B, T, C): what the attention of this layer is given for these tokens, that is the normed hidden states.
-
-    token_ids: of one text, (T,), or of B texts of one length, (B, T). record: gets what the layers before it did.
-    """
-    x = model.embed(torch.atleast_2d(torch.as_tensor(token_ids)))
-    for block, options in zip(model.blocks[:layer], model.attention_options(x.shape[1]), strict=False):
-        x = block(x, record=record, **options)
-    return model.blocks[layer].attn_norm(x)
-
-
 def _layer(model: Transformer, x: Tensor, layer: int, dtype: str) -> tuple[torch.nn.Module, Tensor, dict]:
     """The layer's attention, its input x (1, T, C) and how it is run, all in `dtype`; a copy where that is another."""
     attn, precision = model.blocks[layer].attn, getattr(torch, dtype)
@@ -120,7 +108,7 @@ def _layer(model: Transformer, x: Tensor, layer: int, dtype: str) -> tuple[torch
 def _all_heads_is_multi_head(copied: GroupedQueryAttention, x: Tensor, how: dict, output: Tensor) -> Comparison:
     return _compare(
         "K = H equals multi-head attention",
-        (f"one module with {copied.config.n_heads} KV heads, one per query head", output),
+        (f"one module with {copied.n_heads} KV heads, one per query head", output),
         ("one single-head module per head, outputs concatenated", _taken_apart(copied)(x, **how)),
     )
 
@@ -129,7 +117,7 @@ def _one_head_is_multi_query(attn: GroupedQueryAttention, x: Tensor, how: dict) 
     attn = group_layer(attn, 1)
     output, r = _recorded(attn, x, how)
     key, value = r.k[:, 0], r.v[:, 0]  # (B, S, D), no head axis at all, as in arXiv 1911.02150
-    scores = torch.einsum("bhtd,bsd->bhts", r.q, key) * attn.config.head_dim**-0.5
+    scores = torch.einsum("bhtd,bsd->bhts", r.q, key) * attn.head_dim**-0.5
     if r.allowed is not None:
         scores = scores.masked_fill(~r.allowed, float("-inf"))
     read = torch.einsum("bhts,bsd->bthd", scores.softmax(-1), value)
@@ -141,11 +129,11 @@ def _one_head_is_multi_query(attn: GroupedQueryAttention, x: Tensor, how: dict) 
 
 
 def _grouped_is_copied(attn: GroupedQueryAttention, output: Tensor, by_copies: Tensor) -> Comparison:
-    c = attn.config
+    group_size = attn.n_heads // attn.n_kv_heads
     return _compare(
         "Grouped form = repeat_interleave form",
-        (f"K = {c.n_kv_heads}, keys and values not copied", output),
-        (f"each key and value copied to {c.group_size} query head{'s' * (c.group_size > 1)}", by_copies),
+        (f"K = {attn.n_kv_heads}, keys and values not copied", output),
+        (f"each key and value copied to {group_size} query head{'s' * (group_size > 1)}", by_copies),
     )
 
 
@@ -169,18 +157,18 @@ def _absorbed_is_expanded(attn: MultiHeadLatentAttention, x: Tensor, how: dict, 
 
 
 def _recorded(attn: torch.nn.Module, x: Tensor, how: dict) -> tuple[Tensor, AttentionRecord]:
-    record: list[AttentionRecord] = []
+    record = Recording()
     return attn(x, record=record, **how), record[0]
 
 
 def _taken_apart(attn: GroupedQueryAttention) -> StackedHeads:
     """A multi-head layer as separate single-head modules with the same weights."""
-    c = attn.config
-    with ShapesOnly():
-        stacked = StackedHeads(c.d_model, 1, head_dim=c.head_dim, qkv_bias=c.qkv_bias)
-    heads = [with_own_parts(stacked.heads[0]) for _ in range(c.n_heads)]
+    D, bias = attn.head_dim, attn.q_proj.bias is not None
+    with torch.device("meta"):
+        stacked = StackedHeads(attn.q_proj.in_features, 1, head_dim=D, qkv_bias=bias)
+    heads = [with_own_parts(stacked.heads[0]) for _ in range(attn.n_heads)]
     for h, head in enumerate(heads):
-        own = itemgetter(slice(h * c.head_dim, (h + 1) * c.head_dim))
+        own = itemgetter(slice(h * D, (h + 1) * D))
         for name in ("q_proj", "k_proj", "v_proj"):
             setattr(head, name, changed(getattr(attn, name), own))
     stacked.heads, stacked.o_proj = torch.nn.ModuleList(heads), attn.o_proj

@@ -11,15 +11,13 @@ K KV heads, D head_dim.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from attnviz.config import AttentionConfig, ConfigError, divisors
-from attnviz.modules.attention import GroupedQueryAttention
+from attnviz.config import ConfigError, divisors
+from attnviz.modules import GroupedQueryAttention, Transformer
 from attnviz.modules.parts import changed, with_own_parts
-from attnviz.modules.transformer import Transformer
 
 METHODS = ("mean", "first")
 PATTERNS = ("interleaved", "tiled")
@@ -78,31 +76,31 @@ def copy_layer(attn: GroupedQueryAttention, pattern: str = "interleaved") -> Gro
     """
     if pattern not in PATTERNS:
         raise ConfigError(f"pattern must be one of {', '.join(PATTERNS)}, not {pattern!r}")
-    c = attn.config
-    kv_head = torch.arange(c.n_heads)
-    kv_head = kv_head // c.group_size if pattern == "interleaved" else kv_head % c.n_kv_heads
-    return _rebuild(attn, c.n_heads, lambda heads: heads[kv_head])
+    H, K = attn.n_heads, attn.n_kv_heads
+    kv_head = torch.arange(H)
+    kv_head = kv_head // (H // K) if pattern == "interleaved" else kv_head % K
+    return _rebuild(attn, H, lambda heads: heads[kv_head])
 
 
 def _reorder_layer(attn: GroupedQueryAttention, order: Sequence[int]) -> GroupedQueryAttention:
-    c, order = attn.config, torch.as_tensor(order)
-    new = _rebuild(attn, c.n_kv_heads, lambda heads: heads[order])
-    new.q_proj = changed(attn.q_proj, lambda p: p.unflatten(0, (c.n_heads, c.head_dim))[order].flatten(0, 1))
-    new.o_proj = changed(attn.o_proj, lambda p: _reorder_columns(p, c, order))
+    H, order = attn.n_heads, torch.as_tensor(order)
+    new = _rebuild(attn, attn.n_kv_heads, lambda heads: heads[order])
+    new.q_proj = changed(attn.q_proj, lambda p: p.unflatten(0, (H, -1))[order].flatten(0, 1))
+    new.o_proj = changed(attn.o_proj, lambda p: _reorder_columns(p, H, order))
     return new
 
 
-def _reorder_columns(p: Tensor, c: AttentionConfig, order: Tensor) -> Tensor:
+def _reorder_columns(p: Tensor, n_heads: int, order: Tensor) -> Tensor:
     """o_proj reads the heads: its weight has their columns, its bias has nothing of them."""
-    return p.unflatten(1, (c.n_heads, c.head_dim))[:, order].flatten(1) if p.ndim == 2 else p
+    return p.unflatten(1, (n_heads, -1))[:, order].flatten(1) if p.ndim == 2 else p
 
 
 def _rebuild(attn: GroupedQueryAttention, n_kv_heads: int, change: Callable[[Tensor], Tensor]) -> GroupedQueryAttention:
     """The layer with its key and value heads, (K, D, d_model) or as biases (K, D), made into others by `change`."""
-    c, new = attn.config, with_own_parts(attn)
-    new.config = replace(c, n_kv_heads=n_kv_heads)
+    new, K = with_own_parts(attn), attn.n_kv_heads
+    new.n_kv_heads = n_kv_heads
     for name in ("k_proj", "v_proj"):
-        rows = changed(getattr(attn, name), lambda p: change(p.unflatten(0, (c.n_kv_heads, c.head_dim))).flatten(0, 1))
+        rows = changed(getattr(attn, name), lambda p: change(p.unflatten(0, (K, -1))).flatten(0, 1))
         setattr(new, name, rows)
     return new
 
