@@ -154,7 +154,7 @@ SIGNS = {"+": "+", "-": "-", "−": "-", "·": "*", "×": "*", "⋅": "*", "*": 
 COMMANDS = {"cdot": "·", "times": "×", "div": "÷", "lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "%": "%",
             "approx": "≈", "lvert": "|", "rvert": "|", "{": "(", "}": ")"}  # fmt: skip
 OPEN, CLOSE = "([{⌊⌈", ")]}⌋⌉"
-INVISIBLE = {"left", "right", "big", "bigl", "bigr", "Big", "Bigl", "Bigr", "underbrace", "textstyle", "displaystyle",
+INVISIBLE = {"left", "right", "big", "bigl", "bigr", "Big", "Bigl", "Bigr", "textstyle", "displaystyle",
              "limits", ",", "!", ";", ":", " "}  # fmt: skip
 
 
@@ -196,6 +196,8 @@ def _command(name: str) -> Iterator[Token]:
         yield _sign(COMMANDS[name])
     elif name in ("frac", "tfrac", "dfrac"):
         yield Token("fraction", name)
+    elif name == "underbrace":
+        yield Token("brace", name)
     elif name == "sqrt":
         yield Token("function", "√")
     elif name == "pi":
@@ -224,22 +226,28 @@ def _sign(sign: str) -> Token:
     return Token(sign if sign in "_|" else "letter", sign)
 
 
-def _without_subscripts(tokens: list[Token]) -> list[Token]:
-    """Without what stands low in TeX: `a_{21,5}`, the label of a brace."""
+def _on_the_line(tokens: list[Token]) -> list[Token]:
+    """Without what stands low in TeX, `a_{21,5}`; of what has a brace below it what it is, which brackets nothing."""
     kept, i = [], 0
     while i < len(tokens):
-        if tokens[i].kind != "_":
+        kind, end = tokens[i].kind, _group_end(tokens, i + 1)
+        if kind == "brace":
+            kept += _on_the_line(tokens[i + 2 : end - 1])
+        elif kind != "_":
             kept.append(tokens[i])
-            i += 1
-            continue
-        i += 1
-        depth = 0
-        while i < len(tokens):
-            depth += {"open": 1, "close": -1}.get(tokens[i].kind, 0)
-            i += 1
-            if depth <= 0:
-                break
+            end = i + 1
+        i = end
     return kept
+
+
+def _group_end(tokens: list[Token], start: int) -> int:
+    """Where the group, or the one token, that begins at `start` is over."""
+    depth = 0
+    for i in range(start, len(tokens)):
+        depth += {"open": 1, "close": -1}.get(tokens[i].kind, 0)
+        if depth <= 0:
+            return i + 1
+    return len(tokens)
 
 
 # ---- where equations stand in a text
@@ -332,7 +340,7 @@ class _Reader:
         return None
 
     def _sum(self) -> Interval:
-        value = self._product()
+        value = -self._product() if self._next("operator", text="-") else self._product()
         while True:
             if self._next("operator", text="+"):
                 value = value + self._product()
@@ -354,12 +362,11 @@ class _Reader:
                 return value
 
     def _factor(self) -> Interval:
-        if self._next("operator", text="-"):
-            return -self._factor()
-        if self._next("operator", text="+"):
-            return self._factor()
+        first = self.tokens[self.at] if self.at < len(self.tokens) else None
         base = self._operand()
         if self._next("operator", text="^"):
+            if first.kind == "fraction" or first.text in ("e", "√"):
+                raise Unreadable("a power of what needs brackets")
             base = base ** self._exponent()
         return base * self._unit()
 
@@ -447,6 +454,11 @@ class _Reader:
 # ---- whole texts
 
 
+def value_of(text: str, tex: bool = False) -> Interval:
+    """What one printed expression may be worth."""
+    return _value(_on_the_line(list(_tokens(text, tex))))
+
+
 def check(text: str, tex: bool | None = None) -> list[str]:
     """What is wrong with the equations in a text, each with the values of its two sides.
 
@@ -455,7 +467,7 @@ def check(text: str, tex: bool | None = None) -> list[str]:
     tex = bool(re.search(r"\\[A-Za-z]{2,}|[\^_]\{|\{,\}", text)) if tex is None else tex
     problems, n_compared = [], 0
     for row in _rows(text, tex):
-        for chain in _chains(_without_subscripts(list(_tokens(row, tex)))):
+        for chain in _chains(_on_the_line(list(_tokens(row, tex)))):
             compared, found = _compare(chain)
             n_compared += compared
             problems += [f"{text}: {problem}" for problem in found]
