@@ -1,4 +1,4 @@
-"""pytest tests/test_arithmetic.py: the evaluator of printed equations, on right ones, on wrong ones, against Python's."""
+"""pytest tests/test_arithmetic.py: the evaluator of printed equations finds right what is right, and no more."""
 
 import math
 import re
@@ -31,7 +31,7 @@ RIGHT = [
     "12 KiB / 3 = 4 KiB per token",
     r"2\,C\,(H + K)\,D = 2\cdot192\,(8 + 4)\,24 = 110{,}592",
     r"\begin{aligned} & \underbrace{2\,C H D}_{W_q, W_o}\\ & = 2\cdot192\cdot8\cdot24\\ & = 73{,}728 \end{aligned}",
-    r"\begin{aligned} & \underbrace{1{,}000}_{\text{q, o}}\\ & + \underbrace{24}_{\text{x}}\\ & = 1{,}024 \end{aligned}",
+    r"\begin{aligned} & \underbrace{1{,}000}_{\text{q, o}}\\ & + \underbrace{24}_{x}\\ & = 1{,}024 \end{aligned}",
     r"\begin{aligned} & \text{GQA-4: }2\cdot3 = 6\text{ B}\\ & \text{MHA: }1 = 1\text{ B} \end{aligned}",
     r"s_{21,5} = \frac{19.351}{\sqrt{24}} = 3.950,\quad e^{0} = \cos\left(0\right) = \max\!\left(0, 1\right)",
     r"\left\lfloor\tfrac{1-578}{1}\right\rfloor = -577",

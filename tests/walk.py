@@ -83,8 +83,8 @@ def visits(seed: int = 20) -> list[Visit]:
 def _traced(page: str, row: Mapping, rng: random.Random) -> Visit:
     heads = tuple(f"{rng.randrange(3)}.{rng.randrange(6)}" for _ in range(rng.randrange(4)))
     changes = {
-        VIEWS[page]: row["view"], "model": row["model"], "text": row["text"], **row["run"], **row["cell"], **row["place"],
-        **rng.choice(OWN), "fraction": rng.choice((0.0, 0.35, 1.0)), "factor": rng.choice((1.0, 2.5, 8.0)),
+        VIEWS[page]: row["view"], "model": row["model"], "text": row["text"],
+        **row["run"], **row["cell"], **row["place"], **rng.choice(OWN), "fraction": rng.choice((0.0, 0.35, 1.0)), "factor": rng.choice((1.0, 2.5, 8.0)),
         "colour": rng.choice(("linear", "log")), "sink_aside": rng.random() < 0.5, "tiled": rng.random() < 0.5,
         "alike": rng.choice(("keys", "values")), "off_way": rng.choice(("zero", "mean")),
         "pinned": heads, "off": heads, "mask_window": rng.choice((1, 8, 100)), "mask_sinks": rng.choice((1, 16)),
