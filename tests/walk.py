@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -84,7 +85,8 @@ def _traced(page: str, row: Mapping, rng: random.Random) -> Visit:
     heads = tuple(f"{rng.randrange(3)}.{rng.randrange(6)}" for _ in range(rng.randrange(4)))
     changes = {
         VIEWS[page]: row["view"], "model": row["model"], "text": row["text"],
-        **row["run"], **row["cell"], **row["place"], **rng.choice(OWN), "fraction": rng.choice((0.0, 0.35, 1.0)), "factor": rng.choice((1.0, 2.5, 8.0)),
+        **row["run"], **row["cell"], **row["place"], **rng.choice(OWN),
+        "fraction": rng.choice((0.0, 0.35, 1.0)), "factor": rng.choice((1.0, 2.5, 8.0)),
         "colour": rng.choice(("linear", "log")), "sink_aside": rng.random() < 0.5, "tiled": rng.random() < 0.5,
         "alike": rng.choice(("keys", "values")), "off_way": rng.choice(("zero", "mean")),
         "pinned": heads, "off": heads, "mask_window": rng.choice((1, 8, 100)), "mask_sinks": rng.choice((1, 16)),
@@ -147,13 +149,13 @@ class Page:
     """What a visit has shown: every text on the page, and every drawing's and picture's words."""
 
     said: list[Said]
-    words: list[Words | Drawing]
+    words: list[tuple[str, Words | Drawing]]  # with the function that made them
 
 
 @contextmanager
 def walking() -> Iterator:
     """A function that opens a visit's page with everything on it folded out."""
-    made: list[Words | Drawing] = []
+    made: list[tuple[str, Words | Drawing]] = []
     with pytest.MonkeyPatch.context() as patch:
         for kind in (Words, Drawing):
             patch.setattr(kind, "__init__", _keeping(kind.__init__, made))
@@ -178,9 +180,17 @@ def walking() -> Iterator:
 def _keeping(create, made: list):
     def create_and_keep(self, *args: object, **kwargs: object) -> None:
         create(self, *args, **kwargs)
-        made.append(self)
+        made.append((_maker(), self))
 
     return create_and_keep
+
+
+def _maker() -> str:
+    """The function under attnviz.figures that runs now."""
+    frame = sys._getframe(2)
+    while not frame.f_globals.get("__name__", "").startswith("attnviz.figures.") or frame.f_code.co_name == "drawn":
+        frame = frame.f_back
+    return frame.f_code.co_name
 
 
 def _said(app: AppTest) -> Iterator[Said]:
