@@ -18,9 +18,8 @@ from attnviz.equations import Equation
 from attnviz.figures.drawing import Drawing, Words
 from attnviz.ui.settings import MODELS, Settings
 from tests.arithmetic import NOTHING, check
-from tests.walk import COST, GROUPS, HEADS, OPTIONS, ROPE, VIEWS, Page, Visit, visits, walking
+from tests.walk import OPTIONS, VIEWS, Page, Visit, visits, walking
 
-TRACED = (HEADS, GROUPS, ROPE, COST)
 VISITS = visits()
 
 
@@ -81,17 +80,17 @@ def test_equations_were_evaluated_in_every_view(found):
     assert missing == set() and found.evaluated.total() > 2 * len(VISITS)
 
 
-@pytest.mark.parametrize("page", TRACED)
-def test_a_wrong_equation_is_noticed(monkeypatch, page):
-    right, value = look_at_one(page), Equation.value.fget
+@pytest.mark.parametrize("path", VIEWS)
+def test_a_wrong_equation_is_noticed(monkeypatch, path):
+    right, value = look_at_one(path), Equation.value.fget
     monkeypatch.setattr(Equation, "value", property(lambda self: value(self) * 1.01 + 1))
-    wrong = look_at_one(page)
+    wrong = look_at_one(path)
     assert right.wrong == {} and len(wrong.wrong) >= 1 and right.evaluated == wrong.evaluated
 
 
-def look_at_one(page: str) -> Found:
+def look_at_one(path: str) -> Found:
     """A page as it opens."""
-    visit, found = Visit(page, Settings()), Found()
+    visit, found = Visit(path, Settings()), Found()
     with walking() as opened:
         look_at(visit, opened(visit), found)
     return found
