@@ -475,9 +475,9 @@ def check(text: str, tex: bool | None = None) -> list[str]:
 
 
 def _rows(text: str, tex: bool) -> list[str]:
-    """The lines of TeX, those joined that go on with an equals sign or another operator."""
+    """The lines; in TeX, those joined that go on with an equals sign or another operator."""
     if not tex:
-        return [re.sub(r"\\([!-/:-@\[-`{-~])|\*\*", r"\1", text)]  # markdown's escapes and bold
+        return re.sub(r"\\([!-/:-@\[-`{-~])|\*\*", r"\1", text).splitlines()  # without markdown's escapes and bold
     rows: list[str] = []
     for row in re.split(r"\\\\(?:\[[^\]]*\])?", re.sub(r"\\(?:begin|end)\{[a-z]+\}", "", text)):
         goes_on = re.match(r"[&\s]*(?:=|\+|-|\\cdot|\\approx)", row)

@@ -29,6 +29,7 @@ RIGHT = [
     "2·3 = a·b = 6",
     "200 / 3 ≈ 67 tokens per second",
     "12 KiB / 3 = 4 KiB per token",
+    "λ = 1 / 2 = 0.5 rad\nμ = 2·3 = 6",
     r"2\,C\,(H + K)\,D = 2\cdot192\,(8 + 4)\,24 = 110{,}592",
     r"\begin{aligned} & \underbrace{2\,C H D}_{W_q, W_o}\\ & = 2\cdot192\cdot8\cdot24\\ & = 73{,}728 \end{aligned}",
     r"\begin{aligned} & \underbrace{1{,}000}_{\text{q, o}}\\ & + \underbrace{24}_{x}\\ & = 1{,}024 \end{aligned}",
