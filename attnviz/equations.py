@@ -10,8 +10,9 @@ of it (TeX or plain text, symbols or numbers) is written from the same tree. Sta
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import reduce
 
@@ -135,13 +136,13 @@ def number_text(number: float, tex: bool = False, digits: int | None = None, sci
     if digits is None and float(number).is_integer():
         written = f"{int(number):,}"
     else:
-        written = f"{number:,.{_decimals(number) if digits is None else digits}f}"
+        written = f"{number:z,.{_decimals(number) if digits is None else digits}f}"  # z: no minus sign before 0.00
     return written.replace(",", "{,}") if tex else written.replace("-", "−")
 
 
 def _decimals(number: float) -> int:
-    """Decimals that show four significant digits."""
-    return max(0, 3 - math.floor(math.log10(abs(number)))) if number else 0
+    """Decimals that show four significant digits, and one at least: what is no whole number does not look like one."""
+    return max(1, 3 - math.floor(math.log10(abs(number))))
 
 
 def superscript(n: int) -> str:
@@ -165,13 +166,14 @@ class Sum(Expression):
         return self.terms
 
     def write(self, style: Style) -> str:
-        written = self.terms[0].write(style)
+        written, plain = self.terms[0].write(style), replace(style, tex=False)
         for term in self.terms[1:]:
-            piece = term.write(style)
-            if isinstance(term, Value) and piece.startswith(("-", "−")):
-                written += f" - {piece[1:]}" if style.tex else f" − {piece[1:]}"
+            if not term.write(plain).startswith("−"):
+                written += f" + {term.write(style)}"
+            elif isinstance(term, Value):
+                written += f" - {term.write(style)[1:]}" if style.tex else f" − {term.write(style)[1:]}"
             else:
-                written += f" + {piece}"
+                written += f" + {term.within(style, DIVIDED)}"
         return written
 
 
@@ -240,7 +242,7 @@ class Quotient(Expression):
         return self.above, self.below
 
     def binding_in(self, style: Style) -> int:
-        return ATOM if style.tex else DIVIDED
+        return POWER if style.tex else DIVIDED
 
     def write(self, style: Style) -> str:
         if style.tex:
@@ -286,6 +288,9 @@ class Function(Expression):
     def parts(self) -> tuple[Expression, ...]:
         return self.arguments
 
+    def binding_in(self, style: Style) -> int:
+        return POWER if self.name == "√" or (style.tex and self.name == "exp") else ATOM
+
     def write(self, style: Style) -> str:
         inside = ", ".join(argument.write(style) for argument in self.arguments)
         if not style.tex and self.name == "√":
@@ -320,7 +325,10 @@ def function(name: str, *arguments: Expression | float) -> Expression:
 
 @dataclass(frozen=True)
 class Labelled(Expression):
-    """An expression with a word below it in TeX: 2·C·H·D over "W_q, W_o". Plain text leaves the word out."""
+    """An expression with a word below it in TeX: 2·C·H·D over "W_q, W_o". Plain text leaves the word out.
+
+    The brace below it is no bracket: as part of something else it needs those that its inside does.
+    """
 
     inside: Expression
     label: str  # TeX
@@ -334,7 +342,7 @@ class Labelled(Expression):
         return (self.inside,)
 
     def binding_in(self, style: Style) -> int:
-        return ATOM if style.tex else self.inside.binding_in(style)
+        return min(self.inside.binding_in(style), POWER) if style.tex else self.inside.binding_in(style)
 
     def write(self, style: Style) -> str:
         written = self.inside.write(style)
@@ -356,6 +364,8 @@ class Equation:
     name, name_tex: what is defined, written before the first equals sign, "s₂₁,₅" say.
     unit: of the result. digits, scientific: how the result is printed, as for a `Value`.
     also: the result once more in other words, "30 KiB" say; made from `value` by the caller's own rounding.
+    computed: the result as the model came to it in float32, which is then the one printed, so that it is the same
+    number everywhere on a page. ValueError where the expression comes to another.
     """
 
     right: Expression
@@ -366,10 +376,15 @@ class Equation:
     scientific: bool = False
     steps: Steps = Steps.BOTH
     also: str = ""
+    computed: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.computed is not None and not math.isclose(self.right.value, self.computed, rel_tol=1e-3, abs_tol=1e-4):
+            raise ValueError(f"{self.name or 'the expression'} comes to {self.right.value}, not to {self.computed}")
 
     @property
     def value(self) -> float:
-        return self.right.value
+        return self.right.value if self.computed is None else self.computed
 
     def sides(self, tex: bool) -> list[str]:
         """What stands between the equals signs, each once."""
@@ -380,7 +395,7 @@ class Equation:
             written.append(self.right.write(Style(tex, symbols=False)))
         written.append(self._result(tex))
         if self.also:
-            written.append(rf"\text{{{self.also}}}" if tex else self.also)
+            written.append(tex_text(self.also) if tex else self.also)
         return [side for side in dict.fromkeys(written) if side]
 
     def tex(self) -> str:
@@ -404,7 +419,13 @@ class Equation:
         written = number_text(self.value, tex, self.digits, self.scientific)
         if not self.unit:
             return written
-        return rf"{written}\text{{ {self.unit}}}" if tex else f"{written} {self.unit}"
+        return written + tex_text(f" {self.unit}") if tex else f"{written} {self.unit}"
+
+
+def tex_text(words: str) -> str:
+    """Words within a formula: what TeX would act on is escaped."""
+    escaped = re.sub(r"([%&#$_{}])", r"\\\1", words)
+    return rf"\text{{{escaped}}}"
 
 
 def aligned(*equations: Equation) -> str:
@@ -412,5 +433,7 @@ def aligned(*equations: Equation) -> str:
     rows = []
     for equation in equations:
         first, *rest = equation.sides(tex=True)
+        if rest and (equation.name_tex or equation.name):  # what is defined stands beside its definition
+            first = f"{first} = {rest.pop(0)}"
         rows += [f"& {first}", *(f"& = {side}" for side in rest)]
     return r"\begin{aligned} " + r" \\ ".join(rows) + r" \end{aligned}"

@@ -49,6 +49,17 @@ class Tokenizer:
         table = _byte_of()
         return [bytes(table[c] for c in self._bpe.id_to_token(i)) for i in ids]
 
+    def characters(self, ids: list[int]) -> list[float]:
+        """Characters in each token; one that is split over several tokens counts by its bytes."""
+        counts, length = [], 1
+        for piece in self.token_bytes(ids):
+            shares = 0.0
+            for byte in piece:
+                length = _utf8_length(byte) or length
+                shares += 1 / length
+            counts.append(shares)
+        return counts
+
     def labels(self, ids: list[int]) -> list[str]:
         """One printable label a token: "·the", "⏎", and "好 1/3" for the first of three that make one character."""
         pieces = self.token_bytes(ids)
@@ -66,6 +77,13 @@ class Tokenizer:
 def tokenizer() -> Tokenizer:
     """The one of the checkpoints, read once."""
     return Tokenizer()
+
+
+def _utf8_length(byte: int) -> int:
+    """Bytes of the character that begins with this byte; 0 for a byte that begins none."""
+    if byte & 0b1100_0000 == 0b1000_0000:
+        return 0
+    return 1 if byte < 0xC0 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
 
 
 def _end_of_character(pieces: list[bytes], start: int) -> int:

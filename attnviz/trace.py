@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from attnviz.config import ModelConfig
-from attnviz.modules import AttentionRecord, Transformer
-from attnviz.modules.proofs import layer_input
+from attnviz.modules import Recording, Transformer
+from attnviz.modules.transformer import layer_input
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,14 +26,15 @@ class Trace:
 
     config: ModelConfig
     tokens: np.ndarray  # (T,) int64
-    q: np.ndarray  # (L, H, T, D), turned by RoPE
-    k: np.ndarray  # (L, K, T, D), turned by RoPE; for MLA expanded, so K = H
+    q: np.ndarray  # (L, H, T, D), rotated by RoPE
+    k: np.ndarray  # (L, K, T, D), rotated by RoPE; for MLA expanded, so K = H
     v: np.ndarray  # (L, K, T, D)
-    q_unturned: np.ndarray  # (L, H, T, D)
-    k_unturned: np.ndarray  # (L, K, T, D)
+    q_pre_rope: np.ndarray  # (L, H, T, D)
+    k_pre_rope: np.ndarray  # (L, K, T, D)
     weights: np.ndarray  # (L, H, T, T), each row sums to 1 (or to 0 where nothing may be attended to)
     allowed: np.ndarray  # (L, T, T) bool, True = may attend
     logits: np.ndarray  # (T, vocab_size)
+    scale: float  # what q·k is multiplied by before the softmax: 1 / sqrt(D), for MLA times YaRN's mscale²
     seconds: float  # how long the run took
 
     @property
@@ -44,8 +45,8 @@ class Trace:
 
     def scores_of(self, layer: int, head: int) -> np.ndarray:
         """(T, T): those of one head, which reads KV head h // (H / K)."""
-        H, K, D = self.q.shape[1], self.k.shape[1], self.q.shape[3]
-        return (self.q[layer, head] * D**-0.5) @ self.k[layer, head // (H // K)].T
+        H, K = self.q.shape[1], self.k.shape[1]
+        return (self.q[layer, head] * self.scale) @ self.k[layer, head // (H // K)].T
 
     @cached_property
     def nbytes(self) -> int:
@@ -81,6 +82,7 @@ def trace(model: Transformer, token_ids: Sequence[int], n_padding: int = 0) -> T
         tokens=_numpy(ids[0]),
         **{name: _numpy(array) for name, array in kept.arrays.items()},
         logits=_numpy(logits),
+        scale=kept.scale,
         seconds=time.perf_counter() - began,
     )
 
@@ -89,11 +91,12 @@ class _Kept:
     """Lays each layer's record, as it comes, into arrays of all layers: its own memory is then free for the next."""
 
     def __init__(self, n_layers: int) -> None:
-        self.n_layers, self.done, self.arrays = n_layers, 0, {}
+        self.n_layers, self.done, self.arrays, self.scale = n_layers, 0, {}, 0.0
 
-    def append(self, record: AttentionRecord) -> None:
-        for name, part in record._asdict().items():
-            one = _everywhere(part, record.weights) if name == "allowed" else part[0]  # B = 1
+    def __call__(self, scale: float, **computed: Tensor | None) -> None:
+        self.scale = scale
+        for name, part in computed.items():
+            one = _everywhere(part, computed["weights"]) if name == "allowed" else part[0]  # B = 1
             if self.n_layers == 1:
                 self.arrays[name] = one[None]  # there is nothing to lay it beside
                 continue
@@ -117,20 +120,28 @@ def predict(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
 @torch.inference_mode()
 def weights_of(model: Transformer, token_ids: Sequence[Sequence[int]]) -> np.ndarray:
     """The weights alone of several texts of one length, run at once: ids (N, T) give (N, L, H, T, T)."""
-    record: list[AttentionRecord] = []
+    record = Recording()
     _run_to(model, token_ids, model.config.n_layers - 1, record)
     return _numpy(torch.stack([r.weights for r in record], dim=1))
 
 
 @torch.inference_mode()
+def allowed_of(model: Transformer, n_tokens: int) -> np.ndarray:
+    """Who may attend to whom in a text of n_tokens without padding: bool (L, T, T), as in a `Trace`."""
+    shape = n_tokens, n_tokens
+    masks = [options["mask"] for options in model.attention_options(n_tokens)]
+    return np.stack([np.broadcast_to(True if mask is None else _numpy(mask), shape) for mask in masks])
+
+
+@torch.inference_mode()
 def layer_weights(model: Transformer, token_ids: Sequence[int], layer: int) -> np.ndarray:
     """The weights (H, T, T) of one layer: what comparing many models needs, at a fraction of a trace's time."""
-    record: list[AttentionRecord] = []
+    record = Recording()
     _run_to(model, token_ids, layer, record)
     return _numpy(record[-1].weights[0])
 
 
-def _run_to(model: Transformer, token_ids: Sequence, layer: int, record: list[AttentionRecord]) -> None:
+def _run_to(model: Transformer, token_ids: Sequence, layer: int, record: Recording) -> None:
     """Record the attentions up to this layer's; what follows has no part in their weights and is not computed."""
     x = layer_input(model, token_ids, layer, record)
     model.blocks[layer].attn(x, record=record, **model.attention_options(x.shape[1])[layer])
@@ -143,7 +154,7 @@ def cross_weights(model: Transformer, token_ids: Sequence[int], context_ids: Seq
     Each text is read by itself; then each layer's attention gets the states that it gets there, the other text's as
     `context`, without a mask and without RoPE, since positions in two texts have no distance. Not for MLA.
     """
-    record: list[AttentionRecord] = []
+    record = Recording()
     for layer, block in enumerate(model.blocks):
         x, context = (layer_input(model, ids, layer) for ids in (token_ids, context_ids))  # (1, T, C), (1, S, C)
         block.attn(x, context=context, record=record)

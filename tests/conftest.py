@@ -15,6 +15,14 @@ def same_random_numbers() -> None:
     torch.manual_seed(0)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_search_for_components() -> Iterator[None]:
+    """Every AppTest reads the metadata of all installed packages, for components: most of its time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", lambda: [])
+        yield
+
+
 @pytest.fixture
 def no_checkpoints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """The files are gone, and nobody remembers what was in them."""

@@ -1,6 +1,10 @@
-"""What the modules are compared with: attention in plain numpy loops, torch's own layer, and a watch on memory."""
+"""What is compared with: attention in plain numpy loops, torch's own layer, a watch on memory, equations evaluated."""
+
+import math  # noqa: F401, read by eval
+import re
 
 import numpy as np
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -28,15 +32,21 @@ def attention_by_hand(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = 
 
 def torch_layer_like(ours: nn.Module) -> nn.MultiheadAttention:
     """torch.nn.MultiheadAttention with the weights of a MultiHeadAttention copied in."""
-    c, parts = ours.config, (ours.q_proj, ours.k_proj, ours.v_proj)
-    theirs = nn.MultiheadAttention(c.d_model, c.n_heads, bias=c.qkv_bias, batch_first=True).to(ours.q_proj.weight.dtype)
+    parts, bias = (ours.q_proj, ours.k_proj, ours.v_proj), ours.q_proj.bias is not None
+    theirs = nn.MultiheadAttention(ours.q_proj.in_features, ours.n_heads, bias=bias, batch_first=True)
+    theirs = theirs.to(ours.q_proj.weight.dtype)
     with torch.no_grad():
         theirs.in_proj_weight.copy_(torch.cat([p.weight for p in parts]))
         theirs.out_proj.weight.copy_(ours.o_proj.weight)
-        if c.qkv_bias:
+        if bias:
             theirs.in_proj_bias.copy_(torch.cat([p.bias for p in parts]))
             theirs.out_proj.bias.copy_(ours.o_proj.bias)
     return theirs.eval()
+
+
+def padding_mask(lengths: Tensor, n_keys: int) -> Tensor:
+    """Bool (B, 1, 1, S): the first `lengths[b]` keys of sequence b are real, the rest is padding."""
+    return (torch.arange(n_keys) < lengths[:, None])[:, None, None, :]
 
 
 class LargestTensor(TorchDispatchMode):
@@ -50,3 +60,33 @@ class LargestTensor(TorchDispatchMode):
             if isinstance(tensor, Tensor):
                 self.bytes = max(self.bytes, tensor.untyped_storage().nbytes())
         return result
+
+
+_KNOWN = {r"\left": "", r"\right": "", r"\cdot": "*", r"\cos": "math.cos", r"\sin": "math.sin", "{,}": "", "&": ""}
+
+
+def _number(row: str) -> float | None:
+    """What a side of an equation in TeX comes to; None where it has letters."""
+    row = re.sub(r"\\text\{[^{}]*\}", "", row)
+    for tex, python in _KNOWN.items():
+        row = row.replace(tex, python)
+    before = None
+    while row != before:
+        before = row
+        row = re.sub(r"\\tfrac\{([^{}]*)\}\{([^{}]*)\}", r"((\1)/(\2))", row)
+        row = re.sub(r"\\sqrt\{([^{}]*)\}", r"((\1)**0.5)", row)
+        row = re.sub(r"\^\{([^{}]*)\}", r"**(\1)", row)
+    return None if re.search(r"[a-zA-Z\\]", row.replace("math.cos", "").replace("math.sin", "")) else eval(row)
+
+
+def equation_results(formula: str) -> list[float]:
+    """The results of the equations in a formula, each equal to the numbers before it."""
+    rows = formula.removeprefix(r"\begin{aligned}").removesuffix(r"\end{aligned}").split(r"\\")
+    sides = [_number(row.rpartition("=")[2]) for row in rows]
+    found = []
+    for before, after in zip(sides, [*sides[1:], None], strict=True):
+        if before is not None and after is not None:
+            assert after == pytest.approx(before, abs=0.006, rel=0.004), formula
+        elif before is not None:
+            found.append(before)
+    return found

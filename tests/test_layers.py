@@ -1,8 +1,8 @@
 """The house keeps its one direction: imports, pages without code of their own, no pickles, no paths of one machine.
 
-    config -> modules -> {text, checkpoints} -> trace -> {analysis, ablation}
+    config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
     config -> cost
-    {trace, analysis, cost} -> figures; {figures, ablation} -> ui -> pages, app.py
+    {analysis, cost, experiments} -> figures -> ui -> pages, app.py
 
 Each rule is a function from a source text to sentences about what is wrong with it; a second test for each rule feeds
 it a source that breaks it, so that a rule which has stopped looking is noticed.
@@ -30,16 +30,13 @@ NEXT_ON_THE_LEFT = {
     "text": ("modules",),
     "checkpoints": ("modules", "text"),
     "trace": ("checkpoints", "text"),
-    "ablation": ("trace",),
+    "experiments": ("trace",),
     "analysis": ("trace",),
     "cost": ("config", "equations"),
-    "figures": ("analysis", "cost"),
-    "session": ("cost",),
-    "compute": ("session", "figures", "ablation"),
-    "ui": ("compute",),
-    "server": ("compute",),
-    "pages": ("server", "ui"),
-    "training": ("trace",),
+    "figures": ("analysis", "cost", "experiments"),
+    "ui": ("figures",),
+    "pages": ("ui",),
+    "training": ("experiments",),
 }
 PACKAGES = {
     "checks": set(),
@@ -50,17 +47,15 @@ PACKAGES = {
     "text": {"tokenizers"},
     "checkpoints": {"torch", "numpy", "safetensors"},
     "trace": {"torch", "numpy"},
-    "ablation": {"torch", "numpy"},
+    "experiments": {"torch", "numpy"},
     "analysis": {"numpy"},
     "cost": set(),
     "figures": {"numpy", "plotly"},
-    "session": set(),
-    "compute": {"numpy", "cachetools"},
-    "ui": {"numpy", "streamlit"},
-    "server": {"streamlit", "starlette", "google", "psutil"},
+    "ui": {"numpy", "streamlit", "starlette", "google"},  # the last two: Streamlit's server, and its messages
     "pages": {"streamlit"},
     "training": {"torch", "numpy", "safetensors", "tokenizers"},
 }
+STAND_ALONE = {f"attnviz.modules.{name}" for name in ("attention", "rope", "norm", "feedforward", "cache")}
 PICKLING_MODULES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 PICKLING_CALLS = {"torch.load(", "torch.save(", "np.load(", "numpy.load("}  # unless told not to
 # Brackets, or this file would break its own rule.
@@ -111,7 +106,9 @@ def wrong_imports(source: str, module: str, is_package: bool = False) -> list[st
         top, other = name.split(".")[0], room_of(name)
         if other is None and top not in sys.stdlib_module_names | PACKAGES[room] | {"attnviz"}:
             wrong.append(f"{module} imports {top}, which {room} may not")
-        if other is not None and other != room and other not in left_of(room):
+        if module in STAND_ALONE and (other is not None or top == "attnviz"):
+            wrong.append(f"{module} imports {name}: it must stand alone")
+        elif other is not None and other != room and other not in left_of(room):
             wrong.append(f"{module} imports {name}: {other} does not lie to the left of {room}")
     return wrong
 
@@ -151,6 +148,9 @@ def test_imports_come_from_the_left(path: Path) -> None:
     ("module", "source"),
     [
         ("attnviz.modules.attention", "from attnviz.trace import trace"),
+        ("attnviz.modules.attention", "from attnviz.modules.rope import Rope"),
+        ("attnviz.modules.norm", "def late():\n    from . import parts"),
+        ("attnviz.modules.latent", "from attnviz.trace import trace"),
         ("attnviz.modules.attention", "def late():\n    from attnviz import ui"),
         ("attnviz.modules.attention", "from ..figures import theme"),
         ("attnviz.modules.attention", "import pandas"),
@@ -176,7 +176,8 @@ def test_a_wrong_import_is_noticed(module: str, source: str) -> None:
 
 def test_right_imports_are_let_pass() -> None:
     source = "import math\nimport torch\nfrom .rope import Rope\nfrom attnviz import config\n"
-    assert wrong_imports(source + "from attnviz.checks import ConfigError", "attnviz.modules.attention") == []
+    assert wrong_imports(source + "from attnviz.checks import ConfigError", "attnviz.modules.latent") == []
+    assert wrong_imports("import math\nimport torch", "attnviz.modules.rope") == []
     assert wrong_imports("from .ui import frame", "attnviz.ui", is_package=True) == []
 
 

@@ -1,5 +1,7 @@
 """pytest tests/test_trace.py: a trace holds what the model computed, read-only, and its size is known beforehand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +9,7 @@ import torch.nn.functional as F
 
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
-from attnviz.trace import cross_weights, layer_weights, predict, trace, trace_bytes, weights_of
+from attnviz.trace import allowed_of, cross_weights, layer_weights, predict, trace, trace_bytes, weights_of
 
 LATENT = {"attention": "mla", "kv_lora_rank": 13, "qk_nope_head_dim": 7, "qk_rope_head_dim": 4, "v_head_dim": 5}
 CONFIGS = {
@@ -28,8 +30,8 @@ def test_shapes_and_sizes(traced):
     model, t = traced
     c, T = model.config, len(IDS)
     assert t.weights.shape == t.scores.shape == (c.n_layers, c.n_heads, T, T)
-    assert t.q.shape == t.q_unturned.shape == (c.n_layers, c.n_heads, T, c.head_dim)
-    assert t.k.shape == t.k_unturned.shape == (c.n_layers, c.n_kv_heads, T, c.head_dim)
+    assert t.q.shape == t.q_pre_rope.shape == (c.n_layers, c.n_heads, T, c.head_dim)
+    assert t.k.shape == t.k_pre_rope.shape == (c.n_layers, c.n_kv_heads, T, c.head_dim)
     assert t.v.shape[:3] == (c.n_layers, c.n_kv_heads, T)
     assert t.logits.shape == (T, c.vocab_size) and t.tokens.tolist() == IDS
     assert t.nbytes == trace_bytes(c, T)
@@ -63,7 +65,7 @@ def test_logits_are_those_of_the_plain_model(traced):
 
 def test_nobody_can_change_a_trace(traced):
     _, t = traced
-    for name in ("weights", "q", "k", "v", "logits", "tokens", "allowed", "q_unturned", "k_unturned"):
+    for name in ("weights", "q", "k", "v", "logits", "tokens", "allowed", "q_pre_rope", "k_pre_rope"):
         with pytest.raises(ValueError, match="read-only"):
             getattr(t, name)[..., 0] = 1
     with pytest.raises(AttributeError):
@@ -72,8 +74,8 @@ def test_nobody_can_change_a_trace(traced):
 
 def test_the_first_token_is_the_same_before_and_after_rope_and_the_others_are_not():
     t = trace(Transformer.random(CONFIGS["gqa"], seed=3), IDS)
-    np.testing.assert_array_equal(t.q[:, :, 0], t.q_unturned[:, :, 0])
-    assert np.abs(t.k[:, :, 1:] - t.k_unturned[:, :, 1:]).max() > 0.1
+    np.testing.assert_array_equal(t.q[:, :, 0], t.q_pre_rope[:, :, 0])
+    assert np.abs(t.k[:, :, 1:] - t.k_pre_rope[:, :, 1:]).max() > 0.1
 
 
 @pytest.mark.parametrize("ids", [[], [101], [-1], [[1, 2]]])
@@ -126,6 +128,13 @@ def test_cross_attention_is_one_texts_queries_on_the_others_keys(name):
             scores = q[:, head * D : (head + 1) * D] @ k[:, kv * D : (kv + 1) * D].T / D**0.5
             by_hand = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
             np.testing.assert_allclose(found[layer, head], by_hand, atol=1e-5)
+
+
+def test_who_may_attend_to_whom_is_known_without_a_run(traced):
+    model, t = traced
+    np.testing.assert_array_equal(allowed_of(model, len(IDS)), t.allowed)
+    both_ways = model.with_config(replace(model.config, causal=False, sliding_window=None))
+    assert allowed_of(both_ways, 7).all()
 
 
 def test_weights_of_several_texts_at_once_are_those_of_each():

@@ -1,4 +1,4 @@
-"""What sharing KV heads loses: how alike heads are, which grouping loses least, how far a converted model drifts.
+"""What sharing KV heads loses: similarity of heads, the grouping that loses least, losses compared token by token.
 
 H heads, K KV heads, S key tokens, T tokens, D head_dim, V vocabulary. numpy in, numpy or plain numbers out.
 """
@@ -6,19 +6,20 @@ H heads, K KV heads, S key tokens, T tokens, D head_dim, V vocabulary. numpy in,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import chain, combinations
-from math import comb
+from math import comb, nan, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_HEADS = 16  # the exact search over groupings looks at every subset of heads
+MAX_HEADS = 16  # the exact search over groupings looks at all subsets of heads
 
 Groups = tuple[tuple[int, ...], ...]
 
 
 def kv_heads_read(n_heads: int, n_kv_heads: int, *, tiled: bool = False) -> tuple[int, ...]:
-    """The KV head each query head reads: 0 0 1 1 as `repeat_interleave` has it, or the tiled mistake 0 1 0 1."""
+    """The KV head each query head reads: 0 0 1 1 by `repeat_interleave`, or 0 1 0 1 by `repeat`, a known mistake."""
     size = n_heads // n_kv_heads
     return tuple(h % n_kv_heads if tiled else h // size for h in range(n_heads))
 
@@ -32,7 +33,7 @@ def neighbours(n_heads: int, n_groups: int) -> Groups:
 def gram(heads: NDArray) -> NDArray[np.float64]:
     """(H, H) inner products of the heads' keys or values (H, S, D), each head taken as one vector of S · D numbers.
 
-    RoPE turns the keys of all heads at one position by the same angles, so turned and unturned keys give the same.
+    RoPE rotates the keys of all heads at one position by the same angles, so rotated and pre-RoPE keys give the same.
     """
     flat = heads.reshape(len(heads), -1).astype(np.float64)  # (H, S·D)
     return flat @ flat.T
@@ -48,7 +49,7 @@ def cosines(inner: NDArray) -> NDArray[np.float64]:
 
 
 def lost_share(inner: NDArray, groups: Groups) -> float:
-    """How much of the heads' squared length goes when each is replaced by its group's average, 0 to 1.
+    """Share of the heads' squared length that is lost when each is replaced by its group's average, 0 to 1.
 
     0: the heads of every group are equal. 1: they cancel.
     """
@@ -131,13 +132,28 @@ def next_token_losses(logits: NDArray, ids: NDArray) -> NDArray[np.float64]:
     return -log_softmax(logits[:-1])[np.arange(len(ids) - 1), ids[1:]]
 
 
+@dataclass(frozen=True)
+class Difference:
+    """How much larger one model's loss is than another's on the same tokens."""
+
+    mean: float  # nats per token
+    error: float  # its standard error over the tokens, of the paired differences; NaN for a single token
+    n: int  # predicted tokens
+
+
+def paired_difference(losses: NDArray, reference: NDArray) -> Difference:
+    """Losses (N,) less those of a reference on the same N tokens, N at least 1."""
+    d = losses - reference
+    return Difference(float(d.mean()), float(d.std(ddof=1)) / sqrt(len(d)) if len(d) > 1 else nan, len(d))
+
+
 def divergences_of(log_p: NDArray, log_q: NDArray) -> NDArray[np.float64]:
     """(T,) nats: KL(p ‖ q) between the next-token distributions of two models at every position, log_p (T, V)."""
     return np.maximum((np.exp(log_p) * (log_p - log_q)).sum(-1), 0.0)
 
 
 def moved_weight(weights: NDArray, other: NDArray) -> NDArray[np.float64]:
-    """(H,) the share of its attention that the average row (query) of each head spends elsewhere: ½ Σ|a − b|, 0 to 1.
+    """(H,) total variation distance ½ Σ|a − b| between each head's rows, averaged over the queries, 0 to 1.
 
     weights, other: (H, T, S).
     """

@@ -16,7 +16,7 @@ RESIDUAL = 0.5  # the share of a layer that is taken to pass it by, as in the pa
 def rollout(weights: np.ndarray) -> np.ndarray:
     """float64 (L, T, T) from weights (L, H, T, T): row i after layer l says from which tokens position i is mixed.
 
-    Every row sums to 1; a row whose query may attend to nothing keeps what it was.
+    Every row sums to 1; a row in which every key is masked stays as it was.
     """
     T = weights.shape[-1]
     mixed = (1 - RESIDUAL) * weights.mean(axis=1, dtype=np.float64) + RESIDUAL * np.eye(T)  # (L, T, T)

@@ -13,7 +13,6 @@ from safetensors import SafetensorError, safe_open
 
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.modules import Transformer
-from attnviz.modules.shapes import ShapesOnly
 from attnviz.text import Tokenizer, tokenizer
 
 FOLDER = Path(__file__).parent
@@ -80,7 +79,7 @@ def config_from_metadata(metadata: dict[str, str]) -> ModelConfig:
 
 
 def _with_weights(config: ModelConfig, tensors: dict[str, torch.Tensor]) -> Transformer:
-    with ShapesOnly():
+    with torch.device("meta"):  # no memory is taken for weights that are replaced at once
         model = Transformer(config)
     try:
         model.load_state_dict(tensors, assign=True)

@@ -21,9 +21,9 @@ from attnviz.cost import (
 )
 from attnviz.cost.accelerators import Accelerator
 from attnviz.cost.cache import PRECISIONS, SCALE_BITS
+from attnviz.experiments import measurement as measure
+from attnviz.experiments.measurement import Timing
 from attnviz.facts import published_facts
-from attnviz.modules import measure
-from attnviz.modules.measure import Timing
 from attnviz.session.settings import Settings
 
 CONTEXTS = (256, 1024, 2048, 4096, 8192)  # tokens in the cache when a step is timed

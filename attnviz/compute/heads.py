@@ -4,47 +4,82 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
-from attnviz.ablation import losses_without_each
-from attnviz.analysis import heads as analysis
+from attnviz.analysis import roles as analysis
 from attnviz.analysis.groups import next_token_losses
 from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
+from attnviz.compute.view import View
+from attnviz.experiments.ablation import losses_without_each, mean_outputs
+from attnviz.figures import role_words
+from attnviz.figures.phrases import count
+from attnviz.figures.role_words import Probes
 from attnviz.session.settings import Settings
-from attnviz.trace import cross_weights, weights_of
+from attnviz.trace import Trace, allowed_of, cross_weights, weights_of
 
 PERIOD, N_PROBES = 32, 3
 MAX_COMPARED = 128  # tokens, where several runs are set side by side
-MAX_ABLATED = 256  # tokens, where the model runs once for every head
+MAX_ABLATED = 256  # tokens, where the model runs once per head
 MAX_EFFECT_BYTES = 1_000_000
+REFERENCE = Path(__file__).with_name("long_text.txt")  # written for this project: mean ablation's reference text
 
 
 def roles_of(settings: Settings) -> list[list[analysis.Role]]:
-    """The role of every head, [layer][head], from random tokens said twice, whatever the text on the page."""
-    return analysis.roles(scores_of(settings))
+    """The role of every head, [layer][head], from the probes; an untrained model's heads have none."""
+    config = models.config_of(settings)
+    if settings.model == "own":
+        return [[analysis.Role(analysis.NO_ROLE)] * config.n_heads for _ in range(config.n_layers)]
+    scores = scores_of(settings)
+    return [[analysis.role_of(scores.of(i, h)) for h in range(config.n_heads)] for i in range(config.n_layers)]
 
 
-def scores_of(settings: Settings) -> dict[str, np.ndarray]:
-    """Every role's score for every head, (L, H)."""
+def probes_of(settings: Settings) -> Probes:
+    """How the roles are scored: with the mask and position settings of the page, without padding."""
+    return Probes(N_PROBES, PERIOD, models.config_of(settings), settings.model != "own")
+
+
+def scores_of(settings: Settings) -> analysis.Scores:
+    """Every role's score for every head, from repeated random tokens, whatever the text on the page."""
     if settings.window >= 2 * PERIOD:
         settings = replace(settings, window=0)  # as wide as the probes are long: the same as none
     return _scores(settings)
 
 
 @models.cached_by_model(512)
-def _scores(settings: Settings) -> dict[str, np.ndarray]:
+def _scores(settings: Settings) -> analysis.Scores:
     config, model = models.config_of(settings), models.model_of(settings)
     probes = analysis.probes(config.vocab_size, PERIOD, N_PROBES)
-    scored = [analysis.role_scores(weights, PERIOD) for weights in weights_of(model, probes)]
-    return {role: np.mean([s[role] for s in scored], axis=0) for role in analysis.ROLES}
+    return analysis.score_probes(weights_of(model, probes), allowed_of(model, 2 * PERIOD), probes)
+
+
+def text_labels(view: View) -> list[list[str]]:
+    """What takes most of each head's weight on the text, in a few words, [layer][head]."""
+    return _text_labels(view.settings, view.ids, view.n_padding)
+
+
+@models.cached_by_model(64)
+def _text_labels(settings: Settings, ids: tuple[int, ...], n_padding: int) -> list[list[str]]:
+    trace = models.trace_of(settings, ids, n_padding)
+    weights, allowed, (L, H) = trace.weights, trace.allowed, trace.weights.shape[:2]
+    scores = analysis.score(weights, allowed, trace.tokens)
+    columns = [[analysis.largest_column(weights[i, h], allowed[i]) for h in range(H)] for i in range(L)]
+    return [[role_words.text_label(scores.of(i, h), columns[i][h]) for h in range(H)] for i in range(L)]
+
+
+def text_scores_of(trace: Trace, layer: int, head: int) -> tuple[analysis.HeadScores, analysis.Column | None]:
+    """The shares of one head's weight on the text, and the key that gets most of it."""
+    weights, allowed = trace.weights[layer, head], trace.allowed[layer]
+    scores = analysis.score(weights[None, None], allowed[None], trace.tokens)
+    return scores.of(0, 0), analysis.largest_column(weights, allowed)
 
 
 @dataclass(frozen=True)
 class Mask:
-    """One way to run the model, as the settings say it."""
+    """One mask, as the settings say it."""
 
     name: str
     causal: bool = True
@@ -52,8 +87,8 @@ class Mask:
     n_sinks: int = 0
     padding: int = 0
 
-    def in_force(self, settings: Settings) -> bool:
-        """Whether the page runs so just now."""
+    def selected(self, settings: Settings) -> bool:
+        """Whether the whole page runs with it."""
         return all(getattr(settings, name) == value for name, value in self.fields().items())
 
     def fields(self) -> dict[str, object]:
@@ -61,20 +96,23 @@ class Mask:
 
 
 def masks_of(settings: Settings) -> list[Mask]:
-    """The masks that are set side by side, with the numbers chosen for them."""
+    """The masks that are compared, with the numbers chosen for them."""
     window, kept, padding = settings.mask_window, settings.mask_sinks, settings.mask_padding
     return [
         Mask("Causal"),
         Mask(f"Window of {window}", window=window),
-        Mask(f"Window of {window}, first {kept} kept", window=window, n_sinks=kept),
-        Mask(f"First {padding} are padding", padding=padding),
-        Mask("No mask", causal=False),
+        Mask(f"Window of {window}, {count(kept, 'sink')}", window=window, n_sinks=kept),
+        Mask(f"Padding of {padding}", padding=padding),
+        Mask("Bidirectional", causal=False),
     ]
 
 
 @dataclass(frozen=True, eq=False)
 class Masked:
-    """One layer under every mask: weights (masks, H, T, T), allowed (masks, T, T), nats a token on this text."""
+    """One layer under each mask: weights (masks, H, T, T), allowed (masks, T, T).
+
+    losses: nats per token over the T - 1 predictions in these tokens, of the first three masks, which predict all.
+    """
 
     weights: np.ndarray
     allowed: np.ndarray
@@ -82,14 +120,13 @@ class Masked:
 
 
 def masked_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Masked:
-    """The same layer under every mask, on the first MAX_COMPARED tokens; losses over what is padding in no mask."""
+    """The same layer under each mask, on the first MAX_COMPARED tokens."""
     ids = ids[:MAX_COMPARED]
     traces = [models.trace_of(replace(settings, **m.fields()), ids, m.padding) for m in masks_of(settings)]
-    first = min(settings.mask_padding, max(len(ids) - 2, 0))
     return Masked(
         np.stack([t.weights[layer] for t in traces]),
         np.stack([t.allowed[layer] for t in traces]),
-        [float(next_token_losses(t.logits, t.tokens)[first:].mean()) for t in traces] if len(ids) > 1 else [],
+        [float(next_token_losses(t.logits, t.tokens).mean()) for t in traces[:3]] if len(ids) > 1 else [],
     )
 
 
@@ -99,22 +136,36 @@ _effects = ByteCache(MAX_EFFECT_BYTES)
 def effects_of(
     settings: Settings, ids: tuple[int, ...], progress: Callable[[float], object]
 ) -> tuple[float, np.ndarray]:
-    """Nats a token on the first MAX_ABLATED tokens with all heads, and (L, H) without each, in the way chosen.
+    """The loss in nats per token on the first MAX_ABLATED tokens with all heads, and (L, H) with each one ablated.
 
     progress is told the share that is done, unless everything is known already.
     """
-    config, ids, way = models.config_of(settings), ids[:MAX_ABLATED], settings.off_way
+    config, ids, means = models.config_of(settings), ids[:MAX_ABLATED], means_of(settings)
     L, H = config.n_layers, config.n_heads
 
     def measure() -> np.ndarray:
-        return losses_without_each(models.model_of(settings), ids, way, progress)
+        return losses_without_each(models.model_of(settings), ids, means, progress)
 
-    key = models.weights_key(settings), config, ids, way
+    key = models.weights_key(settings), config, ids, settings.off_way
     found = models.computed_once(key, measure, _effects)  # (1 + L·H,)
     return float(found[0]), found[1:].reshape(L, H)
 
 
-@cache
+def means_of(settings: Settings) -> np.ndarray | None:
+    """(L, H, D), what mean ablation puts in the place of a head's output; None for zero ablation."""
+    if settings.off_way == "zero":
+        return None
+    key = "means", models.weights_key(settings), models.config_of(settings)
+    return models.computed_once(key, lambda: mean_outputs(models.model_of(settings), reference()), _effects)
+
+
+@lru_cache(maxsize=1)
+def reference() -> list[int]:
+    """The reference text of mean ablation, as ids."""
+    return models.tokenizer().encode(REFERENCE.read_text(encoding="utf-8"))[:MAX_ABLATED]
+
+
+@lru_cache(maxsize=1)
 def vocabulary() -> list[str]:
     """The printable label of every token there is, by its id."""
     tokenizer = models.tokenizer()

@@ -72,6 +72,11 @@ def config_of(settings: Settings) -> ModelConfig:
     return settings.own_config() if settings.model == "own" else settings.run_of(_shipped_config(settings.model))
 
 
+def trained_config(settings: Settings) -> ModelConfig | None:
+    """How the checkpoint was trained; None for a model of one's own, which was not."""
+    return None if settings.model == "own" else _shipped_config(settings.model)
+
+
 def weights_key(settings: Settings) -> tuple[str, ModelConfig | None, int]:
     """What decides the weights, and nothing else: a checkpoint's name, or a configuration and a seed."""
     if settings.model != "own":

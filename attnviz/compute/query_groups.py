@@ -1,9 +1,8 @@
-"""What the query-groups page computes besides the trace: other models on the same text, kept within bounds."""
+"""What the query-grouping page computes besides the trace: other models on the same text, cached within bounds."""
 
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -18,26 +17,25 @@ from attnviz.compute.byte_cache import ByteCache
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost import attention_name, count_parameters
 from attnviz.cost.variants import with_latent
-from attnviz.figures.group_quality import Member
+from attnviz.experiments.conversion import copy_kv_heads, group_kv_heads, reorder_heads
+from attnviz.experiments.equalities import Comparison, cached_bytes, equalities_in_both, tiling
+from attnviz.figures.group_quality import AVERAGED, BEST, FIRST, TRAINED, Member
 from attnviz.modules import Transformer
-from attnviz.modules.convert import copy_kv_heads, group_kv_heads, reorder_heads
-from attnviz.modules.proofs import Comparison, cached_bytes, equalities_in_both, tiling
 from attnviz.session.settings import Settings
 from attnviz.trace import Trace, layer_weights, predict
 
 MAX_COMPARED = 256  # tokens; the checkpoints were trained on texts of this length
-MAX_PROVEN = 64  # tokens of the equalities: more of them cost more and say no more
+MAX_CHECKED = 64  # tokens of the numerical checks
 MAX_MAPPED = 128  # tokens of the maps before and after
 MAX_CONVERTED = 12_000_000  # parameters of a model that is converted: several copies are in memory at once
-MAX_CONVERSION_BYTES = 20_000_000  # of what is kept of comparisons with converted models
-TRAINED, AVERAGED, FIRST, PARTNERS = "trained so", "averaged", "first head kept", "averaged, best partners"
+MAX_CONVERSION_BYTES = 20_000_000  # of cached comparisons with converted models
 
 
 # ---- the family
 
 
 def variants(settings: Settings) -> list[Settings]:
-    """The positions of the slider: the shipped family, or one's own model with every number of KV heads it can have."""
+    """The positions of the slider: the shipped family, or one's own model with each number of KV heads it can have."""
     if settings.model == "own":
         return [replace(settings, n_kv_heads=k) for k in divisors(settings.n_heads)]
     family = [replace(settings, model=name) for name in list_checkpoints()]
@@ -50,51 +48,57 @@ def base_of(settings: Settings) -> Settings:
 
 
 def cache_of_family(settings: Settings) -> dict[ModelConfig, int]:
-    """Bytes that one token leaves in the cache of every variant, counted from tensors."""
+    """Cache bytes per token of each variant, counted from tensors."""
     return {config: cached_bytes(config, 1) for config in map(models.config_of, variants(settings))}
 
 
 def members_of(settings: Settings, ids: tuple[int, ...]) -> list[Member]:
-    """Every checkpoint's cache and quality, on held-out text and on the first MAX_COMPARED tokens of this one."""
+    """Each checkpoint's cache, held-out quality, and losses on the first MAX_COMPARED tokens of this text."""
     known = losses_of_sharing(settings, ids)[TRAINED]
     return [_member(variant, ids[:MAX_COMPARED], known) for variant in variants(settings)]
 
 
-def _member(variant: Settings, ids: tuple[int, ...], known: dict[int, float]) -> Member:
-    """known: nats a token on these tokens by the number of KV heads, which MLA has none of."""
+def _member(variant: Settings, ids: tuple[int, ...], known: dict[int, np.ndarray]) -> Member:
+    """known: losses on these tokens by the number of KV heads, which MLA has none of."""
     config = models.config_of(variant)
     is_latent = config.attention == "mla"
-    nats = _loss_of(variant, ids) if is_latent else known[config.n_kv_heads]
-    bits = nats * (len(ids) - 1) / math.log(2) / len(models.tokenizer().decode(list(ids)))
-    return Member(
-        attention_name(config), config.attention, cached_bytes(config, 1), held_out(variant.model),
-        None if math.isnan(bits) else bits,
-    )  # fmt: skip
+    losses = _losses_of(variant, ids) if is_latent else known[config.n_kv_heads]
+    held_out = _scores().get(variant.model, {}).get("bits_per_character")
+    return Member(attention_name(config), config.attention, cached_bytes(config, 1), held_out, losses)
 
 
-def held_out(checkpoint: str) -> float | None:
-    """Bits a character on text that the training never saw, as measured when the checkpoint was made."""
+def held_out_characters() -> int:
+    """Characters of the text that the checkpoints were scored on and the training never saw."""
+    return _scores().get("mha", {}).get("characters", 0)
+
+
+def _scores() -> dict[str, dict]:
+    """The checkpoints' scores, as measured when they were made."""
     file = FOLDER / "scores.json"
-    return json.loads(file.read_text())[checkpoint]["bits_per_character"] if file.exists() else None
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def predicted_characters(ids: tuple[int, ...]) -> float:
+    """Characters of the predicted tokens among the first MAX_COMPARED: of all but the first token."""
+    return sum(models.tokenizer().characters(list(ids[:MAX_COMPARED]))[1:])
 
 
 @models.cached_by_model(256)
-def _loss_of(settings: Settings, ids: tuple[int, ...]) -> float:
-    return _loss(models.model_of(settings), ids)
+def _losses_of(settings: Settings, ids: tuple[int, ...]) -> np.ndarray:
+    return _losses(models.model_of(settings), ids)
 
 
-def _loss(model: Transformer, ids: tuple[int, ...]) -> float:
-    """Mean nats a token; NaN where the text has one token and nothing to predict."""
-    losses = analysis.next_token_losses(predict(model, ids), np.array(ids))
-    return float(losses.mean()) if len(losses) else math.nan
+def _losses(model: Transformer, ids: tuple[int, ...]) -> np.ndarray:
+    """(T - 1,) nats per predicted token."""
+    return analysis.next_token_losses(predict(model, ids), np.array(ids))
 
 
-# ---- claims and mistakes
+# ---- numerical checks, and the wrong order of KV heads
 
 
 def equalities_of(settings: Settings, ids: tuple[int, ...], layer: int) -> list[tuple[Comparison, Comparison]]:
-    """Every equality in float32 and in float64, on the first MAX_PROVEN tokens."""
-    return _equalities(settings, ids[:MAX_PROVEN], layer)
+    """The numerical checks in float32 and in float64, on the first MAX_CHECKED tokens."""
+    return _equalities(settings, ids[:MAX_CHECKED], layer)
 
 
 @models.cached_by_model(64)
@@ -102,13 +106,18 @@ def _equalities(settings: Settings, ids: tuple[int, ...], layer: int) -> list[tu
     return equalities_in_both(models.model_of(settings), ids, layer)
 
 
+def has_shipped_latent(settings: Settings) -> bool:
+    """Whether the MLA to compare with is the shipped checkpoint."""
+    return settings.model != "own" and not models.problem_of(replace(settings, model="mla"))
+
+
 def latent_equalities(settings: Settings, ids: tuple[int, ...], layer: int) -> tuple[ModelConfig, list]:
-    """The MLA that stands beside this model and its equalities: the checkpoint, or one of the same shape and seed."""
+    """The MLA shown beside this model, with its checks: the shipped checkpoint, or an untrained one like one's own."""
     beside = replace(settings, model="mla")
-    if settings.model != "own" and not models.problem_of(beside):
+    if has_shipped_latent(settings):
         return models.config_of(beside), equalities_of(beside, ids, layer)
     config = with_latent(models.config_of(settings))
-    return config, _random_equalities(config, settings.seed, ids[:MAX_PROVEN], layer)
+    return config, _random_equalities(config, settings.seed, ids[:MAX_CHECKED], layer)
 
 
 @lru_cache(maxsize=64)
@@ -116,16 +125,16 @@ def _random_equalities(config: ModelConfig, seed: int, ids: tuple[int, ...], lay
     return equalities_in_both(Transformer.random(config, seed), ids, layer)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tiling:
-    """What the wrong order of KV heads does: to one layer's output, and to the loss on this text in nats a token.
+    """What the wrong order of KV heads does: to one layer's output, and to the losses (T - 1,) in nats.
 
-    Both losses are NaN where there is none: for a single token, and for untrained weights, which predict nothing.
+    Both are empty where there are none: for a single token, and for untrained weights, which predict nothing.
     """
 
     layer: Comparison
-    loss: float
-    tiled_loss: float
+    losses: np.ndarray
+    tiled_losses: np.ndarray
 
 
 def tiling_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Tiling:
@@ -138,8 +147,8 @@ def _tiling(settings: Settings, ids: tuple[int, ...], layer: int) -> Tiling:
     model = models.model_of(settings)
     difference = tiling(model, ids, layer)
     if settings.model == "own":
-        return Tiling(difference, math.nan, math.nan)
-    return Tiling(difference, _loss(model, ids), _loss(copy_kv_heads(model, "tiled"), ids))
+        return Tiling(difference, np.empty(0), np.empty(0))
+    return Tiling(difference, _losses(model, ids), _losses(copy_kv_heads(model, "tiled"), ids))
 
 
 # ---- ways to have fewer KV heads
@@ -161,33 +170,32 @@ def can_convert(settings: Settings) -> bool:
     return count_parameters(models.config_of(base_of(settings))).total <= MAX_CONVERTED
 
 
-def losses_of_sharing(settings: Settings, ids: tuple[int, ...]) -> dict[str, dict[int, float]]:
-    """Nats a token on the first MAX_COMPARED tokens in every way, with every number K of KV heads that there can be:
-    way -> {K: …}."""
+def losses_of_sharing(settings: Settings, ids: tuple[int, ...]) -> dict[str, dict[int, np.ndarray]]:
+    """Losses (T - 1,) in nats on the first MAX_COMPARED tokens, by way and by number K of KV heads: way -> {K: …}."""
     base, ids = base_of(settings), ids[:MAX_COMPARED]
     key = "losses", models.weights_key(base), models.config_of(base), ids
-    found = models.computed_once(key, lambda: _losses(base, ids), _conversions)
-    losses: dict[str, dict[int, float]] = {}
+    found = models.computed_once(key, lambda: _losses_by_way(base, ids), _conversions)
+    losses: dict[str, dict[int, np.ndarray]] = {}
     for way, n_kv_heads in sorted(found, key=itemgetter(1)):  # lines are drawn from one number to the next
         losses.setdefault(way, {})[n_kv_heads] = found[way, n_kv_heads]
     return losses
 
 
-def _losses(base: Settings, ids: tuple[int, ...]) -> ByName:
+def _losses_by_way(base: Settings, ids: tuple[int, ...]) -> ByName:
     mha, before = models.model_of(base), models.trace_of(base, ids)
-    unchanged = float(analysis.next_token_losses(before.logits, before.tokens).mean())
+    unchanged = analysis.next_token_losses(before.logits, before.tokens)
     losses = ByName(
-        ((way, n_kv_heads), unchanged if model is mha else _loss(model, ids))
+        ((way, n_kv_heads), unchanged if model is mha else _losses(model, ids))
         for n_kv_heads in divisors(mha.config.n_heads)
         for way, model in _ways(base, mha, before, n_kv_heads)
     )
-    losses[PARTNERS, 1] = losses[AVERAGED, 1]  # all heads in one group, whoever their partners are
+    losses[BEST, 1] = losses[AVERAGED, 1]  # there is one way to put all heads into one group
     return losses
 
 
 def drifts_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int) -> dict[str, np.ndarray]:
-    """(T,) nats from the multi-head model's predictions in every way that leaves heads where they stood, on the first
-    MAX_COMPARED tokens."""
+    """(T,) nats from MHA's predictions, by each way that leaves heads in their order, on the first MAX_COMPARED
+    tokens."""
     base, ids = base_of(settings), ids[:MAX_COMPARED]
     key = "drifts", models.weights_key(base), models.config_of(base), ids, n_kv_heads
     return models.computed_once(key, lambda: _drifts(base, ids, n_kv_heads), _conversions)
@@ -203,19 +211,19 @@ def _drifts(base: Settings, ids: tuple[int, ...], n_kv_heads: int) -> ByName:
 
 
 def _ways(base: Settings, mha: Transformer, before: Trace, n_kv_heads: int) -> Iterator[tuple[str, Transformer]]:
-    """One model after the other, so that only one is in memory; the very `mha` where nothing is merged, and no best
-    partners where there is a single group."""
+    """One model after the other, so that only one is in memory; `mha` itself where nothing is merged, and no best
+    grouping where there is a single group."""
     yield from _heads_in_order(base, mha, n_kv_heads)
     if n_kv_heads == mha.config.n_heads:
-        yield PARTNERS, mha
+        yield BEST, mha
     if n_kv_heads in (1, mha.config.n_heads):
         return
-    groups = [partners(before, layer, n_kv_heads) for layer in range(mha.config.n_layers)]
-    yield PARTNERS, group_kv_heads(reorder_heads(mha, [sum(g, ()) for g in groups]), n_kv_heads)
+    groups = [best_grouping(before, layer, n_kv_heads) for layer in range(mha.config.n_layers)]
+    yield BEST, group_kv_heads(reorder_heads(mha, [sum(g, ()) for g in groups]), n_kv_heads)
 
 
 def _heads_in_order(base: Settings, mha: Transformer, n_kv_heads: int) -> Iterator[tuple[str, Transformer]]:
-    """Those whose heads stand where they stood, so that their maps can be compared one by one."""
+    """Those whose heads keep their order, so that maps can be compared head by head."""
     for variant in variants(base) if base.model != "own" else ():
         config = models.config_of(variant)
         if config.attention != "mla" and config.n_kv_heads == n_kv_heads:
@@ -225,8 +233,8 @@ def _heads_in_order(base: Settings, mha: Transformer, n_kv_heads: int) -> Iterat
     yield FIRST, group_kv_heads(mha, n_kv_heads, "first") if merged else mha
 
 
-def partners(before: Trace, layer: int, n_groups: int) -> analysis.Groups:
-    """The grouping of one layer's heads that loses least of keys and values together, each by its own length."""
+def best_grouping(before: Trace, layer: int, n_groups: int) -> analysis.Groups:
+    """The grouping of one layer's heads that loses least of keys and values together, each as a share of its length."""
     inner = sum(gram / max(float(np.trace(gram)), 1e-30) for gram in grams(before, layer).values())
     return analysis.best_grouping(inner, n_groups)
 
@@ -238,12 +246,12 @@ def grams(before: Trace, layer: int) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """One layer's weights under every way to share, for the maps before and after; the first row is MHA."""
+    """One layer's weights by way of sharing, for the maps before and after; the first row is MHA."""
 
     names: list[str]
     weights: np.ndarray  # (ways, H, T, T)
     allowed: np.ndarray  # (T, T)
-    moved: np.ndarray  # (ways, H), the share of its attention that the average row spends elsewhere than in MHA
+    moved: np.ndarray  # (ways, H), total variation distance from MHA's rows, averaged over the queries
 
     @property
     def nbytes(self) -> int:

@@ -1,4 +1,4 @@
-"""What the RoPE page computes besides the trace, kept for all who look at the same model and text."""
+"""What the RoPE page computes besides the trace, cached for all users with the same model and text."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from attnviz.checks import ConfigError
+from attnviz.checks import ConfigError, shown
 from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.config import ModelConfig
-from attnviz.modules import rope_proofs
+from attnviz.experiments import rope_equalities
 from attnviz.modules.rope import rope_frequencies
-from attnviz.modules.rope_scaling import RopeScaling
+from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
 from attnviz.trace import layer_weights
 
 LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project
@@ -27,33 +27,33 @@ MAX_CURVE_BYTES = 2_000_000  # of losses by position: a hundred sets of six meth
 _curves = ByteCache(MAX_CURVE_BYTES)
 
 
-def turning(view: View) -> ModelConfig:
-    """The configuration in force, with RoPE on even where it is switched off."""
+def rotated(view: View) -> ModelConfig:
+    """The selected configuration, with RoPE on even where it is switched off."""
     return replace(view.config, position="rope")
 
 
 def frequencies(view: View) -> np.ndarray:
-    """float64 (n_pairs,), radians a token, as this model turns or would turn."""
-    config = turning(view)
+    """float64 (n_pairs,), radians per token, as RoPE rotates in this model or would."""
+    config = rotated(view)
     return _frequencies(config.rotary_dim, config.rope_theta)
 
 
-@lru_cache(maxsize=64)  # asked for five times in a run; everybody reads the same array, and nobody writes to it
+@lru_cache(maxsize=64)  # asked for several times in a run; the array is shared and read only
 def _frequencies(rotary_dim: int, theta: float) -> np.ndarray:
     return rope_frequencies(rotary_dim, theta).numpy()
 
 
-def unturned(view: View, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
-    """This head's q (T, D) and the k (T, D) it reads, before RoPE, with the dimensions that turn in front."""
+def pre_rope(view: View, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
+    """This head's q (T, D) and the k (T, D) it reads, before RoPE, with the rotated dimensions in front."""
     kv_head = view.config.layer.kv_head_of[head]
-    q, k = view.trace.q_unturned[layer, head], view.trace.k_unturned[layer, kv_head]
-    behind = view.config.qk_nope_head_dim if view.config.attention == "mla" else 0  # MLA's turning part comes last
+    q, k = view.trace.q_pre_rope[layer, head], view.trace.k_pre_rope[layer, kv_head]
+    behind = view.config.qk_nope_head_dim if view.config.attention == "mla" else 0  # MLA's rotated part comes last
     return np.roll(q, -behind, axis=-1), np.roll(k, -behind, axis=-1)
 
 
 def weights_of(view: View, variant: str, layer: int, head: int, fraction: float = 1.0) -> np.ndarray:
-    """(T, T), this head's weights in the same model run with RoPE, "on", or otherwise: "off", "part", "other layout" or
-    "reordered"."""
+    """(T, T): this head's weights in the same model with RoPE "on", "off", on a "part" of the dimensions, in the
+    "other layout", or there with weights "reordered" for it."""
     if variant == "on" and view.settings.rope:
         return view.trace.weights[layer, head]
     key = "otherwise", models.weights_key(view.settings), view.config, view.ids, variant, fraction, layer, head
@@ -68,32 +68,32 @@ def _weights(view: View, variant: str, layer: int, head: int, fraction: float) -
         case "part":
             model = model.with_config(replace(model.config, rotary_fraction=fraction))
         case "other layout":
-            model = rope_proofs.in_other_layout(model)
+            model = rope_equalities.in_other_layout(model)
         case "reordered":
-            model = rope_proofs.moved_to_other_layout(model)
+            model = rope_equalities.moved_to_other_layout(model)
     return layer_weights(model, view.ids, layer)[head].copy()  # not a view of all heads, which would be kept
 
 
 def scalings(view: View, factor: float, pasted: str) -> tuple[dict[str, RopeScaling | None], str | None]:
-    """Every method with published defaults, and what was pasted out of a configuration; or why that cannot be used."""
+    """The methods with published defaults and the one pasted by the user; or why that cannot be used."""
     trained = trained_on(view)
-    known = {n: s for n, s in rope_proofs.standard_scalings(factor, trained).items() if _fits(view, s)}
+    known = {n: s for n, s in rope_equalities.standard_scalings(factor, trained).items() if _fits(view, s)}
     if not pasted.strip():
         return known, None
     try:
         scaling = RopeScaling.of(_for_this_model(json.loads(pasted), trained), trained)
         _run_once(view, scaling)
     except json.JSONDecodeError as error:
-        return known, f"This is not JSON: {error.msg} at character {error.pos + 1}."
+        return known, f"Invalid JSON: {error.msg} at character {error.pos + 1}. Only the standard methods are shown."
     except ConfigError as error:
-        return known, f"{error}."
+        return known, f"{error}. Only the standard methods are shown."
     return known | {PASTED: scaling}, None
 
 
 def _run_once(view: View, scaling: RopeScaling | None) -> None:
     """ConfigError where the method cannot be used for this many pairs: LongRoPE's lists, NTK's one pair."""
-    config = turning(view)
-    rope_frequencies(config.rotary_dim, config.rope_theta, scaling, trained_on(view) + 1)
+    config = rotated(view)
+    scaled_rope_frequencies(config.rotary_dim, config.rope_theta, scaling, trained_on(view) + 1)
 
 
 def _fits(view: View, scaling: RopeScaling | None) -> bool:
@@ -107,7 +107,7 @@ def _fits(view: View, scaling: RopeScaling | None) -> bool:
 def _for_this_model(given: object, trained: int) -> dict:
     """A published configuration's rope_scaling, its training context replaced by this model's."""
     if not isinstance(given, dict):
-        raise ConfigError("rope_scaling must be names and numbers in braces")
+        raise ConfigError(f"rope_scaling must be a JSON object, not {shown(given)}")
     given = dict(given.get("rope_scaling") or given)
     if "original_max_position_embeddings" in given:
         given["original_max_position_embeddings"] = trained
@@ -115,26 +115,26 @@ def _for_this_model(given: object, trained: int) -> dict:
 
 
 def trained_on(view: View) -> int:
-    """Tokens the model was trained on; for an untrained one, as many as the checkpoints."""
+    """Tokens per training row; for an untrained model, as many as for the checkpoints."""
     return view.config.max_context or UNTRAINED_CONTEXT
 
 
 def long_ids(view: View, trained: int) -> tuple[tuple[int, ...], str]:
-    """A text longer than the training context, and which: the text on the page, or a story shipped for this."""
-    if len(view.ids) > trained:
-        return view.ids, "the text on the left"
+    """A text with predictions beyond those of training, and which: the text on the page, or a shipped story."""
+    if len(view.ids) > trained + 1:  # the prediction of token `trained` is in training
+        return view.ids, "your own"
     _, story, _ = models.read(LONG_TEXT.read_text(encoding="utf-8"))
-    return story, f"a shipped story, since the text on the left is not longer than {trained}"
+    return story, f"a shipped story; yours, {len(view.ids)} tokens long, would need more than {trained + 1}"
 
 
 def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> dict[str, np.ndarray]:
-    """nats a token (T - 1,) under each method."""
-    key = models.weights_key(view.settings), turning(view), ids, tuple(methods.values())
+    """nats per token (T - 1,) under each method."""
+    key = models.weights_key(view.settings), rotated(view), ids, tuple(methods.values())
     found = models.computed_once(key, lambda: _losses(view, ids, methods), _curves)  # (methods, T - 1)
     return dict(zip(methods, found, strict=True))
 
 
 def _losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> np.ndarray:
-    model = models.model_of(view.settings).with_config(turning(view))
-    scaled = (rope_proofs.with_scaling(model, scaling) for scaling in methods.values())
-    return np.stack([rope_proofs.loss_by_position(each, np.array(ids)) for each in scaled])
+    model = models.model_of(view.settings).with_config(rotated(view))
+    scaled = (rope_equalities.with_scaling(model, scaling) for scaling in methods.values())
+    return np.stack([rope_equalities.loss_by_position(each, np.array(ids)) for each in scaled])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from attnviz.config import ConfigError, ModelConfig
-from attnviz.session.settings import MAX_CHARACTERS, Settings
+from attnviz.session.settings import GIVEN, MAX_CHARACTERS, Settings
 
 if TYPE_CHECKING:
     from attnviz.modules import Transformer
@@ -88,6 +90,16 @@ class View:
         return None
 
     @property
+    def shown_text(self) -> str:
+        """The text as far as it is traced."""
+        return _models().tokenizer().decode(list(self.ids))
+
+    @property
+    def trained_config(self) -> ModelConfig | None:
+        """How the checkpoint was trained; None for a model of one's own, which was not."""
+        return _models().trained_config(self.settings)
+
+    @property
     def origin(self) -> str:
         """Where the weights come from, said on every map."""
         s = self.settings
@@ -112,6 +124,25 @@ class View:
         key, (layer, head) = self.settings.key, self.layer_and_head
         return key if 0 <= key < len(self.ids) else int(self.trace.weights[layer, head, self.query].argmax())
 
+    def link_notices(self, asked: Mapping[str, str]) -> list[str]:
+        """A sentence for each layer, head, query or key that a link asked for and this model or text does not have.
+
+        asked: the link's own words for them.
+        """
+        (layer, head), n_tokens = self.layer_and_head, len(self.ids)
+        there = {
+            "layer": (self.config.n_layers, "this model has layers", f"layer {layer} is selected"),
+            "head": (self.config.n_heads, "this model has heads", f"head {head} is selected"),
+            "query": (n_tokens, "the text shown has tokens", f"token {self.query} is selected"),
+            "key": (n_tokens, "the text shown has tokens", "the strongest key is selected"),
+        }
+        notices = []
+        for name, written in asked.items():
+            n, has, shown = there[name]
+            if not _is_there(name, written, n):
+                notices.append(f"The link's {name} is {written[:GIVEN]}, and {has} 0 to {n - 1}; {shown}.")
+        return notices
+
     @cached_property
     def heads(self) -> dict[str, tuple[int, int]]:
         """Every head by its name in links: "1.5" is head 5 of layer 1."""
@@ -126,6 +157,16 @@ class View:
     @property
     def _read(self) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
         return _models().read(self.settings.text[:MAX_CHARACTERS])
+
+
+def _is_there(name: str, written: str, n: int) -> bool:
+    """Whether the link's word is one of n, or says to choose; a word that is no number has been spoken of already."""
+    try:
+        asked = float(written)
+    except ValueError:
+        return True
+    by_default = name in ("query", "key") and asked == -1
+    return math.isnan(asked) or by_default or (0 <= asked < n and asked == int(asked))
 
 
 def drawable(view: View) -> bool:

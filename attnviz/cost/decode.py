@@ -63,9 +63,10 @@ def decode_step(
 
 
 def attention_flops(model: ModelConfig, n_tokens: int) -> int:
-    """Scores and weighted sum of one new token over all layers: 4 · H · D · S a layer.
+    """Scores and weighted sum of one new token over all layers: 4 · H · D per key attended to.
 
-    MLA decodes in its absorbed form: every head compares R + P numbers and sums R of them.
+    A layer with a window attends to min(S, window + n_sinks) keys, any other to S. MLA decodes in its absorbed form:
+    2 · H · (2 R + P) per key.
     """
     if model.attention == "mla":
         per_token = 2 * model.n_heads * (2 * model.kv_lora_rank + model.qk_rope_head_dim)

@@ -23,6 +23,7 @@ class Words:
     formula: str = ""
     table: dict[str, list] = field(default_factory=dict)
     line: str = ""  # the formula once more as plain text: KaTeX takes a browser as long as a small chart
+    legend: str = ""  # what the formula's letters mean
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Drawing:
     alt: str  # the finding in words, for those who cannot see the figure
     table: dict[str, Sequence]  # column -> values, all of one length
     formula: str = ""  # LaTeX with the user's own numbers put in
+    legend: str = ""  # what its letters mean
 
     @property
     def figure(self) -> go.Figure:
@@ -44,7 +46,7 @@ class Drawing:
 
 def drawn(chart: Chart, words: Words) -> Drawing:
     """The chart with its words."""
-    return Drawing(chart, words.title, words.note, words.alt, words.table, words.formula)
+    return Drawing(chart, words.title, words.note, words.alt, words.table, words.formula, words.legend)
 
 
 def escaped(text: str) -> str:

@@ -1,48 +1,58 @@
-"""Pictures of what sharing costs: how alike heads are, the loss under every way to share, and the maps it changes.
+"""Pictures of what fewer KV heads cost: similarity of heads, the loss by way of sharing, held-out quality, divergence.
 
-H heads, K KV heads, T tokens.
+H heads, K KV heads, T tokens, N = T - 1 predicted tokens.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnviz.analysis.groups import Difference, paired_difference
+from attnviz.equations import Equation, Value
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import bold, count
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure, kind_style
 from attnviz.figures.token_maps import MOST_X_TICKS, few_ticks
 
 Groups = Sequence[Sequence[int]]
-BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]  # what conversion loses, what training brings back
+BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]  # converted, trained
+SPREAD = (
+    "Bars: one standard error of the difference over the tokens, as if they were independent; a difference within two "
+    "of them does not tell the models apart."
+)
 NEAR = 1.4  # times a number is the next, on a logarithmic axis, where their labels touch on a narrow screen
+TRAINED, AVERAGED = "trained with this many KV heads", "averaged"
+FIRST, BEST = "first head of each group", "averaged, best grouping"
 WAYS = {  # way to have fewer KV heads -> dash, symbol, colour; told apart by the first two without the third
-    "trained so": ("solid", "circle", PETROL),
-    "averaged": ("dash", "square", BROWN),
-    "first head kept": ("dot", "triangle-up", BROWN),
-    "averaged, best partners": ("dashdot", "diamond-open", BROWN),
+    TRAINED: ("solid", "circle", PETROL),
+    AVERAGED: ("dash", "square", BROWN),
+    FIRST: ("dot", "triangle-up", BROWN),
+    BEST: ("dashdot", "diamond-open", BROWN),
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Member:
-    """One model of the family: what it remembers and how well it predicts, in bits a character."""
+    """One model of the family: its cache, its quality on held-out text, and its losses on the text at hand."""
 
     name: str
     kind: str
     bytes_per_token: int
-    validation: float | None  # on text that the training never saw; None for an untrained model
-    this_text: float | None  # None where the text has no next token to predict
+    held_out: float | None  # bits per character on text that the training never saw; None where it was not measured
+    losses: NDArray  # (N,) nats per predicted token of this text
 
 
-def likeness(cosine: NDArray, groups: Groups, best: Groups, lost: tuple[float, float], part: str) -> Drawing:
-    """Cosines (H, H) between the heads' `part` ("keys" or "values"), the groups outlined, the best partners dotted.
+def similarity(
+    cosine: NDArray, groups: Groups, best: Groups, lost: tuple[float, float], total: float, part: str
+) -> Drawing:
+    """Cosines (H, H) between the heads' `part` ("keys" or "values"), the groups outlined, the best grouping dotted.
 
-    lost: the share of squared length that averaging loses in `groups`, and in `best`.
+    lost: the share of squared length that averaging loses in `groups`, and in `best`. total: that squared length.
     """
     n_heads = len(cosine)
     figure = base_figure(height=420, showlegend=False)
@@ -63,91 +73,162 @@ def likeness(cosine: NDArray, groups: Groups, best: Groups, lost: tuple[float, f
     axis = {"title": "head", "tickvals": list(range(n_heads)), "showgrid": False, "zeroline": False}
     figure.update_xaxes(**axis, constrain="domain", range=[-0.5, n_heads - 0.5])
     figure.update_yaxes(**axis, constrain="domain", range=[n_heads - 0.5, -0.5], scaleanchor="x")
-    title, best_text = _likeness_finding(groups, best, lost, part)
+    title, best_text = _similarity_finding(groups, best, lost, part)
     return Drawing(
         figure,
         title=title,
-        note=f"How alike the {part} of MHA's heads are on this text, each head one long vector over all tokens. "
-        "Outlined: the neighbours that grouping merges. Dots: the partners that would lose least. RoPE turns all heads "
-        "alike and changes none of these numbers.",
+        note=f"Cosine similarity of the {part} of MHA's heads, each head's {part} on this text taken as one vector. "
+        "Outlined: neighbours, the heads that grouping merges. Dots: the grouping that loses least. Lost: the share of "
+        "squared length. RoPE rotates all heads by the same angles, so pre-RoPE keys have these cosines too.",
         alt=f"{title}. {best_text}",
         table={
             "head": [a for a in range(n_heads) for _ in range(n_heads)],
             "other head": [b for _ in range(n_heads) for b in range(n_heads)],
             "cosine": [float(x) for x in cosine.ravel()],
         },
-        formula=r"\textstyle\sum_h \lVert x_h - \bar x_{g(h)}\rVert^2 \big/ \sum_h \lVert x_h\rVert^2 = "
-        + f"{lost[0]:.3f}",
+        formula=lost_share_equation(lost[0], total).tex() if total else "",
     )
 
 
-def losses(ways: Mapping[str, Mapping[int, float]], n_kv_heads: int) -> Drawing:
-    """Loss on this text, in nats a token, for every way to have fewer KV heads: way -> {K: loss}; K in force marked."""
+def lost_share_equation(lost: float, total: float) -> Equation:
+    """Share of the squared length of all heads that goes when each is replaced by its group's mean."""
+    digits = max(2, 3 - math.floor(math.log10(total)))  # of both alike: a whole number would be read as exact
+    residue = Value(
+        lost * total, "Σ‖x − x̄‖²", "squared distance of the heads from their group's mean", digits,
+        tex=r"\textstyle\sum_h \lVert x_h - \bar x_{g(h)}\rVert^2",
+    )  # fmt: skip
+    norm = r"\textstyle\sum_h \lVert x_h\rVert^2"
+    length = Value(total, "Σ‖x‖²", "squared length of the heads", digits, tex=norm)
+    return Equation(residue / length, digits=3)
+
+
+def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str) -> Drawing:
+    """Loss less MHA's, in nats per token, by way of having fewer KV heads: way -> {K: losses (N,)}.
+
+    n_kv_heads: the selected K. text: which text the tokens are of.
+    """
     counts = sorted({k for by_count in ways.values() for k in by_count}, reverse=True)
+    mha = ways[AVERAGED][counts[0]]
+    found = {way: {k: paired_difference(x, mha) for k, x in by.items()} for way, by in ways.items()}
     figure = base_figure(height=330, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
-    for way, by_count in ways.items():
+    for way, by_count in found.items():
         dash, symbol, colour = WAYS[way]
         figure.add_scatter(
-            x=[counts.index(k) for k in by_count], y=list(by_count.values()), name=way, mode="lines+markers",
-            line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
-            hovertemplate="%{y:.3f} nats",
+            x=[counts.index(k) for k in by_count], y=[d.mean for d in by_count.values()], name=way,
+            mode="lines+markers", line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
+            error_y=_error_bars(by_count.values()), hovertemplate="%{y:+.3f} nats",
         )  # fmt: skip
     here = counts.index(n_kv_heads)
     figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line={"width": 0}, layer="below")
     figure.update_xaxes(tickvals=list(range(len(counts))), ticktext=list(map(str, counts)), title="KV heads")
-    figure.update_yaxes(title="loss on this text, nats a token")
-    title = _losses_finding(ways, n_kv_heads)
+    figure.update_yaxes(title="loss less MHA's, nats per token")
+    title = _losses_finding(found[AVERAGED], n_kv_heads)
     return Drawing(
         figure,
         title=title,
-        note="Lower is better. *Averaged* and *first head kept* convert the MHA checkpoint without training it on "
-        "(arXiv 2305.13245). *Best partners* averages the heads that are most alike, not neighbours. *Trained so* is "
-        "the checkpoint with this many KV heads. Grey: the number in force.",
-        alt=f"{title}. " + " ".join(f"{way}: {_series(by_count)}." for way, by_count in ways.items()),
-        table={"KV heads": counts, **{f"{way}, nats": [by.get(k) for k in counts] for way, by in ways.items()}},
+        note=f"{count(len(mha), 'predicted token')} of {text}, on which MHA's loss is {mha.mean():.2f} nats per token. "
+        f"{SPREAD} *Averaged* and *first head of each group* convert the MHA checkpoint without further training "
+        "(arXiv 2305.13245); *best grouping* averages those heads that lose least, neighbours or not. "
+        f"Grey: {count(n_kv_heads, 'KV head')}.",
+        alt=f"{title}. " + " ".join(f"{way}: {_series(by_count)}." for way, by_count in found.items()),
+        table=_losses_table(counts, ways, found),
     )
 
 
-def quality(members: Sequence[Member], selected: str) -> Drawing:
-    """The family: bits a character on held-out text and on this text, over the cache bytes of one token."""
-    figure = base_figure(height=340, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
-    measures = {"held-out text": [m.validation for m in members], "this text": [m.this_text for m in members]}
-    for measure, values in measures.items():
-        open_marker = "-open" if measure == "this text" else ""
-        figure.add_scatter(
-            x=[m.bytes_per_token for m in members], y=values, name=measure, mode="markers+text",
-            text=[bold(m.name, m.name == selected) for m in members], cliponaxis=False,
-            textposition=["bottom center" if m.kind == "mla" else "top center" for m in members],  # beside GQA-2's
-            marker={
-                "size": [15 if m.name == selected else 10 for m in members], "opacity": 1,  # 0.7 with several sizes
-                "symbol": [kind_style(m.kind)["symbol"] + open_marker for m in members],
-                "color": [kind_style(m.kind)["colour"] for m in members], "line": {"width": 2},
-            },
-            hovertemplate="%{text}: %{x:,} B a token, %{y:.3f} bits a character on " + measure + "<extra></extra>",
-        )  # fmt: skip
+def _losses_table(counts: Sequence[int], ways: Mapping, found: Mapping[str, Mapping[int, Difference]]) -> dict:
+    table = {"KV heads": list(counts)}
+    for way, by in found.items():
+        table[f"{way}, nats per token"] = [float(ways[way][k].mean()) if k in by else None for k in counts]
+        table[f"{way}, less MHA"] = [by[k].mean if k in by else None for k in counts]
+        table[f"{way}, standard error"] = [_known(by[k].error) if k in by else None for k in counts]
+    return table
+
+
+def quality(members: Sequence[Member], selected: str, n_characters: int) -> Drawing:
+    """The family on held-out text: bits per character over the cache bytes per token.
+
+    n_characters: of the held-out text.
+    """
+    figure = base_figure(height=340, showlegend=False)
+    figure.add_scatter(
+        x=[m.bytes_per_token for m in members], y=[m.held_out for m in members], mode="markers+text",
+        text=[bold(m.name, m.name == selected) for m in members], cliponaxis=False,
+        textposition=["bottom center" if m.kind == "mla" else "top center" for m in members],  # beside GQA-2's
+        marker=_markers(members, selected),
+        hovertemplate="%{text}: %{x:,} B per token, %{y:.3f} bits per character<extra></extra>",
+    )  # fmt: skip
     sizes = sorted({m.bytes_per_token for m in members})
     margins = [math.log10(min(sizes)) - 0.12, math.log10(max(sizes)) + 0.12]
     ticks = {"tickvals": sizes, "ticktext": _in_two_lines(sizes), "tickangle": 0}
-    figure.update_xaxes(title="KV cache, bytes a token (log)", type="log", range=margins, **ticks)
-    figure.update_yaxes(title="bits a character")
+    figure.update_xaxes(title="KV cache, bytes per token (log)", type="log", range=margins, **ticks)
+    figure.update_yaxes(title="bits per character, held-out text")
     title = _quality_finding(members)
     return Drawing(
         figure,
         title=title,
-        note="Every checkpoint of the family: how much it remembers of a token, and how well it predicts. Lower and "
-        "further left is better. Filled: text the training never saw. Open: the text on this page.",
+        note=f"The shipped checkpoints on {n_characters:,} characters that the training never saw, run as they were "
+        "trained (causal, no window). Lower and further left is better. One training run each: how much another run "
+        "would differ is not known.",
         alt=title + ".",
         table={
             "model": [m.name for m in members],
-            "cache bytes a token": [m.bytes_per_token for m in members],
-            "bits a character, held-out text": measures["held-out text"],
-            "bits a character, this text": measures["this text"],
+            "cache bytes per token": [m.bytes_per_token for m in members],
+            "bits per character, held-out text": [m.held_out for m in members],
         },
     )
 
 
+def this_text(members: Sequence[Member], selected: str, n_characters: float, text: str) -> Drawing:
+    """The family on one text: bits per character less MHA's, with the spread of the difference.
+
+    n_characters: of the predicted tokens. text: which text they are of.
+    """
+    mha = next(m for m in members if m.kind == "mha")
+    to_bits = len(mha.losses) / math.log(2) / n_characters  # from nats per token to bits per character
+    found = [_in_bits(paired_difference(m.losses, mha.losses), to_bits) for m in members]
+    bits = [bits_per_character(m.losses, n_characters) for m in members]
+    figure = base_figure(height=300, showlegend=False)
+    figure.add_scatter(
+        x=list(range(len(members))), y=[d.mean for d in found], mode="markers", marker=_markers(members, selected),
+        error_y=_error_bars(found), text=[m.name for m in members],
+        hovertemplate="%{text}: %{y:+.3f} bits per character<extra></extra>",
+    )  # fmt: skip
+    figure.update_xaxes(
+        tickvals=list(range(len(members))), ticktext=[bold(m.name, m.name == selected) for m in members]
+    )
+    figure.update_yaxes(title="less MHA's, bits per character")
+    here = [m.name for m in members].index(selected)
+    title = _this_text_finding(selected, found[here])
+    if members[here] is mha:
+        title = f"MHA: {bits[here].value:.3f} bits per character on {text}"
+    return Drawing(
+        figure,
+        title=title,
+        note=f"The shipped checkpoints on {count(len(mha.losses), 'predicted token')} of {text}. {SPREAD}",
+        alt=f"{title}. " + "; ".join(f"{m.name} {signed(d)}" for m, d in zip(members, found, strict=True)) + ".",
+        table={
+            "model": [m.name for m in members],
+            "bits per character": [each.value for each in bits],
+            "less MHA": [d.mean for d in found],
+            "standard error": [_known(d.error) for d in found],
+            "predicted tokens": [d.n for d in found],
+        },
+        formula=bits[here].tex(),
+    )
+
+
+def bits_per_character(losses: NDArray, n_characters: float) -> Equation:
+    """Loss of the predicted tokens over the characters of the predicted tokens: the first token is in neither."""
+    nats = Value(float(losses.mean()), r"loss", "loss, nats per token", digits=4, tex=r"\ell")
+    characters = Value(n_characters, "c", "characters of the predicted tokens")
+    return Equation(
+        nats * Value(len(losses), "N", "predicted tokens") / (characters * Value(math.log(2), "ln 2", tex=r"\ln 2")),
+        digits=3,
+    )
+
+
 def drift(divergences: Mapping[str, NDArray], labels: Sequence[str], n_kv_heads: int) -> Drawing:
-    """Divergence of the next-token distribution from MHA's, in nats, at every token: way -> (T,)."""
+    """Divergence of the next-token distribution from MHA's, in nats, at each token: way -> (T,)."""
     figure = base_figure(height=300, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
     positions = list(range(len(labels)))
     for way, values in divergences.items():
@@ -163,49 +244,70 @@ def drift(divergences: Mapping[str, NDArray], labels: Sequence[str], n_kv_heads:
     means = {way: float(values.mean()) for way, values in divergences.items()}
     worst = max(means, key=means.get)
     at = int(divergences[worst].argmax())
-    title = (
-        f"With {count(n_kv_heads, 'KV head')}, “{worst}” drifts farthest from MHA: {means[worst]:.2f} nats on average"
-    )
+    title = f"{count(n_kv_heads, 'KV head')}: “{worst}” is farthest from MHA, KL {means[worst]:.2f} nats"
     return Drawing(
         figure,
         title=title,
-        note="How far the prediction of the next token moves away from the MHA checkpoint's, after each token: "
-        "KL(MHA ‖ other), 0 where both predict alike.",
-        alt=f"{title}, most after token {at}, “{labels[at]}”. "
+        note="Divergence of the next-token distribution from the MHA checkpoint's after each token, KL(MHA ‖ other); "
+        f"0 where both are the same. The title has the mean over {count(len(labels), 'token')}.",
+        alt=f"{title} on average, most after token {at}, “{labels[at]}”. "
         + " ".join(f"{way}: mean {mean:.3f} nats." for way, mean in means.items()),
         table={"position": positions, "token": list(labels), **{way: v.tolist() for way, v in divergences.items()}},
     )
 
 
+def signed(d: Difference) -> str:
+    """ "+0.39 ± 0.11"; without its error where that is not known."""
+    spread = "" if math.isnan(d.error) else f" ± {d.error:.2f}"
+    return f"{d.mean:+z.2f}".replace("-", "−") + spread
+
+
 def _cell_numbers(values: NDArray) -> dict:
     """The numbers in the cells of a square map, in the page's own text colour."""
     rows, columns = np.indices(values.shape)
-    text = [f"{value:.2f}" for value in values.ravel()]
+    text = [f"{value:z.2f}".replace("-", "−") for value in values.ravel()]
     return {
         "type": "scatter", "mode": "text", "x": columns.ravel(), "y": rows.ravel(), "text": text,
         "textfont": {"size": 11}, "hoverinfo": "skip",
     }  # fmt: skip
 
 
-def _likeness_finding(groups: Groups, best: Groups, lost: tuple[float, float], part: str) -> tuple[str, str]:
-    """The title, and which partners the dots mark."""
-    partners = ", ".join("+".join(map(str, group)) for group in best)
+def _markers(members: Sequence[Member], selected: str) -> dict:
+    return {
+        "size": [15 if m.name == selected else 10 for m in members], "opacity": 1,  # 0.7 with several sizes
+        "symbol": [kind_style(m.kind)["symbol"] for m in members],
+        "color": [kind_style(m.kind)["colour"] for m in members], "line": {"width": 2},
+    }  # fmt: skip
+
+
+def _similarity_finding(groups: Groups, best: Groups, lost: tuple[float, float], part: str) -> tuple[str, str]:
+    """The title, and which heads the dots mark."""
     if len(groups[0]) == 1:
-        return f"Every head keeps {part} of its own, so averaging loses nothing", "No heads are merged."
-    title = f"Averaging neighbours loses {lost[0]:.0%} of the {part}; the best partners would lose {lost[1]:.0%}"
-    return title, f"Best partners: {partners}."
+        return f"{count(len(groups), 'KV head')} in MHA: nothing is averaged", "No heads are merged."
+    title = f"Averaging neighbours loses {lost[0]:.0%} of the {part}, the best grouping {lost[1]:.0%}"
+    return title, f"Best grouping: {', '.join('+'.join(map(str, group)) for group in best)}."
 
 
-def _losses_finding(ways: Mapping[str, Mapping[int, float]], n_kv_heads: int) -> str:
-    start = ways["averaged"][max(ways["averaged"])]
-    averaged = ways["averaged"][n_kv_heads]
-    if n_kv_heads == max(ways["averaged"]):
-        fewest = min(ways["averaged"])
-        rise = ways["averaged"][fewest] - start
-        return f"Averaging MHA's heads into {fewest} raises the loss on this text by {rise:.2f} nats a token"
-    title = f"Averaging MHA's heads into {n_kv_heads} changes the loss by {averaged - start:+.2f} nats a token"
-    trained = ways.get("trained so", {}).get(n_kv_heads)
-    return title if trained is None else f"{title}; after training it is {trained - start:+.2f}"
+def _losses_finding(averaged: Mapping[int, Difference], n_kv_heads: int) -> str:
+    shown = min(averaged) if n_kv_heads == max(averaged) else n_kv_heads
+    return f"Averaging into {count(shown, 'KV head')}: loss {signed(averaged[shown])} nats per token"
+
+
+def _this_text_finding(selected: str, d: Difference) -> str:
+    clear = abs(d.mean) > 2 * d.error  # not where the error is NaN
+    return f"{selected} {'less MHA' if clear else 'vs MHA, no clear difference'}: {signed(d)} bits per character"
+
+
+def _in_bits(d: Difference, factor: float) -> Difference:
+    return Difference(d.mean * factor, d.error * factor, d.n)
+
+
+def _error_bars(found: Iterable[Difference]) -> dict:
+    return {"type": "data", "array": [_known(d.error) for d in found], "thickness": 1.5, "color": NEUTRAL}
+
+
+def _known(error: float) -> float | None:
+    return None if math.isnan(error) else error
 
 
 def _in_two_lines(sizes: Sequence[int]) -> list[str]:
@@ -218,15 +320,14 @@ def _in_two_lines(sizes: Sequence[int]) -> list[str]:
 
 
 def _quality_finding(members: Sequence[Member]) -> str:
-    measured = [m for m in members if m.validation is not None]
+    measured = [m for m in members if m.held_out is not None]
     if len(measured) < 2:
-        return "Cache and quality of the checkpoints that are there"
+        return f"{count(len(members), 'checkpoint')}, held-out quality unknown"
     most, least = (pick(measured, key=lambda m: m.bytes_per_token) for pick in (max, min))
-    return (
-        f"{least.name} remembers {least.bytes_per_token / most.bytes_per_token:.1%} of what {most.name} does, for "
-        f"{least.validation - most.validation:+.3f} bits a character on held-out text"
-    )
+    share = f"{least.bytes_per_token / most.bytes_per_token:.1%}"
+    change = f"{least.held_out - most.held_out:+.3f}".replace("-", "−")
+    return f"{least.name}: {share} of {most.name}'s cache, {change} bits per character on held-out text"
 
 
-def _series(by_count: Mapping[int, float]) -> str:
-    return ", ".join(f"{loss:.2f} with {k}" for k, loss in by_count.items())
+def _series(by_count: Mapping[int, Difference]) -> str:
+    return ", ".join(f"{signed(d)} with {k}" for k, d in by_count.items())

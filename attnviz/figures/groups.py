@@ -1,4 +1,4 @@
-"""Pictures of the sharing itself: who reads whom, the projections to scale, what is remembered and what is computed.
+"""Pictures of query grouping: which head reads which KV head, the projections to scale, the KV cache, one decode step.
 
 H query heads, K KV heads, D head_dim, C d_model, L layers, S tokens. Every hue is a KV head.
 """
@@ -11,26 +11,28 @@ from dataclasses import dataclass
 from attnviz.config import AttentionConfig, ModelConfig
 from attnviz.cost import attention_name, count_parameters, kv_cache_bytes
 from attnviz.cost.decode import attention_flops
+from attnviz.equations import Equation, Expression, Value, aligned, function
 from attnviz.figures.drawing import Drawing, Words, drawn
-from attnviz.figures.phrases import bold, count, listed, tex
+from attnviz.figures.phrases import bold, count, listed
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure, kv_colour
 
-SOFT, STRONG = 0.35, 1.0  # opacity of what is beside the point and of the point
+SOFT, STRONG = 0.35, 1.0  # opacity: of the rest and of what is selected
+FLOAT32 = Value(4, "b", "bytes per number in float32")
 
 
 def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int) -> dict:
-    """What the group diagram draws: `read[h]` is the KV head that query head h reads, interleaved or not."""
+    """What the group diagram draws: `read[h]` is the KV head that query head h reads, in the right order or not."""
     size = n_heads // n_kv_heads
     right = [h // size for h in range(n_heads)]
     readers = {kv: [h for h in range(n_heads) if read[h] == kv] for kv in range(n_kv_heads)}
     how = f"repeat_interleave({size})" if list(read) == right else f"repeat({size})"
     return {
         "label": f"{count(n_heads, 'query head')} reading {count(n_kv_heads, 'KV head')}",
-        "hint": "Point at a head, or walk with the arrow keys, to see its partners.",
+        "hint": "Point at a head, or use the arrow keys, to see which heads share its keys and values.",
         "rows": {
             "queries": count(n_heads, "query head"),
-            "kvs": f"{count(n_kv_heads, 'KV head')}: all that the cache keeps.",
-            "index": f"The KV head that each query head reads: arange({n_kv_heads}).{how} = {' '.join(map(str, read))}",
+            "kvs": _cached(n_heads, n_kv_heads),
+            "index": f"KV head read by each query head: arange({n_kv_heads}).{how} = {' '.join(map(str, read))}",
         },
         "queries": [
             {"name": f"Q{h}", "kv": kv, "says": _says_query(h, kv, readers[kv], right[h]), "wrong": kv != right[h]}
@@ -48,8 +50,18 @@ def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int) -
     }
 
 
+def _cached(n_heads: int, n_kv_heads: int) -> str:
+    if n_kv_heads == 1:
+        return "Only this KV head is cached."
+    return (
+        f"All {n_kv_heads} KV heads are cached."
+        if n_kv_heads == n_heads
+        else f"Only these {n_kv_heads} KV heads are cached."
+    )
+
+
 def projections(config: ModelConfig) -> Drawing:
-    """W_q, W_k, W_v and W_o to one scale, cut into heads in the hue of the KV head they belong to."""
+    """W_q, W_k, W_v and W_o to one scale, cut into heads in the hue of their KV head."""
     stripes, labels = _all_stripes(config.layer)
     figure = base_figure(height=210, showlegend=False, bargap=0)
     figure.add_trace(_bars(stripes))
@@ -70,41 +82,58 @@ def projections_panel(config: ModelConfig) -> dict:
 
 
 def projections_words(config: ModelConfig) -> Words:
-    """What is said of the projections."""
-    c = config.layer
+    """Title, note and numbers of the projections."""
+    c, equation = config.layer, projection_weights(config)
     shapes, kv_width = _shapes(c), c.n_kv_heads * c.head_dim
     weights = [n_in * n_out for n_in, n_out in shapes.values()]
-    heads = count(c.n_kv_heads, "KV head")
-    finding = f"W_k and W_v are {kv_width} wide, 1/{c.group_size} of W_q: {heads} of {c.head_dim}"
-    if c.group_size == 1:
-        finding = f"W_k and W_v are {kv_width} wide, as W_q is: every query head has a key and a value of its own"
+    wide = f"1/{c.group_size} of W_q" if c.group_size > 1 else "as wide as W_q"
+    finding = f"W_k and W_v are {kv_width} wide, {wide}"
     return Words(
         title=finding,
         note="The four projections of one layer to one scale, inputs downwards, outputs to the right. Each stripe is a "
-        "head, in the hue of its KV head. Only W_k and W_v change with the number of KV heads.",
+        f"head in the hue of its KV head: {count(c.n_heads, 'query head')} and {count(c.n_kv_heads, 'KV head')} of "
+        f"{c.head_dim}." + " Biases are not drawn." * c.qkv_bias,
         alt=f"{finding}. W_q and W_o hold {weights[0]:,} weights each, W_k and W_v {weights[1]:,} each, "
-        f"{sum(weights):,} a layer.",
+        f"{sum(weights):,} per layer.",
         table={
             "matrix": list(shapes),
             "inputs": [n_in for n_in, _ in shapes.values()],
             "outputs": [n_out for _, n_out in shapes.values()],
             "weights": weights,
         },
-        formula=rf"2\,C\,(H + K)\,D = 2\cdot{c.d_model}\,({c.n_heads} + {c.n_kv_heads})\,{c.head_dim} = "
-        + tex(sum(weights)),
-        line=f"2·C·(H + K)·D = 2·{c.d_model}·({c.n_heads} + {c.n_kv_heads})·{c.head_dim} = {sum(weights):,} weights",
+        formula=equation.tex(),
+        line=equation.text(),
     )
 
 
+def projection_weights(config: ModelConfig) -> Equation:
+    """Weights of W_q, W_k, W_v and W_o of one layer."""
+    c = config.layer
+    width, dim = Value(c.d_model, "C", "d_model"), Value(c.head_dim, "D", "head_dim")
+    return Equation(2 * width * (_query_heads(config) + _kv_heads(config)) * dim, unit="weights")
+
+
+def _layers(c: ModelConfig) -> Value:
+    return Value(c.n_layers, "L", "layers")
+
+
+def _query_heads(c: ModelConfig) -> Value:
+    return Value(c.n_heads, "H", "query heads")
+
+
+def _kv_heads(c: ModelConfig) -> Value:
+    return Value(c.n_kv_heads, "K", "KV heads")
+
+
 def _shapes(c: AttentionConfig) -> dict[str, tuple[int, int]]:
-    """Inputs and outputs of every projection."""
+    """Inputs and outputs of each projection."""
     q_width, kv_width = c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim
     kv = c.d_model, kv_width
     return {"W_q": (c.d_model, q_width), "W_k": kv, "W_v": kv, "W_o": (q_width, c.d_model)}
 
 
 def _all_stripes(c: AttentionConfig) -> tuple[list[_Bar], dict[float, tuple[str, str]]]:
-    """The matrices side by side, and under the middle of each its name and shape."""
+    """The matrices side by side, and below the middle of each its name and shape."""
     left, labels, stripes, widest = 0.0, {}, [], max(c.n_heads * c.head_dim, c.d_model)
     for name, (n_in, n_out) in _shapes(c).items():
         room = max(n_out, 0.34 * widest)  # what its label takes
@@ -115,7 +144,7 @@ def _all_stripes(c: AttentionConfig) -> tuple[list[_Bar], dict[float, tuple[str,
 
 
 def cache(measured: dict[ModelConfig, int], selected: ModelConfig) -> Drawing:
-    """What every model remembers of one token, a segment for each KV head; bytes as counted from live tensors."""
+    """Cache bytes per token of each model, a segment per KV head; bytes as counted from live tensors."""
     rows, chosen = list(range(len(measured))), [c == selected for c in measured]
     figure = base_figure(height=60 + 32 * len(rows), showlegend=False)
     figure.add_trace(_bars(_all_segments(measured, selected), orientation="h"))
@@ -125,12 +154,12 @@ def cache(measured: dict[ModelConfig, int], selected: ModelConfig) -> Drawing:
     labels = [bold(attention_name(c), yes) for c, yes in zip(measured, chosen, strict=True)]
     bare = {"showgrid": False, "zeroline": False}
     figure.update_yaxes(tickvals=rows, ticktext=labels, autorange="reversed", **bare)
-    figure.update_xaxes(range=[0, max(measured.values()) * 1.25], title="bytes a token, all layers", **bare)
+    figure.update_xaxes(range=[0, max(measured.values()) * 1.25], title="bytes per token, all layers", **bare)
     return drawn(figure, cache_words(measured, selected))
 
 
 def cache_panel(measured: dict[ModelConfig, int], selected: ModelConfig) -> dict:
-    """The same for the `to_scale` component: bytes rightwards, a row for every model downwards."""
+    """The same for the `to_scale` component: bytes rightwards, a row per model downwards."""
     rects = [
         _rect(bar, bar.base, bar.at + 0.5 - bar.width / 2, bar.length, bar.width)
         for bar in _all_segments(measured, selected)
@@ -144,25 +173,51 @@ def cache_panel(measured: dict[ModelConfig, int], selected: ModelConfig) -> dict
 
 
 def cache_words(measured: dict[ModelConfig, int], selected: ModelConfig) -> Words:
-    """What is said of the cache."""
+    """Title, note and numbers of the cache."""
     names, sizes = [attention_name(c) for c in measured], list(measured.values())
     n_bytes, largest = measured[selected], max(sizes)
-    title = f"{attention_name(selected)} remembers {n_bytes:,} B of every token"
+    title, equation = f"{attention_name(selected)} caches {n_bytes:,} B per token", cache_bytes_per_token(selected)
     if n_bytes < largest:
-        title += f", {n_bytes / largest:.1%} of what {names[sizes.index(largest)]} does"
+        title += f", {share_text(n_bytes / largest)} of {names[sizes.index(largest)]}'s"
     return Words(
         title=title,
-        note="The KV cache of one token in float32, as it is run here; 16 bits take half. A segment is one KV head. "
-        "The lengths are counted from the tensors of a cache that the live model filled.",
+        note="KV cache per token over all layers in float32, as run here; 16-bit numbers take half. Each segment is "
+        "one KV head. Bytes are counted from the tensors of a cache that the live modules filled."
+        + "".join(f" MLA here: {latent_sizes(c)}." for c in measured if c.attention == "mla"),
         alt=title + ". " + "; ".join(f"{name} {n:,} B" for name, n in zip(names, sizes, strict=True)) + ".",
         table={
             "attention": names,
-            "bytes a token, counted": sizes,
-            "bytes a token, by formula": [kv_cache_bytes(config, 1, bits=32) for config in measured],
+            "bytes per token, counted": sizes,
+            "bytes per token, by formula": [kv_cache_bytes(config, 1, bits=32) for config in measured],
         },
-        formula=_cache_formula(selected, n_bytes),
-        line=_cache_line(selected, n_bytes),
+        formula=equation.tex(),
+        line=equation.text(),
     )
+
+
+def latent_sizes(c: ModelConfig) -> str:
+    """What is cached in MLA, in the names of its configuration."""
+    return f"kv_lora_rank {c.kv_lora_rank}, qk_rope_head_dim {c.qk_rope_head_dim}"
+
+
+def cache_bytes_per_token(c: ModelConfig) -> Equation:
+    """Bytes that one token takes in the cache in float32."""
+    return Equation(_cached_bytes(c, _layers(c)), unit="B")
+
+
+def _cached_bytes(c: ModelConfig, tokens: Expression) -> Expression:
+    """Bytes in float32 of `tokens`, which are counted over all layers."""
+    if c.attention == "mla":
+        return tokens * (_rank(c) + _rope_dim(c)) * FLOAT32
+    return 2 * tokens * _kv_heads(c) * Value(c.head_dim, "D", "head_dim") * FLOAT32
+
+
+def _rank(c: ModelConfig) -> Value:
+    return Value(c.kv_lora_rank, "R", "kv_lora_rank, width of the latent")
+
+
+def _rope_dim(c: ModelConfig) -> Value:
+    return Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the shared RoPE key")
 
 
 def _all_segments(measured: dict[ModelConfig, int], selected: ModelConfig) -> list[_Bar]:
@@ -183,7 +238,7 @@ def _rect(bar: _Bar, x: float, y: float, width: float, height: float) -> list:
 
 
 def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Drawing:
-    """What one new token costs after n_tokens, for every number of KV heads, as a share of the first config's."""
+    """One decode step at n_tokens for each number of KV heads, as a share of the first config's."""
     costs, words = _costs(configs, n_tokens), work_words(configs, selected, n_tokens)
     names, here = [attention_name(c) for c in configs], configs.index(selected)
     figure = base_figure(height=300, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
@@ -201,40 +256,95 @@ def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -
 
 
 def work_panel(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> dict:
-    """The selected one alone for the `to_scale` component: a bar for every cost, as a share of the first config's."""
+    """The selected one alone for the `to_scale` component: a bar per cost, as a share of the first config's."""
     here, rects, labels, longest = configs.index(selected), [], [], 1.0
     for row, (what, values) in enumerate(_costs(configs, n_tokens).items()):
         share = values[here] / values[0]
-        rects.append([0, row + 0.15, share, 0.7, NEUTRAL, STRONG, f"{values[here]:,} of {values[0]:,}"])
-        labels += [[0, row + 0.5, "before", what, ""], [share, row + 0.5, "after strong", f"{share:.1%}", ""]]
+        says = f"{attention_name(selected)} {values[here]:,}, {attention_name(configs[0])} {values[0]:,}"
+        rects.append([0, row + 0.15, share, 0.7, NEUTRAL, STRONG, says])
+        labels += [[0, row + 0.5, "before", what, ""], [share, row + 0.5, "after strong", share_text(share), ""]]
         longest = max(longest, share)
     return _panel(work_words(configs, selected, n_tokens), longest, len(rects), rects, labels, row=32)
 
 
 def work_words(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Words:
-    """What is said of the work."""
+    """Title, note and numbers of a decode step."""
     costs, here = _costs(configs, n_tokens), configs.index(selected)
     names = [attention_name(c) for c in configs]
-    flops, memory = (costs[what][here] / costs[what][0] for what in ("attention FLOPs", "cache bytes read"))
-    title = f"{names[here]} computes {flops:.0%} of {names[0]}'s attention FLOPs and reads {memory:.1%} of its cache"
+    flops, memory = (share_text(costs[what][here] / costs[what][0]) for what in ("attention FLOPs", "cache bytes read"))
+    title = f"{names[here]}: {flops} of {names[0]}'s attention FLOPs, {memory} of its cache"
+    if here == 0:
+        n_flops, n_bytes = (costs[what][0] for what in ("attention FLOPs", "cache bytes read"))
+        title = f"{names[0]}: {n_flops:,} attention FLOPs and {n_bytes:,} B of cache per decode step"
     return Words(
         title=title,
-        note=f"One new token that attends to {n_tokens:,}. {_why(selected)}",
+        note=f"One decode step: the last of {count(n_tokens, 'token')} attends to "
+        f"{_attended_text(selected, n_tokens)}. {_why(selected)}",
         alt=f"{title}; {costs['parameters'][here]:,} of {costs['parameters'][0]:,} parameters.",
         table={"attention": names, **costs},
-        formula=_work_formula(selected, n_tokens),
+        formula=aligned(step_flops(selected, n_tokens), step_cache_bytes(selected, n_tokens)),
+        line=step_flops(selected, n_tokens).text(),
     )
 
 
+def share_text(share: float) -> str:
+    """ "100%", "33.3%"."""
+    return f"{share:.1%}".replace(".0%", "%")
+
+
+def step_flops(c: ModelConfig, n_tokens: int) -> Equation:
+    """Scores and weighted sum of one new token; in MLA's absorbed form the heads work on the latent itself."""
+    if c.attention == "mla":
+        per_key = 2 * _query_heads(c) * (2 * _rank(c) + _rope_dim(c))
+    else:
+        per_key = 4 * _query_heads(c) * Value(c.head_dim, "D", "head_dim")
+    return Equation(per_key * _attended(c, n_tokens), unit="FLOPs")
+
+
+def step_cache_bytes(c: ModelConfig, n_tokens: int) -> Equation:
+    """Bytes of the cache that one new token reads, in float32."""
+    return Equation(_cached_bytes(c, _attended(c, n_tokens)), unit="B")
+
+
+def _attended(c: ModelConfig, n_tokens: int) -> Expression:
+    """Keys that one new token attends to, over all layers."""
+    tokens = Value(n_tokens, "S", "tokens, the new one among them")
+    if _all_full(c):
+        return _layers(c) * tokens
+    inside = Value(c.sliding_window, "W", "window")
+    if c.n_sinks:
+        inside = inside + Value(c.n_sinks, "A", "attention-sink tokens")
+    nearest, n_full = function("min", tokens, inside), len(set(c.full_layers))
+    if not n_full:
+        return _layers(c) * nearest
+    full = Value(n_full, "F", "layers without a window") * tokens
+    return full + (_layers(c) - Value(n_full, "F")) * nearest
+
+
+def _all_full(c: ModelConfig) -> bool:
+    return c.sliding_window is None or len(set(c.full_layers)) == c.n_layers
+
+
+def _attended_text(c: ModelConfig, n_tokens: int) -> str:
+    if _all_full(c):
+        return f"{count(n_tokens, 'key')} in each layer"
+    n_full, nearest = len(set(c.full_layers)), min(n_tokens, c.sliding_window + c.n_sinks)
+    sinks = f" + {count(c.n_sinks, 'attention-sink token')}" if c.n_sinks else ""
+    inside = f"{count(nearest, 'key')} in each layer (window {c.sliding_window}{sinks})"
+    return inside + (f", in the {count(n_full, 'full layer')} to {n_tokens:,}" if n_full else "")
+
+
 def _why(selected: ModelConfig) -> str:
+    causal = "" if selected.causal else " Decoding with a cache needs a causal mask, so one is assumed."
     if selected.attention == "mla":
         return (
-            "MLA is counted as it decodes, absorbed: every head compares itself with the latent, which is longer than "
-            "a key, so more is multiplied while less is read."
+            f"MLA is counted in its absorbed form ({latent_sizes(selected)}): each head multiplies its query with the "
+            f"cached latent and RoPE key, {selected.kv_lora_rank} + {selected.qk_rope_head_dim} numbers per key, and "
+            f"sums latents of {selected.kv_lora_rank}." + causal
         )
     return (
-        "Every query head still compares itself with every key, so scores and weighted sums cost the same; what is "
-        "remembered and read shrinks, and with it W_k and W_v."
+        "Attention FLOPs are scores and weighted sum. Query heads that share a key still compute a score each, so the "
+        "number of KV heads does not change them; it changes the cache, W_k and W_v." + causal
     )
 
 
@@ -248,7 +358,7 @@ def _costs(configs: Sequence[ModelConfig], n_tokens: int) -> dict[str, list[int]
 
 @dataclass(frozen=True)
 class _Bar:
-    """One coloured rectangle: where it stands on the axis that bars stand on, how wide, from where and how long."""
+    """One coloured rectangle: its place across the bars, its width, where it begins and how long it is."""
 
     at: float
     width: float
@@ -260,7 +370,7 @@ class _Bar:
 
 
 def _bars(bars: Sequence[_Bar], orientation: str = "v") -> dict:
-    """All rectangles as one trace: a trace of its own for each would take the browser several times as long."""
+    """All rectangles as one trace: one trace each takes the browser several times as long."""
     at, length = [bar.at for bar in bars], [bar.length for bar in bars]
     return {
         "type": "bar",
@@ -280,7 +390,7 @@ def _bars(bars: Sequence[_Bar], orientation: str = "v") -> dict:
 
 
 def _stripes(name: str, left: float, n_in: int, n_out: int, c: AttentionConfig) -> list[_Bar]:
-    """One matrix as stripes that fill it, one for each head; lying for W_o, whose inputs are the heads."""
+    """One matrix as stripes, one per head; horizontal for W_o, whose inputs are the heads."""
     shared = name in ("W_k", "W_v")
     n = c.n_kv_heads if shared else c.n_heads
     stripes = []
@@ -296,9 +406,9 @@ def _stripes(name: str, left: float, n_in: int, n_out: int, c: AttentionConfig) 
 
 
 def _segments(row: int, config: ModelConfig, n_bytes: int, strong: bool) -> list[_Bar]:
-    """One bar of the cache in the parts it is made of."""
+    """One bar of the cache, cut into its parts."""
     if config.attention == "mla":
-        parts = {"latent": config.kv_lora_rank, "rotated key": config.qk_rope_head_dim}
+        parts = {"latent": config.kv_lora_rank, "shared RoPE key": config.qk_rope_head_dim}
         colours = [NEUTRAL] * 2
     else:
         parts = {f"KV head {j}": 1 for j in range(config.n_kv_heads)}
@@ -312,31 +422,8 @@ def _segments(row: int, config: ModelConfig, n_bytes: int, strong: bool) -> list
     return segments
 
 
-def _cache_formula(c: ModelConfig, n_bytes: int) -> str:
-    if c.attention == "mla":
-        symbols, numbers = r"L\,(R + P)", rf"{c.n_layers}\,({c.kv_lora_rank} + {c.qk_rope_head_dim})"
-    else:
-        symbols, numbers = r"2\,L K D", rf"2\cdot{c.n_layers}\cdot{c.n_kv_heads}\cdot{c.head_dim}"
-    return rf"{symbols}\cdot 4\text{{ B}} = {numbers}\cdot 4\text{{ B}} = {tex(n_bytes)}\text{{ B}}"
-
-
-def _cache_line(c: ModelConfig, n_bytes: int) -> str:
-    if c.attention == "mla":
-        return f"L·(R + P)·4 B = {c.n_layers}·({c.kv_lora_rank} + {c.qk_rope_head_dim})·4 B = {n_bytes:,} B"
-    return f"2·L·K·D·4 B = 2·{c.n_layers}·{c.n_kv_heads}·{c.head_dim}·4 B = {n_bytes:,} B"
-
-
-def _work_formula(c: ModelConfig, n_tokens: int) -> str:
-    """Scores and weighted sum of one token; in MLA's absorbed form every head works on the latent itself."""
-    flops = tex(attention_flops(c, n_tokens))
-    if c.attention == "mla":
-        width = rf"(2\cdot{c.kv_lora_rank} + {c.qk_rope_head_dim})"
-        return rf"2\,L H (2R + P)\,S = 2\cdot{c.n_layers}\cdot{c.n_heads}\,{width}\,{n_tokens} = {flops}"
-    return rf"4\,L H D S = 4\cdot{c.n_layers}\cdot{c.n_heads}\cdot{c.head_dim}\cdot{n_tokens} = {flops}"
-
-
 def _says_query(head: int, kv: int, readers: Sequence[int], right: int) -> str:
     others = [h for h in readers if h != head]
     company = f"together with query head{'s' * (len(others) > 1)} {listed(others)}" if others else "alone"
-    wrong = "" if kv == right else f"; the one it learnt to read is KV head {right}"
+    wrong = "" if kv == right else f"; with repeat_interleave() it reads KV head {right}"
     return f"Query head {head} reads KV head {kv}, {company}{wrong}."

@@ -6,20 +6,23 @@ T query tokens, S key tokens, D head_dim.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attnviz.equations import Equation, Value, function
 from attnviz.figures.drawing import Words
+from attnviz.figures.numbers import DIGITS, printed, rounded
 from attnviz.figures.phrases import count, listed
 
 if TYPE_CHECKING:
     from attnviz.trace import Trace
 
 STAGES = ("1 · scores", "2 · masked", "3 · weights")
-DECADES = 4  # the log scale ends at a ten-thousandth
 LONGEST_TOKEN = 40  # characters, in a title
+LOWEST_TOP = 1e-3  # a colour scale ends no lower: ten steps of what is printed
 
 
 def shortened(label: str, longest: int) -> str:
@@ -27,45 +30,107 @@ def shortened(label: str, longest: int) -> str:
 
 
 def largest_but_first(weights: np.ndarray) -> float:
-    """Where the colours of a map (T, S) end whose first key, the usual sink, is set aside."""
-    return max(float(weights[:, 1:].max(initial=0.0)), 1e-6)
+    """Where the colour scale of a map (T, S) ends that excludes the first key, the usual attention sink."""
+    return max(float(weights[:, 1:].max(initial=0.0)), LOWEST_TOP)
+
+
+def decades(top: float) -> float:
+    """How many powers of ten the logarithmic scale covers: from `top` down to the last decimal that is printed."""
+    return DIGITS + math.log10(top)
 
 
 def map_words(
     trace: Trace, labels: Sequence[str], layer: int, head: int, *, log: bool = False, first_aside: bool = False
 ) -> Words:
-    """The words for the map of one head. log: shaded by the logarithm; first_aside: the first key out of the scale."""
-    weights = trace.weights[layer, head]  # (T, S)
+    """The words for the map of one head. log: logarithmic colours; first_aside: the first key out of the scale."""
+    weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
     return Words(
         f"Layer {layer}, head {head} reads {_reads(trace, head)}",
-        _map_note(weights, log, first_aside),
+        _map_note(weights, allowed, log, first_aside),
         _map_alt(weights, labels, layer, head),
         _weights_formula(trace, head),
         line=_weights_line(trace, head),
+        legend=_weights_legend(trace, head),
     )
 
 
 def path_words(
-    trace: Trace, labels: Sequence[str], layer: int, head: int, query: int, name: Callable[[str], str] = "“{}”".format
+    trace: Trace,
+    labels: Sequence[str],
+    layer: int,
+    head: int,
+    query: int,
+    key: int,
+    name: Callable[[str], str] = "“{}”".format,
 ) -> Words:
-    """The words for one query's scores, what the mask leaves of them, and its weights.
+    """The words for one query's scores, what the mask leaves of them, and its weights; the equation is the key's.
 
     name: puts a label in quotation marks, so that it is safe where the title goes.
     """
     scores, weights = trace.scores_of(layer, head)[query], trace.weights[layer, head, query]  # (S,) each
     allowed = trace.allowed[layer, query]  # (S,)
-    best, n_allowed = int(weights.argmax()), int(allowed.sum())
+    asks, answers = (f"{i} {name(shortened(labels[i], LONGEST_TOKEN))}" for i in (query, key))
+    equation = weight_equation(scores, weights, allowed, query, key)
     return Words(
-        f"From score to weight: query {query} {name(shortened(labels[query], LONGEST_TOKEN))}",
-        f"q·k / √{trace.config.head_dim}, then the mask, then the softmax: {count(n_allowed, 'number')} that "
-        f"{'adds' if n_allowed == 1 else 'add'} up to {weights.sum():.3f}. Grey is not allowed: its score exists, its "
-        "weight does not.",
-        f"Three rows of bars for query {query} “{labels[query]}”, one bar a key: {count(len(scores), 'score')} "
-        f"from {scores.min():.2f} to {scores.max():.2f}, the {n_allowed} that the mask keeps, and the weights; the "
-        f"largest, {weights[best]:.2f}, is on key {best} “{labels[best]}”.",
-        _softmax_formula(scores, weights, allowed, best) if n_allowed else "",
-        line=_softmax_line(scores, weights, allowed, best) if n_allowed else "",
+        f"From score to weight: query {asks}, key {answers}: " + (printed(weights[key]) if allowed[key] else "masked"),
+        _path_note(trace.config.head_dim, int(allowed.sum())),
+        _path_alt(scores, weights, allowed, labels, query),
+        equation.tex() if equation else "",
+        line=equation.text() if equation else "",
+        legend=meanings(equation) if equation else "",
     )
+
+
+def weight_equation(
+    scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, query: int, key: int
+) -> Equation | None:
+    """The softmax of one row (S,) for one key, numerator and denominator divided by e to the row's largest score.
+
+    None where the key is masked: it has no weight.
+    """
+    if not allowed[key]:
+        return None
+    row = scores[allowed].astype(np.float64)
+    keys, at = f"{count(len(row), 'unmasked key')} of query {query}", f"{query},{key}"
+    score = Value(
+        _number(scores[key]), f"s{low(at)}", f"score of query {query} and key {key}", DIGITS, tex=f"s_{{{at}}}"
+    )
+    largest = Value(_number(row.max()), "m", f"largest score of the {keys}", DIGITS)
+    total = Value(_number(np.exp(row - row.max()).sum()), "Z", f"sum of exp(score − m) over the {keys}", DIGITS)
+    return Equation(
+        function("exp", score - largest) / total, f"a{low(at)}", f"a_{{{at}}}", digits=DIGITS,
+        computed=_number(weights[key]),
+    )  # fmt: skip
+
+
+def _number(value: float) -> float:
+    return float(rounded(value))
+
+
+def meanings(*equations: Equation) -> str:
+    """The letters of the equations and what they mean, as a sentence."""
+    legend = {symbol: meaning for each in equations for symbol, (meaning, _) in each.legend().items()}
+    return "; ".join(f"{symbol}: {meaning}" for symbol, meaning in legend.items()) + "."
+
+
+def _path_note(D: int, n_allowed: int) -> str:
+    if not n_allowed:
+        return "Every key is masked for this query: it has scores and no weights."
+    return (
+        f"q·k / √{D}, then the mask, then the softmax over {count(n_allowed, 'key')}; the weights sum to 1. Grey keys "
+        "are masked: they have a score and no weight."
+    )
+
+
+def _path_alt(scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str], query: int) -> str:
+    said = (
+        f"Three rows of bars for query {query} “{labels[query]}”, one bar per key: {count(len(scores), 'score')} from "
+        f"{printed(scores.min())} to {printed(scores.max())}, the {int(allowed.sum())} of unmasked keys, and weights"
+    )
+    if not allowed.any():
+        return f"{said}, of which there are none."
+    best = int(weights.argmax())
+    return f"{said}; the largest, {printed(weights[best])}, is on key {best} “{labels[best]}”."
 
 
 def _reads(trace: Trace, head: int) -> str:
@@ -86,61 +151,63 @@ def _range(numbers: list[int]) -> str:
     return f"{numbers[0]} to {numbers[-1]}" if whole else listed(numbers)
 
 
-def _map_note(weights: np.ndarray, log: bool, first_aside: bool) -> str:
-    top = largest_but_first(weights) if first_aside else 1.0
-    parts = ["Row = query, column = key, and each row sums to 1. Grey is not allowed."]
+def _map_note(weights: np.ndarray, allowed: np.ndarray, log: bool, first_aside: bool) -> str:
+    largest = float(weights[:, 1:].max(initial=0.0))
+    parts = [f"Each row is a query, each column a key. {sums(allowed)} Grey cells are masked."]
     if log:
-        parts.append(f"Colour is the logarithm: all below {top * 10.0**-DECADES:.2g} looks like nothing.")
+        parts.append(f"Colour is logarithmic; weights up to {10.0**-DIGITS:g} look like zero.")
     if first_aside:
+        first = float(weights[:, 0].sum(dtype=np.float64) / weights.sum(dtype=np.float64))
         parts.append(
-            f"The first token is set aside in grey: it takes {weights[:, 0].mean():.0%} of the weight, and that a sink "
-            f"takes much is normal. Colour ends at {top:.2g}, the largest of the rest."
+            f"The first token, in grey, is excluded from the colour scale: it gets {first:.0%} of the weight. "
+            + (
+                f"Colour ends at {printed(largest)}, the largest other weight."
+                if largest >= LOWEST_TOP
+                else f"Colour ends at {LOWEST_TOP:g}."
+            )
         )
     return " ".join(parts)
+
+
+def sums(allowed: np.ndarray) -> str:
+    """What the rows of weights (T, S) sum to, as a sentence; a row that is masked as a whole has no weights."""
+    n_empty = int((~allowed.any(-1)).sum())
+    if not n_empty:
+        return "The weights of each row sum to 1."
+    return f"The weights of each row sum to 1, except for {count(n_empty, 'row')} in which every key is masked."
 
 
 def _map_alt(weights: np.ndarray, labels: Sequence[str], layer: int, head: int) -> str:
     said = f"Heat map of layer {layer}, head {head}: {count(len(weights), 'query row')} of attention weights. "
     if len(weights) == 1:
         return said + "The only token attends to itself."
-    q, k = np.unravel_index(int(weights[1:].argmax()), weights[1:].shape)  # row 0 can only look at itself
+    q, k = np.unravel_index(int(weights[1:].argmax()), weights[1:].shape)  # a causal row 0 can only look at itself
     return said + (
-        f"After the first row, the largest weight is {weights[q + 1, k]:.2f}, "
+        f"After the first row, the largest weight is {printed(weights[q + 1, k])}, "
         f"from query {q + 1} “{labels[q + 1]}” to key {k} “{labels[k]}”."
     )
 
 
 def _weights_formula(trace: Trace, head: int) -> str:
-    T, kv_head, D = _numbers(trace, head)
-    logits = rf"\frac{{Q_{{{head}}} K_{{{kv_head}}}^\top}}{{\sqrt{{{D}}}}} + M"
-    return rf"A = \mathrm{{softmax}}\left({logits}\right) \in \mathbb{{R}}^{{{T} \times {T}}}"
+    q, k = f"Q_{{{head}}}", f"K_{{{trace.config.layer.kv_head_of[head]}}}"
+    return rf"A = \mathrm{{softmax}}\left(\tfrac{{{q} {k}^\top}}{{\sqrt{{D}}}} + M\right)"
 
 
 def _weights_line(trace: Trace, head: int) -> str:
-    T, kv_head, D = _numbers(trace, head)
-    return f"A = softmax(Q{_low(head)} K{_low(kv_head)}ᵀ / √{D} + M), {T} × {T} numbers"
+    """The same as plain text."""
+    return f"A = softmax(Q{low(head)} K{low(trace.config.layer.kv_head_of[head])}ᵀ / √D + M)"
 
 
-def _numbers(trace: Trace, head: int) -> tuple[int, int, int]:
-    return trace.weights.shape[2], trace.config.layer.kv_head_of[head], trace.config.head_dim
+def _weights_legend(trace: Trace, head: int) -> str:
+    T, kv_head, D = trace.weights.shape[2], trace.config.layer.kv_head_of[head], trace.config.head_dim
+    q, k = f"Q{low(head)}", f"K{low(kv_head)}"
+    keys = f"expanded keys of head {head}" if trace.config.attention == "mla" else f"keys of KV head {kv_head}"
+    return (
+        f"A: the {T} × {T} weights; {q}: queries of head {head}; {k}: {keys}; "
+        f"D: head_dim, {D}; M: 0, or −∞ where masked."
+    )
 
 
-def _softmax_formula(scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, best: int) -> str:
-    """The largest weight with the numbers put in, numerator and denominator divided by its own e^s."""
-    total, own = _total_and_own(scores, allowed, best)
-    return rf"a_{{{best}}} = \frac{{1}}{{\sum_j e^{{s_j - {own}}}}} = \frac{{1}}{{{total:.3f}}} = {weights[best]:.3f}"
-
-
-def _softmax_line(scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, best: int) -> str:
-    total, own = _total_and_own(scores, allowed, best)
-    return f"a{_low(best)} = 1 / Σⱼ exp(sⱼ − {own}) = 1 / {total:.3f} = {weights[best]:.3f}"
-
-
-def _total_and_own(scores: np.ndarray, allowed: np.ndarray, best: int) -> tuple[float, str]:
-    total = float(np.exp(scores[allowed].astype(np.float64) - scores[best]).sum())
-    return total, f"{scores[best]:.2f}" if scores[best] >= 0 else f"({scores[best]:.2f})"
-
-
-def _low(n: int) -> str:
+def low(n: int | str) -> str:
     """A whole number as a subscript."""
     return str(n).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))

@@ -1,50 +1,58 @@
-"""What all heads of a model do, in numbers: statistics on this text, and the scores that a head's role rests on.
+"""What the heads of a model do, in numbers: statistics on the text shown, and the scores that a head's role rests on.
 
 L layers, H heads.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from attnviz.analysis.heads import NEEDED, HeadStatistics, Role
+from attnviz.analysis.heads import HeadStatistics
+from attnviz.analysis.roles import BROAD, COLUMN, UNIFORM, Column, HeadScores, Role, stand_out
 from attnviz.figures.chart import Chart
-from attnviz.figures.drawing import Drawing
+from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.phrases import count
+from attnviz.figures.role_words import Probes, role_label, role_text, text_sentence, text_title
 from attnviz.figures.theme import FAINT, NEUTRAL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE
 
 STATISTICS = {  # field of HeadStatistics -> its name, decimals, unit, what one is looking at
     "entropy": (
-        "Entropy", 2, "bits",
-        "How spread a row is, mean over this text's queries: 0 where one key has all the weight, {even:.2f} bits where "
-        "a causal head spreads evenly.",
+        "Normalised entropy", 2, "",
+        "How spread the weights of a query are on this text: 0 where one key has all the weight, 1 where the allowed "
+        "keys share it equally. Mean over the queries that may attend to two keys or more.",
     ),
-    "distance": ("Mean distance", 1, "tokens", "How far back a row looks, weighted, mean over this text's queries."),
+    "distance": (
+        "Mean distance", 1, " tokens",
+        "How far the key is from the query on this text, weighted by attention; mean over the same queries.",
+    ),
     "first_token": (
-        "On the first token", 2, "of the weight",
-        "Such a sink is normal: a head must spend a weight of 1 somewhere, and the first token, which every query "
-        "sees, is where it learns to leave what it has no use for (arXiv 2309.17453).",
+        "On the first token", 2, " of the weight",
+        "Mean weight on the first token, over the same queries of this text. A first token that gets much weight is "
+        "called an attention sink (arXiv 2309.17453).",
     ),
 }  # fmt: skip
+HOW_TO_READ = "Bar: mean weight on such keys. Dot: chance. Line: what a role needs."
 SINK = 0.5  # of the weight on the first token; heads above it are counted
 
 
-def statistic_map(found: HeadStatistics, name: str, n_tokens: int, layer: int, head: int) -> Drawing:
-    """One of STATISTICS for every head, a cell a head with its number in it; the selected head is framed."""
+def statistic_map(found: HeadStatistics, name: str, layer: int, head: int) -> Drawing:
+    """One of STATISTICS for every head, a cell per head with its number in it; the selected head is framed."""
     values, (heading, decimals, unit, note) = getattr(found, name), STATISTICS[name]
     L, H = values.shape
     low, high = (np.unravel_index(at, values.shape) for at in (values.argmin(), values.argmax()))
     figure = base_figure(60 + 40 * L, showlegend=False, hovermode="closest")
-    _add_cells(figure, values, f"{heading} %{{z:.{decimals}f}} {unit}", decimals)
+    _add_cells(figure, values, f"{heading} %{{z:.{decimals}f}}{unit}", decimals)
     line = {"color": NEUTRAL, "width": 2}
     figure.add_shape(type="rect", x0=head - 0.5, x1=head + 0.5, y0=layer - 0.5, y1=layer + 0.5, line=line)
     least, most, here = (f"{values[at]:.{decimals}f}" for at in (low, high, (layer, head)))
-    title = _sinks(values) if name == "first_token" else f"{heading}: {least} to {most} {unit}"
+    title = _sinks(values) if name == "first_token" else f"{heading}: {least} to {most}{unit}"
     return Drawing(
         figure,
         title=title,
-        note=note.format(even=float(np.log2(np.arange(1, n_tokens + 1)).mean())),
+        note=note,
         alt=f"{title}. A table of {L} layers and {count(H, 'head')}: the lowest, {least}, is layer {low[0]}, head "
         f"{low[1]}, the highest, {most}, layer {high[0]}, head {high[1]}; the selected layer {layer}, head {head} has "
         f"{here}.",
@@ -58,7 +66,7 @@ def statistic_map(found: HeadStatistics, name: str, n_tokens: int, layer: int, h
 
 def _sinks(first_token: np.ndarray) -> str:
     n = int((first_token > SINK).sum())
-    return f"{n} of {count(first_token.size, 'head')} {'rests' if n == 1 else 'rest'} mostly on the first token"
+    return f"{n} of {count(first_token.size, 'head')}: over half on the first token"
 
 
 def _add_cells(figure: Chart, values: np.ndarray, says: str, decimals: int) -> None:
@@ -82,32 +90,65 @@ def _add_cells(figure: Chart, values: np.ndarray, says: str, decimals: int) -> N
     )  # fmt: skip
 
 
-def role_scores(scores: dict[str, np.ndarray], role: Role, layer: int, head: int, colour: str) -> Drawing:
-    """The scores (L, H) of every role for one head, with what each role needs."""
-    own = {name: float(values[layer, head]) for name, values in scores.items()}
-    names, needed = list(own), [NEEDED.get(name) for name in own]
-    figure = base_figure(290, showlegend=False, bargap=0.35)
+def probe_scores(scores: HeadScores, role: Role, probes: Probes, layer: int, head: int, colour: str) -> Drawing:
+    """One head's score for each role on the probes, beside chance and what the role needs."""
+    title, named = f"Layer {layer}, head {head}: {role_label(role)}", role.score is not None
+    if not probes.trained:
+        title, named = f"Layer {layer}, head {head} is untrained: no role", False
+    elif named:
+        needed = UNIFORM if role.name == BROAD else scores.shares[role.name].needed
+        title += f" (needs {needed:.2f})"
+    coloured = {role.name: colour} if named else {}
+    return _share_bars(scores, None, coloured, title, f"{role_text(role, scores, probes)} {HOW_TO_READ}")
+
+
+def text_scores(scores: HeadScores, column: Column | None, labels: Sequence[str], colour: str) -> Drawing:
+    """The same shares of one head's weight on the text shown, with the key that gets most of it."""
+    found = [name for name, _ in stand_out(scores, column)[:1]] or [BROAD] * (scores.entropy >= UNIFORM)
+    note = f"{text_sentence(scores, column, labels, quoted)} {HOW_TO_READ}"
+    return _share_bars(scores, column, dict.fromkeys(found, colour), text_title(scores, column), note)
+
+
+def _share_bars(scores: HeadScores, column: Column | None, coloured: dict[str, str], title: str, note: str) -> Drawing:
+    """A bar per share, chance and what is needed marked; the normalised entropy last."""
+    shares = scores.shares | ({COLUMN: column.share} if column else {})
+    names = [*shares, BROAD]
+    labels = [_row(name, column) for name in names]
+    values = [share.weight for share in shares.values()] + [scores.entropy]
+    chance = [share.chance for share in shares.values()] + [1.0]
+    needed = [share.needed for share in shares.values()] + [UNIFORM]
+    n_queries = [share.n_queries for share in shares.values()] + [scores.n_queries]
+    figure = base_figure(60 + 30 * len(names), showlegend=False, bargap=0.35)
     figure.add_bar(
-        y=names, x=list(own.values()), orientation="h", text=[f"{value:.2f}" for value in own.values()],
-        textposition="outside", cliponaxis=False, hovertemplate="%{y}: %{x:.3f}<extra></extra>",
-        marker={"color": [colour if name == role.name else FAINT for name in names], "line": {"width": 0}},
+        y=labels, x=values, orientation="h", hovertemplate="%{y}: %{x:.3f}<extra></extra>",
+        marker={"color": [coloured.get(name, FAINT) for name in names], "line": {"width": 0}},
     )  # fmt: skip
-    marked = [(name, need) for name, need in zip(names, needed, strict=True) if need is not None]
-    figure.add_scatter(
-        y=[name for name, _ in marked], x=[need for _, need in marked], mode="markers",
-        marker={"symbol": "line-ns", "size": 18, "line": {"color": NEUTRAL, "width": 2}},
-        hovertemplate="needs %{x}<extra></extra>",
-    )  # fmt: skip
-    figure.update_xaxes(range=[0, 1.12], tickvals=[0, 0.5, 1])
+    for said, at, symbol, size in (("chance", chance, "circle", 6), ("needs", needed, "line-ns", 16)):
+        figure.add_scatter(
+            y=labels, x=at, mode="markers", hovertemplate=f"{said} %{{x:.3f}}<extra></extra>",
+            marker={"symbol": symbol, "size": size, "color": NEUTRAL, "line": {"color": NEUTRAL, "width": 2}},
+        )  # fmt: skip
+    written = [f"{value:.2f}" for value in values]
+    figure.add_scatter(y=labels, x=[1.1] * len(labels), text=written, mode="text", hoverinfo="skip")
+    figure.update_xaxes(range=[0, 1.17], tickvals=[0, 0.5, 1])
     figure.update_yaxes(autorange="reversed", showgrid=False)
-    need = f", where {NEEDED[role.name]} is needed" if role.name in NEEDED else ": nothing else reaches its mark"
-    title = f"Layer {layer}, head {head}: {role.name} {role.score:.2f}{need}"
+    listed = (f"{label} {value:.2f} (chance {c:.2f})" for label, value, c in zip(labels, values, chance, strict=True))
     return Drawing(
         figure,
         title=title,
-        note="Mean weight on the keys that each role names, over the queries that have such a key, on random tokens "
-        "said twice: the text on this page plays no part. Marks: what a role needs. Broad is the entropy as a share of "
-        "what an even spread would have.",
-        alt=f"{title}. All of them: " + ", ".join(f"{name} {value:.2f}" for name, value in own.items()) + ".",
-        table={"role": names, "score": [round(value, 6) for value in own.values()], "needed": needed},
+        note=note,
+        alt=f"{title}. All of them: {', '.join(listed)}.",
+        table={
+            "share": labels,
+            "weight": [round(value, 6) for value in values],
+            "chance": [round(value, 6) for value in chance],
+            "needed": [round(value, 6) for value in needed],
+            "queries": n_queries,
+        },
     )
+
+
+def _row(name: str, column: Column | None) -> str:
+    if name == COLUMN:
+        return f"token {column.key}"
+    return "normalised entropy" if name == BROAD else name

@@ -1,6 +1,6 @@
 """One head: its map of weights, and the way from score to weight.
 
-T query tokens, S key tokens, D head_dim; N x M is what is drawn of T x S. A row is a query and its weights sum to 1.
+T query tokens, S key tokens, D head_dim; N x M is what is drawn of T x S. Each row is a query.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 from attnviz.figures.blocks import block_size
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.head_captions import STAGES, largest_but_first, map_words, path_words
+from attnviz.figures.head_captions import STAGES, decades, largest_but_first, map_words, path_words, sums
+from attnviz.figures.numbers import DIGITS, printed
 from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, MASKED, SEQUENTIAL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import (
-    DECADES,
     FIXED,
     MOST_X_TICKS,
     add_cells,
@@ -35,8 +35,9 @@ from attnviz.figures.token_maps import (
 if TYPE_CHECKING:
     from attnviz.trace import Trace
 
-MOST_CELLS = 256  # a side; above it neighbouring cells are joined
+MOST_CELLS = 256  # per side; above it neighbouring cells are joined
 MOST_STAGE_CELLS = 96
+HOVER = f"weight %{{z:.{DIGITS}f}}"
 
 
 def head_map(
@@ -52,8 +53,8 @@ def head_map(
 ) -> Drawing:
     """The weights of one head, tokens on both axes; masked cells are grey and say so.
 
-    labels: T token labels. log: shade by the logarithm. first_aside: the first key, the usual sink, in grey and out of
-    the scale, so that the rest can be seen. query, key: a row or a column to bring out.
+    labels: T token labels. log: shade by the logarithm. first_aside: the first key, the usual attention sink, in grey
+    and out of the scale, so that the rest can be seen. query, key: a row or a column to bring out.
     """
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
     drawn = np.where(allowed, weights, np.float32(np.nan))
@@ -64,23 +65,29 @@ def head_map(
     kv_head, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
     figure = token_map_figure(labels, _map_height(len(labels)), MOST_CELLS)
     add_masked(figure, allowed, MOST_CELLS)
-    scale = kv_scale(kv_head, n_kv_heads, DECADES if log else 0)
-    add_cells(figure, blocks(drawn, MOST_CELLS), scale, (0.0, top), "weight %{z:.4f}")
+    scale = kv_scale(kv_head, n_kv_heads, decades(top) if log else 0)
+    add_cells(figure, blocks(drawn, MOST_CELLS), scale, (0.0, top), HOVER)
     if first_aside:
         first = np.where(allowed, weights, np.float32(np.nan))[:, :1]
-        add_cells(figure, blocks(first, MOST_CELLS), SEQUENTIAL, (0.0, 1.0), "set aside, weight %{z:.4f}")
+        add_cells(figure, blocks(first, MOST_CELLS), SEQUENTIAL, (0.0, 1.0), f"outside the colour scale, {HOVER}")
     add_colourbar(figure, kv_scale(kv_head, n_kv_heads), top, log)
     bring_out(figure, len(labels), query, key)
     words = map_words(trace, labels, layer, head, log=log, first_aside=first_aside)
-    block = block_size(len(labels), MOST_CELLS)
     return Drawing(
         figure,
         title=words.title,
-        note=words.note + (f" A cell is the largest of {block} × {block} weights." if block > 1 else ""),
+        note=words.note + _joined(labels, MOST_CELLS, "weights"),
         alt=words.alt,
         table=_matrix_table(np.where(allowed, weights, np.nan), labels),
         formula=words.formula,
+        legend=words.legend,
     )
+
+
+def _joined(labels: Sequence[str], most_cells: int, what: str) -> str:
+    """What a cell of a long text's map stands for."""
+    block = block_size(len(labels), most_cells)
+    return f" A cell is the largest of {block} × {block} {what}." if block > 1 else ""
 
 
 def _map_height(n: int) -> int:
@@ -88,14 +95,17 @@ def _map_height(n: int) -> int:
 
 
 def _matrix_table(values: np.ndarray, labels: Sequence[str]) -> dict[str, Sequence]:
-    """One row a query, one column a key; a masked cell is not a number."""
-    columns = np.round(values.astype(np.float64), 6).T  # no lists, which take longer than all the rest
+    """One row per query, one column per key; a masked cell is not a number. As computed: the page shows four digits."""
+    columns = values.astype(np.float64).T  # no lists, which take longer than all the rest
     keys = {f"{k} {label}": column for k, (label, column) in enumerate(zip(labels, columns, strict=True))}
     return {"query": [f"{q} {label}" for q, label in enumerate(labels)], **keys}
 
 
-def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query: int) -> Drawing:
-    """One query row: its scores, the scores that the mask lets through, and the weights, key under key."""
+def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query: int, key: int) -> Drawing:
+    """One query row: its scores, the scores that are not masked, and the weights, key under key.
+
+    key: the one whose weight the title and the equation are about.
+    """
     scores, weights = trace.scores_of(layer, head)[query], trace.weights[layer, head, query]  # (S,) each
     allowed = trace.allowed[layer, query]  # (S,)
     kv_head, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
@@ -103,12 +113,12 @@ def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query
     figure = _three_rows(labels)
     masked_grey = [colour if ok else FAINT for ok in allowed]
     _add_bars(figure, 1, labels, scores, masked_grey, f"q·k / {root}")
-    _add_bars(figure, 2, labels, np.where(allowed, scores, np.nan), colour, "kept")
+    _add_bars(figure, 2, labels, np.where(allowed, scores, np.nan), colour, "not masked, score")
     _add_bars(figure, 3, labels, np.where(allowed, weights, np.nan), colour, "weight")
     for row in (2, 3):
         _shade_masked(figure, row, allowed)
     _share_range(figure, scores)
-    words = path_words(trace, labels, layer, head, query, quoted)
+    words = path_words(trace, labels, layer, head, query, key, quoted)
     return Drawing(
         figure,
         title=words.title,
@@ -117,11 +127,12 @@ def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query
         table={
             "key": list(range(len(labels))),
             "token": list(labels),
-            "score": _rounded(scores),
-            "after the mask": _rounded(np.where(allowed, scores, -np.inf)),
-            "weight": _rounded(weights),
+            "score": scores.astype(np.float64).tolist(),
+            "after the mask": np.where(allowed, scores, -np.inf).astype(np.float64).tolist(),
+            "weight": weights.astype(np.float64).tolist(),
         },
         formula=words.formula,
+        legend=words.legend,
     )
 
 
@@ -152,12 +163,12 @@ def _add_bars(
         x=np.arange(len(values)), y=values, xaxis=numbered("x", row), yaxis=numbered("y", row),
         marker={"color": colour, "line": {"width": 0}},
         hovertext=[f"key {span_text(labels, k, k)}" for k in range(len(labels))],
-        hovertemplate=f"%{{hovertext}}<br>{name} %{{y:.3f}}<extra></extra>",
+        hovertemplate=f"%{{hovertext}}<br>{name} %{{y:.{DIGITS}f}}<extra></extra>",
     )  # fmt: skip
 
 
 def _shade_masked(figure: Chart, row: int, allowed: np.ndarray) -> None:
-    """Grey bands over each run of keys that are not allowed."""
+    """Grey bands over each run of masked keys."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], ~allowed, [0])).astype(int)))
     for start, stop in zip(edges[::2], edges[1::2], strict=True):
         figure.add_shape(
@@ -174,12 +185,8 @@ def _share_range(figure: Chart, scores: np.ndarray) -> None:
     figure.update_layout(yaxis=shared, yaxis2=shared)
 
 
-def _rounded(values: np.ndarray) -> list[float]:
-    return np.round(values.astype(np.float64), 6).tolist()
-
-
 def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int) -> Drawing:
-    """The whole head at three stages, with the bounds of each colour scale under it: scores, masked scores, weights."""
+    """The whole head at three stages, the range of each written under it: scores, masked scores, weights."""
     scores, weights = trace.scores_of(layer, head), trace.weights[layer, head]  # (T, S) each
     allowed = trace.allowed[layer]  # (T, S)
     far = max(float(np.abs(scores).max()), 1e-6)
@@ -191,11 +198,11 @@ def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int) -> Dr
     low, high, most = scores.min(), scores.max(), weights.max()
     return Drawing(
         figure,
-        title=f"Three stages: scores from {low:.2f} to {high:.2f} become weights from 0 to {most:.2f}",
-        note="Row = query, column = key. Scores are brown below zero and petrol above, both maps on one scale; "
-        "what the mask takes away turns grey; the softmax makes each row sum to 1.",
-        alt=f"Three maps of layer {layer}, head {head}: scores between {low:.2f} and {high:.2f}; the same after the "
-        f"mask, with {count(int((~allowed).sum()), 'cell')} not allowed; weights from 0 to {most:.2f}.",
+        title=f"Scores from {printed(low)} to {printed(high)} become weights of at most {printed(most)}",
+        note="Each row is a query, each column a key. Scores are brown below zero and petrol above, on the same scale "
+        f"in both maps; masked cells are grey. {sums(allowed)}{_joined(labels, MOST_STAGE_CELLS, 'numbers')}",
+        alt=f"Three maps of layer {layer}, head {head}: scores from {printed(low)} to {printed(high)}; the same with "
+        f"{count(int((~allowed).sum()), 'cell')} masked; weights of at most {printed(most)}.",
         table=_matrix_table(scores, labels),
     )
 
@@ -206,9 +213,9 @@ def _add_stage(
     """One map, and under it the smallest and the largest number in it."""
     kept = np.where(allowed, values, np.float32(np.nan))
     add_masked(figure, allowed, MOST_STAGE_CELLS, axes=column)
-    add_cells(figure, blocks(kept, MOST_STAGE_CELLS), scale, bounds, "%{z:.3f}", axes=column)
+    add_cells(figure, blocks(kept, MOST_STAGE_CELLS), scale, bounds, f"%{{z:.{DIGITS}f}}", axes=column)
     if allowed.any():
-        _write(figure, column, f"{np.nanmin(kept):.2f} to {np.nanmax(kept):.2f}", y=0.0, yanchor="top")
+        _write(figure, column, f"{printed(np.nanmin(kept))} to {printed(np.nanmax(kept))}", y=0.0, yanchor="top")
 
 
 def _three_maps(labels: Sequence[str]) -> Chart:

@@ -1,4 +1,4 @@
-"""MLA to scale: the few numbers that are cached of a token, and every head's key and value that come out of them.
+"""MLA to scale: the numbers cached per token, and each head's key and value that are expanded from them.
 
 H heads, R kv_lora_rank, N qk_nope_head_dim, P qk_rope_head_dim, V v_head_dim.
 """
@@ -6,65 +6,89 @@ H heads, R kv_lora_rank, N qk_nope_head_dim, P qk_rope_head_dim, V v_head_dim.
 from __future__ import annotations
 
 from attnviz.config import ModelConfig
-from attnviz.cost import cache_numbers
+from attnviz.equations import Equation, Value, aligned
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import count, tex
+from attnviz.figures.phrases import count
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
 
-LATENT, KEY = 1.0, 0.55  # opacity: the latent is the darker of the two things that are cached
+LATENT, KEY = 1.0, 0.55  # opacity: the latent is the darker of the two cached parts
 
 
 def latent_sharing(config: ModelConfig, selected: int) -> dict:
-    """What the group diagram draws for MLA: every query head reads keys and values that come out of one latent."""
-    cached = f"a latent of {config.kv_lora_rank} numbers and a rotated key of {config.qk_rope_head_dim}"
-    says = "Query head {} reads keys and values of its own, expanded from the latent, and the one rotated key."
+    """What the group diagram draws for MLA: the keys and values of each query head are expanded from one latent."""
+    cached = f"a latent of {config.kv_lora_rank} numbers and a shared RoPE key of {config.qk_rope_head_dim}"
+    says = "Query head {} reads its own keys and values, expanded from the latent, and the shared RoPE key."
     return {
         "label": f"{count(config.n_heads, 'query head')} reading one latent",
-        "hint": "Every head expands keys and values of its own out of the same latent.",
+        "hint": "Each head has its own keys and values, expanded from the latent; all share one RoPE key.",
         "rows": {
             "queries": count(config.n_heads, "query head"),
-            "kvs": f"For every token and layer {cached}: all that the cache keeps.",
+            "kvs": f"Only these are cached, per token and layer: {cached}.",
             "index": "",
         },
         "queries": [{"name": f"Q{h}", "kv": 0, "wrong": False, "says": says.format(h)} for h in range(config.n_heads)],
-        "kvs": [{"name": "latent", "colour": NEUTRAL, "says": f"The cache keeps {cached}, read by every head."}],
+        "kvs": [{"name": "latent", "colour": NEUTRAL, "says": f"The cache holds {cached}, read by all heads."}],
         "selected": selected,
     }
 
 
+def shape(c: ModelConfig) -> str:
+    """Which MLA this is, in the names of its configuration."""
+    names = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
+    return ", ".join(f"{name} {getattr(c, name)}" for name in names)
+
+
+def own_keys(config: ModelConfig) -> tuple[list[str], str]:
+    """What the head grid calls the keys and values of MLA, which has no KV heads: a short name each, and what a head
+    reads."""
+    names = [f"K{h}, V{h}" for h in range(config.n_heads)]
+    return names, "keys and values of its own, expanded from the latent, and the shared RoPE key"
+
+
 def latent(config: ModelConfig) -> Drawing:
-    """One token in one layer: what is cached on top, below it each head's key and value, all to one scale."""
+    """One token in one layer: the cached numbers on top, below them each head's key and value, all to one scale."""
     c = config
     figure = base_figure(height=110 + 24 * c.n_heads, showlegend=False, barmode="overlay")
     rows = ["cached", *(f"head {h}" for h in range(c.n_heads))]
     figure.add_trace(_bars("latent, cached", ["cached"], 0, c.kv_lora_rank, NEUTRAL, LATENT))
-    figure.add_trace(_bars("rotated key, cached", ["cached"], c.kv_lora_rank, c.qk_rope_head_dim, NEUTRAL, KEY))
+    figure.add_trace(_bars("shared RoPE key, cached", ["cached"], c.kv_lora_rank, c.qk_rope_head_dim, NEUTRAL, KEY))
     hues = [kv_colour(h, c.n_heads) for h in range(c.n_heads)]
     heads, start = rows[1:], 0
     for what, width, colour, opacity in (
-        ("key, out of the latent", c.qk_nope_head_dim, hues, 0.9),
-        ("key, rotated and shared by all heads", c.qk_rope_head_dim, NEUTRAL, KEY),
-        ("value, out of the latent", c.v_head_dim, hues, 0.45),
+        ("key, expanded from the latent", c.qk_nope_head_dim, hues, 0.9),
+        ("RoPE key, shared by all heads", c.qk_rope_head_dim, NEUTRAL, KEY),
+        ("value, expanded from the latent", c.v_head_dim, hues, 0.45),
     ):
         figure.add_trace(_bars(what, heads, start, width, colour, opacity))
         start += width
-    expanded = c.n_heads * (c.qk_nope_head_dim + c.qk_rope_head_dim + c.v_head_dim)
+    cached, expanded = sizes(c)
     figure.update_yaxes(autorange="reversed", showgrid=False, ticktext=rows)
     figure.update_xaxes(title="numbers of one token in one layer", showgrid=False, zeroline=False)
-    title = f"{cache_numbers(c)} cached numbers become {expanded:,}: {count(c.n_heads, 'head')} of keys and values"
+    title = f"{cached.value:,} cached numbers become {expanded.value:,}: keys and values of {count(c.n_heads, 'head')}"
     return Drawing(
         figure,
         title=title,
-        note=f"Top: what the cache keeps of a token, the latent ({c.kv_lora_rank}) and one rotated key "
-        f"({c.qk_rope_head_dim}). Below: each head's key, {c.qk_nope_head_dim} numbers from the latent and the shared "
-        f"rotated {c.qk_rope_head_dim}, and its value, {c.v_head_dim} from the latent. To one scale.",
-        alt=f"{title}. MLA remembers {cache_numbers(c) / expanded:.1%} of what its heads read.",
+        note="Per token and layer, to one scale. Top: what is cached, the latent and one shared RoPE key "
+        f"({c.kv_lora_rank} + {c.qk_rope_head_dim}). Below: each head's key, {c.qk_nope_head_dim} numbers expanded "
+        f"from the latent and the shared {c.qk_rope_head_dim}, and its value, {c.v_head_dim} from the latent.",
+        alt=f"{title}. The cache holds {cached.value / expanded.value:.1%} of the numbers that the heads read.",
         table={
-            "what": ["latent", "rotated key", "key from the latent, a head", "value from the latent, a head"],
+            "what": ["latent", "shared RoPE key", "key from the latent, per head", "value from the latent, per head"],
             "numbers": [c.kv_lora_rank, c.qk_rope_head_dim, c.qk_nope_head_dim, c.v_head_dim],
             "cached": ["yes", "yes", "no", "no"],
         },
-        formula=rf"R + P = {cache_numbers(c)}\quad\text{{for}}\quad H\,(N + P + V) = {tex(expanded)}",
+        formula=aligned(cached, expanded),
+    )
+
+
+def sizes(c: ModelConfig) -> tuple[Equation, Equation]:
+    """Numbers cached per token and layer, and numbers that its heads read."""
+    rope = Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the shared RoPE key")
+    nope = Value(c.qk_nope_head_dim, "N", "qk_nope_head_dim, width of a head's key from the latent")
+    value = Value(c.v_head_dim, "V", "v_head_dim, width of a head's value")
+    cached = Value(c.kv_lora_rank, "R", "kv_lora_rank, width of the latent") + rope
+    return Equation(cached, unit="cached"), Equation(
+        Value(c.n_heads, "H", "heads") * (nope + rope + value), unit="read"
     )
 
 

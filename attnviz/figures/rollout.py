@@ -1,6 +1,6 @@
 """Attention rollout drawn: one layer's map, and where one position's information comes from, layer after layer.
 
-L layers, T tokens. No KV head is meant, so nothing here has a hue.
+L layers, T tokens. It mixes all heads, so nothing here has a KV head's hue.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from attnviz.figures.token_maps import (
 
 MOST_CELLS = 192
 HEIGHT = 560
+FORMULA = r"R_l = \tilde A_l \cdots \tilde A_0,\quad \tilde A_l = (1 - \alpha) \bar A_l + \alpha I"
 
 
 def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], layer: int, query: int) -> Drawing:
@@ -42,18 +43,18 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
     add_colourbar(figure, SEQUENTIAL, top, log=False, title="share")
     bring_out(figure, len(labels), query, None)
     own = float(np.diagonal(shares).mean())
+    ends = f" Colour ends at {top:.2g}, the largest share of a token other than the query." if len(labels) > 1 else ""
     return Drawing(
         figure,
-        title=f"Rolled through {count(layer + 1, 'layer')}, {own:.0%} of a position is still its own token",
-        note="Row = query, column = the token it stems from, and each row sums to 1. Heads are averaged, half of each "
-        "layer is taken to be the residual stream, and the layers' matrices are multiplied (arXiv 2005.00928). Grey: "
-        f"no path leads there. Colour ends at {top:.2g}, the largest share of another token than one's own.",
-        alt=f"Map of attention rollout after layer {layer}: on average {own:.0%} of a position stems from its own "
+        title=f"Rollout through {count(layer + 1, 'layer')}: positions keep {own:.0%} of their own token on average",
+        note="Each row is a query, each column the token that its information comes from; each row sums to 1. Grey: no "
+        f"path through the masks.{ends} Rollout (arXiv 2005.00928) averages each layer's heads (Ā), gives the residual "
+        f"stream (I, the identity) a share α of {RESIDUAL:g}, and multiplies the layers' matrices.",
+        alt=f"Map of attention rollout after layer {layer}: on average {own:.0%} of a position comes from its own "
         f"token and {float(shares[:, 0].mean()):.0%} from the first token.",
         table={"query": [f"{i} {label}" for i, label in enumerate(labels)]}
         | {f"{j} {label}": column for j, (label, column) in enumerate(zip(labels, shares.round(6).T, strict=True))},
-        formula=rf"R_{{{layer}}} = \tilde A_{{{layer}}} \cdots \tilde A_0,\quad "
-        rf"\tilde A_l = {1 - RESIDUAL:g}\,\bar A_l + {RESIDUAL:g}\,I",
+        formula=FORMULA,
     )
 
 
@@ -81,14 +82,14 @@ def rollout_of_query(rolled: np.ndarray, labels: Sequence[str], query: int) -> D
     others = last.copy()
     others[query] = -1
     most = int(others.argmax())
-    found = f"{last[query]:.0%} of query {query} is its own token"
-    if len(labels) > 1:
-        found += f", {last[most]:.0%} stems from {most} {{}}"
+    found = f"{last[query]:.0%} of query {query} from its own token"
+    if last[most] > 0 and most != query:
+        found += f", {last[most]:.0%} from {most} {{}}"
     return Drawing(
         figure,
-        title=f"After {count(L, 'layer')}, " + found.format(quoted(shortened(labels[most], 30))),
-        note="The same row after each layer. Rollout counts every path by its weights alone: values, output "
-        "projections and feed-forward parts play no part, and a head that writes nothing counts like one that decides. "
+        title=f"Rollout through {count(L, 'layer')}: " + found.format(quoted(shortened(labels[most], 30))),
+        note="The same row after each layer. Rollout looks at attention weights alone: it leaves out values, output "
+        "projections and feed-forward layers, and a head with an output of zero counts like the others. "
         f"Colour ends at {top:.2g}.",
         alt=f"Heat map of {L} layers and {count(len(labels), 'token')}. " + found.format(f"“{labels[most]}”") + ".",
         table={"token": [f"{j} {label}" for j, label in enumerate(labels)]}

@@ -1,18 +1,24 @@
-"""RoPE before any query or key: how fast each pair turns, what a scaling does to it, and what that does to the loss."""
+"""RoPE before any query or key: each pair's frequency, what a scaling changes of it, and what that does to the loss."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnviz.analysis.rope import binned, full_turns
+from attnviz.analysis.rope import beyond_training, binned, turns
 from attnviz.analysis.rope import wavelengths as wavelengths_of
+from attnviz.equations import Equation, Value, aligned, function
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import count, tex
+from attnviz.figures.phrases import count, listed
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
+
+if TYPE_CHECKING:
+    from attnviz.modules.rope_scaling import RopeScaling
 
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]
 METHODS = {  # dash, symbol, colour; told apart by the first two without the third
@@ -26,6 +32,7 @@ METHODS = {  # dash, symbol, colour; told apart by the first two without the thi
 }
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 LEAST_POSITIONS = 64  # so that a short text still shows the pattern
+PI = Value(math.pi, "π", digits=6, tex=r"\pi")
 BIN = 32  # tokens whose losses are averaged
 NARROW, CHARACTER = 260, 6.0  # pixels between the axes in a narrow window, and of a digit
 
@@ -35,10 +42,53 @@ def three_digits(n: float) -> str:
     return f"{n:,.0f}" if n >= 100 else f"{n:.3g}"
 
 
+def _digits(number: float, significant: int) -> int | None:
+    """Decimals that show this many significant digits; None for a whole number, which is printed whole."""
+    return None if number.is_integer() else max(0, significant - 1 - math.floor(math.log10(number)))
+
+
+def subscript(index: int | str) -> str:
+    """An index, or two with a comma between, set low."""
+    return str(index).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+
+
+def frequency(pair: int, n_pairs: int, theta: float) -> Equation:
+    """θ_i of one pair in radians per token."""
+    base, i = Value(theta, "θ", "base of the frequencies", tex=r"\theta"), Value(pair, "i", "pair")
+    rotary_dim = Value(2 * n_pairs, "d", "rotated dimensions of a head")
+    right = 1 / base ** (2 * i / rotary_dim)
+    name, name_tex = f"θ{subscript(pair)}", rf"\theta_{{{pair}}}"
+    return Equation(right, name, name_tex, unit="rad per token", digits=_digits(right.value, 6))
+
+
+def wavelength(pair: int, n_pairs: int, theta: float) -> Equation:
+    """λ_i, the tokens per full turn of one pair."""
+    right = 2 * PI / _theta(pair, n_pairs, theta)
+    name, name_tex = f"λ{subscript(pair)}", rf"\lambda_{{{pair}}}"
+    return Equation(right, name, name_tex, unit="tokens per turn", digits=_digits(right.value, 3))
+
+
+def turns_within(pair: int, n_pairs: int, theta: float, n_tokens: int) -> Equation:
+    """The turns of one pair from the first to the last token of a text."""
+    steps = Value(n_tokens, "N", "tokens in the text") - 1
+    return Equation(steps * _theta(pair, n_pairs, theta) / (2 * PI), "turns", r"\text{turns}", digits=3)
+
+
+def pair_in_numbers(n_pairs: int, theta: float) -> list[str]:
+    """Frequency and wavelength of every pair as plain text, for the clocks."""
+    return [f"{frequency(i, n_pairs, theta).text()}\n{wavelength(i, n_pairs, theta).text()}" for i in range(n_pairs)]
+
+
+def _theta(pair: int, n_pairs: int, theta: float) -> Value:
+    equation = frequency(pair, n_pairs, theta)
+    meaning = f"frequency of pair {pair}, in rad per token"
+    return Value(equation.value, equation.name, meaning, digits=equation.digits, tex=equation.name_tex)
+
+
 def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta: float) -> Drawing:
-    """A bar for each pair: in how many tokens it turns once, with this text and the training context marked."""
+    """A bar for each pair: its tokens per turn, with this text and the training context marked."""
     lengths, n = wavelengths_of(frequencies), len(frequencies)
-    inside, named = lengths <= n_tokens, n <= 16
+    inside, named = lengths <= n_tokens - 1, n <= 16
     numbers = [f" {three_digits(length)}" for length in lengths]
     margin = {"l": 8, "r": 8, "t": 44, "b": 8}
     figure = base_figure(130 + max(9, min(24, 420 // n)) * n, showlegend=False, bargap=0.25, margin=margin)
@@ -46,40 +96,43 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
         orientation="h", x=lengths, y=np.arange(n), text=numbers,
         textposition="outside" if named else "none", cliponaxis=False,
         marker={"color": NEUTRAL, "opacity": np.where(inside, 1.0, 0.4)},
-        hovertemplate="pair %{y}: one turn in %{text} tokens<extra></extra>",
+        hovertemplate="pair %{y}: %{text} tokens per turn<extra></extra>",
     )  # fmt: skip
     largest = max(lengths[-1], context or 1, n_tokens)
     decades = np.log10(largest) + 0.7
     ends = lengths * 10 ** (decades * CHARACTER / NARROW * np.char.str_len(numbers)) if named else lengths
-    marks = {"this text": n_tokens} | ({"longest in training": context} if context else {})
+    marks = {"this text": n_tokens} | ({"training": context} if context else {})
     for level, (what, tokens) in enumerate(marks.items()):
-        _add_line_between(figure, tokens, np.flatnonzero((lengths < tokens) & (tokens < ends)), n)
+        steps = max(tokens - 1, 1)  # from the first token to the last; one token stands at the edge
+        _add_line_between(figure, steps, np.flatnonzero((lengths < steps) & (steps < ends)), n)
         figure.add_annotation(
-            x=np.log10(tokens), y=1, yref="paper", yshift=18 * level, yanchor="bottom", showarrow=False,
-            xanchor="left" if tokens**2 < largest else "right", text=f"{what}: {count(tokens, 'token')}",
+            x=np.log10(steps), y=1, yref="paper", yshift=18 * level, yanchor="bottom", showarrow=False,
+            xanchor="left" if steps**2 < largest else "right", text=f"{what}: {count(tokens, 'token')}",
         )  # fmt: skip
-    figure.update_xaxes(type="log", dtick=1, range=[0, decades], title="tokens in one turn")
+    figure.update_xaxes(type="log", dtick=1, range=[0, decades], title="tokens per turn")
     rows = {"range": [n - 0.5, -0.5], "dtick": 1 if n <= 32 else 8}
     figure.update_yaxes(**rows, title="pair", showgrid=False, zeroline=False)
     fastest, slowest = three_digits(lengths[0]), three_digits(lengths[-1])
-    title = f"{full_turns(frequencies, n_tokens)} of {count(n, 'pair')} turn fully inside this text"
-    slow = int((lengths > context).sum()) if context else 0
-    if slow:
-        title += f", {slow} not even inside the {context:,} tokens of training"
+    title = f"{inside.sum()} of {count(n, 'pair')} complete a turn in this text"
+    if context:
+        title += f", {(lengths <= context - 1).sum()} in training"
+    steps = count(n_tokens - 1, "step")
+    slowest_turns = three_digits(math.degrees((n_tokens - 1) * frequencies[-1]))
+    pair = max(int(inside.sum()) - 1, 0)
     return Drawing(
         figure,
         title=title,
-        note=f"One bar a pair of dimensions: the tokens in which it turns once, on a log axis. Dark: at least one turn "
-        f"inside this text of {count(n_tokens, 'token')}. Slow pairs hardly move, and tell far from near.",
-        alt=f"{title}. The fastest turns once in {fastest} tokens, the slowest in {slowest}.",
+        note="One bar per pair of dimensions: its tokens per full turn, on a log axis. Dark: at least one turn over "
+        f"the {steps} from the first to the last token. The slowest pair rotates by {slowest_turns}° over them.",
+        alt=f"{title}. The fastest pair needs {fastest} tokens per turn, the slowest {slowest}.",
         table={
             "pair": list(range(n)),
-            "radians a token": frequencies.tolist(),
-            "degrees a token": np.degrees(frequencies).tolist(),
-            "tokens in one turn": lengths.tolist(),
-            "turns inside this text": (n_tokens / lengths).tolist(),
+            "radians per token": frequencies.tolist(),
+            "degrees per token": np.degrees(frequencies).tolist(),
+            "tokens per turn": lengths.tolist(),
+            "turns in this text": turns(frequencies, n_tokens).tolist(),
         },
-        formula=rf"\theta_i = {tex(round(theta))}^{{-2i/{2 * n}}},\qquad \lambda_i = 2\pi/\theta_i",
+        formula=aligned(frequency(pair, n, theta), wavelength(pair, n, theta), turns_within(pair, n, theta, n_tokens)),
     )
 
 
@@ -92,8 +145,8 @@ def _add_line_between(figure: Chart, x: float, left_out: NDArray, n: int) -> Non
             figure.add_shape(type="line", x0=x, x1=x, y0=top, y1=bottom, line=line, layer="below")
 
 
-def rotation_maps(frequencies: NDArray, n_tokens: int) -> Drawing:
-    """cos and sin of position × frequency, position by pair, one map above the other."""
+def rotation_maps(frequencies: NDArray, n_tokens: int, query: int, theta: float) -> Drawing:
+    """cos and sin of position × frequency, position by pair, one map above the other; the formula is for `query`."""
     n, positions = len(frequencies), np.arange(max(n_tokens, LEAST_POSITIONS))
     angles = np.outer(frequencies, positions)  # (n_pairs, positions)
     figure = base_figure(height=2 * max(110, min(260, 14 * n)) + 70)
@@ -114,75 +167,108 @@ def rotation_maps(frequencies: NDArray, n_tokens: int) -> Drawing:
         figure.add_shape(type="line", x0=end, x1=end, y0=0, y1=1, yref="paper", line=line)
     lengths = wavelengths_of(frequencies)
     title = f"Pair 0 repeats every {three_digits(lengths[0])} positions, pair {n - 1} every {three_digits(lengths[-1])}"
+    pair = max(int((lengths <= n_tokens - 1).sum()) - 1, 0)
     return Drawing(
         figure,
         title=title,
-        note="cos above, sin below, of position × θᵢ: what a query or key at each position is multiplied by. "
-        "Fast stripes at the top, a slow fade at the bottom. A column is one position, and no two columns are alike."
+        note="cos above, sin below, of position × θᵢ: the rotation that each pair of a query or key gets at each "
+        "position. Each column is one position, each row one pair, from fast to slow."
         + (f" Dashed: where this text of {count(n_tokens, 'token')} ends." if n_tokens < len(positions) else ""),
-        alt=f"{title}. In {len(positions)} positions the last pair turns by {np.degrees(angles[-1, -1]):.3g} degrees.",
+        alt=f"{title}. Over {len(positions)} positions the last pair rotates by {np.degrees(angles[-1, -1]):.3g}°.",
         table={
             "position": np.repeat(positions, n).tolist(),
             "pair": np.tile(np.arange(n), len(positions)).tolist(),
             "cos": np.cos(angles).T.ravel().tolist(),
             "sin": np.sin(angles).T.ravel().tolist(),
         },
-        formula=r"\cos(m\,\theta_i),\quad \sin(m\,\theta_i)",
+        formula=aligned(*(_rotation(name, query, pair, n, theta) for name in ("cos", "sin"))),
     )
 
 
-def slowed(by_method: Mapping[str, NDArray], factor: float, trained: int, n_tokens: int) -> Drawing:
-    """How many times slower each method turns each pair than no scaling does; by_method: frequencies (n_pairs,)."""
+def _rotation(name: str, position: int, pair: int, n_pairs: int, theta: float) -> Equation:
+    """cos or sin of m · θ_i."""
+    angle = Value(position, "m", "position of the query") * _theta(pair, n_pairs, theta)
+    return Equation(function(name, angle), digits=3)
+
+
+def slowed(by_method: Mapping[str, NDArray], trained: int, n_tokens: int) -> Drawing:
+    """How many times slower each method makes each pair than no scaling; by_method: frequencies (n_pairs,)."""
     plain = by_method["none"]
+    beyond = {m: beyond_training(f, plain, n_tokens, trained) for m, f in by_method.items()}
+    passing = {name: int(pairs.sum()) for name, pairs in beyond.items()}
     figure = base_figure(height=360, legend=LEGEND, hovermode="x unified")
     for name, frequencies in by_method.items():
         figure.add_trace(_line(name, np.arange(len(plain)), plain / frequencies, "%{y:.3g} times slower"))
-    once = float(np.interp(np.log(trained), np.log(wavelengths_of(plain)), np.arange(len(plain))))
+    once = float(np.interp(np.log(trained - 1), np.log(wavelengths_of(plain)), np.arange(len(plain))))
     figure.add_vline(x=once, line={"dash": "dash", "color": FAINT})
     figure.update_xaxes(title="pair, from fast to slow", showgrid=False, zeroline=False)
     figure.update_yaxes(title="times slower", type="log", tickvals=[2**i for i in range(12)])
-    changed = {name: int((plain / f > 1.01).sum()) for name, f in by_method.items() if name != "none"}
-    title = f"Of {len(plain)} pairs, slowed by more than 1 %: " + ", ".join(f"{m} {n}" for m, n in changed.items())
+    title = f"{passing['none']} of {count(len(plain), 'pair')} pass their trained angle"
+    if (fewest := min(passing.values())) < passing["none"]:
+        title += f"; {', '.join(name for name, n in passing.items() if n == fewest)}: {fewest}"
     return Drawing(
         figure,
         title=title,
-        note=f"Every method slows pairs down, so that positions up to {factor:g} × {trained:,} look like those of "
-        f"training; they differ in which. Shown for {n_tokens:,} tokens, which only dynamic NTK and LongRoPE look at. "
-        "Right of the dashed line are the pairs that never turned once in training.",
+        note="How many times slower each method makes each pair. Pairs right of the dashed line completed no turn in "
+        f"the {trained:,} positions of training. Those that in {n_tokens:,} tokens reach the angle of position "
+        f"{trained:,}, the first one beyond training, pass their trained angle: "
+        f"{listed(f'{name}: {n}' for name, n in passing.items())}. "
+        "Only dynamic NTK and LongRoPE depend on the number of tokens.",
         alt=f"{title}. Times slower than without scaling, slowest pair: "
         + ", ".join(f"{name} {plain[-1] / f[-1]:.3g}" for name, f in by_method.items())
         + ".",
         table={"pair": list(range(len(plain)))}
-        | {f"tokens in one turn, {name}": wavelengths_of(f).tolist() for name, f in by_method.items()},
+        | {f"tokens per turn, {name}": wavelengths_of(f).tolist() for name, f in by_method.items()}
+        | {f"passes its trained angle, {name}": pairs.tolist() for name, pairs in beyond.items()},
     )
 
 
+def scores_scaled(name: str, scaling: RopeScaling, rotary_dim: int, head_dim: int, latent: bool) -> str:
+    """What a method multiplies scores by besides changing frequencies, as a sentence; empty where by nothing.
+
+    latent: the model's attention is MLA, whose softmax scale mscale_all_dim changes as well.
+    """
+    squared, whole = scaling.attention_factor**2, scaling.latent_softmax_factor if latent else 1.0
+    said = []
+    if squared != 1:
+        part = f"the rotated part of each score ({rotary_dim} of {head_dim} dimensions)"
+        changed = part if rotary_dim < head_dim else "each score"
+        said.append(f"multiplies cos and sin by **{scaling.attention_factor:.4f}**, and so {changed} by {squared:.4f}")
+    if whole != 1:
+        said.append(f"multiplies MLA's softmax scale, and so all parts of each score, by **{whole:.4f}**")
+    return f"{name} also {listed(said)}." if said else ""
+
+
 def loss_by_position(by_method: Mapping[str, NDArray], trained: int, attention: str, origin: str) -> Drawing:
-    """Mean loss in bins of positions for each method; by_method: nats a token (T - 1,), the first predicts token 1."""
+    """Mean loss in bins of positions for each method; by_method: nats per token (T - 1,), the first predicts token 1.
+
+    A training row of `trained` inputs has `trained` predictions: of the tokens 1 … trained.
+    """
     figure = base_figure(height=380, legend=LEGEND, hovermode="x unified")
     n_tokens = len(next(iter(by_method.values()))) + 1
     for name, losses in by_method.items():
         middles, means = binned(losses, BIN)
         figure.add_trace(_line(name, middles + 1, means, "%{y:.2f}"))
     figure.add_vline(x=trained, line={"dash": "dash", "color": NEUTRAL})
-    figure.update_xaxes(title="position in the text", showgrid=False, zeroline=False, range=[0, n_tokens])
-    figure.update_yaxes(title="nats a token")
-    beyond = {name: float(losses[trained - 1 :].mean()) for name, losses in by_method.items()}
-    inside = {name: float(losses[: trained - 1].mean()) for name, losses in by_method.items()}
+    figure.update_xaxes(title="tokens read before the prediction", showgrid=False, zeroline=False, range=[0, n_tokens])
+    figure.update_yaxes(title="nats per token")
+    beyond = {name: float(losses[trained:].mean()) for name, losses in by_method.items()}
+    inside = {name: float(losses[:trained].mean()) for name, losses in by_method.items()}
     best = min(beyond, key=beyond.get)
     found = "no method lowers it" if best == "none" else f"{beyond[best]:.2f} with {best}"
     title = f"Beyond {trained} tokens the loss is {beyond['none']:.2f} without scaling, {found}"
     return Drawing(
         figure,
         title=title,
-        note=f"{attention}, {origin}, trained on texts of {trained} tokens (dashed), reads {n_tokens:,} with the same "
-        f"weights under each method, measured just now. Each point is the mean of {BIN} tokens; lower is better. "
-        "Nothing was trained further, which linear scaling in particular is meant to have.",
+        note=f"{attention}, {origin}, trained on rows of {trained} tokens (dashed), reads this text of {n_tokens:,} "
+        f"with the same weights under each method. Each point is the mean of up to {BIN} predictions, the title's "
+        f"numbers the means of the {n_tokens - 1 - trained} after more than {trained} tokens; lower is better. No "
+        "method was fine-tuned, as linear scaling usually is.",
         alt=f"{title}. All of them: " + ", ".join(f"{name} {loss:.2f}" for name, loss in beyond.items()) + ".",
         table={
             "method": list(by_method),
-            f"nats a token up to {trained}": list(inside.values()),
-            f"nats a token beyond {trained}": list(beyond.values()),
+            f"nats per token up to {trained}": list(inside.values()),
+            f"nats per token beyond {trained}": list(beyond.values()),
         },
     )
 

@@ -12,18 +12,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from attnviz.equations import Equation, Expression, Value, aligned, function, total
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.phrases import count
+from attnviz.figures.rope import subscript
 from attnviz.figures.theme import DIVERGING, FAINT, MASKED, NEUTRAL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import add_cells, add_colourbar, add_masked, blocks, few_ticks, token_map_figure
 
 if TYPE_CHECKING:
-    from attnviz.modules.rope_proofs import LayoutsCompared, ShiftedOutputs, ShiftedScores
+    from attnviz.analysis.rope import DecayBound
+    from attnviz.experiments.rope_equalities import LayoutsCompared, ShiftedOutputs, ShiftedScores
 
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 MAP_HEIGHT, MOST_CELLS, MOST_TICKS = 400, 256, 16
+MOST_TERMS = 4  # of a sum in a formula: pairs are added up in groups, from fast to slow, to fit a column
 ARITHMETICS = {  # field of ShiftedScores -> what it is called, dash, symbol, colour
     "float32_angles": ("float32 throughout, angles too", "dot", "triangle-up", BROWN),
     "float32": ("float32, angles in float64 (run here)", "dash", "square", NEUTRAL),
@@ -33,17 +37,22 @@ ARITHMETICS = {  # field of ShiftedScores -> what it is called, dash, symbol, co
 
 @dataclass(frozen=True)
 class Head:
-    """Whose numbers are drawn: a head of a layer, the KV head it reads, and where its weights come from."""
+    """Whose numbers are drawn: a head of a layer, the KV head it reads, and where its weights come from.
+
+    latent: the attention is MLA, which has no KV heads; kv_head then stands for the colour alone.
+    """
 
     layer: int
     head: int
     kv_head: int
     n_kv_heads: int
     origin: str
+    latent: bool = False
 
     @property
     def name(self) -> str:
-        return f"layer {self.layer}, head {self.head} (KV head {self.kv_head})"
+        name = f"layer {self.layer}, head {self.head}"
+        return name if self.latent else f"{name} (KV head {self.kv_head})"
 
     @property
     def said(self) -> str:
@@ -54,163 +63,244 @@ class Head:
         return kv_colour(self.kv_head, self.n_kv_heads)
 
 
-def moved_apart(scores: NDArray, here: int, q_label: str, k_label: str, head: Head) -> Drawing:
-    """One query and one key moved apart: scores (n,) at the distances 0, 1, …; they stand `here` tokens apart."""
-    distances = np.arange(len(scores))
+def moved_apart(
+    parts: NDArray, m: int, n: int, q_label: str, k_label: str, head_dim: int, unrotated: int, head: Head
+) -> Drawing:
+    """The score of the query at m and the key at n over the distance between them, both vectors staying the same.
+
+    parts (n_pairs + 1, n_distances): what each pair adds to q·k at the distances 0, 1, … (0, -1, … for a key after the
+    query), and last the unrotated part, of `unrotated` dimensions.
+    """
+    scores, here = parts.sum(0) / head_dim**0.5, abs(m - n)
+    distances = np.arange(len(scores)) * (1 if m >= n else -1)
     figure = base_figure(height=300, showlegend=False)
     figure.add_scatter(
         x=distances, y=scores, mode="lines", line={"color": head.colour},
-        hovertemplate="%{x} tokens apart: score %{y:.3f}<extra></extra>",
+        hovertemplate="distance %{x}: score %{y:.3f}<extra></extra>",
     )  # fmt: skip
     figure.add_scatter(
-        x=[here], y=[scores[here]], mode="markers+text", text=[f" {scores[here]:.2f}"], hoverinfo="skip",
+        x=[m - n], y=[scores[here]], mode="markers+text", text=[f" {scores[here]:.2f}"], hoverinfo="skip",
         textposition="middle right", marker={"size": 11, "color": head.colour},
     )  # fmt: skip
     figure.update_xaxes(title="distance in tokens", showgrid=False, zeroline=False)
     figure.update_yaxes(title="score q·k/√D")
-    found = (
-        f"score {scores[here]:.2f}, {count(here, 'token')} apart; "
-        f"farther or nearer, from {scores.min():.2f} to {scores.max():.2f}"
+    found = f"score {scores[here]:.2f} at distance {m - n}"
+    constant = (
+        f" The {unrotated} dimensions without rotation add {parts[-1, here] / head_dim**0.5:.2f} at each distance."
+        if unrotated
+        else ""
     )
     return Drawing(
         figure,
-        title=f"{quoted(q_label)} and {quoted(k_label)} {found}",
-        note=f"A query and a key of {head.name}, {head.origin}: always the same two vectors, only set farther apart. "
-        "The fast pairs make the ripples, the slow ones the long wave.",
-        alt=f"“{q_label}” and “{k_label}” {found}. The highest score is at distance {int(scores.argmax())}.",
+        title=f"{quoted(q_label)} and {quoted(k_label)}: {found}",
+        note=f"Query {m} and key {n} of {head.name}, {head.origin}: the same two vectors at distances 0 to "
+        f"{distances[-1]} score from {scores.min():.2f} to {scores.max():.2f}. Fast pairs make the short ripples, "
+        f"slow pairs the long trend.{constant}",
+        alt=f"“{q_label}” and “{k_label}”: {found}. The highest score is at distance {distances[scores.argmax()]}.",
         table={"distance": distances.tolist(), "score": scores.tolist()},
-        formula=r"\mathrm{Re}\sum_j q_j\,\bar k_j\,e^{\,i\,d\,\theta_j}/\sqrt{D},\quad "
-        rf"d = {here}:\; {scores[here]:.2f}",
+        formula=aligned(*_score(parts[:, here], m, n, head_dim, unrotated)),
     )
 
 
-def decay(scores: NDArray, bound: NDArray, head: Head) -> Drawing:
-    """|score| and the bound of the RoFormer paper (n,) at the distances 0, 1, … for the same query and key."""
-    distances, size = np.arange(len(scores)), np.abs(scores)
+def _score(parts: NDArray, m: int, n: int, head_dim: int, unrotated: int) -> list[Equation]:
+    """The score of query m and key n from what each pair adds to q·k (n_pairs + 1,), the unrotated part last."""
+    n_pairs, at = len(parts) - 1, f"{m},{n}"
+    rotated = Value(
+        float(parts[:-1].sum()), "Re Σⱼ qⱼ·k̄ⱼ·e^(i·d·θⱼ)", "what the rotated pairs add to q·k at distance d", digits=3,
+        tex=r"\mathrm{Re}\sum_j q_j\,\bar k_j\,e^{\,i\,d\,\theta_j}",
+    )  # fmt: skip
+    distance = Value(m, "m", "position of the query") - Value(n, "n", "position of the key")
+    terms, equations = [rotated], [Equation(distance, "d", "d")]
+    if unrotated:
+        terms.append(Value(float(parts[-1]), "c", f"what the {unrotated} unrotated dimensions add to q·k", digits=3))
+    groups = np.array_split(np.arange(n_pairs), min(MOST_TERMS, n_pairs))
+    equations.append(Equation(total([_added(parts, group) for group in groups]), rotated.symbol, rotated.tex, digits=3))
+    score = _over_root(total(terms), head_dim)
+    return [*equations, Equation(score, f"s{subscript(at)}", rf"s_{{{at}}}", digits=2)]
+
+
+def _added(parts: NDArray, pairs: NDArray) -> Value:
+    """What these neighbouring pairs add to q·k."""
+    first, last = int(pairs[0]), int(pairs[-1])
+    name, meaning = (
+        (f"{first}–{last}", f"pairs {first} to {last} add") if last > first else (f"{first}", "this pair adds")
+    )
+    symbol, tex = f"r{subscript(name)}", "r_{" + name.replace("–", r"\text{–}") + "}"
+    return Value(float(parts[pairs].sum()), symbol, f"what {meaning} to q·k", digits=4, tex=tex)
+
+
+def _over_root(product: Expression, head_dim: int) -> Expression:
+    """A product q·k, or what takes its place, divided by √D."""
+    return product / function("√", Value(head_dim, "D", "dimensions of a head"))
+
+
+def decay(scores: NDArray, bound: DecayBound, here: int, head_dim: int, unrotated: int, head: Head) -> Drawing:
+    """|score| and the bound of the RoFormer paper at the distances 0, 1, … for the same query and key.
+
+    scores (n,), divided by sqrt(D); the formula is for the distance `here`.
+    """
+    distances, size, limit = np.arange(len(scores)), np.abs(scores), bound.values / head_dim**0.5
     figure = base_figure(height=300, legend=LEGEND, hovermode="x unified")
-    for name, values, colour, dash in (("bound", bound, NEUTRAL, "dash"), ("|score|", size, head.colour, "solid")):
+    for name, values, colour, dash in (("bound", limit, NEUTRAL, "dash"), ("|score|", size, head.colour, "solid")):
         figure.add_scatter(
             x=distances, y=values, name=name, mode="lines", line={"color": colour, "dash": dash},
             hovertemplate="%{y:.3g}",
         )  # fmt: skip
-    low = max(float(np.quantile(size, 0.02)), 1e-4)
-    figure.update_yaxes(type="log", title="|score|", dtick=1, range=[np.log10(low), np.log10(bound.max()) + 0.1])
+    low, high = max(float(np.quantile(size, 0.02)), 1e-4), max(float(limit.max()), 1e-3)
+    figure.update_yaxes(type="log", title="|score|", dtick=1, range=[np.log10(low), np.log10(high) + 0.1])
     figure.update_xaxes(title="distance in tokens", showgrid=False, zeroline=False)
-    lowest = int(bound.argmin())
-    title = f"The bound falls from {bound[0]:.3g} to {bound[lowest]:.3g} at distance {lowest}; the score keeps below it"
-    if (size > bound * (1 + 1e-6)).any():
-        title = "The score exceeds its bound: this must never be seen"
+    lowest, share = int(limit.argmin()), size / np.maximum(limit, np.finfo(float).tiny)
+    title = f"|score| is at most {share.max():.0%} of its bound up to distance {len(scores) - 1}"
     return Drawing(
         figure,
         title=title,
-        note="The RoFormer paper (arXiv 2104.09864, section 3.4.3) bounds a score at each distance: by how much the "
-        "pairs differ, and by |S\\_j|, the length of the sum of the first j rotations, which cancel. The bound falls, "
-        "not steadily, and lies well above real scores: RoPE lets scores fade with distance, it forces nothing.",
-        alt=f"{title}. The score is on average {(size / bound).mean():.0%} of the bound.",
-        table={"distance": distances.tolist(), "|score|": size.tolist(), "bound": bound.tolist()},
-        formula=r"\max_j |q_{j+1}\bar k_{j+1} - q_j \bar k_j|\,\sum_j |S_j| / \sqrt{D}",
+        note=f"The RoFormer paper (arXiv 2104.09864, section 3.4.3) bounds |score| at each distance by how much "
+        "neighbouring pairs differ and by |S\\_j|, the lengths of the sums of the first j rotations. The bound is "
+        f"{limit[0]:.3g} at distance 0 and lowest, {limit[lowest]:.3g}, at distance {lowest}. It limits the score and "
+        "does not force it to fall.",
+        alt=f"{title}. On average |score| is {share.mean():.0%} of the bound.",
+        table={"distance": distances.tolist(), "|score|": size.tolist(), "bound": limit.tolist()},
+        formula=_bound(bound, here, head_dim, unrotated).tex_lines(),
     )
 
 
-def by_distance(mean: NDArray, low: NDArray, high: NDArray, head: Head) -> Drawing:
-    """What the head gives to tokens 0, 1, … apart on this text: mean, lowest and highest score (T,)."""
-    seen = np.flatnonzero(~np.isnan(mean))
-    mean, low, high = mean[seen], low[seen], high[seen]
+def _bound(bound: DecayBound, distance: int, head_dim: int, unrotated: int) -> Equation:
+    """The bound at one distance."""
+    steepest = Value(
+        bound.steepest, "max|hⱼ₊₁ − hⱼ|", "largest difference between neighbouring pairs, hⱼ = qⱼ·k̄ⱼ",
+        tex=r"\max_j |q_{j+1}\bar k_{j+1} - q_j \bar k_j|",
+    )  # fmt: skip
+    sums = Value(
+        float(bound.partial_sums[distance]), "Σ|Sⱼ|", "lengths of the sums of the first j rotations, added up",
+        tex=r"\sum_j |S_j|",
+    )  # fmt: skip
+    product = steepest * sums
+    if unrotated:
+        meaning = f"what the {unrotated} unrotated dimensions add to |q·k|"
+        product = product + Value(abs(bound.unrotated), "|c|", meaning, digits=3)
+    return Equation(_over_root(product, head_dim), f"B{subscript(distance)}", rf"|s| \le B_{{{distance}}}", digits=2)
+
+
+def by_distance(distances: NDArray, mean: NDArray, low: NDArray, high: NDArray, n_pairs: int, head: Head) -> Drawing:
+    """Mean, lowest and highest score (n,) of the n_pairs allowed pairs of this text at each distance (n,)."""
     figure = base_figure(height=300, legend=LEGEND)
     figure.add_scatter(
-        x=np.concatenate((seen, seen[::-1])), y=np.concatenate((high, low[::-1])), fill="toself", mode="lines",
-        name="lowest to highest", line={"width": 0}, fillcolor=FAINT, hoverinfo="skip",
+        x=np.concatenate((distances, distances[::-1])), y=np.concatenate((high, low[::-1])), fill="toself",
+        mode="lines", name="lowest to highest", line={"width": 0}, fillcolor=FAINT, hoverinfo="skip",
     )  # fmt: skip
     figure.add_scatter(
-        x=seen, y=mean, customdata=np.stack((low, high), -1), mode="lines+markers" if len(seen) < 60 else "lines",
-        name="mean", line={"color": head.colour},
-        hovertemplate="%{x} apart: mean %{y:.2f}, %{customdata[0]:.2f} to %{customdata[1]:.2f}<extra></extra>",
+        x=distances, y=mean, customdata=np.stack((low, high), -1),
+        mode="lines+markers" if len(distances) < 60 else "lines", name="mean", line={"color": head.colour},
+        hovertemplate="distance %{x}: mean %{y:.2f}, %{customdata[0]:.2f} to %{customdata[1]:.2f}<extra></extra>",
     )  # fmt: skip
-    figure.update_xaxes(title="distance in tokens", showgrid=False, zeroline=False)
+    ahead = ", below 0: the key comes after the query" if distances[0] < 0 else ""
+    figure.update_xaxes(title=f"distance in tokens{ahead}", showgrid=False, zeroline=False)
     figure.update_yaxes(title="score q·k/√D")
-    best = int(seen[mean.argmax()])
-    title = f"On this text the head scores highest {count(best, 'token')} back: {mean.max():.2f} on average"
+    best = int(distances[mean.argmax()])
+    where = f"{count(abs(best), 'token')} {'ahead' if best < 0 else 'back'}" if best else "on the token itself"
+    title = f"Mean score in this text is highest {where}: {mean.max():.2f}"
     return Drawing(
         figure,
         title=title,
-        note=f"All allowed pairs of tokens of this text in {head.name}, {head.origin}, by how far apart they stand. "
-        "The band is what different tokens make of the same distance: a score is content and distance together.",
-        alt=f"{title}, {mean[-1]:.2f} at distance {int(seen[-1])}.",
-        table={"distance": seen.tolist(), "mean": mean.tolist(), "lowest": low.tolist(), "highest": high.tolist()},
+        note=f"The {count(n_pairs, 'pair')} of a query and an allowed key in this text, in {head.name}, {head.origin}, "
+        "by distance. The band runs from the lowest to the highest score at each distance; content counts too.",
+        alt=f"{title}; {mean[-1]:.2f} at distance {int(distances[-1])}.",
+        table={"distance": distances.tolist(), "mean": mean.tolist(), "lowest": low.tolist(), "highest": high.tolist()},
     )
 
 
-def shifts(shifted: ShiftedScores) -> Drawing:
-    """How far a common shift moves one score, in three kinds of arithmetic."""
+def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
+    """How much each common shift changes the score of query m and key n, in three kinds of arithmetic."""
     figure = base_figure(height=300, legend=LEGEND)
     table = {"shift": list(shifted.shifts)}
     for field, (name, dash, symbol, colour) in ARITHMETICS.items():
         scores = getattr(shifted, field)
-        moved = np.maximum.accumulate(np.abs(scores - scores[0]))[1:]
         table |= {f"score, {name}": scores.tolist()}
-        figure.add_scatter(
-            x=shifted.shifts[1:], y=np.where(moved > 0, moved, np.nan), name=name, mode="lines+markers",
-            line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
-            hovertemplate="moved on by up to %{x:,}: the score changes by %{y:.2g}<extra></extra>",
-        )  # fmt: skip
-    figure.update_xaxes(type="log", title="both moved on by up to … tokens", dtick=1, tickformat=",", showgrid=False)
-    figure.update_yaxes(type="log", title="largest change of the score", exponentformat="power", dtick=3)
+        _add_changes(figure, shifted.shifts[1:], np.abs(scores - scores[0])[1:], name, (dash, symbol, colour))
+    figure.update_xaxes(type="log", title="shift of both, in positions", dtick=1, tickformat=",", showgrid=False)
+    figure.update_yaxes(type="log", title="change of the score", exponentformat="power", dtick=3)
     worst = {field: shifted.largest_difference(field) for field in ARITHMETICS}
-    title = (
-        f"Moved on together by up to {shifted.shifts[-1]:,} tokens, the score changes by at most "
-        f"{worst['float32']:.1e} in float32 and {worst['float64']:.1e} in float64"
-    )
+    found = {field: f"{change:.2g}" if change else "none" for field, change in worst.items()}
+    tried, last = count(len(shifted.shifts) - 1, "shift"), shifted.shifts[-1]
+    title = f"Over {tried} up to {last:,} this score {_changes(worst['float32'])} in float32"
     return Drawing(
         figure,
         title=title,
-        note="The same query and key, both at later positions: only their distance counts, what is left is rounding. "
-        "float32 keeps 24 bits, so cos and sin are off by up to 3·10⁻⁸ at any position. Where the angle itself is "
-        f"float32, as in many implementations, {shifted.shifts[-1]:,} radians are known only to about 0.004, and the "
-        f"score moves by {worst['float32_angles']:.1e}. No change at all is not drawn.",
-        alt=f"{title}, and by {worst['float32_angles']:.1e} with angles in float32.",
+        note="The same query and key, both shifted by the same number of positions. In exact arithmetic the score "
+        f"depends on their distance alone; what changes is rounding. Largest change in the {tried} tried: "
+        f"{found['float32']} in float32, {found['float64']} in float64, {found['float32_angles']} where the angles are "
+        f"float32 too, as in many implementations: {last:,} radians are then known to about "
+        f"{np.spacing(np.float32(last)) / 2:.1g}. Other shifts may change it more. Shifts that change "
+        "nothing have no mark on the log axis.",
+        alt=f"{title}. In float64: {found['float64']}; with angles in float32: {found['float32_angles']}.",
         table=table,
-        formula=rf"\langle R_{{m+s}}\,q,\; R_{{n+s}}\,k\rangle / \sqrt{{D}} = {shifted.float64[0]:.6f}",
+        formula=aligned(*(_shifted_score(shifted, i, m, n, head_dim) for i in (0, -1))),
     )
+
+
+def _changes(largest: float) -> str:
+    """What was found, by its largest change."""
+    return f"changes by at most {largest:.2g}" if largest else "does not change"
+
+
+def _add_changes(
+    figure: Chart, shifts: Sequence[int], changes: NDArray, name: str, style: tuple[str, str, str]
+) -> None:
+    """A mark for what each shift changes; none where it changes nothing, which a log axis cannot show."""
+    dash, symbol, colour = style
+    figure.add_scatter(
+        x=shifts, y=np.where(changes > 0, changes, np.nan), name=name, mode="lines+markers",
+        line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
+        hovertemplate="shifted by %{x:,}: changes by %{y:.2g}<extra></extra>",
+    )  # fmt: skip
+
+
+def _shifted_score(shifted: ShiftedScores, i: int, m: int, n: int, head_dim: int) -> Equation:
+    """The score at one of the shifts, in float64."""
+    at, score = (m + shifted.shifts[i], n + shifted.shifts[i]), float(shifted.float64[i])
+    dot = Value(
+        score * head_dim**0.5, f"q(at {at[0]})·k(at {at[1]})", "the same q and k, rotated to these positions", digits=6,
+        tex=rf"\langle R_{{{at[0]}}}\,q,\; R_{{{at[1]}}}\,k\rangle",
+    )  # fmt: skip
+    name = f"{at[0]},{at[1]}"
+    return Equation(_over_root(dot, head_dim), f"s{subscript(name)}", rf"s_{{{name}}}", digits=6)
 
 
 def values(moved: ShiftedOutputs, head: Head) -> Drawing:
-    """Why v is not turned: how far the head's output moves with the text, with and without turning v."""
+    """Why values aren't rotated: how much the head's output changes when the text is shifted, with v rotated or not."""
     figure = base_figure(height=300, legend=LEGEND)
-    for name, changes, dash, symbol, colour in (
-        ("q and k turned", moved.q_and_k, "solid", "circle", PETROL),
-        ("v turned as well", moved.values_too, "dot", "triangle-up", BROWN),
+    for name, changes, style in (
+        ("q and k rotated", moved.q_and_k, ("solid", "circle", PETROL)),
+        ("v rotated as well", moved.values_too, ("dot", "triangle-up", BROWN)),
     ):
-        largest = np.maximum.accumulate(changes)[1:]
-        figure.add_scatter(
-            x=moved.shifts[1:], y=np.where(largest > 0, largest, np.nan), name=name, mode="lines+markers",
-            line={"dash": dash, "color": colour}, marker={"symbol": symbol, "size": 9},
-            hovertemplate="text moved on by up to %{x:,}: the output changes by %{y:.2g}<extra></extra>",
-        )  # fmt: skip
-    figure.update_xaxes(type="log", title="text moved on by up to … tokens", dtick=1, tickformat=",", showgrid=False)
-    figure.update_yaxes(type="log", title="largest change", exponentformat="power", dtick=2)
+        _add_changes(figure, moved.shifts[1:], changes[1:], name, style)
+    figure.update_xaxes(type="log", title="shift of the text, in positions", dtick=1, tickformat=",", showgrid=False)
+    figure.update_yaxes(type="log", title="largest change of an output number", exponentformat="power", dtick=2)
+    tried = count(len(moved.shifts) - 1, "shift")
     title = (
-        f"Wherever the text stands, the head's output stays within {moved.q_and_k.max():.1e}; "
-        f"were v turned too, it would move by {moved.values_too.max():.2g}"
+        f"Over {tried} this output {_changes(moved.q_and_k.max())}; "
+        f"with v rotated, it {_changes(moved.values_too.max())}"
     )
     return Drawing(
         figure,
         title=title,
-        note="A score compares a query with a key, so their two rotations leave only the distance. The output is a sum "
-        "of values, with nothing to turn a rotated value back: the same words would give another output at another "
-        f"position. The largest number of this output is {moved.largest:.2g}. {head.said}, in float32.",
+        note="A score compares a query with a key, so their two rotations leave only the distance. The output is a "
+        "weighted sum of values, and nothing rotates a value back: with v rotated, the same text would give another "
+        f"output at other positions. Shifts tried: up to {moved.shifts[-1]:,} positions. The largest number of this "
+        f"output is {moved.largest:.2g}. {head.said}, in float32.",
         alt=title + ".",
         table={
-            "text moved on by": list(moved.shifts),
-            "change, q and k turned": moved.q_and_k.tolist(),
-            "change, v turned as well": moved.values_too.tolist(),
+            "shift": list(moved.shifts),
+            "change, q and k rotated": moved.q_and_k.tolist(),
+            "change, v rotated as well": moved.values_too.tolist(),
         },
         formula=r"o_m = \sum_n \mathrm{softmax}\big(\langle R_m q_m,\, R_n k_n\rangle / \sqrt{D}\big)\, v_n",
     )
 
 
-def layout_pairs(order: NDArray, n_pairs: int) -> Drawing:
-    """Which dimensions turn together in either layout, and where each goes: order (D,), the half-split dimension that
-    stands at each place of the interleaved layout."""
+def layout_pairs(order: NDArray, n_pairs: int, first: int = 0) -> Drawing:
+    """Which dimensions are a pair in either layout, and where each goes: order (D,), the half-split dimension that
+    stands at each place of the interleaved layout; both counted from the first rotated dimension of the head."""
     D, places = len(order), np.arange(len(order))
     figure = base_figure(height=210, showlegend=False)
     for place, dimension in enumerate(order.tolist()):
@@ -218,24 +308,25 @@ def layout_pairs(order: NDArray, n_pairs: int) -> Drawing:
         figure.add_shape(type="line", x0=dimension, x1=place, y0=0.86, y1=0.14, line=line)
     rows = ((1.0, places % n_pairs, "half-split"), (0.0, places // 2, "interleaved"))
     for y, pair, name in rows:
-        turned = places < 2 * n_pairs
+        rotated = places < 2 * n_pairs
         figure.add_scatter(
             x=places, y=np.full(D, y), mode="markers+text" if D <= 32 else "markers",
-            text=[str(p) if t else "" for p, t in zip(pair, turned, strict=True)],
+            text=[str(p) if t else "" for p, t in zip(pair, rotated, strict=True)],
             marker={"symbol": "square", "size": max(5, min(20, 560 // D)), "opacity": 0.35,
-                    "color": [_pair_colour(p) if t else MASKED for p, t in zip(pair, turned, strict=True)]},
-            hovertext=[f"{name}: dimension {d} " + (f"is in pair {p}" if t else "never turns")
-                       for d, p, t in zip(places, pair, turned, strict=True)],
+                    "color": [_pair_colour(p) if t else MASKED for p, t in zip(pair, rotated, strict=True)]},
+            hovertext=[f"{name}: dimension {d} " + (f"is in pair {p}" if t else "is not rotated")
+                       for d, p, t in zip(places, pair, rotated, strict=True)],
             hoverinfo="text",
         )  # fmt: skip
     bare = {"showgrid": False, "zeroline": False}
-    figure.update_xaxes(title="dimension of the head", dtick=max(1, D // 12), range=[-0.8, D - 0.2], **bare)
+    counted = f"dimension, counted from {first}, the first rotated one" if first else "dimension of the head"
+    figure.update_xaxes(title=counted, dtick=max(1, D // 12), range=[-0.8, D - 0.2], **bare)
     figure.update_yaxes(tickvals=[0, 1], ticktext=["interleaved", "half-split"], range=[-0.25, 1.25], **bare)
-    title = f"Half-split turns dimensions 0 and {n_pairs} together, interleaved 0 and 1"
+    title = f"Half-split pairs dimension {first} with {first + n_pairs}, interleaved with {first + 1}"
     return Drawing(
         figure,
         title=title,
-        note="The number on a dimension is the pair it turns in. A line leads from its place in one layout to "
+        note="The number on a dimension is the pair it belongs to. A line leads from its place in one layout to "
         "its place in the other: one fixed permutation, the same for q and k.",
         alt=f"{title}. Interleaved from half-split: {' '.join(map(str, order))}.",
         table={
@@ -250,28 +341,29 @@ def layout_pairs(order: NDArray, n_pairs: int) -> Drawing:
 def layout_finding(compared: LayoutsCompared) -> str:
     """The difference in a sentence."""
     return (
-        f"The same q and k scored in the other layout: off by up to **{compared.difference:.2f}**, every shape right. "
-        f"With their dimensions permuted first: **{compared.difference_reordered:.1e}**."
+        f"Rotated in the other layout, the same q and k give scores off by up to **{compared.difference:.2f}**, with "
+        f"the same shapes. With their dimensions permuted first: **{compared.difference_reordered:.1e}**."
     )
 
 
 def weight_map(
     weights: NDArray, allowed: NDArray, labels: Sequence[str], top: float, head: Head, title: str, note: str
 ) -> Drawing:
-    """A head's weights (T, T) in the hue of its KV head, full from `top`; what is not allowed is grey, never zero."""
+    """A head's weights (T, T) in the hue of its KV head, full from `top`; masked cells are grey."""
     figure = _map(labels, allowed, weights, kv_scale(head.kv_head, head.n_kv_heads), (0.0, top))
     add_colourbar(figure, kv_scale(head.kv_head, head.n_kv_heads), top, log=False)
     strongest = weights.argmax(axis=1)
     return Drawing(
         figure,
         title=title,
-        note=f"{note} Row = query, sums to 1; column = key; full colour from {top:.2g}. {head.said}.",
-        alt=f"{title}. The last token gives most, {weights[-1].max():.0%}, to “{labels[strongest[-1]]}”.",
+        note=f"{note} Each row is a query, its weights sum to 1; each column is a key. Full colour from {top:.2g}. "
+        f"{head.said}.",
+        alt=f"{title}. The last query's strongest key is “{labels[strongest[-1]]}”, {weights[-1].max():.0%}.",
         table={
             "query": list(range(len(weights))),
             "token": list(labels),
             "strongest key": strongest.tolist(),
-            "its weight": weights.max(axis=1).tolist(),
+            "weight": weights.max(axis=1).tolist(),
         },
     )
 
@@ -284,7 +376,8 @@ def score_map(
     return Drawing(
         _map(labels, allowed, scores, DIVERGING, (-limit, limit)),
         title=title,
-        note=f"{note} Row = query, column = key; brown below zero, petrol above, to ±{limit:.1f}. {head.said}.",
+        note=f"{note} Each row is a query, each column a key; brown below zero, petrol above, to ±{limit:.1f}. "
+        f"{head.said}.",
         alt=f"{title}. Scores from {inside.min():.2f} to {inside.max():.2f}, mean {inside.mean():.2f}.",
         table={
             "query": list(range(len(scores))),

@@ -108,7 +108,7 @@ def kv_colour(kv_head: int, n_kv_heads: int) -> str:
     return _hex(kv_rgb(kv_head, n_kv_heads))
 
 
-def kv_scale(kv_head: int, n_kv_heads: int, decades: int = 0) -> list[list]:
+def kv_scale(kv_head: int, n_kv_heads: int, decades: float = 0) -> list[list]:
     """A plotly colour scale from transparent (0) to the KV head's colour (1), monotone on light and dark pages.
 
     With `decades`, it shades by the logarithm and is transparent from 10**-decades down, for values that stay weights.
@@ -116,10 +116,12 @@ def kv_scale(kv_head: int, n_kv_heads: int, decades: int = 0) -> list[list]:
     return _fade(kv_rgb(kv_head, n_kv_heads), decades)
 
 
-def _fade(rgb: tuple[int, int, int], decades: int = 0) -> list[list]:
+def _fade(rgb: tuple[int, int, int], decades: float = 0) -> list[list]:
     if not decades:
         return [[0.0, _rgba(rgb, 0)], [1.0, _rgba(rgb, 1)]]
-    exponents = np.linspace(-decades, 0, 8 * decades + 1)  # plotly shades straight between stops, so many of them
+    exponents = np.linspace(
+        -decades, 0, round(8 * decades) + 1
+    )  # plotly shades straight between stops, so many of them
     return [[0.0, _rgba(rgb, 0)], *([float(10.0**e), _rgba(rgb, 1 + e / decades)] for e in exponents)]
 
 

@@ -1,4 +1,4 @@
-"""The parts of a map of query x key: token axes, cells, grey for what is not allowed, a colour bar.
+"""The parts of a map of query x key: token axes, cells, grey for what is masked, a colour bar.
 
 T query tokens, S key tokens; N x M is what is drawn of T x S. The axes are positions with labels as tick texts, since
 plotly takes equal labels for one and the same place.
@@ -15,7 +15,8 @@ import numpy as np
 
 from attnviz.figures.blocks import block_size, pool
 from attnviz.figures.chart import Chart, numbered
-from attnviz.figures.head_captions import DECADES, shortened
+from attnviz.figures.head_captions import decades, shortened
+from attnviz.figures.numbers import DIGITS
 from attnviz.figures.theme import MASKED, NEUTRAL, base_figure
 
 MOST_X_TICKS, MOST_Y_TICKS = 24, 36  # what a phone has room for
@@ -120,15 +121,15 @@ def add_masked(figure: Chart, allowed: np.ndarray, most_cells: int, axes: int = 
     """Grey where no pair of a cell is allowed; it lies below the weights, which have gaps there."""
     masked = 1 - pool(allowed, np.logical_or, most_cells).astype(np.uint8)  # a byte a cell
     grey = [[0, "rgba(128, 128, 128, 0)"], [1, MASKED]]
-    add_cells(figure, {"z": masked, **places(allowed.shape, most_cells)}, grey, (0, 1), "not allowed", axes)
+    add_cells(figure, {"z": masked, **places(allowed.shape, most_cells)}, grey, (0, 1), "masked", axes)
 
 
 def add_colourbar(figure: Chart, scale: list, top: float, log: bool, title: str = "weight") -> None:
     """The scale as a map of one row, with axes of its own: plotly's own colour bar takes as long as all the rest."""
-    low, high = (-DECADES, 0.0) if log else (0.0, top)
+    low, high = (-decades(top), 0.0) if log else (0.0, top)
     if log:
-        at = [e - math.log10(top) for e in range(-2 * DECADES, 1)]  # the powers of ten, wherever the top is
-        text = [f"{10.0**e:g}" for e in range(-2 * DECADES, 1)]
+        at = [e - math.log10(top) for e in range(-DIGITS, 1)]  # the powers of ten, wherever the top is
+        text = [f"{10.0**e:g}" for e in range(-DIGITS, 1)]
     else:
         at = [top * i / 4 for i in range(5)]
         text = [f"{v:.3g}" for v in at]

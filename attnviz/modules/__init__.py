@@ -1,20 +1,18 @@
 """The real attention modules. torch only; nothing here knows of text, figures or a browser."""
 
-from attnviz.modules.attention import (
-    Attended,
-    AttentionRecord,
+from attnviz.modules.attention import Attended, GroupedQueryAttention, attend
+from attnviz.modules.cache import KVCache
+from attnviz.modules.feedforward import SwiGLU
+from attnviz.modules.heads import (
     FusedSelfAttention,
-    GroupedQueryAttention,
     MultiHeadAttention,
     MultiQueryAttention,
     SelfAttention,
     StackedHeads,
-    attend,
 )
-from attnviz.modules.cache import KVCache
-from attnviz.modules.feedforward import SwiGLU
 from attnviz.modules.latent import MultiHeadLatentAttention
 from attnviz.modules.norm import RMSNorm
+from attnviz.modules.recording import AttentionRecord, Recording
 from attnviz.modules.rope import Rope, apply_rope, rope_frequencies
 from attnviz.modules.transformer import Block, Transformer
 
@@ -29,6 +27,7 @@ __all__ = [
     "MultiHeadLatentAttention",
     "MultiQueryAttention",
     "RMSNorm",
+    "Recording",
     "Rope",
     "SelfAttention",
     "StackedHeads",

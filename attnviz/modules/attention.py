@@ -1,228 +1,116 @@
-"""Attention, written out so that every number in it can be looked at.
+r"""Multi-head, grouped-query and multi-query attention: one mechanism that differs in the number of KV heads.
 
-B batch, T query tokens, S key tokens, H query heads, K KV heads, G = H / K query heads a KV head, D head_dim.
-MHA and MQA are grouped-query attention (Ainslie et al., arXiv 2305.13245) with K = H and K = 1.
+          MHA  K = H              GQA  1 < K < H            MQA  K = 1
+          arXiv 1706.03762        arXiv 2305.13245          arXiv 1911.02150
+
+    k, v  0   1   2   3             0       1                      0
+          |   |   |   |            / \     / \               ___/ / \ \___
+    q     0   1   2   3           0   1   2   3             0    1   2    3
+
+    G     1                       2                         4                query heads per KV head
+    cache 2 · 4 · D               2 · 2 · D                 2 · 1 · D        numbers per token
+
+Notation: B batch, T query tokens, S key tokens, C d_model, H query heads, K KV heads, G = H / K, D head_dim.
+This file needs torch and nothing else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnviz.config import AttentionConfig, ConfigError
-from attnviz.modules.cache import KVCache
-from attnviz.modules.masks import Mask, as_mask, attention_mask, both
-from attnviz.modules.rope import Rope, as_rope
-
 
 class Attended(NamedTuple):
-    """What `attend` computes: the output, and the weights on the way to it."""
+    """What `attend` computes."""
 
     output: Tensor  # (B, H, T, D)
-    weights: Tensor  # (B, H, T, S), each row sums to 1, or to 0 where nothing may be attended to
-
-
-class AttentionRecord(NamedTuple):
-    """Everything one attention layer computed, for whoever asked with `record=[]`."""
-
-    q: Tensor  # (B, H, T, D), turned by RoPE
-    k: Tensor  # (B, K, S, D), turned by RoPE
-    v: Tensor  # (B, K, S, D)
-    q_unturned: Tensor  # (B, H, T, D)
-    k_unturned: Tensor  # (B, K, T, D), of the tokens of this call
-    weights: Tensor  # (B, H, T, S)
-    allowed: Tensor | None  # bool, broadcastable to (B, H, T, S); None: everything
+    weights: Tensor  # (B, H, T, S), each row sums to 1, or to 0 where the query may attend to nothing
 
 
 def attend(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    *,
-    mask: Tensor | Mask | None = None,
-    scale: float | None = None,
-    dropout: float = 0.0,
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, scale: float | None = None, dropout: float = 0.0
 ) -> Attended:
-    """softmax(q·kᵀ · scale, where the mask allows) · v, for q (B, H, T, D), k and v (B, K, S, D).
+    """Compute softmax(q · kᵀ · scale) · v for q (B, H, T, D), k and v (B, K, S, D); query head h reads KV head h // G.
 
-    Query head h reads KV head h // (H / K). K and V are not copied out to H heads: the G query heads that share
-    a KV head are laid one behind the other, as if they were G · T queries of one head. A row that may attend to
-    nothing gives zeros. `scale` is 1 / sqrt(D) by default (never of d_model).
+    mask: bool, True = may attend, broadcastable to (B, H, T, S). scale: 1 / sqrt(D) by default.
     """
-    B, H, T, D = q.shape
-    K, S = k.shape[1], k.shape[2]
+    H, K, D = q.shape[1], k.shape[1], q.shape[3]
     if H % K:
         raise ValueError(f"{H} query heads cannot share {K} KV heads evenly")
-    scale = D**-0.5 if scale is None else scale
-    grouped = (q * scale).reshape(B, K, H // K * T, D)  # (B, K, G·T, D)
-    scores = (grouped @ k.mT).view(B, H, T, S)
+    q = q.unflatten(1, (K, H // K)) * (scale or D**-0.5)  # (B, H, T, D) -> (B, K, G, T, D)
+    scores = torch.einsum("bkgtd,bksd->bkgts", q, k).flatten(1, 2)  # (B, K, G, T, S) -> (B, H, T, S)
     if mask is None:
         weights = scores.softmax(-1)
     else:
-        mask = _fitting(mask, scores)
-        weights = scores.add_(mask.bias.to(scores.dtype)).softmax(-1)  # in place: what is not kept leaves caches free
-        if mask.leaves_rows_empty:
-            weights = weights * mask.seen
-    used = F.dropout(weights, dropout) if dropout else weights
-    output = used.reshape(B, K, H // K * T, S).to(v.dtype) @ v  # (B, K, G·T, D)
-    return Attended(output.view(B, H, T, v.shape[-1]), weights)
+        check_mask(mask, scores)
+        # A query that may attend to nothing gets weights of 0. Its row must not become -inf: softmax would give NaN.
+        sees = mask.any(-1, keepdim=True)  # (..., T, 1)
+        bias = torch.where(mask | ~sees, 0.0, float("-inf"))  # (..., T, S)
+        weights = scores.add_(bias).softmax(-1) * sees
+    used = F.dropout(weights, dropout, training=dropout > 0).unflatten(1, (K, H // K))  # -> (B, K, G, T, S)
+    output = torch.einsum("bkgts,bksd->bkgtd", used, v).flatten(1, 2)  # (B, K, G, T, D) -> (B, H, T, D)
+    return Attended(output, weights)
 
 
-def _fitting(mask: Tensor | Mask, scores: Tensor) -> Mask:
-    """The mask, checked: boolean, and never the one that makes the scores grow by broadcasting."""
-    mask = as_mask(mask)
-    try:
-        mask.allowed.expand(scores.shape)
-    except RuntimeError:
-        raise ValueError(
-            f"mask of shape {tuple(mask.allowed.shape)} does not fit (B, H, T, S) = {tuple(scores.shape)}"
-        ) from None
-    return mask
+def check_mask(mask: Tensor, scores: Tensor) -> None:
+    """Refuse a mask of numbers, whose meaning would be a guess, and one that would make the scores grow."""
+    if mask.dtype != torch.bool:
+        raise TypeError(f"mask must be boolean (True = may attend), not {mask.dtype}")
+    if mask.ndim > 4 or any(m not in (1, s) for m, s in zip(mask.shape[::-1], scores.shape[::-1], strict=False)):
+        raise ValueError(f"mask of shape {tuple(mask.shape)} does not fit (B, H, T, S) = {tuple(scores.shape)}")
 
 
 class GroupedQueryAttention(nn.Module):
-    """H query heads that share K key/value heads; causal, windowed, padded, cached, rotated or crossed on request."""
+    """n_heads query heads read n_kv_heads KV heads: as many give MHA, one gives MQA."""
 
     def __init__(
-        self,
-        d_model: int,
-        n_heads: int,
-        n_kv_heads: int,
-        *,
-        head_dim: int | None = None,
-        d_out: int | None = None,
-        qkv_bias: bool = False,
-        out_bias: bool = False,
-        dropout: float = 0.0,
-    ) -> None:
+        self, d_model: int, n_heads: int, n_kv_heads: int, *, head_dim: int | None = None, d_out: int | None = None,
+        qkv_bias: bool = False, out_bias: bool = False, dropout: float = 0.0,
+    ) -> None:  # fmt: skip
         super().__init__()
-        self.config = c = AttentionConfig(d_model, n_heads, n_kv_heads, head_dim, qkv_bias, out_bias, dropout)
-        self.q_proj = nn.Linear(d_model, c.n_heads * c.head_dim, bias=qkv_bias)
-        self.k_proj = nn.Linear(d_model, c.n_kv_heads * c.head_dim, bias=qkv_bias)
-        self.v_proj = nn.Linear(d_model, c.n_kv_heads * c.head_dim, bias=qkv_bias)
-        self.o_proj = nn.Linear(c.n_heads * c.head_dim, d_out or d_model, bias=out_bias)
-
-    @classmethod
-    def from_group_size(cls, d_model: int, n_heads: int, group_size: int, **options) -> GroupedQueryAttention:
-        """The same, asked for by how many query heads share a KV head instead of by how many KV heads there are."""
-        if group_size < 1 or n_heads % group_size:
-            raise ConfigError(f"group_size must divide n_heads = {n_heads}, and {group_size} does not")
-        return GroupedQueryAttention(d_model, n_heads, n_heads // group_size, **options)
+        if n_kv_heads < 1 or n_heads % n_kv_heads:
+            raise ValueError(f"n_kv_heads must divide n_heads = {n_heads}, and {n_kv_heads} does not")
+        if head_dim is None and d_model % n_heads:
+            raise ValueError(f"d_model = {d_model} must be a multiple of n_heads = {n_heads} unless head_dim is given")
+        self.n_heads, self.n_kv_heads, self.dropout = n_heads, n_kv_heads, dropout
+        self.head_dim = D = head_dim or d_model // n_heads
+        self.q_proj = nn.Linear(d_model, n_heads * D, bias=qkv_bias)
+        self.k_proj = nn.Linear(d_model, n_kv_heads * D, bias=qkv_bias)
+        self.v_proj = nn.Linear(d_model, n_kv_heads * D, bias=qkv_bias)
+        self.o_proj = nn.Linear(n_heads * D, d_out or d_model, bias=out_bias)
 
     def forward(
-        self,
-        x: Tensor,
-        *,
-        context: Tensor | None = None,
-        mask: Tensor | Mask | None = None,
-        causal: bool = False,
-        window: int | None = None,
-        n_sinks: int = 0,
-        rope: Rope | Tensor | None = None,
-        cache: KVCache | None = None,
-        record: list[AttentionRecord] | None = None,
-    ) -> Tensor:
-        """x (B, T, d_model) -> (B, T, d_model).
+        self, x: Tensor, *, context: Tensor | None = None, mask: Tensor | None = None, causal: bool = False,
+        rope: Callable[[Tensor, int], Tensor] | None = None, cache=None, record: Callable[..., None] | None = None,
+    ) -> Tensor:  # fmt: skip
+        """Map x (B, T, C) to (B, T, C).
 
-        context: (B, S, d_model), where keys and values come from (cross-attention); None means x.
-        mask: bool, True = may attend, broadcastable to (B, H, T, S); joined with causal and window.
-        n_sinks: first keys that stay visible though the window has passed them.
-        rope: `Rope`, or the bare frequencies for the half-split layout.
-        cache: what came before; the new keys and values are added to it.
-        record: a list to which everything that was computed is appended.
+        context: (B, S, C), where keys and values come from (cross-attention); x by default.
+        mask: as in `attend`. causal: no query may attend to a later token.
+        rope: called as rope(q, start), rotates q and k at the positions start, start + 1, … (rope.py).
+        cache: cache.append(k, v) returns the k and v of all tokens so far, len(cache) before this call (cache.py).
+        record: called with the tensors computed on the way, by name.
         """
         if context is not None and cache is not None:
             raise ValueError("a cache holds the keys of x itself; with context there is nothing to add to it")
-        c, rope = self.config, as_rope(rope)
         source = x if context is None else context
-        past = len(cache) if cache is not None else 0
-        q = q_unturned = self._heads(self.q_proj(x), c.n_heads)  # (B, H, T, D)
-        k = k_unturned = self._heads(self.k_proj(source), c.n_kv_heads)  # (B, K, S, D)
-        v = self._heads(self.v_proj(source), c.n_kv_heads)  # (B, K, S, D)
+        past = 0 if cache is None else len(cache)  # tokens before x
+        q = q_pre_rope = self.q_proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, H, T, D)
+        k = k_pre_rope = self.k_proj(source).unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2)  # -> (B, K, S, D)
+        v = self.v_proj(source).unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2)  # -> (B, K, S, D)
         if rope is not None:
-            q, k = rope(q, past), rope(k, past)
+            q, k = rope(q, past), rope(k, past)  # v carries no position
         if cache is not None:
-            k, v = cache.append(k, v)
-        pattern = attention_mask(
-            q.shape[2], k.shape[2], causal=causal, window=window, n_sinks=n_sinks, offset=past, device=x.device
-        )  # (T, S) or None
-        mask = both(pattern, mask)
-        attended = attend(q, k, v, mask=mask, dropout=c.dropout if self.training else 0.0)
+            k, v = cache.append(k, v)  # (B, K, T, D) -> (B, K, past + T, D)
+        if causal:
+            earlier = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(past)  # (T, S)
+            mask = earlier if mask is None else mask & earlier
+        output, weights = attend(q, k, v, mask, dropout=self.dropout if self.training else 0.0)
         if record is not None:
-            allowed = None if mask is None else mask.allowed
-            record.append(AttentionRecord(q, k, v, q_unturned, k_unturned, attended.weights, allowed))
-        return self.o_proj(attended.output.transpose(1, 2).flatten(2))  # (B, T, H·D) -> (B, T, d_out)
-
-    def _heads(self, x: Tensor, n: int) -> Tensor:
-        """(B, T, n·D) -> (B, n, T, D): heads are consecutive slices of the width, so view first, then transpose."""
-        return x.view(*x.shape[:2], n, self.config.head_dim).transpose(1, 2)
-
-
-class MultiHeadAttention(GroupedQueryAttention):
-    """Every query head reads its own key/value head (Vaswani et al., arXiv 1706.03762)."""
-
-    def __init__(self, d_model: int, n_heads: int, **options) -> None:
-        super().__init__(d_model, n_heads, n_heads, **options)
-
-
-class MultiQueryAttention(GroupedQueryAttention):
-    """All query heads read one key/value head (Shazeer, arXiv 1911.02150)."""
-
-    def __init__(self, d_model: int, n_heads: int, **options) -> None:
-        super().__init__(d_model, n_heads, 1, **options)
-
-
-class SelfAttention(GroupedQueryAttention):
-    """One head of width d_out; no output projection unless asked for with out_proj=True."""
-
-    def __init__(self, d_in: int, d_out: int | None = None, *, out_proj: bool = False, **options) -> None:
-        width = d_out or d_in
-        if options.get("out_bias") and not out_proj:
-            raise ConfigError("out_bias = True needs out_proj = True: there is no projection that it could belong to")
-        super().__init__(d_in, 1, 1, **{"head_dim": width, "d_out": width, **options})
-        if not out_proj:
-            self.o_proj = nn.Identity()
-
-
-class FusedSelfAttention(nn.Module):
-    """One head whose q, k and v come from a single projection split in three: the same numbers as `SelfAttention`
-    with the same weights, in one matrix product instead of three."""
-
-    def __init__(self, d_in: int, d_out: int | None = None, *, qkv_bias: bool = False) -> None:
-        super().__init__()
-        self.qkv_proj = nn.Linear(d_in, 3 * (d_out or d_in), bias=qkv_bias)
-
-    @classmethod
-    def from_separate(cls, separate: SelfAttention) -> FusedSelfAttention:
-        """The fused form of a `SelfAttention`, its three weights laid one under the other."""
-        c = separate.config
-        fused = cls(c.d_model, c.head_dim, qkv_bias=c.qkv_bias)
-        parts = (separate.q_proj, separate.k_proj, separate.v_proj)
-        with torch.no_grad():
-            fused.qkv_proj.weight.copy_(torch.cat([p.weight for p in parts]))
-            if c.qkv_bias:
-                fused.qkv_proj.bias.copy_(torch.cat([p.bias for p in parts]))
-        return fused
-
-    def forward(self, x: Tensor, *, mask: Tensor | None = None, causal: bool = False) -> Tensor:
-        """x (B, T, d_in) -> (B, T, d_out)."""
-        q, k, v = self.qkv_proj(x).unsqueeze(1).chunk(3, dim=-1)  # (B, 1, T, d_out) each
-        pattern = attention_mask(x.shape[1], x.shape[1], causal=causal, device=x.device)
-        return attend(q, k, v, mask=both(pattern, mask)).output.squeeze(1)
-
-
-class StackedHeads(nn.Module):
-    """Heads as separate modules, outputs side by side: multi-head attention before anyone laid the weights together."""
-
-    def __init__(self, d_model: int, n_heads: int, *, head_dim: int | None = None, qkv_bias: bool = False) -> None:
-        super().__init__()
-        c = AttentionConfig(d_model, n_heads, head_dim=head_dim)
-        self.heads = nn.ModuleList(SelfAttention(d_model, c.head_dim, qkv_bias=qkv_bias) for _ in range(n_heads))
-        self.o_proj = nn.Linear(n_heads * c.head_dim, d_model, bias=False)
-
-    def forward(self, x: Tensor, **options) -> Tensor:
-        """x (B, T, d_model) -> (B, T, d_model); options as for one head."""
-        return self.o_proj(torch.cat([head(x, **options) for head in self.heads], dim=-1))  # (B, T, H·D)
+            record(q=q, k=k, v=v, q_pre_rope=q_pre_rope, k_pre_rope=k_pre_rope, weights=weights,
+                   allowed=mask, scale=self.head_dim**-0.5)  # fmt: skip
+        return self.o_proj(output.transpose(1, 2).flatten(2))  # (B, H, T, D) -> (B, T, H · D) -> (B, T, C)

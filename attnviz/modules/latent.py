@@ -8,14 +8,15 @@ B batch, T query tokens, S key tokens, H heads, R kv_lora_rank, N qk_nope_head_d
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
-from attnviz.modules.attention import AttentionRecord, attend
+from attnviz.modules.attention import attend
 from attnviz.modules.cache import KVCache
-from attnviz.modules.masks import Mask, attention_mask, both
 from attnviz.modules.norm import RMSNorm
-from attnviz.modules.rope import Rope, as_rope
+from attnviz.modules.rope import Rope
 
 
 class MultiHeadLatentAttention(nn.Module):
@@ -36,7 +37,6 @@ class MultiHeadLatentAttention(nn.Module):
         super().__init__()
         self.n_heads, self.rank = n_heads, kv_lora_rank
         self.nope_dim, self.rope_dim, self.v_dim = qk_nope_head_dim, qk_rope_head_dim, v_head_dim
-        self.scale = (qk_nope_head_dim + qk_rope_head_dim) ** -0.5
         q_width = n_heads * (qk_nope_head_dim + qk_rope_head_dim)
         if q_lora_rank is None:
             self.q_proj = nn.Linear(d_model, q_width, bias=False)
@@ -53,16 +53,14 @@ class MultiHeadLatentAttention(nn.Module):
         self,
         x: Tensor,
         *,
-        mask: Tensor | Mask | None = None,
+        mask: Tensor | None = None,
         causal: bool = False,
-        window: int | None = None,
-        n_sinks: int = 0,
-        rope: Rope | Tensor | None = None,
+        rope: Rope | None = None,
         cache: KVCache | None = None,
-        record: list[AttentionRecord] | None = None,
+        record: Callable[..., None] | None = None,
         absorbed: bool = False,
     ) -> Tensor:
-        """x (B, T, d_model) -> (B, T, d_model); arguments as in `GroupedQueryAttention.forward`.
+        """Map x (B, T, d_model) to (B, T, d_model); arguments as in `GroupedQueryAttention.forward`.
 
         absorbed: move W_uk to the query's side and W_uv behind the weights, so that the heads attend to the
         latent itself, as one KV head of width kv_lora_rank + qk_rope_head_dim.
@@ -70,31 +68,31 @@ class MultiHeadLatentAttention(nn.Module):
         if absorbed and record is not None:
             raise ValueError("the absorbed form computes no keys and values of single heads that could be recorded")
         past, T = (len(cache) if cache is not None else 0), x.shape[1]
-        q_nope, q_rope_unturned = self._queries(x).split((self.nope_dim, self.rope_dim), dim=-1)  # (B, H, T, N or P)
-        latent, key_unturned = self.kv_a_proj(x).split((self.rank, self.rope_dim), dim=-1)  # (B, T, R), (B, T, P)
+        q_nope, q_rope_before = self._queries(x).split((self.nope_dim, self.rope_dim), dim=-1)  # (B, H, T, N or P)
+        latent, key_before = self.kv_a_proj(x).split((self.rank, self.rope_dim), dim=-1)  # (B, T, R), (B, T, P)
         latent = self.kv_a_norm(latent)
-        turn = as_rope(rope) or (lambda t, _: t)
-        q_rope, shared_key = turn(q_rope_unturned, past), turn(key_unturned, past)
+        scale = (self.nope_dim + self.rope_dim) ** -0.5
+        if rope is not None:
+            scale *= rope.latent_softmax_factor
+        rotate = rope or (lambda t, _: t)
+        q_rope, shared_key = rotate(q_rope_before, past), rotate(key_before, past)
         if cache is not None:
             latent, shared_key = cache.append(latent, shared_key)  # (B, S, R), (B, S, P)
-        pattern = attention_mask(
-            T, latent.shape[1], causal=causal, window=window, n_sinks=n_sinks, offset=past, device=x.device
-        )  # (T, S) or None
-        mask = both(pattern, mask)
+        if causal:
+            earlier = torch.ones(T, latent.shape[1], dtype=torch.bool, device=x.device).tril(past)  # (T, S)
+            mask = earlier if mask is None else mask & earlier
         if absorbed:
-            return self._absorbed(q_nope, q_rope, latent, shared_key, mask)
+            return self._absorbed(q_nope, q_rope, latent, shared_key, mask, scale)
         k_nope, v = self._expand(latent)  # (B, H, S, N), (B, H, S, V)
         q = torch.cat((q_nope, q_rope), dim=-1)  # (B, H, T, N + P)
         k = torch.cat((k_nope, self._to_all_heads(shared_key)), dim=-1)  # (B, H, S, N + P)
-        attended = attend(q, k, v, mask=mask, scale=self.scale)
+        output, weights = attend(q, k, v, mask, scale=scale)
         if record is not None:
-            unturned = (
-                torch.cat((q_nope, q_rope_unturned), dim=-1),
-                torch.cat((k_nope[:, :, past:], self._to_all_heads(key_unturned)), dim=-1),
-            )
-            allowed = None if mask is None else mask.allowed
-            record.append(AttentionRecord(q, k, v, *unturned, attended.weights, allowed))
-        return self.o_proj(attended.output.transpose(1, 2).flatten(2))  # (B, T, H·V) -> (B, T, d_model)
+            q_pre_rope = torch.cat((q_nope, q_rope_before), dim=-1)
+            k_pre_rope = torch.cat((k_nope[:, :, past:], self._to_all_heads(key_before)), dim=-1)
+            record(q=q, k=k, v=v, q_pre_rope=q_pre_rope, k_pre_rope=k_pre_rope, weights=weights,
+                   allowed=mask, scale=scale)  # fmt: skip
+        return self.o_proj(output.transpose(1, 2).flatten(2))  # (B, T, H·V) -> (B, T, d_model)
 
     def _queries(self, x: Tensor) -> Tensor:
         """(B, H, T, N + P), through the compressed query where there is one."""
@@ -110,10 +108,12 @@ class MultiHeadLatentAttention(nn.Module):
         heads = self.kv_b_proj(latent).view(*latent.shape[:2], self.n_heads, self.nope_dim + self.v_dim)
         return heads.transpose(1, 2).split((self.nope_dim, self.v_dim), dim=-1)
 
-    def _absorbed(self, q_nope: Tensor, q_rope: Tensor, latent: Tensor, shared_key: Tensor, mask: Mask | None):
+    def _absorbed(
+        self, q_nope: Tensor, q_rope: Tensor, latent: Tensor, shared_key: Tensor, mask: Tensor | None, scale: float
+    ) -> Tensor:
         up = self.kv_b_proj.weight.view(self.n_heads, self.nope_dim + self.v_dim, self.rank)
         up_k, up_v = up.split((self.nope_dim, self.v_dim), dim=1)  # (H, N, R), (H, V, R)
         q = torch.cat((q_nope @ up_k, q_rope), dim=-1)  # (B, H, T, R + P): q·(W_uk c) = (q W_uk)·c
         k = torch.cat((latent, shared_key), dim=-1).unsqueeze(1)  # (B, 1, S, R + P), one KV head
-        read = attend(q, k, latent.unsqueeze(1), mask=mask, scale=self.scale).output  # (B, H, T, R)
+        read = attend(q, k, latent.unsqueeze(1), mask, scale=scale).output  # (B, H, T, R)
         return self.o_proj((read @ up_v.mT).transpose(1, 2).flatten(2))

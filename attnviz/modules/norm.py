@@ -1,4 +1,7 @@
-"""RMSNorm (Zhang & Sennrich, arXiv 1910.07467)."""
+"""RMSNorm (Zhang & Sennrich, arXiv 1910.07467). B batch, T tokens, C d_model.
+
+This file needs torch and nothing else.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from torch import Tensor, nn
 
 
 class RMSNorm(nn.Module):
-    """x / sqrt(mean(x²) + eps) · weight over the last dimension; no mean is subtracted and nothing is added."""
+    """Compute x / sqrt(mean(x²) + eps) · weight over the last dimension; unlike LayerNorm, subtract no mean."""
 
     def __init__(self, d_model: int, eps: float = 1e-6) -> None:
         super().__init__()
@@ -15,6 +18,7 @@ class RMSNorm(nn.Module):
         self.weight = nn.Parameter(torch.ones(d_model))
 
     def forward(self, x: Tensor) -> Tensor:
+        """Map x (B, T, C) to (B, T, C)."""
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x  # squares overflow in half precision
-        scale = torch.rsqrt((wide * wide).mean(-1, keepdim=True) + self.eps)
+        scale = torch.rsqrt((wide * wide).mean(-1, keepdim=True) + self.eps)  # (B, T, 1)
         return self.weight * (wide * scale).to(x.dtype)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from attnviz.checks import ConfigError, shown
+from attnviz.modules.rope import rope_frequencies
 
 _YARN = ("factor", "original_max_position_embeddings", "attention_factor",
          "beta_fast", "beta_slow", "mscale", "mscale_all_dim", "truncate")  # fmt: skip
@@ -107,6 +108,14 @@ class RopeScaling:
             return _yarn_mscale(self.factor, self.mscale) / _yarn_mscale(self.factor, self.mscale_all_dim)
         return _yarn_mscale(self.factor, 1.0)
 
+    @property
+    def latent_softmax_factor(self) -> float:
+        """What latent attention (MLA) multiplies its softmax scale by: YaRN's mscale² with mscale_all_dim, otherwise 1.
+
+        As in DeepSeek-V2 and V3, where it scales all dimensions of a score, those without RoPE included.
+        """
+        return _yarn_mscale(self.factor, self.mscale_all_dim) ** 2 if self.mscale_all_dim else 1.0
+
 
 def _yarn_mscale(factor: float, mscale: float) -> float:
     return 0.1 * mscale * math.log(factor) + 1.0
@@ -140,6 +149,21 @@ def _check(name: str, value: object) -> None:
 
 def _number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def scaled_rope_frequencies(
+    head_dim: int,
+    theta: float = 10000.0,
+    scaling: RopeScaling | Mapping | Iterable[tuple[str, object]] | None = None,
+    length: int | None = None,
+) -> Tensor:
+    """Compute `rope_frequencies` as `scaling` changes them for a text of `length` tokens: float64 (head_dim // 2,).
+
+    scaling: a `RopeScaling`, or the dictionary of a published configuration, or its pairs. What YaRN and LongRoPE put
+    on cos and sin is not in the frequencies: it is `RopeScaling.attention_factor`.
+    """
+    frequencies, scaling = rope_frequencies(head_dim, theta), RopeScaling.of(scaling)
+    return frequencies if scaling is None else scale_frequencies(frequencies, theta, scaling, length)
 
 
 def scale_frequencies(frequencies: Tensor, theta: float, scaling: RopeScaling, length: int | None = None) -> Tensor:

@@ -5,7 +5,7 @@ B batch, T tokens, C d_model.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -14,16 +14,15 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnviz.config import RUN_FIELDS, ConfigError, ModelConfig
-from attnviz.modules.attention import AttentionRecord, GroupedQueryAttention
+from attnviz.modules.attention import GroupedQueryAttention
 from attnviz.modules.cache import KVCache
 from attnviz.modules.feedforward import SwiGLU
 from attnviz.modules.latent import MultiHeadLatentAttention
-from attnviz.modules.masks import attention_mask, both
+from attnviz.modules.masks import attention_mask, intersection
 from attnviz.modules.norm import RMSNorm
 from attnviz.modules.parts import with_own_parts
-from attnviz.modules.rope import Rope, rope_frequencies
-from attnviz.modules.rope_scaling import RopeScaling
-from attnviz.modules.shapes import Undrawn
+from attnviz.modules.rope import Rope
+from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
 
 
 def build_attention(c: ModelConfig) -> nn.Module:
@@ -54,7 +53,7 @@ class Block(nn.Module):
         self.ffn = SwiGLU(config.d_model, config.d_ff, bias=config.ffn_bias)
 
     def forward(self, x: Tensor, **attention) -> Tensor:
-        """x (B, T, C) -> (B, T, C); what follows goes to the attention's forward."""
+        """Map x (B, T, C) to (B, T, C); `attention` are the options of the attention's forward."""
         x = x + self.attn(self.attn_norm(x), **attention)
         return x + self.ffn(self.ffn_norm(x))
 
@@ -66,7 +65,8 @@ class Transformer(nn.Module):
         super().__init__()
         check_runnable(config)
         self.config = config
-        # Not drawn here: every way to make a model does that.
+        # Given and not drawn: `random` and `load_checkpoint` build on the meta device, where drawing an embedding
+        # imports torch's compiler (1 s, 70 MB).
         self.embed = nn.Embedding.from_pretrained(torch.empty(config.vocab_size, config.d_model), freeze=False)
         self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
         self.norm = RMSNorm(config.d_model)
@@ -80,19 +80,19 @@ class Transformer(nn.Module):
         of about 1 and an untrained map is not blank; projections back into the residual stream are smaller by
         sqrt(2 · n_layers) (GPT-2's rule). The global random state is neither read nor changed.
         """
-        with Undrawn():
+        with torch.device("meta"):
             model = cls(config)
-        generator = torch.Generator().manual_seed(seed)
-        with torch.no_grad():
-            for name, p in model.named_parameters():
-                if name.endswith("norm.weight"):
-                    p.fill_(1.0)
-                elif name.endswith("bias"):
-                    p.zero_()
-                else:
-                    residual = name.endswith(("o_proj.weight", "down_proj.weight"))
-                    std = p.shape[-1] ** -0.5 / ((2 * config.n_layers) ** 0.5 if residual else 1.0)
-                    p.normal_(0.0, std, generator=generator)
+        generator, weights = torch.Generator().manual_seed(seed), {}
+        for name, p in model.named_parameters():
+            if name.endswith("norm.weight"):
+                weights[name] = torch.ones(p.shape)
+            elif name.endswith("bias"):
+                weights[name] = torch.zeros(p.shape)
+            else:
+                residual = name.endswith(("o_proj.weight", "down_proj.weight"))
+                std = p.shape[-1] ** -0.5 / ((2 * config.n_layers) ** 0.5 if residual else 1.0)
+                weights[name] = torch.empty(p.shape).normal_(0.0, std, generator=generator)
+        model.load_state_dict(weights, assign=True)
         return model.eval()
 
     def with_config(self, config: ModelConfig) -> Transformer:
@@ -125,17 +125,19 @@ class Transformer(nn.Module):
         return [KVCache() for _ in self.blocks]
 
     def rope(self, length: int | None = None) -> Rope | None:
-        """How this model turns q and k of a text of this many tokens; None without RoPE.
+        """Make the rotation of q and k for a text of this many tokens; None without RoPE.
 
-        Only dynamic NTK and LongRoPE look at the length. Keys in a cache stay as they were turned, so with these two
+        Only dynamic NTK and LongRoPE look at the length. Keys in a cache stay as they were rotated, so with these two
         decoding equals recomputing only while the frequencies do not change.
         """
         c = self.config
         if not c.rotary_dim:
             return None
         scaling = RopeScaling.of(c.rope_scaling, c.max_context)
-        frequencies = rope_frequencies(c.rotary_dim, c.rope_theta, scaling, length)
-        return Rope(frequencies, c.rope_layout, scaling.attention_factor if scaling else 1.0)
+        frequencies = scaled_rope_frequencies(c.rotary_dim, c.rope_theta, scaling, length)
+        if scaling is None:
+            return Rope(frequencies, c.rope_layout)
+        return Rope(frequencies, c.rope_layout, scaling.attention_factor, scaling.latent_softmax_factor)
 
     def forward(
         self,
@@ -143,9 +145,13 @@ class Transformer(nn.Module):
         *,
         mask: Tensor | None = None,
         cache: list[KVCache] | None = None,
-        record: list[AttentionRecord] | None = None,
+        record: Callable[..., None] | None = None,
     ) -> Tensor:
-        """ids (B, T) of whole numbers below vocab_size -> logits (B, T, vocab_size)."""
+        """Map ids (B, T), whole numbers below vocab_size, to logits (B, T, vocab_size).
+
+        mask: bool, True = may attend, broadcastable to (B, H, T, S). cache: one per layer, as `new_cache` makes them.
+        record: called by each layer's attention with what it computed, for example a `Recording`.
+        """
         past = len(cache[0]) if cache else 0
         options, caches = self.attention_options(ids.shape[1], past, mask), cache or [None] * len(self.blocks)
         x = self.embed(ids)  # (B, T, C)
@@ -165,8 +171,28 @@ class Transformer(nn.Module):
             )  # (T, S) or None
             for window in set(windows)
         }
-        masks, rope = {window: both(pattern, mask) for window, pattern in patterns.items()}, self.rope(past + n_tokens)
+        masks, rope = (
+            {window: intersection(pattern, mask) for window, pattern in patterns.items()},
+            self.rope(past + n_tokens),
+        )
         return [{"mask": masks[window], "rope": rope} for window in windows]
+
+
+@torch.inference_mode()
+def layer_input(
+    model: Transformer,
+    token_ids: Sequence[int] | Sequence[Sequence[int]],
+    layer: int,
+    record: Callable[..., None] | None = None,
+) -> Tensor:
+    """Compute what the attention of this layer is given for these tokens, the normed hidden states: (B, T, C).
+
+    token_ids: of one text, (T,), or of B texts of one length, (B, T). record: gets what the layers before it computed.
+    """
+    x = model.embed(torch.atleast_2d(torch.as_tensor(token_ids)))
+    for block, options in zip(model.blocks[:layer], model.attention_options(x.shape[1]), strict=False):
+        x = block(x, record=record, **options)
+    return model.blocks[layer].attn_norm(x)
 
 
 def check_runnable(c: ModelConfig) -> None:
@@ -183,5 +209,7 @@ def check_runnable(c: ModelConfig) -> None:
     RopeScaling.of(c.rope_scaling, c.max_context)  # its errors name the field themselves
     if c.position not in ("rope", "none"):
         raise ConfigError(f"the live model runs with position 'rope' or 'none', not {c.position!r}")
+    if c.rotary_dim % 2:
+        raise ConfigError(f"qk_rope_head_dim must be even, to be split into pairs for RoPE, not {c.rotary_dim}")
     if c.position == "rope" and c.rope_theta is None:
-        raise ConfigError("the live model needs rope_theta, a number above 1, to turn queries and keys; it is None")
+        raise ConfigError("the live model needs rope_theta, a number above 1, to rotate queries and keys; it is None")

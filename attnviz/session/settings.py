@@ -7,7 +7,7 @@ that says so.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from urllib.parse import quote_plus
@@ -19,6 +19,8 @@ from attnviz.session.pages import TABS, TABS_BEFORE, Page
 
 MAX_CHARACTERS = 20_000
 MAX_WIDTH = 384  # d_model of an untrained model: with 8 layers its weights take 60 MB, and twice that with 512
+SELECTION = ("layer", "head", "query", "key")  # what there is of these depends on the model and the text
+GIVEN = 40  # characters of a link's value that a sentence about it repeats
 MAX_ADDRESS = 7_000  # bytes; servers refuse addresses over 8 kB, and 512 tokens take about 2
 MODELS = ("mha", "gqa-4", "gqa-2", "mqa", "mla", "own")
 MODEL_NAMES = {
@@ -195,25 +197,6 @@ class Settings:
             n_sinks=self.n_sinks if self.window else 0,
         )
 
-    def wished(self, changes: Mapping[str, str]) -> Settings:
-        """With what the form on the left says, in the words of a link; what cannot be used stays as it is.
-
-        A text stays whole, so that the page can say where it is cut; what no address could carry is replaced in it.
-        """
-        values = {}
-        for name, written in changes.items():
-            try:
-                kind = kind_of(name)
-                whole = written.encode(errors="replace").decode()
-                values[name] = whole if isinstance(kind, Text) else kind.read(whole)
-            except (ValueError, KeyError, OverflowError, AttributeError):
-                continue
-        return replace(self, **values).normalised()
-
-    def words(self, names: Iterable[str]) -> dict[str, str]:
-        """These settings in the words of a link."""
-        return {name: _written(getattr(self, name)) for name in names}
-
     def to_link(self) -> dict[str, str]:
         """What differs from the defaults, as words for a link; a long text as far as an address can carry it."""
         link = {f.name: _written(getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default}
@@ -225,26 +208,22 @@ class Settings:
 
         page: the page that the link leads to, for links of before, which named the open part of each page apart.
         """
-        values, notices = {}, []
-        for name, written in _with_tab(link, page).items():
+        values, notices, unread = {}, [], set()
+        link = _with_tab(link, page)
+        for name, written in link.items():
             if name not in _KINDS:
                 notices.append(f"The link's “{name[:40]}” is nothing this page knows; it was left out.")
                 continue
             try:
                 values[name] = kind_of(name).read(written)
             except (ValueError, KeyError, OverflowError):
-                notices.append(f"The link's {name} must be {kind_of(name).range()}; the default is shown.")
-                continue
-            if not _same(values[name], written):
-                notices.append(f"The link's {name} must be {kind_of(name).range()}; {_shown(values[name])} is shown.")
-        asked = cls(**values)
-        settings = asked.normalised()
-        for name in ("n_kv_heads", "d_model"):
-            if getattr(asked, name) != getattr(settings, name) and name in values:
-                notices.append(
-                    f"{getattr(asked, name)} {name} do not go with {settings.n_heads} heads; "
-                    f"{getattr(settings, name)} is shown."
-                )
+                unread.add(name)
+        settings = cls(**values).normalised()
+        for name, written in link.items():
+            if name in unread or (
+                name in values.keys() - set(SELECTION) and not _same(getattr(settings, name), written)
+            ):
+                notices.append(_replaced(name, written, values, settings))
         return settings, notices
 
 
@@ -302,5 +281,13 @@ def _same(value: object, written: str) -> bool:
     return float(written) == value
 
 
-def _shown(value: object) -> str:
-    return f"{len(value):,} characters of it" if isinstance(value, str) else _written(value)
+def _replaced(name: str, written: str, values: Mapping[str, object], settings: Settings) -> str:
+    """The sentence on a value of a link that could not be used as it was: what it must be, and what is used."""
+    used, given = getattr(settings, name), f"not “{written[:GIVEN]}{'…' * (len(written) > GIVEN)}”"
+    if name in SELECTION:  # what is shown instead depends on the model and the text: see ui/selection.py
+        return f"The link's {name} must be a whole number, {given}; it was left out."
+    if isinstance(kind_of(name), Text):
+        return f"The link's {name} must be {kind_of(name).range()}; its first {len(used):,} are used."
+    if name in values and _same(values[name], written):  # in range by itself
+        return f"The link's {name}, {written}, does not fit {settings.n_heads} query heads; it is set to {used}."
+    return f"The link's {name} must be {kind_of(name).range()}, {given}; it is set to {_written(used)}."

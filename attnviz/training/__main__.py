@@ -11,8 +11,8 @@ from pathlib import Path
 
 from attnviz.checkpoints import FOLDER, list_checkpoints, load_checkpoint
 from attnviz.config import ModelConfig
+from attnviz.experiments.conversion import group_kv_heads
 from attnviz.modules import Transformer
-from attnviz.modules.convert import group_kv_heads
 from attnviz.text import TOKENIZER_FILE, Tokenizer
 from attnviz.training.data import VOCAB_SIZE, Batches, read_text, token_stream, train_tokenizer
 from attnviz.training.export import mean_of, save_checkpoint, save_front_door, score, write_card

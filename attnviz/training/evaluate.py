@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from attnviz.modules import AttentionRecord, Transformer
+from attnviz.modules import Recording, Transformer
 from attnviz.text import Tokenizer
 
 CONTEXT, STRIDE = 256, 64
@@ -39,7 +39,7 @@ def said_twice(model: Transformer, segments: Tensor) -> dict[str, float]:
     """
     length = segments.shape[1]
     ids = torch.cat((segments, segments), dim=1)  # (N, 2L)
-    record: list[AttentionRecord] = []
+    record = Recording()
     logits = model(ids, record=record)
     losses = F.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten(), reduction="none").view(len(ids), -1)
     first, second = losses[:, : length - 1].mean().item(), losses[:, length:].mean().item()
@@ -52,7 +52,7 @@ def said_twice(model: Transformer, segments: Tensor) -> dict[str, float]:
 @torch.inference_mode()
 def previous_token(model: Transformer, ids: Tensor) -> dict[str, float]:
     """ids (N, T): the head with the largest mean weight on the token before."""
-    record: list[AttentionRecord] = []
+    record = Recording()
     model(ids, record=record)
     heads = [r.weights.diagonal(-1, 2, 3).mean((0, 2)) for r in record]
     layer, head, score = _best(heads)

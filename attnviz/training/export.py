@@ -31,7 +31,8 @@ Five small decoder-only language models that differ in nothing but their attenti
 the token before. **induction**: on passages of 40 unseen tokens (text) or 40 uniformly random tokens (random) said
 twice, the largest mean weight a head has on the token after the earlier occurrence. **gain**: how many nats a token the
 second saying costs less than the first. All measured on the float16 files as they lie here, by
-`python -m attnviz.training evaluate`.
+`python -m attnviz.training evaluate`. The roles on the app's Heads page are scored on other sequences, 3 of 32 distinct
+random tokens, repeated once: their numbers differ from these by a few hundredths.
 
 - **Shape.** {shape}
   Byte-level BPE of {vocab_size:,} entries (`tokenizer.json`).
@@ -43,7 +44,7 @@ second saying costs less than the first. All measured on the float16 files as th
   first 1,300 steps after the shared primer two rows in ten). MHA, GQA-4, GQA-2 and MQA share one run up to {shared:,}
   tokens; then the KV heads of that MHA model are averaged into groups (arXiv 2305.13245) and each variant is trained on
   alone. MLA had one run of its own, of the same length. MQA had {again:,} tokens of the primer again, since with the
-  averaging and {decay:,} steps of the mixture alone no head of it looked anything up (induction 0.03, gain 0.07), and
+  averaging and {decay:,} steps of the mixture alone no head of it had learnt induction (induction 0.03, gain 0.07), and
   {fewer:,} steps less of what came last, so that its total is that of the others.
 - **Recipe.** AdamW (0.9, 0.95), weight decay 0.1, bf16 autocast, clip 1; warm-up, a hold at {peak_lr}, a cosine to zero
   over {decay:,} steps of {rows} rows of 256 tokens; then, because MHA now had 1.12 bits a character on the text it

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 import streamlit as st
 
 from attnviz.figures.drawing import Drawing
+from attnviz.ui import state
 from attnviz.ui.components.save_picture import save_picture
 
 CONFIG = {"displayModeBar": False, "responsive": True}
@@ -44,18 +45,20 @@ def _picture(drawing: Drawing, key: str) -> None:
 def _formula(drawing: Drawing) -> None:
     if drawing.formula:
         st.latex(drawing.formula)
+    if drawing.legend:
+        st.caption(drawing.legend)
 
 
 def _numbers(drawing: Drawing, key: str) -> None:
-    n_rows = len(next(iter(drawing.table.values())))
+    name, n_rows = state.file_name(key), len(next(iter(drawing.table.values())))
     st.dataframe(drawing.table, hide_index=True, height=TABLE_HEIGHT if n_rows > 5 else "content")
     with st.container(horizontal=True, vertical_alignment="center"):
-        save_picture(f"chart-{key}", f"attnviz-{key}")
+        save_picture(f"chart-{key}")
         st.download_button(
-            "HTML", lambda: _html(drawing), f"attnviz-{key}.html", "text/html", key=f"html-{key}", on_click="ignore"
+            "HTML", lambda: _html(drawing), f"{name}.html", "text/html", key=f"html-{key}", on_click="ignore"
         )
         st.download_button(
-            "CSV", lambda: as_csv(drawing.table), f"attnviz-{key}.csv", "text/csv", key=f"csv-{key}", on_click="ignore"
+            "CSV", lambda: as_csv(drawing.table), f"{name}.csv", "text/csv", key=f"csv-{key}", on_click="ignore"
         )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
 from pathlib import Path
 
 import streamlit as st
 
+from attnviz.compute.beyond_training import beyond_training, model_card, trained_on
 from attnviz.compute.view import View, anything
 from attnviz.figures.drawing import escaped
 from attnviz.session.pages import PAGES
@@ -15,12 +17,13 @@ from attnviz.ui import state
 from attnviz.ui.sidebar import sidebar
 
 STYLE = Path(__file__).with_name("style.css")
+ICON = Path(__file__).with_name("icon.svg")  # an icon of Streamlit's would be fetched from fonts.gstatic.com
 
 
 def show_page(path: str) -> None:
     """The page of this path: its frame at once, then what its module draws, imported when it does."""
     page = PAGES[path]
-    st.set_page_config(page_title=f"{page.name} · AttnViz", page_icon=":material/grid_on:", layout="wide")
+    st.set_page_config(page_title=f"{page.name} · AttnViz", page_icon=ICON, layout="wide")
     st.title(page.name)  # first: the sooner something is to be seen, the better
     st.html(STYLE)
     state.open_page(page)
@@ -31,13 +34,17 @@ def show_page(path: str) -> None:
 
 @state.part("notices", anything)
 def _notices(view: View) -> None:
-    """What of the link could not be used, and what keeps the page from being drawn."""
-    for notice in state.take_notices():
-        st.warning(escaped(notice), icon=":material/link_off:")
+    """What of the link could not be used, what keeps the page from being drawn, and how far the model is trained."""
+    _warn(state.take_notices())
     if state.page().needs_text:
         _about_the_text(view)
     elif state.page().path and view.config_problem:
         st.error(f"{escaped(view.config_problem)} Choose another model in the sidebar.", icon=":material/error:")
+
+
+def _warn(notices: Iterable[str]) -> None:
+    for notice in notices:
+        st.warning(escaped(notice), icon=":material/link_off:")
 
 
 def _about_the_text(view: View) -> None:
@@ -48,5 +55,19 @@ def _about_the_text(view: View) -> None:
         st.warning(f"The text has {len(view.settings.text):,} characters; the first {MAX_CHARACTERS:,} are read.")
     if not view.ids:
         st.info("There is no text yet: type one in the sidebar, or choose an example.", icon=":material/edit:")
-    elif view.cut_notice:
+        return
+    if view.cut_notice:
         st.warning(escaped(view.cut_notice), icon=":material/content_cut:")
+    _warn(view.link_notices(state.take_asked()))
+    _beyond_training(view)
+
+
+def _beyond_training(view: View) -> None:
+    """Where a trained model runs in a way that it was not trained for: what differs, and the model card."""
+    if view.trained_config is None:
+        return
+    if differs := beyond_training(view.trained_config, view.config, view.shown_text, len(view.ids)):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            said = " ".join([*differs, trained_on(view.trained_config)])
+            st.warning(said, icon=":material/model_training:", width="stretch")
+            st.popover("Model card", width="content").markdown(model_card())

@@ -12,9 +12,12 @@ def sharing(view: View) -> str:
     """Which query heads read which KV heads, in words with the numbers."""
     c = view.config
     if c.attention == "mla":
-        return f"MLA: {c.n_heads} heads, their keys and values expanded from {c.kv_lora_rank} numbers a token"
+        return (
+            f"MLA: {c.n_heads} heads, the keys and values of each expanded from a latent of {c.kv_lora_rank} per token"
+        )
     heads = f"{c.n_kv_heads} KV head{'s' * (c.n_kv_heads > 1)}"
-    return f"{KINDS[c.attention]}: {c.n_heads} query head{'s' * (c.n_heads > 1)} read {heads}"
+    readers = f"{c.n_heads} query heads read" if c.n_heads > 1 else "1 query head reads"
+    return f"{KINDS[c.attention]}: {readers} {heads}"
 
 
 def headline(view: View) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
-
 import streamlit as st
 
 from attnviz.compute.view import View
@@ -17,12 +15,8 @@ def source_button(view: View) -> None:
 
 @st.dialog("The code that just ran", width="large")
 def _show(model: str) -> None:
-    st.code(_source(model), language="python")
+    from attnviz.modules.sources import sources
 
-
-def _source(model: str) -> str:
-    """The source of the attention that runs, and of the function it calls."""
-    from attnviz.modules import GroupedQueryAttention, MultiHeadLatentAttention, attend
-
-    module = MultiHeadLatentAttention if model == "mla" else GroupedQueryAttention
-    return inspect.getsource(module) + "\n\n" + inspect.getsource(attend)
+    for name, source in sources(model).items():
+        st.caption(f"modules/{name}")
+        st.code(source, language="python", height=400)

@@ -18,9 +18,10 @@ from streamlit.errors import StreamlitAPIException
 from attnviz.compute.queue import PARTS, TELL
 from attnviz.compute.view import View, drawable
 from attnviz.session.pages import PAGES, Page
-from attnviz.session.settings import Settings
+from attnviz.session.settings import SELECTION, Settings
 
-_SETTINGS, _NOTICES, _DRAWN, _PAGE = "settings", "notices", "parts drawn", "page"
+_SETTINGS, _NOTICES, _ASKED = "settings", "notices", "asked selection"
+_DRAWN, _PAGE = "parts drawn", "page"
 CONTROLS, LINKS = "controls", "links"  # parts of the sidebar
 SIDEBAR = (CONTROLS, LINKS)
 DECIDE_WHAT_IS_OFFERED = ("model", "n_heads")  # settings that other controls of the sidebar depend on
@@ -50,6 +51,7 @@ def open_page(page: Page) -> None:
     link = st.query_params.to_dict()
     if _SETTINGS not in st.session_state or link != current().to_link():
         st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link, page)
+        st.session_state[_ASKED] = {name: link[name] for name in SELECTION if name in link}
 
 
 def write_link() -> None:
@@ -62,6 +64,17 @@ def write_link() -> None:
 def take_notices() -> list[str]:
     """What of the link could not be used; said once."""
     return st.session_state.pop(_NOTICES, [])
+
+
+def take_asked() -> dict[str, str]:
+    """The layer, head, query and key that the link asked for, in its words; given once."""
+    return st.session_state.pop(_ASKED, {})
+
+
+def file_name(part: str) -> str:
+    """What a file of this part is called: the page, the part, the model; as in `components/save.js`."""
+    name = page().path.replace("_", "-") or "overview"
+    return f"attnviz-{name}-{part}-{current().model}"
 
 
 # ---- parts

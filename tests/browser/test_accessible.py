@@ -13,10 +13,10 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Page, expect
+from tests.test_theme import contrast
 
 from tests.browser.painted import settle
 from tests.browser.server import serve
-from tests.test_theme import contrast
 
 Visit = Callable[..., Page]
 FORMULA = "scrollable-region-focusable", '<span class="katex-display">'
@@ -156,11 +156,11 @@ WALKS = {
     "heads": [
         "Skip to main content", "Query groups", "Text", "a phrase said twice", "Model", "How it runs", "Copy link",
         "View source", "Heads shown", "Layer 1, head 3", "Query token", "Key token", "Colour scale",
-        "Set the first token aside", "Pin this head", "Heat map of layer 1, head 3", "Zoom, numbers and downloads",
-        "Lines between tokens", "L1 H3", "Share of each row", "Queries", "Keys",
+        "Exclude first token", "Pin this head", "Heat map of layer 1, head 3", "Zoom, numbers and downloads",
+        "Lines between tokens", "L1 H3", "Share of each query", "Queries", "Keys",
     ],
     "heads?heads_part=side": ["Layer 1, head 3", "Side by side", "Pinned heads", "Numbers and downloads"],
-    "query_groups": ["KV heads, from", "Query head 0", "Tile the KV heads", "Layer 1, head 3", "Equal, in numbers"],
+    "query_groups": ["KV heads, from", "Query head 0", "Wrong order", "Layer 1, head 3", "Numerical checks"],
 }  # fmt: skip
 
 

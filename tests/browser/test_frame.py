@@ -49,6 +49,23 @@ def test_a_link_works_as_the_first_request_after_a_start(window: Callable[..., P
         assert fresh.tracebacks() == []
 
 
+def test_a_notice_names_the_layer_and_the_query_that_are_shown(visit: Callable[..., Page]) -> None:
+    page = visit("heads?layer=7&head=31&query=511&key=99")
+    notices = page.get_by_test_id("stAlert").all_inner_texts()
+    layer, head, query = (int(re.findall(r"\d+", notice)[-1]) for notice in notices[:3])
+    expect(page.get_by_role("heading", name=f"Layer {layer}, head {head}")).to_be_visible()
+    expect(page.get_by_role("heading", name=f"query {query} “")).to_be_visible()
+    expect(page.get_by_label("Query token").first).to_have_value(str(query))
+    assert len(notices) == 4 and (layer, head, query) == (3, 7, 21)
+
+
+def test_the_model_card_is_a_click_away_where_a_model_runs_beyond_its_training(visit: Callable[..., Page]) -> None:
+    page = visit("rope?window=5")
+    expect(page.get_by_text("a window of 5 tokens")).to_be_visible()
+    page.get_by_role("button", name="Model card").click()
+    expect(page.get_by_text("seventeen children's books")).to_be_visible()
+
+
 def test_what_a_link_sets_goes_along_from_page_to_page(
     visit: Callable[..., Page], walk: Callable[[Page, str], None]
 ) -> None:

@@ -1,4 +1,4 @@
-"""pytest tests/browser/test_groups_page.py: what a person does on the query-groups page, and what follows."""
+"""pytest tests/browser/test_groups_page.py: what a person does on the query-grouping page, and what follows."""
 
 import re
 from collections.abc import Callable
@@ -45,8 +45,11 @@ def test_the_slider_moves_everything(visit: Visit) -> None:
         expect(kv_heads(page)).to_have_count(n_kv_heads)
         expect(page.get_by_text(f"8 query heads read {n_kv_heads} KV head")).to_be_visible()
         expect(heading(page, f"^W_k and W_v are {24 * n_kv_heads} wide")).to_be_visible()
-        expect(heading(page, f"remembers {n_bytes} B of every token")).to_be_visible()
-        expect(heading(page, "computes 100% of MHA's attention FLOPs")).to_be_visible()
+        expect(heading(page, f"caches {n_bytes} B per token")).to_be_visible()
+        work = (
+            "attention FLOPs and .* B of cache per decode step" if model == "mha" else "100% of MHA's attention FLOPs"
+        )
+        expect(heading(page, work)).to_be_visible()
         expect(page.get_by_role("combobox", name="Model")).to_have_value(re.compile(model, re.IGNORECASE))
         if model != "gqa-4":
             expect(page).to_have_url(re.compile(f"model={model}(&|$)"))
@@ -93,12 +96,12 @@ def test_tiling_shows_the_wrong_partners_and_what_they_do(visit: Visit) -> None:
     page = visit("query_groups?model=gqa-2")
     expect(page.locator(".gd .link.wrong")).to_have_count(0)
     expect(page.locator(".gd-index")).to_contain_text("repeat_interleave(4) = 0 0 0 0 1 1 1 1")
-    page.get_by_text("Tile the KV heads instead").click()
+    page.get_by_text("Wrong order: repeat() instead").click()
     settle(page)
     expect(page.locator(".gd .link.wrong")).to_have_count(4)
     expect(page.locator(".gd-index")).to_contain_text("repeat(4) = 0 1 0 1 0 1 0 1")
-    expect(page.get_by_text("Tiled, 4 of 8 query heads read a KV head that is not theirs.")).to_be_visible()
-    expect(page.get_by_text(re.compile(r"The loss on this text goes from \d+\.\d\d to \d+\.\d\d nats"))).to_be_visible()
+    expect(page.get_by_text("With repeat(), 4 of 8 query heads read the wrong KV head.")).to_be_visible()
+    expect(page.get_by_text(re.compile(r"The loss goes from \d+\.\d\d to \d+\.\d\d nats per token"))).to_be_visible()
     expect(page).to_have_url(re.compile("tiled=1"))
     move(page, "ArrowRight")
     expect(page.get_by_text("With 1 KV head both orders are the same")).to_be_visible()
@@ -107,16 +110,21 @@ def test_tiling_shows_the_wrong_partners_and_what_they_do(visit: Visit) -> None:
 
 def test_every_equality_holds_in_both_precisions(visit: Visit) -> None:
     page = visit("query_groups")
-    claims = ("K = H is multi-head", "K = 1 is multi-query", "Grouped is repeat_interleave'd", "All is torch's own")
+    claims = (
+        "K = H equals multi-head",
+        "K = 1 equals multi-query",
+        "Grouped form = repeat_int",
+        "Matches PyTorch's kernel",
+    )
     for claim in claims:
         expect(page.get_by_text(re.compile(f"{claim}.*in float32 .tolerance.*in float64 .tolerance"))).to_be_visible()
 
 
 PARTS = {
-    "What sharing costs": ("cost", r"^Averaging MHA's heads into 4 changes the loss by", ["losses", "quality"]),
-    "Maps before and after": ("maps", r"attention that has moved since MHA: trained so \d+%", ["drift"]),
-    "How alike heads are": ("alike", r"^Averaging neighbours loses \d+% of the keys", ["likeness"]),
-    "MLA beside it": ("latent", r"^80 cached numbers become 448", ["latent"]),
+    "Loss with fewer KV heads": ("cost", r"^Averaging into 4 KV heads: loss", ["losses", "this-text", "quality"]),
+    "Maps before and after merging": ("maps", r"averaging moves \d+% of its attention", ["drift"]),
+    "Similarity of heads": ("alike", r"^Averaging neighbours loses \d+% of the keys", ["similarity"]),
+    "Multi-head latent attention": ("latent", r"^80 cached numbers become 448", ["latent"]),
 }
 
 
@@ -136,8 +144,8 @@ def test_looking_closer_paints_the_part_and_goes_into_the_link(visit: Visit, par
 
 def test_the_work_is_drawn_along_the_slider(visit: Visit) -> None:
     page = visit("query_groups")
-    look_closer(page, "Same work, less memory")
-    expect(heading(page, "^GQA-4 computes 100% of MHA's attention FLOPs")).to_have_count(2)  # to scale above, and here
+    look_closer(page, "Compute and memory")
+    expect(heading(page, "^GQA-4: 100% of MHA's attention FLOPs")).to_have_count(2)  # to scale above, and here
     assert painted_fraction(pixels(page.locator(".st-key-chart-work"))) > 0.02
     expect(page).to_have_url(re.compile("closer=work"))
 
@@ -156,7 +164,7 @@ def test_a_map_and_a_layer_are_chosen(visit: Visit) -> None:
     expect(page).to_have_url(re.compile("head=6"))
     expect(query_head(page, 6)).to_have_attribute("aria-pressed", "true")
     look_closer(page, "2")
-    expect(heading(page, "^Layer 2: heads of one hue share")).to_be_visible()
+    expect(heading(page, "^Layer 2: 8 query heads share 4 KV heads")).to_be_visible()
     expect(page).to_have_url(re.compile("layer=2"))
 
 
@@ -165,9 +173,9 @@ def test_latent_attention_stands_at_the_end_of_the_slider(visit: Visit) -> None:
     move(page, "ArrowRight")
     expect(page).to_have_url(re.compile("model=mla"))
     expect(kv_heads(page)).to_have_count(1)
-    expect(page.locator(".gd-kvs")).to_contain_text("latent of 64 numbers and a rotated key of 16")
-    expect(heading(page, "^MLA remembers 1,280 B of every token")).to_be_visible()
-    expect(page.get_by_text(re.compile("Absorbed is expanded.*in float64"))).to_be_visible()
+    expect(page.locator(".gd-kvs")).to_contain_text("latent of 64 numbers and a shared RoPE key of 16")
+    expect(heading(page, "^MLA caches 1,280 B per token")).to_be_visible()
+    expect(page.get_by_text(re.compile("Absorbed form = expanded form.*in float64"))).to_be_visible()
 
 
 def test_own_settings_share_over_their_own_divisors(visit: Visit) -> None:
@@ -185,3 +193,12 @@ def test_sixteen_heads_fit_on_a_phone(visit: Visit, n_kv_heads: int) -> None:
     boxes = [query_head(page, h).locator("circle").bounding_box() for h in range(16)]
     assert boxes[0]["x"] >= 0 and boxes[-1]["x"] + boxes[-1]["width"] <= NARROW
     assert all(a["x"] + a["width"] <= b["x"] + 1 for a, b in zip(boxes, boxes[1:], strict=False))
+
+
+def test_the_maps_say_what_each_model_s_heads_read(visit: Visit) -> None:
+    page = visit("query_groups?model=gqa-2&closer=maps")
+    expect(page.get_by_role("gridcell", name=re.compile("^MHA, head 3, reads KV 3, its own"))).to_have_count(1)
+    expect(page.get_by_role("gridcell", name=re.compile("^averaged, head 3, reads KV 0$"))).to_have_count(1)
+    page = visit("query_groups?model=mla")
+    expect(page.locator(".hg .read").first).to_contain_text("H3 reads keys and values of its own, expanded from the")
+    expect(page.get_by_text(re.compile("reads KV|KV 3"))).to_have_count(0)

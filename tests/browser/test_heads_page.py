@@ -48,7 +48,7 @@ def test_a_query_and_a_key_are_explained_as_chosen(visit: Visit) -> None:
     expect(heading(page, "^Query 21 .* key 3 .*score")).to_be_visible()
     expect(page).to_have_url(re.compile("key=3"))
     choose(page, "Key token", "28")
-    expect(heading(page, "not allowed, so no weight")).to_be_visible()
+    expect(heading(page, "masked, so no weight")).to_be_visible()
 
 
 def test_a_click_in_the_grid_changes_the_head_and_its_parts_alone(visit: Visit) -> None:
@@ -57,7 +57,7 @@ def test_a_click_in_the_grid_changes_the_head_and_its_parts_alone(visit: Visit) 
     settle(page)
     expect(heading(page, "^Layer 2, head 5 reads KV head 2")).to_be_visible()
     expect(heading(page, "^Layer 2, head 5: ")).to_be_visible()
-    expect(heading(page, "heads? rests? mostly on the first token")).to_be_visible()
+    expect(heading(page, "of 32 heads: .* on the first token")).to_be_visible()
     expect(page).to_have_url(re.compile("head=5"))
 
 
@@ -86,36 +86,36 @@ def test_a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid(visit: V
     assert all(painted_fraction(pixels(page.locator(f".st-key-chart-side-{head}"))) > 0.05 for head in ("0-0", "1-5"))
 
 
-def test_a_mask_is_put_in_force_by_a_click_and_the_whole_page_follows(visit: Visit) -> None:
+def test_a_mask_is_selected_by_a_click_and_the_whole_page_follows(visit: Visit) -> None:
     page = visit("heads?heads_part=masks")
-    page.get_by_role("gridcell", name=re.compile("^First 3 are padding, head 1,")).click()
+    page.get_by_role("gridcell", name=re.compile("^Padding of 3, head 1,")).click()
     settle(page)
     expect(page.get_by_text("The first 3 tokens are padding.")).to_be_visible()
-    page.get_by_role("gridcell", name=re.compile("^Window of 8, first 1 kept, head 1,")).click()
+    page.get_by_role("gridcell", name=re.compile("^Window of 8, 1 sink, head 1,")).click()
     settle(page)
     expect(page.get_by_text("are padding.")).to_have_count(0)
     expect(page).to_have_url(re.compile("window=8"))
     expect(page).to_have_url(re.compile("n_sinks=1"))
 
 
-def test_heads_are_switched_off_one_and_several(visit: Visit) -> None:
+def test_one_head_and_several_are_ablated(visit: Visit) -> None:
     page = visit("heads?heads_part=off&layer=0&head=0")
     expect(heading(page, "^Without L0 H0, the loss goes from")).to_be_visible()
-    add(page, "Heads switched off", "L2 H1")
-    add(page, "Heads switched off", "L3 H7")
+    add(page, "Ablated heads", "L2 H1")
+    add(page, "Ablated heads", "L3 H7")
     expect(heading(page, "^Without L2 H1 and L3 H7, the loss goes from")).to_be_visible()
-    expect(heading(page, "issed")).to_be_visible()
-    part(page, "their mean")
+    expect(heading(page, "^Most important head on this text: L")).to_be_visible()
+    part(page, "mean ablation")
     expect(page).to_have_url(re.compile("off_way=mean"))
 
 
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("Rollout", "^Rolled through"),
-        ("MHA to MLA", "^Layer . with fewer"),
-        ("A second text", "of the second text with weight"),
-        ("Score, mask, softmax", "^Three stages"),
+        ("Attention rollout", "^Rollout through .* on average"),
+        ("Compare attention types", "^Layer . in 5 models"),
+        ("Cross-attention", "of the second text with weight"),
+        ("Score, mask, softmax", "become weights of at most"),
     ],
 )
 def test_a_part_is_opened_on_a_phone_and_stays_inside_the_window(visit: Visit, name: str, says: str) -> None:
@@ -187,24 +187,44 @@ def test_pointing_at_a_cell_and_at_a_bar_says_their_numbers_without_asking_the_s
     assert sent
     sent.clear()
     the_map(page).hover(position=centre(box_of(page, 20, 4)))
-    expect(reading(page)).to_contain_text(re.compile(r"^Query 20 “.+” → key 4 “.+”: weight \d\.\d+$"))
+    expect(reading(page)).to_contain_text(re.compile(r"^Query 20 “.+” → key 4 “.+”: weight \d\.\d{4}$"))
     weight = weight_in(reading(page))
     mark = the_map(page).locator("i").bounding_box()
     assert mark["width"] > 5 and mark["height"] > 5
     the_map(page).hover(position=centre(box_of(page, 4, 20)))
-    expect(reading(page)).to_contain_text(re.compile("^Query 4 “.+” → key 20 “.+”: not allowed$"))
+    expect(reading(page)).to_contain_text(re.compile("^Query 4 “.+” → key 20 “.+”: masked$"))
     at, whole = centre(box_of(page, 20, 4)), the_path(page).bounding_box()
     bar = whole["width"] / 29  # a little more than one: the path has room for numbers on its left
     the_path(page).hover(position={"x": whole["width"] - 2 - 0.5 * bar, "y": 60})
     expect(saying(page)).to_contain_text(f"Key {LAST} ")
-    expect(saying(page)).to_contain_text(re.compile(r"score -?\d+\.\d{3}, not allowed, so it has no weight$"))
+    expect(saying(page)).to_contain_text(re.compile(r"score −?\d+\.\d{4}, masked, so it has no weight$"))
     column = the_path(page).locator("i").bounding_box()
     the_path(page).hover(position={"x": column["x"] - whole["x"] - 23.5 * column["width"], "y": 200})
-    expect(saying(page)).to_contain_text(re.compile(rf"^Key 4 “.+”: score -?\d+\.\d{{3}}, kept, weight {weight}$"))
+    expect(saying(page)).to_contain_text(re.compile(rf"^Key 4 “.+”: score −?\d+\.\d{{4}}, weight {weight}$"))
     the_map(page).hover(position={"x": 3, "y": at["y"]})  # on the labels
     expect(reading(page)).to_contain_text("Query 20 ")
     expect(the_map(page).locator("i")).to_be_hidden()
     assert sent == []
+
+
+def test_grid_head_view_lines_titles_and_equations_say_the_same_weight(visit: Visit) -> None:
+    """The grid and the head view are read in the browser; the server writes the titles and the equations."""
+    for address in ("layer=0&head=3&query=21&key=20", "layer=1&head=6&query=13&key=2&model=mla&window=16"):
+        page = visit(f"heads?heads_part=number&{address}")
+        weight = weight_in(reading(page))
+        assert re.fullmatch(r"0\.\d{4}", weight)
+        assert weight_in(saying(page)) == weight
+        expect(heading(page, rf"^From score to weight: .*: {weight}$")).to_be_visible()
+        expect(heading(page, rf"^Query .* key .*: score .*, weight {weight}$")).to_be_visible()
+        expect(page.locator(".hv .sum")).to_contain_text(f" = {weight}. ")
+        query, key = re.findall(r"(?:query|key)=(\d+)", address)
+        selected = page.get_by_role("gridcell", selected=True)
+        selected.focus()
+        for step, n in (("ArrowUp", LAST - int(query) + 1), ("ArrowRight", int(key))):
+            for _ in range(n):
+                page.keyboard.press(f"Shift+{step}")
+        told = page.locator(".hg .read").first
+        expect(told).to_contain_text(re.compile(rf"Query {query} “.* → key {key} “.*: weight {weight}$"))
 
 
 def test_a_click_on_a_cell_chooses_its_query_and_key(visit: Visit) -> None:
@@ -271,23 +291,23 @@ def test_other_colours_are_there_at_once_and_in_the_address(visit: Visit) -> Non
     x, y = round(first["x"] + 2), round(first["y"] + 2)
     page.mouse.move(2, 2)
     plain = pixels(the_map(page))
-    assert page.get_by_label("Colour scale").evaluate(CHANGED_AT_ONCE, {"value": "log"})
+    assert page.get_by_role("combobox", name="Colour scale").evaluate(CHANGED_AT_ONCE, {"value": "log"})
     settle(page)
     expect(page).to_have_url(re.compile("colour=log"))
     log = pixels(the_map(page))
     assert saturation(log) > 1.2 * saturation(plain)
-    assert page.get_by_label("Set the first token aside").evaluate(CHANGED_AT_ONCE, {"checked": True})
+    assert page.get_by_label("Exclude first token from colour scale").evaluate(CHANGED_AT_ONCE, {"checked": True})
     settle(page)
     expect(page).to_have_url(re.compile("sink_aside=1"))
     aside, as_drawn = pixels(the_map(page)), drawn(page)
     across, down = round(first["width"]) - 4, round(first["height"]) - 4
     cell = np.s_[y : y + down, x : x + across]
     assert saturation(plain[cell]) > 40 and saturation(aside[cell]) < 3
-    expect(page.locator(".hv .note")).to_contain_text("The first token is set aside in grey")
+    expect(page.locator(".hv .note")).to_contain_text("excluded from the colour scale")
     page.reload()
     settle(page)
-    expect(page.get_by_label("Colour scale")).to_have_value("log")
-    expect(page.get_by_label("Set the first token aside")).to_be_checked()
+    expect(page.get_by_role("combobox", name="Colour scale")).to_have_value("log")
+    expect(page.get_by_label("Exclude first token from colour scale")).to_be_checked()
     assert drawn(page) == as_drawn
 
 
@@ -307,7 +327,9 @@ def test_the_first_column_is_set_aside_to_its_edge(visit: Visit) -> None:
         the_map(page).focus()
         for key in ["ArrowLeft"] * 60 + ["ArrowUp"] * 60:
             page.keyboard.press(key)
-        expect(reading(page)).to_contain_text(re.compile("^Query 0 .* → key 0 .*: set aside, weight 1.000"))
+        expect(reading(page)).to_contain_text(
+            re.compile("^Query 0 .* → key 0 .*: outside the colour scale, weight 1.0000")
+        )
         box = the_map(page).locator("i").bounding_box()
         asked = {"left": box["x"] - whole["x"], "width": box["width"], "y": box["y"] - whole["y"] + 4}
         colours = the_map(page).locator("canvas").evaluate(FIRST_COLUMN, asked)
@@ -346,7 +368,7 @@ def test_a_pinned_head_is_marked_in_the_grid_and_stays_in_the_lines(visit: Visit
     expect(pinned).to_have_accessible_name(re.compile("^Layer 1, head 3,"))
     page.get_by_role("gridcell", name=re.compile("^Layer 2, head 5,")).click()
     settle(page)
-    expect(heading(page, "^Lines as thick as the weight, for L2 H5, L1 H3$")).to_be_visible()
+    expect(heading(page, "^Line thickness = attention weight, for L2 H5, L1 H3$")).to_be_visible()
     page.get_by_role("gridcell", name=re.compile("^Layer 1, head 3,")).click()
     settle(page)
     page.get_by_role("button", name="Unpin this head").click()
@@ -382,6 +404,6 @@ def test_the_map_and_the_path_can_be_zoomed_and_saved(visit: Visit) -> None:
     for i, name in enumerate(("map", "path")):
         with page.expect_download() as started:
             page.get_by_role("button", name="PNG", exact=True).nth(i).click()
-        assert started.value.suggested_filename == f"attnviz-{name}.png"
+        assert started.value.suggested_filename == f"attnviz-heads-{name}-gqa-4.png"
         image = np.asarray(Image.open(io.BytesIO(started.value.path().read_bytes())).convert("RGB"))
         assert image.shape[1] > 600 and painted_fraction(image) > 0.05

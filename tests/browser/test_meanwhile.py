@@ -111,7 +111,12 @@ def test_a_head_chosen_while_another_text_comes_is_shown_for_that_text(
 
 @pytest.mark.parametrize(
     ("address", "part"),
-    [("heads", "Rollout"), ("query_groups", "What sharing costs"), ("rope", "Two layouts"), ("cost", "Measured here")],
+    [
+        ("heads", "Attention rollout"),
+        ("query_groups", "Loss with fewer KV heads"),
+        ("rope", "Two layouts"),
+        ("cost", "Measured here"),
+    ],
 )
 def test_a_part_chosen_while_another_text_comes_is_shown(visit: Callable[..., Page], address: str, part: str) -> None:
     page = visit(address)

@@ -118,11 +118,12 @@ def test_a_chosen_pair_turns_a_real_query(silent: tuple[Page, list[str]]) -> Non
     assert turned_x == pytest.approx(x * math.cos(2) - y * math.sin(2), abs=0.02)
     assert turned_y == pytest.approx(y * math.cos(2) + x * math.sin(2), abs=0.02)
     assert (at, length) == (2, pytest.approx(math.hypot(x, y), abs=0.02))
-    page.get_by_label("Turn q of").select_option(index=0)
+    page.get_by_label("Rotate q of").select_option(index=0)
     assert numbers(vector)[:2] != [x, y]
     clock(page, 0).press("ArrowRight")
     expect(clock(page, 1)).to_be_focused()
-    expect(page.locator(".rc-angle")).to_contain_text("pair 1 has turned")
+    expect(page.locator(".rc-angle")).to_contain_text("pair 1 is rotated by")
+    expect(page.locator(".rc-equations")).to_contain_text("= 0.464159 rad per token")
     assert len(sent) == before
 
 
@@ -165,7 +166,7 @@ def test_theta_slows_the_pairs_down(visit: Callable[..., Page]) -> None:
     expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 29,164")).to_be_visible()
     slide(page, "θ, the base of the frequencies", "End")
     expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 16")).to_be_visible()
-    expect(page.get_by_text("Trained with θ = 10,000 and run with 10,000,000")).to_be_visible()
+    expect(page.get_by_text("θ is 10,000,000; training used 10,000")).to_be_visible()
     assert parse_qs(urlsplit(page.url).query)["theta"] == ["10000000"]
     slide(page, "θ, the base of the frequencies", "Home")
     expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 428")).to_be_visible()
@@ -173,12 +174,11 @@ def test_theta_slows_the_pairs_down(visit: Callable[..., Page]) -> None:
 
 def test_distance_follows_the_query_and_the_key(visit: Callable[..., Page]) -> None:
     page = visit(f"rope?text={quote(TEXT)}&query=4&key=1")
-    heading = title(page, "“.*” and “.*” score .*, 3 tokens apart")
-    expect(heading).to_be_visible()
+    expect(title(page, "“.*” and “.*”: score .* at distance 3$")).to_be_visible()
     page = visit(f"rope?text={quote(TEXT)}&query=4&key=0")
-    expect(title(page, "“.*” and “.*” score .*, 4 tokens apart")).to_be_visible()
-    said = title(page, "Moved on").inner_text()
-    single, double = map(float, re.search(r"([\d.e-]+) in float32 and ([\d.e-]+) in float64", said).groups())
+    expect(title(page, "“.*” and “.*”: score .* at distance 4$")).to_be_visible()
+    said = page.get_by_text("Largest change in the 11 shifts tried").inner_text()
+    single, double = map(float, re.search(r"([\d.e-]+) in float32, ([\d.e-]+) in float64", said).groups())
     assert 0 < double < 1e-9 < single < 1e-3
 
 
@@ -191,19 +191,19 @@ def test_the_key_is_chosen_by_its_select_box(visit: Callable[..., Page]) -> None
     listed = page.get_by_test_id("stSelectboxVirtualDropdown")  # the clocks' own selects have options too
     listed.get_by_role("option", name="0 one", exact=True).click()
     settle(page)
-    expect(title(page, "“.*” and “.*” score .*, 4 tokens apart")).to_be_visible()
+    expect(title(page, "“.*” and “.*”: score .* at distance 4$")).to_be_visible()
     expect(page).to_have_url(re.compile("key=0(&|$)"))
 
 
 def test_every_part_fits_on_a_phone_and_says_what_it_found(visit: Callable[..., Page]) -> None:
     page = visit("rope?model=mla", width=NARROW)
     for part, found in {
-        "Why not v": "Wherever the text stands, the head's output stays within",
-        "Two layouts": "Half-split turns dimensions 0 and 8 together, interleaved 0 and 1",
-        "Longer texts": "Beyond 256 tokens the loss is",
-        "Without RoPE, and partly": "Without: off by up to",
-        "MLA's rotated key": "Position: scores spread by",
-        "Only distance counts": "Moved on together by up to 100,000 tokens",
+        "Why values aren't rotated": "Over 11 shifts this output",
+        "Two layouts": "Half-split pairs dimension 16 with 24, interleaved with 17",
+        "Context extension": "Beyond 256 tokens the loss is",
+        "No RoPE / partial RoPE": "Without: off by up to",
+        "Decoupled RoPE (MLA)": "Position: scores have a standard deviation of",
+        "Only distance counts": "Over 11 shifts up to 100,000 this score",
     }.items():
         choose(page, part)
         expect(title(page, found)).to_be_visible()
@@ -223,7 +223,7 @@ def test_longer_texts_take_a_factor_and_a_pasted_scaling(visit: Callable[..., Pa
     page = visit("rope?turning=longer")
     expect(title(page, r"Beyond 256 tokens the loss is \d")).to_be_visible()
     expect(page.get_by_text("YaRN also multiplies cos and sin by 1.0693")).to_be_visible()
-    slide(page, "Factor", "ArrowRight", times=2)
+    slide(page, "Scaling factor", "ArrowRight", times=2)
     expect(page.get_by_text("YaRN also multiplies cos and sin by 1.1099")).to_be_visible()
     paste = page.get_by_role("textbox", name="rope_scaling")
     paste.fill('{"rope_type": "longrope", "factor": 2, "original_max_position_embeddings": 4096, "short_factor": [1], '
@@ -237,30 +237,30 @@ def test_longer_texts_take_a_factor_and_a_pasted_scaling(visit: Callable[..., Pa
     paste.press("Enter")
     settle(page)
     expect(page.get_by_test_id("stAlert")).to_have_count(0)
-    expect(title(page, "Of 12 pairs, slowed by more than 1 %: .*pasted 12")).to_be_visible()
+    expect(title(page, "7 of 12 pairs pass their trained angle; .*pasted.*: 0")).to_be_visible()
 
 
 def test_a_part_of_the_dimensions_can_turn(visit: Callable[..., Page]) -> None:
     page = visit("rope?turning=without&fraction=1")
-    expect(title(page, "24 of 24 dimensions turned: off by up to 0$")).to_be_visible()
-    slide(page, "Share of the dimensions that turn", "Home")
+    expect(title(page, "24 of 24 dimensions rotated: off by up to 0$")).to_be_visible()
+    slide(page, "Share of rotated dimensions", "Home")
     without = title(page, "Without: off by").inner_text().rpartition(" ")[2]
-    expect(title(page, f"0 of 24 dimensions turned: off by up to {without}$")).to_be_visible()
+    expect(title(page, f"0 of 24 dimensions rotated: off by up to {without}$")).to_be_visible()
 
 
 def test_the_decoupled_key_opens_with_the_mla_checkpoint(visit: Callable[..., Page]) -> None:
     page = visit("rope")
-    choose(page, "MLA's rotated key")
+    choose(page, "Decoupled RoPE (MLA)")
     page.get_by_role("button", name="Show it with the MLA checkpoint").click()
     settle(page)
-    for part in ("Content", "Position", "Both"):
-        expect(title(page, f"{part}: scores spread by")).to_be_visible()
+    for part in ("Content", "Position", "Sum"):
+        expect(title(page, f"{part}: scores have a standard deviation of")).to_be_visible()
     assert parse_qs(urlsplit(page.url).query) == {"model": ["mla"], "turning": ["latent"]}
 
 
 def test_with_rope_off_the_page_says_so(visit: Callable[..., Page]) -> None:
     page = visit("rope?rope=0")
-    expect(page.get_by_test_id("stAlert")).to_contain_text("RoPE is switched off")
+    expect(page.get_by_test_id("stAlert")).to_contain_text("RoPE is off")
     expect(title(page, "Pair 0 repeats every 6.28 positions")).to_be_visible()
 
 
@@ -275,7 +275,7 @@ RATE = """async () => {
 
 def test_a_change_does_not_make_the_clocks_run_faster(visit) -> None:
     page = visit("rope")
-    page.get_by_label("Tokens a second").select_option("1")
+    page.get_by_label("Tokens per second").select_option("1")
     page.get_by_role("button", name="Play").click()
     page.get_by_role("combobox", name="Model").select_option("mqa")
     expect(page.get_by_text("8 query heads read 1 KV head")).to_be_visible()

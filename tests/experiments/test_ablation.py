@@ -1,4 +1,4 @@
-"""pytest tests/test_ablation.py: a head switched off is a head whose columns of o_proj are zero; the pictures of it."""
+"""pytest tests/test_ablation.py: an ablated head is a head whose columns of o_proj are zero, or add a constant."""
 
 import copy
 
@@ -7,11 +7,11 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnviz import ablation
-from attnviz.ablation import predict_without
 from attnviz.compute import heads as heads_runs
 from attnviz.compute import models as runs
 from attnviz.config import ModelConfig
+from attnviz.experiments import ablation
+from attnviz.experiments.ablation import predict_without
 from attnviz.figures.ablation import effect_map, next_tokens
 from attnviz.modules import Transformer
 from attnviz.session.settings import Settings
@@ -44,21 +44,40 @@ def test_zero_equals_a_model_whose_output_projection_has_zeros_for_the_head(mode
     assert np.abs(found - predict(model, IDS)).max() > 1e-3
 
 
-def test_mean_moves_what_the_head_adds_into_a_constant(model):
-    """o_proj is linear: without the head's columns, plus those columns times the mean of what the head hands on."""
-    layer, head, handed = 1, 1, []
-    attn = model.blocks[layer].attn
-    hook = attn.o_proj.register_forward_pre_hook(lambda _, inputs: handed.append(inputs[0]))
-    predict(model, IDS)
-    hook.remove()
-    width = attn.o_proj.weight.shape[1] // model.config.n_heads
-    columns = slice(head * width, (head + 1) * width)
-    constant = attn.o_proj.weight.detach()[:, columns] @ handed[0][0, :, columns].mean(0)
+REFERENCE = [3, 89, 41, 7, 61, 2, 53]
+
+
+def test_mean_outputs_are_what_a_hook_sees_before_the_output_projection(model):
+    seen, H = [], model.config.n_heads
+    for block in model.blocks:
+        block.attn.o_proj.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0][0].numpy()))
+    predict(model, REFERENCE)
+    by_hand = [[layer.reshape(len(REFERENCE), H, -1)[:, h].mean(0) for h in range(H)] for layer in seen]
+    np.testing.assert_allclose(ablation.mean_outputs(model, REFERENCE), by_hand, atol=1e-6)
+
+
+def test_mean_ablation_makes_what_the_head_adds_a_constant(model):
+    """o_proj is linear: without the head's columns, plus those columns times the mean over the reference text."""
+    layer, head = 1, 1
+    means = ablation.mean_outputs(model, REFERENCE)
     other = copy.deepcopy(model)
+    weight = other.blocks[layer].attn.o_proj.weight
+    width = weight.shape[1] // model.config.n_heads
+    columns = slice(head * width, (head + 1) * width)
+    constant = weight.detach()[:, columns] @ torch.tensor(means[layer, head])
     with torch.no_grad():
-        other.blocks[layer].attn.o_proj.weight[:, columns] = 0
+        weight[:, columns] = 0
     other.blocks[layer].attn.register_forward_hook(lambda _, inputs, output: output + constant)
-    np.testing.assert_allclose(predict_without(model, IDS, [(layer, head)], "mean"), predict(other, IDS), atol=1e-5)
+    np.testing.assert_allclose(predict_without(model, IDS, [(layer, head)], means), predict(other, IDS), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["zero", "mean"])
+def test_no_ablation_lets_later_tokens_into_earlier_predictions(model, kind):
+    means = ablation.mean_outputs(model, REFERENCE) if kind == "mean" else None
+    off = [(0, 1), (1, 2)]
+    one, other = (predict_without(model, [*IDS[:5], *rest], off, means) for rest in (IDS[5:], REFERENCE))
+    np.testing.assert_allclose(one[:5], other[:5], atol=1e-5)
+    assert np.abs(one[5] - other[5]).max() > 1e-3
 
 
 def test_nothing_off_changes_nothing_and_the_model_stays_as_it_was(model):
@@ -66,10 +85,6 @@ def test_nothing_off_changes_nothing_and_the_model_stays_as_it_was(model):
     np.testing.assert_array_equal(predict_without(model, IDS, []), before)
     predict_without(model, IDS, [(0, 0)])
     np.testing.assert_array_equal(predict(model, IDS), before)
-    with pytest.raises(ValueError, match="zero, mean"):
-        predict_without(model, IDS, [], "noise")
-    with pytest.raises(ValueError, match="zero, mean"):
-        ablation.losses_without_each(model, IDS, "noise", lambda share: None)
 
 
 def test_losses_without_each_head_are_measured_once_and_laid_out_layer_by_head(monkeypatch):
@@ -93,10 +108,12 @@ def test_the_map_draws_every_change_and_names_the_head_that_matters_most():
     drawing = effect_map(losses, 2.0, "zero", 0, 0)
     np.testing.assert_allclose(drawing.figure.data[0].z, losses - 2)
     assert (drawing.figure.data[0].zmin, drawing.figure.data[0].zmax) == (-0.75, 0.75)
-    assert drawing.title == "Missed most on this text: without layer 1, head 4 the loss goes from 2.000 to 2.750"
-    assert "(1 head of 15)" in drawing.note and "fall is -0.500" in drawing.alt
+    assert drawing.title == "Most important head on this text: L1 H4, loss 2.000 → 2.750"
+    assert "(1 head of 15)" in drawing.note and "−0.500 to +0.750" in drawing.alt
     assert drawing.table["change"][9] == 0.75
-    assert effect_map(losses, 3.0, "mean", 0, 0).title.startswith("No head is missed on this text; the nearest to it")
+    assert (
+        effect_map(losses, 3.0, "mean", 0, 0).title == "No ablation raises the loss; nearest: L1 H4, loss 3.000 → 2.750"
+    )
 
 
 def test_the_next_tokens_before_and_after():
@@ -109,7 +126,9 @@ def test_the_next_tokens_before_and_after():
     shown = [int(name[2:]) for name in drawing.table["token"]]
     np.testing.assert_allclose(first.x, before[shown])
     np.testing.assert_allclose(second.x, after[shown])
-    assert drawing.title.replace("\\", "").endswith("“·t17” takes the place of “·t3”")
-    assert [text.endswith("← came") for text in drawing.figure.layout.yaxis.ticktext] == [i == 39 for i in shown]
+    assert drawing.title.replace("\\", "").endswith("“·t17” instead of “·t3”")
+    assert [text.endswith("← next in the text") for text in drawing.figure.layout.yaxis.ticktext] == [
+        i == 39 for i in shown
+    ]
     kept = next_tokens(before, before * 0.9, names, "·here", 6, came=None)
-    assert "stays first, 0.500 → 0.450" in kept.title
+    assert "stays most likely, 0.500 → 0.450" in kept.title

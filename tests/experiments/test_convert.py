@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from attnviz.config import ConfigError, ModelConfig
-from attnviz.modules import Transformer
-from attnviz.modules.convert import copy_kv_heads, group_kv_heads, reorder_heads
+from attnviz.experiments.conversion import copy_kv_heads, group_kv_heads, reorder_heads
+from attnviz.modules import Recording, Transformer
 
 HEADS, HEAD_DIM = 6, 10
 CONFIG = ModelConfig(
@@ -127,7 +127,7 @@ def test_latent_attention_has_nothing_to_group():
 
 def test_written_out_to_every_query_head_it_computes_the_same(mha):
     gqa = group_kv_heads(mha, 2)
-    before, after = [], []
+    before, after = Recording(), Recording()
     logits = gqa(IDS, record=before)
     copied = copy_kv_heads(gqa)
     torch.testing.assert_close(copied(IDS, record=after), logits)
@@ -138,7 +138,7 @@ def test_written_out_to_every_query_head_it_computes_the_same(mha):
 
 def test_tiled_is_the_published_mistake(mha):
     gqa = group_kv_heads(mha, 2)
-    before, after = [], []
+    before, after = Recording(), Recording()
     gqa(IDS, record=before)
     tiled = copy_kv_heads(gqa, "tiled")
     assert (tiled(IDS, record=after) - gqa(IDS)).abs().max() > 0.01
@@ -162,7 +162,7 @@ ORDERS = [[5, 0, 3, 1, 4, 2], [0, 1, 2, 3, 4, 5], [2, 1, 0, 5, 4, 3]]
 
 
 def test_another_order_of_heads_computes_the_same(mha):
-    before, after = [], []
+    before, after = Recording(), Recording()
     logits = mha(IDS, record=before)
     reordered = reorder_heads(mha, ORDERS)
     torch.testing.assert_close(reordered(IDS, record=after), logits)

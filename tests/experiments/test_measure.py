@@ -15,8 +15,9 @@ import torch
 
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import kv_cache_bytes
-from attnviz.modules import Transformer, measure
-from attnviz.modules.measure import REPEATS, counted_cache_bytes, counted_parameters, decode, timings
+from attnviz.experiments import measurement
+from attnviz.experiments.measurement import REPEATS, counted_cache_bytes, counted_parameters, decode, timings
+from attnviz.modules import Transformer
 
 ROOT = Path(__file__).resolve().parents[2]
 GQA = ModelConfig(n_layers=2, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)
@@ -56,10 +57,10 @@ def test_one_layer_counted_n_layers_times_is_the_whole_counted(change):
 def test_what_changes_no_tensor_is_counted_once():
     config = replace(GQA, d_ff=43)
     counted_parameters(config)
-    kept = measure._counted_sizes.cache_info()
+    kept = measurement._counted_sizes.cache_info()
     for change in ({"sliding_window": 7, "n_sinks": 2}, {"causal": False}, {"rope_theta": 77.0}, {"n_layers": 9}):
         counted_parameters(replace(config, **change))
-    found = measure._counted_sizes.cache_info()
+    found = measurement._counted_sizes.cache_info()
     assert (found.misses, found.hits) == (kept.misses, kept.hits + 4)
 
 
@@ -72,11 +73,13 @@ def test_what_does_not_run_live_is_not_counted():
 def test_counting_imports_none_of_torchs_compiler():
     """A product on the meta device would: more than a second and 70 MB, once."""
     code = (
-        "import sys, torch; from attnviz.config import ModelConfig; from attnviz.modules import Transformer, measure\n"
+        "import sys, torch; from attnviz.config import ModelConfig\n"
+        "from attnviz.modules import Transformer; from attnviz.experiments import measurement\n"
         "before = set(sys.modules)\n"
         "latent = dict(attention='mla', kv_lora_rank=4, qk_nope_head_dim=4, qk_rope_head_dim=2, v_head_dim=4)\n"
         "for c in (ModelConfig(2, 24, 6, 2, qkv_bias=True), ModelConfig(2, 24, 6, **latent, q_lora_rank=3)):\n"
-        "    measure.counted_parameters(c), measure.counted_cache_bytes(c, 2**20, 7), Transformer.random(c, 0)\n"
+        "    measurement.counted_parameters(c), measurement.counted_cache_bytes(c, 2**20, 7)\n"
+        "    Transformer.random(c, 0)\n"
         "new = set(sys.modules) - before\n"
         "print(len(new), 'sympy' in new)"
     )
@@ -106,5 +109,5 @@ def test_every_model_is_timed_at_every_context_with_a_cache_of_that_length():
 
 
 def test_a_cache_that_would_be_too_large_is_left_out(monkeypatch):
-    monkeypatch.setattr(measure, "LARGEST_CACHE", kv_cache_bytes(MLA, 9, bits=32))
+    monkeypatch.setattr(measurement, "LARGEST_CACHE", kv_cache_bytes(MLA, 9, bits=32))
     assert [(t.config, t.n_tokens) for t in timings([GQA, MLA], [4, 9])] == [(GQA, 4), (MLA, 4), (MLA, 9)]

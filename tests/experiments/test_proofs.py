@@ -10,9 +10,10 @@ import torch
 import torch.nn.functional as F
 
 from attnviz.config import ModelConfig
-from attnviz.modules import Transformer, attend
+from attnviz.experiments.equalities import cached_bytes, equalities, tiling
+from attnviz.modules import Recording, Transformer, attend
 from attnviz.modules import attention as attention_module
-from attnviz.modules.proofs import cached_bytes, equalities, layer_input, tiling
+from attnviz.modules.transformer import layer_input
 
 CONFIG = ModelConfig(n_layers=3, d_model=13, n_heads=6, n_kv_heads=2, head_dim=10, d_ff=17, vocab_size=19)
 MLA = ModelConfig(
@@ -59,7 +60,7 @@ def test_every_equality_holds_on_every_kind_of_layer(changes, dtype):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_latent_attention_absorbed_is_expanded(dtype):
     found = equalities(Transformer.random(MLA, 0), IDS, 1, dtype)
-    assert [c.claim for c in found] == ["Absorbed is expanded", "All is torch's own kernel"]
+    assert [c.claim for c in found] == ["Absorbed form = expanded form", "Matches PyTorch's kernel"]
     assert all(c.equal for c in found)
 
 
@@ -73,15 +74,15 @@ def test_the_two_sides_are_not_one_computation():
 def test_a_broken_attention_is_found_out(monkeypatch, broken):
     """The comparisons can fail: each mistake in attend() makes at least two of them unequal."""
 
-    def wrong(q, k, v, **options):
+    def wrong(q, k, v, mask=None, **options):
         if broken == "scale":
-            return attend(q, k, v, **{**options, "scale": q.shape[-1] ** -0.4})
+            return attend(q, k, v, mask, **{**options, "scale": q.shape[-1] ** -0.4})
         tiles = q.shape[1] // k.shape[1]
-        return attend(q, k.repeat(1, tiles, 1, 1), v.repeat(1, tiles, 1, 1), **options)
+        return attend(q, k.repeat(1, tiles, 1, 1), v.repeat(1, tiles, 1, 1), mask, **options)
 
     monkeypatch.setattr(attention_module, "attend", wrong)
     unequal = [c.claim for c in equalities(model_of(), IDS, 1) if not c.equal]
-    assert "All is torch's own kernel" in unequal and len(unequal) >= 2
+    assert "Matches PyTorch's kernel" in unequal and len(unequal) >= 2
 
 
 def test_the_input_is_what_the_layer_gets_inside_the_model():
@@ -95,7 +96,7 @@ def test_the_input_is_what_the_layer_gets_inside_the_model():
 def test_tiling_differs_by_what_the_published_mistake_gives():
     model = model_of()
     found = tiling(model, IDS, 1, "float64")
-    record = []
+    record = Recording()
     with torch.no_grad():
         model.double()(torch.tensor([IDS]), record=record)
     r, o_proj = record[1], model.blocks[1].attn.o_proj

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from attnviz.analysis import rope as analysis
 from attnviz.config import ModelConfig
-from attnviz.modules import Transformer
-from attnviz.modules.rope import apply_rope, rope_frequencies
-from attnviz.modules.rope_proofs import (
+from attnviz.experiments.rope_equalities import (
     compare_layouts,
     in_other_layout,
     loss_by_position,
@@ -22,6 +22,8 @@ from attnviz.modules.rope_proofs import (
     standard_scalings,
     with_scaling,
 )
+from attnviz.modules import Recording, Transformer
+from attnviz.modules.rope import apply_rope, rope_frequencies
 
 GQA = ModelConfig(
     n_layers=2, d_model=30, n_heads=6, n_kv_heads=3, head_dim=22, vocab_size=53, qkv_bias=True, rotary_fraction=0.6
@@ -53,41 +55,57 @@ def test_parts_of_a_score_add_up_to_the_turned_score(layout):
     np.testing.assert_allclose(parts[-1], q[14:].astype(float) @ k[14:].astype(float))
 
 
-def test_the_decay_bound_holds_and_is_the_papers():
-    frequencies = rope_frequencies(26).numpy()
-    for seed in range(40):
-        q, k = np.random.default_rng(seed).standard_normal((2, 30))
-        distances = np.arange(0, 3000, 7)
-        scores = np.abs(analysis.score_parts(q, k, frequencies, distances).sum(0))
-        assert (scores <= analysis.decay_bound(q, k, frequencies, distances) + 1e-9).all()
+@settings(max_examples=200, deadline=None)
+@given(
+    n_pairs=st.integers(1, 67), unrotated=st.integers(0, 31), theta=st.floats(1.01, 1e12), seed=st.integers(0, 2**32),
+    scale=st.sampled_from([0.0, 1e-3, 1.0, 300.0]), alike=st.booleans(),
+    layout=st.sampled_from(["half", "interleaved"]), sign=st.sampled_from([1, -1]),
+)  # fmt: skip
+def test_no_score_is_above_its_decay_bound(n_pairs, unrotated, theta, seed, scale, alike, layout, sign):
+    q, k = scale * np.random.default_rng(seed).standard_normal((2, 2 * n_pairs + unrotated))
+    k = q if alike else k  # the highest scores that a query can have
+    frequencies, distances = rope_frequencies(2 * n_pairs, theta), sign * np.arange(0, 600, 7)
+    bound = analysis.decay_bound(q, k, frequencies.numpy(), distances, layout).values
+    for distance, limit in zip(distances.tolist()[::17], bound[::17], strict=True):
+        assert abs(score(q, k, distance + 600, 600, frequencies, layout)) <= limit * (1 + 1e-9)
+    scores = np.abs(analysis.score_parts(q, k, frequencies.numpy(), distances, layout).sum(0))
+    assert (scores <= bound * (1 + 1e-9)).all()
+
+
+def test_the_decay_bound_is_the_papers():
     # one pair: the bound is |h| itself, and the score reaches it where the angle is 0
     q = k = np.array([3.0, 4.0])
     one = np.array([0.5])
-    assert analysis.decay_bound(q, k, one, np.array([0, 9])) == pytest.approx([25.0, 25.0])
+    assert analysis.decay_bound(q, k, one, np.array([0, 9])).values == pytest.approx([25.0, 25.0])
     assert analysis.score_parts(q, k, one, np.array([0])).sum() == pytest.approx(25.0)
 
 
 def test_the_shared_part_of_the_bound_by_hand_and_falling():
     # two pairs at angles 0 and 180 degrees: |S_1| = 1, |S_2| = 0
-    assert analysis.mean_partial_sum(np.array([0.0, np.pi]), np.array([1])) == pytest.approx([0.5])
-    paper = analysis.mean_partial_sum(rope_frequencies(128).numpy(), np.arange(256))
+    assert analysis.partial_sums(np.array([0.0, np.pi]), np.array([1])) == pytest.approx([1.0])
+    paper = analysis.partial_sums(rope_frequencies(128).numpy(), np.arange(256)) / 64
     assert paper[0] == pytest.approx(32.5)  # (1 + 2 + … + 64) / 64
     assert paper[:16].min() > paper[-100:].max()
 
 
-def test_wavelengths_and_full_turns_by_hand():
+def test_wavelengths_and_turns_by_hand():
     frequencies = np.array([2 * np.pi / 5, 2 * np.pi / 24, 2 * np.pi / 25])
     np.testing.assert_allclose(analysis.wavelengths(frequencies), [5, 24, 25])
-    assert [analysis.full_turns(frequencies, n) for n in (4, 5, 24, 30)] == [0, 1, 2, 3]
+    np.testing.assert_allclose(analysis.turns(frequencies, 1), 0)
+    np.testing.assert_allclose(analysis.turns(frequencies, 13), [12 / 5, 0.5, 12 / 25])
 
 
 def test_scores_by_distance_by_hand():
     scores = np.array([[1.0, 9, 9], [2, 3, 9], [4, 5, 6]])
-    mean, low, high = analysis.by_distance(scores, np.tri(3, dtype=bool))
+    distances, mean, low, high = analysis.by_distance(scores, np.tri(3, dtype=bool))
+    assert distances.tolist() == [0, 1, 2]
     np.testing.assert_allclose(mean, [10 / 3, 3.5, 4])
     np.testing.assert_allclose([low, high], [[1, 2, 4], [6, 5, 4]])
-    mean, _, _ = analysis.by_distance(scores, np.eye(3, dtype=bool))
-    assert np.isnan(mean[1:]).all()
+    distances, mean, _, _ = analysis.by_distance(scores, np.eye(3, dtype=bool))
+    assert (distances.tolist(), mean.tolist()) == ([0], [10 / 3])
+    distances, mean, low, high = analysis.by_distance(scores, np.ones((3, 3), dtype=bool))  # bidirectional: 9 pairs
+    assert distances.tolist() == [-2, -1, 0, 1, 2]
+    np.testing.assert_allclose([mean, low, high], [[9, 9, 10 / 3, 3.5, 4], [9, 9, 1, 2, 4], [9, 9, 6, 5, 4]])
 
 
 def test_bins_by_hand():
@@ -204,12 +222,13 @@ def test_frequencies_of_every_method_side_by_side():
 
 
 def test_content_and_position_make_the_weights_of_an_mla_head():
-    model, record = Transformer.random(MLA, seed=0), []
+    model, record = Transformer.random(MLA, seed=0), Recording()
     model(torch.arange(13)[None], record=record)
     r = record[0]
-    content, position = analysis.split_scores(r.q[0, 2].detach().numpy(), r.k[0, 2].detach().numpy(), 10)
+    content, position = analysis.split_scores(r.q[0, 2].detach().numpy(), r.k[0, 2].detach().numpy(), 10, r.scale)
     scores = torch.tensor(content + position).masked_fill(~r.allowed, float("-inf"))
     np.testing.assert_allclose(scores.softmax(-1), r.weights[0, 2].detach(), atol=1e-5)
-    unturned = analysis.split_scores(r.q_unturned[0, 2].detach().numpy(), r.k_unturned[0, 2].detach().numpy(), 10)
-    np.testing.assert_allclose(content, unturned[0], atol=1e-6)
-    assert np.abs(position - unturned[1]).max() > 0.01
+    pre_rope = (x[0, 2].detach().numpy() for x in (r.q_pre_rope, r.k_pre_rope))
+    pre_rope = analysis.split_scores(*pre_rope, 10, r.scale)
+    np.testing.assert_allclose(content, pre_rope[0], atol=1e-6)
+    assert np.abs(position - pre_rope[1]).max() > 0.01

@@ -133,12 +133,12 @@ def drawings() -> dict:
     scores = np.linspace(-3, 3, 49).reshape(7, 7)
     return {
         "bars and marks": rope.wavelengths(FREQUENCIES, 24, 256, 1e4),
-        "two maps": rope.rotation_maps(FREQUENCIES, 20),
+        "two maps": rope.rotation_maps(FREQUENCIES, 20, 5, 1e4),
         "stacks": cost.cache(models, MODEL, None, 70, 2),
         "dotted": cost.totals(what_if(MODEL), 131_072),
         "shares": groups.work(models, MODEL, 23),
         "tokens": rope_scores.score_map(scores, np.tri(7, dtype=bool), list("abcdefg"), 3.0, head, "title", "note"),
-        "by distance": rope_scores.by_distance(*np.arange(15.0).reshape(3, 5), head),
+        "by distance": rope_scores.by_distance(*np.arange(20.0).reshape(4, 5), 15, head),
     }
 
 

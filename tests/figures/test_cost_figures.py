@@ -24,11 +24,11 @@ from attnviz.cost import (
     what_if,
 )
 from attnviz.cost.pairs import instructive_pairs
+from attnviz.experiments.measurement import Timing, counted_cache_bytes, counted_parameters
 from attnviz.figures import cost as figures
 from attnviz.figures.cost.formulas import attention_formula, cache_formula
 from attnviz.figures.cost.labels import PLOT_WIDTHS, Box, _box, _mark, place, spread
 from attnviz.figures.theme import kv_colour
-from attnviz.modules.measure import Timing, counted_cache_bytes, counted_parameters
 
 GQA = ModelConfig(n_layers=3, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)
 MODELS = comparison(GQA)

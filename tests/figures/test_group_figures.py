@@ -3,7 +3,9 @@
 .venv/bin/python -m pytest tests/test_figures_groups.py
 """
 
+import math
 import re
+import statistics
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +15,11 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnviz.analysis.groups import best_grouping, cosines, gram, kv_heads_read, lost_share, neighbours
 from attnviz.config import ModelConfig, divisors
+from attnviz.experiments.equalities import cached_bytes
 from attnviz.figures import group_quality, groups, latent
+from attnviz.figures.group_quality import AVERAGED, FIRST, TRAINED
 from attnviz.figures.theme import kv_colour
-from attnviz.modules import Transformer
-from attnviz.modules.proofs import cached_bytes
+from attnviz.modules import Recording, Transformer
 
 CONFIG = ModelConfig(n_layers=3, d_model=35, n_heads=6, n_kv_heads=2, head_dim=10, d_ff=17, vocab_size=19)
 MLA = ModelConfig(
@@ -32,7 +35,7 @@ def equal_tables(drawing) -> bool:
 
 def result_of(formula: str) -> int:
     """The number after the last equals sign of a formula."""
-    return int(re.sub(r"[^0-9]", "", re.sub(r"\\text\{.*?\}", "", formula.split("=")[-1])))
+    return int(re.match(r"[\d,]+", formula.split("=")[-1].strip().replace("{,}", ","))[0].replace(",", ""))
 
 
 @pytest.mark.parametrize("n_kv_heads", divisors(6))
@@ -55,7 +58,7 @@ def test_the_diagram_names_partners_and_strangers():
     alone = groups.sharing(6, 6, kv_heads_read(6, 6), selected=0)
     assert alone["queries"][4]["says"] == "Query head 4 reads KV head 4, alone."
     wrong = groups.sharing(6, 2, kv_heads_read(6, 2, tiled=True), selected=0)["queries"][1]
-    assert wrong["wrong"] and "the one it learnt to read is KV head 0" in wrong["says"]
+    assert wrong["wrong"] and "with repeat_interleave() it reads KV head 0" in wrong["says"]
 
 
 @pytest.mark.parametrize("n_kv_heads", divisors(6))
@@ -104,13 +107,14 @@ def test_the_cache_is_drawn_as_long_as_the_live_one():
         ends = [base + length for base, length in segments]
         assert [base for base, _ in segments] == pytest.approx([0, *ends[:-1]])
         assert ends[-1] == pytest.approx(measured[config])
-    assert drawing.table["bytes a token, counted"] == drawing.table["bytes a token, by formula"]
-    assert drawing.title == "GQA-2 remembers 480 B of every token, 33.3% of what MHA does"
+    assert drawing.table["bytes per token, counted"] == drawing.table["bytes per token, by formula"]
+    assert drawing.title == "GQA-2 caches 480 B per token, 33.3% of MHA's"
     assert [text.startswith("<b>") for text in totals.text] == [c == CONFIG for c in configs]
     assert result_of(drawing.formula) == measured[CONFIG] == 480
     assert result_of(groups.cache(measured, MLA).formula) == measured[MLA] == 3 * (14 + 2) * 4
-    assert groups.cache_words(measured, CONFIG).line == "2·L·K·D·4 B = 2·3·2·10·4 B = 480 B"
-    assert groups.cache_words(measured, MLA).line == "L·(R + P)·4 B = 3·(14 + 2)·4 B = 192 B"
+    assert groups.cache_words(measured, CONFIG).line == "2·L·K·D·b = 2·3·2·10·4 = 480 B"
+    assert groups.cache_words(measured, MLA).line == "L·(R + P)·b = 3·(14 + 2)·4 = 192 B"
+    assert "kv_lora_rank 14, qk_rope_head_dim 2" in drawing.note  # which MLA it is
 
 
 def rects_of(panel: dict) -> dict[str, list[list]]:
@@ -173,7 +177,7 @@ def attention_core_flops(config: ModelConfig, n_tokens: int) -> int:
     return sum(n for op, n in counts["Global"].items() if "bmm" in str(op))
 
 
-def test_work_is_the_same_and_memory_is_not():
+def test_fewer_kv_heads_change_the_cache_and_not_the_work():
     configs = [CONFIG.with_kv_heads(k) for k in divisors(6)]
     drawing = groups.work(configs, CONFIG, n_tokens=23)
     assert drawing.table["attention FLOPs"] == [attention_core_flops(c, 23) for c in configs]
@@ -181,12 +185,12 @@ def test_work_is_the_same_and_memory_is_not():
     live = [Transformer.random(c, 0) for c in configs]
     assert drawing.table["parameters"] == [sum(p.numel() for p in m.parameters()) for m in live]
     assert drawing.table["cache bytes read"] == [cached_bytes(c, 23) for c in configs]
-    assert drawing.title == "GQA-2 computes 100% of MHA's attention FLOPs and reads 33.3% of its cache"
-    assert result_of(drawing.formula) == drawing.table["attention FLOPs"][0]
+    assert drawing.title == "GQA-2: 100% of MHA's attention FLOPs, 33.3% of its cache"
+    assert result_of(drawing.formula) == drawing.table["cache bytes read"][configs.index(CONFIG)]
 
 
 def test_latent_attention_is_drawn_to_the_scale_of_its_live_tensors():
-    model, record = Transformer.random(MLA, 0), []
+    model, record = Transformer.random(MLA, 0), Recording()
     with torch.no_grad():
         model(torch.tensor([IDS]), record=record)
     drawing = latent.latent(MLA)
@@ -196,7 +200,7 @@ def test_latent_attention_is_drawn_to_the_scale_of_its_live_tensors():
     assert value.x[0] == record[0].v.shape[-1]
     assert len(k_latent.y) == record[0].k.shape[1]
     expanded = record[0].k[0, :, 0].numel() + record[0].v[0, :, 0].numel()
-    assert drawing.title == f"16 cached numbers become {expanded}: 6 heads of keys and values"
+    assert drawing.title == f"16 cached numbers become {expanded}: keys and values of 6 heads"
     assert result_of(drawing.formula) == expanded
     assert equal_tables(drawing)
 
@@ -204,18 +208,18 @@ def test_latent_attention_is_drawn_to_the_scale_of_its_live_tensors():
 def test_in_latent_attention_every_head_reads_the_latent():
     data = latent.latent_sharing(MLA, selected=2)
     assert [q["kv"] for q in data["queries"]] == [0] * 6 and len(data["kvs"]) == 1
-    assert "14 numbers" in data["rows"]["kvs"] and "rotated key of 2" in data["rows"]["kvs"]
+    assert "14 numbers" in data["rows"]["kvs"] and "RoPE key of 2" in data["rows"]["kvs"]
 
 
-def likeness_of(n_kv_heads: int):
+def similarity_of(n_kv_heads: int):
     inner = gram(np.random.default_rng(0).normal(size=(6, 7, 5)))
     plain, best = neighbours(6, n_kv_heads), best_grouping(inner, n_kv_heads)
     lost = lost_share(inner, plain), lost_share(inner, best)
-    return group_quality.likeness(cosines(inner), plain, best, lost, "keys"), inner, best, lost
+    return group_quality.similarity(cosines(inner), plain, best, lost, float(inner.trace()), "keys"), inner, best, lost
 
 
-def test_likeness_outlines_the_neighbours_and_dots_the_best_partners():
-    drawing, inner, best, lost = likeness_of(3)
+def test_similarity_outlines_the_neighbours_and_dots_the_best_grouping():
+    drawing, inner, best, lost = similarity_of(3)
     np.testing.assert_allclose(drawing.figure.data[0].z, cosines(inner), rtol=1e-6)
     outlined = [(s.x0, s.x1, s.y0, s.y1) for s in drawing.figure.layout.shapes]
     assert outlined == [(a, a + 2, a, a + 2) for a in (-0.5, 1.5, 3.5)]
@@ -224,52 +228,57 @@ def test_likeness_outlines_the_neighbours_and_dots_the_best_partners():
         (a, b) for pair in best for a in pair for b in pair if a != b
     }
     assert f"{lost[0]:.0%}" in drawing.title and f"{lost[1]:.0%}" in drawing.title
-    assert f"Best partners: {'+'.join(map(str, best[0]))}" in drawing.alt
+    assert f"Best grouping: {'+'.join(map(str, best[0]))}" in drawing.alt
     assert equal_tables(drawing) and drawing.table["cosine"][1] == pytest.approx(cosines(inner)[0, 1])
 
 
 def test_with_all_kv_heads_nothing_is_merged():
-    drawing, *_ = likeness_of(6)
-    assert drawing.title == "Every head keeps keys of its own, so averaging loses nothing"
+    drawing, *_ = similarity_of(6)
+    assert drawing.title == "6 KV heads in MHA: nothing is averaged" and drawing.formula.endswith("0.000")
 
 
-WAYS = {
-    "trained so": {6: 2.0, 2: 2.25, 1: 2.5},
-    "averaged": {6: 2.0, 3: 3.0, 2: 3.5, 1: 4.0},
-    "first head kept": {6: 2.0, 3: 3.5, 2: 4.0, 1: 5.0},
+MHA_LOSSES = np.array([1.0, 2.0, 4.0])
+WAYS = {  # K -> losses of three predicted tokens; from MHA's they differ by 0 ± 1/√3 and more
+    TRAINED: {6: MHA_LOSSES, 2: MHA_LOSSES + [0, 0, 0.75], 1: MHA_LOSSES + 0.5},
+    AVERAGED: {6: MHA_LOSSES, 3: MHA_LOSSES + 1, 2: MHA_LOSSES + [0.5, 1.5, 2.5], 1: MHA_LOSSES + [1, 2, 6]},
+    FIRST: {6: MHA_LOSSES, 3: MHA_LOSSES + 1.5, 2: MHA_LOSSES + 2, 1: MHA_LOSSES + 3},
 }
 
 
-def test_losses_say_what_averaging_destroys_and_training_repairs():
-    drawing = group_quality.losses(WAYS, 2)
-    assert drawing.title == (
-        "Averaging MHA's heads into 2 changes the loss by +1.50 nats a token; after training it is +0.25"
-    )
-    assert drawing.table == {
-        "KV heads": [6, 3, 2, 1],
-        "trained so, nats": [2.0, None, 2.25, 2.5],
-        "averaged, nats": [2.0, 3.0, 3.5, 4.0],
-        "first head kept, nats": [2.0, 3.5, 4.0, 5.0],
-    }
-    trained = drawing.figure.data[0]
-    assert list(trained.x) == [0, 2, 3] and list(trained.y) == [2.0, 2.25, 2.5]
+def test_losses_are_drawn_less_those_of_mha_with_their_spread():
+    drawing = group_quality.losses(WAYS, 2, "this text")
+    assert drawing.title == "Averaging into 2 KV heads: loss +1.50 ± 0.58 nats per token"
+    trained, averaged, _ = drawing.figure.data
+    assert list(trained.x) == [0, 2, 3] and list(trained.y) == pytest.approx([0, 0.25, 0.5])
+    assert list(averaged.error_y.array) == pytest.approx([0, 0, 1 / math.sqrt(3), statistics.stdev([1, 2, 6]) / 3**0.5])
+    table = drawing.table
+    assert table["KV heads"] == [6, 3, 2, 1] and equal_tables(drawing)
+    assert table[f"{TRAINED}, nats per token"] == [7 / 3, None, pytest.approx(31 / 12), pytest.approx(17 / 6)]
+    assert table[f"{AVERAGED}, less MHA"] == list(averaged.y)
+    assert table[f"{AVERAGED}, standard error"] == list(averaged.error_y.array)
+    assert "3 predicted tokens of this text" in drawing.note and "2.33 nats per token" in drawing.note
     band = drawing.figure.layout.shapes[0]
     assert band.x0 < 2 < band.x1
-    assert group_quality.losses(WAYS, 6).title.startswith("Averaging MHA's heads into 1 raises the loss")
-    untrained = {"averaged": WAYS["averaged"]}
-    assert "after training" not in group_quality.losses(untrained, 2).title
+    assert group_quality.losses(WAYS, 6, "").title.startswith("Averaging into 1 KV head: loss +3.00")
+
+
+def test_a_single_prediction_has_no_spread():
+    ways = {way: {k: losses[:1] for k, losses in by.items()} for way, by in WAYS.items()}
+    drawing = group_quality.losses(ways, 2, "this text")
+    assert drawing.title == "Averaging into 2 KV heads: loss +0.50 nats per token"
+    assert "1 predicted token of" in drawing.note and drawing.table[f"{AVERAGED}, standard error"] == [None] * 4
 
 
 MEMBERS = [
-    group_quality.Member("MHA", "mha", 6144, 1.25, 1.5),
-    group_quality.Member("GQA-2", "gqa", 1536, 1.26, 1.4),
-    group_quality.Member("MQA", "mqa", 768, 1.3, None),
+    group_quality.Member("MHA", "mha", 6144, 1.25, MHA_LOSSES),
+    group_quality.Member("GQA-2", "gqa", 1536, 1.26, MHA_LOSSES + [0.5, -1.5, 0.25]),
+    group_quality.Member("MQA", "mqa", 768, 1.3, MHA_LOSSES + 1),
 ]
 
 
 def test_labels_of_near_sizes_stand_in_two_lines():
-    latent_too = [*MEMBERS, group_quality.Member("MLA", "mla", 1280, 1.27, 1.6)]
-    chart = group_quality.quality(latent_too, "GQA-2").chart
+    latent_too = [*MEMBERS, group_quality.Member("MLA", "mla", 1280, 1.27, MHA_LOSSES)]
+    chart = group_quality.quality(latent_too, "GQA-2", 1000).chart
     axis = chart.layout["xaxis"]
     assert dict(zip(axis["tickvals"], axis["ticktext"], strict=True)) == {
         768: "768", 1280: "1,280", 1536: "<br>1,536", 6144: "6,144"
@@ -279,24 +288,40 @@ def test_labels_of_near_sizes_stand_in_two_lines():
 
 
 def test_quality_says_the_price_of_the_smallest_cache():
-    drawing = group_quality.quality(MEMBERS, "GQA-2")
-    assert drawing.title == "MQA remembers 12.5% of what MHA does, for +0.050 bits a character on held-out text"
-    held_out, this_text = drawing.figure.data
+    drawing = group_quality.quality(MEMBERS, "GQA-2", 281_636)
+    assert drawing.title == "MQA: 12.5% of MHA's cache, +0.050 bits per character on held-out text"
+    (held_out,) = drawing.figure.data
     assert list(held_out.x) == [6144, 1536, 768] and list(held_out.y) == [1.25, 1.26, 1.3]
-    assert list(this_text.y) == [1.5, 1.4, None]
     assert held_out.text[1] == "<b>GQA-2</b>" and held_out.text[0] == "MHA"
-    assert len(set(held_out.marker.symbol)) == 3
-    one = group_quality.quality([replace(MEMBERS[0], validation=None)], "MHA")
-    assert one.title == "Cache and quality of the checkpoints that are there"
+    assert len(set(held_out.marker.symbol)) == 3 and "281,636 characters" in drawing.note
+    one = group_quality.quality([replace(MEMBERS[0], held_out=None)], "MHA", 0)
+    assert one.title == "1 checkpoint, held-out quality unknown"
+
+
+def test_on_this_text_models_are_compared_with_their_spread():
+    drawing = group_quality.this_text(MEMBERS, "GQA-2", 11, "this text")
+    factor = 3 / math.log(2) / 11
+    differences = [0, -0.25 * factor, factor]
+    error = statistics.stdev([0.5, -1.5, 0.25]) / math.sqrt(3) * factor
+    assert drawing.table["less MHA"] == pytest.approx(differences) == list(drawing.figure.data[0].y)
+    assert drawing.table["standard error"] == pytest.approx([0, error, 0])
+    assert drawing.table["bits per character"] == pytest.approx([7 * factor / 3, 6.25 * factor / 3, 10 * factor / 3])
+    assert drawing.title == (
+        f"GQA-2 vs MHA, no clear difference: −{0.25 * factor:.2f} ± {error:.2f} bits per character"
+    )
+    clear = group_quality.this_text(MEMBERS, "MQA", 11, "this text")
+    assert clear.title == f"MQA less MHA: +{factor:.2f} ± 0.00 bits per character"
+    assert drawing.formula.endswith(f"{6.25 * factor / 3:.3f}") and "3 predicted tokens" in drawing.note
+    assert group_quality.this_text(MEMBERS, "MHA", 11, "").title.startswith(f"MHA: {7 * factor / 3:.3f} ")
 
 
 def test_drift_names_the_way_and_the_token_that_drift_farthest():
     labels = ["a", "<b>x", "c"]
-    divergences = {"trained so": np.array([0.1, 0.2, 0.3]), "averaged": np.array([0.5, 2.0, 0.5])}
+    divergences = {TRAINED: np.array([0.1, 0.2, 0.3]), AVERAGED: np.array([0.5, 2.0, 0.5])}
     drawing = group_quality.drift(divergences, labels, 2)
-    assert drawing.title == "With 2 KV heads, “averaged” drifts farthest from MHA: 1.00 nats on average"
+    assert drawing.title == "2 KV heads: “averaged” is farthest from MHA, KL 1.00 nats"
     assert "most after token 1" in drawing.alt
-    assert "trained so: mean 0.200 nats." in drawing.alt
+    assert f"{TRAINED}: mean 0.200 nats." in drawing.alt
     assert drawing.figure.layout.xaxis.ticktext[1] == "\u2068&lt;b&gt;x\u2069 1"
     assert equal_tables(drawing)
 

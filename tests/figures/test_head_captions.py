@@ -14,7 +14,15 @@ import pytest
 from attnviz.config import ModelConfig
 from attnviz.figures import heads
 from attnviz.figures.drawing import quoted
-from attnviz.figures.head_captions import largest_but_first, map_words, path_words, shortened
+from attnviz.figures.head_captions import (
+    decades,
+    largest_but_first,
+    low,
+    map_words,
+    path_words,
+    shortened,
+    weight_equation,
+)
 
 LABELS = ["·the", "·cat", "·sat", "·on", "·it"]
 LATENT = {"attention": "mla", "kv_lora_rank": 13, "qk_nope_head_dim": 7, "qk_rope_head_dim": 4, "v_head_dim": 5}
@@ -47,26 +55,35 @@ def test_what_a_head_reads():
     )
 
 
-def test_a_note_for_every_way_to_shade():
+def test_a_note_has_the_numbers_of_its_colours():
     trace = even()
-    plain = "Row = query, column = key, and each row sums to 1. Grey is not allowed."
-    log = "Colour is the logarithm: all below {} looks like nothing."
-    first = np.mean([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5])  # the first key's share, query by query
-    aside = (
-        f"The first token is set aside in grey: it takes {first:.0%} of the weight, and that a sink takes much is "
-        "normal. Colour ends at 0.5, the largest of the rest."
-    )
-    assert map_words(trace, LABELS, 0, 0).note == plain
-    assert map_words(trace, LABELS, 0, 0, log=True).note == f"{plain} {log.format('0.0001')}"
-    assert map_words(trace, LABELS, 0, 0, first_aside=True).note == f"{plain} {aside}"
-    assert map_words(trace, LABELS, 0, 0, log=True, first_aside=True).note == f"{plain} {log.format('5e-05')} {aside}"
+    first = np.sum([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]) / 5  # the first key's share of all weight
+    assert map_words(trace, LABELS, 0, 0).note.count("sum to 1.") == 1
+    assert " 0.0001 " in map_words(trace, LABELS, 0, 0, log=True).note
+    aside = map_words(trace, LABELS, 0, 0, first_aside=True).note
+    assert f" {first:.0%} " in aside and " 0.5000, the largest other weight" in aside
+    one = map_words(even(n=1), ["·a"], 0, 0, first_aside=True).note
+    assert " 100% " in one and "Colour ends at 0.001." in one
+
+
+def test_rows_without_weights_are_counted():
+    allowed = np.tri(5, dtype=bool)
+    allowed[:2] = False
+    trace = traced(np.zeros((2, 5, 5)), allowed)
+    assert "except for 2 rows" in map_words(trace, LABELS, 0, 0).note
+    np.testing.assert_allclose(trace.weights[0, 0].sum(-1), [0, 0, 1, 1, 1], atol=1e-6)
 
 
 @pytest.mark.parametrize(
-    ("weights", "top"), [([[1.0]], 1e-6), ([[1, 0], [0.75, 0.25]], 0.25), ([[1, 0], [1, 0]], 1e-6)]
+    ("weights", "top"), [([[1.0]], 1e-3), ([[1, 0], [0.75, 0.25]], 0.25), ([[1, 0], [1, 0]], 1e-3)]
 )
 def test_the_colours_end_at_the_largest_weight_behind_the_first_key(weights, top):
     assert largest_but_first(np.array(weights)) == top
+
+
+@pytest.mark.parametrize(("top", "covered"), [(1.0, 4), (0.1, 3), (0.001, 1)])
+def test_the_logarithmic_scale_ends_at_the_last_decimal_printed(top, covered):
+    assert decades(top) == pytest.approx(covered)
 
 
 def test_the_picture_of_one_token_has_words():
@@ -78,41 +95,60 @@ def test_a_row_of_which_the_mask_keeps_two():
     scores = np.full((2, 5, 5), -7.0)
     scores[1, 3, 2:4] = -1.5, -1.5 - np.log(4)  # weights 4/5 and 1/5
     back = np.arange(5)[:, None] - np.arange(5)
-    words = path_words(traced(scores, (back >= 0) & (back < 2)), LABELS, 0, 1, 3)
-    assert words.title == "From score to weight: query 3 “·on”"
-    assert words.note.startswith("q·k / √10, then the mask, then the softmax: 2 numbers that add up to 1.000.")
-    assert "5 scores from -7.00 to -1.50, the 2 that the mask keeps" in words.alt
-    assert words.alt.endswith("the largest, 0.80, is on key 2 “·sat”.")
-    assert words.formula == r"a_{2} = \frac{1}{\sum_j e^{s_j - (-1.50)}} = \frac{1}{1.250} = 0.800"
-    assert words.line == "a₂ = 1 / Σⱼ exp(sⱼ − (-1.50)) = 1 / 1.250 = 0.800"
+    trace = traced(scores, (back >= 0) & (back < 2))
+    words = path_words(trace, LABELS, 0, 1, 3, 2)
+    assert words.title == "From score to weight: query 3 “·on”, key 2 “·sat”: 0.8000"
+    assert "√10" in words.note and "over 2 keys" in words.note
+    assert "5 scores from −7.0000 to −1.5000, the 2 of unmasked keys" in words.alt
+    assert words.alt.endswith("the largest, 0.8000, is on key 2 “·sat”.")
+    assert words.formula.endswith(r"\tfrac{e^{-1.5000 - \left(-1.5000\right)}}{1.2500} = 0.8000")
+    other = path_words(trace, LABELS, 0, 1, 3, 3)
+    assert other.line == "a₃,₃ = exp(s₃,₃ − m) / Z = exp(−2.8863 − (−1.5000)) / 1.2500 = 0.2000"
+    assert other.legend.startswith("s₃,₃: score of query 3 and key 3; m: ") and "2 unmasked keys" in other.legend
 
 
-def test_the_formula_as_plain_text_has_the_same_numbers():
-    scores = np.zeros((2, 5, 5))
-    scores[1, 4, 3] = -np.log(4)
+@pytest.mark.parametrize("key", range(5))
+def test_the_equation_is_about_the_selected_key(key):
+    """By hand for whatever key is selected, the largest or not."""
+    scores = np.random.default_rng(1).normal(scale=2, size=(2, 5, 5))
     trace = traced(scores)
-    assert map_words(trace, LABELS, 0, 1).line == "A = softmax(Q₁ K₀ᵀ / √10 + M), 5 × 5 numbers"
-    assert path_words(trace, LABELS, 0, 1, 4).line == "a₀ = 1 / Σⱼ exp(sⱼ − 0.00) = 1 / 4.250 = 0.235"
+    equation = weight_equation(scores[1, 4], trace.weights[0, 1, 4], trace.allowed[0, 4], 4, key)
+    by_hand = np.exp(scores[1, 4, key]) / np.exp(scores[1, 4]).sum()
+    assert equation.text().startswith(f"a₄,{low(key)} = ") and equation.text().endswith(f" = {by_hand:.4f}")
+    assert equation.right.value == pytest.approx(by_hand, abs=2e-4)
 
 
-def test_one_number_is_no_numbers():
-    assert ": 1 number that adds up to 1.000." in path_words(even(), LABELS, 0, 0, 0).note
+def test_an_equation_that_does_not_come_to_what_the_model_computed_is_refused():
+    scores, weights = np.array([1.0, 0.0]), np.array([0.5, 0.5])
+    with pytest.raises(ValueError, match="0.7"):
+        weight_equation(scores, weights, np.ones(2, bool), 1, 0)
 
 
-def test_a_row_that_may_attend_to_nothing_has_no_formula():
+def test_the_formula_of_the_map_has_its_letters():
+    words = map_words(even(), LABELS, 0, 1)
+    assert words.line == "A = softmax(Q₁ K₀ᵀ / √D + M)" and "5 × 5" in words.legend and "head_dim, 10" in words.legend
+    latent = traced(np.zeros((5, 5, 5)), config=ModelConfig(1, 30, 5, d_ff=17, vocab_size=101, **LATENT))
+    assert "K₃: expanded keys of head 3" in map_words(latent, LABELS, 0, 3).legend
+
+
+def test_a_key_that_is_masked_has_no_equation():
+    words = path_words(even(), LABELS, 0, 0, 2, 4)
+    assert (words.formula, words.line) == ("", "") and words.title.endswith("key 4 “·it”: masked")
+
+
+def test_a_row_that_is_masked_as_a_whole_has_no_formula():
     allowed = np.tri(5, dtype=bool)
     allowed[2] = False
-    words = path_words(traced(np.zeros((2, 5, 5)), allowed), LABELS, 0, 0, 2)
-    assert (words.formula, words.line) == ("", "") and "0 numbers that add up to 0.000" in words.note
+    words = path_words(traced(np.zeros((2, 5, 5)), allowed), LABELS, 0, 0, 2, 0)
+    assert (words.formula, words.line) == ("", "") and "Every key is masked" in words.note
+    assert words.alt.endswith("none.")
 
 
 def test_a_name_can_be_made_safe_for_where_it_goes():
     own = ["[a](b) **c** " * 9, *LABELS[1:]]
-    plain = path_words(even(), own, 0, 0, 0).title
-    assert plain == f"From score to weight: query 0 “{own[0][:39]}…”"
-    assert path_words(even(), own, 0, 0, 0, quoted).title == (
-        f"From score to weight: query 0 {quoted(own[0][:39] + '…')}"
-    )
+    plain = path_words(even(), own, 0, 0, 0, 0).title
+    assert plain == f"From score to weight: query 0 “{own[0][:39]}…”, key 0 “{own[0][:39]}…”: 1.0000"
+    assert f"query 0 {quoted(own[0][:39] + '…')}, key 0" in path_words(even(), own, 0, 0, 0, 0, quoted).title
 
 
 @pytest.mark.parametrize(
@@ -127,7 +163,7 @@ def test_the_charts_say_the_same(how):
     trace = traced(np.random.default_rng(0).normal(size=(2, 5, 5)))
     for drawing, words in (
         (heads.head_map(trace, LABELS, 0, 1, **how), map_words(trace, LABELS, 0, 1, **how)),
-        (heads.score_path(trace, LABELS, 0, 1, 3), path_words(trace, LABELS, 0, 1, 3, quoted)),
+        (heads.score_path(trace, LABELS, 0, 1, 3, 2), path_words(trace, LABELS, 0, 1, 3, 2, quoted)),
     ):
         assert (drawing.title, drawing.note, drawing.alt, drawing.formula) == (
             words.title, words.note, words.alt, words.formula
@@ -137,6 +173,6 @@ def test_the_charts_say_the_same(how):
 def test_the_words_come_without_plotly():
     """The heads page says them before anybody has asked for a chart."""
     code = "import sys, attnviz.figures.head_captions; print('plotly' in sys.modules, 'torch' in sys.modules)"
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parent.parent
     said = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert said.stdout.split() == ["False", "False"]

@@ -1,4 +1,4 @@
-"""pytest tests/test_head_detail.py: a number taken apart adds up to what the model computed, whatever its attention."""
+"""pytest tests/test_head_detail.py: a weight taken apart adds up to what the model computed, whatever its attention."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,8 @@ import torch.nn.functional as F
 
 from attnviz.analysis.heads import score_parts, turned_pairs
 from attnviz.config import ModelConfig
-from attnviz.figures.head_detail import number_explained
+from attnviz.figures.head_detail import score_equation, weight_by_steps
+from attnviz.figures.numbers import printed
 from attnviz.modules import Transformer
 from attnviz.modules.rope import rope_angles, rope_frequencies
 from attnviz.trace import trace
@@ -43,22 +44,21 @@ def test_the_products_add_up_to_what_torchs_own_kernel_makes_of_them(model, laye
     assert parts.weight == pytest.approx(float(kernel[query, key]), abs=1e-6)
     assert parts.weight == pytest.approx(float(t.weights[layer, head, query, key]), abs=1e-6)
     assert parts.score == pytest.approx(float(t.scores[layer, head, query, key]), abs=1e-5)
-    assert sum(parts.products) == pytest.approx(parts.score * model.config.head_dim**0.5, abs=1e-9)
+    assert sum(parts.products) == pytest.approx(parts.score * model.config.head_dim**0.5, abs=1e-5)
     assert sorted(parts.order) == list(range(model.config.head_dim))
 
 
-def test_the_row_shares_one_denominator_and_its_weights_sum_to_one(model):
+def test_the_weights_of_a_row_sum_to_one(model):
     t = trace(model, IDS)
     row = [score_parts(t, 1, 1, 7, key) for key in range(len(IDS))]
     assert sum(p.weight for p in row) == pytest.approx(1, abs=1e-6)
-    assert len({p.total for p in row}) == 1
     assert [p.allowed for p in row] == t.allowed[1, 7].tolist()
 
 
 def test_the_pairs_are_those_that_rope_turns_with_one_another(model):
     """Each pair keeps its length under the rotation and each lone dimension its value; wrong partners would not."""
     t, pairs = trace(model, IDS), turned_pairs(model.config)
-    before, after = t.q_unturned[1, 0], t.q[1, 0]
+    before, after = t.q_pre_rope[1, 0], t.q[1, 0]
     for a, b in pairs:
         np.testing.assert_allclose(np.hypot(before[:, a], before[:, b]), np.hypot(after[:, a], after[:, b]), atol=1e-5)
         assert np.abs(before[1:, a] - after[1:, a]).max() > 1e-4 or a > b
@@ -72,40 +72,44 @@ def test_pair_i_turns_by_frequency_i():
     t = trace(Transformer.random(c, seed=3), IDS)
     angles = rope_angles(torch.arange(len(IDS)), rope_frequencies(c.head_dim)).numpy()
     for i, (a, b) in enumerate(turned_pairs(c)):
-        turned = (t.q_unturned[0, 2, :, a] + 1j * t.q_unturned[0, 2, :, b]) * np.exp(1j * angles[:, i])
+        turned = (t.q_pre_rope[0, 2, :, a] + 1j * t.q_pre_rope[0, 2, :, b]) * np.exp(1j * angles[:, i])
         np.testing.assert_allclose(t.q[0, 2, :, a] + 1j * t.q[0, 2, :, b], turned, atol=1e-5)
 
 
 def test_the_drawing_says_and_draws_the_same_numbers(model):
     t = trace(model, IDS)
     query, key = 9, 8
-    drawing, parts = number_explained(t, LABELS, 1, 1, query, key), score_parts(t, 1, 1, query, key)
+    drawing, parts = weight_by_steps(t, LABELS, 1, 1, query, key), score_parts(t, 1, 1, query, key)
     vectors, products, bars, line = drawing.figure.data
     np.testing.assert_allclose(vectors.z, np.stack((parts.q, parts.k)), atol=1e-6)
     np.testing.assert_allclose(products.z[0], parts.products, atol=1e-6)
     assert sum(bars.y) == pytest.approx(parts.dot) == line.y[-1]
-    assert drawing.table["sum so far"][-1] == pytest.approx(parts.dot, abs=1e-5)
-    for said in (f"{parts.dot:.3f}", f"{parts.score:.3f}", f"{parts.total:.3f}", f"{parts.weight:.3f}"):
-        assert said in drawing.formula
-    assert f"score {parts.score:.2f}, weight {parts.weight:.3f}" in drawing.title
+    assert drawing.table["running sum"][-1] == pytest.approx(parts.dot, abs=1e-5)
+    row = t.scores_of(1, 1)[query, t.allowed[1, query]].astype(float)
+    total = np.exp(row - row.max()).sum()
+    for said in (parts.dot, parts.score, row.max(), total, parts.weight):
+        assert f"{said:.4f}" in drawing.formula
+    assert f"score {printed(parts.score)}, weight {printed(parts.weight)}" in drawing.title
 
 
-def test_a_softmax_over_two_keys_by_hand():
-    """q·k is 2·(1·3 + 2·1)/√4 for one key and 0 for the other: scores 5 and 0."""
+def test_a_score_by_hand():
+    """q·k is 2·3 + 4·1 = 10 and √4 = 2; the other key's score is 0, so that the weight is 1 / (1 + e^-5)."""
     t = trace(Transformer.random(ModelConfig(1, 8, 2, 1, position="none", vocab_size=11), seed=0), [1, 2])
-    values = {"q": t.q * 0, "k": t.k * 0}
+    values = {"q": t.q * 0, "k": t.k * 0, "weights": t.weights.copy()}
     values["q"][0, 1, 1] = [2, 4, 0, 0]
     values["k"][0, 0, 0] = [3, 1, 7, 7]
+    values["weights"][0, 1, 1] = np.exp([5, 0]) / np.exp([5, 0]).sum()
     t = type(t)(**{**{f: getattr(t, f) for f in t.__dataclass_fields__}, **values})
     parts = score_parts(t, 0, 1, 1, 0)
-    assert (parts.dot, parts.score, parts.highest) == (10, 5, 5)
-    assert parts.total == pytest.approx(1 + np.exp(-5))
-    assert parts.weight == pytest.approx(1 / (1 + np.exp(-5)))
+    assert (parts.dot, parts.score) == (10, 5)
+    equation = score_equation(parts, 1, 0)
+    assert equation.text() == "s₁,₀ = q₁·k₀ / √D = 10.0000 / √4 = 5.0000"
+    assert rf"= {1 / (1 + np.exp(-5)):.4f}" in weight_by_steps(t, ["a", "b"], 0, 1, 1, 0).formula
 
 
 def test_what_the_mask_forbids_has_a_score_and_no_weight(model):
     t = trace(model, IDS)
-    drawing = number_explained(t, LABELS, 0, 0, 2, 9)
+    drawing = weight_by_steps(t, LABELS, 0, 0, 2, 9)
     assert score_parts(t, 0, 0, 2, 9).weight == 0
-    assert "not allowed, so no weight" in drawing.title
-    assert r"0 \text{: not allowed}" in drawing.formula and "never sees it" in drawing.note
+    assert "masked, so no weight" in drawing.title
+    assert "s_{2,9}" in drawing.formula and "a_{" not in drawing.formula

@@ -10,6 +10,7 @@ import pytest
 
 from attnviz.config import ModelConfig
 from attnviz.figures import heads, theme, token_maps
+from attnviz.figures.numbers import printed
 
 L, H, K, T = 2, 6, 3, 11
 
@@ -59,7 +60,7 @@ def test_masked_cells_are_grey_and_say_so():
     masked, cells = masked_and_cells(heads.head_map(trace, words(), 0, 0).figure)
     assert np.array_equal(masked.z, 1 - np.tri(T))
     assert masked.colorscale[-1][1] == theme.MASKED
-    assert "not allowed" in masked.hovertemplate and "weight" not in masked.hovertemplate
+    assert "masked" in masked.hovertemplate and "weight" not in masked.hovertemplate
     assert not cells.hoverongaps
 
 
@@ -148,7 +149,7 @@ def test_a_row_and_a_column_can_be_brought_out():
 def test_the_title_says_who_else_reads_the_same(n_heads, n_kv_heads, head, says):
     drawing = heads.head_map(traced(5, n_heads, n_kv_heads), words(5), 1, head)
     assert drawing.title == f"Layer 1, head {head} {says}"
-    assert rf"K_{{{head * n_kv_heads // n_heads}}}^\top" in drawing.formula and r"\sqrt{5}" in drawing.formula
+    assert rf"Q_{{{head}}} K_{{{head * n_kv_heads // n_heads}}}^\top" in drawing.formula
 
 
 def test_the_colour_is_the_kv_heads():
@@ -161,7 +162,7 @@ def test_the_alternative_text_names_the_largest_weight_after_the_first_row():
     scores[1, 3, 7, 5] = 9
     drawing = heads.head_map(traced(scores=scores), words(), 1, 3)
     weight = np.exp(9) / (np.exp(9) + 7)
-    assert f"{weight:.2f}, from query 7 “·cat” to key 5 “·sat”" in drawing.alt
+    assert f"{weight:.4f}, from query 7 “·cat” to key 5 “·sat”" in drawing.alt
 
 
 def test_the_table_holds_every_weight_and_nothing_where_it_is_masked():
@@ -188,7 +189,7 @@ def bars(drawing):
 
 def test_the_path_of_a_row_is_its_scores_its_kept_scores_and_its_weights():
     trace = traced()
-    scores, kept, weights = bars(heads.score_path(trace, words(), 1, 2, 6))
+    scores, kept, weights = bars(heads.score_path(trace, words(), 1, 2, 6, 0))
     assert np.array_equal(scores, trace.scores[1, 2, 6])
     assert np.array_equal(kept[:7], trace.scores[1, 2, 6, :7])
     assert np.isnan(kept[7:]).all() and np.isnan(weights[7:]).all()
@@ -198,16 +199,16 @@ def test_the_path_of_a_row_is_its_scores_its_kept_scores_and_its_weights():
 def test_a_softmax_worked_by_hand():
     scores = np.full((L, 2, 3, 3), 100.0)  # what is masked must not matter
     scores[..., 0], scores[..., 1] = 0.0, np.log(3)
-    drawing = heads.score_path(traced(3, 2, 1, scores=scores), ["a", "b", "c"], 0, 0, 1)
-    assert drawing.formula == r"a_{1} = \frac{1}{\sum_j e^{s_j - 1.10}} = \frac{1}{1.333} = 0.750"
-    assert "2 numbers that add up to 1.000" in drawing.note and "q·k / √5" in drawing.note
+    drawing = heads.score_path(traced(3, 2, 1, scores=scores), ["a", "b", "c"], 0, 0, 1, 0)
+    assert drawing.formula.endswith(r"= \tfrac{e^{0.0000 - 1.0986}}{1.3333} = 0.2500")
+    assert "over 2 keys" in drawing.note and "q·k / √5" in drawing.note
     assert drawing.table["weight"] == pytest.approx([0.25, 0.75, 0.0])
     assert drawing.table["after the mask"][2] == -np.inf
 
 
 def test_each_run_of_masked_keys_is_shaded():
     allowed = np.tri(T, dtype=bool) & ~np.tri(T, k=-4, dtype=bool)
-    shapes = heads.score_path(traced(allowed=allowed), words(), 0, 0, 6).figure.layout.shapes
+    shapes = heads.score_path(traced(allowed=allowed), words(), 0, 0, 6, 0).figure.layout.shapes
     found = [(s.xref, s.x0, s.x1) for s in shapes]
     assert found == [(row, *run) for row in ("x2", "x3") for run in ((-0.5, 2.5), (6.5, T - 0.5))]
 
@@ -215,13 +216,13 @@ def test_each_run_of_masked_keys_is_shaded():
 def test_a_row_that_may_attend_to_nothing_is_drawn_without_a_formula():
     allowed = np.tri(T, dtype=bool)
     allowed[4] = False
-    drawing = heads.score_path(traced(allowed=allowed), words(), 0, 0, 4)
+    drawing = heads.score_path(traced(allowed=allowed), words(), 0, 0, 4, 0)
     assert drawing.formula == ""
-    assert "0 numbers" in drawing.note
+    assert "Every key is masked" in drawing.note
 
 
 def test_both_rows_of_scores_share_a_scale():
-    layout = heads.score_path(traced(), words(), 0, 0, 3).figure.layout
+    layout = heads.score_path(traced(), words(), 0, 0, 3, 0).figure.layout
     assert layout.yaxis.range == layout.yaxis2.range
 
 
@@ -229,7 +230,7 @@ def test_the_three_stages_with_their_bounds():
     trace = traced()
     drawing = heads.stage_maps(trace, words(), 1, 3)
     s, w, ok = trace.scores[1, 3], trace.weights[1, 3], trace.allowed[1]
-    maps = [t for t in drawing.figure.data if "not allowed" not in t.hovertemplate]
+    maps = [t for t in drawing.figure.data if "masked" not in t.hovertemplate]
     assert np.array_equal(np.array(maps[0].z), s)
     assert np.array_equal(np.array(maps[1].z)[ok], s[ok]) and np.isnan(np.array(maps[1].z)[~ok]).all()
     assert np.array_equal(np.array(maps[2].z)[ok], w[ok])
@@ -237,8 +238,8 @@ def test_the_three_stages_with_their_bounds():
     assert [(m.zmin, m.zmax) for m in maps] == [(-far, far), (-far, far), (0, 1)]
     written = [a.text for a in drawing.figure.layout.annotations]
     for low, high in ((s.min(), s.max()), (s[ok].min(), s[ok].max()), (w[ok].min(), w[ok].max())):
-        assert f"{low:.2f} to {high:.2f}" in written
-    assert f"{T * (T - 1) // 2} cells not allowed" in drawing.alt
+        assert f"{printed(low)} to {printed(high)}" in written
+    assert f"{T * (T - 1) // 2} cells masked" in drawing.alt
 
 
 def test_stage_maps_of_a_long_text_stay_small():

@@ -1,21 +1,29 @@
 """What the RoPE figures draw and say: the numbers in titles and tables are recomputed here, by other means."""
 
 import json
+import math
+import re
 import struct
 
 import numpy as np
 import pytest
+import torch
+from oracles import equation_results
 
-from attnviz.figures import rope, rope_scores
-from attnviz.figures.theme import kv_colour
-from attnviz.modules.rope import rope_frequencies
-from attnviz.modules.rope_proofs import (
+from attnviz.analysis.rope import DecayBound, decay_bound, score_parts
+from attnviz.equations import Equation, Value, aligned
+from attnviz.experiments.rope_equalities import (
     ShiftedOutputs,
+    ShiftedScores,
     compare_layouts,
     scaled_frequencies,
     shifted_scores,
     standard_scalings,
 )
+from attnviz.figures import rope, rope_scores
+from attnviz.figures.theme import kv_colour
+from attnviz.modules.rope import apply_rope, rope_frequencies
+from attnviz.modules.rope_scaling import RopeScaling
 from attnviz.ui.components.rope_clocks import pack
 
 HEAD = rope_scores.Head(1, 5, 2, 4, "untrained, seed 7")
@@ -27,26 +35,101 @@ def random(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
 
 
+def test_what_is_defined_stands_beside_its_definition_and_the_rest_below():
+    a, b = Value(2, "a"), Value(3, "b")
+    assert aligned(Equation(a * b, "c"), Equation(a + b)) == (
+        r"\begin{aligned} & c = a\cdot b \\ & = 2\cdot 3 \\ & = 6 \\ & a + b \\ & = 2 + 3 \\ & = 5 \end{aligned}"
+    )
+
+
+def test_a_false_equation_is_found():
+    drawn = score_drawn(16, 5)
+    assert equation_results(drawn.formula)[-1] == pytest.approx(float(drawn.title.rpartition("score ")[2].split()[0]))
+    with pytest.raises(AssertionError):
+        equation_results(drawn.formula.replace(f"= {equation_results(drawn.formula)[-1]:.2f}", "= 8.71"))
+
+
+def score_drawn(m: int, n: int, rotary_dim: int = 14, head_dim: int = 22) -> rope_scores.Drawing:
+    """The score of a query at m and a key at n, 8 of whose 22 dimensions are not rotated."""
+    q, k = random(2, head_dim)
+    frequencies = rope_frequencies(rotary_dim).numpy()
+    distances = np.arange(40) * (1 if m >= n else -1)
+    parts = score_parts(q, k, frequencies, distances)
+    return rope_scores.moved_apart(parts, m, n, "·a", "$x$", head_dim, head_dim - rotary_dim, HEAD)
+
+
+@pytest.mark.parametrize(("m", "n"), [(16, 5), (4, 10), (3, 3)])
+@pytest.mark.parametrize(("rotary_dim", "head_dim"), [(14, 22), (22, 22), (2, 3), (34, 34)])
+def test_the_formula_of_a_score_is_its_sum_of_rotated_and_unrotated_parts(rotary_dim, head_dim, m, n):
+    drawing = score_drawn(m, n, rotary_dim, head_dim)
+    q, k = (torch.tensor(x)[None].double() for x in random(2, head_dim))
+    frequencies = rope_frequencies(rotary_dim)
+    rotated = [apply_rope(x, torch.tensor([at]), frequencies)[0] for x, at in ((q, m), (k, n))]
+    score = float(rotated[0] @ rotated[1]) / head_dim**0.5
+    distance, pairs, printed = equation_results(drawing.formula)
+    assert (distance, printed) == (m - n, pytest.approx(score, abs=0.006))
+    assert pairs == pytest.approx(float(rotated[0][:rotary_dim] @ rotated[1][:rotary_dim]), abs=0.006)
+    assert drawing.table["score"][abs(m - n)] == pytest.approx(score)
+    assert f"s_{{{m},{n}}}" in drawing.formula and ("+ c" in drawing.formula) == (rotary_dim < head_dim)
+
+
+@pytest.mark.parametrize(("rotary_dim", "head_dim"), [(14, 22), (22, 22)])
+def test_the_formula_of_the_bound_is_the_bound_that_is_drawn(rotary_dim, head_dim):
+    (q, k), frequencies, distances = random(2, head_dim), rope_frequencies(rotary_dim).numpy(), np.arange(40)
+    scores = score_parts(q, k, frequencies, distances).sum(0) / head_dim**0.5
+    bound = decay_bound(q, k, frequencies, distances)
+    drawing = rope_scores.decay(scores, bound, 7, head_dim, head_dim - rotary_dim, HEAD)
+    assert equation_results(drawing.formula) == [pytest.approx(drawing.table["bound"][7], abs=0.006)]
+    assert drawing.table["bound"][7] > abs(float(q[rotary_dim:] @ k[rotary_dim:])) / head_dim**0.5
+    share = max(s / b for s, b in zip(drawing.table["|score|"], drawing.table["bound"], strict=True))
+    assert f"at most {share:.0%} of its bound" in drawing.title
+
+
+def test_a_text_spans_one_step_less_than_it_has_tokens():
+    seven = rope.wavelengths(FREQUENCIES, n_tokens=7, context=7, theta=10000.0)  # 6 steps of 1 radian: 344 degrees
+    assert seven.title == "0 of 7 pairs complete a turn in this text, 0 in training"
+    assert seven.table["turns in this text"][0] == pytest.approx(6 / (2 * np.pi))
+    assert equation_results(seven.formula) == pytest.approx([1, 6.28, 0.955])
+    eight = rope.wavelengths(FREQUENCIES, n_tokens=8, context=None, theta=10000.0)
+    assert eight.title == "1 of 7 pairs complete a turn in this text"
+
+
+def test_the_formulas_of_a_pair_are_its_frequency_wavelength_and_rotation():
+    drawing = rope.wavelengths(FREQUENCIES, 100, None, 10000.0)  # pair 2 is the last to complete a turn
+    frequency = 10000 ** (-2 / 7)
+    expected = [frequency, 2 * np.pi / frequency, 99 * frequency / (2 * np.pi)]
+    assert equation_results(drawing.formula) == pytest.approx(expected, rel=0.005)
+    rotation = rope.rotation_maps(FREQUENCIES, 100, 53, 10000.0)
+    assert equation_results(rotation.formula) == pytest.approx(
+        [np.cos(53 * frequency), np.sin(53 * frequency)], abs=0.001
+    )
+    for pair, text in enumerate(rope.pair_in_numbers(7, 10000.0)):
+        theta, length = (float(line.rpartition("= ")[2].split()[0].replace(",", "")) for line in text.split("\n"))
+        assert (theta, length) == (
+            pytest.approx(FREQUENCIES[pair], rel=1e-5),
+            pytest.approx(2 * np.pi / theta, rel=0.005),
+        )
+
+
 def test_wavelengths_count_the_pairs_that_turn():
-    drawing = rope.wavelengths(FREQUENCIES, n_tokens=24, context=256, theta=10000.0)
+    drawing = rope.wavelengths(FREQUENCIES, n_tokens=25, context=256, theta=10000.0)
     lengths = [2 * np.pi * 10000 ** (i / 7) for i in range(7)]  # 6.3, 23.4, 87.3, 326, 1213, …
     np.testing.assert_allclose(drawing.figure.data[0].x, lengths)
-    np.testing.assert_allclose(drawing.table["tokens in one turn"], lengths)
-    assert drawing.title == ("2 of 7 pairs turn fully inside this text, 4 not even inside the 256 tokens of training")
+    np.testing.assert_allclose(drawing.table["tokens per turn"], lengths)
+    assert drawing.title == "2 of 7 pairs complete a turn in this text, 3 in training"
     assert list(drawing.figure.data[0].marker.opacity) == [1, 1, 0.4, 0.4, 0.4, 0.4, 0.4]
-    assert {shape.x0 for shape in drawing.figure.layout.shapes} == {24, 256}
-    assert r"10{,}000^{-2i/14}" in drawing.formula
+    assert {shape.x0 for shape in drawing.figure.layout.shapes} == {24, 255}
 
 
 def test_wavelengths_without_a_training_context_mark_only_the_text():
     drawing = rope.wavelengths(FREQUENCIES, n_tokens=1, context=None, theta=10000.0)
-    assert drawing.title == "0 of 7 pairs turn fully inside this text"
+    assert drawing.title == "0 of 7 pairs complete a turn in this text"
     assert [shape.x0 for shape in drawing.figure.layout.shapes] == [1]
 
 
 def test_no_line_runs_through_a_number_beside_a_bar():
-    """23.4 stands where the text's 24 tokens are; every other row is crossed, whatever its number."""
-    layout = rope.wavelengths(FREQUENCIES, n_tokens=24, context=None, theta=10000.0).figure.layout
+    """23.4 stands where the text's 24 steps are; the other rows are crossed, whatever their numbers."""
+    layout = rope.wavelengths(FREQUENCIES, n_tokens=25, context=None, theta=10000.0).figure.layout
     crossed = {row for s in layout.shapes for row in range(7) if s.y0 <= row - 0.5 and row + 0.5 <= s.y1}
     assert crossed == {0, 2, 3, 4, 5, 6}
     assert {s.x0 for s in layout.shapes} == {24} and list(layout.yaxis.range) == [6.5, -0.5]
@@ -59,13 +142,13 @@ def test_wavelengths_are_drawn_for_any_number_of_pairs(n_pairs):
 
 
 def test_rotation_maps_are_cos_and_sin_of_position_times_frequency():
-    drawing = rope.rotation_maps(FREQUENCIES, n_tokens=80)
+    drawing = rope.rotation_maps(FREQUENCIES, 80, 21, 10000.0)
     cos, sin = (trace.z for trace in drawing.figure.data)
     assert cos.shape == sin.shape == (7, 80) and cos.dtype == np.float32
     assert cos[3, 50] == pytest.approx(np.cos(50 * 10000 ** (-3 / 7)), abs=1e-6)
     assert sin[0, 79] == pytest.approx(np.sin(79), abs=1e-6)
     assert not drawing.figure.layout.shapes
-    short = rope.rotation_maps(FREQUENCIES, n_tokens=5)
+    short = rope.rotation_maps(FREQUENCIES, 5, 3, 10000.0)
     assert short.figure.data[0].z.shape == (7, 64) and short.figure.layout.shapes[0].x0 == 4.5
     row = short.table["position"].index(2) + 1
     assert (short.table["position"][row], short.table["pair"][row]) == (2, 1)
@@ -74,69 +157,116 @@ def test_rotation_maps_are_cos_and_sin_of_position_times_frequency():
 
 def test_slowing_is_the_ratio_to_no_scaling():
     by_method = scaled_frequencies(14, 10000.0, standard_scalings(4.0, 256), 1024)
-    drawing = rope.slowed(by_method, 4.0, 256, 1024)
+    drawing = rope.slowed(by_method, 256, 1024)
     lines = {trace.name: trace.y for trace in drawing.figure.data}
     np.testing.assert_allclose(lines["none"], 1)
     np.testing.assert_allclose(lines["linear"], 4)
     assert lines["NTK-aware"][0] == pytest.approx(1) and lines["NTK-aware"][-1] == pytest.approx(4)
-    assert "linear 7, NTK-aware 6" in drawing.title
     styles = {(t.line.dash, t.marker.symbol) for t in drawing.figure.data}
     assert len(styles) == len(lines)  # told apart without their colour
 
 
+@pytest.mark.parametrize(("factor", "n_tokens"), [(2.0, 512), (4.0, 1024), (2.0, 700), (1.0, 300)])
+def test_pairs_that_pass_their_trained_angle_are_counted_per_method(factor, n_tokens):
+    by_method = scaled_frequencies(24, 10000.0, standard_scalings(factor, 256), n_tokens)
+    drawing = rope.slowed(by_method, 256, n_tokens)
+    counts = {name: sum(drawing.table[f"passes its trained angle, {name}"]) for name in by_method}
+    for name, frequencies in by_method.items():
+        passing = 0
+        for plain, frequency in zip(by_method["none"], frequencies, strict=True):
+            trained = {m * plain for m in range(256)}  # radians at the positions of a training row
+            turned = max(trained) >= 2 * math.pi
+            passing += not turned and (n_tokens - 1) * frequency >= 256 * plain
+        assert counts[name] == passing and f"{name}: {passing}" in drawing.note
+    if (factor, n_tokens) == (2.0, 512):
+        assert (counts["none"], counts["NTK-aware"], counts["dynamic NTK"], counts["linear"]) == (7, 6, 2, 0)
+    assert drawing.title.startswith(f"{counts['none']} of 12 pairs")
+
+
+def test_what_multiplies_scores_besides_the_frequencies_is_said_of_the_part_it_multiplies():
+    yarn = RopeScaling("yarn", factor=2.0, original_max_position_embeddings=256)
+    assert "each score by 1.1434" in rope.scores_scaled("YaRN", yarn, 24, 24, latent=False)
+    partial = rope.scores_scaled("YaRN", yarn, 16, 32, latent=True)
+    assert "16 of 32" in partial and "1.1434" in partial and "softmax scale" not in partial
+    deepseek = RopeScaling("yarn", factor=40.0, original_max_position_embeddings=256, mscale=1.0, mscale_all_dim=1.0)
+    squared = f"{(0.1 * math.log(40) + 1) ** 2:.4f}"
+    assert squared in rope.scores_scaled("pasted", deepseek, 16, 32, latent=True)
+    assert rope.scores_scaled("pasted", deepseek, 24, 24, latent=False) == ""
+
+
+def test_the_loss_beyond_training_begins_after_the_last_prediction_of_a_training_row():
+    """A row of 65 ids has 64 inputs and 64 predictions; the 65th prediction is the first that training lacked."""
+    losses = np.r_[np.full(63, 1.0), 100.0, np.full(35, 5.0)]
+    drawing = rope.loss_by_position({"none": losses}, 64, "GQA-4", "trained")
+    assert drawing.table["nats per token beyond 64"] == [5.0]
+    assert drawing.table["nats per token up to 64"] == [pytest.approx(163 / 64)]
+    assert " 35 " in drawing.note
+
+
 def test_loss_names_the_best_method_beyond_the_training_context():
-    flat, rising = np.full(99, 2.0), np.r_[np.full(63, 1.0), np.full(36, 5.0)]
+    flat, rising = np.full(99, 2.0), np.r_[np.full(64, 1.0), np.full(35, 5.0)]
     drawing = rope.loss_by_position({"none": rising, "linear": flat, "YaRN": flat + 1}, 64, "GQA-4", "trained")
     assert drawing.title == "Beyond 64 tokens the loss is 5.00 without scaling, 2.00 with linear"
-    assert drawing.table["nats a token up to 64"] == [1.0, 2.0, 3.0]
+    assert drawing.table["nats per token up to 64"] == [1.0, 2.0, 3.0]
     assert list(drawing.figure.data[0].x) == [16.5, 48.5, 80.5, 98.0]  # the middles of positions 1-32, 33-64, …, 97-99
-    np.testing.assert_allclose(drawing.figure.data[0].y, [1, (31 * 1 + 5) / 32, 5, 5])
+    np.testing.assert_allclose(drawing.figure.data[0].y, [1, 1, 5, 5])
     worse = rope.loss_by_position({"none": flat, "linear": flat + 1}, 64, "GQA-4", "trained")
     assert worse.title.endswith("2.00 without scaling, no method lowers it")
 
 
 def test_a_score_moved_apart_is_marked_where_it_stands():
-    scores = np.array([0.5, -1.25, 3.0])
-    drawing = rope_scores.moved_apart(scores, 1, "·a", "$x$", HEAD)
-    assert drawing.title == "“·a” and “\\$x\\$” score -1.25, 1 token apart; farther or nearer, from -1.25 to 3.00"
+    parts = np.array([[0.5, -3.0, 5.0], [0.5, 0.5, 1.0]])
+    drawing = rope_scores.moved_apart(parts, 4, 3, "·a", "$x$", 4, 2, HEAD)
+    assert drawing.title == "“·a” and “\\$x\\$”: score -1.25 at distance 1" and "from -1.25 to 3.00" in drawing.note
     assert "$x$" in drawing.alt and "\\$" not in drawing.alt
     line, mark = drawing.figure.data
     assert (mark.x[0], mark.y[0]) == (1, -1.25) and line.line.color == kv_colour(2, 4)
 
 
-def test_decay_says_where_the_bound_is_lowest_and_would_say_if_it_failed():
-    drawing = rope_scores.decay(np.array([-1.0, 2.0, 0.5]), np.array([8.0, 4.0, 5.0]), HEAD)
-    assert drawing.title == "The bound falls from 8 to 4 at distance 1; the score keeps below it"
-    assert drawing.table["|score|"] == [1.0, 2.0, 0.5]
-    broken = rope_scores.decay(np.array([9.0, 2.0]), np.array([8.0, 4.0]), HEAD)
-    assert "exceeds" in broken.title
+def test_decay_says_where_the_bound_is_lowest_and_how_near_the_score_comes():
+    bound = DecayBound(2.0, np.array([4.0, 2.0, 3.0]), -8.0)  # (8, 4, 6) + 8, over the root of 4
+    drawing = rope_scores.decay(np.array([-1.0, 3.0, 0.5]), bound, 1, 4, 2, HEAD)
+    assert "50%" in drawing.title and "8 at distance 0" in drawing.note and "6, at distance 1" in drawing.note
+    assert drawing.table["|score|"] == [1.0, 3.0, 0.5] and drawing.table["bound"] == [8.0, 6.0, 7.0]
 
 
-def test_scores_by_distance_leave_out_distances_that_never_occur():
-    nothing = np.array([1.0, np.nan, -2.0])
-    drawing = rope_scores.by_distance(nothing, nothing - 1, nothing + 1, HEAD)
-    assert drawing.title == "On this text the head scores highest 0 tokens back: 1.00 on average"
+def test_scores_by_distance_say_on_which_side_the_highest_mean_is():
+    mean = np.array([1.0, -2.0])
+    drawing = rope_scores.by_distance(np.array([0, 2]), mean, mean - 1, mean + 1, 3, HEAD)
+    assert "itself: 1.00" in drawing.title and "The 3 pairs" in drawing.note
     assert drawing.table == {"distance": [0, 2], "mean": [1.0, -2.0], "lowest": [0.0, -3.0], "highest": [2.0, -1.0]}
+    both = rope_scores.by_distance(np.array([-3, 2]), mean, mean - 1, mean + 1, 7, HEAD)
+    assert "3 tokens ahead: 1.00" in both.title
+    assert "2 tokens back: 2.00" in rope_scores.by_distance(np.array([-3, 2]), -mean, mean, mean, 7, HEAD).title
 
 
-def test_shifts_draw_the_largest_change_so_far():
+def test_shifts_draw_the_change_of_each_shift_and_say_how_many_were_tried():
     q, k = random(2, 14)
     shifted = shifted_scores(q, k, 9, 4, FREQUENCIES)
-    drawing = rope_scores.shifts(shifted)
+    drawing = rope_scores.shifts(shifted, 9, 4, 14)
     naive, run_here, exact = (trace.y for trace in drawing.figure.data)
     changes = np.abs(shifted.float32_angles - shifted.float32_angles[0])[1:]
-    assert naive[-1] == changes.max() and (np.diff(naive[~np.isnan(naive)]) >= 0).all()
+    np.testing.assert_array_equal(naive, np.where(changes > 0, changes, np.nan))
     assert exact[-1] < run_here[-1] < naive[-1]
-    assert f"{np.abs(shifted.float32 - shifted.float32[0]).max():.1e} in float32" in drawing.title
+    assert f"11 shifts up to 100,000 this score changes by at most {np.nanmax(run_here):.2g} " in drawing.title
     assert len(drawing.table["shift"]) == 12
+    assert equation_results(drawing.formula) == pytest.approx([shifted.float64[0], shifted.float64[-1]], abs=1e-6)
+    assert "s_{9,4}" in drawing.formula and "s_{100009,100004}" in drawing.formula
 
 
-def test_values_draw_both_runs_and_say_how_far_each_moves():
+def test_no_change_is_said_to_be_none_in_the_shifts_tried():
+    same = np.full(3, 1.5)
+    drawing = rope_scores.shifts(ShiftedScores((0, 1, 10), same, same, same + [0, 0, 2e-7]), 9, 4, 14)
+    assert "2 shifts" in drawing.title and "does not change" in drawing.title
+    assert "none in float32, none in float64, 2e-07 where" in drawing.note
+
+
+def test_values_draw_both_runs_and_say_how_much_each_changes():
     moved = ShiftedOutputs((0, 1, 10), np.array([0, 2e-7, 1e-7]), np.array([0, 0.5, 1.25]), 2.0)
     drawing = rope_scores.values(moved, HEAD)
-    assert "stays within 2.0e-07; were v turned too, it would move by 1.2" in drawing.title
+    assert re.findall(r"[\d.e-]*\d", drawing.title) == ["2", "2e-07", "1.2"]
     still, moving = (trace.y.tolist() for trace in drawing.figure.data)
-    assert still == [2e-7, 2e-7] and moving == [0.5, 1.25]  # the largest so far
+    assert still == [2e-7, 1e-7] and moving == [0.5, 1.25]
 
 
 @pytest.mark.parametrize("rotary_dim", [14, 6])
@@ -149,7 +279,9 @@ def test_layout_pairs_show_each_dimension_with_its_pair(rotary_dim):
     assert interleaved[:4] == [0, 0, 1, 1] and half[:3] == [0, 1, 2]
     assert interleaved[rotary_dim:] == half[rotary_dim:] == [-1] * (14 - rotary_dim)
     assert len(drawing.figure.layout.shapes) == 14
-    assert drawing.title == f"Half-split turns dimensions 0 and {rotary_dim // 2} together, interleaved 0 and 1"
+    assert drawing.title == f"Half-split pairs dimension 0 with {rotary_dim // 2}, interleaved with 1"
+    shifted = rope_scores.layout_pairs(compared.order, rotary_dim // 2, 16)
+    assert re.findall(r"\d+", shifted.title) == ["16", str(16 + rotary_dim // 2), "17"]
     assert f"{compared.difference:.2f}" in rope_scores.layout_finding(compared)
 
 
@@ -161,7 +293,12 @@ def test_maps_show_what_is_not_allowed_as_gaps_and_escape_the_tokens():
     np.testing.assert_allclose(cells.z[allowed], values[allowed])
     shown = " ".join(drawing.figure.layout.xaxis.ticktext) + " ".join(drawing.figure.layout.xaxis2.ticktext)
     assert "<b>" not in shown and "&lt;b&gt;" in shown
-    assert "Layer 1, head 5 (KV head 2), untrained, seed 7" in drawing.note and "sums to 1" in drawing.note
+    assert "Layer 1, head 5 (KV head 2), untrained, seed 7" in drawing.note and "sum to 1" in drawing.note
+
+
+def test_a_head_of_latent_attention_reads_no_kv_head():
+    head = rope_scores.Head(1, 3, 3, 8, "trained", latent=True)
+    assert "KV" not in head.name and head.colour == kv_colour(3, 8)
 
 
 def test_score_maps_share_one_symmetric_scale():
@@ -174,9 +311,10 @@ def test_score_maps_share_one_symmetric_scale():
 
 def test_the_clocks_are_sent_every_number_the_browser_needs():
     q = random(5, 7, 2)
-    sent = pack(FREQUENCIES, q, LABELS, 3, "#336699")
+    sent = pack(FREQUENCIES, q, LABELS, 3, "#336699", rope.pair_in_numbers(7, 10000.0))
     size = struct.unpack("<I", sent[:4])[0]
     header = json.loads(sent[4 : 4 + size])
     assert header["frequencies"] == FREQUENCIES.tolist()  # every digit
+    assert header["equations"] == rope.pair_in_numbers(7, 10000.0)
     assert header["labels"] == LABELS and header["query"] == 3 and header["last"] == 63
     np.testing.assert_array_equal(np.frombuffer(sent[4 + size :], "<f4").reshape(5, 7, 2), q)

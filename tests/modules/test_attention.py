@@ -3,23 +3,25 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from oracles import agree, attention_by_hand, torch_layer_like
+from oracles import agree, attention_by_hand, padding_mask, torch_layer_like
 from torch import nn
 
-from attnviz.config import ConfigError
+from attnviz.checks import ConfigError
+from attnviz.config import ModelConfig
 from attnviz.modules import (
     FusedSelfAttention,
     GroupedQueryAttention,
     KVCache,
     MultiHeadAttention,
     MultiQueryAttention,
+    Recording,
     Rope,
     SelfAttention,
     StackedHeads,
     apply_rope,
     rope_frequencies,
 )
-from attnviz.modules.masks import attention_mask, padding_mask
+from attnviz.modules.masks import attention_mask
 
 B, T, S, H, D = 2, 7, 11, 3, 5
 C = H * D
@@ -47,7 +49,7 @@ def split(x: torch.Tensor, projection: nn.Linear, n_heads: int) -> torch.Tensor:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("lengths", [None, (T, 4)])
 def test_multi_head_equals_torchs_layer(bias, causal, lengths):
-    ours, x, record = MultiHeadAttention(C, H, qkv_bias=bias, out_bias=bias), tokens(), []
+    ours, x, record = MultiHeadAttention(C, H, qkv_bias=bias, out_bias=bias), tokens(), Recording()
     real = None if lengths is None else padding_mask(torch.tensor(lengths), T)
     output, weights = torch_layer_like(ours)(
         x, x, x,
@@ -60,7 +62,7 @@ def test_multi_head_equals_torchs_layer(bias, causal, lengths):
 
 
 def test_cross_attention_equals_torchs_layer():
-    ours, x, context, record = MultiHeadAttention(C, H, qkv_bias=True, out_bias=True), tokens(), tokens(S), []
+    ours, x, context, record = MultiHeadAttention(C, H, qkv_bias=True, out_bias=True), tokens(), tokens(S), Recording()
     real = padding_mask(torch.tensor([S, 6]), S)
     output, weights = torch_layer_like(ours)(
         x, context, context, key_padding_mask=~real[:, 0, 0], average_attn_weights=False
@@ -76,20 +78,22 @@ def test_cross_attention_equals_torchs_layer():
 @pytest.mark.parametrize("options", [dict(), dict(causal=True), dict(causal=True, window=3)])
 def test_grouped_queries_equal_torchs_kernel(n_heads, n_kv_heads, options):
     layer = GroupedQueryAttention(13, n_heads, n_kv_heads, head_dim=D, qkv_bias=True, out_bias=True)  # 13 is not H · D
-    x = tokens(width=13)
+    x, mask = tokens(width=13), attention_mask(T, T, **options)
     q, k, v = split(x, layer.q_proj, n_heads), split(x, layer.k_proj, n_kv_heads), split(x, layer.v_proj, n_kv_heads)
-    heads = F.scaled_dot_product_attention(q, k, v, attn_mask=attention_mask(T, T, **options), enable_gqa=True)
+    heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
     expected = F.linear(torch.cat(heads.unbind(1), -1), layer.o_proj.weight, layer.o_proj.bias)
-    assert agree(layer(x, **options), expected)
+    assert agree(layer(x, mask=mask), expected)
+    if "window" not in options:
+        assert agree(layer(x, **options), expected)
 
 
 def test_the_record_is_what_was_computed():
-    layer, x, record = GroupedQueryAttention(13, 6, 2, head_dim=4), tokens(width=13), []
+    layer, x, record = GroupedQueryAttention(13, 6, 2, head_dim=4), tokens(width=13), Recording()
     frequencies = rope_frequencies(4)
-    output = layer(x, causal=True, rope=frequencies, record=record)
+    output = layer(x, causal=True, rope=Rope(frequencies), record=record)
     (r,), q, k = record, split(x, layer.q_proj, 6), split(x, layer.k_proj, 2)
-    assert agree(r.q_unturned, q) and agree(r.q, apply_rope(q, torch.arange(T), frequencies))
-    assert agree(r.k_unturned, k) and agree(r.k, apply_rope(k, torch.arange(T), frequencies))
+    assert agree(r.q_pre_rope, q) and agree(r.q, apply_rope(q, torch.arange(T), frequencies))
+    assert agree(r.k_pre_rope, k) and agree(r.k, apply_rope(k, torch.arange(T), frequencies))
     assert agree(r.v, split(x, layer.v_proj, 2))  # never turned
     heads, weights = attention_by_hand(r.q, r.k, r.v, attention_mask(T, T, causal=True))
     assert agree(r.weights.double(), weights) and agree(layer.o_proj(torch.cat(heads.float().unbind(1), -1)), output)
@@ -115,17 +119,20 @@ def test_as_many_kv_heads_as_heads_is_multi_head_and_one_is_multi_query():
         assert torch.equal(copied(grouped, named(C, H))(x), grouped(x))
 
 
-def test_group_size_and_number_of_kv_heads_are_two_ways_to_ask():
-    for group_size, n_kv_heads in ((1, 12), (2, 6), (3, 4), (4, 3), (6, 2), (12, 1)):
-        layer = GroupedQueryAttention.from_group_size(12, 12, group_size, qkv_bias=True)
-        assert layer.config == GroupedQueryAttention(12, 12, n_kv_heads, qkv_bias=True).config
-        assert layer.k_proj.weight.shape == (n_kv_heads, 12)
+@pytest.mark.parametrize("n_kv_heads", [0, 5, 24])
+def test_an_impossible_number_of_kv_heads_is_refused(n_kv_heads):
+    with pytest.raises(ValueError, match=f"n_kv_heads must divide n_heads = 12, and {n_kv_heads} does not"):
+        GroupedQueryAttention(12, 12, n_kv_heads)
+    with pytest.raises(ConfigError, match="n_kv_heads"):
+        ModelConfig(1, 12, 12, n_kv_heads)
 
 
-@pytest.mark.parametrize("group_size", [0, 5, 24])
-def test_an_impossible_group_size_is_refused(group_size):
-    with pytest.raises(ConfigError, match=f"group_size must divide n_heads = 12, and {group_size} does not"):
-        GroupedQueryAttention.from_group_size(12, 12, group_size)
+def test_a_width_that_is_no_multiple_of_the_heads_needs_a_head_dim():
+    with pytest.raises(ValueError, match="d_model = 13 must be a multiple of n_heads = 6"):
+        GroupedQueryAttention(13, 6, 2)
+    assert GroupedQueryAttention(13, 6, 2, head_dim=4).q_proj.out_features == 24
+    with pytest.raises(ConfigError, match="multiple of n_heads"):
+        StackedHeads(13, 6)
 
 
 # --- one head, alone and in a stack ---------------------------------------------------------------------------------
@@ -149,9 +156,14 @@ def test_one_head_has_an_output_projection_only_when_asked():
 @pytest.mark.parametrize("bias", [False, True])
 def test_one_fused_projection_equals_three(bias):
     separate, x = SelfAttention(13, 5, qkv_bias=bias), tokens(width=13)
-    fused, real = FusedSelfAttention.from_separate(separate), padding_mask(torch.tensor([T, 3]), T)
+    fused, real = FusedSelfAttention(13, 5, qkv_bias=bias), padding_mask(torch.tensor([T, 3]), T)
+    parts = [separate.q_proj, separate.k_proj, separate.v_proj]
+    with torch.no_grad():
+        for name, p in fused.qkv_proj.named_parameters():
+            p.copy_(torch.cat([part.get_parameter(name) for part in parts]))
     assert [p.shape[0] for p in fused.parameters()] == [15] * (1 + bias)
-    assert agree(fused(x, causal=True, mask=real), separate(x, causal=True, mask=real))
+    causal = attention_mask(T, T, causal=True)
+    assert agree(fused(x, mask=real & causal), separate(x, causal=True, mask=real))
 
 
 @pytest.mark.parametrize("bias", [False, True])
@@ -162,7 +174,7 @@ def test_a_stack_of_heads_equals_multi_head_with_the_weights_side_by_side(bias):
         for name, parameter in whole.named_parameters():
             parts = [stack.o_proj.weight] if "o_proj" in name else [h.get_parameter(name) for h in stack.heads]
             parameter.copy_(torch.cat(parts))
-    rope = rope_frequencies(4)  # partial: four of the five dimensions
+    rope = Rope(rope_frequencies(4))  # partial: four of the five dimensions
     assert agree(stack(x, causal=True, rope=rope), whole(x, causal=True, rope=rope))
 
 
@@ -190,15 +202,16 @@ def test_a_window_reaches_just_so_far():
     layer, x = GroupedQueryAttention(13, 6, 2, head_dim=4), tokens(width=13)
     changed = x.clone()
     changed[:, 1] += 1
-    seen = (layer(x, causal=True, window=3) - layer(changed, causal=True, window=3)).abs().sum((0, 2)) > 0
+    mask = attention_mask(T, T, causal=True, window=3)
+    seen = (layer(x, mask=mask) - layer(changed, mask=mask)).abs().sum((0, 2)) > 0
     assert seen.tolist() == [False, True, True, True, False, False, False]
 
 
 def test_masks_of_all_kinds_are_joined():
-    layer, x, record = MultiHeadAttention(C, H), tokens(), []
+    layer, x, record = MultiHeadAttention(C, H), tokens(), Recording()
     real, own = padding_mask(torch.tensor([T, 5]), T), torch.rand(B, H, T, T) < 0.8
-    layer(x, mask=real & own, causal=True, window=4, record=record)
-    allowed = real & own & attention_mask(T, T, causal=True, window=4)
+    layer(x, mask=real & own, causal=True, record=record)
+    allowed = real & own & attention_mask(T, T, causal=True)
     assert torch.equal(record[0].allowed, allowed)
     assert torch.equal(record[0].weights > 0, allowed)
 
@@ -216,7 +229,7 @@ def test_masks_that_do_not_fit_are_refused(causal):
     layer, x = MultiHeadAttention(C, H), tokens()
     with pytest.raises(ValueError, match=r"\(5, 1, 7, 7\) does not fit|\(5, 1, 1, 7\) does not fit"):
         layer(x, mask=torch.ones(5, 1, 1, T, dtype=torch.bool), causal=causal)
-    with pytest.raises(TypeError, match="mask must be boolean"):
+    with pytest.raises(NotImplementedError if causal else TypeError):  # torch itself joins no mask of numbers
         layer(x, mask=torch.zeros(T, T), causal=causal)
 
 
@@ -238,21 +251,20 @@ def test_without_positions_and_masks_order_means_nothing():
     layer, x = GroupedQueryAttention(13, 6, 2, head_dim=4), tokens(width=13)
     order = torch.randperm(T)
     assert agree(layer(x[:, order]), layer(x)[:, order])
-    rope = rope_frequencies(4)
+    rope = Rope(rope_frequencies(4))
     assert not agree(layer(x[:, order], rope=rope), layer(x, rope=rope)[:, order])
 
 
-def test_bare_frequencies_stand_for_the_half_split_layout():
+def test_the_layout_of_rope_changes_the_output():
     layer, x, f = MultiHeadAttention(12, 3), tokens(width=12), rope_frequencies(4)
-    assert torch.equal(layer(x, rope=f), layer(x, rope=Rope(f, "half")))
-    assert not agree(layer(x, rope=f), layer(x, rope=Rope(f, "interleaved")))
+    assert not agree(layer(x, rope=Rope(f)), layer(x, rope=Rope(f, "interleaved")))
 
 
 # --- dropout, gradients, state --------------------------------------------------------------------------------------
 
 
 def test_dropout_falls_on_the_weights_and_only_in_training():
-    layer, x, record = MultiHeadAttention(C, H, dropout=0.3), tokens(), []
+    layer, x, record = MultiHeadAttention(C, H, dropout=0.3), tokens(), Recording()
     torch.manual_seed(3)
     dropped = layer(x, causal=True, record=record)
     torch.manual_seed(3)
@@ -269,7 +281,7 @@ def test_gradients_of_inputs_and_weights():
     names, weights = zip(*layer.named_parameters(), strict=True)
 
     def run(x, context, *weights):
-        options = dict(context=context, causal=True, rope=rope_frequencies(4))
+        options = dict(context=context, causal=True, rope=Rope(rope_frequencies(4)))
         return torch.func.functional_call(layer, dict(zip(names, weights, strict=True)), (x,), options)
 
     assert torch.autograd.gradcheck(run, (x, context, *weights))
@@ -278,7 +290,7 @@ def test_gradients_of_inputs_and_weights():
 def test_nothing_stays_on_a_module():
     layer, x = GroupedQueryAttention(13, 6, 2, head_dim=4), tokens(width=13)
     before = set(vars(layer)), {n: p.clone() for n, p in layer.state_dict().items()}
-    layer(x, causal=True, cache=KVCache(), record=[])
+    layer(x, causal=True, cache=KVCache(), record=Recording())
     assert set(vars(layer)) == before[0]
     assert all(torch.equal(p, before[1][n]) for n, p in layer.state_dict().items())
 

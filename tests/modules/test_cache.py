@@ -9,14 +9,22 @@ from attnviz.modules import (
     GroupedQueryAttention,
     KVCache,
     MultiHeadLatentAttention,
+    Recording,
     Rope,
     Transformer,
     rope_frequencies,
 )
+from attnviz.modules.masks import attention_mask
 
 B, T, C = 2, 11, 13
 CHUNKS = [[1] * T, [5, 1, 1, 4], [T], [3, 0, 8]]
 LATENT = dict(kv_lora_rank=7, qk_nope_head_dim=5, qk_rope_head_dim=4, v_head_dim=3)
+
+
+def window_mask(piece: torch.Tensor, cache: KVCache | None, window: int | None) -> torch.Tensor | None:
+    """The mask of a causal window for the next piece (B, T, C)."""
+    past = 0 if cache is None else len(cache)
+    return attention_mask(piece.shape[1], past + piece.shape[1], causal=True, window=window, offset=past)
 
 
 def decoded(run, x: torch.Tensor, chunks: list[int]) -> torch.Tensor:
@@ -29,8 +37,14 @@ def decoded(run, x: torch.Tensor, chunks: list[int]) -> torch.Tensor:
 @pytest.mark.parametrize("n_kv_heads", [6, 2, 1])
 def test_grouped_queries_decode_as_they_compute_at_once(chunks, window, n_kv_heads):
     layer, x, cache = GroupedQueryAttention(C, 6, n_kv_heads, head_dim=4), torch.randn(B, T, C), KVCache()
-    options = dict(causal=True, window=window, rope=rope_frequencies(4))
-    assert agree(decoded(lambda piece: layer(piece, cache=cache, **options), x, chunks), layer(x, **options))
+    rope = Rope(rope_frequencies(4))
+
+    def run(piece: torch.Tensor, cache: KVCache | None) -> torch.Tensor:
+        if window is None:
+            return layer(piece, cache=cache, causal=True, rope=rope)
+        return layer(piece, cache=cache, mask=window_mask(piece, cache, window), rope=rope)
+
+    assert agree(decoded(lambda piece: run(piece, cache), x, chunks), run(x, None))
     assert len(cache) == T
 
 
@@ -39,9 +53,14 @@ def test_grouped_queries_decode_as_they_compute_at_once(chunks, window, n_kv_hea
 @pytest.mark.parametrize("absorbed", [False, True])
 def test_latent_attention_decodes_as_it_computes_at_once(chunks, window, absorbed):
     layer, x, cache = MultiHeadLatentAttention(C, 3, **LATENT), torch.randn(B, T, C), KVCache()
-    options = dict(causal=True, window=window, rope=Rope(rope_frequencies(4), "interleaved"))
-    step = decoded(lambda piece: layer(piece, cache=cache, absorbed=absorbed, **options), x, chunks)
-    assert agree(step, layer(x, **options))
+    rope = Rope(rope_frequencies(4), "interleaved")
+
+    def run(piece: torch.Tensor, cache: KVCache | None, **form) -> torch.Tensor:
+        if window is None:
+            return layer(piece, cache=cache, causal=True, rope=rope, **form)
+        return layer(piece, cache=cache, mask=window_mask(piece, cache, window), rope=rope, **form)
+
+    assert agree(decoded(lambda piece: run(piece, cache, absorbed=absorbed), x, chunks), run(x, None))
 
 
 @pytest.mark.parametrize("chunks", CHUNKS[:2])
@@ -63,12 +82,12 @@ def test_a_whole_model_decodes_as_it_computes_at_once(settings, chunks):
 def test_what_is_recorded_while_decoding_is_the_last_rows_of_the_whole(build):
     sizes = dict(n_kv_heads=2, head_dim=4) if build is GroupedQueryAttention else LATENT
     layer, x, cache = build(C, 6, **sizes), torch.randn(B, T, C), KVCache()
-    options, whole, steps = dict(causal=True, rope=rope_frequencies(4)), [], []
+    options, whole, steps = dict(causal=True, rope=Rope(rope_frequencies(4))), Recording(), Recording()
     layer(x, record=whole, **options)
     decoded(lambda piece: layer(piece, cache=cache, record=steps, **options), x, [7, 4])
     assert agree(steps[1].weights, whole[0].weights[:, :, 7:])
     assert agree(steps[1].k, whole[0].k)  # all keys so far
-    assert agree(steps[1].k_unturned, whole[0].k_unturned[:, :, 7:])  # of this call alone
+    assert agree(steps[1].k_pre_rope, whole[0].k_pre_rope[:, :, 7:])  # of this call alone
 
 
 @pytest.mark.parametrize("dtype, width", [(torch.float32, 4), (torch.float16, 2)])
@@ -82,7 +101,7 @@ def test_bytes_are_two_numbers_a_kv_head_and_dimension(n_kv_heads, dtype, width)
 
 def test_bytes_of_a_latent_are_the_latent_and_one_rotated_key():
     layer, cache = MultiHeadLatentAttention(C, 3, **LATENT), KVCache()
-    layer(torch.randn(B, T, C), causal=True, rope=rope_frequencies(4), cache=cache)
+    layer(torch.randn(B, T, C), causal=True, rope=Rope(rope_frequencies(4)), cache=cache)
     assert cache.nbytes == B * T * (7 + 4) * 4
     assert cache.nbytes == sum(t.contiguous().clone().untyped_storage().nbytes() for t in cache.tensors)
 

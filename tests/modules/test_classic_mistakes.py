@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from oracles import agree, attention_by_hand, torch_layer_like
+from oracles import agree, attention_by_hand, padding_mask, torch_layer_like
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -19,7 +19,9 @@ from attnviz.modules import (
     MultiHeadAttention,
     MultiHeadLatentAttention,
     MultiQueryAttention,
+    Recording,
     RMSNorm,
+    Rope,
     SelfAttention,
     StackedHeads,
     SwiGLU,
@@ -28,7 +30,7 @@ from attnviz.modules import (
     attend,
     rope_frequencies,
 )
-from attnviz.modules.masks import attention_mask, padding_mask
+from attnviz.modules.masks import attention_mask
 from attnviz.modules.rope import rope_angles
 
 B, T, K, G, D = 2, 7, 3, 5, 11
@@ -182,12 +184,12 @@ def test_9_attending_across_the_batch():
 
 
 def test_10_groups_meaning_two_things():
-    """With 32 query heads "4" is four KV heads or eight: one is asked for by n_kv_heads, the other by group_size."""
-    by_count = GroupedQueryAttention(64, 32, 4)
-    by_size = GroupedQueryAttention.from_group_size(64, 32, 4)
-    assert (by_count.config.n_kv_heads, by_count.config.group_size) == (4, 8)
-    assert (by_size.config.n_kv_heads, by_size.config.group_size) == (8, 4)
-    assert by_size.k_proj.weight.shape == (16, 64) != by_count.k_proj.weight.shape
+    """With 32 query heads "4" is four KV heads or eight: one is asked for by n_kv_heads here, never by group_size."""
+    by_count, by_size = AttentionConfig(64, 32, n_kv_heads=4), AttentionConfig(64, 32, n_kv_heads=32 // 4)
+    assert (by_count.n_kv_heads, by_count.group_size) == (4, 8)
+    assert (by_size.n_kv_heads, by_size.group_size) == (8, 4)
+    shapes = [GroupedQueryAttention(64, 32, c.n_kv_heads).k_proj.weight.shape for c in (by_count, by_size)]
+    assert shapes == [(4 * 2, 64), (8 * 2, 64)]
 
 
 def test_11_an_attribute_read_before_it_is_assigned():
@@ -211,9 +213,9 @@ def test_11_an_attribute_read_before_it_is_assigned():
     ):  # fmt: skip
         assert build()(torch.randn(B, T, 12)).shape == (B, T, 12)
     assert Transformer(model)(torch.zeros(B, T, dtype=torch.long)).shape == (B, T, 17)
-    for refused in (GroupedQueryAttention, AttentionConfig):
-        with pytest.raises(ConfigError, match="n_kv_heads must divide n_heads"):
-            refused(12, 6, 4)
+    for refuse, error in ((GroupedQueryAttention, ValueError), (AttentionConfig, ConfigError)):
+        with pytest.raises(error, match="n_kv_heads must divide n_heads"):
+            refuse(12, 6, 4)
 
 
 def test_12_view_after_transpose_and_reshape_without_it():
@@ -222,7 +224,7 @@ def test_12_view_after_transpose_and_reshape_without_it():
     heads = oracle(q, k, v)  # (B, H, T, D)
     with pytest.raises(RuntimeError, match="view"):
         heads.transpose(1, 2).view(B, T, C)
-    ours, x, record = GroupedQueryAttention(C, H, K), torch.randn(B, T, C), []
+    ours, x, record = GroupedQueryAttention(C, H, K), torch.randn(B, T, C), Recording()
     output = ours(x, record=record)
     heads = oracle(record[0].q, record[0].k, record[0].v)
     mistaken = ours.o_proj(heads.reshape(B, T, C))
@@ -246,7 +248,7 @@ def test_13_a_latent_cache_with_a_factor_two_or_without_its_rotated_key():
     layer = MultiHeadLatentAttention(
         17, 3, kv_lora_rank=rank, qk_nope_head_dim=5, qk_rope_head_dim=rotary, v_head_dim=7
     )
-    cache, options = KVCache(), dict(causal=True, rope=rope_frequencies(rotary))
+    cache, options = KVCache(), dict(causal=True, rope=Rope(rope_frequencies(rotary)))
     x = torch.randn(B, T, 17)
     layer(x[:, :-1], cache=cache, **options)
     assert cache.nbytes == B * (T - 1) * (rank + rotary) * 4

@@ -1,12 +1,11 @@
 """attnviz/modules/masks.py: against tables written by hand, and against the window rule of `transformers`."""
 
-import math
-
 import pytest
 import torch
+from oracles import padding_mask
 from transformers.masking_utils import sliding_window_causal_mask_function
 
-from attnviz.modules.masks import Mask, attention_mask, both, padding_mask
+from attnviz.modules.masks import attention_mask, intersection
 
 
 def table(rows: str) -> torch.Tensor:
@@ -52,28 +51,20 @@ def test_an_empty_window_is_refused(window):
 
 
 def test_padding_by_hand():
+    """The mask that other tests use."""
     mask = padding_mask(torch.tensor([3, 0, 5]), 5)
     assert mask.shape == (3, 1, 1, 5)
     assert torch.equal(mask[:, 0, 0], table("11100 00000 11111"))
 
 
-def test_both_allow_only_what_each_allows():
+def test_the_intersection_allows_only_what_each_allows():
     causal, padding = attention_mask(3, 3, causal=True), padding_mask(torch.tensor([2, 3]), 3)
-    allowed = both(causal, padding).allowed
+    allowed = intersection(causal, padding)
     assert torch.equal(allowed[:, 0], torch.stack([table("100 110 110"), table("100 110 111")]))
-    assert both(None, causal).allowed is causal and both(causal, None).allowed is causal and both(None, None) is None
-    mask = Mask(causal)
-    assert both(None, mask) is mask and torch.equal(both(causal, Mask(padding)).allowed, allowed)
-
-
-def test_what_a_mask_adds_to_scores_by_hand():
-    mask, never = Mask(table("100 101 000")), -math.inf
-    assert mask.bias.tolist() == [[0, never, never], [0, never, 0], [0, 0, 0]]
-    assert mask.seen.tolist() == [[True], [True], [False]] and mask.leaves_rows_empty
-    assert not Mask(table("10 01")).leaves_rows_empty
+    assert intersection(None, causal) is causal is intersection(causal, None) and intersection(None, None) is None
 
 
 def test_a_mask_of_numbers_is_refused_beside_another_and_alone():
     for other in (None, attention_mask(3, 3, causal=True)):
         with pytest.raises(TypeError, match="mask must be boolean"):
-            both(other, torch.ones(3, 3))
+            intersection(other, torch.ones(3, 3))

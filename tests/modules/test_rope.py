@@ -13,10 +13,10 @@ from transformers.models.gptj.modeling_gptj import apply_rotary_pos_emb as gptj_
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 from transformers.models.llama.modeling_llama import apply_rotary_pos_emb as llama_rotary
 
-from attnviz.config import ConfigError, ModelConfig
-from attnviz.modules import Transformer
-from attnviz.modules.rope import Rope, apply_rope, half_from_interleaved, rope_frequencies, rotate
-from attnviz.modules.rope_scaling import RopeScaling
+from attnviz.config import ROPE_LAYOUTS, ConfigError, ModelConfig
+from attnviz.modules import Recording, Transformer
+from attnviz.modules.rope import LAYOUTS, Rope, apply_rope, half_from_interleaved, rope_frequencies, rotate
+from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
 
 DIMS_AND_THETAS = [(8, 100.0), (10, 10000.0), (64, 10000.0), (96, 500000.0), (128, 1000000.0), (254, 10000000.0)]
 SCALINGS = [
@@ -80,7 +80,7 @@ def test_every_method_has_the_frequencies_of_transformers(scaling, in_double, mo
         given = with_factors(scaling, head_dim)
         expected, attention_factor = theirs(given, head_dim, theta, length)
         ours = RopeScaling.of(given, MAX_CONTEXT)
-        frequencies = rope_frequencies(head_dim, theta, ours, length)
+        frequencies = scaled_rope_frequencies(head_dim, theta, ours, length)
         assert frequencies.dtype == torch.float64 and frequencies.shape == (head_dim // 2,)
         torch.testing.assert_close(frequencies, expected.double(), rtol=rtol, atol=0)
         assert ours.attention_factor == pytest.approx(attention_factor, rel=1e-12)
@@ -97,7 +97,7 @@ def test_ntk_is_dynamic_ntk_held_at_one_length():
     # at twice the training context, dynamic NTK with factor f stretches by 2f - (f - 1) = f + 1
     for (head_dim, theta), factor in itertools.product(DIMS_AND_THETAS, (1.0, 3.0, 12.5)):
         expected, _ = theirs({"rope_type": "dynamic", "factor": factor}, head_dim, theta, 2 * MAX_CONTEXT)
-        ours = rope_frequencies(head_dim, theta, {"type": "ntk", "factor": factor + 1})
+        ours = scaled_rope_frequencies(head_dim, theta, {"type": "ntk", "factor": factor + 1})
         torch.testing.assert_close(ours, expected.double(), rtol=1e-6, atol=0)
 
 
@@ -111,7 +111,7 @@ def test_what_each_method_promises_of_the_fastest_and_the_slowest_pair():
         ({"type": "yarn", "factor": 4.0, **trained}, 1.0),
         (llama3, 1.0),
     ):
-        slowed = plain / rope_frequencies(64, scaling=scaling)
+        slowed = plain / scaled_rope_frequencies(64, scaling=scaling)
         assert slowed[0] == pytest.approx(fastest, rel=1e-12) and slowed[-1] == pytest.approx(4.0, rel=1e-12)
         assert (slowed.diff() >= -1e-12).all()
 
@@ -122,7 +122,7 @@ def test_a_scaling_is_one_hashable_value_however_it_is_given():
     one = RopeScaling.of(published)
     assert one == RopeScaling.of(as_pairs) == RopeScaling.of(one) and len({one, RopeScaling.of(as_pairs)}) == 1
     assert RopeScaling.of(None) is RopeScaling.of({"type": "default"}) is None
-    torch.testing.assert_close(rope_frequencies(8, scaling={"rope_type": "default"}), rope_frequencies(8))
+    torch.testing.assert_close(scaled_rope_frequencies(8, scaling={"rope_type": "default"}), rope_frequencies(8))
     longrope = with_factors({"rope_type": "longrope", "factor": 2, "original_max_position_embeddings": 16}, 6)
     assert isinstance(hash(RopeScaling.of(longrope)), int)
 
@@ -154,29 +154,29 @@ def test_a_scaling_is_one_hashable_value_however_it_is_given():
 )  # fmt: skip
 def test_an_impossible_scaling_is_refused_by_field_value_and_range(scaling, message):
     with pytest.raises(ConfigError, match=message):
-        rope_frequencies(8, scaling=scaling)
+        scaled_rope_frequencies(8, scaling=scaling)
 
 
 def test_yarn_refuses_a_context_in_which_nothing_turns():
     with pytest.raises(ConfigError, match="original_max_position_embeddings = 2 leaves YaRN no pair"):
-        rope_frequencies(64, scaling=YARN | {"original_max_position_embeddings": 2})
+        scaled_rope_frequencies(64, scaling=YARN | {"original_max_position_embeddings": 2})
 
 
 @pytest.mark.parametrize("head_dim", [0, 1, 7, -2, 8.0, True])
 def test_a_head_that_cannot_be_split_into_pairs_is_refused(head_dim):
-    with pytest.raises(ConfigError, match="head_dim must be an even number of at least 2"):
+    with pytest.raises(ValueError, match="head_dim must be an even number of at least 2"):
         rope_frequencies(head_dim)
 
 
 @pytest.mark.parametrize("theta", [1.0, 0.0, -5.0, math.inf, math.nan])
 def test_an_impossible_theta_is_refused(theta):
-    with pytest.raises(ConfigError, match="theta must be a finite number above 1"):
+    with pytest.raises(ValueError, match="theta must be a finite number above 1"):
         rope_frequencies(8, theta)
 
 
 def test_ntk_needs_two_pairs():
     with pytest.raises(ConfigError, match="head_dim must be at least 4"):
-        rope_frequencies(2, scaling={"type": "ntk", "factor": 2})
+        scaled_rope_frequencies(2, scaling={"type": "ntk", "factor": 2})
 
 
 # The rotation itself
@@ -300,9 +300,10 @@ def test_angles_in_float32_would_not_be():
 
 
 def test_more_frequencies_than_pairs_are_refused():
-    with pytest.raises(ConfigError, match="5 frequencies turn 10 dimensions, x has 8"):
+    with pytest.raises(ValueError, match="5 frequencies rotate 10 dimensions, x has 8"):
         apply_rope(torch.randn(3, 8), torch.arange(3), rope_frequencies(10))
-    with pytest.raises(ConfigError, match="layout must be one of half, interleaved, not 'both'"):
+    assert LAYOUTS == ROPE_LAYOUTS
+    with pytest.raises(ValueError, match="layout must be one of half, interleaved, not 'both'"):
         apply_rope(torch.randn(3, 8), torch.arange(3), rope_frequencies(8), "both")
 
 
@@ -322,9 +323,9 @@ SMALL = dict(n_layers=2, d_model=34, n_heads=2, head_dim=10, vocab_size=53, max_
 def test_the_model_turns_by_its_scaling_and_the_length_of_its_text():
     dynamic = Transformer.random(ModelConfig(**SMALL, rope_scaling=(("rope_type", "dynamic"), ("factor", 2.0))), seed=0)
     given = {"type": "dynamic", "factor": 2.0, "original_max_position_embeddings": 16}
-    record = []
+    record = Recording()
     dynamic(torch.arange(29)[None], record=record)
-    expected = apply_rope(record[0].q_unturned, torch.arange(29), rope_frequencies(10, scaling=given, length=29))
+    expected = apply_rope(record[0].q_pre_rope, torch.arange(29), scaled_rope_frequencies(10, scaling=given, length=29))
     torch.testing.assert_close(record[0].q, expected)
     plain = dynamic.with_config(ModelConfig(**SMALL))
     short = torch.arange(16)[None]
@@ -335,10 +336,22 @@ def test_the_model_turns_by_its_scaling_and_the_length_of_its_text():
 def test_yarns_attention_factor_reaches_the_scores():
     pairs = (("rope_type", "yarn"), ("factor", 8.0), ("original_max_position_embeddings", 16))
     model = Transformer.random(ModelConfig(**SMALL, rope_scaling=pairs), seed=0)
-    record = []
+    record = Recording()
     model(torch.arange(7)[None], record=record)
     factor = 0.1 * math.log(8.0) + 1
-    torch.testing.assert_close(record[0].q.norm(dim=-1), record[0].q_unturned.norm(dim=-1) * factor)
+    torch.testing.assert_close(record[0].q.norm(dim=-1), record[0].q_pre_rope.norm(dim=-1) * factor)
+
+
+def test_mscale_all_dim_changes_the_softmax_scale_of_latent_attention_alone():
+    pairs = (("rope_type", "yarn"), ("factor", 8.0), ("original_max_position_embeddings", 16), ("mscale_all_dim", 1.5))
+    latent = ModelConfig(
+        1, 34, 2, vocab_size=53, attention="mla", kv_lora_rank=7, qk_nope_head_dim=4, qk_rope_head_dim=6, v_head_dim=5,
+        rope_scaling=pairs,
+    )  # fmt: skip
+    for config, factor in ((ModelConfig(**SMALL, rope_scaling=pairs), 1.0), (latent, (0.15 * math.log(8) + 1) ** 2)):
+        record = Recording()
+        Transformer.random(config, seed=0)(torch.arange(7)[None], record=record)
+        assert record[0].scale == pytest.approx(factor / 10**0.5)
 
 
 def test_a_model_with_an_impossible_scaling_is_refused():
@@ -349,7 +362,7 @@ def test_a_model_with_an_impossible_scaling_is_refused():
 def test_values_are_never_turned():
     on = Transformer.random(ModelConfig(**SMALL), seed=0)
     off = on.with_config(ModelConfig(**SMALL, position="none"))
-    ids, with_rope, without = torch.arange(7)[None], [], []
+    ids, with_rope, without = torch.arange(7)[None], Recording(), Recording()
     on(ids, record=with_rope), off(ids, record=without)
     assert torch.equal(with_rope[0].v, without[0].v)
-    assert torch.equal(with_rope[0].q_unturned, without[0].q) and not torch.equal(with_rope[0].q, without[0].q)
+    assert torch.equal(with_rope[0].q_pre_rope, without[0].q) and not torch.equal(with_rope[0].q, without[0].q)

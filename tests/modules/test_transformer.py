@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import pytest
 import torch
-from oracles import agree
+from oracles import agree, padding_mask
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
 from attnviz.config import RUN_FIELDS, ConfigError, ModelConfig, MoEConfig
-from attnviz.modules import Block, Transformer
-from attnviz.modules.masks import padding_mask
+from attnviz.modules import Block, Recording, Transformer
 from attnviz.trace import trace
 
 B, T, L, C, H, D, F, VOCAB = 2, 11, 3, 42, 6, 10, 13, 37  # C / H is 7, not D
@@ -56,7 +55,7 @@ def their_name(name: str) -> str:
 
 
 def assert_same(theirs: nn.Module, ours: Transformer, ids: torch.Tensor, **options) -> None:
-    record = []
+    record = Recording()
     expected = theirs(ids, output_attentions=True, **options)
     assert agree(ours(ids, record=record), expected.logits, 1e-4)
     assert len(record) == len(expected.attentions) == ours.config.n_layers
@@ -217,7 +216,7 @@ def test_a_part_of_a_copy_is_not_put_into_the_original():
 
 
 def test_layers_named_as_full_have_no_window():
-    record = []
+    record = Recording()
     random_model(sliding_window=2, full_layers=(1,))(token_ids(), record=record)
     assert [r.weights[0, 0, -1].count_nonzero().item() for r in record] == [2, T, 2]
 
@@ -238,7 +237,7 @@ def test_running_writes_nothing_to_the_model():
     model = random_model(n_kv_heads=2)
     before = {name: p.clone() for name, p in model.state_dict().items()}
     attributes = [set(vars(module)) for module in model.modules()]
-    model(token_ids(), cache=model.new_cache(), record=[])
+    model(token_ids(), cache=model.new_cache(), record=Recording())
     assert all(torch.equal(p, before[name]) for name, p in model.state_dict().items())
     assert [set(vars(module)) for module in model.modules()] == attributes
 
@@ -278,7 +277,7 @@ def test_what_only_the_cost_formulas_know_is_refused_by_name(settings, word):
 
 @pytest.mark.parametrize("attention", [dict(n_kv_heads=2), MLA], ids=["gqa", "mla"])
 def test_first_tokens_are_kept_behind_the_window_with_a_cache_as_without(attention):
-    model, ids, record = random_model(sliding_window=3, n_sinks=2, **attention), token_ids(), []
+    model, ids, record = random_model(sliding_window=3, n_sinks=2, **attention), token_ids(), Recording()
     whole = model(ids, record=record)
     t = torch.arange(ids.shape[1])
     near, first = t[:, None] - t < 3, t < 2

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from attnviz.config import ModelConfig
-from attnviz.modules import AttentionRecord, Transformer
+from attnviz.modules import Transformer
 from attnviz.training.__main__ import DECAY, FAMILY, PRIMER_AGAIN, second_steps
 from attnviz.training.data import Batches
 from attnviz.training.evaluate import bits_per_character, passages, previous_token, said_twice
@@ -99,7 +99,7 @@ class Fake:
             for i in range(T):
                 weights[:, 1, i, max(self.key_of(i), 0)] = 0.75  # head 1 of 2
             none = torch.zeros(0)
-            record.append(AttentionRecord(none, none, none, none, none, weights, None))
+            record(q=none, k=none, v=none, q_pre_rope=none, k_pre_rope=none, weights=weights, allowed=None, scale=1)
         logits = torch.full((B, T, VOCAB), math.log((1 - self.p) / (VOCAB - 1)))
         return logits.scatter(2, ((ids + 1) % VOCAB)[..., None], math.log(self.p))
 

@@ -1,19 +1,20 @@
-"""pytest tests/test_groups_parts.py: every part of the query-groups page under hard settings, without a browser."""
+"""pytest tests/test_groups_parts.py: every part of the query-grouping page under hard settings, without a browser."""
 
-import math
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from streamlit.testing.v1 import AppTest
+from tests.test_pages import opened, sentences
 
 from attnviz.compute import models as runs
 from attnviz.compute import query_groups as groups_runs
-from attnviz.modules.convert import group_kv_heads, reorder_heads
+from attnviz.experiments.conversion import group_kv_heads, reorder_heads
+from attnviz.figures.group_quality import AVERAGED, BEST, FIRST, TRAINED
 from attnviz.session.settings import Settings
 from attnviz.trace import predict
-from tests.ui.test_pages import opened, sentences
 
 PARTS = ["equal", "work", "cost", "maps", "alike", "latent"]
 SETTINGS = {
@@ -30,8 +31,9 @@ SETTINGS = {
 
 
 def chosen_of(app: AppTest) -> str:
-    """The part that the page says is shown."""
-    return app.segmented_control(key="control-tab").value
+    """The part that the page's `one_of` says is shown."""
+    shown = (each.proto for each in app.get("bidi_component"))
+    return next(json.loads(each.bytes)["chosen"] for each in shown if each.component_name.endswith("one_of"))
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
@@ -41,7 +43,7 @@ def test_every_part_has_a_picture_or_a_sentence(part, settings):
     assert chosen_of(app) == part
     assert {"stored", "diagram"} <= {part.proto.id.split("-")[-1] for part in app.get("bidi_component")}
     shown = bool(app.get("plotly_chart") or app.info)  # the rest of the page has none
-    assert shown or (part == "equal" and any("said in several ways" in text.value for text in app.markdown))
+    assert shown or (part == "equal" and any("equivalent formulations agree" in text.value for text in app.markdown))
 
 
 @pytest.mark.parametrize("part", ["cost", "maps"])
@@ -56,7 +58,7 @@ def test_a_model_too_large_to_be_converted_is_said():
 
 
 def test_where_nothing_is_merged_the_maps_say_so():
-    assert "Nothing is merged here" in sentences(opened("pages/2_query_groups.py", closer="maps", model="mha"))
+    assert "nothing is merged" in sentences(opened("pages/2_query_groups.py", closer="maps", model="mha"))
 
 
 def test_untrained_heads_are_called_so():
@@ -70,27 +72,26 @@ def test_untrained_weights_have_no_loss_that_sharing_could_cost():
     assert "untrained weights predict nothing" in sentences(app)
     assert not app.get("plotly_chart")
     said = " ".join(text.value for text in app.markdown)
-    assert "read a KV head that is not theirs" in said and "The loss on this text" not in said
+    assert "read the wrong KV head" in said and "The loss goes" not in said
 
 
 def test_a_long_text_has_its_equalities_on_its_first_tokens():
     said = [opened("pages/2_query_groups.py", text="word " * n).markdown for n in (20, 100)]
     short, long = (" ".join(text.value for text in texts) for texts in said)
-    assert "real input for this text." in short and "real input for the first 64 tokens of this text." in long
+    assert "input for this text." in short and "input for the first 64 tokens of this text." in long
 
 
 def test_what_sharing_costs_is_each_checkpoint_s_own_loss():
     settings, ids = Settings(window=5), tuple(range(3, 60, 4))
-    trained = groups_runs.losses_of_sharing(settings, ids)[groups_runs.TRAINED]
-    members = {member.name: member.this_text for member in groups_runs.members_of(settings, ids)}
-    n_characters = len(runs.tokenizer().decode(list(ids)))
+    trained = groups_runs.losses_of_sharing(settings, ids)[TRAINED]
+    members = {member.name: member.losses for member in groups_runs.members_of(settings, ids)}
     for model, name in (("mha", "MHA"), ("gqa-4", "GQA-4"), ("gqa-2", "GQA-2"), ("mqa", "MQA"), ("mla", "MLA")):
         variant = replace(settings, model=model)
         logits = torch.tensor(predict(runs.model_of(variant), ids)).double()
         loss = float(torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(ids[1:])))
-        assert members[name] == pytest.approx(loss * (len(ids) - 1) / math.log(2) / n_characters, rel=1e-5)
+        assert len(members[name]) == len(ids) - 1 and members[name].mean() == pytest.approx(loss, rel=1e-5)
         if model != "mla":
-            assert trained[runs.config_of(variant).n_kv_heads] == pytest.approx(loss, rel=1e-5)
+            assert trained[runs.config_of(variant).n_kv_heads].mean() == pytest.approx(loss, rel=1e-5)
     assert len(members) == 5 and sorted(trained) == [1, 2, 4, 8]
 
 
@@ -100,11 +101,11 @@ def test_with_one_group_the_best_partners_are_all_heads():
     assert all(list(by_number) == [1, 2, 4, 8] for by_number in losses.values())  # a line goes through them
     base = groups_runs.base_of(settings)
     mha, before = runs.model_of(base), runs.trace_of(base, ids)
-    groups = [groups_runs.partners(before, layer, 1) for layer in range(mha.config.n_layers)]
+    groups = [groups_runs.best_grouping(before, layer, 1) for layer in range(mha.config.n_layers)]
     regrouped = group_kv_heads(reorder_heads(mha, [sum(group, ()) for group in groups]), 1)
     logits = torch.tensor(predict(regrouped, ids)).double()
     loss = float(torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(ids[1:])))
-    assert losses[groups_runs.PARTNERS][1] == pytest.approx(loss, rel=1e-5)
+    assert losses[BEST][1].mean() == pytest.approx(loss, rel=1e-5)
 
 
 def test_predictions_drift_from_those_of_the_multi_head_model():
@@ -115,6 +116,6 @@ def test_predictions_drift_from_those_of_the_multi_head_model():
     )
     by_hand = (before.exp() * (before - after)).sum(-1)
     drifts = groups_runs.drifts_of(settings, ids, 2)
-    assert list(drifts) == [groups_runs.TRAINED, groups_runs.AVERAGED, groups_runs.FIRST]
-    np.testing.assert_allclose(drifts[groups_runs.TRAINED], by_hand, atol=1e-5)
+    assert list(drifts) == [TRAINED, AVERAGED, FIRST]
+    np.testing.assert_allclose(drifts[TRAINED], by_hand, atol=1e-5)
     assert all(not drift.any() for drift in groups_runs.drifts_of(settings, ids, 8).values())

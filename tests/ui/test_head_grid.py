@@ -1,4 +1,4 @@
-"""What the head grid sends: read back byte by byte, and compared with the weights it was made from.
+"""What the head grid sends: read back cell by cell, and compared with the weights it was made from.
 
 What the browser makes of it is tested in tests/browser. Run: .venv/bin/python -m pytest tests/test_head_grid.py
 """
@@ -14,7 +14,7 @@ from attnviz.figures.blocks import block_size
 from attnviz.ui.components import events
 from attnviz.ui.components import head_grid as grid
 from attnviz.ui.components.declared import HERE
-from attnviz.ui.components.packed_weights import quantise
+from attnviz.ui.components.packed_weights import MASKED, cells_of
 
 L, H, T = 2, 6, 11
 HEADER = {"kv": [0, 0, 1, 1, 2, 2], "labels": [["a"] * T] * 2}
@@ -35,10 +35,10 @@ def read(message):
     """The message as the browser reads it: header and cells (L, H, N, M)."""
     start = 4 + int.from_bytes(message[:4], "little")
     header = json.loads(message[4:start])
-    body, (layers, heads, rows, columns) = np.frombuffer(message[start:], np.uint8), header["shape"]
+    body, (layers, heads, rows, columns) = np.frombuffer(message[start:], "<u2"), header["shape"]
     if not header["triangle"]:
         return header, body.reshape(header["shape"])
-    cells = np.full((layers, heads, rows, columns), 255, np.uint8)
+    cells = np.full((layers, heads, rows, columns), MASKED, np.uint16)
     for number, row in enumerate(np.split(body, layers * heads)):
         for q in range(rows):
             first = q * (q + 1) // 2
@@ -46,29 +46,25 @@ def read(message):
     return header, cells
 
 
-def test_weights_come_back_within_the_promised_error():
+def test_a_cell_is_the_weight_to_four_decimals():
     allowed = causal(L, T)
     weights = attention((L, H, T, T), allowed)
     _, cells = read(grid.pack(weights, allowed, HEADER))
-    seen = np.broadcast_to(allowed[:, None], cells.shape)
-    back = (cells[seen] / 254.0) ** 2
-    assert (np.abs(back - weights[seen]) <= np.sqrt(weights[seen]) / 254 + 1e-5).all()
+    for at in zip(*np.nonzero(np.broadcast_to(allowed[:, None], cells.shape)), strict=True):
+        assert f"{cells[at] / 10_000:.4f}" == f"{weights[at]:.4f}"
 
 
-def test_small_weights_do_not_become_zero():
-    weights = np.full((1, 1, 1, 3), 1e-4, np.float32)  # below 1/255 by far
-    assert (quantise(weights, np.ones((1, 1, 3), bool), 128) == 3).all()  # 254 * 0.01 = 2.54
-
-
-@pytest.mark.parametrize("weight, byte", [(0.0, 0), (0.25, 127), (1.0, 254), (1.0000001, 254)])
-def test_the_ends_of_the_scale(weight, byte):
-    assert quantise(np.full((1, 1, 1, 1), weight), np.ones((1, 1, 1), bool), 128).item() == byte
+@pytest.mark.parametrize(
+    "weight, cell", [(0.0, 0), (4e-5, 0), (1e-4, 1), (1 / 32, 313), (0.25, 2500), (1.0, 10_000), (1.0000001, 10_000)]
+)
+def test_the_ends_of_the_scale_and_a_half(weight, cell):
+    assert cells_of(np.full((1, 1, 1, 1), weight, np.float32), np.ones((1, 1, 1), bool), 128).item() == cell
 
 
 def test_a_masked_cell_is_neither_zero_nor_one():
     allowed = causal(L, T)
-    cells = quantise(attention((L, H, T, T), allowed), allowed, 128)
-    assert ((cells == 255) == ~allowed[:, None]).all()
+    cells = cells_of(attention((L, H, T, T), allowed), allowed, 128)
+    assert ((cells == MASKED) == ~allowed[:, None]).all()
 
 
 def test_the_upper_triangle_is_left_out_only_where_it_is_masked():
@@ -76,20 +72,20 @@ def test_the_upper_triangle_is_left_out_only_where_it_is_masked():
     weights = attention((L, H, T, T), allowed)
     header, cells = read(grid.pack(weights, allowed, HEADER))
     assert header["triangle"]
-    assert (cells == quantise(weights, allowed, 128)).all()
+    assert (cells == cells_of(weights, allowed, 128)).all()
     one_more = allowed.copy()
     one_more[1, 2, 7] = True
     weights = attention((L, H, T, T), one_more)
     header, cells = read(grid.pack(weights, one_more, HEADER))
     assert not header["triangle"]
-    assert (cells == quantise(weights, one_more, 128)).all()
+    assert (cells == cells_of(weights, one_more, 128)).all()
 
 
 def test_a_window_stays_masked_below_the_diagonal():
     allowed = causal(L, T) & ~np.tri(T, k=-3, dtype=bool)
     header, cells = read(grid.pack(attention((L, H, T, T), allowed), allowed, HEADER))
     assert header["triangle"]
-    assert (cells[0, 0, 10] == 255).sum() == T - 3
+    assert (cells[0, 0, 10] == MASKED).sum() == T - 3
 
 
 def test_keys_of_another_text():
@@ -97,7 +93,7 @@ def test_keys_of_another_text():
     weights = attention((L, H, 5, 7), allowed)
     header, cells = read(grid.pack(weights, allowed, HEADER))
     assert header["tokens"] == [5, 7]
-    assert (cells == np.rint(254 * np.sqrt(weights))).all()
+    assert (cells == np.rint(10_000 * weights.astype(float))).all()
 
 
 @pytest.mark.parametrize("n, block, side", [(1, 1, 1), (128, 1, 128), (129, 2, 65), (257, 3, 86), (512, 4, 128)])
@@ -109,7 +105,7 @@ def test_long_texts_are_pooled_by_the_largest_weight(n, block, side):
     assert header["shape"] == [1, 2, side, side]
     for q, k in ((0, 0), (side - 1, 0), (side - 1, side - 1), (side // 2, side // 3)):
         part = np.s_[q * block : (q + 1) * block, k * block : (k + 1) * block]
-        assert (cells[0, :, q, k] == np.rint(254 * np.sqrt(weights[0, :, *part].max(axis=(1, 2))))).all()
+        assert (cells[0, :, q, k] == np.rint(10_000 * weights[0, :, *part].max(axis=(1, 2)).astype(float))).all()
 
 
 def test_a_block_with_one_allowed_pair_is_not_masked():
@@ -117,9 +113,9 @@ def test_a_block_with_one_allowed_pair_is_not_masked():
     allowed = np.zeros((1, n, n), bool)
     allowed[0, 9, 4] = True
     weights = allowed[:, None].astype(np.float32)
-    cells = quantise(weights, allowed, 128)
-    assert cells[0, 0, 4, 2] == 254
-    assert (cells == 255).sum() == 128 * 128 - 1
+    cells = cells_of(weights, allowed, 128)
+    assert cells[0, 0, 4, 2] == 10_000
+    assert (cells == MASKED).sum() == 128 * 128 - 1
 
 
 def test_colours_come_from_the_theme():
@@ -140,9 +136,9 @@ def test_eight_heads_of_128_tokens_stay_within_their_bytes():
     allowed = np.ones((1, 128, 128), bool)  # the worst case: nothing can be left out
     header = {"kv": list(range(8)), "labels": [["·token"] * 128] * 2}
     message = grid.pack(attention((1, 8, 128, 128), allowed), allowed, header)
-    files = "call.js", "packed_weights.js", "head_grid.js", "head_grid.css"
+    files = "call.js", "packed_weights.js", "save_buttons.js", "save_buttons.css", "head_grid.js", "head_grid.css"
     code = sum((HERE / name).stat().st_size for name in files)
-    assert len(message) + code <= 1.2 * 8 * 128 * 128
+    assert len(message) + code <= 2.25 * 8 * 128 * 128
 
 
 @pytest.mark.parametrize("listens", [False, True])
@@ -153,9 +149,13 @@ def test_the_grid_asks_the_server_only_where_somebody_listens_there(monkeypatch,
     grid.head_grid(
         attention((L, H, T, T), allowed), allowed, ["a"] * T, HEADER["kv"],
         key="grid", selected=(1, 4), on_select=(lambda *head: heard.append(head)) if listens else None,
-        says="<b>2 layers</b> of *heads*",
+        says="<b>2 layers</b> of *heads*", scored="How both were found.",
+        roles=[[("induction", 0.875, "induction 0.88")] * H, [("no clear role", None, "no clear role")] * H],
+        here=[["62 % first"] * H, ["mixed"] * H],
     )  # fmt: skip
     header, _ = read(sent["data"])
+    assert header["roles"][0][1] == ["induction", 0.875, "induction 0.88"] and header["roles"][1][4][1] is None
+    assert header["here"][1][2] == "mixed" and header["scored"] == "How both were found."
     assert header["asks"] == listens and header["selected"] == [1, 4]
     assert header["says"] == "<b>2 layers</b> of *heads*"  # plain text, as it stands
     monkeypatch.setattr(events.st, "session_state", {"grid": SimpleNamespace(select=[9, 2])})

@@ -1,11 +1,10 @@
-"""What the view of one head sends: read back byte by byte, and compared with the trace it was made from.
+"""What the view of one head sends: read back cell by cell, and compared with the trace it was made from.
 
 What the browser makes of it is tested in tests/browser/test_heads_page.py.
 Run: .venv/bin/python -m pytest tests/test_head_view.py
 """
 
 import json
-import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,13 +13,13 @@ import pytest
 from attnviz.config import ModelConfig
 from attnviz.figures import theme
 from attnviz.figures.drawing import Words
-from attnviz.figures.head_captions import DECADES, STAGES, map_words, path_words
+from attnviz.figures.head_captions import STAGES, map_words, path_words
 from attnviz.ui.components import events
 from attnviz.ui.components import head_view as view
 from attnviz.ui.components.declared import HERE
 
 L, H, K, T = 2, 6, 3, 13
-STEPS, NOT_ALLOWED = 65534, 65535
+STEPS, MASKED = 10_000, 10_001
 WORDS = (
     Words("A title", "A note.", "A picture of 13 rows.", r"\alpha", line="A = α"),
     Words("A way", "Its note.", "13 bars.", line="a₃ = 1"),
@@ -69,7 +68,7 @@ def in_full(header, body):
     n = header["shape"][3]
     if not header["triangle"]:
         return body.reshape(n, n)
-    cells = np.full((n, n), NOT_ALLOWED, np.uint16)
+    cells = np.full((n, n), MASKED, np.uint16)
     for q in range(n):
         first = q * (q + 1) // 2
         cells[q, : q + 1] = body[first : first + q + 1]
@@ -87,21 +86,19 @@ def without_a_row():
 
 
 @pytest.mark.parametrize("layer, head", [(0, 0), (1, 4)])
-def test_weights_come_back_within_the_promised_error(layer, head):
+def test_a_cell_is_the_weight_to_four_decimals(layer, head):
     trace = traced()
     header, body = sent(trace, looked(layer, head))
     cells, seen = in_full(header, body), np.tri(T, dtype=bool)
-    weights = trace.weights[layer, head].astype(np.float64)
-    back = (cells[seen] / STEPS) ** 2
-    assert (np.abs(back - weights[seen]) <= np.sqrt(weights[seen]) / STEPS).all()
-    assert (np.abs(cells[seen] - STEPS * np.sqrt(weights[seen])) <= 0.51).all()  # rounded; 0.01 for float32
-    assert (cells[~seen] == NOT_ALLOWED).all()
+    for q, k in zip(*np.nonzero(seen), strict=True):
+        assert f"{cells[q, k] / STEPS:.4f}" == f"{trace.weights[layer, head, q, k]:.4f}"
+    assert (cells[~seen] == MASKED).all()
 
 
 def test_a_cell_is_two_bytes_the_low_one_first():
     trace = traced(n=1)
     message = view.pack(trace, ["·a"], looked(query=0, key=0), WORDS, ROLE)
-    assert message[-2:] == bytes([0xFE, 0xFF])  # weight 1 is 65,534
+    assert message[-2:] == bytes([0x10, 0x27])  # weight 1 is 10,000
 
 
 def test_only_the_lower_triangle_is_sent_where_the_rest_is_masked():
@@ -112,15 +109,8 @@ def test_only_the_lower_triangle_is_sent_where_the_rest_is_masked():
     trace = traced(one_more)
     header, body = sent(trace)
     assert not header["triangle"] and len(body) == T * T
-    assert in_full(header, body)[2, 7] == round(STEPS * math.sqrt(trace.weights[1, 4, 2, 7]))
-    assert ((in_full(header, body) == NOT_ALLOWED) == ~one_more).all()
-
-
-def test_a_small_weight_is_told_from_none():
-    trace = traced()
-    trace.weights[1, 4, 7, 3] = 1e-8
-    cells = in_full(*sent(trace))
-    assert cells[7, 3] == 7  # 65534 * 0.0001 = 6.55
+    assert in_full(header, body)[2, 7] == round(STEPS * float(trace.weights[1, 4, 2, 7]))
+    assert ((in_full(header, body) == MASKED) == ~one_more).all()
 
 
 def test_a_long_text_is_sent_cell_by_cell():
@@ -128,7 +118,7 @@ def test_a_long_text_is_sent_cell_by_cell():
     trace = traced(n=n)
     cells = in_full(*sent(trace))
     assert cells.shape == (n, n)
-    assert cells[251, 131] == round(STEPS * math.sqrt(trace.weights[1, 4, 251, 131]))
+    assert cells[251, 131] == round(STEPS * float(trace.weights[1, 4, 251, 131]))
 
 
 # ---- the query's row
@@ -137,27 +127,27 @@ def test_a_long_text_is_sent_cell_by_cell():
 def test_the_row_is_the_traces():
     trace = traced()
     header, _ = sent(trace, looked(query=9))
-    np.testing.assert_allclose(header["scores"], trace.scores[1, 4, 9], atol=5.1e-7)
-    np.testing.assert_allclose(header["weights"], trace.weights[1, 4, 9], atol=5.1e-9)
+    np.testing.assert_allclose(header["scores"], trace.scores[1, 4, 9], atol=5.1e-5)
+    np.testing.assert_allclose(header["weights"], trace.weights[1, 4, 9], atol=5.1e-5)
     assert header["allowed"] == [k <= 9 for k in range(T)]
     assert len(header["scores"]) == len(header["weights"]) == T
-    assert sum(header["weights"]) == pytest.approx(1, abs=1e-6)
+    assert sum(header["weights"]) == pytest.approx(1, abs=10 * 5e-5)
 
 
 def test_a_query_that_may_attend_to_nothing():
     trace = traced(without_a_row())
     header, body = sent(trace, looked(query=2, key=0))
     assert header["allowed"] == [False] * T and header["weights"] == [0.0] * T
-    np.testing.assert_allclose(header["scores"], trace.scores[1, 4, 2], atol=5.1e-7)  # what is masked has a score
+    np.testing.assert_allclose(header["scores"], trace.scores[1, 4, 2], atol=5.1e-5)  # what is masked has a score
     cells = in_full(header, body)
-    assert (cells[:4] == NOT_ALLOWED).all()
-    assert ((cells == NOT_ALLOWED) == ~without_a_row()).all()
+    assert (cells[:4] == MASKED).all()
+    assert ((cells == MASKED) == ~without_a_row()).all()
 
 
 def test_one_token():
     header, body = sent(traced(n=1), looked(query=0, key=0, log=True, first_aside=True))
     assert body.tolist() == [STEPS]
-    assert header["tops"] == [1.0, 1e-6]  # nothing is left beside the first token
+    assert header["tops"] == [1.0, 1e-3]  # nothing is left beside the first token
     assert (header["weights"], header["allowed"]) == ([1.0], [True])
 
 
@@ -169,7 +159,6 @@ def test_the_colours_end_at_1_or_at_the_largest_weight_behind_the_first_key():
     header, _ = sent(trace)
     by_hand = max(float(trace.weights[1, 4, q, k]) for q in range(T) for k in range(1, T))
     assert header["tops"] == [1.0, by_hand] and by_hand < 1
-    assert header["decades"] == DECADES
 
 
 def test_colours_are_the_kv_heads():
@@ -213,10 +202,10 @@ def test_every_word_has_its_place_in_the_page():
 def test_labels_of_any_kind_survive_alone_and_in_titles():
     own = ["<script>alert(1)</script>", "好 1/3", "👩‍👩‍👧", '"', "\\", "\u0000", "$x$"]
     trace = traced(n=7)
-    words = map_words(trace, own, 0, 1), path_words(trace, own, 0, 1, 0)
+    words = map_words(trace, own, 0, 1), path_words(trace, own, 0, 1, 0, 0)
     header, _ = read(view.pack(trace, own, looked(0, 1, query=0, key=0), words, ROLE))
     assert header["labels"] == own
-    assert header["words"]["from"].endswith("query 0 “<script>alert(1)</script>”")  # the browser shows it as text
+    assert "query 0 “<script>alert(1)</script>”" in header["words"]["from"]  # the browser shows it as text
 
 
 # ---- what comes back

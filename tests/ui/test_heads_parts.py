@@ -1,13 +1,16 @@
-"""pytest tests/test_heads_parts.py: every closer look of the heads page, for texts and models at their limits."""
+"""pytest tests/test_heads_parts.py: every part of the heads page, for texts and models at their limits."""
 
+import re
 from pathlib import Path
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.session.pages import PAGES
+from attnviz import checkpoints
+from attnviz.session.settings import HEADS_PARTS
+from attnviz.ui.pages import heads_parts
 
-APP = Path(__file__).parents[2] / "app.py"
+APP = Path(__file__).parent.parent / "app.py"
 VIEWS = {
     "one token": {"text": "a"},
     "Chinese, latent": {"text": "小女孩在花园里。", "model": "mla", "layer": "3", "head": "7"},
@@ -27,7 +30,45 @@ def opened(**link: str) -> AppTest:
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-@pytest.mark.parametrize("part", PAGES["heads"].tabs)
+@pytest.mark.parametrize("part", HEADS_PARTS)
 def test_every_part_opens_for_any_text_and_model(part, view):
-    app = opened(tab=part, pinned="0.3,7.15", **view)
+    app = opened(heads_part=part, pinned="0.3,7.15", **view)
     assert not app.error
+
+
+def said(app: AppTest) -> str:
+    return "\n".join(element.value for element in [*app.markdown, *app.caption])
+
+
+def test_how_the_models_were_trained_is_what_the_model_card_says():
+    """The shared run, the KV heads averaged, MLA's own run: every number of the sentence stands in the card."""
+    card = " ".join((Path(checkpoints.__file__).parent / "README.md").read_text(encoding="utf-8").split())
+    assert "MHA, GQA-4, GQA-2 and MQA share one run up to 15,667,200" in card
+    assert "MLA had one run of its own" in card and "averaged into groups" in card
+    numbers = re.findall(r"\d[\d,]*\d", heads_parts.TRAINING)
+    assert numbers and all(f" {number} " in card for number in numbers)
+    assert heads_parts.TRAINING in said(opened(heads_part="family"))
+    assert heads_parts.TRAINING not in said(opened(heads_part="family", model="own"))
+
+
+def test_masks_and_ablation_say_the_same_loss():
+    masks, ablated = said(opened(heads_part="masks")), said(opened(heads_part="off"))
+    loss = re.search(r"loss goes from (\d\.\d{3}) to", ablated)[1]
+    assert f"loss {loss} (causal)" in masks and "nats per token" in masks and "nats per token" in ablated
+
+
+@pytest.mark.parametrize("way", ["zero", "mean"])
+def test_both_charts_of_ablation_say_the_same_loss(way):
+    page = said(opened(heads_part="off", off_way=way))
+    assert len(set(re.findall(r"(?:from|loss) (\d\.\d{3})\b", page))) == 1
+    assert ("fixed text" in page) == (way == "mean")
+
+
+def test_the_selected_key_has_the_equation():
+    page = opened(heads_part="number", query="21", key="10")
+    assert any("a_{21,10}" in formula.value for formula in page.latex)
+
+
+def test_rollout_cites_the_paper_and_its_reply():
+    page = said(opened(heads_part="rollout"))
+    assert "1902.10186" in page and "1908.04626" in page

@@ -15,7 +15,7 @@ WORDS = {"title": "Lines for L0 H3, L2 H5", "note": "Queries on the left, <b>key
 
 def header_and_body(message):
     start = 4 + int.from_bytes(message[:4], "little")
-    return json.loads(message[4:start]), np.frombuffer(message[start:], np.uint8)
+    return json.loads(message[4:start]), np.frombuffer(message[start:], "<u2")
 
 
 def packed(weights, allowed, **options):
@@ -31,7 +31,7 @@ def test_heads_of_several_layers_with_masks_of_their_own():
     header, body = packed(weights, allowed)
     assert header["shape"] == [2, 1, T, T] and header["triangle"]
     lower = np.tri(T, dtype=bool)
-    expected = np.where(allowed, np.rint(254 * np.sqrt(weights)), 255)
+    expected = np.where(allowed, np.rint(10_000 * weights), 10_001)
     assert (body.reshape(2, -1) == expected[:, lower]).all()
     assert header["marks"] == [theme.kv_colour(1, 3), theme.kv_colour(2, 3)]
     assert header["names"] == ["L0 H3", "L2 H5"]
@@ -42,7 +42,7 @@ def test_keys_of_another_text():
     weights = np.full((2, 3, 7), 1 / 7)
     header, body = packed(weights, np.ones((2, 3, 7), bool), key_labels=list("abcdefg"))
     assert header["labels"] == [["q0", "q1", "q2"], list("abcdefg")]
-    assert (body == round(254 * np.sqrt(1 / 7))).all() and len(body) == 42
+    assert (body == round(10_000 / 7)).all() and len(body) == 42
 
 
 def test_a_long_text_is_cut_and_says_by_how_much():
@@ -52,4 +52,15 @@ def test_a_long_text_is_cut_and_says_by_how_much():
     header, body = packed(weights, np.ones((2, n, n), bool))
     assert header["shape"] == [2, 1, 256, 256] and header["left"] == [44, 44]
     assert len(header["labels"][0]) == len(header["labels"][1]) == 256
-    assert (body.reshape(2, 256, 256)[:, :, 0] == 254).all() and (body.reshape(2, 256, 256)[:, :, 1:] == 0).all()
+    assert (body.reshape(2, 256, 256)[:, :, 0] == 10_000).all() and (body.reshape(2, 256, 256)[:, :, 1:] == 0).all()
+
+
+def test_a_head_says_what_it_reads(monkeypatch):
+    """MLA has no KV heads: its keys have names of their own."""
+    mounted = {}
+    monkeypatch.setattr(line_view, "_mount", lambda **options: mounted.update(options))
+    for kv_names, reads in ((None, ["KV 2"]), (["Keys 0", "Keys 1", "Keys 2"], ["Keys 2"])):
+        line_view.line_view(
+            np.ones((1, 1, 1)), np.ones((1, 1, 1), bool), ["a"], ["L0 H2"], [2], 3, key="lines", kv_names=kv_names
+        )
+        assert header_and_body(mounted["data"])[0]["reads"] == reads

@@ -107,7 +107,7 @@ def test_untrained_weights_have_no_loss_by_position():
         return {chart.proto.id.split("-chart-")[-1] for chart in app.get("plotly_chart")}
 
     own, trained = (opened("pages/3_rope.py", turning="longer", model=model) for model in ("own", "mha"))
-    assert "Untrained weights predict nothing" in sentences(own) and sentences(trained) == ""
+    assert "weights are untrained" in sentences(own) and sentences(trained) == ""
     assert {"slowed"} <= charts(own) and charts(trained) - charts(own) == {"loss"}
 
 

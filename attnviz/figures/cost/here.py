@@ -14,7 +14,7 @@ from attnviz.figures.drawing import Drawing
 from attnviz.figures.theme import base_figure, kind_style
 
 if TYPE_CHECKING:
-    from attnviz.modules.measure import Timing
+    from attnviz.experiments.measurement import Timing
 
 
 def measured(timings: Sequence[Timing], n_threads: int) -> Drawing:

@@ -1,5 +1,6 @@
 // Copies the address of the page; where the clipboard is closed to us, shows it to be copied by hand. And lets the links to
 // the other pages carry what the address says just now, for who opens one in another tab: the server wrote them earlier.
+// And brings `save.js`, which all pictures of the page are saved with.
 const LINKS = "[data-testid=stPageLink-NavLink]", EVENTS = ["pointerover", "focusin"];
 
 function carry(event) {
@@ -7,7 +8,8 @@ function carry(event) {
   if (link) link.search = window.location.search;
 }
 
-export default function ({ parentElement }) {
+export default function ({ data, parentElement }) {
+  document.attnvizSave = Object.assign(saving, JSON.parse(new TextDecoder().decode(data))); // an address leaves out what is usual
   const button = parentElement.querySelector("button");
   const status = parentElement.querySelector("[role=status]");
   const call = begun(button);

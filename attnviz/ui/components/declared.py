@@ -13,13 +13,14 @@ HERE = Path(__file__).parent
 def declared(name: str, html: str, *before: str, css: str | None = None) -> Callable:
     """The component of `name`.js and, where there is one, `name`.css; called, it stands on the page.
 
-    before: scripts whose functions its own uses, besides `call`. css: another's style, where it is the same.
+    before: scripts whose functions its own uses, besides `call`, with their style. css: another's style, where it is
+    the same.
     """
-    style = HERE / f"{css or name}.css"
+    styles = [HERE / f"{each}.css" for each in (*before, css or name)]
     return st.components.v2.component(
         name,
         html=html,
-        css=_read(style) if style.exists() else None,
+        css="".join(_read(style) for style in styles if style.exists()) or None,
         js="".join(_read(HERE / f"{each}.js") for each in ("call", *before, name)),
     )
 

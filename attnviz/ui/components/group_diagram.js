@@ -114,6 +114,8 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
     if (e.key === "Enter" || e.key === " ") { pick(node); e.preventDefault(); }
   });
   paint();
+  const legend = data.kvs.map((kv) => [kv.colour, kv.name]);
+  saveButtons(root, () => ({ title: data.label, legend, unsaved: ".gd-says" }));
   let width = root.clientWidth;
   const resized = new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; paint(); } });
   resized.observe(root);

@@ -16,7 +16,7 @@ HTML = (
     '<p class="gd-says" aria-live="polite"></p></div>'
 )
 
-_mount = declared("group_diagram", HTML)
+_mount = declared("group_diagram", HTML, "save_buttons")
 
 
 def group_diagram(data: dict, key: str, on_head: Callable[[int], None]) -> None:

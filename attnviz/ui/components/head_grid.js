@@ -1,4 +1,4 @@
-// The head grid in the browser: unpacks the bytes, paints all heads on one canvas under their boxes (a canvas each would be
+// The head grid in the browser: unpacks the cells, paints all heads on one canvas under their boxes (a canvas each would be
 // a layer each, put together anew for every frame), answers pointer and keys without the server.
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -12,7 +12,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 function create(root) {
   const part = (name) => root.querySelector("." + name);
-  const view = { root, canvas: el("canvas", ""), says: part("says"), tools: part("tools"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: "layers" };
+  const view = { root, canvas: el("canvas", ""), says: part("says"), tools: part("tools"), scored: part("scored"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: "layers" };
   view.paint = painter(root, () => paint(view));
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(view.grid);
   view.grid.onpointermove = (e) => point(view, e);
@@ -34,10 +34,24 @@ function update(view, bytes) {
   legend(view);
   view.paint(); // measures where the maps stand: before a sentence is written that would have to be laid out first
   view.says.textContent = d.says;
+  view.scored.textContent = d.scored;
   tell(view);
+  saveButtons(view.root, () => picture(view));
 }
 
-const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.rows, d.roles]);
+// To be saved: without what is pointed at and chosen with, from the first column on, and sharp at twice the size.
+function picture(view) {
+  const { d, root, scroll } = view, from = scroll.scrollLeft, usual = d.model && { model: d.model, link: location.origin + location.pathname };
+  const stage = () => {
+    root.style.width = `${scroll.scrollWidth}px`; // what one would have to scroll to
+    scroll.scrollLeft = 0;
+    sharply(view, () => paint(view));
+    return () => { root.style.width = ""; scroll.scrollLeft = from; paint(view); };
+  };
+  return { title: d.says || undefined, legend: d.marks.map((hue, kv) => [hue, d.kvNames[kv]]), unsaved: ".says, .tools, .read, .keys, .mark", stage, ...usual };
+}
+
+const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.reads, d.rows, d.roles]);
 
 // ---- the elements
 
@@ -114,24 +128,31 @@ function makeHead(view, layer, head) {
   const pin = el("em", "pin");
   Object.assign(box, { layer, head, map, pin, tabIndex: -1 });
   box.setAttribute("role", "gridcell");
-  box.setAttribute("aria-label", `${d.rows[layer]}, head ${head}, reads ${d.kvNames[d.kv[head]]}` + (role ? `, ${role[0]} ${role[1].toFixed(2)}` : ""));
+  box.setAttribute("aria-label", `${d.rows[layer]}, head ${head}, reads ${readBy(d, layer, head)}` + (role ? ", " + role[2] : ""));
   box.style.setProperty("--hue", d.marks[d.kv[head]]);
   map.append(el("i", "mark"));
   cap.append(el("b", "", name), pin);
-  if (role) cap.append(Object.assign(el("span", "", `${role[0]} ${role[1].toFixed(2)}`), { title: `${role[0]}: ${role[1].toFixed(2)}` }));
+  if (role) {
+    box.here = el("span", "");
+    cap.append(Object.assign(el("span", "", role[2]), { title: role[2] }), box.here);
+  }
   box.append(map, cap);
   view.heads.push(box);
   return box;
 }
 
+const readBy = (d, layer, head) => d.reads?.[layer][head] ?? d.kvNames[d.kv[head]];
 const same = (box, [layer, head]) => box.layer === layer && box.head === head;
 
+const write = (at, text) => at.textContent === text || (at.title = at.textContent = text); // written anew is laid out anew
+
 function mark(view) {
-  const { selected, pinned } = view.d;
+  const { selected, pinned, here } = view.d;
   for (const box of view.heads) {
     const chosen = String(same(box, selected)), said = pinned.some((p) => same(box, p)) ? " · pinned" : "";
     if (box.getAttribute("aria-selected") !== chosen) box.setAttribute("aria-selected", chosen);
-    if (box.pin.textContent !== said) box.pin.textContent = said; // what is written anew is laid out anew
+    write(box.pin, said);
+    if (box.here) write(box.here, "here: " + here[box.layer][box.head]);
     box.tabIndex = -1;
   }
   view.chosen = view.heads.find((box) => same(box, selected)) ?? view.heads[0];
@@ -147,9 +168,9 @@ function legend(view) {
   bar.style.background = `linear-gradient(90deg, ${d.ramps[dark ? "dark" : "light"][kv].map((c) => `rgb(${c})`)})`;
   grey.style.background = `rgba(${d.masked})`;
   scale.append("weight 0", bar, "1 (square-root scale)");
-  mask.append(grey, "not allowed");
-  line.replaceChildren(scale, mask, el("span", "", "row = query, sums to 1; column = key"),
-    el("span", "", "Arrow keys: head. Shift + arrow keys: cell. Enter: select."));
+  mask.append(grey, "masked");
+  line.replaceChildren(scale, mask, el("span", "", "row = query; column = key"),
+    el("span", "keys", "Arrow keys: head. Shift + arrow keys: cell. Enter: select."));
 }
 
 // ---- the pixels
@@ -159,8 +180,8 @@ const MOST_PIXELS = 12e6; // phones take no canvas much larger
 function paint(view) {
   const { d, heads, grid, canvas } = view, all = grid.getBoundingClientRect();
   if (!all.width) return;
-  const ratio = Math.min(window.devicePixelRatio || 1, Math.sqrt(MOST_PIXELS / (all.width * all.height)));
-  const [, H, N, M] = d.shape, tables = d.ramps[view.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked));
+  const ratio = Math.min(ratioOf(view), Math.sqrt(MOST_PIXELS / (all.width * all.height)));
+  const [, H, N, M] = d.shape, tables = d.ramps[view.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked, d.steps));
   const ink = sheet(canvas, Math.ceil(all.width * ratio), Math.ceil(all.height * ratio), ratio);
   for (const { map, layer, head } of heads) {
     const box = map.getBoundingClientRect(), side = Math.round(map.clientWidth * ratio), at = (layer * H + head) * N * M;
@@ -241,14 +262,15 @@ function choose(view, box) {
 
 function tell(view) {
   const { d, at, cell, read, grid } = view, kv = d.kv[at.head];
-  const line = [el("b", "", `${d.rows[at.layer]}, H${at.head}`), ` reads ${d.kvNames[kv]}. `];
+  const line = [el("b", "", `${d.rows[at.layer]}, H${at.head}`), ` reads ${readBy(d, at.layer, at.head)}. `];
   grid.classList.toggle("pointed", !!cell);
   read.style.borderColor = d.marks[kv];
   if (cell) {
     const [, H, N, M] = d.shape, [q, k] = cell;
     place(grid.style, q, k, N, M);
-    line.push(tokens(d, 0, q), " → ", tokens(d, 1, k), ": ", el("b", "", weightText(d.cells[((at.layer * H + at.head) * N + q) * M + k])));
-  } else line.push("Point at a cell: the same query and key are marked in every head.");
+    const weight = blockOf(d, 0) * blockOf(d, 1) > 1 ? "largest weight " : "weight ", code = d.cells[((at.layer * H + at.head) * N + q) * M + k];
+    line.push(tokens(d, 0, q), " → ", tokens(d, 1, k), ": ", el("b", "", weightText(code, d.steps, weight)));
+  } else line.push("Point at a cell to read its weight; its query and key are marked in all heads.");
   read.replaceChildren(...line);
 }
 
@@ -259,8 +281,11 @@ function place(style, q, k, N, M) {
   style.setProperty("--h", 1 / N);
 }
 
+// How many tokens a row, or a column, stands for.
+const blockOf = (d, axis) => Math.ceil(d.tokens[axis] / d.shape[2 + axis]);
+
 function tokens(d, axis, index) {
-  const block = Math.ceil(d.tokens[axis] / d.shape[2 + axis]), first = index * block, last = Math.min(first + block, d.tokens[axis]) - 1;
+  const block = blockOf(d, axis), first = index * block, last = Math.min(first + block, d.tokens[axis]) - 1;
   const name = axis ? "key" : "Query", text = (i) => `“${short(d.labels[axis][i])}”`;
   const said = first === last ? `${name} ${first} ${text(first)}` : `${axis ? "keys" : "Queries"} ${first}–${last} ${text(first)} … ${text(last)}`;
   const span = el("bdi", "", said);

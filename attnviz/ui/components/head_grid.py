@@ -1,4 +1,4 @@
-"""All layers x heads at once on one canvas: one byte a weight, hover and arrow keys answered in the browser.
+"""All layers x heads at once on one canvas: two bytes per weight, hover and arrow keys answered in the browser.
 
 L layers, H query heads, T query tokens, S key tokens.
 """
@@ -12,20 +12,21 @@ import numpy as np
 from attnviz.figures import theme
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
-from attnviz.ui.components.packed_weights import message, quantise, ramp
+from attnviz.ui.components.packed_weights import cells_of, message, ramp
 
 MOST_CELLS = 128  # a side; a thumbnail has no more pixels than that
 HTML = """
 <div class="hg">
   <p class="says"></p>
   <div class="tools"></div>
+  <p class="scored"></p>
   <p class="read" aria-live="polite"></p>
   <div class="scroll"><div class="grid" role="grid" aria-label="Attention heads, a row for each layer"></div></div>
   <p class="legend"></p>
 </div>
 """
 
-_mount = declared("head_grid", HTML, "packed_weights")
+_mount = declared("head_grid", HTML, "packed_weights", "save_buttons")
 
 
 def head_grid(
@@ -41,8 +42,12 @@ def head_grid(
     key_labels: Sequence[str] | None = None,
     kv_names: Sequence[str] | None = None,
     row_names: Sequence[str] | None = None,
-    roles: Sequence[Sequence[tuple[str, float]]] | None = None,
+    reads: Sequence[Sequence[str]] | None = None,
+    roles: Sequence[Sequence[tuple[str, float | None, str]]] | None = None,
+    here: Sequence[Sequence[str]] | None = None,
+    scored: str = "",
     pinned: Sequence[tuple[int, int]] = (),
+    model: str = "",
 ) -> None:
     """Show every head of a model; `on_select(layer, head)` runs before the rerun that a click or Enter causes.
 
@@ -50,8 +55,11 @@ def head_grid(
     says: a sentence above it, as plain text.
     weights (L, H, T, S) and allowed (L, T, S), as in a `Trace`; labels: T token labels, key_labels: S of them where the
     keys are another text's. kv_head_of: the KV head that each query head reads; kv_names: what to call the KV heads
-    instead of "KV 0", "KV 1"; row_names: what to call the L rows where they are not layers. roles[layer][head] =
-    (role, score): written under the map, to sort and filter by.
+    instead of "KV 0", "KV 1"; row_names: what to call the L rows where they are not layers.
+    reads[layer][head]: what that head reads, where it is not the KV head of its column. roles[layer][head] =
+    (role, score, both in words): the words are written under the map, to sort and filter by; no clear role has no
+    score. here[layer][head]: with roles, what the head does on this text. scored: a sentence on how both were found.
+    model: whose maps these are, with the usual settings, where they do not follow the address; saved pictures say so.
     """
     header = {
         "says": says,
@@ -60,9 +68,13 @@ def head_grid(
         "kv": list(kv_head_of),
         "kvNames": list(kv_names) if kv_names else [f"KV {k}" for k in range(max(kv_head_of) + 1)],
         "rows": list(row_names) if row_names else [f"Layer {layer}" for layer in range(len(weights))],
+        "reads": reads,
         "selected": list(selected),
         "roles": roles,
+        "here": here,
+        "scored": scored,
         "pinned": [list(p) for p in pinned],
+        "model": model,
     }
 
     most = weights.shape[0] - 1, weights.shape[1] - 1  # the session keeps what the callback refers to: not the weights
@@ -75,7 +87,7 @@ def head_grid(
 
 
 def pack(weights: np.ndarray, allowed: np.ndarray, header: dict) -> bytes:
-    """The message for the browser: `header` with colours added, then one byte a cell.
+    """The message for the browser: `header` with colours added, then the cells.
 
     weights (L, H, T, S) in 0..1, allowed (L, T, S) bool.
     """
@@ -86,4 +98,4 @@ def pack(weights: np.ndarray, allowed: np.ndarray, header: dict) -> bytes:
         "marks": [theme.kv_colour(k, n_kv_heads) for k in range(n_kv_heads)],
         "masked": list(theme.MASKED_RGBA),
     }
-    return message({**header, **added}, quantise(weights, allowed, MOST_CELLS))
+    return message({**header, **added}, cells_of(weights, allowed, MOST_CELLS))

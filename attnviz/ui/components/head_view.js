@@ -51,12 +51,20 @@ function update(view, bytes) {
   view.path.setAttribute("aria-label", d.alts[1]);
   document.dispatchEvent(new CustomEvent("attnviz-shown", { detail: d.head })); // the grid marks it, whoever chose it
   view.paint();
+  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".tools, .read, .hint, .said, i[hidden]", stage: () => staged(view) }));
+}
+
+// To be saved: both canvases sharp at twice the size.
+function staged(view) {
+  const both = () => { paintMap(view); paintPath(view); };
+  sharply(view, both);
+  return both;
 }
 
 function offer({ d, query, key }) {
   const options = () => d.labels.map((label, i) => Object.assign(el("option", "", `${i} ${short(label)}`), { value: i }));
   query.replaceChildren(...options());
-  key.replaceChildren(Object.assign(el("option", "", "the one the query gives most"), { value: -1 }), ...options());
+  key.replaceChildren(Object.assign(el("option", "", "strongest key"), { value: -1 }), ...options());
 }
 
 // ---- the map
@@ -71,7 +79,7 @@ function paint(view) {
 }
 
 function paintMap(view) {
-  const { d, map } = view, [, , T, S] = d.shape, full = map.clientWidth, ratio = window.devicePixelRatio || 1;
+  const { d, map } = view, [, , T, S] = d.shape, full = map.clientWidth, ratio = ratioOf(view);
   const ink = map.firstElementChild.getContext("2d"), names = labelsOf(d, full);
   ink.font = fontOf(view);
   const most = Math.min(Math.max(20 * T, 180), 500, full);
@@ -104,16 +112,19 @@ function ticks(n, room, looked) {
 
 function tableOf(d, view) {
   const top = d.tops[+d.aside], stops = d.ramps[view.dark ? "dark" : "light"];
-  const share = (root) => Math.min(1, (root * root) / top);
-  const along = d.log ? (root) => Math.max(0, 1 + Math.log10(Math.max(share(root), 1e-9)) / d.decades) : share;
+  const share = (weight) => Math.min(1, weight / top);
+  const along = d.log ? (weight) => Math.max(0, 1 + Math.log10(Math.max(share(weight), 1e-9)) / decades(d)) : share;
   return colours(stops, d.masked, d.steps, along);
 }
+
+// How many powers of ten the logarithmic scale covers: from its top down to the last decimal that is printed.
+const decades = (d) => Math.log10(d.tops[+d.aside] * d.steps);
 
 const firstColumn = (d, T, S) => Uint16Array.from({ length: T }, (_, q) => d.cells[q * S]);
 
 function greys(d) {
   const table = new Uint8ClampedArray(4 * (d.steps + 2));
-  for (let i = 0; i <= d.steps; i++) table.set([125, 125, 125, 255 * (i / d.steps) ** 2], 4 * i);
+  for (let i = 0; i <= d.steps; i++) table.set([125, 125, 125, 255 * (i / d.steps)], 4 * i);
   table.set([...d.masked.slice(0, 3), 255 * d.masked[3]], 4 * (d.steps + 1));
   return new Uint32Array(table.buffer);
 }
@@ -161,14 +172,14 @@ function upright(ink, text, x, y, align, colour) {
 function paintBar({ d, bar, dark }) {
   const top = d.tops[+d.aside], stops = d.ramps[dark ? "dark" : "light"];
   bar.firstElementChild.style.background = `linear-gradient(90deg, ${stops.map((c) => `rgb(${c})`)})`;
-  const marks = [0, 1, 2, 3, 4].map((i) => (d.log ? top * 10 ** (d.decades * (i / 4 - 1)) : (top * i) / 4));
+  const marks = [0, 1, 2, 3, 4].map((i) => (d.log ? top * 10 ** (decades(d) * (i / 4 - 1)) : (top * i) / 4));
   bar.lastElementChild.replaceChildren(...marks.map((v) => el("span", "", String(+v.toPrecision(2)))));
 }
 
 // ---- the path
 
 function paintPath(view) {
-  const { d, path } = view, n = d.scores.length, full = path.clientWidth, ratio = window.devicePixelRatio || 1;
+  const { d, path } = view, n = d.scores.length, full = path.clientWidth, ratio = ratioOf(view);
   const ink = path.firstElementChild.getContext("2d"), names = labelsOf(d, full), left = 34;
   ink.font = fontOf(view);
   const columns = ticks(n, full - left, d.key), foot = widest(ink, columns, names), row = 120, bars = 92;
@@ -258,20 +269,17 @@ const name = (d, i) => el("bdi", "", `${i} “${short(d.labels[i])}”`);
 function tell(view, cell) {
   const { d, map, plot, read } = view, [q, k] = cell ?? [d.query, d.key], mark = map.lastElementChild;
   view.cell = cell;
-  const code = d.cells[q * plot.S + k], masked = code > d.steps;
-  const set = d.aside && !k && !masked ? "set aside, " : "";
-  read.replaceChildren("Query ", name(d, q), " → key ", name(d, k), ": ", el("b", "", masked ? "not allowed" : set + `weight ${fine((code / d.steps) ** 2)}`));
+  const outside = d.aside && !k ? "outside the colour scale, weight " : "weight ";
+  read.replaceChildren("Query ", name(d, q), " → key ", name(d, k), ": ", el("b", "", weightText(d.cells[q * plot.S + k], d.steps, outside)));
   mark.hidden = !cell;
   Object.assign(mark.style, { left: `${plot.left + (k * plot.width) / plot.S}px`, top: `${plot.top + (q * plot.height) / plot.T}px`,
     width: `${Math.max(5, plot.width / plot.S)}px`, height: `${Math.max(5, plot.height / plot.T)}px` });
 }
 
-const fine = (w) => (w < 1e-5 ? "below 0.00001" : w < 0.001 ? String(+w.toPrecision(2)) : w.toFixed(3));
-
 function tellKey(view, at) {
   const { d, path, way, said } = view, k = at ?? d.key, mark = path.lastElementChild;
-  const kept = d.allowed[k] ? ["kept, weight ", el("b", "", fine(d.weights[k]))] : ["not allowed, so it has no weight"];
-  said.replaceChildren("Key ", name(d, k), `: score ${d.scores[k].toFixed(3)}, `, ...kept);
+  const weight = d.allowed[k] ? ["weight ", el("b", "", printed(d.weights[k]))] : ["masked, so it has no weight"];
+  said.replaceChildren("Key ", name(d, k), `: score ${printed(d.scores[k])}, `, ...weight);
   mark.hidden = at === null;
   Object.assign(mark.style, { left: `${way.left + (k * way.width) / way.n}px`, width: `${Math.max(1, way.width / way.n)}px` });
 }

@@ -10,14 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from attnviz.figures import theme
 from attnviz.figures.drawing import Words
-from attnviz.figures.head_captions import DECADES, STAGES, largest_but_first
+from attnviz.figures.head_captions import STAGES, largest_but_first
+from attnviz.figures.numbers import rounded
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
-from attnviz.ui.components.packed_weights import FINE_STEPS, message, quantise, ramp
+from attnviz.ui.components.packed_weights import cells_of, message, ramp
 
 if TYPE_CHECKING:
     from attnviz.trace import Trace
@@ -33,15 +32,15 @@ HTML = """
       <label>Colour scale
         <select class="colour"><option value="linear">linear</option><option value="log">logarithmic</option></select>
       </label>
-      <label class="check"><input type="checkbox" class="aside">Set the first token aside</label>
+      <label class="check"><input type="checkbox" class="aside">Exclude first token from colour scale</label>
       <button type="button" class="pin"></button>
     </div>
     <p class="read" aria-live="polite"></p>
     <div class="map" role="application" tabindex="0"><canvas></canvas><i hidden></i></div>
     <div class="bar"><i></i><div></div>weight</div>
     <p class="whole"></p>
-    <p class="hint">Point at a cell to read it. Click it, or walk with the arrow keys and press Enter, to choose its
-      query and key: the bars and “One number explained” follow.</p>
+    <p class="hint">Point at a cell to read its weight. Click it, or move with the arrow keys and press Enter, to select
+      its query and key for the bars and for “One weight, step by step”.</p>
   </section>
   <section class="way">
     <h4 class="role"></h4>
@@ -55,7 +54,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("head_view", HTML, "packed_weights")
+_mount = declared("head_view", HTML, "packed_weights", "save_buttons")
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Look:
     head: int
     query: int
     key: int  # the key looked at …
-    chosen: int  # … and as it was chosen: -1 for the one that the query gives most
+    chosen: int  # … and as it was chosen: -1 for the strongest key
     log: bool = False
     first_aside: bool = False
     pinned: bool = False
@@ -86,7 +85,7 @@ def head_view(
     on_pin: Callable[[], None],
 ) -> None:
     """Show the head. `on_head(layer, head)` runs after another one was chosen in a `head_grid`; `on_cell(query, key)`
-    after a cell or a token was, key -1 for "the one the query gives most"; `on_look(log, first_aside)` after another
+    after a cell or a token was, key -1 for the strongest key; `on_look(log, first_aside)` after another
     scale of colours; `on_pin()` when the head is to be pinned, or no longer.
 
     labels: T token labels. words: those of the map and of the path. role: a title and a sentence on what the head does.
@@ -113,7 +112,7 @@ def head_view(
 
 
 def pack(trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Words], role: tuple[str, str]) -> bytes:
-    """The message for the browser, of shape (1, 1, T, S); scores and weights of the query as numbers."""
+    """The message for the browser, of shape (1, 1, T, S); the query's scores and weights as they are printed."""
     layer, head, query = look.layer, look.head, look.query
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
     read, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
@@ -124,19 +123,28 @@ def pack(trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Wo
         "query": query, "key": look.key, "chosen": look.chosen, "log": look.log, "aside": look.first_aside,
         "pinned": look.pinned,
         "tops": [1.0, largest_but_first(weights)],
-        "decades": DECADES,
         "ramps": {name: ramp(read, n_kv_heads, name) for name in theme.RAMP_ENDS},
         "mark": theme.kv_colour(read, n_kv_heads),
+        "legend": [[theme.kv_colour(read, n_kv_heads), _hue_name(trace, head)]],
         "masked": list(theme.MASKED_RGBA),
         "words": {
             "title": whole.title, "note": whole.note, "role": role[0], "scored": role[1],
-            "from": way.title, "steps": way.note, "whole": whole.line, "sum": way.line,
+            "from": way.title, "steps": way.note, "whole": _with_legend(whole), "sum": _with_legend(way),
         },
         "alts": [whole.alt, way.alt],
         "stages": STAGES,
-        "scores": np.round(trace.scores_of(layer, head)[query].astype(np.float64), 6).tolist(),
-        "weights": np.round(weights[query].astype(np.float64), 8).tolist(),
+        "scores": rounded(trace.scores_of(layer, head)[query]).tolist(),
+        "weights": rounded(weights[query]).tolist(),
         "allowed": allowed[query].tolist(),
     }  # fmt: skip
-    cells = quantise(weights[None, None], allowed[None], len(labels), FINE_STEPS)
-    return message(header, cells)
+    return message(header, cells_of(weights[None, None], allowed[None], len(labels)))
+
+
+def _with_legend(words: Words) -> str:
+    return f"{words.line}. {words.legend}" if words.legend else words.line
+
+
+def _hue_name(trace: Trace, head: int) -> str:
+    """What the head's hue stands for: the KV head it reads, or the keys that MLA expands for it."""
+    name = "keys of head" if trace.config.attention == "mla" else "KV"
+    return f"H{head} reads {name} {trace.config.layer.kv_head_of[head]}"

@@ -13,6 +13,7 @@ function create(root) {
   const part = (name) => root.querySelector(name);
   const view = { root, title: part("h4"), note: part(".note"), tools: part(".tools"), read: part(".read"), heading: part(".heading"), scroll: part(".scroll"),
     sides: [part(".q"), part(".k")], canvas: part("canvas"), mass: 90, off: new Set(), at: null, kept: null };
+  view.canvas.shapes = (pen) => shapes(view, pen);
   view.paint = painter(view.scroll, () => paint(view));
   new ResizeObserver(() => draw(view)).observe(view.scroll);
   view.scroll.onscroll = () => draw(view);
@@ -41,6 +42,15 @@ function update(view, bytes) {
   view.note.textContent = d.note;
   tools(view);
   look(view, view.kept);
+  const legend = d.names.map((name, i) => [d.marks[i], `${name} reads ${d.reads[i]}`]);
+  saveButtons(view.root, () => ({ title: d.title ? "" : undefined, legend, unsaved: ".tools, .read", stage: () => staged(view) }));
+}
+
+// To be saved: all tokens and not only those in sight, the lines as shapes.
+function staged({ scroll }) {
+  const from = scroll.scrollTop;
+  scroll.style.maxHeight = "none";
+  return () => { scroll.style.maxHeight = ""; scroll.scrollTop = from; };
 }
 
 // ---- the elements
@@ -64,10 +74,10 @@ function fill(view, side, axis) {
 function tools(view) {
   const { d } = view, label = el("label", ""), range = el("input", ""), output = el("output", "");
   Object.assign(range, { type: "range", min: 5, max: 100, step: 5, value: view.mass });
-  range.setAttribute("aria-label", "Share of each row's weight that is drawn, in percent");
+  range.setAttribute("aria-label", "Share of each query's weight that is drawn, in percent");
   range.oninput = () => { view.mass = +range.value; output.textContent = `${view.mass} %`; view.cut = null; look(view, view.at); };
   output.textContent = `${view.mass} %`;
-  label.append("strongest", range, output);
+  label.append("show top", range, output, "of weight");
   view.tools.replaceChildren(...d.names.map((name, i) => chip(view, name, i)), label);
   view.cut = null;
 }
@@ -75,7 +85,7 @@ function tools(view) {
 function chip(view, name, i) {
   const button = el("button", "", name);
   button.style.setProperty("--hue", view.d.marks[i]);
-  button.title = `reads KV ${view.d.kv[i]}`;
+  button.title = `reads ${view.d.reads[i]}`;
   button.setAttribute("aria-pressed", !view.off.has(i));
   button.onclick = () => {
     if (!view.off.delete(i)) view.off.add(i);
@@ -87,16 +97,15 @@ function chip(view, name, i) {
   return button;
 }
 
-// For every head and query, the smallest byte that still belongs to the strongest `mass` percent of the row.
+// For every head and query, the smallest cell that is drawn: the largest, until they make `mass` percent of the row.
 function cutoffs(view) {
-  const { d, mass } = view, [H, , T, S] = d.shape, count = new Uint16Array(256), cut = new Uint8Array(H * T);
+  const { d, mass } = view, [H, , T, S] = d.shape, cut = new Uint16Array(H * T);
   for (let row = 0; row < H * T; row++) {
-    count.fill(0);
-    let total = 0;
-    for (let k = 0; k < S; k++) { const c = d.cells[row * S + k]; count[c]++; total += weightOf(c); }
-    let byte = 254, sum = count[byte] * weightOf(byte);
-    while (byte > 1 && sum < (total * mass) / 100 - 1e-9) sum += count[--byte] * weightOf(byte);
-    cut[row] = byte;
+    const cells = d.cells.slice(row * S, (row + 1) * S).filter((cell) => cell <= d.steps).sort();
+    const wanted = (cells.reduce((sum, cell) => sum + cell, 0) * mass) / 100;
+    let i = cells.length, sum = 0;
+    while (i > 0 && cells[i - 1] > 0 && sum < wanted - 1e-6) sum += cells[--i];
+    cut[row] = cells[i] ?? 1;
   }
   return cut;
 }
@@ -129,14 +138,14 @@ function look(view, at) {
 
 const active = (view) => view.d.names.map((_, i) => i).filter((i) => !view.off.has(i));
 
-// For every token of the other column, what is drawn between it and the token at: [[head, byte], …].
+// For every token of the other column, what is drawn between it and the token at: [[head, cell], …].
 function weights(view, [axis, index]) {
   const { d, off } = view, cut = cutOf(view), [H, , T, S] = d.shape;
   return d.labels[1 - axis].map((_, other) => {
     const [q, k] = axis ? [other, index] : [index, other], found = [];
     for (let h = 0; h < H; h++) {
-      const byte = d.cells[(h * T + q) * S + k];
-      if (!off.has(h) && byte < 255 && byte >= cut[h * T + q] && byte > 0) found.push([h, byte]);
+      const cell = d.cells[(h * T + q) * S + k];
+      if (!off.has(h) && cell <= d.steps && cell >= cut[h * T + q]) found.push([h, cell]);
     }
     return found;
   });
@@ -145,9 +154,9 @@ function weights(view, [axis, index]) {
 // A token's background: a strip for each head shown, always in the same place, as strong as its weight.
 function strips(view, heads) {
   if (!heads.length) return "";
-  const byte = new Map(heads), shown = active(view);
+  const cells = new Map(heads), shown = active(view);
   const parts = shown.map((h, i) => {
-    const share = byte.has(h) ? Math.round(8 + 72 * weightOf(byte.get(h))) : 0;
+    const share = cells.has(h) ? Math.round(8 + (72 * cells.get(h)) / view.d.steps) : 0;
     const from = (100 * i) / shown.length, to = (100 * (i + 1)) / shown.length;
     return `color-mix(in srgb, ${view.d.marks[h]} ${share}%, transparent) ${from}% ${to}%`;
   });
@@ -156,13 +165,13 @@ function strips(view, heads) {
 
 function tell(view, shown) {
   const { d, at, read } = view, named = (axis, i) => `${i} “${short(d.labels[axis][i])}”`;
-  if (!at) return void (read.textContent = "Point at a token to see only its lines; click it, or press Enter, to keep them. Arrow keys walk. A line is as thick as its weight.");
+  if (!at) return void (read.textContent = "Point at a token to see only its lines; click it, or press Enter, to keep them. Arrow keys move. Line thickness = attention weight.");
   const [axis, index] = at, line = [el("b", "", `${axis ? "Key" : "Query"} ${named(axis, index)}`), axis ? " is read by: " : " reads: "];
-  const all = shown.flatMap((heads, other) => heads.map(([h, byte]) => ({ h, byte, other }))).sort((a, b) => b.byte - a.byte);
-  all.slice(0, 4).forEach(({ h, byte, other }, i) =>
-    line.push(i ? "; " : "", el("bdi", "", named(1 - axis, other)), ` ${weightText(byte)}` + (d.names.length > 1 ? ` (${d.names[h]})` : "")));
+  const all = shown.flatMap((heads, other) => heads.map(([h, cell]) => ({ h, cell, other }))).sort((a, b) => b.cell - a.cell);
+  all.slice(0, 4).forEach(({ h, cell, other }, i) =>
+    line.push(i ? "; " : "", el("bdi", "", named(1 - axis, other)), ` ${weightText(cell, d.steps)}` + (d.names.length > 1 ? ` (${d.names[h]})` : "")));
   if (all.length > 4) line.push(`; and ${all.length - 4} more`);
-  if (!all.length) line.push("nothing that is drawn");
+  if (!all.length) line.push("no line is drawn");
   read.replaceChildren(...line);
 }
 
@@ -205,42 +214,64 @@ function paint(view) {
   canvas.height = high * ratio;
   const pen = canvas.getContext("2d"), first = Math.floor(scroll.scrollTop / ROW);
   pen.setTransform(ratio, 0, 0, ratio, 0, -scroll.scrollTop * ratio);
-  const shown = view.alone == null ? active(view) : [view.alone];
-  const found = shown.map((h) => lines(view, h, first, first + high / ROW)), least = floor(found);
-  view.heading.children[1].textContent = least > 1 ? `lines from ${weightText(least)} up; point at a token for all of its lines` : "";
+  const least = strokesOf(view, pen, first, first + high / ROW, wide);
+  view.heading.children[1].textContent = least > 1 ? `weights from ${weightText(least, view.d.steps)}; point at a token for all of its lines` : "";
+}
+
+function shapes(view, pen) {
+  strokesOf(view, pen, 0, Infinity, view.canvas.parentElement.clientWidth);
+  return pen.shapes;
+}
+
+// Each line with an end between two tokens; returns the smallest weight that is drawn, in steps.
+function strokesOf(view, pen, first, last, wide) {
+  const { d } = view, shown = view.alone == null ? active(view) : [view.alone];
+  const found = shown.map((h) => lines(view, h, first, last)), least = floor(found, d.steps);
   shown.forEach((h, i) => {
     const aside = (i - (shown.length - 1) / 2) * Math.min(4, 14 / shown.length); // or heads of one hue would hide each other
     pen.strokeStyle = d.marks[h];
-    strokes(pen, found[i], least, wide, aside, view.at ? 0.4 : 0.12);
+    strokes(pen, shaded(found[i], least, d.steps), wide, aside, view.at ? 0.4 : 0.12);
   });
+  return least;
 }
 
-// The lines of one head with an end in sight, by byte: byte -> [q, k, q, k, …].
+// The lines of one head with an end in sight: [cell, q, k, cell, q, k, …].
 function lines(view, h, first, last) {
   const { d, at } = view, cut = cutOf(view), [, , T, S] = d.shape, found = [], seen = (i) => i >= first && i <= last;
   for (let q = 0; q < T; q++) {
     const row = (h * T + q) * S, least = Math.max(1, cut[h * T + q]);
     if (at && !at[0] && at[1] !== q) continue;
     for (let k = 0; k < S; k++) {
-      const byte = d.cells[row + k];
-      if (byte < least || byte === 255 || (at && at[0] && at[1] !== k) || !(seen(q) || seen(k))) continue;
-      (found[byte] ??= []).push(q, k);
+      const cell = d.cells[row + k];
+      if (cell < least || cell > d.steps || (at && at[0] && at[1] !== k) || !(seen(q) || seen(k))) continue;
+      found.push(cell, q, k);
     }
   }
   return found;
 }
 
-// The weakest byte that is drawn, where there are more lines than an eye, or a frame, can take.
-function floor(found) {
-  let byte = 255, n = 0;
-  while (byte > 1 && n < MOST_LINES) { byte--; for (const of of found) n += (of[byte]?.length ?? 0) / 2; }
-  return byte;
+// The smallest cell that is drawn, where there are more lines than an eye, or a frame, can take.
+function floor(found, steps) {
+  const count = new Uint32Array(steps + 1);
+  for (const of of found) for (let i = 0; i < of.length; i += 3) count[of[i]]++;
+  let cell = steps + 1, n = 0;
+  while (cell > 1 && n < MOST_LINES) n += count[--cell];
+  return cell;
 }
 
-function strokes(pen, found, least, wide, aside, faintest) {
-  found.forEach((ends, byte) => {
-    if (byte < least) return;
-    const weight = weightOf(byte);
+const SHADES = 255; // thicknesses that are told apart: lines of one are drawn together
+
+// From a cell of `least` up: shade -> [q, k, q, k, …].
+function shaded(found, least, steps) {
+  const by = [];
+  for (let i = 0; i < found.length; i += 3)
+    if (found[i] >= least) (by[Math.round(SHADES * Math.sqrt(found[i] / steps))] ??= []).push(found[i + 1], found[i + 2]);
+  return by;
+}
+
+function strokes(pen, shades, wide, aside, faintest) {
+  shades.forEach((ends, shade) => {
+    const weight = (shade / SHADES) ** 2;
     pen.globalAlpha = faintest + (0.95 - faintest) * weight;
     pen.lineWidth = Math.max(faintest < 0.3 ? 0.6 : 1, WIDEST * weight);
     pen.beginPath();

@@ -1,4 +1,4 @@
-"""Two columns of tokens and lines as thick as the weights between them; several heads at once, in their KV heads' hues.
+"""Two columns of tokens, and lines whose thickness is the weight; several heads at once, in their KV heads' hues.
 
 Everything is answered in the browser: which heads, how much of the weight is shown, which token is looked at.
 """
@@ -11,9 +11,9 @@ import numpy as np
 
 from attnviz.figures import theme
 from attnviz.ui.components.declared import declared
-from attnviz.ui.components.packed_weights import message, quantise
+from attnviz.ui.components.packed_weights import cells_of, message
 
-MOST_TOKENS = 256  # a side: more are not told apart, and take a megabyte
+MOST_TOKENS = 256  # per side: more are not told apart
 HTML = """
 <div class="lv">
   <h4></h4>
@@ -25,7 +25,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("line_view", HTML, "packed_weights")
+_mount = declared("line_view", HTML, "packed_weights", "save_buttons")
 
 
 def line_view(
@@ -40,14 +40,16 @@ def line_view(
     title: str = "",
     note: str = "",
     key_labels: Sequence[str] | None = None,
+    kv_names: Sequence[str] | None = None,
 ) -> None:
     """Lines from T queries (left) to S keys (right) for the chosen heads; beyond `MOST_TOKENS` tokens are left out.
 
     weights and allowed: (H', T, S), one map for each chosen head, from whatever layers; names and kv_heads: H' of each,
-    "L1 H5" and the KV head it reads. title, note: plain text
-    above it. labels: T token labels; key_labels: S of them where the keys are another text's.
+    "L1 H5" and the KV head it reads. title, note: plain text above it. labels: T token labels; key_labels: S of them
+    where the keys are another text's. kv_names: what to call the KV heads instead of "KV 0", "KV 1".
     """
-    words = {"title": title, "note": note}
+    reads = [kv_names[k] if kv_names else f"KV {k}" for k in kv_heads]
+    words = {"title": title, "note": note, "reads": reads}
     _mount(key=key, data=pack(weights, allowed, labels, names, kv_heads, n_kv_heads, words, key_labels))
 
 
@@ -58,7 +60,7 @@ def pack(
     names: Sequence[str],
     kv_heads: Sequence[int],
     n_kv_heads: int,
-    words: dict[str, str],
+    words: dict[str, object],
     key_labels: Sequence[str] | None = None,
 ) -> bytes:
     """The message for the browser, `words` in its header, of shape (H', 1, T, S) with T and S at most `MOST_TOKENS`."""
@@ -69,7 +71,6 @@ def pack(
         "labels": [list(labels[:MOST_TOKENS]), list(keys[:MOST_TOKENS])],
         "left": [max(0, len(each) - MOST_TOKENS) for each in (labels, keys)],
         "names": list(names),
-        "kv": list(kv_heads),
         "marks": [theme.kv_colour(k, n_kv_heads) for k in kv_heads],
     }
-    return message(header, quantise(weights[cut], allowed[cut][:, 0], MOST_TOKENS))
+    return message(header, cells_of(weights[cut], allowed[cut][:, 0], MOST_TOKENS))

@@ -9,10 +9,9 @@ const ways = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRig
 function unpack(bytes) {
   const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));
-  const Cells = header.steps > 254 ? Uint16Array : Uint8Array;
-  const body = new Cells(bytes.slice(start).buffer), [L, H, N, M] = header.shape;
+  const body = new Uint16Array(bytes.slice(start).buffer), [L, H, N, M] = header.shape;
   if (!header.triangle) return { ...header, cells: body };
-  const cells = new Cells(L * H * N * M).fill(header.steps + 1);
+  const cells = new Uint16Array(L * H * N * M).fill(header.steps + 1);
   for (let from = 0, map = 0; map < L * H; map++)
     for (let q = 0; q < N; q++) {
       const n = Math.min(q + 1, M);
@@ -39,8 +38,8 @@ function sumOf(colour) {
   return r + g + b;
 }
 
-// A colour for every code of a cell; `along` says how far along the ramp the square root of a weight lies.
-function colours(stops, masked, steps = 254, along = (root) => root) {
+// A colour for every cell there can be; `along` says how far along the ramp a weight lies.
+function colours(stops, masked, steps, along = Math.sqrt) {
   const shades = new Uint8ClampedArray(4 * 257);
   for (let i = 0; i < 256; i++) {
     const at = (i / 255) * (stops.length - 1), n = Math.min(at | 0, stops.length - 2);
@@ -61,6 +60,15 @@ function painter(element, paint) {
     due &&= !near;
   }, { scrollMargin: "300px" }).observe(element);
   return () => { due = !near; if (near) paint(); };
+}
+
+const ratioOf = (view) => view.ratio ?? (window.devicePixelRatio || 1);
+
+// Painted as it is saved, with two pixels to one of the page's at least.
+function sharply(view, paint) {
+  view.ratio = Math.max(2, window.devicePixelRatio || 1);
+  paint();
+  view.ratio = undefined;
 }
 
 // The canvas, empty and of this size in device pixels, of which there are `ratio` to one of the page's.
@@ -100,10 +108,7 @@ function largest(cells, M, q0, q1, k0, k1, masked) {
 
 // ---- words
 
-const weightOf = (byte) => (byte === 255 ? 0 : (byte / 254) ** 2);
+const weightText = (cell, steps, before = "") => (cell > steps ? "masked" : before + printed(cell / steps));
 
-function weightText(byte) {
-  if (byte === 255) return "not allowed";
-  const w = weightOf(byte);
-  return w < 0.001 ? "below 0.001" : w < 0.1 ? w.toPrecision(2) : w.toFixed(2);
-}
+// A score or a weight as the server writes it; it sends them rounded, so that nothing is rounded twice.
+const printed = (value) => value.toFixed(4).replace("-", "−");

@@ -1,9 +1,8 @@
-"""Weights as a message for the browser, a byte or two each; `packed_weights.js` reads it and goes before each
-component's own script.
+"""Weights as a message for the browser, two bytes each; `packed_weights.js` reads it and goes before each component's
+own script.
 
-A message is [u32 length of the header, little-endian][header as JSON][cells as uint8 or little-endian uint16]. A cell
-is the square root of a weight, since most weights of a long text would round to zero on a linear scale; the largest
-number there is is kept for "not allowed".
+A message is [u32 length of the header, little-endian][header as JSON][cells as little-endian uint16]. A cell is a
+weight as it is printed, in ten-thousandths: what the browser writes is the number that the server writes.
 
 L layers (or rows of the caller's own), H heads, T query tokens, S key tokens; N x M is what is left of T x S.
 """
@@ -16,37 +15,34 @@ import numpy as np
 
 from attnviz.figures import theme
 from attnviz.figures.blocks import pool
+from attnviz.figures.numbers import DIGITS, steps
 
-STEPS, FINE_STEPS = 254, 65534  # the number of weight 1, in a byte and in two; the next one says "not allowed"
-NOT_ALLOWED = STEPS + 1
+STEPS = 10**DIGITS  # the cell of weight 1
+MASKED = STEPS + 1
 RAMP_STOPS = 17
 
 
-def quantise(weights: np.ndarray, allowed: np.ndarray, most_cells: int, steps: int = STEPS) -> np.ndarray:
-    """weights (L, H, T, S) and allowed (L, T, S) -> (L, H, N, M), N and M at most `most_cells`.
+def cells_of(weights: np.ndarray, allowed: np.ndarray, most_cells: int) -> np.ndarray:
+    """weights (L, H, T, S) and allowed (L, T, S) -> uint16 (L, H, N, M), N and M at most `most_cells`.
 
-    A cell is round(steps * sqrt(largest weight of its block)), so the weight read back is at most sqrt(weight) / steps
-    off; steps + 1 where no pair of the block is allowed. uint8, or uint16 where steps is FINE_STEPS.
+    A cell is the largest weight of its block in units of the last decimal printed; MASKED where the mask lets no pair
+    of the block through.
     """
-    cells = pool(weights, np.maximum, most_cells).clip(0, 1)  # (L, H, N, M)
-    np.sqrt(cells, out=cells)
-    cells *= np.float32(steps)
-    np.rint(cells, out=cells)
+    cells = steps(pool(weights, np.maximum, most_cells)).clip(0, STEPS)  # (L, H, N, M)
     some_allowed = pool(allowed, np.logical_or, most_cells)[:, None]  # (L, 1, N, M)
-    np.copyto(cells, steps + 1, where=~some_allowed)
-    return cells.astype(np.uint8 if steps == STEPS else "<u2")
+    np.copyto(cells, MASKED, where=~some_allowed)
+    return cells.astype("<u2")
 
 
 def message(header: dict, cells: np.ndarray) -> bytes:
     """The header, with the shape added, and the cells (L, H, N, M).
 
-    Where nothing above the diagonal is allowed, those cells are left out, which halves the message.
+    Where everything above the diagonal is masked, those cells are left out, which halves the message.
     """
     flat = cells.reshape(-1, cells.shape[2] * cells.shape[3])  # (L·H, N·M)
     lower = np.tri(*cells.shape[2:], dtype=bool).ravel()
-    steps = STEPS if cells.dtype == np.uint8 else FINE_STEPS
-    triangle = bool((flat.take(np.flatnonzero(~lower), axis=1) == steps + 1).all())
-    added = {"shape": list(cells.shape), "steps": steps, "triangle": triangle}
+    triangle = bool((flat.take(np.flatnonzero(~lower), axis=1) == MASKED).all())
+    added = {"shape": list(cells.shape), "steps": STEPS, "triangle": triangle}
     text = json.dumps({**header, **added}, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     body = flat.take(np.flatnonzero(lower), axis=1) if triangle else flat
     return len(text).to_bytes(4, "little") + text + body.tobytes()

@@ -1,5 +1,5 @@
-// Unit circles: one clock a pair, every token a dot at its angle, a hand at the position of the slider.
-// data: bytes, [u32 length][JSON {label, frequencies, labels, last, query, colour}][float32 q (tokens, pairs, 2)]
+// Unit circles: one clock per pair, each token a dot at its angle, a hand at the position of the slider.
+// data: bytes, [u32 length][JSON {label, frequencies, labels, last, query, colour, equations}][float32 q (tokens, pairs, 2)]
 const SVG = "http://www.w3.org/2000/svg", FEW = 12, SHADES = 6, RADIUS = 46;
 const number = (x, digits = 3) => x.toLocaleString("en", { maximumSignificantDigits: digits });
 const signed = (x) => x.toFixed(2).replace("-", "−");
@@ -70,10 +70,10 @@ function sentences(data, state) {
   const m = Math.floor(state.shown), v = vectorOf(data, { ...state, shown: m });
   const frequency = data.frequencies[state.pair];
   return [
-    `Position ${m}, ${at(data, m)}: pair ${state.pair} has turned ${number(v.turn * 180 / Math.PI, 4)}°, ` +
-    `${number(v.turn / (2 * Math.PI), 2)} of a circle; one circle takes ${number(2 * Math.PI / frequency)} tokens.`,
+    `Position ${m}, ${at(data, m)}: pair ${state.pair} is rotated by ${number(v.turn * 180 / Math.PI, 4)}°, ` +
+    `${number(v.turn / (2 * Math.PI), 2)} of a turn; one turn takes ${number(2 * Math.PI / frequency)} tokens.`,
     `q of ${at(data, state.token)} in this pair: (${signed(v.a)}, ${signed(v.b)}) before, ` +
-    `(${signed(v.turned[0])}, ${signed(v.turned[1])}) turned to position ${m}. Its length stays ${v.length.toFixed(2)}.`,
+    `(${signed(v.turned[0])}, ${signed(v.turned[1])}) rotated to position ${m}; its length is ${v.length.toFixed(2)}.`,
   ];
 }
 
@@ -116,6 +116,7 @@ function paint(root, data, state) {
 
 function select(root, data, state, pair) {
   state.pair = pair;
+  root.querySelector(".rc-equations").textContent = data.equations[pair];
   for (const clock of root.querySelectorAll("[data-pair]")) {
     const chosen = Number(clock.dataset.pair) === pair;
     clock.setAttribute("aria-checked", chosen);
@@ -184,6 +185,7 @@ export default function ({ data: bytes, parentElement }) {
     if (next) { select(root, data, state, Number(next.dataset.pair)); next.focus(); }
   });
   build(root, data, state);
+  saveButtons(root, () => ({ legend: data.legend, unsaved: ".rc > .rc-bar, .rc-all, .rc-live, .rc-says .rc-bar" }));
   if (state.playing) go();
   return call.end;
 }

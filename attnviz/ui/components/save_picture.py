@@ -9,6 +9,6 @@ HTML = "<button type='button' data-kind='png'></button><button type='button' dat
 _component = declared("save_picture", HTML, css="buttons")
 
 
-def save_picture(chart_key: str, name: str) -> None:
-    """Buttons for the chart that was drawn with this key; `name` becomes the file's name."""
-    _component(key=f"save-{chart_key}", data={"chart": chart_key, "name": name}, height="content", width="content")
+def save_picture(chart_key: str) -> None:
+    """Buttons for the chart that was drawn with this key."""
+    _component(key=f"save-{chart_key}", data={"chart": chart_key}, height="content", width="content")

@@ -3,7 +3,9 @@
 const SVG = "http://www.w3.org/2000/svg";
 
 export default function ({ data, parentElement }) {
-  parentElement.querySelector(".ts").replaceChildren(...JSON.parse(new TextDecoder().decode(data)).panels.map(panel));
+  const root = parentElement.querySelector(".ts"), { panels, legend } = JSON.parse(new TextDecoder().decode(data));
+  root.replaceChildren(...panels.map(panel));
+  saveButtons(root, () => ({ title: "", legend }));
 }
 
 const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });

@@ -19,11 +19,11 @@ from attnviz.cost import (
 )
 from attnviz.cost.pairs import instructive_pairs
 from attnviz.cost.units import bytes_text, context_text, tokens_text
+from attnviz.experiments.measurement import n_threads
 from attnviz.facts import published_facts
 from attnviz.figures import cost as figures
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.phrases import listed
-from attnviz.modules.measure import n_threads
 from attnviz.session.settings import Settings
 from attnviz.ui import charts, state
 

@@ -1,16 +1,16 @@
-"""The heads page from the top: all heads, the head looked at, and a closer look in one of several parts."""
+"""The heads page from the top: all heads, the selected head, and one of several parts about it."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
 
-from attnviz.analysis.heads import MEANING
 from attnviz.compute import heads as heads_runs
 from attnviz.compute.view import View
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.head_captions import map_words, path_words
+from attnviz.figures.head_captions import map_words, path_words, sums
 from attnviz.figures.phrases import count
+from attnviz.figures.role_words import grid_note, role_label, role_text, role_title, text_sentence
 from attnviz.session.settings import MOST_PINNED
 from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
@@ -35,7 +35,7 @@ PARTS = {
 def prepare(view: View) -> None:
     """What `grid` draws from, computed before anybody's session asks for it."""
     padded = replace(view, padded=True)
-    padded.labels, padded.trace, heads_runs.roles_of(view.settings)  # noqa: B018
+    padded.labels, padded.trace, heads_runs.roles_of(view.settings), heads_runs.text_labels(padded)  # noqa: B018
 
 
 def show() -> None:
@@ -49,7 +49,8 @@ def show() -> None:
 def grid(view: View) -> None:
     """All layers and heads at once; a click shows that head below."""
     view = replace(view, padded=True)
-    padding = f" The first {count(view.n_padding, 'token')} are padding." if view.n_padding else ""
+    padding = f" The first {count(view.n_padding, 'token')} {'is' if view.n_padding == 1 else 'are'} padding."
+    colour = "by head, each with its own keys" if view.config.attention == "mla" else "by the KV head it reads"
     layer, head = view.layer_and_head
     head_grid(
         view.trace.weights,
@@ -58,21 +59,24 @@ def grid(view: View) -> None:
         view.config.layer.kv_head_of,
         key="head-grid",
         selected=(layer, head),
-        says=f"{headline(view)}{padding} A row is a query and sums to 1; colour is the KV head it reads.",
+        says=f"{headline(view)}{padding if view.n_padding else ''} Each map is one head, coloured {colour}; each "
+        f"row is a query. {sums(view.trace.allowed[0])}",
         kv_names=heads_parts.kv_names(view.config),
         pinned=view.pinned,
-        roles=[[(r.name, round(r.score, 2)) for r in row] for row in heads_runs.roles_of(view.settings)],
+        roles=[[(r.name, r.score, role_label(r)) for r in row] for row in heads_runs.roles_of(view.settings)],
+        here=heads_runs.text_labels(view),
+        scored=grid_note(heads_runs.probes_of(view.settings)),
     )
 
 
 @state.part("head")
 def head(view: View) -> None:
-    """The selected head: Its map, the way of one query from score to weight, what it does."""
+    """The selected head: its map, one query from score to weight, its role."""
     view = replace(view, padded=True)
     look = _look(view)
     words = (
         map_words(view.trace, view.labels, look.layer, look.head, log=look.log, first_aside=look.first_aside),
-        path_words(view.trace, view.labels, look.layer, look.head, look.query),
+        path_words(view.trace, view.labels, look.layer, look.head, look.query, look.key),
     )
     head_view(
         view.trace, view.labels, look, words, _role(view, look),
@@ -83,10 +87,11 @@ def head(view: View) -> None:
 
 
 def _role(view: View, look: Look) -> tuple[str, str]:
-    """What the head does, and what that rests on."""
-    role = heads_runs.roles_of(view.settings)[look.layer][look.head]
-    does = f"This head {MEANING[role.name]}. Scored on random tokens said twice, not on this text."
-    return f"{role.name.capitalize()}, {role.score:.2f}", does
+    """What the head does on the probes and on this text."""
+    probes, role = heads_runs.probes_of(view.settings), heads_runs.roles_of(view.settings)[look.layer][look.head]
+    scores = heads_runs.scores_of(view.settings).of(look.layer, look.head)
+    here = text_sentence(*heads_runs.text_scores_of(view.trace, look.layer, look.head), view.labels)
+    return role_title(role, scores, probes), f"{role_text(role, scores, probes)} {here}"
 
 
 def _look(view: View) -> Look:
@@ -137,10 +142,10 @@ def _path(view: View) -> Drawing:
     from attnviz.figures import heads
 
     look = _look(view)
-    return heads.score_path(view.trace, view.labels, look.layer, look.head, look.query)
+    return heads.score_path(view.trace, view.labels, look.layer, look.head, look.query, look.key)
 
 
 @state.part("closer")
 def closer(view: View) -> None:
-    """One of several parts, chosen by the person; the others are not computed."""
+    """The open part; the others are not computed."""
     PARTS[state.tabs(view, "Look closer")](replace(view, padded=True))

@@ -1,11 +1,10 @@
-"""The parts of the heads page of which one at a time is looked at closer, in the order they are offered."""
+"""The parts of the heads page, of which one at a time is shown, in the order they are offered."""
 
 from __future__ import annotations
 
 import numpy as np
 import streamlit as st
 
-from attnviz import ablation
 from attnviz.analysis.groups import log_softmax, next_token_losses
 from attnviz.analysis.heads import statistics
 from attnviz.analysis.rollout import reachable, rollout
@@ -15,9 +14,11 @@ from attnviz.compute import query_groups as groups_runs
 from attnviz.compute.view import View, head_name
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
+from attnviz.experiments import ablation
 from attnviz.figures import ablation as ablation_figures
-from attnviz.figures import head_detail, head_studies, heads
+from attnviz.figures import head_detail, head_studies, heads, role_words
 from attnviz.figures import rollout as rollout_figures
+from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count, listed
 from attnviz.figures.theme import kv_colour
 from attnviz.session.settings import MOST_PINNED
@@ -26,16 +27,22 @@ from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
 from attnviz.ui.headline import quoted
 
+TRAINING = (  # as attnviz/checkpoints/README.md, the model card, has it
+    "MHA, GQA and MQA share one training run up to 15,667,200 of 24,371,200 tokens; then its KV heads were averaged "
+    "into groups and each model was trained separately. MLA had its own run: its heads do not correspond to theirs."
+)
+ABLATIONS = {"zero": "zero ablation", "mean": "mean ablation"}
+
 
 def select(layer: int, head: int) -> None:
-    """Look at another head, after a click in a grid."""
+    """Select another head, after a click in a grid."""
     state.change(layer=layer, head=head)
     state.rerun("head", "closer")
 
 
 def number(view: View) -> None:
-    """The weight of the query and key looked at, from two vectors to one number."""
-    drawing = head_detail.number_explained(view.trace, view.labels, *view.layer_and_head, view.query, view.key)
+    """The weight of the selected query and key, from two vectors to one number."""
+    drawing = head_detail.weight_by_steps(view.trace, view.labels, *view.layer_and_head, view.query, view.key)
     charts.show(drawing, "number")
 
 
@@ -53,19 +60,19 @@ def lines(view: View) -> None:
         view.trace.weights[layers, members], view.trace.allowed[layers], view.labels,
         [f"L{layer} H{head}" for layer, head in shown], [read[head] for head in members], view.config.n_kv_heads,
         key="lines",
-        title=f"Lines as thick as the weight, for {', '.join(f'L{layer} H{head}' for layer, head in shown)}",
-        note="Queries on the left, keys on the right; every query's lines share a weight of 1. Point at a token to see "
-        "only its lines, click to keep them. The slider leaves out the weakest lines of every query. Pinned heads stay "
-        "while others are selected.",
+        title=f"Line thickness = attention weight, for {', '.join(f'L{layer} H{head}' for layer, head in shown)}",
+        note="Queries on the left, keys on the right. Point at a token to see only its lines, click to keep them. The "
+        "slider leaves out each query's smallest weights. Pinned heads stay while others are selected.",
+        kv_names=kv_names(view.config),
     )  # fmt: skip
 
 
 def side_by_side(view: View) -> None:
-    """The maps of the selected head and the pinned ones, two in a row, shaded alike."""
+    """The maps of the selected head and the pinned ones, two in a row, on one colour scale."""
     _pins(view)
     shown = beside_one_another(view)
     if len(shown) == 1:
-        st.info("Pin another head above, and its map stands beside this one.", icon=":material/push_pin:")
+        st.info("Pin another head above to see its map beside this one.", icon=":material/push_pin:")
     log = view.settings.colour == "log"
     for i in range(0, len(shown), 2):
         for column, (layer, head) in zip(st.columns(2, gap="large"), shown[i : i + 2], strict=False):
@@ -82,7 +89,7 @@ def beside_one_another(view: View) -> list[tuple[int, int]]:
 def _pins(view: View) -> None:
     there = view.heads
     state.control(
-        st.multiselect, "Pinned heads, looked at beside the selected one", "pinned", options=list(there),
+        st.multiselect, "Pinned heads, shown beside the selected one", "pinned", options=list(there),
         shown=[name for name in view.settings.pinned if name in there], format_func=head_name,
         max_selections=MOST_PINNED,
         reruns=(),  # the grid marks them too
@@ -90,41 +97,57 @@ def _pins(view: View) -> None:
 
 
 def does(view: View) -> None:
-    """Statistics of all heads on this text, and what the selected head's role rests on."""
-    layer, head = view.layer_and_head
-    found = statistics(view.trace.weights)
-    for column, name in zip(st.columns(3), head_studies.STATISTICS, strict=True):
-        with column:
-            drawing = head_studies.statistic_map(found, name, len(view.labels), layer, head)
-            charts.show(drawing, f"statistic-{name.replace('_', '-')}")
-    scores, role = heads_runs.scores_of(view.settings), heads_runs.roles_of(view.settings)[layer][head]
+    """Statistics of all heads on this text, and the selected head's shares of weight on the probes and on this text."""
+    (layer, head), trace = view.layer_and_head, view.trace
+    if (trace.allowed.sum(-1) > 1).any():
+        found = statistics(trace.weights, trace.allowed)
+        for place, name in zip(st.columns(3), head_studies.STATISTICS, strict=True):
+            with place:
+                drawing = head_studies.statistic_map(found, name, layer, head)
+                charts.show(drawing, f"statistic-{name.replace('_', '-')}")
+    else:
+        st.info("On this text, mask and window, no query may attend to more than one key: there is nothing to compare.")
+    scores, role = heads_runs.scores_of(view.settings).of(layer, head), heads_runs.roles_of(view.settings)[layer][head]
+    here, column = heads_runs.text_scores_of(trace, layer, head)
     colour = kv_colour(view.config.layer.kv_head_of[head], view.config.n_kv_heads)
-    charts.show(head_studies.role_scores(scores, role, layer, head, colour), "role")
+    left, right = st.columns(2, gap="large")
+    probes = heads_runs.probes_of(view.settings)
+    with left:
+        if scores.n_queries:
+            charts.show(head_studies.probe_scores(scores, role, probes, layer, head, colour), "role")
+        else:
+            st.info(role_words.role_text(role, scores, probes))
+    with right:
+        if here.n_queries:
+            charts.show(head_studies.text_scores(here, column, view.labels, colour), "on-this-text")
+    st.caption(role_words.DEFINITION)
 
 
 def masks(view: View) -> None:
-    """One layer under five masks; a click puts a mask in force for the whole page."""
+    """One layer under five masks; a click selects a mask for the whole page."""
     layer, head = view.layer_and_head
     with st.container(horizontal=True):
         state.control(st.number_input, "Window, in tokens", "mask_window", min_value=1, max_value=128)
-        state.control(st.number_input, "First tokens kept behind it", "mask_sinks", min_value=1, max_value=16)
-        state.control(st.number_input, "Padding in front, in tokens", "mask_padding", min_value=1, max_value=127)
+        state.control(st.number_input, "Attention-sink tokens", "mask_sinks", min_value=1, max_value=16)
+        state.control(st.number_input, "Padding at the start, in tokens", "mask_padding", min_value=1, max_value=127)
     offered = heads_runs.masks_of(view.settings)
     found = heads_runs.masked_of(view.settings, view.ids, layer)
+    n = found.weights.shape[-1]
     st.markdown(f"#### Layer {layer} under {len(offered)} masks{_mask_losses(offered, found.losses)}")
     st.caption(
-        f"The same model and the first {count(found.weights.shape[-1], 'token')} of the text, one line a mask. What is "
-        "masked gets no weight, and what a query may still see sums to 1; a query that may see nothing has none. "
-        "**Click a map to put its mask in force for the whole page.**"
+        f"The same model on the first {count(n, 'token')} of the text, one row of maps per mask. "
+        + (f"Loss: mean over {count(n - 1, 'prediction')} of the next token. " if n > 1 else "")
+        + "Masked keys get no weight; the weights of the others sum to 1. "
+        "**Click a map to select its mask for the whole page.**"
     )
-    in_force = [mask.in_force(view.settings) for mask in offered]
+    selected = [mask.selected(view.settings) for mask in offered]
     head_grid(
         found.weights, found.allowed, view.labels[: found.weights.shape[-1]], view.config.layer.kv_head_of,
-        key="masks", selected=(in_force.index(True) if any(in_force) else 0, head), on_select=_take_mask,
+        key="masks", selected=(selected.index(True) if any(selected) else 0, head), on_select=_take_mask,
         kv_names=kv_names(view.config), row_names=[mask.name for mask in offered],
     )  # fmt: skip
-    if not any(in_force):
-        st.caption("The mask in force is another one: see “How it runs” on the left.")
+    if not any(selected):
+        st.caption("The selected mask is none of these: see “Mask and position settings” on the left.")
 
 
 def _take_mask(row: int, head: int) -> None:
@@ -133,15 +156,13 @@ def _take_mask(row: int, head: int) -> None:
 
 
 def _mask_losses(offered: list[heads_runs.Mask], losses: list[float]) -> str:
-    """What the first three masks make of the loss, in a title."""
-    if not losses:
-        return ""
-    said = [f"{mask.name.lower()} {loss:.2f}" for mask, loss in zip(offered[:3], losses, strict=False)]
-    return f": {'; '.join(said)} nats a token"
+    """The loss under the first three masks, for a title."""
+    said = [f"{loss:.3f} ({mask.name.lower()})" for mask, loss in zip(offered, losses, strict=False)]
+    return f": loss {', '.join(said)} nats per token" if said else ""
 
 
 def family(view: View) -> None:
-    """The same text and the same layer under MHA, GQA, MQA and MLA; one hue is one KV head."""
+    """One layer on the same text under MHA, GQA, MQA and MLA; one hue is one KV head."""
     layer, head = view.layer_and_head
     ids = view.ids[: heads_runs.MAX_COMPARED]
     if view.config.n_layers > 1:
@@ -149,10 +170,11 @@ def family(view: View) -> None:
             st.segmented_control, "Layer", "layer", reruns=["head"], shown=layer,
             options=range(view.config.n_layers), required=True,
         )  # fmt: skip
-    st.markdown(f"#### Layer {layer} with fewer and fewer KV heads: heads of one hue share keys and values")
-    trained = " Each was trained by itself: head 3 of one is not head 3 of another." if _is_trained(view) else ""
-    st.caption(f"The same {count(len(ids), 'token')} of text. A row of a map is a query and sums to 1.{trained}")
-    for member in groups_runs.variants(view.settings):
+    members = groups_runs.variants(view.settings)
+    st.markdown(f"#### Layer {layer} in {count(len(members), 'model')}, coloured by KV head")
+    trained = f" {TRAINING}" if _is_trained(view) else ""
+    st.caption(f"The first {count(len(ids), 'token')} of the text. Each row of a map is a query.{trained}")
+    for member in members:
         config, traced = runs.config_of(member), runs.trace_of(member, ids, min(view.n_padding, len(ids) - 1))
         st.markdown(f"**{attention_name(config)}**: {_who_shares(config, head)}")
         head_grid(
@@ -174,7 +196,7 @@ def _is_trained(view: View) -> bool:
 def _who_shares(config: ModelConfig, head: int) -> str:
     """Which heads read what head `head` reads."""
     if config.attention == "mla":
-        return f"every head has keys and values of its own, expanded from {config.kv_lora_rank} numbers a token"
+        return f"each head has keys and values of its own, expanded from {config.kv_lora_rank} numbers per token"
     read = config.layer.kv_head_of
     others = [h for h in range(config.n_heads) if read[h] == read[head] and h != head]
     company = f"with {'head' if len(others) == 1 else 'heads'} {listed(others)}" if others else "alone"
@@ -182,7 +204,7 @@ def _who_shares(config: ModelConfig, head: int) -> str:
 
 
 def rolled(view: View) -> None:
-    """Rollout through the layers, with what it leaves out."""
+    """Attention rollout through the layers, with what it leaves out."""
     layer, _ = view.layer_and_head
     shares, reach = rollout(view.trace.weights), reachable(view.trace.allowed)
     left, right = st.columns(2, gap="large")
@@ -191,67 +213,79 @@ def rolled(view: View) -> None:
     with right:
         charts.show(rollout_figures.rollout_of_query(shares, view.labels, view.query), "rollout-query")
         st.markdown(
-            "**Weights are not an explanation.** Quite different weights can lead to the same prediction, and large "
-            "ones need not be what mattered (Jain and Wallace, arXiv 1902.10186). What a head does to the prediction "
-            "is seen by switching it off."
+            "**Do attention weights explain a prediction?** Jain and Wallace (arXiv 1902.10186) found other weights "
+            "that give nearly the same prediction. Wiegreffe and Pinter (arXiv 1908.04626) reply that this depends on "
+            "what counts as an explanation, and propose tests of when weights can be one. “Ablate heads” measures what "
+            "a head contributes to the prediction."
         )
 
 
 def off(view: View) -> None:
-    """The prediction and the loss with heads switched off, and what each head alone is worth on this text."""
+    """The prediction and the loss with heads ablated, and how much each head alone lowers the loss on this text."""
     if len(view.ids) < 2:
         st.info("A single token has no next token to predict. Type a longer text.")
         return
     there, (layer, head) = view.heads, view.layer_and_head
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(
-            st.multiselect, "Heads switched off", "off", options=list(there), format_func=head_name,
+            st.multiselect, "Ablated heads", "off", options=list(there), format_func=head_name,
             shown=[name for name in view.settings.off if name in there], max_selections=32,
-            placeholder=f"none chosen: the selected one, L{layer} H{head}",
+            placeholder=f"the selected one, L{layer} H{head}",
         )  # fmt: skip
         state.control(
-            st.segmented_control, "What they hand on", "off_way", options=ablation.WAYS, required=True,
-            format_func={"zero": "nothing", "mean": "their mean"}.get,
+            st.segmented_control, "Their output becomes zero, or a mean", "off_way", options=list(ABLATIONS),
+            required=True, format_func=ABLATIONS.get,
         )  # fmt: skip
     gone = [there[name] for name in view.settings.off if name in there] or [(layer, head)]
     ids, way = view.ids[: heads_runs.MAX_ABLATED], view.settings.off_way
     left, right = st.columns(2, gap="large")
     with left:
-        _prediction(view, ids, gone, way)
+        title = st.empty()  # the loss comes with that of every head alone, so that both charts say the same
+        own_loss = _prediction(view, ids, gone)
     with right:
         place = st.empty()
         before, losses = heads_runs.effects_of(
-            view.settings, ids, lambda done: place.progress(done, "Switching off one head after another …")
+            view.settings, ids, lambda done: place.progress(done, "Ablating one head after another …")
         )
         place.empty()
         charts.show(ablation_figures.effect_map(losses, before, way, layer, head), "effects")
-
-
-def _prediction(view: View, ids: tuple[int, ...], gone: list[tuple[int, int]], way: str) -> None:
-    """Loss and next tokens before and after."""
-    query, tokens = min(view.query, len(ids) - 1), np.array(ids)
-    before, after = (ablation.predict_without(view.model, ids, heads, way) for heads in ([], gone))
-    losses = [float(next_token_losses(logits, tokens).mean()) for logits in (before, after)]
+    after = losses[gone[0]] if len(gone) == 1 else own_loss
     names = listed(f"L{layer} H{head}" for layer, head in gone)
-    st.markdown(f"#### Without {names}, the loss goes from {losses[0]:.3f} to {losses[1]:.3f} nats a token")
-    padding = " Here the padding is read as text." if view.n_padding else ""
-    st.caption(f"Mean over the {count(len(ids) - 1, 'prediction')} on this text; {view.origin}.{padding}")
-    came = int(tokens[query + 1]) if query + 1 < len(ids) else None
+    title.markdown(f"#### Without {names}, the loss goes from {before:.3f} to {after:.3f} nats per token")
+
+
+def _prediction(view: View, ids: tuple[int, ...], gone: list[tuple[int, int]]) -> float:
+    """Next tokens before and after; returns the loss after, in nats per token."""
+    query, means = min(view.query, len(ids) - 1), heads_runs.means_of(view.settings)
+    before, after = (ablation.predict_without(view.model, ids, heads, means) for heads in ([], gone))
+    padding = " Padding tokens are not masked here." if view.n_padding else ""
+    reference = (
+        f" In the place of a head's output: its mean over {count(len(heads_runs.reference()), 'token')} of a "
+        "fixed text, written for this project."
+        if means is not None
+        else ""
+    )
+    st.caption(
+        f"Loss: mean over {count(len(ids) - 1, 'prediction')} of the next token, in the first "
+        f"{count(len(ids), 'token')} of the text; {view.origin}.{reference}{padding}"
+    )
+    came = ids[query + 1] if query + 1 < len(ids) else None
     odds = [np.exp(log_softmax(logits[query])) for logits in (before, after)]
     charts.show(
         ablation_figures.next_tokens(*odds, heads_runs.vocabulary(), view.labels[query], query, came), "next-tokens"
     )
+    return float(next_token_losses(after, np.array(ids)).mean())
 
 
 def crossed(view: View) -> None:
-    """The text's queries on a second text's keys, in every layer and head."""
+    """The text's queries on a second text's keys, in all layers and heads."""
     if view.config.attention == "mla":
-        st.info("Latent attention is built for one text here. Choose MHA, GQA or MQA on the left for a second one.")
+        st.info("Cross-attention is not implemented for MLA. Choose MHA, GQA or MQA on the left.")
         return
     state.control(st.text_area, "Second text, whose tokens become keys and values", "second_text", height=80)
     context = tuple(runs.tokenizer().encode(view.settings.second_text))[: heads_runs.MAX_COMPARED]
     if not context:
-        st.info("The second text is empty: type one above.")
+        st.info("The second text is empty. Type one above.")
         return
     (layer, head), ids = view.layer_and_head, view.ids[: heads_runs.MAX_COMPARED]
     weights = heads_runs.crossed_of(view.settings, ids, context)  # (L, H, T, S)
@@ -260,13 +294,14 @@ def crossed(view: View) -> None:
     query, key = np.unravel_index(int(weights[layer, head].argmax()), weights.shape[2:])
     st.markdown(
         f"#### Layer {layer}, head {head}: {quoted(labels[query])} reads {quoted(key_labels[key])} of the second text "
-        f"with weight {weights[layer, head, query, key]:.2f}"
+        f"with weight {printed(weights[layer, head, query, key])}"
     )
     st.caption(
-        f"Cross-attention: {count(len(ids), 'query token')} of the text, {count(len(context), 'key token')} of the "
-        "second (at most 128 of each); each row sums to 1. What runs: each text is read by itself, then every layer's "
-        "own projections take queries from the states of the one and keys and values from those of the other, without "
-        f"a mask and without RoPE, since two texts have no distance. {_never_crossed(view)}"
+        f"{count(len(ids), 'query token')} of the text, {count(len(context), 'key token')} of the second text (at most "
+        f"{heads_runs.MAX_COMPARED} of each); the weights of each row sum to 1. Each text runs through the model "
+        "separately; then each layer takes queries from the first text's hidden states and keys and values from the "
+        "second's, without a mask and without RoPE, since positions in two texts have no distance. "
+        f"{_never_crossed(view)}"
     )
     read = view.config.layer.kv_head_of
     head_grid(
@@ -279,4 +314,4 @@ def crossed(view: View) -> None:
 
 
 def _never_crossed(view: View) -> str:
-    return "The model was never trained to do this." if _is_trained(view) else f"{view.origin.capitalize()}."
+    return "The model was not trained to do this." if _is_trained(view) else f"{view.origin.capitalize()}."

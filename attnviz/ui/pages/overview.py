@@ -54,6 +54,7 @@ def _grid() -> None:
         key="front-grid",
         selected=(Settings().layer, Settings().head),
         on_select=_open,
+        model=Settings().model,
     )
 
 

@@ -1,8 +1,6 @@
-"""The parts of the query-groups page, in the order they are walked."""
+"""The parts of the query-grouping page, in their order from the top."""
 
 from __future__ import annotations
-
-import math
 
 import streamlit as st
 
@@ -12,15 +10,18 @@ from attnviz.compute import query_groups as groups_runs
 from attnviz.compute.view import View, drawable
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
+from attnviz.experiments.equalities import Comparison
 from attnviz.figures import group_quality, groups, latent
 from attnviz.figures.drawing import escaped
 from attnviz.figures.phrases import count
-from attnviz.modules.proofs import Comparison
+from attnviz.figures.theme import kv_colour
 from attnviz.ui import charts, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.to_scale import to_scale
 from attnviz.ui.headline import headline
+
+ROW_NAMES = {group_quality.TRAINED: "trained", group_quality.FIRST: "first head"}  # short, beside a row of maps
 
 
 def show() -> None:
@@ -33,27 +34,28 @@ def show() -> None:
 
 
 def comparable(view: View) -> bool:
-    """Whether the page can be drawn, the multi-head model that all here is compared with included."""
+    """Whether the page can be drawn, the multi-head model that it compares with included."""
     return drawable(view) and not runs.problem_of(groups_runs.base_of(view.settings))
 
 
 @state.part("kv-heads")
 def control(view: View) -> None:
-    """One slider over the numbers of KV heads that there are; everything on the page follows it."""
+    """One slider over the possible numbers of KV heads; the whole page follows it."""
     if problem := runs.problem_of(groups_runs.base_of(view.settings)):
         st.error(
-            f"{escaped(str(problem))} All here is compared with it. Choose your own settings.", icon=":material/error:"
+            f"{escaped(str(problem))} This page compares models with it: choose “My own settings” in the sidebar.",
+            icon=":material/error:",
         )
         return
     st.markdown(headline(view))
     variants = groups_runs.variants(view.settings)
     configs = [runs.config_of(variant) for variant in variants]
     if len(variants) == 1:
-        st.caption("With one query head there is nothing to share. Choose more query heads on the left.")
+        st.caption("With one query head there is one KV head. Choose more query heads on the left.")
         return
     st.session_state["kv-heads"] = configs.index(view.config)
     st.select_slider(
-        "KV heads, from one for every query head to one for all",
+        "KV heads, from one per query head (MHA) to one for all (MQA)",
         range(len(configs)),
         format_func=lambda i: _position(configs[i]),
         key="kv-heads",
@@ -75,7 +77,7 @@ def _take_variant(variants: list) -> None:
 
 @state.part("sharing", comparable)
 def sharing(view: View) -> None:
-    """Who reads whom, and the order of KV heads that is a mistake."""
+    """Which query head reads which KV head, and the wrong order."""
     layer, head = view.layer_and_head
     c = view.config
     if c.attention == "mla":
@@ -84,7 +86,7 @@ def sharing(view: View) -> None:
     tiled = view.settings.tiled
     read = analysis.kv_heads_read(c.n_heads, c.n_kv_heads, tiled=tiled)
     group_diagram(groups.sharing(c.n_heads, c.n_kv_heads, read, head), key="diagram", on_head=_take_head)
-    state.control(st.toggle, "Tile the KV heads instead: every shape right, the partners wrong", "tiled")
+    state.control(st.toggle, "Wrong order: repeat() instead of repeat_interleave()", "tiled")
     if tiled:
         st.markdown(_tiling(view, layer, read))
 
@@ -98,24 +100,34 @@ def _tiling(view: View, layer: int, read: tuple[int, ...]) -> str:
     c = view.config
     wrong = sum(kv != right for kv, right in zip(read, c.layer.kv_head_of, strict=True))
     if not wrong:
-        return f"With {count(c.n_kv_heads, 'KV head')} both orders are the same, and the mistake cannot show."
+        return f"With {count(c.n_kv_heads, 'KV head')} both orders are the same: the mistake changes nothing."
     found = groups_runs.tiling_of(view.settings, view.ids, layer)
     return (
-        f"**Tiled, {wrong} of {count(c.n_heads, 'query head')} read a KV head that is not theirs.** No shape changes, "
-        f"nothing fails, but the output of layer {layer} moves by up to {found.layer.difference:.2g} where rounding "
-        f"explains {found.layer.tolerance:.0e} ({found.layer.dtype})." + _tiled_loss(found)
+        f"**With repeat(), {wrong} of {count(c.n_heads, 'query head')} read the wrong KV head.** The shapes are the "
+        f"same and no error is raised, but the output of layer {layer} differs by up to "
+        f"{found.layer.difference:.2g} (tolerance for rounding: {found.layer.tolerance:.1e} in {found.layer.dtype})."
+        + _tiled_loss(found, _text(view))
     )
 
 
-def _tiled_loss(found: groups_runs.Tiling) -> str:
-    if math.isnan(found.loss):
+def _tiled_loss(found: groups_runs.Tiling, text: str) -> str:
+    if not len(found.losses):
         return ""
-    return f" The loss on this text goes from {found.loss:.2f} to **{found.tiled_loss:.2f}** nats a token."
+    change = analysis.paired_difference(found.tiled_losses, found.losses)
+    return (
+        f" The loss goes from {found.losses.mean():.2f} to **{found.tiled_losses.mean():.2f}** nats per token "
+        f"({group_quality.signed(change)}, {count(change.n, 'predicted token')} of {text})."
+    )
+
+
+def _text(view: View, most: int = groups_runs.MAX_COMPARED) -> str:
+    """The tokens that a comparison is made on, of which there are at most so many."""
+    return "this text" if len(view.ids) <= most else f"the first {count(most, 'token')} of this text"
 
 
 @state.part("scale", comparable)
 def scale(view: View) -> None:
-    """What is stored of the projections and of every token, to scale."""
+    """The projections, the cache per token and one decode step, to scale."""
     config, measured = view.config, groups_runs.cache_of_family(view.settings)
     beside = [groups.cache_panel(measured, config), groups.work_panel(_compared(view), config, len(view.ids))]
     if config.attention == "mla":
@@ -123,7 +135,8 @@ def scale(view: View) -> None:
         charts.show(latent.latent(config), "latent-scale")
         charts.on_demand("Zoom, numbers and downloads", {"cache": lambda: groups.cache(measured, config)})
         return
-    to_scale([groups.projections_panel(config), *beside], "stored")
+    legend = [(kv_colour(kv, config.n_kv_heads), f"KV {kv}") for kv in range(config.n_kv_heads)]
+    to_scale([groups.projections_panel(config), *beside], "stored", legend)
     charts.on_demand(
         "Zoom, numbers and downloads",
         {"projections": lambda: groups.projections(config), "cache": lambda: groups.cache(measured, config)},
@@ -132,10 +145,10 @@ def scale(view: View) -> None:
 
 @state.part("maps", comparable)
 def maps(view: View) -> None:
-    """Every head's map in one layer, in the hue of the KV head it reads."""
+    """The maps of one layer, each in the hue of the KV head that its head reads."""
     layer, head = view.layer_and_head
     st.markdown(f"#### Layer {layer}: {_maps_finding(view)}")
-    st.caption(f"A row is a query and sums to 1, a column is a key. {view.origin.capitalize()}.")
+    st.caption(f"Each row is a query; its weights sum to 1. Each column is a key. {view.origin.capitalize()}.")
     if view.config.n_layers > 1:
         state.control(
             st.segmented_control,
@@ -155,16 +168,25 @@ def maps(view: View) -> None:
         selected=(0, head),
         on_select=_take_map,
         row_names=[f"Layer {layer}"],
+        **_own_keys(view.config),
     )
+
+
+def _own_keys(config: ModelConfig) -> dict:
+    """What the grid says a head of MLA reads."""
+    if config.attention != "mla":
+        return {}
+    names, reads = latent.own_keys(config)
+    return {"kv_names": names, "reads": [[reads] * config.n_heads]}
 
 
 def _maps_finding(view: View) -> str:
     c = view.config
     if c.attention == "mla":
-        return f"{count(c.n_heads, 'head')} with keys and values of their own, all out of one latent"
+        return f"{count(c.n_heads, 'head')}, keys and values of each expanded from one latent"
     if c.n_kv_heads == c.n_heads:
-        return f"{count(c.n_heads, 'head')}, each with keys and values of its own"
-    return "heads of one hue share their keys and values, and still attend differently"
+        return f"{count(c.n_heads, 'head')}, each with its own keys and values"
+    return f"{count(c.n_heads, 'query head')} share {count(c.n_kv_heads, 'KV head')}; hue = KV head"
 
 
 def _take_map(_: int, head: int) -> None:
@@ -174,8 +196,15 @@ def _take_map(_: int, head: int) -> None:
 
 @state.part("closer", comparable)
 def closer(view: View) -> None:
-    """One of several parts, chosen by the person; the others are not computed."""
-    show = {"equal": _equal, "work": _work, "cost": _cost, "maps": _before_after, "alike": _alike, "latent": _latent}
+    """The chosen one of several parts; the others are not computed."""
+    show = {
+        "equal": _equal,
+        "work": _work,
+        "cost": _cost,
+        "maps": _before_after,
+        "alike": _similarity,
+        "latent": _latent,
+    }
     show[state.tabs(view, "Look closer")](view)
 
 
@@ -183,15 +212,20 @@ def _equal(view: View) -> None:
     layer, _ = view.layer_and_head
     found = groups_runs.equalities_of(view.settings, view.ids, layer)
     st.markdown(
-        f"#### The same thing, said in several ways: largest difference in layer {layer}\n\n"
-        f"Computed now, on this layer's real input for {_proven_on(view)}. Where a claim needs another number of KV "
-        "heads, the layer's own are copied to every query head, or averaged into one.\n\n" + _equalities(found)
+        f"#### Layer {layer}: {_agreement(found)}\n\n"
+        f"Computed on this layer's input for {_text(view, groups_runs.MAX_CHECKED)}. Where a formulation needs another "
+        "number of KV heads, the layer's own are copied to each query head, or averaged into one.\n\n"
+        + _equalities(found)
     )
 
 
-def _proven_on(view: View) -> str:
-    whole = len(view.ids) <= groups_runs.MAX_PROVEN
-    return "this text" if whole else f"the first {count(groups_runs.MAX_PROVEN, 'token')} of this text"
+def _agreement(found: list[tuple[Comparison, Comparison]]) -> str:
+    """The checks in one phrase with the largest difference in float32."""
+    failed = sum(not (single.equal and double.equal) for single, double in found)
+    if failed:
+        return f"{failed} of {count(len(found), 'numerical check')} failed"
+    largest = max((single for single, _ in found), key=lambda c: c.difference)
+    return f"equivalent formulations agree within {_difference(largest)} ({largest.dtype})"
 
 
 def _work(view: View) -> None:
@@ -205,13 +239,13 @@ def _compared(view: View) -> list[ModelConfig]:
 
 
 def _equalities(found: list[tuple[Comparison, Comparison]]) -> str:
-    """A list in markdown: every claim with its difference in both precisions."""
+    """A list in markdown: each check with its largest difference in both precisions."""
     return "\n\n".join(_equality(single, double) for single, double in found)
 
 
 def _equality(single: Comparison, double: Comparison) -> str:
     sign = ":material/check:" if single.equal and double.equal else ":material/close:"
-    numbers = ", ".join(f"**{_difference(c)}** in {c.dtype} (tolerance {c.tolerance:.0e})" for c in (single, double))
+    numbers = ", ".join(f"**{_difference(c)}** in {c.dtype} (tolerance {c.tolerance:.1e})" for c in (single, double))
     against = f"{single.left[0].upper()}{single.left[1:]}, against {single.right}."
     return f"{sign} **{single.claim}**: {numbers}  \n:small[{against}]"
 
@@ -222,20 +256,20 @@ def _difference(c: Comparison) -> str:
 
 def _cost(view: View) -> None:
     if view.settings.model == "own":
-        st.info(
-            "What sharing costs is measured in loss, and untrained weights predict nothing before any sharing: choose "
-            "another model on the left."
-        )
+        st.info("Loss is compared here, and untrained weights predict nothing: choose a trained model on the left.")
         return
     if not _comparable(view):
         return
     left, right = st.columns(2, gap="large")
+    selected, text = attention_name(view.config), _text(view)
     with left:
         losses = groups_runs.losses_of_sharing(view.settings, view.ids)
-        charts.show(group_quality.losses(losses, view.config.n_kv_heads), "losses")
+        charts.show(group_quality.losses(losses, view.config.n_kv_heads, text), "losses")
     with right:
         members = groups_runs.members_of(view.settings, view.ids)
-        charts.show(group_quality.quality(members, attention_name(view.config)), "quality")
+        charts.show(group_quality.quality(members, selected, groups_runs.held_out_characters()), "quality")
+        characters = groups_runs.predicted_characters(view.ids)
+        charts.show(group_quality.this_text(members, selected, characters, text), "this-text")
 
 
 def _comparable(view: View) -> bool:
@@ -248,7 +282,7 @@ def _comparable(view: View) -> bool:
         if view.settings.model == "own":
             st.caption(
                 f"Converted from your own settings with {count(view.config.n_heads, 'KV head')} and the same seed. "
-                "Untrained heads have learnt nothing that averaging could destroy; choose a checkpoint to see it."
+                "Untrained heads have learnt nothing: choose a checkpoint to see what averaging loses."
             )
         return True
     return False
@@ -260,16 +294,19 @@ def _before_after(view: View) -> None:
         return
     n_kv_heads = c.n_kv_heads
     if n_kv_heads == c.n_heads:
-        st.info("Nothing is merged here. Move the slider to fewer KV heads to see what averaging does to the maps.")
+        st.info("With one KV head per query head nothing is merged. Move the slider to fewer KV heads.")
         return
     found = groups_runs.maps_of(view.settings, view.ids, n_kv_heads, layer)
     n_tokens = found.weights.shape[-1]
-    shares = zip(found.names[1:], found.moved[1:, head], strict=True)
-    moved = ", ".join(f"{name} {share:.0%}" for name, share in shares)
-    st.markdown(f"#### Layer {layer}, head {head}: the share of its attention that has moved since MHA: {moved}")
+    moved = dict(zip(found.names, found.moved[:, head], strict=True))
+    rest = ", ".join(f"{name} {share:.0%}" for name, share in moved.items() if name != "MHA")
+    st.markdown(
+        f"#### Layer {layer}, head {head}: averaging moves {moved[group_quality.AVERAGED]:.0%} of its attention"
+    )
     st.caption(
-        f"With {count(n_kv_heads, 'KV head')}, on the first {count(n_tokens, 'token')}. The share is ½ Σ|before − "
-        "after| of a row, averaged over the queries. Point at a cell to see the same pair in every model."
+        f"Moved since MHA with {count(n_kv_heads, 'KV head')}: {rest}. The share is the total variation distance "
+        f"½ Σ|before − after| of a row, averaged over the queries of {_text(view, groups_runs.MAX_MAPPED)}. The hue is "
+        "that of the KV head after merging. Point at a cell to see the same query and key in all of these models."
     )
     read = c.layer.kv_head_of
     head_grid(
@@ -280,15 +317,16 @@ def _before_after(view: View) -> None:
         key="before-after",
         selected=(0, head),
         on_select=_take_map,
-        kv_names=[f"keys of group {j}" for j in range(n_kv_heads)],
-        row_names=found.names,
+        kv_names=[f"KV {j} after merging" for j in range(n_kv_heads)],
+        row_names=[ROW_NAMES.get(name, name) for name in found.names],
+        reads=[[f"KV {h}, its own" for h in range(c.n_heads)], *([f"KV {kv}" for kv in read] for _ in found.names[1:])],
     )
     drifts = groups_runs.drifts_of(view.settings, view.ids, n_kv_heads)
     n_tokens = len(next(iter(drifts.values())))
     charts.show(group_quality.drift(drifts, view.labels[:n_tokens], n_kv_heads), "drift")
 
 
-def _alike(view: View) -> None:
+def _similarity(view: View) -> None:
     layer, _ = view.layer_and_head
     state.control(st.segmented_control, "Compare", "alike", options=("keys", "values"), required=True)
     part, c = view.settings.alike, view.config
@@ -296,7 +334,8 @@ def _alike(view: View) -> None:
     inner = groups_runs.grams(before, layer)[part]
     plain, best = analysis.neighbours(c.n_heads, c.n_kv_heads), analysis.best_grouping(inner, c.n_kv_heads)
     lost = analysis.lost_share(inner, plain), analysis.lost_share(inner, best)
-    charts.show(group_quality.likeness(analysis.cosines(inner), plain, best, lost, part), "likeness")
+    total = float(inner.trace())
+    charts.show(group_quality.similarity(analysis.cosines(inner), plain, best, lost, total, part), "similarity")
 
 
 def _latent(view: View) -> None:
@@ -307,9 +346,15 @@ def _latent(view: View) -> None:
         with beside:
             charts.show(latent.latent(config), "latent")
     with numbers if view.config.attention != "mla" else beside:
-        st.markdown("#### One latent instead of KV heads: what is absorbed equals what is expanded")
+        st.markdown(f"#### MLA, layer {layer}: {_agreement(found)}")
         st.caption(
-            "DeepSeek-V2's attention (arXiv 2405.04434). Absorbed: W_uk moves to the query's side and W_uv behind the "
-            "weights, so that keys and values never have to be expanded while decoding."
+            f"{_which_latent(view)}: {latent.shape(config)} (DeepSeek-V2, arXiv 2405.04434). Absorbed: W_UK is applied "
+            "to the query and W_UV after the weighted sum, so decoding expands no keys or values. RoPE between W_UK "
+            "and the query would prevent this, so position is carried by a separate small key that all heads share."
         )
         st.markdown(_equalities(found))
+
+
+def _which_latent(view: View) -> str:
+    shipped = groups_runs.has_shipped_latent(view.settings)
+    return "The shipped checkpoint" if shipped else "An untrained MLA in DeepSeek-V2's proportions"

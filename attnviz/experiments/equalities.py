@@ -1,4 +1,4 @@
-"""What is claimed of grouped attention, computed on one layer of a live model instead of asserted.
+"""Equivalent formulations of grouped attention, compared numerically on one layer of a live model.
 
 Every comparison runs on the layer's real input: the hidden states of the user's tokens, normed, as the layer gets them.
 Its two sides are computed in different ways, and the largest difference between their outputs is the number shown.
@@ -18,13 +18,18 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from attnviz.config import ModelConfig
-from attnviz.modules.attention import AttentionRecord, GroupedQueryAttention, StackedHeads
-from attnviz.modules.convert import copy_layer, group_layer
-from attnviz.modules.latent import MultiHeadLatentAttention
-from attnviz.modules.measure import counted_cache_bytes
+from attnviz.experiments.conversion import copy_layer, group_layer
+from attnviz.experiments.measurement import counted_cache_bytes
+from attnviz.modules import (
+    AttentionRecord,
+    GroupedQueryAttention,
+    MultiHeadLatentAttention,
+    Recording,
+    StackedHeads,
+    Transformer,
+)
 from attnviz.modules.parts import changed, with_own_parts
-from attnviz.modules.shapes import ShapesOnly
-from attnviz.modules.transformer import Transformer
+from attnviz.modules.transformer import layer_input
 
 ROUNDING_STEPS = 1000  # of the largest output: what two orders of summation may differ by, far below any real change
 
@@ -47,13 +52,13 @@ class Comparison:
 
 @torch.inference_mode()
 def equalities(model: Transformer, token_ids: Sequence[int], layer: int, dtype: str = "float32") -> list[Comparison]:
-    """Every equality that holds for this layer on these tokens, computed in `dtype` ("float32", "float64")."""
+    """Compare the formulations that exist for this layer on these tokens, in `dtype` ("float32", "float64")."""
     return _equalities(model, layer_input(model, token_ids, layer), layer, dtype)
 
 
 @torch.inference_mode()
 def equalities_in_both(model: Transformer, token_ids: Sequence[int], layer: int) -> list[tuple[Comparison, Comparison]]:
-    """Every equality in float32 and in float64; what is before the layer is computed once."""
+    """The comparisons in float32 and in float64; what is before the layer is computed once."""
     x = layer_input(model, token_ids, layer)
     return list(zip(*(_equalities(model, x, layer, dtype) for dtype in ("float32", "float64")), strict=True))
 
@@ -75,38 +80,21 @@ def _equalities(model: Transformer, x: Tensor, layer: int, dtype: str) -> list[C
 
 @torch.inference_mode()
 def tiling(model: Transformer, token_ids: Sequence[int], layer: int, dtype: str = "float32") -> Comparison:
-    """The layer against itself with its KV heads tiled over the query heads (0 1 0 1) instead of interleaved (0 0 1 1).
+    """Compare the layer with itself with its KV heads in the wrong order: 0 1 0 1 by `repeat`, not 0 0 1 1.
 
-    Equal only where the two orders are: with one KV head, or one for every query head.
+    The orders are the same with one KV head, and with one per query head.
     """
     attn, x, how = _layer(model, layer_input(model, token_ids, layer), layer, dtype)
     return _compare(
-        "tiled is interleaved",
+        "repeat() = repeat_interleave()",
         ("query head h reads KV head h // group_size", attn(x, **how)),
         ("query head h reads KV head h mod n_kv_heads", copy_layer(attn, "tiled")(x, **how)),
     )
 
 
 def cached_bytes(config: ModelConfig, n_tokens: int) -> int:
-    """What the live modules remember of n_tokens in float32, counted from the tensors of the cache that they fill."""
+    """Cache bytes of n_tokens in float32, counted from the tensors of the cache that the live modules fill."""
     return counted_cache_bytes(config, n_tokens, bits=32)
-
-
-@torch.inference_mode()
-def layer_input(
-    model: Transformer,
-    token_ids: Sequence[int] | Sequence[Sequence[int]],
-    layer: int,
-    record: list[AttentionRecord] | None = None,
-) -> Tensor:
-    """(B, T, C): what the attention of this layer is given for these tokens, that is the normed hidden states.
-
-    token_ids: of one text, (T,), or of B texts of one length, (B, T). record: gets what the layers before it did.
-    """
-    x = model.embed(torch.atleast_2d(torch.as_tensor(token_ids)))
-    for block, options in zip(model.blocks[:layer], model.attention_options(x.shape[1]), strict=False):
-        x = block(x, record=record, **options)
-    return model.blocks[layer].attn_norm(x)
 
 
 def _layer(model: Transformer, x: Tensor, layer: int, dtype: str) -> tuple[torch.nn.Module, Tensor, dict]:
@@ -119,9 +107,9 @@ def _layer(model: Transformer, x: Tensor, layer: int, dtype: str) -> tuple[torch
 
 def _all_heads_is_multi_head(copied: GroupedQueryAttention, x: Tensor, how: dict, output: Tensor) -> Comparison:
     return _compare(
-        "K = H is multi-head attention",
-        (f"one module with a KV head for each of {copied.config.n_heads} query heads", output),
-        ("as many modules of one head each, outputs side by side", _taken_apart(copied)(x, **how)),
+        "K = H equals multi-head attention",
+        (f"one module with {copied.n_heads} KV heads, one per query head", output),
+        ("one single-head module per head, outputs concatenated", _taken_apart(copied)(x, **how)),
     )
 
 
@@ -129,58 +117,58 @@ def _one_head_is_multi_query(attn: GroupedQueryAttention, x: Tensor, how: dict) 
     attn = group_layer(attn, 1)
     output, r = _recorded(attn, x, how)
     key, value = r.k[:, 0], r.v[:, 0]  # (B, S, D), no head axis at all, as in arXiv 1911.02150
-    scores = torch.einsum("bhtd,bsd->bhts", r.q, key) * attn.config.head_dim**-0.5
+    scores = torch.einsum("bhtd,bsd->bhts", r.q, key) * attn.head_dim**-0.5
     if r.allowed is not None:
         scores = scores.masked_fill(~r.allowed, float("-inf"))
     read = torch.einsum("bhts,bsd->bthd", scores.softmax(-1), value)
     return _compare(
-        "K = 1 is multi-query attention",
-        ("the module with one KV head, the average of this layer's", output),
+        "K = 1 equals multi-query attention",
+        ("the module with one KV head, the mean of this layer's KV heads", output),
         ("one key and one value without a head axis, by einsum", attn.o_proj(read.flatten(2))),
     )
 
 
 def _grouped_is_copied(attn: GroupedQueryAttention, output: Tensor, by_copies: Tensor) -> Comparison:
-    c = attn.config
+    group_size = attn.n_heads // attn.n_kv_heads
     return _compare(
-        "Grouped is repeat_interleave'd",
-        (f"K = {c.n_kv_heads}, no key or value is copied", output),
-        (f"every key and value copied to {c.group_size} query heads", by_copies),
+        "Grouped form = repeat_interleave form",
+        (f"K = {attn.n_kv_heads}, keys and values not copied", output),
+        (f"each key and value copied to {group_size} query head{'s' * (group_size > 1)}", by_copies),
     )
 
 
 def _is_sdpa(attn: GroupedQueryAttention | MultiHeadLatentAttention, output: Tensor, r: AttentionRecord) -> Comparison:
     read = F.scaled_dot_product_attention(
-        r.q, r.k, r.v, attn_mask=r.allowed, scale=r.q.shape[-1] ** -0.5, enable_gqa=True
+        r.q, r.k, r.v, attn_mask=r.allowed, scale=r.scale, enable_gqa=True
     )  # (B, H, T, Dv)
     return _compare(
-        "All is torch's own kernel",
-        ("the attention written out here", output),
+        "Matches PyTorch's kernel",
+        ("this module, with explicit scores and softmax", output),
         ("scaled_dot_product_attention(enable_gqa=True)", attn.o_proj(read.transpose(1, 2).flatten(2))),
     )
 
 
 def _absorbed_is_expanded(attn: MultiHeadLatentAttention, x: Tensor, how: dict, output: Tensor) -> Comparison:
     return _compare(
-        "Absorbed is expanded",
-        (f"keys and values of all {attn.n_heads} heads expanded from the latent", output),
-        ("the heads attend to the latent itself", attn(x, absorbed=True, **how)),
+        "Absorbed form = expanded form",
+        (f"keys and values of {attn.n_heads} heads expanded from the latent", output),
+        ("the heads attend to the latent, with W_UK and W_UV absorbed", attn(x, absorbed=True, **how)),
     )
 
 
 def _recorded(attn: torch.nn.Module, x: Tensor, how: dict) -> tuple[Tensor, AttentionRecord]:
-    record: list[AttentionRecord] = []
+    record = Recording()
     return attn(x, record=record, **how), record[0]
 
 
 def _taken_apart(attn: GroupedQueryAttention) -> StackedHeads:
     """A multi-head layer as separate single-head modules with the same weights."""
-    c = attn.config
-    with ShapesOnly():
-        stacked = StackedHeads(c.d_model, 1, head_dim=c.head_dim, qkv_bias=c.qkv_bias)
-    heads = [with_own_parts(stacked.heads[0]) for _ in range(c.n_heads)]
+    D, bias = attn.head_dim, attn.q_proj.bias is not None
+    with torch.device("meta"):
+        stacked = StackedHeads(attn.q_proj.in_features, 1, head_dim=D, qkv_bias=bias)
+    heads = [with_own_parts(stacked.heads[0]) for _ in range(attn.n_heads)]
     for h, head in enumerate(heads):
-        own = itemgetter(slice(h * c.head_dim, (h + 1) * c.head_dim))
+        own = itemgetter(slice(h * D, (h + 1) * D))
         for name in ("q_proj", "k_proj", "v_proj"):
             setattr(head, name, changed(getattr(attn, name), own))
     stacked.heads, stacked.o_proj = torch.nn.ModuleList(heads), attn.o_proj

@@ -1,9 +1,9 @@
-"""A trained model with another number of KV heads, or with its heads in another order. Nothing is trained here.
+"""Convert a trained model to another number of KV heads, or reorder its heads. Nothing is trained here.
 
 Fewer is the conversion of the GQA paper (Ainslie et al., arXiv 2305.13245, section 2.1): the key and value projections
-of neighbouring KV heads become one, by averaging them or by keeping the first of each group. More is the way back that
-computes the same: every query head gets a copy of the head it read. What is converted is new, all other modules are
-shared with the model that was given, and that stays as it was.
+of neighbouring KV heads become one, by averaging them or by keeping the first of each group. More computes the same
+function: each query head gets a copy of the KV head it read. Converted layers are new; all other modules are shared
+with the model given, which is not changed.
 
 K KV heads, D head_dim.
 """
@@ -11,15 +11,13 @@ K KV heads, D head_dim.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from attnviz.config import AttentionConfig, ConfigError, divisors
-from attnviz.modules.attention import GroupedQueryAttention
+from attnviz.config import ConfigError, divisors
+from attnviz.modules import GroupedQueryAttention, Transformer
 from attnviz.modules.parts import changed, with_own_parts
-from attnviz.modules.transformer import Transformer
 
 METHODS = ("mean", "first")
 PATTERNS = ("interleaved", "tiled")
@@ -28,8 +26,9 @@ PATTERNS = ("interleaved", "tiled")
 def group_kv_heads(model: Transformer, n_kv_heads: int, method: str = "mean") -> Transformer:
     """`model` with `n_kv_heads` KV heads, a divisor of the number it has; ConfigError says so where it is not.
 
-    New KV head j stands for the old heads j · s to (j + 1) · s - 1, where s is how many become one, so every query
-    head reads the head that its own was merged into. RoPE turns all heads alike, so it commutes with the average.
+    New KV head j stands for the old heads j · s to (j + 1) · s - 1, where s is how many become one, so each query
+    head reads the head that its own was merged into. RoPE rotates all heads by the same angles, so it commutes with
+    the average.
     """
     _refuse_latent(model)
     if n_kv_heads not in divisors(model.config.n_kv_heads):
@@ -39,19 +38,19 @@ def group_kv_heads(model: Transformer, n_kv_heads: int, method: str = "mean") ->
 
 
 def copy_kv_heads(model: Transformer, pattern: str = "interleaved") -> Transformer:
-    """`model` as multi-head attention, its KV heads written out to every query head; see `copy_layer`."""
+    """`model` as multi-head attention, its KV heads copied to each query head; see `copy_layer`."""
     _refuse_latent(model)
     return _with_layers(model, model.config.n_heads, [copy_layer(b.attn, pattern) for b in model.blocks])
 
 
 def reorder_heads(model: Transformer, orders: Sequence[Sequence[int]]) -> Transformer:
-    """A multi-head model with each layer's heads put in the order given: other neighbours, the same function.
+    """A multi-head model with each layer's heads in the order given: other neighbours, the same function.
 
-    orders: one permutation of the H heads for every layer; position i gets what was head orders[layer][i].
+    orders: one permutation of the H heads per layer; position i gets what was head orders[layer][i].
     """
     c = model.config
     if c.attention != "mha":
-        raise ConfigError(f"only heads with keys of their own can be put in another order, not {c.attention!r}")
+        raise ConfigError(f"only the heads of MHA can be reordered, not those of {c.attention!r}")
     if len(orders) != c.n_layers or any(sorted(order) != list(range(c.n_heads)) for order in orders):
         raise ConfigError(f"orders must hold {c.n_layers} permutations of 0 to {c.n_heads - 1}, not {orders!r}")
     layers = [_reorder_layer(b.attn, order) for b, order in zip(model.blocks, orders, strict=True)]
@@ -73,35 +72,35 @@ def group_layer(attn: GroupedQueryAttention, n_kv_heads: int, method: str = "mea
 def copy_layer(attn: GroupedQueryAttention, pattern: str = "interleaved") -> GroupedQueryAttention:
     """One layer as multi-head attention: KV heads 0 0 1 1 ("interleaved", the same function) or 0 1 0 1 ("tiled").
 
-    Tiled is the well-known mistake: every shape is right, and the query heads read other heads than they learnt to.
+    Tiled is what `repeat` gives instead of `repeat_interleave`: the shapes are right, the KV heads read are not.
     """
     if pattern not in PATTERNS:
         raise ConfigError(f"pattern must be one of {', '.join(PATTERNS)}, not {pattern!r}")
-    c = attn.config
-    kv_head = torch.arange(c.n_heads)
-    kv_head = kv_head // c.group_size if pattern == "interleaved" else kv_head % c.n_kv_heads
-    return _rebuild(attn, c.n_heads, lambda heads: heads[kv_head])
+    H, K = attn.n_heads, attn.n_kv_heads
+    kv_head = torch.arange(H)
+    kv_head = kv_head // (H // K) if pattern == "interleaved" else kv_head % K
+    return _rebuild(attn, H, lambda heads: heads[kv_head])
 
 
 def _reorder_layer(attn: GroupedQueryAttention, order: Sequence[int]) -> GroupedQueryAttention:
-    c, order = attn.config, torch.as_tensor(order)
-    new = _rebuild(attn, c.n_kv_heads, lambda heads: heads[order])
-    new.q_proj = changed(attn.q_proj, lambda p: p.unflatten(0, (c.n_heads, c.head_dim))[order].flatten(0, 1))
-    new.o_proj = changed(attn.o_proj, lambda p: _reorder_columns(p, c, order))
+    H, order = attn.n_heads, torch.as_tensor(order)
+    new = _rebuild(attn, attn.n_kv_heads, lambda heads: heads[order])
+    new.q_proj = changed(attn.q_proj, lambda p: p.unflatten(0, (H, -1))[order].flatten(0, 1))
+    new.o_proj = changed(attn.o_proj, lambda p: _reorder_columns(p, H, order))
     return new
 
 
-def _reorder_columns(p: Tensor, c: AttentionConfig, order: Tensor) -> Tensor:
+def _reorder_columns(p: Tensor, n_heads: int, order: Tensor) -> Tensor:
     """o_proj reads the heads: its weight has their columns, its bias has nothing of them."""
-    return p.unflatten(1, (c.n_heads, c.head_dim))[:, order].flatten(1) if p.ndim == 2 else p
+    return p.unflatten(1, (n_heads, -1))[:, order].flatten(1) if p.ndim == 2 else p
 
 
 def _rebuild(attn: GroupedQueryAttention, n_kv_heads: int, change: Callable[[Tensor], Tensor]) -> GroupedQueryAttention:
     """The layer with its key and value heads, (K, D, d_model) or as biases (K, D), made into others by `change`."""
-    c, new = attn.config, with_own_parts(attn)
-    new.config = replace(c, n_kv_heads=n_kv_heads)
+    new, K = with_own_parts(attn), attn.n_kv_heads
+    new.n_kv_heads = n_kv_heads
     for name in ("k_proj", "v_proj"):
-        rows = changed(getattr(attn, name), lambda p: change(p.unflatten(0, (c.n_kv_heads, c.head_dim))).flatten(0, 1))
+        rows = changed(getattr(attn, name), lambda p: change(p.unflatten(0, (K, -1))).flatten(0, 1))
         setattr(new, name, rows)
     return new
 

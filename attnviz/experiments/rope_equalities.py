@@ -14,11 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnviz.config import ModelConfig
-from attnviz.modules.attention import attend
+from attnviz.modules import Transformer, attend
 from attnviz.modules.parts import changed, with_own_parts
-from attnviz.modules.rope import apply_rope, half_from_interleaved, rope_frequencies, rotate
-from attnviz.modules.rope_scaling import RopeScaling
-from attnviz.modules.transformer import Transformer
+from attnviz.modules.rope import apply_rope, half_from_interleaved, rotate
+from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
 
 SHIFTS = (0, 1, 3, 10, 30, 100, 300, 1_000, 3_000, 10_000, 30_000, 100_000)
 OTHER_LAYOUT = {"half": "interleaved", "interleaved": "half"}
@@ -196,7 +195,7 @@ def scaled_frequencies(
     head_dim: int, theta: float, scalings: dict[str, RopeScaling | None], length: int
 ) -> dict[str, np.ndarray]:
     """float64 (head_dim // 2,) by the name of the method, for a text of this many tokens."""
-    return {name: rope_frequencies(head_dim, theta, scaling, length).numpy() for name, scaling in scalings.items()}
+    return {name: scaled_rope_frequencies(head_dim, theta, s, length).numpy() for name, s in scalings.items()}
 
 
 def with_scaling(model: Transformer, scaling: RopeScaling | None) -> Transformer:

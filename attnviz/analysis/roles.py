@@ -1,0 +1,213 @@
+"""Roles of attention heads: the weight that a head puts on the keys each role names, beside that of a uniform head.
+
+The same scores are taken on a text and on probes: random tokens, repeated once. Only the second tell a head that looks
+up what followed an earlier occurrence from one that attends to a recent token (Olsson et al., arXiv 2209.11895).
+
+A score is the mean weight on the role's keys, over the queries that may attend to one of them and to another key too.
+Chance is what uniform weights over the allowed keys would score. A role is named where the score is ABOVE_CHANCE above
+chance; "broad" where the normalised entropy is at least UNIFORM; everything else has no clear role.
+
+L layers, H heads, T tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+LOCAL = 5  # tokens, the query itself counted, that count as nearby
+NAMED = ("previous token", "induction", "duplicate token", "current token", "first token")  # by the key they name
+KEYED = (*NAMED, "local")  # scored by the weight on certain keys
+BROAD, NO_ROLE = "broad", "no clear role"
+COLUMN = "one key"  # of one text, not a role
+ABOVE_CHANCE = 0.3  # of the weight
+UNIFORM = 0.95  # normalised entropy; it is less with 23 % of the weight on one of 16 keys, 15 % on one of 64
+ENOUGH = 0.25  # of the queries must have such a key, or the role is not scored
+
+
+@dataclass(frozen=True)
+class Share:
+    """The mean weight on certain keys, over the queries that may attend to one of them and to another key."""
+
+    weight: float
+    chance: float  # with uniform weights over the allowed keys
+    n_queries: int
+
+    @property
+    def needed(self) -> float:
+        return self.chance + ABOVE_CHANCE
+
+    @property
+    def stands_out(self) -> bool:
+        return self.weight >= self.needed
+
+
+@dataclass(frozen=True)
+class HeadScores:
+    """One head's scores; a role that too few queries have keys for is absent."""
+
+    shares: dict[str, Share]
+    entropy: float  # normalised: 1 for uniform weights over the allowed keys; NaN where no query has two
+    distance: float  # from query to key in tokens, weighted; NaN likewise
+    n_queries: int  # that may attend to two keys or more
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """The scores of all heads on one run; NaN where a role is not scored."""
+
+    weight: dict[str, np.ndarray]  # (L, H)
+    chance: dict[str, np.ndarray]  # (L,)
+    n_queries: dict[str, np.ndarray]  # (L,)
+    entropy: np.ndarray  # (L, H)
+    distance: np.ndarray  # (L, H)
+    n_choosing: np.ndarray  # (L,) queries that may attend to two keys or more
+
+    def of(self, layer: int, head: int) -> HeadScores:
+        """Those of one head."""
+        shares = {
+            name: Share(float(weight[layer, head]), float(self.chance[name][layer]), int(self.n_queries[name][layer]))
+            for name, weight in self.weight.items()
+            if not np.isnan(weight[layer, head])
+        }
+        entropy, distance = float(self.entropy[layer, head]), float(self.distance[layer, head])
+        return HeadScores(shares, entropy, distance, int(self.n_choosing[layer]))
+
+
+@dataclass(frozen=True)
+class Role:
+    """What one head does on the probes, and the score this rests on; no clear role has none."""
+
+    name: str
+    score: float | None = None
+
+
+def keys_of(tokens: Sequence[int], allowed: np.ndarray) -> dict[str, np.ndarray]:
+    """Bool (T, T) for each of KEYED: the keys the role names, whether the mask allows them or not."""
+    tokens, T = np.asarray(tokens), len(tokens)
+    i, j = np.arange(T)[:, None], np.arange(T)[None, :]
+    earlier = (tokens[:, None] == tokens[None, :]) & (j < i)
+    first = np.zeros((T, T), bool)
+    first[:, first_key(allowed)] = True
+    return {
+        "previous token": j == i - 1,
+        "induction": np.pad(earlier, ((0, 0), (1, 0)))[:, :T],  # the key after
+        "duplicate token": earlier,
+        "current token": j == i,
+        "first token": first & (j < i),
+        "local": (j <= i) & (j > i - LOCAL),
+    }
+
+
+def first_key(allowed: np.ndarray) -> int:
+    """The first key that any query may attend to: what precedes it is padding."""
+    return int(allowed.any(0).argmax())
+
+
+def score(weights: np.ndarray, allowed: np.ndarray, tokens: Sequence[int]) -> Scores:
+    """All heads on one text, from weights (L, H, T, T) and allowed (L, T, T)."""
+    layers = [_layer_scores(w, a, keys_of(tokens, a)) for w, a in zip(weights, allowed, strict=True)]
+    weight, chance, n_queries = ({name: np.array([s[k][name] for s in layers]) for name in KEYED} for k in range(3))
+    entropy, distance = normalised_entropy(weights, allowed), mean_distance(weights, allowed)
+    return Scores(weight, chance, n_queries, entropy, distance, (allowed.sum(-1) > 1).sum(-1))
+
+
+def _layer_scores(weights: np.ndarray, allowed: np.ndarray, keys: dict[str, np.ndarray]) -> tuple[dict, dict, dict]:
+    """Weight (H,), chance and number of queries for each role, from weights (H, T, T)."""
+    n_allowed = allowed.sum(-1)  # (T,)
+    weight, chance, n_queries = {}, {}, {}
+    for name, at in keys.items():
+        at = at & allowed
+        n_keys = at.sum(-1)  # (T,)
+        asked = (n_keys > 0) & (n_keys < n_allowed)
+        n = n_queries[name] = int(asked.sum())
+        scored = n and n >= ENOUGH * (n_allowed > 1).sum()
+        on_keys = np.tensordot(weights, (at & asked[:, None]).astype(weights.dtype), 2)  # (H,)
+        weight[name] = on_keys / n if scored else np.full(len(weights), np.nan)
+        chance[name] = float((n_keys[asked] / n_allowed[asked]).mean()) if scored else np.nan
+    return weight, chance, n_queries
+
+
+def normalised_entropy(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """Entropy over that of uniform weights on the allowed keys, (L, H): the mean over the queries with two or more."""
+    logs = np.log2(weights, out=np.zeros_like(weights), where=weights > 0)
+    entropy = -np.einsum("lhij,lhij->lhi", weights, logs)
+    found = np.full(weights.shape[:2], np.nan)
+    for layer, n_allowed in enumerate(allowed.sum(-1)):
+        choosing = n_allowed > 1
+        if choosing.any():
+            found[layer] = (entropy[layer][:, choosing] / np.log2(n_allowed[choosing])).mean(-1)
+    return found
+
+
+def mean_distance(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """From query to key in tokens, weighted, (L, H): the mean over the queries with two allowed keys or more."""
+    positions = np.arange(weights.shape[-1])
+    apart = np.abs(positions[:, None] - positions)  # (T, T)
+    found = np.full(weights.shape[:2], np.nan)
+    for layer, choosing in enumerate(allowed.sum(-1) > 1):
+        if choosing.any():
+            counted = (apart * choosing[:, None]).astype(weights.dtype)
+            found[layer] = np.tensordot(weights[layer], counted, 2) / choosing.sum()
+    return found
+
+
+def score_probes(weights: np.ndarray, allowed: np.ndarray, probes: Sequence[Sequence[int]]) -> Scores:
+    """The mean over probes of one shape, from weights (N, L, H, T, T)."""
+    each = [score(w, allowed, tokens) for w, tokens in zip(weights, probes, strict=True)]
+    weight = {name: np.mean([s.weight[name] for s in each], axis=0) for name in KEYED}
+    entropy, distance = (np.mean([getattr(s, name) for s in each], axis=0) for name in ("entropy", "distance"))
+    return replace(each[0], weight=weight, entropy=entropy, distance=distance)
+
+
+def role_of(scores: HeadScores) -> Role:
+    """The role furthest above chance of those that name a key, else local, broad or no clear role."""
+    reached = {name: share for name, share in scores.shares.items() if share.stands_out}
+    named = [name for name in NAMED if name in reached]
+    if named:
+        best = max(named, key=lambda name: reached[name].weight - reached[name].chance)
+        return Role(best, reached[best].weight)
+    if "local" in reached:
+        return Role("local", reached["local"].weight)
+    return Role(BROAD, scores.entropy) if scores.entropy >= UNIFORM else Role(NO_ROLE)
+
+
+def stand_out(scores: HeadScores, column: Column | None = None) -> list[tuple[str, Share]]:
+    """What takes the head's weight, by role or as COLUMN, most of its weight first: keys that are named, else local."""
+    shares = scores.shares | ({COLUMN: column.share} if column else {})
+    named = [(name, shares[name]) for name in (*NAMED, COLUMN) if name in shares and shares[name].stands_out]
+    if not named and "local" in shares and shares["local"].stands_out:
+        return [("local", shares["local"])]
+    return sorted(named, key=lambda found: -found[1].weight * found[1].n_queries)
+
+
+@dataclass(frozen=True)
+class Column:
+    """The key, other than the first, that gets most of one head's weight, over the queries that may attend to it."""
+
+    key: int
+    share: Share
+
+
+def largest_column(weights: np.ndarray, allowed: np.ndarray) -> Column | None:
+    """From one head's weights (T, T); None where no key but the first is open to enough queries."""
+    n_allowed = allowed.sum(-1)
+    choosing = n_allowed > 1
+    at = allowed & choosing[:, None]  # (T, T)
+    n_queries = at.sum(0)
+    open_ = (n_queries > 0) & (n_queries >= ENOUGH * choosing.sum())
+    open_[first_key(allowed)] = False
+    if not open_.any():
+        return None
+    key = int(np.where(open_, (weights * at).sum(0), -1).argmax())
+    asked, n = at[:, key], int(n_queries[key])
+    return Column(key, Share(float(weights[asked, key].mean()), float((1 / n_allowed[asked]).mean()), n))
+
+
+def probes(vocab_size: int, period: int, n: int, seed: int = 0) -> list[list[int]]:
+    """n sequences of `period` distinct random tokens, repeated once."""
+    rng = np.random.default_rng(seed)
+    halves = [rng.choice(vocab_size, period, replace=False).tolist() for _ in range(n)]
+    return [half + half for half in halves]

@@ -1,0 +1,63 @@
+"""Whether a checkpoint is run as it was trained: what differs, a sentence each. No streamlit, no torch."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import cache
+from pathlib import Path
+
+from attnviz.config import ModelConfig
+from attnviz.cost import count_parameters
+from attnviz.figures.phrases import count
+
+CARD = Path(__file__).parent.parent / "checkpoints" / "README.md"
+CODE = re.compile(  # a line that ends in a brace or a call, assigns, compares or has an arrow
+    r"[{}]\s*$|\w\(.*\)\s*[:;{]?\s*$|\w\s*[-+*/|&]?=\s*\S|[=!<>]=|[=-]>"
+)
+
+
+def beyond_training(trained: ModelConfig, run: ModelConfig, text: str, n_tokens: int) -> list[str]:
+    """One sentence for each way in which `run` on this text of n_tokens differs from the checkpoint's training."""
+    windowed = run.sliding_window is not None and run.sliding_window < n_tokens  # a wider one masks nothing
+    window = f"a window of {count(run.sliding_window or 0, 'token')}"
+    sinks = f" and {count(run.n_sinks, 'attention-sink token')}" if run.n_sinks else ""
+    turned = run.position == trained.position == "rope" and run.rope_theta != trained.rope_theta
+    differs = {
+        f"The text has {n_tokens} tokens; training rows had {trained.max_context}.": n_tokens > trained.max_context,
+        "The mask is bidirectional; training was causal.": trained.causal and not run.causal,
+        f"Attention has {window}{sinks}; training had no window.": windowed and trained.sliding_window is None,
+        "RoPE is off; training used it.": run.position != trained.position,
+        f"RoPE's θ is {run.rope_theta:,.10g}; training used {trained.rope_theta:,.10g}.": turned,
+        **_about_text(text),
+    }
+    return [sentence for sentence, holds in differs.items() if holds]
+
+
+def _about_text(text: str) -> dict[str, bool]:
+    written = [c for c in text if not c.isspace() and not unicodedata.category(c).startswith("P")]
+    foreign = sum(not _is_latin(c) for c in written)
+    lines = [line for line in text.splitlines() if line.strip()]
+    code = sum(bool(CODE.search(line)) for line in lines)
+    return {
+        f"{foreign} of {count(len(written), 'character')} are not Latin; training text was English.": (
+            2 * foreign > len(written)
+        ),
+        f"{code} of {count(len(lines), 'line')} look like code; training text was prose.": 2 * code > len(lines),
+    }
+
+
+def _is_latin(c: str) -> bool:
+    return c.isascii() or unicodedata.name(c, "").startswith("LATIN ")
+
+
+def trained_on(trained: ModelConfig) -> str:
+    """What the checkpoint is, in a sentence from its card."""
+    millions = count_parameters(trained).total / 1e6
+    return f"This checkpoint has {millions:.1f} M parameters and learnt from children's books of 1812 to 1911."
+
+
+@cache
+def model_card() -> str:
+    """The card as Markdown for a page that has a title; its picture, which the app does not serve, is left out."""
+    return "###" + re.sub(r"!\[.*?\]\(.*?\)\n", "", CARD.read_text(encoding="utf-8"))

@@ -1,0 +1,175 @@
+"""What is said of a head's role: what it rests on, and what the head does on the text shown. No plotly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from attnviz.analysis import roles as analysis
+from attnviz.analysis.roles import Column, HeadScores, Role, Share, stand_out
+from attnviz.config import ModelConfig
+from attnviz.figures.head_captions import LONGEST_TOKEN, shortened
+from attnviz.figures.phrases import count, listed
+
+KEYS = {
+    "previous token": "the previous token",
+    "induction": "the token after an earlier occurrence of the current one (induction)",
+    "duplicate token": "earlier occurrences of the current token",
+    "current token": "the current token itself",
+    "first token": "the first token",
+    "local": f"the last {analysis.LOCAL} tokens",
+}
+DEFINITION = (
+    "A score is the mean weight on a role's keys, over the queries that may attend to one of them and to another key; "
+    f"chance is the score of uniform weights over the allowed keys. A role needs {analysis.ABOVE_CHANCE} above chance, "
+    f"broad a normalised entropy of {analysis.UNIFORM}; a head with neither has no clear role. The role furthest above "
+    f"chance is named, local (the last {analysis.LOCAL} tokens) where no other reaches its mark."
+)
+
+
+@dataclass(frozen=True)
+class Probes:
+    """The run that roles are scored on."""
+
+    n: int
+    period: int  # tokens, repeated once
+    config: ModelConfig  # with the mask and position settings of the run
+    trained: bool
+
+    def text(self) -> str:
+        """ "3 sequences of 32 random tokens, repeated once (causal, no window, RoPE θ = 10,000)"."""
+        return f"{self.n} sequences of {self.period} random tokens, repeated once ({run_text(self.config)})"
+
+
+def run_text(config: ModelConfig) -> str:
+    """Mask and position settings of a run: "causal, window of 4 tokens, 1 attention-sink token, no RoPE"."""
+    window = f"window of {count(config.sliding_window, 'token')}" if config.sliding_window else "no window"
+    sinks = [count(config.n_sinks, "attention-sink token")] if config.n_sinks else []
+    rope = f"RoPE θ = {config.rope_theta:,.6g}" if config.position == "rope" else "no RoPE"
+    return ", ".join(["causal" if config.causal else "bidirectional", window, *sinks, rope])
+
+
+def grid_note(probes: Probes) -> str:
+    """What is written under the maps of a grid."""
+    if not probes.trained:
+        return "Under each map, “here”: what takes most of its weight on this text. Untrained heads have no role."
+    return f"Under each map: its role on {probes.text()}; “here”: what takes most of its weight on this text."
+
+
+def role_label(role: Role) -> str:
+    """ "induction 0.89", or "no clear role"."""
+    return role.name if role.score is None else f"{role.name} {role.score:.2f}"
+
+
+def role_title(role: Role, scores: HeadScores, probes: Probes) -> str:
+    """ "Induction: 0.89 on repeated random tokens, 0.02 by chance"."""
+    if not probes.trained:
+        return "Untrained: no role"
+    if role.score is None:
+        return "No clear role on repeated random tokens"
+    if role.name == analysis.BROAD:
+        return f"Broad: normalised entropy {role.score:.2f} on repeated random tokens"
+    chance = scores.shares[role.name].chance
+    return f"{role.name.capitalize()}: {role.score:.2f} on repeated random tokens, {chance:.2f} by chance"
+
+
+def role_text(role: Role, scores: HeadScores, probes: Probes) -> str:
+    """What the head does on the probes, and how they were run."""
+    said = f"On {probes.text()}: {_on_probes(role, scores)}{_not_scored(scores)}"
+    return said if probes.trained else f"Roles are named for trained checkpoints only. {said}"
+
+
+def _on_probes(role: Role, scores: HeadScores) -> str:
+    if role.name == analysis.BROAD:
+        return f"normalised entropy {role.score:.2f}; uniform weights have 1, broad needs {analysis.UNIFORM}."
+    if role.name == analysis.NO_ROLE:
+        none = "" if stand_out(scores) or not scores.shares else f"no score is {analysis.ABOVE_CHANCE} above chance; "
+        return f"{none}{_highest(scores)}{_spread(scores)}."
+    share = scores.shares[role.name]
+    return f"{_share(KEYS[role.name], share, scores)}; uniform weights put {_percent(share.chance)} there."
+
+
+def _highest(scores: HeadScores) -> str:
+    """ "highest relative to chance: induction 0.09 (chance 0.02)"."""
+    if not scores.shares:
+        return "no role can be scored"
+    name, share = max(scores.shares.items(), key=lambda found: found[1].weight - found[1].chance)
+    return f"highest relative to chance: {name} {share.weight:.2f} (chance {share.chance:.2f})"
+
+
+def _not_scored(scores: HeadScores) -> str:
+    missing = [name for name in analysis.KEYED if name not in scores.shares]
+    if not missing:
+        return ""
+    few = f"fewer than {_percent(analysis.ENOUGH)} of the queries may attend to such a key and to another"
+    return f" Not scored under this mask: {listed(missing)} ({few})."
+
+
+def text_title(scores: HeadScores, column: Column | None) -> str:
+    """ "On this text: 62 % on the first token"."""
+    found = stand_out(scores, column)
+    if not found:
+        return f"On this text: {_without_target(scores)}"
+    name, share = found[0]
+    return f"On this text: {_percent(share.weight)} on {_short(name, column)}"
+
+
+def text_sentence(
+    scores: HeadScores, column: Column | None, labels: Sequence[str], name: Callable[[str], str] = "“{}”".format
+) -> str:
+    """What takes most of a head's weight on the text, mask and window shown; two at most.
+
+    name: puts a label in quotation marks, so that it is safe where the sentence goes.
+    """
+    found = stand_out(scores, column)[:2]
+    if not scores.n_queries:
+        return "On this text: no query may attend to more than one key."
+    if not found:
+        none = f"no score is {analysis.ABOVE_CHANCE} above chance"
+        return f"On this text: {_without_target(scores)}, {none}{_spread(scores)}."
+    keys = KEYS | ({analysis.COLUMN: _token(column, labels, name)} if column else {})
+    return f"On this text: {'; '.join(_share(keys[role], share, scores) for role, share in found)}."
+
+
+def text_label(scores: HeadScores, column: Column | None) -> str:
+    """The same in a few words: "62 % first"."""
+    found = stand_out(scores, column)
+    if not found:
+        return _without_target(scores)
+    name, share = found[0]
+    keys = f"token {column.key}" if name == analysis.COLUMN else name.removesuffix(" token")
+    return f"{_percent(share.weight)} {keys}"
+
+
+def _without_target(scores: HeadScores) -> str:
+    if not scores.n_queries:
+        return "one key only"
+    return "near uniform" if scores.entropy >= analysis.UNIFORM else "mixed"
+
+
+def _spread(scores: HeadScores) -> str:
+    if not scores.n_queries:
+        return ""
+    return f"; normalised entropy {scores.entropy:.2f}, mean distance {scores.distance:.1f} tokens"
+
+
+def _token(column: Column, labels: Sequence[str], name: Callable[[str], str]) -> str:
+    return f"token {column.key} {name(shortened(labels[column.key], LONGEST_TOKEN))}"
+
+
+def _short(name: str, column: Column | None) -> str:
+    if name == analysis.COLUMN:
+        return f"token {column.key}"
+    return {"induction": "induction targets", "current token": "the current token"}.get(name, KEYS[name])
+
+
+def _share(keys: str, share: Share, scores: HeadScores) -> str:
+    """ "71 % of the weight on the first token", and of which queries where it is not all with a choice of keys."""
+    said = f"{_percent(share.weight)} of the weight on {keys}"
+    if share.n_queries == scores.n_queries:
+        return said
+    return f"{said}, over the {share.n_queries} of {scores.n_queries} queries that may attend to one"
+
+
+def _percent(weight: float) -> str:
+    return f"{100 * weight:.0f} %"

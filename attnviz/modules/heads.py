@@ -1,0 +1,65 @@
+"""Grouped-query attention under its other names, one head alone, and heads as separate modules.
+
+B batch, T tokens, H heads, D head_dim.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from attnviz.config import AttentionConfig, ConfigError
+from attnviz.modules.attention import GroupedQueryAttention, attend
+
+
+class MultiHeadAttention(GroupedQueryAttention):
+    """Give every query head a KV head of its own (Vaswani et al., arXiv 1706.03762)."""
+
+    def __init__(self, d_model: int, n_heads: int, **options) -> None:
+        super().__init__(d_model, n_heads, n_heads, **options)
+
+
+class MultiQueryAttention(GroupedQueryAttention):
+    """Let all query heads share one KV head (Shazeer, arXiv 1911.02150)."""
+
+    def __init__(self, d_model: int, n_heads: int, **options) -> None:
+        super().__init__(d_model, n_heads, 1, **options)
+
+
+class SelfAttention(GroupedQueryAttention):
+    """Attend with one head of width d_out; an output projection follows only with out_proj=True."""
+
+    def __init__(self, d_in: int, d_out: int | None = None, *, out_proj: bool = False, **options) -> None:
+        width = d_out or d_in
+        if options.get("out_bias") and not out_proj:
+            raise ConfigError("out_bias = True needs out_proj = True: there is no projection that it could belong to")
+        super().__init__(d_in, 1, 1, **{"head_dim": width, "d_out": width, **options})
+        if not out_proj:
+            self.o_proj = nn.Identity()
+
+
+class FusedSelfAttention(nn.Module):
+    """Compute q, k and v of one head by a single projection split in three: one matrix product instead of three."""
+
+    def __init__(self, d_in: int, d_out: int | None = None, *, qkv_bias: bool = False) -> None:
+        super().__init__()
+        self.qkv_proj = nn.Linear(d_in, 3 * (d_out or d_in), bias=qkv_bias)
+
+    def forward(self, x: Tensor, *, mask: Tensor | None = None) -> Tensor:
+        """Map x (B, T, d_in) to (B, T, d_out)."""
+        q, k, v = self.qkv_proj(x).unsqueeze(1).chunk(3, dim=-1)  # (B, 1, T, d_out) each
+        return attend(q, k, v, mask).output.squeeze(1)
+
+
+class StackedHeads(nn.Module):
+    """Run H single heads as separate modules, then project their outputs, laid side by side."""
+
+    def __init__(self, d_model: int, n_heads: int, *, head_dim: int | None = None, qkv_bias: bool = False) -> None:
+        super().__init__()
+        width = AttentionConfig(d_model, n_heads, head_dim=head_dim).head_dim
+        self.heads = nn.ModuleList(SelfAttention(d_model, width, qkv_bias=qkv_bias) for _ in range(n_heads))
+        self.o_proj = nn.Linear(n_heads * width, d_model, bias=False)
+
+    def forward(self, x: Tensor, **options) -> Tensor:
+        """Map x (B, T, d_model) to (B, T, d_model); options as in `GroupedQueryAttention.forward`."""
+        return self.o_proj(torch.cat([head(x, **options) for head in self.heads], dim=-1))  # (B, T, H · D)

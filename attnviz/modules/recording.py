@@ -1,0 +1,30 @@
+"""What attention layers compute on the way to their output, recorded on request.
+
+B batch, T query tokens, S key tokens, H query heads, K KV heads, D head_dim.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class AttentionRecord(NamedTuple):
+    """The tensors of one run of one attention layer."""
+
+    q: Tensor  # (B, H, T, D), rotated by RoPE
+    k: Tensor  # (B, K, S, D), rotated by RoPE
+    v: Tensor  # (B, K, S, D)
+    q_pre_rope: Tensor  # (B, H, T, D), as projected
+    k_pre_rope: Tensor  # (B, K, T, D), of the tokens of this call
+    weights: Tensor  # (B, H, T, S)
+    allowed: Tensor | None  # bool, broadcastable to (B, H, T, S); None: every key
+    scale: float  # what q·k is multiplied by before the softmax
+
+
+class Recording(list[AttentionRecord]):
+    """One `AttentionRecord` per attention layer, in the order they ran. Pass it to forward() as `record`."""
+
+    def __call__(self, **computed: Tensor | float | None) -> None:
+        self.append(AttentionRecord(**computed))

@@ -1,0 +1,232 @@
+// Pictures to keep. What a component shows is read off the page, shape by shape, into an SVG that needs no page around it: with
+// the theme's background, the title above it, the KV heads' hues and the link of the settings below it. The PNG is that SVG at
+// twice the size. It stands on the page once, brought by copy_link, and as document.attnvizSave serves all components; about is
+//   title: what stands above, unless the component has a title of its own ("") or the page's heading will do (undefined)
+//   legend: [[colour, name], …]; unsaved: a selector for what belongs to the page alone, such as controls
+//   stage: called before the picture is read, to draw everything, and sharply; returns what puts it back
+//   model, link: where the picture is not of the settings in the address
+const saving = (() => {
+  const SVG = "http://www.w3.org/2000/svg", MARGIN = 16, SCALE = 2, NARROWEST = 360;
+  const FONT = "sans-serif"; // an SVG has not the page's fonts: what is set here is measured in one that it has
+  const STYLE = ["font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "stroke-width", "stroke-dasharray",
+    "stroke-linecap", "opacity", "vector-effect", "overflow"];
+  const probe = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
+  let gradients = 0;
+
+  const component = (kind, root, about) => write(kind, picture(root, about), fileName(root, about));
+
+  // ---- the file
+
+  function fileName(root, { model } = {}) {
+    const page = location.pathname.split("/").at(-1).replaceAll("_", "-") || "overview", host = root.getRootNode().host ?? root;
+    const part = host.closest("[class*=st-key-]")?.className.match(/st-key-([\w-]+)/)[1] ?? "picture";
+    const shown = model ?? new URLSearchParams(location.search).get("model") ?? saving.usualModel;
+    return ["attnviz", page, part, shown].join("-").replace(/[^\w-]/g, "");
+  }
+
+  function write(kind, svg, name) {
+    const source = new XMLSerializer().serializeToString(svg), size = [svg.getAttribute("width"), svg.getAttribute("height")];
+    const url = URL.createObjectURL(new Blob([source], { type: "image/svg+xml" }));
+    if (kind === "svg") return download(url, `${name}.svg`);
+    const image = new Image();
+    image.onload = () => {
+      const canvas = Object.assign(document.createElement("canvas"), { width: SCALE * size[0], height: SCALE * size[1] });
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      URL.revokeObjectURL(url);
+      canvas.toBlob((blob) => download(URL.createObjectURL(blob), `${name}.png`));
+    };
+    image.src = url;
+  }
+
+  function download(url, name) {
+    Object.assign(document.createElement("a"), { href: url, download: name }).click();
+    setTimeout(() => URL.revokeObjectURL(url), 60_000);
+  }
+
+  // ---- the sheet: title, picture, legend, link
+
+  function picture(root, { title, legend, unsaved, stage, link }) {
+    const back = stage?.(), hidden = [...root.querySelectorAll(`.save${unsaved ? `, ${unsaved}` : ""}`)];
+    const shown = hidden.map((each) => each.style.display);
+    hidden.forEach((each) => (each.style.display = "none"));
+    const box = root.getBoundingClientRect(), body = node("g", {}, ...drawn(root, box, Infinity));
+    hidden.forEach((each, i) => (each.style.display = shown[i]));
+    back?.();
+    return sheet(root, body, Math.max(box.width, root.scrollWidth), box.height, { title: title ?? heading(root), legend, link });
+  }
+
+  function sheet(root, body, wide, high, { title = "", legend = [], link = location.href }) {
+    const { color } = getComputedStyle(root), width = Math.ceil(Math.max(wide, NARROWEST)), out = [];
+    let y = MARGIN;
+    const rows = (texts, size, look) => texts.map((text) => {
+      y += 1.3 * size;
+      return node("text", { x: MARGIN, y: y - 0.3 * size, "font-family": FONT, "font-size": size, ...paint("fill", color), ...look }, text);
+    });
+    const bold = { "font-weight": 600 }, above = rows(wrapped(title, width, `600 16px ${FONT}`), 16, bold);
+    y += above.length ? 8 : 0;
+    body.setAttribute("transform", `translate(${MARGIN} ${y})`);
+    y += high + 12;
+    const below = hues(legend, width, y, color);
+    y += below.height;
+    const source = node("a", { href: link }, ...rows(wrapped(link, width, `10px ${FONT}`), 10, { opacity: 0.75 }));
+    const all = { width: width + 2 * MARGIN, height: Math.ceil(y + MARGIN) };
+    const page = node("rect", { ...all, ...paint("fill", getComputedStyle(document.querySelector(".stApp")).backgroundColor) });
+    return node("svg", { xmlns: SVG, ...all, viewBox: `0 0 ${all.width} ${all.height}` }, page, ...above, body, ...below.shapes, source);
+  }
+
+  function hues(legend, width, top, color) {
+    let x = 0, y = top;
+    const shapes = legend.flatMap(([hue, name]) => {
+      const room = 18 + measured(name, `12px ${FONT}`).width;
+      if (x && x + room > width) [x, y] = [0, y + 18];
+      const at = MARGIN + x;
+      x += room + 16;
+      return [node("rect", { x: at, y, width: 12, height: 12, rx: 2, ...paint("fill", hue) }),
+        node("text", { x: at + 18, y: y + 10.5, "font-family": FONT, "font-size": 12, ...paint("fill", color) }, name)];
+    });
+    return { shapes, height: legend.length ? y + 24 - top : 0 };
+  }
+
+  // The heading of the page that the component stands under.
+  function heading(root) {
+    const host = root.getRootNode().host ?? root, above = (each) => each.compareDocumentPosition(host) & Node.DOCUMENT_POSITION_FOLLOWING;
+    return [...document.querySelectorAll("[data-testid=stMain] :is(h1, h2, h3, h4)")].filter(above).at(-1)?.textContent.trim() ?? "";
+  }
+
+  // Lines that are no wider; what has no space to break at, such as a link, is broken anywhere.
+  function wrapped(text, width, font) {
+    const fits = (line) => measured(line, font).width <= width, lines = [];
+    for (const word of text.split(/\s+/).filter(Boolean)) {
+      const longer = lines.length ? `${lines.at(-1)} ${word}` : word;
+      if (fits(longer)) { lines.splice(-1, 1, longer); continue; }
+      lines.push("");
+      for (const c of word) fits(lines.at(-1) + c) ? (lines[lines.length - 1] += c) : lines.push(c);
+    }
+    return lines.filter(Boolean);
+  }
+
+  // ---- the page, read shape by shape
+
+  function drawn(element, origin, right) {
+    const style = getComputedStyle(element), box = element.getBoundingClientRect();
+    if (style.display === "none" || style.visibility === "hidden" || style.opacity === "0") return [];
+    const at = { x: box.left - origin.left, y: box.top - origin.top, width: box.width, height: box.height };
+    if (element.localName === "svg") return [asPainted(element, at)];
+    if (element.localName === "canvas") return [canvas(element, at)];
+    const end = style.textOverflow === "ellipsis" ? Math.min(right, box.right) : right;
+    const inside = [...element.childNodes].flatMap((child) =>
+      child.nodeType === Node.TEXT_NODE ? written(child, style, origin, end) : child.nodeType === Node.ELEMENT_NODE ? drawn(child, origin, end) : []);
+    const all = [...surface(style, at), ...inside];
+    return all.length && style.opacity < 1 ? [node("g", { opacity: style.opacity }, ...all)] : all;
+  }
+
+  // A canvas is an image, unless it knows its shapes.
+  function canvas(element, at) {
+    if (element.shapes) return node("g", { transform: `translate(${at.x} ${at.y})` }, ...element.shapes(pen()));
+    return node("image", { ...at, href: element.toDataURL() });
+  }
+
+  // Background, gradient to the right, borders.
+  function surface(style, { x, y, width, height }) {
+    const out = [], plain = paint("fill", style.backgroundColor), rx = parseFloat(style.borderTopLeftRadius) || 0;
+    if (plain["fill-opacity"] > 0) out.push(node("rect", { x, y, width, height, rx, ...plain }));
+    if (style.backgroundImage.startsWith("linear-gradient")) {
+      const id = `gradient-${++gradients}`;
+      out.push(node("linearGradient", { id }, ...stops(style.backgroundImage)), node("rect", { x, y, width, height, rx, fill: `url(#${id})` }));
+    }
+    for (const [side, fromX, fromY, wide, high] of [["Top", 0, 0, 1, 0], ["Bottom", 0, 1, 1, 0], ["Left", 0, 0, 0, 1], ["Right", 1, 0, 0, 1]]) {
+      const thick = parseFloat(style[`border${side}Width`]), colour = paint("fill", style[`border${side}Color`]);
+      if (!thick || !colour["fill-opacity"]) continue;
+      out.push(node("rect", { x: x + fromX * (width - thick), y: y + fromY * (height - thick), width: wide ? width : thick, height: high ? height : thick, ...colour }));
+    }
+    return out;
+  }
+
+  function stops(image) {
+    const found = [...image.matchAll(/((?:rgba?|color)\([^)]*\))((?:\s+[\d.]+%)*)/g)].map(([, colour, places]) => [colour, places.match(/[\d.]+%/g)]);
+    return found.flatMap(([colour, places], i) =>
+      (places ?? [`${(100 * i) / Math.max(1, found.length - 1)}%`]).map((offset) => node("stop", { offset, ...paint("stop", colour, "stop-color") })));
+  }
+
+  // A text as it is broken into lines on the page, each as wide as there, whatever font will be found.
+  function written(text, style, origin, right) {
+    const range = document.createRange(), lines = [];
+    const { fontStyle, fontWeight, fontSize, fontFamily } = style;
+    for (let i = 0; i < text.length; i++) {
+      range.setStart(text, i);
+      range.setEnd(text, i + 1);
+      const box = range.getClientRects()[0], line = lines.at(-1), c = text.data[i];
+      if (!box || (!box.width && !c.trim()) || line?.cut) continue;
+      const same = line && Math.abs(line.top - box.top) < 2;
+      if (!same && !c.trim()) continue;
+      if (same && box.right > right + 1) Object.assign(line, { text: line.text.trimEnd().slice(0, -1) + "…", cut: true });
+      else if (same) Object.assign(line, { text: line.text + c, left: Math.min(line.left, box.left), right: c.trim() ? Math.max(line.right, box.right) : line.right });
+      else lines.push({ text: c, left: box.left, right: box.right, top: box.top });
+    }
+    const { fontBoundingBoxAscent } = measured("x", `${fontStyle} ${fontWeight} ${fontSize} ${fontFamily}`);
+    return lines.map((line) => node("text", {
+      x: line.left - origin.left, y: line.top - origin.top + fontBoundingBoxAscent, textLength: line.right - line.left, lengthAdjust: "spacingAndGlyphs",
+      "font-family": fontFamily, "font-size": fontSize, "font-weight": fontWeight, ...paint("fill", style.color),
+    }, line.text.trimEnd()));
+  }
+
+  // A copy of an SVG that needs no style sheet.
+  function asPainted(svg, at) {
+    const copy = svg.cloneNode(true), from = [svg, ...svg.querySelectorAll("*")];
+    [copy, ...copy.querySelectorAll("*")].forEach((each, i) => {
+      const style = getComputedStyle(from[i]), kept = Object.fromEntries(STYLE.map((name) => [name, style.getPropertyValue(name)]));
+      for (const name of ["class", "style", "tabindex", "role"]) each.removeAttribute(name);
+      set(each, { ...kept, ...paint("fill", style.fill), ...paint("stroke", style.stroke) });
+    });
+    return set(copy, at);
+  }
+
+  // ---- small things
+
+  // A colour as every program that reads SVG knows it: CSS has more ways to say one.
+  function paint(what, colour, name = what) {
+    if (!colour || colour === "none" || colour.startsWith("url(")) return { [name]: colour || "none" };
+    probe.clearRect(0, 0, 1, 1);
+    probe.fillStyle = colour;
+    probe.fillRect(0, 0, 1, 1);
+    const [r, g, b, alpha] = probe.getImageData(0, 0, 1, 1).data;
+    return { [name]: `rgb(${r}, ${g}, ${b})`, [`${what}-opacity`]: +(alpha / 255).toFixed(3) };
+  }
+
+  function measured(text, font) {
+    probe.font = font;
+    return probe.measureText(text);
+  }
+
+  function node(tag, attributes, ...children) {
+    const made = set(document.createElementNS(SVG, tag), attributes);
+    made.append(...children.map((child) => (typeof child === "string" ? printable(child) : child)));
+    return made;
+  }
+
+  function set(element, attributes) {
+    for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+    return element;
+  }
+
+  // XML has no control characters and no halves of characters.
+  const printable = (text) => text.replace(/[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/gu, "\uFFFD");
+
+  // A canvas's pen for curves, which keeps them as shapes.
+  function pen() {
+    const shapes = [];
+    let d = "";
+    return {
+      shapes,
+      beginPath: () => (d = ""),
+      moveTo: (x, y) => (d += `M${x} ${y}`),
+      bezierCurveTo: (...at) => (d += `C${at.join(" ")}`),
+      stroke() {
+        shapes.push(node("path", { d, fill: "none", "stroke-width": this.lineWidth, opacity: this.globalAlpha, ...paint("stroke", this.strokeStyle) }));
+      },
+    };
+  }
+
+  return { component, write, sheet, heading, fileName, node };
+})();
+

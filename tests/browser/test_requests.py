@@ -1,0 +1,51 @@
+"""pytest tests/browser/test_requests.py: nothing is asked of any host but the server, on any page."""
+
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.browser.painted import settle
+from tests.browser.server import Server
+
+ADDRESSES = {
+    "front": [""],
+    "heads": [
+        *(f"heads?heads_part={part}" for part in ("lines", "number", "rollout", "cross")),
+        "heads?window=5&layer=99&text=小女孩在花园里",  # with notices, and the model card
+    ],
+    "query-groups": [f"query_groups?closer={part}" for part in ("equal", "cost", "latent")],
+    "rope": ["rope?turning=distance", "rope?turning=longer", "rope?turning=latent&model=mla"],
+    "cost": [f"cost?part={part}" for part in ("published", "facts", "memory", "measured")],
+}
+OPENED = ("View source", "Model card", "Numbers and downloads", "Zoom, numbers and downloads")
+
+
+@pytest.mark.parametrize("name", ADDRESSES)
+def test_no_other_host_is_asked_for_anything(window: Callable[..., Page], server: Server, name: str) -> None:
+    page, asked = window(), []
+    page.context.on("request", lambda request: asked.append(request.url))
+    page.on("websocket", lambda socket: asked.append(socket.url))
+    for address in ADDRESSES[name]:
+        page.goto(f"{server.url}/{address}")
+        settle(page)
+        for label in OPENED:
+            if (button := page.get_by_role("button", name=label, exact=True).first).count():
+                button.click()
+                settle(page)
+                page.keyboard.press("Escape")
+        asked += page.evaluate("[...document.querySelectorAll('link[rel~=icon]')].map((link) => link.href)")
+    hosts = {urlsplit(url).netloc for url in asked if urlsplit(url).scheme not in ("data", "blob")}
+    assert hosts == {urlsplit(server.url).netloc}
+
+
+def test_the_icon_is_painted(visit: Callable[..., Page]) -> None:
+    """Playwright hides what a browser asks for an icon: its address is looked at above, and its picture here."""
+    page = visit()
+    painted = """async () => {
+        const image = Object.assign(new Image(), { src: document.querySelector("link[rel~=icon]").href });
+        await image.decode();
+        return [image.src.slice(0, 19), image.naturalWidth === image.naturalHeight];
+    }"""
+    assert page.evaluate(painted) == ["data:image/svg+xml;", True]

@@ -1,0 +1,151 @@
+"""pytest tests/browser/test_saving.py: every picture can be saved, as PNG of twice the size and as SVG."""
+
+import io
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import numpy as np
+import pytest
+from PIL import Image
+from playwright.sync_api import Download, Locator, Page, expect
+
+from tests.browser.painted import SHOTS, background, hue_shares, painted_fraction, settle
+
+SVG = "{http://www.w3.org/2000/svg}"
+PICTURES = {  # the key of the component: its address, the file's name, a piece of the title, the KV heads in the legend
+    "head-grid": ("heads?model=gqa-2", "heads-head-grid-gqa-2", "2 KV heads", 2),
+    "head-view": ("heads?layer=2&head=5", "heads-head-view-gqa-4", "Layer 2, head 5", 1),
+    "lines": ("heads?pinned=0.7&window=7", "heads-lines-gqa-4", "L0 H7", 2),
+    "rope-clocks": ("rope?model=mqa", "rope-rope-clocks-mqa", "clock", 1),
+    "diagram": ("query_groups?model=mha", "query-groups-diagram-mha", "8 KV heads", 8),
+    "stored": ("query_groups", "query-groups-stored-gqa-4", "W_k and W_v", 4),
+    "layer-maps": ("query_groups?layer=3", "query-groups-layer-maps-gqa-4", "Layer 3", 4),
+    "front-grid": ("?model=mqa", "overview-front-grid-gqa-4", "What there is to see", 4),
+}
+
+
+def save(component: Locator, kind: str) -> tuple[str, bytes]:
+    """The name and the bytes of the file that this button gives."""
+    with component.page.expect_download() as started:
+        component.get_by_role("button", name=f"Save as {kind}", exact=True).click()
+    download: Download = started.value
+    content = download.path().read_bytes()
+    if SHOTS:
+        Path(SHOTS).mkdir(parents=True, exist_ok=True)
+        (Path(SHOTS) / download.suggested_filename).write_bytes(content)
+    return download.suggested_filename, content
+
+
+def shown(page: Page, key: str) -> Locator:
+    return page.locator(f".st-key-{key}").first
+
+
+def assert_nothing_is_cut_off(page: Page, source: bytes) -> None:
+    """No text reaches beyond the picture, nor over another, as a browser paints it."""
+    boxes = page.evaluate(
+        """(source) => {
+            const parsed = new DOMParser().parseFromString(source, "image/svg+xml");
+            const svg = document.body.appendChild(parsed.documentElement);
+            svg.style.cssText = "position: absolute; top: 0; left: 0";
+            const texts = svg.querySelectorAll(":scope > text, :scope > a > text");
+            const boxes = [svg, ...texts].map((each) => each.getBoundingClientRect());
+            svg.remove();
+            return boxes.map(({ left, right, top, bottom }) => [left, right, top, bottom]);
+        }""",
+        source.decode(),
+    )
+    (left, right, top, bottom), *written = boxes
+    assert all(left <= b[0] and b[1] <= right and top <= b[2] and b[3] <= bottom for b in written)
+    pairs = [(a, b) for i, a in enumerate(written) for b in written[:i]]
+    assert not [(a, b) for a, b in pairs if min(a[1], b[1]) > max(a[0], b[0]) and min(a[3], b[3]) > max(a[2], b[2]) + 4]
+
+
+def texts(svg: ET.Element) -> str:
+    return " ".join("".join(each.itertext()) for each in svg.iter(f"{SVG}text"))
+
+
+def size(svg: ET.Element) -> tuple[float, float]:
+    return float(svg.get("width")), float(svg.get("height"))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("key", PICTURES)
+def test_a_picture_is_saved_with_title_legend_and_link(visit: Callable[..., Page], key: str, scheme: str) -> None:
+    address, name, title, n_kv_heads = PICTURES[key]
+    page = visit(address, scheme=scheme)
+    component = shown(page, key)
+    before = component.bounding_box()["height"]
+    (svg_name, source), (png_name, pixels) = save(component, "SVG"), save(component, "PNG")
+    assert (svg_name, png_name) == (f"attnviz-{name}.svg", f"attnviz-{name}.png")
+    assert component.bounding_box()["height"] == before  # put back as it was
+
+    svg = ET.fromstring(source)
+    link = next(svg.iter(f"{SVG}a"))
+    assert_nothing_is_cut_off(page, source)
+    assert title in texts(svg)
+    assert link.get("href") == re.sub(" ", "", "".join(link.itertext()))
+    linked, here = urlsplit(link.get("href")), urlsplit(page.url)
+    assert (linked.netloc, linked.path) == (here.netloc, here.path)
+    assert parse_qs(linked.query) == ({} if key == "front-grid" else parse_qs(here.query))
+    legend = [rect.get("fill") for rect in svg.findall(f"{SVG}rect") if rect.get("rx") == "2"]
+    assert len(legend) == len(set(legend)) == n_kv_heads
+
+    image = Image.open(io.BytesIO(pixels))
+    assert image.size == tuple(2 * side for side in size(svg))
+    rgb = np.asarray(image.convert("RGB"))
+    assert np.asarray(image.convert("RGBA"))[..., 3].min() == 255  # a background
+    assert (sum(background(rgb)) < 3 * 64) == (scheme == "dark")
+    assert painted_fraction(rgb) > 0.02 and hue_shares(rgb).max() > 0.0005
+
+
+@pytest.mark.parametrize("key", PICTURES)
+def test_a_saved_svg_needs_nothing_from_elsewhere(visit: Callable[..., Page], key: str) -> None:
+    svg = ET.fromstring(save(shown(visit(PICTURES[key][0]), key), "SVG")[1])
+    assert {image.get("href")[:22] for image in svg.iter(f"{SVG}image")} <= {"data:image/png;base64,"}
+    assert not [e.tag for e in svg.iter() if e.tag.removeprefix(SVG) in ("style", "script", "foreignObject")]
+    assert not [e for e in svg.iter() if e.get("class") or "var(" in str(e.attrib) or "color-mix" in str(e.attrib)]
+    shapes = sum(1 for e in svg.iter() if e.tag.removeprefix(SVG) in ("path", "line", "circle", "rect"))
+    assert shapes >= (3 if key in ("head-view", "head-grid", "layer-maps", "front-grid") else 20)
+
+
+def test_what_is_out_of_sight_is_saved_too(visit: Callable[..., Page]) -> None:
+    """A long text's tokens and lines, though the component shows a part of them."""
+    text = " ".join(f"cat {i}" for i in range(70))
+    page = visit(f"heads?text={text}")
+    svg = ET.fromstring(save(shown(page, "lines"), "SVG")[1])
+    n_tokens = page.locator(".side.q [role=option]").count()
+    assert n_tokens > 100 and size(svg)[1] > 20 * n_tokens
+    curves = [[float(n) for n in re.findall(r"-?[\d.]+", path.get("d"))] for path in svg.iter(f"{SVG}path")]
+    assert max(max(points[1::2]) for points in curves) > 20 * (n_tokens - 2)
+
+
+def test_a_narrow_window_saves_the_whole_grid(visit: Callable[..., Page]) -> None:
+    page = visit("heads", width=390)
+    svg = ET.fromstring(save(shown(page, "head-grid"), "SVG")[1])
+    assert size(svg)[0] > 8 * 72
+    assert texts(svg).count("H7") >= 4
+
+
+def test_a_strange_text_gives_valid_xml(visit: Callable[..., Page]) -> None:
+    page = visit("heads?text=<b>\x01 %26amp; ]]> 👩‍👩‍👧 مرحبا")
+    for key in ("head-grid", "head-view", "lines"):
+        ET.fromstring(save(shown(page, key), "SVG")[1])
+
+
+def test_a_chart_of_plotly_has_title_and_link_too(visit: Callable[..., Page]) -> None:
+    page = visit("heads?heads_part=rollout&model=mqa")
+    page.get_by_role("button", name="Numbers and downloads", exact=True).first.click()
+    settle(page)
+    component = page.locator(".st-key-save-chart-rollout")
+    with page.expect_download() as started:
+        component.get_by_role("button", name="SVG", exact=True).click()
+    assert started.value.suggested_filename == "attnviz-heads-rollout-mqa.svg"
+    svg = ET.fromstring(started.value.path().read_bytes())
+    column = page.get_by_test_id("stColumn").filter(has=page.locator(".st-key-chart-rollout"))
+    heading = column.get_by_role("heading", level=4).first.inner_text()
+    assert " ".join(heading.split())[:20] in texts(svg)
+    assert next(svg.iter(f"{SVG}a")).get("href") == page.url
+    expect(component).to_be_visible()

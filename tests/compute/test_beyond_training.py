@@ -1,0 +1,104 @@
+"""pytest tests/test_beyond_training.py: what is said of a model that runs outside its training is so, and no more."""
+
+import re
+from dataclasses import fields, replace
+
+import pytest
+from tests.test_pages import TRACED, opened, sentences
+
+from attnviz.checkpoints import list_checkpoints, load_checkpoint, shipped_config
+from attnviz.compute import models as runs
+from attnviz.compute.beyond_training import beyond_training, model_card, trained_on
+from attnviz.session.examples import EXAMPLES
+from attnviz.session.settings import MODELS, Settings
+
+TRAINED = shipped_config("gqa-4")
+TEXT = "The old man laughed and went home."
+
+
+def said(text: str = TEXT, n_tokens: int = 11, **changes: object) -> list[str]:
+    return beyond_training(TRAINED, replace(TRAINED, **changes), text, n_tokens)
+
+
+def numbers(sentence: str) -> list[int]:
+    return [int(n.replace(",", "")) for n in re.findall(r"\d[\d,]*", sentence)]
+
+
+@pytest.mark.parametrize("model", [m for m in MODELS if m != "own"])
+def test_as_trained_there_is_nothing_to_say(model):
+    settings = Settings(model=model)
+    trained = runs.trained_config(settings)
+    assert beyond_training(trained, runs.config_of(settings), settings.text, trained.max_context) == []
+
+
+@pytest.mark.parametrize(
+    ("how", "expected"),
+    [
+        ({"n_tokens": 257}, [257, 256]),
+        ({"causal": False}, []),
+        ({"sliding_window": 7}, [7]),
+        ({"sliding_window": 7, "n_sinks": 3}, [7, 3]),
+        ({"position": "none"}, []),
+        ({"rope_theta": 17_000_000.0}, [17_000_000, 10_000]),
+        ({"text": "小女孩在花园里。ab"}, [7, 9]),
+        ({"text": "👩🐈 a"}, [2, 3]),
+        ({"text": EXAMPLES["code"]}, [3, 3]),
+        ({"text": "int main() {\n  puts(x);\n}\nThe end"}, [3, 4]),
+    ],
+)
+def test_each_difference_is_one_sentence_with_its_numbers(how, expected):
+    (sentence,) = said(**how)
+    assert numbers(sentence) == expected
+
+
+def test_several_differences_are_all_said():
+    found = said(n_tokens=300, causal=False, sliding_window=16, position="none", text="Привет = мир")
+    assert len(found) == 6
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"sliding_window": 11},  # as wide as the text: nothing is masked
+        {"position": "rope", "n_tokens": 256},
+        {"text": "„Ein Mädchen“, sagte er – „fand 12 rote Bälle …“"},
+        {"text": EXAMPLES["brackets"]},
+        {"text": EXAMPLES["a list"]},
+        {"text": "He said: x = y.\nShe did not know.\nNor did I."},
+        {"text": "?!"},
+    ],
+)
+def test_where_nothing_differs_nothing_is_said(how):
+    assert said(**how) == []
+
+
+@pytest.mark.parametrize("model", list_checkpoints())
+def test_the_checkpoint_is_as_its_card_has_it(model):
+    card, sentence = model_card(), trained_on(shipped_config(model))
+    total = sum(p.numel() for p in load_checkpoint(model)[0].parameters())
+    assert f"{total:,}" in card and f"{total / 1e6:.1f} M" in sentence
+    years = [n for n in numbers(sentence) if n > 1800]
+    assert f"of {years[0]} to {years[1]}" in card and "children's books" in card
+    assert f"context {shipped_config(model).max_context}" in card
+    assert "](quality.svg)" not in card
+
+
+@pytest.mark.parametrize("page", TRACED)
+@pytest.mark.parametrize("link", [{"window": "5", "causal": "0"}, {"rope": "0"}, {"text": EXAMPLES["中文"]}])
+def test_it_stands_above_the_maps_with_the_card(page: str, link: dict[str, str]) -> None:
+    app = opened(page, **link)
+    assert len(app.warning) == 1 and "1812" in app.warning[0].value
+    assert any("Not good for" in element.value for element in app.markdown)
+
+
+@pytest.mark.parametrize("page", TRACED)
+def test_nothing_is_said_of_untrained_models(page: str) -> None:
+    assert "1812" not in sentences(opened(page, model="own", window="5", causal="0", rope="0"))
+
+
+def test_every_way_of_running_that_a_setting_changes_is_looked_at() -> None:
+    """A new setting of how a checkpoint runs needs a sentence of its own."""
+    other = Settings(rope=False, theta=500.0, causal=False, window=3, n_sinks=2)
+    run = other.run_of(TRAINED)
+    changed = {f.name for f in fields(run) if getattr(run, f.name) != getattr(TRAINED, f.name)}
+    assert changed == {"position", "rope_theta", "causal", "sliding_window", "n_sinks"}

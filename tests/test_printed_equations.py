@@ -1,0 +1,169 @@
+"""pytest tests/test_printed_equations.py: what a page prints is true, on every view of every page.
+
+Some hundreds of invented settings (tests/walk.py) are opened. Every equation on the page is evaluated by
+tests/arithmetic.py, and every number in the title of a drawing is looked for in what stands beside it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+
+from attnviz.equations import Equation
+from attnviz.figures.drawing import Drawing, Words
+from attnviz.session.settings import MODELS, Settings
+from tests.arithmetic import NOTHING, check
+from tests.walk import OPTIONS, VIEWS, Page, Visit, visits, walking
+
+VISITS = visits()
+
+
+@dataclass
+class Found:
+    """What a walk has found: problems with the visit they were seen on, and how many equations were evaluated where."""
+
+    wrong: dict[str, str] = field(default_factory=dict)
+    unequal: dict[str, str] = field(default_factory=dict)
+    evaluated: Counter = field(default_factory=Counter)
+    compared: Counter = field(default_factory=Counter)
+
+
+@pytest.fixture(scope="module")
+def found() -> Found:
+    """Every visit, each equation evaluated and each title compared."""
+    found = Found()
+    with walking() as opened:
+        for visit in VISITS:
+            look_at(visit, opened(visit), found)
+    return found
+
+
+def look_at(visit: Visit, page: Page, found: Found) -> None:
+    view = visit.page, getattr(visit.settings, VIEWS.get(visit.page, "model"))
+    for said in page.said:
+        if not {"=", "≈"} & set(said.text):
+            continue
+        problems = check(said.text, said.tex or None)
+        if problems != [NOTHING]:
+            found.evaluated[view] += 1
+            found.wrong |= {problem: str(visit) for problem in problems}
+    for maker, words in page.words:
+        numbers = list(quantities(words.title))
+        found.compared[maker] += len(numbers)
+        if maker not in SHOWN_ONCE:
+            beside = shown_beside(words)
+            found.unequal |= {f"{n.text} in “{words.title}”": str(visit) for n in numbers if not n.is_among(beside)}
+
+
+def report(problems: dict[str, str]) -> str:
+    return "\n".join(f"{visit}\n    {problem}" for problem, visit in problems.items())
+
+
+def test_every_view_is_visited_with_every_model():
+    assert len(VISITS) > 300
+    for page, name in VIEWS.items():
+        seen = {(getattr(v.settings, name), v.settings.model) for v in VISITS if v.page == page}
+        assert seen >= {(view, model) for view in OPTIONS[name] for model in MODELS}
+
+
+def test_every_printed_equation_is_right(found):
+    assert found.wrong == {}, report(found.wrong)
+
+
+def test_equations_were_evaluated_in_every_view(found):
+    missing = {(page, view) for page, name in VIEWS.items() for view in OPTIONS[name]} - set(found.evaluated)
+    assert missing == set() and found.evaluated.total() > 2 * len(VISITS)
+
+
+@pytest.mark.parametrize("path", VIEWS)
+def test_a_wrong_equation_is_noticed(monkeypatch, path):
+    right, value = look_at_one(path), Equation.value.fget
+    monkeypatch.setattr(Equation, "value", property(lambda self: value(self) * 1.01 + 1))
+    wrong = look_at_one(path)
+    assert right.wrong == {} and len(wrong.wrong) >= 1 and right.evaluated == wrong.evaluated
+
+
+def look_at_one(path: str) -> Found:
+    """A page as it opens."""
+    visit, found = Visit(path, Settings()), Found()
+    with walking() as opened:
+        look_at(visit, opened(visit), found)
+    return found
+
+
+# ---- one quantity shown twice
+
+SHOWN_ONCE = {  # titles with a number that follows from several columns, or that nothing beside them repeats
+    "model_parameters",  # the share of all attention's parts
+    "filling",  # what is missing of the memory
+    "roof",  # the machine's own ridge
+}
+SCALES = {"%": (0.01,)} | {
+    f"{letter}{end}": (base**power,)
+    for letters, end, base in (("KMGTPE", "iB", 1024), ("kMGTPE", "B", 1000))
+    for power, letter in enumerate(letters, 1)
+}
+UNITS = "|".join(
+    [*SCALES, "B", "ms", "bits", "nats", "parameters", "numbers", "FLOPs", "times", "tokens (?:per|a) second"]
+)
+NUMBER = re.compile(rf"(?<![\w.-])([-−+]?\d[\d,]*(?:\.\d+)?(?:e[-+]\d+)?)(?: ?(%)| ({UNITS})(?!\w))?")
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A printed number with a unit, and what it may stand for."""
+
+    text: str
+    value: float
+    half: float  # of the last digit that is printed
+    scales: tuple[float, ...]
+
+    def is_among(self, numbers: np.ndarray) -> bool:
+        """Whether one of the numbers is printed so; a sign may be said in words."""
+        return any(
+            (np.abs(numbers - abs(self.value) * s) <= (self.half + 1e-9 * abs(self.value)) * s).any()
+            for s in self.scales
+        )
+
+
+def quantities(text: str, unit_needed: bool = True) -> Iterator[Quantity]:
+    plain = re.sub(r"“[^”]*”", "", re.sub(r"\\([!-/:-@\[-`{-~])|[{}]", r"\1", text))
+    for match in NUMBER.finditer(plain):
+        written, unit = match[1].replace(",", "").replace("−", "-"), match[2] or match[3]
+        if unit or not unit_needed:
+            mantissa, _, exponent = written.partition("e")
+            digits = len(mantissa.partition(".")[2]) - int(exponent or 0)
+            yield Quantity(match[0], float(written), 0.5 * 10.0**-digits, (1.0, *SCALES.get(unit, ())))
+
+
+def shown_beside(words: Words | Drawing) -> np.ndarray:
+    """The numbers in a drawing's table, formula and alternative text, and the ratio, difference, mean and sum of those
+    in a column."""
+    texts = [words.formula.replace("{,}", ","), words.alt.replace(words.title, ""), getattr(words, "line", "")]
+    found = [np.array([q.value * s for text in texts for q in quantities(text, unit_needed=False) for s in q.scales])]
+    for values in words.table.values():
+        column = np.array([v for v in values if isinstance(v, int | float)], float)
+        column = column[np.isfinite(column)][:200]
+        if len(column):
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found += [np.divide.outer(column, column).ravel(), np.subtract.outer(column, column).ravel()]
+            found += [column, [column.mean(), column.sum()]]
+    numbers = np.abs(np.concatenate(found))
+    return numbers[np.isfinite(numbers)]
+
+
+def test_every_quantity_in_a_title_is_shown_beside_it_and_equal(found):
+    assert found.compared.total() > len(VISITS)
+    assert found.unequal == {}, report(found.unequal)
+
+
+def test_a_title_that_says_another_number_is_noticed():
+    words = Words("MHA caches 30,720 B", "", "MHA caches 30,720 B. MQA 3,840 B.", table={"bytes": [24_576, 3_840]})
+    (number,) = quantities(words.title)
+    assert not number.is_among(shown_beside(words))
+    assert Quantity("24 KiB", 24, 0.5, (1, 1024)).is_among(shown_beside(words))

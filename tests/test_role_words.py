@@ -1,0 +1,92 @@
+"""pytest tests/test_role_words.py: the numbers in what is said of roles and texts are the scores."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attnviz.analysis.roles import COLUMN, KEYED, Role, largest_column, role_of, score, stand_out
+from attnviz.config import ModelConfig
+from attnviz.figures.role_words import (
+    Probes,
+    grid_note,
+    role_text,
+    role_title,
+    run_text,
+    text_label,
+    text_sentence,
+    text_title,
+)
+
+CONFIG = ModelConfig(n_layers=2, d_model=40, n_heads=5, n_kv_heads=5, causal=True)
+PROBES = Probes(3, 13, CONFIG, trained=True)
+
+
+def invented(seed: int):
+    """One head on one text: its scores, its largest column, its labels. Sharp, mixed or near uniform."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([2, 3, 7, 13, 29]))
+    i, j = np.arange(n)[:, None], np.arange(n)
+    allowed = (j <= i) & (i - j < rng.integers(1, n + 1)) if rng.random() < 0.6 else np.ones((n, n), bool)
+    scores = rng.normal(scale=rng.choice([0.1, 1, 5]), size=(n, n)) + 6 * (j == rng.integers(0, n)) * rng.integers(0, 2)
+    weights = np.exp(scores) * allowed
+    weights = (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
+    tokens = rng.integers(0, 5, n)
+    found = score(weights[None, None], allowed[None], tokens).of(0, 0)
+    return found, largest_column(weights, allowed), [f"w{t}" for t in tokens]
+
+
+def percents(text: str) -> list[int]:
+    return [int(n) for n in re.findall(r"(\d+) %", text)]
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_title_label_and_sentence_say_the_same_number_which_is_the_score(seed):
+    scores, column, labels = invented(seed)
+    found = stand_out(scores, column)
+    said = text_title(scores, column), text_label(scores, column), text_sentence(scores, column, labels)
+    if not found:
+        assert not any(percents(text) for text in said)
+        return
+    expected = [round(100 * share.weight) for _, share in found[:2]]
+    assert percents(said[0]) == percents(said[1]) == expected[:1]
+    assert percents(said[2]) == pytest.approx(expected, abs=1)
+    if found[0][0] == COLUMN:
+        assert all(f"token {column.key}" in text for text in said)
+        assert f"“{labels[column.key]}”" in said[2]
+    for (_, share), part in zip(found[:2], said[2].split(";"), strict=True):
+        some = re.search(r"the (\d+) of (\d+) queries", part)
+        assert bool(some) == (share.n_queries < scores.n_queries)
+        if some:
+            assert tuple(map(int, some.groups())) == (share.n_queries, scores.n_queries)
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_what_is_said_of_a_role_is_its_score_and_how_the_probes_were_run(seed):
+    scores, *_ = invented(seed)
+    role = role_of(scores)
+    title, text = role_title(role, scores, PROBES), role_text(role, scores, PROBES)
+    assert PROBES.text() in text
+    numbers = [float(n) for n in re.findall(r"\d\.\d\d", title)]
+    assert numbers[:1] == ([] if role.score is None else [pytest.approx(role.score, abs=0.005)])
+    missing = [name for name in KEYED if name not in scores.shares]
+    assert ("Not scored" in text) == bool(missing) and all(name in text for name in missing)
+    assert "nan" not in text + title
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_an_untrained_head_is_given_no_role(seed):
+    scores, *_ = invented(seed)
+    untrained = replace(PROBES, trained=False)
+    assert "no role" in role_title(role_of(scores), scores, untrained)
+    assert PROBES.text() in role_text(Role("no clear role"), scores, untrained)
+    assert "no role" in grid_note(untrained) and PROBES.text() in grid_note(PROBES)
+
+
+def test_the_run_is_told_by_its_mask_and_position_settings():
+    assert "13 random tokens" in PROBES.text() and run_text(CONFIG) in PROBES.text()
+    assert "no window" in run_text(CONFIG) and "causal" in run_text(CONFIG) and "10,000" in run_text(CONFIG)
+    other = run_text(replace(CONFIG, causal=False, sliding_window=4, n_sinks=2, position="none"))
+    assert "bidirectional" in other and "window of 4" in other and "2 attention-sink tokens" in other
+    assert "no RoPE" in other and "10,000" not in other

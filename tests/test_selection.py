@@ -1,0 +1,87 @@
+"""pytest tests/test_selection.py: what a notice about a link's layer, head, query or key says is what is selected."""
+
+import re
+
+import pytest
+from attnviz.compute.selection import key_of, layer_and_head, link_notices, query_of
+from hypothesis import given
+from hypothesis import settings as effort
+from hypothesis import strategies as st
+
+from attnviz.session.settings import SELECTION, Settings
+from attnviz.ui import state
+from attnviz.ui.frame import View
+
+WRITTEN = st.one_of(
+    st.integers(-3, 700).map(str), st.sampled_from(["-1", "1e9", "-1e999", "2.5", "", "nan", "abc", "1_0", "7", "15"])
+)
+LINKS = st.fixed_dictionaries(
+    {},
+    optional={name: WRITTEN for name in SELECTION}
+    | {
+        "model": st.sampled_from(["own", "gqa-4", "mqa", "mla"]),
+        "n_layers": st.sampled_from(["1", "2", "3"]),
+        "n_heads": st.sampled_from(["1", "3", "7", "16"]),
+        "text": st.sampled_from(["a", "one two three", "word " * 600]),
+    },
+)
+
+
+def opened(link: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> View:
+    settings, _ = Settings.from_link(link)
+    monkeypatch.setattr(state, "current", lambda: settings)
+    return View(settings)
+
+
+def last_number(notice: str) -> int:
+    return int(re.findall(r"\d+", notice)[-1])
+
+
+@given(LINKS)
+@effort(max_examples=300, deadline=None)
+def test_the_number_in_a_notice_is_what_is_selected(link):
+    with pytest.MonkeyPatch.context() as patch:
+        view = opened(link, patch)
+        (layer, head), query = layer_and_head(view), query_of(view)
+        asked = {name: link[name] for name in SELECTION if name in link}
+        said = {notice.split("link's ")[1].split()[0]: notice for notice in link_notices(view, asked)}
+        unread = {notice.split("link's ")[1].split()[0] for notice in Settings.from_link(link)[1]}
+        selected = {"layer": layer, "head": head, "query": query}
+        for name, written in asked.items():
+            if name in unread:
+                assert name not in said
+            elif name in ("query", "key") and float(written) == -1:
+                assert name not in said
+            elif name in selected:
+                assert (name in said) == (float(written) != selected[name])
+            else:
+                assert (name in said) == (float(written) not in range(len(view.labels)))
+        for name in said.keys() & selected.keys():
+            assert last_number(said[name]) == selected[name]
+
+
+@pytest.mark.parametrize("key", ["99", "29", "1e9"])
+def test_a_key_that_the_text_does_not_have_becomes_the_strongest(key, monkeypatch):
+    view = opened({"key": key}, monkeypatch)
+    (notice,) = link_notices(view, {"key": key})
+    layer, head = layer_and_head(view)
+    row = view.trace.weights[layer, head, query_of(view)]
+    assert "strongest key" in notice and row[key_of(view)] == row.max()
+
+
+@given(st.dictionaries(st.sampled_from(["n_heads", "n_kv_heads", "d_model", "n_layers", "seed", "window"]), WRITTEN))
+@effort(max_examples=300, deadline=None)
+def test_what_a_notice_says_a_setting_is_set_to_is_in_force(link):
+    settings, notices = Settings.from_link(link)
+    for notice in notices:
+        name = notice.split("link's ")[1].split()[0].rstrip(",")
+        assert last_number(notice) == getattr(settings, name)
+    said = {notice.split("link's ")[1].split()[0].rstrip(",") for notice in notices}
+    assert said == {name for name, written in link.items() if not equal(written, getattr(settings, name))}
+
+
+def equal(written: str, value: int) -> bool:
+    try:
+        return float(written) == value
+    except ValueError:
+        return False

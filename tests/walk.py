@@ -1,0 +1,239 @@
+"""Every view of every page under invented settings, run in this process, and all the words on it."""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from itertools import combinations, cycle, product
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz.cost import PRECISIONS, load_accelerators
+from attnviz.figures.drawing import Drawing, Words
+from attnviz.session.settings import DEFAULT_TEXT, MODELS, PRESETS, Settings
+from attnviz.ui import charts
+from attnviz.ui.pages import cost as cost_page
+
+ROOT = Path(__file__).parent.parent
+OPTIONS = {f.name: getattr(f.metadata["kind"], "options", ()) for f in fields(Settings)}
+HEADS, GROUPS, ROPE, COST = "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py"
+FRONT = "app.py"
+VIEWS = {HEADS: "heads_part", GROUPS: "closer", ROPE: "turning", COST: "part"}  # the setting that opens a part
+
+TEXTS = (DEFAULT_TEXT, "a", "A king", "小女孩 found a 🐈.", "The old man laughed. " * 23)
+RUNS = (  # how a model runs
+    {}, {"window": 16, "n_sinks": 4}, {"window": 1}, {"window": 7, "n_sinks": 16}, {"window": 512, "n_sinks": 1},
+    {"causal": False}, {"causal": False, "window": 8}, {"padding": 5}, {"rope": False}, {"theta": 500.0},
+)  # fmt: skip
+OWN = (  # models of one's own, in distinct numbers where they go together
+    {"n_layers": 3, "n_heads": 10, "n_kv_heads": 5, "d_model": 140, "qkv_bias": True},
+    {"n_layers": 1, "n_heads": 1, "n_kv_heads": 1, "d_model": 8},
+    {"n_layers": 2, "n_heads": 7, "n_kv_heads": 7, "d_model": 98},
+    {"n_layers": 5, "n_heads": 6, "n_kv_heads": 1, "d_model": 132},
+)
+CELLS = ({}, {"query": 21, "key": 5}, {"query": 0, "key": 0}, {"query": 5, "key": 21}, {"query": 2, "key": 1})
+PLACES = ({}, {"layer": 0, "head": 0}, {"layer": 2, "head": 5}, {"layer": 7, "head": 15})
+CONTEXTS = (1, 128, 1000, 4097, 32_768, 2**20)
+MACHINES = (("t4", 1), ("h100-sxm", 1), ("h100-sxm", 8), ("mi300x", 3), ("rtx-4090", 64))
+OF_THE_ISSUE = (  # where an equation was false, or a number
+    (ROPE, {"model": "mla", "turning": "longer"}),
+    (ROPE, {"model": "mla", "layer": 1, "head": 3, "query": 21, "key": 5}),
+    (COST, {"window": 16, "n_sinks": 4, "context": 128}),
+    (COST, {"model": "mla", "window": 16, "n_sinks": 4, "context": 128}),
+    (GROUPS, {"closer": "work", "window": 8}),
+    (ROPE, {"text": "One two three four"}),
+    (COST, {"part": "memory", "preset": "deepseek-v3", "machine": "t4"}),
+    (COST, {"part": "speed", "preset": "llama-3.1-405b", "machine": "t4", "context": 2**20}),
+)
+
+
+@dataclass(frozen=True)
+class Visit:
+    """A page and the settings that it is opened with."""
+
+    page: str
+    settings: Settings
+
+    def __str__(self) -> str:
+        link = {name: word if len(word) < 40 else word[:37] + "..." for name, word in self.settings.to_link().items()}
+        return f"{self.page} {link}"
+
+
+def visits(seed: int = 20) -> list[Visit]:
+    """Some hundreds: on each page, every two values of what is chosen there meet at least once."""
+    rng = random.Random(seed)
+    found = [Visit(FRONT, Settings())]
+    found += [Visit(page, Settings(**changes)) for page, changes in OF_THE_ISSUE]
+    traced = {"model": MODELS, "run": RUNS, "text": TEXTS, "cell": CELLS, "place": PLACES}
+    for page in (HEADS, GROUPS, ROPE):
+        found += [_traced(page, row, rng) for row in pairwise({"view": OPTIONS[VIEWS[page]], **traced}, rng)]
+    costs = {
+        "view": OPTIONS["part"], "model": MODELS, "run": RUNS[:6], "context": CONTEXTS, "batch": (1, 3, 1024),
+        "precision": tuple(PRECISIONS), "weights": tuple(PRECISIONS), "machine": MACHINES,
+    }  # fmt: skip
+    presets = cycle(PRESETS)
+    found += [_cost(row, next(presets), rng) for _ in range(2) for row in pairwise(costs, rng)]
+    return found
+
+
+def _traced(page: str, row: Mapping, rng: random.Random) -> Visit:
+    heads = tuple(f"{rng.randrange(3)}.{rng.randrange(6)}" for _ in range(rng.randrange(4)))
+    changes = {
+        VIEWS[page]: row["view"], "model": row["model"], "text": row["text"],
+        **row["run"], **row["cell"], **row["place"], **rng.choice(OWN),
+        "fraction": rng.choice((0.0, 0.35, 1.0)), "factor": rng.choice((1.0, 2.5, 8.0)),
+        "colour": rng.choice(("linear", "log")), "sink_aside": rng.random() < 0.5, "tiled": rng.random() < 0.5,
+        "alike": rng.choice(("keys", "values")), "off_way": rng.choice(("zero", "mean")),
+        "pinned": heads, "off": heads, "mask_window": rng.choice((1, 8, 100)), "mask_sinks": rng.choice((1, 16)),
+        "mask_padding": rng.choice((1, 3, 30)),
+    }  # fmt: skip
+    return Visit(page, Settings(**changes).normalised())
+
+
+def _cost(row: Mapping, preset: str, rng: random.Random) -> Visit:
+    machine, n_machines = row["machine"]
+    machine = rng.choice((machine, *load_accelerators()))
+    changes = {
+        **{name: row[name] for name in ("model", "context", "batch", "precision", "weights")}, **row["run"],
+        "part": row["view"], **rng.choice(OWN), "preset": preset, "machine": machine, "n_machines": n_machines,
+        "reserve": rng.choice((0, 10, 90)), "compare": tuple(rng.sample(PRESETS, rng.randrange(7))),
+    }  # fmt: skip
+    if row["view"] == "facts":
+        from attnviz.compute.cost import facts_of
+
+        changes["facts"] = facts_of(preset)
+    return Visit(COST, Settings(**changes).normalised())
+
+
+def pairwise(parameters: Mapping[str, Sequence], rng: random.Random, tries: int = 20) -> Iterator[dict]:
+    """Rows with a value for every parameter, so that every two values of two parameters stand in one row."""
+    names = list(parameters)
+    open_pairs = {
+        (a, b, i, j)
+        for a, b in combinations(range(len(names)), 2)
+        for i, j in product(range(len(parameters[names[a]])), range(len(parameters[names[b]])))
+    }
+    while open_pairs:
+        wanted = min(open_pairs)
+        rows = [_row(parameters, wanted, rng) for _ in range(tries)]
+        row, covered = max(((row, _pairs(row) & open_pairs) for row in rows), key=lambda found: len(found[1]))
+        open_pairs -= covered
+        yield {name: parameters[name][i] for name, i in zip(names, row, strict=True)}
+
+
+def _row(parameters: Mapping[str, Sequence], wanted: tuple[int, int, int, int], rng: random.Random) -> list[int]:
+    row = [rng.randrange(len(values)) for values in parameters.values()]
+    a, b, row[wanted[0]], row[wanted[1]] = wanted
+    return row
+
+
+def _pairs(row: list[int]) -> set[tuple[int, int, int, int]]:
+    return {(a, b, row[a], row[b]) for a, b in combinations(range(len(row)), 2)}
+
+
+@dataclass(frozen=True)
+class Said:
+    """A text on a page, and whether it is TeX."""
+
+    text: str
+    tex: bool = False
+
+
+@dataclass
+class Page:
+    """What a visit has shown: every text on the page, and every drawing's and picture's words."""
+
+    said: list[Said]
+    words: list[tuple[str, Words | Drawing]]  # with the function that made them
+
+
+@contextmanager
+def walking() -> Iterator:
+    """A function that opens a visit's page with everything on it folded out."""
+    made: list[tuple[str, Words | Drawing]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (Words, Drawing):
+            patch.setattr(kind, "__init__", _keeping(kind.__init__, made))
+        patch.setattr(charts, "disclosure", lambda label, key: True)
+        patch.setattr(charts, "_numbers", lambda drawing, key: None)  # tables take longer than all the rest
+
+        def opened(visit: Visit) -> Page:
+            for kept in vars(cost_page).values():  # or what was drawn before would not be drawn again
+                getattr(kept, "cache_clear", lambda: None)()
+            made.clear()
+            app = AppTest.from_file(ROOT / FRONT, default_timeout=60)
+            if visit.page != FRONT:
+                app.switch_page(visit.page)
+            app.query_params.update(visit.settings.to_link())
+            app.run()
+            assert not app.exception, (str(visit), [e.value for e in app.exception])
+            return Page(list(_said(app)), list(made))
+
+        yield opened
+
+
+def _keeping(create, made: list):
+    def create_and_keep(self, *args: object, **kwargs: object) -> None:
+        create(self, *args, **kwargs)
+        made.append((_maker(), self))
+
+    return create_and_keep
+
+
+def _maker() -> str:
+    """The function under attnviz.figures that runs now."""
+    frame = sys._getframe(2)
+    while not frame.f_globals.get("__name__", "").startswith("attnviz.figures.") or frame.f_code.co_name == "drawn":
+        frame = frame.f_back
+    return frame.f_code.co_name
+
+
+def _said(app: AppTest) -> Iterator[Said]:
+    for node in app._tree:
+        proto = getattr(node, "proto", None)
+        if proto is None:
+            continue
+        if node.type == "plotly_chart":
+            yield Said(proto.alt)
+            yield from _strings(json.loads(proto.spec))
+        elif node.type == "bidi_component":
+            yield from _strings(_sent(proto.bytes))
+        elif node.type == "latex":
+            yield Said(proto.body.strip("$\n"), tex=True)
+        elif node.type != "page_link":  # whose address has equals signs
+            yield from map(Said, _texts(proto))
+
+
+def _sent(data: bytes) -> object:
+    """The JSON that a component is sent: all of it, or a header behind its length."""
+    try:
+        return json.loads(data or b"{}")
+    except ValueError:
+        return json.loads(data[4 : 4 + int.from_bytes(data[:4], "little")])
+
+
+def _texts(message) -> Iterator[str]:
+    """Every string in a protobuf message."""
+    for field, value in message.ListFields():
+        values = value if field.is_repeated else [value]
+        for each in values:
+            if isinstance(each, str):
+                yield each
+            elif hasattr(each, "ListFields"):
+                yield from _texts(each)
+
+
+def _strings(part: object) -> Iterator[Said]:
+    """Every string in a JSON, but for the numbers that are packed into one."""
+    if isinstance(part, str):
+        yield Said(part)
+    elif isinstance(part, list | dict):
+        for name, each in part.items() if isinstance(part, dict) else enumerate(part):
+            if name != "bdata":
+                yield from _strings(each)
