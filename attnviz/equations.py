@@ -131,7 +131,7 @@ class Value(Expression):
 def number_text(number: float, tex: bool = False, digits: int | None = None, scientific: bool = False) -> str:
     """A number as it is printed: thousands set apart, a true minus sign in plain text."""
     if scientific:
-        mantissa, exponent = f"{number:.{2 if digits is None else digits}e}".split("e")
+        mantissa, exponent = f"{number:z.{2 if digits is None else max(1, digits)}e}".split("e")
         power = rf"\cdot 10^{{{int(exponent)}}}" if tex else f"·10{superscript(int(exponent))}"
         return (mantissa if tex else mantissa.replace("-", "−")) + power
     if not digits and float(number).is_integer():

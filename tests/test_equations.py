@@ -183,6 +183,7 @@ def test_the_result_in_other_words_is_the_same_number(n):
         (-0.0001, {"digits": 2}, "0.00", "0.00"),
         (8.7149, {"digits": 2}, "8.71", "8.71"),
         (7e13, {"scientific": True}, "7.00·10¹³", r"7.00\cdot 10^{13}"),
+        (11, {"scientific": True, "digits": 0}, "1.1·10¹", r"1.1\cdot 10^{1}"),
         (-1.5e-7, {"scientific": True, "digits": 1}, "−1.5·10⁻⁷", r"-1.5\cdot 10^{-7}"),
     ],
 )
