@@ -34,8 +34,11 @@ NEXT_ON_THE_LEFT = {
     "analysis": ("trace",),
     "cost": ("config", "equations"),
     "figures": ("analysis", "cost", "experiments"),
-    "ui": ("figures",),
-    "pages": ("ui",),
+    "session": ("cost",),
+    "compute": ("session", "figures"),
+    "ui": ("compute",),
+    "server": ("compute",),
+    "pages": ("server", "ui"),
     "training": ("experiments",),
 }
 PACKAGES = {
@@ -51,7 +54,10 @@ PACKAGES = {
     "analysis": {"numpy"},
     "cost": set(),
     "figures": {"numpy", "plotly"},
-    "ui": {"numpy", "streamlit", "starlette", "google"},  # the last two: Streamlit's server, and its messages
+    "session": set(),
+    "compute": {"numpy", "cachetools"},
+    "ui": {"numpy", "streamlit"},
+    "server": {"streamlit", "starlette", "google", "psutil"},  # google: the messages of Streamlit's protocol
     "pages": {"streamlit"},
     "training": {"torch", "numpy", "safetensors", "tokenizers"},
 }

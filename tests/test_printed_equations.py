@@ -18,7 +18,7 @@ from attnviz.equations import Equation
 from attnviz.figures.drawing import Drawing, Words
 from attnviz.session.settings import MODELS, Settings
 from tests.arithmetic import NOTHING, check
-from tests.walk import OPTIONS, VIEWS, Page, Visit, visits, walking
+from tests.walk import TABS, Page, Visit, visits, walking
 
 VISITS = visits()
 
@@ -44,7 +44,7 @@ def found() -> Found:
 
 
 def look_at(visit: Visit, page: Page, found: Found) -> None:
-    view = visit.page, getattr(visit.settings, VIEWS.get(visit.page, "model"))
+    view = visit.page, visit.settings.tab
     for said in page.said:
         if not {"=", "≈"} & set(said.text):
             continue
@@ -66,9 +66,9 @@ def report(problems: dict[str, str]) -> str:
 
 def test_every_view_is_visited_with_every_model():
     assert len(VISITS) > 300
-    for page, name in VIEWS.items():
-        seen = {(getattr(v.settings, name), v.settings.model) for v in VISITS if v.page == page}
-        assert seen >= {(view, model) for view in OPTIONS[name] for model in MODELS}
+    for page, tabs in TABS.items():
+        seen = {(v.settings.tab, v.settings.model) for v in VISITS if v.page == page}
+        assert seen >= {(tab, model) for tab in tabs for model in MODELS}
 
 
 def test_every_printed_equation_is_right(found):
@@ -76,7 +76,7 @@ def test_every_printed_equation_is_right(found):
 
 
 def test_equations_were_evaluated_in_every_view(found):
-    missing = {(page, view) for page, name in VIEWS.items() for view in OPTIONS[name]} - set(found.evaluated)
+    missing = {(page, tab) for page, tabs in TABS.items() for tab in tabs} - set(found.evaluated)
     assert missing == set() and found.evaluated.total() > 2 * len(VISITS)
 
 

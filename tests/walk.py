@@ -16,6 +16,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.figures.drawing import Drawing, Words
+from attnviz.session.pages import ALL
 from attnviz.session.settings import DEFAULT_TEXT, MODELS, PRESETS, Settings
 from attnviz.ui import charts
 from attnviz.ui.pages import cost as cost_page
@@ -24,7 +25,7 @@ ROOT = Path(__file__).parent.parent
 OPTIONS = {f.name: getattr(f.metadata["kind"], "options", ()) for f in fields(Settings)}
 HEADS, GROUPS, ROPE, COST = "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py"
 FRONT = "app.py"
-VIEWS = {HEADS: "heads_part", GROUPS: "closer", ROPE: "turning", COST: "part"}  # the setting that opens a part
+TABS = {page.file: tuple(page.tabs) for page in ALL}
 
 TEXTS = (DEFAULT_TEXT, "a", "A king", "小女孩 found a 🐈.", "The old man laughed. " * 23)
 RUNS = (  # how a model runs
@@ -42,14 +43,14 @@ PLACES = ({}, {"layer": 0, "head": 0}, {"layer": 2, "head": 5}, {"layer": 7, "he
 CONTEXTS = (1, 128, 1000, 4097, 32_768, 2**20)
 MACHINES = (("t4", 1), ("h100-sxm", 1), ("h100-sxm", 8), ("mi300x", 3), ("rtx-4090", 64))
 OF_THE_ISSUE = (  # where an equation was false, or a number
-    (ROPE, {"model": "mla", "turning": "longer"}),
+    (ROPE, {"model": "mla", "tab": "longer"}),
     (ROPE, {"model": "mla", "layer": 1, "head": 3, "query": 21, "key": 5}),
     (COST, {"window": 16, "n_sinks": 4, "context": 128}),
     (COST, {"model": "mla", "window": 16, "n_sinks": 4, "context": 128}),
-    (GROUPS, {"closer": "work", "window": 8}),
+    (GROUPS, {"tab": "work", "window": 8}),
     (ROPE, {"text": "One two three four"}),
-    (COST, {"part": "memory", "preset": "deepseek-v3", "machine": "t4"}),
-    (COST, {"part": "speed", "preset": "llama-3.1-405b", "machine": "t4", "context": 2**20}),
+    (COST, {"tab": "memory", "preset": "deepseek-v3", "machine": "t4"}),
+    (COST, {"tab": "speed", "preset": "llama-3.1-405b", "machine": "t4", "context": 2**20}),
 )
 
 
@@ -72,9 +73,9 @@ def visits(seed: int = 20) -> list[Visit]:
     found += [Visit(page, Settings(**changes)) for page, changes in OF_THE_ISSUE]
     traced = {"model": MODELS, "run": RUNS, "text": TEXTS, "cell": CELLS, "place": PLACES}
     for page in (HEADS, GROUPS, ROPE):
-        found += [_traced(page, row, rng) for row in pairwise({"view": OPTIONS[VIEWS[page]], **traced}, rng)]
+        found += [_traced(page, row, rng) for row in pairwise({"view": TABS[page], **traced}, rng)]
     costs = {
-        "view": OPTIONS["part"], "model": MODELS, "run": RUNS[:6], "context": CONTEXTS, "batch": (1, 3, 1024),
+        "view": TABS[COST], "model": MODELS, "run": RUNS[:6], "context": CONTEXTS, "batch": (1, 3, 1024),
         "precision": tuple(PRECISIONS), "weights": tuple(PRECISIONS), "machine": MACHINES,
     }  # fmt: skip
     presets = cycle(PRESETS)
@@ -85,7 +86,7 @@ def visits(seed: int = 20) -> list[Visit]:
 def _traced(page: str, row: Mapping, rng: random.Random) -> Visit:
     heads = tuple(f"{rng.randrange(3)}.{rng.randrange(6)}" for _ in range(rng.randrange(4)))
     changes = {
-        VIEWS[page]: row["view"], "model": row["model"], "text": row["text"],
+        "tab": row["view"], "model": row["model"], "text": row["text"],
         **row["run"], **row["cell"], **row["place"], **rng.choice(OWN),
         "fraction": rng.choice((0.0, 0.35, 1.0)), "factor": rng.choice((1.0, 2.5, 8.0)),
         "colour": rng.choice(("linear", "log")), "sink_aside": rng.random() < 0.5, "tiled": rng.random() < 0.5,
@@ -101,7 +102,7 @@ def _cost(row: Mapping, preset: str, rng: random.Random) -> Visit:
     machine = rng.choice((machine, *load_accelerators()))
     changes = {
         **{name: row[name] for name in ("model", "context", "batch", "precision", "weights")}, **row["run"],
-        "part": row["view"], **rng.choice(OWN), "preset": preset, "machine": machine, "n_machines": n_machines,
+        "tab": row["view"], **rng.choice(OWN), "preset": preset, "machine": machine, "n_machines": n_machines,
         "reserve": rng.choice((0, 10, 90)), "compare": tuple(rng.sample(PRESETS, rng.randrange(7))),
     }  # fmt: skip
     if row["view"] == "facts":

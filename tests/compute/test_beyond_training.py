@@ -4,13 +4,13 @@ import re
 from dataclasses import fields, replace
 
 import pytest
-from tests.test_pages import TRACED, opened, sentences
 
 from attnviz.checkpoints import list_checkpoints, load_checkpoint, shipped_config
 from attnviz.compute import models as runs
 from attnviz.compute.beyond_training import beyond_training, model_card, trained_on
 from attnviz.session.examples import EXAMPLES
 from attnviz.session.settings import MODELS, Settings
+from tests.ui.test_pages import TRACED, opened, sentences
 
 TRAINED = shipped_config("gqa-4")
 TEXT = "The old man laughed and went home."

@@ -11,13 +11,13 @@ from threading import Event
 from time import sleep
 
 import pytest
-from attnviz.modules.measure import Timing
 from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.compute import cost as cost_runs
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import load_presets, what_if
+from attnviz.experiments.measurement import Timing
 from attnviz.session.settings import PRESETS, Settings
 
 SMALL = ModelConfig(n_layers=2, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)

@@ -22,7 +22,7 @@ from attnviz.figures import cost
 from attnviz.figures.drawing import Drawing
 from attnviz.ui.pages import cost as cost_page
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TEXT = (
     "<b>a</b> [b](javascript:c) ![d](e) $f$ `g` **h** _i_ ~~j~~ :red[k] :material/l: <img src=x onerror=m> | # > & \\ "
     * 2
@@ -80,7 +80,7 @@ def drawn() -> dict[str, list[Drawing]]:
                 app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page(page)
                 app.query_params.update({"text": TEXT, **link})
                 for expander in EXPANDERS:
-                    app.session_state[expander] = {"open": True}
+                    app.session_state[expander] = True
                 app.run()
                 assert not app.exception, (page, link, [e.value for e in app.exception])
         model = ModelConfig(n_layers=2, d_model=32, n_heads=4, n_kv_heads=2)

@@ -8,7 +8,6 @@ import struct
 import numpy as np
 import pytest
 import torch
-from oracles import equation_results
 
 from attnviz.analysis.rope import DecayBound, decay_bound, score_parts
 from attnviz.equations import Equation, Value, aligned
@@ -25,6 +24,7 @@ from attnviz.figures.theme import kv_colour
 from attnviz.modules.rope import apply_rope, rope_frequencies
 from attnviz.modules.rope_scaling import RopeScaling
 from attnviz.ui.components.rope_clocks import pack
+from tests.oracles import equation_results
 
 HEAD = rope_scores.Head(1, 5, 2, 4, "untrained, seed 7")
 FREQUENCIES = rope_frequencies(14).numpy()

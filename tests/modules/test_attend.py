@@ -7,9 +7,9 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from oracles import LargestTensor, agree, attention_by_hand
 
 from attnviz.modules import attend
+from tests.oracles import LargestTensor, agree, attention_by_hand
 
 B, K, G, T, S, D = 2, 3, 5, 7, 11, 13
 H = K * G

@@ -3,7 +3,6 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from oracles import agree, attention_by_hand, padding_mask, torch_layer_like
 from torch import nn
 
 from attnviz.checks import ConfigError
@@ -22,6 +21,7 @@ from attnviz.modules import (
     rope_frequencies,
 )
 from attnviz.modules.masks import attention_mask
+from tests.oracles import agree, attention_by_hand, padding_mask, torch_layer_like
 
 B, T, S, H, D = 2, 7, 11, 3, 5
 C = H * D

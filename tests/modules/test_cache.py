@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from oracles import agree
 
 from attnviz.config import ModelConfig, divisors
 from attnviz.modules import (
@@ -15,6 +14,7 @@ from attnviz.modules import (
     rope_frequencies,
 )
 from attnviz.modules.masks import attention_mask
+from tests.oracles import agree
 
 B, T, C = 2, 11, 13
 CHUNKS = [[1] * T, [5, 1, 1, 4], [T], [3, 0, 8]]

@@ -6,7 +6,6 @@ import math
 import pytest
 import torch
 import torch.nn.functional as F
-from oracles import agree, attention_by_hand, padding_mask, torch_layer_like
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -32,6 +31,7 @@ from attnviz.modules import (
 )
 from attnviz.modules.masks import attention_mask
 from attnviz.modules.rope import rope_angles
+from tests.oracles import agree, attention_by_hand, padding_mask, torch_layer_like
 
 B, T, K, G, D = 2, 7, 3, 5, 11
 H, C = K * G, K * G * D

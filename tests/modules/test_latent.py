@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from oracles import LargestTensor, agree, attention_by_hand, padding_mask
 from transformers import DeepseekV2Config, DeepseekV2ForCausalLM, DeepseekV3Config, DeepseekV3ForCausalLM
 
 from attnviz.config import ModelConfig
@@ -19,6 +18,7 @@ from attnviz.modules import (
 )
 from attnviz.modules.masks import attention_mask
 from attnviz.trace import trace
+from tests.oracles import LargestTensor, agree, attention_by_hand, padding_mask
 
 B, T, C, H, R, N, P, V, Q = 2, 7, 15, 3, 14, 6, 4, 13, 17  # DeepSeek-V2's code needs even R, N and P
 SIZES = dict(kv_lora_rank=R, qk_nope_head_dim=N, qk_rope_head_dim=P, v_head_dim=V)

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from oracles import padding_mask
 from transformers.masking_utils import sliding_window_causal_mask_function
 
 from attnviz.modules.masks import attention_mask, intersection
+from tests.oracles import padding_mask
 
 
 def table(rows: str) -> torch.Tensor:

@@ -4,12 +4,12 @@ import math
 
 import pytest
 import torch
-from oracles import agree
 from torch import nn
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm
 
 from attnviz.modules import RMSNorm, SwiGLU
+from tests.oracles import agree
 
 B, T, C, F = 2, 5, 7, 11
 

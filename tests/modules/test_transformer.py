@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 import torch
-from oracles import agree, padding_mask
 from torch import nn
 from transformers import LlamaConfig, LlamaForCausalLM, MistralConfig, MistralForCausalLM
 
 from attnviz.config import RUN_FIELDS, ConfigError, ModelConfig, MoEConfig
 from attnviz.modules import Block, Recording, Transformer
 from attnviz.trace import trace
+from tests.oracles import agree, padding_mask
 
 B, T, L, C, H, D, F, VOCAB = 2, 11, 3, 42, 6, 10, 13, 37  # C / H is 7, not D
 NAMES = {  # ours: theirs

@@ -1,13 +1,11 @@
 """pytest tests/test_groups_parts.py: every part of the query-grouping page under hard settings, without a browser."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 from streamlit.testing.v1 import AppTest
-from tests.test_pages import opened, sentences
 
 from attnviz.compute import models as runs
 from attnviz.compute import query_groups as groups_runs
@@ -15,6 +13,7 @@ from attnviz.experiments.conversion import group_kv_heads, reorder_heads
 from attnviz.figures.group_quality import AVERAGED, BEST, FIRST, TRAINED
 from attnviz.session.settings import Settings
 from attnviz.trace import predict
+from tests.ui.test_pages import opened, sentences
 
 PARTS = ["equal", "work", "cost", "maps", "alike", "latent"]
 SETTINGS = {
@@ -31,9 +30,8 @@ SETTINGS = {
 
 
 def chosen_of(app: AppTest) -> str:
-    """The part that the page's `one_of` says is shown."""
-    shown = (each.proto for each in app.get("bidi_component"))
-    return next(json.loads(each.bytes)["chosen"] for each in shown if each.component_name.endswith("one_of"))
+    """The part that the page says is shown."""
+    return app.segmented_control(key="control-tab").value
 
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)

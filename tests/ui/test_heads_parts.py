@@ -7,7 +7,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz import checkpoints
-from attnviz.session.settings import HEADS_PARTS
+from attnviz.session.pages import PAGES
 from attnviz.ui.pages import heads_parts
 
 APP = Path(__file__).parent.parent / "app.py"
@@ -30,9 +30,9 @@ def opened(**link: str) -> AppTest:
 
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
-@pytest.mark.parametrize("part", HEADS_PARTS)
+@pytest.mark.parametrize("part", PAGES["heads"].tabs)
 def test_every_part_opens_for_any_text_and_model(part, view):
-    app = opened(heads_part=part, pinned="0.3,7.15", **view)
+    app = opened(tab=part, pinned="0.3,7.15", **view)
     assert not app.error
 
 

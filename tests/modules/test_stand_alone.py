@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from oracles import agree
 
 from attnviz.modules import GroupedQueryAttention, KVCache, RMSNorm, Rope, SwiGLU, apply_rope, rope_frequencies
 from attnviz.modules.sources import sources
+from tests.oracles import agree
 
 MODULES = Path(__file__).resolve().parents[1] / "attnviz" / "modules"
 ALONE = ("attention", "rope", "norm", "feedforward", "cache")

@@ -7,7 +7,6 @@ import re
 
 import numpy as np
 import pytest
-from tests.test_head_grid import read
 
 from attnviz.compute import models as runs
 from attnviz.figures import head_detail, heads
@@ -15,6 +14,7 @@ from attnviz.figures.head_captions import map_words, path_words
 from attnviz.figures.numbers import DIGITS, printed
 from attnviz.session.settings import Settings
 from attnviz.ui.components import head_grid, head_view, line_view
+from tests.ui.test_head_grid import read
 
 OWN = {"model": "own", "n_layers": 2, "n_heads": 6, "n_kv_heads": 3, "d_model": 42}
 INVENTED = {  # settings, tokens

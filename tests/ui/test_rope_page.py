@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from oracles import equation_results
 from streamlit.testing.v1 import AppTest
 
 from attnviz.checkpoints import load_checkpoint
 from attnviz.text import tokenizer
 from attnviz.trace import Trace, trace
+from tests.oracles import equation_results
 
 ROOT = Path(__file__).parent.parent
 TEXT = "The old man laughed. The little girl found a red ball in the garden, and the old man laughed again at the girl."

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.test_pages import opened
 
 from attnviz.compute import query_groups as groups_runs
 from attnviz.config import ModelConfig, divisors
@@ -27,6 +26,7 @@ from attnviz.figures.group_quality import Member
 from attnviz.modules.masks import attention_mask
 from attnviz.modules.transformer import build_attention
 from attnviz.text import tokenizer
+from tests.ui.test_pages import opened
 
 MLA = ModelConfig(
     n_layers=3, d_model=35, n_heads=6, attention="mla", kv_lora_rank=13, qk_rope_head_dim=2, qk_nope_head_dim=11,
