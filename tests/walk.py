@@ -161,7 +161,7 @@ def walking() -> Iterator:
     with pytest.MonkeyPatch.context() as patch:
         for kind in (Words, Drawing):
             patch.setattr(kind, "__init__", _keeping(kind.__init__, made))
-        patch.setattr(charts, "disclosure", lambda label, key: True)
+        patch.setattr(charts, "is_open", lambda expander: True)
         patch.setattr(charts, "_numbers", lambda drawing, key: None)  # tables take longer than all the rest
 
         def opened(visit: Visit) -> Page:

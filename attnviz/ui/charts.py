@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import streamlit as st
 
@@ -21,14 +22,19 @@ def show(drawing: Drawing, key: str) -> None:
     _picture(drawing, key)
     _formula(drawing)
     with st.expander("Numbers and downloads", key=f"numbers-{key}", on_change="rerun") as numbers:
-        if numbers.open:
+        if is_open(numbers):
             _numbers(drawing, key)
+
+
+def is_open(expander: Any) -> bool:
+    """Whether an expander is open: what is in it is made only then."""
+    return expander.open
 
 
 def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
     """Drawings that are made when somebody opens them, by their keys: what they show stands on the page already."""
     with st.expander(label, key=f"numbers-{'-'.join(make)}", on_change="rerun") as numbers:
-        if numbers.open:
+        if is_open(numbers):
             for key, draw in make.items():
                 drawing = draw()
                 _picture(drawing, key)

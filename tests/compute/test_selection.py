@@ -3,14 +3,12 @@
 import re
 
 import pytest
-from attnviz.compute.selection import key_of, layer_and_head, link_notices, query_of
 from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
+from attnviz.compute.view import View
 from attnviz.session.settings import SELECTION, Settings
-from attnviz.ui import state
-from attnviz.ui.frame import View
 
 WRITTEN = st.one_of(
     st.integers(-3, 700).map(str), st.sampled_from(["-1", "1e9", "-1e999", "2.5", "", "nan", "abc", "1_0", "7", "15"])
@@ -27,10 +25,8 @@ LINKS = st.fixed_dictionaries(
 )
 
 
-def opened(link: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> View:
-    settings, _ = Settings.from_link(link)
-    monkeypatch.setattr(state, "current", lambda: settings)
-    return View(settings)
+def opened(link: dict[str, str]) -> View:
+    return View(Settings.from_link(link)[0])
 
 
 def last_number(notice: str) -> int:
@@ -40,11 +36,11 @@ def last_number(notice: str) -> int:
 @given(LINKS)
 @effort(max_examples=300, deadline=None)
 def test_the_number_in_a_notice_is_what_is_selected(link):
-    with pytest.MonkeyPatch.context() as patch:
-        view = opened(link, patch)
-        (layer, head), query = layer_and_head(view), query_of(view)
+    if True:
+        view = opened(link)
+        (layer, head), query = view.layer_and_head, view.query
         asked = {name: link[name] for name in SELECTION if name in link}
-        said = {notice.split("link's ")[1].split()[0]: notice for notice in link_notices(view, asked)}
+        said = {notice.split("link's ")[1].split()[0]: notice for notice in view.link_notices(asked)}
         unread = {notice.split("link's ")[1].split()[0] for notice in Settings.from_link(link)[1]}
         selected = {"layer": layer, "head": head, "query": query}
         for name, written in asked.items():
@@ -61,12 +57,12 @@ def test_the_number_in_a_notice_is_what_is_selected(link):
 
 
 @pytest.mark.parametrize("key", ["99", "29", "1e9"])
-def test_a_key_that_the_text_does_not_have_becomes_the_strongest(key, monkeypatch):
-    view = opened({"key": key}, monkeypatch)
-    (notice,) = link_notices(view, {"key": key})
-    layer, head = layer_and_head(view)
-    row = view.trace.weights[layer, head, query_of(view)]
-    assert "strongest key" in notice and row[key_of(view)] == row.max()
+def test_a_key_that_the_text_does_not_have_becomes_the_strongest(key):
+    view = opened({"key": key})
+    (notice,) = view.link_notices({"key": key})
+    layer, head = view.layer_and_head
+    row = view.trace.weights[layer, head, view.query]
+    assert "strongest key" in notice and row[view.key] == row.max()
 
 
 @given(st.dictionaries(st.sampled_from(["n_heads", "n_kv_heads", "d_model", "n_layers", "seed", "window"]), WRITTEN))

@@ -173,6 +173,6 @@ def test_the_charts_say_the_same(how):
 def test_the_words_come_without_plotly():
     """The heads page says them before anybody has asked for a chart."""
     code = "import sys, attnviz.figures.head_captions; print('plotly' in sys.modules, 'torch' in sys.modules)"
-    root = Path(__file__).parent.parent
+    root = Path(__file__).parents[2]
     said = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)
     assert said.stdout.split() == ["False", "False"]

@@ -17,7 +17,7 @@ from attnviz.modules import GroupedQueryAttention, KVCache, RMSNorm, Rope, SwiGL
 from attnviz.modules.sources import sources
 from tests.oracles import agree
 
-MODULES = Path(__file__).resolve().parents[1] / "attnviz" / "modules"
+MODULES = Path(__file__).resolve().parents[2] / "attnviz" / "modules"
 ALONE = ("attention", "rope", "norm", "feedforward", "cache")
 
 # What each file is asked for: `inputs` and `weights` come from this process, `outputs` go back to it.

@@ -10,7 +10,7 @@ from attnviz import checkpoints
 from attnviz.session.pages import PAGES
 from attnviz.ui.pages import heads_parts
 
-APP = Path(__file__).parent.parent / "app.py"
+APP = Path(__file__).parents[2] / "app.py"
 VIEWS = {
     "one token": {"text": "a"},
     "Chinese, latent": {"text": "小女孩在花园里。", "model": "mla", "layer": "3", "head": "7"},

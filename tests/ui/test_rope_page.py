@@ -12,7 +12,7 @@ from attnviz.text import tokenizer
 from attnviz.trace import Trace, trace
 from tests.oracles import equation_results
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 TEXT = "The old man laughed. The little girl found a red ball in the garden, and the old man laughed again at the girl."
 MODELS = ["mha", "gqa-4", "mla"]
 
