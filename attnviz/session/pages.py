@@ -32,7 +32,7 @@ ALL = (
     Page(
         "", "app.py", "Overview",
         "The real attention modules, run on the text you type and the model you choose.",
-        "attnviz.ui.pages.overview", needs_text=False,
+        "attnviz.ui.pages.overview",
     ),
     Page(
         "heads", "pages/1_heads.py", "Heads",
