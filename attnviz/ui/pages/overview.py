@@ -15,7 +15,7 @@ from attnviz.session.pages import ALL, PAGES
 from attnviz.text import tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
-from attnviz.ui.headline import headline
+from attnviz.ui.headline import headline, what_heads_read
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
 HOW_TO_READ = (
@@ -41,16 +41,19 @@ def ready(view: View) -> bool:
 @state.part("maps", ready)
 def maps(view: View) -> None:
     """All layers and heads on the text, in the hues of the KV heads."""
+    reads = {}
     if view.maps_ship:
         weights, allowed, labels, kv_head_of = _shipped()
         says = f"GQA: {len(kv_head_of)} query heads read {max(kv_head_of) + 1} KV heads, {len(labels)} tokens."
     else:
         weights, allowed, labels = view.trace.weights, view.trace.allowed, view.labels
         kv_head_of, says = view.config.layer.kv_head_of, headline(view)
+        reads = what_heads_read(view.config, view.config.n_layers)
     st.caption(f"{says} {HOW_TO_READ}")
     head_grid(
         weights, allowed, labels, kv_head_of,
         key="front-grid", selected=(view.settings.layer, view.settings.head), on_select=_open,
+        **reads,
     )  # fmt: skip
 
 
