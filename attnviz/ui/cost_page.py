@@ -1,4 +1,4 @@
-"""The parts of the cost page, in the order they are walked. What a control changes is drawn again alone."""
+"""The parts of the Cost page, from the top. What a control changes is drawn again alone."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from attnviz.cost import (
     kv_cache_bytes,
     load_accelerators,
     load_presets,
+    what_if,
 )
 from attnviz.cost.pairs import instructive_pairs
-from attnviz.cost.units import bytes_text, context_text, tokens_text
+from attnviz.cost.units import bytes_text, tokens_text
 from attnviz.experiments.measurement import n_threads
 from attnviz.facts import published_facts
 from attnviz.figures import cost as figures
 from attnviz.figures.drawing import Drawing, escaped
-from attnviz.figures.words import listed
+from attnviz.figures.words import count, listed
 from attnviz.ui import charts, cost_runs, runs, state
 from attnviz.ui.components.one_of import one_of
 from attnviz.ui.components.stop_button import stop_button
@@ -31,9 +32,9 @@ from attnviz.ui.settings import Settings
 
 PARTS = {
     "published": "Published models",
-    "facts": "Any other model",
-    "memory": "What fits into a memory",
-    "speed": "How fast decoding can be",
+    "facts": "Another model",
+    "memory": "What fits in GPU memory",
+    "speed": "Decode speed",
     "measured": "Measured here",
 }
 CONTEXTS = tuple(2**k for k in range(7, 21))  # 128 to 1 M tokens
@@ -52,7 +53,7 @@ def show(view: View) -> None:
 
 
 def controls(view: View) -> None:
-    """The page in one sentence, and what all of it is about: tokens, sequences, precision of the cache."""
+    """The page in one sentence, and the controls for all of it: tokens, sequences, precision of the cache."""
     _introduction(cost_runs.compared(view.config), view.config, view.settings)
     contexts, batches = ({*CONTEXTS, view.settings.context}, {*BATCHES, view.settings.batch})
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -64,12 +65,12 @@ def controls(view: View) -> None:
 
 
 def own(view: View) -> None:
-    """The settings in force under every attention."""
+    """The selected model with each type of attention."""
     _under_every_attention(view.config, view.settings, "")
 
 
 def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
-    """One model's parameters and cache with every attention it could have, beside what live tensors hold."""
+    """One model's parameters and cache with each type of attention, beside what live tensors hold."""
     models = cost_runs.compared(c)
     live = cost_runs.counted(models, s)
     attention, model, cache, precisions = _own_drawings(tuple(models), c, live, s.context, s.batch, s.precision)
@@ -81,14 +82,22 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
         charts.show(cache, f"cache{key}")
         charts.show(precisions, f"precisions{key}")
     if live is None:
-        st.caption("By formula only: the live modules run the shapes of Llama and of MLA.")
-    elif apart := cost_runs.differing(models, live, s):
-        st.caption(f"Formula and count of live tensors differ for {listed(apart)}: see the numbers under each figure.")
+        st.caption("By formula only: the live modules run Llama-shaped models and MLA.")
     else:
-        st.caption(
-            f":material/check: Checked just now: {len(models)} live models were built, a layer of each, since all its "
-            "layers are alike, and their tensors and caches counted. Every total above is equal to its count."
-        )
+        st.caption(_counted_words(models, live, s))
+
+
+def _counted_words(models: list[ModelConfig], live: cost_runs.Counted, s: Settings) -> str:
+    """What was counted in live tensors, and whether the formulas say the same."""
+    counted = (
+        f"{len(models)} live models were built, one layer of each, as its layers are alike; their parameters and the "
+        "bytes of their bf16 caches were counted"
+    )
+    drawn = "" if s.precision == "bf16" else f" The {s.precision} bytes drawn are by formula and were not counted."
+    apart = cost_runs.differing(models, live, s)
+    if apart:
+        return f"{counted}. Formula and count differ for {listed(apart)}: see the numbers under each figure.{drawn}"
+    return f":material/check: {counted}; the formulas give the same.{drawn}"
 
 
 @lru_cache(maxsize=16)  # drawn once for everybody
@@ -104,19 +113,23 @@ def _own_drawings(
 
 
 def _introduction(models, c, s) -> None:
-    """What becomes small when KV heads are shared, and what does not."""
-    first, kept, here = models[0], kv_cache_bytes(models[0], s.context), kv_cache_bytes(c, s.context)
-    share = count_parameters(c).total / count_parameters(first).total
-    st.markdown(
-        f"At **{context_text(s.context)}** {attention_name(first)} keeps **{bytes_text(kept)}** of keys and "
-        f"values in bf16 and {attention_name(c)}, which is in force, **{bytes_text(here)}**: {here / kept:.0%} of the "
-        f"cache with {share:.0%} of the parameters."
-    )
+    """What sharing KV heads saves of the cache, and of the parameters."""
+    bits, block = PRECISIONS[s.precision]
+    full, here = (kv_cache_bytes(m, s.context, s.batch, bits, block_size=block) for m in (models[0], c))
+    share = count_parameters(c).total / count_parameters(models[0]).total
+    first, name = attention_name(models[0]), attention_name(c)
+    said = f"For **{figures.crowd_text(s.context, s.batch)}** in {s.precision}, {first} caches **{bytes_text(full)}**"
+    if c != models[0]:
+        said += (
+            f" and the selected {name} **{bytes_text(here)}**: {here / full:.1%} of the cache, with {share:.1%} of the "
+            "parameters"
+        )
+    st.markdown(f"{said}.")
 
 
 def closer(view: View) -> None:
-    """One of the page's other parts; only the one that is looked at is computed."""
-    st.subheader("Beyond this model", divider="gray")
+    """One of the page's other parts; only the open one is computed."""
+    st.subheader("Other models and accelerators", divider="gray")
     part = state.current().part
     one_of("Part", PARTS, part, key="part", on_choose=lambda part: state.change(part=part), quiet=True)
     if part == "measured":
@@ -126,10 +139,10 @@ def closer(view: View) -> None:
 
 
 def published() -> None:
-    """All presets on one plot, a few of them over the context, one of them with another attention."""
+    """The published models on one plot, a few of them over the context, one of them with another attention."""
     pairs = {pair.name: pair for pair in instructive_pairs()}
     with state.place():
-        st.pills("Comparisons that teach something", list(pairs), key="pair", on_change=_take_pair, args=(pairs,))
+        st.pills("Instructive comparisons", list(pairs), key="pair", on_change=_take_pair, args=(pairs,))
         for pair in pairs.values():
             if state.current().compare == pair.ids:
                 st.info(pair.sentence, icon=":material/lightbulb:")
@@ -141,7 +154,7 @@ def published() -> None:
 def _compared() -> None:
     presets = load_presets()
     state.control(
-        st.multiselect, "Models to compare, six at most", "compare", options=list(presets),
+        st.multiselect, "Models to compare (at most six)", "compare", options=list(presets),
         format_func=lambda id: presets[id].name, max_selections=6,
     )  # fmt: skip
     s = state.current()
@@ -184,12 +197,12 @@ def _take_pair(pairs: dict) -> None:
 
 
 def _notes(ids, key: str) -> None:
-    """What was assumed about these models, and where their facts were read."""
+    """What was assumed about these models, and the sources of their configurations."""
     facts = published_facts()
     for id in ids:
         if facts[id].get("notes"):
             st.caption(f"**{figures.short_name(load_presets()[id])}**: {facts[id]['notes']}")
-    with st.expander("Where these facts were read", key=f"sources-{key}"):
+    with st.expander("Sources of these configurations", key=f"sources-{key}"):
         st.markdown("\n".join(f"- **{facts[id]['name']}**: {'; '.join(facts[id]['source'])}" for id in ids))
 
 
@@ -202,12 +215,12 @@ def _preset(label: str) -> None:
 
 @state.part("facts")
 def facts() -> None:
-    """Any model that can be described: its facts as JSON, counted like the others."""
+    """A model configuration as JSON, counted like the others."""
     s = state.current()
     name = load_presets()[s.preset].name
     state.control(
-        st.text_area, "Facts of a model, as JSON", "facts", height=260, placeholder='{"n_layers": 32, "d_model": …}',
-        help="The names are those of the published models' facts. What is unknown or impossible is named.",
+        st.text_area, "Model configuration (JSON)", "facts", height=260, placeholder='{"n_layers": 32, "d_model": …}',
+        help="Fields as in a published model's configuration. Unknown fields and impossible values are named.",
     )  # fmt: skip
     st.button(
         f"Start from {name}", icon=":material/edit:", on_click=state.change,
@@ -225,17 +238,16 @@ def facts() -> None:
 
 @state.part("memory")
 def memory() -> None:
-    """The question turned round: how many tokens, how many users."""
+    """How many sequences fit beside the weights, and how long one can be."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _preset("Model")
         _machine()
         state.control(st.number_input, "How many", "n_machines", min_value=1, max_value=64, width=110)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _weights()
-        state.control(st.slider, "Reserve, % of the memory", "reserve", min_value=0, max_value=90, width=220)
+        _reserve()
     s = state.current()
-    model = load_presets()[s.preset]
-    charts.show(figures.filling(cost_runs.plan(s), model, cost_runs.machine(s), s.context), "filling")
+    charts.show(figures.filling(cost_runs.serving(s)), "filling")
     _notes([s.preset], "held")
 
 
@@ -243,41 +255,48 @@ def _weights() -> None:
     state.control(st.segmented_control, "Weights in", "weights", options=list(PRECISIONS), required=True)
 
 
+def _reserve() -> None:
+    state.control(st.slider, "Reserve, % of the memory", "reserve", min_value=0, max_value=90, width=220)
+
+
 def _machine() -> None:
     cards = load_accelerators()
     state.control(
         st.selectbox, "Accelerator", "machine", options=list(cards), width=300,
-        format_func=lambda id: f"{cards[id].name} · {bytes_text(cards[id].memory, binary=False)}",
+        format_func=lambda id: f"{cards[id].name} · {cards[id].data_sheet_gb} GB",
     )  # fmt: skip
 
 
 @state.part("speed")
 def speed() -> None:
-    """The roofline of decoding."""
+    """The roofline bound on decoding."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _preset("Model")
         _machine()
         state.control(st.number_input, "How many", "n_machines", min_value=1, max_value=64, width=110)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
         _weights()
+        _reserve()
     s = state.current()
-    model, card, bits = load_presets()[s.preset], cost_runs.machine(s), cost_runs.weight_bits(s.weights)
+    serving = cost_runs.serving(s)
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(figures.speed(model, card, s.context, s.precision, bits), "speed")
+        charts.show(figures.speed(serving), "speed")
     with right:
-        charts.show(figures.roof(model, card, s.context, s.precision, bits), "roof")
+        charts.show(figures.roof(serving), "roof")
     cards = [card.times(s.n_machines) for card in load_accelerators().values()]
-    charts.show(figures.machines(cards, model, s.context, s.batch, s.precision, bits), "machines")
+    charts.show(figures.machines(cards, serving, s.batch), "machines")
 
 
 @state.part("measured")
 def measured(view: View) -> None:
-    """Decode steps of the real modules on this machine."""
+    """Decode steps of the live modules, timed on this server."""
     c = view.config
     st.markdown(
-        f"One decode step of the settings in force ({c.n_layers} layers, d_model {c.d_model}, random weights) as MHA, "
-        f"GQA, MQA and MLA after {cost_runs.CONTEXTS[0]} to {cost_runs.CONTEXTS[-1]:,} tokens, on the processor that "
-        f"serves this page: at most {cost_runs.MOST_SECONDS} seconds, and other people's requests slow it down."
+        f"One decode step of the selected model ({count(c.n_layers, 'layer')}, d_model {c.d_model}, random weights, no "
+        f"window) as {listed(dict.fromkeys(map(attention_name, what_if(c))))}, after {cost_runs.CONTEXTS[0]} to "
+        f"{cost_runs.CONTEXTS[-1]:,} tokens, on this server's CPU. It ends after about {cost_runs.MOST_SECONDS} "
+        "seconds; other people's requests slow it down."
     )
     with st.container(horizontal=True):
         start = st.button("Measure", type="primary", icon=":material/timer:")
@@ -287,11 +306,11 @@ def measured(view: View) -> None:
     kept = st.session_state.get("timings")
     if kept and kept[0] == view.config and kept[1]:
         charts.show(figures.measured(kept[1], n_threads()), "measured")
-        st.caption("Measured on whatever serves this page, for these settings; a link does not carry it.")
+        st.caption("Measured on this server, for these settings. A link does not carry the measurement.")
 
 
 def _measure(view: View) -> None:
-    """Measure, keeping every result as it comes, so that stopping loses none."""
+    """Measure, storing each result as it comes, so that stopping loses none."""
     results: list = []
     st.session_state["timings"] = (view.config, results)
     bar = st.progress(0.0, "Warming up …")

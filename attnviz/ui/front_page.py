@@ -33,7 +33,7 @@ ROOMS = {
     ),
     "pages/4_cost.py": (
         "Cost",
-        "Parameters and KV cache, counted from real tensors, for your settings and for 58 published models.",
+        "Parameters and KV cache: counted in live tensors for your settings, by formula for 58 published models.",
     ),
 }
 
