@@ -221,7 +221,7 @@ def test_every_accelerator_has_plausible_figures_and_a_source():
         assert 8e9 <= card.memory <= 1e12 and 1e11 <= card.bandwidth <= 2e13 and 1e13 <= card.flops <= 1e16
         assert 50 < card.ridge < 1000
         assert any(maker in card.source for maker in ("NVIDIA", "AMD", "Google", "Intel"))
-        assert card.fp8_flops is None or card.flops <= card.fp8_flops <= 2.01 * card.flops
+        assert card.fp8_flops is None or card.flops <= card.fp8_flops <= 2.03 * card.flops
 
 
 def test_memory_is_what_the_driver_reports_with_its_source_or_the_data_sheets_gigabytes():

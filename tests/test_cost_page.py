@@ -5,13 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
-from attnviz.experiments.measure import counted_cache_bytes
 
 from attnviz.config import ModelConfig
 from attnviz.cost import (
     PRECISIONS,
     Serving,
-    attention_name,
     comparison,
     count_parameters,
     kv_cache_bytes,
@@ -20,6 +18,7 @@ from attnviz.cost import (
 )
 from attnviz.cost.pairs import instructive_pairs
 from attnviz.cost.units import bytes_text
+from attnviz.experiments.measurement import counted_cache_bytes
 from attnviz.figures import cost as figures
 from attnviz.figures.cost.words import is_beyond
 from attnviz.ui import cost_page, cost_runs, runs
@@ -147,5 +146,6 @@ def test_no_title_on_the_page_is_long():
 
 
 def test_the_measurement_names_the_attentions_that_are_timed():
-    said = " ".join(texts(part="measured", model="own", n_layers=1, n_heads=2, n_kv_heads=1, d_model=8))
-    assert attention_name(SMALL) not in said and "MHA, MQA and MLA" in said
+    shown = texts(part="measured", model="own", n_layers=1, n_heads=2, n_kv_heads=1, d_model=8)
+    (said,) = (text for text in shown if text.startswith("One decode step"))
+    assert "MHA, MQA and MLA" in said and "GQA" not in said

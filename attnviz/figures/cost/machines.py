@@ -180,9 +180,9 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
     figure.update_yaxes(showgrid=False)
     fastest = max((i for i, fit in enumerate(fits) if fit), default=len(rates) - 1)
     bound = f"{rate_text(rates[fastest])} tokens per second"
-    title = f"{sum(fits)} of {len(fits)} accelerators hold it; the fastest: at most {bound}"
+    title = f"It fits on {sum(fits)} of {len(fits)}; the fastest: {bound}"
     if not any(fits):
-        title = f"None of {len(fits)} accelerators holds it; the highest bound: {bound}"
+        title = f"It fits on none of {len(fits)}; highest bound: {bound}"
     plan, equation = serving.plan(), rate_equation(step, ranked[fastest])
     needed = bytes_text(plan.weights + batch_size * plan.cache_of_one, False)
     return Drawing(
