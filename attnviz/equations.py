@@ -95,7 +95,8 @@ def expression(value: Expression | float) -> Expression:
 class Value(Expression):
     """A number, its letter, and what the letter means.
 
-    digits: decimals that are printed; None prints whole numbers whole and others to four significant digits.
+    digits: decimals that are printed; None prints whole numbers whole and others to four significant digits. What is
+    no whole number has one decimal at least.
     scientific: 1.23·10⁶ with `digits` decimals (2 by default).
     tex: the symbol in TeX, where it is not the same as in plain text.
     """
@@ -130,19 +131,20 @@ class Value(Expression):
 def number_text(number: float, tex: bool = False, digits: int | None = None, scientific: bool = False) -> str:
     """A number as it is printed: thousands set apart, a true minus sign in plain text."""
     if scientific:
-        mantissa, exponent = f"{number:.{2 if digits is None else digits}e}".split("e")
+        mantissa, exponent = f"{number:z.{2 if digits is None else max(1, digits)}e}".split("e")
         power = rf"\cdot 10^{{{int(exponent)}}}" if tex else f"·10{superscript(int(exponent))}"
         return (mantissa if tex else mantissa.replace("-", "−")) + power
-    if digits is None and float(number).is_integer():
+    if not digits and float(number).is_integer():
         written = f"{int(number):,}"
     else:
-        written = f"{number:z,.{_decimals(number) if digits is None else digits}f}"  # z: no minus sign before 0.00
+        decimals = max(1, _decimals(number) if digits is None else digits)  # or it would be read as a whole number
+        written = f"{number:z,.{decimals}f}"  # z: no minus sign before 0.00
     return written.replace(",", "{,}") if tex else written.replace("-", "−")
 
 
 def _decimals(number: float) -> int:
-    """Decimals that show four significant digits, and one at least: what is no whole number does not look like one."""
-    return max(1, 3 - math.floor(math.log10(abs(number))))
+    """Decimals that show four significant digits."""
+    return 3 - math.floor(math.log10(abs(number)))
 
 
 def superscript(n: int) -> str:

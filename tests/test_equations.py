@@ -40,7 +40,7 @@ def whole_numbers() -> st.SearchStrategy[Value]:
 def any_numbers() -> st.SearchStrategy[Value]:
     """Numbers printed in all the ways there are."""
     numbers, letters = st.floats(-2000, 2000), st.sampled_from(LETTERS)
-    rounded = st.builds(lambda n, s, digits: Value(n, s, digits=digits), numbers, letters, st.integers(1, 5))
+    rounded = st.builds(lambda n, s, digits: Value(n, s, digits=digits), numbers, letters, st.integers(0, 5))
     scientific = st.builds(lambda n, s: Value(n, s, scientific=True), numbers, letters)
     return st.one_of(whole_numbers(), st.builds(Value, numbers, letters), rounded, scientific)
 
@@ -148,7 +148,9 @@ def _renamed(tree: Expression, letters) -> Expression:
     return replace(tree, **changed)
 
 
-@given(trees(any_numbers()), st.sampled_from(list(Steps)), st.sampled_from([None, 1, 3]), st.booleans(), st.booleans())
+@given(
+    trees(any_numbers()), st.sampled_from(list(Steps)), st.sampled_from([None, 0, 1, 3]), st.booleans(), st.booleans()
+)
 @effort(max_examples=200, deadline=None)
 def test_every_equation_is_right_in_every_form(tree, steps, digits, scientific, named):
     names = ("f", r"f_{\text{x}}") if named else ("", "")
@@ -175,10 +177,13 @@ def test_the_result_in_other_words_is_the_same_number(n):
         (1_234_567, {}, "1,234,567", "1{,}234{,}567"),
         (2 / 3, {}, "0.6667", "0.6667"),
         (12_345.5, {}, "12,345.5", "12{,}345.5"),  # no whole number, so none is printed
+        (198.69, {"digits": 0}, "198.7", "198.7"),
+        (199.0, {"digits": 0}, "199", "199"),
         (999.99, {}, "1,000.0", "1{,}000.0"),
         (-0.0001, {"digits": 2}, "0.00", "0.00"),
         (8.7149, {"digits": 2}, "8.71", "8.71"),
         (7e13, {"scientific": True}, "7.00·10¹³", r"7.00\cdot 10^{13}"),
+        (11, {"scientific": True, "digits": 0}, "1.1·10¹", r"1.1\cdot 10^{1}"),
         (-1.5e-7, {"scientific": True, "digits": 1}, "−1.5·10⁻⁷", r"-1.5\cdot 10^{-7}"),
     ],
 )

@@ -205,7 +205,7 @@ def _said(app: AppTest) -> Iterator[Said]:
             yield from _strings(_sent(proto.bytes))
         elif node.type == "latex":
             yield Said(proto.body.strip("$\n"), tex=True)
-        elif node.type != "page_link":  # whose address has equals signs
+        elif node.type not in ("page_link", "html", "code"):  # whose equals signs are an address's, CSS's and Python's
             yield from map(Said, _texts(proto))
 
 
