@@ -89,9 +89,9 @@ ALL = (
         "attnviz.ui.pages.cost",
         {
             "published": "Published models",
-            "facts": "Any other model",
+            "facts": "Another model",
             "memory": "What fits in GPU memory",
-            "speed": "How fast decoding can be",
+            "speed": "Decode speed",
             "measured": "Measured here",
         },
         "part",
