@@ -13,10 +13,10 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Page, expect
-from tests.test_theme import contrast
 
 from tests.browser.painted import settle
 from tests.browser.server import serve
+from tests.figures.test_theme import contrast
 
 Visit = Callable[..., Page]
 FORMULA = "scrollable-region-focusable", '<span class="katex-display">'

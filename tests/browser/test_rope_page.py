@@ -256,12 +256,12 @@ def test_the_decoupled_key_opens_with_the_mla_checkpoint(visit: Callable[..., Pa
     settle(page)
     for part in ("Content", "Position", "Sum"):
         expect(title(page, f"{part}: scores have a standard deviation of")).to_be_visible()
-    assert parse_qs(urlsplit(page.url).query) == {"model": ["mla"], "turning": ["latent"]}
+    assert parse_qs(urlsplit(page.url).query) == {"model": ["mla"], "tab": ["latent"]}
 
 
 def test_with_rope_off_the_page_says_so(visit: Callable[..., Page]) -> None:
     page = visit("rope?rope=0")
-    expect(page.get_by_test_id("stAlert")).to_contain_text("RoPE is off")
+    expect(page.get_by_test_id("stAlert").filter(has_text="RoPE is off")).to_be_visible()
     expect(title(page, "Pair 0 repeats every 6.28 positions")).to_be_visible()
 
 
