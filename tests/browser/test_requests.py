@@ -12,12 +12,12 @@ from tests.browser.server import Server
 ADDRESSES = {
     "front": [""],
     "heads": [
-        *(f"heads?heads_part={part}" for part in ("lines", "number", "rollout", "cross")),
+        *(f"heads?tab={part}" for part in ("lines", "number", "rollout", "cross")),
         "heads?window=5&layer=99&text=小女孩在花园里",  # with notices, and the model card
     ],
-    "query-groups": [f"query_groups?closer={part}" for part in ("equal", "cost", "latent")],
-    "rope": ["rope?turning=distance", "rope?turning=longer", "rope?turning=latent&model=mla"],
-    "cost": [f"cost?part={part}" for part in ("published", "facts", "memory", "measured")],
+    "query-groups": [f"query_groups?tab={part}" for part in ("equal", "cost", "latent")],
+    "rope": ["rope?tab=distance", "rope?tab=longer", "rope?tab=latent&model=mla"],
+    "cost": [f"cost?tab={part}" for part in ("published", "facts", "memory", "measured")],
 }
 OPENED = ("View source", "Model card", "Numbers and downloads", "Zoom, numbers and downloads")
 
