@@ -14,6 +14,7 @@ from typing import Any
 
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from attnviz.compute.queue import PARTS, TELL
 from attnviz.compute.view import View, drawable
@@ -45,11 +46,13 @@ def open_page(page: Page) -> None:
     """Take the settings from the address, and keep a sentence for each value that could not be used.
 
     Where the address says what is in force already, the session's settings stay: they may hold a text longer than an
-    address can carry.
+    address can carry. They stay on the way to another page, too, where a link may not say yet what was set just before
+    it was clicked; not by Back and Forward.
     """
+    to_another = st.session_state.get(_PAGE, page.path) != page.path and not get_script_run_ctx().is_history_navigation
     st.session_state[_PAGE], st.session_state[_DRAWN] = page.path, []
     link = st.query_params.to_dict()
-    if _SETTINGS not in st.session_state or link != current().to_link():
+    if _SETTINGS not in st.session_state or (link != current().to_link() and not to_another):
         st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link, page)
         st.session_state[_ASKED] = {name: link[name] for name in SELECTION if name in link}
 

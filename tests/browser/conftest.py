@@ -7,6 +7,7 @@ from playwright.sync_api import Dialog, Page, expect
 
 from tests.browser.painted import PATIENCE, settle
 from tests.browser.server import CHROMIUM_ARGS, Server, chromium, serve
+from tests.browser.sidebar import to_page
 
 expect.set_options(timeout=PATIENCE)
 WIDE, NARROW = 1440, 390
@@ -71,9 +72,9 @@ def walk() -> Callable[[Page, str], None]:
     """walk(page, "rope"): go to a page by its link in the sidebar."""
 
     def walk_to(page: Page, name: str) -> None:
-        label = PAGES[name][1]
-        page.get_by_test_id("stSidebar").get_by_role("link", name=label, exact=True).click()
-        page.get_by_role("heading", level=1, name=label).wait_for()
+        title = PAGES[name][1]
+        to_page(page, title).click()
+        page.get_by_role("heading", level=1, name=title, exact=True).wait_for()
         settle(page)
 
     return walk_to

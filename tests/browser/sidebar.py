@@ -4,8 +4,6 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.painted import settle
 
-MASKS = "Mask and position settings"
-
 
 def the_text(page: Page) -> Locator:
     return page.get_by_label("Text", exact=True)
@@ -28,7 +26,12 @@ def pick_model(page: Page, name: str) -> None:
     page.get_by_role("option", name=name).click()
 
 
+def to_page(page: Page, name: str) -> Locator:
+    """The link to the page of this name."""
+    return page.get_by_test_id("stSidebar").get_by_role("link", name=name, exact=True)
+
+
 def open_masks(page: Page) -> None:
-    page.get_by_test_id("stSidebar").get_by_text(MASKS).click()
+    page.get_by_test_id("stSidebar").get_by_text("Mask and position settings").click()
     expect(page.get_by_role("slider", name="Sliding window")).to_be_visible()
     page.wait_for_timeout(400)  # it opens slowly

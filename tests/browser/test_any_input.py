@@ -8,6 +8,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.painted import overflow, painted_fraction, pixels, settle
 from tests.browser.server import serve
+from tests.browser.sidebar import the_text, write
 
 MARKUP = "<script>alert(1)</script> <img src=x onerror=alert(2) class=injected> [a](javascript:alert(3)) $x^2$ **b**"
 TEXTS = {
@@ -22,20 +23,34 @@ TEXTS = {
 }
 
 
-@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_any_text_is_drawn_on_every_page(
-    visit: Callable[..., Page], walk: Callable[[Page, str], None], text: str
-) -> None:
-    page = visit("heads")
-    page.get_by_label("Text", exact=True).fill(text)
-    page.get_by_label("Text", exact=True).press("Control+Enter")
-    settle(page)
-    assert painted_fraction(pixels(page.get_by_role("gridcell").locator(".map").first)) > 0.01
-    for name, picture in (("query-groups", ".ts svg"), ("rope", ".js-plotly-plot .main-svg")):
-        walk(page, name)
-        expect(page.locator(picture).first).to_be_visible()
+PICTURES = {"heads": "[role=gridcell] .map", "query_groups": ".gd svg", "rope": ".js-plotly-plot .main-svg"}
+
+
+@pytest.mark.parametrize(("address", "picture"), PICTURES.items())
+def test_any_text_is_drawn_on_every_page(visit: Callable[..., Page], address: str, picture: str) -> None:
+    page = visit(address)
+    for text in TEXTS.values():
+        write(page, text)
+        expect(page.get_by_test_id("stAlert").filter(has_text="first 512 are shown")).to_have_count(len(text) > 4000)
+        page.locator(picture).first.scroll_into_view_if_needed()
+        assert painted_fraction(pixels(page.locator(picture).first)) > 0.01
         assert overflow(page) <= 0
     expect(page.locator(".injected")).to_have_count(0)
+
+
+def test_a_text_longer_than_an_address_can_say_stays_whole_from_page_to_page(
+    visit: Callable[..., Page], walk: Callable[[Page, str], None]
+) -> None:
+    text = TEXTS["20,000 characters"]
+    page = visit("heads")
+    write(page, text)
+    for name in ("query-groups", "heads"):
+        walk(page, name)
+        expect(the_text(page)).to_have_value(text)
+    page.go_back()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Query grouping")
+    settle(page)
+    expect(the_text(page)).to_have_value(text)
 
 
 def test_no_text_is_answered_by_a_sentence(visit: Callable[..., Page]) -> None:
@@ -67,7 +82,7 @@ SNARES = ["![x](//e.x/i.png)", "[x](https://e.x)", "https://e.x/y", "www.e.x", "
     [
         "heads?" + "&".join(f"{quote(snare)}=1" for snare in SNARES),
         "heads?text=" + quote("https://e.x/y " * 300),
-        "cost?part=facts&facts=" + quote('{"![x](//e.x/i.png) [x](https://e.x) https://e.x": 1}'),
+        "cost?tab=facts&facts=" + quote('{"![x](//e.x/i.png) [x](https://e.x) https://e.x": 1}'),
     ],
     ids=["names in a link", "a text that is cut", "pasted facts"],
 )
@@ -83,10 +98,8 @@ def test_the_log_holds_no_text_of_a_user(window: Callable[..., Page]) -> None:
         page.goto(f"{fresh.url}/heads?text=Quokka&n_layers=Wombat&Numbat=1&facts=Bilby&second_text=Dingo")
         settle(page)
         assert "Numbat" in page.get_by_test_id("stMain").inner_text()  # it did arrive
-        page.get_by_label("Text", exact=True).fill("Potoroo")
-        page.get_by_label("Text", exact=True).press("Control+Enter")
-        settle(page)
-        page.goto(f"{fresh.url}/cost?part=facts&facts=%7B%22Bandicoot%22%3A%201%7D")
+        write(page, "Potoroo")
+        page.goto(f"{fresh.url}/cost?tab=facts&facts=%7B%22Bandicoot%22%3A%201%7D")
         settle(page)
         assert "Bandicoot" in page.get_by_test_id("stMain").inner_text()
         log = fresh.log.read_text(errors="replace")

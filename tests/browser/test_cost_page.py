@@ -22,17 +22,24 @@ def title(page: Page, words: str):
     return page.get_by_role("heading", name=re.compile(words))
 
 
-@pytest.mark.parametrize("part", ["published", "memory", "speed"])
+PARTS = {"Published models": "alternatives", "What fits in GPU memory": "filling", "Decode speed": "machines"}
+
+
 @pytest.mark.parametrize("width, scheme", [(WIDE, "light"), (NARROW, "dark")])
-def test_every_part_is_painted_and_as_wide_as_its_window(visit, part, width, scheme):
-    page = visit(f"cost?part={part}", width=width, scheme=scheme)
-    assert overflow(page) == 0
-    drawn = {"published": "alternatives", "memory": "filling", "speed": "machines"}[part]
-    for key in ("attention", "cache", drawn):
-        chart(page, key).scroll_into_view_if_needed()
+def test_every_part_is_painted_and_as_wide_as_its_window(visit, width, scheme):
+    page = visit("cost?tab=measured", width=width, scheme=scheme)
+    seen = ["attention", "cache"]
+    for part, drawn in PARTS.items():
+        page.get_by_role("radio", name=part).click()
+        expect(chart(page, drawn)).to_be_visible()
         settle(page)
-        assert painted_fraction(pixels(chart(page, key))) > 0.04
-    shoot(page, f"cost-{part}-{width}-{scheme}")
+        assert overflow(page) == 0
+        for key in (*seen, drawn):
+            chart(page, key).scroll_into_view_if_needed()
+            settle(page)
+            assert painted_fraction(pixels(chart(page, key))) > 0.04
+        seen = []
+        shoot(page, f"cost-{drawn}-{width}-{scheme}")
 
 
 def test_a_link_reopens_a_comparison_with_its_sentence(visit):
@@ -54,7 +61,7 @@ def test_one_click_compares_two_models_and_the_address_says_so(visit):
 
 
 def test_the_precision_moves_the_cache_and_the_weights_move_the_memory(visit):
-    page = visit("cost?part=memory&context=8192")
+    page = visit("cost?tab=memory&context=8192")
     expect(title(page, "holds Llama 3 8B and 56 sequences of 8 K tokens")).to_be_visible()
     page.get_by_role("radiogroup", name="Weights in").get_by_text("int4").click()
     settle(page)
@@ -66,8 +73,17 @@ def test_the_precision_moves_the_cache_and_the_weights_move_the_memory(visit):
     expect(title(page, "GQA-4 caches 6 MiB")).to_be_visible()
 
 
+def test_the_number_of_sequences_moves_the_cache_and_the_speed(visit):
+    page = visit("cost?tab=speed&context=8192")
+    before = page.get_by_role("figure").last.get_attribute("aria-label")
+    page.get_by_role("slider", name="Sequences at once").press("ArrowRight")
+    expect(page).to_have_url(re.compile("batch=2"))
+    expect(page.get_by_role("figure").last).not_to_have_attribute("aria-label", before)
+    expect(title(page, "GQA-4 caches 24 MiB")).to_be_visible()
+
+
 def test_decoding_is_measured_and_the_counted_cache_stands_beside_it(visit):
-    page = visit(f"cost?part=measured&{TINY}")
+    page = visit(f"cost?tab=measured&{TINY}")
     page.get_by_role("button", name="Measure").click()
     expect(title(page, "MHA takes .* ms per token after 8 K tokens")).to_be_visible(timeout=90_000)
     settle(page)
@@ -84,7 +100,7 @@ def begin_to_measure(page: Page) -> None:
 
 
 def test_a_measurement_can_be_stopped_and_started_again(visit):
-    page = visit(f"cost?part=measured&{LONG}")
+    page = visit(f"cost?tab=measured&{LONG}")
     for _ in range(2):
         begin_to_measure(page)
         page.get_by_role("button", name="Stop measuring").click()

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from playwright.sync_api import Download, Page, expect
 
-from attnviz.session.pages import ALL
+from attnviz.session.examples import EXAMPLES
 from tests.browser.conftest import PAGES
 from tests.browser.painted import pixels, settle
 from tests.browser.server import Server, serve
-from tests.browser.sidebar import open_masks, pick_model, the_model, the_text, write
+from tests.browser.sidebar import open_masks, pick_model, the_model, the_text, to_page, write
 
 TEXT = "Ein Mädchen fand 红球."
 LINK = f"text={TEXT}&model=own&n_layers=2&n_kv_heads=2&layer=1&head=5"
@@ -33,9 +33,13 @@ def test_a_link_works_as_the_first_request_after_a_start(window: Callable[..., P
     page = window()
     with serve() as fresh:
         page.goto(f"{fresh.url}/{address}?{LINK}")
+        pick_model(page, "MQA")  # while the server still imports torch
+        expect(page).to_have_url(re.compile("model=mqa"))
         settle(page)
         expect(page.get_by_role("heading", level=1)).to_have_text(title)
         expect(the_text(page)).to_have_value(TEXT)
+        expect(the_model(page)).to_have_value(re.compile("MQA"))
+        expect(page.get_by_test_id("stMain")).to_contain_text("MQA")
         expect(page.get_by_test_id("stSidebarNav")).to_have_count(0)
         assert fresh.tracebacks() == []
 
@@ -70,21 +74,6 @@ def test_what_a_link_sets_goes_along_from_page_to_page(
     expect(chosen).to_have_accessible_name(re.compile("^Layer 1, head 5, reads KV 1,"))
 
 
-def test_reloading_and_going_back_keep_what_was_edited(
-    visit: Callable[..., Page], walk: Callable[[Page, str], None]
-) -> None:
-    page = visit("heads")
-    write(page, "one two")
-    page.reload()
-    settle(page)
-    expect(the_text(page)).to_have_value("one two")
-    walk(page, "rope")
-    page.go_back()
-    page.get_by_role("heading", level=1, name="Heads").wait_for()
-    settle(page)
-    expect(the_text(page)).to_have_value("one two")
-
-
 def test_the_copied_link_reopens_the_view(visit: Callable[..., Page], window: Callable[..., Page]) -> None:
     page = visit(f"heads?{LINK}")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -97,36 +86,56 @@ def test_the_copied_link_reopens_the_view(visit: Callable[..., Page], window: Ca
     assert np.array_equal(pixels(other.get_by_role("grid")), pixels(page.get_by_role("grid")))
 
 
+@pytest.mark.parametrize("address", ["", "heads"])
+def test_a_link_opened_in_another_tab_takes_the_settings_along(visit: Callable[..., Page], address: str) -> None:
+    page = visit(address)
+    pick_model(page, "MQA")
+    expect(to_page(page, "RoPE")).to_have_attribute("href", re.compile("model=mqa"))
+    settle(page)
+    with page.context.expect_page() as opened:
+        to_page(page, "RoPE").click(button="middle")
+    other = opened.value
+    expect(other.get_by_role("heading", level=1)).to_have_text("RoPE")
+    settle(other)
+    expect(the_model(other)).to_have_value(re.compile("MQA"))
+    expect(the_model(page)).to_have_value(re.compile("MQA"))
+    if not address:
+        doors = page.get_by_test_id("stMain").get_by_role("link", name="Cost")
+        expect(doors).to_have_attribute("href", re.compile("model=mqa"))
+
+
 # ---- the text and the model
 
 
-def test_typing_changes_the_maps(visit: Callable[..., Page]) -> None:
+def test_a_text_is_typed_and_applied_or_an_example_is_taken(visit: Callable[..., Page]) -> None:
     page = visit("heads?text=a")
     expect(page.get_by_text("1 token,")).to_be_visible()
     before = pixels(page.get_by_role("grid"))
     write(page, "a b")
     expect(page.get_by_text("2 tokens,")).to_be_visible()
     assert not np.array_equal(pixels(page.get_by_role("grid")), before)
-
-
-def test_an_example_is_one_click(visit: Callable[..., Page]) -> None:
-    page = visit("heads")
-    page.get_by_test_id("stSidebar").get_by_text("中文", exact=True).click()
-    settle(page)
-    expect(the_text(page)).to_have_value("小女孩在花园里找到一个红色的球。小女孩在花园里找到一个红色的球。")
-    assert "text" in in_address(page)
-
-
-def test_a_text_that_was_typed_is_applied_by_its_button(visit: Callable[..., Page]) -> None:
-    page = visit("heads?text=aha")
     the_text(page).fill("one two")
     page.get_by_role("button", name="Apply").click()
     expect(page).to_have_url(re.compile("text=one"))
     settle(page)
-    page.get_by_test_id("stSidebar").get_by_text("emoji", exact=True).click()
-    expect(the_text(page)).to_have_value(re.compile("The cat"))
+    the_text(page).fill("not applied")
+    page.get_by_role("radio", name="中文", exact=True).click()
+    expect(the_text(page)).to_have_value(EXAMPLES["中文"])
+    expect(page).to_have_url(re.compile("text=%E5"))
     settle(page)
-    assert "The cat" in in_address(page)["text"][0]
+    expect(the_text(page)).to_have_value(EXAMPLES["中文"])
+    expect(page.get_by_role("radio", name="中文", exact=True)).not_to_be_checked()  # it can be taken again
+
+
+def test_what_was_typed_is_in_force_on_the_page_that_is_opened_next(visit: Callable[..., Page]) -> None:
+    """Its link says what was in force before, and is clicked before another one has come."""
+    page = visit("heads?window=9")
+    the_text(page).fill("one two three")
+    to_page(page, "RoPE").click(delay=100)  # as long as a finger takes
+    expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
+    settle(page)
+    expect(the_text(page)).to_have_value("one two three")
+    assert in_address(page) == {"text": ["one two three"], "window": ["9"]}
 
 
 def test_only_numbers_of_kv_heads_that_divide_are_offered(visit: Callable[..., Page]) -> None:
@@ -168,6 +177,8 @@ def test_settings_changed_one_right_after_the_other_are_all_in_the_address(visit
 def test_back_and_forward_restore_the_page_and_its_settings(visit: Callable[..., Page], walk: Callable) -> None:
     page = visit("heads")
     write(page, "one two")
+    page.reload()
+    settle(page)
     pick_model(page, "MQA")
     expect(page).to_have_url(re.compile("model=mqa"))
     settle(page)
@@ -175,28 +186,42 @@ def test_back_and_forward_restore_the_page_and_its_settings(visit: Callable[...,
     expect(page).to_have_url(re.compile("head=5"))
     settle(page)
     walk(page, "rope")
-    here = {"text": ["one two"], "model": ["mqa"], "layer": ["2"], "head": ["5"]}
-    for go, name, said in (
-        (page.go_back, "Heads", here),
-        (page.go_back, "Heads", {"text": ["one two"], "model": ["mqa"]}),
-        (page.go_forward, "Heads", here),
-        (page.go_forward, "RoPE", here),
+    text, model, head = {"text": ["one two"]}, {"model": ["mqa"]}, {"layer": ["2"], "head": ["5"]}
+    for steps, name, said in (
+        (-1, "Heads", text | model | head),
+        (-1, "Heads", text | model),
+        (1, "Heads", text | model | head),
+        (1, "RoPE", text | model | head),
+        (-2, "Heads", text | model),
+        (-1, "Heads", text),
     ):
-        go()
+        page.evaluate("(steps) => history.go(steps)", steps)
         expect(page.get_by_role("heading", level=1)).to_have_text(name)
         settle(page)
         assert in_address(page) == said
         expect(the_text(page)).to_have_value("one two")
-        expect(the_model(page)).to_have_value(re.compile("MQA"))
+        expect(the_model(page)).to_have_value(re.compile("MQA" if "model" in said else "GQA-4"))
+        if name == "Heads":
+            chosen = "Layer 2, head 5," if "head" in said else "Layer 1, head 3,"
+            expect(page.get_by_role("gridcell", selected=True)).to_have_accessible_name(re.compile(chosen))
 
 
-@pytest.mark.parametrize(
-    "old", ["heads?heads_part=rollout", "query_groups?closer=latent", "rope?turning=layouts", "cost?part=speed"]
-)
-def test_a_link_made_before_there_was_a_tab_opens_what_it_opened(visit: Callable[..., Page], old: str) -> None:
-    page, tab = visit(old), old.split("=")[1]
-    name = next(each.tabs[tab] for each in ALL if each.path == old.split("?")[0])
-    expect(page.get_by_role("radio", name=name, exact=True)).to_be_checked()
+OLD_LINKS = {  # as they were before there was one setting for the open part of any page
+    "heads?heads_part=rollout&closer=work&turning=longer&part=speed": "Attention rollout",
+    "query_groups?closer=latent&heads_part=masks": "Multi-head latent attention",
+    "rope?turning=layouts&part=facts": "Two layouts",
+    "cost?part=speed&closer=alike": "Decode speed",
+}
+
+
+def test_a_link_made_before_there_was_a_tab_opens_what_it_opened(visit: Callable[..., Page], server: Server) -> None:
+    page = visit("")
+    for old, name in OLD_LINKS.items():
+        page.goto(f"{server.url}/{old}")
+        settle(page)
+        expect(page.get_by_role("radio", name=name, exact=True)).to_be_checked()
+        expect(page.get_by_test_id("stAlert")).to_have_count(0)  # nothing that it could not use
+        assert set(in_address(page)) == {"tab"}
 
 
 def test_the_app_works_without_what_relies_on_streamlits_insides(window: Callable[..., Page]) -> None:
@@ -209,21 +234,16 @@ def test_the_app_works_without_what_relies_on_streamlits_insides(window: Callabl
         settle(page)
         page.get_by_role("gridcell", name="Layer 2, head 5,").click()
         expect(page.get_by_role("heading", name="Layer 2, head 5")).to_be_visible()
-        page.get_by_test_id("stSidebar").get_by_role("link", name="RoPE").click()
+        settle(page)
+        assert in_address(page) == {"window": ["9"], "model": ["mqa"], "layer": ["2"], "head": ["5"]}
+        to_page(page, "RoPE").click()
         expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
         settle(page)
-        assert in_address(page)["window"] == ["9"] and plain.tracebacks() == []
-
-
-def test_what_is_set_before_the_page_has_come_is_not_lost(window: Callable[..., Page]) -> None:
-    page = window()
-    with serve() as fresh:  # its first visitor waits for torch
-        page.goto(f"{fresh.url}/heads")
-        pick_model(page, "MQA")
-        expect(page).to_have_url(re.compile("model=mqa"))
-        settle(page)
-        expect(page.get_by_text("MQA: 8 query heads read 1 KV head")).to_be_visible()
-        expect(the_model(page)).to_have_value(re.compile("MQA"))
+        expect(page.get_by_text("8 query heads read 1 KV head")).to_be_visible()
+        assert in_address(page) == {"window": ["9"], "model": ["mqa"], "layer": ["2"], "head": ["5"]}
+        page.go_back()
+        expect(page.get_by_role("heading", name="Layer 2, head 5")).to_be_visible()
+        assert plain.tracebacks() == []
 
 
 def test_a_setting_is_one_message_and_leaves_the_title_alone(window: Callable[..., Page], server: Server) -> None:
@@ -302,16 +322,5 @@ def test_a_chart_can_be_saved_in_four_ways(downloads: Callable[[str], bytes]) ->
     assert downloads("PNG").startswith(b"\x89PNG")
     svg = downloads("SVG")
     assert b"<svg" in svg[:200]
-    assert b"fill: rgb(91, 95, 106)" in svg and b"fill: rgb(128, 132, 149)" not in svg  # as accessible.css has it
+    assert b"fill: rgb(91, 95, 106)" in svg and b"fill: rgb(128, 132, 149)" not in svg  # as style.css has it
     assert b"plotly" in downloads("HTML").lower()
-
-
-@pytest.mark.parametrize("address", ["", "heads"])
-def test_a_setting_changed_is_in_the_links_that_lead_on(visit: Callable[..., Page], address: str) -> None:
-    """For whoever opens one in another tab."""
-    page = visit(address)
-    pick_model(page, "My own settings")
-    settle(page)
-    link = page.get_by_test_id("stSidebar").get_by_role("link", name="RoPE")
-    link.hover()
-    assert "model=own" in link.get_attribute("href")

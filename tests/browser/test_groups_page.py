@@ -56,10 +56,13 @@ def test_the_slider_moves_everything(visit: Visit) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize(("model", "n_hues"), [("mqa", 1), ("gqa-2", 2), ("gqa-4", 4)])
-def test_the_diagram_is_painted_in_one_hue_a_group(visit: Visit, model: str, n_hues: int, scheme: str) -> None:
-    shares = hue_shares(pixels(visit(f"query_groups?model={model}", scheme=scheme).locator(".gd svg")), bins=12)
-    assert int((shares > 0.002).sum()) == n_hues
+def test_the_diagram_is_painted_in_one_hue_per_kv_head(visit: Visit, scheme: str) -> None:
+    page = visit("query_groups?model=mqa", scheme=scheme)
+    for n_hues in (1, 2, 4):
+        expect(kv_heads(page)).to_have_count(n_hues)
+        shares = hue_shares(pixels(page.locator(".gd svg")), bins=12)
+        assert int((shares > 0.002).sum()) == n_hues
+        move(page, "ArrowLeft")
 
 
 def test_pointing_at_a_head_shows_its_partners(visit: Visit) -> None:
@@ -121,6 +124,7 @@ def test_every_equality_holds_in_both_precisions(visit: Visit) -> None:
 
 
 PARTS = {
+    "Compute and memory": ("work", "^GQA-4: 100% of MHA's attention FLOPs", ["work"]),
     "Loss with fewer KV heads": ("cost", r"^Averaging into 4 KV heads: loss", ["losses", "this-text", "quality"]),
     "Maps before and after merging": ("maps", r"averaging moves \d+% of its attention", ["drift"]),
     "Similarity of heads": ("alike", r"^Averaging neighbours loses \d+% of the keys", ["similarity"]),
@@ -128,30 +132,26 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_looking_closer_paints_the_part_and_goes_into_the_link(visit: Visit, part: str) -> None:
+def test_looking_closer_paints_the_part_and_goes_into_the_link(visit: Visit) -> None:
     page = visit("query_groups")
-    field, title, charts = PARTS[part]
-    look_closer(page, part)
-    expect(heading(page, title)).to_be_visible()
-    for chart in charts:
-        assert painted_fraction(pixels(page.locator(f".st-key-chart-{chart}"))) > 0.02
-    expect(page).to_have_url(re.compile(f"tab={field}"))
+    for part, (tab, title, charts) in PARTS.items():
+        look_closer(page, part)
+        expect(page).to_have_url(re.compile(f"tab={tab}"))
+        expect(heading(page, title).last).to_be_visible()
+        for chart in charts:
+            assert painted_fraction(pixels(page.locator(f".st-key-chart-{chart}"))) > 0.02
     page.reload()
     settle(page)
+    expect(page.get_by_role("radio", name=part)).to_be_checked()
     expect(heading(page, title)).to_be_visible()
 
 
-def test_the_work_is_drawn_along_the_slider(visit: Visit) -> None:
-    page = visit("query_groups")
-    look_closer(page, "Compute and memory")
-    expect(heading(page, "^GQA-4: 100% of MHA's attention FLOPs")).to_have_count(2)  # to scale above, and here
-    assert painted_fraction(pixels(page.locator(".st-key-chart-work"))) > 0.02
-    expect(page).to_have_url(re.compile("tab=work"))
+def test_the_work_is_drawn_below_as_it_is_to_scale_above(visit: Visit) -> None:
+    expect(heading(visit("query_groups?tab=work"), "^GQA-4: 100% of MHA's attention FLOPs")).to_have_count(2)
 
 
 def test_keys_and_values_are_compared(visit: Visit) -> None:
-    page = visit("query_groups?closer=alike")
+    page = visit("query_groups?tab=alike")
     look_closer(page, "values")
     expect(heading(page, r"^Averaging neighbours loses \d+% of the values")).to_be_visible()
     expect(page).to_have_url(re.compile("alike=values"))
@@ -196,7 +196,7 @@ def test_sixteen_heads_fit_on_a_phone(visit: Visit, n_kv_heads: int) -> None:
 
 
 def test_the_maps_say_what_each_model_s_heads_read(visit: Visit) -> None:
-    page = visit("query_groups?model=gqa-2&closer=maps")
+    page = visit("query_groups?model=gqa-2&tab=maps")
     expect(page.get_by_role("gridcell", name=re.compile("^MHA, head 3, reads KV 3, its own"))).to_have_count(1)
     expect(page.get_by_role("gridcell", name=re.compile("^averaged, head 3, reads KV 0$"))).to_have_count(1)
     page = visit("query_groups?model=mla")

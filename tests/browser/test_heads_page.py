@@ -42,7 +42,7 @@ def heading(page: Page, pattern: str):
 
 
 def test_a_query_and_a_key_are_explained_as_chosen(visit: Visit) -> None:
-    page = visit("heads?heads_part=number")
+    page = visit("heads?tab=number")
     choose(page, "Query token", "21")
     choose(page, "Key token", "3")
     expect(heading(page, "^Query 21 .* key 3 .*score")).to_be_visible()
@@ -52,7 +52,7 @@ def test_a_query_and_a_key_are_explained_as_chosen(visit: Visit) -> None:
 
 
 def test_a_click_in_the_grid_changes_the_head_and_its_parts_alone(visit: Visit) -> None:
-    page = visit("heads?heads_part=does")
+    page = visit("heads?tab=does")
     page.get_by_role("gridcell", name=re.compile("^Layer 2, head 5,")).first.click()
     settle(page)
     expect(heading(page, "^Layer 2, head 5 reads KV head 2")).to_be_visible()
@@ -62,7 +62,7 @@ def test_a_click_in_the_grid_changes_the_head_and_its_parts_alone(visit: Visit) 
 
 
 def test_a_head_chosen_in_a_part_is_the_one_that_is_marked_in_the_grid(visit: Visit) -> None:
-    page = visit("heads?heads_part=family&layer=1&head=3")
+    page = visit("heads?tab=family&layer=1&head=3")
     chosen = page.get_by_role("gridcell", selected=True)
     expect(chosen.first).to_have_attribute("aria-label", re.compile("^Layer 1, head 3,"))
     page.get_by_role("gridcell", name=re.compile("^Layer 1, head 6,")).last.click()  # in the last family member's row
@@ -72,8 +72,18 @@ def test_a_head_chosen_in_a_part_is_the_one_that_is_marked_in_the_grid(visit: Vi
     expect(page.locator(".hg .read").first).to_contain_text("Layer 1, H6 reads")
 
 
+def test_a_layer_chosen_in_a_part_is_the_layer_of_the_part_and_of_the_head(visit: Visit) -> None:
+    page = visit("heads?tab=family")
+    page.get_by_role("radiogroup", name="Layer").get_by_text("3", exact=True).click()
+    expect(heading(page, "^Layer 3, head 3 reads")).to_be_visible()
+    expect(heading(page, "^Layer 3 in 5 models")).to_be_visible()
+    chosen = page.get_by_role("gridcell", selected=True)
+    expect(chosen).to_have_count(6)
+    assert all(cell.get_attribute("aria-label").startswith("Layer 3, head 3,") for cell in chosen.all())
+
+
 def test_a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid(visit: Visit) -> None:
-    page = visit("heads?layer=0&head=0&heads_part=side")
+    page = visit("heads?layer=0&head=0&tab=side")
     add(page, "Pinned heads", "L1 H5")
     expect(page.get_by_text("· pinned")).to_have_count(1)
     part(page, "Lines between tokens")
@@ -87,7 +97,7 @@ def test_a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid(visit: V
 
 
 def test_a_mask_is_selected_by_a_click_and_the_whole_page_follows(visit: Visit) -> None:
-    page = visit("heads?heads_part=masks")
+    page = visit("heads?tab=masks")
     page.get_by_role("gridcell", name=re.compile("^Padding of 3, head 1,")).click()
     settle(page)
     expect(page.get_by_text("The first 3 tokens are padding.")).to_be_visible()
@@ -99,7 +109,7 @@ def test_a_mask_is_selected_by_a_click_and_the_whole_page_follows(visit: Visit) 
 
 
 def test_one_head_and_several_are_ablated(visit: Visit) -> None:
-    page = visit("heads?heads_part=off&layer=0&head=0")
+    page = visit("heads?tab=off&layer=0&head=0")
     expect(heading(page, "^Without L0 H0, the loss goes from")).to_be_visible()
     add(page, "Ablated heads", "L2 H1")
     add(page, "Ablated heads", "L3 H7")
@@ -109,20 +119,17 @@ def test_one_head_and_several_are_ablated(visit: Visit) -> None:
     expect(page).to_have_url(re.compile("off_way=mean"))
 
 
-@pytest.mark.parametrize(
-    ("name", "says"),
-    [
-        ("Attention rollout", "^Rollout through .* on average"),
-        ("Compare attention types", "^Layer . in 5 models"),
-        ("Cross-attention", "of the second text with weight"),
-        ("Score, mask, softmax", "become weights of at most"),
-    ],
-)
-def test_a_part_is_opened_on_a_phone_and_stays_inside_the_window(visit: Visit, name: str, says: str) -> None:
+def test_parts_are_opened_on_a_phone_and_stay_inside_the_window(visit: Visit) -> None:
     page = visit("heads", width=NARROW, scheme="dark")
-    part(page, name)
-    expect(heading(page, says)).to_be_visible()
-    assert overflow(page) <= 0
+    for name, says in {
+        "Attention rollout": "^Rollout through .* on average",
+        "Compare attention types": "^Layer . in 5 models",
+        "Cross-attention": "of the second text with weight",
+        "Score, mask, softmax": "become weights of at most",
+    }.items():
+        part(page, name)
+        expect(heading(page, says)).to_be_visible()
+        assert overflow(page) <= 0
 
 
 # ---- the head looked at: its map, and the path of a query
@@ -210,7 +217,7 @@ def test_pointing_at_a_cell_and_at_a_bar_says_their_numbers_without_asking_the_s
 def test_grid_head_view_lines_titles_and_equations_say_the_same_weight(visit: Visit) -> None:
     """The grid and the head view are read in the browser; the server writes the titles and the equations."""
     for address in ("layer=0&head=3&query=21&key=20", "layer=1&head=6&query=13&key=2&model=mla&window=16"):
-        page = visit(f"heads?heads_part=number&{address}")
+        page = visit(f"heads?tab=number&{address}")
         weight = weight_in(reading(page))
         assert re.fullmatch(r"0\.\d{4}", weight)
         assert weight_in(saying(page)) == weight
@@ -228,7 +235,7 @@ def test_grid_head_view_lines_titles_and_equations_say_the_same_weight(visit: Vi
 
 
 def test_a_click_on_a_cell_chooses_its_query_and_key(visit: Visit) -> None:
-    page = visit("heads?heads_part=number")
+    page = visit("heads?tab=number")
     the_map(page).click(position=centre(box_of(page, 17, 4)))
     weight = weight_in(reading(page))
     settle(page)
@@ -377,8 +384,7 @@ def test_a_pinned_head_is_marked_in_the_grid_and_stays_in_the_lines(visit: Visit
     expect(page).not_to_have_url(re.compile("pinned="))
 
 
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize(("width", "scheme"), [(WIDE, "light"), (NARROW, "dark")])
 def test_the_map_and_the_path_are_painted(visit: Visit, width: int, scheme: str) -> None:
     page = visit("heads", width=width, scheme=scheme)
     for part_of_it in (the_map(page), the_path(page)):

@@ -221,7 +221,7 @@ def test_the_layouts_differ_and_a_permutation_mends_it(visit: Callable[..., Page
 
 
 def test_longer_texts_take_a_factor_and_a_pasted_scaling(visit: Callable[..., Page]) -> None:
-    page = visit("rope?turning=longer")
+    page = visit("rope?tab=longer")
     expect(title(page, r"Beyond 256 tokens the loss is \d")).to_be_visible()
     expect(page.get_by_text("YaRN also multiplies cos and sin by 1.0693")).to_be_visible()
     slide(page, "Scaling factor", "ArrowRight", times=2)
@@ -242,7 +242,7 @@ def test_longer_texts_take_a_factor_and_a_pasted_scaling(visit: Callable[..., Pa
 
 
 def test_a_part_of_the_dimensions_can_turn(visit: Callable[..., Page]) -> None:
-    page = visit("rope?turning=without&fraction=1")
+    page = visit("rope?tab=without&fraction=1")
     expect(title(page, "24 of 24 dimensions rotated: off by up to 0$")).to_be_visible()
     slide(page, "Share of rotated dimensions", "Home")
     without = title(page, "Without: off by").inner_text().rpartition(" ")[2]
@@ -256,12 +256,12 @@ def test_the_decoupled_key_opens_with_the_mla_checkpoint(visit: Callable[..., Pa
     settle(page)
     for part in ("Content", "Position", "Sum"):
         expect(title(page, f"{part}: scores have a standard deviation of")).to_be_visible()
-    assert parse_qs(urlsplit(page.url).query) == {"model": ["mla"], "turning": ["latent"]}
+    assert parse_qs(urlsplit(page.url).query) == {"model": ["mla"], "tab": ["latent"]}
 
 
 def test_with_rope_off_the_page_says_so(visit: Callable[..., Page]) -> None:
     page = visit("rope?rope=0")
-    expect(page.get_by_test_id("stAlert")).to_contain_text("RoPE is off")
+    expect(page.get_by_test_id("stAlert").filter(has_text="RoPE is off")).to_be_visible()
     expect(title(page, "Pair 0 repeats every 6.28 positions")).to_be_visible()
 
 

@@ -61,8 +61,11 @@ def controls(view: View) -> None:
             width=320,
             reruns=(),
         )
-        state.control(st.select_slider, "Sequences at once", "batch", options=sorted(batches), width=220)
-        state.control(st.segmented_control, "Cache in", "precision", options=list(PRECISIONS), required=True)
+        both = ("own", "closer")  # the parts below show what fits and how fast it is with this cache
+        state.control(st.select_slider, "Sequences at once", "batch", options=sorted(batches), width=220, reruns=both)
+        state.control(
+            st.segmented_control, "Cache in", "precision", options=list(PRECISIONS), required=True, reruns=both
+        )
 
 
 def own(view: View) -> None:

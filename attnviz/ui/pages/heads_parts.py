@@ -167,7 +167,7 @@ def family(view: View) -> None:
     ids = view.ids[: heads_runs.MAX_COMPARED]
     if view.config.n_layers > 1:
         state.control(
-            st.segmented_control, "Layer", "layer", reruns=["head"], shown=layer,
+            st.segmented_control, "Layer", "layer", reruns=("head", "closer"), shown=layer,
             options=range(view.config.n_layers), required=True,
         )  # fmt: skip
     members = groups_runs.variants(view.settings)

@@ -145,7 +145,7 @@ def _query_and_key(view: View) -> tuple[int, int]:
     with st.container(horizontal=True):
         state.control(
             st.selectbox, "Query token", "query", shown=query, options=range(last + 1),
-            format_func=lambda i: f"{i} {view.labels[i]}",
+            format_func=lambda i: f"{i} {view.labels[i]}", reruns=("top", "closer"),
         )  # fmt: skip
         state.control(
             st.selectbox, "Key token", "key", shown=key if key <= last else -1, options=[-1, *range(last + 1)],
