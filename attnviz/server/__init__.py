@@ -1,16 +1,16 @@
 """What relies on the insides of Streamlit, uvicorn or the C library: each file can be removed.
 
-ATTNVIZ_WITHOUT="in_order,memory" in the environment switches files off by their names, "all" switches off all of them.
+ATTNVIZ_WITHOUT="stale,memory" in the environment switches files off by their names, "all" switches off all of them.
 """
 
 from __future__ import annotations
 
 import os
 
-from attnviz.server import in_order, memory, open_browser, undelayed, warm
+from attnviz.server import memory, open_browser, stale, undelayed, warm
 
 _WITHOUT = os.environ.get("ATTNVIZ_WITHOUT", "").split(",")
-_MIDDLEWARE = {"undelayed": undelayed.MIDDLEWARE, "warm": warm.MIDDLEWARE, "in_order": in_order.MIDDLEWARE}
+_MIDDLEWARE = {"undelayed": undelayed.MIDDLEWARE, "warm": warm.MIDDLEWARE, "stale": stale.MIDDLEWARE}
 
 
 def wanted(name: str) -> bool:

@@ -1,7 +1,9 @@
-"""What the page sends goes out at once, instead of waiting until the last of it was received.
+"""Send what the page sends at once: turn off Nagle's algorithm (RFC 896) on the sockets of websockets.
 
-Streamlit opens its port in a way that leaves the operating system's waiting on (Nagle's algorithm, RFC 896): the second
-of two small messages stays until the first is acknowledged, which a client that has nothing to say puts off for 40 ms.
+Without it: the second of two small messages waits until the browser acknowledges the first, which it may put off for
+40 ms; a change then takes that much longer on Linux (tests/server/test_undelayed.py measures it). Since Streamlit 1.53,
+its first on uvicorn: it opens its port itself, so the socket's protocol is 0, and asyncio turns the algorithm off for
+protocol 6 alone. May go when Streamlit's `_bind_socket` names the protocol. Upstream: uvicorn #3149, of the same cause.
 """
 
 from __future__ import annotations

@@ -257,6 +257,8 @@ def nearest(value: float, allowed: tuple[int, ...]) -> int:
 
 def _for_address(text: str) -> str:
     """As much of the text as takes MAX_ADDRESS bytes in an address, where a character can take twelve."""
+    if len(quote_plus(text, errors="replace")) <= MAX_ADDRESS:
+        return text
     room = MAX_ADDRESS
     for i, character in enumerate(text):
         room -= len(quote_plus(character, errors="replace"))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 from dataclasses import dataclass, field
 from time import perf_counter
 
-from streamlit.components.v2.bidi_component.main import _make_trigger_id
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.Element_pb2 import Element
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -16,9 +14,10 @@ from streamlit.proto.Slider_pb2 import Slider
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import ClientConnection, connect
 
-LEFT_ALONE = ("Text", "Examples", "Second text")  # what a session's own text is known by
+LEFT_ALONE = ("Examples",)  # a session is known by its own text
 MODELS = ("mha", "gqa-4", "gqa-2", "mqa", "mla", "own")  # in the order of the box
-DONE = (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
+OF_PARTS = ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY
+DONE = (ForwardMsg.FINISHED_SUCCESSFULLY, OF_PARTS)  # a callback's own run, which asks for another, ends in a third way
 SECONDS_TO_ANSWER = 120.0
 Path = tuple[int, ...]  # where an element stands: its place in each box, from the outermost
 
@@ -54,8 +53,7 @@ class Session:
         message = BackMsg()
         message.rerun_script.fragment_id = shown.fragment
         message.rerun_script.widget_states.widgets.append(state)
-        if shown.element.WhichOneof("type") == "checkbox":  # a switch need not be drawn again when it is used
-            shown.element.checkbox.value, shown.element.checkbox.set_value = state.bool_value, True
+        shown.element = after(shown.element, state)
         return label, await self._run(message)
 
     async def set(self, changes: dict[str, str]) -> float:
@@ -79,12 +77,6 @@ class Session:
         """What could be done next with the page's controls."""
         return [(label_of(s.element), s, w) for s in self.shown.values() if (w := another_value(s.element, chance))]
 
-    def component(self, name: str) -> Shown | None:
-        """A component of ours on the page."""
-        kind = "bidi_component"
-        shown = (s for s in self.shown.values() if s.element.WhichOneof("type") == kind)
-        return next((s for s in shown if s.element.bidi_component.component_name.endswith(name)), None)
-
     def said(self, kind: str) -> list[str]:
         """What the page shows in elements of a kind: the words of alerts, exceptions, headings."""
         shown = (s.element for s in self.shown.values() if s.element.WhichOneof("type") == kind)
@@ -103,7 +95,7 @@ class Session:
             self.frames.append(frame)
             answer = ForwardMsg.FromString(frame)
             if answer.WhichOneof("type") == "script_finished" and answer.script_finished in DONE:
-                self._forget(updated, bool(client.fragment_id))
+                self._forget(updated, answer.script_finished == OF_PARTS)
                 return perf_counter() - began
             self._take(answer, updated)
 
@@ -150,11 +142,6 @@ async def connected(url: str, query: str, resumes: str = "") -> Session:
     return Session(await connect(address, subprotocols=protocols, max_size=None, compression=None), query)
 
 
-def data_of(element: Element) -> dict:
-    """What a component was given as JSON."""
-    return json.loads(element.bidi_component.bytes)
-
-
 def widget_id(element: Element) -> str:
     """Streamlit's id of a widget, which ends with its key; "" for what is none."""
     return getattr(getattr(element, element.WhichOneof("type") or "", None), "id", "")
@@ -176,13 +163,6 @@ def set_to(element: Element, value: str) -> WidgetState:
             state.double_array_value.data.append(float(value))
         case _:
             raise ValueError(f"{kind} is not set from the sidebar")
-    return state
-
-
-def event(component: Element, name: str, value: object) -> WidgetState:
-    """What a browser sends when something happens in a component."""
-    state = WidgetState(id=_make_trigger_id(component.bidi_component.id, "events"))
-    state.json_trigger_value = json.dumps([{"event": name, "value": value}])
     return state
 
 
@@ -219,6 +199,27 @@ def another_value(element: Element, chance: random.Random) -> WidgetState | None
         case _:
             return None
     return state
+
+
+def after(element: Element, state: WidgetState) -> Element:
+    """The control as a browser shows it once it was used: its part of the page need not be drawn again."""
+    used = Element()
+    used.CopyFrom(element)  # what is drawn may stand among the cached messages
+    widget = getattr(used, used.WhichOneof("type"))
+    name, value = state.WhichOneof("value"), getattr(state, state.WhichOneof("value"))
+    match name:
+        case "string_array_value" if isinstance(widget, Slider):
+            widget.raw_value[:] = value.data
+        case "string_array_value":
+            widget.raw_values[:] = value.data
+        case "double_array_value":
+            widget.value[:] = value.data
+        case "string_value":
+            widget.raw_value = value
+        case _:
+            widget.value = value
+    widget.set_value = True
+    return used
 
 
 def one_step(value: float, low: float, high: float, step: float, chance: random.Random) -> float:

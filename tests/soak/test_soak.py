@@ -1,8 +1,7 @@
-"""pytest tests/test_soak.py: what the soak takes for another person's text, how it uses a row of names, where and how
-long its browsers run, and what it compares."""
+"""pytest tests/soak: what the soak takes for another person's text, how it uses controls, where and how long its
+browsers run, and what it compares."""
 
 import asyncio
-import json
 import os
 import random
 import subprocess
@@ -10,12 +9,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from streamlit.proto.ButtonGroup_pb2 import ButtonGroup
 from streamlit.proto.Element_pb2 import Element
+from streamlit.proto.Slider_pb2 import Slider
+from streamlit.proto.WidgetStates_pb2 import WidgetState
 
 from tests.browser.server import ROOT
 from tests.soak.__main__ import in_proportion
 from tests.soak.people import Seen, last_in_line, link, words_for
-from tests.soak.session import another_value, label_of
+from tests.soak.session import after, another_value
 from tests.waiting import result_of
 
 PAIRS = words_for(40)
@@ -38,14 +40,63 @@ def test_a_text_is_known_by_both_its_words(sent, foreign):
     assert bool(seen.foreign) == foreign
 
 
-def test_another_name_of_a_row_is_chosen():
+def selectbox(widget) -> None:
+    widget.options[:], widget.raw_value = ["a", "b"], "a"
+
+
+def checkbox(widget) -> None:
+    widget.value = True
+
+
+def number_input(widget) -> None:
+    widget.value = widget.max = 7
+
+
+def slider(widget) -> None:
+    widget.value[:], widget.max, widget.step, widget.type = [509], 509, 1, Slider.SLIDER
+
+
+def select_slider(widget) -> None:
+    widget.options[:], widget.raw_value[:], widget.type = ["3", "5"], ["5"], Slider.SELECT_SLIDER
+
+
+def button_group(widget) -> None:
+    widget.options.extend([ButtonGroup.Option(content="lines"), ButtonGroup.Option(content="number")])
+    widget.raw_values[:] = ["number"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "fill", "other", "then"),
+    [
+        ("selectbox", selectbox, "b", "a"), ("checkbox", checkbox, False, True), ("number_input", number_input, 6, 7),
+        ("slider", slider, [508], [507, 509]), ("slider", select_slider, ["3"], ["5"]),
+        ("button_group", button_group, ["lines"], ["number"]),
+    ],
+)  # fmt: skip
+def test_a_control_is_set_to_another_value_and_from_there_on(kind, fill, other, then):
     element = Element()
-    element.bidi_component.component_name = "some.one_of"
-    data = {"label": "Part", "names": [["a", "First"], ["b", "Second"]], "chosen": "a"}
-    element.bidi_component.bytes = json.dumps(data).encode()
-    assert label_of(element) == "Part"
-    sent = another_value(element, random.Random(0))
-    assert json.loads(sent.json_trigger_value) == [{"event": "choice", "value": "b"}]
+    widget = getattr(element, kind)
+    widget.set_value = True
+    fill(widget)
+    state = another_value(element, random.Random(0))
+    assert sent(state) == other
+    again = sent(another_value(after(element, state), random.Random(0)))
+    assert again == then or again[0] in then
+    assert sent(another_value(element, random.Random(0))) == other  # what was drawn is left as it was
+
+
+def sent(state: WidgetState) -> object:
+    """The value that a browser sends; several as a list."""
+    value = getattr(state, state.WhichOneof("value"))
+    return list(value.data) if hasattr(value, "data") else value
+
+
+@pytest.mark.parametrize("label", ["Examples", "Text"])
+def test_a_session_keeps_its_own_text(label):
+    for kind in ("text_area", "button_group"):
+        element = Element()
+        getattr(element, kind).label = label
+        assert another_value(element, random.Random(0)) is None
 
 
 def test_the_server_and_the_people_have_cores_of_their_own():
