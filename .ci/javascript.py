@@ -7,29 +7,29 @@ package of PyPI: no Node and no node_modules are needed.
 
 from __future__ import annotations
 
+import ast
 import shutil
 import subprocess
 import sys
 import sysconfig
 import tempfile
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
-from pkgutil import iter_modules
-from unittest.mock import patch
 
 HERE = Path(__file__).resolve().parent
+COMPONENTS = HERE.parent / "attnviz" / "ui" / "components"
 BIOME = Path(sysconfig.get_path("scripts")) / "biome"
 
 
 def sent() -> dict[str, str]:
-    """Each component's whole script by its name, as `declared` hands it to Streamlit."""
-    sys.path.insert(0, str(HERE.parent))
+    """Each component's whole script by its name, put together as `declared` does."""
     scripts = {}
-    with patch("streamlit.components.v2.component", lambda name, *, js, **_: scripts.setdefault(name, js)):
-        components = import_module("attnviz.ui.components")
-        for module in iter_modules(components.__path__):
-            import_module(f"{components.__name__}.{module.name}")
+    for path in COMPONENTS.rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "declared":
+                name, *before = (ast.literal_eval(each) for each in (call.args[0], *call.args[2:]))
+                files = [COMPONENTS / f"{each}.js" for each in ("call", *before, name)]
+                scripts[name] = "".join(file.read_text(encoding="utf-8") for file in files)
     return scripts
 
 

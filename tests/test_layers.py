@@ -233,11 +233,13 @@ def heavy_modules(statement: str, heavy: tuple[str, ...] = HEAVY) -> set[str]:
     return {name for name in names if name.split(".")[0] in heavy}
 
 
+@pytest.mark.slow
 def test_the_front_door_opens_without_anything_heavy() -> None:
     """The script is run, not read. Streamlit loads some plotly itself: an empty page sets the mark."""
     assert heavy_modules(RUN.format("from_file('app.py')")) - heavy_modules(RUN.format(EMPTY)) == set()
 
 
+@pytest.mark.slow
 def test_the_frame_of_a_page_stands_before_numpy_is_needed() -> None:
     heavy = (*HEAVY, "numpy")
     frame = heavy_modules("import attnviz.ui.frame, attnviz.ui.state", heavy)
@@ -245,6 +247,7 @@ def test_the_frame_of_a_page_stands_before_numpy_is_needed() -> None:
     assert "numpy" in heavy_modules("import numpy", heavy)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heavy", ["import torch", "import plotly.graph_objects as go; go.Figure()"])
 def test_a_heavy_module_is_noticed(heavy: str) -> None:
     assert heavy_modules(f"{RUN.format(EMPTY)}; {heavy}") - heavy_modules(RUN.format(EMPTY)) != set()

@@ -18,6 +18,8 @@ from tests.soak.people import Seen, last_in_line, link, words_for
 from tests.soak.session import another_value, label_of
 from tests.waiting import result_of
 
+pytestmark = pytest.mark.slow
+
 PAIRS = words_for(40)
 MINE, ANOTHER = PAIRS[:2]
 
