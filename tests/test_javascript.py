@@ -3,6 +3,8 @@
 import importlib.util
 from pathlib import Path
 
+from attnviz.ui.components.declared import declared
+
 ROOT = Path(__file__).resolve().parents[1]
 spec = importlib.util.spec_from_file_location("javascript", ROOT / ".ci" / "javascript.py")
 javascript = importlib.util.module_from_spec(spec)
@@ -14,6 +16,11 @@ def test_every_script_is_sent_with_some_component():
     scripts = {path: path.read_text(encoding="utf-8") for path in ROOT.glob("attnviz/ui/components/**/*.js")}
     assert len(scripts) > 8
     assert [path.name for path, script in scripts.items() if script not in sent] == []
+
+
+def test_what_is_linted_is_what_is_sent(monkeypatch):
+    monkeypatch.setattr("streamlit.components.v2.component", lambda name, *, js, **_: js)
+    assert declared("head_grid", "", "packed_weights", "save_buttons") == javascript.sent()["head_grid"]
 
 
 def test_what_is_wrong_is_noticed():
