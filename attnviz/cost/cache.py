@@ -6,6 +6,7 @@ a sliding window caches at most window + n_sinks tokens.
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from attnviz.checks import number, whole
@@ -33,10 +34,20 @@ def kv_cache_bytes(
     (4.5 for 4 bits with a 16-bit scale for every 32). With `block_size` the scales are counted exactly instead: a
     16-bit scale for every `block_size` numbers of each vector, begun blocks included.
     """
+    return math.ceil(sum(cache_parts(model, n_tokens, batch_size, bits, block_size=block_size).values()))
+
+
+def cache_parts(
+    model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16, *, block_size: int | None = None
+) -> dict[str, Fraction]:
+    """The same bytes, not rounded, by part: keys and values, or MLA's latent and rotated key."""
     _check(n_tokens, batch_size, bits, block_size)
     tokens = batch_size * cached_tokens(model, n_tokens)
-    stored = Fraction(bits) * cache_numbers(model) + SCALE_BITS * _scales(model, block_size)
-    return -(-tokens * stored // 8)
+    parts = {}
+    for part, (n_vectors, width) in _vectors(model).items():
+        n_scales = 0 if block_size is None else -(-width // block_size)
+        parts[part] = tokens * n_vectors * (Fraction(bits) * width + SCALE_BITS * n_scales) / 8
+    return parts
 
 
 def bits_with_scales(precision: str) -> float:
@@ -47,7 +58,7 @@ def bits_with_scales(precision: str) -> float:
 
 def cache_numbers(model: ModelConfig) -> int:
     """Numbers cached per token and layer."""
-    return sum(count * width for count, width in _vectors(model))
+    return sum(n_vectors * width for n_vectors, width in _vectors(model).values())
 
 
 def cached_tokens(model: ModelConfig, n_tokens: int) -> int:
@@ -65,17 +76,11 @@ def expanded_cache_bytes(model: ModelConfig, n_tokens: int, batch_size: int = 1,
     return -(-batch_size * cached_tokens(model, n_tokens) * numbers * Fraction(bits) // 8)
 
 
-def _vectors(model: ModelConfig) -> tuple[tuple[int, int], ...]:
-    """What is cached per token and layer: (how many vectors, numbers in each)."""
+def _vectors(model: ModelConfig) -> dict[str, tuple[int, int]]:
+    """What is cached per token and layer: part -> (how many vectors, numbers in each)."""
     if model.attention == "mla":
-        return (1, model.kv_lora_rank), (1, model.qk_rope_head_dim)
-    return ((2 * model.n_kv_heads, model.head_dim),)
-
-
-def _scales(model: ModelConfig, block_size: int | None) -> int:
-    if block_size is None:
-        return 0
-    return sum(count * -(-width // block_size) for count, width in _vectors(model))
+        return {"latent": (1, model.kv_lora_rank), "rotated key": (1, model.qk_rope_head_dim)}
+    return dict.fromkeys(("k", "v"), (model.n_kv_heads, model.head_dim))
 
 
 def _check(n_tokens: int, batch_size: int, bits: float, block_size: int | None) -> None:

@@ -7,12 +7,13 @@ from itertools import accumulate
 
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, count_parameters, kv_cache_bytes
+from attnviz.cost.cache import cache_parts
 from attnviz.cost.units import BINARY, bytes_text, context_text, count_text
 from attnviz.equations import aligned
 from attnviz.figures.chart import Chart
 from attnviz.figures.cost.formulas import attention_equation, cache_equation, sum_equation, wrapped
 from attnviz.figures.cost.labels import CHARACTER, PLOT_WIDTHS
-from attnviz.figures.cost.words import cached_words, latent_note, precision_note
+from attnviz.figures.cost.words import cached_words, is_beyond, latent_note, precision_note
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import bold, count, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
@@ -90,8 +91,9 @@ def cache(
     """The cache at this context and batch for every model; `counted` are bf16 bytes of live caches, if they run."""
     bits, block = PRECISIONS[precision]
     sizes = [kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in models]
-    figure = _bars(models, [_cache_parts(m, n) for m, n in zip(models, sizes, strict=True)], selected, "bytes",
-                   [bytes_text(n) for n in sizes])  # fmt: skip
+    parts = [cache_parts(m, n_tokens, batch_size, bits, block_size=block) for m in models]
+    parts = [{part: float(n) for part, n in own.items()} for own in parts]
+    figure = _bars(models, parts, selected, "bytes", [bytes_text(n) for n in sizes])
     here, first = sizes[models.index(selected)], sizes[0]
     title = f"{attention_name(selected)} caches {bytes_text(here)}"
     if selected != models[0]:
@@ -104,7 +106,7 @@ def cache(
             f"{crowd_text(n_tokens, batch_size)} in {precision}: keys and values of "
             f"{count(selected.n_layers, 'layer')}, in the hues of the KV heads. MLA has {latent_note(selected)}. 1 MiB "
             "is 1,048,576 bytes.",
-            _window_note(selected, n_tokens), precision_note(precision),
+            _window_note(selected, n_tokens), precision_note(precision), _context_note(selected, n_tokens),
         ))),
         alt=f"{title}. " + "; ".join(
             f"{attention_name(m)} {bytes_text(n)}" for m, n in zip(models, sizes, strict=True)) + ".",
@@ -246,14 +248,6 @@ def _columns(rows: list[dict[str, int]]) -> dict[str, list[int]]:
     return {part: [row.get(part, 0) for row in rows] for part in dict.fromkeys(p for row in rows for p in row)}
 
 
-def _cache_parts(model: ModelConfig, n_bytes: int) -> dict[str, int]:
-    """Keys and values halve the cache; MLA's latent and rotated key share it by their widths."""
-    if model.attention != "mla":
-        return {"k": n_bytes / 2, "v": n_bytes / 2}
-    latent = n_bytes * model.kv_lora_rank / (model.kv_lora_rank + model.qk_rope_head_dim)
-    return {"latent": latent, "rotated key": n_bytes - latent}
-
-
 def crowd_text(n_tokens: int, batch_size: int) -> str:
     return context_text(n_tokens) if batch_size == 1 else f"{batch_size:,} sequences of {context_text(n_tokens)}"
 
@@ -267,3 +261,10 @@ def _window_note(model: ModelConfig, n_tokens: int) -> str:
     full = f"; {count(n_full, 'layer')} without a window: {n_tokens:,}" if n_full else ""
     larger = " The live modules cache more, each token, so the counted bytes are larger." if most < n_tokens else ""
     return f"{held}{full}.{larger}"
+
+
+def _context_note(model: ModelConfig, n_tokens: int) -> str:
+    """A warning where the selected model is shown beyond its context."""
+    if not is_beyond(model, n_tokens):
+        return ""
+    return f"The selected model was made for {model.max_context:,} tokens; {n_tokens:,} is beyond that."

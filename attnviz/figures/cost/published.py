@@ -124,7 +124,11 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
     sizes = [kv_cache_bytes(m, n_tokens) for m in others]
     figure = base_figure(56 + 40 * len(others), showlegend=False)
     figure.add_bar(
-        orientation="h", x=sizes, y=names, marker={"color": [kind_style(m.attention)["colour"] for m in others]},
+        orientation="h", x=sizes, y=names,
+        marker={
+            "color": [kind_style(m.attention)["colour"] for m in others],
+            "pattern": {"shape": "/" if is_beyond(model, n_tokens) else ""},
+        },
         text=[f" {bytes_text(n)}" for n in sizes], textposition="outside", cliponaxis=False, hoverinfo="skip",
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", showgrid=False)
@@ -144,7 +148,7 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
         title=title,
         note=f"{beyond_context(model, n_tokens)}One sequence of {context_text(n_tokens)} in bf16, with another "
         f"attention and all else as it is; MLA with {latent_note(model)}.{expanded} What a change would do to the "
-        "model's quality is not computed here.",
+        f"model's quality is not computed here.{' Hatched: beyond its context.' if is_beyond(model, n_tokens) else ''}",
         alt=f"{title}. " + "; ".join(f"{name}: {bytes_text(n)}" for name, n in zip(names, sizes, strict=True)) + ".",
         table={
             "attention": names,
@@ -215,9 +219,9 @@ def _label(figure: Chart, models, n_chosen: int, size: dict, cost: dict, x, y) -
 
 def _line(model: ModelConfig) -> list[dict]:
     """Solid up to the model's context, dotted beyond it."""
-    style, made_for = kind_style(model.attention), model.max_context or CONTEXTS[-1]
-    inside = [n for n in CONTEXTS if n <= made_for]
-    parts = inside, [n for n in CONTEXTS if n >= max(inside, default=CONTEXTS[0])]
+    style, made_for = kind_style(model.attention), min(model.max_context or CONTEXTS[-1], CONTEXTS[-1])
+    contexts = sorted({*CONTEXTS, made_for})
+    parts = [n for n in contexts if n <= made_for], [n for n in contexts if n >= made_for]
     return [
         {
             "type": "scatter", "mode": "lines+markers", "name": short_name(model),
