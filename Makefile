@@ -1,25 +1,37 @@
-# `make run` opens the app; `make test`, `lint`, `bench`, `soak` and `shots` are for who changes it.
+# `make run` opens the app. `make check` before every commit, `make test` before every merge; the others measure.
 # Each sets up what it needs the first time. ARGS is handed on: make run ARGS=--server.port=8600
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4
 
-.PHONY: run test lint bench soak shots
+.PHONY: run check lint format test bench soak shots
 run: $(VENV)/app.stamp
 	$(BIN)/streamlit run app.py $(ARGS)
 
-test: $(VENV)/tests.stamp $(VENV)/browser.stamp
-	$(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
+# Format, lint, types, and the tests that take less than a second or two each: under a minute on two cores.
+check: lint
+	$(PYTEST) --dist=worksteal --quiet --ignore=tests/browser -m "not slow" $(ARGS)
 
 lint: $(VENV)/tests.stamp
-	$(BIN)/ruff check $(ARGS)
+	$(BIN)/ruff format --check --quiet . || { echo "make format puts this right."; exit 1; }
+	$(BIN)/ruff check --quiet .
+	$(BIN)/python .ci/javascript.py
+	$(BIN)/python -m mypy attnviz
+
+format: $(VENV)/tests.stamp
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: $(VENV)/tests.stamp $(VENV)/browser.stamp
+	$(PYTEST) --dist=loadfile $(ARGS)
 
 # Ratios taken in one run, as a table and one line of JSON.
 bench: $(VENV)/tests.stamp $(VENV)/browser.stamp
 	$(BIN)/python -m tests.bench $(ARGS)
 
-# A room full of people for five minutes, then a quiet half hour. Shorter: ARGS="--minutes 1 --quiet-minutes 2"
+# Forty people at once for five minutes, then a quiet half hour. Shorter: ARGS="--minutes 1 --quiet-minutes 2"
 soak: $(VENV)/tests.stamp $(VENV)/browser.stamp
 	$(BIN)/python -m tests.soak $(ARGS)
 

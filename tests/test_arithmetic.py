@@ -95,6 +95,7 @@ def python_expressions(draw: st.DrawFn, depth: int = 4) -> str:
     return f"({joined})" if draw(st.booleans()) else joined
 
 
+@pytest.mark.slow
 @given(python_expressions())
 @effort(max_examples=300, deadline=None)
 def test_it_reckons_as_python_does(written):

@@ -35,6 +35,8 @@ from attnviz.figures.cost.formulas import (
 from attnviz.figures.cost.rates import rate_text
 from tests.arithmetic import NOTHING, check, value_of
 
+pytestmark = pytest.mark.slow
+
 PRESETS, CARDS = load_presets(), load_accelerators()
 WINDOWED = ModelConfig(
     n_layers=5, d_model=78, n_heads=6, n_kv_heads=3, head_dim=13, d_ff=41, vocab_size=101, sliding_window=17, n_sinks=3

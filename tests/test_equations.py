@@ -105,6 +105,7 @@ def test_both_printed_forms_of_whole_numbers_are_worth_what_the_expression_is(tr
         assert holds(found, tree.value), f"{tree.write(style)}: {found}, not {tree.value}"
 
 
+@pytest.mark.slow
 @given(trees(any_numbers()))
 @effort(max_examples=200, deadline=None)
 def test_both_printed_forms_of_rounded_numbers_may_be_worth_what_the_expression_is(tree):
@@ -119,6 +120,7 @@ def test_both_printed_forms_of_rounded_numbers_may_be_worth_what_the_expression_
         assert holds(found, tree.value), f"{tree.write(style)}: {found}, not {tree.value}"
 
 
+@pytest.mark.slow
 @given(trees(whole_numbers()))
 @effort(max_examples=200, deadline=None)
 def test_letters_stand_where_their_numbers_do(tree):
@@ -148,6 +150,7 @@ def _renamed(tree: Expression, letters) -> Expression:
     return replace(tree, **changed)
 
 
+@pytest.mark.slow
 @given(
     trees(any_numbers()), st.sampled_from(list(Steps)), st.sampled_from([None, 0, 1, 3]), st.booleans(), st.booleans()
 )

@@ -21,6 +21,8 @@ from attnviz.session.settings import MAX_ADDRESS, MAX_CHARACTERS, Choice, Flag, 
 from attnviz.text import Tokenizer
 from attnviz.trace import trace_bytes
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parent.parent
 TOKENIZER = Tokenizer()
 KINDS = {f.name: f.metadata["kind"] for f in fields(Settings)}

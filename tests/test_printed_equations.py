@@ -20,6 +20,8 @@ from attnviz.session.settings import MODELS, Settings
 from tests.arithmetic import NOTHING, check
 from tests.walk import TABS, Page, Visit, visits, walking
 
+pytestmark = pytest.mark.slow
+
 VISITS = visits()
 
 

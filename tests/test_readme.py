@@ -1,15 +1,50 @@
-"""pytest tests/test_readme.py: what the README and the documentation link to is there."""
+"""pytest tests/test_readme.py: the README is short, and what it and the documentation name is there."""
 
 import re
+import tomllib
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / ".github").rglob("*.md"))]
+MOST_LINES = 130
+HIDDEN = [ROOT / ".github" / "CONTRIBUTING.md"]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *HIDDEN]
+OURS = re.compile(r"`((?:attnviz|tests|docs|pages|\.ci|\.github|\.streamlit)/[\w./-]*\w/?|[\w.-]+\.(?:toml|txt))`")
+REMOVED = {"packages.txt", "environment.yml"}  # named as what is not here
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_what_a_page_links_to_is_there(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
-        assert target.startswith(("http", "#")) or (page.parent / target.split("#")[0]).exists(), target
+def links(text: str) -> list[str]:
+    return re.findall(r"\]\(([^)\s]+)\)", text)
+
+
+def missing(text: str, folder: Path) -> list[str]:
+    """Targets of links, and paths of ours in backquotes, that do not exist."""
+    targets = [target.split("#")[0] for target in links(text) if not target.startswith(("http", "#"))]
+    paths = [path for path in OURS.findall(text) if path not in REMOVED]
+    apart = [target for target in targets if not (folder / target).exists()]
+    return apart + [
+        path for path in paths if not any((base / path).exists() for base in (ROOT, folder, ROOT / ".streamlit"))
+    ]
+
+
+def test_the_readme_fits_on_two_screens() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MOST_LINES
+
+
+def test_what_the_documentation_names_is_there() -> None:
+    found = {str(page.relative_to(ROOT)): missing(page.read_text(encoding="utf-8"), page.parent) for page in PAGES}
+    assert {page: names for page, names in found.items() if names} == {}
+
+
+def test_what_is_missing_is_noticed() -> None:
+    text = "[a](docs/nowhere.md) [b](README.md#x) `attnviz/nowhere.py` `attnviz/modules/` `nothing.toml`"
+    assert missing(text, ROOT) == ["docs/nowhere.md", "attnviz/nowhere.py", "nothing.toml"]
+
+
+def test_the_readme_leads_to_all_documentation() -> None:
+    linked = {(ROOT / target).resolve() for target in links((ROOT / "README.md").read_text(encoding="utf-8"))}
+    assert set((ROOT / "docs").rglob("*.md")) | {ROOT / "CHANGELOG.md", *HIDDEN} <= linked
+
+
+def test_the_changelog_begins_with_this_version() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)[1] == version

@@ -70,6 +70,7 @@ def test_what_does_not_run_live_is_not_counted():
             count(replace(GQA, qk_norm="head"))
 
 
+@pytest.mark.slow
 def test_counting_imports_none_of_torchs_compiler():
     """A product on the meta device would: more than a second and 70 MB, once."""
     code = (

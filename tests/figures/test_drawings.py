@@ -22,6 +22,8 @@ from attnviz.figures import cost
 from attnviz.figures.drawing import Drawing
 from attnviz.ui.pages import cost as cost_page
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 TEXT = (
     "<b>a</b> [b](javascript:c) ![d](e) $f$ `g` **h** _i_ ~~j~~ :red[k] :material/l: <img src=x onerror=m> | # > & \\ "

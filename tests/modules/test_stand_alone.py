@@ -17,6 +17,8 @@ from attnviz.modules import GroupedQueryAttention, KVCache, RMSNorm, Rope, SwiGL
 from attnviz.modules.sources import sources
 from tests.oracles import agree
 
+pytestmark = pytest.mark.slow
+
 MODULES = Path(__file__).resolve().parents[2] / "attnviz" / "modules"
 ALONE = ("attention", "rope", "norm", "feedforward", "cache")
 

@@ -4,6 +4,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+pytestmark = pytest.mark.slow
+
 HOLES = """
 import psutil, time
 from attnviz.server import memory

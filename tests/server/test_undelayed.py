@@ -64,6 +64,7 @@ def test_a_server_that_is_not_uvicorn_goes_on():
     assert passed_on("websocket", send) == [("websocket", send)]
 
 
+@pytest.mark.slow
 def test_a_change_of_the_front_page_is_answered_without_the_delay():
     """Through the app as it is served. With the delay none is quicker; the fastest of twenty forgives a busy host."""
 

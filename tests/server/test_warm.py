@@ -137,6 +137,7 @@ def test_an_import_that_fails_is_not_the_end(monkeypatch):
 # ---- the server
 
 
+@pytest.mark.slow
 def test_the_server_finds_the_app_and_imports_it_without_torch():
     assert discover_asgi_app(ROOT / "app.py").import_string == "app:app"
     code = "import sys, app; print(*{n.split('.')[0] for n in sys.modules} & {'torch', 'pandas', 'numpy', 'attnviz'})"
@@ -153,6 +154,7 @@ def get(server: Server, path: str) -> bytes:
         return answer.read()
 
 
+@pytest.mark.slow
 def test_a_server_imports_torch_for_a_page_and_not_for_the_front_page():
     with serve() as server:
         assert get(server, "_stcore/health") == b"ok" and b'<div id="root">' in get(server, "")

@@ -20,6 +20,8 @@ from tests.soak.people import Seen, last_in_line, link, words_for
 from tests.soak.session import after, another_value
 from tests.waiting import result_of
 
+pytestmark = pytest.mark.slow
+
 PAIRS = words_for(40)
 MINE, ANOTHER = PAIRS[:2]
 

@@ -65,6 +65,7 @@ def test_tokens_are_those_that_are_drawn(batches):
     assert r.tokens == sum(d.numel() for d in drawn)
 
 
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(batches, tmp_path):
     long = Recipe(2, 2, 2, text_rows=3, repeat_rows=1, length=29, primer_rows=3, primer_length=41, warmup_steps=2)
     train(initial(TINY, 0), batches, long, tmp_path / "whole")
@@ -78,6 +79,7 @@ def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(batches, tmp_path)
         torch.testing.assert_close(parts[name], whole[name], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_training_learns(batches, tmp_path):
     recipe = Recipe(0, 40, 0, text_rows=8, repeat_rows=0, length=31, warmup_steps=5, peak_lr=5e-3)
     train(initial(TINY, 0), batches, recipe, tmp_path)

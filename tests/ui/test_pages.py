@@ -7,6 +7,8 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.session.pages import ALL as REGISTERED
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PAGES = ["app.py", "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py"]
 TRACED = PAGES[1:4]

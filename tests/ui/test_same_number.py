@@ -16,6 +16,8 @@ from attnviz.session.settings import Settings
 from attnviz.ui.components import head_grid, head_view, line_view
 from tests.ui.test_head_grid import read
 
+pytestmark = pytest.mark.slow
+
 OWN = {"model": "own", "n_layers": 2, "n_heads": 6, "n_kv_heads": 3, "d_model": 42}
 INVENTED = {  # settings, tokens
     "causal": (OWN, 13),

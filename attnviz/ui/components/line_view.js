@@ -243,7 +243,7 @@ function lines(view, h, first, last) {
     if (at && !at[0] && at[1] !== q) continue;
     for (let k = 0; k < S; k++) {
       const cell = d.cells[row + k];
-      if (cell < least || cell > d.steps || (at && at[0] && at[1] !== k) || !(seen(q) || seen(k))) continue;
+      if (cell < least || cell > d.steps || (at?.[0] && at[1] !== k) || !(seen(q) || seen(k))) continue;
       found.push(cell, q, k);
     }
   }

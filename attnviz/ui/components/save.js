@@ -56,7 +56,7 @@ const saving = (() => {
   }
 
   function sheet(root, body, wide, high, { title = "", legend = [], link = location.href }) {
-    const { color } = getComputedStyle(root), width = Math.ceil(Math.max(wide, NARROWEST)), out = [];
+    const { color } = getComputedStyle(root), width = Math.ceil(Math.max(wide, NARROWEST));
     let y = MARGIN;
     const rows = (texts, size, look) => texts.map((text) => {
       y += 1.3 * size;

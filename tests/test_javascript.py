@@ -1,0 +1,29 @@
+"""pytest tests/test_javascript.py: the linter of the components' scripts reads all of them and finds what is wrong."""
+
+import importlib.util
+from pathlib import Path
+
+from attnviz.ui.components.declared import declared
+
+ROOT = Path(__file__).resolve().parents[1]
+spec = importlib.util.spec_from_file_location("javascript", ROOT / ".ci" / "javascript.py")
+javascript = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(javascript)
+
+
+def test_every_script_is_sent_with_some_component():
+    sent = "".join(javascript.sent().values())
+    scripts = {path: path.read_text(encoding="utf-8") for path in ROOT.glob("attnviz/ui/components/**/*.js")}
+    assert len(scripts) > 8
+    assert [path.name for path, script in scripts.items() if script not in sent] == []
+
+
+def test_what_is_linted_is_what_is_sent(monkeypatch):
+    monkeypatch.setattr("streamlit.components.v2.component", lambda name, *, js, **_: js)
+    assert declared("head_grid", "", "packed_weights", "save_buttons") == javascript.sent()["head_grid"]
+
+
+def test_what_is_wrong_is_noticed():
+    broken = ["export default () => nowhere();", "export default () => {", "var a = 1; export default a;"]
+    assert [script for script in broken if javascript.lint({"broken": script})[0] == 0] == []
+    assert javascript.lint({"fine": "const a = 1;\nexport default a;\n"})[0] == 0
