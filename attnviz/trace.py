@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -91,9 +92,10 @@ class _Kept:
     """Lays each layer's record, as it comes, into arrays of all layers: its own memory is then free for the next."""
 
     def __init__(self, n_layers: int) -> None:
-        self.n_layers, self.done, self.arrays, self.scale = n_layers, 0, {}, 0.0
+        self.n_layers, self.done, self.scale = n_layers, 0, 0.0
+        self.arrays: dict[str, Tensor] = {}
 
-    def __call__(self, scale: float, **computed: Tensor | None) -> None:
+    def __call__(self, scale: float, **computed: Any) -> None:
         self.scale = scale
         for name, part in computed.items():
             one = _everywhere(part, computed["weights"]) if name == "allowed" else part[0]  # B = 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from cachetools import LRUCache
 
@@ -41,7 +41,7 @@ class ByteCache:
                 self._entries[key] = value
             return value
 
-    def find(self, key: Hashable):
+    def find(self, key: Hashable) -> Any:
         """What is stored under key, or None."""
         with self._lock:
             return self._entries.get(key)

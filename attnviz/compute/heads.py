@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -91,7 +92,7 @@ class Mask:
         """Whether the whole page runs with it."""
         return all(getattr(settings, name) == value for name, value in self.fields().items())
 
-    def fields(self) -> dict[str, object]:
+    def fields(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name != "name"}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -235,7 +236,7 @@ def _heads_in_order(base: Settings, mha: Transformer, n_kv_heads: int) -> Iterat
 
 def best_grouping(before: Trace, layer: int, n_groups: int) -> analysis.Groups:
     """The grouping of one layer's heads that loses least of keys and values together, each as a share of its length."""
-    inner = sum(gram / max(float(np.trace(gram)), 1e-30) for gram in grams(before, layer).values())
+    inner: Any = sum(gram / max(float(np.trace(gram)), 1e-30) for gram in grams(before, layer).values())
     return analysis.best_grouping(inner, n_groups)
 
 

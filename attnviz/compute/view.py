@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.session.settings import GIVEN, MAX_CHARACTERS, Settings
@@ -26,7 +27,7 @@ class View:
     settings: Settings
     padded: bool = False
 
-    def but(self, **fields: object) -> View:
+    def but(self, **fields: Any) -> View:
         """The same with other values of some settings."""
         return replace(self, settings=replace(self.settings, **fields))
 
@@ -189,7 +190,7 @@ def head_name(name: str) -> str:
     return "L{} H{}".format(*name.split("."))
 
 
-def _models():
+def _models() -> ModuleType:
     """attnviz.compute.models, imported when a page first needs a model: the overview opens without torch."""
     from attnviz.compute import models
 

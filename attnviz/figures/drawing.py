@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -34,7 +34,7 @@ class Drawing:
     title: str  # states what to look for
     note: str  # what one is looking at, one or two plain sentences (markdown)
     alt: str  # the finding in words, for those who cannot see the figure
-    table: dict[str, Sequence]  # column -> values, all of one length
+    table: Mapping[str, Sequence]  # column -> values, all of one length
     formula: str = ""  # LaTeX with the user's own numbers put in
     legend: str = ""  # what its letters mean
 

@@ -309,9 +309,9 @@ def step_cache_bytes(c: ModelConfig, n_tokens: int) -> Equation:
 def _attended(c: ModelConfig, n_tokens: int) -> Expression:
     """Keys that one new token attends to, over all layers."""
     tokens = Value(n_tokens, "S", "tokens, the new one among them")
-    if _all_full(c):
+    if c.sliding_window is None or _all_full(c):
         return _layers(c) * tokens
-    inside = Value(c.sliding_window, "W", "window")
+    inside: Expression = Value(c.sliding_window, "W", "window")
     if c.n_sinks:
         inside = inside + Value(c.n_sinks, "A", "attention-sink tokens")
     nearest, n_full = function("min", tokens, inside), len(set(c.full_layers))
@@ -326,7 +326,7 @@ def _all_full(c: ModelConfig) -> bool:
 
 
 def _attended_text(c: ModelConfig, n_tokens: int) -> str:
-    if _all_full(c):
+    if c.sliding_window is None or _all_full(c):
         return f"{count(n_tokens, 'key')} in each layer"
     n_full, nearest = len(set(c.full_layers)), min(n_tokens, c.sliding_window + c.n_sinks)
     sinks = f" + {count(c.n_sinks, 'attention-sink token')}" if c.n_sinks else ""

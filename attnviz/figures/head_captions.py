@@ -181,7 +181,9 @@ def _map_alt(weights: np.ndarray, labels: Sequence[str], layer: int, head: int) 
     said = f"Heat map of layer {layer}, head {head}: {count(len(weights), 'query row')} of attention weights. "
     if len(weights) == 1:
         return said + "The only token attends to itself."
-    q, k = np.unravel_index(int(weights[1:].argmax()), weights[1:].shape)  # a causal row 0 can only look at itself
+    q, k = map(
+        int, np.unravel_index(int(weights[1:].argmax()), weights[1:].shape)
+    )  # a causal row 0 can only look at itself
     return said + (
         f"After the first row, the largest weight is {printed(weights[q + 1, k])}, "
         f"from query {q + 1} “{labels[q + 1]}” to key {k} “{labels[k]}”."

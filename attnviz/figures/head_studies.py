@@ -149,6 +149,6 @@ def _share_bars(scores: HeadScores, column: Column | None, coloured: dict[str, s
 
 
 def _row(name: str, column: Column | None) -> str:
-    if name == COLUMN:
+    if column and name == COLUMN:
         return f"token {column.key}"
     return "normalised entropy" if name == BROAD else name

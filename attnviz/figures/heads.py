@@ -6,7 +6,7 @@ T query tokens, S key tokens, D head_dim; N x M is what is drawn of T x S. Each 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -234,6 +234,6 @@ def _three_maps(labels: Sequence[str]) -> Chart:
     return figure
 
 
-def _write(figure: Chart, column: int, text: str, **place) -> None:
+def _write(figure: Chart, column: int, text: str, **place: Any) -> None:
     xref, yref = (f"{numbered(axis, column)} domain" for axis in "xy")
     figure.add_annotation(text=text, x=0.5, xref=xref, yref=yref, showarrow=False, **place)

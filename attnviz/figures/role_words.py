@@ -137,7 +137,7 @@ def text_label(scores: HeadScores, column: Column | None) -> str:
     if not found:
         return _without_target(scores)
     name, share = found[0]
-    keys = f"token {column.key}" if name == analysis.COLUMN else name.removesuffix(" token")
+    keys = f"token {column.key}" if column and name == analysis.COLUMN else name.removesuffix(" token")
     return f"{_percent(share.weight)} {keys}"
 
 
@@ -158,7 +158,7 @@ def _token(column: Column, labels: Sequence[str], name: Callable[[str], str]) ->
 
 
 def _short(name: str, column: Column | None) -> str:
-    if name == analysis.COLUMN:
+    if column and name == analysis.COLUMN:
         return f"token {column.key}"
     return {"induction": "induction targets", "current token": "the current token"}.get(name, KEYS[name])
 

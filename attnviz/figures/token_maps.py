@@ -96,7 +96,7 @@ def blocks(values: np.ndarray, most_cells: int) -> dict:
 
 
 def places(shape: tuple[int, ...], most_cells: int) -> dict:
-    at = {}
+    at: dict[str, float] = {}
     for axis, n in zip("yx", shape, strict=True):
         block = block_size(n, most_cells)
         at |= {f"{axis}0": (block - 1) / 2, f"d{axis}": block}

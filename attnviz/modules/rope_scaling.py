@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,19 +36,22 @@ OPTIONAL = ("attention_factor", "mscale", "mscale_all_dim")
 
 @dataclass(frozen=True)
 class RopeScaling:
-    """One method and its numbers, checked; `attention_factor`, which multiplies cos and sin, is always filled in."""
+    """One method and its numbers, checked; `attention_factor`, which multiplies cos and sin, is always filled in.
+
+    Fields typed `| Any` are None where the method does not have them.
+    """
 
     rope_type: str
-    factor: float | None = None
-    original_max_position_embeddings: int | None = None  # tokens the model was trained on
-    attention_factor: float | None = None
+    factor: float | Any = None
+    original_max_position_embeddings: int | Any = None  # tokens the model was trained on
+    attention_factor: float | Any = None
     beta_fast: float = 32.0  # YaRN: pairs that turn more often than this inside the training context stay as they are
     beta_slow: float = 1.0  # YaRN: pairs that turn less often are slowed by the whole factor
     mscale: float | None = None
     mscale_all_dim: float | None = None
     truncate: bool = True  # YaRN: round the bounds of the blend to whole pairs
-    low_freq_factor: float | None = None  # Llama 3: as beta_slow
-    high_freq_factor: float | None = None  # Llama 3: as beta_fast
+    low_freq_factor: float | Any = None  # Llama 3: as beta_slow
+    high_freq_factor: float | Any = None  # Llama 3: as beta_fast
     short_factor: tuple[float, ...] | None = None  # LongRoPE: one a pair, up to the training context
     long_factor: tuple[float, ...] | None = None  # LongRoPE: one a pair, beyond it
 
@@ -62,7 +66,7 @@ class RopeScaling:
         """
         if given is None or isinstance(given, RopeScaling):
             return given
-        values = {name: value for name, value in dict(given).items() if value is not None}
+        values: dict[str, Any] = {name: value for name, value in dict(given).items() if value is not None}
         rope_type = _type_of(values)
         if rope_type == "default":
             return None
@@ -75,7 +79,8 @@ class RopeScaling:
                 values.setdefault("original_max_position_embeddings", max_context)
             elif "original_max_position_embeddings" in values and rope_type in ("yarn", "longrope"):
                 values.setdefault("factor", max_context / values["original_max_position_embeddings"])
-        return cls(rope_type, **{n: tuple(v) if isinstance(v, list) else v for n, v in values.items()})
+        numbers: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
+        return cls(rope_type, **numbers)
 
     def __post_init__(self) -> None:
         if self.rope_type not in FIELDS_OF:
@@ -121,7 +126,7 @@ def _yarn_mscale(factor: float, mscale: float) -> float:
     return 0.1 * mscale * math.log(factor) + 1.0
 
 
-def _type_of(values: dict[str, object]) -> str:
+def _type_of(values: dict[str, Any]) -> str:
     """Take the method out of the values, where it stands under its present name or its older one."""
     names = [values.pop(key) for key in ("rope_type", "type") if key in values]
     if not names or names.count(names[0]) != len(names) or names[0] not in ("default", *FIELDS_OF):
@@ -130,7 +135,7 @@ def _type_of(values: dict[str, object]) -> str:
     return names[0]
 
 
-def _check(name: str, value: object) -> None:
+def _check(name: str, value: Any) -> None:
     """ConfigError unless this field can hold this value."""
     if name == "truncate":
         ok, wanted = isinstance(value, bool), "True or False"

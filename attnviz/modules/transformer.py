@@ -52,7 +52,7 @@ class Block(nn.Module):
         self.ffn_norm = RMSNorm(config.d_model)
         self.ffn = SwiGLU(config.d_model, config.d_ff, bias=config.ffn_bias)
 
-    def forward(self, x: Tensor, **attention) -> Tensor:
+    def forward(self, x: Tensor, **attention: Any) -> Tensor:
         """Map x (B, T, C) to (B, T, C); `attention` are the options of the attention's forward."""
         x = x + self.attn(self.attn_norm(x), **attention)
         return x + self.ffn(self.ffn_norm(x))
@@ -68,7 +68,7 @@ class Transformer(nn.Module):
         # Given and not drawn: `random` and `load_checkpoint` build on the meta device, where drawing an embedding
         # imports torch's compiler (1 s, 70 MB).
         self.embed = nn.Embedding.from_pretrained(torch.empty(config.vocab_size, config.d_model), freeze=False)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
+        self.blocks: Any = nn.ModuleList(Block(config) for _ in range(config.n_layers))  # Any: torch types no elements
         self.norm = RMSNorm(config.d_model)
         self.lm_head = None if config.tie_embeddings else nn.Linear(config.d_model, config.vocab_size, bias=False)
 
@@ -153,7 +153,8 @@ class Transformer(nn.Module):
         record: called by each layer's attention with what it computed, for example a `Recording`.
         """
         past = len(cache[0]) if cache else 0
-        options, caches = self.attention_options(ids.shape[1], past, mask), cache or [None] * len(self.blocks)
+        options = self.attention_options(ids.shape[1], past, mask)
+        caches: list[KVCache] | list[None] = cache or [None] * len(self.blocks)
         x = self.embed(ids)  # (B, T, C)
         for block, option, own in zip(self.blocks, options, caches, strict=True):
             x = block(x, cache=own, record=record, **option)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from typing import Any
 from urllib.parse import quote_plus
 
 from attnviz.config import ModelConfig, divisors
@@ -113,7 +114,7 @@ MOST_PINNED = 8
 HEADS = tuple(f"{layer}.{head}" for layer in range(8) for head in range(16))
 
 
-def _setting(default: object, kind: Number | Choice | Several | Flag | Text):
+def _setting(default: object, kind: Number | Choice | Several | Flag | Text) -> Any:
     return field(default=default, metadata={"kind": kind})
 
 
@@ -175,7 +176,9 @@ class Settings:
         """The nearest settings that a model can be built from: KV heads that divide, a head_dim that is even."""
         n_kv_heads = nearest(self.n_kv_heads, divisors(self.n_heads))
         d_model = nearest(self.d_model, widths(self.n_heads))
-        lists = {name: tuple(getattr(self, name)) for name in ("compare", "pinned", "off")}  # widgets give lists
+        lists: dict[str, Any] = {
+            name: tuple(getattr(self, name)) for name in ("compare", "pinned", "off")
+        }  # widgets give lists
         return replace(self, n_kv_heads=n_kv_heads, d_model=d_model, **lists)
 
     def own_config(self) -> ModelConfig:
@@ -208,7 +211,8 @@ class Settings:
 
         page: the page that the link leads to, for links of before, which named the open part of each page apart.
         """
-        values, notices, unread = {}, [], set()
+        values: dict[str, Any] = {}
+        notices, unread = [], set()
         link = _with_tab(link, page)
         for name, written in link.items():
             if name not in _KINDS:

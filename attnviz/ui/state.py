@@ -33,7 +33,7 @@ def current() -> Settings:
     return st.session_state.get(_SETTINGS) or Settings()
 
 
-def change(**fields: object) -> None:
+def change(**fields: Any) -> None:
     """Put other values in force; called from widgets' callbacks. The part that runs then writes the address."""
     st.session_state[_SETTINGS] = replace(current(), **fields).normalised()
 

@@ -6,6 +6,8 @@ for MLA R kv_lora_rank, P qk_rope_head_dim.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attnviz.config import ModelConfig
 from attnviz.cost import Accelerator, DecodeStep, MemoryPlan, count_parameters, kv_cache_bytes
 from attnviz.cost.cache import SCALE_BITS
@@ -89,14 +91,14 @@ def _token_symbols(model: ModelConfig, block_size: int | None) -> str:
 
 def _token_numbers(model: ModelConfig, bits: float, block_size: int | None) -> str:
     if model.attention == "mla":
-        heads, widths = "", (model.kv_lora_rank, model.qk_rope_head_dim)
+        heads, widths = "", [model.kv_lora_rank, model.qk_rope_head_dim]
     else:
-        heads, widths = rf"2\cdot{model.n_kv_heads}\cdot", (model.head_dim,)
+        heads, widths = rf"2\cdot{model.n_kv_heads}\cdot", [model.head_dim]
     numbers = rf"({' + '.join(map(str, widths))})" if len(widths) > 1 else str(widths[0])
     return rf"{heads}\tfrac{{{numbers}\cdot{bits:g}{_scales(widths, block_size)}}}{{8}}"
 
 
-def _scales(widths: tuple[object, ...], block_size: int | None) -> str:
+def _scales(widths: Sequence[object], block_size: int | None) -> str:
     if block_size is None:
         return ""
     blocks = " + ".join(rf"\lceil {width}/{block_size}\rceil" for width in widths)
@@ -113,7 +115,7 @@ def _tokens_symbols(model: ModelConfig, n_tokens: int) -> str:
 
 def _tokens_numbers(model: ModelConfig, n_tokens: int) -> str:
     n_full, n_sliding = _layers(model, n_tokens)
-    if not n_sliding:
+    if not n_sliding or model.sliding_window is None:
         return rf"{n_full}\cdot{tex(n_tokens)}"
     sliding = rf"{n_sliding}\cdot{tex(model.sliding_window)}"
     return rf"({n_full}\cdot{tex(n_tokens)} + {sliding})" if n_full else sliding

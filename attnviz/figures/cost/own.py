@@ -132,7 +132,9 @@ def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawin
     )
 
 
-def _bars(models, parts: list[dict[str, int]], selected: ModelConfig, unit: str, totals=None) -> Chart:
+def _bars(
+    models: Sequence[ModelConfig], parts: list[dict], selected: ModelConfig, unit: str, totals: list[str] | None = None
+) -> Chart:
     """A stacked bar for every model, its parts in their order, the total at its end."""
     sizes, chosen = [sum(p.values()) for p in parts], [model == selected for model in models]
     named = [i == 0 or list(own) != list(parts[i - 1]) for i, own in enumerate(parts)]
@@ -235,7 +237,7 @@ def _columns(rows: list[dict[str, int]]) -> dict[str, list[int]]:
     return {part: [row.get(part, 0) for row in rows] for part in dict.fromkeys(p for row in rows for p in row)}
 
 
-def _cache_parts(model: ModelConfig, n_bytes: int) -> dict[str, int]:
+def _cache_parts(model: ModelConfig, n_bytes: int) -> dict[str, float]:
     """Keys and values halve the cache; MLA's latent and rotated key share it by their widths."""
     if model.attention != "mla":
         return {"k": n_bytes / 2, "v": n_bytes / 2}

@@ -5,7 +5,7 @@ Everything is answered in the browser: which heads, how much of the weight is sh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -60,7 +60,7 @@ def pack(
     names: Sequence[str],
     kv_heads: Sequence[int],
     n_kv_heads: int,
-    words: dict[str, object],
+    words: Mapping[str, object],
     key_labels: Sequence[str] | None = None,
 ) -> bytes:
     """The message for the browser, `words` in its header, of shape (H', 1, T, S) with T and S at most `MOST_TOKENS`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import streamlit as st
@@ -97,14 +98,14 @@ def _own_drawings(
     models: tuple[ModelConfig, ...], c: ModelConfig, live: cost_runs.Counted | None, context: int, batch: int, bits: str
 ) -> tuple[Drawing, ...]:
     return (
-        figures.attention_parameters(models, c, live and live.attention),
-        figures.model_parameters(models, c, live and live.model),
-        figures.cache(models, c, live and live.cache, context, batch, bits),
+        figures.attention_parameters(models, c, live.attention if live else None),
+        figures.model_parameters(models, c, live.model if live else None),
+        figures.cache(models, c, live.cache if live else None, context, batch, bits),
         figures.precisions(c, context, batch),
     )
 
 
-def _introduction(models, c, s) -> None:
+def _introduction(models: Sequence[ModelConfig], c: ModelConfig, s: Settings) -> None:
     """What becomes small when KV heads are shared, and what does not."""
     first, kept, here = models[0], kv_cache_bytes(models[0], s.context), kv_cache_bytes(c, s.context)
     share = count_parameters(c).total / count_parameters(first).total
@@ -177,7 +178,7 @@ def _take_pair(pairs: dict) -> None:
         state.rerun()
 
 
-def _notes(ids, key: str) -> None:
+def _notes(ids: Sequence[str], key: str) -> None:
     """What was assumed about these models, and where their facts were read."""
     facts = published_facts()
     for id in ids:

@@ -270,9 +270,10 @@ def _prediction(view: View, ids: tuple[int, ...], gone: list[tuple[int, int]]) -
         f"{count(len(ids), 'token')} of the text; {view.origin}.{reference}{padding}"
     )
     came = ids[query + 1] if query + 1 < len(ids) else None
-    odds = [np.exp(log_softmax(logits[query])) for logits in (before, after)]
+    odds, odds_after = (np.exp(log_softmax(logits[query])) for logits in (before, after))
     charts.show(
-        ablation_figures.next_tokens(*odds, heads_runs.vocabulary(), view.labels[query], query, came), "next-tokens"
+        ablation_figures.next_tokens(odds, odds_after, heads_runs.vocabulary(), view.labels[query], query, came),
+        "next-tokens",
     )
     return float(next_token_losses(after, np.array(ids)).mean())
 
