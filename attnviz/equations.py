@@ -237,7 +237,9 @@ class Quotient(Expression):
 
     @property
     def value(self) -> float:
-        return self.above.value / self.below.value
+        above, below = self.above.value, self.below.value
+        whole = isinstance(above, int) and isinstance(below, int) and above % below == 0
+        return above // below if whole else above / below  # large whole numbers stay exact
 
     @property
     def parts(self) -> tuple[Expression, ...]:

@@ -1,4 +1,4 @@
-"""What the cost page counts and times with the live modules: cached, bounded, one measurement at a time."""
+"""What the Cost page counts and times with the live modules: cached, bounded, one measurement at a time."""
 
 from __future__ import annotations
 
@@ -9,18 +9,15 @@ from dataclasses import dataclass, replace
 
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import (
-    MemoryPlan,
+    Serving,
     attention_name,
     comparison,
     count_parameters,
     kv_cache_bytes,
     load_accelerators,
     load_presets,
-    plan_memory,
     what_if,
 )
-from attnviz.cost.accelerators import Accelerator
-from attnviz.cost.cache import PRECISIONS, SCALE_BITS
 from attnviz.experiments import measurement as measure
 from attnviz.experiments.measurement import Timing
 from attnviz.facts import published_facts
@@ -57,15 +54,15 @@ def differing(models: list[ModelConfig], live: Counted, s: Settings) -> list[str
 
 
 def pasted_model(facts: str) -> ModelConfig:
-    """The model that pasted facts describe; a ConfigError says what is wrong with them."""
+    """The model of a pasted configuration; a ConfigError says what is wrong with it."""
     try:
         return ModelConfig.from_dict(json.loads(facts))
     except (json.JSONDecodeError, RecursionError) as error:
-        raise ConfigError(f"This is no JSON that can be read: {error}.") from None
+        raise ConfigError(f"Invalid JSON: {error}.") from None
 
 
 def facts_of(preset: str) -> str:
-    """A published model's facts, without what only describes them, to be changed by hand."""
+    """A published model's configuration without sources and notes, to be edited."""
     facts = {name: value for name, value in published_facts()[preset].items() if name not in ("source", "notes", "id")}
     return json.dumps(facts, indent=1)
 
@@ -75,24 +72,10 @@ def compared(config: ModelConfig) -> list[ModelConfig]:
     return comparison(config)
 
 
-def weight_bits(precision: str) -> float:
-    """Bits of one weight, the scales of its block spread over it."""
-    bits, block = PRECISIONS[precision]
-    return bits + (SCALE_BITS / block if block else 0)
-
-
-def machine(s: Settings) -> Accelerator:
-    """The chosen accelerator, or several of it taken together."""
-    return load_accelerators()[s.machine].times(s.n_machines)
-
-
-def plan(s: Settings) -> MemoryPlan:
-    """What the chosen machine holds of the chosen model."""
-    bits, block = PRECISIONS[s.precision]
-    return plan_memory(
-        load_presets()[s.preset], machine(s).memory, s.context, bits,
-        weight_bits=weight_bits(s.weights), block_size=block, reserve=s.reserve / 100,
-    )  # fmt: skip
+def serving(s: Settings) -> Serving:
+    """The chosen published model on the chosen accelerator, or on several of it taken together."""
+    machine = load_accelerators()[s.machine].times(s.n_machines)
+    return Serving(load_presets()[s.preset], machine, s.context, s.precision, s.weights, s.reserve / 100)
 
 
 _MEASURING = threading.Semaphore(1)  # two at once would measure each other

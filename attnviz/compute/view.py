@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from attnviz.modules import Transformer
     from attnviz.trace import Trace
 
+DEFAULTS = Settings()
+
 
 @dataclass(frozen=True)
 class View:
@@ -99,6 +101,12 @@ class View:
     def trained_config(self) -> ModelConfig | None:
         """How the checkpoint was trained; None for a model of one's own, which was not."""
         return _models().trained_config(self.settings)
+
+    @property
+    def maps_ship(self) -> bool:
+        """Whether the maps of these settings ship with the app, so that no model is needed to show them."""
+        decide = ("text", "model", "rope", "theta", "causal", "window")
+        return all(getattr(self.settings, name) == getattr(DEFAULTS, name) for name in decide)
 
     @property
     def origin(self) -> str:

@@ -3,6 +3,7 @@
 from attnviz.cost.accelerators import Accelerator, load_accelerators
 from attnviz.cost.cache import (
     PRECISIONS,
+    bits_with_scales,
     cache_numbers,
     cached_tokens,
     expanded_cache_bytes,
@@ -12,6 +13,7 @@ from attnviz.cost.decode import DecodeStep, decode_step
 from attnviz.cost.memory import MemoryPlan, plan_memory, tokens_that_fit, weight_bytes
 from attnviz.cost.parameters import ParameterCount, count_parameters
 from attnviz.cost.presets import load_presets
+from attnviz.cost.serving import Serving
 from attnviz.cost.variants import attention_name, comparison, what_if
 
 __all__ = [
@@ -20,7 +22,9 @@ __all__ = [
     "DecodeStep",
     "MemoryPlan",
     "ParameterCount",
+    "Serving",
     "attention_name",
+    "bits_with_scales",
     "cache_numbers",
     "cached_tokens",
     "comparison",

@@ -1,37 +1,61 @@
-"""Accelerators by their makers' data sheets: memory, bandwidth and dense 16-bit FLOP/s, each with its source."""
+"""Accelerators: memory as the driver reports it, bandwidth and dense FLOP/s by the data sheet, each with its source."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 
 @dataclass(frozen=True)
 class Accelerator:
-    """One device, or several taken together, as if passing data between them cost nothing."""
+    """One device, or several taken together, as if passing data between them cost nothing.
+
+    memory: bytes; what the driver reports where a source is known, else the data sheet's GB read as 10^9 bytes.
+    bandwidth: bytes per second. flops: peak dense FLOP/s at `arithmetic`, a multiply-add counted as two.
+    """
 
     id: str
     name: str
     year: int
-    memory: int  # bytes; makers count in GB of 10^9
-    bandwidth: float  # bytes a second
-    flops: float  # dense 16-bit multiply-adds count as two, a second
+    memory: int
+    bandwidth: float
+    flops: float
     source: str
+    data_sheet_gb: float
+    fp8_flops: float | None = None  # None where the data sheet gives no fp8 peak
+    reported_by: str = ""  # where the reported memory was read; empty where no report is known
+    count: int = 1
+    arithmetic: str = "16-bit"
 
     @property
     def ridge(self) -> float:
-        """FLOPs a byte from which on arithmetic, not memory, is the limit."""
+        """FLOPs per byte from which on arithmetic, not memory, is the limit."""
         return self.flops / self.bandwidth
 
     def times(self, n: int) -> Accelerator:
         """`n` of them: memory, bandwidth and FLOP/s added up."""
         if n == 1:
             return self
-        return Accelerator(
-            self.id, f"{n} × {self.name}", self.year, n * self.memory, n * self.bandwidth, n * self.flops, self.source
-        )
+        return replace(
+            self, name=f"{n} × {self.name}", memory=n * self.memory, bandwidth=n * self.bandwidth, flops=n * self.flops,
+            data_sheet_gb=n * self.data_sheet_gb, fp8_flops=self.fp8_flops and n * self.fp8_flops, count=n,
+        )  # fmt: skip
+
+    def multiplying(self, weights: str, cached: str) -> Accelerator:
+        """With the peak of the arithmetic that numbers in these precisions are assumed to be multiplied in.
+
+        fp8 where weights and cache both are and the data sheet has a peak for it, else 16-bit: fewer bits are widened
+        to it, and for fp32, which is slower, it stays an upper bound.
+        """
+        if weights == cached == "fp8" and self.fp8_flops:
+            return replace(self, flops=self.fp8_flops, arithmetic="fp8")
+        return self
+
+    def by_data_sheet(self) -> Accelerator:
+        """With the data sheet's GB read as 10^9 bytes."""
+        return replace(self, memory=round(self.data_sheet_gb * 10**9))
 
 
 def load_accelerators() -> dict[str, Accelerator]:
@@ -42,10 +66,14 @@ def load_accelerators() -> dict[str, Accelerator]:
 @cache
 def _accelerators() -> dict[str, Accelerator]:
     entries = json.loads((Path(__file__).parents[1] / "accelerators.json").read_text(encoding="utf-8"))
-    return {
-        e["id"]: Accelerator(
-            e["id"], e["name"], e["year"], e["memory_gb"] * 10**9, e["bandwidth_gb_s"] * 1e9, e["tflops"] * 1e12,
-            e["source"],
-        )
-        for e in entries
-    }  # fmt: skip
+    return {entry["id"]: _accelerator(entry) for entry in entries}
+
+
+def _accelerator(e: dict) -> Accelerator:
+    reported = e.get("reported_mib")
+    fp8 = e.get("fp8_tflops")
+    return Accelerator(
+        e["id"], e["name"], e["year"], reported * 2**20 if reported else e["memory_gb"] * 10**9,
+        e["bandwidth_gb_s"] * 1e9, e["tflops"] * 1e12, e["source"], e["memory_gb"], fp8 and fp8 * 1e12,
+        e.get("reported_by", ""),
+    )  # fmt: skip

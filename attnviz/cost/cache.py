@@ -1,18 +1,22 @@
-"""The KV cache in bytes: what a decoder must remember of every token it has read.
+"""The KV cache in bytes.
 
-GQA remembers 2 · K · D numbers a token and layer, MLA R + P (one latent and one rotated key, no factor 2). A layer
-with a sliding window remembers no more tokens than its window.
+GQA caches 2 · K · D numbers per token and layer, MLA R + P (one latent and one rotated key, no factor 2). A layer with
+a sliding window caches at most window + n_sinks tokens.
 """
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 from attnviz.checks import number, whole
 from attnviz.config import ModelConfig
 
-SCALE_BITS = 16  # one half-precision scale a block
-PRECISIONS = {  # name -> bits a number, numbers that share a scale (None: no scales that grow with the tokens)
+# How the quantised precisions are stored is this project's assumption: int4 with a 16-bit scale per 32 numbers (as
+# llama.cpp's q4_0; other formats share it over 64 or 128 numbers, or add a zero point), fp8 with one scale per tensor,
+# which is not counted (other formats have one per head or per token).
+SCALE_BITS = 16
+PRECISIONS = {  # name -> bits per number, numbers that share a scale (None: no scales that grow with the tokens)
     "fp32": (32, None),
     "bf16": (16, None),
     "fp8": (8, None),
@@ -30,19 +34,35 @@ def kv_cache_bytes(
     (4.5 for 4 bits with a 16-bit scale for every 32). With `block_size` the scales are counted exactly instead: a
     16-bit scale for every `block_size` numbers of each vector, begun blocks included.
     """
+    return math.ceil(sum(cache_parts(model, n_tokens, batch_size, bits, block_size=block_size).values()))
+
+
+def cache_parts(
+    model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16, *, block_size: int | None = None
+) -> dict[str, Fraction]:
+    """The same bytes, not rounded, by part: keys and values, or MLA's latent and rotated key."""
     _check(n_tokens, batch_size, bits, block_size)
     tokens = batch_size * cached_tokens(model, n_tokens)
-    stored = Fraction(bits) * cache_numbers(model) + SCALE_BITS * _scales(model, block_size)
-    return -(-tokens * stored // 8)
+    parts = {}
+    for part, (n_vectors, width) in _vectors(model).items():
+        n_scales = 0 if block_size is None else -(-width // block_size)
+        parts[part] = tokens * n_vectors * (Fraction(bits) * width + SCALE_BITS * n_scales) / 8
+    return parts
+
+
+def bits_with_scales(precision: str) -> float:
+    """Bits of one number, the scale of its block spread over the block."""
+    bits, block = PRECISIONS[precision]
+    return bits + (SCALE_BITS / block if block else 0)
 
 
 def cache_numbers(model: ModelConfig) -> int:
-    """Numbers that one token leaves in the cache of one layer."""
-    return sum(count * width for count, width in _vectors(model))
+    """Numbers cached per token and layer."""
+    return sum(n_vectors * width for n_vectors, width in _vectors(model).values())
 
 
 def cached_tokens(model: ModelConfig, n_tokens: int) -> int:
-    """Tokens held over all layers together: a sliding layer holds at most its window."""
+    """Tokens cached, summed over the layers: a layer with a window caches at most window + n_sinks."""
     if model.sliding_window is None:
         return model.n_layers * n_tokens
     n_full = len(set(model.full_layers))
@@ -50,23 +70,17 @@ def cached_tokens(model: ModelConfig, n_tokens: int) -> int:
 
 
 def expanded_cache_bytes(model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16) -> int:
-    """What MLA would take if it kept every head's own keys and values instead of the latent they come from."""
+    """What MLA would take if it cached each head's keys and values instead of the latent they come from."""
     _check(n_tokens, batch_size, bits, None)
     numbers = model.n_heads * (model.head_dim + model.v_head_dim)
     return -(-batch_size * cached_tokens(model, n_tokens) * numbers * Fraction(bits) // 8)
 
 
-def _vectors(model: ModelConfig) -> tuple[tuple[int, int], ...]:
-    """What a token leaves in one layer: (how many vectors, numbers in each)."""
+def _vectors(model: ModelConfig) -> dict[str, tuple[int, int]]:
+    """What is cached per token and layer: part -> (how many vectors, numbers in each)."""
     if model.attention == "mla":
-        return (1, model.kv_lora_rank), (1, model.qk_rope_head_dim)
-    return ((2 * model.n_kv_heads, model.head_dim),)
-
-
-def _scales(model: ModelConfig, block_size: int | None) -> int:
-    if block_size is None:
-        return 0
-    return sum(count * -(-width // block_size) for count, width in _vectors(model))
+        return {"latent": (1, model.kv_lora_rank), "rotated key": (1, model.qk_rope_head_dim)}
+    return dict.fromkeys(("k", "v"), (model.n_kv_heads, model.head_dim))
 
 
 def _check(n_tokens: int, batch_size: int, bits: float, block_size: int | None) -> None:

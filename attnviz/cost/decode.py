@@ -27,7 +27,7 @@ class DecodeStep:
 
     @property
     def intensity(self) -> float:
-        """FLOPs a byte read."""
+        """FLOPs per byte read."""
         return self.flops / (self.weight_bytes + self.cache_bytes)
 
     def seconds(self, accelerator: Accelerator) -> float:

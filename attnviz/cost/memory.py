@@ -1,4 +1,4 @@
-"""The question turned round: what fits beside the weights into so much memory."""
+"""What fits in a memory beside the weights."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from attnviz.checks import number
 from attnviz.config import ModelConfig
-from attnviz.cost.cache import LARGEST_BATCH, LARGEST_CONTEXT, kv_cache_bytes
+from attnviz.cost.cache import LARGEST_CONTEXT, kv_cache_bytes
 from attnviz.cost.parameters import count_parameters
 
 
@@ -29,8 +29,13 @@ class MemoryPlan:
 
     @property
     def free(self) -> int:
-        """What is left for the cache; negative by as much as the weights are too large."""
+        """What is left for the cache; negative by as much as is missing."""
         return self.memory - self.weights - self.reserve
+
+    @property
+    def weights_fit(self) -> bool:
+        """Whether the weights alone fit, with nothing reserved."""
+        return self.weights <= self.memory
 
 
 def plan_memory(
@@ -54,8 +59,7 @@ def plan_memory(
     free = memory - weights - kept_back
     one = kv_cache_bytes(model, n_tokens, 1, bits, block_size=block_size)
     longest = tokens_that_fit(model, free, bits, block_size=block_size)
-    users = min(max(free, 0) // one, LARGEST_BATCH)
-    return MemoryPlan(memory, weights, kept_back, one, longest, users)
+    return MemoryPlan(memory, weights, kept_back, one, longest, max(free, 0) // one)
 
 
 def weight_bytes(model: ModelConfig, weight_bits: float = 16) -> int:

@@ -1,4 +1,4 @@
-"""Published models that teach something side by side, each comparison with one sentence whose numbers are computed."""
+"""Instructive pairs of published models, each with one sentence whose numbers are computed."""
 
 from __future__ import annotations
 
@@ -13,43 +13,43 @@ from attnviz.cost.units import bytes_text, tokens_text
 _PAIRS = (  # name, ids, tokens at which to look, the sentence ({a} and {b} are the first and the second model)
     (
         "MHA and GQA", ("llama-2-7b", "llama-3-8b"), 8192,
-        "{b.kv} KV heads where there were {a.kv}: Llama 3 8B is the larger model and leaves {b.bytes} bytes a token, "
-        "{share:.0%} of Llama 2 7B's {a.bytes}.",
+        "{b.kv} KV heads instead of {a.kv}: Llama 3 8B has {growth:.2f} times the parameters of Llama 2 7B and caches "
+        "{b.bytes} bytes per token, {share:.0%} of its {a.bytes}.",
     ),
     (
         "Larger and cheaper", ("llama-2-13b", "llama-2-70b"), 4096,
-        "Llama 2 70B has {growth:.1f} times the parameters of the 13B and {share:.0%} of its cache: {b.bytes} bytes a "
-        "token against {a.bytes}, because only the 70B shares its KV heads.",
+        "Llama 2 70B has {growth:.1f} times the parameters of the 13B and {share:.0%} of its cache: {b.bytes} bytes "
+        "per token against {a.bytes}. Only the 70B shares its KV heads.",
     ),
     (
-        "One year of Command R", ("command-r-v01", "command-r-08-2024"), 131_072,
-        "Same depth, same width, {b.kv} KV heads for {a.kv}: {a.bytes} bytes a token became {b.bytes}, "
-        "{share:.1%} of it at any context.",
+        "Two versions of Command R", ("command-r-v01", "command-r-08-2024"), 131_072,
+        "Same depth, same width, {b.kv} KV heads in the version of August 2024 instead of {a.kv}: {b.bytes} bytes per "
+        "token, {share:.1%} of the first version's {a.bytes}.",
     ),
     (
         "One KV head", ("falcon-7b", "palm-540b"), 2048,
-        "MQA at both ends: PaLM 540B has {growth:.0f} times the parameters of Falcon 7B and {ratio:.0f} times its "
-        "cache, {b.bytes} bytes a token against {a.bytes}.",
+        "Both are MQA: PaLM 540B has {growth:.0f} times the parameters of Falcon 7B and {ratio:.0f} times its "
+        "cache, {b.bytes} bytes per token against {a.bytes}.",
     ),
     (
         "GQA and MLA", ("llama-3.1-405b", "deepseek-v3"), 131_072,
-        "DeepSeek-V3 leaves {b.bytes} bytes a token, {share:.0%} of Llama 3.1 405B's {a.bytes}; with the keys and "
-        "values of its own heads expanded it would be {b.expanded}.",
+        "DeepSeek-V3 caches {b.bytes} bytes per token, {share:.0%} of Llama 3.1 405B's {a.bytes}; with each head's "
+        "keys and values expanded it would cache {b.expanded}.",
     ),
     (
         "Half the heads", ("deepseek-v3", "kimi-k2"), 131_072,
-        "Kimi K2 has {b.heads} heads and DeepSeek-V3 {a.heads}, and both leave {b.bytes} bytes a token: a latent does "
-        "not know how many heads read it.",
+        "Kimi K2 has {b.heads} heads and DeepSeek-V3 {a.heads}; both cache {b.bytes} bytes per token. The size of "
+        "MLA's latent does not depend on the number of heads.",
     ),
     (
         "Windows", ("gemma-3-27b", "qwen3-32b"), 131_072,
-        "Gemma 3 27B leaves {a.bytes} bytes a token, more than Qwen3 32B's {b.bytes}; at {tokens} tokens it keeps "
-        "{a.total} where no window would take {a.without}, and Qwen3 {b.total}.",
+        "Gemma 3 27B caches {a.bytes} bytes for one token, more than Qwen3 32B's {b.bytes}. At {tokens} tokens its "
+        "windows make that {a.total} instead of {a.without}; Qwen3 caches {b.total}.",
     ),
     (
-        "A small model's appetite", ("phi-3-mini-4k", "llama-3-8b"), 2048,
-        "Llama 3 8B has {growth:.1f} times the parameters of Phi-3 mini, which leaves {back:.0f} times as many bytes a "
-        "token, {a.bytes} against {b.bytes}: it has {a.kv} KV heads.",
+        "Small model, large cache", ("phi-3-mini-4k", "llama-3-8b"), 2048,
+        "Llama 3 8B has {growth:.1f} times the parameters of Phi-3 mini, which caches {back:.0f} times as many bytes "
+        "per token, {a.bytes} against {b.bytes}: it has {a.kv} KV heads, Llama 3 {b.kv}.",
     ),
 )  # fmt: skip
 

@@ -21,11 +21,17 @@ class ParameterCount:
 
     parts: dict[str, int]
     attention: dict[str, int]
-    active: int  # those that one token passes through: all of a dense model, some experts of a mixture
+    active: int  # all but the experts that one token is not sent to
+    not_looked_up: int  # embedding rows that one token does not read; none where the matrix is the output layer too
 
     @property
     def total(self) -> int:
         return sum(self.parts.values())
+
+    @property
+    def used_per_token(self) -> int:
+        """Parameters that one token is computed with: of an embedding that is only looked up, one row."""
+        return self.active - self.not_looked_up
 
     @property
     def attention_per_layer(self) -> int:
@@ -44,7 +50,8 @@ def count_parameters(model: ModelConfig) -> ParameterCount:
         "output layer": _output_layer(model),
     }
     parts = _only_there(parts)
-    return ParameterCount(parts, attention, active=sum(parts.values()) - _idle(model))
+    active = sum(parts.values()) - _idle(model)
+    return ParameterCount(parts, attention, active, _not_looked_up(model))
 
 
 def _only_there(parts: dict[str, int]) -> dict[str, int]:
@@ -106,6 +113,13 @@ def _idle(c: ModelConfig) -> int:
         return 0
     n_mixed = c.n_layers - c.moe.n_dense_layers
     return n_mixed * (c.moe.n_routed_experts - c.moe.experts_per_token) * expert_parameters(c)
+
+
+def _not_looked_up(c: ModelConfig) -> int:
+    """Parameters of the embedding rows, of tokens and of learned positions, that one token does not read."""
+    tokens = 0 if c.tie_embeddings else c.vocab_size - 1
+    positions = max((c.learned_position_rows or 0) - 1, 0)
+    return (tokens + positions) * c.d_model
 
 
 def _ffn(c: ModelConfig, width: int, bias: bool) -> int:

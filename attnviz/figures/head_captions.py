@@ -15,7 +15,7 @@ import numpy as np
 from attnviz.equations import Equation, Value, function
 from attnviz.figures.drawing import Words
 from attnviz.figures.numbers import DIGITS, printed, rounded
-from attnviz.figures.phrases import count, listed
+from attnviz.figures.phrases import count, listed, meanings
 
 if TYPE_CHECKING:
     from attnviz.trace import Trace
@@ -105,12 +105,6 @@ def weight_equation(
 
 def _number(value: float) -> float:
     return float(rounded(value))
-
-
-def meanings(*equations: Equation) -> str:
-    """The letters of the equations and what they mean, as a sentence."""
-    legend = {symbol: meaning for each in equations for symbol, (meaning, _) in each.legend().items()}
-    return "; ".join(f"{symbol}: {meaning}" for symbol, meaning in legend.items()) + "."
 
 
 def _path_note(D: int, n_allowed: int) -> str:

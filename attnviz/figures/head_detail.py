@@ -14,9 +14,9 @@ from attnviz.analysis.heads import ScoreParts, score_parts
 from attnviz.equations import Equation, Value, aligned, function
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.head_captions import low, meanings, shortened, weight_equation
+from attnviz.figures.head_captions import low, shortened, weight_equation
 from attnviz.figures.numbers import DIGITS, printed, rounded
-from attnviz.figures.phrases import count
+from attnviz.figures.phrases import count, meanings
 from attnviz.figures.theme import DIVERGING, NEUTRAL, base_figure
 from attnviz.figures.token_maps import BARE
 

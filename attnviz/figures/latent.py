@@ -38,13 +38,6 @@ def shape(c: ModelConfig) -> str:
     return ", ".join(f"{name} {getattr(c, name)}" for name in names)
 
 
-def own_keys(config: ModelConfig) -> tuple[list[str], str]:
-    """What the head grid calls the keys and values of MLA, which has no KV heads: a short name each, and what a head
-    reads."""
-    names = [f"K{h}, V{h}" for h in range(config.n_heads)]
-    return names, "keys and values of its own, expanded from the latent, and the shared RoPE key"
-
-
 def latent(config: ModelConfig) -> Drawing:
     """One token in one layer: the cached numbers on top, below them each head's key and value, all to one scale."""
     c = config

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from attnviz.equations import Equation
+
 
 def count(n: int, what: str) -> str:
     """ "1 KV head", "4 KV heads"."""
@@ -24,3 +26,9 @@ def bold(text: str, yes: bool) -> str:
 def tex(n: int) -> str:
     """A whole number with thousands set apart, as LaTeX wants it."""
     return f"{n:,}".replace(",", "{,}")
+
+
+def meanings(*equations: Equation) -> str:
+    """The letters of the equations and what they mean, as a sentence."""
+    legend = {symbol: meaning for each in equations for symbol, (meaning, _) in each.legend().items()}
+    return "; ".join(f"{symbol}: {meaning}" for symbol, meaning in legend.items()) + "."

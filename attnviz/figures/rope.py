@@ -44,7 +44,7 @@ def three_digits(n: float) -> str:
 
 def _digits(number: float, significant: int) -> int | None:
     """Decimals that show this many significant digits; None for a whole number, which is printed whole."""
-    return None if number.is_integer() else max(0, significant - 1 - math.floor(math.log10(number)))
+    return None if float(number).is_integer() else max(0, significant - 1 - math.floor(math.log10(number)))
 
 
 def subscript(index: int | str) -> str:

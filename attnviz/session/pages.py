@@ -32,7 +32,7 @@ ALL = (
     Page(
         "", "app.py", "Overview",
         "The real attention modules, run on the text you type and the model you choose.",
-        "attnviz.ui.pages.overview", needs_text=False,
+        "attnviz.ui.pages.overview",
     ),
     Page(
         "heads", "pages/1_heads.py", "Heads",
@@ -89,9 +89,9 @@ ALL = (
         "attnviz.ui.pages.cost",
         {
             "published": "Published models",
-            "facts": "Any other model",
+            "facts": "Another model",
             "memory": "What fits in GPU memory",
-            "speed": "How fast decoding can be",
+            "speed": "Decode speed",
             "measured": "Measured here",
         },
         "part",

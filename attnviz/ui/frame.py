@@ -37,8 +37,9 @@ def _notices(view: View) -> None:
     """What of the link could not be used, what keeps the page from being drawn, and how far the model is trained."""
     _warn(state.take_notices())
     if state.page().needs_text:
-        _about_the_text(view)
-    elif state.page().path and view.config_problem:
+        if state.page().path or not view.maps_ship:  # the overview shows these before there is a model
+            _about_the_text(view)
+    elif view.config_problem:
         st.error(f"{escaped(view.config_problem)} Choose another model in the sidebar.", icon=":material/error:")
 
 

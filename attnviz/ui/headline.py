@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attnviz.compute.view import View
+from attnviz.config import ModelConfig
 from attnviz.figures.drawing import quoted as quoted
 
 KINDS = {"mha": "MHA", "gqa": "GQA", "mqa": "MQA", "mla": "MLA"}
@@ -18,6 +19,14 @@ def sharing(view: View) -> str:
     heads = f"{c.n_kv_heads} KV head{'s' * (c.n_kv_heads > 1)}"
     readers = f"{c.n_heads} query heads read" if c.n_heads > 1 else "1 query head reads"
     return f"{KINDS[c.attention]}: {readers} {heads}"
+
+
+def what_heads_read(config: ModelConfig, n_rows: int = 1) -> dict[str, list]:
+    """For a head grid of n_rows layers: what MLA's heads read, which has no KV heads; nothing for the others."""
+    if config.attention != "mla":
+        return {}
+    own = "keys and values of its own, expanded from the latent, and the shared RoPE key"
+    return {"kv_names": [f"K{h}, V{h}" for h in range(config.n_heads)], "reads": n_rows * [[own] * config.n_heads]}
 
 
 def headline(view: View) -> str:

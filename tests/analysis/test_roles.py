@@ -26,7 +26,7 @@ from attnviz.analysis.roles import (
 from attnviz.checkpoints import list_checkpoints, load_checkpoint
 from attnviz.trace import allowed_of, weights_of
 
-FOLDER = Path(__file__).parents[1] / "attnviz" / "checkpoints"
+FOLDER = Path(__file__).parents[2] / "attnviz" / "checkpoints"
 PERIOD = 19
 T = 2 * PERIOD
 CAUSAL = np.tri(T, dtype=bool)

@@ -11,9 +11,9 @@ from tests.browser.server import CHROMIUM_ARGS, Server, chromium, serve
 expect.set_options(timeout=PATIENCE)
 WIDE, NARROW = 1440, 390
 PAGES = {  # the name for screenshots: the address, what the sidebar and the page call it
-    "front": ("", "What there is to see"),
+    "front": ("", "Overview"),
     "heads": ("heads", "Heads"),
-    "query-groups": ("query_groups", "Query groups"),
+    "query-groups": ("query_groups", "Query grouping"),
     "rope": ("rope", "RoPE"),
     "cost": ("cost", "Cost"),
 }

@@ -3,16 +3,13 @@
 import re
 from urllib.parse import urlencode
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from tests.browser.painted import settle
+from tests.browser.sidebar import the_text
 
 TEXT = "A dog met another dog."
 VIEW = "heads?" + urlencode({"text": TEXT, "layer": 2, "head": 5})
-
-
-def the_text(page: Page) -> Locator:
-    return page.get_by_label("Text", exact=True)
 
 
 def choose(page: Page, name: str) -> None:

@@ -154,8 +154,9 @@ def stops(page: Page, most: int = 70) -> list[tuple[str, int]]:
 
 WALKS = {
     "heads": [
-        "Skip to main content", "Query groups", "Text", "a phrase said twice", "Model", "How it runs", "Copy link",
-        "View source", "Heads shown", "Layer 1, head 3", "Query token", "Key token", "Colour scale",
+        "Skip to main content", "Query grouping", "Text", "Apply", "a phrase said twice", "Model",
+       
+        "Mask and position settings", "View source", "Copy link", "Heads shown", "Layer 1, head 3", "Query token", "Key token", "Colour scale",
         "Exclude first token", "Pin this head", "Heat map of layer 1, head 3", "Zoom, numbers and downloads",
         "Lines between tokens", "L1 H3", "Share of each query", "Queries", "Keys",
     ],
@@ -185,7 +186,7 @@ def test_the_clocks_play_and_a_part_is_chosen_with_the_keyboard_alone(visit: Vis
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Space")
     settle(page)
-    expect(page).to_have_url(re.compile("turning=values"))
+    expect(page).to_have_url(re.compile("tab=values"))
 
 
 def test_the_lines_are_walked_and_kept_with_the_keyboard(visit: Visit) -> None:

@@ -217,4 +217,4 @@ def test_what_goes_wrong_in_a_script_is_noticed(tmp_path: Path) -> None:
 
 def test_the_soak_reads_what_is_typed_drawn_and_read_out(visit: Callable[..., Page]) -> None:
     seen = visit(VIEW).evaluate(ALL_TEXT)
-    assert TEXT in seen and "Query groups" in seen and "Layer 2, head 5," in seen
+    assert TEXT in seen and "Query grouping" in seen and "Layer 2, head 5," in seen

@@ -8,25 +8,16 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 import pytest
-from playwright.sync_api import Download, Locator, Page, expect
+from playwright.sync_api import Download, Page, expect
 
+from attnviz.session.pages import ALL
 from tests.browser.conftest import PAGES
 from tests.browser.painted import pixels, settle
 from tests.browser.server import Server, serve
+from tests.browser.sidebar import open_masks, pick_model, the_model, the_text, write
 
 TEXT = "Ein Mädchen fand 红球."
 LINK = f"text={TEXT}&model=own&n_layers=2&n_kv_heads=2&layer=1&head=5"
-
-
-def the_text(page: Page) -> Locator:
-    return page.get_by_label("Text", exact=True)
-
-
-def write(page: Page, text: str) -> None:
-    """Type into the text area and leave it, as a person does."""
-    the_text(page).fill(text)
-    the_text(page).press("Control+Enter")
-    settle(page)
 
 
 def in_address(page: Page) -> dict[str, list[str]]:
@@ -126,106 +117,132 @@ def test_an_example_is_one_click(visit: Callable[..., Page]) -> None:
     assert "text" in in_address(page)
 
 
-def test_what_was_typed_and_not_applied_stays_until_an_example_takes_its_place(visit: Callable[..., Page]) -> None:
+def test_a_text_that_was_typed_is_applied_by_its_button(visit: Callable[..., Page]) -> None:
     page = visit("heads?text=aha")
-    the_text(page).fill("not applied")
-    expect(page.get_by_text("Ctrl + Enter to apply")).to_be_visible()
-    page.get_by_role("combobox", name="Model").evaluate("(box) => { box.value = 'mqa'; box.onchange(); }")
-    expect(page).to_have_url(re.compile("model=mqa"))
+    the_text(page).fill("one two")
+    page.get_by_role("button", name="Apply").click()
+    expect(page).to_have_url(re.compile("text=one"))
     settle(page)
-    expect(the_text(page)).to_have_value("not applied")
-    page.get_by_role("button", name="emoji").evaluate("(button) => button.click()")
+    page.get_by_test_id("stSidebar").get_by_text("emoji", exact=True).click()
     expect(the_text(page)).to_have_value(re.compile("The cat"))
     settle(page)
     assert "The cat" in in_address(page)["text"][0]
 
 
 def test_only_numbers_of_kv_heads_that_divide_are_offered(visit: Callable[..., Page]) -> None:
-    slider = visit("heads?model=own&n_heads=6&n_kv_heads=6").get_by_role("slider", name="KV heads")
+    slider = visit("heads?model=own&n_heads=6&n_kv_heads=1").get_by_role("slider", name="KV heads")
     offered = []
     for _ in range(4):
         offered.append(slider.get_attribute("aria-valuetext"))
         slider.press("ArrowRight")
         settle(slider.page)
-    assert offered == ["6", "3", "2", "1"]
+    assert offered == ["1", "2", "3", "6"]
 
 
 def test_what_belongs_to_a_model_of_ones_own_is_offered_for_that_alone(visit: Callable[..., Page]) -> None:
     page = visit("heads?model=own&n_heads=1&d_model=64")
     expect(page.get_by_role("slider", name="Query heads")).to_have_value("1")
     expect(page.get_by_role("slider", name="KV heads")).to_be_hidden()  # one head: nothing to choose
-    page.get_by_role("combobox", name="Model").select_option("MLA · trained")
+    pick_model(page, "MLA")
     settle(page)
     for name in ("Layers", "Query heads", "d_model"):
         expect(page.get_by_role("slider", name=name)).to_be_hidden()
-    page.get_by_text("How it runs").click()
+    open_masks(page)
     expect(page.get_by_text("The checkpoints were trained causal")).to_be_visible()
 
 
-def test_settings_changed_one_right_after_the_other_are_all_in_force(visit: Callable[..., Page]) -> None:
+def test_settings_changed_one_right_after_the_other_are_all_in_the_address(visit: Callable[..., Page]) -> None:
     page = visit("heads?model=own")
-    page.get_by_text("How it runs").click()
-    page.get_by_role("checkbox", name="Causal").evaluate(
-        """(box) => {
-            const form = box.getRootNode(), slider = form.querySelector("[aria-label^=Sliding]");
-            box.click();
-            Object.assign(slider, { value: 7 }).dispatchEvent(new Event("change"));
-            form.querySelector("[aria-label=Seed]").value = 5;
-            form.querySelector("[aria-label=Seed]").dispatchEvent(new Event("change"));
-        }"""
-    )
-    expect(page).to_have_url(re.compile("seed=5"))
+    open_masks(page)
+    page.get_by_role("checkbox", name="Causal").press("Space")
+    page.get_by_role("slider", name="Sliding window").press("ArrowRight")
+    page.get_by_role("slider", name="Sliding window").press("ArrowRight")
+    page.get_by_role("checkbox", name="RoPE").press("Space")
+    expect(page).to_have_url(re.compile("window=2"))
     settle(page)
-    expect(page.get_by_role("slider", name="Sliding window")).to_have_value("7")
-    expect(page.get_by_role("checkbox", name="Causal")).not_to_be_checked()
-    assert {name: in_address(page)[name] for name in ("seed", "causal", "window")} == {
-        "seed": ["5"], "causal": ["0"], "window": ["7"]
+    assert {name: in_address(page).get(name) for name in ("causal", "window", "rope")} == {
+        "causal": ["0"], "window": ["2"], "rope": ["0"]
     }  # fmt: skip
 
 
-def test_a_new_session_that_counts_from_nothing_is_believed(visit: Callable[..., Page]) -> None:
-    """As after a restart of the server under an open page."""
+def test_back_and_forward_restore_the_page_and_its_settings(visit: Callable[..., Page], walk: Callable) -> None:
     page = visit("heads")
-    model = page.get_by_role("combobox", name="Model")
-    model.select_option("gqa-2")
-    expect(page.get_by_text("8 query heads read 2 KV heads")).to_be_visible()
+    write(page, "one two")
+    pick_model(page, "MQA")
+    expect(page).to_have_url(re.compile("model=mqa"))
     settle(page)
-    news = {"values": {"model": "mla"}, "said": 0}
-    page.evaluate("(detail) => document.dispatchEvent(new CustomEvent('attnviz-in-force', { detail }))", news)
-    expect(model).to_have_value("mla")
+    page.get_by_role("gridcell", name="Layer 2, head 5,").click()
+    expect(page).to_have_url(re.compile("head=5"))
+    settle(page)
+    walk(page, "rope")
+    here = {"text": ["one two"], "model": ["mqa"], "layer": ["2"], "head": ["5"]}
+    for go, name, said in (
+        (page.go_back, "Heads", here),
+        (page.go_back, "Heads", {"text": ["one two"], "model": ["mqa"]}),
+        (page.go_forward, "Heads", here),
+        (page.go_forward, "RoPE", here),
+    ):
+        go()
+        expect(page.get_by_role("heading", level=1)).to_have_text(name)
+        settle(page)
+        assert in_address(page) == said
+        expect(the_text(page)).to_have_value("one two")
+        expect(the_model(page)).to_have_value(re.compile("MQA"))
+
+
+@pytest.mark.parametrize(
+    "old", ["heads?heads_part=rollout", "query_groups?closer=latent", "rope?turning=layouts", "cost?part=speed"]
+)
+def test_a_link_made_before_there_was_a_tab_opens_what_it_opened(visit: Callable[..., Page], old: str) -> None:
+    page, tab = visit(old), old.split("=")[1]
+    name = next(each.tabs[tab] for each in ALL if each.path == old.split("?")[0])
+    expect(page.get_by_role("radio", name=name, exact=True)).to_be_checked()
+
+
+def test_the_app_works_without_what_relies_on_streamlits_insides(window: Callable[..., Page]) -> None:
+    page = window()
+    with serve(env={"ATTNVIZ_WITHOUT": "all"}) as plain:
+        page.goto(f"{plain.url}/heads?window=9")
+        settle(page)
+        pick_model(page, "MQA")
+        expect(page.get_by_text("8 query heads read 1 KV head")).to_be_visible()
+        settle(page)
+        page.get_by_role("gridcell", name="Layer 2, head 5,").click()
+        expect(page.get_by_role("heading", name="Layer 2, head 5")).to_be_visible()
+        page.get_by_test_id("stSidebar").get_by_role("link", name="RoPE").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
+        settle(page)
+        assert in_address(page)["window"] == ["9"] and plain.tracebacks() == []
 
 
 def test_what_is_set_before_the_page_has_come_is_not_lost(window: Callable[..., Page]) -> None:
     page = window()
     with serve() as fresh:  # its first visitor waits for torch
         page.goto(f"{fresh.url}/heads")
-        page.get_by_role("combobox", name="Model").select_option("mqa")
+        pick_model(page, "MQA")
         expect(page).to_have_url(re.compile("model=mqa"))
         settle(page)
         expect(page.get_by_text("MQA: 8 query heads read 1 KV head")).to_be_visible()
-        expect(page.get_by_role("combobox", name="Model")).to_have_value("mqa")
+        expect(the_model(page)).to_have_value(re.compile("MQA"))
 
 
-def test_a_setting_costs_one_run_and_leaves_the_frame_alone(window: Callable[..., Page], server: Server) -> None:
+def test_a_setting_is_one_message_and_leaves_the_title_alone(window: Callable[..., Page], server: Server) -> None:
     page, sent = window(), []
     page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
     page.goto(f"{server.url}/heads")
     settle(page)
+    page.get_by_role("heading", level=1).evaluate("(title) => (window.before = title)")
     sent.clear()
-    page.get_by_test_id("stSidebar").evaluate(
-        "(bar) => new MutationObserver((all) => (window.frame = all.length)).observe(bar, "
-        "{ subtree: true, childList: true, characterData: true })"
-    )
-    page.get_by_role("combobox", name="Model").select_option("gqa-2")
+    pick_model(page, "GQA-2")
     expect(page.get_by_text("8 query heads read 2 KV heads")).to_be_visible()
     settle(page)
-    assert len(sent) == 1 and page.evaluate("window.frame ?? 0") == 0
+    assert len(sent) == 1 and page.get_by_role("heading", level=1).evaluate("(title) => title === window.before")
 
 
 def test_the_source_that_is_shown_is_the_module_that_ran(visit: Callable[..., Page]) -> None:
     page = visit("heads?model=mla")
     page.get_by_role("button", name="View source").click()
-    expect(page.get_by_text("class MultiHeadLatentAttention")).to_be_visible()
+    expect(page.get_by_role("dialog").get_by_text("class MultiHeadLatentAttention")).to_be_visible()
 
 
 # ---- the grid
@@ -293,7 +310,7 @@ def test_a_chart_can_be_saved_in_four_ways(downloads: Callable[[str], bytes]) ->
 def test_a_setting_changed_is_in_the_links_that_lead_on(visit: Callable[..., Page], address: str) -> None:
     """For whoever opens one in another tab."""
     page = visit(address)
-    page.get_by_role("combobox", name="Model").select_option("My own settings · untrained")
+    pick_model(page, "My own settings")
     settle(page)
     link = page.get_by_test_id("stSidebar").get_by_role("link", name="RoPE")
     link.hover()

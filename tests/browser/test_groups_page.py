@@ -136,7 +136,7 @@ def test_looking_closer_paints_the_part_and_goes_into_the_link(visit: Visit, par
     expect(heading(page, title)).to_be_visible()
     for chart in charts:
         assert painted_fraction(pixels(page.locator(f".st-key-chart-{chart}"))) > 0.02
-    expect(page).to_have_url(re.compile(f"closer={field}"))
+    expect(page).to_have_url(re.compile(f"tab={field}"))
     page.reload()
     settle(page)
     expect(heading(page, title)).to_be_visible()
@@ -147,7 +147,7 @@ def test_the_work_is_drawn_along_the_slider(visit: Visit) -> None:
     look_closer(page, "Compute and memory")
     expect(heading(page, "^GQA-4: 100% of MHA's attention FLOPs")).to_have_count(2)  # to scale above, and here
     assert painted_fraction(pixels(page.locator(".st-key-chart-work"))) > 0.02
-    expect(page).to_have_url(re.compile("closer=work"))
+    expect(page).to_have_url(re.compile("tab=work"))
 
 
 def test_keys_and_values_are_compared(visit: Visit) -> None:

@@ -16,9 +16,10 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from attnviz.session.examples import EXAMPLES
-from tests.browser.heads import VIEW, choose, shows, the_text
+from tests.browser.heads import VIEW, choose, shows
 from tests.browser.painted import PATIENCE, settle
 from tests.browser.server import Server, serve
+from tests.browser.sidebar import the_text
 from tests.soak.session import Session, connected
 from tests.waiting import result_of
 
@@ -32,7 +33,7 @@ def test_a_setting_made_while_another_page_comes_is_in_force_there(
     page = visit(VIEW)
     page.get_by_test_id("stSidebar").get_by_role("link", name="RoPE", exact=True).click()
     page.wait_for_timeout(milliseconds)
-    page.get_by_role("button", name="a list", exact=True).click()
+    page.get_by_role("radio", name="a list", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
     expect(page).to_have_url(re.compile("rope.*apples"))
     settle(page)
@@ -47,7 +48,7 @@ def test_a_page_that_a_click_on_the_front_page_opens_can_be_used_each_time(
         choose(page, "Layer 3, head 4")
         expect(page.get_by_role("heading", level=1)).to_have_text("Heads")
         settle(page)
-        page.get_by_role("button", name=example, exact=True).click()
+        page.get_by_role("radio", name=example, exact=True).click()
         expect(page.get_by_role("gridcell", name="Layer 0, head 0,")).to_be_visible()
         expect(the_text(page)).to_have_value(EXAMPLES[example])
         choose(page, "Layer 1, head 2")
@@ -103,7 +104,7 @@ def test_a_head_chosen_while_another_text_comes_is_shown_for_that_text(
     visit: Callable[..., Page], milliseconds: int
 ) -> None:
     page = visit(VIEW)
-    page.get_by_role("button", name="a list", exact=True).click()
+    page.get_by_role("radio", name="a list", exact=True).click()
     page.wait_for_timeout(milliseconds)
     choose(page, "Layer 3, head 4")
     shows(page, "Layer 3, head 4", EXAMPLES["a list"])
@@ -120,7 +121,7 @@ def test_a_head_chosen_while_another_text_comes_is_shown_for_that_text(
 )
 def test_a_part_chosen_while_another_text_comes_is_shown(visit: Callable[..., Page], address: str, part: str) -> None:
     page = visit(address)
-    page.get_by_role("button", name="a list", exact=True).click()
+    page.get_by_role("radio", name="a list", exact=True).click()
     page.get_by_role("radio", name=part, exact=True).click()
     expect(page).to_have_url(re.compile(r"apples.*&\w+="))
     settle(page)
@@ -148,8 +149,8 @@ def test_what_is_set_while_a_page_comes_does_not_leave_its_parts_without_a_place
             answers.append(ForwardMsg.FromString(await asyncio.wait_for(session.socket.recv(), PATIENCE / 1000)))
             runs += answers[-1].WhichOneof("type") == "script_finished"
             session._take(answers[-1], set())
-            if (courier := session.component("settings_courier")) and opening:
-                await session.socket.send(session.asks(courier, {"model": "mqa"}).SerializeToString())
+            if session.control("model") and opening:
+                await session.socket.send(session.asks("model", "mqa").SerializeToString())
                 opening = None
         await session.socket.close()
         return answers
@@ -168,7 +169,7 @@ def test_a_run_that_was_cut_off_does_not_end_in_the_next_connection(tmp_path: Pa
         session = await connected(url, "")
         await session.open("heads")
         started = next(a for frame in session.frames if (a := ForwardMsg.FromString(frame)).HasField("new_session"))
-        asked = session.asks(session.component("settings_courier"), {"text": "A dog met another dog. " * 20})
+        asked = session.asks("text", "A dog met another dog. " * 20)
         await session.socket.send(asked.SerializeToString())
         await asyncio.sleep(seconds)
         await session.socket.close()
@@ -203,7 +204,7 @@ CHANGES = (
     {"text": EXAMPLES["emoji"]},
     {"model": "mla"},
     {"model": "own", "n_layers": "1"},
-    {"n_heads": "1"},
+    {"n_heads": "1"},  # takes the slider of KV heads away
     {"text": "word " * 3000},
     {"text": "", "rope": "0"},
     {"text": "a b"},

@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import NARROW
 from tests.browser.painted import hue_shares, overflow, painted_fraction, pixels, settle
 from tests.browser.server import Server
+from tests.browser.sidebar import pick_model
 
 TEXT = "one two three one two three"
 SLOWEST = 10_000 ** (-22 / 24)  # radians a token, of pair 11 of the shipped checkpoints
@@ -277,7 +278,7 @@ def test_a_change_does_not_make_the_clocks_run_faster(visit) -> None:
     page = visit("rope")
     page.get_by_label("Tokens per second").select_option("1")
     page.get_by_role("button", name="Play").click()
-    page.get_by_role("combobox", name="Model").select_option("mqa")
+    pick_model(page, "MQA")
     expect(page.get_by_text("8 query heads read 1 KV head")).to_be_visible()
     settle(page)
     assert page.evaluate(RATE) == pytest.approx(1, abs=0.3)

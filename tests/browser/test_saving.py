@@ -23,7 +23,7 @@ PICTURES = {  # the key of the component: its address, the file's name, a piece 
     "diagram": ("query_groups?model=mha", "query-groups-diagram-mha", "8 KV heads", 8),
     "stored": ("query_groups", "query-groups-stored-gqa-4", "W_k and W_v", 4),
     "layer-maps": ("query_groups?layer=3", "query-groups-layer-maps-gqa-4", "Layer 3", 4),
-    "front-grid": ("?model=mqa", "overview-front-grid-gqa-4", "What there is to see", 4),
+    "front-grid": ("?model=mqa", "overview-front-grid-mqa", "Overview", 1),
 }
 
 

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from attnviz.analysis import roles as analysis
 from attnviz.compute import heads as heads_runs
 from attnviz.compute import models as runs
+from attnviz.compute.view import View
 from attnviz.experiments.ablation import mean_outputs
 from attnviz.figures import role_words
 from attnviz.session.settings import Settings
@@ -108,7 +109,7 @@ def test_no_trained_head_is_called_local_or_broad_because_the_window_leaves_it_n
     "settings", [Settings(), Settings(window=3), Settings(causal=False, model="mla"), Settings(padding=11)]
 )
 def test_a_grid_and_a_head_say_the_same_of_the_text(settings):
-    view = heads_runs.HeadsView(settings)
+    view = View(settings, padded=True)
     labels = heads_runs.text_labels(view)
     for layer, head in ((0, 0), (1, 3), (2, 6), (3, 7)):
         assert labels[layer][head] == role_words.text_label(*heads_runs.text_scores_of(view.trace, layer, head))

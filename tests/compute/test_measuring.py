@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from attnviz.compute import cost as cost_runs
 from attnviz.config import ConfigError, ModelConfig
-from attnviz.cost import load_presets, what_if
+from attnviz.cost import bits_with_scales, load_presets, what_if
 from attnviz.experiments.measurement import Timing
 from attnviz.session.settings import PRESETS, Settings
 
@@ -32,8 +32,8 @@ def test_a_published_models_facts_can_be_taken_and_pasted_back(id):
 @pytest.mark.parametrize(
     "pasted, words",
     [
-        ("{", ["no JSON"]),
-        ("[" * 100_000, ["no JSON"]),
+        ("{", ["Invalid JSON"]),
+        ("[" * 100_000, ["Invalid JSON"]),
         ("[]", ["one entry"]),
         ("{}", ["n_layers"]),
         ('{"n_layers": 2, "d_model": 12, "n_heads": 5}', ["d_model", "multiple of n_heads"]),
@@ -73,10 +73,10 @@ def test_what_the_modules_do_not_run_is_not_counted_live():
 
 
 def test_the_chosen_machines_hold_what_their_memory_together_holds():
-    one, four = (cost_runs.plan(Settings(n_machines=n, context=8192)) for n in (1, 4))
-    assert four.memory == 4 * one.memory == 320 * 10**9
-    assert cost_runs.weight_bits("int4") == 4.5 and cost_runs.weight_bits("fp8") == 8
-    assert cost_runs.plan(Settings(weights="int4")).weights < one.weights / 3.5
+    one, four = (cost_runs.serving(Settings(n_machines=n, context=8192)).plan() for n in (1, 4))
+    assert four.memory == 4 * one.memory == 4 * 81_559 * 2**20
+    assert bits_with_scales("int4") == 4.5 and bits_with_scales("fp8") == 8
+    assert cost_runs.serving(Settings(weights="int4")).plan().weights < one.weights / 3.5
 
 
 def finished(measurement: cost_runs.Measurement) -> cost_runs.Measurement:
@@ -106,7 +106,7 @@ def test_only_one_measures_at_a_time_and_it_can_be_stopped(monkeypatch):
         going_on.set()
         assert len(finished(first).results) == 2 and first.problem is None
     again = finished(cost_runs.Measurement(SMALL))
-    assert again.share == 1.0 and [t.n_tokens for t in again.results] == 4 * [4, 8]
+    assert again.share == 1.0 and [t.n_tokens for t in again.results] == [4, 4, 4, 4, 8, 8, 8, 8]
 
 
 def test_a_measurement_ends_when_its_time_is_up(monkeypatch):

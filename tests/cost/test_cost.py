@@ -221,6 +221,38 @@ def test_every_accelerator_has_plausible_figures_and_a_source():
         assert 8e9 <= card.memory <= 1e12 and 1e11 <= card.bandwidth <= 2e13 and 1e13 <= card.flops <= 1e16
         assert 50 < card.ridge < 1000
         assert any(maker in card.source for maker in ("NVIDIA", "AMD", "Google", "Intel"))
+        assert card.fp8_flops is None or card.flops <= card.fp8_flops <= 2.03 * card.flops
+
+
+def test_memory_is_what_the_driver_reports_with_its_source_or_the_data_sheets_gigabytes():
+    for card in load_accelerators().values():
+        by_data_sheet = card.by_data_sheet().memory
+        assert by_data_sheet == card.data_sheet_gb * 10**9
+        if card.reported_by:
+            assert "github.com/" in card.reported_by and card.memory % 2**20 == 0
+            assert 1 <= card.memory / by_data_sheet < 1.08  # GB of 10^9 understates each by up to 7.4 %: GiB less ECC
+        else:
+            assert card.memory == by_data_sheet
+    assert load_accelerators()["h100-sxm"].times(3).memory == 3 * 81_559 * 2**20
+
+
+def test_fp8_is_multiplied_at_its_own_peak_only_where_weights_and_cache_are_fp8():
+    h100, a100 = (load_accelerators()[id] for id in ("h100-sxm", "a100-80gb"))
+    assert h100.multiplying("fp8", "fp8").flops == 1979e12 and h100.multiplying("fp8", "fp8").arithmetic == "fp8"
+    assert h100.times(2).multiplying("fp8", "fp8").flops == 2 * 1979e12
+    for weights, cached in (("fp8", "bf16"), ("bf16", "fp8"), ("int4", "fp8"), ("int4", "int4"), ("bf16", "bf16")):
+        assert h100.multiplying(weights, cached).flops == 989e12
+    assert a100.multiplying("fp8", "fp8") == a100  # its data sheet gives no fp8 peak
+
+
+def test_an_embedding_that_is_only_looked_up_counts_one_row_per_token():
+    oss = count_parameters(load_presets()["gpt-oss-120b"])
+    assert oss.active - oss.used_per_token == (201_088 - 1) * 2880
+    untied, tied = replace(GQA, tie_embeddings=False), GQA
+    assert count_parameters(untied).used_per_token == count_parameters(untied).total - 100 * 30
+    assert count_parameters(tied).used_per_token == count_parameters(tied).total
+    learned = replace(GQA, position="learned", learned_position_rows=50)
+    assert count_parameters(learned).used_per_token == count_parameters(learned).total - 49 * 30
 
 
 @settings(deadline=None)

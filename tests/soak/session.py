@@ -6,7 +6,7 @@ import asyncio
 import json
 import random
 from dataclasses import dataclass, field
-from time import perf_counter, time_ns
+from time import perf_counter
 
 from streamlit.components.v2.bidi_component.main import _make_trigger_id
 from streamlit.proto.BackMsg_pb2 import BackMsg
@@ -17,6 +17,7 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import ClientConnection, connect
 
 LEFT_ALONE = ("Text", "Examples", "Second text")  # what a session's own text is known by
+MODELS = ("mha", "gqa-4", "gqa-2", "mqa", "mla", "own")  # in the order of the box
 DONE = (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY)
 SECONDS_TO_ANSWER = 120.0
 Path = tuple[int, ...]  # where an element stands: its place in each box, from the outermost
@@ -58,28 +59,25 @@ class Session:
         return label, await self._run(message)
 
     async def set(self, changes: dict[str, str]) -> float:
-        """Set something in the form on the left; seconds until the page has answered."""
-        return await self._run(self.asks(self.component("settings_courier"), changes))
+        """Set something in the sidebar, one control after the other; seconds until the page has answered."""
+        return sum([await self._run(self.asks(field, value)) for field, value in changes.items()])
 
-    def asks(self, courier: Shown, changes: dict[str, str]) -> BackMsg:
-        """What a browser sends when something is set in the form."""
+    def asks(self, field: str, value: str) -> BackMsg:
+        """What a browser sends when this field is set in the sidebar."""
+        shown = self.control(field)
         message = BackMsg()
         client = message.rerun_script
-        client.query_string, client.page_script_hash, client.fragment_id = self.query, self.page_hash, courier.fragment
-        client.widget_states.widgets.append(wish(courier.element, changes))
+        client.query_string, client.page_script_hash, client.fragment_id = self.query, self.page_hash, shown.fragment
+        client.widget_states.widgets.append(set_to(shown.element, value))
         return message
 
+    def control(self, field: str) -> Shown | None:
+        """The widget of a field of the settings."""
+        return next((s for s in self.shown.values() if widget_id(s.element).endswith(f"-control-{field}")), None)
+
     def possible(self, chance: random.Random) -> list[tuple[str, Shown, WidgetState]]:
-        """What could be done next: with Streamlit's controls, and with those of the form on the left."""
-        found = [(label_of(s.element), s, w) for s in self.shown.values() if (w := another_value(s.element, chance))]
-        form, courier = (self.component(name) for name in ("settings_form", "settings_courier"))
-        if not form or not courier:
-            return found
-        values = {field: str(value) for field, value in data_of(courier.element)["values"].items()}
-        for control in data_of(form.element)["controls"]:
-            if (value := another_word(control, values, chance)) is not None:
-                found.append((control["label"], courier, wish(courier.element, {control["field"]: value})))
-        return found
+        """What could be done next with the page's controls."""
+        return [(label_of(s.element), s, w) for s in self.shown.values() if (w := another_value(s.element, chance))]
 
     def component(self, name: str) -> Shown | None:
         """A component of ours on the page."""
@@ -157,9 +155,28 @@ def data_of(element: Element) -> dict:
     return json.loads(element.bidi_component.bytes)
 
 
-def wish(courier: Element, changes: dict[str, str]) -> WidgetState:
-    """What a browser sends when something is set in the form."""
-    return event(courier, "wish", {"n": time_ns() // 1_000_000, "changes": changes})
+def widget_id(element: Element) -> str:
+    """Streamlit's id of a widget, which ends with its key; "" for what is none."""
+    return getattr(getattr(element, element.WhichOneof("type") or "", None), "id", "")
+
+
+def set_to(element: Element, value: str) -> WidgetState:
+    """What a browser sends when a control of the sidebar is set to a value, in the words of a link."""
+    kind, state = element.WhichOneof("type"), WidgetState(id=widget_id(element))
+    match kind:
+        case "checkbox":
+            state.bool_value = value == "1"
+        case "text_area":
+            state.string_value = value
+        case "selectbox":
+            state.string_value = element.selectbox.options[MODELS.index(value)]
+        case "slider" if element.slider.type == Slider.SELECT_SLIDER:
+            state.string_array_value.data.append(value)
+        case "slider":
+            state.double_array_value.data.append(float(value))
+        case _:
+            raise ValueError(f"{kind} is not set from the sidebar")
+    return state
 
 
 def event(component: Element, name: str, value: object) -> WidgetState:
@@ -169,27 +186,8 @@ def event(component: Element, name: str, value: object) -> WidgetState:
     return state
 
 
-def another_word(control: dict, values: dict[str, str], chance: random.Random) -> str | None:
-    """Another value for a control of the form, in words; None for one that is to be left alone or not shown."""
-    kind, value = control["kind"], values.get(control.get("field"))
-    if value is None or any(values[field] not in among for field, among in control.get("only", {}).items()):
-        return None
-    match kind:
-        case "flag":
-            return "0" if value == "1" else "1"
-        case "select":
-            return chance.choice([option for option, _ in control["options"] if option != value])
-        case "range" | "number":
-            return str(one_step(int(value), control["low"], control["high"], 1, chance))
-        case "steps" if len(steps := control["steps"][values["n_heads"]]) > 1:
-            return str(steps[one_step(steps.index(int(value)), 0, len(steps) - 1, 1, chance)])
-    return None
-
-
 def label_of(element: Element) -> str:
     kind = element.WhichOneof("type")
-    if kind == "bidi_component" and element.bidi_component.component_name.endswith("one_of"):
-        return data_of(element)["label"]
     return getattr(getattr(element, kind), "label", "")
 
 
@@ -211,9 +209,6 @@ def another_value(element: Element, chance: random.Random) -> WidgetState | None
         case "button_group" if len(widget.options) > 1:
             others = [o.content for o in widget.options if o.content not in widget.raw_values]
             state.string_array_value.data.append(chance.choice(others))
-        case "bidi_component" if widget.component_name.endswith("one_of"):
-            data = data_of(element)
-            return event(element, "choice", chance.choice([v for v, _ in data["names"] if v != data["chosen"]]))
         case "number_input":
             state.double_value = widget.value + (1 if widget.value < widget.max else -1)
         case "slider" if widget.type == Slider.SELECT_SLIDER and len(widget.options) > 1:

@@ -1,14 +1,16 @@
-"""Pictures of what models cost: parameters and cache of one's own settings, published models, and machines."""
+"""Pictures of what models cost: parameters and cache of the selected model, published models, and accelerators."""
 
 from attnviz.figures.cost.here import measured
 from attnviz.figures.cost.machines import filling, machines, roof, speed
-from attnviz.figures.cost.own import attention_parameters, cache, model_parameters, precisions
-from attnviz.figures.cost.published import alternatives, published, published_table, short_name, totals
+from attnviz.figures.cost.own import attention_parameters, cache, crowd_text, model_parameters, precisions
+from attnviz.figures.cost.published import alternatives, published, published_table, totals
+from attnviz.figures.cost.words import short_name
 
 __all__ = [
     "alternatives",
     "attention_parameters",
     "cache",
+    "crowd_text",
     "filling",
     "machines",
     "measured",

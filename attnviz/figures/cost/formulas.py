@@ -1,155 +1,138 @@
-"""The equations under the figures, with the user's own numbers put in. LaTeX.
-
-L layers, C d_model, H query heads, K KV heads, D head_dim, S tokens, B sequences, b bits a number, w window;
-for MLA R kv_lora_rank, P qk_rope_head_dim.
-"""
+"""The equations under the figures, each built from its values, which are the user's own."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from attnviz.config import ModelConfig
-from attnviz.cost import Accelerator, DecodeStep, MemoryPlan, count_parameters, kv_cache_bytes
+from attnviz.cost import Accelerator, DecodeStep, MemoryPlan, count_parameters
 from attnviz.cost.cache import SCALE_BITS
 from attnviz.cost.units import bytes_text
-from attnviz.figures.phrases import tex
+from attnviz.equations import Equation, Expression, Labelled, Steps, Value, function, tex_text, total
+
+TERMS_IN_A_LINE = 3  # of a long sum: a phone is narrow
 
 
-def lines(*parts: str) -> str:
-    """An equation that goes on in the next line at each of its equals signs: a phone is narrow."""
-    first, *rest = parts
-    return r"\begin{aligned} & " + first + "".join(rf"\\ & {part}" for part in rest) + r" \end{aligned}"
-
-
-def attention_formula(model: ModelConfig) -> str:
+def attention_equation(model: ModelConfig) -> Equation:
     """The weights of one layer's attention."""
-    c, total = model, count_parameters(model).attention_per_layer
+    c, n = model, count_parameters(model).attention_per_layer
     if c.attention == "mla":
-        return sum_formula(count_parameters(c).attention)
-    products = 2 * c.d_model * (c.n_heads + c.n_kv_heads) * c.head_dim
-    rest = rf" + \underbrace{{{tex(total - products)}}}_{{\text{{biases, norms, sinks}}}}" if total > products else ""
-    return lines(
-        r"\underbrace{2\,C H D}_{W_q, W_o} + \underbrace{2\,C K D}_{W_k, W_v}",
-        rf"= 2\cdot{c.d_model}\cdot{c.n_heads}\cdot{c.head_dim} + 2\cdot{c.d_model}\cdot{c.n_kv_heads}\cdot"
-        rf"{c.head_dim}{rest}",
-        rf"= {tex(total)}",
-    )
+        return sum_equation(count_parameters(c).attention)
+    width, head_dim = Value(c.d_model, "C", "d_model"), Value(c.head_dim, "D", "head_dim")
+    products: list[Expression] = [
+        Labelled(2 * width * Value(c.n_heads, "H", "query heads") * head_dim, "W_q, W_o"),
+        Labelled(2 * width * _kv_heads(c) * head_dim, "W_k, W_v"),
+    ]
+    rest = n - int(total(products).value)
+    if rest:
+        products.append(Labelled(Value(rest), r"\text{biases, norms, sinks}"))
+    return Equation(total(products))
 
 
-def sum_formula(parts: dict[str, int]) -> str:
-    """Parts, each with its name below, three in a line, and what they add up to."""
-    terms = [rf"\underbrace{{{tex(n)}}}_{{\text{{{part}}}}}" for part, n in parts.items()]
-    rows = [" + ".join(terms[i : i + 3]) for i in range(0, len(terms), 3)]
-    return lines(rows[0], *(f"+ {row}" for row in rows[1:]), rf"= {tex(sum(parts.values()))}")
+def sum_equation(parts: dict[str, int]) -> Equation:
+    """Parts, each with its name below, and what they add up to."""
+    return Equation(total([Labelled(Value(n), tex_text(part)) for part, n in parts.items()]), steps=Steps.NUMBERS)
 
 
-def cache_formula(
-    model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16, block_size: int | None = None
-) -> str:
-    """The bytes of a cache: in symbols, in numbers, and what it comes to."""
-    total = kv_cache_bytes(model, n_tokens, batch_size, bits, block_size=block_size)
-    batch = r"B\cdot " if batch_size > 1 else ""
-    return lines(
-        rf"{batch}{_tokens_symbols(model, n_tokens)}\cdot {_token_symbols(model, block_size)}",
-        f"= {cache_numbers_tex(model, n_tokens, batch_size, bits, block_size)}",
-        rf"= {tex(total)}\text{{ B}}" + (rf" = \text{{{bytes_text(total)}}}" if total >= 1024 else ""),
-    )
+def wrapped(equation: Equation) -> str:
+    """A sum of named numbers as LaTeX, a few terms in each line."""
+    terms, result = equation.sides(tex=True)
+    apart = terms.split(" + ")
+    rows = [" + ".join(apart[i : i + TERMS_IN_A_LINE]) for i in range(0, len(apart), TERMS_IN_A_LINE)]
+    return r"\begin{aligned} & " + r" \\ & + ".join(rows) + rf" \\ & = {result} \end{{aligned}}"
 
 
-def cache_numbers_tex(
-    model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16, block_size: int | None = None
-) -> str:
-    """The product with the numbers in it."""
-    batch = rf"{tex(batch_size)}\cdot" if batch_size > 1 else ""
-    return rf"{batch}{_tokens_numbers(model, n_tokens)}\cdot {_token_numbers(model, bits, block_size)}"
+def cache_equation(
+    model: ModelConfig,
+    n_tokens: int,
+    batch_size: int = 1,
+    bits: float = 16,
+    block_size: int | None = None,
+    steps: Steps = Steps.BOTH,
+) -> Equation:
+    """The bytes of a cache; a begun byte is a whole one."""
+    tokens = cached_tokens_expression(model, n_tokens)
+    if batch_size > 1:
+        tokens = Value(batch_size, "B", "sequences") * tokens
+    n_bytes: Expression = tokens * _bits_per_token(model, bits, block_size) / 8
+    if not float(n_bytes.value).is_integer():
+        n_bytes = function("ceil", n_bytes)
+    also = bytes_text(n_bytes.value) if n_bytes.value >= 1024 else ""
+    return Equation(n_bytes, unit="B", also=also, steps=steps)
 
 
-def totals_formula(named: dict[str, ModelConfig], n_tokens: int) -> str:
-    """A line for every model."""
-    products = (
-        rf"{cache_numbers_tex(model, n_tokens)} = {tex(kv_cache_bytes(model, n_tokens))}" for model in named.values()
-    )
-    return lines(*(rf"\text{{{name}: }}{product}\text{{ B}}" for name, product in zip(named, products, strict=True)))
-
-
-def fit_formula(plan: MemoryPlan) -> str:
-    """How many users fit."""
-    return lines(
-        r"\left\lfloor\tfrac{\text{memory} - \text{weights} - \text{reserve}}{\text{cache of one}}\right\rfloor",
-        rf"= \left\lfloor\tfrac{{{tex(plan.memory)} - {tex(plan.weights)} - {tex(plan.reserve)}}}"
-        rf"{{{tex(plan.cache_of_one)}}}\right\rfloor",
-        rf"= {tex(plan.n_users)}",
-    )
-
-
-def _token_symbols(model: ModelConfig, block_size: int | None) -> str:
-    """Bytes of one token in one layer: b bits a number, and a scale for every begun block of each vector."""
-    heads, widths = ("", ("R", "P")) if model.attention == "mla" else (r"2\,K\cdot", ("D",))
-    numbers = rf"({' + '.join(widths)})" if len(widths) > 1 else widths[0]
-    return rf"{heads}\tfrac{{{numbers}\,b{_scales(widths, block_size)}}}{{8}}"
-
-
-def _token_numbers(model: ModelConfig, bits: float, block_size: int | None) -> str:
-    if model.attention == "mla":
-        heads, widths = "", [model.kv_lora_rank, model.qk_rope_head_dim]
-    else:
-        heads, widths = rf"2\cdot{model.n_kv_heads}\cdot", [model.head_dim]
-    numbers = rf"({' + '.join(map(str, widths))})" if len(widths) > 1 else str(widths[0])
-    return rf"{heads}\tfrac{{{numbers}\cdot{bits:g}{_scales(widths, block_size)}}}{{8}}"
-
-
-def _scales(widths: Sequence[object], block_size: int | None) -> str:
-    if block_size is None:
-        return ""
-    blocks = " + ".join(rf"\lceil {width}/{block_size}\rceil" for width in widths)
-    return rf" + {SCALE_BITS}\,({blocks})" if len(widths) > 1 else rf" + {SCALE_BITS}\,{blocks}"
-
-
-def _tokens_symbols(model: ModelConfig, n_tokens: int) -> str:
-    """Tokens held over all layers, sliding layers apart from full ones."""
-    n_full, n_sliding = _layers(model, n_tokens)
-    if not n_sliding:
-        return r"L\cdot S"
-    return rf"({n_full}\,S + {n_sliding}\,w)" if n_full else rf"{n_sliding}\,w"
-
-
-def _tokens_numbers(model: ModelConfig, n_tokens: int) -> str:
-    n_full, n_sliding = _layers(model, n_tokens)
-    if not n_sliding or model.sliding_window is None:
-        return rf"{n_full}\cdot{tex(n_tokens)}"
-    sliding = rf"{n_sliding}\cdot{tex(model.sliding_window)}"
-    return rf"({n_full}\cdot{tex(n_tokens)} + {sliding})" if n_full else sliding
-
-
-def _layers(model: ModelConfig, n_tokens: int) -> tuple[int, int]:
-    """Layers that hold all tokens, and those whose window is shorter than the text."""
-    if model.sliding_window is None or model.sliding_window >= n_tokens:
-        return model.n_layers, 0
+def cached_tokens_expression(model: ModelConfig, n_tokens: int) -> Expression:
+    """Tokens cached, summed over the layers; those with a window cache its tokens and the sinks."""
+    layers, tokens = Value(model.n_layers, "L", "layers"), Value(n_tokens, "S", "tokens")
     n_full = len(set(model.full_layers))
-    return n_full, model.n_layers - n_full
+    if model.sliding_window is None or n_full == model.n_layers:
+        return layers * tokens
+    nearest: Expression = Value(model.sliding_window, "W", "window")
+    if model.n_sinks:
+        nearest = nearest + Value(model.n_sinks, "A", "attention-sink tokens")
+    sliding = function("min", tokens, nearest)
+    if not n_full:
+        return layers * sliding
+    full = Value(n_full, "F", "layers without a window")
+    return full * tokens + (layers - full) * sliding
 
 
-def decode_formula(step: DecodeStep, machine: Accelerator) -> str:
-    """The bound on tokens a second."""
-    n_bytes = step.weight_bytes + step.cache_bytes
-    return lines(
-        r"B \,/ \max\!\left(\tfrac{\text{bytes}}{\text{bandwidth}}, \tfrac{\text{FLOPs}}{\text{FLOP/s}}\right)",
-        rf"= {tex(step.batch_size)} \,/ \max\!\left(\tfrac{{{_power(n_bytes)}}}{{{_power(machine.bandwidth)}}}, "
-        rf"\tfrac{{{_power(step.flops)}}}{{{_power(machine.flops)}}}\right)\text{{s}}",
-        rf"= {tex(round(step.tokens_per_second(machine)))}\text{{ tokens a second}}",
-    )
+def totals_formula(models: dict[str, ModelConfig], n_tokens: int) -> str:
+    """The bf16 cache of each model, a line for each, in LaTeX."""
+    equations = {name: cache_equation(model, n_tokens, steps=Steps.NUMBERS) for name, model in models.items()}
+    rows = [f"& {tex_text(f'{name}: ')}{equation.tex()}" for name, equation in equations.items()]
+    return r"\begin{aligned} " + r" \\ ".join(rows) + r" \end{aligned}"
 
 
-def _power(value: float) -> str:
-    """Three digits and a power of ten."""
-    digits, exponent = f"{value:.2e}".split("e")
-    return rf"{digits}\cdot 10^{{{int(exponent)}}}"
+def fit_equation(plan: MemoryPlan) -> Equation:
+    """How many sequences fit, or how much memory is missing."""
+    memory, weights = Value(plan.memory, "M", "bytes of memory"), Value(plan.weights, "W", "bytes of weights")
+    reserve = Value(plan.reserve, "E", "bytes kept in reserve")
+    if not plan.weights_fit:
+        return Equation(weights - memory, "missing", r"\text{missing}", unit="B")
+    if plan.free < 0:
+        return Equation(weights + reserve - memory, "missing", r"\text{missing}", unit="B")
+    one = Value(plan.cache_of_one, "C", "bytes of one sequence's cache")
+    return Equation(function("floor", (memory - weights - reserve) / one), unit="sequences")
 
 
-def intensity_formula(step: DecodeStep) -> str:
-    """FLOPs a byte read."""
-    return lines(
-        r"\tfrac{\text{FLOPs}}{\text{weights} + \text{caches}}",
-        rf"= \tfrac{{{_power(step.flops)}}}{{{_power(step.weight_bytes)} + {_power(step.cache_bytes)}}}",
-        rf"= {step.intensity:.3g}\text{{ FLOPs a byte for }}B = {tex(step.batch_size)}",
-    )
+def rate_equation(step: DecodeStep, machine: Accelerator) -> Equation:
+    """The bound on tokens per second."""
+    read = _weight_bytes(step) + _cache_bytes(step)
+    bandwidth = Value(machine.bandwidth, "β", "bytes per second", scientific=True, tex=r"\beta")
+    peak = Value(machine.flops, "P", f"peak {machine.arithmetic} FLOP/s", scientific=True)
+    rate = Value(step.batch_size, "B", "sequences") / function("max", read / bandwidth, _flops(step) / peak)
+    return Equation(rate, unit="tokens per second")
+
+
+def intensity_equation(step: DecodeStep) -> Equation:
+    """FLOPs per byte read."""
+    intensity = _flops(step) / (_weight_bytes(step) + _cache_bytes(step))
+    return Equation(intensity, unit="FLOPs per byte")
+
+
+def _kv_heads(c: ModelConfig) -> Value:
+    return Value(c.n_kv_heads, "K", "KV heads")
+
+
+def _bits_per_token(c: ModelConfig, bits: float, block_size: int | None) -> Expression:
+    """Bits cached per token and layer: those of the numbers, and a scale for every begun block of each vector."""
+    if c.attention == "mla":
+        latent = Value(c.kv_lora_rank, "R", "kv_lora_rank, width of the latent")
+        widths = (latent, Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the rotated key"))
+    else:
+        widths = (Value(c.head_dim, "D", "head_dim"),)
+    stored = total(widths) * Value(bits, "b", "bits per number")
+    if block_size is not None:
+        stored = stored + SCALE_BITS * total([function("ceil", width / block_size) for width in widths])
+    return stored if c.attention == "mla" else 2 * _kv_heads(c) * stored
+
+
+def _weight_bytes(step: DecodeStep) -> Value:
+    return Value(step.weight_bytes, "W", "bytes of weights read", scientific=True)
+
+
+def _cache_bytes(step: DecodeStep) -> Value:
+    return Value(step.cache_bytes, "C", "bytes of caches read", scientific=True)
+
+
+def _flops(step: DecodeStep) -> Value:
+    return Value(step.flops, "F", "FLOPs per step", scientific=True)

@@ -1,16 +1,19 @@
-"""How fast decoding was on this machine."""
+"""How long a decode step took on this server."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from statistics import quantiles
 from typing import TYPE_CHECKING
 
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name, kv_cache_bytes
 from attnviz.cost.units import bytes_text, context_text, tokens_text
-from attnviz.figures.cost.formulas import cache_formula
+from attnviz.equations import aligned
+from attnviz.figures.cost.formulas import cache_equation
+from attnviz.figures.cost.words import latent_widths
 from attnviz.figures.drawing import Drawing
+from attnviz.figures.phrases import count, meanings
 from attnviz.figures.theme import base_figure, kind_style
 
 if TYPE_CHECKING:
@@ -29,15 +32,16 @@ def measured(timings: Sequence[Timing], n_threads: int) -> Drawing:
     figure.update_xaxes(
         type="log", title="tokens in the cache", tickvals=contexts, ticktext=[tokens_text(n) for n in contexts]
     )
-    figure.update_yaxes(title="milliseconds a token", rangemode="tozero")
-    n_repeats, title = len(timings[0].seconds), _finding(by_model)
+    figure.update_yaxes(title="milliseconds per token", rangemode="tozero")
+    n_repeats, title, first = len(timings[0].seconds), _finding(by_model), timings[0].config
+    equation = cache_equation(first, max(contexts), bits=32)
     return Drawing(
         figure,
         title=title,
-        note=f"One new token through the real modules in float32 on this server's processor, {n_threads} thread"
-        f"{'s' * (n_threads > 1)}: the median of {n_repeats} steps, with the middle half of them as a bar. The cache "
-        "holds random keys and values; adding a token copies it once, as it does in these modules. Fewer KV heads mean "
-        "fewer bytes to move, hardly fewer multiplications, so the gain grows with the cache. MLA runs absorbed.",
+        note=f"One new token through the live modules in float32 on this server's CPU, {count(n_threads, 'thread')}: "
+        f"the median of {n_repeats} steps; the bar is the middle half of them. The cache holds random keys and values; "
+        f"adding a token copies it once, as these modules do.{_latent_note(by_model)} The equation is the cache of "
+        f"{attention_name(first)}.",
         alt=f"{title}. " + "; ".join(
             f"{attention_name(t.config)} after {t.n_tokens:,} tokens {t.median * 1000:.2f} ms" for t in timings
         ) + ".",
@@ -51,7 +55,8 @@ def measured(timings: Sequence[Timing], n_threads: int) -> Drawing:
             "cache bytes, counted": [t.cache_bytes for t in timings],
             "cache bytes, by formula": [kv_cache_bytes(t.config, t.n_tokens, bits=32) for t in timings],
         },
-        formula=cache_formula(timings[0].config, max(contexts), bits=32),
+        formula=aligned(equation),
+        legend=meanings(equation),
     )  # fmt: skip
 
 
@@ -84,9 +89,12 @@ def _finding(by_model: dict[ModelConfig, list[Timing]]) -> str:
     others = [t for config, ts in by_model.items() if config != first for t in ts if t.n_tokens == last.n_tokens]
     where = f"after {context_text(last.n_tokens)}"
     if not others:
-        return f"{attention_name(first)} takes {last.median * 1000:.2f} ms a token {where}"
+        return f"{attention_name(first)} takes {last.median * 1000:.2f} ms per token {where}"
     fastest = min(others, key=lambda t: t.median)
-    return (
-        f"{attention_name(first)} takes {last.median * 1000:.1f} ms a token {where}, {attention_name(fastest.config)} "
-        f"{fastest.median * 1000:.1f} ms"
-    )
+    name, other = attention_name(first), attention_name(fastest.config)
+    return f"{name} takes {last.median * 1000:.1f} ms per token {where}, {other} {fastest.median * 1000:.1f} ms"
+
+
+def _latent_note(configs: Iterable[ModelConfig]) -> str:
+    widths = [latent_widths(config) for config in configs if config.attention == "mla"]
+    return f" MLA runs in its absorbed form, with {widths[0]}." if widths else ""

@@ -1,25 +1,28 @@
-"""Models on machines: what a memory holds, how fast decoding can be at best, and how fast it was here."""
+"""Models on accelerators: what a memory holds, and the roofline bound on decoding."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from attnviz.config import ModelConfig
-from attnviz.cost import PRECISIONS, Accelerator, MemoryPlan, decode_step, kv_cache_bytes, weight_bytes
+from attnviz.cost import Accelerator, MemoryPlan, Serving
 from attnviz.cost.units import bytes_text, context_text, tokens_text
-from attnviz.figures.cost.formulas import decode_formula, fit_formula, intensity_formula
-from attnviz.figures.cost.published import short_name
+from attnviz.equations import aligned
+from attnviz.figures.cost.formulas import fit_equation, intensity_equation, rate_equation
+from attnviz.figures.cost.rates import rate_text, rounded_rate
+from attnviz.figures.cost.words import beyond_context, is_beyond, short_name, weights_note
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import count
+from attnviz.figures.phrases import count, meanings
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
 
 BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
-LARGEST_SPLIT = 64  # users that are still drawn one by one
+LARGEST_SPLIT = 64  # sequences that are still drawn one by one
 WARM, COOL = DIVERGING[0][1], DIVERGING[-1][1]  # beside the grey: two colours that are no KV head's
 
 
-def filling(plan: MemoryPlan, model: ModelConfig, machine: Accelerator, n_tokens: int) -> Drawing:
-    """Weights, users' caches, reserve and what is left, as they fill the memory."""
+def filling(serving: Serving) -> Drawing:
+    """Weights, caches, reserve and what is left, as they fill the memory."""
+    plan = serving.plan()
     legend = {"orientation": "h", "y": 1.2, "yanchor": "bottom", "traceorder": "normal"}
     figure = base_figure(190, barmode="stack", legend=legend)
     used = plan.n_users * plan.cache_of_one
@@ -40,67 +43,75 @@ def filling(plan: MemoryPlan, model: ModelConfig, machine: Accelerator, n_tokens
     )  # fmt: skip
     figure.update_xaxes(visible=False, range=[0, widest * 1.02])
     figure.update_yaxes(visible=False, range=[-0.5, 0.5])
-    title = _verdict(plan, model, machine, n_tokens)
+    title, equation = _verdict(plan, serving), fit_equation(plan)
+    by_data_sheet = serving.on(serving.accelerator.by_data_sheet()).plan()
     return Drawing(
         figure,
         title=title,
-        note=f"{machine.name}: {bytes_text(plan.memory, False)} as its maker counts, all of it taken as usable but the "
-        "reserve, which is for activations and what allocation loses. All weights are held, those of idle experts too. "
-        f"One user is one sequence of {n_tokens:,} tokens.",
+        note=f"{beyond_context(serving.model, serving.n_tokens)}{_longest(plan, serving.model)}"
+        f"{_memory_note(serving, by_data_sheet)} The reserve of {serving.reserve:.0%} is an assumption, for "
+        f"activations and what allocation loses. {weights_note(serving.weights)}",
         alt=f"{title}. " + "; ".join(f"{name} {bytes_text(n, False)}" for name, n in pieces.items()) + ".",
         table={
-            "what": [*pieces, "one user's cache"],
-            "bytes": [*pieces.values(), plan.cache_of_one],
+            "what": [*pieces, "cache of one sequence", "memory", "memory by the data sheet, GB = 10⁹ B"],
+            "bytes": [*pieces.values(), plan.cache_of_one, plan.memory, by_data_sheet.memory],
         },
-        formula=fit_formula(plan),
+        formula=aligned(equation),
+        legend=meanings(equation),
     )
 
 
-def speed(
-    model: ModelConfig, machine: Accelerator, n_tokens: int, precision: str = "bf16", weight_bits: float = 16
-) -> Drawing:
-    """The bound on tokens a second as the batch grows, at four contexts; dotted where the batch no longer fits."""
-    contexts = sorted({1024, 8192, 32_768, n_tokens})
-    bits, block = PRECISIONS[precision]
+def speed(serving: Serving) -> Drawing:
+    """The bound on tokens per second as the batch grows, at four contexts; dotted where the batch does not fit."""
+    contexts = sorted({1024, 8192, 32_768, serving.n_tokens})
+    largest, machine = _largest_batch(serving), serving.machine
+    batches = sorted({*BATCHES, max(largest, 1)})
     figure = base_figure(420, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
-    room = machine.memory - weight_bytes(model, weight_bits)
-    rows: dict[str, list] = {"sequences at once": list(BATCHES)}
+    rows: dict[str, list] = {"sequences at once": batches}
     shades = [0.4 + 0.6 * i / max(len(contexts) - 1, 1) for i in range(len(contexts))]
     for n, shade in zip(contexts, shades, strict=True):
-        steps = [decode_step(model, n, b, bits, weight_bits=weight_bits, block_size=block) for b in BATCHES]
+        here = serving.at(n)
+        steps = [here.step(b) for b in batches]
         rate = [step.tokens_per_second(machine) for step in steps]
-        rows[f"tokens a second at {tokens_text(n)}"] = [round(r, 1) for r in rate]
+        rows[f"tokens per second at {tokens_text(n)}"] = [rounded_rate(r) for r in rate]
         rows[f"limit at {tokens_text(n)}"] = [step.bound_by(machine) for step in steps]
-        n_fit = sum(step.cache_bytes <= room for step in steps)
-        for trace in _rate(tokens_text(n), rate, n_fit, shade, n == n_tokens):
+        n_users = here.plan().n_users
+        rows[f"fits at {tokens_text(n)}"] = [b <= n_users for b in batches]
+        for trace in _rate(tokens_text(n), batches, rate, sum(rows[f"fits at {tokens_text(n)}"]), shade,
+                           n == serving.n_tokens):  # fmt: skip
             figure.add_trace(trace)
     figure.update_xaxes(type="log", title="sequences at once", tickvals=list(BATCHES[::2]))
-    figure.update_yaxes(type="log", title="tokens a second, all together", dtick=1, tickformat=",")
-    one, many = (decode_step(model, n_tokens, b, bits, weight_bits=weight_bits, block_size=block) for b in (1, 64))
-    first, later = one.tokens_per_second(machine), many.tokens_per_second(machine)
-    title = (
-        f"At {context_text(n_tokens)} 64 sequences together reach at most {later / first:.0f} times the {first:,.0f} "
-        "tokens a second of one"
-    )
+    figure.update_yaxes(type="log", title="tokens per second, all sequences together", dtick=1, tickformat=",")
+    one, many = (serving.step(b) for b in (1, max(largest, 1)))
+    first, last = rate_text(one.tokens_per_second(machine)), rate_text(many.tokens_per_second(machine))
+    if not largest:
+        title = f"One sequence does not fit; its bound: {first} tokens per second"
+    elif largest == 1:
+        title = f"Only one sequence fits: at most {first} tokens per second"
+    else:
+        title = f"At most {last} tokens per second for {largest:,} sequences, {first} for one"
+    equation = rate_equation(many, machine)
     return Drawing(
         figure,
         title=title,
-        note=f"{short_name(model)} on {machine.name}. A step reads the weights once for all sequences and every "
-        "sequence's cache for itself; so a batch pays until the caches outweigh the weights. Dotted: more than the "
-        "memory holds. A bound, not a forecast: peak bandwidth and peak arithmetic, perfectly overlapped.",
-        alt=f"{title}: {later:,.0f}, limited by {many.bound_by(machine)}.",
+        note=f"{beyond_context(serving.model, serving.n_tokens)}{short_name(serving.model)} on {machine.name}, "
+        f"{context_text(serving.n_tokens)} per sequence. {_fit_note(serving, largest)} A step reads the weights once "
+        "for all sequences and each sequence's cache once. Dotted: does not fit. This is an upper bound: peak "
+        f"bandwidth and peak arithmetic, perfectly overlapped. {_peak_note(serving)}",
+        alt=f"{title}. {count(many.batch_size, 'sequence')}: {last} tokens per second, limited by "
+        f"{many.bound_by(machine)}. One sequence: {first} tokens per second.",
         table=rows,
-        formula=decode_formula(many, machine),
+        formula=aligned(equation),
+        legend=meanings(equation),
     )
 
 
-def roof(
-    model: ModelConfig, machine: Accelerator, n_tokens: int, precision: str = "bf16", weight_bits: float = 16
-) -> Drawing:
+def roof(serving: Serving) -> Drawing:
     """The roofline: FLOP/s that can be had at each arithmetic intensity, and where decode steps of this model lie."""
-    bits, block = PRECISIONS[precision]
-    steps = [decode_step(model, n_tokens, b, bits, weight_bits=weight_bits, block_size=block) for b in BATCHES]
-    x = [0.25, machine.ridge, 4096.0]
+    machine, largest = serving.machine, _largest_batch(serving)
+    batches = sorted({*BATCHES, max(largest, 1)})
+    steps, fits = [serving.step(b) for b in batches], [b <= largest for b in batches]
+    x = [min(0.25, steps[0].intensity / 2), machine.ridge, max(4096.0, 2 * machine.ridge)]
     figure = base_figure(400, showlegend=False)
     figure.add_scatter(
         x=x, y=[min(v * machine.bandwidth, machine.flops) for v in x], mode="lines",
@@ -109,83 +120,150 @@ def roof(
     figure.add_scatter(
         x=[s.intensity for s in steps],
         y=[min(s.intensity * machine.bandwidth, machine.flops) for s in steps],
-        mode="markers", marker={"size": 10, "color": COOL},
-        customdata=[[s.batch_size, f"{s.intensity:.3g}", f"{s.tokens_per_second(machine):,.0f}"] for s in steps],
-        hovertemplate="%{customdata[0]} sequences: %{customdata[1]} FLOPs a byte<br>"
-        "at most %{customdata[2]} tokens a second<extra></extra>",
+        mode="markers",
+        marker={"size": 10, "color": COOL, "symbol": ["circle" if fit else "circle-open" for fit in fits]},
+        customdata=[[count(s.batch_size, "sequence") + ("" if fit else " (does not fit)"), rate_text(s.intensity),
+                     rate_text(s.tokens_per_second(machine))] for s, fit in zip(steps, fits, strict=True)],
+        hovertemplate="%{customdata[0]}: %{customdata[1]} FLOPs per byte<br>"
+        "at most %{customdata[2]} tokens per second<extra></extra>",
     )  # fmt: skip
     figure.add_vline(x=machine.ridge, line={"color": FAINT, "dash": "dot"})
-    figure.update_xaxes(type="log", title="FLOPs a byte read", tickvals=[1, 10, 100, 1000])
+    figure.update_xaxes(type="log", title="FLOPs per byte read", tickvals=[1, 10, 100, 1000])
     figure.update_yaxes(type="log", title="FLOP/s", dtick=1, tickformat="~s")
-    last = steps[-1]
-    crowd = f"{last.batch_size:,} sequences"
-    reach = f"even {crowd} stay below" if last.bound_by(machine) == "memory" else f"{crowd} reach"
-    title = (
-        f"At {context_text(n_tokens)} {reach} the {machine.ridge:.0f} FLOPs a byte that {machine.name} needs to be busy"
-    )
+    last = serving.step(max(largest, 1))
+    crowd = f"{largest:,} sequences fit" if largest > 1 else f"One sequence {'fits' if largest else 'does not fit'}"
+    ridge = rate_text(machine.ridge)
+    side = "below" if last.bound_by(machine) == "memory" else "above"
+    title = f"{crowd}: {rate_text(last.intensity)} FLOPs per byte, {side} the ridge of {ridge}"
+    equation = intensity_equation(last)
     return Drawing(
         figure,
         title=title,
-        note="Left of the dotted line a step waits for memory, right of it for arithmetic. Each point is a batch, from "
-        f"1 to {last.batch_size:,} sequences; more of them use each weight more often, but bring caches of their own.",
-        alt=f"{title}. One sequence: {steps[0].intensity:.3g} FLOPs a byte; {crowd}: {last.intensity:.3g}.",
+        note=f"{beyond_context(serving.model, serving.n_tokens)}{_fit_note(serving, largest)} Left of the dotted line, "
+        f"the ridge, a step of {machine.name} waits for memory, right of it for arithmetic. Each point is a batch of 1 "
+        f"to {batches[-1]:,} sequences of {context_text(serving.n_tokens)}; hollow: does not fit. "
+        f"{_peak_note(serving)}",
+        alt=f"{title}. One sequence: {rate_text(steps[0].intensity)} FLOPs per byte; {batches[-1]:,} sequences: "
+        f"{rate_text(steps[-1].intensity)}; ridge: {ridge}.",
         table={
-            "sequences at once": [s.batch_size for s in steps],
-            "FLOPs a step": [s.flops for s in steps],
+            "sequences at once": batches,
+            "fits": fits,
+            "FLOPs per step": [s.flops for s in steps],
             "weight bytes read": [s.weight_bytes for s in steps],
             "cache bytes read": [s.cache_bytes for s in steps],
-            "FLOPs a byte": [round(s.intensity, 3) for s in steps],
+            "FLOPs per byte": [rounded_rate(s.intensity) for s in steps],
             "limited by": [s.bound_by(machine) for s in steps],
         },
-        formula=intensity_formula(last),
+        formula=aligned(equation),
+        legend=meanings(equation),
     )
 
 
-def machines(
-    accelerators: Sequence[Accelerator], model: ModelConfig, n_tokens: int, batch_size: int = 1,
-    precision: str = "bf16", weight_bits: float = 16,
-) -> Drawing:  # fmt: skip
-    """The bound on every accelerator for this batch and context; hollow where the model does not fit on it."""
-    bits, block = PRECISIONS[precision]
-    step = decode_step(model, n_tokens, batch_size, bits, weight_bits=weight_bits, block_size=block)
-    needed = weight_bytes(model, weight_bits) + kv_cache_bytes(model, n_tokens, batch_size, bits, block_size=block)
-    ranked = sorted(accelerators, key=step.tokens_per_second)
-    rates, fits = [step.tokens_per_second(a) for a in ranked], [needed <= a.memory for a in ranked]
+def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: int = 1) -> Drawing:
+    """The bound on each accelerator for this batch and context; pale where they do not fit."""
+    step, model = serving.step(batch_size), serving.model
+    each = sorted((serving.on(a) for a in accelerators), key=lambda s: s.tokens_per_second(batch_size))
+    rates, fits = [s.tokens_per_second(batch_size) for s in each], [batch_size <= s.plan().n_users for s in each]
+    names, ranked = [s.accelerator.name for s in each], [s.machine for s in each]
     figure = base_figure(60 + 26 * len(ranked), showlegend=False)
     figure.add_bar(
-        orientation="h", x=rates, y=[a.name for a in ranked], cliponaxis=False,
-        text=[f" {r:,.0f}" + ("" if fit else " · too small") for r, fit in zip(rates, fits, strict=True)],
+        orientation="h", x=rates, y=names, cliponaxis=False,
+        text=[f" {rate_text(r)}" + ("" if fit else " · too small") for r, fit in zip(rates, fits, strict=True)],
         textposition="outside",
         marker={"color": [COOL if fit else FAINT for fit in fits], "line": {"color": NEUTRAL, "width": 1}},
-        customdata=[[bytes_text(a.memory, False), f"{bytes_text(a.bandwidth, False)}/s", f"{a.flops / 1e12:g}"]
-                    for a in ranked],
-        hovertemplate="<b>%{y}</b><br>%{customdata[0]}, %{customdata[1]}, %{customdata[2]} TFLOP/s<extra></extra>",
+        customdata=[[bytes_text(a.memory, False), f"{bytes_text(a.bandwidth, False)}/s", f"{a.flops / 1e12:g}",
+                     a.arithmetic] for a in ranked],
+        hovertemplate="<b>%{y}</b><br>%{customdata[0]}, %{customdata[1]}, %{customdata[2]} TFLOP/s (%{customdata[3]})"
+        "<extra></extra>",
     )  # fmt: skip
     figure.update_xaxes(visible=False, range=[0, max(rates) * 1.35])
     figure.update_yaxes(showgrid=False)
-    n_fit = sum(fits)
-    batch = "one sequence" if batch_size == 1 else f"{batch_size:,} sequences"
-    title = (
-        f"{n_fit} of {len(ranked)} accelerators hold {short_name(model)} with {batch} of {context_text(n_tokens)}; "
-        f"the bound runs from {rates[0]:,.0f} to {rates[-1]:,.0f} tokens a second"
-    )
+    fastest = max((i for i, fit in enumerate(fits) if fit), default=len(rates) - 1)
+    bound = f"{rate_text(rates[fastest])} tokens per second"
+    title = f"It fits on {sum(fits)} of {len(fits)}; the fastest: {bound}"
+    if not any(fits):
+        title = f"It fits on none of {len(fits)}; highest bound: {bound}"
+    plan, equation = serving.plan(), rate_equation(step, ranked[fastest])
+    needed = bytes_text(plan.weights + batch_size * plan.cache_of_one, False)
     return Drawing(
         figure,
         title=title,
-        note=f"Tokens a second, all sequences together, at the makers' peak figures. {bytes_text(needed, False)} are "
-        "needed; pale: too small for that alone.",
-        alt=f"{title}. " + "; ".join(f"{a.name} {r:,.0f}" for a, r in zip(ranked, rates, strict=True)) + ".",
+        note=f"{beyond_context(model, serving.n_tokens)}{short_name(model)} with {count(batch_size, 'sequence')} of "
+        f"{context_text(serving.n_tokens)}: an upper bound, all sequences together, at the makers' peak figures. "
+        f"Weights and caches take {needed}; pale: that and a reserve of {serving.reserve:.0%} do not fit. Memory is as "
+        "the driver reports it where a source is known, else the data sheet's GB of 10⁹ bytes. "
+        f"{_peaks_note(serving)} The equation is that of {names[fastest]}.",
+        alt=f"{title}. " + "; ".join(
+            f"{name} {rate_text(r)} tokens per second" for name, r in zip(names, rates, strict=True)) + ".",
         table={
-            "accelerator": [a.name for a in ranked],
-            "memory, GB": [a.memory / 1e9 for a in ranked],
-            "bandwidth, GB/s": [a.bandwidth / 1e9 for a in ranked],
-            "dense 16-bit TFLOP/s": [a.flops / 1e12 for a in ranked],
-            "tokens a second at most": [round(r, 1) for r in rates],
+            "accelerator": names,
+            "tokens per second at most": [rounded_rate(r) for r in rates],
             "limited by": [step.bound_by(a) for a in ranked],
-            "holds it": fits,
-            "source": [a.source for a in ranked],
+            "fits": fits,
+            "memory used here, bytes": [a.memory for a in ranked],
+            "read in": [a.reported_by or "data sheet, GB = 10⁹ B" for a in ranked],
+            "memory by data sheet, GB": [a.data_sheet_gb for a in ranked],
+            "bandwidth, GB/s": [a.bandwidth / 1e9 for a in ranked],
+            "peak dense TFLOP/s": [a.flops / 1e12 for a in ranked],
+            "arithmetic": [a.arithmetic for a in ranked],
+            "data sheet": [a.source for a in ranked],
         },
-        formula=decode_formula(step, ranked[-1]),
+        formula=aligned(equation),
+        legend=meanings(equation),
+    )  # fmt: skip
+
+
+def _largest_batch(serving: Serving) -> int:
+    """The most sequences that fit, and no more than are drawn; 0 where none does."""
+    return min(serving.plan().n_users, BATCHES[-1])
+
+
+def _fit_note(serving: Serving, largest: int) -> str:
+    reserve = f"a reserve of {serving.reserve:.0%}"
+    if largest == BATCHES[-1]:
+        return f"{largest:,} sequences and more fit beside the weights and {reserve}; {largest:,} are drawn."
+    if largest:
+        return f"{count(largest, 'sequence')} at most fit{'s' * (largest == 1)} beside the weights and {reserve}."
+    return f"Weights, one sequence and {reserve} do not fit in {bytes_text(serving.accelerator.memory, False)}."
+
+
+def _peak_note(serving: Serving) -> str:
+    """Which peak arithmetic is counted with, and why."""
+    machine = serving.machine
+    peak = f"Peak arithmetic: {machine.flops / 1e12:,.4g} TFLOP/s, dense {machine.arithmetic}"
+    return f"{peak}. {_arithmetic_note(serving, machine.arithmetic == '16-bit')}".strip()
+
+
+def _peaks_note(serving: Serving) -> str:
+    if serving.weights == serving.precision == "fp8":
+        return "Assumed: fp8 is multiplied at the fp8 peak where the data sheet has one, else at the 16-bit peak."
+    return f"Peak arithmetic: dense 16-bit. {_arithmetic_note(serving, True)}".strip()
+
+
+def _arithmetic_note(serving: Serving, sixteen: bool) -> str:
+    formats = {serving.weights, serving.precision}
+    if not sixteen:
+        return "Assumed: fp8 weights and cache are multiplied in fp8."
+    if formats == {"fp8"}:
+        return "Assumed: fp8 is widened to 16 bits, as the data sheet gives no fp8 peak."
+    narrow = " and ".join(sorted(formats & {"fp8", "int4"}))
+    said = f"Assumed: {narrow} is widened to 16 bits before it is multiplied. " if narrow else ""
+    return (said + ("fp32 arithmetic is slower than this peak." if "fp32" in formats else "")).strip()
+
+
+def _memory_note(serving: Serving, by_data_sheet: MemoryPlan) -> str:
+    """Which memory is counted with, where it was read, and what the other reading of GB would give."""
+    a = serving.accelerator
+    gb = f"{a.data_sheet_gb:g} GB"
+    if not a.reported_by:
+        return (
+            f"{a.name}: the {gb} of the data sheet, read as 10⁹ bytes each; no report of what the driver shows is "
+            "known here."
+        )
+    reported = f"{a.memory // a.count // 2**20:,} MiB" + (" each" if a.count > 1 else "")
+    return (
+        f"{a.name}: {reported}, in all {bytes_text(a.memory, False)}, as the driver reports ({a.reported_by}). The "
+        f"data sheet says {gb}; read as 10⁹ bytes each, {count(by_data_sheet.n_users, 'sequence')} would fit."
     )
 
 
@@ -197,12 +275,12 @@ def _piece(name: str, n: int, colour: str, shape: str) -> dict:
     }  # fmt: skip
 
 
-def _rate(name: str, rate: list[float], n_fit: int, shade: float, chosen: bool) -> list[dict]:
-    """A line that is dotted from the first batch that does not fit."""
+def _rate(name: str, batches: list[int], rate: list[float], n_fit: int, shade: float, chosen: bool) -> list[dict]:
+    """A line that is dotted from the last batch that fits."""
     style = {"color": COOL if chosen else NEUTRAL, "width": 4 if chosen else 2}
     cut = max(n_fit - 1, 0)
-    shown = [f"{r:,.0f} tokens a second" for r in rate]
-    parts = [(BATCHES[:n_fit], rate[:n_fit], "solid"), (BATCHES[cut:], rate[cut:], "dot")]
+    shown = [f"{rate_text(r)} tokens per second" for r in rate]
+    parts = [(batches[:n_fit], rate[:n_fit], "solid"), (batches[cut:], rate[cut:], "dot")]
     return [
         {
             "type": "scatter", "x": list(x), "y": y, "mode": "lines+markers", "opacity": shade,
@@ -216,16 +294,25 @@ def _rate(name: str, rate: list[float], n_fit: int, shade: float, chosen: bool) 
     ]  # fmt: skip
 
 
-def _verdict(plan: MemoryPlan, model: ModelConfig, machine: Accelerator, n_tokens: int) -> str:
+def _verdict(plan: MemoryPlan, serving: Serving) -> str:
     """What fits, in one sentence."""
-    name, size = short_name(model), bytes_text(plan.weights, binary=False)
+    machine, name = serving.accelerator.name, short_name(serving.model)
+    if not plan.weights_fit:
+        missing = bytes_text(plan.weights - plan.memory, binary=False)
+        return f"{machine}: {name}'s weights alone need {missing} more"
     if plan.free < 0:
         missing = bytes_text(-plan.free, binary=False)
-        return f"{machine.name} is {missing} too small for {name}'s {size} of weights and the reserve"
+        return f"{machine} holds {name}'s weights; the reserve needs {missing} more"
     if not plan.n_users:
-        return f"{machine.name} holds {name}'s {size} of weights, but no {context_text(n_tokens)} beside them"
-    longest = "any length, as every layer slides" if plan.n_tokens is None else f"at most {plan.n_tokens:,} tokens"
-    return (
-        f"{machine.name} holds {name} and {count(plan.n_users, 'user')} of {context_text(n_tokens)}, "
-        f"or one of {longest}"
-    )
+        return f"{machine} holds {name}'s weights, but not {context_text(serving.n_tokens)} beside them"
+    return f"{machine} holds {name} and {count(plan.n_users, 'sequence')} of {context_text(serving.n_tokens)}"
+
+
+def _longest(plan: MemoryPlan, model: ModelConfig) -> str:
+    """The longest context of a single sequence."""
+    if plan.free < 0:
+        return ""
+    if plan.n_tokens is None:
+        return "A single sequence fits at any length up to 10⁹ tokens. "
+    over = f", beyond the {context_text(model.max_context)} it was made for" if is_beyond(model, plan.n_tokens) else ""
+    return f"A single sequence fits up to {plan.n_tokens:,} tokens{over}. "

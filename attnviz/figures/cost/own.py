@@ -1,4 +1,4 @@
-"""The settings in force under every attention: parameters by part and the cache, each on one scale."""
+"""The selected model with each type of attention: parameters by part and the cache, each on one scale."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from itertools import accumulate
 
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, count_parameters, kv_cache_bytes
+from attnviz.cost.cache import cache_parts
 from attnviz.cost.units import BINARY, bytes_text, context_text, count_text
+from attnviz.equations import aligned
 from attnviz.figures.chart import Chart
-from attnviz.figures.cost.formulas import attention_formula, cache_formula, sum_formula
+from attnviz.figures.cost.formulas import attention_equation, cache_equation, sum_equation, wrapped
 from attnviz.figures.cost.labels import CHARACTER, PLOT_WIDTHS
+from attnviz.figures.cost.words import cached_words, is_beyond, latent_note, precision_note
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import bold, count
+from attnviz.figures.phrases import bold, count, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
 
 HEADING = 0.45  # rows of space above a bar whose parts are named
@@ -30,14 +33,16 @@ def attention_parameters(
     figure = _bars(models, [c.attention for c in counts], selected, "parameters of one layer's attention")
     totals = [c.attention_per_layer for c in counts]
     here, first = totals[models.index(selected)], totals[0]
-    title = f"{attention_name(selected)} needs {here:,} parameters a layer for attention"
+    title = f"{attention_name(selected)}: {here:,} attention parameters per layer"
     if selected != models[0]:
         title += f", {here / first:.0%} of {attention_name(models[0])}'s"
+    equation = attention_equation(selected)
     return Drawing(
         figure,
         title=title,
-        note="One layer's projections on one scale. Grey: q and o, which every query head needs. In the hues of the KV "
-        "heads: k, and paler v. MLA has a way down to the latent and a way up from it in their place.",
+        note="One layer's projections on one scale. Grey: q and o, which serve the query heads. In the hues of the KV "
+        "heads: k, and paler v. MLA has a down-projection to the latent and an up-projection from it instead, "
+        f"here with {latent_note(selected)}.",
         alt=f"{title}. " + "; ".join(f"{attention_name(m)} {n:,}" for m, n in zip(models, totals, strict=True)) + ".",
         table={
             "attention": [attention_name(model) for model in models],
@@ -45,7 +50,8 @@ def attention_parameters(
             **_counted("counted in the live module", counted),
             **_columns([c.attention for c in counts]),
         },
-        formula=attention_formula(selected),
+        formula=wrapped(equation) if selected.attention == "mla" else aligned(equation),
+        legend=meanings(equation),
     )
 
 
@@ -60,8 +66,7 @@ def model_parameters(models: Sequence[ModelConfig], selected: ModelConfig, count
     return Drawing(
         figure,
         title=title,
-        note="Everything the model holds, tied embeddings once. Fewer KV heads save parameters in attention only, so a "
-        "model shrinks far less than its cache does.",
+        note="All parameters, tied embeddings counted once. The number of KV heads changes k and v alone.",
         alt=f"{title} with {attention_name(selected)}: "
         + "; ".join(f"{part} {n:,}" for part, n in parts[models.index(selected)].items())
         + ".",
@@ -71,7 +76,7 @@ def model_parameters(models: Sequence[ModelConfig], selected: ModelConfig, count
             **_counted("counted in the live model", counted),
             **_columns([c.parts for c in counts]),
         },
-        formula=sum_formula(parts[models.index(selected)]),
+        formula=wrapped(sum_equation(parts[models.index(selected)])),
     )
 
 
@@ -86,17 +91,23 @@ def cache(
     """The cache at this context and batch for every model; `counted` are bf16 bytes of live caches, if they run."""
     bits, block = PRECISIONS[precision]
     sizes = [kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in models]
-    figure = _bars(models, [_cache_parts(m, n) for m, n in zip(models, sizes, strict=True)], selected, "bytes",
-                   [bytes_text(n) for n in sizes])  # fmt: skip
+    parts = [cache_parts(m, n_tokens, batch_size, bits, block_size=block) for m in models]
+    parts = [{part: float(n) for part, n in own.items()} for own in parts]
+    figure = _bars(models, parts, selected, "bytes", [bytes_text(n) for n in sizes])
     here, first = sizes[models.index(selected)], sizes[0]
-    title = f"{attention_name(selected)} keeps {bytes_text(here)} for {_crowd(n_tokens, batch_size)}"
+    title = f"{attention_name(selected)} caches {bytes_text(here)}"
     if selected != models[0]:
-        title += f", {here / first:.1%} of {attention_name(models[0])}'s {bytes_text(first)}"
+        title += f", {here / first:.1%} of {attention_name(models[0])}'s"
+    equation = cache_equation(selected, n_tokens, batch_size, bits, block)
     return Drawing(
         figure,
         title=title,
-        note=f"Keys and values of all {selected.n_layers} layers in {_spoken(precision)}, in the hues of the KV heads. "
-        f"1 MiB is 1,048,576 bytes. {_window_note(selected, n_tokens)}",
+        note=" ".join(filter(None, (
+            f"{crowd_text(n_tokens, batch_size)} in {precision}: keys and values of "
+            f"{count(selected.n_layers, 'layer')}, in the hues of the KV heads. MLA has {latent_note(selected)}. 1 MiB "
+            "is 1,048,576 bytes.",
+            _window_note(selected, n_tokens), precision_note(precision), _context_note(selected, n_tokens),
+        ))),
         alt=f"{title}. " + "; ".join(
             f"{attention_name(m)} {bytes_text(n)}" for m, n in zip(models, sizes, strict=True)) + ".",
         table={
@@ -105,9 +116,10 @@ def cache(
             **{f"bytes in {p}": [kv_cache_bytes(m, n_tokens, batch_size, b, block_size=s) for m in models]
                for p, (b, s) in PRECISIONS.items() if p != precision},
             **_counted("bf16 bytes counted in live tensors", counted),
-            "bf16 bytes a token": [kv_cache_bytes(m, 1) for m in models],
+            "bf16 bytes for one token": [kv_cache_bytes(m, 1) for m in models],
         },
-        formula=cache_formula(selected, n_tokens, batch_size, bits, block),
+        formula=aligned(equation),
+        legend=meanings(equation),
     )  # fmt: skip
 
 
@@ -119,22 +131,21 @@ def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawin
     figure = _rows(names, [False] * len(sizes), max(sizes.values()), "bytes", rows)
     figure.add_bar(orientation="h", x=list(sizes.values()), y=rows, width=0.6, marker={"color": NEUTRAL})
     _totals(figure, list(sizes.values()), [bytes_text(n) for n in sizes.values()], [False] * len(sizes), rows)
-    title = f"4 bits with their scales take {sizes['int4'] / sizes['bf16']:.1%} of bf16, not {4 / 16:.0%}"
+    title = f"int4 with its scales takes {sizes['int4'] / sizes['bf16']:.1%} of bf16"
+    equation = cache_equation(model, n_tokens, batch_size, *PRECISIONS["int4"])
     return Drawing(
         figure,
         title=title,
-        note="Every 32 numbers of a key or value share one 16-bit scale: 4 bits cost 4.5 where heads are a multiple of "
-        "32 wide, and more where a begun block needs a scale of its own. fp8 has one scale a tensor, which does not "
-        "grow with the tokens.",
-        alt=f"{title}. " + "; ".join(f"{_spoken(p)}: {bytes_text(n)}" for p, n in sizes.items()) + ".",
+        note=f"{attention_name(model)}, {crowd_text(n_tokens, batch_size)}. {precision_note('int4')} A begun block has "
+        f"a scale of its own. {precision_note('fp8')}",
+        alt=f"{title}. " + "; ".join(f"{p}: {bytes_text(n)}" for p, n in sizes.items()) + ".",
         table={"precision": list(sizes), "bytes": list(sizes.values())},
-        formula=cache_formula(model, n_tokens, batch_size, *PRECISIONS["int4"]),
+        formula=aligned(equation),
+        legend=meanings(equation),
     )
 
 
-def _bars(
-    models: Sequence[ModelConfig], parts: list[dict], selected: ModelConfig, unit: str, totals: list[str] | None = None
-) -> Chart:
+def _bars(models, parts: list[dict[str, int]], selected: ModelConfig, unit: str, totals=None) -> Chart:
     """A stacked bar for every model, its parts in their order, the total at its end."""
     sizes, chosen = [sum(p.values()) for p in parts], [model == selected for model in models]
     named = [i == 0 or list(own) != list(parts[i - 1]) for i, own in enumerate(parts)]
@@ -237,29 +248,23 @@ def _columns(rows: list[dict[str, int]]) -> dict[str, list[int]]:
     return {part: [row.get(part, 0) for row in rows] for part in dict.fromkeys(p for row in rows for p in row)}
 
 
-def _cache_parts(model: ModelConfig, n_bytes: int) -> dict[str, float]:
-    """Keys and values halve the cache; MLA's latent and rotated key share it by their widths."""
-    if model.attention != "mla":
-        return {"k": n_bytes / 2, "v": n_bytes / 2}
-    latent = n_bytes * model.kv_lora_rank / (model.kv_lora_rank + model.qk_rope_head_dim)
-    return {"latent": latent, "rotated key": n_bytes - latent}
-
-
-def _crowd(n_tokens: int, batch_size: int) -> str:
+def crowd_text(n_tokens: int, batch_size: int) -> str:
     return context_text(n_tokens) if batch_size == 1 else f"{batch_size:,} sequences of {context_text(n_tokens)}"
 
 
-def _spoken(precision: str) -> str:
-    bits, block = PRECISIONS[precision]
-    return f"{precision} ({bits} bits{f' and a scale for every {block}' if block else ''})"
-
-
 def _window_note(model: ModelConfig, n_tokens: int) -> str:
-    """What the assumption about windows is, where there are any."""
+    """What the layers with a window cache, where there are any."""
     if model.sliding_window is None:
         return ""
-    n_full = len(set(model.full_layers))
-    return (
-        f"{count(model.n_layers - n_full, 'layer')} hold at most the {model.sliding_window:,} tokens of their window, "
-        f"{n_full or 'none'} all {n_tokens:,}; the modules here keep every token, so the counted bytes are larger."
-    )
+    n_full, most = len(set(model.full_layers)), model.sliding_window + model.n_sinks
+    held = f"{count(model.n_layers - n_full, 'layer')} cache at most {count(most, 'token')}: {cached_words(model)}"
+    full = f"; {count(n_full, 'layer')} without a window: {n_tokens:,}" if n_full else ""
+    larger = " The live modules cache more, each token, so the counted bytes are larger." if most < n_tokens else ""
+    return f"{held}{full}.{larger}"
+
+
+def _context_note(model: ModelConfig, n_tokens: int) -> str:
+    """A warning where the selected model is shown beyond its context."""
+    if not is_beyond(model, n_tokens):
+        return ""
+    return f"The selected model was made for {model.max_context:,} tokens; {n_tokens:,} is beyond that."

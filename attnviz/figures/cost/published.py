@@ -1,18 +1,20 @@
-"""Published models: what a token costs each of them, what long contexts cost a few, and each with another attention."""
+"""Published models: cache per token, cache over the context, and each model with another attention."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes, what_if
 from attnviz.cost.units import bytes_text, context_text, count_text, tokens_text
+from attnviz.equations import aligned, tex_text
 from attnviz.figures.chart import Chart
-from attnviz.figures.cost.formulas import cache_formula, totals_formula
+from attnviz.figures.cost.formulas import cache_equation, totals_formula
 from attnviz.figures.cost.labels import FAR, MARK, place, spread
+from attnviz.figures.cost.words import beyond_context, cached_words, is_beyond, latent_note, short_name
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import bold, listed
+from attnviz.figures.phrases import bold, listed, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kind_style
 
 KINDS = ("mha", "gqa", "mqa", "mla")
@@ -22,13 +24,8 @@ SMALL, LARGE = 8, 13  # marker sizes
 CLEAR = "rgba(0,0,0,0)"
 
 
-def short_name(model: ModelConfig) -> str:
-    """The name without what stands in brackets: "GPT-2 small"."""
-    return model.name.partition(" (")[0]
-
-
 def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> Drawing:
-    """Every model's bf16 cache a token against its parameters, both logarithmic; the chosen ones stand out."""
+    """Each model's bf16 cache for one token against its parameters, both logarithmic; the chosen ones stand out."""
     size = {m: count_parameters(m).total for m in models}
     cost = {m: kv_cache_bytes(m, 1) for m in models}
     figure = base_figure(HEIGHT, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"}, margin={"t": LEGEND})
@@ -38,22 +35,26 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> D
     figure.update_xaxes(type="log", range=x, title="parameters", **_decades(x, count_text))
     figure.update_yaxes(type="log", range=y, **_decades(y, lambda n: bytes_text(n, binary=False)))
     _label(figure, [*chosen, *(m for m in models if m not in chosen)], len(chosen), size, cost, x, y)
-    largest = max(models, key=size.__getitem__)
-    dearer = min((m for m in models if cost[m] > cost[largest]), key=size.__getitem__, default=largest)
-    title = (
-        f"{len(models)} published models: {short_name(largest)} with {count_text(size[largest])} parameters "
-        f"remembers a token in less than {short_name(dearer)} with {count_text(size[dearer])}"
-    )
+    largest = max(models, key=size.get)
+    dearer = min((m for m in models if cost[m] > cost[largest]), key=size.get, default=largest)
+    title = f"{short_name(largest)} ({count_text(size[largest])} parameters) has the largest cache per token"
+    if dearer != largest:
+        title = (
+            f"{short_name(largest)} ({count_text(size[largest])} parameters) caches less per token than "
+            f"{short_name(dearer)} ({count_text(size[dearer])})"
+        )
+    equation = cache_equation(largest, 1)
     return Drawing(
         figure,
         title=title,
-        note="Bytes that one token leaves in the cache, in bf16 and decimal units (1 kB is 1,000 bytes), against all "
-        "parameters. The kind of attention is the marker's shape. Labels give way where they would collide; point at a "
-        "marker for its name.",
-        alt=f"{title}: {cost[largest]:,} and {cost[dearer]:,} bytes. Dearest: {_extreme(cost, max)}; cheapest: "
+        note=f"{len(models)} published models, counted by formula: bytes cached for one token in bf16 (1 kB is 1,000 "
+        "bytes) against all parameters. The marker's shape is the type of attention. Names that would overlap are left "
+        "out: point at a marker for its name. With sliding windows, a long text takes less than this times its tokens.",
+        alt=f"{title}: {cost[largest]:,} and {cost[dearer]:,} bytes. Most: {_extreme(cost, max)}; least: "
         f"{_extreme(cost, min)}.",
         table=published_table(models),
-        formula=rf"\text{{{short_name(largest)}, one token: }}{cache_formula(largest, 1)}",
+        formula=rf"{tex_text(f'{short_name(largest)}, one token: ')}{aligned(equation)}",
+        legend=meanings(equation),
     )
 
 
@@ -65,14 +66,15 @@ def published_table(models: Sequence[ModelConfig]) -> dict[str, list]:
         "year": [m.year for m in models],
         "attention": [attention_name(m) for m in models],
         "parameters": [c.total for c in counts],
-        "active a token": [c.active for c in counts],
-        "attention parameters a layer": [c.attention_per_layer for c in counts],
+        "used per token (one row of an untied embedding)": [c.used_per_token for c in counts],
+        "attention parameters per layer": [c.attention_per_layer for c in counts],
         "layers": [m.n_layers for m in models],
         "query heads": [m.n_heads for m in models],
         "KV heads": [m.n_kv_heads for m in models],
         "head_dim": [m.head_dim for m in models],
         "window": [m.sliding_window for m in models],
-        "cache bytes a token (bf16)": [kv_cache_bytes(m, 1) for m in models],
+        "made for (tokens)": [m.max_context for m in models],
+        "cache bytes for one token (bf16)": [kv_cache_bytes(m, 1) for m in models],
     }
 
 
@@ -91,20 +93,22 @@ def totals(models: Sequence[ModelConfig], n_tokens: int) -> Drawing:
     figure.update_yaxes(type="log", range=y, **_binary_decades(y))
     figure.add_vline(x=n_tokens, line={"color": FAINT, "width": 6})
     sizes = {m: kv_cache_bytes(m, n_tokens) for m in models}
-    ranked = sorted(models, key=sizes.__getitem__)
+    ranked = sorted(models, key=sizes.get)
     said = listed(f"{short_name(m)} {bytes_text(sizes[m])}" for m in dict.fromkeys((ranked[0], ranked[-1])))
     title = f"At {context_text(n_tokens)}: {said}"
     return Drawing(
         figure,
         title=title,
-        note="The cache of one sequence in bf16, both axes logarithmic; 1 GiB is 1,073,741,824 bytes. A layer that "
-        "slides stops growing at its window, and the line bends. Dotted: longer than the model was made for.",
-        alt=f"{title}. All of them: {listed(f'{short_name(m)} {bytes_text(n)}' for m, n in sizes.items())}.",
+        note=f"The cache of one sequence in bf16, both axes logarithmic; 1 GiB is 1,073,741,824 bytes. Where layers "
+        f"have a window, the line bends. Dotted: longer than the model was made for. {_beyond(models, n_tokens)}",
+        alt=f"{title}. All: {listed(f'{short_name(m)} {bytes_text(n)}' for m, n in sizes.items())}. "
+        f"{_beyond(models, n_tokens)}",
         table={
             "model": [m.name for m in models],
             "attention": [attention_name(m) for m in models],
             "made for (tokens)": [m.max_context for m in models],
-            "assumption": [assumption(m) for m in models],
+            f"{tokens_text(n_tokens)} is beyond that": [is_beyond(m, n_tokens) for m in models],
+            "cached": [assumption(m) for m in models],
             **{f"bytes at {tokens_text(n)}": [kv_cache_bytes(m, n) for m in models] for n in (n_tokens, *CONTEXTS)},
         },
         formula=totals_formula({short_name(m): m for m in models}, n_tokens),
@@ -120,7 +124,11 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
     sizes = [kv_cache_bytes(m, n_tokens) for m in others]
     figure = base_figure(56 + 40 * len(others), showlegend=False)
     figure.add_bar(
-        orientation="h", x=sizes, y=names, marker={"color": [kind_style(m.attention)["colour"] for m in others]},
+        orientation="h", x=sizes, y=names,
+        marker={
+            "color": [kind_style(m.attention)["colour"] for m in others],
+            "pattern": {"shape": "/" if is_beyond(model, n_tokens) else ""},
+        },
         text=[f" {bytes_text(n)}" for n in sizes], textposition="outside", cliponaxis=False, hoverinfo="skip",
     )  # fmt: skip
     figure.update_yaxes(autorange="reversed", showgrid=False)
@@ -129,31 +137,33 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
     expanded = ""
     if model.attention == "mla":
         own = expanded_cache_bytes(model, n_tokens)
-        expanded = f" With every head's own keys and values expanded, MLA would keep {bytes_text(own)}."
+        expanded = f" With each head's keys and values expanded, it would cache {bytes_text(own)}."
+    smallest, largest = (attention_name(others[sizes.index(n)]) for n in (least, most))
     title = (
-        f"{short_name(model)} keeps {bytes_text(here)} for {context_text(n_tokens)}; as "
-        f"{attention_name(others[sizes.index(least)])} it would be {bytes_text(least)}, as MHA {bytes_text(most)}"
+        f"{short_name(model)}: {bytes_text(here)}; as {smallest} {bytes_text(least)}, as {largest} {bytes_text(most)}"
     )
+    equation = cache_equation(model, n_tokens)
     return Drawing(
         figure,
         title=title,
-        note="The same model, bf16, with another attention and everything else as it is. MLA in DeepSeek-V2's "
-        "proportions: a latent four heads wide and a rotated key half a head wide. What the change would do to the "
-        f"model's quality is another question.{expanded}",
+        note=f"{beyond_context(model, n_tokens)}One sequence of {context_text(n_tokens)} in bf16, with another "
+        f"attention and all else as it is; MLA with {latent_note(model)}.{expanded} What a change would do to the "
+        f"model's quality is not computed here.{' Hatched: beyond its context.' if is_beyond(model, n_tokens) else ''}",
         alt=f"{title}. " + "; ".join(f"{name}: {bytes_text(n)}" for name, n in zip(names, sizes, strict=True)) + ".",
         table={
             "attention": names,
             "cache bytes": sizes,
-            "cache bytes a token": [kv_cache_bytes(m, 1) for m in others],
-            "attention parameters a layer": [count_parameters(m).attention_per_layer for m in others],
+            "cache bytes for one token": [kv_cache_bytes(m, 1) for m in others],
+            "attention parameters per layer": [count_parameters(m).attention_per_layer for m in others],
             "parameters": [count_parameters(m).total for m in others],
         },
-        formula=cache_formula(model, n_tokens),
+        formula=aligned(equation),
+        legend=meanings(equation),
     )
 
 
 def assumption(model: ModelConfig) -> str:
-    """What a cache's size rests on, in a few words."""
+    """What is cached, in a few words."""
     if model.attention == "mla":
         return f"latent of {model.kv_lora_rank} and rotated key of {model.qk_rope_head_dim}, no factor 2"
     heads = f"2 × {model.n_kv_heads} KV heads of {model.head_dim}"
@@ -162,10 +172,16 @@ def assumption(model: ModelConfig) -> str:
     if model.sliding_window is None:
         return heads
     n_full = len(set(model.full_layers))
-    return f"{heads}; {model.n_layers - n_full} of {model.n_layers} layers keep at most {model.sliding_window:,} tokens"
+    return f"{heads}; {model.n_layers - n_full} of {model.n_layers} layers cache at most {cached_words(model)}"
 
 
-def _kind(models: Sequence[ModelConfig], kind: str, size: dict, cost: dict, chosen: Sequence[ModelConfig]) -> dict:
+def _beyond(models: Sequence[ModelConfig], n_tokens: int) -> str:
+    """Which of the models are shown beyond their context."""
+    over = [f"{short_name(m)} ({tokens_text(m.max_context)})" for m in models if is_beyond(m, n_tokens)]
+    return f"{context_text(n_tokens)} is beyond the context of {listed(over)}." if over else ""
+
+
+def _kind(models, kind: str, size: dict, cost: dict, chosen: Sequence[ModelConfig]) -> dict:
     style = kind_style(kind)
     return {
         "type": "scatter",
@@ -182,13 +198,11 @@ def _kind(models: Sequence[ModelConfig], kind: str, size: dict, cost: dict, chos
         },
         "customdata": [[m.name, attention_name(m), f"{size[m]:,}", f"{cost[m]:,}", assumption(m)] for m in models],
         "hovertemplate": "<b>%{customdata[0]}</b>, %{customdata[1]}<br>%{customdata[2]} parameters<br>"
-        "%{customdata[3]} bytes a token<br>%{customdata[4]}<extra></extra>",
+        "%{customdata[3]} bytes for one token<br>%{customdata[4]}<extra></extra>",
     }
 
 
-def _label(
-    figure: Chart, models: Sequence[ModelConfig], n_chosen: int, size: dict, cost: dict, x: list[float], y: list[float]
-) -> None:
+def _label(figure: Chart, models, n_chosen: int, size: dict, cost: dict, x, y) -> None:
     """Names beside the markers, those of the chosen first."""
     points = [(_share(size[m], x), _share(cost[m], y)) for m in models]
     names = [short_name(m) for m in models]
@@ -205,9 +219,9 @@ def _label(
 
 def _line(model: ModelConfig) -> list[dict]:
     """Solid up to the model's context, dotted beyond it."""
-    style, made_for = kind_style(model.attention), model.max_context or CONTEXTS[-1]
-    inside = [n for n in CONTEXTS if n <= made_for]
-    parts = inside, [n for n in CONTEXTS if n >= max(inside, default=CONTEXTS[0])]
+    style, made_for = kind_style(model.attention), min(model.max_context or CONTEXTS[-1], CONTEXTS[-1])
+    contexts = sorted({*CONTEXTS, made_for})
+    parts = [n for n in contexts if n <= made_for], [n for n in contexts if n >= made_for]
     return [
         {
             "type": "scatter", "mode": "lines+markers", "name": short_name(model),
@@ -222,7 +236,7 @@ def _line(model: ModelConfig) -> list[dict]:
     ]  # fmt: skip
 
 
-def _name_ends(figure: Chart, models: Sequence[ModelConfig], ends: list[int], y: list[float]) -> None:
+def _name_ends(figure: Chart, models, ends: list[int], y) -> None:
     """Every line's name at its right end, set apart where lines end together."""
     plot = HEIGHT - 60
     heights = spread([_share(n, y) * plot for n in ends], gap=15)
@@ -238,14 +252,14 @@ def _share(value: float, log_range: list[float]) -> float:
     return (math.log10(value) - low) / (high - low)
 
 
-def _log_range(values: Iterable[float]) -> list[float]:
+def _log_range(values) -> list[float]:
     """Decimal logarithms of the least and greatest value with a little room."""
     logs = [math.log10(v) for v in values]
     room = 0.06 * (max(logs) - min(logs)) + 0.05
     return [min(logs) - room, max(logs) + room]
 
 
-def _decades(log_range: list[float], text: Callable[[float], str]) -> dict[str, list]:
+def _decades(log_range: list[float], text) -> dict[str, list]:
     ticks = [10**k for k in range(math.ceil(log_range[0]), math.floor(log_range[1]) + 1)]
     return {"tickvals": ticks, "ticktext": [text(n) for n in ticks]}
 
@@ -257,6 +271,6 @@ def _binary_decades(log_range: list[float]) -> dict[str, list]:
     return {"tickvals": ticks, "ticktext": [bytes_text(n) for n in ticks]}
 
 
-def _extreme(cost: dict, best: Callable) -> str:
-    model = best(cost, key=cost.__getitem__)
+def _extreme(cost: dict, best) -> str:
+    model = best(cost, key=cost.get)
     return f"{short_name(model)} with {cost[model]:,} bytes"

@@ -1,8 +1,7 @@
-"""The parts of the cost page, in the order they are walked. What a control changes is drawn again alone."""
+"""The parts of the Cost page, from the top. What a control changes is drawn again alone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 import streamlit as st
@@ -17,14 +16,15 @@ from attnviz.cost import (
     kv_cache_bytes,
     load_accelerators,
     load_presets,
+    what_if,
 )
 from attnviz.cost.pairs import instructive_pairs
-from attnviz.cost.units import bytes_text, context_text, tokens_text
+from attnviz.cost.units import bytes_text, tokens_text
 from attnviz.experiments.measurement import n_threads
 from attnviz.facts import published_facts
 from attnviz.figures import cost as figures
 from attnviz.figures.drawing import Drawing, escaped
-from attnviz.figures.phrases import listed
+from attnviz.figures.phrases import count, listed
 from attnviz.session.settings import Settings
 from attnviz.ui import charts, state
 
@@ -48,7 +48,7 @@ def own_model(view: View) -> None:
 
 
 def controls(view: View) -> None:
-    """The page in one sentence, and what all of it is about: tokens, sequences, precision of the cache."""
+    """The page in one sentence, and the controls for all of it: tokens, sequences, precision of the cache."""
     _introduction(cost_runs.compared(view.config), view.config, view.settings)
     contexts, batches = ({*CONTEXTS, view.settings.context}, {*BATCHES, view.settings.batch})
     with st.container(horizontal=True, vertical_alignment="bottom"):
@@ -66,12 +66,12 @@ def controls(view: View) -> None:
 
 
 def own(view: View) -> None:
-    """The settings in force under every attention."""
+    """The selected model with each type of attention."""
     _under_every_attention(view.config, view.settings, "")
 
 
 def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
-    """One model's parameters and cache with every attention it could have, beside what live tensors hold."""
+    """One model's parameters and cache with each type of attention, beside what live tensors hold."""
     models = cost_runs.compared(c)
     live = cost_runs.counted(models, s)
     attention, model, cache, precisions = _own_drawings(tuple(models), c, live, s.context, s.batch, s.precision)
@@ -83,14 +83,22 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
         charts.show(cache, f"cache{key}")
         charts.show(precisions, f"precisions{key}")
     if live is None:
-        st.caption("By formula only: the live modules run the shapes of Llama and of MLA.")
-    elif apart := cost_runs.differing(models, live, s):
-        st.caption(f"Formula and count of live tensors differ for {listed(apart)}: see the numbers under each figure.")
+        st.caption("By formula only: the live modules run Llama-shaped models and MLA.")
     else:
-        st.caption(
-            f":material/check: Checked just now: {len(models)} live models were built, a layer of each, since all its "
-            "layers are alike, and their tensors and caches counted. Every total above is equal to its count."
-        )
+        st.caption(_counted_words(models, live, s))
+
+
+def _counted_words(models: list[ModelConfig], live: cost_runs.Counted, s: Settings) -> str:
+    """What was counted in live tensors, and whether the formulas say the same."""
+    counted = (
+        f"{len(models)} live models were built, one layer of each, as its layers are alike; their parameters and the "
+        "bytes of their bf16 caches were counted"
+    )
+    drawn = "" if s.precision == "bf16" else f" The {s.precision} bytes drawn are by formula and were not counted."
+    apart = cost_runs.differing(models, live, s)
+    if apart:
+        return f"{counted}. Formula and count differ for {listed(apart)}: see the numbers under each figure.{drawn}"
+    return f":material/check: {counted}; the formulas give the same.{drawn}"
 
 
 @lru_cache(maxsize=16)  # drawn once for everybody
@@ -98,36 +106,40 @@ def _own_drawings(
     models: tuple[ModelConfig, ...], c: ModelConfig, live: cost_runs.Counted | None, context: int, batch: int, bits: str
 ) -> tuple[Drawing, ...]:
     return (
-        figures.attention_parameters(models, c, live.attention if live else None),
-        figures.model_parameters(models, c, live.model if live else None),
-        figures.cache(models, c, live.cache if live else None, context, batch, bits),
+        figures.attention_parameters(models, c, live and live.attention),
+        figures.model_parameters(models, c, live and live.model),
+        figures.cache(models, c, live and live.cache, context, batch, bits),
         figures.precisions(c, context, batch),
     )
 
 
-def _introduction(models: Sequence[ModelConfig], c: ModelConfig, s: Settings) -> None:
-    """What becomes small when KV heads are shared, and what does not."""
-    first, kept, here = models[0], kv_cache_bytes(models[0], s.context), kv_cache_bytes(c, s.context)
-    share = count_parameters(c).total / count_parameters(first).total
-    st.markdown(
-        f"At **{context_text(s.context)}** {attention_name(first)} keeps **{bytes_text(kept)}** of keys and "
-        f"values in bf16 and {attention_name(c)}, which is in force, **{bytes_text(here)}**: {here / kept:.0%} of the "
-        f"cache with {share:.0%} of the parameters."
-    )
+def _introduction(models, c, s) -> None:
+    """What sharing KV heads saves of the cache, and of the parameters."""
+    bits, block = PRECISIONS[s.precision]
+    full, here = (kv_cache_bytes(m, s.context, s.batch, bits, block_size=block) for m in (models[0], c))
+    share = count_parameters(c).total / count_parameters(models[0]).total
+    first, name = attention_name(models[0]), attention_name(c)
+    said = f"For **{figures.crowd_text(s.context, s.batch)}** in {s.precision}, {first} caches **{bytes_text(full)}**"
+    if c != models[0]:
+        said += (
+            f" and the selected {name} **{bytes_text(here)}**: {here / full:.1%} of the cache, with {share:.1%} of the "
+            "parameters"
+        )
+    st.markdown(f"{said}.")
 
 
 @state.part("closer", countable)
 def closer(view: View) -> None:
-    """One of the page's other parts; only the one that is looked at is computed."""
-    st.subheader("Beyond this model", divider="gray")
+    """One of the page's other parts; only the open one is computed."""
+    st.subheader("Other models and accelerators", divider="gray")
     show = {"published": published, "facts": facts, "memory": memory, "speed": speed, "measured": measured}
     show[state.tabs(view, "Part", quiet=True)](view)
 
 
 def published(view: View) -> None:
-    """All presets on one plot, a few of them over the context, one of them with another attention."""
+    """The published models on one plot, a few of them over the context, one of them with another attention."""
     pairs = {pair.name: pair for pair in instructive_pairs()}
-    st.pills("Comparisons that teach something", list(pairs), key="pair", on_change=_take_pair, args=(pairs,))
+    st.pills("Instructive comparisons", list(pairs), key="pair", on_change=_take_pair, args=(pairs,))
     for pair in pairs.values():
         if view.settings.compare == pair.ids:
             st.info(pair.sentence, icon=":material/lightbulb:")
@@ -138,7 +150,7 @@ def published(view: View) -> None:
 def _compared(s: Settings) -> None:
     presets = load_presets()
     state.control(
-        st.multiselect, "Models to compare, six at most", "compare", options=list(presets),
+        st.multiselect, "Models to compare (at most six)", "compare", options=list(presets),
         format_func=lambda id: presets[id].name, max_selections=6,
     )  # fmt: skip
     charts.show(_all_published(s.compare), "published")
@@ -178,13 +190,13 @@ def _take_pair(pairs: dict) -> None:
         state.rerun()
 
 
-def _notes(ids: Sequence[str], key: str) -> None:
-    """What was assumed about these models, and where their facts were read."""
+def _notes(ids, key: str) -> None:
+    """What was assumed about these models, and the sources of their configurations."""
     facts = published_facts()
     for id in ids:
         if facts[id].get("notes"):
             st.caption(f"**{figures.short_name(load_presets()[id])}**: {facts[id]['notes']}")
-    with st.expander("Where these facts were read", key=f"sources-{key}"):
+    with st.expander("Sources of these configurations", key=f"sources-{key}"):
         st.markdown("\n".join(f"- **{facts[id]['name']}**: {'; '.join(facts[id]['source'])}" for id in ids))
 
 
@@ -196,12 +208,12 @@ def _preset(label: str) -> None:
 
 
 def facts(view: View) -> None:
-    """Any model that can be described: its facts as JSON, counted like the others."""
+    """A model configuration as JSON, counted like the others."""
     s = view.settings
     name = load_presets()[s.preset].name
     state.control(
-        st.text_area, "Facts of a model, as JSON", "facts", height=260, placeholder='{"n_layers": 32, "d_model": …}',
-        help="The names are those of the published models' facts. What is unknown or impossible is named.",
+        st.text_area, "Model configuration (JSON)", "facts", height=260, placeholder='{"n_layers": 32, "d_model": …}',
+        help="Fields as in a published model's configuration. Unknown fields and impossible values are named.",
     )  # fmt: skip
     st.button(
         f"Start from {name}", icon=":material/edit:", on_click=_take_facts, args=(s.preset,),
@@ -222,17 +234,16 @@ def _take_facts(preset: str) -> None:
 
 
 def memory(view: View) -> None:
-    """The question turned round: how many tokens, how many users."""
+    """How many sequences fit beside the weights, and how long one can be."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _preset("Model")
         _machine()
         state.control(st.number_input, "How many", "n_machines", min_value=1, max_value=64, width=110)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _weights()
-        state.control(st.slider, "Reserve, % of the memory", "reserve", min_value=0, max_value=90, width=220)
+        _reserve()
     s = view.settings
-    model = load_presets()[s.preset]
-    charts.show(figures.filling(cost_runs.plan(s), model, cost_runs.machine(s), s.context), "filling")
+    charts.show(figures.filling(cost_runs.serving(s)), "filling")
     _notes([s.preset], "held")
 
 
@@ -240,39 +251,46 @@ def _weights() -> None:
     state.control(st.segmented_control, "Weights in", "weights", options=list(PRECISIONS), required=True)
 
 
+def _reserve() -> None:
+    state.control(st.slider, "Reserve, % of the memory", "reserve", min_value=0, max_value=90, width=220)
+
+
 def _machine() -> None:
     cards = load_accelerators()
     state.control(
         st.selectbox, "Accelerator", "machine", options=list(cards), width=300,
-        format_func=lambda id: f"{cards[id].name} · {bytes_text(cards[id].memory, binary=False)}",
+        format_func=lambda id: f"{cards[id].name} · {cards[id].data_sheet_gb} GB",
     )  # fmt: skip
 
 
 def speed(view: View) -> None:
-    """The roofline of decoding."""
+    """The roofline bound on decoding."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _preset("Model")
         _machine()
         state.control(st.number_input, "How many", "n_machines", min_value=1, max_value=64, width=110)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
         _weights()
+        _reserve()
     s = view.settings
-    model, card, bits = load_presets()[s.preset], cost_runs.machine(s), cost_runs.weight_bits(s.weights)
+    serving = cost_runs.serving(s)
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(figures.speed(model, card, s.context, s.precision, bits), "speed")
+        charts.show(figures.speed(serving), "speed")
     with right:
-        charts.show(figures.roof(model, card, s.context, s.precision, bits), "roof")
+        charts.show(figures.roof(serving), "roof")
     cards = [card.times(s.n_machines) for card in load_accelerators().values()]
-    charts.show(figures.machines(cards, model, s.context, s.batch, s.precision, bits), "machines")
+    charts.show(figures.machines(cards, serving, s.batch), "machines")
 
 
 def measured(view: View) -> None:
-    """Decode steps of the real modules on this machine."""
+    """Decode steps of the live modules, timed on this server."""
     c = view.config
     st.markdown(
-        f"One decode step of the settings in force ({c.n_layers} layers, d_model {c.d_model}, random weights) as MHA, "
-        f"GQA, MQA and MLA after {cost_runs.CONTEXTS[0]} to {cost_runs.CONTEXTS[-1]:,} tokens, on the processor that "
-        f"serves this page: at most {cost_runs.MOST_SECONDS} seconds, and other people's requests slow it down."
+        f"One decode step of the selected model ({count(c.n_layers, 'layer')}, d_model {c.d_model}, random weights, no "
+        f"window) as {listed(dict.fromkeys(map(attention_name, what_if(c))))}, after {cost_runs.CONTEXTS[0]} to "
+        f"{cost_runs.CONTEXTS[-1]:,} tokens, on this server's CPU. It ends after about {cost_runs.MOST_SECONDS} "
+        "seconds; other people's requests slow it down."
     )
     found = st.session_state.get("measurement")
     here = found if found and found.config == c else None
@@ -282,7 +300,7 @@ def measured(view: View) -> None:
         st.warning(here.problem, icon=":material/hourglass:")
     elif here and here.results and not here.running:
         charts.show(figures.measured(here.results, n_threads()), "measured")
-        st.caption("Measured on whatever serves this page, for these settings; a link does not carry it.")
+        st.caption("Measured on this server, for these settings. A link does not carry the measurement.")
 
 
 def _start_measuring(config: ModelConfig) -> None:

@@ -15,7 +15,7 @@ from attnviz.session.settings import MOST_PINNED
 from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.head_view import Look, head_view
-from attnviz.ui.headline import headline
+from attnviz.ui.headline import headline, what_heads_read
 from attnviz.ui.pages import heads_parts
 
 PARTS = {
@@ -61,7 +61,7 @@ def grid(view: View) -> None:
         selected=(layer, head),
         says=f"{headline(view)}{padding if view.n_padding else ''} Each map is one head, coloured {colour}; each "
         f"row is a query. {sums(view.trace.allowed[0])}",
-        kv_names=heads_parts.kv_names(view.config),
+        **what_heads_read(view.config, view.config.n_layers),
         pinned=view.pinned,
         roles=[[(r.name, r.score, role_label(r)) for r in row] for row in heads_runs.roles_of(view.settings)],
         here=heads_runs.text_labels(view),

@@ -1,4 +1,7 @@
-"""The front page: what there is to see, alive before torch or plotly is imported."""
+"""The overview: the maps of the text and the model chosen, and a door to each page. Imports neither torch nor plotly.
+
+The maps of the default text ship with the app: they are there before torch is.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,71 @@ from pathlib import Path
 import numpy as np
 import streamlit as st
 
-from attnviz.compute.view import View, anything
+from attnviz.compute.view import View, anything, drawable
 from attnviz.session.pages import ALL, PAGES
-from attnviz.session.settings import Settings
 from attnviz.text import tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
+from attnviz.ui.headline import headline, what_heads_read
 
-FRONT_DOOR = Path(__file__).parents[2] / "checkpoints" / "front.npz"
+SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
+HOW_TO_READ = (
+    "Each map is one attention head: each row is a query, each column a key, dark means much weight. Colour is the KV "
+    "head it reads. Point at a cell; click a head to open it."
+)
 
 
 def show() -> None:
-    """A sentence, a live grid, a door to each page."""
-    st.markdown(state.page().sentence)
-    if st.session_state.pop("opened", False):  # a click in the grid below; pages cannot be changed in its callback
+    """A sentence, all heads on the text, a door to each page."""
+    if st.session_state.pop("open heads", False):  # pages cannot be changed in a callback
         st.switch_page(PAGES["heads"].file, query_params=state.current().to_link())
-    _grid()
-    _doors()
+    st.markdown(state.page().sentence)
+    maps()
+    doors()
+
+
+def ready(view: View) -> bool:
+    """Whether the maps are there, or can be computed."""
+    return view.maps_ship or drawable(view)
+
+
+@state.part("maps", ready)
+def maps(view: View) -> None:
+    """All layers and heads on the text, in the hues of the KV heads."""
+    reads = {}
+    if view.maps_ship:
+        weights, allowed, labels, kv_head_of = _shipped()
+        says = f"GQA: {len(kv_head_of)} query heads read {max(kv_head_of) + 1} KV heads, {len(labels)} tokens."
+    else:
+        weights, allowed, labels = view.trace.weights, view.trace.allowed, view.labels
+        kv_head_of, says = view.config.layer.kv_head_of, headline(view)
+        reads = what_heads_read(view.config, view.config.n_layers)
+    st.caption(f"{says} {HOW_TO_READ}")
+    head_grid(
+        weights, allowed, labels, kv_head_of,
+        key="front-grid", selected=(view.settings.layer, view.settings.head), on_select=_open,
+        **reads,
+    )  # fmt: skip
+
+
+def _shipped() -> tuple[np.ndarray, np.ndarray, list[str], list[int]]:
+    """Weights (L, H, T, T), who may attend (L, T, T), T labels, and the KV head that each of H heads reads."""
+    with np.load(SHIPPED, allow_pickle=False) as file:
+        weights, ids = file["weights"].astype(np.float32), file["ids"].tolist()
+    L, H, T, _ = weights.shape
+    causal = np.broadcast_to(np.tri(T, dtype=bool), (L, T, T))
+    return weights, causal, tokenizer().labels(ids), [head // 2 for head in range(H)]
+
+
+def _open(layer: int, head: int) -> None:
+    state.change(layer=layer, head=head)
+    st.session_state["open heads"] = True
+    st.rerun()
 
 
 @state.part("doors", anything)
-def _doors(view: View) -> None:
+def doors(view: View) -> None:
+    """A link to each page, with what there is to see."""
     pages = [page for page in ALL if page.path]
     for column, page in zip(st.columns(len(pages)), pages, strict=True):
         with column.container(border=True, height="stretch"):
@@ -36,28 +83,3 @@ def _doors(view: View) -> None:
                 query_params=view.settings.to_link(),
             )  # fmt: skip
             st.caption(page.sentence)
-
-
-def _grid() -> None:
-    with np.load(FRONT_DOOR, allow_pickle=False) as kept:
-        weights, ids = kept["weights"].astype(np.float32), kept["ids"].tolist()
-    L, H, T, _ = weights.shape
-    st.caption(
-        f"Below: all {L * H} heads of a small trained model, {H} query heads sharing 4 KV heads, on the default text. "
-        "A row is a query and sums to 1; colour is the KV head it reads. Point at a cell; click a head to open it."
-    )
-    head_grid(
-        weights,
-        np.broadcast_to(np.tri(T, dtype=bool), (L, T, T)),
-        tokenizer().labels(ids),
-        [h // 2 for h in range(H)],
-        key="front-grid",
-        selected=(Settings().layer, Settings().head),
-        on_select=_open,
-        model=Settings().model,
-    )
-
-
-def _open(layer: int, head: int) -> None:
-    state.change(layer=layer, head=head)
-    st.session_state["opened"] = True

@@ -19,7 +19,7 @@ from attnviz.ui import charts, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.to_scale import to_scale
-from attnviz.ui.headline import headline
+from attnviz.ui.headline import headline, what_heads_read
 
 ROW_NAMES = {group_quality.TRAINED: "trained", group_quality.FIRST: "first head"}  # short, beside a row of maps
 
@@ -168,16 +168,8 @@ def maps(view: View) -> None:
         selected=(0, head),
         on_select=_take_map,
         row_names=[f"Layer {layer}"],
-        **_own_keys(view.config),
+        **what_heads_read(view.config),
     )
-
-
-def _own_keys(config: ModelConfig) -> dict:
-    """What the grid says a head of MLA reads."""
-    if config.attention != "mla":
-        return {}
-    names, reads = latent.own_keys(config)
-    return {"kv_names": names, "reads": [[reads] * config.n_heads]}
 
 
 def _maps_finding(view: View) -> str:

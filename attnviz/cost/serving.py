@@ -1,0 +1,52 @@
+"""A model served on a machine: what fits, and one step of decoding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from attnviz.config import ModelConfig
+from attnviz.cost.accelerators import Accelerator
+from attnviz.cost.cache import PRECISIONS, bits_with_scales
+from attnviz.cost.decode import DecodeStep, decode_step
+from attnviz.cost.memory import MemoryPlan, plan_memory
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Sequences of `n_tokens` each; `precision` is the cache's, `reserve` the share of memory that is kept free."""
+
+    model: ModelConfig
+    accelerator: Accelerator
+    n_tokens: int
+    precision: str = "bf16"
+    weights: str = "bf16"
+    reserve: float = 0.1
+
+    @property
+    def machine(self) -> Accelerator:
+        """The accelerator at the peak of the arithmetic that these precisions are assumed to use."""
+        return self.accelerator.multiplying(self.weights, self.precision)
+
+    def plan(self) -> MemoryPlan:
+        """How the memory is divided."""
+        bits, block = PRECISIONS[self.precision]
+        return plan_memory(
+            self.model, self.accelerator.memory, self.n_tokens, bits, weight_bits=bits_with_scales(self.weights),
+            block_size=block, reserve=self.reserve,
+        )  # fmt: skip
+
+    def step(self, batch_size: int) -> DecodeStep:
+        """One step of decoding for this many sequences, whether they fit or not."""
+        bits, block = PRECISIONS[self.precision]
+        weight_bits = bits_with_scales(self.weights)
+        return decode_step(self.model, self.n_tokens, batch_size, bits, weight_bits=weight_bits, block_size=block)
+
+    def tokens_per_second(self, batch_size: int) -> float:
+        """The bound for all sequences together."""
+        return self.step(batch_size).tokens_per_second(self.machine)
+
+    def on(self, accelerator: Accelerator) -> Serving:
+        return replace(self, accelerator=accelerator)
+
+    def at(self, n_tokens: int) -> Serving:
+        return replace(self, n_tokens=n_tokens)

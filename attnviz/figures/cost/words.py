@@ -1,0 +1,78 @@
+"""What is said beside several pictures of cost: names, assumptions, and where a model is outside its context."""
+
+from __future__ import annotations
+
+from attnviz.config import ModelConfig
+from attnviz.cost import PRECISIONS, bits_with_scales
+from attnviz.cost.cache import SCALE_BITS
+from attnviz.cost.units import context_text
+from attnviz.cost.variants import with_latent
+from attnviz.figures.phrases import count
+
+
+def short_name(model: ModelConfig) -> str:
+    """The name without what stands in brackets: "GPT-2 small"."""
+    return model.name.partition(" (")[0]
+
+
+def is_beyond(model: ModelConfig, n_tokens: int) -> bool:
+    """Whether this is more than the context that the model was published with."""
+    return model.max_context is not None and n_tokens > model.max_context
+
+
+def beyond_context(model: ModelConfig, n_tokens: int) -> str:
+    """A warning where the model is shown beyond its context, else nothing."""
+    if not is_beyond(model, n_tokens):
+        return ""
+    made_for = context_text(model.max_context)
+    return f"**{short_name(model)} was made for {made_for}; {context_text(n_tokens)} is beyond that.** "
+
+
+def cached_words(model: ModelConfig) -> str:
+    """How many tokens a layer with a window caches: "16 tokens of the window and 4 attention-sink tokens"."""
+    sinks = f" and {count(model.n_sinks, 'attention-sink token')}" if model.n_sinks else ""
+    return f"{model.sliding_window:,} token{'s' * (model.sliding_window != 1)} of the window{sinks}"
+
+
+def precision_note(precision: str) -> str:
+    """How a cache in this precision is stored: where it is quantised, that is an assumption, and said as one."""
+    bits, block = PRECISIONS[precision]
+    if block:
+        return (
+            f"Assumed for {precision}: {bits} bits per number and one {SCALE_BITS}-bit scale per {block} numbers of a "
+            "vector, as in llama.cpp's q4_0; other formats share a scale over 64 or 128 numbers, or add a zero point."
+        )
+    if precision == "fp8":
+        return (
+            "Assumed for fp8: one scale per tensor, which is not counted; other formats store one per head or per "
+            "token."
+        )
+    return ""
+
+
+def weights_note(precision: str) -> str:
+    """How weights in this precision are counted."""
+    everything = "Weights: all parameters, those of idle experts too"
+    if precision == "int4":
+        bits, block = PRECISIONS[precision]
+        each = f"{bits} and a {SCALE_BITS}-bit scale per {block} weights"
+        return f"{everything}, assumed at {bits_with_scales(precision):g} bits ({each}), embeddings and norms included."
+    if precision == "fp8":
+        return f"{everything}, assumed at 8 bits without scales, embeddings and norms included."
+    return f"{everything}, in {precision}."
+
+
+def latent_widths(model: ModelConfig) -> str:
+    """What one token of MLA caches: "kv_lora_rank 96 and qk_rope_head_dim 12"."""
+    return f"kv_lora_rank {model.kv_lora_rank} and qk_rope_head_dim {model.qk_rope_head_dim}"
+
+
+def latent_note(model: ModelConfig) -> str:
+    """The widths of MLA as this page compares it: the model's own, or those of the what-if."""
+    widths = latent_widths(with_latent(model))
+    if model.attention == "mla":
+        return f"{widths}, the model's own"
+    return (
+        f"{widths}: a what-if in DeepSeek-V2's proportions (a latent of 4 head widths, a rotated key of half a width), "
+        "not the trained MLA checkpoint"
+    )

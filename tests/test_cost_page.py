@@ -1,0 +1,153 @@
+"""pytest tests/test_cost_page.py: what the Cost page says of what it counted, at the settings that say it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from attnviz.compute import cost as cost_runs
+from attnviz.compute import models as runs
+from attnviz.config import ModelConfig
+from attnviz.cost import (
+    PRECISIONS,
+    Serving,
+    comparison,
+    count_parameters,
+    kv_cache_bytes,
+    load_accelerators,
+    load_presets,
+)
+from attnviz.cost.pairs import instructive_pairs
+from attnviz.cost.units import bytes_text
+from attnviz.experiments.measurement import counted_cache_bytes
+from attnviz.figures import cost as figures
+from attnviz.figures.cost.words import is_beyond
+from attnviz.session.settings import Settings
+from attnviz.ui.pages import cost as cost_page
+from tests.walk import COST, Visit, walking
+
+PRESETS, CARDS = load_presets(), load_accelerators()
+SMALL = ModelConfig(n_layers=3, d_model=35, n_heads=6, n_kv_heads=2, head_dim=14, d_ff=41, vocab_size=101)
+
+
+def texts(**changes) -> list[str]:
+    """Every text of the page at these settings."""
+    with walking() as opened:
+        return [said.text for said in opened(Visit(COST, Settings(**changes).normalised())).said]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("batch, window", [(3, 512), (1, 16)])
+def test_the_headline_is_in_the_chosen_precision_and_for_all_sequences(precision, batch, window):
+    settings = Settings(model="gqa-4", context=1000, batch=batch, precision=precision, window=window)
+    model = runs.config_of(settings)
+    bits, block = PRECISIONS[precision]
+    full, here = (
+        bytes_text(kv_cache_bytes(m, 1000, batch, bits, block_size=block)) for m in (comparison(model)[0], model)
+    )
+    (said,) = (t for t in texts(model="gqa-4", context=1000, batch=batch, precision=precision, window=window)
+               if t.startswith("For **"))  # fmt: skip
+    assert re.findall(r"\*\*([\d.,]+ \w?i?B)\*\*", said) == [full, here] and f"in {precision}," in said
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_only_what_was_counted_is_said_to_be_equal(precision):
+    settings = Settings(context=70, batch=2, precision=precision)
+    models = comparison(SMALL)
+    live = cost_runs.counted(models, settings)
+    said = cost_page._counted_words(models, live, settings)
+    assert live.cache == tuple(counted_cache_bytes(m, 70, 2) for m in models)
+    assert "bf16 caches were counted" in said and "Every" not in said
+    assert (f"{precision} bytes drawn are by formula" in said) == (precision != "bf16")
+
+
+def test_models_beyond_their_context_are_marked_in_table_and_words():
+    over = [m for m in PRESETS.values() if is_beyond(m, 32_768)]
+    assert len(over) == 32
+    totals = figures.totals(list(PRESETS.values()), 32_768)
+    assert sum(totals.table["32 K is beyond that"]) == 32
+    assert all(figures.short_name(m) in totals.note for m in over)
+    for model in PRESETS.values():
+        serving = Serving(model, CARDS["b200"].times(64), 32_768)
+        drawings = (figures.alternatives(model, 32_768), figures.filling(serving), figures.speed(serving),
+                    figures.roof(serving), figures.machines(list(CARDS.values()), serving))  # fmt: skip
+        for drawing in drawings:
+            assert ("is beyond that" in drawing.note) == (model in over)
+
+
+def test_the_memory_of_an_accelerator_is_said_with_its_source_and_the_other_reading():
+    model = PRESETS["llama-3-8b"]
+    for card in CARDS.values():
+        serving = Serving(model, card, 8192)
+        note, other = figures.filling(serving).note, serving.on(card.by_data_sheet()).plan().n_users
+        assert f"{card.data_sheet_gb} GB" in note
+        if card.reported_by:
+            assert f"{card.memory // 2**20:,} MiB" in note and card.reported_by in note and f"{other} sequence" in note
+        else:
+            assert "no report of what the driver shows is known" in note
+
+
+@pytest.mark.parametrize(
+    "card, weights, precision, tflops, words",
+    [
+        ("h100-sxm", "fp8", "fp8", "1,979", "multiplied in fp8"),
+        ("h100-sxm", "fp8", "bf16", "989", "widened to 16 bits"),
+        ("a100-80gb", "fp8", "fp8", "312", "gives no fp8 peak"),
+        ("h100-sxm", "int4", "int4", "989", "int4 is widened"),
+        ("h100-sxm", "bf16", "bf16", "989", "dense 16-bit"),
+        ("h100-sxm", "fp32", "fp32", "989", "fp32 arithmetic is slower"),
+    ],
+)
+def test_the_peak_that_is_used_is_said(card, weights, precision, tflops, words):
+    serving = Serving(PRESETS["llama-3-8b"], CARDS[card], 8192, precision, weights)
+    for drawing in (figures.speed(serving), figures.roof(serving)):
+        assert f"{tflops} TFLOP/s" in drawing.note and words in drawing.note
+
+
+@pytest.mark.parametrize("precision, words", [("int4", "zero point"), ("fp8", "per head")])
+def test_conventions_of_scales_are_said_to_be_assumed(precision, words):
+    note = figures.cache(comparison(SMALL), SMALL, None, 70, 2, precision).note
+    assert "Assumed" in note and words in note
+    assert "Assumed" not in figures.cache(comparison(SMALL), SMALL, None, 70, 2, "bf16").note
+
+
+def test_each_mla_is_named_by_its_widths():
+    latent = comparison(SMALL)[-1]
+    note = figures.cache(comparison(SMALL), SMALL, None, 70).note
+    assert f"kv_lora_rank {latent.kv_lora_rank} and qk_rope_head_dim {latent.qk_rope_head_dim}" in note
+    assert "what-if" in note and "not the trained MLA checkpoint" in note
+    trained = runs.config_of(Settings(model="mla"))
+    own = figures.cache(comparison(trained), trained, None, 70).note
+    assert "kv_lora_rank 64 and qk_rope_head_dim 16, the model's own" in own and "what-if" not in own
+
+
+def test_pairs_claim_no_years_and_hold():
+    for pair in instructive_pairs():
+        assert "year" not in pair.name.lower()
+    (said,) = (p.sentence for p in instructive_pairs() if p.ids == ("command-r-v01", "command-r-08-2024"))
+    assert "163,840" in said and "1,310,720" in said and "12.5%" in said
+
+
+def test_the_table_of_published_models_says_what_a_token_uses():
+    table = figures.published([PRESETS["gpt-oss-20b"]], []).table
+    (column,) = (values for name, values in table.items() if name.startswith("used per token"))
+    assert column == [count_parameters(PRESETS["gpt-oss-20b"]).used_per_token]
+    assert column[0] == pytest.approx(3.61e9, rel=2e-3)
+
+
+def test_no_title_on_the_page_is_long():
+    model = PRESETS["llama-3-8b"]
+    serving = Serving(model, CARDS["h100-sxm"], 8192)
+    drawings = [figures.filling(serving), figures.speed(serving), figures.roof(serving),
+                figures.machines(list(CARDS.values()), serving), figures.alternatives(model, 8192),
+                figures.cache(comparison(SMALL), SMALL, None, 70, 3), figures.precisions(SMALL, 70)]  # fmt: skip
+    for drawing in drawings:
+        bare = drawing.title.replace(model.name, "it").replace(CARDS["h100-sxm"].name, "it").replace("8 K", "8K")
+        assert len(bare.split()) <= 12, drawing.title
+
+
+def test_the_measurement_names_the_attentions_that_are_timed():
+    shown = texts(part="measured", model="own", n_layers=1, n_heads=2, n_kv_heads=1, d_model=8)
+    (said,) = (text for text in shown if text.startswith("One decode step"))
+    assert "MHA, MQA and MLA" in said and "GQA" not in said
