@@ -158,7 +158,7 @@ class ModelConfig:
     # positions
     position: str = "rope"
     learned_position_rows: int | None = None
-    max_context: int | None = None
+    max_context: int | Any = None
     rope_theta: float | Any = 10000.0
     rope_scaling: Any = None  # pairs (name, value), so that a config stays hashable, or a `RopeScaling`
     rope_layout: str = "half"

@@ -24,8 +24,7 @@ def beyond_training(trained: ModelConfig, run: ModelConfig, text: str, n_tokens:
     sinks = f" and {count(run.n_sinks, 'attention-sink token')}" if run.n_sinks else ""
     turned = run.position == trained.position == "rope" and run.rope_theta != trained.rope_theta
     differs = {
-        f"The text has {n_tokens} tokens; training rows had {trained.max_context}.": n_tokens
-        > (trained.max_context or n_tokens),
+        f"The text has {n_tokens} tokens; training rows had {trained.max_context}.": n_tokens > trained.max_context,
         "The mask is bidirectional; training was causal.": trained.causal and not run.causal,
         f"Attention has {window}{sinks}; training had no window.": windowed and trained.sliding_window is None,
         "RoPE is off; training used it.": run.position != trained.position,

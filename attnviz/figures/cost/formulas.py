@@ -117,9 +117,9 @@ def _bits_per_token(c: ModelConfig, bits: float, block_size: int | None) -> Expr
     """Bits cached per token and layer: those of the numbers, and a scale for every begun block of each vector."""
     if c.attention == "mla":
         latent = Value(c.kv_lora_rank, "R", "kv_lora_rank, width of the latent")
-        widths = (latent, Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the rotated key"))
+        widths = [latent, Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the rotated key")]
     else:
-        widths = (Value(c.head_dim, "D", "head_dim"),)
+        widths = [Value(c.head_dim, "D", "head_dim")]
     stored = total(widths) * Value(bits, "b", "bits per number")
     if block_size is not None:
         stored = stored + SCALE_BITS * total([function("ceil", width / block_size) for width in widths])

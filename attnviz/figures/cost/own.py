@@ -92,8 +92,8 @@ def cache(
     bits, block = PRECISIONS[precision]
     sizes = [kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in models]
     parts = [cache_parts(m, n_tokens, batch_size, bits, block_size=block) for m in models]
-    parts = [{part: float(n) for part, n in own.items()} for own in parts]
-    figure = _bars(models, parts, selected, "bytes", [bytes_text(n) for n in sizes])
+    floats = [{part: float(n) for part, n in own.items()} for own in parts]
+    figure = _bars(models, floats, selected, "bytes", [bytes_text(n) for n in sizes])
     here, first = sizes[models.index(selected)], sizes[0]
     title = f"{attention_name(selected)} caches {bytes_text(here)}"
     if selected != models[0]:
@@ -145,7 +145,9 @@ def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawin
     )
 
 
-def _bars(models, parts: list[dict[str, int]], selected: ModelConfig, unit: str, totals=None) -> Chart:
+def _bars(
+    models: Sequence[ModelConfig], parts: list[dict], selected: ModelConfig, unit: str, totals: list[str] | None = None
+) -> Chart:
     """A stacked bar for every model, its parts in their order, the total at its end."""
     sizes, chosen = [sum(p.values()) for p in parts], [model == selected for model in models]
     named = [i == 0 or list(own) != list(parts[i - 1]) for i, own in enumerate(parts)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import streamlit as st
@@ -106,14 +107,14 @@ def _own_drawings(
     models: tuple[ModelConfig, ...], c: ModelConfig, live: cost_runs.Counted | None, context: int, batch: int, bits: str
 ) -> tuple[Drawing, ...]:
     return (
-        figures.attention_parameters(models, c, live and live.attention),
-        figures.model_parameters(models, c, live and live.model),
-        figures.cache(models, c, live and live.cache, context, batch, bits),
+        figures.attention_parameters(models, c, live.attention if live else None),
+        figures.model_parameters(models, c, live.model if live else None),
+        figures.cache(models, c, live.cache if live else None, context, batch, bits),
         figures.precisions(c, context, batch),
     )
 
 
-def _introduction(models, c, s) -> None:
+def _introduction(models: Sequence[ModelConfig], c: ModelConfig, s: Settings) -> None:
     """What sharing KV heads saves of the cache, and of the parameters."""
     bits, block = PRECISIONS[s.precision]
     full, here = (kv_cache_bytes(m, s.context, s.batch, bits, block_size=block) for m in (models[0], c))
@@ -190,7 +191,7 @@ def _take_pair(pairs: dict) -> None:
         state.rerun()
 
 
-def _notes(ids, key: str) -> None:
+def _notes(ids: Sequence[str], key: str) -> None:
     """What was assumed about these models, and the sources of their configurations."""
     facts = published_facts()
     for id in ids:
