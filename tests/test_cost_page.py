@@ -22,7 +22,7 @@ from attnviz.cost.pairs import instructive_pairs
 from attnviz.cost.units import bytes_text
 from attnviz.experiments.measurement import counted_cache_bytes
 from attnviz.figures import cost as figures
-from attnviz.figures.cost.words import is_beyond
+from attnviz.figures.cost.captions import is_beyond
 from attnviz.session.settings import Settings
 from attnviz.ui.pages import cost as cost_page
 from tests.walk import COST, Visit, walking
@@ -56,7 +56,7 @@ def test_only_what_was_counted_is_said_to_be_equal(precision):
     settings = Settings(context=70, batch=2, precision=precision)
     models = comparison(SMALL)
     live = cost_runs.counted(models, settings)
-    said = cost_page._counted_words(models, live, settings)
+    said = cost_page._counted_caption(models, live, settings)
     assert live.cache == tuple(counted_cache_bytes(m, 70, 2) for m in models)
     assert "bf16 caches were counted" in said and "Every" not in said
     assert (f"{precision} bytes drawn are by formula" in said) == (precision != "bf16")

@@ -16,9 +16,9 @@ from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.experiments.ablation import losses_without_each, mean_outputs
-from attnviz.figures import role_words
+from attnviz.figures import role_captions
 from attnviz.figures.phrases import count
-from attnviz.figures.role_words import Probes
+from attnviz.figures.role_captions import Probes
 from attnviz.session.settings import Settings
 from attnviz.trace import Trace, allowed_of, cross_weights, weights_of
 
@@ -68,7 +68,7 @@ def _text_labels(settings: Settings, ids: tuple[int, ...], n_padding: int) -> li
     weights, allowed, (L, H) = trace.weights, trace.allowed, trace.weights.shape[:2]
     scores = analysis.score(weights, allowed, trace.tokens)
     columns = [[analysis.largest_column(weights[i, h], allowed[i]) for h in range(H)] for i in range(L)]
-    return [[role_words.text_label(scores.of(i, h), columns[i][h]) for h in range(H)] for i in range(L)]
+    return [[role_captions.text_label(scores.of(i, h), columns[i][h]) for h in range(H)] for i in range(L)]
 
 
 def text_scores_of(trace: Trace, layer: int, head: int) -> tuple[analysis.HeadScores, analysis.Column | None]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnviz.equations import Equation, Value, function
-from attnviz.figures.drawing import Words
+from attnviz.figures.drawing import Caption
 from attnviz.figures.numbers import DIGITS, printed, rounded
 from attnviz.figures.phrases import count, listed, meanings
 
@@ -39,12 +39,12 @@ def decades(top: float) -> float:
     return DIGITS + math.log10(top)
 
 
-def map_words(
+def map_caption(
     trace: Trace, labels: Sequence[str], layer: int, head: int, *, log: bool = False, first_aside: bool = False
-) -> Words:
-    """The words for the map of one head. log: logarithmic colours; first_aside: the first key out of the scale."""
+) -> Caption:
+    """Write the caption of one head's map. log: logarithmic colours; first_aside: the first key out of the scale."""
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
-    return Words(
+    return Caption(
         f"Layer {layer}, head {head} reads {_reads(trace, head)}",
         _map_note(weights, allowed, log, first_aside),
         _map_alt(weights, labels, layer, head),
@@ -54,7 +54,7 @@ def map_words(
     )
 
 
-def path_words(
+def path_caption(
     trace: Trace,
     labels: Sequence[str],
     layer: int,
@@ -62,8 +62,8 @@ def path_words(
     query: int,
     key: int,
     name: Callable[[str], str] = "“{}”".format,
-) -> Words:
-    """The words for one query's scores, what the mask leaves of them, and its weights; the equation is the key's.
+) -> Caption:
+    """Write the caption of one query's scores, what the mask leaves, and its weights; the equation is the key's.
 
     name: puts a label in quotation marks, so that it is safe where the title goes.
     """
@@ -71,7 +71,7 @@ def path_words(
     allowed = trace.allowed[layer, query]  # (S,)
     asks, answers = (f"{i} {name(shortened(labels[i], LONGEST_TOKEN))}" for i in (query, key))
     equation = weight_equation(scores, weights, allowed, query, key)
-    return Words(
+    return Caption(
         f"From score to weight: query {asks}, key {answers}: " + (printed(weights[key]) if allowed[key] else "masked"),
         _path_note(trace.config.head_dim, int(allowed.sum())),
         _path_alt(scores, weights, allowed, labels, query),

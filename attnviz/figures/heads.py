@@ -13,7 +13,7 @@ import numpy as np
 from attnviz.figures.blocks import block_size
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.head_captions import STAGES, decades, largest_but_first, map_words, path_words, sums
+from attnviz.figures.head_captions import STAGES, decades, largest_but_first, map_caption, path_caption, sums
 from attnviz.figures.numbers import DIGITS, printed
 from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, MASKED, SEQUENTIAL, base_figure, kv_colour, kv_scale
@@ -72,15 +72,15 @@ def head_map(
         add_cells(figure, blocks(first, MOST_CELLS), SEQUENTIAL, (0.0, 1.0), f"outside the colour scale, {HOVER}")
     add_colourbar(figure, kv_scale(kv_head, n_kv_heads), top, log)
     bring_out(figure, len(labels), query, key)
-    words = map_words(trace, labels, layer, head, log=log, first_aside=first_aside)
+    caption = map_caption(trace, labels, layer, head, log=log, first_aside=first_aside)
     return Drawing(
         figure,
-        title=words.title,
-        note=words.note + _joined(labels, MOST_CELLS, "weights"),
-        alt=words.alt,
+        title=caption.title,
+        note=caption.note + _joined(labels, MOST_CELLS, "weights"),
+        alt=caption.alt,
         table=_matrix_table(np.where(allowed, weights, np.nan), labels),
-        formula=words.formula,
-        legend=words.legend,
+        formula=caption.formula,
+        legend=caption.legend,
     )
 
 
@@ -118,12 +118,12 @@ def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query
     for row in (2, 3):
         _shade_masked(figure, row, allowed)
     _share_range(figure, scores)
-    words = path_words(trace, labels, layer, head, query, key, quoted)
+    caption = path_caption(trace, labels, layer, head, query, key, quoted)
     return Drawing(
         figure,
-        title=words.title,
-        note=words.note,
-        alt=words.alt,
+        title=caption.title,
+        note=caption.note,
+        alt=caption.alt,
         table={
             "key": list(range(len(labels))),
             "token": list(labels),
@@ -131,8 +131,8 @@ def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query
             "after the mask": np.where(allowed, scores, -np.inf).astype(np.float64).tolist(),
             "weight": weights.astype(np.float64).tolist(),
         },
-        formula=words.formula,
-        legend=words.legend,
+        formula=caption.formula,
+        legend=caption.legend,
     )
 
 

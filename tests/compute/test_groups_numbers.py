@@ -143,11 +143,13 @@ def test_the_work_printed_is_what_the_mask_allows(config, n_tokens):
 @given(st.sampled_from([1, 2, 3, 6, 8]).flatmap(lambda n: st.tuples(st.just(n), st.sampled_from(divisors(n)))))
 def test_the_projections_printed_are_those_of_the_live_layer(heads):
     config = ModelConfig(n_layers=1, d_model=23, n_heads=heads[0], n_kv_heads=heads[1], head_dim=14, vocab_size=19)
-    words, attn = groups.projections_words(config), build_attention(config)
-    (weights,) = assert_true(words.formula)
-    assert weights == sum(words.table["weights"]) == sum(getattr(attn, f"{p}_proj").weight.numel() for p in "qkvo")
+    caption, attn = groups.projections_caption(config), build_attention(config)
+    (weights,) = assert_true(caption.formula)
+    assert weights == sum(caption.table["weights"]) == sum(getattr(attn, f"{p}_proj").weight.numel() for p in "qkvo")
     width = attn.k_proj.weight.shape[0]
-    assert re.search(rf"are {width} wide", words.title) and width * heads[0] // heads[1] == attn.q_proj.weight.shape[0]
+    assert (
+        re.search(rf"are {width} wide", caption.title) and width * heads[0] // heads[1] == attn.q_proj.weight.shape[0]
+    )
 
 
 @settings(max_examples=60, deadline=None)

@@ -12,7 +12,7 @@ from attnviz.compute import heads as heads_runs
 from attnviz.compute import models as runs
 from attnviz.compute.view import View
 from attnviz.experiments.ablation import mean_outputs
-from attnviz.figures import role_words
+from attnviz.figures import role_captions
 from attnviz.session.settings import Settings
 from attnviz.trace import trace
 
@@ -112,4 +112,4 @@ def test_a_grid_and_a_head_say_the_same_of_the_text(settings):
     view = View(settings, padded=True)
     labels = heads_runs.text_labels(view)
     for layer, head in ((0, 0), (1, 3), (2, 6), (3, 7)):
-        assert labels[layer][head] == role_words.text_label(*heads_runs.text_scores_of(view.trace, layer, head))
+        assert labels[layer][head] == role_captions.text_label(*heads_runs.text_scores_of(view.trace, layer, head))

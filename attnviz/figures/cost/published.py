@@ -10,9 +10,9 @@ from attnviz.cost import attention_name, count_parameters, expanded_cache_bytes,
 from attnviz.cost.units import bytes_text, context_text, count_text, tokens_text
 from attnviz.equations import aligned, tex_text
 from attnviz.figures.chart import Chart
+from attnviz.figures.cost.captions import beyond_context, cached_tokens_text, is_beyond, latent_note, short_name
 from attnviz.figures.cost.formulas import cache_equation, totals_formula
 from attnviz.figures.cost.labels import FAR, MARK, place, spread
-from attnviz.figures.cost.words import beyond_context, cached_words, is_beyond, latent_note, short_name
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import bold, listed, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kind_style
@@ -172,7 +172,7 @@ def assumption(model: ModelConfig) -> str:
     if model.sliding_window is None:
         return heads
     n_full = len(set(model.full_layers))
-    return f"{heads}; {model.n_layers - n_full} of {model.n_layers} layers cache at most {cached_words(model)}"
+    return f"{heads}; {model.n_layers - n_full} of {model.n_layers} layers cache at most {cached_tokens_text(model)}"
 
 
 def _beyond(models: Sequence[ModelConfig], n_tokens: int) -> str:

@@ -46,7 +46,7 @@ function update(view, bytes) {
   Object.assign(view.colour, { value: d.log ? "log" : "linear" });
   Object.assign(view.aside, { checked: d.aside });
   view.pin.textContent = d.pinned ? "Unpin this head" : "Pin this head, to compare";
-  for (const [name, text] of Object.entries(d.words)) view[name].textContent = text;
+  for (const [name, text] of Object.entries(d.texts)) view[name].textContent = text;
   view.map.setAttribute("aria-label", d.alts[0]);
   view.path.setAttribute("aria-label", d.alts[1]);
   document.dispatchEvent(new CustomEvent("attnviz-shown", { detail: d.head })); // the grid marks it, whoever chose it
@@ -262,7 +262,7 @@ function look(view, log, aside) {
   view.send("look", [log, aside]);
 }
 
-// ---- the words
+// ---- texts
 
 const name = (d, i) => el("bdi", "", `${i} “${short(d.labels[i])}”`);
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnviz.figures import theme
-from attnviz.figures.drawing import Words
+from attnviz.figures.drawing import Caption
 from attnviz.figures.head_captions import STAGES, largest_but_first
 from attnviz.figures.numbers import rounded
 from attnviz.ui.components.declared import declared
@@ -75,7 +75,7 @@ def head_view(
     trace: Trace,
     labels: Sequence[str],
     look: Look,
-    words: tuple[Words, Words],
+    captions: tuple[Caption, Caption],
     role: tuple[str, str],
     *,
     key: str,
@@ -88,7 +88,7 @@ def head_view(
     after a cell or a token was, key -1 for the strongest key; `on_look(log, first_aside)` after another
     scale of colours; `on_pin()` when the head is to be pinned, or no longer.
 
-    labels: T token labels. words: those of the map and of the path. role: a title and a sentence on what the head does.
+    labels: T token labels. captions: of the map and of the path. role: a title and a sentence on what the head does.
     """
     n, most = len(labels), (trace.config.n_layers - 1, trace.config.n_heads - 1)
 
@@ -103,7 +103,7 @@ def head_view(
 
     _mount(
         key=key,
-        data=pack(trace, labels, look, words, role),
+        data=pack(trace, labels, look, captions, role),
         on_head_change=on_event(key, "head", head),
         on_cell_change=on_event(key, "cell", cell),
         on_look_change=on_event(key, "look", scale),
@@ -111,12 +111,14 @@ def head_view(
     )
 
 
-def pack(trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Words], role: tuple[str, str]) -> bytes:
+def pack(
+    trace: Trace, labels: Sequence[str], look: Look, captions: tuple[Caption, Caption], role: tuple[str, str]
+) -> bytes:
     """The message for the browser, of shape (1, 1, T, S); the query's scores and weights as they are printed."""
     layer, head, query = look.layer, look.head, look.query
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
     read, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
-    whole, way = words
+    whole, way = captions
     header = {
         "labels": list(labels),
         "head": [layer, head],
@@ -127,7 +129,7 @@ def pack(trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Wo
         "mark": theme.kv_colour(read, n_kv_heads),
         "legend": [[theme.kv_colour(read, n_kv_heads), _hue_name(trace, head)]],
         "masked": list(theme.MASKED_RGBA),
-        "words": {
+        "texts": {
             "title": whole.title, "note": whole.note, "role": role[0], "scored": role[1],
             "from": way.title, "steps": way.note, "whole": _with_legend(whole), "sum": _with_legend(way),
         },
@@ -140,8 +142,8 @@ def pack(trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Wo
     return message(header, cells_of(weights[None, None], allowed[None], len(labels)))
 
 
-def _with_legend(words: Words) -> str:
-    return f"{words.line}. {words.legend}" if words.legend else words.line
+def _with_legend(caption: Caption) -> str:
+    return f"{caption.line}. {caption.legend}" if caption.legend else caption.line
 
 
 def _hue_name(trace: Trace, head: int) -> str:

@@ -86,10 +86,10 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
     if live is None:
         st.caption("By formula only: the live modules run Llama-shaped models and MLA.")
     else:
-        st.caption(_counted_words(models, live, s))
+        st.caption(_counted_caption(models, live, s))
 
 
-def _counted_words(models: list[ModelConfig], live: cost_runs.Counted, s: Settings) -> str:
+def _counted_caption(models: list[ModelConfig], live: cost_runs.Counted, s: Settings) -> str:
     """What was counted in live tensors, and whether the formulas say the same."""
     counted = (
         f"{len(models)} live models were built, one layer of each, as its layers are alike; their parameters and the "

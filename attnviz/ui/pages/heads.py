@@ -8,9 +8,9 @@ from functools import partial
 from attnviz.compute import heads as heads_runs
 from attnviz.compute.view import View
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.head_captions import map_words, path_words, sums
+from attnviz.figures.head_captions import map_caption, path_caption, sums
 from attnviz.figures.phrases import count
-from attnviz.figures.role_words import grid_note, role_label, role_text, role_title, text_sentence
+from attnviz.figures.role_captions import grid_note, role_label, role_text, role_title, text_sentence
 from attnviz.session.settings import MOST_PINNED
 from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
@@ -74,12 +74,12 @@ def head(view: View) -> None:
     """The selected head: its map, one query from score to weight, its role."""
     view = replace(view, padded=True)
     look = _look(view)
-    words = (
-        map_words(view.trace, view.labels, look.layer, look.head, log=look.log, first_aside=look.first_aside),
-        path_words(view.trace, view.labels, look.layer, look.head, look.query, look.key),
+    captions = (
+        map_caption(view.trace, view.labels, look.layer, look.head, log=look.log, first_aside=look.first_aside),
+        path_caption(view.trace, view.labels, look.layer, look.head, look.query, look.key),
     )
     head_view(
-        view.trace, view.labels, look, words, _role(view, look),
+        view.trace, view.labels, look, captions, _role(view, look),
         key="head-view", on_head=_take_head, on_cell=_take_cell, on_look=_take_look,
         on_pin=partial(_take_pin, f"{look.layer}.{look.head}"),
     )  # fmt: skip

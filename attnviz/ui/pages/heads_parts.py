@@ -16,7 +16,7 @@ from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
 from attnviz.experiments import ablation
 from attnviz.figures import ablation as ablation_figures
-from attnviz.figures import head_detail, head_studies, heads, role_words
+from attnviz.figures import head_detail, head_studies, heads, role_captions
 from attnviz.figures import rollout as rollout_figures
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count, listed
@@ -116,11 +116,11 @@ def does(view: View) -> None:
         if scores.n_queries:
             charts.show(head_studies.probe_scores(scores, role, probes, layer, head, colour), "role")
         else:
-            st.info(role_words.role_text(role, scores, probes))
+            st.info(role_captions.role_text(role, scores, probes))
     with right:
         if here.n_queries:
             charts.show(head_studies.text_scores(here, column, view.labels, colour), "on-this-text")
-    st.caption(role_words.DEFINITION)
+    st.caption(role_captions.DEFINITION)
 
 
 def masks(view: View) -> None:

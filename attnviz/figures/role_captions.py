@@ -1,4 +1,4 @@
-"""What is said of a head's role: what it rests on, and what the head does on the text shown. No plotly."""
+"""Captions of a head's role: the scores it rests on, and what the head does on the text shown. No plotly."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def text_sentence(
 
 
 def text_label(scores: HeadScores, column: Column | None) -> str:
-    """The same in a few words: "62 % first"."""
+    """Name the strongest share, briefly: "62 % first"."""
     found = stand_out(scores, column)
     if not found:
         return _without_target(scores)
