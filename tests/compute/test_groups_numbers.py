@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnviz.compute import query_groups as groups_runs
+from attnviz.compute import query_groups as compute_groups
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost import count_parameters
 from attnviz.cost.decode import attention_flops
@@ -209,13 +209,13 @@ def test_the_characters_of_the_tokens_are_those_of_the_text(text):
     assert sum(found) == pytest.approx(len(text))
     by_byte = [1 / len(c.encode()) for c in text for _ in c.encode()]
     first = len(tokenizer().token_bytes(ids)[0])
-    assert groups_runs.predicted_characters(tuple(ids)) == pytest.approx(sum(by_byte[first:]))
+    assert compute_groups.predicted_characters(tuple(ids)) == pytest.approx(sum(by_byte[first:]))
 
 
 def test_bits_per_character_leave_out_the_first_token():
     ids = tuple(tokenizer().encode("好a"))
-    assert len(ids) == 4 and groups_runs.predicted_characters(ids) == pytest.approx(2 / 3 + 1)
-    assert groups_runs.predicted_characters(tuple(tokenizer().encode("a" * 3000))) < 3000  # the tokens compared only
+    assert len(ids) == 4 and compute_groups.predicted_characters(ids) == pytest.approx(2 / 3 + 1)
+    assert compute_groups.predicted_characters(tuple(tokenizer().encode("a" * 3000))) < 3000  # the tokens compared only
 
 
 def header_of(message: bytes) -> dict:

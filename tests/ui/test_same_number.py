@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from attnviz.compute import models as runs
+from attnviz.compute import models
 from attnviz.figures import head_detail, heads
 from attnviz.figures.head_captions import map_caption, path_caption
 from attnviz.figures.numbers import DIGITS, printed
@@ -38,7 +38,7 @@ def trace(request):
     settings, n = request.param
     settings = Settings(**settings)
     ids = tuple(int(i) for i in np.random.default_rng(n).integers(0, 2003, n))
-    return runs.trace_of(settings, ids, min(settings.padding, n - 1))
+    return models.trace_of(settings, ids, min(settings.padding, n - 1))
 
 
 @pytest.fixture

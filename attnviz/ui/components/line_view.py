@@ -63,7 +63,7 @@ def pack(
     caption: Mapping[str, object],
     key_labels: Sequence[str] | None = None,
 ) -> bytes:
-    """Pack the message for the browser, `caption` in its header, shape (H', 1, T, S) with T and S at most `MOST_TOKENS`."""
+    """Pack the browser's message: `caption` in the header, weights (H', 1, T, S), T and S at most `MOST_TOKENS`."""
     cut = np.s_[:, None, :MOST_TOKENS, :MOST_TOKENS]
     keys = labels if key_labels is None else key_labels
     header = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from attnviz.compute import heads as heads_runs
+from attnviz.compute import heads as compute_heads
 from attnviz.compute.view import View
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.head_captions import map_caption, path_caption, sums
@@ -35,7 +35,7 @@ PARTS = {
 def prepare(view: View) -> None:
     """What `grid` draws from, computed before anybody's session asks for it."""
     padded = replace(view, padded=True)
-    padded.labels, padded.trace, heads_runs.roles_of(view.settings), heads_runs.text_labels(padded)  # noqa: B018
+    padded.labels, padded.trace, compute_heads.roles_of(view.settings), compute_heads.text_labels(padded)  # noqa: B018
 
 
 def show() -> None:
@@ -63,9 +63,9 @@ def grid(view: View) -> None:
         f"row is a query. {sums(view.trace.allowed[0])}",
         **what_heads_read(view.config, view.config.n_layers),
         pinned=view.pinned,
-        roles=[[(r.name, r.score, role_label(r)) for r in row] for row in heads_runs.roles_of(view.settings)],
-        here=heads_runs.text_labels(view),
-        scored=grid_note(heads_runs.probes_of(view.settings)),
+        roles=[[(r.name, r.score, role_label(r)) for r in row] for row in compute_heads.roles_of(view.settings)],
+        here=compute_heads.text_labels(view),
+        scored=grid_note(compute_heads.probes_of(view.settings)),
     )
 
 
@@ -88,9 +88,9 @@ def head(view: View) -> None:
 
 def _role(view: View, look: Look) -> tuple[str, str]:
     """What the head does on the probes and on this text."""
-    probes, role = heads_runs.probes_of(view.settings), heads_runs.roles_of(view.settings)[look.layer][look.head]
-    scores = heads_runs.scores_of(view.settings).of(look.layer, look.head)
-    here = text_sentence(*heads_runs.text_scores_of(view.trace, look.layer, look.head), view.labels)
+    probes, role = compute_heads.probes_of(view.settings), compute_heads.roles_of(view.settings)[look.layer][look.head]
+    scores = compute_heads.scores_of(view.settings).of(look.layer, look.head)
+    here = text_sentence(*compute_heads.text_scores_of(view.trace, look.layer, look.head), view.labels)
     return role_title(role, scores, probes), f"{role_text(role, scores, probes)} {here}"
 
 
