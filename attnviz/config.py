@@ -1,7 +1,7 @@
 """What an attention layer and a model are, as frozen, self-checking values. Standard library only.
 
 Names follow the field: `n_kv_heads` is a count, `group_size = n_heads / n_kv_heads` is how many query heads
-share one key/value head. "Groups" is never used for a count, since the literature means both by it.
+share one key/value head. "Groups" is never used for a count, since the literature uses it for each of them.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class ModelConfig:
     def from_dict(cls, facts: dict) -> ModelConfig:
         """A model from one entry of published facts, as `presets.json` has them or in the fields' own names.
 
-        Sources, notes and counts beside the facts are left aside. A field that is unknown, or impossible, is a
+        Sources, notes and counts beside the facts are ignored. A field that is unknown, or impossible, is a
         ConfigError that names it.
         """
         given = config_fields(facts, tuple(f.name for f in fields(cls)))
@@ -241,7 +241,7 @@ class ModelConfig:
         if self.rope_theta is not None:
             number("rope_theta", self.rope_theta, 1, 10**12)
             if self.rope_theta == 1:
-                raise ConfigError(f"rope_theta must be above 1, or every pair turns alike, not {self.rope_theta!r}")
+                raise ConfigError(f"rope_theta must be above 1, or all pairs rotate equally, not {self.rope_theta!r}")
         whole("n_sinks", self.n_sinks, low=0)
         for layer in self.full_layers:
             whole("full_layers", layer, low=0, high=self.n_layers - 1)

@@ -98,11 +98,11 @@ class Mask:
 
 def masks_of(settings: Settings) -> list[Mask]:
     """The masks that are compared, with the numbers chosen for them."""
-    window, kept, padding = settings.mask_window, settings.mask_sinks, settings.mask_padding
+    window, n_sinks, padding = settings.mask_window, settings.mask_sinks, settings.mask_padding
     return [
         Mask("Causal"),
         Mask(f"Window of {window}", window=window),
-        Mask(f"Window of {window}, {count(kept, 'sink')}", window=window, n_sinks=kept),
+        Mask(f"Window of {window}, {count(n_sinks, 'sink')}", window=window, n_sinks=n_sinks),
         Mask(f"Padding of {padding}", padding=padding),
         Mask("Bidirectional", causal=False),
     ]

@@ -1,4 +1,4 @@
-"""Models and traces for the settings in force: computed once, kept within a bound, shared and never changed."""
+"""Models and traces for the current settings: computed once, cached within a bound, shared and never changed."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def _weights(view: View, variant: str, layer: int, head: int, fraction: float) -
             model = rope_equalities.in_other_layout(model)
         case "reordered":
             model = rope_equalities.moved_to_other_layout(model)
-    return layer_weights(model, view.ids, layer)[head].copy()  # not a view of all heads, which would be kept
+    return layer_weights(model, view.ids, layer)[head].copy()  # a view would hold all heads in memory
 
 
 def scalings(view: View, factor: float, pasted: str) -> tuple[dict[str, RopeScaling | None], str | None]:

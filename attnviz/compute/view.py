@@ -1,4 +1,4 @@
-"""What a part of a page draws from: the settings in force, and what follows from them for this model and this text."""
+"""What a part of a page draws from: the current settings, and what follows from them for this model and this text."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class View:
         s = self.settings
         return f"untrained, seed {s.seed}" if s.model == "own" else "trained checkpoint"
 
-    # ---- what is looked at, within what this model and text have
+    # ---- the selection, within this model and text
 
     @property
     def layer_and_head(self) -> tuple[int, int]:

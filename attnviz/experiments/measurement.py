@@ -153,8 +153,8 @@ def _filled(model: Transformer, n_tokens: int, seed: int) -> list[KVCache] | Non
 def _one_step(model: Transformer, cache: list[KVCache]) -> float:
     """Seconds for one new token; the cache it is given stays as long as it was."""
     own = model.new_cache()
-    for layer, kept in zip(own, cache, strict=True):
-        layer.append(*kept.tensors)  # not copied: nothing is there yet
+    for layer, filled in zip(own, cache, strict=True):
+        layer.append(*filled.tensors)  # not copied: nothing is there yet
     start = perf_counter()
     decode(model, torch.zeros(1, 1, dtype=torch.int64), own)
     return perf_counter() - start

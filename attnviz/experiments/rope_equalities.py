@@ -53,22 +53,22 @@ def shifted_scores(
     """q·k / sqrt(D) for q (D,) at position m + shift and k (D,) at n + shift; q and k as they are before RoPE."""
     at, freqs = torch.tensor(shifts), torch.as_tensor(frequencies)
 
-    def score(dtype: torch.dtype, turn: Callable[[Tensor, Tensor], Tensor]) -> np.ndarray:
+    def score(dtype: torch.dtype, rotation: Callable[[Tensor, Tensor], Tensor]) -> np.ndarray:
         query, key = (torch.tensor(x, dtype=dtype).expand(len(at), -1) for x in (q, k))  # (n_shifts, D)
-        scores = (turn(query, at + m) * turn(key, at + n)).sum(-1) * query.shape[-1] ** -0.5
+        scores = (rotation(query, at + m) * rotation(key, at + n)).sum(-1) * query.shape[-1] ** -0.5
         return scores.double().numpy()
 
-    def turn_exactly(x: Tensor, positions: Tensor) -> Tensor:
+    def rotate_exactly(x: Tensor, positions: Tensor) -> Tensor:
         return apply_rope(x, positions, freqs, layout)
 
-    def turn_in_float32(x: Tensor, positions: Tensor) -> Tensor:
+    def rotate_in_float32(x: Tensor, positions: Tensor) -> Tensor:
         return rotate(x, positions.float()[:, None] * freqs.float(), layout)
 
     return ShiftedScores(
         tuple(shifts),
-        score(torch.float64, turn_exactly),
-        score(torch.float32, turn_exactly),
-        score(torch.float32, turn_in_float32),
+        score(torch.float64, rotate_exactly),
+        score(torch.float32, rotate_exactly),
+        score(torch.float32, rotate_in_float32),
     )
 
 
@@ -77,8 +77,8 @@ class ShiftedOutputs:
     """How far one query's output moves when the whole text stands at later positions, against no shift."""
 
     shifts: tuple[int, ...]
-    q_and_k: np.ndarray  # (n_shifts,), largest change of a number of the output, with q and k turned, as RoPE is
-    values_too: np.ndarray  # (n_shifts,), the same with v turned as well
+    q_and_k: np.ndarray  # (n_shifts,), largest change of a number of the output, with q and k rotated, as in RoPE
+    values_too: np.ndarray  # (n_shifts,), the same with v rotated as well
     largest: float  # the largest number of the output itself, unshifted
 
 
@@ -91,16 +91,16 @@ def shifted_outputs(
     query, key, value = (torch.tensor(x)[None, None] for x in (q[m : m + 1], k, v))  # (1, 1, 1 or T, D)
     mask, freqs = torch.tensor(allowed[m : m + 1]), torch.as_tensor(frequencies)
 
-    def output(shift: int, turn_values: bool) -> Tensor:
+    def output(shift: int, rotate_values: bool) -> Tensor:
         at = torch.arange(len(k)) + shift
-        turned_q = apply_rope(query, at[m : m + 1], freqs, layout)
-        turned_k = apply_rope(key, at, freqs, layout)
-        values = apply_rope(value, at, freqs, layout) if turn_values else value
-        return attend(turned_q, turned_k, values, mask=mask).output  # (1, 1, 1, Dv)
+        rotated_q = apply_rope(query, at[m : m + 1], freqs, layout)
+        rotated_k = apply_rope(key, at, freqs, layout)
+        values = apply_rope(value, at, freqs, layout) if rotate_values else value
+        return attend(rotated_q, rotated_k, values, mask=mask).output  # (1, 1, 1, Dv)
 
-    def moved(turn_values: bool) -> np.ndarray:
-        first = output(0, turn_values)
-        return np.array([float((output(shift, turn_values) - first).abs().max()) for shift in shifts])
+    def moved(rotate_values: bool) -> np.ndarray:
+        first = output(0, rotate_values)
+        return np.array([float((output(shift, rotate_values) - first).abs().max()) for shift in shifts])
 
     return ShiftedOutputs(tuple(shifts), moved(False), moved(True), float(output(0, False).abs().max()))
 
@@ -133,8 +133,8 @@ def compare_layouts(q: np.ndarray, k: np.ndarray, frequencies: np.ndarray) -> La
     order = half_from_interleaved(D, 2 * len(freqs)).argsort()  # from half to interleaved
 
     def scores(query: Tensor, key: Tensor, layout: str) -> np.ndarray:
-        turned = (apply_rope(x, torch.arange(len(x)), freqs, layout) for x in (query, key))
-        return (next(turned) @ next(turned).mT * D**-0.5).numpy()
+        rotated = (apply_rope(x, torch.arange(len(x)), freqs, layout) for x in (query, key))
+        return (next(rotated) @ next(rotated).mT * D**-0.5).numpy()
 
     return LayoutsCompared(
         scores(query, key, "half"),
@@ -207,7 +207,7 @@ def scaled_frequencies(
 
 
 def with_scaling(model: Transformer, scaling: RopeScaling | None) -> Transformer:
-    """The same weights, turned by the scaled frequencies."""
+    """The same weights, rotated by the scaled frequencies."""
     return model.with_config(replace(model.config, rope_scaling=scaling))
 
 

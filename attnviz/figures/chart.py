@@ -19,7 +19,7 @@ FULL_HEIGHT = {"y0": 0, "y1": 1, "xref": "x", "yref": "y domain"}
 
 
 class Chart:
-    """Traces and a layout. All that is passed in is kept as it is, arrays too; dicts are merged into new ones."""
+    """Traces and a layout. What is passed in stays as it is, arrays too; dicts are merged into new ones."""
 
     def __init__(self, **layout: Any) -> None:
         self.data: list[dict] = []

@@ -92,7 +92,7 @@ def similarity(
 
 def lost_share_equation(lost: float, total: float) -> Equation:
     """Share of the squared length of all heads that goes when each is replaced by its group's mean."""
-    digits = max(2, 3 - math.floor(math.log10(total)))  # of both alike: a whole number would be read as exact
+    digits = max(2, 3 - math.floor(math.log10(total)))  # of lost and of total: a whole number would be read as exact
     residue = Value(
         lost * total, "Σ‖x − x̄‖²", "squared distance of the heads from their group's mean", digits,
         tex=r"\textstyle\sum_h \lVert x_h - \bar x_{g(h)}\rVert^2",

@@ -40,13 +40,13 @@ def decades(top: float) -> float:
 
 
 def map_caption(
-    trace: Trace, labels: Sequence[str], layer: int, head: int, *, log: bool = False, first_aside: bool = False
+    trace: Trace, labels: Sequence[str], layer: int, head: int, *, log: bool = False, exclude_first: bool = False
 ) -> Caption:
-    """Write the caption of one head's map. log: logarithmic colours; first_aside: the first key out of the scale."""
+    """Write the caption of one head's map. log: logarithmic colours; exclude_first: the first key out of the scale."""
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
     return Caption(
         f"Layer {layer}, head {head} reads {_reads(trace, head)}",
-        _map_note(weights, allowed, log, first_aside),
+        _map_note(weights, allowed, log, exclude_first),
         _map_alt(weights, labels, layer, head),
         _weights_formula(trace, head),
         line=_weights_line(trace, head),
@@ -145,12 +145,12 @@ def _range(numbers: list[int]) -> str:
     return f"{numbers[0]} to {numbers[-1]}" if whole else listed(numbers)
 
 
-def _map_note(weights: np.ndarray, allowed: np.ndarray, log: bool, first_aside: bool) -> str:
+def _map_note(weights: np.ndarray, allowed: np.ndarray, log: bool, exclude_first: bool) -> str:
     largest = float(weights[:, 1:].max(initial=0.0))
     parts = [f"Each row is a query, each column a key. {sums(allowed)} Grey cells are masked."]
     if log:
         parts.append(f"Colour is logarithmic; weights up to {10.0**-DIGITS:g} look like zero.")
-    if first_aside:
+    if exclude_first:
         first = float(weights[:, 0].sum(dtype=np.float64) / weights.sum(dtype=np.float64))
         parts.append(
             f"The first token, in grey, is excluded from the colour scale: it gets {first:.0%} of the weight. "

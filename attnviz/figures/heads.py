@@ -47,19 +47,19 @@ def head_map(
     head: int,
     *,
     log: bool = False,
-    first_aside: bool = False,
+    exclude_first: bool = False,
     query: int | None = None,
     key: int | None = None,
 ) -> Drawing:
     """The weights of one head, tokens on both axes; masked cells are grey and say so.
 
-    labels: T token labels. log: shade by the logarithm. first_aside: the first key, the usual attention sink, in grey
+    labels: T token labels. log: shade by the logarithm. exclude_first: the first key, the usual attention sink, in grey
     and out of the scale, so that the rest can be seen. query, key: a row or a column to bring out.
     """
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
     drawn = np.where(allowed, weights, np.float32(np.nan))
     top = 1.0
-    if first_aside:
+    if exclude_first:
         drawn[:, 0] = np.nan
         top = largest_but_first(weights)
     kv_head, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
@@ -67,12 +67,12 @@ def head_map(
     add_masked(figure, allowed, MOST_CELLS)
     scale = kv_scale(kv_head, n_kv_heads, decades(top) if log else 0)
     add_cells(figure, blocks(drawn, MOST_CELLS), scale, (0.0, top), HOVER)
-    if first_aside:
+    if exclude_first:
         first = np.where(allowed, weights, np.float32(np.nan))[:, :1]
         add_cells(figure, blocks(first, MOST_CELLS), SEQUENTIAL, (0.0, 1.0), f"outside the colour scale, {HOVER}")
     add_colourbar(figure, kv_scale(kv_head, n_kv_heads), top, log)
     bring_out(figure, len(labels), query, key)
-    caption = map_caption(trace, labels, layer, head, log=log, first_aside=first_aside)
+    caption = map_caption(trace, labels, layer, head, log=log, exclude_first=exclude_first)
     return Drawing(
         figure,
         title=caption.title,
@@ -211,11 +211,11 @@ def _add_stage(
     figure: Chart, column: int, values: np.ndarray, allowed: np.ndarray, scale: list, bounds: tuple[float, float]
 ) -> None:
     """One map, and under it the smallest and the largest number in it."""
-    kept = np.where(allowed, values, np.float32(np.nan))
+    shown = np.where(allowed, values, np.float32(np.nan))
     add_masked(figure, allowed, MOST_STAGE_CELLS, axes=column)
-    add_cells(figure, blocks(kept, MOST_STAGE_CELLS), scale, bounds, f"%{{z:.{DIGITS}f}}", axes=column)
+    add_cells(figure, blocks(shown, MOST_STAGE_CELLS), scale, bounds, f"%{{z:.{DIGITS}f}}", axes=column)
     if allowed.any():
-        _write(figure, column, f"{printed(np.nanmin(kept))} to {printed(np.nanmax(kept))}", y=0.0, yanchor="top")
+        _write(figure, column, f"{printed(np.nanmin(shown))} to {printed(np.nanmax(shown))}", y=0.0, yanchor="top")
 
 
 def _three_maps(labels: Sequence[str]) -> Chart:

@@ -28,13 +28,13 @@ HUES = (  # OKLCH hue in degrees, largest chroma
     (291.0, 0.153),  # violet
     (324.0, 0.105),  # mauve
 )
-MID_LIGHTNESS = 0.59  # contrast of about 4 against white and against a near-black page alike
+MID_LIGHTNESS = 0.59  # contrast of about 4 against white and against a near-black page
 RAMP_ENDS = {"light": (0.985, 0.30), "dark": (0.18, 0.92)}  # OKLCH lightness of weight 0 and of weight 1
 
 MASKED_RGBA = (128, 128, 128, 0.16)  # a cell that is not allowed: grey, which no weight ever is
 MASKED = "rgba({}, {}, {}, {})".format(*MASKED_RGBA)
 NEUTRAL = "#7d7d7d"  # lines, bars and marks that belong to no KV head
-FAINT = "rgba(128, 128, 128, 0.35)"  # what is set aside or only gives orientation
+FAINT = "rgba(128, 128, 128, 0.35)"  # what is excluded or only gives orientation
 
 _KINDS = {  # muted, so that no kind is taken for a KV head; lightness, chroma, hue, plotly marker, plotly dash
     "mha": (0.50, 0.060, 250.0, "circle", "solid"),

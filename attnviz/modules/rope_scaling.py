@@ -1,7 +1,7 @@
 """Scaled RoPE frequencies: how a model is made to read texts longer than those it was trained on.
 
-Linear (arXiv 2306.15595) slows every pair down alike. NTK-aware scaling slows the slow pairs only, dynamic NTK as much
-as the text at hand needs. YaRN (arXiv 2309.00071) and Llama 3 leave alone what turns often inside the training context,
+Linear (arXiv 2306.15595) slows all pairs by one factor. NTK-aware scaling slows the slow pairs only, dynamic NTK as
+much as the text at hand needs. YaRN (arXiv 2309.00071) and Llama 3 leave alone what turns often inside the training context,
 slow down fully what does not turn once, and blend between. LongRoPE (arXiv 2402.13753) is given a factor for each pair.
 Field names and defaults are those of published configurations, so that these can be used as they are.
 """
@@ -221,15 +221,15 @@ def _yarn(frequencies: Tensor, theta: float, s: RopeScaling) -> Tensor:
             f"rope_scaling.original_max_position_embeddings = {s.original_max_position_embeddings} leaves YaRN no pair "
             f"that turns between beta_slow = {s.beta_slow:g} and beta_fast = {s.beta_fast:g} times at theta = {theta:g}"
         )
-    width = (high - low) or 0.001  # a step, where both bounds fall on one pair
+    width = (high - low) or 0.001  # a step, where the bounds fall on one pair
     slowed = ((torch.arange(n, dtype=torch.float64) - low) / width).clamp(0, 1)  # (n_pairs,), 1 = by the whole factor
     return frequencies * (1 - slowed) + frequencies / s.factor * slowed
 
 
 def _llama3(frequencies: Tensor, s: RopeScaling) -> Tensor:
     turns = s.original_max_position_embeddings * frequencies / (2 * math.pi)  # inside the training context
-    kept = ((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor)).clamp(0, 1)
-    return frequencies * kept + frequencies / s.factor * (1 - kept)
+    unchanged = ((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor)).clamp(0, 1)
+    return frequencies * unchanged + frequencies / s.factor * (1 - unchanged)
 
 
 def _longrope(frequencies: Tensor, s: RopeScaling, length: int | None) -> Tensor:

@@ -162,8 +162,8 @@ class Transformer(nn.Module):
         return F.linear(x, self.embed.weight) if self.lm_head is None else self.lm_head(x)
 
     def attention_options(self, n_tokens: int, past: int = 0, mask: Tensor | None = None) -> list[dict[str, Any]]:
-        """What each layer's attention is run with on n_tokens behind `past` cached ones: its rope, and its own mask
-        joined to `mask`. Layers that run alike share them, and what is worked out from them."""
+        """Make the options of each layer's attention for n_tokens behind `past` cached ones: its rope, and its own mask
+        joined to `mask`. Layers with the same window share them."""
         c, device = self.config, self.embed.weight.device
         windows = [c.window_of(i) for i in range(c.n_layers)]
         patterns = {

@@ -26,7 +26,7 @@ PATIENCE = 10.0  # seconds after which a part is asked for although a run is sti
 
 
 class InOrder:
-    """ASGI: a browser's websocket goes on to `app`, with what is asked of parts kept back as long as it has to be."""
+    """ASGI: a browser's websocket goes on to `app`; requests for parts wait until the run before them ends."""
 
     def __init__(self, app: Callable) -> None:
         self.app = app

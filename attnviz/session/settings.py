@@ -120,7 +120,7 @@ def _setting(default: object, kind: Number | Choice | Several | Flag | Text) -> 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is in force. The defaults are what a bare address shows."""
+    """What is selected. The defaults are what a bare address shows."""
 
     text: str = _setting(DEFAULT_TEXT, Text())
     model: str = _setting("gqa-4", Choice(MODELS))
@@ -137,7 +137,7 @@ class Settings:
     causal: bool = _setting(True, Flag())
     window: int = _setting(0, Number(0, 512))  # 0: no window
     n_sinks: int = _setting(0, Number(0, 16))  # first tokens that stay visible behind the window
-    # what is looked at
+    # the selection
     tab: str = _setting("", Choice(("", *TABS)))  # the open part of a page; "": its first
     layer: int = _setting(1, Number(0, 7))  # an induction head of most checkpoints
     head: int = _setting(3, Number(0, 15))
@@ -163,7 +163,7 @@ class Settings:
     weights: str = _setting("bf16", Choice(tuple(PRECISIONS)))  # precision of a published model's weights
     reserve: int = _setting(10, Number(0, 90))  # per cent of the memory
     # the heads page
-    pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MOST_PINNED))  # heads looked at beside the selected one
+    pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MOST_PINNED))  # heads shown beside the selected one
     padding: int = _setting(0, Number(0, 511))  # tokens at the front that are padding
     mask_window: int = _setting(8, Number(1, 128))  # of the masks set side by side
     mask_sinks: int = _setting(1, Number(1, 16))

@@ -132,7 +132,7 @@ def _arguments() -> argparse.Namespace:
         "variants", nargs="*", default=["base", *FAMILY, *(f"{v}-second" for v in FAMILY)],
         help="base mha gqa-4 gqa-2 mqa mla, and each of the family with -second after its name",
     )  # fmt: skip
-    parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are kept (default: runs)")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are stored (default: runs)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--compile", action="store_true", help="torch.compile; needs a C++ compiler on a CPU")
     parser.add_argument("--hours", default="time not noted.", help="a sentence for the card on how long it took")

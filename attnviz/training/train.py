@@ -22,7 +22,7 @@ from attnviz.training.data import Batches
 
 @dataclass(frozen=True)
 class Recipe:
-    """How long one run goes and how. Tokens are counted over all rows, text and repeats alike."""
+    """How long one run goes and how. Tokens are counted over all rows, of text and of repeats."""
 
     primer_steps: int = 0  # short rows of repeats alone, which make the induction heads
     hold_steps: int = 0  # at the peak rate

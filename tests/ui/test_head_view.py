@@ -145,7 +145,7 @@ def test_a_query_that_may_attend_to_nothing():
 
 
 def test_one_token():
-    header, body = sent(traced(n=1), looked(query=0, key=0, log=True, first_aside=True))
+    header, body = sent(traced(n=1), looked(query=0, key=0, log=True, exclude_first=True))
     assert body.tolist() == [STEPS]
     assert header["tops"] == [1.0, 1e-3]  # nothing is left beside the first token
     assert (header["weights"], header["allowed"]) == ([1.0], [True])
@@ -170,12 +170,12 @@ def test_colours_are_the_kv_heads():
         assert header["ramps"][name][-1] == theme.kv_ramp(2, K, name)[-1].tolist()
 
 
-@pytest.mark.parametrize("how", [{}, {"log": True}, {"first_aside": True}, {"pinned": True}])
+@pytest.mark.parametrize("how", [{}, {"log": True}, {"exclude_first": True}, {"pinned": True}])
 def test_what_is_looked_at_and_how_is_sent(how):
     header, _ = sent(traced(), looked(query=11, key=3, chosen=3, **how))
     assert (header["query"], header["key"], header["chosen"]) == (11, 3, 3)
-    assert (header["log"], header["aside"], header["pinned"]) == tuple(
-        how.get(name, False) for name in ("log", "first_aside", "pinned")
+    assert (header["log"], header["exclude"], header["pinned"]) == tuple(
+        how.get(name, False) for name in ("log", "exclude_first", "pinned")
     )
 
 

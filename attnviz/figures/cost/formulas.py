@@ -85,7 +85,7 @@ def totals_formula(models: dict[str, ModelConfig], n_tokens: int) -> str:
 def fit_equation(plan: MemoryPlan) -> Equation:
     """How many sequences fit, or how much memory is missing."""
     memory, weights = Value(plan.memory, "M", "bytes of memory"), Value(plan.weights, "W", "bytes of weights")
-    reserve = Value(plan.reserve, "E", "bytes kept in reserve")
+    reserve = Value(plan.reserve, "E", "bytes in reserve")
     if not plan.weights_fit:
         return Equation(weights - memory, "missing", r"\text{missing}", unit="B")
     if plan.free < 0:

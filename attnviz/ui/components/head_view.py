@@ -1,4 +1,4 @@
-"""One head large: its map with tokens on both axes, and the way of one query from score to weight, on two canvases.
+"""One head large: its map with tokens on both axes, and the steps of one query from score to weight, on two canvases.
 
 plotly draws the same where somebody wants to zoom or to save it, but takes as long as all the rest of the page, and
 draws anew from nothing for every change (`attnviz/figures/heads.py`). T query tokens, S key tokens.
@@ -32,7 +32,7 @@ HTML = """
       <label>Colour scale
         <select class="colour"><option value="linear">linear</option><option value="log">logarithmic</option></select>
       </label>
-      <label class="check"><input type="checkbox" class="aside">Exclude first token from colour scale</label>
+      <label class="check"><input type="checkbox" class="exclude">Exclude first token from colour scale</label>
       <button type="button" class="pin"></button>
     </div>
     <p class="read" aria-live="polite"></p>
@@ -59,15 +59,15 @@ _mount = declared("head_view", HTML, "packed_weights", "save_buttons")
 
 @dataclass(frozen=True)
 class Look:
-    """What is looked at in a head, and how."""
+    """The selection within a head, and how its map is drawn."""
 
     layer: int
     head: int
     query: int
-    key: int  # the key looked at …
+    key: int  # the selected key …
     chosen: int  # … and as it was chosen: -1 for the strongest key
     log: bool = False
-    first_aside: bool = False
+    exclude_first: bool = False
     pinned: bool = False
 
 
@@ -85,7 +85,7 @@ def head_view(
     on_pin: Callable[[], None],
 ) -> None:
     """Show the head. `on_head(layer, head)` runs after another one was chosen in a `head_grid`; `on_cell(query, key)`
-    after a cell or a token was, key -1 for the strongest key; `on_look(log, first_aside)` after another
+    after a cell or a token was, key -1 for the strongest key; `on_look(log, exclude_first)` after another
     scale of colours; `on_pin()` when the head is to be pinned, or no longer.
 
     labels: T token labels. captions: of the map and of the path. role: a title and a sentence on what the head does.
@@ -122,7 +122,7 @@ def pack(
     header = {
         "labels": list(labels),
         "head": [layer, head],
-        "query": query, "key": look.key, "chosen": look.chosen, "log": look.log, "aside": look.first_aside,
+        "query": query, "key": look.key, "chosen": look.chosen, "log": look.log, "exclude": look.exclude_first,
         "pinned": look.pinned,
         "tops": [1.0, largest_but_first(weights)],
         "ramps": {name: ramp(read, n_kv_heads, name) for name in theme.RAMP_ENDS},

@@ -1,6 +1,6 @@
 """Two columns of tokens, and lines whose thickness is the weight; several heads at once, in their KV heads' hues.
 
-Everything is answered in the browser: which heads, how much of the weight is shown, which token is looked at.
+Everything is answered in the browser: which heads, how much of the weight is shown, which token is selected.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def show() -> None:
 
 @state.part("own", countable)
 def own_model(view: View) -> None:
-    """The settings in force, and what they cost."""
+    """The selected model and what it costs."""
     controls(view)
     own(view)
 

@@ -75,7 +75,7 @@ def head(view: View) -> None:
     view = replace(view, padded=True)
     look = _look(view)
     captions = (
-        map_caption(view.trace, view.labels, look.layer, look.head, log=look.log, first_aside=look.first_aside),
+        map_caption(view.trace, view.labels, look.layer, look.head, log=look.log, exclude_first=look.exclude_first),
         path_caption(view.trace, view.labels, look.layer, look.head, look.query, look.key),
     )
     head_view(
@@ -102,7 +102,7 @@ def _look(view: View) -> Look:
         key=view.key,
         chosen=s.key if s.key < len(view.labels) else -1,
         log=s.colour == "log",
-        first_aside=s.sink_aside,
+        exclude_first=s.sink_aside,
         pinned=view.layer_and_head in view.pinned,
     )
 
@@ -117,8 +117,8 @@ def _take_cell(query: int, key: int) -> None:
     state.rerun("head", "closer")
 
 
-def _take_look(log: bool, first_aside: bool) -> None:
-    state.change(colour="log" if log else "linear", sink_aside=first_aside)
+def _take_look(log: bool, exclude_first: bool) -> None:
+    state.change(colour="log" if log else "linear", sink_aside=exclude_first)
     state.rerun("head", "closer")
 
 
@@ -134,7 +134,7 @@ def _map(view: View) -> Drawing:
     look = _look(view)
     return heads.head_map(
         view.trace, view.labels, look.layer, look.head,
-        log=look.log, first_aside=look.first_aside, query=look.query, key=look.key,
+        log=look.log, exclude_first=look.exclude_first, query=look.query, key=look.key,
     )  # fmt: skip
 
 

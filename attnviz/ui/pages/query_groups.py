@@ -225,7 +225,7 @@ def _work(view: View) -> None:
 
 
 def _compared(view: View) -> list[ModelConfig]:
-    """The models along the slider, from MHA on; MLA only where it is the one looked at."""
+    """The models along the slider, from MHA on; MLA only where it is selected."""
     configs = [c for c in map(models.config_of, compute_groups.variants(view.settings)) if c.attention != "mla"]
     return configs + ([view.config] if view.config.attention == "mla" else [])
 
