@@ -30,7 +30,7 @@ class ByteCache:
         self._lock, self._turns = Lock(), Turns()
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """The value stored under key, or what compute() gives, stored from now on."""
+        """Return the value cached under key, or compute and cache it."""
         if (found := self.find(key)) is not None:
             return found
         with self._turns.turn():  # two at once would take twice the memory and no less time
@@ -42,7 +42,7 @@ class ByteCache:
             return value
 
     def find(self, key: Hashable) -> Any:
-        """What is stored under key, or None."""
+        """Return the value cached under key, or None."""
         with self._lock:
             return self._entries.get(key)
 

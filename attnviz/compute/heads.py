@@ -30,7 +30,7 @@ REFERENCE = Path(__file__).with_name("long_text.txt")  # written for this projec
 
 
 def roles_of(settings: Settings) -> list[list[analysis.Role]]:
-    """The role of every head, [layer][head], from the probes; an untrained model's heads have none."""
+    """Return the role of each head, [layer][head], from the probes; an untrained model's heads have none."""
     config = models.config_of(settings)
     if settings.model == "own":
         return [[analysis.Role(analysis.NO_ROLE)] * config.n_heads for _ in range(config.n_layers)]
@@ -39,12 +39,12 @@ def roles_of(settings: Settings) -> list[list[analysis.Role]]:
 
 
 def probes_of(settings: Settings) -> Probes:
-    """How the roles are scored: with the mask and position settings of the page, without padding."""
+    """Describe how the roles are scored: with the mask and position settings of the page, without padding."""
     return Probes(N_PROBES, PERIOD, models.config_of(settings), settings.model != "own")
 
 
 def scores_of(settings: Settings) -> analysis.Scores:
-    """Every role's score for every head, from repeated random tokens, whatever the text on the page."""
+    """Score each role for each head on repeated random tokens, whatever the text on the page."""
     if settings.window >= 2 * PERIOD:
         settings = replace(settings, window=0)  # as wide as the probes are long: the same as none
     return _scores(settings)
@@ -58,7 +58,7 @@ def _scores(settings: Settings) -> analysis.Scores:
 
 
 def text_labels(view: View) -> list[list[str]]:
-    """What takes most of each head's weight on the text, in a few words, [layer][head]."""
+    """Name what takes most of each head's weight on the text, [layer][head]."""
     return _text_labels(view.settings, view.ids, view.n_padding)
 
 
@@ -72,7 +72,7 @@ def _text_labels(settings: Settings, ids: tuple[int, ...], n_padding: int) -> li
 
 
 def text_scores_of(trace: Trace, layer: int, head: int) -> tuple[analysis.HeadScores, analysis.Column | None]:
-    """The shares of one head's weight on the text, and the key that gets most of it."""
+    """Return the shares of one head's weight on the text, and the key that gets most of it."""
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]
     scores = analysis.score(weights[None, None], allowed[None], trace.tokens)
     return scores.of(0, 0), analysis.largest_column(weights, allowed)
@@ -97,7 +97,7 @@ class Mask:
 
 
 def masks_of(settings: Settings) -> list[Mask]:
-    """The masks that are compared, with the numbers chosen for them."""
+    """List the masks that are compared, with the numbers chosen for them."""
     window, n_sinks, padding = settings.mask_window, settings.mask_sinks, settings.mask_padding
     return [
         Mask("Causal"),
@@ -121,7 +121,7 @@ class Masked:
 
 
 def masked_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Masked:
-    """The same layer under each mask, on the first MAX_COMPARED tokens."""
+    """Run the same layer under each mask, on the first MAX_COMPARED tokens."""
     ids = ids[:MAX_COMPARED]
     traces = [models.trace_of(replace(settings, **m.fields()), ids, m.padding) for m in masks_of(settings)]
     return Masked(
@@ -162,18 +162,18 @@ def means_of(settings: Settings) -> np.ndarray | None:
 
 @lru_cache(maxsize=1)
 def reference() -> list[int]:
-    """The reference text of mean ablation, as ids."""
+    """Return the reference text of mean ablation, as ids."""
     return models.tokenizer().encode(REFERENCE.read_text(encoding="utf-8"))[:MAX_ABLATED]
 
 
 @lru_cache(maxsize=1)
 def vocabulary() -> list[str]:
-    """The printable label of every token there is, by its id."""
+    """Return the printable label of each token of the vocabulary, by id."""
     tokenizer = models.tokenizer()
     return [tokenizer.labels([token])[0] for token in range(tokenizer.vocab_size)]  # singly: no neighbours to join
 
 
 def crossed_of(settings: Settings, ids: tuple[int, ...], context: tuple[int, ...]) -> np.ndarray:
-    """Weights (L, H, T, S) of the text's queries on another text's keys."""
+    """Compute weights (L, H, T, S) of the text's queries on another text's keys."""
     key = "crossed", models.weights_key(settings), models.config_of(settings), ids, context
     return models.computed_once(key, lambda: cross_weights(models.model_of(settings), ids, context))

@@ -30,7 +30,7 @@ class View:
     padded: bool = False
 
     def but(self, **fields: Any) -> View:
-        """The same with other values of some settings."""
+        """Return a view with other values of some settings."""
         return replace(self, settings=replace(self.settings, **fields))
 
     @cached_property
@@ -134,7 +134,7 @@ class View:
         return key if 0 <= key < len(self.ids) else int(self.trace.weights[layer, head, self.query].argmax())
 
     def link_notices(self, asked: Mapping[str, str]) -> list[str]:
-        """A sentence for each layer, head, query or key that a link asked for and this model or text does not have.
+        """Write a sentence for each layer, head, query or key of a link that this model or text does not have.
 
         asked: the link's own words for them.
         """
@@ -194,7 +194,7 @@ def anything(view: View) -> bool:
 
 
 def head_name(name: str) -> str:
-    """The head "1.5" of a link as it is written on a page: "L1 H5"."""
+    """Write the head "1.5" of a link as on a page: "L1 H5"."""
     return "L{} H{}".format(*name.split("."))
 
 

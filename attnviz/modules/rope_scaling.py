@@ -1,8 +1,9 @@
 """Scaled RoPE frequencies: how a model is made to read texts longer than those it was trained on.
 
 Linear (arXiv 2306.15595) slows all pairs by one factor. NTK-aware scaling slows the slow pairs only, dynamic NTK as
-much as the text at hand needs. YaRN (arXiv 2309.00071) and Llama 3 leave alone what turns often inside the training context,
-slow down fully what does not turn once, and blend between. LongRoPE (arXiv 2402.13753) is given a factor for each pair.
+much as the text at hand needs. YaRN (arXiv 2309.00071) and Llama 3 leave pairs that turn often inside the training
+context as they are, slow those that do not turn once by the whole factor, and blend between. LongRoPE
+(arXiv 2402.13753) is given a factor for each pair.
 Field names and defaults are those of published configurations, so that these can be used as they are.
 """
 
@@ -59,7 +60,7 @@ class RopeScaling:
     def of(
         cls, given: RopeScaling | Mapping | Iterable[tuple[str, object]] | None, max_context: int | None = None
     ) -> RopeScaling | None:
-        """From a published configuration's dictionary, or its pairs; None, or the type "default", is no scaling.
+        """Read a published configuration's dictionary, or its pairs; None, or the type "default", is no scaling.
 
         max_context, the configuration's own maximum, stands in where the dictionary leaves it out: for dynamic NTK it
         is the training context, for YaRN and LongRoPE its ratio to the training context is the factor.
@@ -104,7 +105,7 @@ class RopeScaling:
             )
 
     def _default_attention_factor(self) -> float:
-        """What the papers put on cos and sin; a score q·k grows by its square."""
+        """Return what the papers multiply cos and sin by; a score q·k grows by its square."""
         if self.rope_type == "longrope":
             return math.sqrt(1 + math.log(self.factor) / math.log(self.original_max_position_embeddings))
         if self.rope_type != "yarn":
@@ -172,7 +173,7 @@ def scaled_rope_frequencies(
 
 
 def scale_frequencies(frequencies: Tensor, theta: float, scaling: RopeScaling, length: int | None = None) -> Tensor:
-    """float64 (n_pairs,): theta's own frequencies as this method changes them for a text of `length` tokens.
+    """Scale theta's own frequencies by this method: float64 (n_pairs,), for a text of `length` tokens.
 
     Only dynamic NTK and LongRoPE look at the length; None means no longer than the training context.
     """
@@ -209,7 +210,7 @@ def _yarn(frequencies: Tensor, theta: float, s: RopeScaling) -> Tensor:
     n = len(frequencies)
 
     def pair_that_turns(times: float) -> float:
-        """The pair, not whole, that turns this often inside the training context."""
+        """Find the pair, not rounded, that turns this often inside the training context."""
         return n * math.log(s.original_max_position_embeddings / (2 * math.pi * times)) / math.log(theta)
 
     low, high = pair_that_turns(s.beta_fast), pair_that_turns(s.beta_slow)

@@ -26,7 +26,7 @@ from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
 
 
 def build_attention(c: ModelConfig) -> nn.Module:
-    """The attention of one layer of this model."""
+    """Build the attention of one layer of this model."""
     if c.attention != "mla":
         return GroupedQueryAttention(
             c.d_model, c.n_heads, c.n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, out_bias=c.o_bias
@@ -74,7 +74,7 @@ class Transformer(nn.Module):
 
     @classmethod
     def random(cls, config: ModelConfig, seed: int) -> Transformer:
-        """An untrained model whose weights depend on the seed alone, in evaluation mode.
+        """Make an untrained model whose weights depend on the seed alone, in evaluation mode.
 
         Weights are normal with standard deviation 1 / sqrt(fan-in), so that scores q·k / sqrt(D) have a spread
         of about 1 and an untrained map is not blank; projections back into the residual stream are smaller by
@@ -96,7 +96,7 @@ class Transformer(nn.Module):
         return model.eval()
 
     def with_config(self, config: ModelConfig) -> Transformer:
-        """The same modules, not copied, run in another way (RoPE off or scaled, another window or layout).
+        """Return the same modules, not copied, to be run in another way (RoPE off or scaled, another window or layout).
 
         ConfigError for a config that other tensors would belong to.
         """
@@ -112,7 +112,7 @@ class Transformer(nn.Module):
         return other
 
     def with_attentions(self, attentions: Mapping[int, nn.Module]) -> Transformer:
-        """The same model with other attentions in the layers given; all other modules are shared, not copied."""
+        """Return the model with other attentions in the layers given; other modules are shared, not copied."""
         other = with_own_parts(self)
         other.blocks = nn.ModuleList(self.blocks)
         for layer, attn in attentions.items():
@@ -121,7 +121,7 @@ class Transformer(nn.Module):
         return other
 
     def new_cache(self) -> list[KVCache]:
-        """An empty KV cache for every layer."""
+        """Make an empty KV cache for each layer."""
         return [KVCache() for _ in self.blocks]
 
     def rope(self, length: int | None = None) -> Rope | None:

@@ -173,7 +173,7 @@ class Settings:
     mask_padding: int = _setting(3, Number(1, 127))
 
     def normalised(self) -> Settings:
-        """The nearest settings that a model can be built from: KV heads that divide, a head_dim that is even."""
+        """Return the nearest settings that a model can be built from: KV heads that divide, a head_dim that is even."""
         n_kv_heads = nearest(self.n_kv_heads, divisors(self.n_heads))
         d_model = nearest(self.d_model, widths(self.n_heads))
         lists: dict[str, Any] = {
@@ -182,15 +182,15 @@ class Settings:
         return replace(self, n_kv_heads=n_kv_heads, d_model=d_model, **lists)
 
     def own_config(self) -> ModelConfig:
-        """The model of one's own, RoPE and masks as chosen."""
+        """Return the model of one's own, RoPE and masks as chosen."""
         return self.run_of(self.own_weights())
 
     def own_weights(self) -> ModelConfig:
-        """The part of one's own configuration that, with the seed, decides the weights."""
+        """Return the part of one's own configuration that, with the seed, decides the weights."""
         return ModelConfig(self.n_layers, self.d_model, self.n_heads, self.n_kv_heads, qkv_bias=self.qkv_bias)
 
     def run_of(self, config: ModelConfig) -> ModelConfig:
-        """The same weights, run as chosen: with or without RoPE, mask and window."""
+        """Return the same weights' configuration as chosen: with or without RoPE, mask and window."""
         return replace(
             config,
             position="rope" if self.rope else "none",
@@ -201,13 +201,13 @@ class Settings:
         )
 
     def to_link(self) -> dict[str, str]:
-        """What differs from the defaults, as words for a link; a long text as far as an address can carry it."""
+        """Write what differs from the defaults for a link; a long text as far as an address can carry it."""
         link = {f.name: _written(getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default}
         return link | {"text": _for_address(self.text)} if "text" in link else link
 
     @classmethod
     def from_link(cls, link: Mapping[str, str], page: Page | None = None) -> tuple[Settings, list[str]]:
-        """The settings a link asks for, and a sentence for each value in it that could not be used as it was.
+        """Read the settings a link asks for, and a sentence for each value in it that could not be used as it was.
 
         page: the page that the link leads to, for links of before, which named the open part of each page apart.
         """
@@ -240,7 +240,7 @@ def _with_tab(link: Mapping[str, str], page: Page | None) -> dict[str, str]:
 
 
 def kind_of(name: str) -> Number | Choice | Several | Flag | Text:
-    """What the setting of this name may be; KeyError where there is none."""
+    """Return what values the setting of this name may have; KeyError where there is none."""
     return _KINDS[name]
 
 
@@ -255,12 +255,12 @@ def widths(n_heads: int) -> tuple[int, ...]:
 
 
 def nearest(value: float, allowed: tuple[int, ...]) -> int:
-    """The allowed number closest to value."""
+    """Return the allowed number closest to value."""
     return min(allowed, key=lambda a: abs(a - value))
 
 
 def _for_address(text: str) -> str:
-    """As much of the text as takes MAX_ADDRESS bytes in an address, where a character can take twelve."""
+    """Cut the text to what takes MAX_ADDRESS bytes in an address, where a character can take twelve."""
     room = MAX_ADDRESS
     for i, character in enumerate(text):
         room -= len(quote_plus(character, errors="replace"))
@@ -286,7 +286,7 @@ def _same(value: object, written: str) -> bool:
 
 
 def _replaced(name: str, written: str, values: Mapping[str, object], settings: Settings) -> str:
-    """The sentence on a value of a link that could not be used as it was: what it must be, and what is used."""
+    """Say what a value of a link must be that could not be used as it was, and what is used instead."""
     used, given = getattr(settings, name), f"not “{written[:GIVEN]}{'…' * (len(written) > GIVEN)}”"
     if name in SELECTION:  # what is shown instead depends on the model and the text: see ui/selection.py
         return f"The link's {name} must be a whole number, {given}; it was left out."
