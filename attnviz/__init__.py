@@ -1,1 +1,1 @@
-"""AttnViz: the real attention modules, run on any text, with everything they compute kept and drawn."""
+"""AttnViz: the real attention modules, run on any text, and everything they compute drawn."""

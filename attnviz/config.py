@@ -1,12 +1,13 @@
 """What an attention layer and a model are, as frozen, self-checking values. Standard library only.
 
 Names follow the field: `n_kv_heads` is a count, `group_size = n_heads / n_kv_heads` is how many query heads
-share one key/value head. "Groups" is never used for a count, since the literature means both by it.
+share one key/value head. "Groups" is never used for a count, since the literature uses it for each of them.
 """
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
 
 from attnviz.checks import ConfigError, number, one_of, shown, switch, whole
 from attnviz.facts import LATENT_FIELDS, config_fields, refuse_unknown
@@ -33,13 +34,13 @@ class AttentionConfig:
     """One attention layer with `n_heads` query heads that read `n_kv_heads` key/value heads.
 
     `head_dim` is a field of its own: in Qwen3, Gemma or PaLM it is not `d_model / n_heads`.
-    `n_kv_heads=None` means one for every query head (MHA).
+    `n_kv_heads=None` means one for every query head (MHA). Fields typed `int | Any` may be given as None.
     """
 
     d_model: int
     n_heads: int
-    n_kv_heads: int | None = None
-    head_dim: int | None = None
+    n_kv_heads: int | Any = None
+    head_dim: int | Any = None
     qkv_bias: bool = False
     out_bias: bool = False
     dropout: float = 0.0
@@ -98,7 +99,7 @@ class MoEConfig:
     d_ff_expert: int
     n_shared_experts: int = 0
     n_dense_layers: int = 0
-    dense_d_ff: int | None = None
+    dense_d_ff: int | Any = None
     router_bias: bool = False
     expert_bias: bool = False
     router_score_correction_bias: bool = False  # a buffer that balances the load, not a parameter
@@ -124,7 +125,7 @@ class MoEConfig:
         if not isinstance(facts, dict):
             raise ConfigError(f"moe must be a mapping of names to values, not {shown(facts)}")
         refuse_unknown(facts, tuple(f.name for f in fields(cls)), "moe.")
-        missing = dict.fromkeys(("n_routed_experts", "experts_per_token", "d_ff_expert"))
+        missing: dict[str, Any] = dict.fromkeys(("n_routed_experts", "experts_per_token", "d_ff_expert"))
         return cls(**missing | facts)
 
 
@@ -133,17 +134,18 @@ class ModelConfig:
     """A decoder-only model: what decides its parameters, its KV cache and how it runs.
 
     The live `Transformer` runs the Llama-shaped part of this (RMSNorm, SwiGLU, RoPE or none); `attnviz.cost`
-    counts all of it. `attention` is derived, except that "mla" has to be said.
+    counts all of it. `attention` is derived, except that "mla" has to be said. Fields typed `| Any` may be None: the
+    default is then filled in, or the field belongs to a kind of attention or position that this model does not have.
     """
 
     n_layers: int
     d_model: int
     n_heads: int
-    n_kv_heads: int | None = None
-    head_dim: int | None = None
-    d_ff: int | None = None
+    n_kv_heads: int | Any = None
+    head_dim: int | Any = None
+    d_ff: int | Any = None
     vocab_size: int = 2048
-    attention: str | None = None
+    attention: str | Any = None
     # the feed-forward
     ffn: str = "swiglu"
     ffn_bias: bool = False
@@ -156,9 +158,9 @@ class ModelConfig:
     # positions
     position: str = "rope"
     learned_position_rows: int | None = None
-    max_context: int | None = None
-    rope_theta: float | None = 10000.0
-    rope_scaling: tuple[tuple[str, object], ...] | None = None  # pairs, so that a config stays hashable
+    max_context: int | Any = None
+    rope_theta: float | Any = 10000.0
+    rope_scaling: Any = None  # pairs (name, value), so that a config stays hashable, or a `RopeScaling`
     rope_layout: str = "half"
     rotary_fraction: float | None = 1.0
     # what may be attended to
@@ -175,11 +177,11 @@ class ModelConfig:
     qk_norm: str | None = None  # "head": size head_dim; "width": over all heads at once
     parallel_block: bool = False
     # latent attention (MLA), arXiv 2405.04434
-    q_lora_rank: int | None = None
-    kv_lora_rank: int | None = None
-    qk_rope_head_dim: int | None = None
-    qk_nope_head_dim: int | None = None
-    v_head_dim: int | None = None
+    q_lora_rank: int | Any = None
+    kv_lora_rank: int | Any = None
+    qk_rope_head_dim: int | Any = None
+    qk_nope_head_dim: int | Any = None
+    v_head_dim: int | Any = None
     # what it is called
     id: str = ""
     name: str = ""
@@ -200,7 +202,7 @@ class ModelConfig:
     def from_dict(cls, facts: dict) -> ModelConfig:
         """A model from one entry of published facts, as `presets.json` has them or in the fields' own names.
 
-        Sources, notes and counts beside the facts are left aside. A field that is unknown, or impossible, is a
+        Sources, notes and counts beside the facts are ignored. A field that is unknown, or impossible, is a
         ConfigError that names it.
         """
         given = config_fields(facts, tuple(f.name for f in fields(cls)))
@@ -239,7 +241,7 @@ class ModelConfig:
         if self.rope_theta is not None:
             number("rope_theta", self.rope_theta, 1, 10**12)
             if self.rope_theta == 1:
-                raise ConfigError(f"rope_theta must be above 1, or every pair turns alike, not {self.rope_theta!r}")
+                raise ConfigError(f"rope_theta must be above 1, or all pairs rotate equally, not {self.rope_theta!r}")
         whole("n_sinks", self.n_sinks, low=0)
         for layer in self.full_layers:
             whole("full_layers", layer, low=0, high=self.n_layers - 1)
@@ -307,7 +309,8 @@ class ModelConfig:
 
     def with_kv_heads(self, n_kv_heads: int) -> ModelConfig:
         """The same model with another number of KV heads; MLA gives up its latents for them."""
-        return replace(self, n_kv_heads=n_kv_heads, attention=None, **dict.fromkeys(LATENT_FIELDS))
+        no_latents: dict[str, Any] = dict.fromkeys(LATENT_FIELDS)
+        return replace(self, n_kv_heads=n_kv_heads, attention=None, **no_latents)
 
     def to_dict(self) -> dict:
         """Only what differs from the defaults: what a checkpoint's metadata stores."""

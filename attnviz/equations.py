@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import reduce
@@ -179,7 +179,7 @@ class Sum(Expression):
         return written
 
 
-def total(terms: list[Expression] | tuple[Expression, ...]) -> Expression:
+def total(terms: Sequence[Expression]) -> Expression:
     """The sum of one or more expressions."""
     return Sum(tuple(terms)) if len(terms) > 1 else terms[0]
 

@@ -11,6 +11,7 @@ import re
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from attnviz.checks import ConfigError, shown, whole
 
@@ -28,7 +29,7 @@ def published_facts() -> dict[str, dict]:
     return {entry["id"]: entry for entry in entries}
 
 
-def config_fields(facts: dict, known: tuple[str, ...]) -> dict[str, object]:
+def config_fields(facts: dict, known: tuple[str, ...]) -> dict[str, Any]:
     """The arguments of a `ModelConfig` (fields `known`) out of one entry; whatever is neither is a ConfigError."""
     if not isinstance(facts, dict):
         raise ConfigError(f"the facts of a model must be one entry of names and values, not {shown(facts)}")
@@ -75,7 +76,7 @@ def _qk_norm(value: object) -> object:
     raise ConfigError(f"qk_norm must be false, a per-head RMSNorm or a full-width RMSNorm, not {shown(value)}")
 
 
-def _window_fields(window: dict, n_layers: object) -> dict[str, object]:
+def _window_fields(window: dict, n_layers: Any) -> dict[str, object]:
     """`sliding_window` and `full_layers` out of size, pattern and counts, which have to agree with each other."""
     refuse_unknown(window, WINDOW_FIELDS, "sliding_window.")
     whole("n_layers", n_layers)
@@ -135,7 +136,7 @@ def _tuple(name: str, value: object) -> tuple:
     return tuple(value)
 
 
-def _pairs(name: str, value: object) -> tuple[tuple[str, object], ...]:
+def _pairs(name: str, value: Any) -> tuple[tuple[str, object], ...]:
     """A mapping, or the list of pairs that JSON makes of one, as pairs that can be hashed."""
     items = value.items() if isinstance(value, dict) else value
     try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import unicodedata
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from tokenizers import Tokenizer as BPE
 
@@ -47,7 +48,8 @@ class Tokenizer:
     def token_bytes(self, ids: list[int]) -> list[bytes]:
         """The bytes of each token."""
         table = _byte_of()
-        return [bytes(table[c] for c in self._bpe.id_to_token(i)) for i in ids]
+        pieces: list[Any] = [self._bpe.id_to_token(i) for i in ids]  # None, a TypeError below, for no id of this table
+        return [bytes(table[c] for c in piece) for piece in pieces]
 
     def characters(self, ids: list[int]) -> list[float]:
         """Characters in each token; one that is split over several tokens counts by its bytes."""

@@ -1,4 +1,4 @@
-"""A model run on a text with what it computed kept, as read-only numpy.
+"""A model run on a text, with what it computed, as read-only numpy arrays.
 
 L layers, H query heads, K KV heads, T tokens, S = T keys, D head_dim. A trace is data: whoever has it can draw it,
 and nobody can change it.
@@ -10,6 +10,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +40,7 @@ class Trace:
 
     @property
     def scores(self) -> np.ndarray:
-        """(L, H, T, T): q·k · scale before the mask. Not kept: as large as the weights, and one product away."""
+        """(L, H, T, T): q·k · scale before the mask. Not stored: as large as the weights, and one product away."""
         L, H = self.q.shape[:2]
         return np.stack([[self.scores_of(layer, head) for head in range(H)] for layer in range(L)])
 
@@ -74,26 +75,27 @@ def trace(model: Transformer, token_ids: Sequence[int], n_padding: int = 0) -> T
     n_padding: that many tokens at the front are padding, which nobody may attend to.
     """
     ids = _checked(token_ids, model.config.vocab_size)
-    kept = _Kept(model.config.n_layers)
+    layers = _Layers(model.config.n_layers)
     began = time.perf_counter()
-    logits = model(ids, mask=_not_padding(ids, n_padding), record=kept)[0]  # (T, vocab_size)
+    logits = model(ids, mask=_not_padding(ids, n_padding), record=layers)[0]  # (T, vocab_size)
     return Trace(
         config=model.config,
         tokens=_numpy(ids[0]),
-        **{name: _numpy(array) for name, array in kept.arrays.items()},
+        **{name: _numpy(array) for name, array in layers.arrays.items()},
         logits=_numpy(logits),
-        scale=kept.scale,
+        scale=layers.scale,
         seconds=time.perf_counter() - began,
     )
 
 
-class _Kept:
+class _Layers:
     """Lays each layer's record, as it comes, into arrays of all layers: its own memory is then free for the next."""
 
     def __init__(self, n_layers: int) -> None:
-        self.n_layers, self.done, self.arrays, self.scale = n_layers, 0, {}, 0.0
+        self.n_layers, self.done, self.scale = n_layers, 0, 0.0
+        self.arrays: dict[str, Tensor] = {}
 
-    def __call__(self, scale: float, **computed: Tensor | None) -> None:
+    def __call__(self, scale: float, **computed: Any) -> None:
         self.scale = scale
         for name, part in computed.items():
             one = _everywhere(part, computed["weights"]) if name == "allowed" else part[0]  # B = 1

@@ -26,10 +26,10 @@ def no_search_for_components() -> Iterator[None]:
 @pytest.fixture
 def no_checkpoints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """The files are gone, and nobody remembers what was in them."""
-    from attnviz.compute import models as runs
+    from attnviz.compute import models
 
     def forget() -> None:
-        for kept in (runs.config_of, runs._shipped_config):
+        for kept in (models.config_of, models._shipped_config):
             kept.cache_clear()
 
     monkeypatch.setattr("attnviz.checkpoints.FOLDER", tmp_path)

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from attnviz.compute import cost as cost_runs
-from attnviz.compute import models as runs
+from attnviz.compute import cost as compute_cost
+from attnviz.compute import models
 from attnviz.config import ModelConfig
 from attnviz.cost import (
     PRECISIONS,
@@ -22,7 +22,7 @@ from attnviz.cost.pairs import instructive_pairs
 from attnviz.cost.units import bytes_text
 from attnviz.experiments.measurement import counted_cache_bytes
 from attnviz.figures import cost as figures
-from attnviz.figures.cost.words import is_beyond
+from attnviz.figures.cost.captions import is_beyond
 from attnviz.session.settings import Settings
 from attnviz.ui.pages import cost as cost_page
 from tests.walk import COST, Visit, walking
@@ -41,7 +41,7 @@ def texts(**changes) -> list[str]:
 @pytest.mark.parametrize("batch, window", [(3, 512), (1, 16)])
 def test_the_headline_is_in_the_chosen_precision_and_for_all_sequences(precision, batch, window):
     settings = Settings(model="gqa-4", context=1000, batch=batch, precision=precision, window=window)
-    model = runs.config_of(settings)
+    model = models.config_of(settings)
     bits, block = PRECISIONS[precision]
     full, here = (
         bytes_text(kv_cache_bytes(m, 1000, batch, bits, block_size=block)) for m in (comparison(model)[0], model)
@@ -55,8 +55,8 @@ def test_the_headline_is_in_the_chosen_precision_and_for_all_sequences(precision
 def test_only_what_was_counted_is_said_to_be_equal(precision):
     settings = Settings(context=70, batch=2, precision=precision)
     models = comparison(SMALL)
-    live = cost_runs.counted(models, settings)
-    said = cost_page._counted_words(models, live, settings)
+    live = compute_cost.counted(models, settings)
+    said = cost_page._counted_caption(models, live, settings)
     assert live.cache == tuple(counted_cache_bytes(m, 70, 2) for m in models)
     assert "bf16 caches were counted" in said and "Every" not in said
     assert (f"{precision} bytes drawn are by formula" in said) == (precision != "bf16")
@@ -117,7 +117,7 @@ def test_each_mla_is_named_by_its_widths():
     note = figures.cache(comparison(SMALL), SMALL, None, 70).note
     assert f"kv_lora_rank {latent.kv_lora_rank} and qk_rope_head_dim {latent.qk_rope_head_dim}" in note
     assert "what-if" in note and "not the trained MLA checkpoint" in note
-    trained = runs.config_of(Settings(model="mla"))
+    trained = models.config_of(Settings(model="mla"))
     own = figures.cache(comparison(trained), trained, None, 70).note
     assert "kv_lora_rank 64 and qk_rope_head_dim 16, the model's own" in own and "what-if" not in own
 

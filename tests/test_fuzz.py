@@ -14,7 +14,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
-from attnviz.compute import models as runs
+from attnviz.compute import models
 from attnviz.compute.view import View
 from attnviz.figures.drawing import quoted
 from attnviz.session.settings import MAX_ADDRESS, MAX_CHARACTERS, Choice, Flag, Number, Settings, Several, Text
@@ -149,19 +149,19 @@ def test_markdown_finds_nothing_to_act_on_in_a_quoted_label(text):
 @given(any_settings())
 @effort(max_examples=300, deadline=None)
 def test_the_longest_text_of_any_settings_is_known_to_fit_before_it_is_traced(settings):
-    config = runs.config_of(settings)
-    longest = runs.max_tokens(config)
-    assert 1 <= longest <= runs.MAX_TOKENS
-    assert trace_bytes(config, longest) <= runs.MAX_TRACE_BYTES
-    assert longest == runs.MAX_TOKENS or trace_bytes(config, longest + 1) > runs.MAX_TRACE_BYTES
+    config = models.config_of(settings)
+    longest = models.max_tokens(config)
+    assert 1 <= longest <= models.MAX_TOKENS
+    assert trace_bytes(config, longest) <= models.MAX_TRACE_BYTES
+    assert longest == models.MAX_TOKENS or trace_bytes(config, longest + 1) > models.MAX_TRACE_BYTES
 
 
 @pytest.mark.parametrize("text", ["a b " * 5000, "好" * 5000, "\ud800" * MAX_CHARACTERS, "x" * 10**6])
 def test_the_largest_trace_is_as_large_as_was_reckoned_before(text):
     view = View(Settings(text=text, model="own", n_layers=8, n_heads=16, n_kv_heads=16, d_model=384))
-    assert len(view.ids) == len(view.labels) == runs.max_tokens(view.config)
+    assert len(view.ids) == len(view.labels) == models.max_tokens(view.config)
     assert view.trace.nbytes == trace_bytes(view.config, len(view.ids))
-    assert 0.95 * runs.MAX_TRACE_BYTES < view.trace.nbytes <= runs.MAX_TRACE_BYTES
+    assert 0.95 * models.MAX_TRACE_BYTES < view.trace.nbytes <= models.MAX_TRACE_BYTES
 
 
 # ---- the pages, without a browser

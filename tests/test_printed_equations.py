@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from attnviz.equations import Equation
-from attnviz.figures.drawing import Drawing, Words
+from attnviz.figures.drawing import Caption, Drawing
 from attnviz.session.settings import MODELS, Settings
 from tests.arithmetic import NOTHING, check
 from tests.walk import TABS, Page, Visit, visits, walking
@@ -54,12 +54,12 @@ def look_at(visit: Visit, page: Page, found: Found) -> None:
         if problems != [NOTHING]:
             found.evaluated[view] += 1
             found.wrong |= {problem: str(visit) for problem in problems}
-    for maker, words in page.words:
-        numbers = list(quantities(words.title))
+    for maker, caption in page.captions:
+        numbers = list(quantities(caption.title))
         found.compared[maker] += len(numbers)
         if maker not in SHOWN_ONCE:
-            beside = shown_beside(words)
-            found.unequal |= {f"{n.text} in “{words.title}”": str(visit) for n in numbers if not n.is_among(beside)}
+            beside = shown_beside(caption)
+            found.unequal |= {f"{n.text} in “{caption.title}”": str(visit) for n in numbers if not n.is_among(beside)}
 
 
 def report(problems: dict[str, str]) -> str:
@@ -143,12 +143,12 @@ def quantities(text: str, unit_needed: bool = True) -> Iterator[Quantity]:
             yield Quantity(match[0], float(written), 0.5 * 10.0**-digits, (1.0, *SCALES.get(unit, ())))
 
 
-def shown_beside(words: Words | Drawing) -> np.ndarray:
+def shown_beside(caption: Caption | Drawing) -> np.ndarray:
     """The numbers in a drawing's table, formula and alternative text, and the ratio, difference, mean and sum of those
     in a column."""
-    texts = [words.formula.replace("{,}", ","), words.alt.replace(words.title, ""), getattr(words, "line", "")]
+    texts = [caption.formula.replace("{,}", ","), caption.alt.replace(caption.title, ""), getattr(caption, "line", "")]
     found = [np.array([q.value * s for text in texts for q in quantities(text, unit_needed=False) for s in q.scales])]
-    for values in words.table.values():
+    for values in caption.table.values():
         column = np.array([v for v in values if isinstance(v, int | float)], float)
         column = column[np.isfinite(column)][:200]
         if len(column):
@@ -165,7 +165,7 @@ def test_every_quantity_in_a_title_is_shown_beside_it_and_equal(found):
 
 
 def test_a_title_that_says_another_number_is_noticed():
-    words = Words("MHA caches 30,720 B", "", "MHA caches 30,720 B. MQA 3,840 B.", table={"bytes": [24_576, 3_840]})
-    (number,) = quantities(words.title)
-    assert not number.is_among(shown_beside(words))
-    assert Quantity("24 KiB", 24, 0.5, (1, 1024)).is_among(shown_beside(words))
+    caption = Caption("MHA caches 30,720 B", "", "MHA caches 30,720 B. MQA 3,840 B.", table={"bytes": [24_576, 3_840]})
+    (number,) = quantities(caption.title)
+    assert not number.is_among(shown_beside(caption))
+    assert Quantity("24 KiB", 24, 0.5, (1, 1024)).is_among(shown_beside(caption))

@@ -1,4 +1,4 @@
-"""Every view of every page under invented settings, run in this process, and all the words on it."""
+"""Every view of every page under invented settings, run in this process, and every text on it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.cost import PRECISIONS, load_accelerators
-from attnviz.figures.drawing import Drawing, Words
+from attnviz.figures.drawing import Caption, Drawing
 from attnviz.session.pages import ALL
 from attnviz.session.settings import DEFAULT_TEXT, MODELS, PRESETS, Settings
 from attnviz.ui import charts
@@ -148,18 +148,18 @@ class Said:
 
 @dataclass
 class Page:
-    """What a visit has shown: every text on the page, and every drawing's and picture's words."""
+    """What a visit has shown: every text on the page, and every drawing and caption."""
 
     said: list[Said]
-    words: list[tuple[str, Words | Drawing]]  # with the function that made them
+    captions: list[tuple[str, Caption | Drawing]]  # with the function that made them
 
 
 @contextmanager
 def walking() -> Iterator:
     """A function that opens a visit's page with everything on it folded out."""
-    made: list[tuple[str, Words | Drawing]] = []
+    made: list[tuple[str, Caption | Drawing]] = []
     with pytest.MonkeyPatch.context() as patch:
-        for kind in (Words, Drawing):
+        for kind in (Caption, Drawing):
             patch.setattr(kind, "__init__", _keeping(kind.__init__, made))
         patch.setattr(charts, "is_open", lambda expander: True)
         patch.setattr(charts, "_numbers", lambda drawing, key: None)  # tables take longer than all the rest

@@ -111,14 +111,14 @@ def _every_group(left: NDArray, size: int) -> tuple[NDArray, NDArray, NDArray]:
     m = left.shape[1]
     partners = _combinations(range(1, m), size - 1)
     choices = np.insert(partners, 0, 0, axis=1)  # (choices, size)
-    kept = np.ones((len(choices), m), dtype=bool)
-    np.put_along_axis(kept, choices, False, axis=1)
-    kept = kept.nonzero()[1].reshape(len(choices), m - size)
+    others = np.ones((len(choices), m), dtype=bool)
+    np.put_along_axis(others, choices, False, axis=1)
+    others = others.nonzero()[1].reshape(len(choices), m - size)
     bits = 1 << left
     groups = bits[:, choices].sum(-1)
     _, first, rests = np.unique(bits.sum(1, keepdims=True) - groups, return_index=True, return_inverse=True)
     at, choice = np.divmod(first, len(choices))
-    return groups, rests.reshape(groups.shape), left[at[:, None], kept[choice]]
+    return groups, rests.reshape(groups.shape), left[at[:, None], others[choice]]
 
 
 def _combinations(of: Sequence[int], size: int) -> NDArray[np.int64]:

@@ -38,7 +38,7 @@ def statistics(weights: np.ndarray, allowed: np.ndarray) -> HeadStatistics:
     return HeadStatistics(normalised_entropy(weights, allowed), mean_distance(weights, allowed), first_token)
 
 
-def turned_pairs(config: ModelConfig) -> list[tuple[int, int]]:
+def rotated_pairs(config: ModelConfig) -> list[tuple[int, int]]:
     """The dimensions of a head that RoPE turns with one another, fastest pair first; MLA's lie behind its content."""
     first, n_pairs = (config.head_dim - config.rotary_dim if config.attention == "mla" else 0), config.rotary_dim // 2
     if config.rope_layout == "half":
@@ -63,9 +63,9 @@ class ScoreParts:
 
 def score_parts(trace: Trace, layer: int, head: int, query: int, key: int) -> ScoreParts:
     """One score from its query and key vector, and what the model made of it."""
-    pairs = turned_pairs(trace.config)
-    turned = [dimension for pair in pairs for dimension in pair]
-    order = turned + sorted(set(range(trace.config.head_dim)) - set(turned))
+    pairs = rotated_pairs(trace.config)
+    rotated = [dimension for pair in pairs for dimension in pair]
+    order = rotated + sorted(set(range(trace.config.head_dim)) - set(rotated))
     q = trace.q[layer, head, query, order].astype(np.float64)  # (D,)
     k = trace.k[layer, trace.config.layer.kv_head_of[head], key, order].astype(np.float64)  # (D,)
     score, weight = float(trace.scores_of(layer, head)[query, key]), float(trace.weights[layer, head, query, key])

@@ -84,11 +84,11 @@ class Role:
     score: float | None = None
 
 
-def keys_of(tokens: Sequence[int], allowed: np.ndarray) -> dict[str, np.ndarray]:
+def keys_of(tokens: Sequence[int] | np.ndarray, allowed: np.ndarray) -> dict[str, np.ndarray]:
     """Bool (T, T) for each of KEYED: the keys the role names, whether the mask allows them or not."""
-    tokens, T = np.asarray(tokens), len(tokens)
+    ids, T = np.asarray(tokens), len(tokens)
     i, j = np.arange(T)[:, None], np.arange(T)[None, :]
-    earlier = (tokens[:, None] == tokens[None, :]) & (j < i)
+    earlier = (ids[:, None] == ids[None, :]) & (j < i)
     first = np.zeros((T, T), bool)
     first[:, first_key(allowed)] = True
     return {
@@ -106,7 +106,7 @@ def first_key(allowed: np.ndarray) -> int:
     return int(allowed.any(0).argmax())
 
 
-def score(weights: np.ndarray, allowed: np.ndarray, tokens: Sequence[int]) -> Scores:
+def score(weights: np.ndarray, allowed: np.ndarray, tokens: Sequence[int] | np.ndarray) -> Scores:
     """All heads on one text, from weights (L, H, T, T) and allowed (L, T, T)."""
     layers = [_layer_scores(w, a, keys_of(tokens, a)) for w, a in zip(weights, allowed, strict=True)]
     weight, chance, n_queries = ({name: np.array([s[k][name] for s in layers]) for name in KEYED} for k in range(3))

@@ -93,7 +93,8 @@ def by_distance(scores: np.ndarray, allowed: np.ndarray) -> tuple[np.ndarray, np
         found = np.diagonal(scores, -distance)[np.diagonal(allowed, -distance)]
         if len(found):
             rows.append((distance, found.mean(), found.min(), found.max()))
-    return tuple(map(np.array, zip(*rows, strict=True)))
+    distances, mean, lowest, highest = map(np.array, zip(*rows, strict=True))
+    return distances, mean, lowest, highest
 
 
 def split_scores(q: np.ndarray, k: np.ndarray, rotary_dim: int, scale: float) -> tuple[np.ndarray, np.ndarray]:

@@ -18,17 +18,17 @@ CODE = re.compile(  # a line that ends in a brace or a call, assigns, compares o
 
 
 def beyond_training(trained: ModelConfig, run: ModelConfig, text: str, n_tokens: int) -> list[str]:
-    """One sentence for each way in which `run` on this text of n_tokens differs from the checkpoint's training."""
+    """Write a sentence for each way in which `run` on this text of n_tokens differs from the checkpoint's training."""
     windowed = run.sliding_window is not None and run.sliding_window < n_tokens  # a wider one masks nothing
     window = f"a window of {count(run.sliding_window or 0, 'token')}"
     sinks = f" and {count(run.n_sinks, 'attention-sink token')}" if run.n_sinks else ""
-    turned = run.position == trained.position == "rope" and run.rope_theta != trained.rope_theta
+    other_theta = run.position == trained.position == "rope" and run.rope_theta != trained.rope_theta
     differs = {
         f"The text has {n_tokens} tokens; training rows had {trained.max_context}.": n_tokens > trained.max_context,
         "The mask is bidirectional; training was causal.": trained.causal and not run.causal,
         f"Attention has {window}{sinks}; training had no window.": windowed and trained.sliding_window is None,
         "RoPE is off; training used it.": run.position != trained.position,
-        f"RoPE's θ is {run.rope_theta:,.10g}; training used {trained.rope_theta:,.10g}.": turned,
+        f"RoPE's θ is {run.rope_theta:,.10g}; training used {trained.rope_theta:,.10g}.": other_theta,
         **_about_text(text),
     }
     return [sentence for sentence, holds in differs.items() if holds]
@@ -52,12 +52,12 @@ def _is_latin(c: str) -> bool:
 
 
 def trained_on(trained: ModelConfig) -> str:
-    """What the checkpoint is, in a sentence from its card."""
+    """Return the sentence of the card that says what the checkpoint is."""
     millions = count_parameters(trained).total / 1e6
     return f"This checkpoint has {millions:.1f} M parameters and learnt from children's books of 1812 to 1911."
 
 
 @cache
 def model_card() -> str:
-    """The card as Markdown for a page that has a title; its picture, which the app does not serve, is left out."""
+    """Return the card as Markdown for a page with a title, without its picture, which the app does not serve."""
     return "###" + re.sub(r"!\[.*?\]\(.*?\)\n", "", CARD.read_text(encoding="utf-8"))

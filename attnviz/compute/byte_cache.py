@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from threading import Lock
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from cachetools import LRUCache
 
@@ -30,7 +30,7 @@ class ByteCache:
         self._lock, self._turns = Lock(), Turns()
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
-        """The value stored under key, or what compute() gives, stored from now on."""
+        """Return the value cached under key, or compute and cache it."""
         if (found := self.find(key)) is not None:
             return found
         with self._turns.turn():  # two at once would take twice the memory and no less time
@@ -41,8 +41,8 @@ class ByteCache:
                 self._entries[key] = value
             return value
 
-    def find(self, key: Hashable):
-        """What is stored under key, or None."""
+    def find(self, key: Hashable) -> Any:
+        """Return the value cached under key, or None."""
         with self._lock:
             return self._entries.get(key)
 

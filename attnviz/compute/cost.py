@@ -38,7 +38,7 @@ class Counted:
 
 
 def counted(models: list[ModelConfig], s: Settings) -> Counted | None:
-    """The live models counted; None for what the live modules do not run and only the formulas know."""
+    """Count the live models; None for what the live modules do not run and only the formulas know."""
     try:
         whole, layer = zip(*map(measure.counted_parameters, models), strict=True)
         return Counted(layer, whole, tuple(measure.counted_cache_bytes(m, s.context, s.batch) for m in models))
@@ -47,14 +47,14 @@ def counted(models: list[ModelConfig], s: Settings) -> Counted | None:
 
 
 def differing(models: list[ModelConfig], live: Counted, s: Settings) -> list[str]:
-    """The attentions whose formulas and counts are not the same."""
+    """List the attentions whose formulas and counts are not the same."""
     formulas = [(count_parameters(m).total, kv_cache_bytes(m, s.context, s.batch)) for m in models]
     pairs = zip(models, formulas, live.model, live.cache, strict=True)
     return [attention_name(m) for m, formula, *count in pairs if formula != tuple(count)]
 
 
 def pasted_model(facts: str) -> ModelConfig:
-    """The model of a pasted configuration; a ConfigError says what is wrong with it."""
+    """Read the model of a pasted configuration; a ConfigError says what is wrong with it."""
     try:
         return ModelConfig.from_dict(json.loads(facts))
     except (json.JSONDecodeError, RecursionError) as error:
@@ -62,18 +62,18 @@ def pasted_model(facts: str) -> ModelConfig:
 
 
 def facts_of(preset: str) -> str:
-    """A published model's configuration without sources and notes, to be edited."""
+    """Return a published model's configuration without sources and notes, to be edited."""
     facts = {name: value for name, value in published_facts()[preset].items() if name not in ("source", "notes", "id")}
     return json.dumps(facts, indent=1)
 
 
 def compared(config: ModelConfig) -> list[ModelConfig]:
-    """The model with every attention it could have, as it runs."""
+    """List the model with each attention it could have, as it runs."""
     return comparison(config)
 
 
 def serving(s: Settings) -> Serving:
-    """The chosen published model on the chosen accelerator, or on several of it taken together."""
+    """Put the chosen published model on the chosen accelerator, or on several of it taken together."""
     machine = load_accelerators()[s.machine].times(s.n_machines)
     return Serving(load_presets()[s.preset], machine, s.context, s.precision, s.weights, s.reserve / 100)
 

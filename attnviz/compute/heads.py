@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,9 @@ from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.experiments.ablation import losses_without_each, mean_outputs
-from attnviz.figures import role_words
+from attnviz.figures import role_captions
 from attnviz.figures.phrases import count
-from attnviz.figures.role_words import Probes
+from attnviz.figures.role_captions import Probes
 from attnviz.session.settings import Settings
 from attnviz.trace import Trace, allowed_of, cross_weights, weights_of
 
@@ -29,7 +30,7 @@ REFERENCE = Path(__file__).with_name("long_text.txt")  # written for this projec
 
 
 def roles_of(settings: Settings) -> list[list[analysis.Role]]:
-    """The role of every head, [layer][head], from the probes; an untrained model's heads have none."""
+    """Return the role of each head, [layer][head], from the probes; an untrained model's heads have none."""
     config = models.config_of(settings)
     if settings.model == "own":
         return [[analysis.Role(analysis.NO_ROLE)] * config.n_heads for _ in range(config.n_layers)]
@@ -38,12 +39,12 @@ def roles_of(settings: Settings) -> list[list[analysis.Role]]:
 
 
 def probes_of(settings: Settings) -> Probes:
-    """How the roles are scored: with the mask and position settings of the page, without padding."""
+    """Describe how the roles are scored: with the mask and position settings of the page, without padding."""
     return Probes(N_PROBES, PERIOD, models.config_of(settings), settings.model != "own")
 
 
 def scores_of(settings: Settings) -> analysis.Scores:
-    """Every role's score for every head, from repeated random tokens, whatever the text on the page."""
+    """Score each role for each head on repeated random tokens, whatever the text on the page."""
     if settings.window >= 2 * PERIOD:
         settings = replace(settings, window=0)  # as wide as the probes are long: the same as none
     return _scores(settings)
@@ -57,7 +58,7 @@ def _scores(settings: Settings) -> analysis.Scores:
 
 
 def text_labels(view: View) -> list[list[str]]:
-    """What takes most of each head's weight on the text, in a few words, [layer][head]."""
+    """Name what takes most of each head's weight on the text, [layer][head]."""
     return _text_labels(view.settings, view.ids, view.n_padding)
 
 
@@ -67,11 +68,11 @@ def _text_labels(settings: Settings, ids: tuple[int, ...], n_padding: int) -> li
     weights, allowed, (L, H) = trace.weights, trace.allowed, trace.weights.shape[:2]
     scores = analysis.score(weights, allowed, trace.tokens)
     columns = [[analysis.largest_column(weights[i, h], allowed[i]) for h in range(H)] for i in range(L)]
-    return [[role_words.text_label(scores.of(i, h), columns[i][h]) for h in range(H)] for i in range(L)]
+    return [[role_captions.text_label(scores.of(i, h), columns[i][h]) for h in range(H)] for i in range(L)]
 
 
 def text_scores_of(trace: Trace, layer: int, head: int) -> tuple[analysis.HeadScores, analysis.Column | None]:
-    """The shares of one head's weight on the text, and the key that gets most of it."""
+    """Return the shares of one head's weight on the text, and the key that gets most of it."""
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]
     scores = analysis.score(weights[None, None], allowed[None], trace.tokens)
     return scores.of(0, 0), analysis.largest_column(weights, allowed)
@@ -91,17 +92,17 @@ class Mask:
         """Whether the whole page runs with it."""
         return all(getattr(settings, name) == value for name, value in self.fields().items())
 
-    def fields(self) -> dict[str, object]:
+    def fields(self) -> dict[str, Any]:
         return {name: value for name, value in asdict(self).items() if name != "name"}
 
 
 def masks_of(settings: Settings) -> list[Mask]:
-    """The masks that are compared, with the numbers chosen for them."""
-    window, kept, padding = settings.mask_window, settings.mask_sinks, settings.mask_padding
+    """List the masks that are compared, with the numbers chosen for them."""
+    window, n_sinks, padding = settings.mask_window, settings.mask_sinks, settings.mask_padding
     return [
         Mask("Causal"),
         Mask(f"Window of {window}", window=window),
-        Mask(f"Window of {window}, {count(kept, 'sink')}", window=window, n_sinks=kept),
+        Mask(f"Window of {window}, {count(n_sinks, 'sink')}", window=window, n_sinks=n_sinks),
         Mask(f"Padding of {padding}", padding=padding),
         Mask("Bidirectional", causal=False),
     ]
@@ -120,7 +121,7 @@ class Masked:
 
 
 def masked_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Masked:
-    """The same layer under each mask, on the first MAX_COMPARED tokens."""
+    """Run the same layer under each mask, on the first MAX_COMPARED tokens."""
     ids = ids[:MAX_COMPARED]
     traces = [models.trace_of(replace(settings, **m.fields()), ids, m.padding) for m in masks_of(settings)]
     return Masked(
@@ -161,18 +162,18 @@ def means_of(settings: Settings) -> np.ndarray | None:
 
 @lru_cache(maxsize=1)
 def reference() -> list[int]:
-    """The reference text of mean ablation, as ids."""
+    """Return the reference text of mean ablation, as ids."""
     return models.tokenizer().encode(REFERENCE.read_text(encoding="utf-8"))[:MAX_ABLATED]
 
 
 @lru_cache(maxsize=1)
 def vocabulary() -> list[str]:
-    """The printable label of every token there is, by its id."""
+    """Return the printable label of each token of the vocabulary, by id."""
     tokenizer = models.tokenizer()
     return [tokenizer.labels([token])[0] for token in range(tokenizer.vocab_size)]  # singly: no neighbours to join
 
 
 def crossed_of(settings: Settings, ids: tuple[int, ...], context: tuple[int, ...]) -> np.ndarray:
-    """Weights (L, H, T, S) of the text's queries on another text's keys."""
+    """Compute weights (L, H, T, S) of the text's queries on another text's keys."""
     key = "crossed", models.weights_key(settings), models.config_of(settings), ids, context
     return models.computed_once(key, lambda: cross_weights(models.model_of(settings), ids, context))

@@ -1,4 +1,4 @@
-"""Models and traces for the settings in force: computed once, kept within a bound, shared and never changed."""
+"""Models and traces for the current settings: computed once, cached within a bound, shared and never changed."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _shipped_config(model: str) -> ModelConfig:
 
 
 def computed_once(key: Hashable, compute: Callable[[], T], cache: ByteCache | None = None) -> T:
-    """What compute() gives, computed once for everybody.
+    """Compute a value once, for all sessions.
 
     cache: another one than that of traces, for what takes so long that traces should not wait for it.
     """
@@ -68,17 +68,17 @@ def computed_once(key: Hashable, compute: Callable[[], T], cache: ByteCache | No
 
 @lru_cache(maxsize=128)  # asked for ten times and more in a run
 def config_of(settings: Settings) -> ModelConfig:
-    """What runs, as it runs: the checkpoint's configuration or one's own, with RoPE and masks as chosen."""
+    """Return the configuration that runs: the checkpoint's or one's own, with RoPE and masks as chosen."""
     return settings.own_config() if settings.model == "own" else settings.run_of(_shipped_config(settings.model))
 
 
 def trained_config(settings: Settings) -> ModelConfig | None:
-    """How the checkpoint was trained; None for a model of one's own, which was not."""
+    """Return how the checkpoint was trained; None for a model of one's own, which was not."""
     return None if settings.model == "own" else _shipped_config(settings.model)
 
 
 def weights_key(settings: Settings) -> tuple[str, ModelConfig | None, int]:
-    """What decides the weights, and nothing else: a checkpoint's name, or a configuration and a seed."""
+    """Return what decides the weights: a checkpoint's name, or a configuration and a seed."""
     if settings.model != "own":
         return settings.model, None, 0
     return "own", settings.own_weights(), settings.seed
@@ -94,13 +94,13 @@ def cached_by_model(maxsize: int) -> Callable:
 
 
 def model_of(settings: Settings) -> Transformer:
-    """The model, its weights shared by everyone who looks at it."""
+    """Return the model; its weights are shared by all sessions."""
     key = weights_key(settings)
     return (_own if settings.model == "own" else _shipped).get(key, lambda: _load(*key)).run_as(config_of(settings))
 
 
 def problem_of(settings: Settings) -> str | None:
-    """What keeps these settings from running, as a sentence: a checkpoint that is missing or damaged."""
+    """Say why these settings cannot run: a checkpoint that is missing or damaged."""
     try:
         config_of(settings)
     except (CheckpointError, ConfigError) as error:
@@ -109,7 +109,7 @@ def problem_of(settings: Settings) -> str | None:
 
 
 def max_tokens(config: ModelConfig) -> int:
-    """The longest text whose trace stays below MAX_TRACE_BYTES."""
+    """Return the length of the longest text whose trace stays below MAX_TRACE_BYTES."""
     n = MAX_TOKENS
     while n > 1 and trace_bytes(config, n) > MAX_TRACE_BYTES:
         n -= 1
@@ -117,6 +117,6 @@ def max_tokens(config: ModelConfig) -> int:
 
 
 def trace_of(settings: Settings, ids: tuple[int, ...], n_padding: int = 0) -> Trace:
-    """The trace of these tokens under these settings, the first n_padding of them padding."""
+    """Return the trace of these tokens under these settings, the first n_padding of them padding."""
     key = "trace", weights_key(settings), config_of(settings), ids, n_padding
     return computed_once(key, lambda: trace(model_of(settings), ids, n_padding))

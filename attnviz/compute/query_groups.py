@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from operator import itemgetter
+from typing import Any
 
 import numpy as np
 
@@ -35,7 +36,7 @@ MAX_CONVERSION_BYTES = 20_000_000  # of cached comparisons with converted models
 
 
 def variants(settings: Settings) -> list[Settings]:
-    """The positions of the slider: the shipped family, or one's own model with each number of KV heads it can have."""
+    """List the positions of the slider: the shipped family, or one's own with each possible number of KV heads."""
     if settings.model == "own":
         return [replace(settings, n_kv_heads=k) for k in divisors(settings.n_heads)]
     family = [replace(settings, model=name) for name in list_checkpoints()]
@@ -43,7 +44,7 @@ def variants(settings: Settings) -> list[Settings]:
 
 
 def base_of(settings: Settings) -> Settings:
-    """The multi-head model that others are converted from: the MHA checkpoint, or one's own with the same seed."""
+    """Return the multi-head model that others are converted from: the MHA checkpoint, or one's own, same seed."""
     return replace(settings, n_kv_heads=settings.n_heads) if settings.model == "own" else replace(settings, model="mha")
 
 
@@ -68,18 +69,18 @@ def _member(variant: Settings, ids: tuple[int, ...], known: dict[int, np.ndarray
 
 
 def held_out_characters() -> int:
-    """Characters of the text that the checkpoints were scored on and the training never saw."""
+    """Count the characters of the text that the checkpoints were scored on and the training never saw."""
     return _scores().get("mha", {}).get("characters", 0)
 
 
 def _scores() -> dict[str, dict]:
-    """The checkpoints' scores, as measured when they were made."""
+    """Read the checkpoints' scores, as measured when they were made."""
     file = FOLDER / "scores.json"
     return json.loads(file.read_text()) if file.exists() else {}
 
 
 def predicted_characters(ids: tuple[int, ...]) -> float:
-    """Characters of the predicted tokens among the first MAX_COMPARED: of all but the first token."""
+    """Count the characters of the predicted tokens among the first MAX_COMPARED: of all but the first token."""
     return sum(models.tokenizer().characters(list(ids[:MAX_COMPARED]))[1:])
 
 
@@ -97,7 +98,7 @@ def _losses(model: Transformer, ids: tuple[int, ...]) -> np.ndarray:
 
 
 def equalities_of(settings: Settings, ids: tuple[int, ...], layer: int) -> list[tuple[Comparison, Comparison]]:
-    """The numerical checks in float32 and in float64, on the first MAX_CHECKED tokens."""
+    """Run the numerical checks in float32 and in float64, on the first MAX_CHECKED tokens."""
     return _equalities(settings, ids[:MAX_CHECKED], layer)
 
 
@@ -138,7 +139,7 @@ class Tiling:
 
 
 def tiling_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Tiling:
-    """The model against itself with its KV heads tiled, on the first MAX_COMPARED tokens."""
+    """Compare the model with itself with its KV heads tiled, on the first MAX_COMPARED tokens."""
     return _tiling(settings, ids[:MAX_COMPARED], layer)
 
 
@@ -234,8 +235,8 @@ def _heads_in_order(base: Settings, mha: Transformer, n_kv_heads: int) -> Iterat
 
 
 def best_grouping(before: Trace, layer: int, n_groups: int) -> analysis.Groups:
-    """The grouping of one layer's heads that loses least of keys and values together, each as a share of its length."""
-    inner = sum(gram / max(float(np.trace(gram)), 1e-30) for gram in grams(before, layer).values())
+    """Find the grouping of a layer's heads that loses least of keys and values, each relative to its length."""
+    inner: Any = sum(gram / max(float(np.trace(gram)), 1e-30) for gram in grams(before, layer).values())
     return analysis.best_grouping(inner, n_groups)
 
 
@@ -259,7 +260,7 @@ class Maps:
 
 
 def maps_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: int) -> Maps:
-    """The same layer's maps in MHA, converted and trained, on the first MAX_MAPPED tokens."""
+    """Return the same layer's maps in MHA, converted and trained, on the first MAX_MAPPED tokens."""
     base, ids = base_of(settings), ids[:MAX_MAPPED]
     key = "maps", models.weights_key(base), models.config_of(base), ids, n_kv_heads, layer
     return models.computed_once(key, lambda: _maps(base, ids, n_kv_heads, layer), _conversions)

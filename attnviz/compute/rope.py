@@ -28,7 +28,7 @@ _curves = ByteCache(MAX_CURVE_BYTES)
 
 
 def rotated(view: View) -> ModelConfig:
-    """The selected configuration, with RoPE on even where it is switched off."""
+    """Return the selected configuration, with RoPE on even where it is switched off."""
     return replace(view.config, position="rope")
 
 
@@ -44,7 +44,7 @@ def _frequencies(rotary_dim: int, theta: float) -> np.ndarray:
 
 
 def pre_rope(view: View, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
-    """This head's q (T, D) and the k (T, D) it reads, before RoPE, with the rotated dimensions in front."""
+    """Return this head's q (T, D) and the k (T, D) it reads, before RoPE, with the rotated dimensions in front."""
     kv_head = view.config.layer.kv_head_of[head]
     q, k = view.trace.q_pre_rope[layer, head], view.trace.k_pre_rope[layer, kv_head]
     behind = view.config.qk_nope_head_dim if view.config.attention == "mla" else 0  # MLA's rotated part comes last
@@ -71,11 +71,11 @@ def _weights(view: View, variant: str, layer: int, head: int, fraction: float) -
             model = rope_equalities.in_other_layout(model)
         case "reordered":
             model = rope_equalities.moved_to_other_layout(model)
-    return layer_weights(model, view.ids, layer)[head].copy()  # not a view of all heads, which would be kept
+    return layer_weights(model, view.ids, layer)[head].copy()  # a view would hold all heads in memory
 
 
 def scalings(view: View, factor: float, pasted: str) -> tuple[dict[str, RopeScaling | None], str | None]:
-    """The methods with published defaults and the one pasted by the user; or why that cannot be used."""
+    """List the methods with published defaults and the one pasted by the user; or why that cannot be used."""
     trained = trained_on(view)
     known = {n: s for n, s in rope_equalities.standard_scalings(factor, trained).items() if _fits(view, s)}
     if not pasted.strip():
@@ -105,7 +105,7 @@ def _fits(view: View, scaling: RopeScaling | None) -> bool:
 
 
 def _for_this_model(given: object, trained: int) -> dict:
-    """A published configuration's rope_scaling, its training context replaced by this model's."""
+    """Adapt a published configuration's rope_scaling, its training context replaced by this model's."""
     if not isinstance(given, dict):
         raise ConfigError(f"rope_scaling must be a JSON object, not {shown(given)}")
     given = dict(given.get("rope_scaling") or given)
@@ -115,12 +115,12 @@ def _for_this_model(given: object, trained: int) -> dict:
 
 
 def trained_on(view: View) -> int:
-    """Tokens per training row; for an untrained model, as many as for the checkpoints."""
+    """Return the tokens per training row; for an untrained model, as many as for the checkpoints."""
     return view.config.max_context or UNTRAINED_CONTEXT
 
 
 def long_ids(view: View, trained: int) -> tuple[tuple[int, ...], str]:
-    """A text with predictions beyond those of training, and which: the text on the page, or a shipped story."""
+    """Find a text with predictions beyond those of training, and which: the text on the page, or a shipped story."""
     if len(view.ids) > trained + 1:  # the prediction of token `trained` is in training
         return view.ids, "your own"
     _, story, _ = models.read(LONG_TEXT.read_text(encoding="utf-8"))
@@ -128,7 +128,7 @@ def long_ids(view: View, trained: int) -> tuple[tuple[int, ...], str]:
 
 
 def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> dict[str, np.ndarray]:
-    """nats per token (T - 1,) under each method."""
+    """Compute nats per token (T - 1,) under each method."""
     key = models.weights_key(view.settings), rotated(view), ids, tuple(methods.values())
     found = models.computed_once(key, lambda: _losses(view, ids, methods), _curves)  # (methods, T - 1)
     return dict(zip(methods, found, strict=True))

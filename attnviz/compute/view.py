@@ -1,4 +1,4 @@
-"""What a part of a page draws from: the settings in force, and what follows from them for this model and this text."""
+"""What a part of a page draws from: the current settings, and what follows from them for this model and this text."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.session.settings import GIVEN, MAX_CHARACTERS, Settings
@@ -28,8 +29,8 @@ class View:
     settings: Settings
     padded: bool = False
 
-    def but(self, **fields: object) -> View:
-        """The same with other values of some settings."""
+    def but(self, **fields: Any) -> View:
+        """Return a view with other values of some settings."""
         return replace(self, settings=replace(self.settings, **fields))
 
     @cached_property
@@ -113,7 +114,7 @@ class View:
         s = self.settings
         return f"untrained, seed {s.seed}" if s.model == "own" else "trained checkpoint"
 
-    # ---- what is looked at, within what this model and text have
+    # ---- the selection, within this model and text
 
     @property
     def layer_and_head(self) -> tuple[int, int]:
@@ -133,7 +134,7 @@ class View:
         return key if 0 <= key < len(self.ids) else int(self.trace.weights[layer, head, self.query].argmax())
 
     def link_notices(self, asked: Mapping[str, str]) -> list[str]:
-        """A sentence for each layer, head, query or key that a link asked for and this model or text does not have.
+        """Write a sentence for each layer, head, query or key of a link that this model or text does not have.
 
         asked: the link's own words for them.
         """
@@ -193,11 +194,11 @@ def anything(view: View) -> bool:
 
 
 def head_name(name: str) -> str:
-    """The head "1.5" of a link as it is written on a page: "L1 H5"."""
+    """Write the head "1.5" of a link as on a page: "L1 H5"."""
     return "L{} H{}".format(*name.split("."))
 
 
-def _models():
+def _models() -> ModuleType:
     """attnviz.compute.models, imported when a page first needs a model: the overview opens without torch."""
     from attnviz.compute import models
 

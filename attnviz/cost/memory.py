@@ -55,11 +55,11 @@ def plan_memory(
     number("memory", memory, 1, 10**18)
     number("reserve", reserve, 0, 0.9)
     weights = weight_bytes(model, weight_bits)
-    kept_back = round(memory * reserve)
-    free = memory - weights - kept_back
+    reserved = round(memory * reserve)
+    free = memory - weights - reserved
     one = kv_cache_bytes(model, n_tokens, 1, bits, block_size=block_size)
     longest = tokens_that_fit(model, free, bits, block_size=block_size)
-    return MemoryPlan(memory, weights, kept_back, one, longest, max(free, 0) // one)
+    return MemoryPlan(memory, weights, reserved, one, longest, max(free, 0) // one)
 
 
 def weight_bytes(model: ModelConfig, weight_bits: float = 16) -> int:

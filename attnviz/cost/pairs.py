@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from attnviz.config import ModelConfig
 from attnviz.cost.cache import expanded_cache_bytes, kv_cache_bytes
 from attnviz.cost.parameters import count_parameters
 from attnviz.cost.presets import load_presets
@@ -94,7 +95,7 @@ def _sentence(ids: tuple[str, str], n_tokens: int, text: str) -> str:
     )
 
 
-def _figures(model, n_tokens: int) -> _Figures:
+def _figures(model: ModelConfig, n_tokens: int) -> _Figures:
     one = kv_cache_bytes(model, 1)
     expanded = f"{expanded_cache_bytes(model, 1):,}" if model.attention == "mla" else ""
     total = bytes_text(kv_cache_bytes(model, n_tokens))

@@ -103,6 +103,7 @@ def _feed_forward(c: ModelConfig) -> dict[str, int]:
 
 def expert_parameters(c: ModelConfig) -> int:
     """The parameters of one expert of a mixture."""
+    assert c.moe is not None
     return _ffn(c, c.moe.d_ff_expert, c.moe.expert_bias)
 
 

@@ -13,7 +13,7 @@ from attnviz.cost.memory import MemoryPlan, plan_memory
 
 @dataclass(frozen=True)
 class Serving:
-    """Sequences of `n_tokens` each; `precision` is the cache's, `reserve` the share of memory that is kept free."""
+    """Sequences of `n_tokens` each; `precision` is the cache's, `reserve` the share of memory left free."""
 
     model: ModelConfig
     accelerator: Accelerator

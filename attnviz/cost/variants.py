@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from attnviz.config import ModelConfig, divisors
 from attnviz.facts import LATENT_FIELDS
@@ -17,9 +18,8 @@ def with_heads(model: ModelConfig, n_kv_heads: int) -> ModelConfig:
     """`model` with plain attention over `n_kv_heads` KV heads. Out of MLA come heads of the width of its values."""
     if model.attention != "mla":
         return model.with_kv_heads(n_kv_heads)
-    return replace(
-        model, attention=None, n_kv_heads=n_kv_heads, head_dim=model.v_head_dim, **dict.fromkeys(LATENT_FIELDS)
-    )
+    no_latents: dict[str, Any] = dict.fromkeys(LATENT_FIELDS)
+    return replace(model, attention=None, n_kv_heads=n_kv_heads, head_dim=model.v_head_dim, **no_latents)
 
 
 def with_latent(model: ModelConfig) -> ModelConfig:

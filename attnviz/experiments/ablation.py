@@ -22,7 +22,8 @@ TOKENS_AT_ONCE = 1024  # of a batch that has a head ablated in every row: short 
 @torch.inference_mode()
 def mean_outputs(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
     """(L, H, D): each head's output, before the output projection, averaged over the tokens of a reference text."""
-    found, attentions = [], {}
+    found: list[torch.Tensor] = []
+    attentions: dict[int, nn.Module] = {}
     for layer, block in enumerate(model.blocks):
         attentions[layer] = attn = with_own_parts(block.attn)
         attn.o_proj = nn.Sequential(_Averaged(found, model.config.n_heads), attn.o_proj)

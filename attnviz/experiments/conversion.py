@@ -83,10 +83,10 @@ def copy_layer(attn: GroupedQueryAttention, pattern: str = "interleaved") -> Gro
 
 
 def _reorder_layer(attn: GroupedQueryAttention, order: Sequence[int]) -> GroupedQueryAttention:
-    H, order = attn.n_heads, torch.as_tensor(order)
-    new = _rebuild(attn, attn.n_kv_heads, lambda heads: heads[order])
-    new.q_proj = changed(attn.q_proj, lambda p: p.unflatten(0, (H, -1))[order].flatten(0, 1))
-    new.o_proj = changed(attn.o_proj, lambda p: _reorder_columns(p, H, order))
+    H, heads_in_order = attn.n_heads, torch.as_tensor(order)
+    new = _rebuild(attn, attn.n_kv_heads, lambda heads: heads[heads_in_order])
+    new.q_proj = changed(attn.q_proj, lambda p: p.unflatten(0, (H, -1))[heads_in_order].flatten(0, 1))
+    new.o_proj = changed(attn.o_proj, lambda p: _reorder_columns(p, H, heads_in_order))
     return new
 
 

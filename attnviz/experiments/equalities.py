@@ -12,6 +12,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -97,7 +98,7 @@ def cached_bytes(config: ModelConfig, n_tokens: int) -> int:
     return counted_cache_bytes(config, n_tokens, bits=32)
 
 
-def _layer(model: Transformer, x: Tensor, layer: int, dtype: str) -> tuple[torch.nn.Module, Tensor, dict]:
+def _layer(model: Transformer, x: Tensor, layer: int, dtype: str) -> tuple[Any, Tensor, dict]:
     """The layer's attention, its input x (1, T, C) and how it is run, all in `dtype`; a copy where that is another."""
     attn, precision = model.blocks[layer].attn, getattr(torch, dtype)
     if next(attn.parameters()).dtype != precision:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from statistics import median
 from time import perf_counter
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -45,7 +46,7 @@ def counted_cache_bytes(config: ModelConfig, n_tokens: int, batch_size: int = 1,
 def _one_layer(config: ModelConfig) -> ModelConfig:
     """One layer of the model, without what changes no tensor, so that what is counted of it is counted once."""
     check_runnable(config)
-    plain = {f.name: f.default for f in fields(config) if f.name in RUN_FIELDS}
+    plain: dict[str, Any] = {f.name: f.default for f in fields(config) if f.name in RUN_FIELDS}
     return replace(config, **plain, n_layers=1)
 
 
@@ -54,7 +55,9 @@ def _counted_sizes(config: ModelConfig) -> tuple[int, int, int]:
     """Parameters of the model, of its first layer and of that layer's attention."""
     with torch.device("meta"):
         model = Transformer(config)
-    return tuple(sum(p.numel() for p in m.parameters()) for m in (model, model.blocks[0], model.blocks[0].attn))
+    parts = model, model.blocks[0], model.blocks[0].attn
+    whole, layer, attention = (sum(p.numel() for p in part.parameters()) for part in parts)
+    return whole, layer, attention
 
 
 @lru_cache(maxsize=256)
@@ -150,8 +153,8 @@ def _filled(model: Transformer, n_tokens: int, seed: int) -> list[KVCache] | Non
 def _one_step(model: Transformer, cache: list[KVCache]) -> float:
     """Seconds for one new token; the cache it is given stays as long as it was."""
     own = model.new_cache()
-    for layer, kept in zip(own, cache, strict=True):
-        layer.append(*kept.tensors)  # not copied: nothing is there yet
+    for layer, filled in zip(own, cache, strict=True):
+        layer.append(*filled.tensors)  # not copied: nothing is there yet
     start = perf_counter()
     decode(model, torch.zeros(1, 1, dtype=torch.int64), own)
     return perf_counter() - start

@@ -5,8 +5,10 @@ T query tokens, S key tokens, D head_dim. Arrays come and go as numpy, so that f
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
@@ -40,27 +42,33 @@ class ShiftedScores:
 
 @torch.inference_mode()
 def shifted_scores(
-    q: np.ndarray, k: np.ndarray, m: int, n: int, frequencies: np.ndarray, layout: str = "half", shifts=SHIFTS
+    q: np.ndarray,
+    k: np.ndarray,
+    m: int,
+    n: int,
+    frequencies: np.ndarray,
+    layout: str = "half",
+    shifts: Sequence[int] = SHIFTS,
 ) -> ShiftedScores:
     """q·k / sqrt(D) for q (D,) at position m + shift and k (D,) at n + shift; q and k as they are before RoPE."""
-    at, frequencies = torch.tensor(shifts), torch.as_tensor(frequencies)
+    at, freqs = torch.tensor(shifts), torch.as_tensor(frequencies)
 
-    def score(dtype: torch.dtype, turn) -> np.ndarray:
+    def score(dtype: torch.dtype, rotation: Callable[[Tensor, Tensor], Tensor]) -> np.ndarray:
         query, key = (torch.tensor(x, dtype=dtype).expand(len(at), -1) for x in (q, k))  # (n_shifts, D)
-        scores = (turn(query, at + m) * turn(key, at + n)).sum(-1) * query.shape[-1] ** -0.5
+        scores = (rotation(query, at + m) * rotation(key, at + n)).sum(-1) * query.shape[-1] ** -0.5
         return scores.double().numpy()
 
-    def turn_exactly(x: Tensor, positions: Tensor) -> Tensor:
-        return apply_rope(x, positions, frequencies, layout)
+    def rotate_exactly(x: Tensor, positions: Tensor) -> Tensor:
+        return apply_rope(x, positions, freqs, layout)
 
-    def turn_in_float32(x: Tensor, positions: Tensor) -> Tensor:
-        return rotate(x, positions.float()[:, None] * frequencies.float(), layout)
+    def rotate_in_float32(x: Tensor, positions: Tensor) -> Tensor:
+        return rotate(x, positions.float()[:, None] * freqs.float(), layout)
 
     return ShiftedScores(
         tuple(shifts),
-        score(torch.float64, turn_exactly),
-        score(torch.float32, turn_exactly),
-        score(torch.float32, turn_in_float32),
+        score(torch.float64, rotate_exactly),
+        score(torch.float32, rotate_exactly),
+        score(torch.float32, rotate_in_float32),
     )
 
 
@@ -69,30 +77,30 @@ class ShiftedOutputs:
     """How far one query's output moves when the whole text stands at later positions, against no shift."""
 
     shifts: tuple[int, ...]
-    q_and_k: np.ndarray  # (n_shifts,), largest change of a number of the output, with q and k turned, as RoPE is
-    values_too: np.ndarray  # (n_shifts,), the same with v turned as well
+    q_and_k: np.ndarray  # (n_shifts,), largest change of a number of the output, with q and k rotated, as in RoPE
+    values_too: np.ndarray  # (n_shifts,), the same with v rotated as well
     largest: float  # the largest number of the output itself, unshifted
 
 
 @torch.inference_mode()
 def shifted_outputs(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, allowed: np.ndarray, frequencies: np.ndarray, m: int,
-    layout: str = "half", shifts=SHIFTS,
+    layout: str = "half", shifts: Sequence[int] = SHIFTS,
 ) -> ShiftedOutputs:  # fmt: skip
     """The head's output for query m; q and k (T, D) before RoPE, v (T, Dv), allowed (T, T)."""
     query, key, value = (torch.tensor(x)[None, None] for x in (q[m : m + 1], k, v))  # (1, 1, 1 or T, D)
-    mask, frequencies = torch.tensor(allowed[m : m + 1]), torch.as_tensor(frequencies)
+    mask, freqs = torch.tensor(allowed[m : m + 1]), torch.as_tensor(frequencies)
 
-    def output(shift: int, turn_values: bool) -> Tensor:
+    def output(shift: int, rotate_values: bool) -> Tensor:
         at = torch.arange(len(k)) + shift
-        turned_q = apply_rope(query, at[m : m + 1], frequencies, layout)
-        turned_k = apply_rope(key, at, frequencies, layout)
-        values = apply_rope(value, at, frequencies, layout) if turn_values else value
-        return attend(turned_q, turned_k, values, mask=mask).output  # (1, 1, 1, Dv)
+        rotated_q = apply_rope(query, at[m : m + 1], freqs, layout)
+        rotated_k = apply_rope(key, at, freqs, layout)
+        values = apply_rope(value, at, freqs, layout) if rotate_values else value
+        return attend(rotated_q, rotated_k, values, mask=mask).output  # (1, 1, 1, Dv)
 
-    def moved(turn_values: bool) -> np.ndarray:
-        first = output(0, turn_values)
-        return np.array([float((output(shift, turn_values) - first).abs().max()) for shift in shifts])
+    def moved(rotate_values: bool) -> np.ndarray:
+        first = output(0, rotate_values)
+        return np.array([float((output(shift, rotate_values) - first).abs().max()) for shift in shifts])
 
     return ShiftedOutputs(tuple(shifts), moved(False), moved(True), float(output(0, False).abs().max()))
 
@@ -120,13 +128,13 @@ class LayoutsCompared:
 @torch.inference_mode()
 def compare_layouts(q: np.ndarray, k: np.ndarray, frequencies: np.ndarray) -> LayoutsCompared:
     """q (T, D) and k (S, D) before RoPE, at positions 0, 1, …; scores are divided by sqrt(D)."""
-    query, key, frequencies = torch.tensor(q), torch.tensor(k), torch.as_tensor(frequencies)
+    query, key, freqs = torch.tensor(q), torch.tensor(k), torch.as_tensor(frequencies)
     D = query.shape[-1]
-    order = half_from_interleaved(D, 2 * len(frequencies)).argsort()  # from half to interleaved
+    order = half_from_interleaved(D, 2 * len(freqs)).argsort()  # from half to interleaved
 
     def scores(query: Tensor, key: Tensor, layout: str) -> np.ndarray:
-        turned = (apply_rope(x, torch.arange(len(x)), frequencies, layout) for x in (query, key))
-        return (next(turned) @ next(turned).mT * D**-0.5).numpy()
+        rotated = (apply_rope(x, torch.arange(len(x)), freqs, layout) for x in (query, key))
+        return (next(rotated) @ next(rotated).mT * D**-0.5).numpy()
 
     return LayoutsCompared(
         scores(query, key, "half"),
@@ -180,14 +188,14 @@ def standard_scalings(factor: float, trained: int) -> dict[str, RopeScaling | No
 
     LongRoPE is not among them: its factors are searched for a model, so they have to be given.
     """
-    both = {"factor": factor, "original_max_position_embeddings": trained}
+    numbers: dict[str, Any] = {"factor": factor, "original_max_position_embeddings": trained}
     return {
         "none": None,
         "linear": RopeScaling("linear", factor=factor),
         "NTK-aware": RopeScaling("ntk", factor=factor),
-        "dynamic NTK": RopeScaling("dynamic", **both),
-        "YaRN": RopeScaling("yarn", **both),
-        "Llama 3": RopeScaling("llama3", **both, low_freq_factor=1.0, high_freq_factor=4.0),
+        "dynamic NTK": RopeScaling("dynamic", **numbers),
+        "YaRN": RopeScaling("yarn", **numbers),
+        "Llama 3": RopeScaling("llama3", **numbers, low_freq_factor=1.0, high_freq_factor=4.0),
     }
 
 
@@ -199,12 +207,12 @@ def scaled_frequencies(
 
 
 def with_scaling(model: Transformer, scaling: RopeScaling | None) -> Transformer:
-    """The same weights, turned by the scaled frequencies."""
+    """The same weights, rotated by the scaled frequencies."""
     return model.with_config(replace(model.config, rope_scaling=scaling))
 
 
 @torch.inference_mode()
 def loss_by_position(model: Transformer, ids: np.ndarray) -> np.ndarray:
     """float32 (T - 1,): -ln of the probability the model gave the token that came, for ids (T,) of one text."""
-    ids = torch.as_tensor(ids)
-    return F.cross_entropy(model(ids[None, :-1])[0], ids[1:], reduction="none").numpy()
+    tokens = torch.as_tensor(ids)
+    return F.cross_entropy(model(tokens[None, :-1])[0], tokens[1:], reduction="none").numpy()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np  # only here: the frame of every page is drawn before numpy is needed
@@ -19,9 +19,9 @@ FULL_HEIGHT = {"y0": 0, "y1": 1, "xref": "x", "yref": "y domain"}
 
 
 class Chart:
-    """Traces and a layout. All that is passed in is kept as it is, arrays too; dicts are merged into new ones."""
+    """Traces and a layout. What is passed in stays as it is, arrays too; dicts are merged into new ones."""
 
-    def __init__(self, **layout) -> None:
+    def __init__(self, **layout: Any) -> None:
         self.data: list[dict] = []
         self.layout: dict = {}
         self.update_layout(**layout)
@@ -29,36 +29,36 @@ class Chart:
     def add_trace(self, trace: dict) -> None:
         self.data.append(trace)
 
-    def add_bar(self, **trace) -> None:
+    def add_bar(self, **trace: Any) -> None:
         self.add_trace({"type": "bar", **trace})
 
-    def add_heatmap(self, **trace) -> None:
+    def add_heatmap(self, **trace: Any) -> None:
         self.add_trace({"type": "heatmap", **trace})
 
-    def add_scatter(self, **trace) -> None:
+    def add_scatter(self, **trace: Any) -> None:
         self.add_trace({"type": "scatter", **trace})
 
-    def add_shape(self, **shape) -> None:
+    def add_shape(self, **shape: Any) -> None:
         self.layout.setdefault("shapes", []).append(shape)
 
-    def add_annotation(self, **annotation) -> None:
+    def add_annotation(self, **annotation: Any) -> None:
         self.layout.setdefault("annotations", []).append(annotation)
 
-    def add_vline(self, x: float, **line) -> None:
+    def add_vline(self, x: float, **line: Any) -> None:
         """A line from the bottom of the plot to its top."""
         self.add_shape(type="line", x0=x, x1=x, **FULL_HEIGHT, **line)
 
-    def add_vrect(self, x0: float, x1: float, **rect) -> None:
+    def add_vrect(self, x0: float, x1: float, **rect: Any) -> None:
         """A band from the bottom of the plot to its top."""
         self.add_shape(type="rect", x0=x0, x1=x1, **FULL_HEIGHT, **rect)
 
-    def update_layout(self, **layout) -> None:
+    def update_layout(self, **layout: Any) -> None:
         _merge(self.layout, layout)
 
-    def update_xaxes(self, **axis) -> None:
+    def update_xaxes(self, **axis: Any) -> None:
         self._update_axes("xaxis", axis)
 
-    def update_yaxes(self, **axis) -> None:
+    def update_yaxes(self, **axis: Any) -> None:
         self._update_axes("yaxis", axis)
 
     def _update_axes(self, kind: str, axis: dict) -> None:
@@ -97,7 +97,7 @@ def _sent() -> type:
     return Sent
 
 
-def _copied(part: object) -> object:
+def _copied(part: Any) -> Any:
     """Dicts and lists copied, without what is None, and arrays as plotly.js reads them fastest."""
     if isinstance(part, dict):
         return {key: _copied(value) for key, value in part.items() if value is not None}

@@ -1,9 +1,9 @@
-"""What every figure function returns: the chart and everything in words that belongs beside it."""
+"""What every figure function returns: the chart and its caption."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Words:
-    """A `Drawing` without its figure: what stands beside a picture that is not plotly's."""
+class Caption:
+    """What is written beside a picture: a `Drawing` without its chart."""
 
     title: str
     note: str
@@ -28,13 +28,13 @@ class Words:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A chart, what it says, and the numbers behind it. Every number in the words is computed."""
+    """A chart, what it says, and the numbers behind it. Every number in the texts is computed."""
 
     chart: Chart  # without a title: the page writes it
     title: str  # states what to look for
     note: str  # what one is looking at, one or two plain sentences (markdown)
     alt: str  # the finding in words, for those who cannot see the figure
-    table: dict[str, Sequence]  # column -> values, all of one length
+    table: Mapping[str, Sequence]  # column -> values, all of one length
     formula: str = ""  # LaTeX with the user's own numbers put in
     legend: str = ""  # what its letters mean
 
@@ -44,9 +44,9 @@ class Drawing:
         return self.chart.figure()
 
 
-def drawn(chart: Chart, words: Words) -> Drawing:
-    """The chart with its words."""
-    return Drawing(chart, words.title, words.note, words.alt, words.table, words.formula, words.legend)
+def drawn(chart: Chart, caption: Caption) -> Drawing:
+    """Join a chart and its caption."""
+    return Drawing(chart, caption.title, caption.note, caption.alt, caption.table, caption.formula, caption.legend)
 
 
 def escaped(text: str) -> str:

@@ -92,7 +92,7 @@ def similarity(
 
 def lost_share_equation(lost: float, total: float) -> Equation:
     """Share of the squared length of all heads that goes when each is replaced by its group's mean."""
-    digits = max(2, 3 - math.floor(math.log10(total)))  # of both alike: a whole number would be read as exact
+    digits = max(2, 3 - math.floor(math.log10(total)))  # of lost and of total: a whole number would be read as exact
     residue = Value(
         lost * total, "Σ‖x − x̄‖²", "squared distance of the heads from their group's mean", digits,
         tex=r"\textstyle\sum_h \lVert x_h - \bar x_{g(h)}\rVert^2",
@@ -136,7 +136,7 @@ def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str
 
 
 def _losses_table(counts: Sequence[int], ways: Mapping, found: Mapping[str, Mapping[int, Difference]]) -> dict:
-    table = {"KV heads": list(counts)}
+    table: dict[str, list] = {"KV heads": list(counts)}
     for way, by in found.items():
         table[f"{way}, nats per token"] = [float(ways[way][k].mean()) if k in by else None for k in counts]
         table[f"{way}, less MHA"] = [by[k].mean if k in by else None for k in counts]
@@ -242,7 +242,7 @@ def drift(divergences: Mapping[str, NDArray], labels: Sequence[str], n_kv_heads:
     figure.update_xaxes(**few_ticks(labels, MOST_X_TICKS), tickangle=-90, range=span, showgrid=False, zeroline=False)
     figure.update_yaxes(title="KL from MHA, nats", rangemode="tozero")
     means = {way: float(values.mean()) for way, values in divergences.items()}
-    worst = max(means, key=means.get)
+    worst = max(means, key=means.__getitem__)
     at = int(divergences[worst].argmax())
     title = f"{count(n_kv_heads, 'KV head')}: “{worst}” is farthest from MHA, KL {means[worst]:.2f} nats"
     return Drawing(
@@ -320,12 +320,12 @@ def _in_two_lines(sizes: Sequence[int]) -> list[str]:
 
 
 def _quality_finding(members: Sequence[Member]) -> str:
-    measured = [m for m in members if m.held_out is not None]
+    measured = [(m, m.held_out) for m in members if m.held_out is not None]
     if len(measured) < 2:
         return f"{count(len(members), 'checkpoint')}, held-out quality unknown"
-    most, least = (pick(measured, key=lambda m: m.bytes_per_token) for pick in (max, min))
+    (most, more), (least, less) = (pick(measured, key=lambda m: m[0].bytes_per_token) for pick in (max, min))
     share = f"{least.bytes_per_token / most.bytes_per_token:.1%}"
-    change = f"{least.held_out - most.held_out:+.3f}".replace("-", "−")
+    change = f"{less - more:+.3f}".replace("-", "−")
     return f"{least.name}: {share} of {most.name}'s cache, {change} bits per character on held-out text"
 
 

@@ -12,7 +12,7 @@ from attnviz.config import AttentionConfig, ModelConfig
 from attnviz.cost import attention_name, count_parameters, kv_cache_bytes
 from attnviz.cost.decode import attention_flops
 from attnviz.equations import Equation, Expression, Value, aligned, function
-from attnviz.figures.drawing import Drawing, Words, drawn
+from attnviz.figures.drawing import Caption, Drawing, drawn
 from attnviz.figures.phrases import bold, count, listed
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure, kv_colour
 
@@ -68,7 +68,7 @@ def projections(config: ModelConfig) -> Drawing:
     texts = [f"<b>{name}</b><br>{shape}" for name, shape in labels.values()]
     figure.update_xaxes(tickvals=list(labels), ticktext=texts, showgrid=False, zeroline=False)
     figure.update_yaxes(visible=False, autorange="reversed", scaleanchor="x", constrain="domain")
-    return drawn(figure, projections_words(config))
+    return drawn(figure, projections_caption(config))
 
 
 def projections_panel(config: ModelConfig) -> dict:
@@ -78,17 +78,17 @@ def projections_panel(config: ModelConfig) -> dict:
     height = max(y + h for _, y, _, h, *_ in rects)
     below = [[x, height, "below", name, shape] for x, (name, shape) in labels.items()]
     width = max(x + w for x, _, w, *_ in rects)
-    return _panel(projections_words(config), width, height, rects, below)
+    return _panel(projections_caption(config), width, height, rects, below)
 
 
-def projections_words(config: ModelConfig) -> Words:
+def projections_caption(config: ModelConfig) -> Caption:
     """Title, note and numbers of the projections."""
     c, equation = config.layer, projection_weights(config)
     shapes, kv_width = _shapes(c), c.n_kv_heads * c.head_dim
     weights = [n_in * n_out for n_in, n_out in shapes.values()]
     wide = f"1/{c.group_size} of W_q" if c.group_size > 1 else "as wide as W_q"
     finding = f"W_k and W_v are {kv_width} wide, {wide}"
-    return Words(
+    return Caption(
         title=finding,
         note="The four projections of one layer to one scale, inputs downwards, outputs to the right. Each stripe is a "
         f"head in the hue of its KV head: {count(c.n_heads, 'query head')} and {count(c.n_kv_heads, 'KV head')} of "
@@ -155,7 +155,7 @@ def cache(measured: dict[ModelConfig, int], selected: ModelConfig) -> Drawing:
     bare = {"showgrid": False, "zeroline": False}
     figure.update_yaxes(tickvals=rows, ticktext=labels, autorange="reversed", **bare)
     figure.update_xaxes(range=[0, max(measured.values()) * 1.25], title="bytes per token, all layers", **bare)
-    return drawn(figure, cache_words(measured, selected))
+    return drawn(figure, cache_caption(measured, selected))
 
 
 def cache_panel(measured: dict[ModelConfig, int], selected: ModelConfig) -> dict:
@@ -169,17 +169,17 @@ def cache_panel(measured: dict[ModelConfig, int], selected: ModelConfig) -> dict
         strong = "strong" if config == selected else ""
         labels.append([0, row + 0.5, f"before {strong}", attention_name(config), ""])
         labels.append([n, row + 0.5, f"after {strong}", f"{n:,} B", ""])
-    return _panel(cache_words(measured, selected), max(measured.values()), len(measured), rects, labels, row=32)
+    return _panel(cache_caption(measured, selected), max(measured.values()), len(measured), rects, labels, row=32)
 
 
-def cache_words(measured: dict[ModelConfig, int], selected: ModelConfig) -> Words:
+def cache_caption(measured: dict[ModelConfig, int], selected: ModelConfig) -> Caption:
     """Title, note and numbers of the cache."""
     names, sizes = [attention_name(c) for c in measured], list(measured.values())
     n_bytes, largest = measured[selected], max(sizes)
     title, equation = f"{attention_name(selected)} caches {n_bytes:,} B per token", cache_bytes_per_token(selected)
     if n_bytes < largest:
         title += f", {share_text(n_bytes / largest)} of {names[sizes.index(largest)]}'s"
-    return Words(
+    return Caption(
         title=title,
         note="KV cache per token over all layers in float32, as run here; 16-bit numbers take half. Each segment is "
         "one KV head. Bytes are counted from the tensors of a cache that the live modules filled."
@@ -225,11 +225,11 @@ def _all_segments(measured: dict[ModelConfig, int], selected: ModelConfig) -> li
     return [bar for row in rows for bar in row]
 
 
-def _panel(words: Words, width: float, height: float, rects: list, labels: list, row: int = 0) -> dict:
+def _panel(caption: Caption, width: float, height: float, rects: list, labels: list, row: int = 0) -> dict:
     """A picture of rectangles. row: pixels that one unit downwards takes; 0: the same scale in both directions."""
     return {
-        "title": words.title, "note": words.note, "alt": words.alt, "width": width, "height": height, "row": row,
-        "line": words.line, "rects": rects, "labels": labels,
+        "title": caption.title, "note": caption.note, "alt": caption.alt, "width": width, "height": height, "row": row,
+        "line": caption.line, "rects": rects, "labels": labels,
     }  # fmt: skip
 
 
@@ -239,7 +239,7 @@ def _rect(bar: _Bar, x: float, y: float, width: float, height: float) -> list:
 
 def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Drawing:
     """One decode step at n_tokens for each number of KV heads, as a share of the first config's."""
-    costs, words = _costs(configs, n_tokens), work_words(configs, selected, n_tokens)
+    costs, caption = _costs(configs, n_tokens), work_caption(configs, selected, n_tokens)
     names, here = [attention_name(c) for c in configs], configs.index(selected)
     figure = base_figure(height=300, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
     styles = (("solid", "circle", DIVERGING[-1][1]), ("dash", "square", DIVERGING[0][1]), ("dot", "diamond", NEUTRAL))
@@ -252,7 +252,7 @@ def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -
     figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line={"width": 0}, layer="below")
     figure.update_xaxes(tickvals=list(range(len(names))), ticktext=names, showgrid=False)
     figure.update_yaxes(title=f"share of {names[0]}", tickformat=".0%", rangemode="tozero")
-    return drawn(figure, words)
+    return drawn(figure, caption)
 
 
 def work_panel(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> dict:
@@ -264,10 +264,10 @@ def work_panel(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: 
         rects.append([0, row + 0.15, share, 0.7, NEUTRAL, STRONG, says])
         labels += [[0, row + 0.5, "before", what, ""], [share, row + 0.5, "after strong", share_text(share), ""]]
         longest = max(longest, share)
-    return _panel(work_words(configs, selected, n_tokens), longest, len(rects), rects, labels, row=32)
+    return _panel(work_caption(configs, selected, n_tokens), longest, len(rects), rects, labels, row=32)
 
 
-def work_words(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Words:
+def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Caption:
     """Title, note and numbers of a decode step."""
     costs, here = _costs(configs, n_tokens), configs.index(selected)
     names = [attention_name(c) for c in configs]
@@ -276,7 +276,7 @@ def work_words(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: 
     if here == 0:
         n_flops, n_bytes = (costs[what][0] for what in ("attention FLOPs", "cache bytes read"))
         title = f"{names[0]}: {n_flops:,} attention FLOPs and {n_bytes:,} B of cache per decode step"
-    return Words(
+    return Caption(
         title=title,
         note=f"One decode step: the last of {count(n_tokens, 'token')} attends to "
         f"{_attended_text(selected, n_tokens)}. {_why(selected)}",
@@ -309,9 +309,9 @@ def step_cache_bytes(c: ModelConfig, n_tokens: int) -> Equation:
 def _attended(c: ModelConfig, n_tokens: int) -> Expression:
     """Keys that one new token attends to, over all layers."""
     tokens = Value(n_tokens, "S", "tokens, the new one among them")
-    if _all_full(c):
+    if c.sliding_window is None or _all_full(c):
         return _layers(c) * tokens
-    inside = Value(c.sliding_window, "W", "window")
+    inside: Expression = Value(c.sliding_window, "W", "window")
     if c.n_sinks:
         inside = inside + Value(c.n_sinks, "A", "attention-sink tokens")
     nearest, n_full = function("min", tokens, inside), len(set(c.full_layers))
@@ -326,7 +326,7 @@ def _all_full(c: ModelConfig) -> bool:
 
 
 def _attended_text(c: ModelConfig, n_tokens: int) -> str:
-    if _all_full(c):
+    if c.sliding_window is None or _all_full(c):
         return f"{count(n_tokens, 'key')} in each layer"
     n_full, nearest = len(set(c.full_layers)), min(n_tokens, c.sliding_window + c.n_sinks)
     sinks = f" + {count(c.n_sinks, 'attention-sink token')}" if c.n_sinks else ""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnviz.equations import Equation, Value, function
-from attnviz.figures.drawing import Words
+from attnviz.figures.drawing import Caption
 from attnviz.figures.numbers import DIGITS, printed, rounded
 from attnviz.figures.phrases import count, listed, meanings
 
@@ -39,14 +39,14 @@ def decades(top: float) -> float:
     return DIGITS + math.log10(top)
 
 
-def map_words(
-    trace: Trace, labels: Sequence[str], layer: int, head: int, *, log: bool = False, first_aside: bool = False
-) -> Words:
-    """The words for the map of one head. log: logarithmic colours; first_aside: the first key out of the scale."""
+def map_caption(
+    trace: Trace, labels: Sequence[str], layer: int, head: int, *, log: bool = False, exclude_first: bool = False
+) -> Caption:
+    """Write the caption of one head's map. log: logarithmic colours; exclude_first: the first key out of the scale."""
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
-    return Words(
+    return Caption(
         f"Layer {layer}, head {head} reads {_reads(trace, head)}",
-        _map_note(weights, allowed, log, first_aside),
+        _map_note(weights, allowed, log, exclude_first),
         _map_alt(weights, labels, layer, head),
         _weights_formula(trace, head),
         line=_weights_line(trace, head),
@@ -54,7 +54,7 @@ def map_words(
     )
 
 
-def path_words(
+def path_caption(
     trace: Trace,
     labels: Sequence[str],
     layer: int,
@@ -62,8 +62,8 @@ def path_words(
     query: int,
     key: int,
     name: Callable[[str], str] = "“{}”".format,
-) -> Words:
-    """The words for one query's scores, what the mask leaves of them, and its weights; the equation is the key's.
+) -> Caption:
+    """Write the caption of one query's scores, what the mask leaves, and its weights; the equation is the key's.
 
     name: puts a label in quotation marks, so that it is safe where the title goes.
     """
@@ -71,7 +71,7 @@ def path_words(
     allowed = trace.allowed[layer, query]  # (S,)
     asks, answers = (f"{i} {name(shortened(labels[i], LONGEST_TOKEN))}" for i in (query, key))
     equation = weight_equation(scores, weights, allowed, query, key)
-    return Words(
+    return Caption(
         f"From score to weight: query {asks}, key {answers}: " + (printed(weights[key]) if allowed[key] else "masked"),
         _path_note(trace.config.head_dim, int(allowed.sum())),
         _path_alt(scores, weights, allowed, labels, query),
@@ -145,12 +145,12 @@ def _range(numbers: list[int]) -> str:
     return f"{numbers[0]} to {numbers[-1]}" if whole else listed(numbers)
 
 
-def _map_note(weights: np.ndarray, allowed: np.ndarray, log: bool, first_aside: bool) -> str:
+def _map_note(weights: np.ndarray, allowed: np.ndarray, log: bool, exclude_first: bool) -> str:
     largest = float(weights[:, 1:].max(initial=0.0))
     parts = [f"Each row is a query, each column a key. {sums(allowed)} Grey cells are masked."]
     if log:
         parts.append(f"Colour is logarithmic; weights up to {10.0**-DIGITS:g} look like zero.")
-    if first_aside:
+    if exclude_first:
         first = float(weights[:, 0].sum(dtype=np.float64) / weights.sum(dtype=np.float64))
         parts.append(
             f"The first token, in grey, is excluded from the colour scale: it gets {first:.0%} of the weight. "
@@ -175,7 +175,9 @@ def _map_alt(weights: np.ndarray, labels: Sequence[str], layer: int, head: int) 
     said = f"Heat map of layer {layer}, head {head}: {count(len(weights), 'query row')} of attention weights. "
     if len(weights) == 1:
         return said + "The only token attends to itself."
-    q, k = np.unravel_index(int(weights[1:].argmax()), weights[1:].shape)  # a causal row 0 can only look at itself
+    q, k = map(
+        int, np.unravel_index(int(weights[1:].argmax()), weights[1:].shape)
+    )  # a causal row 0 can only look at itself
     return said + (
         f"After the first row, the largest weight is {printed(weights[q + 1, k])}, "
         f"from query {q + 1} “{labels[q + 1]}” to key {k} “{labels[k]}”."

@@ -61,10 +61,10 @@ def weight_by_steps(trace: Trace, labels: Sequence[str], layer: int, head: int, 
 
 def _terms(parts: ScoreParts) -> tuple[np.ndarray, np.ndarray]:
     """Where each term of the sum stands and what it adds: one per pair, one per dimension that is not rotated."""
-    turned = 2 * len(parts.pairs)
-    in_pairs = parts.products[:turned].reshape(-1, 2).sum(-1)  # (n_pairs,)
-    at = np.concatenate((np.arange(0, turned, 2) + 0.5, np.arange(turned, len(parts.order))))
-    return at, np.concatenate((in_pairs, parts.products[turned:]))
+    rotated = 2 * len(parts.pairs)
+    in_pairs = parts.products[:rotated].reshape(-1, 2).sum(-1)  # (n_pairs,)
+    at = np.concatenate((np.arange(0, rotated, 2) + 0.5, np.arange(rotated, len(parts.order))))
+    return at, np.concatenate((in_pairs, parts.products[rotated:]))
 
 
 def _note(parts: ScoreParts, added: np.ndarray) -> str:

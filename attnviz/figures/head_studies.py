@@ -14,7 +14,7 @@ from attnviz.analysis.roles import BROAD, COLUMN, UNIFORM, Column, HeadScores, R
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.phrases import count
-from attnviz.figures.role_words import Probes, role_label, role_text, text_sentence, text_title
+from attnviz.figures.role_captions import Probes, role_label, role_text, text_sentence, text_title
 from attnviz.figures.theme import FAINT, NEUTRAL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE
 
@@ -149,6 +149,6 @@ def _share_bars(scores: HeadScores, column: Column | None, coloured: dict[str, s
 
 
 def _row(name: str, column: Column | None) -> str:
-    if name == COLUMN:
+    if column and name == COLUMN:
         return f"token {column.key}"
     return "normalised entropy" if name == BROAD else name

@@ -6,14 +6,14 @@ T query tokens, S key tokens, D head_dim; N x M is what is drawn of T x S. Each 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from attnviz.figures.blocks import block_size
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.head_captions import STAGES, decades, largest_but_first, map_words, path_words, sums
+from attnviz.figures.head_captions import STAGES, decades, largest_but_first, map_caption, path_caption, sums
 from attnviz.figures.numbers import DIGITS, printed
 from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, MASKED, SEQUENTIAL, base_figure, kv_colour, kv_scale
@@ -47,19 +47,19 @@ def head_map(
     head: int,
     *,
     log: bool = False,
-    first_aside: bool = False,
+    exclude_first: bool = False,
     query: int | None = None,
     key: int | None = None,
 ) -> Drawing:
     """The weights of one head, tokens on both axes; masked cells are grey and say so.
 
-    labels: T token labels. log: shade by the logarithm. first_aside: the first key, the usual attention sink, in grey
+    labels: T token labels. log: shade by the logarithm. exclude_first: the first key, the usual attention sink, in grey
     and out of the scale, so that the rest can be seen. query, key: a row or a column to bring out.
     """
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
     drawn = np.where(allowed, weights, np.float32(np.nan))
     top = 1.0
-    if first_aside:
+    if exclude_first:
         drawn[:, 0] = np.nan
         top = largest_but_first(weights)
     kv_head, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
@@ -67,20 +67,20 @@ def head_map(
     add_masked(figure, allowed, MOST_CELLS)
     scale = kv_scale(kv_head, n_kv_heads, decades(top) if log else 0)
     add_cells(figure, blocks(drawn, MOST_CELLS), scale, (0.0, top), HOVER)
-    if first_aside:
+    if exclude_first:
         first = np.where(allowed, weights, np.float32(np.nan))[:, :1]
         add_cells(figure, blocks(first, MOST_CELLS), SEQUENTIAL, (0.0, 1.0), f"outside the colour scale, {HOVER}")
     add_colourbar(figure, kv_scale(kv_head, n_kv_heads), top, log)
     bring_out(figure, len(labels), query, key)
-    words = map_words(trace, labels, layer, head, log=log, first_aside=first_aside)
+    caption = map_caption(trace, labels, layer, head, log=log, exclude_first=exclude_first)
     return Drawing(
         figure,
-        title=words.title,
-        note=words.note + _joined(labels, MOST_CELLS, "weights"),
-        alt=words.alt,
+        title=caption.title,
+        note=caption.note + _joined(labels, MOST_CELLS, "weights"),
+        alt=caption.alt,
         table=_matrix_table(np.where(allowed, weights, np.nan), labels),
-        formula=words.formula,
-        legend=words.legend,
+        formula=caption.formula,
+        legend=caption.legend,
     )
 
 
@@ -118,12 +118,12 @@ def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query
     for row in (2, 3):
         _shade_masked(figure, row, allowed)
     _share_range(figure, scores)
-    words = path_words(trace, labels, layer, head, query, key, quoted)
+    caption = path_caption(trace, labels, layer, head, query, key, quoted)
     return Drawing(
         figure,
-        title=words.title,
-        note=words.note,
-        alt=words.alt,
+        title=caption.title,
+        note=caption.note,
+        alt=caption.alt,
         table={
             "key": list(range(len(labels))),
             "token": list(labels),
@@ -131,8 +131,8 @@ def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query
             "after the mask": np.where(allowed, scores, -np.inf).astype(np.float64).tolist(),
             "weight": weights.astype(np.float64).tolist(),
         },
-        formula=words.formula,
-        legend=words.legend,
+        formula=caption.formula,
+        legend=caption.legend,
     )
 
 
@@ -211,11 +211,11 @@ def _add_stage(
     figure: Chart, column: int, values: np.ndarray, allowed: np.ndarray, scale: list, bounds: tuple[float, float]
 ) -> None:
     """One map, and under it the smallest and the largest number in it."""
-    kept = np.where(allowed, values, np.float32(np.nan))
+    shown = np.where(allowed, values, np.float32(np.nan))
     add_masked(figure, allowed, MOST_STAGE_CELLS, axes=column)
-    add_cells(figure, blocks(kept, MOST_STAGE_CELLS), scale, bounds, f"%{{z:.{DIGITS}f}}", axes=column)
+    add_cells(figure, blocks(shown, MOST_STAGE_CELLS), scale, bounds, f"%{{z:.{DIGITS}f}}", axes=column)
     if allowed.any():
-        _write(figure, column, f"{printed(np.nanmin(kept))} to {printed(np.nanmax(kept))}", y=0.0, yanchor="top")
+        _write(figure, column, f"{printed(np.nanmin(shown))} to {printed(np.nanmax(shown))}", y=0.0, yanchor="top")
 
 
 def _three_maps(labels: Sequence[str]) -> Chart:
@@ -234,6 +234,6 @@ def _three_maps(labels: Sequence[str]) -> Chart:
     return figure
 
 
-def _write(figure: Chart, column: int, text: str, **place) -> None:
+def _write(figure: Chart, column: int, text: str, **place: Any) -> None:
     xref, yref = (f"{numbered(axis, column)} domain" for axis in "xy")
     figure.add_annotation(text=text, x=0.5, xref=xref, yref=yref, showarrow=False, **place)

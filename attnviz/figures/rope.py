@@ -116,14 +116,14 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
     title = f"{inside.sum()} of {count(n, 'pair')} complete a turn in this text"
     if context:
         title += f", {(lengths <= context - 1).sum()} in training"
-    steps = count(n_tokens - 1, "step")
+    text_steps = count(n_tokens - 1, "step")
     slowest_turns = three_digits(math.degrees((n_tokens - 1) * frequencies[-1]))
     pair = max(int(inside.sum()) - 1, 0)
     return Drawing(
         figure,
         title=title,
         note="One bar per pair of dimensions: its tokens per full turn, on a log axis. Dark: at least one turn over "
-        f"the {steps} from the first to the last token. The slowest pair rotates by {slowest_turns}° over them.",
+        f"the {text_steps} from the first to the last token. The slowest pair rotates by {slowest_turns}° over them.",
         alt=f"{title}. The fastest pair needs {fastest} tokens per turn, the slowest {slowest}.",
         table={
             "pair": list(range(n)),
@@ -254,7 +254,7 @@ def loss_by_position(by_method: Mapping[str, NDArray], trained: int, attention: 
     figure.update_yaxes(title="nats per token")
     beyond = {name: float(losses[trained:].mean()) for name, losses in by_method.items()}
     inside = {name: float(losses[:trained].mean()) for name, losses in by_method.items()}
-    best = min(beyond, key=beyond.get)
+    best = min(beyond, key=beyond.__getitem__)
     found = "no method lowers it" if best == "none" else f"{beyond[best]:.2f} with {best}"
     title = f"Beyond {trained} tokens the loss is {beyond['none']:.2f} without scaling, {found}"
     return Drawing(

@@ -212,7 +212,7 @@ def by_distance(distances: NDArray, mean: NDArray, low: NDArray, high: NDArray, 
 def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
     """How much each common shift changes the score of query m and key n, in three kinds of arithmetic."""
     figure = base_figure(height=300, legend=LEGEND)
-    table = {"shift": list(shifted.shifts)}
+    table: dict[str, list] = {"shift": list(shifted.shifts)}
     for field, (name, dash, symbol, colour) in ARITHMETICS.items():
         scores = getattr(shifted, field)
         table |= {f"score, {name}": scores.tolist()}
@@ -313,7 +313,7 @@ def layout_pairs(order: NDArray, n_pairs: int, first: int = 0) -> Drawing:
             x=places, y=np.full(D, y), mode="markers+text" if D <= 32 else "markers",
             text=[str(p) if t else "" for p, t in zip(pair, rotated, strict=True)],
             marker={"symbol": "square", "size": max(5, min(20, 560 // D)), "opacity": 0.35,
-                    "color": [_pair_colour(p) if t else MASKED for p, t in zip(pair, rotated, strict=True)]},
+                    "color": [_pair_colour(int(p)) if t else MASKED for p, t in zip(pair, rotated, strict=True)]},
             hovertext=[f"{name}: dimension {d} " + (f"is in pair {p}" if t else "is not rotated")
                        for d, p, t in zip(places, pair, rotated, strict=True)],
             hoverinfo="text",

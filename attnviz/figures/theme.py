@@ -11,8 +11,10 @@ from transparent to one; the canvas components, which can ask the browser, get o
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from attnviz.figures.chart import Chart
 
@@ -26,13 +28,13 @@ HUES = (  # OKLCH hue in degrees, largest chroma
     (291.0, 0.153),  # violet
     (324.0, 0.105),  # mauve
 )
-MID_LIGHTNESS = 0.59  # contrast of about 4 against white and against a near-black page alike
+MID_LIGHTNESS = 0.59  # contrast of about 4 against white and against a near-black page
 RAMP_ENDS = {"light": (0.985, 0.30), "dark": (0.18, 0.92)}  # OKLCH lightness of weight 0 and of weight 1
 
 MASKED_RGBA = (128, 128, 128, 0.16)  # a cell that is not allowed: grey, which no weight ever is
 MASKED = "rgba({}, {}, {}, {})".format(*MASKED_RGBA)
 NEUTRAL = "#7d7d7d"  # lines, bars and marks that belong to no KV head
-FAINT = "rgba(128, 128, 128, 0.35)"  # what is set aside or only gives orientation
+FAINT = "rgba(128, 128, 128, 0.35)"  # what is excluded or only gives orientation
 
 _KINDS = {  # muted, so that no kind is taken for a KV head; lightness, chroma, hue, plotly marker, plotly dash
     "mha": (0.50, 0.060, 250.0, "circle", "solid"),
@@ -42,7 +44,7 @@ _KINDS = {  # muted, so that no kind is taken for a KV head; lightness, chroma, 
 }
 
 
-def oklch(lightness, chroma, hue: float) -> np.ndarray:
+def oklch(lightness: ArrayLike, chroma: ArrayLike, hue: float) -> np.ndarray:
     """OKLCH (hue in degrees) as gamma-encoded sRGB in 0..1; the chroma gives way where sRGB ends, the lightness never.
 
     lightness and chroma may be arrays of shape (N,), the result is then (N, 3), else (3,). Matrices: Björn Ottosson,
@@ -79,7 +81,8 @@ def _inside(linear: np.ndarray) -> np.ndarray:
 
 @cache
 def _bytes(lightness: float, chroma: float, hue: float) -> tuple[int, int, int]:
-    return tuple(int(round(v * 255)) for v in oklch(lightness, chroma, hue))
+    red, green, blue = (int(round(v * 255)) for v in oklch(lightness, chroma, hue))
+    return red, green, blue
 
 
 def _hex(rgb: tuple[int, int, int]) -> str:
@@ -128,7 +131,7 @@ def _fade(rgb: tuple[int, int, int], decades: float = 0) -> list[list]:
 SEQUENTIAL = _fade((125, 125, 125))  # a quantity that belongs to no KV head
 TABLE, TABLE_TEXT = [[0, "#d6d6d6"], [1, "#8c8c8c"]], "#000000"  # opaque cells that numbers stand in
 _NEGATIVE, _POSITIVE = _bytes(MID_LIGHTNESS, 0.09, 65.0), _bytes(MID_LIGHTNESS, 0.09, 215.0)  # brown and petrol, muted
-DIVERGING = [  # the middle, zero, is transparent
+DIVERGING: list[list[Any]] = [  # the middle, zero, is transparent
     [0.0, _rgba(_NEGATIVE, 1)],
     [0.5, _rgba(_NEGATIVE, 0)],
     [0.5, _rgba(_POSITIVE, 0)],
@@ -158,7 +161,7 @@ def kind_style(kind: str) -> dict[str, str]:
     return {"colour": _hex(_bytes(lightness, chroma, hue)), "symbol": symbol, "dash": dash}
 
 
-def base_figure(height: int, **layout) -> Chart:
+def base_figure(height: int, **layout: Any) -> Chart:
     """An empty figure, transparent, with narrow margins; text takes the page's own colour. height in pixels."""
     grid = {"gridcolor": FAINT, "zerolinecolor": FAINT, "gridwidth": 0.5, "zerolinewidth": 0.5}
     figure = Chart(

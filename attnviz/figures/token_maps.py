@@ -85,7 +85,7 @@ def span_text(labels: Sequence[str], first: int, last: int) -> str:
 
 
 def token_text(label: str, longest: int = LONGEST_LABEL) -> str:
-    """A token for plotly: shortened, its markup escaped, and kept apart from its neighbours' writing direction."""
+    """A token for plotly: shortened, its markup escaped, and isolated from its neighbours' writing direction."""
     return f"\u2068{escape(shortened(label, longest), quote=False)}\u2069"
 
 
@@ -96,7 +96,7 @@ def blocks(values: np.ndarray, most_cells: int) -> dict:
 
 
 def places(shape: tuple[int, ...], most_cells: int) -> dict:
-    at = {}
+    at: dict[str, float] = {}
     for axis, n in zip("yx", shape, strict=True):
         block = block_size(n, most_cells)
         at |= {f"{axis}0": (block - 1) / 2, f"d{axis}": block}

@@ -17,7 +17,7 @@ This file needs torch and nothing else.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -85,7 +85,8 @@ class GroupedQueryAttention(nn.Module):
 
     def forward(
         self, x: Tensor, *, context: Tensor | None = None, mask: Tensor | None = None, causal: bool = False,
-        rope: Callable[[Tensor, int], Tensor] | None = None, cache=None, record: Callable[..., None] | None = None,
+        rope: Callable[[Tensor, int], Tensor] | None = None, cache: Any = None,
+        record: Callable[..., None] | None = None,
     ) -> Tensor:  # fmt: skip
         """Map x (B, T, C) to (B, T, C).
 

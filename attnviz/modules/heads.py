@@ -5,6 +5,8 @@ B batch, T tokens, H heads, D head_dim.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -15,27 +17,27 @@ from attnviz.modules.attention import GroupedQueryAttention, attend
 class MultiHeadAttention(GroupedQueryAttention):
     """Give every query head a KV head of its own (Vaswani et al., arXiv 1706.03762)."""
 
-    def __init__(self, d_model: int, n_heads: int, **options) -> None:
+    def __init__(self, d_model: int, n_heads: int, **options: Any) -> None:
         super().__init__(d_model, n_heads, n_heads, **options)
 
 
 class MultiQueryAttention(GroupedQueryAttention):
     """Let all query heads share one KV head (Shazeer, arXiv 1911.02150)."""
 
-    def __init__(self, d_model: int, n_heads: int, **options) -> None:
+    def __init__(self, d_model: int, n_heads: int, **options: Any) -> None:
         super().__init__(d_model, n_heads, 1, **options)
 
 
 class SelfAttention(GroupedQueryAttention):
     """Attend with one head of width d_out; an output projection follows only with out_proj=True."""
 
-    def __init__(self, d_in: int, d_out: int | None = None, *, out_proj: bool = False, **options) -> None:
+    def __init__(self, d_in: int, d_out: int | None = None, *, out_proj: bool = False, **options: Any) -> None:
         width = d_out or d_in
         if options.get("out_bias") and not out_proj:
             raise ConfigError("out_bias = True needs out_proj = True: there is no projection that it could belong to")
         super().__init__(d_in, 1, 1, **{"head_dim": width, "d_out": width, **options})
         if not out_proj:
-            self.o_proj = nn.Identity()
+            self.o_proj = nn.Identity()  # type: ignore[assignment]  # no projection: the heads' output as it is
 
 
 class FusedSelfAttention(nn.Module):
@@ -60,6 +62,6 @@ class StackedHeads(nn.Module):
         self.heads = nn.ModuleList(SelfAttention(d_model, width, qkv_bias=qkv_bias) for _ in range(n_heads))
         self.o_proj = nn.Linear(n_heads * width, d_model, bias=False)
 
-    def forward(self, x: Tensor, **options) -> Tensor:
+    def forward(self, x: Tensor, **options: Any) -> Tensor:
         """Map x (B, T, d_model) to (B, T, d_model); options as in `GroupedQueryAttention.forward`."""
         return self.o_proj(torch.cat([head(x, **options) for head in self.heads], dim=-1))  # (B, T, H · D)

@@ -39,7 +39,7 @@ def attention_mask(
 
 
 def intersection(one: Tensor | None, other: Tensor | None) -> Tensor | None:
-    """Allow what both masks allow; None allows everything. TypeError for a mask of numbers."""
+    """Allow what two masks allow; None allows everything. TypeError for a mask of numbers."""
     for mask in (one, other):
         if mask is not None and mask.dtype != torch.bool:
             raise TypeError(f"mask must be boolean (True = may attend), not {mask.dtype}")

@@ -6,21 +6,24 @@ Nothing is written to a module after loading, and forward() writes to none, so t
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
+M = TypeVar("M", bound=nn.Module)
 
-def with_own_parts(module: nn.Module) -> nn.Module:
-    """The same module with the same parts and parameters: a part set on the copy is not set on the original."""
+
+def with_own_parts(module: M) -> M:
+    """Copy a module, sharing its parts and parameters: a part set on the copy is not set on the original."""
     other = object.__new__(type(module))  # copy.copy takes ten times as long
     vars(other).update(vars(module), _modules=dict(module._modules))
     return other
 
 
 def changed(linear: nn.Linear, change: Callable[[Tensor], Tensor]) -> nn.Linear:
-    """A linear layer whose weight (out, in) and bias (out,) are what `change` makes of those of the given one."""
+    """Copy a linear layer with weight (out, in) and bias (out,) put through `change`."""
     other = with_own_parts(linear)
-    own = {
+    own: dict[str, Any] = {
         name: p if p is None else nn.Parameter(change(p.detach()), p.requires_grad)
         for name, p in linear._parameters.items()
     }

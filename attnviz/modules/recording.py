@@ -5,7 +5,7 @@ B batch, T query tokens, S key tokens, H query heads, K KV heads, D head_dim.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -26,5 +26,5 @@ class AttentionRecord(NamedTuple):
 class Recording(list[AttentionRecord]):
     """One `AttentionRecord` per attention layer, in the order they ran. Pass it to forward() as `record`."""
 
-    def __call__(self, **computed: Tensor | float | None) -> None:
+    def __call__(self, **computed: Any) -> None:
         self.append(AttentionRecord(**computed))

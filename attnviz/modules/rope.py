@@ -86,7 +86,9 @@ class Rope:
     layout: str = "half"
     attention_factor: float = 1.0
     latent_softmax_factor: float = 1.0  # read by latent attention alone
-    _tables: dict = field(default_factory=dict, repr=False)  # cos and sin, which every layer asks for again
+    _tables: dict[tuple, tuple[Tensor, Tensor]] = field(
+        default_factory=dict, repr=False
+    )  # cos and sin, which every layer asks for again
 
     def __call__(self, x: Tensor, start: int = 0) -> Tensor:
         """Rotate x (..., T, D) as at the positions start, start + 1, …"""
@@ -99,4 +101,5 @@ class Rope:
         """Compute cos and sin (n, n_pairs), times the attention factor: what is not rotated is not scaled either."""
         positions = torch.arange(start, start + n, device=device)
         angles = rope_angles(positions, self.frequencies.to(device))
-        return tuple((self.attention_factor * part).to(dtype) for part in (angles.cos(), angles.sin()))
+        cos, sin = self.attention_factor * angles.cos(), self.attention_factor * angles.sin()
+        return cos.to(dtype), sin.to(dtype)

@@ -1,8 +1,9 @@
 """Scaled RoPE frequencies: how a model is made to read texts longer than those it was trained on.
 
-Linear (arXiv 2306.15595) slows every pair down alike. NTK-aware scaling slows the slow pairs only, dynamic NTK as much
-as the text at hand needs. YaRN (arXiv 2309.00071) and Llama 3 leave alone what turns often inside the training context,
-slow down fully what does not turn once, and blend between. LongRoPE (arXiv 2402.13753) is given a factor for each pair.
+Linear (arXiv 2306.15595) slows all pairs by one factor. NTK-aware scaling slows the slow pairs only, dynamic NTK as
+much as the text at hand needs. YaRN (arXiv 2309.00071) and Llama 3 leave pairs that turn often inside the training
+context as they are, slow those that do not turn once by the whole factor, and blend between. LongRoPE
+(arXiv 2402.13753) is given a factor for each pair.
 Field names and defaults are those of published configurations, so that these can be used as they are.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -35,19 +37,22 @@ OPTIONAL = ("attention_factor", "mscale", "mscale_all_dim")
 
 @dataclass(frozen=True)
 class RopeScaling:
-    """One method and its numbers, checked; `attention_factor`, which multiplies cos and sin, is always filled in."""
+    """One method and its numbers, checked; `attention_factor`, which multiplies cos and sin, is always filled in.
+
+    Fields typed `| Any` are None where the method does not have them.
+    """
 
     rope_type: str
-    factor: float | None = None
-    original_max_position_embeddings: int | None = None  # tokens the model was trained on
-    attention_factor: float | None = None
+    factor: float | Any = None
+    original_max_position_embeddings: int | Any = None  # tokens the model was trained on
+    attention_factor: float | Any = None
     beta_fast: float = 32.0  # YaRN: pairs that turn more often than this inside the training context stay as they are
     beta_slow: float = 1.0  # YaRN: pairs that turn less often are slowed by the whole factor
     mscale: float | None = None
     mscale_all_dim: float | None = None
     truncate: bool = True  # YaRN: round the bounds of the blend to whole pairs
-    low_freq_factor: float | None = None  # Llama 3: as beta_slow
-    high_freq_factor: float | None = None  # Llama 3: as beta_fast
+    low_freq_factor: float | Any = None  # Llama 3: as beta_slow
+    high_freq_factor: float | Any = None  # Llama 3: as beta_fast
     short_factor: tuple[float, ...] | None = None  # LongRoPE: one a pair, up to the training context
     long_factor: tuple[float, ...] | None = None  # LongRoPE: one a pair, beyond it
 
@@ -55,14 +60,14 @@ class RopeScaling:
     def of(
         cls, given: RopeScaling | Mapping | Iterable[tuple[str, object]] | None, max_context: int | None = None
     ) -> RopeScaling | None:
-        """From a published configuration's dictionary, or its pairs; None, or the type "default", is no scaling.
+        """Read a published configuration's dictionary, or its pairs; None, or the type "default", is no scaling.
 
         max_context, the configuration's own maximum, stands in where the dictionary leaves it out: for dynamic NTK it
         is the training context, for YaRN and LongRoPE its ratio to the training context is the factor.
         """
         if given is None or isinstance(given, RopeScaling):
             return given
-        values = {name: value for name, value in dict(given).items() if value is not None}
+        values: dict[str, Any] = {name: value for name, value in dict(given).items() if value is not None}
         rope_type = _type_of(values)
         if rope_type == "default":
             return None
@@ -75,7 +80,8 @@ class RopeScaling:
                 values.setdefault("original_max_position_embeddings", max_context)
             elif "original_max_position_embeddings" in values and rope_type in ("yarn", "longrope"):
                 values.setdefault("factor", max_context / values["original_max_position_embeddings"])
-        return cls(rope_type, **{n: tuple(v) if isinstance(v, list) else v for n, v in values.items()})
+        numbers: dict[str, Any] = {n: tuple(v) if isinstance(v, list) else v for n, v in values.items()}
+        return cls(rope_type, **numbers)
 
     def __post_init__(self) -> None:
         if self.rope_type not in FIELDS_OF:
@@ -99,7 +105,7 @@ class RopeScaling:
             )
 
     def _default_attention_factor(self) -> float:
-        """What the papers put on cos and sin; a score q·k grows by its square."""
+        """Return what the papers multiply cos and sin by; a score q·k grows by its square."""
         if self.rope_type == "longrope":
             return math.sqrt(1 + math.log(self.factor) / math.log(self.original_max_position_embeddings))
         if self.rope_type != "yarn":
@@ -121,7 +127,7 @@ def _yarn_mscale(factor: float, mscale: float) -> float:
     return 0.1 * mscale * math.log(factor) + 1.0
 
 
-def _type_of(values: dict[str, object]) -> str:
+def _type_of(values: dict[str, Any]) -> str:
     """Take the method out of the values, where it stands under its present name or its older one."""
     names = [values.pop(key) for key in ("rope_type", "type") if key in values]
     if not names or names.count(names[0]) != len(names) or names[0] not in ("default", *FIELDS_OF):
@@ -130,7 +136,7 @@ def _type_of(values: dict[str, object]) -> str:
     return names[0]
 
 
-def _check(name: str, value: object) -> None:
+def _check(name: str, value: Any) -> None:
     """ConfigError unless this field can hold this value."""
     if name == "truncate":
         ok, wanted = isinstance(value, bool), "True or False"
@@ -167,7 +173,7 @@ def scaled_rope_frequencies(
 
 
 def scale_frequencies(frequencies: Tensor, theta: float, scaling: RopeScaling, length: int | None = None) -> Tensor:
-    """float64 (n_pairs,): theta's own frequencies as this method changes them for a text of `length` tokens.
+    """Scale theta's own frequencies by this method: float64 (n_pairs,), for a text of `length` tokens.
 
     Only dynamic NTK and LongRoPE look at the length; None means no longer than the training context.
     """
@@ -204,7 +210,7 @@ def _yarn(frequencies: Tensor, theta: float, s: RopeScaling) -> Tensor:
     n = len(frequencies)
 
     def pair_that_turns(times: float) -> float:
-        """The pair, not whole, that turns this often inside the training context."""
+        """Find the pair, not rounded, that turns this often inside the training context."""
         return n * math.log(s.original_max_position_embeddings / (2 * math.pi * times)) / math.log(theta)
 
     low, high = pair_that_turns(s.beta_fast), pair_that_turns(s.beta_slow)
@@ -216,15 +222,15 @@ def _yarn(frequencies: Tensor, theta: float, s: RopeScaling) -> Tensor:
             f"rope_scaling.original_max_position_embeddings = {s.original_max_position_embeddings} leaves YaRN no pair "
             f"that turns between beta_slow = {s.beta_slow:g} and beta_fast = {s.beta_fast:g} times at theta = {theta:g}"
         )
-    width = (high - low) or 0.001  # a step, where both bounds fall on one pair
+    width = (high - low) or 0.001  # a step, where the bounds fall on one pair
     slowed = ((torch.arange(n, dtype=torch.float64) - low) / width).clamp(0, 1)  # (n_pairs,), 1 = by the whole factor
     return frequencies * (1 - slowed) + frequencies / s.factor * slowed
 
 
 def _llama3(frequencies: Tensor, s: RopeScaling) -> Tensor:
     turns = s.original_max_position_embeddings * frequencies / (2 * math.pi)  # inside the training context
-    kept = ((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor)).clamp(0, 1)
-    return frequencies * kept + frequencies / s.factor * (1 - kept)
+    unchanged = ((turns - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor)).clamp(0, 1)
+    return frequencies * unchanged + frequencies / s.factor * (1 - unchanged)
 
 
 def _longrope(frequencies: Tensor, s: RopeScaling, length: int | None) -> Tensor:

@@ -26,7 +26,7 @@ from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
 
 
 def build_attention(c: ModelConfig) -> nn.Module:
-    """The attention of one layer of this model."""
+    """Build the attention of one layer of this model."""
     if c.attention != "mla":
         return GroupedQueryAttention(
             c.d_model, c.n_heads, c.n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, out_bias=c.o_bias
@@ -52,7 +52,7 @@ class Block(nn.Module):
         self.ffn_norm = RMSNorm(config.d_model)
         self.ffn = SwiGLU(config.d_model, config.d_ff, bias=config.ffn_bias)
 
-    def forward(self, x: Tensor, **attention) -> Tensor:
+    def forward(self, x: Tensor, **attention: Any) -> Tensor:
         """Map x (B, T, C) to (B, T, C); `attention` are the options of the attention's forward."""
         x = x + self.attn(self.attn_norm(x), **attention)
         return x + self.ffn(self.ffn_norm(x))
@@ -68,13 +68,13 @@ class Transformer(nn.Module):
         # Given and not drawn: `random` and `load_checkpoint` build on the meta device, where drawing an embedding
         # imports torch's compiler (1 s, 70 MB).
         self.embed = nn.Embedding.from_pretrained(torch.empty(config.vocab_size, config.d_model), freeze=False)
-        self.blocks = nn.ModuleList(Block(config) for _ in range(config.n_layers))
+        self.blocks: Any = nn.ModuleList(Block(config) for _ in range(config.n_layers))  # Any: torch types no elements
         self.norm = RMSNorm(config.d_model)
         self.lm_head = None if config.tie_embeddings else nn.Linear(config.d_model, config.vocab_size, bias=False)
 
     @classmethod
     def random(cls, config: ModelConfig, seed: int) -> Transformer:
-        """An untrained model whose weights depend on the seed alone, in evaluation mode.
+        """Make an untrained model whose weights depend on the seed alone, in evaluation mode.
 
         Weights are normal with standard deviation 1 / sqrt(fan-in), so that scores q·k / sqrt(D) have a spread
         of about 1 and an untrained map is not blank; projections back into the residual stream are smaller by
@@ -96,7 +96,7 @@ class Transformer(nn.Module):
         return model.eval()
 
     def with_config(self, config: ModelConfig) -> Transformer:
-        """The same modules, not copied, run in another way (RoPE off or scaled, another window or layout).
+        """Return the same modules, not copied, to be run in another way (RoPE off or scaled, another window or layout).
 
         ConfigError for a config that other tensors would belong to.
         """
@@ -112,7 +112,7 @@ class Transformer(nn.Module):
         return other
 
     def with_attentions(self, attentions: Mapping[int, nn.Module]) -> Transformer:
-        """The same model with other attentions in the layers given; all other modules are shared, not copied."""
+        """Return the model with other attentions in the layers given; other modules are shared, not copied."""
         other = with_own_parts(self)
         other.blocks = nn.ModuleList(self.blocks)
         for layer, attn in attentions.items():
@@ -121,7 +121,7 @@ class Transformer(nn.Module):
         return other
 
     def new_cache(self) -> list[KVCache]:
-        """An empty KV cache for every layer."""
+        """Make an empty KV cache for each layer."""
         return [KVCache() for _ in self.blocks]
 
     def rope(self, length: int | None = None) -> Rope | None:
@@ -153,7 +153,8 @@ class Transformer(nn.Module):
         record: called by each layer's attention with what it computed, for example a `Recording`.
         """
         past = len(cache[0]) if cache else 0
-        options, caches = self.attention_options(ids.shape[1], past, mask), cache or [None] * len(self.blocks)
+        options = self.attention_options(ids.shape[1], past, mask)
+        caches: list[KVCache] | list[None] = cache or [None] * len(self.blocks)
         x = self.embed(ids)  # (B, T, C)
         for block, option, own in zip(self.blocks, options, caches, strict=True):
             x = block(x, cache=own, record=record, **option)
@@ -161,8 +162,8 @@ class Transformer(nn.Module):
         return F.linear(x, self.embed.weight) if self.lm_head is None else self.lm_head(x)
 
     def attention_options(self, n_tokens: int, past: int = 0, mask: Tensor | None = None) -> list[dict[str, Any]]:
-        """What each layer's attention is run with on n_tokens behind `past` cached ones: its rope, and its own mask
-        joined to `mask`. Layers that run alike share them, and what is worked out from them."""
+        """Make the options of each layer's attention for n_tokens behind `past` cached ones: its rope, and its own mask
+        joined to `mask`. Layers with the same window share them."""
         c, device = self.config, self.embed.weight.device
         windows = [c.window_of(i) for i in range(c.n_layers)]
         patterns = {

@@ -12,6 +12,7 @@ import gc
 import sys
 import time
 from threading import Thread
+from typing import Any
 
 import psutil
 
@@ -24,7 +25,7 @@ NEW_OBJECTS = 5000  # that Python makes before it looks for garbage among them
 SECONDS = 0.5  # from one look at the process's size to the next
 GROWN = 4_000_000  # bytes since the last trim that make another worth its milliseconds
 
-_libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+_libc: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def start() -> None:

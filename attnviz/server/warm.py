@@ -80,7 +80,8 @@ def _load_library() -> None:
     there is no such file, or no such function, as on other systems than Linux, the import loads it as ever.
     """
     with suppress(Exception):
-        (torch,) = find_spec("torch").submodule_search_locations
+        spec: Any = find_spec("torch")  # an error without torch is suppressed like the others
+        (torch,) = spec.submodule_search_locations
         ctypes.CDLL(None).dlopen(os.fsencode(Path(torch, "lib", "libtorch_cpu.so")), os.RTLD_LAZY)
 
 

@@ -24,7 +24,7 @@ class Page:
     needs_text: bool = True
 
     def open_tab(self, tab: str) -> str:
-        """The part that is open: the one that was chosen, or the first where that is a part of another page."""
+        """Return the part that is open: the one that was chosen, or the first where that is a part of another page."""
         return tab if tab in self.tabs else next(iter(self.tabs), "")
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from typing import Any
 from urllib.parse import quote_plus
 
 from attnviz.config import ModelConfig, divisors
@@ -113,13 +114,13 @@ MOST_PINNED = 8
 HEADS = tuple(f"{layer}.{head}" for layer in range(8) for head in range(16))
 
 
-def _setting(default: object, kind: Number | Choice | Several | Flag | Text):
+def _setting(default: object, kind: Number | Choice | Several | Flag | Text) -> Any:
     return field(default=default, metadata={"kind": kind})
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What is in force. The defaults are what a bare address shows."""
+    """What is selected. The defaults are what a bare address shows."""
 
     text: str = _setting(DEFAULT_TEXT, Text())
     model: str = _setting("gqa-4", Choice(MODELS))
@@ -136,7 +137,7 @@ class Settings:
     causal: bool = _setting(True, Flag())
     window: int = _setting(0, Number(0, 512))  # 0: no window
     n_sinks: int = _setting(0, Number(0, 16))  # first tokens that stay visible behind the window
-    # what is looked at
+    # the selection
     tab: str = _setting("", Choice(("", *TABS)))  # the open part of a page; "": its first
     layer: int = _setting(1, Number(0, 7))  # an induction head of most checkpoints
     head: int = _setting(3, Number(0, 15))
@@ -162,7 +163,7 @@ class Settings:
     weights: str = _setting("bf16", Choice(tuple(PRECISIONS)))  # precision of a published model's weights
     reserve: int = _setting(10, Number(0, 90))  # per cent of the memory
     # the heads page
-    pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MOST_PINNED))  # heads looked at beside the selected one
+    pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MOST_PINNED))  # heads shown beside the selected one
     padding: int = _setting(0, Number(0, 511))  # tokens at the front that are padding
     mask_window: int = _setting(8, Number(1, 128))  # of the masks set side by side
     mask_sinks: int = _setting(1, Number(1, 16))
@@ -172,22 +173,24 @@ class Settings:
     mask_padding: int = _setting(3, Number(1, 127))
 
     def normalised(self) -> Settings:
-        """The nearest settings that a model can be built from: KV heads that divide, a head_dim that is even."""
+        """Return the nearest settings that a model can be built from: KV heads that divide, a head_dim that is even."""
         n_kv_heads = nearest(self.n_kv_heads, divisors(self.n_heads))
         d_model = nearest(self.d_model, widths(self.n_heads))
-        lists = {name: tuple(getattr(self, name)) for name in ("compare", "pinned", "off")}  # widgets give lists
+        lists: dict[str, Any] = {
+            name: tuple(getattr(self, name)) for name in ("compare", "pinned", "off")
+        }  # widgets give lists
         return replace(self, n_kv_heads=n_kv_heads, d_model=d_model, **lists)
 
     def own_config(self) -> ModelConfig:
-        """The model of one's own, RoPE and masks as chosen."""
+        """Return the model of one's own, RoPE and masks as chosen."""
         return self.run_of(self.own_weights())
 
     def own_weights(self) -> ModelConfig:
-        """The part of one's own configuration that, with the seed, decides the weights."""
+        """Return the part of one's own configuration that, with the seed, decides the weights."""
         return ModelConfig(self.n_layers, self.d_model, self.n_heads, self.n_kv_heads, qkv_bias=self.qkv_bias)
 
     def run_of(self, config: ModelConfig) -> ModelConfig:
-        """The same weights, run as chosen: with or without RoPE, mask and window."""
+        """Return the same weights' configuration as chosen: with or without RoPE, mask and window."""
         return replace(
             config,
             position="rope" if self.rope else "none",
@@ -198,17 +201,18 @@ class Settings:
         )
 
     def to_link(self) -> dict[str, str]:
-        """What differs from the defaults, as words for a link; a long text as far as an address can carry it."""
+        """Write what differs from the defaults for a link; a long text as far as an address can carry it."""
         link = {f.name: _written(getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default}
         return link | {"text": _for_address(self.text)} if "text" in link else link
 
     @classmethod
     def from_link(cls, link: Mapping[str, str], page: Page | None = None) -> tuple[Settings, list[str]]:
-        """The settings a link asks for, and a sentence for each value in it that could not be used as it was.
+        """Read the settings a link asks for, and a sentence for each value in it that could not be used as it was.
 
         page: the page that the link leads to, for links of before, which named the open part of each page apart.
         """
-        values, notices, unread = {}, [], set()
+        values: dict[str, Any] = {}
+        notices, unread = [], set()
         link = _with_tab(link, page)
         for name, written in link.items():
             if name not in _KINDS:
@@ -236,7 +240,7 @@ def _with_tab(link: Mapping[str, str], page: Page | None) -> dict[str, str]:
 
 
 def kind_of(name: str) -> Number | Choice | Several | Flag | Text:
-    """What the setting of this name may be; KeyError where there is none."""
+    """Return what values the setting of this name may have; KeyError where there is none."""
     return _KINDS[name]
 
 
@@ -251,12 +255,12 @@ def widths(n_heads: int) -> tuple[int, ...]:
 
 
 def nearest(value: float, allowed: tuple[int, ...]) -> int:
-    """The allowed number closest to value."""
+    """Return the allowed number closest to value."""
     return min(allowed, key=lambda a: abs(a - value))
 
 
 def _for_address(text: str) -> str:
-    """As much of the text as takes MAX_ADDRESS bytes in an address, where a character can take twelve."""
+    """Cut the text to what takes MAX_ADDRESS bytes in an address, where a character can take twelve."""
     if len(quote_plus(text, errors="replace")) <= MAX_ADDRESS:
         return text
     room = MAX_ADDRESS
@@ -284,7 +288,7 @@ def _same(value: object, written: str) -> bool:
 
 
 def _replaced(name: str, written: str, values: Mapping[str, object], settings: Settings) -> str:
-    """The sentence on a value of a link that could not be used as it was: what it must be, and what is used."""
+    """Say what a value of a link must be that could not be used as it was, and what is used instead."""
     used, given = getattr(settings, name), f"not “{written[:GIVEN]}{'…' * (len(written) > GIVEN)}”"
     if name in SELECTION:  # what is shown instead depends on the model and the text: see ui/selection.py
         return f"The link's {name} must be a whole number, {given}; it was left out."

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import Any
 
 from attnviz.checkpoints import FOLDER, list_checkpoints, load_checkpoint
 from attnviz.config import ModelConfig
@@ -18,8 +19,21 @@ from attnviz.training.data import VOCAB_SIZE, Batches, read_text, token_stream, 
 from attnviz.training.export import mean_of, save_checkpoint, save_front_door, score, write_card
 from attnviz.training.train import Recipe, initial, load_weights, train
 
-SHAPE = {"n_layers": 4, "d_model": 192, "n_heads": 8, "d_ff": 512, "vocab_size": VOCAB_SIZE, "max_context": 256}
-LATENT = {"attention": "mla", "kv_lora_rank": 64, "qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "v_head_dim": 24}
+SHAPE: dict[str, Any] = {
+    "n_layers": 4,
+    "d_model": 192,
+    "n_heads": 8,
+    "d_ff": 512,
+    "vocab_size": VOCAB_SIZE,
+    "max_context": 256,
+}
+LATENT: dict[str, Any] = {
+    "attention": "mla",
+    "kv_lora_rank": 64,
+    "qk_nope_head_dim": 16,
+    "qk_rope_head_dim": 16,
+    "v_head_dim": 24,
+}
 KV_HEADS = {"mha": 8, "gqa-4": 4, "gqa-2": 2, "mqa": 1}
 FAMILY = (*KV_HEADS, "mla")
 FRONT = "gqa-4"
@@ -118,7 +132,7 @@ def _arguments() -> argparse.Namespace:
         "variants", nargs="*", default=["base", *FAMILY, *(f"{v}-second" for v in FAMILY)],
         help="base mha gqa-4 gqa-2 mqa mla, and each of the family with -second after its name",
     )  # fmt: skip
-    parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are kept (default: runs)")
+    parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are stored (default: runs)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--compile", action="store_true", help="torch.compile; needs a C++ compiler on a CPU")
     parser.add_argument("--hours", default="time not noted.", help="a sentence for the card on how long it took")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -75,9 +76,16 @@ class Batches:
     def _drawn_like_text(self, n: int, generator: torch.Generator) -> Tensor:
         return self.stream[torch.randint(len(self.stream), (n,), generator=generator)]
 
-    def _repeats(self, length: int, segment_of, max_gap: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _repeats(
+        self,
+        length: int,
+        segment_of: Callable[[int, torch.Generator], Tensor],
+        max_gap: int,
+        generator: torch.Generator,
+    ) -> tuple[Tensor, Tensor]:
         """A row of segments, each said twice, one in three with a gap between; what counts is the second saying."""
-        ids, counts = [], []
+        ids: list[Tensor] = []
+        counts: list[Tensor] = []
         while sum(map(len, ids)) <= length:
             segment = segment_of(8 + _below(min(56, length // 2 - 8), generator), generator)
             gap = segment_of(_below(max_gap, generator) if max_gap and _below(3, generator) == 0 else 0, generator)

@@ -20,7 +20,7 @@ from attnviz.training.evaluate import evaluate
 CARD = """# The shipped checkpoints
 
 Five small decoder-only language models that differ in nothing but their attention: 8, 4, 2 and 1 key/value heads for
-8 query heads, and multi-head latent attention. They exist to be looked at in AttnViz.
+8 query heads, and multi-head latent attention. They exist to be shown in AttnViz.
 
 ![Quality against cache](quality.svg)
 
@@ -53,7 +53,7 @@ random tokens, repeated once: their numbers differ from these by a few hundredth
   float16). What lies here is the mean of the weights at the two ends (arXiv 1803.05407): better on unseen text than
   either. Seed {seed}.
 - **Machine.** {machine}; {hours}
-- **Not good for** anything but being looked at: they are far too small to know facts, to follow an instruction or to
+- **Not good for** anything but being shown: they are far too small to know facts, to follow an instruction or to
   write well, they speak only as their books did, with the prejudices of their time, and everything that is not plain
   English is to them a row of bytes.
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,7 +22,7 @@ from attnviz.training.data import Batches
 
 @dataclass(frozen=True)
 class Recipe:
-    """How long one run goes and how. Tokens are counted over all rows, text and repeats alike."""
+    """How long one run goes and how. Tokens are counted over all rows, of text and of repeats."""
 
     primer_steps: int = 0  # short rows of repeats alone, which make the induction heads
     hold_steps: int = 0  # at the peak rate
@@ -102,7 +104,9 @@ def _draw(batches: Batches, r: Recipe, step: int) -> tuple[Tensor, Tensor]:
     return batches.mixture(step, r.text_rows, r.repeat_rows, r.length)
 
 
-def _step(forward, optimizer: torch.optim.Optimizer, lr: float, ids: Tensor, counts: Tensor) -> float:
+def _step(
+    forward: Callable[..., Any], optimizer: torch.optim.Optimizer, lr: float, ids: Tensor, counts: Tensor
+) -> float:
     """One update; the mean loss in nats over the positions that count."""
     for group in optimizer.param_groups:
         group["lr"] = lr

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
@@ -73,7 +73,7 @@ def _html(drawing: Drawing) -> str:
     return drawing.figure.to_html(include_plotlyjs=True, full_html=True, config={"displaylogo": False})
 
 
-def as_csv(table: dict[str, Sequence]) -> str:
+def as_csv(table: Mapping[str, Sequence]) -> str:
     """Columns to CSV. A text that a spreadsheet would take for a formula gets an apostrophe in front."""
     out = io.StringIO()
     writer = csv.writer(out)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attnviz.compute.view import View
 from attnviz.config import ModelConfig
 from attnviz.figures.drawing import quoted as quoted
@@ -21,7 +23,7 @@ def sharing(view: View) -> str:
     return f"{KINDS[c.attention]}: {readers} {heads}"
 
 
-def what_heads_read(config: ModelConfig, n_rows: int = 1) -> dict[str, list]:
+def what_heads_read(config: ModelConfig, n_rows: int = 1) -> dict[str, Any]:
     """For a head grid of n_rows layers: what MLA's heads read, which has no KV heads; nothing for the others."""
     if config.attention != "mla":
         return {}

@@ -64,7 +64,8 @@ def _own_model(s: Settings) -> None:
     _slider("Query heads", "n_heads")
     _steps("KV heads", "n_kv_heads", divisors(s.n_heads))
     _steps("d_model", "d_model", widths(s.n_heads))
-    seed: Number = kind_of("seed")
+    seed = kind_of("seed")
+    assert isinstance(seed, Number)
     _control(st.number_input, "Seed", "seed", min_value=seed.low, max_value=seed.high, step=1)
     _control(st.checkbox, "Bias on q, k and v", "qkv_bias")
 
@@ -82,7 +83,8 @@ def _mask(s: Settings) -> None:
 
 
 def _slider(label: str, field: str, **options: object) -> None:
-    kind: Number = kind_of(field)
+    kind = kind_of(field)
+    assert isinstance(kind, Number)
     _control(st.slider, label, field, min_value=int(kind.low), max_value=int(kind.high), **options)
 
 

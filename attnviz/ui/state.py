@@ -1,7 +1,7 @@
-"""The settings in force, kept in the session and mirrored in the address, and the parts of a page that run alone.
+"""The current settings, held in the session and mirrored in the address, and the parts of a page that run alone.
 
 The settings live under one permanent key of the session, not under the widgets' keys, which Streamlit drops with the
-page that showed them. The address always says what is in force; whoever opens an address gets what it says.
+page that showed them. The address says what is current; whoever opens an address gets what it says.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _HERE: ContextVar[str] = ContextVar("part")  # the part that is being drawn
 
 
 def current() -> Settings:
-    """The settings in force."""
+    """Return the current settings."""
     return st.session_state.get(_SETTINGS) or Settings()
 
 
-def change(**fields: object) -> None:
-    """Put other values in force; called from widgets' callbacks. The part that runs then writes the address."""
+def change(**fields: Any) -> None:
+    """Change some of the settings; called from widgets' callbacks. The part that runs then writes the address."""
     st.session_state[_SETTINGS] = replace(current(), **fields).normalised()
 
 
@@ -45,7 +45,7 @@ def change(**fields: object) -> None:
 def open_page(page: Page) -> None:
     """Take the settings from the address, and keep a sentence for each value that could not be used.
 
-    Where the address says what is in force already, the session's settings stay: they may hold a text longer than an
+    Where the address has the current settings already, the session's settings stay: they may hold a text longer than an
     address can carry. They stay on the way to another page, too, where a link may not say yet what was set just before
     it was clicked; not by Back and Forward.
     """
@@ -58,7 +58,7 @@ def open_page(page: Page) -> None:
 
 
 def write_link() -> None:
-    """Make the address say what is in force."""
+    """Write the current settings to the address."""
     link = current().to_link()
     if st.query_params.to_dict() != link:
         st.query_params.from_dict(link)
@@ -89,7 +89,7 @@ def page() -> Page:
 
 
 def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callable[[View], None]], Callable[[], None]]:
-    """A part of a page that runs alone: a fragment that draws `body(view)` from the settings in force.
+    """A part of a page that runs alone: a fragment that draws `body(view)` from the current settings.
 
     Parts stand side by side and are not nested. needs: what has to be there to draw it; the page's top says what is
     missing.

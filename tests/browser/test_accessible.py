@@ -185,7 +185,7 @@ def test_the_clocks_play_and_a_part_is_chosen_with_the_keyboard_alone(visit: Vis
     expect(page).to_have_url(re.compile("tab=values"))
 
 
-def test_the_lines_are_walked_and_kept_with_the_keyboard(visit: Visit) -> None:
+def test_the_lines_are_walked_and_pinned_with_the_keyboard(visit: Visit) -> None:
     page = visit("heads")
     page.get_by_role("listbox", name="Queries").focus()
     page.keyboard.press("ArrowDown")
@@ -194,4 +194,4 @@ def test_the_lines_are_walked_and_kept_with_the_keyboard(visit: Visit) -> None:
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("listbox", name="Keys")).to_be_focused()
-    expect(page.get_by_role("listbox", name="Queries").locator(".kept")).to_have_count(1)
+    expect(page.get_by_role("listbox", name="Queries").locator(".pinned")).to_have_count(1)

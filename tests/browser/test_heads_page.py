@@ -306,10 +306,10 @@ def test_other_colours_are_there_at_once_and_in_the_address(visit: Visit) -> Non
     assert page.get_by_label("Exclude first token from colour scale").evaluate(CHANGED_AT_ONCE, {"checked": True})
     settle(page)
     expect(page).to_have_url(re.compile("sink_aside=1"))
-    aside, as_drawn = pixels(the_map(page)), drawn(page)
+    excluded, as_drawn = pixels(the_map(page)), drawn(page)
     across, down = round(first["width"]) - 4, round(first["height"]) - 4
     cell = np.s_[y : y + down, x : x + across]
-    assert saturation(plain[cell]) > 40 and saturation(aside[cell]) < 3
+    assert saturation(plain[cell]) > 40 and saturation(excluded[cell]) < 3
     expect(page.locator(".hv .note")).to_contain_text("excluded from the colour scale")
     page.reload()
     settle(page)

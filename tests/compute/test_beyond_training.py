@@ -6,7 +6,7 @@ from dataclasses import fields, replace
 import pytest
 
 from attnviz.checkpoints import list_checkpoints, load_checkpoint, shipped_config
-from attnviz.compute import models as runs
+from attnviz.compute import models
 from attnviz.compute.beyond_training import beyond_training, model_card, trained_on
 from attnviz.session.examples import EXAMPLES
 from attnviz.session.settings import MODELS, Settings
@@ -27,8 +27,8 @@ def numbers(sentence: str) -> list[int]:
 @pytest.mark.parametrize("model", [m for m in MODELS if m != "own"])
 def test_as_trained_there_is_nothing_to_say(model):
     settings = Settings(model=model)
-    trained = runs.trained_config(settings)
-    assert beyond_training(trained, runs.config_of(settings), settings.text, trained.max_context) == []
+    trained = models.trained_config(settings)
+    assert beyond_training(trained, models.config_of(settings), settings.text, trained.max_context) == []
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnviz.compute import query_groups as groups_runs
+from attnviz.compute import query_groups as compute_groups
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost import count_parameters
 from attnviz.cost.decode import attention_flops
@@ -143,11 +143,13 @@ def test_the_work_printed_is_what_the_mask_allows(config, n_tokens):
 @given(st.sampled_from([1, 2, 3, 6, 8]).flatmap(lambda n: st.tuples(st.just(n), st.sampled_from(divisors(n)))))
 def test_the_projections_printed_are_those_of_the_live_layer(heads):
     config = ModelConfig(n_layers=1, d_model=23, n_heads=heads[0], n_kv_heads=heads[1], head_dim=14, vocab_size=19)
-    words, attn = groups.projections_words(config), build_attention(config)
-    (weights,) = assert_true(words.formula)
-    assert weights == sum(words.table["weights"]) == sum(getattr(attn, f"{p}_proj").weight.numel() for p in "qkvo")
+    caption, attn = groups.projections_caption(config), build_attention(config)
+    (weights,) = assert_true(caption.formula)
+    assert weights == sum(caption.table["weights"]) == sum(getattr(attn, f"{p}_proj").weight.numel() for p in "qkvo")
     width = attn.k_proj.weight.shape[0]
-    assert re.search(rf"are {width} wide", words.title) and width * heads[0] // heads[1] == attn.q_proj.weight.shape[0]
+    assert (
+        re.search(rf"are {width} wide", caption.title) and width * heads[0] // heads[1] == attn.q_proj.weight.shape[0]
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -207,13 +209,13 @@ def test_the_characters_of_the_tokens_are_those_of_the_text(text):
     assert sum(found) == pytest.approx(len(text))
     by_byte = [1 / len(c.encode()) for c in text for _ in c.encode()]
     first = len(tokenizer().token_bytes(ids)[0])
-    assert groups_runs.predicted_characters(tuple(ids)) == pytest.approx(sum(by_byte[first:]))
+    assert compute_groups.predicted_characters(tuple(ids)) == pytest.approx(sum(by_byte[first:]))
 
 
 def test_bits_per_character_leave_out_the_first_token():
     ids = tuple(tokenizer().encode("好a"))
-    assert len(ids) == 4 and groups_runs.predicted_characters(ids) == pytest.approx(2 / 3 + 1)
-    assert groups_runs.predicted_characters(tuple(tokenizer().encode("a" * 3000))) < 3000  # the tokens compared only
+    assert len(ids) == 4 and compute_groups.predicted_characters(ids) == pytest.approx(2 / 3 + 1)
+    assert compute_groups.predicted_characters(tuple(tokenizer().encode("a" * 3000))) < 3000  # the tokens compared only
 
 
 def header_of(message: bytes) -> dict:

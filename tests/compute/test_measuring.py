@@ -1,6 +1,6 @@
 """What the cost page runs: facts pasted by anybody become a model or a sentence, live counts agree or are left out.
 
-pytest tests/test_cost_runs.py
+pytest tests/compute/test_measuring.py
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from attnviz.compute import cost as cost_runs
+from attnviz.compute import cost as compute_cost
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import bits_with_scales, load_presets, what_if
 from attnviz.experiments.measurement import Timing
@@ -25,7 +25,7 @@ SMALL = ModelConfig(n_layers=2, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8,
 
 @pytest.mark.parametrize("id", PRESETS)
 def test_a_published_models_facts_can_be_taken_and_pasted_back(id):
-    pasted = cost_runs.pasted_model(cost_runs.facts_of(id))
+    pasted = compute_cost.pasted_model(compute_cost.facts_of(id))
     assert replace(pasted, id=id) == load_presets()[id]
 
 
@@ -44,7 +44,7 @@ def test_a_published_models_facts_can_be_taken_and_pasted_back(id):
 )
 def test_a_mistake_in_pasted_facts_is_one_sentence(pasted, words):
     with pytest.raises(ConfigError) as refusal:
-        cost_runs.pasted_model(pasted)
+        compute_cost.pasted_model(pasted)
     assert all(word in str(refusal.value) for word in words), str(refusal.value)
 
 
@@ -55,39 +55,45 @@ def test_a_mistake_in_pasted_facts_is_one_sentence(pasted, words):
 ))  # fmt: skip
 def test_any_json_gives_a_model_or_a_sentence(value):
     try:
-        cost_runs.pasted_model(json.dumps(value))
+        compute_cost.pasted_model(json.dumps(value))
     except ConfigError as refusal:
         assert str(refusal)
 
 
 def test_live_counts_agree_unless_the_modules_keep_what_a_window_would_drop():
-    s, models = Settings(context=50, batch=3), cost_runs.compared(SMALL)
-    assert cost_runs.differing(models, cost_runs.counted(models, s), s) == []
-    windowed = cost_runs.compared(replace(SMALL, sliding_window=9))
-    assert cost_runs.differing(windowed, cost_runs.counted(windowed, s), s) == ["MHA", "GQA-3", "GQA-2", "MQA", "MLA"]
+    s, models = Settings(context=50, batch=3), compute_cost.compared(SMALL)
+    assert compute_cost.differing(models, compute_cost.counted(models, s), s) == []
+    windowed = compute_cost.compared(replace(SMALL, sliding_window=9))
+    assert compute_cost.differing(windowed, compute_cost.counted(windowed, s), s) == [
+        "MHA",
+        "GQA-3",
+        "GQA-2",
+        "MQA",
+        "MLA",
+    ]
 
 
 def test_what_the_modules_do_not_run_is_not_counted_live():
     s = Settings(context=50)
-    assert cost_runs.counted([load_presets()["gpt2-small"]], s) is None
+    assert compute_cost.counted([load_presets()["gpt2-small"]], s) is None
 
 
 def test_the_chosen_machines_hold_what_their_memory_together_holds():
-    one, four = (cost_runs.serving(Settings(n_machines=n, context=8192)).plan() for n in (1, 4))
+    one, four = (compute_cost.serving(Settings(n_machines=n, context=8192)).plan() for n in (1, 4))
     assert four.memory == 4 * one.memory == 4 * 81_559 * 2**20
     assert bits_with_scales("int4") == 4.5 and bits_with_scales("fp8") == 8
-    assert cost_runs.serving(Settings(weights="int4")).plan().weights < one.weights / 3.5
+    assert compute_cost.serving(Settings(weights="int4")).plan().weights < one.weights / 3.5
 
 
-def finished(measurement: cost_runs.Measurement) -> cost_runs.Measurement:
+def finished(measurement: compute_cost.Measurement) -> compute_cost.Measurement:
     measurement._thread.join(60)
     assert not measurement.running
     return measurement
 
 
 def test_only_one_measures_at_a_time_and_it_can_be_stopped(monkeypatch):
-    monkeypatch.setattr(cost_runs, "CONTEXTS", (4, 8))
-    monkeypatch.setattr(cost_runs, "SECONDS_TO_STOP", 0.01)
+    monkeypatch.setattr(compute_cost, "CONTEXTS", (4, 8))
+    monkeypatch.setattr(compute_cost, "SECONDS_TO_STOP", 0.01)
     going_on, timed = Event(), what_if(SMALL)
 
     def timings(models, contexts):
@@ -97,19 +103,19 @@ def test_only_one_measures_at_a_time_and_it_can_be_stopped(monkeypatch):
             going_on.wait(10)
 
     with monkeypatch.context() as patch:
-        patch.setattr(cost_runs.measure, "timings", timings)
-        first = cost_runs.Measurement(SMALL)
+        patch.setattr(compute_cost.measure, "timings", timings)
+        first = compute_cost.Measurement(SMALL)
         while not first.results:
             sleep(0.001)
-        assert first.running and "Somebody else" in finished(cost_runs.Measurement(SMALL)).problem
+        assert first.running and "Somebody else" in finished(compute_cost.Measurement(SMALL)).problem
         first.stop()
         going_on.set()
         assert len(finished(first).results) == 2 and first.problem is None
-    again = finished(cost_runs.Measurement(SMALL))
+    again = finished(compute_cost.Measurement(SMALL))
     assert again.share == 1.0 and [t.n_tokens for t in again.results] == [4, 4, 4, 4, 8, 8, 8, 8]
 
 
 def test_a_measurement_ends_when_its_time_is_up(monkeypatch):
-    monkeypatch.setattr(cost_runs, "MOST_SECONDS", -1)
-    monkeypatch.setattr(cost_runs, "CONTEXTS", (4, 8))
-    assert len(finished(cost_runs.Measurement(SMALL)).results) == 1
+    monkeypatch.setattr(compute_cost, "MOST_SECONDS", -1)
+    monkeypatch.setattr(compute_cost, "CONTEXTS", (4, 8))
+    assert len(finished(compute_cost.Measurement(SMALL)).results) == 1

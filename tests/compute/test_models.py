@@ -1,4 +1,4 @@
-"""pytest tests/test_runs.py: models and traces are kept within their bounds, and by nobody else."""
+"""pytest tests/compute/test_models.py: models and traces are kept within their bounds, and by nobody else."""
 
 import gc
 import weakref
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from attnviz.compute import models as runs
+from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.session.settings import Settings
@@ -23,34 +23,34 @@ def test_a_view_holds_neither_the_model_nor_the_trace(padded: bool) -> None:
 
 
 def test_models_are_kept_within_their_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    one = runs._load("own", SMALL.own_weights(), 0).nbytes
+    one = models._load("own", SMALL.own_weights(), 0).nbytes
     cache = ByteCache(2 * one)
-    monkeypatch.setattr(runs, "_own", cache)
-    runs.model_of(SMALL)
-    first = weakref.ref(cache.get(runs.weights_key(SMALL), pytest.fail).model)
+    monkeypatch.setattr(models, "_own", cache)
+    models.model_of(SMALL)
+    first = weakref.ref(cache.get(models.weights_key(SMALL), pytest.fail).model)
     for seed in (1, 2):
-        runs.model_of(replace(SMALL, seed=seed))
+        models.model_of(replace(SMALL, seed=seed))
     gc.collect()
     assert first() is None
 
 
 def test_a_model_takes_the_bytes_of_its_parameters() -> None:
-    kept = runs._load("own", SMALL.own_weights(), 0)
+    kept = models._load("own", SMALL.own_weights(), 0)
     assert kept.nbytes == 4 * sum(p.numel() for p in kept.model.parameters())
 
 
 @pytest.mark.usefixtures("no_checkpoints")
 def test_a_missing_checkpoint_is_a_sentence() -> None:
-    assert "There is no checkpoint mqa" in runs.problem_of(Settings(model="mqa"))
+    assert "There is no checkpoint mqa" in models.problem_of(Settings(model="mqa"))
 
 
 def test_one_that_is_there_is_none() -> None:
-    assert runs.problem_of(Settings(model="mqa")) is None
+    assert models.problem_of(Settings(model="mqa")) is None
 
 
 def test_untrained_models_do_not_drive_the_checkpoints_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runs, "_own", ByteCache(1))
-    first = runs.model_of(Settings(model="mqa"))
-    runs.model_of(SMALL)
-    monkeypatch.setattr(runs, "load_checkpoint", pytest.fail)
-    assert runs.model_of(Settings(model="mqa")).embed is first.embed
+    monkeypatch.setattr(models, "_own", ByteCache(1))
+    first = models.model_of(Settings(model="mqa"))
+    models.model_of(SMALL)
+    monkeypatch.setattr(models, "load_checkpoint", pytest.fail)
+    assert models.model_of(Settings(model="mqa")).embed is first.embed

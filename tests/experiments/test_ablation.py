@@ -7,8 +7,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnviz.compute import heads as heads_runs
-from attnviz.compute import models as runs
+from attnviz.compute import heads as compute_heads
+from attnviz.compute import models
 from attnviz.config import ModelConfig
 from attnviz.experiments import ablation
 from attnviz.experiments.ablation import predict_without
@@ -91,14 +91,14 @@ def test_losses_without_each_head_are_measured_once_and_laid_out_layer_by_head(m
     settings = Settings(model="own", n_layers=2, n_heads=3, n_kv_heads=3, d_model=42, seed=11)
     ids, told = tuple(IDS), []
     monkeypatch.setattr(ablation, "TOKENS_AT_ONCE", 2 * len(IDS) + 1)
-    before, losses = heads_runs.effects_of(settings, ids, told.append)
+    before, losses = compute_heads.effects_of(settings, ids, told.append)
     assert told == [0, 2 / 6, 3 / 6, 5 / 6]
-    model, target = runs.model_of(settings), torch.tensor(IDS[1:])
+    model, target = models.model_of(settings), torch.tensor(IDS[1:])
     assert before == pytest.approx(float(F.cross_entropy(torch.tensor(predict(model, ids))[:-1], target)), abs=1e-5)
     for layer, head in np.ndindex(2, 3):
         logits = torch.tensor(predict_without(model, ids, [(layer, head)]))
         assert losses[layer, head] == pytest.approx(float(F.cross_entropy(logits[:-1], target)), abs=1e-5)
-    again, _ = heads_runs.effects_of(settings, ids, told.append)
+    again, _ = compute_heads.effects_of(settings, ids, told.append)
     assert again == before and len(told) == 4
 
 

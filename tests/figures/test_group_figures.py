@@ -77,7 +77,7 @@ def test_the_projections_are_drawn_to_the_scale_of_the_live_ones(n_kv_heads):
         assert max(s["base"] + s["length"] for s in drawn) == pytest.approx(n_in)
     weights = [getattr(attn, f"{part}_proj").weight.numel() for part in "qkvo"]
     assert drawing.table["weights"] == weights
-    assert result_of(drawing.formula) == result_of(groups.projections_words(config).line) == sum(weights)
+    assert result_of(drawing.formula) == result_of(groups.projections_caption(config).line) == sum(weights)
     assert f"{sum(weights):,}" in drawing.alt
 
 
@@ -112,8 +112,8 @@ def test_the_cache_is_drawn_as_long_as_the_live_one():
     assert [text.startswith("<b>") for text in totals.text] == [c == CONFIG for c in configs]
     assert result_of(drawing.formula) == measured[CONFIG] == 480
     assert result_of(groups.cache(measured, MLA).formula) == measured[MLA] == 3 * (14 + 2) * 4
-    assert groups.cache_words(measured, CONFIG).line == "2·L·K·D·b = 2·3·2·10·4 = 480 B"
-    assert groups.cache_words(measured, MLA).line == "L·(R + P)·b = 3·(14 + 2)·4 = 192 B"
+    assert groups.cache_caption(measured, CONFIG).line == "2·L·K·D·b = 2·3·2·10·4 = 480 B"
+    assert groups.cache_caption(measured, MLA).line == "L·(R + P)·b = 3·(14 + 2)·4 = 192 B"
     assert "kv_lora_rank 14, qk_rope_head_dim 2" in drawing.note  # which MLA it is
 
 

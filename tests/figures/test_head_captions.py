@@ -1,4 +1,4 @@
-"""pytest tests/test_head_words.py: what is said of a head is what its numbers say.
+"""pytest tests/figures/test_head_captions.py: what is said of a head is what its numbers say.
 
 What the charts say with the same words is tested in tests/test_figures_heads.py.
 """
@@ -18,8 +18,8 @@ from attnviz.figures.head_captions import (
     decades,
     largest_but_first,
     low,
-    map_words,
-    path_words,
+    map_caption,
+    path_caption,
     shortened,
     weight_equation,
 )
@@ -48,9 +48,9 @@ def even(n_heads=2, n=5):
 
 
 def test_what_a_head_reads():
-    assert map_words(even(), LABELS, 0, 1).title == "Layer 0, head 1 reads KV head 0, as head 0 does"
+    assert map_caption(even(), LABELS, 0, 1).title == "Layer 0, head 1 reads KV head 0, as head 0 does"
     latent = traced(np.zeros((5, 5, 5)), config=ModelConfig(1, 30, 5, d_ff=17, vocab_size=101, **LATENT))
-    assert map_words(latent, LABELS, 0, 3).title == (
+    assert map_caption(latent, LABELS, 0, 3).title == (
         "Layer 0, head 3 reads keys of its own, expanded from the latent that all heads share"
     )
 
@@ -58,11 +58,11 @@ def test_what_a_head_reads():
 def test_a_note_has_the_numbers_of_its_colours():
     trace = even()
     first = np.sum([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]) / 5  # the first key's share of all weight
-    assert map_words(trace, LABELS, 0, 0).note.count("sum to 1.") == 1
-    assert " 0.0001 " in map_words(trace, LABELS, 0, 0, log=True).note
-    aside = map_words(trace, LABELS, 0, 0, first_aside=True).note
-    assert f" {first:.0%} " in aside and " 0.5000, the largest other weight" in aside
-    one = map_words(even(n=1), ["·a"], 0, 0, first_aside=True).note
+    assert map_caption(trace, LABELS, 0, 0).note.count("sum to 1.") == 1
+    assert " 0.0001 " in map_caption(trace, LABELS, 0, 0, log=True).note
+    excluded = map_caption(trace, LABELS, 0, 0, exclude_first=True).note
+    assert f" {first:.0%} " in excluded and " 0.5000, the largest other weight" in excluded
+    one = map_caption(even(n=1), ["·a"], 0, 0, exclude_first=True).note
     assert " 100% " in one and "Colour ends at 0.001." in one
 
 
@@ -70,7 +70,7 @@ def test_rows_without_weights_are_counted():
     allowed = np.tri(5, dtype=bool)
     allowed[:2] = False
     trace = traced(np.zeros((2, 5, 5)), allowed)
-    assert "except for 2 rows" in map_words(trace, LABELS, 0, 0).note
+    assert "except for 2 rows" in map_caption(trace, LABELS, 0, 0).note
     np.testing.assert_allclose(trace.weights[0, 0].sum(-1), [0, 0, 1, 1, 1], atol=1e-6)
 
 
@@ -87,7 +87,7 @@ def test_the_logarithmic_scale_ends_at_the_last_decimal_printed(top, covered):
 
 
 def test_the_picture_of_one_token_has_words():
-    alt = map_words(even(n=1), ["·a"], 0, 0).alt
+    alt = map_caption(even(n=1), ["·a"], 0, 0).alt
     assert alt.endswith("1 query row of attention weights. The only token attends to itself.")
 
 
@@ -96,13 +96,13 @@ def test_a_row_of_which_the_mask_keeps_two():
     scores[1, 3, 2:4] = -1.5, -1.5 - np.log(4)  # weights 4/5 and 1/5
     back = np.arange(5)[:, None] - np.arange(5)
     trace = traced(scores, (back >= 0) & (back < 2))
-    words = path_words(trace, LABELS, 0, 1, 3, 2)
-    assert words.title == "From score to weight: query 3 “·on”, key 2 “·sat”: 0.8000"
-    assert "√10" in words.note and "over 2 keys" in words.note
-    assert "5 scores from −7.0000 to −1.5000, the 2 of unmasked keys" in words.alt
-    assert words.alt.endswith("the largest, 0.8000, is on key 2 “·sat”.")
-    assert words.formula.endswith(r"\tfrac{e^{-1.5000 - \left(-1.5000\right)}}{1.2500} = 0.8000")
-    other = path_words(trace, LABELS, 0, 1, 3, 3)
+    caption = path_caption(trace, LABELS, 0, 1, 3, 2)
+    assert caption.title == "From score to weight: query 3 “·on”, key 2 “·sat”: 0.8000"
+    assert "√10" in caption.note and "over 2 keys" in caption.note
+    assert "5 scores from −7.0000 to −1.5000, the 2 of unmasked keys" in caption.alt
+    assert caption.alt.endswith("the largest, 0.8000, is on key 2 “·sat”.")
+    assert caption.formula.endswith(r"\tfrac{e^{-1.5000 - \left(-1.5000\right)}}{1.2500} = 0.8000")
+    other = path_caption(trace, LABELS, 0, 1, 3, 3)
     assert other.line == "a₃,₃ = exp(s₃,₃ − m) / Z = exp(−2.8863 − (−1.5000)) / 1.2500 = 0.2000"
     assert other.legend.startswith("s₃,₃: score of query 3 and key 3; m: ") and "2 unmasked keys" in other.legend
 
@@ -125,30 +125,34 @@ def test_an_equation_that_does_not_come_to_what_the_model_computed_is_refused():
 
 
 def test_the_formula_of_the_map_has_its_letters():
-    words = map_words(even(), LABELS, 0, 1)
-    assert words.line == "A = softmax(Q₁ K₀ᵀ / √D + M)" and "5 × 5" in words.legend and "head_dim, 10" in words.legend
+    caption = map_caption(even(), LABELS, 0, 1)
+    assert (
+        caption.line == "A = softmax(Q₁ K₀ᵀ / √D + M)"
+        and "5 × 5" in caption.legend
+        and "head_dim, 10" in caption.legend
+    )
     latent = traced(np.zeros((5, 5, 5)), config=ModelConfig(1, 30, 5, d_ff=17, vocab_size=101, **LATENT))
-    assert "K₃: expanded keys of head 3" in map_words(latent, LABELS, 0, 3).legend
+    assert "K₃: expanded keys of head 3" in map_caption(latent, LABELS, 0, 3).legend
 
 
 def test_a_key_that_is_masked_has_no_equation():
-    words = path_words(even(), LABELS, 0, 0, 2, 4)
-    assert (words.formula, words.line) == ("", "") and words.title.endswith("key 4 “·it”: masked")
+    caption = path_caption(even(), LABELS, 0, 0, 2, 4)
+    assert (caption.formula, caption.line) == ("", "") and caption.title.endswith("key 4 “·it”: masked")
 
 
 def test_a_row_that_is_masked_as_a_whole_has_no_formula():
     allowed = np.tri(5, dtype=bool)
     allowed[2] = False
-    words = path_words(traced(np.zeros((2, 5, 5)), allowed), LABELS, 0, 0, 2, 0)
-    assert (words.formula, words.line) == ("", "") and "Every key is masked" in words.note
-    assert words.alt.endswith("none.")
+    caption = path_caption(traced(np.zeros((2, 5, 5)), allowed), LABELS, 0, 0, 2, 0)
+    assert (caption.formula, caption.line) == ("", "") and "Every key is masked" in caption.note
+    assert caption.alt.endswith("none.")
 
 
 def test_a_name_can_be_made_safe_for_where_it_goes():
     own = ["[a](b) **c** " * 9, *LABELS[1:]]
-    plain = path_words(even(), own, 0, 0, 0, 0).title
+    plain = path_caption(even(), own, 0, 0, 0, 0).title
     assert plain == f"From score to weight: query 0 “{own[0][:39]}…”, key 0 “{own[0][:39]}…”: 1.0000"
-    assert f"query 0 {quoted(own[0][:39] + '…')}, key 0" in path_words(even(), own, 0, 0, 0, 0, quoted).title
+    assert f"query 0 {quoted(own[0][:39] + '…')}, key 0" in path_caption(even(), own, 0, 0, 0, 0, quoted).title
 
 
 @pytest.mark.parametrize(
@@ -158,15 +162,15 @@ def test_a_long_label_ends_in_dots(label, shown):
     assert shortened(label, 5) == shown
 
 
-@pytest.mark.parametrize("how", [{}, {"log": True}, {"first_aside": True}])
+@pytest.mark.parametrize("how", [{}, {"log": True}, {"exclude_first": True}])
 def test_the_charts_say_the_same(how):
     trace = traced(np.random.default_rng(0).normal(size=(2, 5, 5)))
-    for drawing, words in (
-        (heads.head_map(trace, LABELS, 0, 1, **how), map_words(trace, LABELS, 0, 1, **how)),
-        (heads.score_path(trace, LABELS, 0, 1, 3, 2), path_words(trace, LABELS, 0, 1, 3, 2, quoted)),
+    for drawing, caption in (
+        (heads.head_map(trace, LABELS, 0, 1, **how), map_caption(trace, LABELS, 0, 1, **how)),
+        (heads.score_path(trace, LABELS, 0, 1, 3, 2), path_caption(trace, LABELS, 0, 1, 3, 2, quoted)),
     ):
         assert (drawing.title, drawing.note, drawing.alt, drawing.formula) == (
-            words.title, words.note, words.alt, words.formula
+            caption.title, caption.note, caption.alt, caption.formula
         )  # fmt: skip
 
 

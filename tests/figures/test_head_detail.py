@@ -5,7 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from attnviz.analysis.heads import score_parts, turned_pairs
+from attnviz.analysis.heads import rotated_pairs, score_parts
 from attnviz.config import ModelConfig
 from attnviz.figures.head_detail import score_equation, weight_by_steps
 from attnviz.figures.numbers import printed
@@ -57,7 +57,7 @@ def test_the_weights_of_a_row_sum_to_one(model):
 
 def test_the_pairs_are_those_that_rope_turns_with_one_another(model):
     """Each pair keeps its length under the rotation and each lone dimension its value; wrong partners would not."""
-    t, pairs = trace(model, IDS), turned_pairs(model.config)
+    t, pairs = trace(model, IDS), rotated_pairs(model.config)
     before, after = t.q_pre_rope[1, 0], t.q[1, 0]
     for a, b in pairs:
         np.testing.assert_allclose(np.hypot(before[:, a], before[:, b]), np.hypot(after[:, a], after[:, b]), atol=1e-5)
@@ -71,7 +71,7 @@ def test_pair_i_turns_by_frequency_i():
     c = CONFIGS["gqa"]
     t = trace(Transformer.random(c, seed=3), IDS)
     angles = rope_angles(torch.arange(len(IDS)), rope_frequencies(c.head_dim)).numpy()
-    for i, (a, b) in enumerate(turned_pairs(c)):
+    for i, (a, b) in enumerate(rotated_pairs(c)):
         turned = (t.q_pre_rope[0, 2, :, a] + 1j * t.q_pre_rope[0, 2, :, b]) * np.exp(1j * angles[:, i])
         np.testing.assert_allclose(t.q[0, 2, :, a] + 1j * t.q[0, 2, :, b], turned, atol=1e-5)
 

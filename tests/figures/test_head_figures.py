@@ -116,7 +116,7 @@ def test_the_log_scale_shades_by_decades_and_keeps_weights_in_the_hover_text():
 
 def test_the_first_token_can_be_set_aside():
     trace = traced()
-    drawing = heads.head_map(trace, words(), 1, 5, first_aside=True)
+    drawing = heads.head_map(trace, words(), 1, 5, exclude_first=True)
     _, cells, first = (t for t in drawing.figure.data if t.type == "heatmap" and t.xaxis == "x2")
     assert np.isnan(np.array(cells.z)[:, 0]).all()
     assert cells.zmax == trace.weights[1, 5, :, 1:].max()
@@ -126,7 +126,7 @@ def test_the_first_token_can_be_set_aside():
 
 
 def test_one_token_and_the_first_set_aside():
-    drawing = heads.head_map(traced(1), ["·a"], 0, 0, first_aside=True, log=True)
+    drawing = heads.head_map(traced(1), ["·a"], 0, 0, exclude_first=True, log=True)
     assert "attends to itself" in drawing.alt
 
 

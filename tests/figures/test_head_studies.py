@@ -9,7 +9,7 @@ from attnviz.analysis.heads import statistics
 from attnviz.analysis.roles import BROAD, COLUMN, KEYED, NO_ROLE, UNIFORM, largest_column, role_of, score
 from attnviz.config import ModelConfig
 from attnviz.figures.head_studies import STATISTICS, probe_scores, statistic_map, text_scores
-from attnviz.figures.role_words import Probes
+from attnviz.figures.role_captions import Probes
 
 L, H, T = 3, 5, 7
 ALLOWED = np.broadcast_to(np.tri(T, dtype=bool), (L, T, T))

@@ -19,8 +19,8 @@ import streamlit as st
 from streamlit.testing.v1 import AppTest
 from streamlit.web.server.app_discovery import discover_asgi_app
 
-from attnviz.compute import heads as heads_runs
-from attnviz.compute import models as runs
+from attnviz.compute import heads as compute_heads
+from attnviz.compute import models
 from attnviz.compute.view import View
 from attnviz.server import open_browser, warm
 from attnviz.session.pages import PAGES
@@ -93,10 +93,10 @@ def test_what_a_page_draws_from_is_computed_before_it_asks(monkeypatch):
     settings = Settings(model="own", n_layers=1, n_heads=3, n_kv_heads=1, d_model=42, seed=31, text="a warm dog")
     warm.prepare("heads", "&".join(f"{name}={value}" for name, value in settings.to_link().items()))
     for name in ("trace", "load_checkpoint"):
-        monkeypatch.setattr(runs, name, pytest.fail)
-    monkeypatch.setattr(heads_runs, "weights_of", pytest.fail)
+        monkeypatch.setattr(models, name, pytest.fail)
+    monkeypatch.setattr(compute_heads, "weights_of", pytest.fail)
     assert View(settings).trace.weights.shape[:2] == (1, 3)
-    assert [len(row) for row in heads_runs.roles_of(settings)] == [3]
+    assert [len(row) for row in compute_heads.roles_of(settings)] == [3]
 
 
 @pytest.mark.parametrize("page", [path for path in PAGES if path])

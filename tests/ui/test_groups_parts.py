@@ -7,8 +7,8 @@ import pytest
 import torch
 from streamlit.testing.v1 import AppTest
 
-from attnviz.compute import models as runs
-from attnviz.compute import query_groups as groups_runs
+from attnviz.compute import models
+from attnviz.compute import query_groups as compute_groups
 from attnviz.experiments.conversion import group_kv_heads, reorder_heads
 from attnviz.figures.group_quality import AVERAGED, BEST, FIRST, TRAINED
 from attnviz.session.settings import Settings
@@ -81,25 +81,25 @@ def test_a_long_text_has_its_equalities_on_its_first_tokens():
 
 def test_what_sharing_costs_is_each_checkpoint_s_own_loss():
     settings, ids = Settings(window=5), tuple(range(3, 60, 4))
-    trained = groups_runs.losses_of_sharing(settings, ids)[TRAINED]
-    members = {member.name: member.losses for member in groups_runs.members_of(settings, ids)}
+    trained = compute_groups.losses_of_sharing(settings, ids)[TRAINED]
+    members = {member.name: member.losses for member in compute_groups.members_of(settings, ids)}
     for model, name in (("mha", "MHA"), ("gqa-4", "GQA-4"), ("gqa-2", "GQA-2"), ("mqa", "MQA"), ("mla", "MLA")):
         variant = replace(settings, model=model)
-        logits = torch.tensor(predict(runs.model_of(variant), ids)).double()
+        logits = torch.tensor(predict(models.model_of(variant), ids)).double()
         loss = float(torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(ids[1:])))
         assert len(members[name]) == len(ids) - 1 and members[name].mean() == pytest.approx(loss, rel=1e-5)
         if model != "mla":
-            assert trained[runs.config_of(variant).n_kv_heads].mean() == pytest.approx(loss, rel=1e-5)
+            assert trained[models.config_of(variant).n_kv_heads].mean() == pytest.approx(loss, rel=1e-5)
     assert len(members) == 5 and sorted(trained) == [1, 2, 4, 8]
 
 
 def test_with_one_group_the_best_partners_are_all_heads():
     settings, ids = Settings(window=6), tuple(range(3, 60, 4))
-    losses = groups_runs.losses_of_sharing(settings, ids)
+    losses = compute_groups.losses_of_sharing(settings, ids)
     assert all(list(by_number) == [1, 2, 4, 8] for by_number in losses.values())  # a line goes through them
-    base = groups_runs.base_of(settings)
-    mha, before = runs.model_of(base), runs.trace_of(base, ids)
-    groups = [groups_runs.best_grouping(before, layer, 1) for layer in range(mha.config.n_layers)]
+    base = compute_groups.base_of(settings)
+    mha, before = models.model_of(base), models.trace_of(base, ids)
+    groups = [compute_groups.best_grouping(before, layer, 1) for layer in range(mha.config.n_layers)]
     regrouped = group_kv_heads(reorder_heads(mha, [sum(group, ()) for group in groups]), 1)
     logits = torch.tensor(predict(regrouped, ids)).double()
     loss = float(torch.nn.functional.cross_entropy(logits[:-1], torch.tensor(ids[1:])))
@@ -109,11 +109,11 @@ def test_with_one_group_the_best_partners_are_all_heads():
 def test_predictions_drift_from_those_of_the_multi_head_model():
     settings, ids = Settings(), tuple(range(3, 60, 4))
     before, after = (
-        torch.tensor(predict(runs.model_of(replace(settings, model=model)), ids)).double().log_softmax(-1)
+        torch.tensor(predict(models.model_of(replace(settings, model=model)), ids)).double().log_softmax(-1)
         for model in ("mha", "gqa-2")
     )
     by_hand = (before.exp() * (before - after)).sum(-1)
-    drifts = groups_runs.drifts_of(settings, ids, 2)
+    drifts = compute_groups.drifts_of(settings, ids, 2)
     assert list(drifts) == [TRAINED, AVERAGED, FIRST]
     np.testing.assert_allclose(drifts[TRAINED], by_hand, atol=1e-5)
-    assert all(not drift.any() for drift in groups_runs.drifts_of(settings, ids, 8).values())
+    assert all(not drift.any() for drift in compute_groups.drifts_of(settings, ids, 8).values())

@@ -12,17 +12,17 @@ import pytest
 
 from attnviz.config import ModelConfig
 from attnviz.figures import theme
-from attnviz.figures.drawing import Words
-from attnviz.figures.head_captions import STAGES, map_words, path_words
+from attnviz.figures.drawing import Caption
+from attnviz.figures.head_captions import STAGES, map_caption, path_caption
 from attnviz.ui.components import events
 from attnviz.ui.components import head_view as view
 from attnviz.ui.components.declared import HERE
 
 L, H, K, T = 2, 6, 3, 13
 STEPS, MASKED = 10_000, 10_001
-WORDS = (
-    Words("A title", "A note.", "A picture of 13 rows.", r"\alpha", line="A = α"),
-    Words("A way", "Its note.", "13 bars.", line="a₃ = 1"),
+CAPTIONS = (
+    Caption("A title", "A note.", "A picture of 13 rows.", r"\alpha", line="A = α"),
+    Caption("A way", "Its note.", "13 bars.", line="a₃ = 1"),
 )
 ROLE = "Sink, 0.91", "This head rests."
 
@@ -56,9 +56,9 @@ def read(message):
     return header, np.frombuffer(message[start:], "<u2")
 
 
-def sent(trace, look=None, words=WORDS, role=ROLE):
+def sent(trace, look=None, captions=CAPTIONS, role=ROLE):
     n = trace.scores.shape[-1]
-    header, body = read(view.pack(trace, labels(n), look or looked(), words, role))
+    header, body = read(view.pack(trace, labels(n), look or looked(), captions, role))
     assert header["shape"] == [1, 1, n, n] and header["steps"] == STEPS
     return header, body
 
@@ -97,7 +97,7 @@ def test_a_cell_is_the_weight_to_four_decimals(layer, head):
 
 def test_a_cell_is_two_bytes_the_low_one_first():
     trace = traced(n=1)
-    message = view.pack(trace, ["·a"], looked(query=0, key=0), WORDS, ROLE)
+    message = view.pack(trace, ["·a"], looked(query=0, key=0), CAPTIONS, ROLE)
     assert message[-2:] == bytes([0x10, 0x27])  # weight 1 is 10,000
 
 
@@ -145,7 +145,7 @@ def test_a_query_that_may_attend_to_nothing():
 
 
 def test_one_token():
-    header, body = sent(traced(n=1), looked(query=0, key=0, log=True, first_aside=True))
+    header, body = sent(traced(n=1), looked(query=0, key=0, log=True, exclude_first=True))
     assert body.tolist() == [STEPS]
     assert header["tops"] == [1.0, 1e-3]  # nothing is left beside the first token
     assert (header["weights"], header["allowed"]) == ([1.0], [True])
@@ -170,21 +170,21 @@ def test_colours_are_the_kv_heads():
         assert header["ramps"][name][-1] == theme.kv_ramp(2, K, name)[-1].tolist()
 
 
-@pytest.mark.parametrize("how", [{}, {"log": True}, {"first_aside": True}, {"pinned": True}])
+@pytest.mark.parametrize("how", [{}, {"log": True}, {"exclude_first": True}, {"pinned": True}])
 def test_what_is_looked_at_and_how_is_sent(how):
     header, _ = sent(traced(), looked(query=11, key=3, chosen=3, **how))
     assert (header["query"], header["key"], header["chosen"]) == (11, 3, 3)
-    assert (header["log"], header["aside"], header["pinned"]) == tuple(
-        how.get(name, False) for name in ("log", "first_aside", "pinned")
+    assert (header["log"], header["exclude"], header["pinned"]) == tuple(
+        how.get(name, False) for name in ("log", "exclude_first", "pinned")
     )
 
 
-# ---- the words
+# ---- captions
 
 
-def test_the_words_given_are_the_words_sent():
+def test_the_captions_given_are_the_texts_sent():
     header, _ = sent(traced())
-    assert header["words"] == {
+    assert header["texts"] == {
         "title": "A title", "note": "A note.", "role": "Sink, 0.91", "scored": "This head rests.",
         "from": "A way", "steps": "Its note.", "whole": "A = α", "sum": "a₃ = 1",
     }  # fmt: skip
@@ -195,17 +195,17 @@ def test_the_words_given_are_the_words_sent():
 def test_every_word_has_its_place_in_the_page():
     header, _ = sent(traced())
     code = (HERE / "head_view.js").read_text(encoding="utf-8")
-    for name in header["words"]:
+    for name in header["texts"]:
         assert f'class="{name}"' in view.HTML and f'"{name}"' in code
 
 
 def test_labels_of_any_kind_survive_alone_and_in_titles():
     own = ["<script>alert(1)</script>", "好 1/3", "👩‍👩‍👧", '"', "\\", "\u0000", "$x$"]
     trace = traced(n=7)
-    words = map_words(trace, own, 0, 1), path_words(trace, own, 0, 1, 0, 0)
-    header, _ = read(view.pack(trace, own, looked(0, 1, query=0, key=0), words, ROLE))
+    captions = map_caption(trace, own, 0, 1), path_caption(trace, own, 0, 1, 0, 0)
+    header, _ = read(view.pack(trace, own, looked(0, 1, query=0, key=0), captions, ROLE))
     assert header["labels"] == own
-    assert "query 0 “<script>alert(1)</script>”" in header["words"]["from"]  # the browser shows it as text
+    assert "query 0 “<script>alert(1)</script>”" in header["texts"]["from"]  # the browser shows it as text
 
 
 # ---- what comes back
@@ -223,7 +223,7 @@ def test_the_message_is_not_kept_by_what_the_session_keeps(monkeypatch):
 
 def show(trace, heard):
     view.head_view(
-        trace, labels(), looked(), WORDS, ROLE, key="head",
+        trace, labels(), looked(), CAPTIONS, ROLE, key="head",
         on_head=lambda *both: heard.append(("head", *both)),
         on_cell=lambda *both: heard.append(("cell", *both)),
         on_look=lambda *both: heard.append(("look", *both)),

@@ -8,9 +8,9 @@ import re
 import numpy as np
 import pytest
 
-from attnviz.compute import models as runs
+from attnviz.compute import models
 from attnviz.figures import head_detail, heads
-from attnviz.figures.head_captions import map_words, path_words
+from attnviz.figures.head_captions import map_caption, path_caption
 from attnviz.figures.numbers import DIGITS, printed
 from attnviz.session.settings import Settings
 from attnviz.ui.components import head_grid, head_view, line_view
@@ -40,7 +40,7 @@ def trace(request):
     settings, n = request.param
     settings = Settings(**settings)
     ids = tuple(int(i) for i in np.random.default_rng(n).integers(0, 2003, n))
-    return runs.trace_of(settings, ids, min(settings.padding, n - 1))
+    return models.trace_of(settings, ids, min(settings.padding, n - 1))
 
 
 @pytest.fixture
@@ -75,33 +75,33 @@ def test_every_part_of_the_page_prints_the_same_weight(trace, labels):
     for query, key in pairs(trace):
         wanted = printed(weights[query, key]) if allowed[query, key] else "masked"
         look = head_view.Look(layer, head, query, key, key)
-        words = (
-            map_words(trace, labels, layer, head),
-            path_words(trace, labels, layer, head, query, key),
+        captions = (
+            map_caption(trace, labels, layer, head),
+            path_caption(trace, labels, layer, head, query, key),
         )
-        message = head_view.pack(trace, labels, look, words, ("", ""))
+        message = head_view.pack(trace, labels, look, captions, ("", ""))
         header, path = read(message)[0], heads.score_path(trace, labels, layer, head, query, key)
         one = head_detail.weight_by_steps(trace, labels, layer, head, query, key)
         assert grid[query, key] == lines[query, key] == cells(message)[0, 0, query, key] == wanted
-        assert words[1].title.endswith(f": {wanted}") and path.title.endswith(f": {wanted}")
+        assert captions[1].title.endswith(f": {wanted}") and path.title.endswith(f": {wanted}")
         assert wanted in one.title and wanted in one.alt
         score = trace.scores_of(layer, head)[query, key]
         assert f"score {printed(score)}, " in one.title and printed(path.table["score"][key]) == printed(score)
         assert f"{header['scores'][key]:.4f}".replace("-", "−") == printed(score)
         if wanted == "masked":
-            assert words[1].line == "" and "a_{" not in one.formula
+            assert captions[1].line == "" and "a_{" not in one.formula
             continue
         assert f"{header['weights'][key]:.4f}" == printed(path.table["weight"][key]) == wanted
         assert printed(drawing.table[f"{key} {labels[key]}"][query]) == wanted
         assert printed(np.array(hovered.z)[query, key]) == wanted
-        for formula in (path.formula, one.formula.removesuffix(r" \end{aligned}"), words[1].line):
+        for formula in (path.formula, one.formula.removesuffix(r" \end{aligned}"), captions[1].line):
             assert formula.endswith(f"= {wanted}")
 
 
 def test_the_equations_evaluate_to_what_they_say(trace, labels):
     """Read back from the text alone, with as much error as four decimals leave."""
     for query, key in pairs(trace):
-        line = path_words(trace, labels, 0, 0, query, key).line
+        line = path_caption(trace, labels, 0, 0, query, key).line
         if not line:
             assert not trace.allowed[0, query, key]
             continue

@@ -85,7 +85,7 @@ def totals_formula(models: dict[str, ModelConfig], n_tokens: int) -> str:
 def fit_equation(plan: MemoryPlan) -> Equation:
     """How many sequences fit, or how much memory is missing."""
     memory, weights = Value(plan.memory, "M", "bytes of memory"), Value(plan.weights, "W", "bytes of weights")
-    reserve = Value(plan.reserve, "E", "bytes kept in reserve")
+    reserve = Value(plan.reserve, "E", "bytes in reserve")
     if not plan.weights_fit:
         return Equation(weights - memory, "missing", r"\text{missing}", unit="B")
     if plan.free < 0:
@@ -117,9 +117,9 @@ def _bits_per_token(c: ModelConfig, bits: float, block_size: int | None) -> Expr
     """Bits cached per token and layer: those of the numbers, and a scale for every begun block of each vector."""
     if c.attention == "mla":
         latent = Value(c.kv_lora_rank, "R", "kv_lora_rank, width of the latent")
-        widths = (latent, Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the rotated key"))
+        widths = [latent, Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the rotated key")]
     else:
-        widths = (Value(c.head_dim, "D", "head_dim"),)
+        widths = [Value(c.head_dim, "D", "head_dim")]
     stored = total(widths) * Value(bits, "b", "bits per number")
     if block_size is not None:
         stored = stored + SCALE_BITS * total([function("ceil", width / block_size) for width in widths])

@@ -10,8 +10,8 @@ from attnviz.config import ModelConfig
 from attnviz.cost import attention_name, kv_cache_bytes
 from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.equations import aligned
+from attnviz.figures.cost.captions import latent_widths
 from attnviz.figures.cost.formulas import cache_equation
-from attnviz.figures.cost.words import latent_widths
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import count, meanings
 from attnviz.figures.theme import base_figure, kind_style

@@ -8,9 +8,9 @@ from attnviz.config import ModelConfig
 from attnviz.cost import Accelerator, MemoryPlan, Serving
 from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.equations import aligned
+from attnviz.figures.cost.captions import beyond_context, is_beyond, short_name, weights_note
 from attnviz.figures.cost.formulas import fit_equation, intensity_equation, rate_equation
 from attnviz.figures.cost.rates import rate_text, rounded_rate
-from attnviz.figures.cost.words import beyond_context, is_beyond, short_name, weights_note
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import count, meanings
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure

@@ -11,9 +11,9 @@ from attnviz.cost.cache import cache_parts
 from attnviz.cost.units import BINARY, bytes_text, context_text, count_text
 from attnviz.equations import aligned
 from attnviz.figures.chart import Chart
+from attnviz.figures.cost.captions import cached_tokens_text, is_beyond, latent_note, precision_note
 from attnviz.figures.cost.formulas import attention_equation, cache_equation, sum_equation, wrapped
 from attnviz.figures.cost.labels import CHARACTER, PLOT_WIDTHS
-from attnviz.figures.cost.words import cached_words, is_beyond, latent_note, precision_note
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import bold, count, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
@@ -92,8 +92,8 @@ def cache(
     bits, block = PRECISIONS[precision]
     sizes = [kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in models]
     parts = [cache_parts(m, n_tokens, batch_size, bits, block_size=block) for m in models]
-    parts = [{part: float(n) for part, n in own.items()} for own in parts]
-    figure = _bars(models, parts, selected, "bytes", [bytes_text(n) for n in sizes])
+    floats = [{part: float(n) for part, n in own.items()} for own in parts]
+    figure = _bars(models, floats, selected, "bytes", [bytes_text(n) for n in sizes])
     here, first = sizes[models.index(selected)], sizes[0]
     title = f"{attention_name(selected)} caches {bytes_text(here)}"
     if selected != models[0]:
@@ -145,7 +145,9 @@ def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawin
     )
 
 
-def _bars(models, parts: list[dict[str, int]], selected: ModelConfig, unit: str, totals=None) -> Chart:
+def _bars(
+    models: Sequence[ModelConfig], parts: list[dict], selected: ModelConfig, unit: str, totals: list[str] | None = None
+) -> Chart:
     """A stacked bar for every model, its parts in their order, the total at its end."""
     sizes, chosen = [sum(p.values()) for p in parts], [model == selected for model in models]
     named = [i == 0 or list(own) != list(parts[i - 1]) for i, own in enumerate(parts)]
@@ -257,7 +259,9 @@ def _window_note(model: ModelConfig, n_tokens: int) -> str:
     if model.sliding_window is None:
         return ""
     n_full, most = len(set(model.full_layers)), model.sliding_window + model.n_sinks
-    held = f"{count(model.n_layers - n_full, 'layer')} cache at most {count(most, 'token')}: {cached_words(model)}"
+    held = (
+        f"{count(model.n_layers - n_full, 'layer')} cache at most {count(most, 'token')}: {cached_tokens_text(model)}"
+    )
     full = f"; {count(n_full, 'layer')} without a window: {n_tokens:,}" if n_full else ""
     larger = " The live modules cache more, each token, so the counted bytes are larger." if most < n_tokens else ""
     return f"{held}{full}.{larger}"

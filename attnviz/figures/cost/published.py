@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes, what_if
 from attnviz.cost.units import bytes_text, context_text, count_text, tokens_text
 from attnviz.equations import aligned, tex_text
 from attnviz.figures.chart import Chart
+from attnviz.figures.cost.captions import beyond_context, cached_tokens_text, is_beyond, latent_note, short_name
 from attnviz.figures.cost.formulas import cache_equation, totals_formula
 from attnviz.figures.cost.labels import FAR, MARK, place, spread
-from attnviz.figures.cost.words import beyond_context, cached_words, is_beyond, latent_note, short_name
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import bold, listed, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kind_style
@@ -35,8 +35,8 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> D
     figure.update_xaxes(type="log", range=x, title="parameters", **_decades(x, count_text))
     figure.update_yaxes(type="log", range=y, **_decades(y, lambda n: bytes_text(n, binary=False)))
     _label(figure, [*chosen, *(m for m in models if m not in chosen)], len(chosen), size, cost, x, y)
-    largest = max(models, key=size.get)
-    dearer = min((m for m in models if cost[m] > cost[largest]), key=size.get, default=largest)
+    largest = max(models, key=size.__getitem__)
+    dearer = min((m for m in models if cost[m] > cost[largest]), key=size.__getitem__, default=largest)
     title = f"{short_name(largest)} ({count_text(size[largest])} parameters) has the largest cache per token"
     if dearer != largest:
         title = (
@@ -93,7 +93,7 @@ def totals(models: Sequence[ModelConfig], n_tokens: int) -> Drawing:
     figure.update_yaxes(type="log", range=y, **_binary_decades(y))
     figure.add_vline(x=n_tokens, line={"color": FAINT, "width": 6})
     sizes = {m: kv_cache_bytes(m, n_tokens) for m in models}
-    ranked = sorted(models, key=sizes.get)
+    ranked = sorted(models, key=sizes.__getitem__)
     said = listed(f"{short_name(m)} {bytes_text(sizes[m])}" for m in dict.fromkeys((ranked[0], ranked[-1])))
     title = f"At {context_text(n_tokens)}: {said}"
     return Drawing(
@@ -172,7 +172,7 @@ def assumption(model: ModelConfig) -> str:
     if model.sliding_window is None:
         return heads
     n_full = len(set(model.full_layers))
-    return f"{heads}; {model.n_layers - n_full} of {model.n_layers} layers cache at most {cached_words(model)}"
+    return f"{heads}; {model.n_layers - n_full} of {model.n_layers} layers cache at most {cached_tokens_text(model)}"
 
 
 def _beyond(models: Sequence[ModelConfig], n_tokens: int) -> str:
@@ -181,7 +181,7 @@ def _beyond(models: Sequence[ModelConfig], n_tokens: int) -> str:
     return f"{context_text(n_tokens)} is beyond the context of {listed(over)}." if over else ""
 
 
-def _kind(models, kind: str, size: dict, cost: dict, chosen: Sequence[ModelConfig]) -> dict:
+def _kind(models: Sequence[ModelConfig], kind: str, size: dict, cost: dict, chosen: Sequence[ModelConfig]) -> dict:
     style = kind_style(kind)
     return {
         "type": "scatter",
@@ -202,7 +202,9 @@ def _kind(models, kind: str, size: dict, cost: dict, chosen: Sequence[ModelConfi
     }
 
 
-def _label(figure: Chart, models, n_chosen: int, size: dict, cost: dict, x, y) -> None:
+def _label(
+    figure: Chart, models: Sequence[ModelConfig], n_chosen: int, size: dict, cost: dict, x: list[float], y: list[float]
+) -> None:
     """Names beside the markers, those of the chosen first."""
     points = [(_share(size[m], x), _share(cost[m], y)) for m in models]
     names = [short_name(m) for m in models]
@@ -236,7 +238,7 @@ def _line(model: ModelConfig) -> list[dict]:
     ]  # fmt: skip
 
 
-def _name_ends(figure: Chart, models, ends: list[int], y) -> None:
+def _name_ends(figure: Chart, models: Sequence[ModelConfig], ends: list[int], y: list[float]) -> None:
     """Every line's name at its right end, set apart where lines end together."""
     plot = HEIGHT - 60
     heights = spread([_share(n, y) * plot for n in ends], gap=15)
@@ -252,14 +254,14 @@ def _share(value: float, log_range: list[float]) -> float:
     return (math.log10(value) - low) / (high - low)
 
 
-def _log_range(values) -> list[float]:
+def _log_range(values: Iterable[float]) -> list[float]:
     """Decimal logarithms of the least and greatest value with a little room."""
     logs = [math.log10(v) for v in values]
     room = 0.06 * (max(logs) - min(logs)) + 0.05
     return [min(logs) - room, max(logs) + room]
 
 
-def _decades(log_range: list[float], text) -> dict[str, list]:
+def _decades(log_range: list[float], text: Callable[[float], str]) -> dict[str, list]:
     ticks = [10**k for k in range(math.ceil(log_range[0]), math.floor(log_range[1]) + 1)]
     return {"tickvals": ticks, "ticktext": [text(n) for n in ticks]}
 
@@ -271,6 +273,6 @@ def _binary_decades(log_range: list[float]) -> dict[str, list]:
     return {"tickvals": ticks, "ticktext": [bytes_text(n) for n in ticks]}
 
 
-def _extreme(cost: dict, best) -> str:
-    model = best(cost, key=cost.get)
+def _extreme(cost: dict, best: Callable) -> str:
+    model = best(cost, key=cost.__getitem__)
     return f"{short_name(model)} with {cost[model]:,} bytes"

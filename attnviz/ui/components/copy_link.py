@@ -12,5 +12,5 @@ _component = declared("copy_link", HTML, "save", css="buttons")
 
 
 def copy_link() -> None:
-    """The address bar always says what is in force, so the browser copies it itself, and writes it below pictures."""
+    """The address bar has the current settings, so the browser copies it itself, and writes it below pictures."""
     _component(key="copy-link", data=as_bytes({"usualModel": Settings().model}), height="content")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import streamlit as st
 
@@ -22,7 +23,7 @@ def on_event(key: str, event: str, run: Callable[[object], None]) -> Callable[[]
     return callback
 
 
-def within(sent: object, least: int, most: tuple[int, int]) -> tuple[int, int]:
+def within(sent: Any, least: int, most: tuple[int, int]) -> tuple[int, int]:
     """The two whole numbers that a browser sent, each between least and its most; least for what are no two numbers."""
     try:
         first, second = (int(number) for number in sent)

@@ -231,8 +231,8 @@ function nextTo(view, from, [down, right]) {
   let best = null, least = Infinity;
   for (const to of view.heads) {
     const b = to.getBoundingClientRect(), dx = b.left - a.left, dy = b.top - a.top;
-    const ahead = down ? dy * down : dx * right, aside = Math.abs(down ? dx : dy);
-    if (ahead > 1 && aside * 9 + ahead < least && (down || aside < 1)) [best, least] = [to, aside * 9 + ahead];
+    const ahead = down ? dy * down : dx * right, across = Math.abs(down ? dx : dy);
+    if (ahead > 1 && across * 9 + ahead < least && (down || across < 1)) [best, least] = [to, across * 9 + ahead];
   }
   return best;
 }

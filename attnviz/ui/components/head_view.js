@@ -17,14 +17,14 @@ export default function ({ data, parentElement, setTriggerValue }) {
 function create(root) {
   const part = (name) => root.querySelector("." + name);
   const view = { root };
-  for (const name of ["title", "note", "query", "key", "colour", "aside", "pin", "read", "map", "bar", "role", "scored", "from", "steps", "said", "path", "whole", "sum"])
+  for (const name of ["title", "note", "query", "key", "colour", "exclude", "pin", "read", "map", "bar", "role", "scored", "from", "steps", "said", "path", "whole", "sum"])
     view[name] = part(name);
   view.paint = painter(root, () => paint(view));
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(root);
   document.fonts.load(fontOf(view)).then(view.paint, () => {}); // what was written before the font came is written again
   view.query.onchange = () => choose(view, +view.query.value, view.d.chosen);
   view.key.onchange = () => choose(view, view.d.query, +view.key.value);
-  view.colour.onchange = view.aside.onchange = () => look(view, view.colour.value === "log", view.aside.checked);
+  view.colour.onchange = view.exclude.onchange = () => look(view, view.colour.value === "log", view.exclude.checked);
   view.pin.onclick = () => view.send("pin", !view.d.pinned);
   view.map.onpointermove = (e) => point(view, e);
   view.map.onpointerleave = () => tell(view, null);
@@ -44,9 +44,9 @@ function update(view, bytes) {
   Object.assign(view.query, { value: d.query });
   Object.assign(view.key, { value: d.chosen });
   Object.assign(view.colour, { value: d.log ? "log" : "linear" });
-  Object.assign(view.aside, { checked: d.aside });
+  Object.assign(view.exclude, { checked: d.exclude });
   view.pin.textContent = d.pinned ? "Unpin this head" : "Pin this head, to compare";
-  for (const [name, text] of Object.entries(d.words)) view[name].textContent = text;
+  for (const [name, text] of Object.entries(d.texts)) view[name].textContent = text;
   view.map.setAttribute("aria-label", d.alts[0]);
   view.path.setAttribute("aria-label", d.alts[1]);
   document.dispatchEvent(new CustomEvent("attnviz-shown", { detail: d.head })); // the grid marks it, whoever chose it
@@ -56,9 +56,9 @@ function update(view, bytes) {
 
 // To be saved: both canvases sharp at twice the size.
 function staged(view) {
-  const both = () => { paintMap(view); paintPath(view); };
-  sharply(view, both);
-  return both;
+  const paintAll = () => { paintMap(view); paintPath(view); };
+  sharply(view, paintAll);
+  return paintAll;
 }
 
 function offer({ d, query, key }) {
@@ -90,7 +90,7 @@ function paintMap(view) {
   sheet(map.firstElementChild, Math.round(full * ratio), Math.round((plot.top + most + 2) * ratio), ratio);
   const px = (v) => Math.round(v * ratio), image = scale(d.cells, T, S, px(plot.width), px(plot.height), tableOf(d, view));
   ink.putImageData(image, px(plot.left), px(plot.top));
-  if (d.aside) ink.putImageData(scale(firstColumn(d, T, S), T, 1, Math.ceil(px(plot.width) / S), px(plot.height), greys(d)), px(plot.left), px(plot.top));
+  if (d.exclude) ink.putImageData(scale(firstColumn(d, T, S), T, 1, Math.ceil(px(plot.width) / S), px(plot.height), greys(d)), px(plot.left), px(plot.top));
   ink.setTransform(ratio, 0, 0, ratio, 0, 0);
   if (Math.max(T, S) <= 40) gaps(ink, plot);
   frame(ink, plot.left, plot.top + (d.query * plot.height) / T, plot.width, plot.height / T);
@@ -102,7 +102,7 @@ const labelsOf = (d, width) => d.labels.map((label, i) => `\u2068${short(label, 
 const fontOf = (view) => `${TEXT}px ${getComputedStyle(view.root).fontFamily}`;
 const widest = (ink, ticks, names) => Math.ceil(8 + Math.max(...ticks.map((i) => ink.measureText(names[i]).width)));
 
-// Which of n labels there is room for: at round distances, and always the one looked at.
+// Which of n labels there is room for: at round distances, and always the selected one.
 function ticks(n, room, looked) {
   const least = (n * LINE) / room, size = 10 ** Math.floor(Math.log10(Math.max(least, 1)));
   const step = [1, 2, 5, 10].map((m) => m * size).find((m) => m >= least), near = Math.ceil(least);
@@ -111,14 +111,14 @@ function ticks(n, room, looked) {
 }
 
 function tableOf(d, view) {
-  const top = d.tops[+d.aside], stops = d.ramps[view.dark ? "dark" : "light"];
+  const top = d.tops[+d.exclude], stops = d.ramps[view.dark ? "dark" : "light"];
   const share = (weight) => Math.min(1, weight / top);
   const along = d.log ? (weight) => Math.max(0, 1 + Math.log10(Math.max(share(weight), 1e-9)) / decades(d)) : share;
   return colours(stops, d.masked, d.steps, along);
 }
 
 // How many powers of ten the logarithmic scale covers: from its top down to the last decimal that is printed.
-const decades = (d) => Math.log10(d.tops[+d.aside] * d.steps);
+const decades = (d) => Math.log10(d.tops[+d.exclude] * d.steps);
 
 const firstColumn = (d, T, S) => Uint16Array.from({ length: T }, (_, q) => d.cells[q * S]);
 
@@ -140,7 +140,7 @@ function frame(ink, x, y, width, height) {
   ink.strokeRect(x, y, width, height);
 }
 
-// What the canvas writes with: strong for what is looked at.
+// What the canvas writes with: strong for the selected token.
 function inks(view) {
   const [soft, strong] = [view.note, view.title].map((each) => getComputedStyle(each).color);
   return { soft, strong };
@@ -170,7 +170,7 @@ function upright(ink, text, x, y, align, colour) {
 }
 
 function paintBar({ d, bar, dark }) {
-  const top = d.tops[+d.aside], stops = d.ramps[dark ? "dark" : "light"];
+  const top = d.tops[+d.exclude], stops = d.ramps[dark ? "dark" : "light"];
   bar.firstElementChild.style.background = `linear-gradient(90deg, ${stops.map((c) => `rgb(${c})`)})`;
   const marks = [0, 1, 2, 3, 4].map((i) => (d.log ? top * 10 ** (decades(d) * (i / 4 - 1)) : (top * i) / 4));
   bar.lastElementChild.replaceChildren(...marks.map((v) => el("span", "", String(+v.toPrecision(2)))));
@@ -255,21 +255,21 @@ function choose(view, query, chosen) {
   view.send("cell", [query, chosen]);
 }
 
-function look(view, log, aside) {
-  Object.assign(view.d, { log, aside });
+function look(view, log, exclude) {
+  Object.assign(view.d, { log, exclude });
   paintMap(view);
   paintBar(view);
-  view.send("look", [log, aside]);
+  view.send("look", [log, exclude]);
 }
 
-// ---- the words
+// ---- texts
 
 const name = (d, i) => el("bdi", "", `${i} “${short(d.labels[i])}”`);
 
 function tell(view, cell) {
   const { d, map, plot, read } = view, [q, k] = cell ?? [d.query, d.key], mark = map.lastElementChild;
   view.cell = cell;
-  const outside = d.aside && !k ? "outside the colour scale, weight " : "weight ";
+  const outside = d.exclude && !k ? "outside the colour scale, weight " : "weight ";
   read.replaceChildren("Query ", name(d, q), " → key ", name(d, k), ": ", el("b", "", weightText(d.cells[q * plot.S + k], d.steps, outside)));
   mark.hidden = !cell;
   Object.assign(mark.style, { left: `${plot.left + (k * plot.width) / plot.S}px`, top: `${plot.top + (q * plot.height) / plot.T}px`,

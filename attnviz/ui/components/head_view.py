@@ -1,4 +1,4 @@
-"""One head large: its map with tokens on both axes, and the way of one query from score to weight, on two canvases.
+"""One head large: its map with tokens on both axes, and the steps of one query from score to weight, on two canvases.
 
 plotly draws the same where somebody wants to zoom or to save it, but takes as long as all the rest of the page, and
 draws anew from nothing for every change (`attnviz/figures/heads.py`). T query tokens, S key tokens.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnviz.figures import theme
-from attnviz.figures.drawing import Words
+from attnviz.figures.drawing import Caption
 from attnviz.figures.head_captions import STAGES, largest_but_first
 from attnviz.figures.numbers import rounded
 from attnviz.ui.components.declared import declared
@@ -32,7 +32,7 @@ HTML = """
       <label>Colour scale
         <select class="colour"><option value="linear">linear</option><option value="log">logarithmic</option></select>
       </label>
-      <label class="check"><input type="checkbox" class="aside">Exclude first token from colour scale</label>
+      <label class="check"><input type="checkbox" class="exclude">Exclude first token from colour scale</label>
       <button type="button" class="pin"></button>
     </div>
     <p class="read" aria-live="polite"></p>
@@ -59,15 +59,15 @@ _mount = declared("head_view", HTML, "packed_weights", "save_buttons")
 
 @dataclass(frozen=True)
 class Look:
-    """What is looked at in a head, and how."""
+    """The selection within a head, and how its map is drawn."""
 
     layer: int
     head: int
     query: int
-    key: int  # the key looked at …
+    key: int  # the selected key …
     chosen: int  # … and as it was chosen: -1 for the strongest key
     log: bool = False
-    first_aside: bool = False
+    exclude_first: bool = False
     pinned: bool = False
 
 
@@ -75,7 +75,7 @@ def head_view(
     trace: Trace,
     labels: Sequence[str],
     look: Look,
-    words: tuple[Words, Words],
+    captions: tuple[Caption, Caption],
     role: tuple[str, str],
     *,
     key: str,
@@ -85,10 +85,10 @@ def head_view(
     on_pin: Callable[[], None],
 ) -> None:
     """Show the head. `on_head(layer, head)` runs after another one was chosen in a `head_grid`; `on_cell(query, key)`
-    after a cell or a token was, key -1 for the strongest key; `on_look(log, first_aside)` after another
+    after a cell or a token was, key -1 for the strongest key; `on_look(log, exclude_first)` after another
     scale of colours; `on_pin()` when the head is to be pinned, or no longer.
 
-    labels: T token labels. words: those of the map and of the path. role: a title and a sentence on what the head does.
+    labels: T token labels. captions: of the map and of the path. role: a title and a sentence on what the head does.
     """
     n, most = len(labels), (trace.config.n_layers - 1, trace.config.n_heads - 1)
 
@@ -103,7 +103,7 @@ def head_view(
 
     _mount(
         key=key,
-        data=pack(trace, labels, look, words, role),
+        data=pack(trace, labels, look, captions, role),
         on_head_change=on_event(key, "head", head),
         on_cell_change=on_event(key, "cell", cell),
         on_look_change=on_event(key, "look", scale),
@@ -111,23 +111,25 @@ def head_view(
     )
 
 
-def pack(trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Words], role: tuple[str, str]) -> bytes:
+def pack(
+    trace: Trace, labels: Sequence[str], look: Look, captions: tuple[Caption, Caption], role: tuple[str, str]
+) -> bytes:
     """The message for the browser, of shape (1, 1, T, S); the query's scores and weights as they are printed."""
     layer, head, query = look.layer, look.head, look.query
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
     read, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
-    whole, way = words
+    whole, way = captions
     header = {
         "labels": list(labels),
         "head": [layer, head],
-        "query": query, "key": look.key, "chosen": look.chosen, "log": look.log, "aside": look.first_aside,
+        "query": query, "key": look.key, "chosen": look.chosen, "log": look.log, "exclude": look.exclude_first,
         "pinned": look.pinned,
         "tops": [1.0, largest_but_first(weights)],
         "ramps": {name: ramp(read, n_kv_heads, name) for name in theme.RAMP_ENDS},
         "mark": theme.kv_colour(read, n_kv_heads),
         "legend": [[theme.kv_colour(read, n_kv_heads), _hue_name(trace, head)]],
         "masked": list(theme.MASKED_RGBA),
-        "words": {
+        "texts": {
             "title": whole.title, "note": whole.note, "role": role[0], "scored": role[1],
             "from": way.title, "steps": way.note, "whole": _with_legend(whole), "sum": _with_legend(way),
         },
@@ -140,8 +142,8 @@ def pack(trace: Trace, labels: Sequence[str], look: Look, words: tuple[Words, Wo
     return message(header, cells_of(weights[None, None], allowed[None], len(labels)))
 
 
-def _with_legend(words: Words) -> str:
-    return f"{words.line}. {words.legend}" if words.legend else words.line
+def _with_legend(caption: Caption) -> str:
+    return f"{caption.line}. {caption.legend}" if caption.legend else caption.line
 
 
 def _hue_name(trace: Trace, head: int) -> str:

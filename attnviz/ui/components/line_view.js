@@ -12,7 +12,7 @@ export default function ({ data, parentElement }) {
 function create(root) {
   const part = (name) => root.querySelector(name);
   const view = { root, title: part("h4"), note: part(".note"), tools: part(".tools"), read: part(".read"), heading: part(".heading"), scroll: part(".scroll"),
-    sides: [part(".q"), part(".k")], canvas: part("canvas"), mass: 90, off: new Set(), at: null, kept: null };
+    sides: [part(".q"), part(".k")], canvas: part("canvas"), mass: 90, off: new Set(), at: null, pinned: null };
   view.canvas.shapes = (pen) => shapes(view, pen);
   view.paint = painter(view.scroll, () => paint(view));
   new ResizeObserver(() => draw(view)).observe(view.scroll);
@@ -21,10 +21,10 @@ function create(root) {
     side.tabIndex = 0;
     side.setAttribute("role", "listbox");
     side.onpointermove = (e) => { if (e.target.at && String(e.target.at) !== String(view.at)) look(view, e.target.at); };
-    side.onpointerleave = () => look(view, view.kept);
+    side.onpointerleave = () => look(view, view.pinned);
     side.onclick = (e) => { if (e.target.at) keep(view, e.target.at); };
     side.onfocus = () => { if (side.matches(":focus-visible")) look(view, view.at?.[0] === axis ? view.at : [axis, view.at?.[1] ?? 0]); };
-    side.onblur = () => look(view, view.kept);
+    side.onblur = () => look(view, view.pinned);
     side.onkeydown = (e) => key(view, axis, e);
   });
   return view;
@@ -35,13 +35,13 @@ function update(view, bytes) {
   view.bytes = bytes;
   if (String(old?.names) !== String(d.names)) view.off.clear();
   if (JSON.stringify(old?.labels) !== JSON.stringify(d.labels)) {
-    view.kept = view.at = null;
+    view.pinned = view.at = null;
     view.sides.forEach((side, axis) => fill(view, side, axis));
   }
   view.title.textContent = d.title;
   view.note.textContent = d.note;
   tools(view);
-  look(view, view.kept);
+  look(view, view.pinned);
   const legend = d.names.map((name, i) => [d.marks[i], `${name} reads ${d.reads[i]}`]);
   saveButtons(view.root, () => ({ title: d.title ? "" : undefined, legend, unsaved: ".tools, .read", stage: () => staged(view) }));
 }
@@ -110,10 +110,10 @@ function cutoffs(view) {
   return cut;
 }
 
-// Reckoned when lines are looked at: most changes happen while they are out of sight.
+// Computed when lines are in view: most changes happen while they are out of sight.
 const cutOf = (view) => (view.cut ??= cutoffs(view));
 
-// ---- what is looked at
+// ---- the selection
 
 function look(view, at) {
   const nothing = !at && !view.at; // then no row is marked, and none has to be
@@ -125,7 +125,7 @@ function look(view, at) {
     [...side.children].forEach((row, i) => {
       const here = !!at && at[0] === axis && at[1] === i, heads = at && at[0] !== axis ? shown[i] : [];
       row.classList.toggle("at", here);
-      row.classList.toggle("kept", !!view.kept && view.kept[0] === axis && view.kept[1] === i);
+      row.classList.toggle("pinned", !!view.pinned && view.pinned[0] === axis && view.pinned[1] === i);
       row.classList.toggle("off", !!at && !here && !heads.length);
       row.style.background = strips(view, heads);
       if (here) { side.setAttribute("aria-activedescendant", row.id); row.setAttribute("aria-selected", true); }
@@ -176,7 +176,7 @@ function tell(view, shown) {
 }
 
 function keep(view, at) {
-  view.kept = String(view.kept) === String(at) ? null : at;
+  view.pinned = String(view.pinned) === String(at) ? null : at;
   look(view, at);
 }
 
@@ -184,7 +184,7 @@ function key(view, axis, e) {
   const n = view.d.labels[axis].length, i = view.at?.[0] === axis ? view.at[1] : 0;
   const to = { ArrowUp: i - 1, ArrowDown: i + 1, Home: 0, End: n - 1, PageUp: i - 10, PageDown: i + 10 }[e.key];
   if (e.key === "Enter" || e.key === " ") keep(view, [axis, i]);
-  else if (e.key === "Escape") { if (view.kept) keep(view, view.kept); }
+  else if (e.key === "Escape") { if (view.pinned) keep(view, view.pinned); }
   else if (e.key === "ArrowLeft" || e.key === "ArrowRight") view.sides[e.key === "ArrowLeft" ? 0 : 1].focus();
   else if (to === undefined) return;
   else {
@@ -228,9 +228,9 @@ function strokesOf(view, pen, first, last, wide) {
   const { d } = view, shown = view.alone == null ? active(view) : [view.alone];
   const found = shown.map((h) => lines(view, h, first, last)), least = floor(found, d.steps);
   shown.forEach((h, i) => {
-    const aside = (i - (shown.length - 1) / 2) * Math.min(4, 14 / shown.length); // or heads of one hue would hide each other
+    const offset = (i - (shown.length - 1) / 2) * Math.min(4, 14 / shown.length); // or heads of one hue would hide each other
     pen.strokeStyle = d.marks[h];
-    strokes(pen, shaded(found[i], least, d.steps), wide, aside, view.at ? 0.4 : 0.12);
+    strokes(pen, shaded(found[i], least, d.steps), wide, offset, view.at ? 0.4 : 0.12);
   });
   return least;
 }
@@ -269,14 +269,14 @@ function shaded(found, least, steps) {
   return by;
 }
 
-function strokes(pen, shades, wide, aside, faintest) {
+function strokes(pen, shades, wide, offset, faintest) {
   shades.forEach((ends, shade) => {
     const weight = (shade / SHADES) ** 2;
     pen.globalAlpha = faintest + (0.95 - faintest) * weight;
     pen.lineWidth = Math.max(faintest < 0.3 ? 0.6 : 1, WIDEST * weight);
     pen.beginPath();
     for (let i = 0; i < ends.length; i += 2) {
-      const y0 = (ends[i] + 0.5) * ROW + aside, y1 = (ends[i + 1] + 0.5) * ROW + aside;
+      const y0 = (ends[i] + 0.5) * ROW + offset, y1 = (ends[i + 1] + 0.5) * ROW + offset;
       pen.moveTo(0, y0);
       pen.bezierCurveTo(wide / 2, y0, wide / 2, y1, wide, y1);
     }

@@ -1,11 +1,11 @@
 """Two columns of tokens, and lines whose thickness is the weight; several heads at once, in their KV heads' hues.
 
-Everything is answered in the browser: which heads, how much of the weight is shown, which token is looked at.
+Everything is answered in the browser: which heads, how much of the weight is shown, which token is selected.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -49,8 +49,8 @@ def line_view(
     where the keys are another text's. kv_names: what to call the KV heads instead of "KV 0", "KV 1".
     """
     reads = [kv_names[k] if kv_names else f"KV {k}" for k in kv_heads]
-    words = {"title": title, "note": note, "reads": reads}
-    _mount(key=key, data=pack(weights, allowed, labels, names, kv_heads, n_kv_heads, words, key_labels))
+    caption = {"title": title, "note": note, "reads": reads}
+    _mount(key=key, data=pack(weights, allowed, labels, names, kv_heads, n_kv_heads, caption, key_labels))
 
 
 def pack(
@@ -60,14 +60,14 @@ def pack(
     names: Sequence[str],
     kv_heads: Sequence[int],
     n_kv_heads: int,
-    words: dict[str, object],
+    caption: Mapping[str, object],
     key_labels: Sequence[str] | None = None,
 ) -> bytes:
-    """The message for the browser, `words` in its header, of shape (H', 1, T, S) with T and S at most `MOST_TOKENS`."""
+    """Pack the browser's message: `caption` in the header, weights (H', 1, T, S), T and S at most `MOST_TOKENS`."""
     cut = np.s_[:, None, :MOST_TOKENS, :MOST_TOKENS]
     keys = labels if key_labels is None else key_labels
     header = {
-        **words,
+        **caption,
         "labels": [list(labels[:MOST_TOKENS]), list(keys[:MOST_TOKENS])],
         "left": [max(0, len(each) - MOST_TOKENS) for each in (labels, keys)],
         "names": list(names),

@@ -40,7 +40,7 @@ def message(header: dict, cells: np.ndarray) -> bytes:
     Where everything above the diagonal is masked, those cells are left out, which halves the message.
     """
     flat = cells.reshape(-1, cells.shape[2] * cells.shape[3])  # (L·H, N·M)
-    lower = np.tri(*cells.shape[2:], dtype=bool).ravel()
+    lower = np.tri(*cells.shape[2:], dtype=np.bool_).ravel()
     triangle = bool((flat.take(np.flatnonzero(~lower), axis=1) == MASKED).all())
     added = {"shape": list(cells.shape), "steps": STEPS, "triangle": triangle}
     text = json.dumps({**header, **added}, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")

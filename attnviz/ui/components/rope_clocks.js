@@ -62,8 +62,8 @@ const at = (data, m) => (m < data.labels.length ? `“${data.labels[m]}”` : "b
 function vectorOf(data, state) {
   const i = 2 * (state.token * data.frequencies.length + state.pair), [a, b] = [data.q[i], data.q[i + 1]];
   const turn = state.shown * data.frequencies[state.pair];
-  const turned = [a * Math.cos(turn) - b * Math.sin(turn), b * Math.cos(turn) + a * Math.sin(turn)];
-  return { a, b, turned, turn, length: Math.hypot(a, b), from: Math.atan2(b, a) };
+  const rotated = [a * Math.cos(turn) - b * Math.sin(turn), b * Math.cos(turn) + a * Math.sin(turn)];
+  return { a, b, rotated, turn, length: Math.hypot(a, b), from: Math.atan2(b, a) };
 }
 
 function sentences(data, state) {
@@ -73,7 +73,7 @@ function sentences(data, state) {
     `Position ${m}, ${at(data, m)}: pair ${state.pair} is rotated by ${number(v.turn * 180 / Math.PI, 4)}°, ` +
     `${number(v.turn / (2 * Math.PI), 2)} of a turn; one turn takes ${number(2 * Math.PI / frequency)} tokens.`,
     `q of ${at(data, state.token)} in this pair: (${signed(v.a)}, ${signed(v.b)}) before, ` +
-    `(${signed(v.turned[0])}, ${signed(v.turned[1])}) rotated to position ${m}; its length is ${v.length.toFixed(2)}.`,
+    `(${signed(v.rotated[0])}, ${signed(v.rotated[1])}) rotated to position ${m}; its length is ${v.length.toFixed(2)}.`,
   ];
 }
 
@@ -98,7 +98,7 @@ function turnDial(root, v) {
   root.querySelector(".rc-arc").setAttribute("d", `M${point(v.from)}A${r} ${r} 0 ${+(rest > Math.PI)} 0 ${point(to)}`);
 }
 
-// What moves at every frame, and nothing else: the hands, the turned vector, the two sentences.
+// What moves at every frame, and nothing else: the hands, the rotated vector, the two sentences.
 function paint(root, data, state) {
   for (const clock of root.querySelectorAll("[data-pair]")) {
     const degrees = (state.shown * data.frequencies[clock.dataset.pair] * 180 / Math.PI) % 360;

@@ -174,9 +174,9 @@ const saving = (() => {
   function asPainted(svg, at) {
     const copy = svg.cloneNode(true), from = [svg, ...svg.querySelectorAll("*")];
     [copy, ...copy.querySelectorAll("*")].forEach((each, i) => {
-      const style = getComputedStyle(from[i]), kept = Object.fromEntries(STYLE.map((name) => [name, style.getPropertyValue(name)]));
+      const style = getComputedStyle(from[i]), styles = Object.fromEntries(STYLE.map((name) => [name, style.getPropertyValue(name)]));
       for (const name of ["class", "style", "tabindex", "role"]) each.removeAttribute(name);
-      set(each, { ...kept, ...paint("fill", style.fill), ...paint("stroke", style.stroke) });
+      set(each, { ...styles, ...paint("fill", style.fill), ...paint("stroke", style.stroke) });
     });
     return set(copy, at);
   }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import streamlit as st
 
-from attnviz.compute import cost as cost_runs
+from attnviz.compute import cost as compute_cost
 from attnviz.compute.view import View, countable
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import (
@@ -42,14 +43,14 @@ def show() -> None:
 
 @state.part("own", countable)
 def own_model(view: View) -> None:
-    """The settings in force, and what they cost."""
+    """The selected model and what it costs."""
     controls(view)
     own(view)
 
 
 def controls(view: View) -> None:
     """The page in one sentence, and the controls for all of it: tokens, sequences, precision of the cache."""
-    _introduction(cost_runs.compared(view.config), view.config, view.settings)
+    _introduction(compute_cost.compared(view.config), view.config, view.settings)
     contexts, batches = ({*CONTEXTS, view.settings.context}, {*BATCHES, view.settings.batch})
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(
@@ -75,8 +76,8 @@ def own(view: View) -> None:
 
 def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
     """One model's parameters and cache with each type of attention, beside what live tensors hold."""
-    models = cost_runs.compared(c)
-    live = cost_runs.counted(models, s)
+    models = compute_cost.compared(c)
+    live = compute_cost.counted(models, s)
     attention, model, cache, precisions = _own_drawings(tuple(models), c, live, s.context, s.batch, s.precision)
     left, right = st.columns(2, gap="large")
     with left:
@@ -88,17 +89,17 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
     if live is None:
         st.caption("By formula only: the live modules run Llama-shaped models and MLA.")
     else:
-        st.caption(_counted_words(models, live, s))
+        st.caption(_counted_caption(models, live, s))
 
 
-def _counted_words(models: list[ModelConfig], live: cost_runs.Counted, s: Settings) -> str:
+def _counted_caption(models: list[ModelConfig], live: compute_cost.Counted, s: Settings) -> str:
     """What was counted in live tensors, and whether the formulas say the same."""
     counted = (
         f"{len(models)} live models were built, one layer of each, as its layers are alike; their parameters and the "
         "bytes of their bf16 caches were counted"
     )
     drawn = "" if s.precision == "bf16" else f" The {s.precision} bytes drawn are by formula and were not counted."
-    apart = cost_runs.differing(models, live, s)
+    apart = compute_cost.differing(models, live, s)
     if apart:
         return f"{counted}. Formula and count differ for {listed(apart)}: see the numbers under each figure.{drawn}"
     return f":material/check: {counted}; the formulas give the same.{drawn}"
@@ -106,17 +107,22 @@ def _counted_words(models: list[ModelConfig], live: cost_runs.Counted, s: Settin
 
 @lru_cache(maxsize=16)  # drawn once for everybody
 def _own_drawings(
-    models: tuple[ModelConfig, ...], c: ModelConfig, live: cost_runs.Counted | None, context: int, batch: int, bits: str
+    models: tuple[ModelConfig, ...],
+    c: ModelConfig,
+    live: compute_cost.Counted | None,
+    context: int,
+    batch: int,
+    bits: str,
 ) -> tuple[Drawing, ...]:
     return (
-        figures.attention_parameters(models, c, live and live.attention),
-        figures.model_parameters(models, c, live and live.model),
-        figures.cache(models, c, live and live.cache, context, batch, bits),
+        figures.attention_parameters(models, c, live.attention if live else None),
+        figures.model_parameters(models, c, live.model if live else None),
+        figures.cache(models, c, live.cache if live else None, context, batch, bits),
         figures.precisions(c, context, batch),
     )
 
 
-def _introduction(models, c, s) -> None:
+def _introduction(models: Sequence[ModelConfig], c: ModelConfig, s: Settings) -> None:
     """What sharing KV heads saves of the cache, and of the parameters."""
     bits, block = PRECISIONS[s.precision]
     full, here = (kv_cache_bytes(m, s.context, s.batch, bits, block_size=block) for m in (models[0], c))
@@ -193,7 +199,7 @@ def _take_pair(pairs: dict) -> None:
         state.rerun()
 
 
-def _notes(ids, key: str) -> None:
+def _notes(ids: Sequence[str], key: str) -> None:
     """What was assumed about these models, and the sources of their configurations."""
     facts = published_facts()
     for id in ids:
@@ -224,7 +230,7 @@ def facts(view: View) -> None:
     if not s.facts.strip():
         return
     try:
-        model = cost_runs.pasted_model(s.facts)
+        model = compute_cost.pasted_model(s.facts)
     except ConfigError as problem:
         st.error(escaped(str(problem)), icon=":material/error:")
         return
@@ -232,7 +238,7 @@ def facts(view: View) -> None:
 
 
 def _take_facts(preset: str) -> None:
-    state.change(facts=cost_runs.facts_of(preset))
+    state.change(facts=compute_cost.facts_of(preset))
     state.rerun("closer")
 
 
@@ -246,7 +252,7 @@ def memory(view: View) -> None:
         _weights()
         _reserve()
     s = view.settings
-    charts.show(figures.filling(cost_runs.serving(s)), "filling")
+    charts.show(figures.filling(compute_cost.serving(s)), "filling")
     _notes([s.preset], "held")
 
 
@@ -276,7 +282,7 @@ def speed(view: View) -> None:
         _weights()
         _reserve()
     s = view.settings
-    serving = cost_runs.serving(s)
+    serving = compute_cost.serving(s)
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(figures.speed(serving), "speed")
@@ -291,8 +297,8 @@ def measured(view: View) -> None:
     c = view.config
     st.markdown(
         f"One decode step of the selected model ({count(c.n_layers, 'layer')}, d_model {c.d_model}, random weights, no "
-        f"window) as {listed(dict.fromkeys(map(attention_name, what_if(c))))}, after {cost_runs.CONTEXTS[0]} to "
-        f"{cost_runs.CONTEXTS[-1]:,} tokens, on this server's CPU. It ends after about {cost_runs.MOST_SECONDS} "
+        f"window) as {listed(dict.fromkeys(map(attention_name, what_if(c))))}, after {compute_cost.CONTEXTS[0]} to "
+        f"{compute_cost.CONTEXTS[-1]:,} tokens, on this server's CPU. It ends after about {compute_cost.MOST_SECONDS} "
         "seconds; other people's requests slow it down."
     )
     found = st.session_state.get("measurement")
@@ -307,7 +313,7 @@ def measured(view: View) -> None:
 
 
 def _start_measuring(config: ModelConfig) -> None:
-    st.session_state["measurement"] = cost_runs.Measurement(config)
+    st.session_state["measurement"] = compute_cost.Measurement(config)
     st.rerun()  # all of the page, for its part that looks again and again
 
 

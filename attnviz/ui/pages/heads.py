@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from attnviz.compute import heads as heads_runs
+from attnviz.compute import heads as compute_heads
 from attnviz.compute.view import View
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.head_captions import map_words, path_words, sums
+from attnviz.figures.head_captions import map_caption, path_caption, sums
 from attnviz.figures.phrases import count
-from attnviz.figures.role_words import grid_note, role_label, role_text, role_title, text_sentence
+from attnviz.figures.role_captions import grid_note, role_label, role_text, role_title, text_sentence
 from attnviz.session.settings import MOST_PINNED
 from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
@@ -35,7 +35,7 @@ PARTS = {
 def prepare(view: View) -> None:
     """What `grid` draws from, computed before anybody's session asks for it."""
     padded = replace(view, padded=True)
-    padded.labels, padded.trace, heads_runs.roles_of(view.settings), heads_runs.text_labels(padded)  # noqa: B018
+    padded.labels, padded.trace, compute_heads.roles_of(view.settings), compute_heads.text_labels(padded)  # noqa: B018
 
 
 def show() -> None:
@@ -63,9 +63,9 @@ def grid(view: View) -> None:
         f"row is a query. {sums(view.trace.allowed[0])}",
         **what_heads_read(view.config, view.config.n_layers),
         pinned=view.pinned,
-        roles=[[(r.name, r.score, role_label(r)) for r in row] for row in heads_runs.roles_of(view.settings)],
-        here=heads_runs.text_labels(view),
-        scored=grid_note(heads_runs.probes_of(view.settings)),
+        roles=[[(r.name, r.score, role_label(r)) for r in row] for row in compute_heads.roles_of(view.settings)],
+        here=compute_heads.text_labels(view),
+        scored=grid_note(compute_heads.probes_of(view.settings)),
     )
 
 
@@ -74,12 +74,12 @@ def head(view: View) -> None:
     """The selected head: its map, one query from score to weight, its role."""
     view = replace(view, padded=True)
     look = _look(view)
-    words = (
-        map_words(view.trace, view.labels, look.layer, look.head, log=look.log, first_aside=look.first_aside),
-        path_words(view.trace, view.labels, look.layer, look.head, look.query, look.key),
+    captions = (
+        map_caption(view.trace, view.labels, look.layer, look.head, log=look.log, exclude_first=look.exclude_first),
+        path_caption(view.trace, view.labels, look.layer, look.head, look.query, look.key),
     )
     head_view(
-        view.trace, view.labels, look, words, _role(view, look),
+        view.trace, view.labels, look, captions, _role(view, look),
         key="head-view", on_head=_take_head, on_cell=_take_cell, on_look=_take_look,
         on_pin=partial(_take_pin, f"{look.layer}.{look.head}"),
     )  # fmt: skip
@@ -88,9 +88,9 @@ def head(view: View) -> None:
 
 def _role(view: View, look: Look) -> tuple[str, str]:
     """What the head does on the probes and on this text."""
-    probes, role = heads_runs.probes_of(view.settings), heads_runs.roles_of(view.settings)[look.layer][look.head]
-    scores = heads_runs.scores_of(view.settings).of(look.layer, look.head)
-    here = text_sentence(*heads_runs.text_scores_of(view.trace, look.layer, look.head), view.labels)
+    probes, role = compute_heads.probes_of(view.settings), compute_heads.roles_of(view.settings)[look.layer][look.head]
+    scores = compute_heads.scores_of(view.settings).of(look.layer, look.head)
+    here = text_sentence(*compute_heads.text_scores_of(view.trace, look.layer, look.head), view.labels)
     return role_title(role, scores, probes), f"{role_text(role, scores, probes)} {here}"
 
 
@@ -102,7 +102,7 @@ def _look(view: View) -> Look:
         key=view.key,
         chosen=s.key if s.key < len(view.labels) else -1,
         log=s.colour == "log",
-        first_aside=s.sink_aside,
+        exclude_first=s.sink_aside,
         pinned=view.layer_and_head in view.pinned,
     )
 
@@ -117,8 +117,8 @@ def _take_cell(query: int, key: int) -> None:
     state.rerun("head", "closer")
 
 
-def _take_look(log: bool, first_aside: bool) -> None:
-    state.change(colour="log" if log else "linear", sink_aside=first_aside)
+def _take_look(log: bool, exclude_first: bool) -> None:
+    state.change(colour="log" if log else "linear", sink_aside=exclude_first)
     state.rerun("head", "closer")
 
 
@@ -134,7 +134,7 @@ def _map(view: View) -> Drawing:
     look = _look(view)
     return heads.head_map(
         view.trace, view.labels, look.layer, look.head,
-        log=look.log, first_aside=look.first_aside, query=look.query, key=look.key,
+        log=look.log, exclude_first=look.exclude_first, query=look.query, key=look.key,
     )  # fmt: skip
 
 

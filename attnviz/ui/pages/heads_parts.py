@@ -8,15 +8,15 @@ import streamlit as st
 from attnviz.analysis.groups import log_softmax, next_token_losses
 from attnviz.analysis.heads import statistics
 from attnviz.analysis.rollout import reachable, rollout
-from attnviz.compute import heads as heads_runs
-from attnviz.compute import models as runs
-from attnviz.compute import query_groups as groups_runs
+from attnviz.compute import heads as compute_heads
+from attnviz.compute import models
+from attnviz.compute import query_groups as compute_groups
 from attnviz.compute.view import View, head_name
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
 from attnviz.experiments import ablation
 from attnviz.figures import ablation as ablation_figures
-from attnviz.figures import head_detail, head_studies, heads, role_words
+from attnviz.figures import head_detail, head_studies, heads, role_captions
 from attnviz.figures import rollout as rollout_figures
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count, listed
@@ -107,20 +107,23 @@ def does(view: View) -> None:
                 charts.show(drawing, f"statistic-{name.replace('_', '-')}")
     else:
         st.info("On this text, mask and window, no query may attend to more than one key: there is nothing to compare.")
-    scores, role = heads_runs.scores_of(view.settings).of(layer, head), heads_runs.roles_of(view.settings)[layer][head]
-    here, column = heads_runs.text_scores_of(trace, layer, head)
+    scores, role = (
+        compute_heads.scores_of(view.settings).of(layer, head),
+        compute_heads.roles_of(view.settings)[layer][head],
+    )
+    here, column = compute_heads.text_scores_of(trace, layer, head)
     colour = kv_colour(view.config.layer.kv_head_of[head], view.config.n_kv_heads)
     left, right = st.columns(2, gap="large")
-    probes = heads_runs.probes_of(view.settings)
+    probes = compute_heads.probes_of(view.settings)
     with left:
         if scores.n_queries:
             charts.show(head_studies.probe_scores(scores, role, probes, layer, head, colour), "role")
         else:
-            st.info(role_words.role_text(role, scores, probes))
+            st.info(role_captions.role_text(role, scores, probes))
     with right:
         if here.n_queries:
             charts.show(head_studies.text_scores(here, column, view.labels, colour), "on-this-text")
-    st.caption(role_words.DEFINITION)
+    st.caption(role_captions.DEFINITION)
 
 
 def masks(view: View) -> None:
@@ -130,8 +133,8 @@ def masks(view: View) -> None:
         state.control(st.number_input, "Window, in tokens", "mask_window", min_value=1, max_value=128)
         state.control(st.number_input, "Attention-sink tokens", "mask_sinks", min_value=1, max_value=16)
         state.control(st.number_input, "Padding at the start, in tokens", "mask_padding", min_value=1, max_value=127)
-    offered = heads_runs.masks_of(view.settings)
-    found = heads_runs.masked_of(view.settings, view.ids, layer)
+    offered = compute_heads.masks_of(view.settings)
+    found = compute_heads.masked_of(view.settings, view.ids, layer)
     n = found.weights.shape[-1]
     st.markdown(f"#### Layer {layer} under {len(offered)} masks{_mask_losses(offered, found.losses)}")
     st.caption(
@@ -151,11 +154,11 @@ def masks(view: View) -> None:
 
 
 def _take_mask(row: int, head: int) -> None:
-    state.change(head=head, **heads_runs.masks_of(state.current())[row].fields())
+    state.change(head=head, **compute_heads.masks_of(state.current())[row].fields())
     state.rerun()
 
 
-def _mask_losses(offered: list[heads_runs.Mask], losses: list[float]) -> str:
+def _mask_losses(offered: list[compute_heads.Mask], losses: list[float]) -> str:
     """The loss under the first three masks, for a title."""
     said = [f"{loss:.3f} ({mask.name.lower()})" for mask, loss in zip(offered, losses, strict=False)]
     return f": loss {', '.join(said)} nats per token" if said else ""
@@ -164,18 +167,18 @@ def _mask_losses(offered: list[heads_runs.Mask], losses: list[float]) -> str:
 def family(view: View) -> None:
     """One layer on the same text under MHA, GQA, MQA and MLA; one hue is one KV head."""
     layer, head = view.layer_and_head
-    ids = view.ids[: heads_runs.MAX_COMPARED]
+    ids = view.ids[: compute_heads.MAX_COMPARED]
     if view.config.n_layers > 1:
         state.control(
             st.segmented_control, "Layer", "layer", reruns=("head", "closer"), shown=layer,
             options=range(view.config.n_layers), required=True,
         )  # fmt: skip
-    members = groups_runs.variants(view.settings)
+    members = compute_groups.variants(view.settings)
     st.markdown(f"#### Layer {layer} in {count(len(members), 'model')}, coloured by KV head")
     trained = f" {TRAINING}" if _is_trained(view) else ""
     st.caption(f"The first {count(len(ids), 'token')} of the text. Each row of a map is a query.{trained}")
     for member in members:
-        config, traced = runs.config_of(member), runs.trace_of(member, ids, min(view.n_padding, len(ids) - 1))
+        config, traced = models.config_of(member), models.trace_of(member, ids, min(view.n_padding, len(ids) - 1))
         st.markdown(f"**{attention_name(config)}**: {_who_shares(config, head)}")
         head_grid(
             traced.weights[layer : layer + 1], traced.allowed[layer : layer + 1], view.labels[: len(ids)],
@@ -237,14 +240,14 @@ def off(view: View) -> None:
             required=True, format_func=ABLATIONS.get,
         )  # fmt: skip
     gone = [there[name] for name in view.settings.off if name in there] or [(layer, head)]
-    ids, way = view.ids[: heads_runs.MAX_ABLATED], view.settings.off_way
+    ids, way = view.ids[: compute_heads.MAX_ABLATED], view.settings.off_way
     left, right = st.columns(2, gap="large")
     with left:
         title = st.empty()  # the loss comes with that of every head alone, so that both charts say the same
         own_loss = _prediction(view, ids, gone)
     with right:
         place = st.empty()
-        before, losses = heads_runs.effects_of(
+        before, losses = compute_heads.effects_of(
             view.settings, ids, lambda done: place.progress(done, "Ablating one head after another …")
         )
         place.empty()
@@ -256,11 +259,11 @@ def off(view: View) -> None:
 
 def _prediction(view: View, ids: tuple[int, ...], gone: list[tuple[int, int]]) -> float:
     """Next tokens before and after; returns the loss after, in nats per token."""
-    query, means = min(view.query, len(ids) - 1), heads_runs.means_of(view.settings)
+    query, means = min(view.query, len(ids) - 1), compute_heads.means_of(view.settings)
     before, after = (ablation.predict_without(view.model, ids, heads, means) for heads in ([], gone))
     padding = " Padding tokens are not masked here." if view.n_padding else ""
     reference = (
-        f" In the place of a head's output: its mean over {count(len(heads_runs.reference()), 'token')} of a "
+        f" In the place of a head's output: its mean over {count(len(compute_heads.reference()), 'token')} of a "
         "fixed text, written for this project."
         if means is not None
         else ""
@@ -270,9 +273,10 @@ def _prediction(view: View, ids: tuple[int, ...], gone: list[tuple[int, int]]) -
         f"{count(len(ids), 'token')} of the text; {view.origin}.{reference}{padding}"
     )
     came = ids[query + 1] if query + 1 < len(ids) else None
-    odds = [np.exp(log_softmax(logits[query])) for logits in (before, after)]
+    odds, odds_after = (np.exp(log_softmax(logits[query])) for logits in (before, after))
     charts.show(
-        ablation_figures.next_tokens(*odds, heads_runs.vocabulary(), view.labels[query], query, came), "next-tokens"
+        ablation_figures.next_tokens(odds, odds_after, compute_heads.vocabulary(), view.labels[query], query, came),
+        "next-tokens",
     )
     return float(next_token_losses(after, np.array(ids)).mean())
 
@@ -283,13 +287,13 @@ def crossed(view: View) -> None:
         st.info("Cross-attention is not implemented for MLA. Choose MHA, GQA or MQA on the left.")
         return
     state.control(st.text_area, "Second text, whose tokens become keys and values", "second_text", height=80)
-    context = tuple(runs.tokenizer().encode(view.settings.second_text))[: heads_runs.MAX_COMPARED]
+    context = tuple(models.tokenizer().encode(view.settings.second_text))[: compute_heads.MAX_COMPARED]
     if not context:
         st.info("The second text is empty. Type one above.")
         return
-    (layer, head), ids = view.layer_and_head, view.ids[: heads_runs.MAX_COMPARED]
-    weights = heads_runs.crossed_of(view.settings, ids, context)  # (L, H, T, S)
-    labels, key_labels = view.labels[: len(ids)], runs.tokenizer().labels(list(context))
+    (layer, head), ids = view.layer_and_head, view.ids[: compute_heads.MAX_COMPARED]
+    weights = compute_heads.crossed_of(view.settings, ids, context)  # (L, H, T, S)
+    labels, key_labels = view.labels[: len(ids)], models.tokenizer().labels(list(context))
     allowed = np.ones(weights[:, 0].shape, bool)  # (L, T, S)
     query, key = np.unravel_index(int(weights[layer, head].argmax()), weights.shape[2:])
     st.markdown(
@@ -298,7 +302,7 @@ def crossed(view: View) -> None:
     )
     st.caption(
         f"{count(len(ids), 'query token')} of the text, {count(len(context), 'key token')} of the second text (at most "
-        f"{heads_runs.MAX_COMPARED} of each); the weights of each row sum to 1. Each text runs through the model "
+        f"{compute_heads.MAX_COMPARED} of each); the weights of each row sum to 1. Each text runs through the model "
         "separately; then each layer takes queries from the first text's hidden states and keys and values from the "
         "second's, without a mask and without RoPE, since positions in two texts have no distance. "
         f"{_never_crossed(view)}"

@@ -5,7 +5,9 @@ The maps of the default text ship with the app: they are there before torch is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import streamlit as st
@@ -41,7 +43,8 @@ def ready(view: View) -> bool:
 @state.part("maps", ready)
 def maps(view: View) -> None:
     """All layers and heads on the text, in the hues of the KV heads."""
-    reads = {}
+    reads: dict[str, Any] = {}
+    kv_head_of: Sequence[int]
     if view.maps_ship:
         weights, allowed, labels, kv_head_of = _shipped()
         says = f"GQA: {len(kv_head_of)} query heads read {max(kv_head_of) + 1} KV heads, {len(labels)} tokens."

@@ -5,8 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from attnviz.analysis import groups as analysis
-from attnviz.compute import models as runs
-from attnviz.compute import query_groups as groups_runs
+from attnviz.compute import models
+from attnviz.compute import query_groups as compute_groups
 from attnviz.compute.view import View, drawable
 from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
@@ -35,21 +35,21 @@ def show() -> None:
 
 def comparable(view: View) -> bool:
     """Whether the page can be drawn, the multi-head model that it compares with included."""
-    return drawable(view) and not runs.problem_of(groups_runs.base_of(view.settings))
+    return drawable(view) and not models.problem_of(compute_groups.base_of(view.settings))
 
 
 @state.part("kv-heads")
 def control(view: View) -> None:
     """One slider over the possible numbers of KV heads; the whole page follows it."""
-    if problem := runs.problem_of(groups_runs.base_of(view.settings)):
+    if problem := models.problem_of(compute_groups.base_of(view.settings)):
         st.error(
             f"{escaped(str(problem))} This page compares models with it: choose “My own settings” in the sidebar.",
             icon=":material/error:",
         )
         return
     st.markdown(headline(view))
-    variants = groups_runs.variants(view.settings)
-    configs = [runs.config_of(variant) for variant in variants]
+    variants = compute_groups.variants(view.settings)
+    configs = [models.config_of(variant) for variant in variants]
     if len(variants) == 1:
         st.caption("With one query head there is one KV head. Choose more query heads on the left.")
         return
@@ -101,7 +101,7 @@ def _tiling(view: View, layer: int, read: tuple[int, ...]) -> str:
     wrong = sum(kv != right for kv, right in zip(read, c.layer.kv_head_of, strict=True))
     if not wrong:
         return f"With {count(c.n_kv_heads, 'KV head')} both orders are the same: the mistake changes nothing."
-    found = groups_runs.tiling_of(view.settings, view.ids, layer)
+    found = compute_groups.tiling_of(view.settings, view.ids, layer)
     return (
         f"**With repeat(), {wrong} of {count(c.n_heads, 'query head')} read the wrong KV head.** The shapes are the "
         f"same and no error is raised, but the output of layer {layer} differs by up to "
@@ -110,7 +110,7 @@ def _tiling(view: View, layer: int, read: tuple[int, ...]) -> str:
     )
 
 
-def _tiled_loss(found: groups_runs.Tiling, text: str) -> str:
+def _tiled_loss(found: compute_groups.Tiling, text: str) -> str:
     if not len(found.losses):
         return ""
     change = analysis.paired_difference(found.tiled_losses, found.losses)
@@ -120,7 +120,7 @@ def _tiled_loss(found: groups_runs.Tiling, text: str) -> str:
     )
 
 
-def _text(view: View, most: int = groups_runs.MAX_COMPARED) -> str:
+def _text(view: View, most: int = compute_groups.MAX_COMPARED) -> str:
     """The tokens that a comparison is made on, of which there are at most so many."""
     return "this text" if len(view.ids) <= most else f"the first {count(most, 'token')} of this text"
 
@@ -128,7 +128,7 @@ def _text(view: View, most: int = groups_runs.MAX_COMPARED) -> str:
 @state.part("scale", comparable)
 def scale(view: View) -> None:
     """The projections, the cache per token and one decode step, to scale."""
-    config, measured = view.config, groups_runs.cache_of_family(view.settings)
+    config, measured = view.config, compute_groups.cache_of_family(view.settings)
     beside = [groups.cache_panel(measured, config), groups.work_panel(_compared(view), config, len(view.ids))]
     if config.attention == "mla":
         to_scale(beside, "stored")
@@ -202,11 +202,11 @@ def closer(view: View) -> None:
 
 def _equal(view: View) -> None:
     layer, _ = view.layer_and_head
-    found = groups_runs.equalities_of(view.settings, view.ids, layer)
+    found = compute_groups.equalities_of(view.settings, view.ids, layer)
     st.markdown(
         f"#### Layer {layer}: {_agreement(found)}\n\n"
-        f"Computed on this layer's input for {_text(view, groups_runs.MAX_CHECKED)}. Where a formulation needs another "
-        "number of KV heads, the layer's own are copied to each query head, or averaged into one.\n\n"
+        f"Computed on this layer's input for {_text(view, compute_groups.MAX_CHECKED)}. Where a formulation needs "
+        "another number of KV heads, the layer's own are copied to each query head, or averaged into one.\n\n"
         + _equalities(found)
     )
 
@@ -225,8 +225,8 @@ def _work(view: View) -> None:
 
 
 def _compared(view: View) -> list[ModelConfig]:
-    """The models along the slider, from MHA on; MLA only where it is the one looked at."""
-    configs = [c for c in map(runs.config_of, groups_runs.variants(view.settings)) if c.attention != "mla"]
+    """The models along the slider, from MHA on; MLA only where it is selected."""
+    configs = [c for c in map(models.config_of, compute_groups.variants(view.settings)) if c.attention != "mla"]
     return configs + ([view.config] if view.config.attention == "mla" else [])
 
 
@@ -255,12 +255,12 @@ def _cost(view: View) -> None:
     left, right = st.columns(2, gap="large")
     selected, text = attention_name(view.config), _text(view)
     with left:
-        losses = groups_runs.losses_of_sharing(view.settings, view.ids)
+        losses = compute_groups.losses_of_sharing(view.settings, view.ids)
         charts.show(group_quality.losses(losses, view.config.n_kv_heads, text), "losses")
     with right:
-        members = groups_runs.members_of(view.settings, view.ids)
-        charts.show(group_quality.quality(members, selected, groups_runs.held_out_characters()), "quality")
-        characters = groups_runs.predicted_characters(view.ids)
+        members = compute_groups.members_of(view.settings, view.ids)
+        charts.show(group_quality.quality(members, selected, compute_groups.held_out_characters()), "quality")
+        characters = compute_groups.predicted_characters(view.ids)
         charts.show(group_quality.this_text(members, selected, characters, text), "this-text")
 
 
@@ -268,7 +268,7 @@ def _comparable(view: View) -> bool:
     """Whether other models can be compared on this text; a sentence where they cannot."""
     if len(view.ids) < 2:
         st.info("A single token has no next token to predict. Type a longer text.")
-    elif not groups_runs.can_convert(view.settings):
+    elif not compute_groups.can_convert(view.settings):
         st.info("This model is too large to be converted several times here: choose fewer layers or a smaller d_model.")
     else:
         if view.settings.model == "own":
@@ -288,7 +288,7 @@ def _before_after(view: View) -> None:
     if n_kv_heads == c.n_heads:
         st.info("With one KV head per query head nothing is merged. Move the slider to fewer KV heads.")
         return
-    found = groups_runs.maps_of(view.settings, view.ids, n_kv_heads, layer)
+    found = compute_groups.maps_of(view.settings, view.ids, n_kv_heads, layer)
     n_tokens = found.weights.shape[-1]
     moved = dict(zip(found.names, found.moved[:, head], strict=True))
     rest = ", ".join(f"{name} {share:.0%}" for name, share in moved.items() if name != "MHA")
@@ -297,8 +297,8 @@ def _before_after(view: View) -> None:
     )
     st.caption(
         f"Moved since MHA with {count(n_kv_heads, 'KV head')}: {rest}. The share is the total variation distance "
-        f"½ Σ|before − after| of a row, averaged over the queries of {_text(view, groups_runs.MAX_MAPPED)}. The hue is "
-        "that of the KV head after merging. Point at a cell to see the same query and key in all of these models."
+        f"½ Σ|before − after| of a row, averaged over the queries of {_text(view, compute_groups.MAX_MAPPED)}. The hue "
+        "is that of the KV head after merging. Point at a cell to see the same query and key in all of these models."
     )
     read = c.layer.kv_head_of
     head_grid(
@@ -313,7 +313,7 @@ def _before_after(view: View) -> None:
         row_names=[ROW_NAMES.get(name, name) for name in found.names],
         reads=[[f"KV {h}, its own" for h in range(c.n_heads)], *([f"KV {kv}" for kv in read] for _ in found.names[1:])],
     )
-    drifts = groups_runs.drifts_of(view.settings, view.ids, n_kv_heads)
+    drifts = compute_groups.drifts_of(view.settings, view.ids, n_kv_heads)
     n_tokens = len(next(iter(drifts.values())))
     charts.show(group_quality.drift(drifts, view.labels[:n_tokens], n_kv_heads), "drift")
 
@@ -322,8 +322,8 @@ def _similarity(view: View) -> None:
     layer, _ = view.layer_and_head
     state.control(st.segmented_control, "Compare", "alike", options=("keys", "values"), required=True)
     part, c = view.settings.alike, view.config
-    before = runs.trace_of(groups_runs.base_of(view.settings), view.ids)
-    inner = groups_runs.grams(before, layer)[part]
+    before = models.trace_of(compute_groups.base_of(view.settings), view.ids)
+    inner = compute_groups.grams(before, layer)[part]
     plain, best = analysis.neighbours(c.n_heads, c.n_kv_heads), analysis.best_grouping(inner, c.n_kv_heads)
     lost = analysis.lost_share(inner, plain), analysis.lost_share(inner, best)
     total = float(inner.trace())
@@ -332,7 +332,7 @@ def _similarity(view: View) -> None:
 
 def _latent(view: View) -> None:
     layer, _ = view.layer_and_head
-    config, found = groups_runs.latent_equalities(view.settings, view.ids, layer)
+    config, found = compute_groups.latent_equalities(view.settings, view.ids, layer)
     beside, numbers = st.columns(2, gap="large")
     if view.config.attention != "mla":  # there it stands at the top of the page
         with beside:
@@ -348,5 +348,5 @@ def _latent(view: View) -> None:
 
 
 def _which_latent(view: View) -> str:
-    shipped = groups_runs.has_shipped_latent(view.settings)
+    shipped = compute_groups.has_shipped_latent(view.settings)
     return "The shipped checkpoint" if shipped else "An untrained MLA in DeepSeek-V2's proportions"

@@ -6,7 +6,7 @@ import numpy as np
 import streamlit as st
 
 from attnviz.analysis import rope as analysis
-from attnviz.compute import rope as rope_runs
+from attnviz.compute import rope as compute_rope
 from attnviz.compute.view import View
 from attnviz.cost import attention_name
 from attnviz.experiments import rope_equalities
@@ -42,7 +42,7 @@ def top(view: View) -> None:
 
 def introduction(view: View) -> None:
     """The page in one sentence, with this text's numbers in it."""
-    frequencies, last = np.degrees(rope_runs.frequencies(view)), len(view.labels) - 1
+    frequencies, last = np.degrees(compute_rope.frequencies(view)), len(view.labels) - 1
     rotated = [figures.three_digits(last * frequency) for frequency in (frequencies[0], frequencies[-1])]
     st.markdown(
         f"{headline(view)} RoPE rotates queries and keys by position × frequency, one frequency per pair of "
@@ -82,8 +82,8 @@ def clocks(view: View) -> None:
     """Each pair as a clock with the text's tokens on it; slider and play run in the browser."""
     layer, head = view.layer_and_head
     st.subheader("Each pair as a clock, each token a point on it", divider="gray")
-    frequencies, theta = rope_runs.frequencies(view), rope_runs.rotated(view).rope_theta
-    q, _ = rope_runs.pre_rope(view, layer, head)
+    frequencies, theta = compute_rope.frequencies(view), compute_rope.rotated(view).rope_theta
+    q, _ = compute_rope.pre_rope(view, layer, head)
     pairs = analysis.as_pairs(q, len(frequencies), view.config.rope_layout)  # complex (T, n_pairs)
     kv = "" if view.config.attention == "mla" else f", KV {_head(view).kv_head}"
     rope_clocks(
@@ -96,7 +96,7 @@ def clocks(view: View) -> None:
 def frequencies(view: View) -> None:
     """Wavelengths, and the tables of cos and sin."""
     st.subheader("Fast pairs and slow pairs", divider="gray")
-    config, values, n = rope_runs.rotated(view), rope_runs.frequencies(view), len(view.labels)
+    config, values, n = compute_rope.rotated(view), compute_rope.frequencies(view), len(view.labels)
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(figures.wavelengths(values, n, config.max_context, config.rope_theta), "wavelengths")
@@ -117,9 +117,9 @@ def closer(view: View) -> None:
 
 def _distance(view: View) -> None:
     """One score under shifts and against distance, the bound, and what the head makes of distance on this text."""
-    config, values, head = rope_runs.rotated(view), rope_runs.frequencies(view), _head(view)
+    config, values, head = compute_rope.rotated(view), compute_rope.frequencies(view), _head(view)
     m, n = _query_and_key(view)
-    all_q, all_k = rope_runs.pre_rope(view, head.layer, head.head)
+    all_q, all_k = compute_rope.pre_rope(view, head.layer, head.head)
     q, k, head_dim, unrotated = all_q[m], all_k[n], config.head_dim, config.head_dim - config.rotary_dim
     shifted = rope_equalities.shifted_scores(q, k, m, n, values, config.rope_layout)
     distances = np.arange(max(FARTHEST, len(view.labels)) + 1) * (1 if m >= n else -1)
@@ -157,24 +157,24 @@ def _query_and_key(view: View) -> tuple[int, int]:
 def _values(view: View) -> None:
     """Why queries and keys are rotated, and values are not."""
     head, trace = _head(view), view.trace
-    q, k = rope_runs.pre_rope(view, head.layer, head.head)
+    q, k = compute_rope.pre_rope(view, head.layer, head.head)
     v, allowed = trace.v[head.layer, head.kv_head], trace.allowed[head.layer]
-    frequencies, layout = rope_runs.frequencies(view), view.config.rope_layout
+    frequencies, layout = compute_rope.frequencies(view), view.config.rope_layout
     moved = rope_equalities.shifted_outputs(q, k, v, allowed, frequencies, view.query, layout)
     charts.show(rope_scores.values(moved, head), "values")
 
 
 def _layouts(view: View) -> None:
     """The two ways to pair dimensions, the permutation between them, and weights of one run under the other."""
-    head, values = _head(view), rope_runs.frequencies(view)
-    compared = rope_equalities.compare_layouts(*rope_runs.pre_rope(view, head.layer, head.head), values)
+    head, values = _head(view), compute_rope.frequencies(view)
+    compared = rope_equalities.compare_layouts(*compute_rope.pre_rope(view, head.layer, head.head), values)
     st.markdown(rope_scores.layout_finding(compared))
     first = view.config.qk_nope_head_dim if view.config.attention == "mla" else 0  # MLA rotates its last dimensions
     charts.show(rope_scores.layout_pairs(compared.order, len(values), first), "layout-pairs")
     own = view.config.rope_layout
     as_run, other = LAYOUTS[own], LAYOUTS[rope_equalities.OTHER_LAYOUT[own]]
     variants = {f"Run as {as_run}": "on", f"As {other}": "other layout", f"As {other}, reordered": "reordered"}
-    maps = {name: rope_runs.weights_of(view, variant, head.layer, head.head) for name, variant in variants.items()}
+    maps = {name: compute_rope.weights_of(view, variant, head.layer, head.head) for name, variant in variants.items()}
     _maps(view, head, maps, "The same weights; in the last map the rows of W_q and W_k are reordered.")
 
 
@@ -182,7 +182,7 @@ def _without(view: View) -> None:
     """The same head with RoPE, without, and with some of its dimensions rotated."""
     head = _head(view)
     variants = {"With RoPE": "on", "Without": "off"}
-    maps = {name: rope_runs.weights_of(view, variant, head.layer, head.head) for name, variant in variants.items()}
+    maps = {name: compute_rope.weights_of(view, variant, head.layer, head.head) for name, variant in variants.items()}
     note = "The same weights and the same text."
     if view.config.attention != "mla":
         fraction = state.control(
@@ -193,7 +193,7 @@ def _without(view: View) -> None:
         )  # fmt: skip
         rotary_dim = int(view.config.head_dim * fraction) // 2 * 2
         name = f"{rotary_dim} of {view.config.head_dim} dimensions rotated"
-        maps[name] = rope_runs.weights_of(view, "part", head.layer, head.head, fraction)
+        maps[name] = compute_rope.weights_of(view, "part", head.layer, head.head, fraction)
         note += " The checkpoint was trained with all dimensions rotated." if view.settings.model != "own" else ""
     _maps(view, head, maps, note)
 
@@ -211,15 +211,15 @@ def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], note:
 
 def _longer(view: View) -> None:
     """Texts longer than any training row: what each scaling method does to the pairs, and to the loss."""
-    trained, config = rope_runs.trained_on(view), rope_runs.rotated(view)
+    trained, config = compute_rope.trained_on(view), compute_rope.rotated(view)
     factor = state.control(
         st.slider, "Scaling factor: extended context ÷ training context", "factor", min_value=1.0, max_value=32.0,
         step=0.5, format="%g ×",
     )  # fmt: skip
-    methods, problem = rope_runs.scalings(view, factor, _pasted(config.rotary_dim // 2))
+    methods, problem = compute_rope.scalings(view, factor, _pasted(config.rotary_dim // 2))
     if problem:
         st.error(escaped(problem), icon=":material/error:")
-    ids, which = rope_runs.long_ids(view, trained)
+    ids, which = compute_rope.long_ids(view, trained)
     by_method = rope_equalities.scaled_frequencies(config.rotary_dim, config.rope_theta, methods, len(ids))
     left, right = st.columns(2, gap="large")
     with left:
@@ -232,7 +232,7 @@ def _longer(view: View) -> None:
             )
         else:
             with st.spinner("Reading a long text under each method …"):
-                losses = rope_runs.losses(view, ids, methods)
+                losses = compute_rope.losses(view, ids, methods)
             charts.show(figures.loss_by_position(losses, trained, attention_name(config), view.origin), "loss")
             st.caption(f"Text: {which}.")
     latent = config.attention == "mla"

@@ -1,4 +1,4 @@
-"""pytest tests/test_role_words.py: the numbers in what is said of roles and texts are the scores."""
+"""pytest tests/figures/test_role_captions.py: the numbers in what is said of roles and texts are the scores."""
 
 import re
 from dataclasses import replace
@@ -8,7 +8,7 @@ import pytest
 
 from attnviz.analysis.roles import COLUMN, KEYED, Role, largest_column, role_of, score, stand_out
 from attnviz.config import ModelConfig
-from attnviz.figures.role_words import (
+from attnviz.figures.role_captions import (
     Probes,
     grid_note,
     role_text,

@@ -1,4 +1,4 @@
-"""What is said beside several pictures of cost: names, assumptions, and where a model is outside its context."""
+"""Texts that several figures of the Cost page share: names, assumptions, and warnings beyond a model's context."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def beyond_context(model: ModelConfig, n_tokens: int) -> str:
     return f"**{short_name(model)} was made for {made_for}; {context_text(n_tokens)} is beyond that.** "
 
 
-def cached_words(model: ModelConfig) -> str:
+def cached_tokens_text(model: ModelConfig) -> str:
     """How many tokens a layer with a window caches: "16 tokens of the window and 4 attention-sink tokens"."""
     sinks = f" and {count(model.n_sinks, 'attention-sink token')}" if model.n_sinks else ""
     return f"{model.sliding_window:,} token{'s' * (model.sliding_window != 1)} of the window{sinks}"

@@ -1,4 +1,4 @@
-"""pytest tests/test_heads_runs.py: what the heads page computes besides the trace, against models run by hand."""
+"""pytest tests/compute/test_heads.py: what the heads page computes besides the trace, against models run by hand."""
 
 from dataclasses import replace
 
@@ -8,11 +8,11 @@ import torch
 import torch.nn.functional as F
 
 from attnviz.analysis import roles as analysis
-from attnviz.compute import heads as heads_runs
-from attnviz.compute import models as runs
+from attnviz.compute import heads as compute_heads
+from attnviz.compute import models
 from attnviz.compute.view import View
 from attnviz.experiments.ablation import mean_outputs
-from attnviz.figures import role_words
+from attnviz.figures import role_captions
 from attnviz.session.settings import Settings
 from attnviz.trace import trace
 
@@ -21,7 +21,7 @@ IDS = tuple(range(5, 18))
 
 
 def test_the_masks_are_those_that_were_chosen():
-    found = heads_runs.masked_of(OWN, IDS, 1)
+    found = compute_heads.masked_of(OWN, IDS, 1)
     t = np.arange(len(IDS))
     back = t[:, None] - t
     by_hand = [
@@ -38,9 +38,9 @@ def test_the_masks_are_those_that_were_chosen():
 
 
 def test_losses_are_torchs_cross_entropy_over_all_predictions():
-    losses = heads_runs.masked_of(OWN, IDS, 0).losses
+    losses = compute_heads.masked_of(OWN, IDS, 0).losses
     for loss, window, sinks in zip(losses, (None, 4, 4), (0, 0, 2), strict=True):
-        model = runs.model_of(OWN)
+        model = models.model_of(OWN)
         model = model.with_config(replace(model.config, sliding_window=window, n_sinks=sinks))
         logits = model(torch.tensor([IDS]))[0].detach()
         assert loss == pytest.approx(float(F.cross_entropy(logits[:-1], torch.tensor(IDS[1:]))), abs=1e-5)
@@ -50,41 +50,41 @@ def test_losses_are_torchs_cross_entropy_over_all_predictions():
 def test_the_loss_is_the_one_that_ablation_starts_from(padding):
     """The same text and the same model have one loss, whatever number of padding tokens another mask has."""
     settings = replace(OWN, mask_padding=padding)
-    before, _ = heads_runs.effects_of(settings, IDS, lambda done: None)
-    assert heads_runs.masked_of(settings, IDS, 0).losses[0] == pytest.approx(before, abs=1e-9)
+    before, _ = compute_heads.effects_of(settings, IDS, lambda done: None)
+    assert compute_heads.masked_of(settings, IDS, 0).losses[0] == pytest.approx(before, abs=1e-9)
 
 
 def test_mean_ablation_has_a_reference_text_of_its_own():
-    means = heads_runs.means_of(replace(OWN, off_way="mean"))
-    by_hand = mean_outputs(runs.model_of(OWN), heads_runs.reference())
+    means = compute_heads.means_of(replace(OWN, off_way="mean"))
+    by_hand = mean_outputs(models.model_of(OWN), compute_heads.reference())
     np.testing.assert_array_equal(means, by_hand)
-    assert len(heads_runs.reference()) == 256 and heads_runs.means_of(OWN) is None
+    assert len(compute_heads.reference()) == 256 and compute_heads.means_of(OWN) is None
 
 
 def test_a_single_token_has_no_loss():
-    assert heads_runs.masked_of(OWN, IDS[:1], 0).losses == []
+    assert compute_heads.masked_of(OWN, IDS[:1], 0).losses == []
 
 
 def test_the_selected_mask_is_recognised_and_a_click_selects_any():
-    for i, mask in enumerate(heads_runs.masks_of(OWN)):
+    for i, mask in enumerate(compute_heads.masks_of(OWN)):
         chosen = replace(OWN, **mask.fields())
-        assert [m.selected(chosen) for m in heads_runs.masks_of(chosen)] == [j == i for j in range(5)]
+        assert [m.selected(chosen) for m in compute_heads.masks_of(chosen)] == [j == i for j in range(5)]
 
 
 @pytest.mark.parametrize("window", [9, 63, 64, 200])
 def test_roles_are_scored_under_the_window_in_force(window):
-    model = runs.model_of(OWN)
+    model = models.model_of(OWN)
     model = model.with_config(replace(model.config, sliding_window=window))
-    probes = analysis.probes(model.config.vocab_size, heads_runs.PERIOD, heads_runs.N_PROBES)
+    probes = analysis.probes(model.config.vocab_size, compute_heads.PERIOD, compute_heads.N_PROBES)
     traces = [trace(model, ids) for ids in probes]
     by_hand = [analysis.score(t.weights, t.allowed, t.tokens) for t in traces]
-    found = heads_runs.scores_of(replace(OWN, window=window))
+    found = compute_heads.scores_of(replace(OWN, window=window))
     for role in analysis.KEYED:
         np.testing.assert_allclose(found.weight[role], np.mean([s.weight[role] for s in by_hand], axis=0), atol=1e-5)
         np.testing.assert_allclose(found.chance[role], by_hand[0].chance[role])
     np.testing.assert_allclose(found.entropy, np.mean([s.entropy for s in by_hand], axis=0), atol=1e-5)
     assert np.isnan(found.weight["induction"]).all() == (window == 9)
-    assert f"window of {window}" in heads_runs.probes_of(replace(OWN, window=window)).text()
+    assert f"window of {window}" in compute_heads.probes_of(replace(OWN, window=window)).text()
 
 
 @pytest.mark.parametrize(
@@ -92,14 +92,14 @@ def test_roles_are_scored_under_the_window_in_force(window):
     [OWN, replace(OWN, d_model=24, n_kv_heads=6, seed=7), replace(OWN, window=4), replace(OWN, causal=False)],
 )
 def test_untrained_heads_have_no_role(settings):
-    names = {role.name for row in heads_runs.roles_of(settings) for role in row}
+    names = {role.name for row in compute_heads.roles_of(settings) for role in row}
     assert names == {analysis.NO_ROLE}
 
 
 def test_no_trained_head_is_called_local_or_broad_because_the_window_leaves_it_nothing_else():
     trained = Settings(model="mha", window=4)
-    scores = heads_runs.scores_of(trained)
-    for layer, row in enumerate(heads_runs.roles_of(trained)):
+    scores = compute_heads.scores_of(trained)
+    for layer, row in enumerate(compute_heads.roles_of(trained)):
         for head, role in enumerate(row):
             assert role.name != "local"
             assert role.name != analysis.BROAD or scores.entropy[layer, head] >= analysis.UNIFORM
@@ -110,6 +110,6 @@ def test_no_trained_head_is_called_local_or_broad_because_the_window_leaves_it_n
 )
 def test_a_grid_and_a_head_say_the_same_of_the_text(settings):
     view = View(settings, padded=True)
-    labels = heads_runs.text_labels(view)
+    labels = compute_heads.text_labels(view)
     for layer, head in ((0, 0), (1, 3), (2, 6), (3, 7)):
-        assert labels[layer][head] == role_words.text_label(*heads_runs.text_scores_of(view.trace, layer, head))
+        assert labels[layer][head] == role_captions.text_label(*compute_heads.text_scores_of(view.trace, layer, head))

@@ -1,4 +1,4 @@
-"""What is said of a head's role: what it rests on, and what the head does on the text shown. No plotly."""
+"""Captions of a head's role: the scores it rests on, and what the head does on the text shown. No plotly."""
 
 from __future__ import annotations
 
@@ -132,12 +132,12 @@ def text_sentence(
 
 
 def text_label(scores: HeadScores, column: Column | None) -> str:
-    """The same in a few words: "62 % first"."""
+    """Name the strongest share, briefly: "62 % first"."""
     found = stand_out(scores, column)
     if not found:
         return _without_target(scores)
     name, share = found[0]
-    keys = f"token {column.key}" if name == analysis.COLUMN else name.removesuffix(" token")
+    keys = f"token {column.key}" if column and name == analysis.COLUMN else name.removesuffix(" token")
     return f"{_percent(share.weight)} {keys}"
 
 
@@ -158,7 +158,7 @@ def _token(column: Column, labels: Sequence[str], name: Callable[[str], str]) ->
 
 
 def _short(name: str, column: Column | None) -> str:
-    if name == analysis.COLUMN:
+    if column and name == analysis.COLUMN:
         return f"token {column.key}"
     return {"induction": "induction targets", "current token": "the current token"}.get(name, KEYS[name])
 
