@@ -153,7 +153,7 @@ def test_what_fits_is_what_the_equation_says(serving):
         assert equation.value == plan.n_users
         assert sum(bars.values()) == plan.memory
         assert plan.n_users * plan.cache_of_one <= plan.free < (plan.n_users + 1) * plan.cache_of_one
-        assert (f"{plan.n_users} sequence" in drawing.title) == (plan.n_users > 0)
+        assert (f"{plan.n_users:,} sequence" in drawing.title) == (plan.n_users > 0)
     else:
         missing = plan.weights + (plan.reserve if plan.weights_fit else 0) - plan.memory
         assert equation.value == missing > 0 and plan.n_users == 0
