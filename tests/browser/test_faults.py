@@ -132,7 +132,7 @@ def test_two_tabs_of_one_person_have_settings_of_their_own(window: Callable[...,
     the_text(one).fill("one two three")
     the_text(one).press("Control+Enter")
     shows(one, "Layer 3, head 4", "one two three")
-    other.get_by_label("Colour scale").select_option("log")
+    other.get_by_role("combobox", name="Colour scale").select_option("log")
     shows(other, "Layer 2, head 5")
 
 
