@@ -155,7 +155,7 @@ def test_what_fits_is_what_the_equation_says(serving):
         assert equation.value == plan.n_users
         assert sum(bars.values()) == plan.memory
         assert plan.n_users * plan.cache_of_one <= plan.free < (plan.n_users + 1) * plan.cache_of_one
-        assert (f"{plan.n_users} sequence" in drawing.title) == (plan.n_users > 0)
+        assert (f"{plan.n_users:,} sequence" in drawing.title) == (plan.n_users > 0)
     else:
         missing = plan.weights + (plan.reserve if plan.weights_fit else 0) - plan.memory
         assert equation.value == missing > 0 and plan.n_users == 0
@@ -225,6 +225,7 @@ def test_no_batch_is_named_that_does_not_fit():
 @given(models(), TOKENS, st.sampled_from([1, 3, 64]), st.sampled_from(list(PRECISIONS)))
 @example(WINDOWED, 128, 1, "bf16")
 @example(LATENT, 128, 3, "int4")
+@example(replace(LATENT, n_layers=1), 1, 1, "int4")
 def test_bars_titles_and_equations_of_the_cache_are_one_number(model, n_tokens, batch_size, precision):
     assume(model.attention != "mla" or model.n_heads > 0)
     others = comparison(model)
@@ -233,7 +234,8 @@ def test_bars_titles_and_equations_of_the_cache_are_one_number(model, n_tokens, 
     here = others.index(chosen)
     n_bytes = drawing.table[f"bytes in {precision}"][here]
     bars = [trace for trace in drawing.figure.data if trace.type == "bar"]
-    assert sum(bars[here].x) == pytest.approx(n_bytes)
+    begun = n_bytes - sum(bars[here].x)  # the total counts a begun byte as a whole one, the parts do not
+    assert -1e-9 * n_bytes <= begun < 1 + 1e-9 * n_bytes
     bits, block = PRECISIONS[precision]
     assert cache_equation(chosen, n_tokens, batch_size, bits, block).value == n_bytes
     assert right(drawing.formula)

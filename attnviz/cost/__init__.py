@@ -9,7 +9,7 @@ from attnviz.cost.cache import (
     expanded_cache_bytes,
     kv_cache_bytes,
 )
-from attnviz.cost.decode import DecodeStep, decode_step
+from attnviz.cost.decode import DecodeStep, decode_step, experts_read
 from attnviz.cost.memory import MemoryPlan, plan_memory, tokens_that_fit, weight_bytes
 from attnviz.cost.parameters import ParameterCount, count_parameters
 from attnviz.cost.presets import load_presets
@@ -31,6 +31,7 @@ __all__ = [
     "count_parameters",
     "decode_step",
     "expanded_cache_bytes",
+    "experts_read",
     "kv_cache_bytes",
     "load_accelerators",
     "load_presets",

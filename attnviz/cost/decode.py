@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from attnviz.checks import number
-from attnviz.config import ModelConfig
+from attnviz.config import ModelConfig, MoEConfig
 from attnviz.cost.accelerators import Accelerator
 from attnviz.cost.cache import cached_tokens, kv_cache_bytes
 from attnviz.cost.parameters import count_parameters, expert_parameters
@@ -88,9 +88,8 @@ def multiplied_weights(model: ModelConfig) -> int:
 
 
 def weight_bytes_read(model: ModelConfig, batch_size: int, weight_bits: float = 16) -> int:
-    """Bytes of weights read in one step, rounded: all but the embedding (a few rows) and the experts nobody needs.
-
-    Of a mixture, E · (1 - (1 - k / E)^B) of E experts are expected to be needed by B tokens that choose k each evenly.
+    """Bytes of weights read in one step, rounded: all but the embedding (a few rows) and the experts that are not
+    expected to be needed (`experts_read`).
     """
     count = count_parameters(model)
     looked_up = count.parts.get("position embeddings", 0)
@@ -99,10 +98,15 @@ def weight_bytes_read(model: ModelConfig, batch_size: int, weight_bits: float = 
     return round(read * Fraction(weight_bits) / 8)
 
 
+def experts_read(moe: MoEConfig, n_tokens: int) -> float:
+    """Routed experts of one layer that `n_tokens` tokens are expected to need, each choosing evenly and by itself."""
+    return moe.n_routed_experts * (1 - (1 - moe.experts_per_token / moe.n_routed_experts) ** n_tokens)
+
+
 def _experts_unread(model: ModelConfig, batch_size: int) -> float:
     """Parameters of the experts that no token of the batch is expected to choose."""
     moe = model.moe
     if moe is None:
         return 0.0
-    unread = moe.n_routed_experts * (1 - moe.experts_per_token / moe.n_routed_experts) ** batch_size
+    unread = moe.n_routed_experts - experts_read(moe, batch_size)
     return unread * (model.n_layers - moe.n_dense_layers) * expert_parameters(model)

@@ -261,7 +261,7 @@ def test_the_decoupled_key_opens_with_the_mla_checkpoint(visit: Callable[..., Pa
 
 def test_with_rope_off_the_page_says_so(visit: Callable[..., Page]) -> None:
     page = visit("rope?rope=0")
-    expect(page.get_by_test_id("stAlert").filter(has_text="RoPE is off")).to_be_visible()
+    expect(page.get_by_test_id("stAlert").filter(has_text="this page shows the rotations")).to_be_visible()
     expect(title(page, "Pair 0 repeats every 6.28 positions")).to_be_visible()
 
 

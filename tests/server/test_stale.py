@@ -3,11 +3,11 @@
 import asyncio
 
 import pytest
+from attnviz.server.in_order import InOrder, Visit
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from attnviz.server import in_order
-from attnviz.server.in_order import InOrder, Visit
 from tests.waiting import result_of
 
 HEADS, ROPE = "a1", "b2"  # Streamlit's hashes of two pages

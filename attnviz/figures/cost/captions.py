@@ -7,7 +7,7 @@ from attnviz.cost import PRECISIONS, bits_with_scales
 from attnviz.cost.cache import SCALE_BITS
 from attnviz.cost.units import context_text
 from attnviz.cost.variants import with_latent
-from attnviz.figures.phrases import count
+from attnviz.figures.phrases import count, listed
 
 
 def short_name(model: ModelConfig) -> str:
@@ -20,12 +20,15 @@ def is_beyond(model: ModelConfig, n_tokens: int) -> bool:
     return model.max_context is not None and n_tokens > model.max_context
 
 
-def beyond_context(model: ModelConfig, n_tokens: int) -> str:
+def beyond_context(model: ModelConfig, *n_tokens: int) -> str:
     """A warning where the model is shown beyond its context, else nothing."""
-    if not is_beyond(model, n_tokens):
+    beyond = [context_text(n) for n in sorted(set(n_tokens)) if is_beyond(model, n)]
+    if not beyond:
         return ""
-    made_for = context_text(model.max_context)
-    return f"**{short_name(model)} was made for {made_for}; {context_text(n_tokens)} is beyond that.** "
+    verb = "is" if len(beyond) == 1 else "are"
+    return (
+        f"**{short_name(model)} was made for {context_text(model.max_context)}; {listed(beyond)} {verb} beyond that.** "
+    )
 
 
 def cached_tokens_text(model: ModelConfig) -> str:

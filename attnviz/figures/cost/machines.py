@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from attnviz.config import ModelConfig
-from attnviz.cost import Accelerator, MemoryPlan, Serving
+from attnviz.cost import Accelerator, MemoryPlan, Serving, experts_read
 from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.equations import aligned
 from attnviz.figures.cost.captions import beyond_context, is_beyond, short_name, weights_note
 from attnviz.figures.cost.formulas import fit_equation, intensity_equation, rate_equation
 from attnviz.figures.cost.rates import rate_text, rounded_rate
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import count, meanings
+from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
 
 BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
@@ -94,11 +94,12 @@ def speed(serving: Serving) -> Drawing:
     return Drawing(
         figure,
         title=title,
-        note=f"{beyond_context(serving.model, serving.n_tokens)}{short_name(serving.model)} on {machine.name}, "
+        note=f"{beyond_context(serving.model, *contexts)}{short_name(serving.model)} on {machine.name}, "
         f"{context_text(serving.n_tokens)} per sequence. {_fit_note(serving, largest)} A step reads the weights once "
-        "for all sequences and each sequence's cache once. Dotted: does not fit. This is an upper bound: peak "
-        f"bandwidth and peak arithmetic, perfectly overlapped. {_peak_note(serving)}",
-        alt=f"{title}. {count(many.batch_size, 'sequence')}: {last} tokens per second, limited by "
+        f"for all sequences and each sequence's cache once. Dotted: does not fit. This is an upper bound: peak "
+        f"bandwidth and peak arithmetic, perfectly overlapped.{_experts_note(serving, many.batch_size)} "
+        f"{_peak_note(serving)}",
+        alt=f"{title}. {_sequences(many.batch_size)}: {last} tokens per second, limited by "
         f"{many.bound_by(machine)}. One sequence: {first} tokens per second.",
         table=rows,
         formula=aligned(equation),
@@ -122,7 +123,7 @@ def roof(serving: Serving) -> Drawing:
         y=[min(s.intensity * machine.bandwidth, machine.flops) for s in steps],
         mode="markers",
         marker={"size": 10, "color": COOL, "symbol": ["circle" if fit else "circle-open" for fit in fits]},
-        customdata=[[count(s.batch_size, "sequence") + ("" if fit else " (does not fit)"), rate_text(s.intensity),
+        customdata=[[_sequences(s.batch_size) + ("" if fit else " (does not fit)"), rate_text(s.intensity),
                      rate_text(s.tokens_per_second(machine))] for s, fit in zip(steps, fits, strict=True)],
         hovertemplate="%{customdata[0]}: %{customdata[1]} FLOPs per byte<br>"
         "at most %{customdata[2]} tokens per second<extra></extra>",
@@ -141,8 +142,8 @@ def roof(serving: Serving) -> Drawing:
         title=title,
         note=f"{beyond_context(serving.model, serving.n_tokens)}{_fit_note(serving, largest)} Left of the dotted line, "
         f"the ridge, a step of {machine.name} waits for memory, right of it for arithmetic. Each point is a batch of 1 "
-        f"to {batches[-1]:,} sequences of {context_text(serving.n_tokens)}; hollow: does not fit. "
-        f"{_peak_note(serving)}",
+        f"to {batches[-1]:,} sequences of {context_text(serving.n_tokens)}; hollow: does not fit."
+        f"{_experts_note(serving, last.batch_size)} {_peak_note(serving)}",
         alt=f"{title}. One sequence: {rate_text(steps[0].intensity)} FLOPs per byte; {batches[-1]:,} sequences: "
         f"{rate_text(steps[-1].intensity)}; ridge: {ridge}.",
         table={
@@ -171,7 +172,7 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
         text=[f" {rate_text(r)}" + ("" if fit else " · too small") for r, fit in zip(rates, fits, strict=True)],
         textposition="outside",
         marker={"color": [COOL if fit else FAINT for fit in fits], "line": {"color": NEUTRAL, "width": 1}},
-        customdata=[[bytes_text(a.memory, False), f"{bytes_text(a.bandwidth, False)}/s", f"{a.flops / 1e12:g}",
+        customdata=[[bytes_text(a.memory, False), f"{bytes_text(a.bandwidth, False)}/s", _teraflops(a),
                      a.arithmetic] for a in ranked],
         hovertemplate="<b>%{y}</b><br>%{customdata[0]}, %{customdata[1]}, %{customdata[2]} TFLOP/s (%{customdata[3]})"
         "<extra></extra>",
@@ -180,18 +181,20 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
     figure.update_yaxes(showgrid=False)
     fastest = max((i for i, fit in enumerate(fits) if fit), default=len(rates) - 1)
     bound = f"{rate_text(rates[fastest])} tokens per second"
-    title = f"It fits on {sum(fits)} of {len(fits)}; the fastest: {bound}"
+    batch = f"{_sequences(batch_size)} fit{'s' * (batch_size == 1)}"
+    title = f"{batch} on {sum(fits)} of {len(fits)}; fastest: {bound}"
     if not any(fits):
-        title = f"It fits on none of {len(fits)}; highest bound: {bound}"
+        title = f"{batch} on none of {len(fits)}; bound: {bound}"
     plan, equation = serving.plan(), rate_equation(step, ranked[fastest])
     needed = bytes_text(plan.weights + batch_size * plan.cache_of_one, False)
     return Drawing(
         figure,
         title=title,
-        note=f"{beyond_context(model, serving.n_tokens)}{short_name(model)} with {count(batch_size, 'sequence')} of "
-        f"{context_text(serving.n_tokens)}: an upper bound, all sequences together, at the makers' peak figures. "
-        f"Weights and caches take {needed}; pale: that and a reserve of {serving.reserve:.0%} do not fit. Memory is as "
-        "the driver reports it where a source is known, else the data sheet's GB of 10⁹ bytes. "
+        note=f"{beyond_context(model, serving.n_tokens)}{short_name(model)} with {_sequences(batch_size)} of "
+        f"{context_text(serving.n_tokens)}: an upper bound, all sequences together, at the makers' peak "
+        f"figures.{_experts_note(serving, batch_size)} Weights and caches take {needed}; pale: "
+        f"that and a reserve of {serving.reserve:.0%} do not fit. Memory is as the driver reports it where "
+        "a source is known, else the data sheet's GB of 10⁹ bytes. "
         f"{_peaks_note(serving)} The equation is that of {names[fastest]}.",
         alt=f"{title}. " + "; ".join(
             f"{name} {rate_text(r)} tokens per second" for name, r in zip(names, rates, strict=True)) + ".",
@@ -218,19 +221,40 @@ def _largest_batch(serving: Serving) -> int:
     return min(serving.plan().n_users, BATCHES[-1])
 
 
+def _sequences(n: int) -> str:
+    return f"{n:,} sequence{'s' * (n != 1)}"
+
+
+def _teraflops(machine: Accelerator) -> str:
+    """ "989", "165.2", "15,832"."""
+    return f"{machine.flops / 1e12:,.1f}".removesuffix(".0")
+
+
 def _fit_note(serving: Serving, largest: int) -> str:
     reserve = f"a reserve of {serving.reserve:.0%}"
     if largest == BATCHES[-1]:
         return f"{largest:,} sequences and more fit beside the weights and {reserve}; {largest:,} are drawn."
     if largest:
-        return f"{count(largest, 'sequence')} at most fit{'s' * (largest == 1)} beside the weights and {reserve}."
+        return f"{_sequences(largest)} at most fit{'s' * (largest == 1)} beside the weights and {reserve}."
     return f"Weights, one sequence and {reserve} do not fit in {bytes_text(serving.accelerator.memory, False)}."
+
+
+def _experts_note(serving: Serving, batch_size: int) -> str:
+    """How many experts a step is taken to read: an expectation, so that the bound holds for choices like it."""
+    moe = serving.model.moe
+    if moe is None:
+        return ""
+    read = f"{experts_read(moe, batch_size):.1f} of {moe.n_routed_experts} routed experts"
+    return (
+        f" Counted as read for {_sequences(batch_size)}: {read} per layer, the expectation if tokens choose "
+        "them evenly. Tokens that choose the same experts read fewer and can be faster."
+    )
 
 
 def _peak_note(serving: Serving) -> str:
     """Which peak arithmetic is counted with, and why."""
     machine = serving.machine
-    peak = f"Peak arithmetic: {machine.flops / 1e12:,.4g} TFLOP/s, dense {machine.arithmetic}"
+    peak = f"Peak arithmetic: {_teraflops(machine)} TFLOP/s, dense {machine.arithmetic}"
     return f"{peak}. {_arithmetic_note(serving, machine.arithmetic == '16-bit')}".strip()
 
 
@@ -247,23 +271,21 @@ def _arithmetic_note(serving: Serving, sixteen: bool) -> str:
     if formats == {"fp8"}:
         return "Assumed: fp8 is widened to 16 bits, as the data sheet gives no fp8 peak."
     narrow = " and ".join(sorted(formats & {"fp8", "int4"}))
-    said = f"Assumed: {narrow} is widened to 16 bits before it is multiplied. " if narrow else ""
+    said = f"Assumed: {narrow} numbers are widened to 16 bits before they are multiplied. " if narrow else ""
     return (said + ("fp32 arithmetic is slower than this peak." if "fp32" in formats else "")).strip()
 
 
 def _memory_note(serving: Serving, by_data_sheet: MemoryPlan) -> str:
     """Which memory is counted with, where it was read, and what the other reading of GB would give."""
     a = serving.accelerator
-    gb = f"{a.data_sheet_gb:g} GB"
+    each = " each" if a.count > 1 else ""
+    gb = f"{a.data_sheet_gb / a.count:g} GB{each} of the data sheet, read as 10⁹ bytes"
     if not a.reported_by:
-        return (
-            f"{a.name}: the {gb} of the data sheet, read as 10⁹ bytes each; no report of what the driver shows is "
-            "known here."
-        )
-    reported = f"{a.memory // a.count // 2**20:,} MiB" + (" each" if a.count > 1 else "")
+        return f"{a.name}: the {gb}; no report of what the driver shows is known here."
+    in_all = bytes_text(a.memory, False) + (" in all" if each else "")
     return (
-        f"{a.name}: {reported}, in all {bytes_text(a.memory, False)}, as the driver reports ({a.reported_by}). The "
-        f"data sheet says {gb}; read as 10⁹ bytes each, {count(by_data_sheet.n_users, 'sequence')} would fit."
+        f"{a.name}: {a.memory // a.count // 2**20:,} MiB{each} ({in_all}), as the driver reports ({a.reported_by}). "
+        f"With the {gb}, {_sequences(by_data_sheet.n_users)} would fit."
     )
 
 
@@ -305,7 +327,7 @@ def _verdict(plan: MemoryPlan, serving: Serving) -> str:
         return f"{machine} holds {name}'s weights; the reserve needs {missing} more"
     if not plan.n_users:
         return f"{machine} holds {name}'s weights, but not {context_text(serving.n_tokens)} beside them"
-    return f"{machine} holds {name} and {count(plan.n_users, 'sequence')} of {context_text(serving.n_tokens)}"
+    return f"{machine} holds {name} and {_sequences(plan.n_users)} of {context_text(serving.n_tokens)}"
 
 
 def _longest(plan: MemoryPlan, model: ModelConfig) -> str:

@@ -1,0 +1,80 @@
+"""pytest tests/test_serving_words.py: what the notes beside memory and decode speed claim is what was computed."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import pytest
+
+from attnviz.cost import Serving, decode_step, experts_read, load_accelerators, load_presets
+from attnviz.figures import cost as figures
+
+PRESETS, CARDS = load_presets(), load_accelerators()
+LLAMA, GPT2, MIXTRAL = (PRESETS[id] for id in ("llama-3-8b", "gpt2-small", "mixtral-8x7b"))
+
+
+@pytest.mark.parametrize("id", CARDS)
+@pytest.mark.parametrize("n", [1, 7])
+def test_the_data_sheets_gigabytes_are_those_of_one_device(id, n):
+    note = figures.filling(Serving(LLAMA, CARDS[id].times(n), 8192)).note
+    sheet = CARDS[id].data_sheet_gb
+    assert re.findall(r"([\d.,]+) GB(?: each)? (?:of|on|by) (?:the|its) data sheet", note) == [f"{sheet:g}"]
+    assert (" GB each" in note) == (n > 1)
+
+
+def test_lines_beyond_the_context_are_named_whatever_context_is_chosen():
+    for n_tokens in (512, 8192):
+        note = figures.speed(Serving(GPT2, CARDS["t4"], n_tokens)).note
+        assert "made for 1 K tokens" in note and "8 K" in note and "32 K" in note
+        assert "512" not in note.partition("beyond")[0]
+    assert "beyond" not in figures.speed(Serving(PRESETS["llama-3.1-405b"], CARDS["t4"], 512)).note
+
+
+def drawn_experts(n_experts: int, per_token: int, n_tokens: int, rounds: int = 4000) -> float:
+    """How many different experts tokens choose that each choose at random, on average."""
+    dice = random.Random(5)
+    chosen = (
+        len({expert for _ in range(n_tokens) for expert in dice.sample(range(n_experts), per_token)})
+        for _ in range(rounds)
+    )
+    return sum(chosen) / rounds
+
+
+@pytest.mark.parametrize("n_sequences", [1, 3, 11])
+def test_the_experts_said_to_be_read_are_those_that_random_choices_need(n_sequences):
+    moe = MIXTRAL.moe
+    expected = drawn_experts(moe.n_routed_experts, moe.experts_per_token, n_sequences)
+    assert experts_read(moe, n_sequences) == pytest.approx(expected, abs=0.05)
+
+
+def test_a_bound_with_experts_says_which_are_counted_as_read():
+    serving = Serving(MIXTRAL, CARDS["h100-sxm"].times(8), 8192)
+    largest = serving.plan().n_users
+    drawings = figures.speed(serving), figures.roof(serving), figures.machines(list(CARDS.values()), serving, 3)
+    for drawing, n_sequences in zip(drawings, (largest, largest, 3), strict=True):
+        said = re.search(r"([\d.]+) of (\d+) routed experts", drawing.note)
+        assert float(said[1]) == pytest.approx(experts_read(MIXTRAL.moe, n_sequences), abs=0.05)
+        assert int(said[2]) == MIXTRAL.moe.n_routed_experts == 8
+    dense = Serving(LLAMA, CARDS["h100-sxm"], 8192)
+    assert not any("expert" in drawing.note for drawing in (figures.speed(dense), figures.roof(dense)))
+    assert decode_step(MIXTRAL, 8192, 1).weight_bytes < decode_step(MIXTRAL, 8192, 3).weight_bytes
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp8"])
+@pytest.mark.parametrize("n", [1, 8, 64])
+def test_a_peak_is_printed_in_full(precision, n):
+    card = CARDS["h200-sxm"].times(n)
+    note = figures.speed(Serving(LLAMA, card, 8192, precision, precision)).note
+    said = float(re.search(r"([\d.,]+) TFLOP/s", note)[1].replace(",", ""))
+    assert said == n * (1979 if precision == "fp8" else 989)
+
+
+def test_what_fits_on_so_many_accelerators_is_named():
+    for n_sequences in (1, 3):
+        serving = Serving(LLAMA, CARDS["t4"], 8192)
+        drawing = figures.machines(list(CARDS.values()), serving, n_sequences)
+        assert re.match(
+            rf"{n_sequences} sequences? fits? on {sum(drawing.table['fits'])} of {len(CARDS)};", drawing.title
+        )
+        assert len(drawing.title.split()) <= 12
