@@ -1,4 +1,4 @@
-"""pytest tests/test_arithmetic.py: the evaluator of printed equations finds right what is right, and no more."""
+"""The evaluator of printed equations finds right what is right, and no more."""
 
 import math
 import re

@@ -1,4 +1,4 @@
-"""pytest tests/test_audit.py: the audit fails where it must, and never calls audited what it could not ask about."""
+"""The audit fails where it must, and never calls audited what it could not ask about."""
 
 import importlib.util
 import json

@@ -1,4 +1,4 @@
-"""pytest tests/test_equations.py: what an equation prints is what it is worth, by an evaluator of its own.
+"""What an equation prints is what it is worth, by an evaluator of its own.
 
 Trees of expressions are invented by hypothesis, printed in TeX and in plain text, and read again by arithmetic.py.
 """

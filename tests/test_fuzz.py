@@ -1,4 +1,4 @@
-"""pytest tests/test_fuzz.py: links and texts that nobody would write get settings in range, a sentence, a picture.
+"""Links and texts that nobody would write get settings in range, a sentence, a picture.
 
 Invented by hypothesis, 2,000 for the links and 2,000 for the text box; the hostile ones below are written by hand.
 """

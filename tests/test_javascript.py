@@ -1,4 +1,4 @@
-"""pytest tests/test_javascript.py: the linter of the components' scripts reads all of them and finds what is wrong."""
+"""The linter of the components' scripts reads all of them and finds what is wrong."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""pytest tests/test_printed_equations.py: what a page prints is true, on every view of every page.
+"""What a page prints is true, on every view of every page.
 
 Some hundreds of invented settings (tests/walk.py) are opened. Every equation on the page is evaluated by
 tests/arithmetic.py, and every number in the title of a drawing is looked for in what stands beside it.

@@ -1,4 +1,4 @@
-"""pytest tests/test_readme.py: the README is short, and what it and the documentation name is there."""
+"""The README is short, and what it and the documentation name is there."""
 
 import re
 import tomllib

@@ -1,4 +1,4 @@
-"""pytest tests/test_safety.py: what the server sends and refuses, and what the package never does."""
+"""What the server sends and refuses, and what the package never does."""
 
 import ast
 import tomllib

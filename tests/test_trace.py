@@ -1,4 +1,4 @@
-"""pytest tests/test_trace.py: a trace holds what the model computed, read-only, and its size is known beforehand."""
+"""A trace holds what the model computed, read-only, and its size is known beforehand."""
 
 from dataclasses import replace
 

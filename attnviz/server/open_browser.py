@@ -1,8 +1,8 @@
 """Open the browser on a person's own machine.
 
-Without it: `make run` prints an address and opens nothing. Since Streamlit 1.53, which brought `st.App`: `streamlit run`
-opens the browser for a script, but not for an app (`run_asgi_app` in streamlit.web.bootstrap, still in 1.67). May go when
-it does, or when nothing else here needs `st.App`. No issue upstream.
+Without it: `make run` prints an address and opens nothing. Since Streamlit 1.53, which brought `st.App`: `streamlit
+run` opens the browser for a script, but not for an app (`run_asgi_app` in streamlit.web.bootstrap, still in 1.67). May
+go when it does, or when nothing else here needs `st.App`. No issue upstream.
 """
 
 from __future__ import annotations

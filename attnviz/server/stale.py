@@ -3,10 +3,10 @@
 Without it: Streamlit runs a part of a page that was left after the next page has come, and announces the run with the
 left page's hash; the browser then clears the next page, and nothing draws it again. And a part's run that was stopped
 because the connection was cut is announced to the next connection as one that has ended well; the browser then clears
-what the run had not come to. To see both: set `MESSAGE_FLUSH_INTERVAL_SECS` of streamlit.runtime.runtime_util to 0.2, as
-tests/browser/test_meanwhile.py does, and run that file with ATTNVIZ_WITHOUT=stale. Since Streamlit 1.37, its first with
-fragments; seen in 1.67. May go when that file passes without it. No issue upstream; #9617 is the same for parts that
-run by a timer.
+what the run had not come to. To see both: set `MESSAGE_FLUSH_INTERVAL_SECS` of streamlit.runtime.runtime_util to 0.2,
+as tests/browser/test_meanwhile.py does, and run that file with ATTNVIZ_WITHOUT=stale. Since Streamlit 1.37, its first
+with fragments; seen in 1.67. May go when that file passes without it. No issue upstream; #9617 is the same for parts
+that run by a timer.
 """
 
 from __future__ import annotations

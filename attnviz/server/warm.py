@@ -1,9 +1,10 @@
-"""Import and compute what a page will need while the browser still loads Streamlit's scripts. Imports no torch by itself.
+"""Import and compute what a page will need while the browser still loads Streamlit's scripts.
 
-The first request for a page that runs a model comes a second or more before its session starts: the session then finds
-torch imported and the model loaded. For the overview nothing is made ready. Without it: the first person after a start
-waits longer (`make bench`: deep link to heads). Since the first version; relies on ASGI and on one library's place in
-torch. May go when importing torch and loading a model takes less time than Streamlit's scripts. No issue upstream.
+Imports no torch by itself. The first request for a page that runs a model comes a second or more before its session
+starts: the session then finds torch imported and the model loaded. For the overview nothing is made ready. Without
+it: the first person after a start waits longer (`make bench`: deep link to heads). Since the first version; relies on
+ASGI and on one library's place in torch. May go when importing torch and loading a model takes less time than
+Streamlit's scripts. No issue upstream.
 """
 
 from __future__ import annotations

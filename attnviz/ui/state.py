@@ -49,12 +49,18 @@ def open_page(page: Page) -> None:
     address can carry. They stay on the way to another page, too, where a link may not say yet what was set just before
     it was clicked; not by Back and Forward.
     """
-    to_another = st.session_state.get(_PAGE, page.path) != page.path and not get_script_run_ctx().is_history_navigation
+    to_another = st.session_state.get(_PAGE, page.path) != page.path and not _by_history()
     st.session_state[_PAGE], st.session_state[_DRAWN] = page.path, []
     link = st.query_params.to_dict()
     if _SETTINGS not in st.session_state or (link != current().to_link() and not to_another):
         st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link, page)
         st.session_state[_ASKED] = {name: link[name] for name in SELECTION if name in link}
+
+
+def _by_history() -> bool:
+    """Whether Back or Forward brought this run."""
+    run = get_script_run_ctx()
+    return run is not None and run.is_history_navigation
 
 
 def write_link() -> None:

@@ -1,4 +1,4 @@
-"""pytest tests/test_analysis_heads.py: statistics of attention maps against rows added up by hand."""
+"""Statistics of attention maps against rows added up by hand."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""pytest tests/test_analysis_roles.py: roles of hand-made heads, and scores against loops over queries and keys."""
+"""Roles of hand-made heads, and scores against loops over queries and keys."""
 
 import json
 from pathlib import Path

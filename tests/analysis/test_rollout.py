@@ -1,4 +1,4 @@
-"""pytest tests/test_rollout.py: rollout against loops over paths written by hand, and its pictures against it."""
+"""Rollout against loops over paths written by hand, and its pictures against it."""
 
 from itertools import product
 

@@ -22,7 +22,7 @@ from tests.browser.server import ROOT, serve
 HERE = Path(__file__).parent
 N_HEADS = 8
 WINDOW = "input[aria-label^=Sliding]"
-PRESSES = 5
+PRESSES = 12
 STARTS = 5
 LOADING = "import torch; from attnviz.checkpoints import load_checkpoint; load_checkpoint('gqa-4')"
 STORY = "Once upon a time there was a little girl who lived near the forest with her mother and a small brown dog. "

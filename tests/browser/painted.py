@@ -10,7 +10,7 @@ from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 SHOTS = os.environ.get("SHOTS")  # a folder for screenshots; none are kept without it
-PATIENCE = 20_000  # milliseconds; a bound on hanging, not a promise of speed
+PATIENCE = 120_000  # milliseconds; a bound on hanging, not a promise of speed
 REPAINTED = "document.fonts.ready.then(() => new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r))))"
 FULL_PAGE_LIMIT = 6000  # pixels of height that a kept screenshot may have
 

@@ -1,4 +1,4 @@
-"""pytest tests/browser/test_accessible.py: axe-core finds nothing serious, and the keyboard goes everywhere.
+"""Axe-core finds nothing serious, and the keyboard goes everywhere.
 
 axe-core judges what is in the window, so the window is made as tall as the page.
 """

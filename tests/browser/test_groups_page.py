@@ -1,4 +1,4 @@
-"""pytest tests/browser/test_groups_page.py: what a person does on the query-grouping page, and what follows."""
+"""What a person does on the query-grouping page, and what follows."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""pytest tests/browser/test_heads_page.py: what a person does on the heads page, and what follows on the screen."""
+"""What a person does on the heads page, and what follows on the screen."""
 
 import io
 import re

@@ -1,4 +1,4 @@
-"""pytest tests/browser/test_requests.py: nothing is asked of any host but the server, on any page."""
+"""Nothing is asked of any host but the server, on any page."""
 
 from collections.abc import Callable
 from urllib.parse import urlsplit

@@ -1,4 +1,4 @@
-"""pytest tests/browser/test_saving.py: every picture can be saved, as PNG of twice the size and as SVG."""
+"""Every picture can be saved, as PNG of twice the size and as SVG."""
 
 import io
 import re

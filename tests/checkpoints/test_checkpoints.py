@@ -1,4 +1,4 @@
-"""pytest tests/test_checkpoints.py: the shipped weights can do what the card says, and a damaged file is one sentence.
+"""The shipped weights can do what the card says, and a damaged file is one sentence.
 
 The texts here were written for this project, so the training never saw them.
 """

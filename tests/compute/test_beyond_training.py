@@ -1,4 +1,4 @@
-"""pytest tests/test_beyond_training.py: what is said of a model that runs outside its training is so, and no more."""
+"""What is said of a model that runs outside its training is so, and no more."""
 
 import re
 from dataclasses import fields, replace

@@ -1,4 +1,4 @@
-"""pytest tests/test_byte_cache.py: bounded by bytes, least recently used out first, computed once."""
+"""Bounded by bytes, least recently used out first, computed once."""
 
 from dataclasses import dataclass
 from threading import Thread

@@ -1,4 +1,4 @@
-"""pytest tests/test_groups_numbers.py: what the query-grouping page prints, evaluated, over invented models and masks.
+"""What the query-grouping page prints, evaluated, over invented models and masks.
 
 A formula's numbers are multiplied out here, without attnviz.equations, and compared with bars, tables and titles, and
 with what the mask of the live model lets the last token attend to.

@@ -1,4 +1,4 @@
-"""pytest tests/compute/test_heads.py: what the heads page computes besides the trace, against models run by hand."""
+"""What the heads page computes besides the trace, against models run by hand."""
 
 from dataclasses import replace
 

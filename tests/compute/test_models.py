@@ -1,4 +1,4 @@
-"""pytest tests/compute/test_models.py: models and traces are kept within their bounds, and by nobody else."""
+"""Models and traces are kept within their bounds, and by nobody else."""
 
 import gc
 import weakref

@@ -1,4 +1,4 @@
-"""pytest tests/compute/test_queue.py: few at once; who waits is told how many are before."""
+"""Few at once; who waits is told how many are before."""
 
 from threading import Event, Thread
 from time import monotonic, sleep

@@ -1,4 +1,4 @@
-"""pytest tests/test_selection.py: what a notice about a link's layer, head, query or key says is what is selected."""
+"""What a notice about a link's layer, head, query or key says is what is selected."""
 
 import re
 

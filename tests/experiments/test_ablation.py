@@ -1,4 +1,4 @@
-"""pytest tests/test_ablation.py: an ablated head is a head whose columns of o_proj are zero, or add a constant."""
+"""An ablated head is a head whose columns of o_proj are zero, or add a constant."""
 
 import copy
 

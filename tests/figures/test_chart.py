@@ -1,4 +1,4 @@
-"""pytest tests/test_chart.py: a chart of plain dicts is the figure that the same calls on plotly's own object give.
+"""A chart of plain dicts is the figure that the same calls on plotly's own object give.
 
 plotly.graph_objects is the other implementation: every method is called on both, and what is sent is compared.
 """

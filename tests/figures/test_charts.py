@@ -1,4 +1,4 @@
-"""pytest tests/test_charts.py: the numbers behind a figure survive the way into a file."""
+"""The numbers behind a figure survive the way into a file."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""pytest tests/test_colour_blind.py: the hues as three kinds of colour blindness see them, and how far apart they stay.
+"""The hues as three kinds of colour blindness see them, and how far apart they stay.
 
 The distance is CIEDE2000, checked against its authors' table. About 1 is just noticed with fields side by side, and 10
 at a glance. In grey all hues are one, since the ramps share their lightness: there, and where there are more KV heads

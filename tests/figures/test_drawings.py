@@ -1,4 +1,4 @@
-"""pytest tests/test_drawings.py: every figure says its finding, has its numbers beside it, and escapes tokens.
+"""Every figure says its finding, has its numbers beside it, and escapes tokens.
 
 The pages are run on a text of nothing but markup, and whatever they draw is caught as it is made.
 """

@@ -1,4 +1,4 @@
-"""pytest tests/figures/test_head_captions.py: what is said of a head is what its numbers say.
+"""What is said of a head is what its numbers say.
 
 What the charts say with the same words is tested in tests/test_figures_heads.py.
 """

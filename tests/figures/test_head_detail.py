@@ -1,4 +1,4 @@
-"""pytest tests/test_head_detail.py: a weight taken apart adds up to what the model computed, whatever its attention."""
+"""A weight taken apart adds up to what the model computed, whatever its attention."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""pytest tests/test_head_studies.py: what the drawings of all heads say, read back and counted by hand."""
+"""What the drawings of all heads say, read back and counted by hand."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""pytest tests/test_numbers.py: a score or a weight is rounded once, as a browser rounds it."""
+"""A score or a weight is rounded once, as a browser rounds it."""
 
 from decimal import ROUND_HALF_UP, Decimal
 

@@ -1,4 +1,4 @@
-"""pytest tests/figures/test_role_captions.py: the numbers in what is said of roles and texts are the scores."""
+"""The numbers in what is said of roles and texts are the scores."""
 
 import re
 from dataclasses import replace

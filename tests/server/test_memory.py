@@ -1,4 +1,4 @@
-"""pytest tests/server/test_memory.py: what is freed goes back to the system."""
+"""What is freed goes back to the system."""
 
 import os
 import subprocess

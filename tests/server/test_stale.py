@@ -1,13 +1,12 @@
-"""pytest tests/test_in_order.py: what a browser asks of a part reaches Streamlit after other runs, on the same page."""
+"""Nothing runs for a page that was left, and nothing comes of an earlier connection."""
 
 import asyncio
 
 import pytest
-from attnviz.server.in_order import InOrder, Visit
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from attnviz.server import in_order
+from attnviz.server.stale import Stale, Visit
 from tests.waiting import result_of
 
 HEADS, ROPE = "a1", "b2"  # Streamlit's hashes of two pages
@@ -46,18 +45,16 @@ def stopped() -> bytes:
     return message.SerializeToString()
 
 
-def through(kind: str, *course: bytes | ForwardMsg | float) -> tuple[list[bytes], list[bytes]]:
+def through(kind: str, *course: bytes | ForwardMsg) -> tuple[list[bytes], list[bytes]]:
     """Which of a browser's messages (bytes) an app behind the middleware receives, and which of its own, sent where
-    they stand, the browser has. A number is a pause of so many seconds.
+    they stand, the browser has.
     """
     events, received, sent = list(course), [], []
 
     async def receive() -> dict:
-        while events and not isinstance(events[0], bytes):
-            event = events.pop(0)
-            if isinstance(event, ForwardMsg):
-                await answer[0]({"type": f"{kind}.send", "bytes": event.SerializeToString()})
-            await asyncio.sleep(0 if isinstance(event, ForwardMsg) else event)
+        while events and isinstance(events[0], ForwardMsg):
+            await answer[0]({"type": f"{kind}.send", "bytes": events.pop(0).SerializeToString()})
+            await asyncio.sleep(0)
         return {"type": f"{kind}.receive", "bytes": events.pop(0)} if events else {"type": f"{kind}.disconnect"}
 
     async def send(message: dict) -> None:
@@ -67,14 +64,15 @@ def through(kind: str, *course: bytes | ForwardMsg | float) -> tuple[list[bytes]
 
     async def app(scope: dict, receive, send) -> None:
         answer.append(send)
+        await asyncio.sleep(0)
         while "bytes" in (message := await receive()):
             received.append(message["bytes"])
 
-    result_of(InOrder(app)({"type": kind}, receive, send))
+    result_of(Stale(app)({"type": kind}, receive, send))
     return received, sent
 
 
-def passed(kind: str, *course: bytes | ForwardMsg | float) -> list[bytes]:
+def passed(kind: str, *course: bytes | ForwardMsg) -> list[bytes]:
     """What the app receives, where all that it sends arrives."""
     received, sent = through(kind, *course)
     assert sent == [each.SerializeToString() for each in course if isinstance(each, ForwardMsg)]
@@ -116,29 +114,6 @@ def test_a_page_that_the_server_goes_to_itself_is_not_left():
     assert passed("websocket", *there, *there) == sent + sent
 
 
-ENDS = ("FINISHED_SUCCESSFULLY", "FINISHED_FRAGMENT_RUN_SUCCESSFULLY", "FINISHED_EARLY_FOR_RERUN")
-
-
-@pytest.mark.parametrize("how", ENDS)
-def test_a_part_waits_for_the_end_of_a_run(how):
-    opened, part, other = asks(HEADS), asks(HEADS, "part"), asks(HEADS, "other")
-    during = opened, says(HEADS), starts(HEADS), part, other, stopped()
-    assert passed("websocket", *during) == [opened, stopped()]
-    assert passed("websocket", *during, ends(getattr(ForwardMsg, how))) == [opened, stopped(), part, other]
-
-
-def test_a_part_of_a_page_that_is_left_while_it_waits_does_not_run():
-    opened, part, left, there = asks(HEADS), asks(HEADS, "part"), asks(ROPE), asks(ROPE, "part")
-    course = opened, says(HEADS), starts(HEADS), part, left, starts(ROPE), says(ROPE), there, ends()
-    assert passed("websocket", *course) == [opened, left, there]
-
-
-def test_nobody_waits_longer_than_is_patient(monkeypatch):
-    monkeypatch.setattr(in_order, "PATIENCE", 0.02)
-    opened, part = asks(HEADS), asks(HEADS, "part")
-    assert passed("websocket", opened, starts(HEADS), part, 0.1, stopped()) == [opened, part, stopped()]
-
-
 def test_whatever_else_is_sent_goes_on():
     sent = asks(HEADS), stopped(), b"", b"\xff\xff", asks(HEADS, "part")
     assert passed("websocket", *sent) == list(sent)
@@ -153,10 +128,10 @@ def test_what_is_left_of_a_run_that_another_connection_asked_for_does_not_arrive
     """It was stopped when that was cut, and the browser would clear all that it had not come to."""
     status, drawing = ForwardMsg(), ForwardMsg()
     status.session_status_changed.run_on_save = True
-    drawing.delta.new_element.markdown.body = "long " * in_order.LONGEST
+    drawing.delta.new_element.markdown.body = "long " * 10_000
     left = starts(HEADS), drawing, ends()
     own = asks(HEADS), starts(HEADS), drawing, ends()
-    _, sent = through("websocket", 0.0, *left, asks(HEADS))
+    _, sent = through("websocket", *left, asks(HEADS))
     assert sent == []
     _, sent = through("websocket", status, *left, *own)
     assert sent == [each.SerializeToString() for each in (status, *own[1:])]

@@ -1,4 +1,4 @@
-"""pytest tests/test_undelayed.py: what a page sends over a websocket does not wait for an acknowledgement."""
+"""What a page sends over a websocket does not wait for an acknowledgement."""
 
 import random
 import socket

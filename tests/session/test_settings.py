@@ -1,4 +1,4 @@
-"""pytest tests/test_settings.py: any link gives settings that a model can be built from, and says what it changed."""
+"""Any link gives settings that a model can be built from, and says what it changed."""
 
 from dataclasses import fields
 from urllib.parse import quote_plus

@@ -1,4 +1,4 @@
-"""pytest tests/test_training.py: what the training feeds, how it goes on, and what its scores measure."""
+"""What the training feeds, how it goes on, and what its scores measure."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""pytest tests/test_events.py: whatever a browser sends to a component, and whenever, leaves what is valid."""
+"""Whatever a browser sends to a component, and whenever, leaves what is valid."""
 
 from types import SimpleNamespace
 

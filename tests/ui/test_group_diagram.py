@@ -1,4 +1,4 @@
-"""pytest tests/test_group_diagram.py: a click on a query head is told on, and nothing else that a browser sends."""
+"""A click on a query head is told on, and nothing else that a browser sends."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""pytest tests/test_groups_parts.py: every part of the query-grouping page under hard settings, without a browser."""
+"""Every part of the query-grouping page under hard settings, without a browser."""
 
 from dataclasses import replace
 

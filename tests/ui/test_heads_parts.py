@@ -1,4 +1,4 @@
-"""pytest tests/test_heads_parts.py: every part of the heads page, for texts and models at their limits."""
+"""Every part of the heads page, for texts and models at their limits."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""pytest tests/ui/test_pages.py: every page, alone and as the first request, for any text and any link, no browser."""
+"""Every page, alone and as the first request, for any text and any link, no browser."""
 
 from pathlib import Path
 

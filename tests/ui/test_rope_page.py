@@ -1,4 +1,4 @@
-"""pytest tests/test_rope_page.py: what the RoPE page says at real addresses, recomputed from the trace behind it."""
+"""What the RoPE page says at real addresses, recomputed from the trace behind it."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""pytest tests/test_same_number.py: a cell has one printed number, in the grid, the head view, lines, titles, tables
+"""A cell has one printed number, in the grid, the head view, lines, titles, tables
 and equations of the Heads page, whatever the settings.
 """
 

@@ -1,4 +1,4 @@
-"""pytest tests/test_cache_drawn.py: a cache's bytes, its equation, its bar and its table are one number.
+"""A cache's bytes, its equation, its bar and its table are one number.
 
 It is counted here layer by layer, token by token and vector by vector, for invented models.
 """

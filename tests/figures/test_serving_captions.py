@@ -1,4 +1,4 @@
-"""pytest tests/test_serving_words.py: what the notes beside memory and decode speed claim is what was computed."""
+"""What the notes beside memory and decode speed claim is what was computed."""
 
 from __future__ import annotations
 

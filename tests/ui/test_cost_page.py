@@ -1,4 +1,4 @@
-"""pytest tests/test_cost_page.py: what the Cost page says of what it counted, at the settings that say it."""
+"""What the Cost page says of what it counted, at the settings that say it."""
 
 from __future__ import annotations
 
@@ -150,6 +150,6 @@ def test_no_title_on_the_page_is_long():
 
 
 def test_the_measurement_names_the_attentions_that_are_timed():
-    shown = texts(part="measured", model="own", n_layers=1, n_heads=2, n_kv_heads=1, d_model=8)
+    shown = texts(tab="measured", model="own", n_layers=1, n_heads=2, n_kv_heads=1, d_model=8)
     (said,) = (text for text in shown if text.startswith("One decode step"))
     assert "MHA, MQA and MLA" in said and "GQA" not in said

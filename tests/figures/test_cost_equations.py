@@ -1,4 +1,4 @@
-"""pytest tests/test_cost_equations.py: each equation of the Cost page is the number that is computed and drawn, over
+"""Each equation of the Cost page is the number that is computed and drawn, over
 invented settings; read back from the printed text by tests/arithmetic.py.
 """
 
