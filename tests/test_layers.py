@@ -2,7 +2,8 @@
 
     config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
     config -> cost -> session
-    {analysis, cost, experiments} -> figures
+    modules -> steps
+    {analysis, cost, experiments, steps} -> figures
     {session, figures} -> compute -> {ui, server} -> pages, app.py
 
 Each rule is a function from a source text to sentences about what is wrong with it; one test per rule reads all files
@@ -32,9 +33,10 @@ NEXT_ON_THE_LEFT = {
     "checkpoints": ("modules", "text"),
     "trace": ("checkpoints", "text"),
     "experiments": ("trace",),
+    "steps": ("modules",),
     "analysis": ("trace",),
     "cost": ("config", "equations"),
-    "figures": ("analysis", "cost", "experiments"),
+    "figures": ("analysis", "cost", "experiments", "steps"),
     "session": ("cost",),
     "compute": ("session", "figures"),
     "ui": ("compute",),
@@ -52,6 +54,7 @@ PACKAGES = {
     "checkpoints": {"torch", "numpy", "safetensors"},
     "trace": {"torch", "numpy"},
     "experiments": {"torch", "numpy"},
+    "steps": {"torch", "numpy"},
     "analysis": {"numpy"},
     "cost": set(),
     "figures": {"numpy", "plotly"},

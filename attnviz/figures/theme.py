@@ -155,6 +155,26 @@ def kv_ramp(kv_head: int, n_kv_heads: int, theme: str) -> np.ndarray:
     return ramp
 
 
+@cache
+def diverging_ramps(kv_head: int | None, n_kv_heads: int, theme: str) -> tuple[np.ndarray, np.ndarray]:
+    """The canvas ramps of negative and of positive numbers, from 0 on: uint8 (256, 3) each, read-only.
+
+    A KV head's positive numbers have its hue and its negative ones are grey; without one, petrol and brown.
+    """
+    first, last = RAMP_ENDS[theme]
+    values = np.linspace(0, 1, 256)
+    lightness = first + (last - first) * values
+
+    def muted(chroma: float, hue: float) -> np.ndarray:
+        ramp = np.round(255 * oklch(lightness, chroma * (2.5 * values).clip(max=1), hue)).astype(np.uint8)
+        ramp.setflags(write=False)
+        return ramp
+
+    if kv_head is None:
+        return muted(0.09, 65.0), muted(0.09, 215.0)
+    return muted(0.0, 0.0), kv_ramp(kv_head, n_kv_heads, theme)
+
+
 def kind_style(kind: str) -> dict[str, str]:
     """colour, symbol and dash for "mha", "gqa", "mqa" or "mla": a palette of its own, and a shape of its own."""
     lightness, chroma, hue, symbol, dash = _KINDS[kind]

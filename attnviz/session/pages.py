@@ -84,6 +84,17 @@ ALL = (
         "turning",
     ),
     Page(
+        "steps", "pages/5_steps.py", "Step by step",
+        "The source that ran on your text, line by line, with the tensors that each line made, up to the next token.",
+        "attnviz.ui.pages.steps",
+        {
+            "walk": "Line by line",
+            "lens": "Prediction",
+            "residual": "Residual stream",
+            "tiles": "Softmax in tiles",
+        },
+    ),
+    Page(
         "cost", "pages/4_cost.py", "Cost",
         "Parameters and KV cache of your settings, counted from live tensors, and of 58 published models, by formula.",
         "attnviz.ui.pages.cost",

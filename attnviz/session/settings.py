@@ -149,6 +149,10 @@ class Settings:
     sink_aside: bool = _setting(False, Flag())  # the first token's column out of the colour scale
     tiled: bool = _setting(False, Flag())  # KV heads laid over the query heads in the order that is a mistake
     alike: str = _setting("keys", Choice(("keys", "values")))
+    # step by step
+    step: int = _setting(-1, Number(-1, 9_999))  # the line of the walk; -1: the first of the model's own forward
+    column: int = _setting(-1, Number(-1, 2**20))  # of the tensors' last axis; -1: where a row is farthest from 0
+    block: int = _setting(8, Number(1, 512))  # keys in a tile
     # what it costs
     context: int = _setting(32_768, Number(1, 2**20))  # tokens of one sequence
     batch: int = _setting(1, Number(1, 1024))  # sequences

@@ -31,7 +31,9 @@ def test_any_text_is_drawn_on_every_page(visit: Callable[..., Page], address: st
     page = visit(address)
     for text in TEXTS.values():
         write(page, text)
-        expect(page.get_by_test_id("stAlert").filter(has_text="first 512 are shown")).to_have_count(int(len(text) > 4000))
+        expect(page.get_by_test_id("stAlert").filter(has_text="first 512 are shown")).to_have_count(
+            int(len(text) > 4000)
+        )
         page.locator(picture).first.scroll_into_view_if_needed()
         assert painted_fraction(pixels(page.locator(picture).first)) > 0.01
         assert overflow(page) <= 0

@@ -1,0 +1,162 @@
+"""What is written beside a line that ran: what its operations do, and one entry's arithmetic with its numbers.
+
+The sentences are about torch's operations, whatever line called them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attnviz.figures.numbers import printed
+from attnviz.figures.phrases import count
+from attnviz.steps import Arithmetic, Picture, Shown, Stop
+
+TERMS_WRITTEN = 3
+MOST_BARS = 64
+DOES = {  # torch's name -> what it does, for the sentence below the source
+    "linear": "multiplies each row by every row of the weight and adds up (torch.nn.functional.linear)",
+    "einsum": "multiplies and adds up along the letter that the result lacks (torch.einsum)",
+    "matmul": "multiplies rows by columns and adds up",
+    "unflatten": "splits one axis into two",
+    "flatten": "joins axes into one",
+    "transpose": "swaps two axes",
+    "chunk": "cuts an axis into equal parts",
+    "split": "cuts an axis into parts",
+    "cat": "puts tensors side by side",
+    "stack": "puts tensors side by side along a new axis",
+    "softmax": "takes exponentials and divides by their sum, so that each row sums to 1",
+    "add": "adds entry by entry",
+    "sub": "subtracts entry by entry",
+    "mul": "multiplies entry by entry",
+    "div": "divides entry by entry",
+    "mean": "takes the mean of each row",
+    "rsqrt": "takes 1 / √x of each entry",
+    "silu": "takes x / (1 + exp(−x)) of each entry",
+    "where": "chooses by a condition, entry by entry",
+    "any": "asks whether any entry of the row is true",
+    "tril": "sets what lies above the diagonal to false",
+    "embedding": "looks up one row of the table for each token id",
+    "cos": "takes the cosine of each entry",
+    "sin": "takes the sine of each entry",
+    "expand": "repeats an axis without copying it",
+}
+
+
+def number(x: float) -> str:
+    """As on the other pages, four decimals; four significant digits where these would be lost, and for whole numbers
+    none. The browser writes numbers by the same rule (source_walk.js)."""
+    if not np.isfinite(x):
+        return "−∞" if x < 0 else "∞" if x > 0 else "not a number"
+    if x == int(x):
+        return f"{int(x)}".replace("-", "−")
+    return printed(x) if abs(x) >= 0.01 else f"{x:.4g}".replace("-", "−")
+
+
+def shape_text(shape: Sequence[int], axes: Sequence[str]) -> str:
+    """(B, H, T, D) = (1, 8, 29, 24); only the sizes where an axis has no name."""
+    sizes = "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+    named = axes and all(axes)
+    return f"({', '.join(axes)}) = {sizes}" if named else sizes
+
+
+def slice_text(name: str, picture: Picture) -> str:
+    """Which slice is drawn, as one would write it: "scores[0, 3]"."""
+    return name + (f"[{', '.join(map(str, picture.lead))}]" if picture.lead else "")
+
+
+def place_text(picture: Picture, labels: Sequence[str]) -> str:
+    """The selected row and column, tokens by name: "row 21 “·a”, column 5 “·red”"."""
+    axes = (*("", ""), *picture.axes)[-2:]
+    said = []
+    for word, axis, at, size in zip(("row", "column"), axes, picture.at, picture.size, strict=True):
+        token = f" “{labels[at]}”" if axis in ("T", "S") and at < len(labels) else ""
+        if size > 1 or len(picture.value.shape) > 1:
+            said.append(f"{word} {at}{token}")
+    return ", ".join(said)
+
+
+def does_text(stop: Stop) -> str:
+    """The operations of the line in order, with what each does."""
+    if stop.line.skipped:
+        return f"{stop.line.skipped} ran here. Choose its layer to walk through it."
+    if not stop.operations:
+        return "Calls the functions that you can step into (↓); what they give back is shown."
+    names = dict.fromkeys(name.strip("_").removeprefix("r") if name.strip("_") in ("radd", "rmul") else name.strip("_")
+                          for name in stop.operations)  # fmt: skip
+    return "; ".join(f"{name} {DOES[name]}" if name in DOES else name for name in names) + "."
+
+
+def arithmetic_text(how: Arithmetic | None) -> str:
+    """One entry's arithmetic, with the first few terms of a sum."""
+    if how is None:
+        return ""
+    result = f"= {number(how.value)}"
+    given = dict(how.numbers)
+    if how.terms:
+        first = " + ".join(_product(term) for term in how.terms[:TERMS_WRITTEN])
+        more = f" + … ({count(len(how.terms), 'term')})" if len(how.terms) > TERMS_WRITTEN else ""
+        if "number of terms" in given:
+            return f"({first}{more}) / {given['number of terms']:.0f} {result}"
+        bias = f" + {number(given['bias'])}" if "bias" in given else ""
+        return f"{first}{more}{bias} {result}"
+    if how.operation == "softmax":
+        score, largest, total = given.values()
+        return f"exp({number(score)} − {_signed(largest)}) / {number(total)} {result}"
+    if how.operation == "where":
+        truth = "true" if given["condition"] else "false"
+        return f"the condition is {truth}, so {number(how.value)}"
+    if how.operation == "embedding":
+        return f"row {given['token id']:.0f} of the table, column {given['column']:.0f} {result}"
+    if set(given) == {"a", "b"}:
+        symbol = how.written.split()[1]
+        return f"{_signed(given['a'])} {symbol} {_signed(given['b'])} {result}"
+    if set(given) == {"x"}:
+        return f"{how.written} with x = {number(given['x'])} {result}"
+    if how.written == "the same entry":
+        value, at = how.used[0]
+        return f"the entry [{', '.join(map(str, at))}] of what it was made from {result}"
+    return f"{how.operation} {result}"
+
+
+def bars(how: Arithmetic | None) -> tuple[list[float], float]:
+    """The terms of a sum for a chart, and the sum of those that are not drawn: the largest are, in their order."""
+    products = how.products if how else ()
+    if len(products) <= MOST_BARS:
+        return [float(p) for p in products], 0.0
+    largest = sorted(np.argsort(np.abs(products))[::-1][:MOST_BARS].tolist())
+    return [float(products[i]) for i in largest], float(sum(products) - sum(products[i] for i in largest))
+
+
+def bars_text(how: Arithmetic | None) -> str:
+    """How many terms there are, and how much of the sum the four largest make."""
+    if how is None or not how.terms:
+        return ""
+    products = np.asarray(how.products)
+    four = np.sort(np.abs(products))[::-1][:4].sum()
+    total = np.abs(products).sum()
+    share = f"; the four largest make {100 * four / total:.0f} % of what is added and subtracted" if total else ""
+    cut = f" The {MOST_BARS} largest are drawn." if len(products) > MOST_BARS else ""
+    return f"{count(len(products), 'term')}, one bar each{share}.{cut}"
+
+
+def alt_text(shown: Shown, labels: Sequence[str]) -> str:
+    """The picture for those who cannot see it."""
+    picture = shown.picture
+    part = picture.numbers[np.isfinite(picture.numbers)] if picture.numbers.dtype.kind == "f" else picture.numbers
+    spread = f", from {number(float(part.min()))} to {number(float(part.max()))}" if part.size else ""
+    entry = number(float(picture.value.array[picture.index])) if picture.value.array is not None else ""
+    return (
+        f"{slice_text(shown.name, picture)} of shape {shape_text(picture.value.shape, picture.axes)}{spread}. "
+        f"{place_text(picture, labels)}: {entry}."
+    )
+
+
+def _product(term: Sequence[float]) -> str:
+    return " · ".join(_signed(factor) for factor in term)
+
+
+def _signed(x: float) -> str:
+    """In brackets where it is negative, so that no sign stands beside another."""
+    return f"({number(x)})" if x < 0 else number(x)

@@ -1,0 +1,14 @@
+"""A run of a model recorded line by line, from the source that ran.
+
+`record` runs the model once. What it keeps is what happened: the lines in the order they ran, the tensors that each
+line made, and the torch operations behind them. Nothing here knows what attention is.
+"""
+
+from attnviz.steps.arithmetic import Arithmetic, arithmetic
+from attnviz.steps.recorder import Call, Line, Made, Operation, Run, Value, record
+from attnviz.steps.walk import Picture, Selection, Shown, Source, Stop, Walk
+
+__all__ = [
+    "Arithmetic", "Call", "Line", "Made", "Operation", "Picture", "Run", "Selection", "Shown", "Source",
+    "Stop", "Value", "Walk", "arithmetic", "record",
+]  # fmt: skip

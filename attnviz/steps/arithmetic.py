@@ -1,0 +1,238 @@
+"""How one entry of a recorded tensor came about, in numbers: the operation that made it, read off the run.
+
+What is written follows from the operation that torch was called with, not from a list of a model's steps. An operation
+that only moves entries (`unflatten`, `transpose`, a slice) is followed back to where the number was computed: the same
+call is made on the numbers of the entries in place of the entries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from attnviz.steps.recorder import Operation, Value
+
+Index = tuple[int, ...]
+MOVES = {
+    "unflatten", "flatten", "transpose", "view", "reshape", "expand", "unsqueeze", "squeeze", "split", "chunk",
+    "permute", "__getitem__", "mT", "T", "contiguous", "cat", "stack", "clone", "to", "float", "double",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """One entry: value = what `written` says, computed in float64 from the entries recorded before it."""
+
+    operation: str  # torch's name
+    value: float  # as recorded
+    computed: float | None  # from the inputs recorded; None where only torch can say
+    written: str  # "Σ x·w", with the operation's own letters
+    terms: tuple[tuple[float, ...], ...] = ()  # the factors of each term of a sum, in order
+    numbers: tuple[tuple[str, float], ...] = ()  # what else goes in, by name
+    used: tuple[tuple[Value, tuple[int | None, ...]], ...] = ()  # entries read: None is the whole of an axis
+    moved: tuple[str, ...] = ()  # operations that moved the entry afterwards, the last first
+
+    @property
+    def products(self) -> tuple[float, ...]:
+        """The terms multiplied out."""
+        return tuple(math.prod(term) for term in self.terms)
+
+
+def arithmetic(operations: Iterable[Operation], value: Value, index: Sequence[int]) -> Arithmetic | None:
+    """Explain the entry of a value at this index by the operations of a line.
+
+    Where these only moved the entry, say where from. None for a value that none of them made.
+    """
+    made_by = {made.index: (operation, i) for operation in operations for i, made in enumerate(operation.outputs)}
+    if value.index not in made_by or value.array is None:
+        return None
+    moved, at, recorded = [], tuple(index), float(value.array[tuple(index)])
+    while value.index in made_by:
+        operation, output = made_by[value.index]
+        if any(v.array is None for v in operation.inputs):
+            return None
+        name = _name(operation)
+        if name not in MOVES:
+            explain = HOW.get(name, _by_torch)
+            return explain(name, operation, at, recorded, tuple(moved))
+        moved.append(name)
+        value, at = _before(operation, output, value, at)
+    same = float(value.array[at]) if value.array is not None else None
+    return Arithmetic(moved[0], recorded, same, "the same entry", used=((value, at),), moved=tuple(moved[1:]))
+
+
+def _by_torch(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
+    """An operation whose arithmetic is not written out."""
+    return Arithmetic(name, recorded, None, name, used=_same_entry(op, at), moved=moved)
+
+
+def _name(operation: Operation) -> str:
+    """Without what says only who was asked, and that it was done in place: "__radd__" and "add_" are "add"."""
+    name = operation.name
+    if name in MOVES:
+        return name
+    plain = name.strip("_")
+    plain = {"truediv": "div", "rtruediv": "rdiv"}.get(plain, plain)
+    return {"radd": "add", "iadd": "add", "rmul": "mul", "imul": "mul"}.get(plain, plain)
+
+
+def _before(operation: Operation, output: int, value: Value, at: Index) -> tuple[Value, Index]:
+    """Where an entry was before it was moved: the value, and the index in it."""
+    starts, n = {}, 0
+    for each in operation.inputs:
+        if each.index not in starts:
+            starts[each.index] = n, each
+            n += math.prod(each.shape)
+
+    def numbered(given: Any) -> Any:
+        if isinstance(given, Value):
+            first = starts[given.index][0]
+            return torch.arange(first, first + math.prod(given.shape)).reshape(given.shape)
+        if isinstance(given, (tuple, list)):
+            return type(given)(numbered(each) for each in given)
+        return given
+
+    args = numbered(operation.args)
+    asked = operation.name in ("to", "float", "double")  # the entries stay where they are
+    moved = args[0] if asked else operation.function(*args, **{k: numbered(v) for k, v in operation.kwargs.items()})
+    place = int((moved[output] if isinstance(moved, (tuple, list)) else moved)[at])
+    for first, each in starts.values():
+        if first <= place < first + math.prod(each.shape):
+            return each, tuple(int(i) for i in np.unravel_index(place - first, each.shape))
+    raise AssertionError("an entry came from none of the inputs")
+
+
+# ---- one function for a kind of operation: (its name, the operation, the index, the value recorded, moves)
+
+
+def _linear(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
+    x, weight = op.args[0], op.args[1]
+    bias = op.args[2] if len(op.args) > 2 else op.kwargs.get("bias")
+    *row, j = at
+    terms = tuple(zip(x.array[tuple(row)].tolist(), weight.array[j].tolist(), strict=True))
+    added = (("bias", float(bias.array[j])),) if isinstance(bias, Value) else ()
+    computed = math.fsum(a * b for a, b in terms) + sum(b for _, b in added)
+    used = ((x, (*row, None)), (weight, (j, None)))
+    return Arithmetic(name, recorded, computed, "x·w" + (" + bias" if added else ""), terms, added, used, moved)
+
+
+def _einsum(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
+    inputs, (left, right) = op.args[0].split("->")[0].split(","), op.inputs
+    out = op.args[0].split("->")[1]
+    fixed = dict(zip(out, at, strict=True))
+    picked = [tuple(fixed.get(letter) for letter in letters) for letters in inputs]
+    rows = [v.array[tuple(slice(None) if i is None else i for i in at_)]
+            for v, at_ in zip((left, right), picked, strict=True)]  # fmt: skip
+    terms = tuple(zip(rows[0].tolist(), rows[1].tolist(), strict=True))
+    used = tuple(zip((left, right), picked, strict=True))
+    return Arithmetic(name, recorded, math.fsum(a * b for a, b in terms), "a·b", terms, (), used, moved)
+
+
+def _matmul(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
+    a, b = op.inputs
+    *batch, i, j = at
+    at_a, at_b = (*_within(batch, a.shape[:-2]), i), (*_within(batch, b.shape[:-2]), slice(None), j)
+    terms = tuple(zip(a.array[at_a].tolist(), b.array[at_b].tolist(), strict=True))
+    used = ((a, (*at_a, None)), (b, tuple(None if isinstance(x, slice) else x for x in at_b)))
+    return Arithmetic(name, recorded, math.fsum(x * y for x, y in terms), "a·b", terms, (), used, moved)
+
+
+def _softmax(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
+    (x,) = op.inputs
+    row = x.array[at[:-1]].astype(float)
+    largest = row.max()
+    total = float(np.exp(row - largest).sum())
+    computed = math.exp(row[at[-1]] - largest) / total
+    numbers = (("score", float(row[at[-1]])), ("largest score", float(largest)), ("sum of exponentials", total))
+    return Arithmetic(
+        name, recorded, computed, "exp(score − largest) / sum", (), numbers, ((x, (*at[:-1], None)),), moved
+    )
+
+
+def _mean(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
+    (x,) = op.inputs
+    row = x.array[at[:-1]].astype(float)  # over the last axis, kept
+    used = ((x, (*at[:-1], None)),)
+    computed = float(row.mean()) if name == "mean" else float(row.sum())
+    terms = tuple((v,) for v in row.tolist())
+    n = (("number of terms", float(len(row))),) if name == "mean" else ()
+    return Arithmetic(name, recorded, computed, "sum / n" if n else "sum", terms, n, used, moved)
+
+
+def _embedding(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
+    ids, table = sorted(op.inputs, key=lambda v: bool(v.weight))
+    *token, column = at
+    row = int(ids.array[tuple(token)])
+    numbers = (("token id", float(row)), ("column", float(column)))
+    used = ((ids, tuple(token)), (table, (row, None)))
+    return Arithmetic(name, recorded, float(table.array[row, column]), "table[id]", (), numbers, used, moved)
+
+
+def _where(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
+    condition, yes, no = (_entry(given, at) for given in op.args)
+    return Arithmetic(
+        name, recorded, yes if condition else no, "condition ? a : b", (),
+        (("condition", condition), ("if true", yes), ("if false", no)), _same_entry(op, at), moved,
+    )  # fmt: skip
+
+
+def _binary(symbol: str, compute: Callable[[float, float], float]) -> Callable[..., Arithmetic]:
+    def explain(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
+        a, b = (_entry(given, at) for given in op.args[:2])
+        numbers = (("a", a), ("b", b))
+        return Arithmetic(name, recorded, compute(a, b), f"a {symbol} b", (), numbers, _same_entry(op, at), moved)
+
+    return explain
+
+
+def _unary(written: str, compute: Callable[[float], float]) -> Callable[..., Arithmetic]:
+    def explain(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
+        x = _entry(op.args[0], at)
+        return Arithmetic(name, recorded, compute(x), written, (), (("x", x),), _same_entry(op, at), moved)
+
+    return explain
+
+
+def _entry(given: Any, at: Index) -> float:
+    """The entry that is used for the one at this index, where the shape is broadcast; a number is itself."""
+    if not isinstance(given, Value):
+        return float(given)
+    return float(given.array[_within(at, given.shape)])
+
+
+def _within(at: Sequence[int], shape: Sequence[int]) -> Index:
+    """The index in a tensor that is broadcast to the index `at`."""
+    return tuple(0 if n == 1 else i for i, n in zip(at[len(at) - len(shape) :], shape, strict=True))
+
+
+def _same_entry(op: Operation, at: Index) -> tuple[tuple[Value, tuple[int | None, ...]], ...]:
+    fits = [v for v in op.inputs if len(v.shape) <= len(at)]
+    broadcast = [
+        v for v in fits if all(n in (1, m + 1) or m < n for n, m in zip(v.shape[::-1], at[::-1], strict=False))
+    ]
+    return tuple((v, _within(at, v.shape)) for v in broadcast)
+
+
+HOW: dict[str, Callable[..., Arithmetic]] = {
+    "linear": _linear,
+    "einsum": _einsum,
+    "matmul": _matmul,
+    "softmax": _softmax,
+    "mean": _mean,
+    "sum": _mean,
+    "embedding": _embedding,
+    "where": _where,
+    "add": _binary("+", lambda a, b: a + b),
+    "sub": _binary("−", lambda a, b: a - b),
+    "mul": _binary("·", lambda a, b: a * b),
+    "div": _binary("/", lambda a, b: a / b),
+    "silu": _unary("x / (1 + exp(−x))", lambda x: x / (1 + math.exp(-x)) if x > -700 else 0.0),
+    "rsqrt": _unary("1 / √x", lambda x: x**-0.5),
+    "cos": _unary("cos x", math.cos),
+    "sin": _unary("sin x", math.sin),
+}

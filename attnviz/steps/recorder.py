@@ -1,0 +1,418 @@
+"""Record what each line of the source computes while a model runs.
+
+Two hooks do it. Python's trace function (`sys.settrace`) says which line of which call runs; a `TorchFunctionMode` says
+which torch operation a line calls, on what, with what result. Both are set for one run only, and the trace function
+looks at nothing but the files in `attnviz/modules/`.
+
+One layer is recorded: the other blocks run, and are one line each. A tensor is copied when it appears and again when it
+was changed in place, so that each line shows what it made, and not what became of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from attnviz import modules
+from attnviz.modules import Transformer
+from attnviz.steps.axes import axes_in_comment
+
+MODULES = str(Path(modules.__file__).parent)
+MAX_BYTES = 64_000_000  # of all copies of one run
+NO_NAME = {"__get__", "__set__"}  # a property of a tensor: its own name says more
+
+
+@dataclass(frozen=True, eq=False)
+class Value:
+    """A tensor as it was at one moment."""
+
+    index: int
+    shape: tuple[int, ...]
+    array: np.ndarray | None  # read-only; None where the run's bytes were used up
+    weight: str = ""  # the parameter's name, "blocks.1.attn.q_proj.weight"; "" for what was computed
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """One call of torch: what was called on which values, and the values it gave."""
+
+    name: str  # "softmax", "linear", "unflatten", …
+    function: Callable[..., Any] = field(repr=False)
+    args: tuple[Any, ...]  # each tensor as a `Value`
+    kwargs: dict[str, Any]
+    outputs: tuple[Value, ...]
+
+    @property
+    def inputs(self) -> list[Value]:
+        """The values it was called on, in the order they were given."""
+        return list(_values_in((self.args, self.kwargs)))
+
+
+@dataclass(frozen=True, eq=False)
+class Made:
+    """A value and the name it has on its line: a variable's, or "return" for what the call gives back."""
+
+    name: str
+    value: Value
+    axes: tuple[str, ...] = ()  # as the line's comment names them, ("B", "H", "T", "D"); () where it does not
+
+
+@dataclass(eq=False)
+class Line:
+    """One statement that ran, once."""
+
+    index: int
+    call: int  # the index of its call
+    number: int  # of its first line in the file
+    last: int  # of its last line
+    made: list[Made] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
+    reads: dict[str, Value] = field(default_factory=dict)  # names that it uses, with what they were before it ran
+    calls: list[int] = field(default_factory=list)  # of recorded functions, in order
+    skipped: str = ""  # the module that ran here without being recorded: another layer's block
+
+
+@dataclass(eq=False)
+class Call:
+    """One call of a recorded function."""
+
+    index: int
+    name: str  # the module's own name, "attn", or the function's
+    function: str  # "GroupedQueryAttention.forward"
+    file: str  # "attention.py"
+    first: int  # line number of `def`
+    source: str
+    parent: int | None  # the index of the line that called it
+    arguments: list[Made] = field(default_factory=list)
+    returned: list[Made] = field(default_factory=list)
+    lines: list[int] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Run:
+    """A model's run on token ids, line by line in the order the lines began."""
+
+    model: Transformer = field(repr=False)
+    layer: int
+    ids: tuple[int, ...]
+    calls: list[Call]
+    lines: list[Line]
+    values: list[Value]
+    logits: np.ndarray  # (T, vocab_size)
+    nbytes: int
+
+    def path(self, call: int) -> list[Call]:
+        """The calls that led to this one, from the outermost, and itself."""
+        parent = self.calls[call].parent
+        return [*([] if parent is None else self.path(self.lines[parent].call)), self.calls[call]]
+
+
+@torch.no_grad()  # and not inference_mode, whose tensors do not count how often they were changed
+def record(model: Transformer, ids: Sequence[int], layer: int, *, max_bytes: int = MAX_BYTES) -> Run:
+    """Run the model on these token ids, and record each line of it, inside the blocks only those of this layer.
+
+    max_bytes: of the copies of tensors; beyond it a `Value` has its shape and no array. ValueError for no ids or for a
+    layer that the model does not have.
+    """
+    if not len(ids):
+        raise ValueError("a run needs at least one token id")
+    if not 0 <= layer < len(model.blocks):
+        raise ValueError(f"layer must lie between 0 and {len(model.blocks) - 1}, not {layer}")
+    recorder = _Recorder(model, layer, max_bytes)
+    with recorder:
+        before = sys.gettrace()
+        sys.settrace(recorder.on_call)
+        try:
+            logits = model.forward(torch.tensor(ids)[None])
+        finally:
+            sys.settrace(before)
+    return Run(
+        model, layer, tuple(ids), recorder.calls, recorder.lines, recorder.values,
+        logits[0].numpy(), recorder.nbytes,
+    )  # fmt: skip
+
+
+class _Open:
+    """A call that runs: its record, its statements, and what its variables were when the present line began."""
+
+    def __init__(self, call: Call, code: CodeType) -> None:
+        self.call, self.statements = call, _statements(code)
+        self.line: Line | None = None
+        self.known: dict[str, int] = {}  # variable -> index of its value
+
+
+class _Recorder(TorchFunctionMode):
+    """The two hooks, and what they have seen."""
+
+    def __init__(self, model: Transformer, layer: int, max_bytes: int) -> None:
+        super().__init__()
+        self.calls: list[Call] = []
+        self.lines: list[Line] = []
+        self.values: list[Value] = []
+        self.nbytes, self._max_bytes = 0, max_bytes
+        self._stack: list[_Open] = []
+        self._muted = 0
+        self._others = {id(block) for i, block in enumerate(model.blocks) if i != layer}
+        self._names = {id(module): name for name, module in model.named_modules()}
+        self._weights = {id(p): name for name, p in model.named_parameters()}
+        self._seen: dict[tuple[int, int], Value] = {}  # by a tensor's identity and how often it was changed
+        self._alive: list[Tensor] = []  # or a new tensor could get the identity of an old one
+
+    # ---- Python's side: calls and lines
+
+    def on_call(self, frame: FrameType, event: str, arg: object) -> Callable | None:
+        """For each call: whether its lines are recorded."""
+        code = frame.f_code
+        if self._muted or not code.co_filename.startswith(MODULES) or code.co_name.startswith(("<", "__init__")):
+            return None
+        module = frame.f_locals.get("self")
+        if id(module) in self._others:
+            self._muted += 1
+            if self._stack and self._stack[-1].line:
+                self._stack[-1].line.skipped = self._names[id(module)]
+            return self._until_return
+        self._open(frame, module)
+        return self._on_line
+
+    def _until_return(self, frame: FrameType, event: str, arg: object) -> Callable:
+        if event == "return":
+            self._muted -= 1
+        return self._until_return
+
+    def _open(self, frame: FrameType, module: object) -> None:
+        code, caller = frame.f_code, self._stack[-1].line if self._stack else None
+        name = code.co_name
+        if isinstance(module, nn.Module) and name == "forward":
+            name = _short(self._names.get(id(module), "")) or type(module).__name__
+        elif name == "__call__":
+            name = type(module).__name__
+        first, source = _source_of(code)
+        call = Call(
+            len(self.calls), name, code.co_qualname, Path(code.co_filename).name, first, source,
+            None if caller is None else caller.index,
+        )  # fmt: skip
+        self.calls.append(call)
+        if caller is not None:
+            caller.calls.append(call.index)
+        self._stack.append(_Open(call, code))
+        call.arguments = list(self._new(frame))
+
+    def _on_line(self, frame: FrameType, event: str, arg: Any) -> Callable:
+        here = self._stack[-1]
+        if event == "line":
+            first, last = here.statements.get(frame.f_lineno, (frame.f_lineno, frame.f_lineno))
+            if here.line is None or (here.line.number, here.line.last) != (first, last):
+                self._end_line(frame)
+                self._begin_line(frame, first, last)
+        elif event == "return":
+            self._end_line(frame)
+            comment = _comment(here.call, here.line)
+            here.call.returned = [
+                Made(name, value, axes_in_comment(comment, value.shape, i))
+                for i, (name, value) in enumerate(self._named("return", arg))
+            ]
+            if here.line is not None:
+                here.line.made += here.call.returned
+            self._stack.pop()
+        return self._on_line
+
+    def _begin_line(self, frame: FrameType, first: int, last: int) -> None:
+        here = self._stack[-1]
+        line = here.line = Line(len(self.lines), here.call.index, first, last)
+        self.lines.append(line)
+        here.call.lines.append(line.index)
+        for name in _names_read(frame.f_code, first):
+            value = _look_up(name, frame)
+            if isinstance(value, nn.Module):
+                for each, parameter in value.named_parameters(recurse=False):
+                    line.reads[f"{name}.{each}"] = self._value(parameter)
+            elif isinstance(value, Tensor):
+                line.reads[name] = self._value(value)
+
+    def _end_line(self, frame: FrameType) -> None:
+        """What its variables hold now and did not before."""
+        here = self._stack[-1]
+        if here.line is not None:
+            here.line.made += self._new(frame)
+
+    def _new(self, frame: FrameType) -> Iterator[Made]:
+        here = self._stack[-1]
+        comment, position = _comment(here.call, here.line), 0
+        for variable, held in list(frame.f_locals.items()):
+            for name, value in self._named(variable, held):
+                if here.known.get(name) != value.index:
+                    here.known[name] = value.index
+                    yield Made(name, value, axes_in_comment(comment, value.shape, position))
+                    position += 1
+
+    def _named(self, name: str, held: object) -> Iterator[tuple[str, Value]]:
+        """The tensors that a variable holds: itself, or the items of a tuple by their names."""
+        if isinstance(held, Tensor):
+            yield name, self._value(held)
+        elif isinstance(held, tuple):
+            fields = getattr(held, "_fields", range(len(held)))
+            for each, item in zip(fields, held, strict=True):
+                if isinstance(item, Tensor):
+                    yield (f"{name}.{each}" if isinstance(each, str) else f"{name}[{each}]"), self._value(item)
+
+    # ---- torch's side: operations
+
+    def __torch_function__(self, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        kwargs = kwargs or {}
+        here = None if self._muted or not self._stack else self._stack[-1].line
+        if here is None:
+            return func(*args, **kwargs)
+        given = self._as_values(args), self._as_values(kwargs)  # before a call that changes them in place
+        result = func(*args, **kwargs)
+        outputs = tuple(self._value(t) for t in _tensors_in(result))
+        inputs = {value.index for value in _values_in(given)}
+        if outputs and not inputs.issuperset(value.index for value in outputs):  # not what gives back what it got
+            here.operations.append(Operation(_name_of(func), func, *given, outputs))
+        return result
+
+    def _as_values(self, given: Any) -> Any:
+        """The same nest of tuples, lists and dicts with a `Value` for each tensor."""
+        if isinstance(given, Tensor):
+            return self._value(given)
+        if isinstance(given, (tuple, list)):
+            items = [self._as_values(each) for each in given]
+            return items if isinstance(given, list) or hasattr(given, "_fields") else tuple(items)
+        if isinstance(given, dict):
+            return {key: self._as_values(each) for key, each in given.items()}
+        return given
+
+    def _value(self, tensor: Tensor) -> Value:
+        """The tensor as it is now, copied the first time it is seen so."""
+        key = id(tensor), tensor._version
+        if key not in self._seen:
+            self._alive.append(tensor)
+            nbytes = tensor.numel() * tensor.element_size()
+            array = None
+            if id(tensor) in self._weights:
+                array = tensor.detach().numpy()  # a view: nothing is written to a model
+            elif self.nbytes + nbytes <= self._max_bytes:
+                self.nbytes += nbytes
+                with torch._C.DisableTorchFunction():
+                    array = tensor.detach().clone().numpy()
+                array.flags.writeable = False
+            value = Value(len(self.values), tuple(tensor.shape), array, self._weights.get(id(tensor), ""))
+            self.values.append(value)
+            self._seen[key] = value
+        return self._seen[key]
+
+
+def _values_in(given: Any) -> Iterator[Value]:
+    if isinstance(given, Value):
+        yield given
+    elif isinstance(given, (tuple, list)):
+        for each in given:
+            yield from _values_in(each)
+    elif isinstance(given, dict):
+        yield from _values_in(list(given.values()))
+
+
+def _tensors_in(result: Any) -> Iterator[Tensor]:
+    if isinstance(result, Tensor):
+        yield result
+    elif isinstance(result, (tuple, list)):
+        for each in result:
+            yield from _tensors_in(each)
+
+
+def _short(path: str) -> str:
+    """The last name in a module's path, and of the modules of a list the list's too: "attn", "blocks.1"."""
+    *_, before, last = ("", *path.split("."))
+    return f"{before}.{last}" if last.isdigit() else last
+
+
+def _name_of(function: Callable) -> str:
+    name = getattr(function, "__name__", str(function))
+    return getattr(getattr(function, "__self__", None), "__name__", name) if name in NO_NAME else name
+
+
+# ---- the source
+
+
+@cache
+def _source_of(code: CodeType) -> tuple[int, str]:
+    """The number of the first line, and the source of the function."""
+    lines, first = inspect.getsourcelines(code)
+    return first, "".join(lines)
+
+
+@cache
+def _tree(code: CodeType) -> ast.FunctionDef:
+    """The function's syntax tree, with the file's line numbers."""
+    first, source = _source_of(code)
+    tree = ast.parse(inspect.cleandoc(f"\n{source}") if source[:1].isspace() else source)
+    function = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    ast.increment_lineno(function, first - 1)
+    return function
+
+
+@cache
+def _statements(code: CodeType) -> dict[int, tuple[int, int]]:
+    """The first and the last line of the statement that each line belongs to; of an `if` or `for`, its head."""
+    found: dict[int, tuple[int, int]] = {}
+    for node in ast.walk(_tree(code)):
+        if isinstance(node, ast.stmt) and not isinstance(node, ast.FunctionDef):
+            body = getattr(node, "body", None)
+            last = body[0].lineno - 1 if body else node.end_lineno or node.lineno
+            found.update({n: (node.lineno, max(last, node.lineno)) for n in range(node.lineno, last + 1)})
+    return found
+
+
+@cache
+def _names_read(code: CodeType, number: int) -> tuple[str, ...]:
+    """What the statement that begins on this line reads: variables, and attributes such as "self.q_proj"."""
+    for node in ast.walk(_tree(code)):
+        if isinstance(node, ast.stmt) and node.lineno == number and not isinstance(node, ast.FunctionDef):
+            parts = [node.test] if isinstance(node, (ast.If, ast.While)) else [node]
+            parts = [node.iter] if isinstance(node, ast.For) else parts
+            return tuple(dict.fromkeys(name for part in parts for name in _loads(part)))
+    return ()
+
+
+def _loads(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        yield node.id
+    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+        yield node.target.id
+        yield from _loads(node.value)
+    elif isinstance(node, ast.Attribute) and isinstance(node.value, (ast.Name, ast.Attribute)):
+        yield ast.unparse(node)
+        yield from _loads(node.value)
+    else:
+        for child in ast.iter_child_nodes(node):
+            yield from _loads(child)
+
+
+def _look_up(name: str, frame: FrameType) -> object:
+    """What a name or a chain of attributes of a local variable is; None where that is not to be said without a call."""
+    first, *rest = name.split(".")
+    held = frame.f_locals.get(first)
+    for attribute in rest:
+        if not isinstance(held, nn.Module):
+            return None
+        held = getattr(held, attribute, None)
+    return held
+
+
+def _comment(call: Call, line: Line | None) -> str:
+    """The comment at the end of the line's source."""
+    if line is None:
+        return ""
+    rows = call.source.splitlines()[line.number - call.first : line.last - call.first + 1]
+    return next((row.partition("  # ")[2] for row in reversed(rows) if "  # " in row), "")

@@ -1,0 +1,391 @@
+// The source that ran, walked line by line. Stepping, playing, jumping and pointing are answered here; another entry is asked of
+// the server, which knows the whole tensors. Pictures are canvases: rows are down, columns to the right.
+
+const GAP = 2, FAR = 300; // pixels between bars; milliseconds from the last step to the message about it
+const PLAY = 1100; // milliseconds a line, while playing
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".sw");
+  const view = (root.view ??= create(root)), call = begun(root);
+  view.send = setTriggerValue;
+  if (view.bytes !== data) update(view, data);
+  view.dark = isDark(root);
+  show(view);
+  call.signal.addEventListener("abort", () => pause(view));
+  return call.end;
+}
+
+function create(root) {
+  const view = { root, stop: 0, chip: null, drawn: null };
+  for (const name of ["way", "path", "source", "does", "chips", "title", "read", "main", "from", "sum", "bars", "bars-say"])
+    view[name] = root.querySelector("." + name);
+  view.canvas = view.main.querySelector("canvas");
+  view.jump = root.querySelector("select");
+  view.jump.onchange = () => go(view, +view.jump.value);
+  root.querySelectorAll("[data-go]").forEach((button) => (button.onclick = () => act(view, button.dataset.go)));
+  root.onkeydown = (e) => key(view, e);
+  view.canvas.onpointermove = (e) => point(view, cellAt(view, e));
+  view.canvas.onpointerleave = () => point(view, null);
+  view.canvas.onclick = (e) => choose(view, cellAt(view, e));
+  new ResizeObserver(() => requestAnimationFrame(() => view.d && paint(view))).observe(view.main);
+  return view;
+}
+
+function update(view, bytes) {
+  const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
+  const d = (view.d = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start))));
+  d.numbers = new Float32Array(bytes.slice(start).buffer);
+  view.bytes = bytes;
+  d.calls.forEach((each, i) => Object.assign(each, { stops: d.stops.flatMap((stop, n) => (stop.call === i ? [n] : [])) }));
+  d.stops.forEach((stop, n) => (stop.into = d.calls.flatMap((each) => (each.from === n && each.stops.length ? [each] : []))));
+  // a step that the server has been told of comes back; one that it has not must not be undone by an earlier answer
+  if (!view.telling) view.stop = Math.min(Math.max(0, d.at), d.stops.length - 1);
+  view.chip = null;
+  way(view);
+  jumps(view);
+}
+
+// ---- going
+
+const outermost = (view) => view.d.calls.findIndex((call) => call.parent < 0);
+
+function key(view, e) {
+  if (e.target.localName === "select" || e.ctrlKey || e.metaKey || e.altKey) return;
+  const action = { ArrowLeft: "back", ArrowRight: "next", ArrowUp: "out", ArrowDown: "into", "/": "jump" }[e.key];
+  if (e.shiftKey && ways[e.key]) moved(view, ways[e.key]);
+  else if (e.key === " " && e.target.localName !== "button") act(view, "play");
+  else if (action) act(view, action);
+  else return;
+  e.preventDefault();
+}
+
+function act(view, action) {
+  const { d } = view, stop = d.stops[view.stop], call = d.calls[stop.call], at = call.stops.indexOf(view.stop);
+  if (action === "play") return view.playing ? pause(view) : play(view);
+  pause(view);
+  if (action === "jump") return view.jump.focus();
+  if (action === "copy") return copy(view, call);
+  const next = {
+    next: () => call.stops[at + 1] ?? after(view, call),
+    back: () => call.stops[at - 1] ?? (call.from >= 0 ? call.from : view.stop),
+    out: () => (call.from >= 0 ? call.from : view.stop),
+    into: () => stop.into[0]?.stops[0] ?? view.stop,
+  }[action]();
+  go(view, next);
+}
+
+// Behind the last line of a call: the next call of the same line, or the line after it.
+function after(view, call) {
+  const { d } = view;
+  if (call.from < 0) return view.stop;
+  const from = d.stops[call.from], sibling = from.into[from.into.indexOf(call) + 1];
+  if (sibling) return sibling.stops[0];
+  const outer = d.calls[from.call], at = outer.stops.indexOf(call.from);
+  return outer.stops[at + 1] ?? after(view, outer);
+}
+
+function go(view, to) {
+  view.stop = Math.max(0, Math.min(view.d.stops.length - 1, to));
+  view.chip = null;
+  show(view);
+  clearTimeout(view.telling);
+  view.telling = setTimeout(() => {
+    view.telling = 0;
+    view.send("step", view.stop);
+  }, FAR);
+}
+
+// Every line in the order they began, into each call.
+function play(view) {
+  const last = view.d.stops.length - 1;
+  if (view.stop === last) view.stop = 0;
+  view.playing = setInterval(() => (view.stop < last && view.root.isConnected ? go(view, view.stop + 1) : pause(view)), PLAY);
+  tools(view);
+}
+
+function pause(view) {
+  clearInterval(view.playing);
+  view.playing = 0;
+  if (view.d) tools(view);
+}
+
+async function copy(view, call) {
+  await navigator.clipboard?.writeText(call.source);
+  view.read.textContent = `Copied ${call.function} of ${call.file}.`;
+}
+
+// ---- one line
+
+function show(view) {
+  const { d } = view, stop = d.stops[view.stop], call = d.calls[stop.call];
+  view.chip ??= stop.shown.length - 1;
+  view.path.replaceChildren(...call.path.flatMap((name, i) => [i ? " › " : "", el(i === call.path.length - 1 ? "b" : "span", "", name)]),
+    el("small", "", `  ${call.function} · modules/${call.file}`));
+  source(view, call, stop);
+  view.does.replaceChildren(el("b", "", "What this line does. "), stop.does);
+  [...view.way.querySelectorAll("[aria-current]")].forEach((each) => each.removeAttribute("aria-current"));
+  view.way.querySelector(`[data-stop="${view.stop}"]`)?.setAttribute("aria-current", "step");
+  for (let i = stop.call; i >= 0; i = d.calls[i].parent) view.way.querySelector(`[data-call="${i}"]`)?.setAttribute("aria-current", "true");
+  view.jump.value = call.stops[0];
+  chips(view, stop);
+  tools(view);
+  picture(view);
+}
+
+function source(view, call, stop) {
+  const { d } = view, made = new Map(call.stops.map((n) => [d.stops[n].lines[0], n]));
+  if (view.shownCall !== stop.call || view.shownBytes !== view.bytes) {
+    Object.assign(view, { shownCall: stop.call, shownBytes: view.bytes });
+    const rows = call.source.replace(/\n$/, "").split("\n"), indent = Math.min(...rows.filter((r) => r.trim()).map((r) => r.match(/^ */)[0].length));
+    view.source.replaceChildren(...rows.map((text, i) => {
+      const number = call.first + i, row = el(made.has(number) ? "button" : "div", "row"), at = made.get(number);
+      row.append(el("small", "", number), el("i", made.has(number) ? "dot" : ""), el("code", "", text.slice(indent) || " "));
+      row.number = number;
+      if (made.has(number)) {
+        row.type = "button";
+        row.append(el("small", "shape", d.stops[at].shown.at(-1).shape.split("= ").at(-1)));
+        row.onclick = () => { pause(view); go(view, made.get(number)); };
+      }
+      return row;
+    }));
+  }
+  for (const row of view.source.children) {
+    const here = row.number >= stop.lines[0] && row.number <= stop.lines[1];
+    row.classList.toggle("here", here);
+    row.classList.toggle("later", row.number > stop.lines[1]);
+    if (here) row.setAttribute("aria-current", "step"); else row.removeAttribute("aria-current");
+  }
+  const here = view.source.querySelector(".here");
+  if (here) view.source.scrollTop = Math.max(0, here.offsetTop - view.source.clientHeight / 2);
+}
+
+function chips(view, stop) {
+  view.chips.replaceChildren(...(stop.shown.length < 2 ? [] : stop.shown.map((shown, i) => {
+    const chip = el("button", "", shown.name);
+    chip.type = "button";
+    chip.setAttribute("aria-pressed", i === view.chip);
+    chip.onclick = () => { view.chip = i; chips(view, stop); picture(view); };
+    return chip;
+  })));
+}
+
+function tools(view) {
+  const { d } = view, stop = d.stops[view.stop], set = (name, off) => (view.root.querySelector(`[data-go=${name}]`).disabled = off);
+  view.root.querySelector("[data-go=play]").textContent = view.playing ? "❚❚ pause" : "▶ play";
+  set("into", !stop.into.length);
+  set("out", d.calls[stop.call].from < 0);
+}
+
+const shownOf = (view) => view.d.stops[view.stop].shown[view.chip];
+
+function picture(view) {
+  const shown = shownOf(view), { d } = view;
+  view.title.replaceChildren(el("b", "", shown.slice === shown.name ? shown.name : shown.slice), ` ${shown.shape}`);
+  const p = d.pictures[shown.picture];
+  view.title.style.setProperty("--hue", p.hue < 0 ? "transparent" : d.marks[p.hue]);
+  view.canvas.setAttribute("aria-label", shown.alt);
+  view.sum.replaceChildren(el("b", "", shown.place), shown.place && shown.sum ? ": " : "", shown.sum);
+  view["bars-say"].textContent = shown.barsSay;
+  view.bars.style.display = shown.bars.length ? "" : "none";
+  view.bars.setAttribute("aria-label", shown.barsSay);
+  view.from.replaceChildren(...shown.sources.map((from, i) => {
+    const figure = el("figure", ""), canvas = el("canvas", ""), note = el("figcaption", "");
+    note.append(i ? "and " : "made from ", el("b", "", from.name), ` ${from.shape}`);
+    canvas.setAttribute("role", "img");
+    canvas.setAttribute("aria-label", `${from.name} ${from.shape}`);
+    canvas.onpointermove = (e) => pointSource(view, from, canvas, e);
+    canvas.onpointerleave = () => point(view, null);
+    figure.append(note, canvas);
+    return figure;
+  }));
+  point(view, null);
+  paint(view);
+  saveButtons(view.root, () => ({ title: `${shown.slice} ${shown.shape}`, legend: p.hue < 0 ? [] : [[d.marks[p.hue], `KV ${p.hue}`]], unsaved: ".tools, .way, .read" }));
+}
+
+// ---- pictures
+
+function paint(view) {
+  const shown = shownOf(view), { d } = view;
+  if (!view.main.clientWidth) return;
+  const p = d.pictures[shown.picture];
+  draw(view, view.canvas, p, shown.at[0] - p.first[0], shown.at[1] - p.first[1], view.main.clientWidth, 350, true);
+  [...view.from.querySelectorAll("canvas")].forEach((canvas, i) => {
+    const from = shown.sources[i], q = d.pictures[from.picture], used = from.used;
+    const at = used?.map((x, axis) => (x === null ? null : x - q.first[axis]));
+    draw(view, canvas, q, at ? at[0] : undefined, at ? at[1] : undefined, view.from.clientWidth, 120, false);
+  });
+  paintBars(view, shown);
+}
+
+// row and column: the entry that is marked; null for the whole of an axis, undefined for none.
+function draw(view, canvas, p, row, column, width, height, large) {
+  const [n, m] = p.size, label = large && p.tokens[0] ? 74 : large ? 26 : 0, top = large ? 16 : 0;
+  const most = large ? 26 : 9, wide = Math.max(2, Math.min(most, (width - label) / m)), high = Math.max(2, Math.min(most, height / n, large ? 26 : 9));
+  const W = label + wide * m, H = top + high * n, ratio = window.devicePixelRatio || 1;
+  Object.assign(canvas, { width: Math.ceil(W * ratio), height: Math.ceil(H * ratio), geometry: { label, top, wide, high } });
+  Object.assign(canvas.style, { width: `${W}px`, height: `${H}px` });
+  const pen = canvas.getContext("2d"), colour = colourOf(view, p);
+  pen.scale(ratio, ratio);
+  for (let r = 0; r < n; r++)
+    for (let c = 0; c < m; c++) {
+      pen.fillStyle = colour(view.d.numbers[p.start + r * m + c]);
+      const x = label + c * wide, y = top + r * high;
+      pen.fillRect(x, y, Math.ceil(x + wide) - x, Math.ceil(y + high) - y);
+    }
+  const ink = getComputedStyle(view.root).color;
+  if (large) labels(view, pen, p, { label, top, wide, high }, ink, row, column);
+  pen.strokeStyle = ink;
+  pen.lineWidth = large ? 1.5 : 1;
+  if (row !== undefined && row !== null && (large || column === null)) pen.strokeRect(label, top + row * high, wide * m, high);
+  if (column !== undefined && column !== null && (large || row === null)) pen.strokeRect(label + column * wide, top, wide, high * n);
+  if (!large && row != null && column != null) pen.strokeRect(column * wide - 1, row * high - 1, wide + 2, high + 2);
+}
+
+function labels(view, pen, p, { label, top, wide, high }, ink, row, column) {
+  pen.fillStyle = ink;
+  pen.font = `12px ${getComputedStyle(view.root).fontFamily}`;
+  pen.textBaseline = "middle";
+  const every = (size, room) => Math.max(1, Math.ceil(room / size));
+  const write = (text, x, y, most) => pen.fillText(text, x, y, most);
+  pen.textAlign = "right";
+  for (let r = 0; r < p.size[0]; r += every(high, 13)) {
+    const i = r + p.first[0];
+    if (Math.abs(r - row) * high < 13 && r !== row) continue;
+    write(p.tokens[0] ? `${short(view.d.labels[i] ?? "", 7)} ${i}` : i, label - 4, top + (r + 0.5) * high, label - 6);
+  }
+  if (row >= 0) write(p.tokens[0] ? `${short(view.d.labels[row + p.first[0]] ?? "", 7)} ${row + p.first[0]}` : row + p.first[0], label - 4, top + (row + 0.5) * high, label - 6);
+  pen.textAlign = "center";
+  for (let c = 0; c < p.size[1]; c += every(wide, 26)) if (!(Math.abs(c - column) * wide < 26) || c === column) write(c + p.first[1], label + (c + 0.5) * wide, 8);
+  if (column >= 0) write(column + p.first[1], label + (column + 0.5) * wide, 8);
+}
+
+// Sequential where nothing is negative, else on both sides of 0; grey for what is masked.
+function colourOf(view, p) {
+  const ramps = view.d.ramps[view.dark ? "dark" : "light"].at(p.hue), masked = `rgba(${view.d.masked.join(",")})`, table = new Map();
+  return (x) => {
+    if (!Number.isFinite(x) || (p.truth && !x)) return masked;
+    const step = Math.round((16 * Math.sqrt(Math.abs(x) / (p.top || 1)))) * Math.sign(x);
+    if (!table.has(step)) table.set(step, `rgb(${ramps[step < 0 ? 0 : 1][Math.abs(step)].join(",")})`);
+    return table.get(step);
+  };
+}
+
+function paintBars(view, shown) {
+  const canvas = view.bars, ratio = window.devicePixelRatio || 1, n = shown.bars.length;
+  if (!n) return;
+  const width = Math.min(view.main.clientWidth, 26 * n), height = 90, top = Math.max(...shown.bars.map(Math.abs)) || 1;
+  Object.assign(canvas, { width: width * ratio, height: height * ratio });
+  Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });
+  const pen = canvas.getContext("2d"), p = view.d.pictures[shown.picture], ramps = view.d.ramps[view.dark ? "dark" : "light"].at(p.hue);
+  pen.scale(ratio, ratio);
+  const low = Math.min(0, ...shown.bars) / top, zero = height * (1 / (1 - low));
+  shown.bars.forEach((bar, i) => {
+    pen.fillStyle = `rgb(${ramps[bar < 0 ? 0 : 1][12].join(",")})`;
+    const size = (bar / top) * zero;
+    pen.fillRect((i * width) / n + GAP / 2, zero - Math.max(0, size), Math.max(1, width / n - GAP), Math.max(0.5, Math.abs(size)));
+  });
+}
+
+// ---- pointing
+
+function cellAt(view, e) {
+  const { label, top, wide, high } = view.canvas.geometry, box = view.canvas.getBoundingClientRect(), p = view.d.pictures[shownOf(view).picture];
+  const column = Math.floor((e.clientX - box.left - label) / wide), row = Math.floor((e.clientY - box.top - top) / high);
+  return row >= 0 && column >= 0 && row < p.size[0] && column < p.size[1] ? [row, column] : null;
+}
+
+function place(view, p, [row, column]) {
+  const said = ["row", "column"].map((name, axis) => {
+    const i = [row, column][axis] + p.first[axis];
+    return `${name} ${i}${p.tokens[axis] ? ` “${short(view.d.labels[i] ?? "")}”` : ""}`;
+  });
+  return said.join(", ");
+}
+
+const written = (x, truth) => {
+  if (truth) return x ? "true" : "false";
+  if (!Number.isFinite(x)) return x < 0 ? "−∞ (masked)" : String(x);
+  const text = Number.isInteger(x) ? String(x) : Math.abs(x) >= 0.01 ? x.toFixed(4) : x.toPrecision(4);
+  return text.replace("-", "−");
+};
+
+function point(view, cell) {
+  const shown = shownOf(view), p = view.d.pictures[shown.picture], [n, m] = p.size, [N, M] = p.whole;
+  if (cell) {
+    view.read.textContent = `${place(view, p, cell)}: ${written(view.d.numbers[p.start + cell[0] * m + cell[1]], p.truth)}`;
+    return;
+  }
+  const part = n < N || m < M ? ` Rows ${p.first[0]} to ${p.first[0] + n - 1} of ${N}, columns ${p.first[1]} to ${p.first[1] + m - 1} of ${M} are drawn.` : "";
+  const colour = p.truth ? "Coloured: true; grey: false." : p.signed ? `Colour: ${p.hue < 0 ? "brown below zero, petrol above" : "grey below zero, the KV head's hue above"}, up to ±${written(p.top)}.`
+    : `Colour: from 0 to ${written(p.top)}.`;
+  view.read.textContent = `${colour}${part} Point at an entry to read it; click it to see how it was computed.`;
+}
+
+function pointSource(view, from, canvas, e) {
+  const p = view.d.pictures[from.picture], { label, top, wide, high } = canvas.geometry, box = canvas.getBoundingClientRect();
+  const row = Math.floor((e.clientY - box.top - top) / high), column = Math.floor((e.clientX - box.left - label) / wide);
+  if (row < 0 || column < 0 || row >= p.size[0] || column >= p.size[1]) return;
+  view.read.textContent = `${from.name}, ${place(view, p, [row, column])}: ${written(view.d.numbers[p.start + row * p.size[1] + column], p.truth)}`;
+}
+
+function choose(view, cell) {
+  if (!cell) return;
+  pause(view);
+  const p = view.d.pictures[shownOf(view).picture];
+  clearTimeout(view.telling); // the server is told of the line with the entry
+  view.telling = 0;
+  view.send("entry", [view.stop, view.chip, cell[0] + p.first[0], cell[1] + p.first[1]]);
+}
+
+function moved(view, [down, right]) {
+  const shown = shownOf(view), p = view.d.pictures[shown.picture];
+  const row = shown.at[0] - p.first[0] + down, column = shown.at[1] - p.first[1] + right;
+  if (row >= 0 && column >= 0 && row < p.size[0] && column < p.size[1]) choose(view, [row, column]);
+}
+
+// ---- the whole run: a column for each line, a row for each depth of calls
+
+function way(view) {
+  const { d } = view, n = d.stops.length, depth = (i) => (d.calls[i].parent < 0 ? 0 : depth(d.calls[i].parent) + 1);
+  const span = (i) => {
+    const inside = d.stops.flatMap((stop, k) => (within(d, stop.call, i) ? [k] : []));
+    return inside.length ? [inside[0], inside.at(-1) + 1] : null;
+  };
+  const boxes = d.calls.flatMap((call, i) => {
+    const at = span(i);
+    if (!at) return [];
+    const box = el("button", "call", call.name);
+    Object.assign(box, { type: "button", tabIndex: -1, title: `${call.path.join(" › ")}: ${at[1] - at[0]} lines`, onclick: () => { pause(view); go(view, call.stops[0] ?? at[0]); } });
+    box.dataset.call = i;
+    box.style.gridArea = `${depth(i) + 1} / ${at[0] + 1} / auto / ${at[1] + 1}`;
+    return [box];
+  });
+  d.stops.forEach((stop, n) => {
+    if (!stop.skipped) return; // a block of another layer
+    const box = el("button", "call", stop.skipped);
+    Object.assign(box, { type: "button", tabIndex: -1, title: `${stop.skipped}: not recorded`, onclick: () => { pause(view); go(view, n); } });
+    box.style.gridArea = `${depth(stop.call) + 2} / ${n + 1}`;
+    boxes.push(box);
+  });
+  const deepest = 1 + Math.max(...d.calls.map((_, i) => depth(i)));
+  const ticks = d.stops.map((stop, i) => {
+    const tick = el("button", "tick");
+    Object.assign(tick, { type: "button", tabIndex: -1, title: `${d.calls[stop.call].name}, line ${stop.lines[0]}: ${stop.shown.at(-1).name}`, onclick: () => { pause(view); go(view, i); } });
+    tick.dataset.stop = i;
+    tick.style.gridArea = `${deepest + 1} / ${i + 1}`;
+    return tick;
+  });
+  view.way.style.gridTemplateColumns = `repeat(${n}, minmax(0, 1fr))`;
+  view.way.replaceChildren(...boxes, ...ticks);
+}
+
+const within = (d, call, outer) => call === outer || (d.calls[call].parent >= 0 && within(d, d.calls[call].parent, outer));
+
+function jumps(view) {
+  const { d } = view;
+  view.jump.replaceChildren(...d.calls.flatMap((call) => {
+    if (!call.stops.length) return [];
+    return [Object.assign(el("option", "", call.path.join(" › ")), { value: call.stops[0] })];
+  }));
+}

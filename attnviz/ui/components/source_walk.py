@@ -1,0 +1,190 @@
+"""The source that ran, walked line by line, with the tensor that each line made. The browser answers each step.
+
+All lines of the run and a part of each tensor are sent once: [u32 length of the header, little-endian][header as
+JSON][numbers as little-endian float32]. Another entry, head or token is asked of the server.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from attnviz.figures import step_captions as captions
+from attnviz.figures import theme
+from attnviz.figures.numbers import rounded
+from attnviz.steps import Picture, Run, Shown, Walk
+from attnviz.steps.walk import TOKEN_AXES
+from attnviz.ui.components.declared import declared
+from attnviz.ui.components.events import on_event, within
+from attnviz.ui.components.packed_weights import RAMP_STOPS
+
+HTML = """
+<div class="sw" role="application" tabindex="0" aria-label="The source that ran. Left and right arrow: line;
+ down: into a call; up: out of it; space: play.">
+  <div class="way" role="group" aria-label="The whole run, a column for each line"></div>
+  <div class="two">
+    <section class="code">
+      <p class="path"></p>
+      <div class="source"></div>
+      <div class="tools">
+        <button type="button" data-go="back">← line</button><button type="button" data-go="next">line →</button>
+        <button type="button" data-go="out">↑ out</button><button type="button" data-go="into">↓ into</button>
+        <button type="button" data-go="play">▶ play</button>
+        <button type="button" data-go="copy">Copy this function</button>
+        <label>Jump to <select></select></label>
+      </div>
+      <p class="does"></p>
+    </section>
+    <section class="made">
+      <div class="chips" role="group" aria-label="Tensors of this line"></div>
+      <h4 class="title"></h4>
+      <p class="read" aria-live="polite"></p>
+      <div class="pictures"><figure class="main"><canvas role="img"></canvas></figure><div class="from"></div></div>
+      <div class="entry"><p class="sum"></p><canvas class="bars" role="img"></canvas><p class="bars-say"></p></div>
+    </section>
+  </div>
+</div>
+"""
+
+_mount = declared("source_walk", HTML, "packed_weights", "save_buttons")
+
+
+def source_walk(
+    walk: Walk, labels: Sequence[str], n_kv_heads: int, *, key: str, at: int,
+    on_step: Callable[[int], None], on_entry: Callable[[int, tuple[int, bool], tuple[int, bool]], None],
+) -> None:  # fmt: skip
+    """Show the walk, at the stop `at`. `on_step(stop)` runs a moment after the last step.
+
+    on_entry(stop, (row, whether rows are tokens), (column, whether columns are)) runs after an entry was chosen.
+    """
+    most = len(walk.stops) - 1  # the session keeps what the callbacks refer to: not the tensors
+    places = [[(_tokens(shown.picture), shown.picture.size) for shown in stop.shown] for stop in walk.stops]
+
+    def step(sent: object) -> None:
+        on_step(within((sent, 0), 0, (most, 0))[0])
+
+    def entry(sent: object) -> None:
+        stop, shown, row, column = _entry(sent)
+        stop = min(stop, most)
+        tokens, size = places[stop][min(shown, len(places[stop]) - 1)]
+        on_entry(stop, (min(row, size[0] - 1), tokens[0]), (min(column, size[1] - 1), tokens[1]))
+
+    _mount(key=key, data=pack(walk, labels, n_kv_heads, at),
+           on_step_change=on_event(key, "step", step), on_entry_change=on_event(key, "entry", entry))  # fmt: skip
+
+
+def _tokens(picture: Picture) -> tuple[bool, bool]:
+    """Whether its rows and its columns are tokens."""
+    rows, columns = ("", "", *picture.axes)[-2:]
+    return rows in TOKEN_AXES, columns in TOKEN_AXES
+
+
+def _entry(sent: object) -> tuple[int, int, int, int]:
+    """Four whole numbers of at least 0, whatever a browser has sent."""
+    try:
+        stop, shown, row, column = (max(0, int(number)) for number in sent)  # type: ignore[attr-defined]
+    except (TypeError, ValueError, OverflowError):
+        return 0, 0, 0, 0
+    return stop, shown, row, column
+
+
+def pack(walk: Walk, labels: Sequence[str], n_kv_heads: int, at: int) -> bytes:
+    """The message for the browser."""
+    pictures = _Pictures()
+    stops = [
+        {
+            "call": stop.line.call,
+            "lines": [stop.line.number, stop.line.last],
+            "does": captions.does_text(stop),
+            "skipped": ".".join(stop.line.skipped.split(".")[-2:]),
+            "shown": [_shown(each, labels, pictures) for each in stop.shown],
+        }
+        for stop in walk.stops
+    ]
+    header = {
+        "at": at,
+        "labels": list(labels),
+        "stops": stops,
+        "calls": _calls(walk.run, {stop.line.index: i for i, stop in enumerate(walk.stops)}),
+        "pictures": pictures.headers,
+        "ramps": {look: [_ramp(look, k, n_kv_heads) for k in (*range(n_kv_heads), None)] for look in theme.RAMP_ENDS},
+        "marks": [theme.kv_colour(k, n_kv_heads) for k in range(n_kv_heads)],
+        "masked": list(theme.MASKED_RGBA),
+    }
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    text += b" " * (-len(text) % 4)  # float32 begin at a multiple of four
+    return len(text).to_bytes(4, "little") + text + b"".join(pictures.bodies)
+
+
+def _calls(run: Run, stop_of: dict[int, int]) -> list[dict]:
+    return [
+        {
+            "name": call.name, "function": call.function, "file": call.file, "first": call.first, "source": call.source,
+            "parent": -1 if call.parent is None else run.lines[call.parent].call,
+            "from": -1 if call.parent is None else stop_of.get(call.parent, -1),
+            "path": [each.name for each in run.path(call.index)],
+        }
+        for call in run.calls
+    ]  # fmt: skip
+
+
+def _shown(shown: Shown, labels: Sequence[str], pictures: _Pictures) -> dict:
+    products, rest = captions.bars(shown.arithmetic)
+    return {
+        "name": shown.name,
+        "slice": captions.slice_text(shown.name, shown.picture),
+        "shape": captions.shape_text(shown.picture.value.shape, shown.picture.axes),
+        "picture": pictures.add(shown.picture),
+        "at": list(shown.picture.at),
+        "place": captions.place_text(shown.picture, labels),
+        "sum": captions.arithmetic_text(shown.arithmetic),
+        "bars": rounded(np.asarray(products)).tolist() if products else [],
+        "rest": rest,
+        "barsSay": captions.bars_text(shown.arithmetic),
+        "alt": captions.alt_text(shown, labels),
+        "sources": [
+            {
+                "name": captions.slice_text(source.name, source.picture),
+                "shape": captions.shape_text(source.picture.value.shape, source.picture.axes),
+                "picture": pictures.add(source.picture),
+                "used": None if source.used is None else list(source.used),
+            }
+            for source in shown.sources
+        ],
+    }
+
+
+class _Pictures:
+    """Each part of a tensor once, however many lines show it."""
+
+    def __init__(self) -> None:
+        self.headers: list[dict] = []
+        self.bodies: list[bytes] = []
+        self._seen: dict[tuple, int] = {}
+        self._n = 0
+
+    def add(self, picture: Picture) -> int:
+        key = picture.value.index, picture.lead, picture.first
+        if key not in self._seen:
+            self._seen[key] = len(self.headers)
+            numbers = picture.numbers.astype("<f4")
+            finite = numbers[np.isfinite(numbers)]
+            self.headers.append({
+                "start": self._n, "size": list(numbers.shape), "whole": list(picture.size),
+                "first": list(picture.first), "hue": -1 if picture.hue is None else picture.hue,
+                "top": float(np.abs(finite).max()) if finite.size else 0.0,
+                "signed": bool(finite.size and finite.min() < 0),
+                "truth": picture.numbers.dtype == np.bool_,
+                "tokens": list(_tokens(picture)),
+            })  # fmt: skip
+            self.bodies.append(np.ascontiguousarray(numbers).tobytes())
+            self._n += numbers.size
+        return self._seen[key]
+
+
+def _ramp(look: str, kv_head: int | None, n_kv_heads: int) -> list[list[list[int]]]:
+    """What is negative and what is positive, RAMP_STOPS colours each: a KV head's own hue, and grey below 0."""
+    picked = np.linspace(0, 255, RAMP_STOPS).round().astype(int)
+    return [each[picked].tolist() for each in theme.diverging_ramps(kv_head, n_kv_heads, look)]
