@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
 
 from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
+from attnviz.experiments import residual as experiments
+from attnviz.experiments import tiles
+from attnviz.experiments.residual import Residual
+from attnviz.experiments.tiles import tiled_row
 from attnviz.steps import Run, Selection, Walk, record
 
 MAX_RECORDED = 128  # tokens: a layer's scores grow with their square
@@ -48,3 +56,58 @@ def stop_of(walk: Walk, step: int) -> int:
     if step >= 0:
         return min(step, len(walk.stops) - 1)
     return next(i for i, stop in enumerate(walk.stops) if stop.line.call == 0 and stop.operations)
+
+
+def residual_of(view: View) -> Residual:
+    """Return what each part writes into the residual stream, on the first MAX_RECORDED tokens."""
+    s, ids = view.settings, view.ids[:MAX_RECORDED]
+    key = "residual", models.weights_key(s), models.config_of(s), ids
+    return models.computed_once(key, lambda: experiments.residual(models.model_of(s), ids))
+
+
+def odds_of(view: View) -> np.ndarray:
+    """Return (1 + L, T, vocab_size) probabilities of the next token after the embedding and after each layer."""
+    s, ids = view.settings, view.ids[:MAX_RECORDED]
+    key, written = ("lens", models.weights_key(s), models.config_of(s), ids), residual_of(view)
+    return models.computed_once(key, lambda: experiments.lens(models.model_of(s), written))
+
+
+def attribution_of(view: View, position: int, token: int) -> np.ndarray:
+    """Return (1 + 2 L,) what each part adds to the token's logit."""
+    return experiments.attribution(models.model_of(view.settings), residual_of(view), position, token)
+
+
+@dataclass(frozen=True, eq=False)
+class Tiled:
+    """One head by tiles: the row of scores, what is carried along, and how far all is from softmax at once."""
+
+    scores: np.ndarray  # (S,)
+    allowed: np.ndarray  # (S,) bool
+    table: dict[str, list]
+    largest_difference: float  # of the outputs of all queries from PyTorch's kernel
+
+
+def tiled_of(view: View) -> Tiled:
+    """Compute the selected head by tiles of `block` keys."""
+    trace, (layer, head) = view.trace, view.layer_and_head
+    kv_head, query = view.config.layer.kv_head_of[head], view.query
+    q, k, v = trace.q[layer, head], trace.k[layer, kv_head], trace.v[layer, kv_head]
+    allowed = trace.allowed[layer]
+    table, difference = tiled_row(q, k, v, allowed, view.settings.block, trace.scale, query)
+    return Tiled(trace.scores_of(layer, head)[query], allowed[query], table, difference)
+
+
+def part_names(view: View) -> list[str]:
+    """Return the names of the parts that write into the residual stream, in their order."""
+    return experiments.part_names(view.config.n_layers)
+
+
+def norms(written: Residual) -> tuple[np.ndarray, np.ndarray]:
+    """Return (1 + 2 L, T) norms: of the stream after each part, and of what each part wrote."""
+    return written.after.norm(dim=-1).numpy(), written.parts.norm(dim=-1).numpy()
+
+
+@lru_cache(maxsize=1)
+def tiles_source() -> str:
+    """Return the source of the softmax by tiles."""
+    return inspect.getsource(tiles)

@@ -51,7 +51,8 @@ def arithmetic(operations: Iterable[Operation], value: Value, index: Sequence[in
     made_by = {made.index: (operation, i) for operation in operations for i, made in enumerate(operation.outputs)}
     if value.index not in made_by or value.array is None:
         return None
-    moved, at, recorded = [], tuple(index), float(value.array[tuple(index)])
+    moved: list[str] = []
+    at, recorded = tuple(index), float(value.entries[tuple(index)])
     while value.index in made_by:
         operation, output = made_by[value.index]
         if any(v.array is None for v in operation.inputs):
@@ -62,7 +63,7 @@ def arithmetic(operations: Iterable[Operation], value: Value, index: Sequence[in
             return explain(name, operation, at, recorded, tuple(moved))
         moved.append(name)
         value, at = _before(operation, output, value, at)
-    same = float(value.array[at]) if value.array is not None else None
+    same = float(value.entries[at]) if value.array is not None else None
     return Arithmetic(moved[0], recorded, same, "the same entry", used=((value, at),), moved=tuple(moved[1:]))
 
 
@@ -114,8 +115,8 @@ def _linear(name: str, op: Operation, at: Index, recorded: float, moved: tuple[s
     x, weight = op.args[0], op.args[1]
     bias = op.args[2] if len(op.args) > 2 else op.kwargs.get("bias")
     *row, j = at
-    terms = tuple(zip(x.array[tuple(row)].tolist(), weight.array[j].tolist(), strict=True))
-    added = (("bias", float(bias.array[j])),) if isinstance(bias, Value) else ()
+    terms = tuple(zip(x.entries[tuple(row)].tolist(), weight.entries[j].tolist(), strict=True))
+    added = (("bias", float(bias.entries[j])),) if isinstance(bias, Value) else ()
     computed = math.fsum(a * b for a, b in terms) + sum(b for _, b in added)
     used = ((x, (*row, None)), (weight, (j, None)))
     return Arithmetic(name, recorded, computed, "x·w" + (" + bias" if added else ""), terms, added, used, moved)
@@ -126,7 +127,7 @@ def _einsum(name: str, op: Operation, at: Index, recorded: float, moved: tuple[s
     out = op.args[0].split("->")[1]
     fixed = dict(zip(out, at, strict=True))
     picked = [tuple(fixed.get(letter) for letter in letters) for letters in inputs]
-    rows = [v.array[tuple(slice(None) if i is None else i for i in at_)]
+    rows = [v.entries[tuple(slice(None) if i is None else i for i in at_)]
             for v, at_ in zip((left, right), picked, strict=True)]  # fmt: skip
     terms = tuple(zip(rows[0].tolist(), rows[1].tolist(), strict=True))
     used = tuple(zip((left, right), picked, strict=True))
@@ -136,15 +137,15 @@ def _einsum(name: str, op: Operation, at: Index, recorded: float, moved: tuple[s
 def _matmul(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
     a, b = op.inputs
     *batch, i, j = at
-    at_a, at_b = (*_within(batch, a.shape[:-2]), i), (*_within(batch, b.shape[:-2]), slice(None), j)
-    terms = tuple(zip(a.array[at_a].tolist(), b.array[at_b].tolist(), strict=True))
-    used = ((a, (*at_a, None)), (b, tuple(None if isinstance(x, slice) else x for x in at_b)))
+    at_a, at_b = (*_within(batch, a.shape[:-2]), i), _within(batch, b.shape[:-2])
+    terms = tuple(zip(a.entries[at_a].tolist(), b.entries[at_b][:, j].tolist(), strict=True))
+    used: tuple[tuple[Value, tuple[int | None, ...]], ...] = ((a, (*at_a, None)), (b, (*at_b, None, j)))
     return Arithmetic(name, recorded, math.fsum(x * y for x, y in terms), "a·b", terms, (), used, moved)
 
 
 def _softmax(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
     (x,) = op.inputs
-    row = x.array[at[:-1]].astype(float)
+    row = x.entries[at[:-1]].astype(float)
     largest = row.max()
     total = float(np.exp(row - largest).sum())
     computed = math.exp(row[at[-1]] - largest) / total
@@ -156,7 +157,7 @@ def _softmax(name: str, op: Operation, at: Index, recorded: float, moved: tuple[
 
 def _mean(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
     (x,) = op.inputs
-    row = x.array[at[:-1]].astype(float)  # over the last axis, kept
+    row = x.entries[at[:-1]].astype(float)  # over the last axis, kept
     used = ((x, (*at[:-1], None)),)
     computed = float(row.mean()) if name == "mean" else float(row.sum())
     terms = tuple((v,) for v in row.tolist())
@@ -167,10 +168,10 @@ def _mean(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str
 def _embedding(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
     ids, table = sorted(op.inputs, key=lambda v: bool(v.weight))
     *token, column = at
-    row = int(ids.array[tuple(token)])
+    row = int(ids.entries[tuple(token)])
     numbers = (("token id", float(row)), ("column", float(column)))
     used = ((ids, tuple(token)), (table, (row, None)))
-    return Arithmetic(name, recorded, float(table.array[row, column]), "table[id]", (), numbers, used, moved)
+    return Arithmetic(name, recorded, float(table.entries[row, column]), "table[id]", (), numbers, used, moved)
 
 
 def _where(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
@@ -202,7 +203,7 @@ def _entry(given: Any, at: Index) -> float:
     """The entry that is used for the one at this index, where the shape is broadcast; a number is itself."""
     if not isinstance(given, Value):
         return float(given)
-    return float(given.array[_within(at, given.shape)])
+    return float(given.entries[_within(at, given.shape)])
 
 
 def _within(at: Sequence[int], shape: Sequence[int]) -> Index:

@@ -43,6 +43,13 @@ class Value:
     array: np.ndarray | None  # read-only; None where the run's bytes were used up
     weight: str = ""  # the parameter's name, "blocks.1.attn.q_proj.weight"; "" for what was computed
 
+    @property
+    def entries(self) -> np.ndarray:
+        """The array; ValueError where it was not kept."""
+        if self.array is None:
+            raise ValueError(f"a value of shape {self.shape} was not kept: the run's bytes were used up")
+        return self.array
+
 
 @dataclass(frozen=True, eq=False)
 class Operation:

@@ -139,7 +139,9 @@ function source(view, call, stop) {
     const rows = call.source.replace(/\n$/, "").split("\n"), indent = Math.min(...rows.filter((r) => r.trim()).map((r) => r.match(/^ */)[0].length));
     view.source.replaceChildren(...rows.map((text, i) => {
       const number = call.first + i, row = el(made.has(number) ? "button" : "div", "row"), at = made.get(number);
-      row.append(el("small", "", number), el("i", made.has(number) ? "dot" : ""), el("code", "", text.slice(indent) || " "));
+      const code = el("code", "", text.slice(indent).trimStart() || " "), inner = text.slice(indent).match(/^ */)[0].length;
+      code.style.paddingLeft = `${inner + 4}ch`; // what does not fit goes on further in
+      row.append(el("small", "", number), el("i", made.has(number) ? "dot" : ""), code);
       row.number = number;
       if (made.has(number)) {
         row.type = "button";

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+import numpy as np
 import streamlit as st
 
 from attnviz.compute import steps as compute_steps
+from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
-from attnviz.ui import state
+from attnviz.figures import steps as figures
+from attnviz.figures import theme
+from attnviz.figures.phrases import count
+from attnviz.ui import charts, state
 from attnviz.ui.components.source_walk import source_walk
 from attnviz.ui.headline import headline
 
@@ -76,4 +81,82 @@ def _take_entry(step: int, row: tuple[int, bool], column: tuple[int, bool]) -> N
     state.rerun("parts")
 
 
-PARTS = {"walk": _walk}
+def _prediction(view: View) -> None:
+    """The next token after the selected one, read early, and what each part added to its logit."""
+    odds = compute_steps.odds_of(view)  # (1 + L, T, V)
+    query, last = _query(view), len(odds) - 1
+    layer = last if view.settings.lens < 0 else min(view.settings.lens + 1, last)
+    words, where = vocabulary(), "by the model" if layer == last else f"read after layer {layer - 1}"
+    left, right = st.columns([2, 3], gap="large")
+    with right:
+        charts.show(figures.lens_map(odds, words, view.labels, query, layer), "lens")
+        state.control(
+            st.segmented_control, "Read the prediction after", "lens", shown=layer - 1 if layer < last else -1,
+            options=[*range(last - 1), -1], required=True, reruns=("parts",),
+            format_func=lambda i: "the last layer" if i < 0 else f"layer {i}",
+        )  # fmt: skip
+    with left:
+        charts.show(figures.candidates(odds[layer, query], words, view.labels[query], query, where), "candidates")
+    _attribution(view, odds[-1, query], words, query)
+
+
+def _attribution(view: View, odds: np.ndarray, words: Sequence[str], query: int) -> None:
+    best = np.argsort(odds)[::-1][: figures.CANDIDATES].tolist()
+    rank = view.settings.candidate
+    state.control(
+        st.selectbox, "Next token whose logit is taken apart", "candidate", options=range(len(best)), width=320,
+        format_func=lambda i: f"{i + 1}. {words[best[i]]} ({100 * odds[best[i]]:.1f} %)",
+    )  # fmt: skip
+    token = best[rank]
+    added = compute_steps.attribution_of(view, query, token)
+    charts.show(
+        figures.attribution(
+            added, compute_steps.part_names(view), words[token], float(view.trace.logits[query, token]),
+            view.labels[query],
+        ),
+        "attribution",
+    )  # fmt: skip
+
+
+def _residual(view: View) -> None:
+    """The norm of the residual stream, and how much each part wrote into it."""
+    written, names, query = compute_steps.residual_of(view), compute_steps.part_names(view), _query(view)
+    labels = view.labels[: compute_steps.MAX_RECORDED]
+    after, parts = compute_steps.norms(written)
+    left, right = st.columns(2, gap="large")
+    with left:
+        charts.show(figures.stream(after, names, labels, query), "stream")
+    with right:
+        charts.show(figures.written(parts, names, query, labels[query]), "written")
+
+
+def _tiles(view: View) -> None:
+    """The selected head's softmax by tiles, as FlashAttention computes it."""
+    n = len(view.ids)
+    sizes = sorted({*(2**i for i in range(10) if 2**i < n), n, min(view.settings.block, n)})
+    state.control(
+        st.select_slider, "Keys per tile", "block", options=sizes, shown=min(view.settings.block, n), width=420
+    )
+    tiled, (layer, head) = compute_steps.tiled_of(view), view.layer_and_head
+    st.markdown(
+        f"Layer {layer}, head {head}, all {count(n, 'query token')}: the output by tiles differs from PyTorch's "
+        f"kernel, `scaled_dot_product_attention`, by at most **{tiled.largest_difference:.1e}** (arXiv 2205.14135)."
+    )
+    hue = theme.kv_colour(view.config.layer.kv_head_of[head], view.config.n_kv_heads)
+    left, right = st.columns(2, gap="large")
+    with left:
+        charts.show(
+            figures.tile_row(tiled.scores, tiled.allowed, tiled.table, view.labels, view.query, hue), "tile-row"
+        )
+        st.dataframe(tiled.table, hide_index=True)
+    with right:
+        charts.show(figures.traffic(n, view.trace.q.shape[-1], view.settings.block), "traffic")
+    with st.expander("Source: attnviz/experiments/tiles.py"):
+        st.code(compute_steps.tiles_source(), language="python")
+
+
+def _query(view: View) -> int:
+    return min(view.query, len(view.ids) - 1, compute_steps.MAX_RECORDED - 1)
+
+
+PARTS = {"walk": _walk, "lens": _prediction, "residual": _residual, "tiles": _tiles}

@@ -1,0 +1,72 @@
+"""Softmax in tiles, as FlashAttention computes it (Dao et al., arXiv 2205.14135): no row of scores is ever kept whole.
+
+Keys and values come in blocks. For each query three things are carried along: the largest score so far, the sum of
+exponentials so far, and the output so far. A larger score makes what was summed before smaller by the same factor.
+
+T queries, S keys, D head_dim, V width of a value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+
+class Tile(NamedTuple):
+    """What is carried along after one block of keys, for each query."""
+
+    first: int  # key
+    last: int  # key, itself not in the block
+    largest: Tensor  # (T,), −∞ while no key was allowed
+    factor: Tensor  # (T,), what the sum and the output before were multiplied by
+    total: Tensor  # (T,), sum of exponentials
+    output: Tensor  # (T, V), not yet divided by the sum
+
+
+def tiles(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, block: int, scale: float) -> Iterator[Tile]:
+    """Go over the keys in blocks. q (T, D), k (S, D), v (S, V), allowed bool (T, S), True = may attend."""
+    largest = q.new_full(q.shape[:1], -math.inf)  # (T,)
+    total, output = torch.zeros_like(largest), q.new_zeros(len(q), v.shape[1])  # (T,), (T, V)
+    for first in range(0, len(k), block):
+        part = slice(first, min(first + block, len(k)))
+        scores = (q @ k[part].mT * scale).masked_fill(~allowed[:, part], -math.inf)  # (T, block)
+        before, largest = largest, torch.maximum(largest, scores.amax(-1))  # (T,)
+        shift = largest.masked_fill(largest.isneginf(), 0.0)  # or −∞ − (−∞) would be no number
+        factor, weights = (before - shift).exp(), (scores - shift[:, None]).exp()  # (T,), (T, block)
+        total = total * factor + weights.sum(-1)
+        output = output * factor[:, None] + weights @ v[part]
+        yield Tile(part.start, part.stop, largest, factor, total, output)
+
+
+def tiled_attention(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, block: int, scale: float) -> Tensor:
+    """The output (T, V) of softmax(q · kᵀ · scale) · v by tiles; 0 for a query that may attend to nothing."""
+    *_, last = tiles(q, k, v, allowed, block, scale)
+    return last.output / last.total.masked_fill(last.total == 0, 1.0)[:, None]
+
+
+@torch.inference_mode()
+def tiled_row(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, allowed: np.ndarray, block: int, scale: float, query: int
+) -> tuple[dict[str, list], float]:
+    """What one query carries along, a row for each tile, and the largest difference of all queries' outputs from
+    PyTorch's own kernel. Shapes as in `tiles`."""
+    Q, K, V, mask = (torch.from_numpy(np.array(each)) for each in (q, k, v, allowed))
+    steps = list(tiles(Q, K, V, mask, block, scale))
+    table: dict[str, list] = {
+        "first key": [tile.first for tile in steps],
+        "behind the last": [tile.last for tile in steps],
+        "running maximum": [float(tile.largest[query]) for tile in steps],
+        "factor": [float(tile.factor[query]) for tile in steps],
+        "running sum": [float(tile.total[query]) for tile in steps],
+        "norm of the output so far": [float(tile.output[query].norm()) for tile in steps],
+    }
+    kernel = F.scaled_dot_product_attention(Q[None], K[None], V[None], mask[None], scale=scale)[0]  # (T, V)
+    sees = mask.any(-1)  # the kernel gives no number for a query that may attend to nothing
+    difference = (tiled_attention(Q, K, V, mask, block, scale) - kernel)[sees].abs()
+    return table, float(difference.max()) if len(difference) else 0.0

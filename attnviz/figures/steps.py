@@ -1,0 +1,264 @@
+"""What the Step by step page draws besides the walk: predictions, the residual stream, softmax in tiles.
+
+L layers, T tokens, V tokens of the vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from attnviz.equations import Equation, Value, aligned, function
+from attnviz.figures.drawing import Drawing, quoted
+from attnviz.figures.numbers import printed
+from attnviz.figures.phrases import count
+from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, SEQUENTIAL, base_figure
+from attnviz.figures.token_maps import BARE, token_text
+
+MOST_COLUMNS = 24  # tokens of a table that has their text in it
+CANDIDATES = 10
+
+
+def candidates(odds: np.ndarray, vocabulary: Sequence[str], after: str, position: int, where: str) -> Drawing:
+    """The most probable next tokens as bars: odds (V,). after: the token they follow. where: read from which layer."""
+    best = np.argsort(odds)[::-1][:CANDIDATES]
+    names = [vocabulary[i] for i in best]
+    figure = base_figure(40 + 26 * len(best), showlegend=False)
+    figure.add_bar(
+        x=odds[best].astype(float), y=list(range(len(best))), orientation="h", marker={"color": NEUTRAL},
+        text=[f"{100 * odds[i]:.1f} %" for i in best], textposition="outside", cliponaxis=False,
+        hovertemplate="%{customdata}: %{x:.4f}<extra></extra>", customdata=[token_text(n) for n in names],
+    )  # fmt: skip
+    figure.update_layout(
+        xaxis={**BARE, "range": [0, 1.15 * float(odds[best[0]])], "showticklabels": False},
+        yaxis={
+            **BARE, "tickvals": list(range(len(best))), "ticktext": [token_text(n) for n in names],
+            "range": [len(best) - 0.5, -0.5],
+        },
+    )  # fmt: skip
+    said = f"{quoted(names[0])} with {100 * odds[best[0]]:.1f} %"
+    return Drawing(
+        figure,
+        title=f"After {quoted(after)}: {said}",
+        note=f"The {len(best)} most probable next tokens after token {position}, {where}. Together they have "
+        f"{100 * odds[best].sum():.1f} % of the probability.",
+        alt=f"Bars of the {len(best)} most probable tokens after token {position}; the first is {said}.",
+        table={"token": names, "id": best.tolist(), "probability": odds[best].astype(float).round(6).tolist()},
+    )
+
+
+def lens_map(odds: np.ndarray, vocabulary: Sequence[str], labels: Sequence[str], query: int, layer: int) -> Drawing:
+    """What would be predicted after the embedding and after each layer: odds (1 + L, T, V)."""
+    n_rows, n_tokens, _ = odds.shape
+    first = max(0, min(query - MOST_COLUMNS // 2, n_tokens - MOST_COLUMNS))
+    shown = slice(first, min(first + MOST_COLUMNS, n_tokens))
+    best, top = odds[:, shown].argmax(-1), odds[:, shown].max(-1).astype(float)
+    rows = ["embedding", *(f"layer {i}" for i in range(n_rows - 1))]
+    words = [[token_text(vocabulary[i]) for i in row] for row in best]
+    figure = base_figure(90 + 30 * n_rows, showlegend=False, hovermode="closest")
+    figure.add_heatmap(
+        z=top.astype(np.float32), colorscale=SEQUENTIAL, zmin=0, zmax=1, xgap=1, ygap=1, customdata=words,
+        text=words, texttemplate="%{text}", textfont={"size": 12}, showscale=False,
+        hovertemplate="%{customdata}: %{z:.3f}<extra></extra>",
+    )  # fmt: skip
+    at = query - first
+    figure.add_shape(
+        type="rect", x0=at - 0.5, x1=at + 0.5, y0=layer - 0.5, y1=layer + 0.5, line={"color": NEUTRAL, "width": 2}
+    )
+    figure.update_layout(
+        xaxis={
+            **BARE, "tickvals": list(range(shown.stop - first)), "side": "top",
+            "ticktext": [token_text(labels[i]) for i in range(first, shown.stop)],
+        },
+        yaxis={**BARE, "tickvals": list(range(n_rows)), "ticktext": rows, "range": [n_rows - 0.5, -0.5]},
+    )  # fmt: skip
+    final = int(odds[-1, query].argmax())
+    agree = odds[:, query].argmax(-1) == final
+    since = next(i for i in range(n_rows) if agree[i:].all())
+    title = f"The prediction after {quoted(labels[query])} is the same from {rows[since]} on"
+    return Drawing(
+        figure,
+        title=title,
+        note="Logit lens: the last norm and the unembedding applied to the residual stream after each layer. A cell is "
+        "the most probable next token there; the darker, the more probable. The layers before the last were not "
+        "trained to be read so.",
+        alt=f"{title}. A table of {n_rows} rows and {shown.stop - first} tokens; the last row is the model's own "
+        f"prediction, for the selected token {quoted(vocabulary[final])}.",
+        table={
+            "token": [f"{i} {labels[i]}" for i in range(first, shown.stop)],
+            **{row: [f"{w} {p:.3f}" for w, p in zip(words[r], top[r], strict=True)] for r, row in enumerate(rows)},
+        },
+    )
+
+
+def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: float, labels_at: str) -> Drawing:
+    """What each part of the model adds to one logit: added (1 + 2 L,), which sums to the logit."""
+    largest = int(np.abs(added).argmax())
+    figure = base_figure(50 + 24 * len(added), showlegend=False)
+    figure.add_bar(
+        x=added.astype(float), y=list(range(len(added))), orientation="h",
+        marker={"color": [DIVERGING[0][1] if a < 0 else DIVERGING[-1][1] for a in added]},
+        text=[_signed(a) for a in added], textposition="outside", cliponaxis=False, hoverinfo="skip",
+    )  # fmt: skip
+    far = 1.25 * float(np.abs(added).max())
+    figure.update_layout(
+        xaxis={**BARE, "range": [min(0.0, 1.25 * float(added.min())), far], "showticklabels": False, "zeroline": True},
+        yaxis={
+            **BARE, "tickvals": list(range(len(added))), "ticktext": list(names), "range": [len(added) - 0.5, -0.5],
+        },
+    )  # fmt: skip
+    title = f"{names[largest].capitalize()} adds most to the logit of {quoted(token)}: {_signed(added[largest])}"
+    return Drawing(
+        figure,
+        title=title,
+        note=f"Direct attribution: what each part added to the residual stream after {quoted(labels_at)}, through the "
+        f"last norm (its scale kept) and the row of {quoted(token)} in the unembedding. The "
+        f"{len(added)} bars add up to {printed(float(added.sum()))}; the model's logit is {printed(logit)}.",
+        alt=f"{title}. {', '.join(f'{n} {_signed(a)}' for n, a in zip(names, added, strict=True))}.",
+        table={"part": list(names), "added to the logit": added.astype(float).round(6).tolist()},
+    )
+
+
+def stream(norms: np.ndarray, names: Sequence[str], labels: Sequence[str], query: int) -> Drawing:
+    """The residual stream's norm after each part: norms (1 + 2 L, T)."""
+    n_rows, n_tokens = norms.shape
+    figure = base_figure(80 + 26 * n_rows, showlegend=False, hovermode="closest")
+    figure.add_heatmap(
+        z=norms.astype(np.float32), colorscale=SEQUENTIAL, zmin=0, zmax=float(norms.max()), customdata=[
+            [token_text(label) for label in labels]
+        ] * n_rows, colorbar={"thickness": 10, "outlinewidth": 0, "nticks": 4, "title": {"text": "norm"}},
+        hovertemplate="%{customdata} (%{x}): %{z:.2f}<extra></extra>",
+    )  # fmt: skip
+    figure.add_vline(query, line={"color": NEUTRAL, "width": 1, "dash": "dot"})
+    figure.update_layout(
+        xaxis={**BARE, "title": {"text": "token"}, "nticks": 12, "showticklabels": True},
+        yaxis={
+            **BARE, "tickvals": list(range(n_rows)), "ticktext": [f"+ {n}" if i else n for i, n in enumerate(names)],
+            "range": [n_rows - 0.5, -0.5],
+        },
+    )  # fmt: skip
+    start, end = norms[0].mean(), norms[-1].mean()
+    title = f"The stream's norm goes from {start:.1f} to {end:.1f} (mean of {count(n_tokens, 'token')})"
+    return Drawing(
+        figure,
+        title=title,
+        note="Norm of the residual stream after each part was added, by token. RMSNorm divides by it (times 1 / √C) "
+        "before each part reads the stream.",
+        alt=f"{title}. A map of {n_rows} rows and {n_tokens} tokens.",
+        table={"token": [f"{i} {label}" for i, label in enumerate(labels)],
+               **{name: norms[i].astype(float).round(4).tolist() for i, name in enumerate(names)}},
+    )  # fmt: skip
+
+
+def written(norms: np.ndarray, names: Sequence[str], query: int, label: str) -> Drawing:
+    """How much each part wrote: norms (1 + 2 L, T) of what was added, for the selected token and the mean."""
+    figure = base_figure(60 + 30 * len(names), showlegend=True, barmode="group", legend={"orientation": "h", "y": 1.1})
+    for name, values, colour in (
+        (f"token {query}", norms[:, query], NEUTRAL), ("mean of all tokens", norms.mean(1), FAINT)
+    ):  # fmt: skip
+        figure.add_bar(
+            x=values.astype(float), y=list(range(len(names))), orientation="h", name=name, marker={"color": colour},
+            hovertemplate="%{x:.2f}<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(
+        xaxis={"rangemode": "tozero", "showticklabels": True},
+        yaxis={**BARE, "tickvals": list(range(len(names))), "ticktext": list(names), "range": [len(names) - 0.5, -0.5]},
+    )  # fmt: skip
+    most = int(norms[1:, query].argmax()) + 1
+    title = f"{names[most].capitalize()} writes most after {quoted(label)}: norm {norms[most, query]:.2f}"
+    return Drawing(
+        figure,
+        title=title,
+        note="Norm of what each part adds to the residual stream. Parts can point in opposite directions, so norms do "
+        "not add up.",
+        alt=title + ".",
+        table={"part": list(names), f"token {query}": norms[:, query].astype(float).round(4).tolist(),
+               "mean": norms.mean(1).astype(float).round(4).tolist()},
+    )  # fmt: skip
+
+
+def tile_row(
+    scores: np.ndarray, allowed: np.ndarray, table: dict[str, list], labels: Sequence[str], query: int, hue: str
+) -> Drawing:
+    """One row of scores (S,), cut into tiles; table: what is carried along after each."""
+    keys = np.flatnonzero(allowed).tolist()
+    figure = base_figure(260, showlegend=False)
+    figure.add_bar(
+        x=keys, y=scores[keys].astype(float), marker={"color": hue},
+        hovertemplate="%{customdata} (%{x}): %{y:.4f}<extra></extra>", customdata=[token_text(labels[k]) for k in keys],
+    )  # fmt: skip
+    edges = [first - 0.5 for first in table["first key"][1:]]
+    for edge in edges:
+        figure.add_vline(edge, line={"color": NEUTRAL, "width": 1, "dash": "dot"})
+    figure.add_scatter(
+        x=[(a + b - 1) / 2 for a, b in zip(table["first key"], table["behind the last"], strict=True)],
+        y=[None if not math.isfinite(m) else m for m in table["running maximum"]],
+        mode="lines+markers", line={"shape": "hvh", "color": NEUTRAL},
+        hovertemplate="running maximum %{y:.4f}<extra></extra>",
+    )  # fmt: skip
+    figure.update_layout(
+        xaxis={
+            **BARE,
+            "title": {"text": "key"},
+            "showticklabels": True,
+            "nticks": 12,
+            "range": [-0.5, len(scores) - 0.5],
+        },
+        yaxis={"title": {"text": "score"}},
+    )
+    rescaled = sum(1 for factor in table["factor"][1:] if 0 < factor < 1)
+    title = f"{count(len(edges) + 1, 'tile')}: the running maximum rises in {rescaled} after the first"
+    return Drawing(
+        figure,
+        title=title,
+        note=f"Scores of query {query} ({quoted(labels[query])}), bars, and the running maximum, line. Where it rises, "
+        "the sum and the output so far are multiplied by exp(old maximum − new maximum).",
+        alt=f"{title}. Bars of {count(len(keys), 'score')} with {count(len(edges), 'edge')} between tiles.",
+        table=table,
+    )
+
+
+def traffic(n_tokens: int, head_dim: int, block: int) -> Drawing:
+    """Bytes to and from slow memory for one head in fp32: with the matrix of scores, and by tiles."""
+    lengths = [2**i for i in range(5, 18)]
+    whole, tiled = ([_moved(T, head_dim, block)[i].value for T in lengths] for i in (0, 1))
+    figure = base_figure(300, showlegend=True, legend={"orientation": "h", "y": 1.15})
+    for name, values, dash in (("scores kept whole", whole, "solid"), (f"tiles of {block}", tiled, "dash")):
+        figure.add_scatter(
+            x=lengths, y=values, mode="lines", name=name, line={"color": NEUTRAL, "dash": dash},
+            hovertemplate="%{x:,} tokens: %{y:.3s}B<extra></extra>",
+        )  # fmt: skip
+    figure.update_layout(
+        xaxis={"type": "log", "title": {"text": "tokens"}},
+        yaxis={"type": "log", "title": {"text": "bytes"}, "exponentformat": "SI"},
+    )
+    equations = _moved(n_tokens, head_dim, block)
+    ratio = equations[0].value / equations[1].value
+    how = f"{ratio:.1f}× fewer bytes" if ratio >= 1 else f"{1 / ratio:.1f}× more bytes"
+    title = f"Tiles of {block} move {how} at {count(n_tokens, 'token')}"
+    return Drawing(
+        figure,
+        title=title,
+        note="One head, fp32, no mask: what is read from and written to slow memory. With the scores kept whole, "
+        "scores and weights are each written and read once. By tiles, keys and values are read once per block of "
+        "queries.",
+        alt=f"{title}. Two lines over the number of tokens, from {lengths[0]} to {lengths[-1]:,}.",
+        table={"tokens": lengths, "scores kept whole, B": whole, f"tiles of {block}, B": tiled},
+        formula=aligned(*equations),
+        legend=f"T tokens = {n_tokens}, D head_dim = {head_dim}, B keys and queries per tile = {block}; 4 bytes each.",
+    )
+
+
+def _moved(n_tokens: int, head_dim: int, block: int) -> tuple[Equation, Equation]:
+    T, D = Value(n_tokens, "T", "tokens"), Value(head_dim, "D", "head_dim")
+    B = Value(block, "B", "keys and queries per tile")
+    return (
+        Equation(4 * (4 * T * D + 4 * T * T), unit="B"),
+        Equation(4 * (2 * T * D + 2 * T * D * function("ceil", T / B)), unit="B"),
+    )
+
+
+def _signed(x: float) -> str:
+    return f"{x:+.3f}".replace("-", "−")
