@@ -420,7 +420,9 @@ class _Reader:
 
     def _group(self) -> Interval:
         kind = self.tokens[self.at].text if self._opens() else ""
-        (inside,) = self._arguments()
+        inside, *more = self._arguments()
+        if more:
+            raise Letters  # a shape, (1, 8, 29, 24), is no number
         return FUNCTIONS[{"⌊": "floor", "⌈": "ceil"}[kind]](inside) if kind in ("⌊", "⌈") else inside
 
     def _arguments(self) -> list[Interval]:

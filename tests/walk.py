@@ -24,6 +24,7 @@ from attnviz.ui.pages import cost as cost_page
 ROOT = Path(__file__).parent.parent
 OPTIONS = {f.name: getattr(f.metadata["kind"], "options", ()) for f in fields(Settings)}
 HEADS, GROUPS, ROPE, COST = "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py"
+STEPS = "pages/5_steps.py"
 FRONT = "app.py"
 TABS = {page.file: tuple(page.tabs) for page in ALL}
 
@@ -72,7 +73,7 @@ def visits(seed: int = 20) -> list[Visit]:
     found = [Visit(FRONT, Settings())]
     found += [Visit(page, Settings(**changes)) for page, changes in OF_THE_ISSUE]
     traced = {"model": MODELS, "run": RUNS, "text": TEXTS, "cell": CELLS, "place": PLACES}
-    for page in (HEADS, GROUPS, ROPE):
+    for page in (HEADS, GROUPS, ROPE, STEPS):
         found += [_traced(page, row, rng) for row in pairwise({"view": TABS[page], **traced}, rng)]
     costs = {
         "view": TABS[COST], "model": MODELS, "run": RUNS[:6], "context": CONTEXTS, "batch": (1, 3, 1024),
@@ -236,5 +237,5 @@ def _strings(part: object) -> Iterator[Said]:
         yield Said(part)
     elif isinstance(part, list | dict):
         for name, each in part.items() if isinstance(part, dict) else enumerate(part):
-            if name != "bdata":
+            if name not in ("bdata", "source"):  # nor Python's equals signs
                 yield from _strings(each)

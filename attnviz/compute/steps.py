@@ -15,7 +15,7 @@ from attnviz.experiments import residual as experiments
 from attnviz.experiments import tiles
 from attnviz.experiments.residual import Residual
 from attnviz.experiments.tiles import tiled_row
-from attnviz.steps import Run, Selection, Walk, record
+from attnviz.steps import Run, Selection, Walk, record, with_absorbed
 
 MAX_RECORDED = 128  # tokens: a layer's scores grow with their square
 MAX_RUN_BYTES = 24_000_000  # of all recorded runs, if it is more than one
@@ -37,8 +37,14 @@ class Recorded:
 def run_of(view: View) -> Run:
     """Record the model on the first MAX_RECORDED tokens, in the selected layer."""
     s, ids, layer = view.settings, view.ids[:MAX_RECORDED], view.layer_and_head[0]
-    key = "steps", models.weights_key(s), models.config_of(s), ids, layer
-    return models.computed_once(key, lambda: Recorded(record(models.model_of(s), ids, layer)), _runs).run
+    absorbed = s.absorbed and view.config.attention == "mla"
+    key = "steps", models.weights_key(s), models.config_of(s), ids, layer, absorbed
+
+    def run() -> Recorded:
+        model = models.model_of(s)
+        return Recorded(record(with_absorbed(model, layer) if absorbed else model, ids, layer))
+
+    return models.computed_once(key, run, _runs).run
 
 
 def walk_of(view: View) -> Walk:

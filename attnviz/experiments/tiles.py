@@ -59,12 +59,12 @@ def tiled_row(
     Q, K, V, mask = (torch.from_numpy(np.array(each)) for each in (q, k, v, allowed))
     steps = list(tiles(Q, K, V, mask, block, scale))
     table: dict[str, list] = {
-        "first key": [tile.first for tile in steps],
-        "behind the last": [tile.last for tile in steps],
-        "running maximum": [float(tile.largest[query]) for tile in steps],
+        "from key": [tile.first for tile in steps],
+        "up to key": [tile.last - 1 for tile in steps],
+        "maximum": [float(tile.largest[query]) for tile in steps],
         "factor": [float(tile.factor[query]) for tile in steps],
-        "running sum": [float(tile.total[query]) for tile in steps],
-        "norm of the output so far": [float(tile.output[query].norm()) for tile in steps],
+        "sum": [float(tile.total[query]) for tile in steps],
+        "output norm": [float(tile.output[query].norm()) for tile in steps],
     }
     kernel = F.scaled_dot_product_attention(Q[None], K[None], V[None], mask[None], scale=scale)[0]  # (T, V)
     sees = mask.any(-1)  # the kernel gives no number for a query that may attend to nothing

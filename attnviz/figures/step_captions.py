@@ -5,10 +5,11 @@ The sentences are about torch's operations, whatever line called them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from attnviz.equations import number_text
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count
 from attnviz.steps import Arithmetic, Picture, Shown, Stop
@@ -51,14 +52,17 @@ def number(x: float) -> str:
         return "−∞" if x < 0 else "∞" if x > 0 else "not a number"
     if x == int(x):
         return f"{int(x)}".replace("-", "−")
-    return printed(x) if abs(x) >= 0.01 else f"{x:.4g}".replace("-", "−")
+    if abs(x) >= 0.01:
+        return printed(x)
+    return number_text(x, digits=3, scientific=True) if abs(x) < 0.0001 else f"{x:.4g}".replace("-", "−")
 
 
 def shape_text(shape: Sequence[int], axes: Sequence[str]) -> str:
-    """(B, H, T, D) = (1, 8, 29, 24); only the sizes where an axis has no name."""
-    sizes = "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
-    named = axes and all(axes)
-    return f"({', '.join(axes)}) = {sizes}" if named else sizes
+    """(B, H, T, D) = (1, 8, 29, 24), or C = 192 of one axis; only the sizes where an axis has no name."""
+    sizes, named = ", ".join(map(str, shape)), bool(axes) and all(axes)
+    if len(shape) < 2:
+        return f"{axes[0]} = {sizes}" if named else f"({sizes})"
+    return f"({', '.join(axes)}) = ({sizes})" if named else f"({sizes})"
 
 
 def slice_text(name: str, picture: Picture) -> str:
@@ -89,35 +93,48 @@ def does_text(stop: Stop) -> str:
 
 
 def arithmetic_text(how: Arithmetic | None) -> str:
-    """One entry's arithmetic, with the first few terms of a sum."""
+    """One entry's arithmetic; of a sum the first few terms, and the sum of the others as one number."""
     if how is None:
         return ""
-    result = f"= {number(how.value)}"
-    given = dict(how.numbers)
     if how.terms:
-        first = " + ".join(_product(term) for term in how.terms[:TERMS_WRITTEN])
-        more = f" + … ({count(len(how.terms), 'term')})" if len(how.terms) > TERMS_WRITTEN else ""
-        if "number of terms" in given:
-            return f"({first}{more}) / {given['number of terms']:.0f} {result}"
-        bias = f" + {number(given['bias'])}" if "bias" in given else ""
-        return f"{first}{more}{bias} {result}"
+        return _sum_text(how)
+    given, result = dict(how.numbers), number(how.value)
     if how.operation == "softmax":
         score, largest, total = given.values()
-        return f"exp({number(score)} − {_signed(largest)}) / {number(total)} {result}"
+        return f"exp({number(score)} − {_signed(largest)}) / {number(total)} = {result}"
     if how.operation == "where":
-        truth = "true" if given["condition"] else "false"
-        return f"the condition is {truth}, so {number(how.value)}"
+        return f"the condition is {'true' if given['condition'] else 'false'}, so {result}"
     if how.operation == "embedding":
-        return f"row {given['token id']:.0f} of the table, column {given['column']:.0f} {result}"
+        return f"row {given['token id']:.0f} of the table, column {given['column']:.0f}: {result}"
     if set(given) == {"a", "b"}:
-        symbol = how.written.split()[1]
-        return f"{_signed(given['a'])} {symbol} {_signed(given['b'])} {result}"
-    if set(given) == {"x"}:
-        return f"{how.written} with x = {number(given['x'])} {result}"
+        return f"{_signed(given['a'])} {how.written.split()[1]} {_signed(given['b'])} = {result}"
+    if set(given) == {"x"} and how.operation in UNARY:
+        return f"{UNARY[how.operation](given['x'])} = {result}"
     if how.written == "the same entry":
-        value, at = how.used[0]
-        return f"the entry [{', '.join(map(str, at))}] of what it was made from {result}"
-    return f"{how.operation} {result}"
+        return f"the entry [{', '.join(map(str, how.used[0][1]))}] of what it was made from: {result}"
+    return f"{how.operation}: {result}"
+
+
+UNARY: dict[str, Callable[[float], str]] = {
+    "rsqrt": lambda x: f"1 / √{_signed(x)}",
+    "silu": lambda x: f"{_signed(x)} / (1 + exp({number(-x)}))",
+    "cos": lambda x: f"cos({number(x)})",
+    "sin": lambda x: f"sin({number(x)})",
+}
+
+
+def _sum_text(how: Arithmetic) -> str:
+    given, others = dict(how.numbers), how.products[TERMS_WRITTEN:]
+    terms = [_product(term) for term in how.terms[:TERMS_WRITTEN]]
+    if others:
+        terms.append(_signed(sum(others)))
+    if "bias" in given:
+        terms.append(_signed(given["bias"]))
+    added = " + ".join(terms)
+    if "number of terms" in given:
+        added = f"({added}) / {given['number of terms']:.0f}"
+    last = f"; {number(sum(others))} is the sum of the other {count(len(others), 'term')}" if others else ""
+    return f"{added} = {number(how.value)}{last}"
 
 
 def bars(how: Arithmetic | None) -> tuple[list[float], float]:
@@ -158,5 +175,6 @@ def _product(term: Sequence[float]) -> str:
 
 
 def _signed(x: float) -> str:
-    """In brackets where it is negative, so that no sign stands beside another."""
-    return f"({number(x)})" if x < 0 else number(x)
+    """In brackets where it is negative or has a power of ten, so that no sign stands beside another."""
+    written = number(x)
+    return f"({written})" if x < 0 or "·" in written else written

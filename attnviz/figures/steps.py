@@ -10,14 +10,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnviz.equations import Equation, Value, aligned, function
+from attnviz.equations import Equation, Steps, Value, aligned, function, total
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, SEQUENTIAL, base_figure
 from attnviz.figures.token_maps import BARE, token_text
 
-MOST_COLUMNS = 24  # tokens of a table that has their text in it
+MOST_COLUMNS = 16  # tokens of a table that has their text in it
 CANDIDATES = 10
 
 
@@ -41,7 +41,7 @@ def candidates(odds: np.ndarray, vocabulary: Sequence[str], after: str, position
     said = f"{quoted(names[0])} with {100 * odds[best[0]]:.1f} %"
     return Drawing(
         figure,
-        title=f"After {quoted(after)}: {said}",
+        title=f"Next after {quoted(after)}: {said}",
         note=f"The {len(best)} most probable next tokens after token {position}, {where}. Together they have "
         f"{100 * odds[best].sum():.1f} % of the probability.",
         alt=f"Bars of the {len(best)} most probable tokens after token {position}; the first is {said}.",
@@ -56,7 +56,7 @@ def lens_map(odds: np.ndarray, vocabulary: Sequence[str], labels: Sequence[str],
     shown = slice(first, min(first + MOST_COLUMNS, n_tokens))
     best, top = odds[:, shown].argmax(-1), odds[:, shown].max(-1).astype(float)
     rows = ["embedding", *(f"layer {i}" for i in range(n_rows - 1))]
-    words = [[token_text(vocabulary[i]) for i in row] for row in best]
+    words = [[token_text(vocabulary[i], 8) for i in row] for row in best]
     figure = base_figure(90 + 30 * n_rows, showlegend=False, hovermode="closest")
     figure.add_heatmap(
         z=top.astype(np.float32), colorscale=SEQUENTIAL, zmin=0, zmax=1, xgap=1, ygap=1, customdata=words,
@@ -104,7 +104,10 @@ def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: floa
     )  # fmt: skip
     far = 1.25 * float(np.abs(added).max())
     figure.update_layout(
-        xaxis={**BARE, "range": [min(0.0, 1.25 * float(added.min())), far], "showticklabels": False, "zeroline": True},
+        xaxis={
+            **BARE, "range": [min(0.0, float(added.min()) - 0.25 * far), far], "showticklabels": False,
+            "zeroline": True,
+        },
         yaxis={
             **BARE, "tickvals": list(range(len(added))), "ticktext": list(names), "range": [len(added) - 0.5, -0.5],
         },
@@ -118,10 +121,18 @@ def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: floa
         f"{len(added)} bars add up to {printed(float(added.sum()))}; the model's logit is {printed(logit)}.",
         alt=f"{title}. {', '.join(f'{n} {_signed(a)}' for n, a in zip(names, added, strict=True))}.",
         table={"part": list(names), "added to the logit": added.astype(float).round(6).tolist()},
+        formula=Equation(
+            total([Value(float(a), digits=3) for a in added]),
+            name="logit",
+            name_tex=r"\text{logit}",
+            digits=4,
+            computed=logit,
+            steps=Steps.NUMBERS,
+        ).tex(),
     )
 
 
-def stream(norms: np.ndarray, names: Sequence[str], labels: Sequence[str], query: int) -> Drawing:
+def stream(norms: np.ndarray, names: Sequence[str], labels: Sequence[str], query: int, d_model: int) -> Drawing:
     """The residual stream's norm after each part: norms (1 + 2 L, T)."""
     n_rows, n_tokens = norms.shape
     figure = base_figure(80 + 26 * n_rows, showlegend=False, hovermode="closest")
@@ -147,6 +158,13 @@ def stream(norms: np.ndarray, names: Sequence[str], labels: Sequence[str], query
         note="Norm of the residual stream after each part was added, by token. RMSNorm divides by it (times 1 / √C) "
         "before each part reads the stream.",
         alt=f"{title}. A map of {n_rows} rows and {n_tokens} tokens.",
+        formula=Equation(
+            Value(float(norms[-1, query]), "‖x‖", "norm of the last stream", digits=3, tex=r"\lVert x \rVert")
+            / function("√", Value(d_model, "C", "d_model")),
+            name="rms", name_tex=r"\operatorname{rms}", digits=3,
+        ).tex(),
+        legend=f"What the last RMSNorm divides by after token {query}: ‖x‖ the norm of the last row's stream, "
+        f"C d_model = {d_model}.",
         table={"token": [f"{i} {label}" for i, label in enumerate(labels)],
                **{name: norms[i].astype(float).round(4).tolist() for i, name in enumerate(names)}},
     )  # fmt: skip
@@ -189,12 +207,12 @@ def tile_row(
         x=keys, y=scores[keys].astype(float), marker={"color": hue},
         hovertemplate="%{customdata} (%{x}): %{y:.4f}<extra></extra>", customdata=[token_text(labels[k]) for k in keys],
     )  # fmt: skip
-    edges = [first - 0.5 for first in table["first key"][1:]]
+    edges = [first - 0.5 for first in table["from key"][1:]]
     for edge in edges:
         figure.add_vline(edge, line={"color": NEUTRAL, "width": 1, "dash": "dot"})
     figure.add_scatter(
-        x=[(a + b - 1) / 2 for a, b in zip(table["first key"], table["behind the last"], strict=True)],
-        y=[None if not math.isfinite(m) else m for m in table["running maximum"]],
+        x=[(a + b) / 2 for a, b in zip(table["from key"], table["up to key"], strict=True)],
+        y=[None if not math.isfinite(m) else m for m in table["maximum"]],
         mode="lines+markers", line={"shape": "hvh", "color": NEUTRAL},
         hovertemplate="running maximum %{y:.4f}<extra></extra>",
     )  # fmt: skip
@@ -209,7 +227,8 @@ def tile_row(
         yaxis={"title": {"text": "score"}},
     )
     rescaled = sum(1 for factor in table["factor"][1:] if 0 < factor < 1)
-    title = f"{count(len(edges) + 1, 'tile')}: the running maximum rises in {rescaled} after the first"
+    rises = f"the maximum rises {count(rescaled, 'time')}" if rescaled else "the first holds the largest score"
+    title = f"{count(len(edges) + 1, 'tile')}: {rises}"
     return Drawing(
         figure,
         title=title,
@@ -231,7 +250,7 @@ def traffic(n_tokens: int, head_dim: int, block: int) -> Drawing:
             hovertemplate="%{x:,} tokens: %{y:.3s}B<extra></extra>",
         )  # fmt: skip
     figure.update_layout(
-        xaxis={"type": "log", "title": {"text": "tokens"}},
+        xaxis={"type": "log", "title": {"text": "tokens"}, "dtick": 1},
         yaxis={"type": "log", "title": {"text": "bytes"}, "exponentformat": "SI"},
     )
     equations = _moved(n_tokens, head_dim, block)

@@ -152,7 +152,8 @@ class Settings:
     # step by step
     step: int = _setting(-1, Number(-1, 9_999))  # the line of the walk; -1: the first of the model's own forward
     column: int = _setting(-1, Number(-1, 2**20))  # of the tensors' last axis; -1: where a row is farthest from 0
-    block: int = _setting(8, Number(1, 512))  # keys in a tile
+    absorbed: bool = _setting(False, Flag())  # latent attention without expanding keys and values
+    block: int = _setting(16, Number(1, 512))  # keys in a tile
     lens: int = _setting(-1, Number(-1, 47))  # the layer whose prediction is read early; -1: after the last
     candidate: int = _setting(0, Number(0, 9))  # by rank, of the next tokens
     # what it costs

@@ -10,7 +10,9 @@ from attnviz.session.pages import ALL as REGISTERED
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-PAGES = ["app.py", "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py"]
+PAGES = [
+    "app.py", "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py", "pages/5_steps.py",
+]  # fmt: skip
 TRACED = PAGES[1:4]
 
 
@@ -119,7 +121,7 @@ OLD_TABS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("page", PAGES[1:])
+@pytest.mark.parametrize("page", OLD_TABS)
 def test_links_made_before_there_was_a_tab_open_what_they_opened(page):
     names = next(each.tabs for each in REGISTERED if each.file == page)
     for tab in (list(names)[0], list(names)[-1]):

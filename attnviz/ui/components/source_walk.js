@@ -308,8 +308,12 @@ function place(view, p, [row, column]) {
 const written = (x, truth) => {
   if (truth) return x ? "true" : "false";
   if (!Number.isFinite(x)) return x < 0 ? "−∞ (masked)" : String(x);
-  const text = Number.isInteger(x) ? String(x) : Math.abs(x) >= 0.01 ? x.toFixed(4) : x.toPrecision(4);
-  return text.replace("-", "−");
+  const size = Math.abs(x);
+  if (!Number.isInteger(x) && size < 0.0001) {
+    const [mantissa, power] = x.toExponential(3).split("e");
+    return `${mantissa}·10${[...String(+power)].map((c) => "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"["-0123456789".indexOf(c)]).join("")}`.replace("-", "−");
+  }
+  return (Number.isInteger(x) ? String(x) : size >= 0.01 ? x.toFixed(4) : String(+x.toPrecision(4))).replace("-", "−");
 };
 
 function point(view, cell) {
@@ -320,8 +324,9 @@ function point(view, cell) {
   }
   const part = n < N || m < M ? ` Rows ${p.first[0]} to ${p.first[0] + n - 1} of ${N}, columns ${p.first[1]} to ${p.first[1] + m - 1} of ${M} are drawn.` : "";
   const colour = p.truth ? "Coloured: true; grey: false." : p.signed ? `Colour: ${p.hue < 0 ? "brown below zero, petrol above" : "grey below zero, the KV head's hue above"}, up to ±${written(p.top)}.`
-    : `Colour: from 0 to ${written(p.top)}.`;
-  view.read.textContent = `${colour}${part} Point at an entry to read it; click it to see how it was computed.`;
+    : p.top ? `Colour: from 0 to ${written(p.top)}.` : "All that is not masked is 0.";
+  const masked = p.masked ? " Grey: −∞, masked." : "";
+  view.read.textContent = `${colour}${masked}${part} Point at an entry to read it; click it to see how it was computed.`;
 }
 
 function pointSource(view, from, canvas, e) {

@@ -176,6 +176,7 @@ class _Pictures:
                 "first": list(picture.first), "hue": -1 if picture.hue is None else picture.hue,
                 "top": float(np.abs(finite).max()) if finite.size else 0.0,
                 "signed": bool(finite.size and finite.min() < 0),
+                "masked": bool(np.isneginf(numbers).any()),
                 "truth": picture.numbers.dtype == np.bool_,
                 "tokens": list(_tokens(picture)),
             })  # fmt: skip

@@ -44,10 +44,10 @@ def parts(view: View) -> None:
 def _selection(view: View) -> None:
     layer, head = view.layer_and_head
     n = min(len(view.labels), compute_steps.MAX_RECORDED)
-    _choose("Layer", "layer", layer, range(view.config.n_layers), lambda i: f"Layer {i}", 120)
-    _choose("Head", "head", head, range(view.config.n_heads), lambda i: f"Head {i}", 120)
-    _choose("Query token", "query", min(view.query, n - 1), range(n), lambda i: f"query {i} {view.labels[i]}", 190)
-    _choose("Key token", "key", min(view.key, n - 1), range(n), lambda i: f"key {i} {view.labels[i]}", 190)
+    _choose("Layer", "layer", layer, range(view.config.n_layers), lambda i: f"Layer {i}", 105)
+    _choose("Head", "head", head, range(view.config.n_heads), lambda i: f"Head {i}", 105)
+    _choose("Query token", "query", min(view.query, n - 1), range(n), lambda i: f"query {i} {view.labels[i]}", 150)
+    _choose("Key token", "key", min(view.key, n - 1), range(n), lambda i: f"key {i} {view.labels[i]}", 150)
 
 
 def _choose(label: str, field: str, shown: int, options: range, written: Callable[[int], str], width: int) -> None:
@@ -58,6 +58,11 @@ def _choose(label: str, field: str, shown: int, options: range, written: Callabl
 
 
 def _walk(view: View) -> None:
+    if view.config.attention == "mla":
+        state.control(
+            st.checkbox, "Absorbed form: W_uk moves to the query's side, and keys and values are never expanded",
+            "absorbed",
+        )  # fmt: skip
     walk = compute_steps.walk_of(view)
     source_walk(
         walk, view.labels, view.config.n_kv_heads, key="source-walk",
@@ -87,17 +92,17 @@ def _prediction(view: View) -> None:
     query, last = _query(view), len(odds) - 1
     layer = last if view.settings.lens < 0 else min(view.settings.lens + 1, last)
     words, where = vocabulary(), "by the model" if layer == last else f"read after layer {layer - 1}"
-    left, right = st.columns([2, 3], gap="large")
-    with right:
-        charts.show(figures.lens_map(odds, words, view.labels, query, layer), "lens")
-        state.control(
-            st.segmented_control, "Read the prediction after", "lens", shown=layer - 1 if layer < last else -1,
-            options=[*range(last - 1), -1], required=True, reruns=("parts",),
-            format_func=lambda i: "the last layer" if i < 0 else f"layer {i}",
-        )  # fmt: skip
+    left, right = st.columns(2, gap="large")
     with left:
         charts.show(figures.candidates(odds[layer, query], words, view.labels[query], query, where), "candidates")
-    _attribution(view, odds[-1, query], words, query)
+    with right:
+        _attribution(view, odds[-1, query], words, query)
+    charts.show(figures.lens_map(odds, words, view.labels, query, layer), "lens")
+    state.control(
+        st.segmented_control, "Read the prediction after", "lens", shown=layer - 1 if layer < last else -1,
+        options=[*range(last - 1), -1], required=True,
+        format_func=lambda i: "the last layer" if i < 0 else f"layer {i}",
+    )  # fmt: skip
 
 
 def _attribution(view: View, odds: np.ndarray, words: Sequence[str], query: int) -> None:
@@ -125,7 +130,7 @@ def _residual(view: View) -> None:
     after, parts = compute_steps.norms(written)
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(figures.stream(after, names, labels, query), "stream")
+        charts.show(figures.stream(after, names, labels, query, view.config.d_model), "stream")
     with right:
         charts.show(figures.written(parts, names, query, labels[query]), "written")
 

@@ -1,0 +1,26 @@
+"""Latent attention run in its absorbed form inside a model, to be recorded like any other layer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from attnviz.modules import Transformer
+
+
+class Absorbed(nn.Module):
+    """The attention it is given, asked for `absorbed=True`; weights are shared."""
+
+    def __init__(self, attn: nn.Module) -> None:
+        super().__init__()
+        self.attn = attn
+
+    def forward(self, x: Tensor, **options: Any) -> Tensor:
+        """Map x (B, T, C) to (B, T, C)."""
+        return self.attn(x, absorbed=True, **options)
+
+
+def with_absorbed(model: Transformer, layer: int) -> Transformer:
+    """Return the model with this layer's latent attention in the absorbed form; nothing is copied."""
+    return model.with_attentions({layer: Absorbed(model.blocks[layer].attn)})

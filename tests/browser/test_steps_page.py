@@ -1,0 +1,144 @@
+"""Step by step in the browser: from the text to the prediction with the keyboard, without asking the server."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.painted import hue_shares, overflow, painted_fraction, pixels, settle
+
+WALK = ".sw"
+
+
+def here(page: Page) -> str:
+    """The call and the line that are shown."""
+    return (
+        f"{page.locator('.sw .path b').inner_text()}: {page.locator('.sw .row.here code').first.inner_text().strip()}"
+    )
+
+
+def walk(page: Page, keys: str, most: int = 80) -> list[str]:
+    found = [here(page)]
+    for key in keys.split():
+        page.keyboard.press(key)
+        found.append(here(page))
+    return found
+
+
+def test_the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits(visit: Callable[..., Page]) -> None:
+    page = visit("steps")
+    page.locator(WALK).focus()
+    asked: list[str] = []
+    page.context.on("request", lambda request: asked.append(request.url))
+    first = here(page)
+    assert "embed" in first
+    found = walk(page, "ArrowRight ArrowRight ArrowDown")  # layer 0, the block of layer 1, its first line
+    assert found[-1].startswith("attn_norm") or found[-1].startswith("blocks.1")
+    while "self.attn(" not in here(page):
+        page.keyboard.press("ArrowRight")
+    seen = set()
+    for _ in range(70):
+        page.keyboard.press("ArrowDown" if page.locator("[data-go=into]").is_enabled() else "ArrowRight")
+        seen.add(here(page))
+        if "F.linear(x" in here(page):
+            break
+    for line in ("q = q_pre_rope", "scores = torch.einsum", "softmax(-1)", "hidden = F.silu", "F.linear(x"):
+        assert any(line in each for each in seen), line
+    expect(page.locator(".sw .title")).to_contain_text("vocab_size")
+    page.wait_for_timeout(600)
+    assert asked == []  # a websocket carries the one message about the last step
+    expect(page).to_have_url(re.compile("step="))
+
+
+def test_a_step_is_in_the_link_and_opens_again(visit: Callable[..., Page]) -> None:
+    page = visit("steps?step=20")
+    shown = here(page)
+    page.locator(WALK).focus()
+    page.keyboard.press("ArrowRight")
+    after = here(page)
+    assert after != shown
+    expect(page).to_have_url(re.compile("step=2[1-9]"))
+    settle(page)
+    assert here(visit(page.url.rpartition("/")[2])) == after
+
+
+def test_an_entry_that_is_clicked_is_computed_and_chosen_everywhere(visit: Callable[..., Page]) -> None:
+    page = visit("steps")
+    go_to(page, "scores = torch.einsum")
+    canvas = page.locator(".sw .main canvas")
+    box = canvas.bounding_box()
+    canvas.click(position={"x": box["width"] * 0.6, "y": box["height"] * 0.9})
+    settle(page)
+    expect(page).to_have_url(re.compile("query=2[0-9].*key=1[0-9]|key=1[0-9].*query=2[0-9]"))
+    place = page.locator(".sw .sum").inner_text()
+    query, key = re.search(r"query=(\d+)", page.url)[1], re.search(r"key=(\d+)", page.url)[1]
+    assert f"row {query} " in place and f"column {key} " in place
+    assert "einsum" in page.locator(".sw .row.here").first.inner_text()
+
+
+def go_to(page: Page, code: str) -> None:
+    page.locator(".sw select").select_option(label=page.locator(".sw option", has_text="attend").first.inner_text())
+    page.locator(".sw button.row", has_text=code).click()
+
+
+def test_pictures_are_painted_in_the_hue_of_the_kv_head(visit: Callable[..., Page]) -> None:
+    page = visit("steps")
+    go_to(page, "scores.add_(bias)")
+    weights = page.locator(".sw .main canvas")
+    assert painted_fraction(pixels(weights)) > 0.1
+    first = hue_shares(pixels(weights)).argmax()
+    choose(page, "Head", "Head 6")
+    assert hue_shares(pixels(page.locator(".sw .main canvas"))).argmax() != first
+
+
+def choose(page: Page, label: str, option: str) -> None:
+    page.get_by_label(label, exact=True).first.click()
+    page.get_by_role("option", name=option, exact=True).click()
+    settle(page)
+
+
+def test_playing_goes_on_by_itself_and_pauses(visit: Callable[..., Page]) -> None:
+    page = visit("steps")
+    page.locator(WALK).focus()
+    before = here(page)
+    page.keyboard.press(" ")
+    expect(page.locator(".sw .path b, .sw .row.here code").first).not_to_have_text(before, timeout=5000)
+    page.wait_for_timeout(1500)
+    assert here(page) != before
+    page.keyboard.press(" ")
+    expect(page.locator("[data-go=play]")).to_contain_text("play")
+
+
+def canvases(page: Page) -> list[Locator]:
+    return page.locator(".sw canvas:visible").all()
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_it_fits_and_on_a_phone_the_source_is_above(visit: Callable[..., Page], width: int) -> None:
+    page = visit("steps?step=30", width=width)
+    assert overflow(page) <= 0
+    source, made = page.locator(".sw .code").bounding_box(), page.locator(".sw .made").bounding_box()
+    if width < 400:
+        assert source["y"] + source["height"] <= made["y"]
+    else:
+        assert source["x"] + source["width"] <= made["x"]
+    assert all(painted_fraction(pixels(canvas)) > 0.005 for canvas in canvases(page))
+
+
+@pytest.mark.parametrize("tab", ["lens", "residual", "tiles"])
+@pytest.mark.parametrize("model", ["gqa-4", "mla", "own"])
+def test_every_part_is_drawn(visit: Callable[..., Page], tab: str, model: str) -> None:
+    page = visit(f"steps?tab={tab}&model={model}")
+    expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible()
+    assert overflow(page) <= 0
+
+
+def test_one_token_and_hostile_text(visit: Callable[..., Page]) -> None:
+    for text in (
+        "a",
+        "%3Cscript%3Ealert(1)%3C%2Fscript%3E%20%F0%9F%91%A9%E2%80%8D%F0%9F%91%A9%E2%80%8D%F0%9F%91%A7%20%E4%B8%AD",
+    ):
+        for tab in ("walk", "lens", "residual", "tiles"):
+            page = visit(f"steps?text={text}&tab={tab}")
+            assert page.get_by_test_id("stException").count() == 0

@@ -1,0 +1,159 @@
+"""A recorded run holds what was computed, from the source that ran, whatever the model; nothing of it is told anew."""
+
+import inspect
+import linecache
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from attnviz import modules
+from attnviz.checkpoints import list_checkpoints, load_checkpoint
+from attnviz.config import ModelConfig
+from attnviz.modules import Transformer, attention
+from attnviz.steps import Walk, arithmetic, record, with_absorbed
+from attnviz.steps.walk import Selection, _sizes
+from attnviz.trace import trace
+
+IDS = (5, 17, 5, 17, 101, 3, 5)
+ODD = ModelConfig(3, 6 * 14, 6, 3, head_dim=14, d_ff=37, vocab_size=113)
+MODELS = [*list_checkpoints(), "odd"]
+
+
+def model_of(name: str) -> Transformer:
+    return Transformer.random(ODD, 7) if name == "odd" else load_checkpoint(name)[0]
+
+
+def made(run, function: str, name: str) -> np.ndarray:
+    """What the last line that made `name` in this function made."""
+    found = [m for line in run.lines if run.calls[line.call].function == function for m in line.made if m.name == name]
+    return found[-1].value.entries
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_tensors_are_those_of_the_trace(name):
+    model = model_of(name)
+    run, expected = record(model, IDS, 1), trace(model, IDS)
+    for mine, theirs in (("q", expected.q), ("k", expected.k), ("v", expected.v), ("weights", expected.weights)):
+        np.testing.assert_allclose(made(run, type(model.blocks[1].attn).__name__ + ".forward", mine)[0], theirs[1])
+    np.testing.assert_array_equal(run.logits, expected.logits)
+    np.testing.assert_array_equal(made(run, "Transformer.forward", "return")[0], expected.logits)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_arithmetic_of_entries_comes_to_what_was_recorded(name):
+    run, rng, checked = record(model_of(name), IDS, 2), np.random.default_rng(0), set()
+    for line in run.lines:
+        for operation in line.operations:
+            for value in operation.outputs:
+                if not value.entries.size:
+                    continue
+                at = tuple(int(rng.integers(n)) for n in value.shape)
+                how = arithmetic(line.operations, value, at)
+                assert how is not None
+                assert how.value == pytest.approx(float(value.entries[at]), nan_ok=True)
+                if how.computed is not None:
+                    checked.add(how.operation)
+                    assert how.computed == pytest.approx(how.value, rel=1e-4, abs=1e-5)
+    assert {"linear", "einsum", "softmax", "mul", "add", "rsqrt", "silu", "embedding", "where", "mean"} <= checked
+
+
+def test_lines_are_those_of_the_files_and_in_the_order_they_ran():
+    run = record(model_of("gqa-4"), IDS, 1)
+    for call in run.calls:
+        source = (Path(modules.__file__).parent / call.file).read_text().splitlines()
+        assert source[call.first - 1].strip() in call.source
+    numbers = [line.number for line in run.lines if run.calls[line.call].function == "attend"]
+    assert numbers == sorted(numbers) and len(set(numbers)) == len(numbers)
+    kept = {m.name for line in run.lines if run.calls[line.call].function == "attend" for m in line.made}
+    assert {"q", "scores", "weights", "output"} <= kept
+
+
+def test_the_other_blocks_are_one_line_each():
+    run = record(model_of("gqa-4"), IDS, 2)
+    assert [line.skipped for line in run.lines if line.skipped] == ["blocks.0", "blocks.1", "blocks.3"]
+    assert sum(call.function == "Block.forward" for call in run.calls) == 1
+
+
+def test_a_value_changed_in_place_is_kept_before_and_after():
+    run = record(model_of("gqa-4"), IDS, 0)
+    scores = [m.value.entries for line in run.lines for m in line.made if m.name == "scores"]
+    assert len(scores) == 2 and np.isfinite(scores[0]).all()
+    allowed = np.tril(np.ones((len(IDS), len(IDS)), bool))
+    assert (np.isneginf(scores[1][0]) == ~allowed).all()
+    np.testing.assert_array_equal(scores[1][0][:, allowed], scores[0][0][:, allowed])
+
+
+def test_another_source_shows_other_names(monkeypatch):
+    """The source that runs is the one that is shown: nothing knows the names of its variables."""
+    text = inspect.getsource(attention.attend).replace("scores", "affinities")
+    name = str(Path(modules.__file__).parent / "changed_for_a_test.py")
+    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+    space = dict(vars(attention))
+    exec(compile(text, name, "exec"), space)
+    monkeypatch.setattr(attention, "attend", space["attend"])
+    try:
+        run = record(model_of("gqa-4"), IDS, 1)
+    finally:
+        del linecache.cache[name]
+    names = {m.name for line in run.lines for m in line.made}
+    assert "affinities" in names and "scores" not in names
+    assert any("affinities" in call.source for call in run.calls)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_axes_that_comments_name_have_the_sizes_of_the_model(name):
+    run = record(model_of(name), IDS, 1)
+    sizes, found = _sizes(run), 0
+    for line in run.lines:
+        for each in line.made:
+            for axis, n in zip(each.axes, each.value.shape, strict=True) if each.axes else ():
+                if axis in sizes and axis not in ("D", "P", "R"):  # letters of one file: of the heads, of the latent
+                    found += 1
+                    assert sizes[axis] == n, (each.name, each.axes, each.value.shape)
+    assert found > 20
+
+
+def test_bytes_are_bounded_and_shapes_stay():
+    run = record(model_of("gqa-4"), IDS, 1, max_bytes=10_000)
+    assert run.nbytes <= 10_000
+    assert any(value.array is None and value.shape for value in run.values)
+    assert Walk(run, Selection(0, 0, 0, 0)).stops
+
+
+def test_nothing_is_left_behind_after_an_error():
+    before = sys.gettrace()
+    with pytest.raises(IndexError):
+        record(model_of("gqa-4"), (10**6,), 1)
+    assert sys.gettrace() is before
+    assert torch.overrides._get_current_function_mode() is None
+    for ids, layer in (((), 0), (IDS, 9), (IDS, -1)):
+        with pytest.raises(ValueError, match=r"layer|token"):
+            record(model_of("gqa-4"), ids, layer)
+
+
+def test_the_absorbed_form_never_expands_keys():
+    model = model_of("mla")
+    plain, absorbed = record(model, IDS, 1), record(with_absorbed(model, 1), IDS, 1)
+    np.testing.assert_allclose(absorbed.logits, plain.logits, atol=1e-4)
+    names = {call.function for call in absorbed.calls}
+    assert any("_absorbed" in name for name in names) and not any("_expand" in name for name in names)
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("ids", [IDS[:1], IDS, tuple(range(60))])
+def test_every_stop_has_a_picture_with_its_entry_in_it(name, ids):
+    model = model_of(name)
+    c = model.config
+    walk = Walk(record(model, ids, 1), Selection(c.n_heads - 1, c.n_kv_heads - 1, len(ids) - 1, 0))
+    assert len(walk.stops) > 30
+    for stop in walk.stops:
+        for shown in stop.shown:
+            p = shown.picture
+            row, column = (at - first for at, first in zip(p.at, p.first, strict=True))
+            assert 0 <= row < p.numbers.shape[0] and 0 <= column < p.numbers.shape[1]
+            np.testing.assert_array_equal(p.numbers[row, column], p.value.entries[p.index])
+            for source in shown.sources:
+                assert source.picture.numbers.size
