@@ -99,7 +99,7 @@ def weight_equation(
     total = Value(_number(np.exp(row - row.max()).sum()), "Z", f"sum of exp(score − m) over the {keys}", DIGITS)
     return Equation(
         function("exp", score - largest) / total, f"a{low(at)}", f"a_{{{at}}}", digits=DIGITS,
-        computed=_number(weights[key]),
+        computed=_number(weights[key]), meaning=f"weight of query {query} and key {key}",
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from attnviz.equations import Equation, Expression, Value, aligned, function, total
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.phrases import count
+from attnviz.figures.phrases import count, meanings
 from attnviz.figures.rope import subscript
 from attnviz.figures.theme import DIVERGING, FAINT, MASKED, NEUTRAL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import add_cells, add_colourbar, add_masked, blocks, few_ticks, token_map_figure
@@ -90,6 +90,7 @@ def moved_apart(
         if unrotated
         else ""
     )
+    equations = _score(parts[:, here], m, n, head_dim, unrotated)
     return Drawing(
         figure,
         title=f"{quoted(q_label)} and {quoted(k_label)}: {found}",
@@ -98,7 +99,8 @@ def moved_apart(
         f"slow pairs the long trend.{constant}",
         alt=f"“{q_label}” and “{k_label}”: {found}. The highest score is at distance {distances[scores.argmax()]}.",
         table={"distance": distances.tolist(), "score": scores.tolist()},
-        formula=aligned(*_score(parts[:, here], m, n, head_dim, unrotated)),
+        formula=aligned(*equations),
+        legend=meanings(*equations),
     )
 
 
@@ -106,17 +108,23 @@ def _score(parts: NDArray, m: int, n: int, head_dim: int, unrotated: int) -> lis
     """The score of query m and key n from what each pair adds to q·k (n_pairs + 1,), the unrotated part last."""
     n_pairs, at = len(parts) - 1, f"{m},{n}"
     rotated = Value(
-        float(parts[:-1].sum()), "Re Σⱼ qⱼ·k̄ⱼ·e^(i·d·θⱼ)", "what the rotated pairs add to q·k at distance d", digits=3,
+        float(parts[:-1].sum()), "Re Σⱼ qⱼ·k̄ⱼ·e^(i·d·θⱼ)",
+        "what the rotated pairs j of q and k, as complex numbers, add to q·k at distance d", digits=3,
         tex=r"\mathrm{Re}\sum_j q_j\,\bar k_j\,e^{\,i\,d\,\theta_j}",
     )  # fmt: skip
     distance = Value(m, "m", "position of the query") - Value(n, "n", "position of the key")
-    terms, equations = [rotated], [Equation(distance, "d", "d")]
+    terms, equations = [rotated], [Equation(distance, "d", "d", meaning="distance")]
     if unrotated:
         terms.append(Value(float(parts[-1]), "c", f"what the {unrotated} unrotated dimensions add to q·k", digits=3))
     groups = np.array_split(np.arange(n_pairs), min(MOST_TERMS, n_pairs))
-    equations.append(Equation(total([_added(parts, group) for group in groups]), rotated.symbol, rotated.tex, digits=3))
-    score = _over_root(total(terms), head_dim)
-    return [*equations, Equation(score, f"s{subscript(at)}", rf"s_{{{at}}}", digits=2)]
+    equations.append(
+        Equation(
+            total([_added(parts, group) for group in groups]), rotated.symbol, rotated.tex, digits=3,
+            meaning=rotated.meaning,
+        )
+    )  # fmt: skip
+    score, meaning = _over_root(total(terms), head_dim), f"score of query {m} and key {n}"
+    return [*equations, Equation(score, f"s{subscript(at)}", rf"s_{{{at}}}", digits=2, meaning=meaning)]
 
 
 def _added(parts: NDArray, pairs: NDArray) -> Value:
@@ -149,6 +157,7 @@ def decay(scores: NDArray, bound: DecayBound, here: int, head_dim: int, unrotate
     low, high = max(float(np.quantile(size, 0.02)), 1e-4), max(float(limit.max()), 1e-3)
     figure.update_yaxes(type="log", title="|score|", dtick=1, range=[np.log10(low), np.log10(high) + 0.1])
     figure.update_xaxes(title="distance in tokens", showgrid=False, zeroline=False)
+    equation = _bound(bound, here, head_dim, unrotated)
     lowest, share = int(limit.argmin()), size / np.maximum(limit, np.finfo(float).tiny)
     title = f"|score| is at most {share.max():.0%} of its bound up to distance {len(scores) - 1}"
     return Drawing(
@@ -160,14 +169,15 @@ def decay(scores: NDArray, bound: DecayBound, here: int, head_dim: int, unrotate
         "does not force it to fall.",
         alt=f"{title}. On average |score| is {share.mean():.0%} of the bound.",
         table={"distance": distances.tolist(), "|score|": size.tolist(), "bound": limit.tolist()},
-        formula=_bound(bound, here, head_dim, unrotated).tex_lines(),
+        formula=equation.tex_lines(),
+        legend=meanings(equation),
     )
 
 
 def _bound(bound: DecayBound, distance: int, head_dim: int, unrotated: int) -> Equation:
     """The bound at one distance."""
     steepest = Value(
-        bound.steepest, "max|hⱼ₊₁ − hⱼ|", "largest difference between neighbouring pairs, hⱼ = qⱼ·k̄ⱼ",
+        bound.steepest, "max|hⱼ₊₁ − hⱼ|", "largest difference between neighbouring pairs j, hⱼ = qⱼ·k̄ⱼ",
         tex=r"\max_j |q_{j+1}\bar k_{j+1} - q_j \bar k_j|",
     )  # fmt: skip
     sums = Value(
@@ -178,7 +188,9 @@ def _bound(bound: DecayBound, distance: int, head_dim: int, unrotated: int) -> E
     if unrotated:
         meaning = f"what the {unrotated} unrotated dimensions add to |q·k|"
         product = product + Value(abs(bound.unrotated), "|c|", meaning, digits=3)
-    return Equation(_over_root(product, head_dim), f"B{subscript(distance)}", rf"|s| \le B_{{{distance}}}", digits=2)
+    name, name_tex = f"B{subscript(distance)}", rf"|s| \le B_{{{distance}}}"
+    meaning = f"bound of the score s at distance {distance}"
+    return Equation(_over_root(product, head_dim), name, name_tex, digits=2, meaning=meaning)
 
 
 def by_distance(distances: NDArray, mean: NDArray, low: NDArray, high: NDArray, n_pairs: int, head: Head) -> Drawing:
@@ -222,6 +234,7 @@ def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
     worst = {field: shifted.largest_difference(field) for field in ARITHMETICS}
     found = {field: f"{change:.2g}" if change else "none" for field, change in worst.items()}
     tried, last = count(len(shifted.shifts) - 1, "shift"), shifted.shifts[-1]
+    equations = [_shifted_score(shifted, i, m, n, head_dim) for i in (0, -1)]
     title = f"Over {tried} up to {last:,} this score {_changes(worst['float32'])} in float32"
     return Drawing(
         figure,
@@ -234,7 +247,8 @@ def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
         "nothing have no mark on the log axis.",
         alt=f"{title}. In float64: {found['float64']}; with angles in float32: {found['float32_angles']}.",
         table=table,
-        formula=aligned(*(_shifted_score(shifted, i, m, n, head_dim) for i in (0, -1))),
+        formula=aligned(*equations),
+        legend=meanings(*equations),
     )
 
 
@@ -259,11 +273,13 @@ def _shifted_score(shifted: ShiftedScores, i: int, m: int, n: int, head_dim: int
     """The score at one of the shifts, in float64."""
     at, score = (m + shifted.shifts[i], n + shifted.shifts[i]), float(shifted.float64[i])
     dot = Value(
-        score * head_dim**0.5, f"q(at {at[0]})·k(at {at[1]})", "the same q and k, rotated to these positions", digits=6,
+        score * head_dim**0.5, f"q(at {at[0]})·k(at {at[1]})", "the same q and k, rotated (R) to these positions",
+        digits=6,
         tex=rf"\langle R_{{{at[0]}}}\,q,\; R_{{{at[1]}}}\,k\rangle",
     )  # fmt: skip
     name = f"{at[0]},{at[1]}"
-    return Equation(_over_root(dot, head_dim), f"s{subscript(name)}", rf"s_{{{name}}}", digits=6)
+    meaning = f"score at positions {at[0]} and {at[1]}"
+    return Equation(_over_root(dot, head_dim), f"s{subscript(name)}", rf"s_{{{name}}}", digits=6, meaning=meaning)
 
 
 def values(moved: ShiftedOutputs, head: Head) -> Drawing:
