@@ -23,7 +23,7 @@ from attnviz.trace import layer_weights
 LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project
 PASTED = "pasted"
 UNTRAINED_CONTEXT = 256
-VISIBLE = np.radians(5)  # a token's rotation that can be seen
+WATCHABLE = np.radians((5, 30))  # per token: seen to move, and not too fast to follow
 MAX_CURVE_BYTES = 2_000_000  # of losses by position: a hundred sets of six methods on 512 tokens
 
 _curves = ByteCache(MAX_CURVE_BYTES)
@@ -53,12 +53,12 @@ def pre_rope(view: View, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def pair_of(view: View) -> int:
-    """Return the selected pair; by default, of those that a token rotates visibly, the one that adds most to q·k."""
+    """Return the selected pair; by default, of those whose turning can be watched, the one that adds most to q·k."""
     values = frequencies(view)
     if view.settings.pair >= 0:
         return min(view.settings.pair, len(values) - 1)
-    fast = max(1, int((values >= VISIBLE).sum()))
-    return max(range(fast), key=lambda pair: rotated_pair(view, pair).product)
+    watchable = np.flatnonzero((values >= WATCHABLE[0]) & (values <= WATCHABLE[1])).tolist() or [0]
+    return max(watchable, key=lambda pair: rotated_pair(view, pair).product)
 
 
 def rotated_pair(view: View, pair: int) -> RotatedPair:

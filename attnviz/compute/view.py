@@ -139,12 +139,15 @@ class View:
         asked: the link's own words for them.
         """
         (layer, head), n_tokens, n_pairs = self.layer_and_head, len(self.ids), self.config.rotary_dim // 2
+        pair = "a pair that adds much to the score is selected"
+        if self.settings.pair >= 0:
+            pair = f"pair {min(self.settings.pair, n_pairs - 1)} is selected"
         there = {
             "layer": (self.config.n_layers, "this model has layers", f"layer {layer} is selected"),
             "head": (self.config.n_heads, "this model has heads", f"head {head} is selected"),
             "query": (n_tokens, "the text shown has tokens", f"token {self.query} is selected"),
             "key": (n_tokens, "the text shown has tokens", "the strongest key is selected"),
-            "pair": (n_pairs, "this model has pairs of dimensions", f"pair {n_pairs - 1} is selected"),
+            "pair": (n_pairs, "this model has pairs of dimensions", pair),
         }
         notices = []
         for name, written in asked.items():

@@ -200,7 +200,7 @@ def _weights_legend(trace: Trace, head: int) -> str:
     keys = f"expanded keys of head {head}" if trace.config.attention == "mla" else f"keys of KV head {kv_head}"
     return (
         f"A: the {T} × {T} weights; {q}: queries of head {head}; {k}: {keys}; "
-        f"D: head_dim, {D}; M: 0, or −∞ where masked."
+        f"D = {D}: head_dim; M: 0, or −∞ where masked."
     )
 
 

@@ -34,7 +34,8 @@ def angle_of(rotated: RotatedPair, n_pairs: int, theta: float) -> Equation:
     """φ, the angle of the pair at the query's position."""
     position = Value(rotated.m, "m", "position of the query")
     right = position * frequency_value(rotated.pair, n_pairs, theta)
-    decimals = max(DIGITS, 3 - math.floor(math.log10(right.value))) if right.value else DIGITS
+    whole = float(right.value).is_integer()
+    decimals = None if whole else max(DIGITS, 3 - math.floor(math.log10(right.value)))
     meaning = f"angle of pair {rotated.pair} at position {rotated.m}"
     return Equation(right, "φ", r"\varphi", unit="rad", digits=decimals, meaning=meaning)
 

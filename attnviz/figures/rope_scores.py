@@ -177,8 +177,8 @@ def decay(scores: NDArray, bound: DecayBound, here: int, head_dim: int, unrotate
 def _bound(bound: DecayBound, distance: int, head_dim: int, unrotated: int) -> Equation:
     """The bound at one distance."""
     steepest = Value(
-        bound.steepest, "max|hⱼ₊₁ − hⱼ|", "largest difference between neighbouring pairs j, hⱼ = qⱼ·k̄ⱼ",
-        tex=r"\max_j |q_{j+1}\bar k_{j+1} - q_j \bar k_j|",
+        bound.steepest, "max|hⱼ₊₁ − hⱼ|", "largest difference between neighbouring pairs j, as complex numbers hⱼ = qⱼ·k̄ⱼ",
+        tex=r"\max_j |h_{j+1} - h_j|",
     )  # fmt: skip
     sums = Value(
         float(bound.partial_sums[distance]), "Σ|Sⱼ|", "lengths of the sums of the first j rotations, added up",
@@ -188,8 +188,8 @@ def _bound(bound: DecayBound, distance: int, head_dim: int, unrotated: int) -> E
     if unrotated:
         meaning = f"what the {unrotated} unrotated dimensions add to |q·k|"
         product = product + Value(abs(bound.unrotated), "|c|", meaning, digits=3)
-    name, name_tex = f"B{subscript(distance)}", rf"|s| \le B_{{{distance}}}"
-    meaning = f"bound of the score s at distance {distance}"
+    name, name_tex = f"|s| ≤ B{subscript(distance)}", rf"|s| \le B_{{{distance}}}"
+    meaning = f"bound of the score at distance {distance}"
     return Equation(_over_root(product, head_dim), name, name_tex, digits=2, meaning=meaning)
 
 
@@ -273,7 +273,8 @@ def _shifted_score(shifted: ShiftedScores, i: int, m: int, n: int, head_dim: int
     """The score at one of the shifts, in float64."""
     at, score = (m + shifted.shifts[i], n + shifted.shifts[i]), float(shifted.float64[i])
     dot = Value(
-        score * head_dim**0.5, f"q(at {at[0]})·k(at {at[1]})", "the same q and k, rotated (R) to these positions",
+        score * head_dim**0.5, f"⟨R{subscript(at[0])}·q, R{subscript(at[1])}·k⟩",
+        "dot product of the same q and k, rotated to these positions",
         digits=6,
         tex=rf"\langle R_{{{at[0]}}}\,q,\; R_{{{at[1]}}}\,k\rangle",
     )  # fmt: skip
@@ -282,8 +283,8 @@ def _shifted_score(shifted: ShiftedScores, i: int, m: int, n: int, head_dim: int
     return Equation(_over_root(dot, head_dim), f"s{subscript(name)}", rf"s_{{{name}}}", digits=6, meaning=meaning)
 
 
-def values(moved: ShiftedOutputs, head: Head) -> Drawing:
-    """Why values aren't rotated: how much the head's output changes when the text is shifted, with v rotated or not."""
+def values(moved: ShiftedOutputs, query: int, head_dim: int, head: Head) -> Drawing:
+    """Why values aren't rotated: how much a query's output changes when the text is shifted, with v rotated or not."""
     figure = base_figure(height=300, legend=LEGEND)
     for name, changes, style in (
         ("q and k rotated", moved.q_and_k, ("solid", "circle", PETROL)),
@@ -311,6 +312,8 @@ def values(moved: ShiftedOutputs, head: Head) -> Drawing:
             "change, v rotated as well": moved.values_too.tolist(),
         },
         formula=r"o_m = \sum_n \mathrm{softmax}\big(\langle R_m q_m,\, R_n k_n\rangle / \sqrt{D}\big)\, v_n",
+        legend=f"o: output of the head for a query; m = {query}: position of the query; n: positions of the keys; R: "
+        f"rotation to a position; q, k, v: query, keys and values before RoPE; D = {head_dim}: head_dim.",
     )
 
 

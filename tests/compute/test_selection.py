@@ -44,7 +44,7 @@ def test_the_number_in_a_notice_is_what_is_selected(link):
         said = {notice.split("link's ")[1].split()[0]: notice for notice in view.link_notices(asked)}
         unread = {notice.split("link's ")[1].split()[0] for notice in Settings.from_link(link)[1]}
         selected = {"layer": layer, "head": head, "query": query}
-        if int(view.settings.pair) >= 0:
+        if view.settings.pair >= 0:
             selected["pair"] = compute_rope.pair_of(view)
         for name, written in asked.items():
             if name in unread:

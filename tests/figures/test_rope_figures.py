@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import struct
 
 import numpy as np
 import pytest
@@ -104,7 +103,7 @@ def test_the_formulas_of_a_pair_are_its_frequency_wavelength_and_rotation():
         [np.cos(53 * frequency), np.sin(53 * frequency)], abs=0.001
     )
     for pair, text in enumerate(rope.pair_in_numbers(7, 10000.0)):
-        theta, length = (float(line.rpartition("= ")[2].split()[0].replace(",", "")) for line in text.split("\n"))
+        theta, length = (float(line.rpartition("= ")[2].split()[0].replace(",", "")) for line in text.split("\n")[:2])
         assert (theta, length) == (
             pytest.approx(FREQUENCIES[pair], rel=1e-5),
             pytest.approx(2 * np.pi / theta, rel=0.005),
@@ -263,7 +262,7 @@ def test_no_change_is_said_to_be_none_in_the_shifts_tried():
 
 def test_values_draw_both_runs_and_say_how_much_each_changes():
     moved = ShiftedOutputs((0, 1, 10), np.array([0, 2e-7, 1e-7]), np.array([0, 0.5, 1.25]), 2.0)
-    drawing = rope_scores.values(moved, HEAD)
+    drawing = rope_scores.values(moved, 5, 14, HEAD)
     assert re.findall(r"[\d.e-]*\d", drawing.title) == ["2", "2e-07", "1.2"]
     still, moving = (trace.y.tolist() for trace in drawing.figure.data)
     assert still == [2e-7, 1e-7] and moving == [0.5, 1.25]
@@ -310,11 +309,7 @@ def test_score_maps_share_one_symmetric_scale():
 
 
 def test_the_clocks_are_sent_every_number_the_browser_needs():
-    q = random(5, 7, 2)
-    sent = pack(FREQUENCIES, q, LABELS, 3, "#336699", rope.pair_in_numbers(7, 10000.0))
-    size = struct.unpack("<I", sent[:4])[0]
-    header = json.loads(sent[4 : 4 + size])
+    header = json.loads(pack(FREQUENCIES, LABELS, 3, 2, "#336699", rope.pair_in_numbers(7, 10000.0)))
     assert header["frequencies"] == FREQUENCIES.tolist()  # every digit
     assert header["equations"] == rope.pair_in_numbers(7, 10000.0)
-    assert header["labels"] == LABELS and header["query"] == 3 and header["last"] == 63
-    np.testing.assert_array_equal(np.frombuffer(sent[4 + size :], "<f4").reshape(5, 7, 2), q)
+    assert header["labels"] == LABELS and (header["query"], header["pair"], header["last"]) == (3, 2, 63)

@@ -25,8 +25,8 @@ HTML = """
   <div class="rc-clocks" role="radiogroup"></div>
   <button type="button" class="rc-all"></button>
   <p class="rc-angle"></p><p class="rc-equations"></p>
-  <p class="rc-key">Below each clock: its degrees per token. Dots: the tokens, from light (first) to dark (last). Hand: the
-    position of the slider.</p>
+  <p class="rc-key">Below each clock: its degrees per token. Dots: the tokens, from light (first) to dark (last).
+    Hand: the position of the slider.</p>
   <p class="live" aria-live="polite"></p>
 </div>
 """
@@ -52,12 +52,12 @@ def rope_clocks(
     legend of a saved picture.
     """
     last = len(frequencies) - 1  # the session keeps what the callback refers to
-    data = message(frequencies, labels, query, pair, colour, equations, reads)
+    data = pack(frequencies, labels, query, pair, colour, equations, reads)
     chosen = on_event(key, "pair", lambda sent: on_pair(within((sent, 0), 0, (last, 0))[0]))
     _mount(key=key, data=data, width="stretch", height="content", on_pair_change=chosen)
 
 
-def message(
+def pack(
     frequencies: np.ndarray,
     labels: Sequence[str],
     query: int,

@@ -1,7 +1,7 @@
 // One pair of a query and a key on the plane; a slider shifts both positions, another the key's alone.
 // data: JSON {frequencies, q, k, unrotated, root, pair, dimensions, positions, tokens, alone, last, colour, legend}; q and
 // k: [first, second] dimension of each pair, before RoPE.
-const EDGE = 100, LEAST = 3;
+const EDGE = 100, LEAST = 3, STILL = 3; // the first rows of the numbers stand still while both positions shift
 
 const rotated = ([x, y], angle) => [x * Math.cos(angle) - y * Math.sin(angle), x * Math.sin(angle) + y * Math.cos(angle)];
 
@@ -20,13 +20,13 @@ const vector = (v) => `(${signed(v[0], 2)}, ${signed(v[1], 2)})`;
 function rows(data, seen) {
   const [q, k] = data.tokens, pair = data.pair;
   return [
-    [`position of q, “${q}”`, seen.m],
-    [`position of k, “${k}”`, seen.n],
+    [`score q·k/√${data.root}`, signed(seen.score, 6)],
+    [`pair ${pair} adds to q·k`, signed(seen.product, 6)],
+    ["distance m − n", signed(seen.m - seen.n, 0)],
+    [`position m of q, “${q}”`, seen.m],
+    [`position n of k, “${k}”`, seen.n],
     [`pair ${pair} of q, rotated`, vector(seen.q)],
     [`pair ${pair} of k, rotated`, vector(seen.k)],
-    ["distance m − n", signed(seen.m - seen.n, 0)],
-    [`pair ${pair} adds to q·k`, signed(seen.product, 6)],
-    [`score q·k/√${data.root}`, signed(seen.score, 6)],
   ];
 }
 
@@ -111,7 +111,7 @@ function build(root, data, state) {
   [alone.min, alone.max] = data.alone;
   body.replaceChildren();
   rows(data, look(data, ...data.positions)).forEach(([what], i) => {
-    const row = add(body, "tr", i > 3 ? { class: "still" } : {});
+    const row = add(body, "tr", i < STILL ? { class: "still" } : {});
     add(row, "th", { scope: "row" }, what);
     add(row, "td");
     add(row, "td");

@@ -37,11 +37,11 @@ _mount = declared("rope_pair", HTML, "save_buttons", "rope_playing")
 
 
 def rope_pair(data: bytes, key: str) -> None:
-    """Draw what `message` packed."""
+    """Draw what `pack` made."""
     _mount(key=key, data=data, width="stretch", height="content")
 
 
-def message(
+def pack(
     frequencies: np.ndarray,
     q: np.ndarray,
     k: np.ndarray,

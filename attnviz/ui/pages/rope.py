@@ -67,7 +67,7 @@ def rotation(view: View) -> None:
     with right:
         q, k = compute_rope.selected_vectors(view)
         unrotated = analysis.unrotated_part(q, k, n_pairs)
-        data = rope_pair.message(
+        data = rope_pair.pack(
             values, *compute_rope.selected_pairs(view), unrotated, config.head_dim, rotated.pair, dimensions,
             (rotated.m, rotated.n), view.labels, _head(view).colour, _reads(view),
         )  # fmt: skip
@@ -192,7 +192,7 @@ def _values(view: View) -> None:
     v, allowed = trace.v[head.layer, head.kv_head], trace.allowed[head.layer]
     frequencies, layout = compute_rope.frequencies(view), view.config.rope_layout
     moved = rope_equalities.shifted_outputs(q, k, v, allowed, frequencies, view.query, layout)
-    charts.show(rope_scores.values(moved, head), "values")
+    charts.show(rope_scores.values(moved, view.query, view.config.head_dim, head), "values")
 
 
 def _layouts(view: View) -> None:
