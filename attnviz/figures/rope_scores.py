@@ -177,7 +177,8 @@ def decay(scores: NDArray, bound: DecayBound, here: int, head_dim: int, unrotate
 def _bound(bound: DecayBound, distance: int, head_dim: int, unrotated: int) -> Equation:
     """The bound at one distance."""
     steepest = Value(
-        bound.steepest, "max|hⱼ₊₁ − hⱼ|", "largest difference between neighbouring pairs j, as complex numbers hⱼ = qⱼ·k̄ⱼ",
+        bound.steepest, "max|hⱼ₊₁ − hⱼ|",
+        "largest difference between neighbouring pairs j, as complex numbers hⱼ = qⱼ·k̄ⱼ",
         tex=r"\max_j |h_{j+1} - h_j|",
     )  # fmt: skip
     sums = Value(
