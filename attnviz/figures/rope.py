@@ -15,7 +15,7 @@ from attnviz.equations import Equation, Value, aligned, function
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import count, listed, meanings
-from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
+from attnviz.figures.theme import DIVERGING, FAINT, LABEL, NEUTRAL, base_figure
 
 if TYPE_CHECKING:
     from attnviz.modules.rope_scaling import RopeScaling
@@ -113,7 +113,7 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
             x=np.log10(steps), y=1, yref="paper", yshift=18 * level, yanchor="bottom", showarrow=False,
             xanchor="left" if steps**2 < largest else "right", text=f"{what}: {count(tokens, 'token')}",
         )  # fmt: skip
-    figure.update_xaxes(type="log", dtick=1, range=[0, decades], title="tokens per turn")
+    figure.update_xaxes(type="log", dtick=1, range=[0, decades], title="tokens per turn", tickformat=",")
     rows = {"range": [n - 0.5, -0.5], "dtick": 1 if n <= 32 else 8}
     figure.update_yaxes(**rows, title="pair", showgrid=False, zeroline=False)
     fastest, slowest = three_digits(lengths[0]), three_digits(lengths[-1])
@@ -159,10 +159,12 @@ def rotation_maps(frequencies: NDArray, n_tokens: int, query: int, theta: float)
     for row, (name, values) in enumerate({"cos": np.cos(angles), "sin": np.sin(angles)}.items(), start=1):
         figure.add_heatmap(
             z=values.astype(np.float32), zmin=-1, zmax=1, colorscale=DIVERGING, yaxis=numbered("y", row), xaxis="x",
-            showscale=row == 1, colorbar={"len": 0.5, "y": 0.78, "tickvals": [-1, 0, 1], "thickness": 12},
+            showscale=row == 1,
+            colorbar={"len": 0.5, "y": 0.78, "tickvals": [-1, 0, 1], "thickness": 12, "tickfont": LABEL},
             hovertemplate=f"position %{{x}}, pair %{{y}}: {name} %{{z:.3f}}<extra></extra>",
         )  # fmt: skip
-    axis = {"autorange": "reversed", "showgrid": False, "dtick": 1 if n <= 12 else 8, "zeroline": False}
+    axis = {"autorange": "reversed", "showgrid": False, "dtick": 2 if n <= 16 else 8, "zeroline": False}
+    axis |= {"tickfont": LABEL}
     figure.update_layout(
         yaxis=axis | {"domain": [0.54, 1], "title": "cos: pair"},
         yaxis2=axis | {"domain": [0, 0.46], "title": "sin: pair"},

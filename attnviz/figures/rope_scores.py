@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from attnviz.equations import Equation, Expression, Value, aligned, function, total
+from attnviz.equations import Equation, Expression, Value, aligned, function, number_text, total
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.phrases import count, meanings
@@ -84,7 +84,7 @@ def moved_apart(
     )  # fmt: skip
     figure.update_xaxes(title="distance in tokens", showgrid=False, zeroline=False)
     figure.update_yaxes(title="score q·k/√D")
-    found = f"score {scores[here]:.2f} at distance {m - n}"
+    found = f"score {_signed(scores[here])} at distance {m - n}"
     constant = (
         f" The {unrotated} dimensions without rotation add {parts[-1, here] / head_dim**0.5:.2f} at each distance."
         if unrotated
@@ -95,13 +95,17 @@ def moved_apart(
         figure,
         title=f"{quoted(q_label)} and {quoted(k_label)}: {found}",
         note=f"Query {m} and key {n} of {head.name}, {head.origin}: the same two vectors at distances 0 to "
-        f"{distances[-1]} score from {scores.min():.2f} to {scores.max():.2f}. Fast pairs make the short ripples, "
-        f"slow pairs the long trend.{constant}",
+        f"{distances[-1]} score from {_signed(scores.min())} to {_signed(scores.max())}. Fast pairs make the short "
+        f"ripples, slow pairs the long trend.{constant}",
         alt=f"“{q_label}” and “{k_label}”: {found}. The highest score is at distance {distances[scores.argmax()]}.",
         table={"distance": distances.tolist(), "score": scores.tolist()},
         formula=aligned(*equations),
         legend=meanings(*equations),
     )
+
+
+def _signed(number: float) -> str:
+    return number_text(float(number), digits=2)
 
 
 def _score(parts: NDArray, m: int, n: int, head_dim: int, unrotated: int) -> list[Equation]:
@@ -231,7 +235,7 @@ def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
         table |= {f"score, {name}": scores.tolist()}
         _add_changes(figure, shifted.shifts[1:], np.abs(scores - scores[0])[1:], name, (dash, symbol, colour))
     figure.update_xaxes(type="log", title="shift of both, in positions", dtick=1, tickformat=",", showgrid=False)
-    figure.update_yaxes(type="log", title="change of the score", exponentformat="power", dtick=3)
+    figure.update_yaxes(type="log", title="change of the score", exponentformat="e", dtick=3)
     worst = {field: shifted.largest_difference(field) for field in ARITHMETICS}
     found = {field: f"{change:.2g}" if change else "none" for field, change in worst.items()}
     tried, last = count(len(shifted.shifts) - 1, "shift"), shifted.shifts[-1]
@@ -293,7 +297,7 @@ def values(moved: ShiftedOutputs, query: int, head_dim: int, head: Head) -> Draw
     ):
         _add_changes(figure, moved.shifts[1:], changes[1:], name, style)
     figure.update_xaxes(type="log", title="shift of the text, in positions", dtick=1, tickformat=",", showgrid=False)
-    figure.update_yaxes(type="log", title="largest change of an output number", exponentformat="power", dtick=2)
+    figure.update_yaxes(type="log", title="largest change of an output number", exponentformat="e", dtick=2)
     tried = count(len(moved.shifts) - 1, "shift")
     title = (
         f"Over {tried} this output {_changes(moved.q_and_k.max())}; "
@@ -376,8 +380,7 @@ def weight_map(
     return Drawing(
         figure,
         title=title,
-        note=f"{note} Each row is a query, its weights sum to 1; each column is a key. Full colour from {top:.2g}. "
-        f"{head.said}.",
+        note=note,
         alt=f"{title}. The last query's strongest key is “{labels[strongest[-1]]}”, {weights[-1].max():.0%}.",
         table={
             "query": list(range(len(weights))),
@@ -388,16 +391,13 @@ def weight_map(
     )
 
 
-def score_map(
-    scores: NDArray, allowed: NDArray, labels: Sequence[str], limit: float, head: Head, title: str, note: str
-) -> Drawing:
+def score_map(scores: NDArray, allowed: NDArray, labels: Sequence[str], limit: float, title: str, note: str) -> Drawing:
     """Scores (T, T) before the softmax, brown below zero and petrol above, from -limit to limit."""
     inside = scores[allowed]
     return Drawing(
         _map(labels, allowed, scores, DIVERGING, (-limit, limit)),
         title=title,
-        note=f"{note} Each row is a query, each column a key; brown below zero, petrol above, to ±{limit:.1f}. "
-        f"{head.said}.",
+        note=note,
         alt=f"{title}. Scores from {inside.min():.2f} to {inside.max():.2f}, mean {inside.mean():.2f}.",
         table={
             "query": list(range(len(scores))),

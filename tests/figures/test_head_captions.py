@@ -130,7 +130,7 @@ def test_the_formula_of_the_map_has_its_letters():
     assert (
         caption.line == "A = softmax(Q₁ K₀ᵀ / √D + M)"
         and "5 × 5" in caption.legend
-        and "head_dim, 10" in caption.legend
+        and "D = 10: head_dim" in caption.legend
     )
     latent = traced(np.zeros((5, 5, 5)), config=ModelConfig(1, 30, 5, d_ff=17, vocab_size=101, **LATENT))
     assert "K₃: expanded keys of head 3" in map_caption(latent, LABELS, 0, 3).legend

@@ -37,8 +37,8 @@ function drawPlane(root, data) {
   const lengths = [data.q, data.k].map((pairs) => Math.hypot(...pairs[data.pair])), scale = EDGE / (Math.max(...lengths) || 1);
   add(svg, "svg:path", { class: "face", d: "M-118 0H118M0 -106V118" });
   for (const length of lengths) add(svg, "svg:circle", { class: "face", r: length * scale });
-  add(svg, "svg:text", { class: "axis", x: 105, y: -5 }, `dim ${data.dimensions[0]}`);
-  add(svg, "svg:text", { class: "axis", x: 0, y: -112, "text-anchor": "middle" }, `dim ${data.dimensions[1]}`);
+  add(svg, "svg:text", { class: "axis", x: 140, y: 17, "text-anchor": "end" }, `dim ${data.dimensions[0]}`);
+  add(svg, "svg:text", { class: "axis", x: -9, y: -109, "text-anchor": "end" }, `dim ${data.dimensions[1]}`);
   add(svg, "svg:path", { class: "between" });
   ["q", "k"].forEach((name, i) => {
     for (const state of ["before", "after"]) drawArrow(svg, `arrow ${name} ${state}`, Math.max(LEAST, lengths[i] * scale));

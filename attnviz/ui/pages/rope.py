@@ -104,7 +104,7 @@ def selection(view: View) -> None:
 def pairs(view: View) -> None:
     """All pairs: their clocks, their frequencies, and the tables of cos and sin."""
     st.subheader("Each pair as a clock, each token a point on it", divider="gray")
-    st.markdown("Look at how far each pair turns over the text: the first ones go round, the last ones hardly move.")
+    st.markdown("Look at the dots: the further they reach round a clock, the further the text turns that pair.")
     values, theta = compute_rope.frequencies(view), compute_rope.rotated(view).rope_theta
     rope_clocks(
         values, view.labels, view.query, compute_rope.pair_of(view), _head(view).colour,
@@ -156,7 +156,9 @@ def closer(view: View) -> None:
 
 def _distance(view: View) -> None:
     """One score against distance, the bound, and what the head makes of distance on this text."""
-    st.markdown("Look at the marked point: the same two vectors would score differently at each other distance.")
+    st.markdown(
+        "Look at the marked point, the distance in this text: the line is the same two vectors at other distances."
+    )
     config, values, head = compute_rope.rotated(view), compute_rope.frequencies(view), _head(view)
     (m, n), (q, k) = (view.query, view.key), compute_rope.selected_vectors(view)
     head_dim, unrotated = config.head_dim, config.head_dim - config.rotary_dim
@@ -177,7 +179,9 @@ def _distance(view: View) -> None:
 
 def _rounding(view: View) -> None:
     """What rounding makes of a score that would not change in exact arithmetic."""
-    st.markdown("Look at how much lower float64 lies: what changes under a shift is rounding, not RoPE.")
+    st.markdown(
+        "Compare the lines: in exact arithmetic no shift would change the score, so what changes it is rounding."
+    )
     config, (q, k) = compute_rope.rotated(view), compute_rope.selected_vectors(view)
     m, n = view.query, view.key
     shifted = rope_equalities.shifted_scores(q, k, m, n, compute_rope.frequencies(view), config.rope_layout)
@@ -186,7 +190,7 @@ def _rounding(view: View) -> None:
 
 def _values(view: View) -> None:
     """Why queries and keys are rotated, and values are not."""
-    st.markdown("Compare the lines: with v rotated too, the output would depend on where in a text the tokens stand.")
+    st.markdown("Compare the lines: with v rotated too, the output depends on where in the text its tokens stand.")
     head, trace = _head(view), view.trace
     q, k = compute_rope.pre_rope(view, head.layer, head.head)
     v, allowed = trace.v[head.layer, head.kv_head], trace.allowed[head.layer]
@@ -197,25 +201,32 @@ def _values(view: View) -> None:
 
 def _layouts(view: View) -> None:
     """The two ways to pair dimensions, the permutation between them, and weights of one run under the other."""
-    st.markdown("Compare the maps: the wrong layout changes the weights, reordered rows of W_q and W_k restore them.")
+    st.markdown(
+        "Compare the maps: as the model runs, in the other layout, and there with the rows of W_q and W_k reordered."
+    )
     head, values = _head(view), compute_rope.frequencies(view)
     compared = rope_equalities.compare_layouts(*compute_rope.pre_rope(view, head.layer, head.head), values)
     st.markdown(rope_scores.layout_finding(compared))
     charts.show(rope_scores.layout_pairs(compared.order, len(values), compute_rope.first_rotated(view)), "layout-pairs")
     own = view.config.rope_layout
     as_run, other = LAYOUTS[own], LAYOUTS[rope_equalities.OTHER_LAYOUT[own]]
-    variants = {f"Run as {as_run}": "on", f"As {other}": "other layout", f"As {other}, reordered": "reordered"}
+    variants = {
+        f"Run as {as_run}": "on",
+        f"As {other}": "other layout",
+        f"{other.capitalize()}, reordered": "reordered",
+    }
+    notes = "The layout that the model runs with.", "The same weights.", "The rows of W_q and W_k reordered."
     maps = {name: compute_rope.weights_of(view, variant, head.layer, head.head) for name, variant in variants.items()}
-    _maps(view, head, maps, "The same weights; in the last map the rows of W_q and W_k are reordered.")
+    _maps(view, head, maps, dict(zip(variants, notes, strict=True)))
 
 
 def _without(view: View) -> None:
     """The same head with RoPE, without, and with some of its dimensions rotated."""
-    st.markdown("Compare the maps: without RoPE, a score depends on the tokens and not on their distance.")
+    st.markdown("Compare the maps: the same head with RoPE, without it, and with a part of its dimensions rotated.")
     head = _head(view)
     variants = {"With RoPE": "on", "Without": "off"}
     maps = {name: compute_rope.weights_of(view, variant, head.layer, head.head) for name, variant in variants.items()}
-    note = "The same weights and the same text."
+    notes = {"With RoPE": "Each pair rotated.", "Without": "The same weights and text, nothing rotated."}
     if view.config.attention != "mla":
         fraction = state.control(
             st.slider, "Share of rotated dimensions", "fraction", min_value=0.0, max_value=1.0, step=0.05,
@@ -226,24 +237,30 @@ def _without(view: View) -> None:
         rotary_dim = int(view.config.head_dim * fraction) // 2 * 2
         name = f"{rotary_dim} of {view.config.head_dim} dimensions rotated"
         maps[name] = compute_rope.weights_of(view, "part", head.layer, head.head, fraction)
-        note += " The checkpoint was trained with all dimensions rotated." if view.settings.model != "own" else ""
-    _maps(view, head, maps, note)
+        trained = "; it was trained with all of them rotated" if view.settings.model != "own" else ""
+        notes[name] = f"The same weights and text{trained}."
+    _maps(view, head, maps, notes)
 
 
-def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], note: str) -> None:
-    """Attention maps side by side, each with its largest difference from the first."""
+def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], notes: dict[str, str]) -> None:
+    """Attention maps side by side, each with its largest difference from the first and a note of its own."""
     allowed, first = view.trace.allowed[head.layer], next(iter(maps.values()))
     top = max(float(np.quantile(weights[allowed], ALMOST_ALL)) for weights in maps.values())
+    st.caption(
+        f"{head.said}. Each row is a query, its weights sum to 1; each column is a key. Full colour from {top:.2g}."
+    )
     for i, (column, (name, weights)) in enumerate(zip(st.columns(len(maps)), maps.items(), strict=True)):
         title = name if i == 0 else f"{name}: off by up to {np.abs(weights - first).max():.2g}"
         with column:
-            drawing = rope_scores.weight_map(weights, allowed, view.labels, top, head, title, note)
+            drawing = rope_scores.weight_map(weights, allowed, view.labels, top, head, title, notes[name])
             charts.show(drawing, f"map-{view.settings.tab}-{i}")
 
 
 def _longer(view: View) -> None:
     """Texts longer than any training row: what each scaling method does to the pairs, and to the loss."""
-    st.markdown("Look right of the dashed line: there the text is longer than those of training.")
+    st.markdown(
+        "Compare the methods: how much each slows the slow pairs, and what that does to the loss of a long text."
+    )
     trained, config = compute_rope.trained_on(view), compute_rope.rotated(view)
     factor = state.control(
         st.slider, "Scaling factor: extended context ÷ training context", "factor", min_value=1.0, max_value=32.0,
@@ -306,10 +323,12 @@ def _latent(view: View) -> None:
         ("Position", position, f"{view.config.qk_rope_head_dim} dimensions, one key for all heads, {rotated}."),
         ("Sum", whole, "Content and position added: the scores before mask and softmax."),
     )
+    st.markdown("Compare the maps: content and position add up to the scores.")
+    st.caption(f"{head.said}. Each row is a query, each column a key; brown below zero, petrol above, to ±{limit:.1f}.")
     for column, (name, scores, note) in zip(st.columns(3), parts, strict=True):
         title = f"{name}: scores have a standard deviation of {scores[allowed].std():.2f}"
         with column:
-            drawing = rope_scores.score_map(scores, allowed, view.labels, limit, head, title, note)
+            drawing = rope_scores.score_map(scores, allowed, view.labels, limit, title, note)
             charts.show(drawing, f"mla-{name.lower()}")
 
 
