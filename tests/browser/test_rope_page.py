@@ -354,3 +354,28 @@ def test_a_change_does_not_make_the_clocks_run_faster(visit) -> None:
     expect(page.get_by_text("8 query heads read 1 KV head")).to_be_visible()
     settle(page)
     assert page.evaluate(RATE) == pytest.approx(1, abs=0.3)
+
+
+SMALL = """() => {
+  const found = [], look = (root) => {
+    for (const e of root.querySelectorAll("*")) {
+      if (e.shadowRoot) look(e.shadowRoot);
+      const written = [...e.childNodes].some((c) => c.nodeType === Node.TEXT_NODE && c.data.trim());
+      if (!written || !e.getBoundingClientRect().width || e.closest(".katex, script, style")) continue;
+      const scale = e.ownerSVGElement ? Math.hypot(e.getScreenCTM().a, e.getScreenCTM().b) : 1;
+      const size = scale * parseFloat(getComputedStyle(e).fontSize);
+      if (size < 12) found.push([e.textContent.trim(), size]);
+    }
+  };
+  look(document.querySelector("[data-testid=stMain]"));
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("tab", ["distance", "without", "longer", "equal"])
+def test_labels_can_be_read_from_afar(visit: Callable[..., Page], tab: str) -> None:
+    page = visit(f"rope?tab={tab}", width=1280)
+    page.set_viewport_size({"width": 1280, "height": 4500})  # charts that are out of sight are not drawn
+    settle(page)
+    expect(page.locator("#root .js-plotly-plot .main-svg:first-child").first).to_be_visible()
+    assert page.evaluate(SMALL) == []

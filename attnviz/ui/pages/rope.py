@@ -237,8 +237,8 @@ def _without(view: View) -> None:
         rotary_dim = int(view.config.head_dim * fraction) // 2 * 2
         name = f"{rotary_dim} of {view.config.head_dim} dimensions rotated"
         maps[name] = compute_rope.weights_of(view, "part", head.layer, head.head, fraction)
-        trained = "; it was trained with all of them rotated" if view.settings.model != "own" else ""
-        notes[name] = f"The same weights and text{trained}."
+        trained = "Trained with all of them rotated." if view.settings.model != "own" else "The same weights and text."
+        notes[name] = trained
     _maps(view, head, maps, notes)
 
 
