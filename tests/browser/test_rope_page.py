@@ -287,7 +287,7 @@ def test_the_layouts_differ_and_a_permutation_mends_it(visit: Callable[..., Page
     page = visit("rope")
     choose(page, "Two layouts")
     wrong = float(title(page, "As interleaved: off by").inner_text().rpartition(" ")[2])
-    mended = float(title(page, "Interleaved, reordered: off by").inner_text().rpartition(" ")[2])
+    mended = float(title(page, "Reordered: off by").inner_text().rpartition(" ")[2])
     assert mended < 1e-4 < 0.01 < wrong
     expect(page.locator("#root .js-plotly-plot .main-svg:first-child")).to_have_count(6)
 

@@ -213,9 +213,9 @@ def _layouts(view: View) -> None:
     variants = {
         f"Run as {as_run}": "on",
         f"As {other}": "other layout",
-        f"{other.capitalize()}, reordered": "reordered",
+        "Reordered": "reordered",
     }
-    notes = "The layout that the model runs with.", "The same weights.", "The rows of W_q and W_k reordered."
+    notes = "The layout that the model runs with.", "The same weights.", "The same, rows of W_q and W_k reordered."
     maps = {name: compute_rope.weights_of(view, variant, head.layer, head.head) for name, variant in variants.items()}
     _maps(view, head, maps, dict(zip(variants, notes, strict=True)))
 
