@@ -85,6 +85,9 @@ class Expression:
     def __pow__(self, other: Expression | float) -> Expression:
         return Power(self, expression(other))
 
+    def __neg__(self) -> Expression:
+        return Negation(self)
+
 
 def expression(value: Expression | float) -> Expression:
     """A number as an expression; an expression as it is."""
@@ -203,6 +206,25 @@ class Difference(Expression):
     def write(self, style: Style) -> str:
         minus = "-" if style.tex else "−"
         return f"{self.left.write(style)} {minus} {self.right.within(style, DIVIDED)}"
+
+
+@dataclass(frozen=True)
+class Negation(Expression):
+    """An expression with a minus sign before it."""
+
+    inside: Expression
+    binding = ADDED
+
+    @property
+    def value(self) -> float:
+        return -self.inside.value
+
+    @property
+    def parts(self) -> tuple[Expression, ...]:
+        return (self.inside,)
+
+    def write(self, style: Style) -> str:
+        return ("-" if style.tex else "−") + self.inside.within(style, MULTIPLIED)
 
 
 @dataclass(frozen=True)
@@ -368,6 +390,7 @@ class Equation:
     name, name_tex: what is defined, written before the first equals sign, "s₂₁,₅" say.
     unit: of the result. digits, scientific: how the result is printed, as for a `Value`.
     also: the result once more in other words, "30 KiB" say; made from `value` by the caller's own rounding.
+    meaning: what the name stands for.
     computed: the result as the model came to it in float32, which is then the one printed, so that it is the same
     number everywhere on a page. ValueError where the expression comes to another.
     """
@@ -381,6 +404,7 @@ class Equation:
     steps: Steps = Steps.BOTH
     also: str = ""
     computed: float | None = None
+    meaning: str = ""
 
     def __post_init__(self) -> None:
         if self.computed is not None and not math.isclose(self.right.value, self.computed, rel_tol=1e-3, abs_tol=1e-4):
@@ -417,7 +441,10 @@ class Equation:
     def legend(self) -> dict[str, tuple[str, str]]:
         """Each letter in it that has a meaning, with the meaning and the value: {"L": ("layers", "4")}."""
         numbers = Style(tex=False, symbols=False)
-        return {v.symbol: (v.meaning, v.write(numbers)) for v in self.right.values() if v.symbol and v.meaning}
+        defined = {self.name: (self.meaning, self._result(tex=False))} if self.meaning else {}
+        return defined | {
+            v.symbol: (v.meaning, v.write(numbers)) for v in self.right.values() if v.symbol and v.meaning
+        }
 
     def _result(self, tex: bool) -> str:
         written = number_text(self.value, tex, self.digits, self.scientific)
@@ -426,16 +453,60 @@ class Equation:
         return written + tex_text(f" {self.unit}") if tex else f"{written} {self.unit}"
 
 
+@dataclass(frozen=True)
+class MatrixProduct:
+    """A matrix times a vector: in letters as a whole, and with numbers row by row.
+
+    names: of the entries of the result, each in plain text and in TeX, with what it means.
+    """
+
+    names: tuple[tuple[str, str, str], ...]
+    matrix: tuple[tuple[Expression, ...], ...]
+    vector: tuple[Expression, ...]
+    digits: int | None = None
+
+    def tex(self) -> str:
+        """In letters, in one line of LaTeX."""
+        style = Style(tex=True, symbols=True)
+        result = [[name] for _, name, _ in self.names]
+        matrix = [[entry.write(style) for entry in row] for row in self.matrix]
+        vector = [[entry.write(style)] for entry in self.vector]
+        return f"{_grid(result)} = {_grid(matrix)} {_grid(vector)}"
+
+    def rows(self) -> list[Equation]:
+        """Each entry of the result as an equation."""
+        return [
+            Equation(_row(row, self.vector), name, tex, digits=self.digits, meaning=meaning)
+            for (name, tex, meaning), row in zip(self.names, self.matrix, strict=True)
+        ]
+
+
+def _row(row: Sequence[Expression], vector: Sequence[Expression]) -> Expression:
+    """One row times the vector; what has a minus sign is subtracted."""
+    first, *others = zip(row, vector, strict=True)
+    added = first[1] * first[0]
+    for entry, x in others:
+        added = added - x * entry.inside if isinstance(entry, Negation) else added + x * entry
+    return added
+
+
+def _grid(rows: Sequence[Sequence[str]]) -> str:
+    return r"\begin{pmatrix} " + r" \\ ".join(" & ".join(row) for row in rows) + r" \end{pmatrix}"
+
+
 def tex_text(words: str) -> str:
     """Words within a formula: what TeX would act on is escaped."""
     escaped = re.sub(r"([%&#$_{}])", r"\\\1", words)
     return rf"\text{{{escaped}}}"
 
 
-def aligned(*equations: Equation) -> str:
+def aligned(*equations: Equation | MatrixProduct) -> str:
     """Equations in LaTeX below each other, each going on in the next line at its equals signs."""
     rows = []
     for equation in equations:
+        if isinstance(equation, MatrixProduct):
+            rows.append(f"& {equation.tex()}")
+            continue
         first, *rest = equation.sides(tex=True)
         if rest and (equation.name_tex or equation.name):  # what is defined stands beside its definition
             first = f"{first} = {rest.pop(0)}"

@@ -18,6 +18,7 @@ from attnviz.equations import (
     Equation,
     Expression,
     Labelled,
+    MatrixProduct,
     Steps,
     Style,
     Value,
@@ -63,6 +64,7 @@ def _grown(parts: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression
         st.builds(
             lambda name, a: function(name, a), st.sampled_from(["floor", "ceil", "√", "exp", "cos", "sin"]), inner
         ),
+        st.builds(lambda a: -a, inner),
         st.builds(lambda a: Labelled(a, r"\text{some, W}_q"), inner),
     )
 
@@ -234,6 +236,30 @@ def test_a_side_that_is_the_same_is_printed_once():
 def test_every_letter_with_a_meaning_is_in_the_legend():
     L, S = Value(4, "L", "layers"), Value(12_345, "S", "tokens")
     assert Equation(2 * L * S * Value(3, "x")).legend() == {"L": ("layers", "4"), "S": ("tokens", "12,345")}
+    named = Equation(L * S, "n", unit="B", meaning="bytes").legend()
+    assert list(named) == ["n", "L", "S"] and named["n"] == ("bytes", "49,380 B")
+
+
+def test_a_minus_sign_stands_before_what_holds_together():
+    a, b = Value(7, "a"), Value(-3, "b")
+    assert (-a).value == -7 and (-(a + b)).value == -4
+    assert Equation(-(a + b)).text() == "−(a + b) = −(7 − 3) = −4"
+    assert Equation(-(a * b)).text() == "−a·b = −7·(−3) = 21"
+    assert Equation(5 * -a).text() == "5·(−a) = 5·(−7) = −35"
+    assert Equation(5 - -a).text() == "5 − (−a) = 5 − (−7) = 12"
+
+
+def test_a_matrix_times_a_vector_is_its_rows():
+    a, b, x, y = Value(2, "a"), Value(5, "b"), Value(7, "x"), Value(-3, "y")
+    product = MatrixProduct((("u", "u", "first"), ("v", r"\upsilon", "second")), ((a, -b), (b, a)), (x, y))
+    assert product.tex() == (
+        r"\begin{pmatrix} u \\ \upsilon \end{pmatrix} = "
+        r"\begin{pmatrix} a & -b \\ b & a \end{pmatrix} \begin{pmatrix} x \\ y \end{pmatrix}"
+    )
+    first, second = product.rows()
+    assert first.text() == "u = x·a − y·b = 7·2 − (−3)·5 = 29" and first.legend()["u"] == ("first", "29")
+    assert second.tex() == r"\upsilon = x\cdot b + y\cdot a = 7\cdot 5 + \left(-3\right)\cdot 2 = 29"
+    assert check(aligned(product, first, second), tex=True) == []
 
 
 def test_a_value_is_what_python_makes_of_it():

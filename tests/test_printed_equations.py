@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from unicodedata import normalize
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from attnviz.equations import Equation
 from attnviz.figures.drawing import Caption, Drawing
 from attnviz.session.settings import MODELS, Settings
 from tests.arithmetic import NOTHING, check
-from tests.walk import STEPS, TABS, Page, Visit, visits, walking
+from tests.walk import STEPS, TABS, Page, Said, Visit, visits, walking
 
 pytestmark = pytest.mark.slow
 
@@ -32,6 +33,8 @@ class Found:
 
     wrong: dict[str, str] = field(default_factory=dict)
     unequal: dict[str, str] = field(default_factory=dict)
+    unnamed: dict[str, str] = field(default_factory=dict)
+    with_letters: Counter = field(default_factory=Counter)
     evaluated: Counter = field(default_factory=Counter)
     compared: Counter = field(default_factory=Counter)
 
@@ -55,7 +58,17 @@ def look_at(visit: Visit, page: Page, found: Found) -> None:
         if problems != [NOTHING]:
             found.evaluated[view] += 1
             found.wrong |= {problem: str(visit) for problem in problems}
+    for said, beside in zip(page.said, [*page.said[1:], Said("")], strict=True):
+        if said.tex and letters(said.text):
+            found.with_letters[view] += 1
+            missing = letters(said.text) - named(beside.text)
+            found.unnamed |= {f"{letter} in {said.text}, beside it: {beside.text}": str(visit) for letter in missing}
+    everything = "\n".join(said.text for said in page.said)
     for maker, caption in page.captions:
+        line = getattr(caption, "line", "")
+        if line and line in everything:  # where there is no room for TeX
+            missing = letters(caption.formula) - named(caption.legend if caption.legend in everything else "")
+            found.unnamed |= {f"{letter} in {line}, {maker}": str(visit) for letter in missing}
         numbers = list(quantities(caption.title))
         found.compared[maker] += len(numbers)
         if maker not in SHOWN_ONCE:
@@ -89,6 +102,44 @@ def test_a_wrong_equation_is_noticed(monkeypatch, path):
     monkeypatch.setattr(Equation, "value", property(lambda self: value(self) * 1.01 + 1))
     wrong = look_at_one(path)
     assert right.wrong == {} and len(wrong.wrong) >= 1 and right.evaluated == wrong.evaluated
+
+
+def test_every_letter_of_an_equation_is_named_beside_it(found):
+    assert found.unnamed == {}, report(found.unnamed)
+    assert {page for page, _ in found.with_letters} == {page for page, tabs in TABS.items() if tabs}
+
+
+def test_a_letter_without_a_name_is_noticed(monkeypatch):
+    monkeypatch.setattr(Equation, "legend", lambda self: {})
+    found = look_at_one("pages/3_rope.py")
+    assert {"θ", "m", "q", "k", "r", "φ"} <= {problem.split()[0] for problem in found.unnamed}
+
+
+GREEK = {"theta": "θ", "lambda": "λ", "alpha": "α", "beta": "β", "varphi": "φ", "ell": "ℓ"}
+CONSTANTS = {"e", "π"}
+NO_LETTERS = re.compile(  # words, layouts, subscripts, and the imaginary unit in an exponent
+    r"\\text\{[^{}]*\}|\\(?:begin|end)\{\w+\}|\\(?:mathrm|operatorname)\{[^{}]*\}|(?<=e\^\{)\\,i\b"
+)
+
+
+def letters(tex: str) -> set[str]:
+    """The letters of a formula, each without its index."""
+    indexed = re.sub(r"_(?:\{[^{}]*\}|\w)", " ", NO_LETTERS.sub(" ", tex))
+    found = re.findall(r"\\([A-Za-z]+)|([A-Za-z])", indexed)
+    return {GREEK.get(command, "") if command else letter for command, letter in found} - CONSTANTS - {""}
+
+
+def named(legend: str) -> set[str]:
+    """The letters that a legend begins its entries with: "L = 4: layers; D = 24: head_dim."."""
+    symbols = (re.split(r" = |: ", entry)[0] for entry in normalize("NFD", legend).split("; "))
+    return {letter for symbol in symbols for letter in re.findall(r"(?<![A-Za-z])[A-Za-zα-ωℓ](?![A-Za-z])", symbol)}
+
+
+def test_letters_are_found_in_a_formula_and_in_a_legend():
+    assert letters(r"\varphi = m\cdot \theta_{3} = \tfrac{e^{\,i\,d}}{\max(W_q, \text{no})} \text{ rad}") == {
+        "φ", "m", "θ", "d", "W",
+    }  # fmt: skip
+    assert named("φ = 4.5 rad: angle of a; θ₃ = 0.1: b; q′₁₅ = 2: c; |s| ≤ B₁₆ = 3: d; D: e.") == {*"φθqsBD"}
 
 
 def look_at_one(path: str) -> Found:

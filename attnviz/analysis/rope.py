@@ -7,6 +7,7 @@ d = m - n and h_j = q_j · conj(k_j) (Su et al., arXiv 2104.09864, section 3.4.3
 
 from __future__ import annotations
 
+import cmath
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +39,40 @@ def as_pairs(x: np.ndarray, n_pairs: int, layout: str = "half") -> np.ndarray:
     return x[..., 0 : 2 * n_pairs : 2] + 1j * x[..., 1 : 2 * n_pairs : 2]
 
 
+def dimensions(pair: int, n_pairs: int, layout: str = "half", first: int = 0) -> tuple[int, int]:
+    """The two dimensions of a head that the layout pairs; first: the head's first rotated one."""
+    if layout == "half":
+        return first + pair, first + pair + n_pairs
+    return first + 2 * pair, first + 2 * pair + 1
+
+
+@dataclass(frozen=True)
+class RotatedPair:
+    """One pair of the query at position m and of the key at position n; q and k are before RoPE."""
+
+    pair: int
+    frequency: float  # radians per token
+    m: int
+    n: int
+    q: complex
+    k: complex
+
+    @property
+    def q_rotated(self) -> complex:
+        """Rotated to position m."""
+        return self.q * cmath.exp(1j * self.m * self.frequency)
+
+    @property
+    def k_rotated(self) -> complex:
+        """Rotated to position n."""
+        return self.k * cmath.exp(1j * self.n * self.frequency)
+
+    @property
+    def product(self) -> float:
+        """What the pair adds to q·k."""
+        return (self.q_rotated * self.k_rotated.conjugate()).real
+
+
 def score_parts(
     q: np.ndarray, k: np.ndarray, frequencies: np.ndarray, distances: np.ndarray, layout: str = "half"
 ) -> np.ndarray:
@@ -48,8 +83,13 @@ def score_parts(
     n_pairs = len(frequencies)
     h = _products(q, k, n_pairs, layout)  # (n_pairs,)
     rotated = (h[:, None] * np.exp(1j * np.outer(frequencies, distances))).real
-    unrotated = np.full((1, len(distances)), _unrotated_part(q, k, n_pairs))
+    unrotated = np.full((1, len(distances)), unrotated_part(q, k, n_pairs))
     return np.concatenate((rotated, unrotated))
+
+
+def unrotated_part(q: np.ndarray, k: np.ndarray, n_pairs: int) -> float:
+    """What the dimensions beyond the pairs add to q·k, the same at each distance."""
+    return float(q[2 * n_pairs :].astype(np.float64) @ k[2 * n_pairs :].astype(np.float64))
 
 
 @dataclass(frozen=True)
@@ -76,7 +116,7 @@ def decay_bound(
     """The bound for q, k (D,) as they are before RoPE."""
     n_pairs = len(frequencies)
     steepest = np.abs(np.diff(_products(q, k, n_pairs, layout), append=0)).max()
-    return DecayBound(float(steepest), partial_sums(frequencies, distances), _unrotated_part(q, k, n_pairs))
+    return DecayBound(float(steepest), partial_sums(frequencies, distances), unrotated_part(q, k, n_pairs))
 
 
 def partial_sums(frequencies: np.ndarray, distances: np.ndarray) -> np.ndarray:
@@ -115,8 +155,3 @@ def _products(q: np.ndarray, k: np.ndarray, n_pairs: int, layout: str) -> np.nda
     """h (n_pairs,), complex."""
     q, k = q.astype(np.float64), k.astype(np.float64)
     return as_pairs(q, n_pairs, layout) * as_pairs(k, n_pairs, layout).conj()
-
-
-def _unrotated_part(q: np.ndarray, k: np.ndarray, n_pairs: int) -> float:
-    """What the dimensions beyond the pairs add, the same at each distance."""
-    return float(q[2 * n_pairs :].astype(np.float64) @ k[2 * n_pairs :].astype(np.float64))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from attnviz.analysis.rope import RotatedPair, as_pairs
 from attnviz.checks import ConfigError, shown
 from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
@@ -22,6 +23,7 @@ from attnviz.trace import layer_weights
 LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project
 PASTED = "pasted"
 UNTRAINED_CONTEXT = 256
+WATCHABLE = np.radians((5, 30))  # per token: seen to move, and not too fast to follow
 MAX_CURVE_BYTES = 2_000_000  # of losses by position: a hundred sets of six methods on 512 tokens
 
 _curves = ByteCache(MAX_CURVE_BYTES)
@@ -47,8 +49,40 @@ def pre_rope(view: View, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]
     """Return this head's q (T, D) and the k (T, D) it reads, before RoPE, with the rotated dimensions in front."""
     kv_head = view.config.layer.kv_head_of[head]
     q, k = view.trace.q_pre_rope[layer, head], view.trace.k_pre_rope[layer, kv_head]
-    behind = view.config.qk_nope_head_dim if view.config.attention == "mla" else 0  # MLA's rotated part comes last
-    return np.roll(q, -behind, axis=-1), np.roll(k, -behind, axis=-1)
+    return np.roll(q, -first_rotated(view), axis=-1), np.roll(k, -first_rotated(view), axis=-1)
+
+
+def pair_of(view: View) -> int:
+    """Return the selected pair; by default, of those whose turning can be watched, the one that adds most to q·k."""
+    values = frequencies(view)
+    if view.settings.pair >= 0:
+        return min(view.settings.pair, len(values) - 1)
+    watchable = np.flatnonzero((values >= WATCHABLE[0]) & (values <= WATCHABLE[1])).tolist() or [0]
+    return max(watchable, key=lambda pair: rotated_pair(view, pair).product)
+
+
+def rotated_pair(view: View, pair: int) -> RotatedPair:
+    """Rotate this pair of the selected query and key to their positions."""
+    values, (q, k) = frequencies(view), selected_pairs(view)
+    return RotatedPair(pair, float(values[pair]), view.query, view.key, complex(q[pair]), complex(k[pair]))
+
+
+def selected_pairs(view: View) -> tuple[np.ndarray, np.ndarray]:
+    """The selected query's and key's pairs before RoPE, complex (n_pairs,) each."""
+    q, k = selected_vectors(view)
+    n_pairs, layout = len(frequencies(view)), view.config.rope_layout
+    return as_pairs(q.astype(np.float64), n_pairs, layout), as_pairs(k.astype(np.float64), n_pairs, layout)
+
+
+def selected_vectors(view: View) -> tuple[np.ndarray, np.ndarray]:
+    """The selected query's q (D,) and the selected key's k (D,) before RoPE, the rotated dimensions in front."""
+    q, k = pre_rope(view, *view.layer_and_head)
+    return q[view.query], k[view.key]
+
+
+def first_rotated(view: View) -> int:
+    """Return the first dimension of a head that rotates: MLA's rotated part comes last."""
+    return view.config.qk_nope_head_dim if view.config.attention == "mla" else 0
 
 
 def weights_of(view: View, variant: str, layer: int, head: int, fraction: float = 1.0) -> np.ndarray:

@@ -134,16 +134,20 @@ class View:
         return key if 0 <= key < len(self.ids) else int(self.trace.weights[layer, head, self.query].argmax())
 
     def link_notices(self, asked: Mapping[str, str]) -> list[str]:
-        """Write a sentence for each layer, head, query or key of a link that this model or text does not have.
+        """Write a sentence for each layer, head, query, key or pair of a link that this model or text does not have.
 
         asked: the link's own words for them.
         """
-        (layer, head), n_tokens = self.layer_and_head, len(self.ids)
+        (layer, head), n_tokens, n_pairs = self.layer_and_head, len(self.ids), self.config.rotary_dim // 2
+        pair = "a pair that adds much to the score is selected"
+        if self.settings.pair >= 0:
+            pair = f"pair {min(self.settings.pair, n_pairs - 1)} is selected"
         there = {
             "layer": (self.config.n_layers, "this model has layers", f"layer {layer} is selected"),
             "head": (self.config.n_heads, "this model has heads", f"head {head} is selected"),
             "query": (n_tokens, "the text shown has tokens", f"token {self.query} is selected"),
             "key": (n_tokens, "the text shown has tokens", "the strongest key is selected"),
+            "pair": (n_pairs, "this model has pairs of dimensions", pair),
         }
         notices = []
         for name, written in asked.items():
@@ -174,7 +178,7 @@ def _is_there(name: str, written: str, n: int) -> bool:
         asked = float(written)
     except ValueError:
         return True
-    by_default = name in ("query", "key") and asked == -1
+    by_default = name in ("query", "key", "pair") and asked == -1
     return math.isnan(asked) or by_default or (0 <= asked < n and asked == int(asked))
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from attnviz.analysis.groups import Difference, paired_difference
 from attnviz.equations import Equation, Value
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import bold, count
+from attnviz.figures.phrases import bold, count, meanings
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure, kind_style
 from attnviz.figures.token_maps import MOST_X_TICKS, few_ticks
 
@@ -87,6 +87,7 @@ def similarity(
             "cosine": [float(x) for x in cosine.ravel()],
         },
         formula=lost_share_equation(lost[0], total).tex() if total else "",
+        legend=meanings(lost_share_equation(lost[0], total)) if total else "",
     )
 
 
@@ -214,12 +215,13 @@ def this_text(members: Sequence[Member], selected: str, n_characters: float, tex
             "predicted tokens": [d.n for d in found],
         },
         formula=bits[here].tex(),
+        legend=meanings(bits[here]),
     )
 
 
 def bits_per_character(losses: NDArray, n_characters: float) -> Equation:
     """Loss of the predicted tokens over the characters of the predicted tokens: the first token is in neither."""
-    nats = Value(float(losses.mean()), r"loss", "loss, nats per token", digits=4, tex=r"\ell")
+    nats = Value(float(losses.mean()), "ℓ", "loss, nats per token", digits=4, tex=r"\ell")
     characters = Value(n_characters, "c", "characters of the predicted tokens")
     return Equation(
         nats * Value(len(losses), "N", "predicted tokens") / (characters * Value(math.log(2), "ln 2", tex=r"\ln 2")),

@@ -13,7 +13,7 @@ from attnviz.cost import attention_name, count_parameters, kv_cache_bytes
 from attnviz.cost.decode import attention_flops
 from attnviz.equations import Equation, Expression, Value, aligned, function
 from attnviz.figures.drawing import Caption, Drawing, drawn
-from attnviz.figures.phrases import bold, count, listed
+from attnviz.figures.phrases import bold, count, listed, meanings
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure, kv_colour
 
 SOFT, STRONG = 0.35, 1.0  # opacity: of the rest and of what is selected
@@ -103,6 +103,7 @@ def projections_caption(config: ModelConfig) -> Caption:
         },
         formula=equation.tex(),
         line=equation.text(),
+        legend=meanings(equation),
     )
 
 
@@ -192,6 +193,7 @@ def cache_caption(measured: dict[ModelConfig, int], selected: ModelConfig) -> Ca
         },
         formula=equation.tex(),
         line=equation.text(),
+        legend=meanings(equation),
     )
 
 
@@ -229,7 +231,7 @@ def _panel(caption: Caption, width: float, height: float, rects: list, labels: l
     """A picture of rectangles. row: pixels that one unit downwards takes; 0: the same scale in both directions."""
     return {
         "title": caption.title, "note": caption.note, "alt": caption.alt, "width": width, "height": height, "row": row,
-        "line": caption.line, "rects": rects, "labels": labels,
+        "line": caption.line, "legend": caption.legend, "rects": rects, "labels": labels,
     }  # fmt: skip
 
 
@@ -270,6 +272,7 @@ def work_panel(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: 
 def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Caption:
     """Title, note and numbers of a decode step."""
     costs, here = _costs(configs, n_tokens), configs.index(selected)
+    equations = step_flops(selected, n_tokens), step_cache_bytes(selected, n_tokens)
     names = [attention_name(c) for c in configs]
     flops, memory = (share_text(costs[what][here] / costs[what][0]) for what in ("attention FLOPs", "cache bytes read"))
     title = f"{names[here]}: {flops} of {names[0]}'s attention FLOPs, {memory} of its cache"
@@ -282,8 +285,9 @@ def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens
         f"{_attended_text(selected, n_tokens)}. {_why(selected)}",
         alt=f"{title}; {costs['parameters'][here]:,} of {costs['parameters'][0]:,} parameters.",
         table={"attention": names, **costs},
-        formula=aligned(step_flops(selected, n_tokens), step_cache_bytes(selected, n_tokens)),
-        line=step_flops(selected, n_tokens).text(),
+        formula=aligned(*equations),
+        line=equations[0].text(),
+        legend=meanings(*equations),
     )
 
 

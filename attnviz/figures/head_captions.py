@@ -99,7 +99,7 @@ def weight_equation(
     total = Value(_number(np.exp(row - row.max()).sum()), "Z", f"sum of exp(score − m) over the {keys}", DIGITS)
     return Equation(
         function("exp", score - largest) / total, f"a{low(at)}", f"a_{{{at}}}", digits=DIGITS,
-        computed=_number(weights[key]),
+        computed=_number(weights[key]), meaning=f"weight of query {query} and key {key}",
     )  # fmt: skip
 
 
@@ -200,7 +200,7 @@ def _weights_legend(trace: Trace, head: int) -> str:
     keys = f"expanded keys of head {head}" if trace.config.attention == "mla" else f"keys of KV head {kv_head}"
     return (
         f"A: the {T} × {T} weights; {q}: queries of head {head}; {k}: {keys}; "
-        f"D: head_dim, {D}; M: 0, or −∞ where masked."
+        f"D = {D}: head_dim; M: 0, or −∞ where masked."
     )
 
 

@@ -150,7 +150,10 @@ def score_equation(parts: ScoreParts, query: int, key: int) -> Equation:
         tex=rf"q_{{{query}}} \cdot k_{{{key}}}",
     )  # fmt: skip
     scale = function("√", Value(len(parts.order), "D", "head_dim"))
-    return Equation(dot / scale, f"s{low(at)}", f"s_{{{at}}}", digits=DIGITS, computed=float(rounded(parts.score)))
+    return Equation(
+        dot / scale, f"s{low(at)}", f"s_{{{at}}}", digits=DIGITS, computed=float(rounded(parts.score)),
+        meaning=f"score of query {query} and key {key}",
+    )  # fmt: skip
 
 
 def _equations(trace: Trace, parts: ScoreParts, layer: int, head: int, query: int, key: int) -> list[Equation]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from attnviz.config import ModelConfig
 from attnviz.equations import Equation, Value, aligned
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import count
+from attnviz.figures.phrases import count, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
 
 LATENT, KEY = 1.0, 0.55  # opacity: the latent is the darker of the two cached parts
@@ -71,6 +71,7 @@ def latent(config: ModelConfig) -> Drawing:
             "cached": ["yes", "yes", "no", "no"],
         },
         formula=aligned(cached, expanded),
+        legend=meanings(cached, expanded),
     )
 
 

@@ -29,6 +29,8 @@ def tex(n: int) -> str:
 
 
 def meanings(*equations: Equation) -> str:
-    """The letters of the equations and what they mean, as a sentence."""
-    legend = {symbol: meaning for each in equations for symbol, (meaning, _) in each.legend().items()}
-    return "; ".join(f"{symbol}: {meaning}" for symbol, meaning in legend.items()) + "."
+    """The letters of the equations, each with its value and what it means: "L = 4: layers; S = 128: tokens."."""
+    legend: dict[str, tuple[str, str]] = {}
+    for each in equations:
+        legend |= {symbol: said for symbol, said in each.legend().items() if symbol not in legend}
+    return "; ".join(f"{symbol} = {value}: {meaning}" for symbol, (meaning, value) in legend.items()) + "."

@@ -55,6 +55,8 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
         table={"query": [f"{i} {label}" for i, label in enumerate(labels)]}
         | {f"{j} {label}": column for j, (label, column) in enumerate(zip(labels, shares.round(6).T, strict=True))},
         formula=FORMULA,
+        legend=f"R: rollout after layer l = {layer}; Ā: the layer's weights, averaged over its heads; Ã: Ā mixed with "
+        f"the residual stream; α = {RESIDUAL:g}: share of the residual stream; I: identity matrix.",
     )
 
 

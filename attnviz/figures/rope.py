@@ -14,8 +14,8 @@ from attnviz.analysis.rope import wavelengths as wavelengths_of
 from attnviz.equations import Equation, Value, aligned, function
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import count, listed
-from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
+from attnviz.figures.phrases import count, listed, meanings
+from attnviz.figures.theme import DIVERGING, FAINT, LABEL, NEUTRAL, base_figure
 
 if TYPE_CHECKING:
     from attnviz.modules.rope_scaling import RopeScaling
@@ -58,30 +58,34 @@ def frequency(pair: int, n_pairs: int, theta: float) -> Equation:
     rotary_dim = Value(2 * n_pairs, "d", "rotated dimensions of a head")
     right = 1 / base ** (2 * i / rotary_dim)
     name, name_tex = f"θ{subscript(pair)}", rf"\theta_{{{pair}}}"
-    return Equation(right, name, name_tex, unit="rad per token", digits=_digits(right.value, 6))
+    digits = _digits(right.value, 6)
+    return Equation(right, name, name_tex, unit="rad per token", digits=digits, meaning=f"frequency of pair {pair}")
 
 
 def wavelength(pair: int, n_pairs: int, theta: float) -> Equation:
     """λ_i, the tokens per full turn of one pair."""
-    right = 2 * PI / _theta(pair, n_pairs, theta)
+    right = 2 * PI / frequency_value(pair, n_pairs, theta)
     name, name_tex = f"λ{subscript(pair)}", rf"\lambda_{{{pair}}}"
-    return Equation(right, name, name_tex, unit="tokens per turn", digits=_digits(right.value, 3))
+    digits = _digits(right.value, 3)
+    return Equation(right, name, name_tex, unit="tokens per turn", digits=digits, meaning=f"wavelength of pair {pair}")
 
 
 def turns_within(pair: int, n_pairs: int, theta: float, n_tokens: int) -> Equation:
     """The turns of one pair from the first to the last token of a text."""
     steps = Value(n_tokens, "N", "tokens in the text") - 1
-    return Equation(steps * _theta(pair, n_pairs, theta) / (2 * PI), "turns", r"\text{turns}", digits=3)
+    return Equation(steps * frequency_value(pair, n_pairs, theta) / (2 * PI), "turns", r"\text{turns}", digits=3)
 
 
 def pair_in_numbers(n_pairs: int, theta: float) -> list[str]:
-    """Frequency and wavelength of every pair as plain text, for the clocks."""
-    return [f"{frequency(i, n_pairs, theta).text()}\n{wavelength(i, n_pairs, theta).text()}" for i in range(n_pairs)]
+    """Frequency and wavelength of every pair as plain text, each with what its letters mean, for the clocks."""
+    pairs = [(frequency(i, n_pairs, theta), wavelength(i, n_pairs, theta)) for i in range(n_pairs)]
+    return ["\n".join((*(each.text() for each in both), meanings(*both))) for both in pairs]
 
 
-def _theta(pair: int, n_pairs: int, theta: float) -> Value:
+def frequency_value(pair: int, n_pairs: int, theta: float) -> Value:
+    """θ_i of one pair as a letter of another equation."""
     equation = frequency(pair, n_pairs, theta)
-    meaning = f"frequency of pair {pair}, in rad per token"
+    meaning = f"frequency of pair {pair} in rad per token"
     return Value(equation.value, equation.name, meaning, digits=equation.digits, tex=equation.name_tex)
 
 
@@ -109,7 +113,7 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
             x=np.log10(steps), y=1, yref="paper", yshift=18 * level, yanchor="bottom", showarrow=False,
             xanchor="left" if steps**2 < largest else "right", text=f"{what}: {count(tokens, 'token')}",
         )  # fmt: skip
-    figure.update_xaxes(type="log", dtick=1, range=[0, decades], title="tokens per turn")
+    figure.update_xaxes(type="log", dtick=1, range=[0, decades], title="tokens per turn", tickformat=",")
     rows = {"range": [n - 0.5, -0.5], "dtick": 1 if n <= 32 else 8}
     figure.update_yaxes(**rows, title="pair", showgrid=False, zeroline=False)
     fastest, slowest = three_digits(lengths[0]), three_digits(lengths[-1])
@@ -119,6 +123,7 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
     text_steps = count(n_tokens - 1, "step")
     slowest_turns = three_digits(math.degrees((n_tokens - 1) * frequencies[-1]))
     pair = max(int(inside.sum()) - 1, 0)
+    equations = frequency(pair, n, theta), wavelength(pair, n, theta), turns_within(pair, n, theta, n_tokens)
     return Drawing(
         figure,
         title=title,
@@ -132,7 +137,8 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
             "tokens per turn": lengths.tolist(),
             "turns in this text": turns(frequencies, n_tokens).tolist(),
         },
-        formula=aligned(frequency(pair, n, theta), wavelength(pair, n, theta), turns_within(pair, n, theta, n_tokens)),
+        formula=aligned(*equations),
+        legend=meanings(*equations),
     )
 
 
@@ -153,10 +159,12 @@ def rotation_maps(frequencies: NDArray, n_tokens: int, query: int, theta: float)
     for row, (name, values) in enumerate({"cos": np.cos(angles), "sin": np.sin(angles)}.items(), start=1):
         figure.add_heatmap(
             z=values.astype(np.float32), zmin=-1, zmax=1, colorscale=DIVERGING, yaxis=numbered("y", row), xaxis="x",
-            showscale=row == 1, colorbar={"len": 0.5, "y": 0.78, "tickvals": [-1, 0, 1], "thickness": 12},
+            showscale=row == 1,
+            colorbar={"len": 0.5, "y": 0.78, "tickvals": [-1, 0, 1], "thickness": 12, "tickfont": LABEL},
             hovertemplate=f"position %{{x}}, pair %{{y}}: {name} %{{z:.3f}}<extra></extra>",
         )  # fmt: skip
-    axis = {"autorange": "reversed", "showgrid": False, "dtick": 1 if n <= 12 else 8, "zeroline": False}
+    axis = {"autorange": "reversed", "showgrid": False, "dtick": 2 if n <= 16 else 8, "zeroline": False}
+    axis |= {"tickfont": LABEL}
     figure.update_layout(
         yaxis=axis | {"domain": [0.54, 1], "title": "cos: pair"},
         yaxis2=axis | {"domain": [0, 0.46], "title": "sin: pair"},
@@ -168,6 +176,7 @@ def rotation_maps(frequencies: NDArray, n_tokens: int, query: int, theta: float)
     lengths = wavelengths_of(frequencies)
     title = f"Pair 0 repeats every {three_digits(lengths[0])} positions, pair {n - 1} every {three_digits(lengths[-1])}"
     pair = max(int((lengths <= n_tokens - 1).sum()) - 1, 0)
+    equations = [_rotation(name, query, pair, n, theta) for name in ("cos", "sin")]
     return Drawing(
         figure,
         title=title,
@@ -181,13 +190,14 @@ def rotation_maps(frequencies: NDArray, n_tokens: int, query: int, theta: float)
             "cos": np.cos(angles).T.ravel().tolist(),
             "sin": np.sin(angles).T.ravel().tolist(),
         },
-        formula=aligned(*(_rotation(name, query, pair, n, theta) for name in ("cos", "sin"))),
+        formula=aligned(*equations),
+        legend=meanings(*equations),
     )
 
 
 def _rotation(name: str, position: int, pair: int, n_pairs: int, theta: float) -> Equation:
     """cos or sin of m · θ_i."""
-    angle = Value(position, "m", "position of the query") * _theta(pair, n_pairs, theta)
+    angle = Value(position, "m", "position of the query") * frequency_value(pair, n_pairs, theta)
     return Equation(function(name, angle), digits=3)
 
 

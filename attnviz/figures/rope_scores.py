@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from attnviz.equations import Equation, Expression, Value, aligned, function, total
+from attnviz.equations import Equation, Expression, Value, aligned, function, number_text, total
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.phrases import count
+from attnviz.figures.phrases import count, meanings
 from attnviz.figures.rope import subscript
 from attnviz.figures.theme import DIVERGING, FAINT, MASKED, NEUTRAL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import add_cells, add_colourbar, add_masked, blocks, few_ticks, token_map_figure
@@ -84,39 +84,51 @@ def moved_apart(
     )  # fmt: skip
     figure.update_xaxes(title="distance in tokens", showgrid=False, zeroline=False)
     figure.update_yaxes(title="score q·k/√D")
-    found = f"score {scores[here]:.2f} at distance {m - n}"
+    found = f"score {_signed(scores[here])} at distance {m - n}"
     constant = (
         f" The {unrotated} dimensions without rotation add {parts[-1, here] / head_dim**0.5:.2f} at each distance."
         if unrotated
         else ""
     )
+    equations = _score(parts[:, here], m, n, head_dim, unrotated)
     return Drawing(
         figure,
         title=f"{quoted(q_label)} and {quoted(k_label)}: {found}",
         note=f"Query {m} and key {n} of {head.name}, {head.origin}: the same two vectors at distances 0 to "
-        f"{distances[-1]} score from {scores.min():.2f} to {scores.max():.2f}. Fast pairs make the short ripples, "
-        f"slow pairs the long trend.{constant}",
+        f"{distances[-1]} score from {_signed(scores.min())} to {_signed(scores.max())}. Fast pairs make the short "
+        f"ripples, slow pairs the long trend.{constant}",
         alt=f"“{q_label}” and “{k_label}”: {found}. The highest score is at distance {distances[scores.argmax()]}.",
         table={"distance": distances.tolist(), "score": scores.tolist()},
-        formula=aligned(*_score(parts[:, here], m, n, head_dim, unrotated)),
+        formula=aligned(*equations),
+        legend=meanings(*equations),
     )
+
+
+def _signed(number: float) -> str:
+    return number_text(float(number), digits=2)
 
 
 def _score(parts: NDArray, m: int, n: int, head_dim: int, unrotated: int) -> list[Equation]:
     """The score of query m and key n from what each pair adds to q·k (n_pairs + 1,), the unrotated part last."""
     n_pairs, at = len(parts) - 1, f"{m},{n}"
     rotated = Value(
-        float(parts[:-1].sum()), "Re Σⱼ qⱼ·k̄ⱼ·e^(i·d·θⱼ)", "what the rotated pairs add to q·k at distance d", digits=3,
+        float(parts[:-1].sum()), "Re Σⱼ qⱼ·k̄ⱼ·e^(i·d·θⱼ)",
+        "what the rotated pairs j of q and k, as complex numbers, add to q·k at distance d", digits=3,
         tex=r"\mathrm{Re}\sum_j q_j\,\bar k_j\,e^{\,i\,d\,\theta_j}",
     )  # fmt: skip
     distance = Value(m, "m", "position of the query") - Value(n, "n", "position of the key")
-    terms, equations = [rotated], [Equation(distance, "d", "d")]
+    terms, equations = [rotated], [Equation(distance, "d", "d", meaning="distance")]
     if unrotated:
         terms.append(Value(float(parts[-1]), "c", f"what the {unrotated} unrotated dimensions add to q·k", digits=3))
     groups = np.array_split(np.arange(n_pairs), min(MOST_TERMS, n_pairs))
-    equations.append(Equation(total([_added(parts, group) for group in groups]), rotated.symbol, rotated.tex, digits=3))
-    score = _over_root(total(terms), head_dim)
-    return [*equations, Equation(score, f"s{subscript(at)}", rf"s_{{{at}}}", digits=2)]
+    equations.append(
+        Equation(
+            total([_added(parts, group) for group in groups]), rotated.symbol, rotated.tex, digits=3,
+            meaning=rotated.meaning,
+        )
+    )  # fmt: skip
+    score, meaning = _over_root(total(terms), head_dim), f"score of query {m} and key {n}"
+    return [*equations, Equation(score, f"s{subscript(at)}", rf"s_{{{at}}}", digits=2, meaning=meaning)]
 
 
 def _added(parts: NDArray, pairs: NDArray) -> Value:
@@ -149,6 +161,7 @@ def decay(scores: NDArray, bound: DecayBound, here: int, head_dim: int, unrotate
     low, high = max(float(np.quantile(size, 0.02)), 1e-4), max(float(limit.max()), 1e-3)
     figure.update_yaxes(type="log", title="|score|", dtick=1, range=[np.log10(low), np.log10(high) + 0.1])
     figure.update_xaxes(title="distance in tokens", showgrid=False, zeroline=False)
+    equation = _bound(bound, here, head_dim, unrotated)
     lowest, share = int(limit.argmin()), size / np.maximum(limit, np.finfo(float).tiny)
     title = f"|score| is at most {share.max():.0%} of its bound up to distance {len(scores) - 1}"
     return Drawing(
@@ -160,15 +173,17 @@ def decay(scores: NDArray, bound: DecayBound, here: int, head_dim: int, unrotate
         "does not force it to fall.",
         alt=f"{title}. On average |score| is {share.mean():.0%} of the bound.",
         table={"distance": distances.tolist(), "|score|": size.tolist(), "bound": limit.tolist()},
-        formula=_bound(bound, here, head_dim, unrotated).tex_lines(),
+        formula=equation.tex_lines(),
+        legend=meanings(equation),
     )
 
 
 def _bound(bound: DecayBound, distance: int, head_dim: int, unrotated: int) -> Equation:
     """The bound at one distance."""
     steepest = Value(
-        bound.steepest, "max|hⱼ₊₁ − hⱼ|", "largest difference between neighbouring pairs, hⱼ = qⱼ·k̄ⱼ",
-        tex=r"\max_j |q_{j+1}\bar k_{j+1} - q_j \bar k_j|",
+        bound.steepest, "max|hⱼ₊₁ − hⱼ|",
+        "largest difference between neighbouring pairs j, as complex numbers hⱼ = qⱼ·k̄ⱼ",
+        tex=r"\max_j |h_{j+1} - h_j|",
     )  # fmt: skip
     sums = Value(
         float(bound.partial_sums[distance]), "Σ|Sⱼ|", "lengths of the sums of the first j rotations, added up",
@@ -178,7 +193,9 @@ def _bound(bound: DecayBound, distance: int, head_dim: int, unrotated: int) -> E
     if unrotated:
         meaning = f"what the {unrotated} unrotated dimensions add to |q·k|"
         product = product + Value(abs(bound.unrotated), "|c|", meaning, digits=3)
-    return Equation(_over_root(product, head_dim), f"B{subscript(distance)}", rf"|s| \le B_{{{distance}}}", digits=2)
+    name, name_tex = f"|s| ≤ B{subscript(distance)}", rf"|s| \le B_{{{distance}}}"
+    meaning = f"bound of the score at distance {distance}"
+    return Equation(_over_root(product, head_dim), name, name_tex, digits=2, meaning=meaning)
 
 
 def by_distance(distances: NDArray, mean: NDArray, low: NDArray, high: NDArray, n_pairs: int, head: Head) -> Drawing:
@@ -218,10 +235,11 @@ def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
         table |= {f"score, {name}": scores.tolist()}
         _add_changes(figure, shifted.shifts[1:], np.abs(scores - scores[0])[1:], name, (dash, symbol, colour))
     figure.update_xaxes(type="log", title="shift of both, in positions", dtick=1, tickformat=",", showgrid=False)
-    figure.update_yaxes(type="log", title="change of the score", exponentformat="power", dtick=3)
+    figure.update_yaxes(type="log", title="change of the score", exponentformat="e", dtick=3)
     worst = {field: shifted.largest_difference(field) for field in ARITHMETICS}
     found = {field: f"{change:.2g}" if change else "none" for field, change in worst.items()}
     tried, last = count(len(shifted.shifts) - 1, "shift"), shifted.shifts[-1]
+    equations = [_shifted_score(shifted, i, m, n, head_dim) for i in (0, -1)]
     title = f"Over {tried} up to {last:,} this score {_changes(worst['float32'])} in float32"
     return Drawing(
         figure,
@@ -234,7 +252,8 @@ def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
         "nothing have no mark on the log axis.",
         alt=f"{title}. In float64: {found['float64']}; with angles in float32: {found['float32_angles']}.",
         table=table,
-        formula=aligned(*(_shifted_score(shifted, i, m, n, head_dim) for i in (0, -1))),
+        formula=aligned(*equations),
+        legend=meanings(*equations),
     )
 
 
@@ -259,15 +278,18 @@ def _shifted_score(shifted: ShiftedScores, i: int, m: int, n: int, head_dim: int
     """The score at one of the shifts, in float64."""
     at, score = (m + shifted.shifts[i], n + shifted.shifts[i]), float(shifted.float64[i])
     dot = Value(
-        score * head_dim**0.5, f"q(at {at[0]})·k(at {at[1]})", "the same q and k, rotated to these positions", digits=6,
+        score * head_dim**0.5, f"⟨R{subscript(at[0])}·q, R{subscript(at[1])}·k⟩",
+        "dot product of the same q and k, rotated to these positions",
+        digits=6,
         tex=rf"\langle R_{{{at[0]}}}\,q,\; R_{{{at[1]}}}\,k\rangle",
     )  # fmt: skip
     name = f"{at[0]},{at[1]}"
-    return Equation(_over_root(dot, head_dim), f"s{subscript(name)}", rf"s_{{{name}}}", digits=6)
+    meaning = f"score at positions {at[0]} and {at[1]}"
+    return Equation(_over_root(dot, head_dim), f"s{subscript(name)}", rf"s_{{{name}}}", digits=6, meaning=meaning)
 
 
-def values(moved: ShiftedOutputs, head: Head) -> Drawing:
-    """Why values aren't rotated: how much the head's output changes when the text is shifted, with v rotated or not."""
+def values(moved: ShiftedOutputs, query: int, head_dim: int, head: Head) -> Drawing:
+    """Why values aren't rotated: how much a query's output changes when the text is shifted, with v rotated or not."""
     figure = base_figure(height=300, legend=LEGEND)
     for name, changes, style in (
         ("q and k rotated", moved.q_and_k, ("solid", "circle", PETROL)),
@@ -275,7 +297,7 @@ def values(moved: ShiftedOutputs, head: Head) -> Drawing:
     ):
         _add_changes(figure, moved.shifts[1:], changes[1:], name, style)
     figure.update_xaxes(type="log", title="shift of the text, in positions", dtick=1, tickformat=",", showgrid=False)
-    figure.update_yaxes(type="log", title="largest change of an output number", exponentformat="power", dtick=2)
+    figure.update_yaxes(type="log", title="largest change of an output number", exponentformat="e", dtick=2)
     tried = count(len(moved.shifts) - 1, "shift")
     title = (
         f"Over {tried} this output {_changes(moved.q_and_k.max())}; "
@@ -295,6 +317,8 @@ def values(moved: ShiftedOutputs, head: Head) -> Drawing:
             "change, v rotated as well": moved.values_too.tolist(),
         },
         formula=r"o_m = \sum_n \mathrm{softmax}\big(\langle R_m q_m,\, R_n k_n\rangle / \sqrt{D}\big)\, v_n",
+        legend=f"o: output of the head for a query; m = {query}: position of the query; n: positions of the keys; R: "
+        f"rotation to a position; q, k, v: query, keys and values before RoPE; D = {head_dim}: head_dim.",
     )
 
 
@@ -356,8 +380,7 @@ def weight_map(
     return Drawing(
         figure,
         title=title,
-        note=f"{note} Each row is a query, its weights sum to 1; each column is a key. Full colour from {top:.2g}. "
-        f"{head.said}.",
+        note=note,
         alt=f"{title}. The last query's strongest key is “{labels[strongest[-1]]}”, {weights[-1].max():.0%}.",
         table={
             "query": list(range(len(weights))),
@@ -368,16 +391,13 @@ def weight_map(
     )
 
 
-def score_map(
-    scores: NDArray, allowed: NDArray, labels: Sequence[str], limit: float, head: Head, title: str, note: str
-) -> Drawing:
+def score_map(scores: NDArray, allowed: NDArray, labels: Sequence[str], limit: float, title: str, note: str) -> Drawing:
     """Scores (T, T) before the softmax, brown below zero and petrol above, from -limit to limit."""
     inside = scores[allowed]
     return Drawing(
         _map(labels, allowed, scores, DIVERGING, (-limit, limit)),
         title=title,
-        note=f"{note} Each row is a query, each column a key; brown below zero, petrol above, to ±{limit:.1f}. "
-        f"{head.said}.",
+        note=note,
         alt=f"{title}. Scores from {inside.min():.2f} to {inside.max():.2f}, mean {inside.mean():.2f}.",
         table={
             "query": list(range(len(scores))),

@@ -181,15 +181,19 @@ def kind_style(kind: str) -> dict[str, str]:
     return {"colour": _hex(_bytes(lightness, chroma, hue)), "symbol": symbol, "dash": dash}
 
 
+LABEL = {"size": 12}  # of ticks and legends, in pixels; Streamlit's own are smaller
+
+
 def base_figure(height: int, **layout: Any) -> Chart:
     """An empty figure, transparent, with narrow margins; text takes the page's own colour. height in pixels."""
-    grid = {"gridcolor": FAINT, "zerolinecolor": FAINT, "gridwidth": 0.5, "zerolinewidth": 0.5}
+    grid = {"gridcolor": FAINT, "zerolinecolor": FAINT, "gridwidth": 0.5, "zerolinewidth": 0.5, "tickfont": LABEL}
     figure = Chart(
         height=height,
         paper_bgcolor="rgba(0,0,0,0)",
         plot_bgcolor="rgba(0,0,0,0)",
         margin={"l": 8, "r": 8, "t": 8, "b": 8},
         font={"size": 13},
+        legend={"font": LABEL},
         hoverlabel={"align": "left"},
         xaxis=grid,
         yaxis=grid,

@@ -17,7 +17,7 @@ from attnviz.figures.blocks import block_size, pool
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.head_captions import decades, shortened
 from attnviz.figures.numbers import DIGITS
-from attnviz.figures.theme import MASKED, NEUTRAL, base_figure
+from attnviz.figures.theme import LABEL, MASKED, NEUTRAL, base_figure
 
 MOST_X_TICKS, MOST_Y_TICKS = 24, 36  # what a phone has room for
 LONGEST_LABEL = 14  # characters
@@ -61,7 +61,7 @@ def few_ticks(labels: Sequence[str], most: int) -> dict:
     """At most `most` ticks at round distances, token and position."""
     step = _round_step(len(labels) / most)
     at = list(range(0, len(labels), step))
-    return {"tickvals": at, "ticktext": [f"{token_text(labels[i])} {i}" for i in at], "tickfont": {"size": 11}}
+    return {"tickvals": at, "ticktext": [f"{token_text(labels[i])} {i}" for i in at], "tickfont": LABEL}
 
 
 def _round_step(least: float) -> int:
@@ -131,7 +131,7 @@ def add_colourbar(figure: Chart, scale: list, top: float, log: bool, title: str 
         at = [e - math.log10(top) for e in range(-DIGITS, 1)]  # the powers of ten, wherever the top is
         text = [f"{10.0**e:g}" for e in range(-DIGITS, 1)]
     else:
-        at = [top * i / 4 for i in range(5)]
+        at = [top * i / 2 for i in range(3)]
         text = [f"{v:.3g}" for v in at]
     figure.add_heatmap(
         z=np.linspace(low, high, BAR_STEPS)[None], x0=0.5 / BAR_STEPS, dx=1 / BAR_STEPS, xaxis="x3", yaxis="y3",
@@ -140,7 +140,7 @@ def add_colourbar(figure: Chart, scale: list, top: float, log: bool, title: str 
     margin = figure.layout["margin"]
     pixel = 1 / (figure.layout["height"] - margin["t"] - margin["b"])
     plain = {**FIXED, "fixedrange": True}
-    ticks = {"tickvals": [(v - low) / (high - low) for v in at], "ticktext": text}
+    ticks = {"tickvals": [(v - low) / (high - low) for v in at], "ticktext": text, "tickfont": LABEL}
     figure.update_layout(
         yaxis={"domain": [BAR_ROOM * pixel, 1]},
         xaxis3={**plain, **ticks, "domain": [0.15, 0.85], "anchor": "y3", "range": [0, 1]},

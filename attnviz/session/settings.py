@@ -20,7 +20,7 @@ from attnviz.session.pages import TABS, TABS_BEFORE, Page
 
 MAX_CHARACTERS = 20_000
 MAX_WIDTH = 384  # d_model of an untrained model: with 8 layers its weights take 60 MB, and twice that with 512
-SELECTION = ("layer", "head", "query", "key")  # what there is of these depends on the model and the text
+SELECTION = ("layer", "head", "query", "key", "pair")  # what there is of these depends on the model and the text
 GIVEN = 40  # characters of a link's value that a sentence about it repeats
 MAX_ADDRESS = 7_000  # bytes; servers refuse addresses over 8 kB, and 512 tokens take about 2
 MODELS = ("mha", "gqa-4", "gqa-2", "mqa", "mla", "own")
@@ -143,6 +143,9 @@ class Settings:
     head: int = _setting(3, Number(0, 15))
     query: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: at three quarters
     key: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: the one the query gives most
+    pair: int = _setting(
+        -1, Number(-1, 511)
+    )  # of dimensions, as RoPE rotates them; -1: one that adds much to the score
     fraction: float = _setting(0.5, Number(0, 1, whole=False))  # of the dimensions, where only a part turns
     factor: float = _setting(2.0, Number(1, 32, whole=False))  # how many times longer than in training texts may be
     colour: str = _setting("linear", Choice(("linear", "log")))

@@ -9,7 +9,7 @@ from typing import Any
 
 import streamlit as st
 
-from attnviz.figures.drawing import Drawing
+from attnviz.figures.drawing import Caption, Drawing
 from attnviz.ui import state
 from attnviz.ui.components.save_picture import save_picture
 
@@ -20,7 +20,7 @@ TABLE_HEIGHT = 240  # pixels: the names of the columns and five rows and a half,
 def show(drawing: Drawing, key: str) -> None:
     """Put the drawing on the page. `key` is unique on the page: letters, digits and hyphens."""
     _picture(drawing, key)
-    _formula(drawing)
+    formula(drawing)
     with st.expander("Numbers and downloads", key=f"numbers-{key}", on_change="rerun") as numbers:
         if is_open(numbers):
             _numbers(drawing, key)
@@ -38,7 +38,7 @@ def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
             for key, draw in make.items():
                 drawing = draw()
                 _picture(drawing, key)
-                _formula(drawing)
+                formula(drawing)
                 _numbers(drawing, key)
 
 
@@ -48,7 +48,8 @@ def _picture(drawing: Drawing, key: str) -> None:
     st.plotly_chart(drawing.chart.sent(), theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"chart-{key}")
 
 
-def _formula(drawing: Drawing) -> None:
+def formula(drawing: Drawing | Caption) -> None:
+    """Print the formula, and below it what its letters mean."""
     if drawing.formula:
         st.latex(drawing.formula)
     if drawing.legend:

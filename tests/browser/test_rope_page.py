@@ -40,6 +40,10 @@ def hand_positions(page: Page, n: int) -> list[float]:
     return [math.radians(d) / SLOWEST for d in degrees]
 
 
+def press(page: Page, component: str, name: str) -> None:
+    page.locator(component).get_by_role("button", name=name).click()
+
+
 def title(page: Page, start: str) -> Locator:
     return page.get_by_role("heading", name=re.compile("^" + start))
 
@@ -72,11 +76,11 @@ def test_the_clocks_run_in_the_browser_alone(silent: tuple[Page, list[str]]) -> 
     before = len(sent)
     position(page).fill("3")
     expect(page.locator(".rc-angle")).to_contain_text("Position 3, “")
-    expect(page.locator(".rc-live")).to_contain_text("Position 3, “")
+    expect(page.locator(".rc .live")).to_contain_text("Position 3, “")
     expect(position(page)).to_have_attribute("aria-valuetext", re.compile("^3, “"))
-    page.get_by_role("button", name="Play").click()
+    press(page, ".rc", "Play")
     assert any(abs(p - round(p)) > 0.02 for p in hand_positions(page, 6))  # between whole positions: it glides
-    page.get_by_role("button", name="Pause").click()
+    press(page, ".rc", "Pause")
     (stopped,) = hand_positions(page, 1)
     assert stopped == pytest.approx(int(position(page).input_value()), abs=1e-6)
     assert len(sent) == before
@@ -99,45 +103,113 @@ def test_playing_glides_without_asking_the_server(silent: tuple[Page, list[str]]
     """The clocks are drawn 30 times a second where the machine has the time for it; a film has 24."""
     page, sent = silent
     before = len(sent)
-    page.get_by_role("button", name="Play").click()
+    press(page, ".rc", "Play")
     drawn = clock(page, 11).locator(".hand").evaluate(REPAINTS, 2)
     assert 10 < drawn <= 32  # a loaded machine gets a third; more than 30 and one would be a waste
     assert len(sent) == before
 
 
-def test_a_chosen_pair_turns_a_real_query(silent: tuple[Page, list[str]]) -> None:
-    page, sent = silent
-    before = len(sent)
-    position(page).fill("0")
+def test_a_chosen_clock_is_the_page_s_pair(visit: Callable[..., Page]) -> None:
+    page = visit(f"rope?text={quote(TEXT)}&query=4&key=1&pair=3")
+    expect(clock(page, 3)).to_have_attribute("aria-checked", "true")
     clock(page, 0).click()
-    expect(clock(page, 0)).to_have_attribute("aria-checked", "true")
-    vector = page.locator(".rc-vector")
-    x, y, turned_x, turned_y = numbers(vector)[:4]
-    assert (x, y) == (turned_x, turned_y)
-    position(page).fill("2")
-    x, y, turned_x, turned_y, at, length = numbers(vector)
-    assert turned_x == pytest.approx(x * math.cos(2) - y * math.sin(2), abs=0.02)
-    assert turned_y == pytest.approx(y * math.cos(2) + x * math.sin(2), abs=0.02)
-    assert (at, length) == (2, pytest.approx(math.hypot(x, y), abs=0.02))
-    page.get_by_label("Rotate q of").select_option(index=0)
-    assert numbers(vector)[:2] != [x, y]
+    expect(title(page, "At position 4, pair 0 of q is rotated by 229°")).to_be_visible()
+    expect(page).to_have_url(re.compile("pair=0(&|$)"))
     clock(page, 0).press("ArrowRight")
+    expect(title(page, "At position 4, pair 1 of q is rotated by 106°")).to_be_visible()
+    settle(page)
     expect(clock(page, 1)).to_be_focused()
     expect(page.locator(".rc-angle")).to_contain_text("pair 1 is rotated by")
     expect(page.locator(".rc-equations")).to_contain_text("= 0.464159 rad per token")
+
+
+# ---- q and k as arrows
+
+
+def now(page: Page) -> dict[str, tuple[str, str]]:
+    """The numbers beside the arrows: what -> (unshifted, now), the tokens' names left out."""
+    rows = page.locator(".rp tbody tr").all_inner_texts()
+    cells = (row.split("\t") for row in rows)
+    return {re.sub(", “.*”", "", what): (unshifted, here) for what, unshifted, here in cells}
+
+
+def pointing(page: Page, name: str, state: str = "after") -> float:
+    """The angle of an arrow in radians."""
+    turned = page.locator(f".rp .arrow.{name}.{state}").get_attribute("transform")
+    return -math.radians(float(turned[len("rotate(") : -1]))
+
+
+def test_both_arrows_turn_by_the_same_angle_and_the_score_stays(silent: tuple[Page, list[str]]) -> None:
+    page, sent = silent
+    before, started = len(sent), now(page)
+    angles = {name: pointing(page, name) for name in "qk"}
+    page.get_by_role("slider", name="Shift both by").fill("7")
+    frequency = 10_000 ** (-2 * pair_of(page) / 24)
+    for name in "qk":
+        turned = (pointing(page, name) - angles[name] - 7 * frequency) / (2 * math.pi)
+        assert turned == pytest.approx(round(turned), abs=1e-4)
+    shifted = now(page)
+    still = [what for what, (unshifted, here) in shifted.items() if unshifted == here]
+    assert still == ["score q·k/√24", f"pair {pair_of(page)} adds to q·k", "distance m − n"]
+    assert {what: unshifted for what, (unshifted, _) in shifted.items()} == {
+        what: here for what, (_, here) in started.items()
+    }
+    assert int(shifted["position m of q"][1]) == int(shifted["position m of q"][0]) + 7
+    expect(page.locator(".rp .live")).to_contain_text("score q·k/√24: ")
+    expect(page.get_by_role("slider", name="Shift both by")).to_have_attribute("aria-valuetext", "both shifted by 7")
     assert len(sent) == before
 
 
-def numbers(sentence: Locator) -> list[float]:
-    """Every number behind the token's name, whose own digits do not count."""
-    text = sentence.inner_text().replace("−", "-").partition("in this pair")[2]
-    return [float(n) for n in re.findall(r"-?\d+(?:\.\d+)?", text)]
+def pair_of(page: Page) -> int:
+    return int(re.search(r"pair (\d+) adds", page.locator(".rp table").inner_text())[1])
+
+
+def test_the_score_changes_where_only_the_key_moves(silent: tuple[Page, list[str]]) -> None:
+    page, sent = silent
+    before, started = len(sent), now(page)
+    page.get_by_role("slider", name="Shift only k by").press("ArrowRight")
+    moved = now(page)
+    assert moved["score q·k/√24"][1] != moved["score q·k/√24"][0] == started["score q·k/√24"][1]
+    assert int(moved["distance m − n"][1]) == int(moved["distance m − n"][0]) - 1
+    assert len(sent) == before
+
+
+def test_the_arrows_point_where_the_numbers_say(silent: tuple[Page, list[str]]) -> None:
+    page, _ = silent
+    page.get_by_role("slider", name="Shift both by").fill("3")
+    for name in "qk":
+        written = now(page)[f"pair {pair_of(page)} of {name}, rotated"][1].replace("−", "-")
+        x, y = map(float, written.strip("()").split(", "))
+        assert math.cos(pointing(page, name) - math.atan2(y, x)) == pytest.approx(1, abs=0.01)
+
+
+def test_the_score_stands_still_while_it_plays(silent: tuple[Page, list[str]]) -> None:
+    page, sent = silent
+    before, started = len(sent), now(page)
+    press(page, ".rp", "Play")
+    page.wait_for_function("() => Number(document.querySelector('input.both')?.value ?? 2) >= 2")
+    seen = page.locator(".rp .arrow.q.after").evaluate(HANDS, 6)
+    assert len(set(seen)) == 6  # it glides
+    assert now(page)["score q·k/√24"] == started["score q·k/√24"]
+    press(page, ".rp", "Pause")
+    assert len(sent) == before
+
+
+def test_the_arrows_step_where_less_motion_is_asked_for(silent: tuple[Page, list[str]]) -> None:
+    page, _ = silent
+    page.emulate_media(reduced_motion="reduce")
+    frequency, start = 10_000 ** (-2 * pair_of(page) / 24), pointing(page, "q")
+    press(page, ".rp", "Play")
+    seen = page.locator(".rp .arrow.q.after").evaluate(HANDS, 3)
+    steps = [(math.radians(degrees) - start) / frequency for degrees in seen]
+    turn = 2 * math.pi / frequency
+    assert [step % turn for step in steps] == pytest.approx([0, 1, 2], abs=1e-3)
 
 
 def test_with_reduced_motion_the_hand_steps(silent: tuple[Page, list[str]]) -> None:
     page, _ = silent
     page.emulate_media(reduced_motion="reduce")
-    page.get_by_role("button", name="Play").click()
+    press(page, ".rc", "Play")
     stepped = hand_positions(page, 3)
     assert stepped == [pytest.approx(round(p), abs=1e-6) for p in stepped]
 
@@ -176,8 +248,7 @@ def test_theta_slows_the_pairs_down(visit: Callable[..., Page]) -> None:
 def test_distance_follows_the_query_and_the_key(visit: Callable[..., Page]) -> None:
     page = visit(f"rope?text={quote(TEXT)}&query=4&key=1")
     expect(title(page, "“.*” and “.*”: score .* at distance 3$")).to_be_visible()
-    page = visit(f"rope?text={quote(TEXT)}&query=4&key=0")
-    expect(title(page, "“.*” and “.*”: score .* at distance 4$")).to_be_visible()
+    page = visit(f"rope?text={quote(TEXT)}&query=4&key=0&tab=equal")
     said = page.get_by_text("Largest change in the 11 shifts tried").inner_text()
     single, double = map(float, re.search(r"([\d.e-]+) in float32, ([\d.e-]+) in float64", said).groups())
     assert 0 < double < 1e-9 < single < 1e-3
@@ -204,7 +275,8 @@ def test_every_part_fits_on_a_phone_and_says_what_it_found(visit: Callable[..., 
         "Context extension": "Beyond 256 tokens the loss is",
         "No RoPE / partial RoPE": "Without: off by up to",
         "Decoupled RoPE (MLA)": "Position: scores have a standard deviation of",
-        "Only distance counts": "Over 11 shifts up to 100,000 this score",
+        "Numerical checks": "Over 11 shifts up to 100,000 this score",
+        "Only distance counts": "“.*” and “.*”: score",
     }.items():
         choose(page, part)
         expect(title(page, found)).to_be_visible()
@@ -215,7 +287,7 @@ def test_the_layouts_differ_and_a_permutation_mends_it(visit: Callable[..., Page
     page = visit("rope")
     choose(page, "Two layouts")
     wrong = float(title(page, "As interleaved: off by").inner_text().rpartition(" ")[2])
-    mended = float(title(page, "As interleaved, reordered: off by").inner_text().rpartition(" ")[2])
+    mended = float(title(page, "Reordered: off by").inner_text().rpartition(" ")[2])
     assert mended < 1e-4 < 0.01 < wrong
     expect(page.locator("#root .js-plotly-plot .main-svg:first-child")).to_have_count(6)
 
@@ -277,8 +349,33 @@ RATE = """async () => {
 def test_a_change_does_not_make_the_clocks_run_faster(visit) -> None:
     page = visit("rope")
     page.get_by_label("Tokens per second").select_option("1")
-    page.get_by_role("button", name="Play").click()
+    press(page, ".rc", "Play")
     pick_model(page, "MQA")
     expect(page.get_by_text("8 query heads read 1 KV head")).to_be_visible()
     settle(page)
     assert page.evaluate(RATE) == pytest.approx(1, abs=0.3)
+
+
+SMALL = """() => {
+  const found = [], look = (root) => {
+    for (const e of root.querySelectorAll("*")) {
+      if (e.shadowRoot) look(e.shadowRoot);
+      const written = [...e.childNodes].some((c) => c.nodeType === Node.TEXT_NODE && c.data.trim());
+      if (!written || !e.getBoundingClientRect().width || e.closest(".katex, script, style")) continue;
+      const scale = e.ownerSVGElement ? Math.hypot(e.getScreenCTM().a, e.getScreenCTM().b) : 1;
+      const size = scale * parseFloat(getComputedStyle(e).fontSize);
+      if (size < 12) found.push([e.textContent.trim(), size]);
+    }
+  };
+  look(document.querySelector("[data-testid=stMain]"));
+  return found;
+}"""
+
+
+@pytest.mark.parametrize("tab", ["distance", "without", "longer", "equal"])
+def test_labels_can_be_read_from_afar(visit: Callable[..., Page], tab: str) -> None:
+    page = visit(f"rope?tab={tab}", width=1280)
+    page.set_viewport_size({"width": 1280, "height": 4500})  # charts that are out of sight are not drawn
+    settle(page)
+    expect(page.locator("#root .js-plotly-plot .main-svg:first-child").first).to_be_visible()
+    assert page.evaluate(SMALL) == []

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import settings as effort
 from hypothesis import strategies as st
 
+from attnviz.compute import rope as compute_rope
 from attnviz.compute.view import View
 from attnviz.session.settings import SELECTION, Settings
 
@@ -43,10 +44,12 @@ def test_the_number_in_a_notice_is_what_is_selected(link):
         said = {notice.split("link's ")[1].split()[0]: notice for notice in view.link_notices(asked)}
         unread = {notice.split("link's ")[1].split()[0] for notice in Settings.from_link(link)[1]}
         selected = {"layer": layer, "head": head, "query": query}
+        if view.settings.pair >= 0:
+            selected["pair"] = compute_rope.pair_of(view)
         for name, written in asked.items():
             if name in unread:
                 assert name not in said
-            elif name in ("query", "key") and float(written) == -1:
+            elif name in ("query", "key", "pair") and float(written) == -1:
                 assert name not in said
             elif name in selected:
                 assert (name in said) == (float(written) != selected[name])

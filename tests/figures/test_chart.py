@@ -137,7 +137,7 @@ def drawings() -> dict:
         "stacks": cost.cache(models, MODEL, None, 70, 2),
         "dotted": cost.totals(what_if(MODEL), 131_072),
         "shares": groups.work(models, MODEL, 23),
-        "tokens": rope_scores.score_map(scores, np.tri(7, dtype=bool), list("abcdefg"), 3.0, head, "title", "note"),
+        "tokens": rope_scores.score_map(scores, np.tri(7, dtype=bool), list("abcdefg"), 3.0, "title", "note"),
         "by distance": rope_scores.by_distance(*np.arange(20.0).reshape(4, 5), 15, head),
     }
 

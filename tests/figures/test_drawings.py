@@ -35,7 +35,7 @@ VISITS = {
     ],
     "pages/2_query_groups.py": [{"closer": part} for part in ("equal", "work", "cost", "maps", "alike", "latent")],
     "pages/3_rope.py": [
-        *({"turning": part} for part in ("distance", "values", "layouts", "longer", "without")),
+        *({"turning": part} for part in ("distance", "values", "layouts", "longer", "without", "equal")),
         {"turning": "latent", "model": "mla"},
     ],
     "pages/4_cost.py": [{"part": part} for part in ("published", "memory", "speed")],

@@ -104,7 +104,8 @@ def test_a_row_of_which_the_mask_keeps_two():
     assert caption.formula.endswith(r"\tfrac{e^{-1.5000 - \left(-1.5000\right)}}{1.2500} = 0.8000")
     other = path_caption(trace, LABELS, 0, 1, 3, 3)
     assert other.line == "a₃,₃ = exp(s₃,₃ − m) / Z = exp(−2.8863 − (−1.5000)) / 1.2500 = 0.2000"
-    assert other.legend.startswith("s₃,₃: score of query 3 and key 3; m: ") and "2 unmasked keys" in other.legend
+    assert other.legend.startswith("a₃,₃ = 0.2000: weight of query 3 and key 3; s₃,₃ = −2.8863: score of")
+    assert "m = −1.5000: " in other.legend and "2 unmasked keys" in other.legend
 
 
 @pytest.mark.parametrize("key", range(5))
@@ -129,7 +130,7 @@ def test_the_formula_of_the_map_has_its_letters():
     assert (
         caption.line == "A = softmax(Q₁ K₀ᵀ / √D + M)"
         and "5 × 5" in caption.legend
-        and "head_dim, 10" in caption.legend
+        and "D = 10: head_dim" in caption.legend
     )
     latent = traced(np.zeros((5, 5, 5)), config=ModelConfig(1, 30, 5, d_ff=17, vocab_size=101, **LATENT))
     assert "K₃: expanded keys of head 3" in map_caption(latent, LABELS, 0, 3).legend

@@ -3,7 +3,6 @@
 import json
 import math
 import re
-import struct
 
 import numpy as np
 import pytest
@@ -104,7 +103,7 @@ def test_the_formulas_of_a_pair_are_its_frequency_wavelength_and_rotation():
         [np.cos(53 * frequency), np.sin(53 * frequency)], abs=0.001
     )
     for pair, text in enumerate(rope.pair_in_numbers(7, 10000.0)):
-        theta, length = (float(line.rpartition("= ")[2].split()[0].replace(",", "")) for line in text.split("\n"))
+        theta, length = (float(line.rpartition("= ")[2].split()[0].replace(",", "")) for line in text.split("\n")[:2])
         assert (theta, length) == (
             pytest.approx(FREQUENCIES[pair], rel=1e-5),
             pytest.approx(2 * np.pi / theta, rel=0.005),
@@ -217,7 +216,7 @@ def test_loss_names_the_best_method_beyond_the_training_context():
 def test_a_score_moved_apart_is_marked_where_it_stands():
     parts = np.array([[0.5, -3.0, 5.0], [0.5, 0.5, 1.0]])
     drawing = rope_scores.moved_apart(parts, 4, 3, "·a", "$x$", 4, 2, HEAD)
-    assert drawing.title == "“·a” and “\\$x\\$”: score -1.25 at distance 1" and "from -1.25 to 3.00" in drawing.note
+    assert drawing.title == "“·a” and “\\$x\\$”: score −1.25 at distance 1" and "from −1.25 to 3.00" in drawing.note
     assert "$x$" in drawing.alt and "\\$" not in drawing.alt
     line, mark = drawing.figure.data
     assert (mark.x[0], mark.y[0]) == (1, -1.25) and line.line.color == kv_colour(2, 4)
@@ -263,7 +262,7 @@ def test_no_change_is_said_to_be_none_in_the_shifts_tried():
 
 def test_values_draw_both_runs_and_say_how_much_each_changes():
     moved = ShiftedOutputs((0, 1, 10), np.array([0, 2e-7, 1e-7]), np.array([0, 0.5, 1.25]), 2.0)
-    drawing = rope_scores.values(moved, HEAD)
+    drawing = rope_scores.values(moved, 5, 14, HEAD)
     assert re.findall(r"[\d.e-]*\d", drawing.title) == ["2", "2e-07", "1.2"]
     still, moving = (trace.y.tolist() for trace in drawing.figure.data)
     assert still == [2e-7, 1e-7] and moving == [0.5, 1.25]
@@ -293,7 +292,6 @@ def test_maps_show_what_is_not_allowed_as_gaps_and_escape_the_tokens():
     np.testing.assert_allclose(cells.z[allowed], values[allowed])
     shown = " ".join(drawing.figure.layout.xaxis.ticktext) + " ".join(drawing.figure.layout.xaxis2.ticktext)
     assert "<b>" not in shown and "&lt;b&gt;" in shown
-    assert "Layer 1, head 5 (KV head 2), untrained, seed 7" in drawing.note and "sum to 1" in drawing.note
 
 
 def test_a_head_of_latent_attention_reads_no_kv_head():
@@ -303,18 +301,14 @@ def test_a_head_of_latent_attention_reads_no_kv_head():
 
 def test_score_maps_share_one_symmetric_scale():
     allowed, scores = np.tri(5, dtype=bool), random(5, 5)
-    drawing = rope_scores.score_map(scores, allowed, LABELS, 3.0, HEAD, "Content", "A note.")
+    drawing = rope_scores.score_map(scores, allowed, LABELS, 3.0, "Content", "A note.")
     cells = next(t for t in drawing.figure.data if t.type == "heatmap" and t.zmax == 3)
-    assert cells.zmin == -3 and "±3.0" in drawing.note
+    assert (cells.zmin, cells.zmax) == (-3, 3)
     assert drawing.table["highest score"][0] == scores[0, 0] == drawing.table["lowest score"][0]
 
 
 def test_the_clocks_are_sent_every_number_the_browser_needs():
-    q = random(5, 7, 2)
-    sent = pack(FREQUENCIES, q, LABELS, 3, "#336699", rope.pair_in_numbers(7, 10000.0))
-    size = struct.unpack("<I", sent[:4])[0]
-    header = json.loads(sent[4 : 4 + size])
+    header = json.loads(pack(FREQUENCIES, LABELS, 3, 2, "#336699", rope.pair_in_numbers(7, 10000.0)))
     assert header["frequencies"] == FREQUENCIES.tolist()  # every digit
     assert header["equations"] == rope.pair_in_numbers(7, 10000.0)
-    assert header["labels"] == LABELS and header["query"] == 3 and header["last"] == 63
-    np.testing.assert_array_equal(np.frombuffer(sent[4 + size :], "<f4").reshape(5, 7, 2), q)
+    assert header["labels"] == LABELS and (header["query"], header["pair"], header["last"]) == (3, 2, 63)

@@ -1,5 +1,6 @@
 """What the RoPE page says at real addresses, recomputed from the trace behind it."""
 
+import json
 import re
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from attnviz.checkpoints import load_checkpoint
 from attnviz.text import tokenizer
 from attnviz.trace import Trace, trace
+from tests.arithmetic import check
 from tests.oracles import equation_results
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +46,8 @@ def traced(model: str, text: str) -> Trace:
 def test_every_formula_of_a_score_is_the_score_that_the_model_computed(model, layer, head, query, key):
     link = {"layer": layer, "head": head, "query": query, "key": key}
     app = opened(model=model, text=TEXT, **{name: str(value) for name, value in link.items()})
-    *_, shifted, apart, bound = formulas(app)
+    *_, apart, bound = formulas(app)
+    (*_, shifted) = formulas(opened(model=model, text=TEXT, tab="equal", **{n: str(v) for n, v in link.items()}))
     expected = float(traced(model, TEXT).scores_of(layer, head)[query, key])
     assert equation_results(shifted) == pytest.approx([expected, expected], abs=1e-4)
     distance, _, score = equation_results(apart)
@@ -54,11 +57,58 @@ def test_every_formula_of_a_score_is_the_score_that_the_model_computed(model, la
     assert abs(expected) <= limit
 
 
-@pytest.mark.parametrize("turning", ["distance", "values", "layouts", "longer", "without", "latent"])
+@pytest.mark.parametrize("pair", [0, 2, 7])
+@pytest.mark.parametrize("model", MODELS)
+def test_the_rotation_of_a_pair_is_that_of_the_model(model, pair):
+    """The numbers before and after are the trace's own q, and the pair's part of q·k is that of the trace's q and k."""
+    layer, head, m, n = 2, 5, 19, 7
+    link = {"layer": layer, "head": head, "query": m, "key": n, "pair": pair}
+    rotation = formulas(opened(model=model, text=TEXT, **{name: str(value) for name, value in link.items()}))[0]
+    traced_here = traced(model, TEXT)
+    q, k = traced_here.q[layer, head, m], traced_here.k[layer, traced_here.config.layer.kv_head_of[head], n]
+    before, first = traced_here.q_pre_rope[layer, head, m], 16 if model == "mla" else 0
+    a, b = first + pair, first + pair + traced_here.config.rotary_dim // 2
+    results = [float(n) for n in re.findall(r"& = (-?\d+\.\d+) \\\\|& = (-?\d+\.\d+) \\end", rotation) for n in n if n]
+    assert results[-3:] == pytest.approx([q[a], q[b], q[a] * k[a] + q[b] * k[b]], abs=6e-4)
+    assert check(rotation, tex=True) == []
+    said = {n.strip("()") for n in re.findall(r"-?\d+\.\d{3}", rotation)}
+    assert {f"{before[a]:z.3f}", f"{before[b]:z.3f}", f"{k[a]:z.3f}", f"{k[b]:z.3f}"} <= said
+    assert rotation.count("pmatrix") == 6 and f"q'_{{{a}}}" in rotation and f"q'_{{{b}}}" in rotation
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_the_arrows_are_sent_what_gives_the_score_at_each_shift(model):
+    """The score from what is sent, at the positions of the text and shifted by 40, is the model's own."""
+    app = opened(model=model, text=TEXT, layer="1", head="6", query="20", key="11")
+    sent = json.loads(
+        next(n.proto.bytes for n in app._tree if n.type == "bidi_component" and b'"tokens"' in n.proto.bytes)
+    )
+    turned = np.exp(1j * np.outer(np.array(sent["positions"])[:, None] + [0, 40], sent["frequencies"])).reshape(
+        2, 2, -1
+    )
+    q, k = (np.array(sent[name]) @ [1, 1j] for name in "qk")
+    scores = ((q * turned[0] * (k * turned[1]).conj()).real.sum(-1) + sent["unrotated"]) / sent["root"] ** 0.5
+    expected = float(traced(model, TEXT).scores_of(1, 6)[20, 11])
+    assert scores == pytest.approx([expected, expected], abs=1e-4) and sent["positions"] == [20, 11]
+
+
+def test_a_pair_that_a_model_does_not_have_becomes_its_last():
+    app = opened(text=TEXT, pair="99")
+    assert app.selectbox(key="control-pair").value == 11
+    assert any("0 to 11" in warning.value and "pair 11" in warning.value for warning in app.warning)
+
+
+@pytest.mark.parametrize("turning", ["distance", "values", "layouts", "longer", "without", "latent", "equal"])
 def test_latent_attention_is_said_to_read_no_kv_head(turning):
     app = opened(model="mla", text=TEXT, turning=turning)
     assert "KV head" not in said(app)
     assert "KV head" in said(opened(model="gqa-4", text=TEXT, turning="distance"))
+
+
+@pytest.mark.parametrize("tab", ["without", "layouts"])
+def test_maps_say_whose_they_are_and_what_a_row_is(tab):
+    text = said(opened(model="gqa-2", text=TEXT, tab=tab, layer="2", head="5"))
+    assert "Layer 2, head 5 (KV head 1), trained checkpoint. Each row is a query, its weights sum to 1" in text
 
 
 @pytest.mark.parametrize(("model", "part"), [("mla", "16 of 32"), ("gqa-4", "each score by")])

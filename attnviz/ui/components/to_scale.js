@@ -1,4 +1,4 @@
-// Rectangles to scale. A panel: {title, note, alt, line, width, height, row, rects: [[x, y, width, height, colour, opacity, says]],
+// Rectangles to scale. A panel: {title, note, alt, line, legend, width, height, row, rects: [[x, y, width, height, colour, opacity, says]],
 // labels: [[x, y, where, text, text below]]}, all in its own units; row: pixels for a unit downwards, or 0 for one scale.
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -20,6 +20,7 @@ function panel(p) {
   else picture.style.aspectRatio = `${p.width} / ${p.height}`;
   picture.append(drawn(p), ...p.labels.map((each) => label(p, each)));
   section.append(el("h4", "", p.title), el("p", "", p.note), picture, el("p", "line", p.line));
+  if (p.legend) section.append(el("p", "letters", p.legend));
   return section;
 }
 

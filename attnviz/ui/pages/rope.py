@@ -11,12 +11,15 @@ from attnviz.compute.view import View
 from attnviz.cost import attention_name
 from attnviz.experiments import rope_equalities
 from attnviz.figures import rope as figures
-from attnviz.figures import rope_scores
-from attnviz.figures.drawing import escaped, quoted
+from attnviz.figures import rope_rotation, rope_scores
+from attnviz.figures.drawing import escaped
+from attnviz.figures.phrases import count
 from attnviz.ui import charts, state
+from attnviz.ui.components import rope_pair
 from attnviz.ui.components.rope_clocks import rope_clocks
 from attnviz.ui.headline import headline
 
+PARTS = ("rotation", "pairs", "closer")  # what shows the selected head, tokens and pair
 LAYOUTS = {"half": "half-split", "interleaved": "interleaved"}  # the settings' names, and those of the field
 STEPS = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 THETAS = tuple(round(step * 10.0**power) for power in range(2, 7) for step in STEPS) + (10_000_000,)
@@ -28,46 +31,108 @@ PASTE = '{"rope_type": "longrope", "short_factor": [1, …], "long_factor": [2, 
 def show() -> None:
     """The whole page, from the top."""
     top()
+    rotation()
+    pairs()
     closer()
 
 
 @state.part("top")
 def top(view: View) -> None:
-    """The rotations of this text's tokens."""
-    introduction(view)
-    controls(view)
-    clocks(view)
-    frequencies(view)
-
-
-def introduction(view: View) -> None:
     """The page in one sentence, with this text's numbers in it."""
-    frequencies, last = np.degrees(compute_rope.frequencies(view)), len(view.labels) - 1
-    rotated = [figures.three_digits(last * frequency) for frequency in (frequencies[0], frequencies[-1])]
+    n_pairs = len(compute_rope.frequencies(view))
     st.markdown(
-        f"{headline(view)} RoPE rotates queries and keys by position × frequency, one frequency per pair of "
-        f"dimensions, and leaves values as they are. At position **{last}** ({quoted(view.labels[last])}) pair 0 is "
-        f"rotated by **{rotated[0]}°** and pair {len(frequencies) - 1} by **{rotated[1]}°**."
+        f"{headline(view)} RoPE rotates the {count(n_pairs, 'pair')} of dimensions of each query and key by position × "
+        "frequency, and leaves values as they are."
     )
     if not view.settings.rope:
         st.info("RoPE is off: this page shows the rotations it would apply.", icon=":material/rotate_right:")
 
 
-def controls(view: View) -> None:
-    """What the whole page depends on: the base of the frequencies, and which head's queries and keys."""
-    layer, head = view.layer_and_head
+@state.part("rotation")
+def rotation(view: View) -> None:
+    """One pair of a query and a key: its rotation in numbers, and both as arrows that shift together."""
+    st.subheader("The rotation of one pair", divider="gray")
+    st.markdown("Press Play: q and k rotate by the same angle, so the distance and the score stay as they are.")
+    selection(view)
+    config, values = compute_rope.rotated(view), compute_rope.frequencies(view)
+    rotated = compute_rope.rotated_pair(view, compute_rope.pair_of(view))
+    n_pairs, first = len(values), compute_rope.first_rotated(view)
+    dimensions = analysis.dimensions(rotated.pair, n_pairs, config.rope_layout, first)
+    left, right = st.columns(2, gap="large")
+    with left:
+        caption = rope_rotation.rotation(rotated, dimensions, view.labels[rotated.m], n_pairs, config.rope_theta)
+        st.markdown(f"#### {caption.title}")
+        st.caption(caption.note)
+        charts.formula(caption)
+    with right:
+        q, k = compute_rope.selected_vectors(view)
+        unrotated = analysis.unrotated_part(q, k, n_pairs)
+        data = rope_pair.pack(
+            values, *compute_rope.selected_pairs(view), unrotated, config.head_dim, rotated.pair, dimensions,
+            (rotated.m, rotated.n), view.labels, _head(view).colour, _reads(view),
+        )  # fmt: skip
+        rope_pair.rope_pair(data, key="rope-pair")
+
+
+def selection(view: View) -> None:
+    """Whose rotation: the query, the key, the head, the pair."""
+    (layer, head), pair = view.layer_and_head, compute_rope.pair_of(view)
+    last, key = len(view.labels) - 1, view.settings.key
+    degrees = np.degrees(compute_rope.frequencies(view))
     with st.container(horizontal=True):
         state.control(
-            st.select_slider, "θ, the base of the frequencies", "theta", options=_thetas(view.settings.theta),
-            format_func=_theta_name, reruns=(),
-            help="rope_theta. The other pages run the model with this θ too.",
+            st.selectbox, "Query token", "query", shown=view.query, options=range(last + 1),
+            format_func=lambda i: f"{i} {view.labels[i]}", reruns=PARTS,
         )  # fmt: skip
         state.control(
-            st.selectbox, "Layer", "layer", shown=layer, options=range(view.config.n_layers), width=110, reruns=()
+            st.selectbox, "Key token", "key", shown=key if key <= last else -1, options=[-1, *range(last + 1)],
+            format_func=lambda i: f"{i} {view.labels[i]}" if i >= 0 else "strongest key", reruns=PARTS,
+        )  # fmt: skip
+        state.control(
+            st.selectbox, "Layer", "layer", shown=layer, options=range(view.config.n_layers), width=90, reruns=PARTS
         )
         state.control(
-            st.selectbox, "Head", "head", shown=head, options=range(view.config.n_heads), width=110, reruns=()
+            st.selectbox, "Head", "head", shown=head, options=range(view.config.n_heads), width=90, reruns=PARTS
         )
+        state.control(
+            st.selectbox, "Pair", "pair", shown=pair, options=range(len(degrees)), width=190,
+            format_func=lambda i: f"{i}: {figures.three_digits(degrees[i])}° per token", reruns=PARTS,
+        )  # fmt: skip
+
+
+@state.part("pairs")
+def pairs(view: View) -> None:
+    """All pairs: their clocks, their frequencies, and the tables of cos and sin."""
+    st.subheader("Each pair as a clock, each token a point on it", divider="gray")
+    st.markdown("Look at the dots: the further they reach round a clock, the further the text turns that pair.")
+    values, theta = compute_rope.frequencies(view), compute_rope.rotated(view).rope_theta
+    rope_clocks(
+        values, view.labels, view.query, compute_rope.pair_of(view), _head(view).colour,
+        figures.pair_in_numbers(len(values), theta), key="rope-clocks", on_pair=_take_pair, reads=_reads(view),
+    )  # fmt: skip
+    frequencies(view)
+
+
+def _take_pair(pair: int) -> None:
+    state.change(pair=pair)
+    state.rerun("rotation", "pairs")
+
+
+def frequencies(view: View) -> None:
+    """Wavelengths, and the tables of cos and sin."""
+    st.subheader("Fast pairs and slow pairs", divider="gray")
+    st.markdown("Move θ and watch the slow pairs: a larger θ slows each pair but the first.")
+    state.control(
+        st.select_slider, "θ, the base of the frequencies", "theta", options=_thetas(view.settings.theta),
+        format_func=_theta_name, reruns=(),
+        help="rope_theta. The other pages run the model with this θ too.",
+    )  # fmt: skip
+    config, values, n = compute_rope.rotated(view), compute_rope.frequencies(view), len(view.labels)
+    left, right = st.columns(2, gap="large")
+    with left:
+        charts.show(figures.wavelengths(values, n, config.max_context, config.rope_theta), "wavelengths")
+    with right:
+        charts.show(figures.rotation_maps(values, n, view.query, config.rope_theta), "rotations")
 
 
 def _thetas(theta: float) -> list[float]:
@@ -78,54 +143,28 @@ def _theta_name(theta: float) -> str:
     return f"{theta:,.0f}"
 
 
-def clocks(view: View) -> None:
-    """Each pair as a clock with the text's tokens on it; slider and play run in the browser."""
-    layer, head = view.layer_and_head
-    st.subheader("Each pair as a clock, each token a point on it", divider="gray")
-    frequencies, theta = compute_rope.frequencies(view), compute_rope.rotated(view).rope_theta
-    q, _ = compute_rope.pre_rope(view, layer, head)
-    pairs = analysis.as_pairs(q, len(frequencies), view.config.rope_layout)  # complex (T, n_pairs)
-    kv = "" if view.config.attention == "mla" else f", KV {_head(view).kv_head}"
-    rope_clocks(
-        frequencies, np.stack((pairs.real, pairs.imag), axis=-1), view.labels, view.query,
-        _head(view).colour, figures.pair_in_numbers(len(frequencies), theta), key="rope-clocks",
-        reads=f"L{layer} H{head}{kv}",
-    )  # fmt: skip
-
-
-def frequencies(view: View) -> None:
-    """Wavelengths, and the tables of cos and sin."""
-    st.subheader("Fast pairs and slow pairs", divider="gray")
-    config, values, n = compute_rope.rotated(view), compute_rope.frequencies(view), len(view.labels)
-    left, right = st.columns(2, gap="large")
-    with left:
-        charts.show(figures.wavelengths(values, n, config.max_context, config.rope_theta), "wavelengths")
-    with right:
-        charts.show(figures.rotation_maps(values, n, view.query, config.rope_theta), "rotations")
-
-
 @state.part("closer")
 def closer(view: View) -> None:
     """One of the parts below, as chosen; the others are not computed."""
     st.subheader("Look closer", divider="gray")
     show = {
         "distance": _distance, "values": _values, "layouts": _layouts, "longer": _longer, "without": _without,
-        "latent": _latent,
+        "latent": _latent, "equal": _rounding,
     }  # fmt: skip
     show[state.tabs(view, "Look closer", quiet=True)](view)
 
 
 def _distance(view: View) -> None:
-    """One score under shifts and against distance, the bound, and what the head makes of distance on this text."""
+    """One score against distance, the bound, and what the head makes of distance on this text."""
+    st.markdown(
+        "Look at the marked point, the distance in this text: the line is the same two vectors at other distances."
+    )
     config, values, head = compute_rope.rotated(view), compute_rope.frequencies(view), _head(view)
-    m, n = _query_and_key(view)
-    all_q, all_k = compute_rope.pre_rope(view, head.layer, head.head)
-    q, k, head_dim, unrotated = all_q[m], all_k[n], config.head_dim, config.head_dim - config.rotary_dim
-    shifted = rope_equalities.shifted_scores(q, k, m, n, values, config.rope_layout)
+    (m, n), (q, k) = (view.query, view.key), compute_rope.selected_vectors(view)
+    head_dim, unrotated = config.head_dim, config.head_dim - config.rotary_dim
     distances = np.arange(max(FARTHEST, len(view.labels)) + 1) * (1 if m >= n else -1)
     parts = analysis.score_parts(q, k, values, distances, config.rope_layout)
     bound = analysis.decay_bound(q, k, values, distances, config.rope_layout)
-    charts.show(rope_scores.shifts(shifted, m, n, head_dim), "shifts")
     left, right = st.columns(2, gap="large")
     with left:
         labels = view.labels[m], view.labels[n]
@@ -138,52 +177,56 @@ def _distance(view: View) -> None:
     charts.show(rope_scores.by_distance(*means, int(allowed.sum()), head), "by-distance")
 
 
-def _query_and_key(view: View) -> tuple[int, int]:
-    """Two selects, and the positions they stand at."""
-    last, query = len(view.labels) - 1, view.query
-    key = view.settings.key
-    with st.container(horizontal=True):
-        state.control(
-            st.selectbox, "Query token", "query", shown=query, options=range(last + 1),
-            format_func=lambda i: f"{i} {view.labels[i]}", reruns=("top", "closer"),
-        )  # fmt: skip
-        state.control(
-            st.selectbox, "Key token", "key", shown=key if key <= last else -1, options=[-1, *range(last + 1)],
-            format_func=lambda i: f"{i} {view.labels[i]}" if i >= 0 else "strongest key",
-        )  # fmt: skip
-    return view.query, view.key
+def _rounding(view: View) -> None:
+    """What rounding makes of a score that would not change in exact arithmetic."""
+    st.markdown(
+        "Compare the lines: in exact arithmetic no shift would change the score, so what changes it is rounding."
+    )
+    config, (q, k) = compute_rope.rotated(view), compute_rope.selected_vectors(view)
+    m, n = view.query, view.key
+    shifted = rope_equalities.shifted_scores(q, k, m, n, compute_rope.frequencies(view), config.rope_layout)
+    charts.show(rope_scores.shifts(shifted, m, n, config.head_dim), "shifts")
 
 
 def _values(view: View) -> None:
     """Why queries and keys are rotated, and values are not."""
+    st.markdown("Compare the lines: with v rotated too, the output depends on where in the text its tokens stand.")
     head, trace = _head(view), view.trace
     q, k = compute_rope.pre_rope(view, head.layer, head.head)
     v, allowed = trace.v[head.layer, head.kv_head], trace.allowed[head.layer]
     frequencies, layout = compute_rope.frequencies(view), view.config.rope_layout
     moved = rope_equalities.shifted_outputs(q, k, v, allowed, frequencies, view.query, layout)
-    charts.show(rope_scores.values(moved, head), "values")
+    charts.show(rope_scores.values(moved, view.query, view.config.head_dim, head), "values")
 
 
 def _layouts(view: View) -> None:
     """The two ways to pair dimensions, the permutation between them, and weights of one run under the other."""
+    st.markdown(
+        "Compare the maps: as the model runs, in the other layout, and there with the rows of W_q and W_k reordered."
+    )
     head, values = _head(view), compute_rope.frequencies(view)
     compared = rope_equalities.compare_layouts(*compute_rope.pre_rope(view, head.layer, head.head), values)
     st.markdown(rope_scores.layout_finding(compared))
-    first = view.config.qk_nope_head_dim if view.config.attention == "mla" else 0  # MLA rotates its last dimensions
-    charts.show(rope_scores.layout_pairs(compared.order, len(values), first), "layout-pairs")
+    charts.show(rope_scores.layout_pairs(compared.order, len(values), compute_rope.first_rotated(view)), "layout-pairs")
     own = view.config.rope_layout
     as_run, other = LAYOUTS[own], LAYOUTS[rope_equalities.OTHER_LAYOUT[own]]
-    variants = {f"Run as {as_run}": "on", f"As {other}": "other layout", f"As {other}, reordered": "reordered"}
+    variants = {
+        f"Run as {as_run}": "on",
+        f"As {other}": "other layout",
+        "Reordered": "reordered",
+    }
+    notes = "The layout that the model runs with.", "The same weights.", "The same, rows of W_q and W_k reordered."
     maps = {name: compute_rope.weights_of(view, variant, head.layer, head.head) for name, variant in variants.items()}
-    _maps(view, head, maps, "The same weights; in the last map the rows of W_q and W_k are reordered.")
+    _maps(view, head, maps, dict(zip(variants, notes, strict=True)))
 
 
 def _without(view: View) -> None:
     """The same head with RoPE, without, and with some of its dimensions rotated."""
+    st.markdown("Compare the maps: the same head with RoPE, without it, and with a part of its dimensions rotated.")
     head = _head(view)
     variants = {"With RoPE": "on", "Without": "off"}
     maps = {name: compute_rope.weights_of(view, variant, head.layer, head.head) for name, variant in variants.items()}
-    note = "The same weights and the same text."
+    notes = {"With RoPE": "Each pair rotated.", "Without": "The same weights and text, nothing rotated."}
     if view.config.attention != "mla":
         fraction = state.control(
             st.slider, "Share of rotated dimensions", "fraction", min_value=0.0, max_value=1.0, step=0.05,
@@ -194,23 +237,30 @@ def _without(view: View) -> None:
         rotary_dim = int(view.config.head_dim * fraction) // 2 * 2
         name = f"{rotary_dim} of {view.config.head_dim} dimensions rotated"
         maps[name] = compute_rope.weights_of(view, "part", head.layer, head.head, fraction)
-        note += " The checkpoint was trained with all dimensions rotated." if view.settings.model != "own" else ""
-    _maps(view, head, maps, note)
+        trained = "Trained with all of them rotated." if view.settings.model != "own" else "The same weights and text."
+        notes[name] = trained
+    _maps(view, head, maps, notes)
 
 
-def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], note: str) -> None:
-    """Attention maps side by side, each with its largest difference from the first."""
+def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], notes: dict[str, str]) -> None:
+    """Attention maps side by side, each with its largest difference from the first and a note of its own."""
     allowed, first = view.trace.allowed[head.layer], next(iter(maps.values()))
     top = max(float(np.quantile(weights[allowed], ALMOST_ALL)) for weights in maps.values())
+    st.caption(
+        f"{head.said}. Each row is a query, its weights sum to 1; each column is a key. Full colour from {top:.2g}."
+    )
     for i, (column, (name, weights)) in enumerate(zip(st.columns(len(maps)), maps.items(), strict=True)):
         title = name if i == 0 else f"{name}: off by up to {np.abs(weights - first).max():.2g}"
         with column:
-            drawing = rope_scores.weight_map(weights, allowed, view.labels, top, head, title, note)
+            drawing = rope_scores.weight_map(weights, allowed, view.labels, top, head, title, notes[name])
             charts.show(drawing, f"map-{view.settings.tab}-{i}")
 
 
 def _longer(view: View) -> None:
     """Texts longer than any training row: what each scaling method does to the pairs, and to the loss."""
+    st.markdown(
+        "Compare the methods: how much each slows the slow pairs, and what that does to the loss of a long text."
+    )
     trained, config = compute_rope.trained_on(view), compute_rope.rotated(view)
     factor = state.control(
         st.slider, "Scaling factor: extended context ÷ training context", "factor", min_value=1.0, max_value=32.0,
@@ -273,16 +323,24 @@ def _latent(view: View) -> None:
         ("Position", position, f"{view.config.qk_rope_head_dim} dimensions, one key for all heads, {rotated}."),
         ("Sum", whole, "Content and position added: the scores before mask and softmax."),
     )
+    st.markdown("Compare the maps: content and position add up to the scores.")
+    st.caption(f"{head.said}. Each row is a query, each column a key; brown below zero, petrol above, to ±{limit:.1f}.")
     for column, (name, scores, note) in zip(st.columns(3), parts, strict=True):
         title = f"{name}: scores have a standard deviation of {scores[allowed].std():.2f}"
         with column:
-            drawing = rope_scores.score_map(scores, allowed, view.labels, limit, head, title, note)
+            drawing = rope_scores.score_map(scores, allowed, view.labels, limit, title, note)
             charts.show(drawing, f"mla-{name.lower()}")
 
 
 def _take_mla() -> None:
     state.change(model="mla")
     state.rerun()
+
+
+def _reads(view: View) -> str:
+    """Which head this is and what it reads, for the legend of a saved picture."""
+    head = _head(view)
+    return f"L{head.layer} H{head.head}" + ("" if head.latent else f", KV {head.kv_head}")
 
 
 def _head(view: View) -> rope_scores.Head:

@@ -1,0 +1,35 @@
+// What the pictures of RoPE share: small SVG, numbers, and a position that plays. state: {position, shown, playing}.
+const SVG = "http://www.w3.org/2000/svg";
+const number = (x, digits = 3) => x.toLocaleString("en", { maximumSignificantDigits: digits });
+const signed = (x, decimals) => x.toFixed(decimals).replace("-", "−").replace(/^−(0\.?0*)$/, "$1");
+const degrees = (radians) => radians * 180 / Math.PI;
+
+function add(parent, tag, attributes = {}, text = "") {
+  const node = tag.startsWith("svg:") ? document.createElementNS(SVG, tag.slice(4)) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== "") node.textContent = text;
+  parent.appendChild(node);
+  return node;
+}
+
+// Glides from 0 to `last` and begins again; whole steps, one a second, where less motion is asked for. Paused, it stands
+// at a whole position.
+function play(root, last, state, signal, paint) {
+  const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  root.querySelector(".play").textContent = state.playing ? "❚❚ Pause" : "▶ Play";
+  let before = performance.now();
+  const frame = (now) => {
+    if (!state.playing || signal.aborted) return; // a later call goes on with what it was given
+    requestAnimationFrame(frame);
+    if (now - before < 1000 / 30 - 4) return; // 30 frames a second are enough for a hand
+    state.position += (now - before) / 1000 * (calm ? 1 : Number(root.querySelector(".speed").value));
+    before = now;
+    if (state.position >= last + 1) state.position = 0;
+    const shown = calm ? Math.floor(state.position) : Math.min(state.position, last);
+    if (shown === state.shown) return;
+    state.shown = shown;
+    paint();
+  };
+  if (state.playing) requestAnimationFrame(frame);
+  else { state.position = state.shown = Math.floor(state.shown); paint(); }
+}
