@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 
 from attnviz.analysis import roles as analysis
 from attnviz.analysis.groups import next_token_losses
-from attnviz.compute import models
+from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.experiments.ablation import N_THREADS, losses_without_each, mean_loss, mean_outputs
@@ -158,7 +159,7 @@ class Effects:
 def effects_of(
     settings: Settings, ids: tuple[int, ...], progress: Callable[[Effects, float], object] | None
 ) -> Effects:
-    """Ablate each head alone, one layer after another.
+    """Ablate each head alone, one layer after another, until the session asks for something else.
 
     progress is told what is known and the share of the work that is done, whenever something has to be measured; None
     for what is known already.
@@ -171,18 +172,21 @@ def effects_of(
 
     def measure(layer: int) -> np.ndarray:
         def tell(done: int) -> None:
+            if queue.wanted_elsewhere():
+                raise queue.Interrupted
             if progress:
                 progress(known, _share_done(layer, done, L, H))
 
         tell(0)
         return losses_without_each(models.model_of(settings), ids, layer, means, tell)
 
-    for layer in range(L):
-        found = (*key, settings.off_way, layer)
-        if progress:
-            known.losses[layer] = models.computed_once(found, partial(measure, layer), _effects)
-        elif (losses := _effects.find(found)) is not None:
-            known.losses[layer] = losses
+    with suppress(queue.Interrupted):
+        for layer in range(L):
+            found = (*key, settings.off_way, layer)
+            if progress:
+                known.losses[layer] = models.computed_once(found, partial(measure, layer), _effects)
+            elif (losses := _effects.find(found)) is not None:
+                known.losses[layer] = losses
     return known
 
 

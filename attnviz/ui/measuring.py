@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import streamlit as st
@@ -28,25 +29,28 @@ class Found(Protocol):
         """How many results there are."""
 
 
+@dataclass
 class Measuring:
     """Called with what is known and the share of the work that is done, it draws both, and a button.
 
-    place, chart: where, as `st.empty()` makes them. stop: what the button calls, in a run that ends this one.
+    place, chart: where, as `st.empty()` makes them. stop: what the button calls.
     """
 
-    def __init__(
-        self, label: str, place: Any, chart: Any, draw: Callable[[Any], Drawing], stop: Callable[[], None]
-    ) -> None:
-        self.label, self.place, self.chart, self.draw, self.stop = label, place, chart, draw, stop
-        self._bar: Any = None
-        self._drawn = 0  # results
-        self._drawn_at = time.perf_counter()
+    label: str
+    stop_label: str
+    place: Any
+    chart: Any
+    draw: Callable[[Any], Drawing]
+    stop: Callable[[], None]
+    _bar: Any = None
+    _drawn: int = 0  # results
+    _drawn_at: float = field(default_factory=time.perf_counter)
 
     def __call__(self, found: Found, done: float) -> None:
         if self._bar is None:
             with self.place.container():
                 self._bar = st.progress(done)
-                st.button("Stop", on_click=self.stop, key=f"stop-{self.label}")
+                st.button(self.stop_label, on_click=self.stop)
         long = f", about {_tens(found.seconds * (1 - done))} seconds left" if found.seconds > LONG else ""
         self._bar.progress(done, f"{self.label}: {done:.0%} done{long} …")
         now = time.perf_counter()

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from attnviz.compute import heads as compute_heads
-from attnviz.compute import models
+from attnviz.compute import models, queue
 from attnviz.config import ModelConfig
 from attnviz.experiments import ablation
 from attnviz.experiments.ablation import predict_without
@@ -144,18 +144,15 @@ def test_effects_are_measured_layer_by_layer_and_once():
     assert np.array_equal(again.losses, effects.losses) and len(told) == n_told
 
 
-def test_what_was_measured_before_it_was_stopped_stays():
+def test_what_was_measured_stays_when_the_session_asks_for_something_else(monkeypatch):
     settings = Settings(model="own", n_layers=3, n_heads=5, n_kv_heads=5, d_model=70, seed=12)
-
-    def stop(found, done):
-        if found.n_measured == 5:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        compute_heads.effects_of(settings, tuple(IDS), stop)
-    known = compute_heads.effects_of(settings, tuple(IDS), None)
+    told = []
+    monkeypatch.setattr(queue, "wanted_elsewhere", lambda: 5 in told)
+    known = compute_heads.effects_of(settings, tuple(IDS), lambda found, done: told.append(found.n_measured))
     assert known.n_measured == 5 and not known.complete and np.isfinite(known.losses[0]).all()
+    assert compute_heads.effects_of(settings, tuple(IDS), None).n_measured == 5
     assert np.isnan(compute_heads.effects_of(replace(settings, seed=13), tuple(IDS), None).losses).all()
+    monkeypatch.setattr(queue, "wanted_elsewhere", lambda: False)
     rest = compute_heads.effects_of(settings, tuple(IDS), lambda found, done: None)
     assert rest.complete and np.array_equal(rest.losses[0], known.losses[0])
 

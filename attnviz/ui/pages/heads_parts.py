@@ -265,7 +265,9 @@ def _effects(view: View, ids: tuple[int, ...]) -> compute_heads.Effects:
     above, chart = st.container(), st.empty()
     with above:
         place = st.empty()
-        running = Measuring("Ablating each head", place, chart, partial(_effect_map, view), partial(_set_stopped, here))
+        running = Measuring(
+            "Ablating each head", "Stop ablating", place, chart, partial(_effect_map, view), partial(_set_stopped, here)
+        )
         effects = compute_heads.effects_of(view.settings, ids, None if stopped else running)
         place.empty()
         if not effects.complete:
