@@ -1,19 +1,27 @@
-"""The sidebar: links to the pages, the text, the model, and how it runs. Streamlit's own controls."""
+"""The sidebar: links to the pages, the text, the model, and how it runs. Streamlit's own controls.
+
+A phone's sidebar covers the page. There, text and model stand on the page itself (`on_narrow_screens`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import streamlit as st
 
 from attnviz.compute.view import View, anything
 from attnviz.config import divisors
+from attnviz.figures.drawing import escaped
 from attnviz.session.examples import EXAMPLES
 from attnviz.session.pages import ALL
 from attnviz.session.settings import MODEL_NAMES, MODELS, Number, Settings, kind_of, widths
 from attnviz.ui import state
 from attnviz.ui.components.copy_link import copy_link
 from attnviz.ui.source import source_button
+
+NARROW_OPEN = "narrow-open"
+SHOWN = 40  # characters of the text
 
 
 def sidebar() -> None:
@@ -36,7 +44,8 @@ def _links(view: View) -> None:
 @state.part(state.CONTROLS, anything)
 def _controls(view: View) -> None:
     s = view.settings
-    _text()
+    with st.container(key="sidebar-text"):
+        _text()
     _select("Model", "model", MODELS, format_func=_model)
     if s.model == "own":
         _own_model(s)
@@ -45,17 +54,57 @@ def _controls(view: View) -> None:
     source_button(view)
 
 
-def _text() -> None:
-    _control(st.text_area, "Text", "text", height=124, placeholder="Type anything, in any script …")
-    st.button("Apply", key="apply-text", help="Or press Ctrl + Enter in the text.")  # leaving the box applies it
-    st.pills("Examples", list(EXAMPLES), key="example", on_change=_take_example)
+@state.part("narrow", anything)
+def on_narrow_screens(view: View) -> None:
+    """The text and the model that are shown, and behind them what changes both; style.css hides it on wide screens."""
+    s = view.settings
+    said = [_beginning(s.text)] * state.page().needs_text + [MODEL_NAMES[s.model]]
+    with (
+        st.container(key="narrow"),
+        st.expander(" · ".join(said), key=NARROW_OPEN, on_change="rerun", icon=":material/edit:") as opened,
+    ):
+        if opened.open:
+            if state.page().needs_text:
+                _text("narrow-", _close)
+            _control(st.selectbox, "Model", "model", options=MODELS, format_func=_model, place="narrow-", then=_close)
+            st.caption("Everything else is in the sidebar, behind “»” above.")
 
 
-def _take_example() -> None:
-    chosen = st.session_state["example"]
-    st.session_state["example"] = None
+def _close() -> None:
+    """So that the page, which changes, is in sight."""
+    st.session_state[NARROW_OPEN] = False
+
+
+def _beginning(text: str) -> str:
+    one_line = " ".join(text.split())
+    return f"“{escaped(one_line[:SHOWN])}{'…' * (len(one_line) > SHOWN)}”" if one_line else "No text"
+
+
+def _text(place: str = "", then: Callable[[], object] = lambda: None) -> None:
+    """The text, and examples. then: called when one is applied."""
+    _control(
+        st.text_area, "Your text" if place else "Text", "text", height=124, place=place,
+        placeholder="Type anything, in any script …",
+    )  # fmt: skip
+    # Leaving the box applies what is in it; the button is there to be pressed.
+    st.button(
+        "Apply", key=f"{place}apply-text", help="Or press Ctrl + Enter in the text.", on_click=_apply, args=(then,)
+    )
+    key = f"{place}example"
+    st.pills("Examples", list(EXAMPLES), key=key, on_change=_take_example, args=(key, then))
+
+
+def _apply(then: Callable[[], object]) -> None:
+    then()
+    state.rerun()
+
+
+def _take_example(key: str, then: Callable[[], object]) -> None:
+    chosen = st.session_state[key]
+    st.session_state[key] = None
     if chosen:
         state.change(text=EXAMPLES[chosen])
+        then()
         state.rerun()
 
 
@@ -99,7 +148,7 @@ def _select(label: str, field: str, options: Iterable[str], format_func: Callabl
     _control(st.selectbox, label, field, options=options, format_func=format_func)
 
 
-def _control(widget: Callable, label: str, field: str, **options: object) -> None:
+def _control(widget: Callable, label: str, field: str, **options: Any) -> None:
     """All of the page follows what is set here."""
     state.control(widget, label, field, reruns=(), **options)
 
