@@ -20,6 +20,7 @@ from attnviz.ui import state
 from attnviz.ui.components.copy_link import copy_link
 from attnviz.ui.source import source_button
 
+ATTENTIONS = {"gqa": "MHA, GQA or MQA", "mla": "MLA"}  # the first by the number of KV heads
 NARROW_OPEN = "narrow-open"
 SHOWN = 40  # characters of the text
 
@@ -111,12 +112,20 @@ def _take_example(key: str, then: Callable[[], object]) -> None:
 def _own_model(s: Settings) -> None:
     _slider("Layers", "n_layers")
     _slider("Query heads", "n_heads")
-    _steps("KV heads", "n_kv_heads", divisors(s.n_heads))
     _steps("d_model", "d_model", widths(s.n_heads))
-    seed = kind_of("seed")
-    assert isinstance(seed, Number)
-    _control(st.number_input, "Seed", "seed", min_value=seed.low, max_value=seed.high, step=1)
-    _control(st.checkbox, "Bias on q, k and v", "qkv_bias")
+    _select("Attention type", "attention", ATTENTIONS, format_func=ATTENTIONS.__getitem__)
+    if s.attention == "mla":
+        _number("Latent, in numbers per token (kv_lora_rank)", "kv_lora_rank")
+        _number("Rotated key, in dimensions (qk_rope_head_dim)", "qk_rope_head_dim", step=2)
+    else:
+        _steps("KV heads", "n_kv_heads", divisors(s.n_heads))
+    _number(
+        "head_dim (0: d_model / query heads)", "head_dim", step=2,
+        help="Dimensions of each head; of MLA, those without RoPE, and those of a value.",
+    )  # fmt: skip
+    _number("Seed", "seed")
+    if s.attention != "mla":  # whose projections have no biases
+        _control(st.checkbox, "Bias on q, k and v", "qkv_bias")
 
 
 def _mask(s: Settings) -> None:
@@ -135,6 +144,12 @@ def _slider(label: str, field: str, **options: object) -> None:
     kind = kind_of(field)
     assert isinstance(kind, Number)
     _control(st.slider, label, field, min_value=int(kind.low), max_value=int(kind.high), **options)
+
+
+def _number(label: str, field: str, step: int = 1, **options: Any) -> None:
+    kind = kind_of(field)
+    assert isinstance(kind, Number)
+    _control(st.number_input, label, field, min_value=int(kind.low), max_value=int(kind.high), step=step, **options)
 
 
 def _steps(label: str, field: str, possible: Iterable[int]) -> None:

@@ -25,7 +25,7 @@ _SETTINGS, _NOTICES, _ASKED = "settings", "notices", "asked selection"
 _DRAWN, _PAGE = "parts drawn", "page"
 CONTROLS, LINKS = "controls", "links"  # parts of the sidebar
 SIDEBAR = (CONTROLS, LINKS)
-DECIDE_WHAT_IS_OFFERED = ("model", "n_heads")  # settings that other controls of the sidebar depend on
+DECIDE_WHAT_IS_OFFERED = ("model", "n_heads", "attention")  # settings that other controls of the sidebar depend on
 _HERE: ContextVar[str] = ContextVar("part")  # the part that is being drawn
 
 
