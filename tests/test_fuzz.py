@@ -199,6 +199,8 @@ LINKS_BY_HAND = [
     *ENDS,
     {**ENDS[1], **LAST, "text": MARKUP * 20},
     {**ENDS[0], **LAST, "text": "\u202e\u2066\x00" * 500, "model": "mla"},
+    {"model": "own", "n_layers": "32", "n_heads": "32", "n_kv_heads": "32", "layer": "31", "head": "31"},
+    {"model": "own", "attention": "mla", "n_heads": "3", "head_dim": "2", "qk_rope_head_dim": "128", "tab": "latent"},
 ]
 
 
@@ -209,8 +211,8 @@ def sendable(word: str) -> str:
 
 @pytest.mark.parametrize("i", range(5))
 def test_hostile_links_open_on_every_page(i):
-    """Each page gets every fifth of the links, so that each is opened on one page, and the last four on all."""
-    for link in LINKS_BY_HAND[i::5] + LINKS_BY_HAND[-4:]:
+    """Each page gets every fifth of the links, so that each is opened on one page, and the last six on all."""
+    for link in LINKS_BY_HAND[i::5] + LINKS_BY_HAND[-6:]:
         app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
         if i:
             app.switch_page(PAGES[i])

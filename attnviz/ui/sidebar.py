@@ -18,6 +18,7 @@ from attnviz.session.pages import ALL
 from attnviz.session.settings import MODEL_NAMES, MODELS, Number, Settings, kind_of, widths
 from attnviz.ui import state
 from attnviz.ui.components.copy_link import copy_link
+from attnviz.ui.components.early import early
 from attnviz.ui.source import source_button
 
 ATTENTIONS = {"gqa": "MHA, GQA or MQA", "mla": "MLA"}  # the first by the number of KV heads
@@ -31,6 +32,7 @@ def sidebar() -> None:
         _links()
         _controls()
         copy_link()
+        early()
 
 
 @state.part(state.LINKS, anything)
