@@ -5,7 +5,7 @@ Invented by hypothesis, 2,000 for the links and 2,000 for the text box; the host
 
 import re
 import unicodedata
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +15,10 @@ from hypothesis import strategies as st
 from streamlit.testing.v1 import AppTest
 
 from attnviz.compute import models
+from attnviz.compute.query_groups import base_of
 from attnviz.compute.view import View
+from attnviz.config import ConfigError
+from attnviz.experiments.measurement import counted_parameters
 from attnviz.figures.drawing import quoted
 from attnviz.session.settings import MAX_ADDRESS, MAX_CHARACTERS, Choice, Flag, Number, Settings, Several, Text
 from attnviz.text import Tokenizer
@@ -67,6 +70,8 @@ def test_any_link_gives_settings_in_range_and_sentences(link):
     found, notices = Settings.from_link(link)
     assert [name for name, kind in KINDS.items() if not in_range(kind, getattr(found, name))] == []
     assert found.n_heads % found.n_kv_heads == 0 and found.d_model % (2 * found.n_heads) == 0
+    assert found.head_dim % 2 == found.qk_rope_head_dim % 2 == 0 and found.qk_rope_head_dim > 0
+    assert found.own_config().n_layers == found.n_layers
     assert all(notice.endswith(".") and len(notice) < MOST_SAID for notice in notices)
     assert len(notices) <= len(link) + 2  # two more where heads do not divide
     assert sum(len(value) for value in found.to_link().values()) < 3 * MAX_ADDRESS
@@ -156,6 +161,20 @@ def test_the_longest_text_of_any_settings_is_known_to_fit_before_it_is_traced(se
     assert longest == models.MAX_TOKENS or trace_bytes(config, longest + 1) > models.MAX_TRACE_BYTES
 
 
+@given(any_settings())
+@effort(max_examples=300, deadline=None)
+def test_no_model_of_ones_own_is_built_beyond_the_bound(settings):
+    settings = replace(settings, model="own")
+    family = [settings, base_of(settings), replace(settings, attention="mla")]
+    largest = max(4 * counted_parameters(member.own_weights())[0] for member in family)  # bytes
+    if largest > models.MAX_WEIGHT_BYTES:
+        with pytest.raises(ConfigError, match=r"would take [\d,]+ MB, and at most 70 MB") as refused:
+            models.model_of(settings)
+        assert len(str(refused.value)) < MOST_SAID
+    elif largest < 2_000_000:  # more would take long, here
+        assert View(settings).problem is None
+
+
 @pytest.mark.parametrize("text", ["a b " * 5000, "好" * 5000, "\ud800" * MAX_CHARACTERS, "x" * 10**6])
 def test_the_largest_trace_is_as_large_as_was_reckoned_before(text):
     view = View(Settings(text=text, model="own", n_layers=8, n_heads=16, n_kv_heads=16, d_model=384))
@@ -180,6 +199,8 @@ LINKS_BY_HAND = [
     *ENDS,
     {**ENDS[1], **LAST, "text": MARKUP * 20},
     {**ENDS[0], **LAST, "text": "\u202e\u2066\x00" * 500, "model": "mla"},
+    {"model": "own", "n_layers": "32", "n_heads": "32", "n_kv_heads": "32", "layer": "31", "head": "31"},
+    {"model": "own", "attention": "mla", "n_heads": "3", "head_dim": "2", "qk_rope_head_dim": "128", "tab": "latent"},
 ]
 
 
@@ -190,8 +211,8 @@ def sendable(word: str) -> str:
 
 @pytest.mark.parametrize("i", range(5))
 def test_hostile_links_open_on_every_page(i):
-    """Each page gets every fifth of the links, so that each is opened on one page, and the last four on all."""
-    for link in LINKS_BY_HAND[i::5] + LINKS_BY_HAND[-4:]:
+    """Each page gets every fifth of the links, so that each is opened on one page, and the last six on all."""
+    for link in LINKS_BY_HAND[i::5] + LINKS_BY_HAND[-6:]:
         app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
         if i:
             app.switch_page(PAGES[i])

@@ -7,6 +7,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
+from attnviz.compute.models import MAX_WEIGHT_BYTES, weight_bytes
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import (
     Serving,
@@ -109,6 +110,9 @@ class Measurement:
             return
         try:
             models = what_if(replace(self.config, sliding_window=None))
+            if max(map(weight_bytes, models)) > MAX_WEIGHT_BYTES:
+                self.problem = f"A model of more than {MAX_WEIGHT_BYTES / 1e6:.0f} MB of weights is not measured."
+                return
             end = time.monotonic() + MOST_SECONDS
             for i, timing in enumerate(measure.timings(models, CONTEXTS)):
                 self.results.append(timing)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +14,10 @@ import numpy as np
 
 from attnviz.analysis import roles as analysis
 from attnviz.analysis.groups import next_token_losses
-from attnviz.compute import models
+from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
-from attnviz.experiments.ablation import losses_without_each, mean_outputs
+from attnviz.experiments.ablation import N_THREADS, losses_without_each, mean_loss, mean_outputs
 from attnviz.figures import role_captions
 from attnviz.figures.phrases import count
 from attnviz.figures.role_captions import Probes
@@ -134,22 +136,69 @@ def masked_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Masked:
 _effects = ByteCache(MAX_EFFECT_BYTES)
 
 
-def effects_of(
-    settings: Settings, ids: tuple[int, ...], progress: Callable[[float], object]
-) -> tuple[float, np.ndarray]:
+@dataclass(frozen=True, eq=False)
+class Effects:
     """The loss in nats per token on the first MAX_ABLATED tokens with all heads, and (L, H) with each one ablated.
 
-    progress is told the share that is done, unless everything is known already.
+    losses: NaN where they have not been measured yet. seconds: about how long all of them take together.
+    """
+
+    before: float
+    losses: np.ndarray
+    seconds: float
+
+    @property
+    def n_measured(self) -> int:
+        return int(np.isfinite(self.losses).sum())
+
+    @property
+    def complete(self) -> bool:
+        return self.n_measured == self.losses.size
+
+
+def effects_of(
+    settings: Settings, ids: tuple[int, ...], progress: Callable[[Effects, float], object] | None
+) -> Effects:
+    """Ablate each head alone, one layer after another, until the session asks for something else.
+
+    progress is told what is known and the share of the work that is done, whenever something has to be measured; None
+    for what is known already.
     """
     config, ids, means = models.config_of(settings), ids[:MAX_ABLATED], means_of(settings)
+    key = models.weights_key(settings), config, ids
     L, H = config.n_layers, config.n_heads
+    before, seconds = models.computed_once((*key, "before"), lambda: _timed_loss(settings, ids), _effects)
+    known = Effects(float(before), np.full((L, H), np.nan), seconds * H * (L + 1) / 2 / N_THREADS)
 
-    def measure() -> np.ndarray:
-        return losses_without_each(models.model_of(settings), ids, means, progress)
+    def measure(layer: int) -> np.ndarray:
+        def tell(done: int) -> None:
+            if queue.wanted_elsewhere():
+                raise queue.Interrupted
+            if progress:
+                progress(known, _share_done(layer, done, L, H))
 
-    key = models.weights_key(settings), config, ids, settings.off_way
-    found = models.computed_once(key, measure, _effects)  # (1 + L·H,)
-    return float(found[0]), found[1:].reshape(L, H)
+        tell(0)
+        return losses_without_each(models.model_of(settings), ids, layer, means, tell)
+
+    with suppress(queue.Interrupted):
+        for layer in range(L):
+            found = (*key, settings.off_way, layer)
+            if progress:
+                known.losses[layer] = models.computed_once(found, partial(measure, layer), _effects)
+            elif (losses := _effects.find(found)) is not None:
+                known.losses[layer] = losses
+    return known
+
+
+def _timed_loss(settings: Settings, ids: tuple[int, ...]) -> np.ndarray:
+    """(2,): the loss with all heads, and the seconds that it took."""
+    model, began = models.model_of(settings), time.perf_counter()
+    return np.array([mean_loss(model, ids), time.perf_counter() - began])
+
+
+def _share_done(layer: int, heads: int, L: int, H: int) -> float:
+    """Share of the layers that have been run, where a head of layer i takes the L - i layers from there on."""
+    return (sum(H * (L - i) for i in range(layer)) + heads * (L - layer)) / (H * L * (L + 1) / 2)
 
 
 def means_of(settings: Settings) -> np.ndarray | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from threading import Lock
 from typing import TypeVar
@@ -14,6 +14,8 @@ from cachetools.keys import hashkey
 from attnviz.checkpoints import CheckpointError, load_checkpoint, shipped_config
 from attnviz.compute.byte_cache import ByteCache, Sized
 from attnviz.config import ConfigError, ModelConfig
+from attnviz.cost import attention_name, count_parameters
+from attnviz.cost.variants import with_latent
 from attnviz.modules import Transformer
 from attnviz.session.settings import Settings
 from attnviz.text import tokenizer
@@ -24,7 +26,8 @@ MAX_TOKENS = 512
 MAX_TRACE_BYTES = 50_000_000
 MAX_RESULT_BYTES = 40_000_000  # of all traces and what else was computed, if it is more than one
 MAX_SHIPPED_BYTES = 60_000_000  # of the checkpoints' weights: the five take 46
-MAX_OWN_BYTES = 30_000_000  # of untrained models: one with the settings it starts with takes 9, the largest 60
+MAX_OWN_BYTES = 30_000_000  # of untrained models: one with the settings it starts with takes 9
+MAX_WEIGHT_BYTES = 70_000_000  # of one untrained model: 8 layers with d_model 384 take 60, 32 with d_model 192 take 58
 
 _shipped, _own, _results = (ByteCache(most) for most in (MAX_SHIPPED_BYTES, MAX_OWN_BYTES, MAX_RESULT_BYTES))
 
@@ -94,9 +97,32 @@ def cached_by_model(maxsize: int) -> Callable:
 
 
 def model_of(settings: Settings) -> Transformer:
-    """Return the model; its weights are shared by all sessions."""
+    """Return the model; its weights are shared by all sessions. ConfigError for one that is too large."""
     key = weights_key(settings)
-    return (_own if settings.model == "own" else _shipped).get(key, lambda: _load(*key)).run_as(config_of(settings))
+    if settings.model != "own":
+        return _shipped.get(key, lambda: _load(*key)).run_as(config_of(settings))
+    mha = replace(settings, attention="gqa", n_kv_heads=settings.n_heads)
+    family = settings, mha, replace(settings, attention="mla")
+    _check_memory(tuple(member.own_weights() for member in family))
+    return _own.get(key, lambda: _load(*key)).run_as(config_of(settings))
+
+
+def weight_bytes(config: ModelConfig) -> int:
+    """Memory of a model's weights, float32."""
+    return 4 * count_parameters(config).total
+
+
+@lru_cache(maxsize=64)
+def _check_memory(family: tuple[ModelConfig, ...]) -> None:
+    """Refuse a model, the first of the family, where it or one that pages compare it with would be too large."""
+    largest = max((*family, with_latent(family[1])), key=weight_bytes)
+    if weight_bytes(largest) > MAX_WEIGHT_BYTES:
+        compared = "" if largest is family[0] else f"as {attention_name(largest)}, which it is compared with, "
+        raise ConfigError(
+            f"This model is too large: {compared}its weights would take {weight_bytes(largest) / 1e6:,.0f} MB, and at "
+            f"most {MAX_WEIGHT_BYTES / 1e6:.0f} MB are allowed. Choose fewer layers or heads, a smaller d_model, "
+            "head_dim or latent."
+        )
 
 
 def problem_of(settings: Settings) -> str | None:

@@ -17,7 +17,6 @@ from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost import attention_name, count_parameters
-from attnviz.cost.variants import with_latent
 from attnviz.experiments.conversion import copy_kv_heads, group_kv_heads, reorder_heads
 from attnviz.experiments.equalities import Comparison, cached_bytes, equalities_in_both, tiling
 from attnviz.figures.group_quality import AVERAGED, BEST, FIRST, TRAINED, Member
@@ -36,16 +35,19 @@ MAX_CONVERSION_BYTES = 20_000_000  # of cached comparisons with converted models
 
 
 def variants(settings: Settings) -> list[Settings]:
-    """List the positions of the slider: the shipped family, or one's own with each possible number of KV heads."""
+    """List what can be chosen: the shipped family, or one's own with each possible number of KV heads, and as MLA."""
     if settings.model == "own":
-        return [replace(settings, n_kv_heads=k) for k in divisors(settings.n_heads)]
+        shared = [replace(settings, attention="gqa", n_kv_heads=k) for k in divisors(settings.n_heads)]
+        return [*shared, replace(settings, attention="mla")]
     family = [replace(settings, model=name) for name in list_checkpoints()]
     return [variant for variant in family if not models.problem_of(variant)]
 
 
 def base_of(settings: Settings) -> Settings:
     """Return the multi-head model that others are converted from: the MHA checkpoint, or one's own, same seed."""
-    return replace(settings, n_kv_heads=settings.n_heads) if settings.model == "own" else replace(settings, model="mha")
+    if settings.model != "own":
+        return replace(settings, model="mha")
+    return replace(settings, attention="gqa", n_kv_heads=settings.n_heads)
 
 
 def cache_of_family(settings: Settings) -> dict[ModelConfig, int]:
@@ -117,7 +119,7 @@ def latent_equalities(settings: Settings, ids: tuple[int, ...], layer: int) -> t
     beside = replace(settings, model="mla")
     if has_shipped_latent(settings):
         return models.config_of(beside), equalities_of(beside, ids, layer)
-    config = with_latent(models.config_of(settings))
+    config = models.config_of(replace(settings, attention="mla"))
     return config, _random_equalities(config, settings.seed, ids[:MAX_CHECKED], layer)
 
 

@@ -18,6 +18,17 @@ def _say_nothing(before: int) -> None:
 TELL: ContextVar[Tell] = ContextVar("tell", default=_say_nothing)  # what the page that runs says while it waits
 
 
+class Interrupted(Exception):
+    """A computation was ended early, since its session has asked for something else."""
+
+
+def _never() -> bool:
+    return False
+
+
+wanted_elsewhere: Callable[[], bool] = _never  # replaced where the server can tell
+
+
 class Turns:
     """A semaphore that counts who waits."""
 

@@ -74,7 +74,11 @@ class View:
         if self._read[0] <= self.max_tokens:
             return None
         tail = _models().tokenizer().decode(list(self.ids[-12:]))
-        return f"The text has {self._read[0]:,} tokens; the first {self.max_tokens} are shown, up to “…{tail.strip()}”."
+        said = f"The text has {self._read[0]:,} tokens; the first {self.max_tokens} are shown, up to “…{tail.strip()}”."
+        if self.max_tokens == _models().MAX_TOKENS:
+            return said
+        c, most = self.config, _models().MAX_TRACE_BYTES
+        return f"{said} With {c.n_layers} layers of {c.n_heads} heads, a trace of more takes over {most / 1e6:.0f} MB."
 
     @cached_property
     def config_problem(self) -> str | None:

@@ -23,10 +23,14 @@ HOW = {
 
 
 def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: int) -> Drawing:
-    """The loss (L, H) of the text with each head ablated, against the loss with all heads, in nats per token."""
+    """The loss (L, H) of the text with each head ablated, against the loss with all heads, in nats per token.
+
+    losses: NaN where a head has not been ablated yet; of one at least it is known.
+    """
     effects, (L, H) = losses - before, losses.shape
-    far = max(float(np.abs(effects).max()), 1e-6)
-    most = np.unravel_index(int(effects.argmax()), effects.shape)
+    far = max(float(np.nanmax(np.abs(effects))), 1e-6)
+    most = np.unravel_index(int(np.nanargmax(effects)), effects.shape)
+    n_measured = int(np.isfinite(losses).sum())
     figure = base_figure(70 + 44 * L, showlegend=False, hovermode="closest")
     figure.add_heatmap(
         z=effects.astype(np.float32), colorscale=DIVERGING, zmin=-far, zmax=far, xgap=3, ygap=3,
@@ -45,14 +49,16 @@ def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: in
     helpful = int((effects > 0).sum())
     said = f"L{most[0]} H{most[1]}, loss {before:.3f} → {losses[most]:.3f}"
     title = "Most important head on this text" if effects[most] > 0 else "No ablation raises the loss; nearest"
+    if n_measured < losses.size:
+        title = f"After {n_measured} of {losses.size} heads: {title[0].lower()}{title[1:]}"
     return Drawing(
         figure,
         title=f"{title}: {said}",
         note=f"Change of the loss, in nats per token, with one head ablated: {HOW[way]}. Petrol: the loss rises "
-        f"({count(helpful, 'head')} of {losses.size}); brown: it falls. Several heads ablated together need not change "
+        f"({count(helpful, 'head')} of {n_measured}); brown: it falls. Several heads ablated together need not change "
         "it by the sum.",
         alt=f"A table of {count(L, 'layer')} and {count(H, 'head')}. {title}: {said}. The changes go from "
-        f"{signed(float(effects.min()))} to {signed(float(effects.max()))}.",
+        f"{signed(float(np.nanmin(effects)))} to {signed(float(np.nanmax(effects)))}.",
         table={
             "layer": np.repeat(np.arange(L), H).tolist(),
             "head": np.tile(np.arange(H), L).tolist(),

@@ -13,7 +13,7 @@ import numpy as np
 from attnviz.equations import Equation, Steps, Value, aligned, function, total
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.numbers import printed
-from attnviz.figures.phrases import count
+from attnviz.figures.phrases import count, meanings
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, SEQUENTIAL, base_figure
 from attnviz.figures.token_maps import BARE, token_text
 
@@ -151,6 +151,11 @@ def stream(norms: np.ndarray, names: Sequence[str], labels: Sequence[str], query
         },
     )  # fmt: skip
     start, end = norms[0].mean(), norms[-1].mean()
+    rms = Equation(
+        Value(float(norms[-1, query]), "‖x‖", "norm of the stream, last row", digits=3, tex=r"\lVert x \rVert")
+        / function("√", Value(d_model, "C", "d_model")),
+        name="rms", name_tex=r"\operatorname{rms}", digits=3,
+    )  # fmt: skip
     title = f"The stream's norm goes from {start:.1f} to {end:.1f} (mean of {count(n_tokens, 'token')})"
     return Drawing(
         figure,
@@ -158,13 +163,8 @@ def stream(norms: np.ndarray, names: Sequence[str], labels: Sequence[str], query
         note="Norm of the residual stream after each part was added, by token. RMSNorm divides by it (times 1 / √C) "
         "before each part reads the stream.",
         alt=f"{title}. A map of {n_rows} rows and {n_tokens} tokens.",
-        formula=Equation(
-            Value(float(norms[-1, query]), "‖x‖", "norm of the last stream", digits=3, tex=r"\lVert x \rVert")
-            / function("√", Value(d_model, "C", "d_model")),
-            name="rms", name_tex=r"\operatorname{rms}", digits=3,
-        ).tex(),
-        legend=f"What the last RMSNorm divides by after token {query}: ‖x‖ the norm of the last row's stream, "
-        f"C d_model = {d_model}.",
+        formula=rms.tex(),
+        legend=f"{meanings(rms)} It is what the last RMSNorm divides token {query} by.",
         table={"token": [f"{i} {label}" for i, label in enumerate(labels)],
                **{name: norms[i].astype(float).round(4).tolist() for i, name in enumerate(names)}},
     )  # fmt: skip
@@ -266,7 +266,7 @@ def traffic(n_tokens: int, head_dim: int, block: int) -> Drawing:
         alt=f"{title}. Two lines over the number of tokens, from {lengths[0]} to {lengths[-1]:,}.",
         table={"tokens": lengths, "scores kept whole, B": whole, f"tiles of {block}, B": tiled},
         formula=aligned(*equations),
-        legend=f"T tokens = {n_tokens}, D head_dim = {head_dim}, B keys and queries per tile = {block}; 4 bytes each.",
+        legend=f"{meanings(*equations)} 4 bytes per number.",
     )
 
 

@@ -86,7 +86,7 @@ class GroupedQueryAttention(nn.Module):
     def forward(
         self, x: Tensor, *, context: Tensor | None = None, mask: Tensor | None = None, causal: bool = False,
         rope: Callable[[Tensor, int], Tensor] | None = None, cache: Any = None,
-        record: Callable[..., None] | None = None,
+        record: Callable[..., None] | None = None, attend: Callable[..., Attended] = attend,
     ) -> Tensor:  # fmt: skip
         """Map x (B, T, C) to (B, T, C).
 
@@ -95,6 +95,7 @@ class GroupedQueryAttention(nn.Module):
         rope: called as rope(q, start), rotates q and k at the positions start, start + 1, … (rope.py).
         cache: cache.append(k, v) returns the k and v of all tokens so far, len(cache) before this call (cache.py).
         record: called with the tensors computed on the way, by name.
+        attend: another function that computes the same, such as a fused kernel.
         """
         if context is not None and cache is not None:
             raise ValueError("a cache holds the keys of x itself; with context there is nothing to add to it")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from attnviz.modules.attention import attend
+from attnviz.modules.attention import Attended, attend
 from attnviz.modules.cache import KVCache
 from attnviz.modules.norm import RMSNorm
 from attnviz.modules.rope import Rope
@@ -59,6 +59,7 @@ class MultiHeadLatentAttention(nn.Module):
         cache: KVCache | None = None,
         record: Callable[..., None] | None = None,
         absorbed: bool = False,
+        attend: Callable[..., Attended] = attend,
     ) -> Tensor:
         """Map x (B, T, d_model) to (B, T, d_model); arguments as in `GroupedQueryAttention.forward`.
 

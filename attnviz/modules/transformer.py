@@ -158,6 +158,10 @@ class Transformer(nn.Module):
         x = self.embed(ids)  # (B, T, C)
         for block, option, own in zip(self.blocks, options, caches, strict=True):
             x = block(x, cache=own, record=record, **option)
+        return self.logits(x)
+
+    def logits(self, x: Tensor) -> Tensor:
+        """Map what the last block hands on, (B, T, C), to logits (B, T, vocab_size)."""
         x = self.norm(x)
         return F.linear(x, self.embed.weight) if self.lm_head is None else self.lm_head(x)
 

@@ -111,7 +111,9 @@ class Several:
 
 PRESETS = tuple(published_facts())
 MOST_PINNED = 8
-HEADS = tuple(f"{layer}.{head}" for layer in range(8) for head in range(16))
+MOST_LAYERS = MOST_HEADS = 32  # of a model of one's own
+HEADS = tuple(f"{layer}.{head}" for layer in range(MOST_LAYERS) for head in range(MOST_HEADS))
+EVEN = ("head_dim", "qk_rope_head_dim")  # since RoPE rotates pairs
 
 
 def _setting(default: object, kind: Number | Choice | Several | Flag | Text) -> Any:
@@ -126,9 +128,13 @@ class Settings:
     model: str = _setting("gqa-4", Choice(MODELS))
     # a model of one's own, untrained
     d_model: int = _setting(192, Number(6, MAX_WIDTH))
-    n_heads: int = _setting(8, Number(1, 16))
-    n_kv_heads: int = _setting(4, Number(1, 16))
-    n_layers: int = _setting(4, Number(1, 8))
+    n_heads: int = _setting(8, Number(1, MOST_HEADS))
+    n_layers: int = _setting(4, Number(1, MOST_LAYERS))
+    attention: str = _setting("gqa", Choice(("gqa", "mla")))  # "gqa": MHA, GQA or MQA, by the number of KV heads
+    n_kv_heads: int = _setting(4, Number(1, MOST_HEADS))
+    head_dim: int = _setting(0, Number(0, 128))  # 0: d_model / n_heads; of MLA, the part without RoPE
+    kv_lora_rank: int = _setting(64, Number(1, 512))  # numbers of MLA's latent
+    qk_rope_head_dim: int = _setting(16, Number(2, 128))  # of MLA's rotated key
     qkv_bias: bool = _setting(False, Flag())
     seed: int = _setting(0, Number(0, 2**31 - 1))
     # how any model is run
@@ -139,8 +145,8 @@ class Settings:
     n_sinks: int = _setting(0, Number(0, 16))  # first tokens that stay visible behind the window
     # the selection
     tab: str = _setting("", Choice(("", *TABS)))  # the open part of a page; "": its first
-    layer: int = _setting(1, Number(0, 7))  # an induction head of most checkpoints
-    head: int = _setting(3, Number(0, 15))
+    layer: int = _setting(1, Number(0, MOST_LAYERS - 1))  # an induction head of most checkpoints
+    head: int = _setting(3, Number(0, MOST_HEADS - 1))
     query: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: at three quarters
     key: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: the one the query gives most
     pair: int = _setting(
@@ -189,7 +195,8 @@ class Settings:
         lists: dict[str, Any] = {
             name: tuple(getattr(self, name)) for name in ("compare", "pinned", "off")
         }  # widgets give lists
-        return replace(self, n_kv_heads=n_kv_heads, d_model=d_model, **lists)
+        even = {name: getattr(self, name) // 2 * 2 for name in EVEN}
+        return replace(self, n_kv_heads=n_kv_heads, d_model=d_model, **lists, **even)
 
     def own_config(self) -> ModelConfig:
         """Return the model of one's own, RoPE and masks as chosen."""
@@ -197,7 +204,13 @@ class Settings:
 
     def own_weights(self) -> ModelConfig:
         """Return the part of one's own configuration that, with the seed, decides the weights."""
-        return ModelConfig(self.n_layers, self.d_model, self.n_heads, self.n_kv_heads, qkv_bias=self.qkv_bias)
+        head_dim = self.head_dim or self.d_model // self.n_heads
+        if self.attention == "mla":
+            return ModelConfig(
+                self.n_layers, self.d_model, self.n_heads, attention="mla", kv_lora_rank=self.kv_lora_rank,
+                qk_nope_head_dim=head_dim, qk_rope_head_dim=self.qk_rope_head_dim, v_head_dim=head_dim,
+            )  # fmt: skip
+        return ModelConfig(self.n_layers, self.d_model, self.n_heads, self.n_kv_heads, head_dim, qkv_bias=self.qkv_bias)
 
     def run_of(self, config: ModelConfig) -> ModelConfig:
         """Return the same weights' configuration as chosen: with or without RoPE, mask and window."""
@@ -304,6 +317,8 @@ def _replaced(name: str, written: str, values: Mapping[str, object], settings: S
         return f"The link's {name} must be a whole number, {given}; it was left out."
     if isinstance(kind_of(name), Text):
         return f"The link's {name} must be {kind_of(name).range()}; its first {len(used):,} are used."
+    if name in EVEN and name in values and _same(values[name], written):
+        return f"The link's {name} must be even, since RoPE rotates pairs, {given}; it is set to {used}."
     if name in values and _same(values[name], written):  # in range by itself
         return f"The link's {name}, {written}, does not fit {settings.n_heads} query heads; it is set to {used}."
     return f"The link's {name} must be {kind_of(name).range()}, {given}; it is set to {_written(used)}."

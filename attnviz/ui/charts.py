@@ -19,7 +19,7 @@ TABLE_HEIGHT = 240  # pixels: the names of the columns and five rows and a half,
 
 def show(drawing: Drawing, key: str) -> None:
     """Put the drawing on the page. `key` is unique on the page: letters, digits and hyphens."""
-    _picture(drawing, key)
+    picture(drawing, key)
     formula(drawing)
     with st.expander("Numbers and downloads", key=f"numbers-{key}", on_change="rerun") as numbers:
         if is_open(numbers):
@@ -37,12 +37,13 @@ def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
         if is_open(numbers):
             for key, draw in make.items():
                 drawing = draw()
-                _picture(drawing, key)
+                picture(drawing, key)
                 formula(drawing)
                 _numbers(drawing, key)
 
 
-def _picture(drawing: Drawing, key: str) -> None:
+def picture(drawing: Drawing, key: str) -> None:
+    """The title, the note and the chart alone."""
     st.markdown(f"#### {drawing.title}")
     st.caption(drawing.note)
     st.plotly_chart(drawing.chart.sent(), theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"chart-{key}")

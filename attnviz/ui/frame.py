@@ -14,7 +14,7 @@ from attnviz.figures.drawing import escaped
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import MAX_CHARACTERS
 from attnviz.ui import state
-from attnviz.ui.sidebar import sidebar
+from attnviz.ui.sidebar import on_narrow_screens, sidebar
 
 STYLE = Path(__file__).with_name("style.css")
 ICON = Path(__file__).with_name("icon.svg")  # an icon of Streamlit's would be fetched from fonts.gstatic.com
@@ -28,6 +28,7 @@ def show_page(path: str) -> None:
     st.html(STYLE)
     state.open_page(page)
     sidebar()
+    on_narrow_screens()
     _notices()
     import_module(page.module).show()
 

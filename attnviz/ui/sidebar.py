@@ -1,19 +1,29 @@
-"""The sidebar: links to the pages, the text, the model, and how it runs. Streamlit's own controls."""
+"""The sidebar: links to the pages, the text, the model, and how it runs. Streamlit's own controls.
+
+A phone's sidebar covers the page. There, text and model stand on the page itself (`on_narrow_screens`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import streamlit as st
 
 from attnviz.compute.view import View, anything
 from attnviz.config import divisors
+from attnviz.figures.drawing import escaped
 from attnviz.session.examples import EXAMPLES
 from attnviz.session.pages import ALL
 from attnviz.session.settings import MODEL_NAMES, MODELS, Number, Settings, kind_of, widths
 from attnviz.ui import state
 from attnviz.ui.components.copy_link import copy_link
+from attnviz.ui.components.early import early
 from attnviz.ui.source import source_button
+
+ATTENTIONS = {"gqa": "MHA, GQA or MQA", "mla": "MLA"}  # the first by the number of KV heads
+NARROW_OPEN = "narrow-open"
+SHOWN = 40  # characters of the text
 
 
 def sidebar() -> None:
@@ -22,6 +32,7 @@ def sidebar() -> None:
         _links()
         _controls()
         copy_link()
+        early()
 
 
 @state.part(state.LINKS, anything)
@@ -36,7 +47,8 @@ def _links(view: View) -> None:
 @state.part(state.CONTROLS, anything)
 def _controls(view: View) -> None:
     s = view.settings
-    _text()
+    with st.container(key="sidebar-text"):
+        _text()
     _select("Model", "model", MODELS, format_func=_model)
     if s.model == "own":
         _own_model(s)
@@ -45,29 +57,77 @@ def _controls(view: View) -> None:
     source_button(view)
 
 
-def _text() -> None:
-    _control(st.text_area, "Text", "text", height=124, placeholder="Type anything, in any script …")
-    st.button("Apply", key="apply-text", help="Or press Ctrl + Enter in the text.")  # leaving the box applies it
-    st.pills("Examples", list(EXAMPLES), key="example", on_change=_take_example)
+@state.part("narrow", anything)
+def on_narrow_screens(view: View) -> None:
+    """The text and the model that are shown, and behind them what changes both; style.css hides it on wide screens."""
+    s = view.settings
+    said = [_beginning(s.text)] * state.page().needs_text + [MODEL_NAMES[s.model]]
+    with (
+        st.container(key="narrow"),
+        st.expander(" · ".join(said), key=NARROW_OPEN, on_change="rerun", icon=":material/edit:") as opened,
+    ):
+        if opened.open:
+            if state.page().needs_text:
+                _text("narrow-", _close)
+            _control(st.selectbox, "Model", "model", options=MODELS, format_func=_model, place="narrow-", then=_close)
+            st.caption("Everything else is in the sidebar, behind “»” above.")
 
 
-def _take_example() -> None:
-    chosen = st.session_state["example"]
-    st.session_state["example"] = None
+def _close() -> None:
+    """So that the page, which changes, is in sight."""
+    st.session_state[NARROW_OPEN] = False
+
+
+def _beginning(text: str) -> str:
+    one_line = " ".join(text.split())
+    return f"“{escaped(one_line[:SHOWN])}{'…' * (len(one_line) > SHOWN)}”" if one_line else "No text"
+
+
+def _text(place: str = "", then: Callable[[], object] = lambda: None) -> None:
+    """The text, and examples. then: called when one is applied."""
+    _control(
+        st.text_area, "Your text" if place else "Text", "text", height=124, place=place,
+        placeholder="Type anything, in any script …",
+    )  # fmt: skip
+    # Leaving the box applies what is in it; the button is there to be pressed.
+    st.button(
+        "Apply", key=f"{place}apply-text", help="Or press Ctrl + Enter in the text.", on_click=_apply, args=(then,)
+    )
+    key = f"{place}example"
+    st.pills("Examples", list(EXAMPLES), key=key, on_change=_take_example, args=(key, then))
+
+
+def _apply(then: Callable[[], object]) -> None:
+    then()
+    state.rerun()
+
+
+def _take_example(key: str, then: Callable[[], object]) -> None:
+    chosen = st.session_state[key]
+    st.session_state[key] = None
     if chosen:
         state.change(text=EXAMPLES[chosen])
+        then()
         state.rerun()
 
 
 def _own_model(s: Settings) -> None:
     _slider("Layers", "n_layers")
     _slider("Query heads", "n_heads")
-    _steps("KV heads", "n_kv_heads", divisors(s.n_heads))
     _steps("d_model", "d_model", widths(s.n_heads))
-    seed = kind_of("seed")
-    assert isinstance(seed, Number)
-    _control(st.number_input, "Seed", "seed", min_value=seed.low, max_value=seed.high, step=1)
-    _control(st.checkbox, "Bias on q, k and v", "qkv_bias")
+    _select("Attention type", "attention", ATTENTIONS, format_func=ATTENTIONS.__getitem__)
+    if s.attention == "mla":
+        _number("Latent, in numbers per token (kv_lora_rank)", "kv_lora_rank")
+        _number("Rotated key, in dimensions (qk_rope_head_dim)", "qk_rope_head_dim", step=2)
+    else:
+        _steps("KV heads", "n_kv_heads", divisors(s.n_heads))
+    _number(
+        "head_dim (0: d_model / query heads)", "head_dim", step=2,
+        help="Dimensions of each head; of MLA, those without RoPE, and those of a value.",
+    )  # fmt: skip
+    _number("Seed", "seed")
+    if s.attention != "mla":  # whose projections have no biases
+        _control(st.checkbox, "Bias on q, k and v", "qkv_bias")
 
 
 def _mask(s: Settings) -> None:
@@ -88,6 +148,12 @@ def _slider(label: str, field: str, **options: object) -> None:
     _control(st.slider, label, field, min_value=int(kind.low), max_value=int(kind.high), **options)
 
 
+def _number(label: str, field: str, step: int = 1, **options: Any) -> None:
+    kind = kind_of(field)
+    assert isinstance(kind, Number)
+    _control(st.number_input, label, field, min_value=int(kind.low), max_value=int(kind.high), step=step, **options)
+
+
 def _steps(label: str, field: str, possible: Iterable[int]) -> None:
     """A slider over the values that go with the number of query heads; none where that is one value."""
     values = sorted(possible)
@@ -99,7 +165,7 @@ def _select(label: str, field: str, options: Iterable[str], format_func: Callabl
     _control(st.selectbox, label, field, options=options, format_func=format_func)
 
 
-def _control(widget: Callable, label: str, field: str, **options: object) -> None:
+def _control(widget: Callable, label: str, field: str, **options: Any) -> None:
     """All of the page follows what is set here."""
     state.control(widget, label, field, reruns=(), **options)
 

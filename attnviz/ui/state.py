@@ -25,7 +25,7 @@ _SETTINGS, _NOTICES, _ASKED = "settings", "notices", "asked selection"
 _DRAWN, _PAGE = "parts drawn", "page"
 CONTROLS, LINKS = "controls", "links"  # parts of the sidebar
 SIDEBAR = (CONTROLS, LINKS)
-DECIDE_WHAT_IS_OFFERED = ("model", "n_heads")  # settings that other controls of the sidebar depend on
+DECIDE_WHAT_IS_OFFERED = ("model", "n_heads", "attention")  # settings that other controls of the sidebar depend on
 _HERE: ContextVar[str] = ContextVar("part")  # the part that is being drawn
 
 
@@ -167,20 +167,25 @@ def control(
     *,
     shown: object = None,
     reruns: Sequence[str] | None = None,
+    place: str = "",
+    then: Callable[[], object] | None = None,
     **options: Any,
 ) -> Any:
     """A widget for one field of the settings: `control(st.slider, "Layers", "n_layers", min_value=1, …)`.
 
     shown: what it stands at where the field's own value is not among what is offered just now.
     reruns: the parts that show the field; by default the one that the widget stands in; () for all of the page.
+    place: where there is a second widget for the same field. then: called once the field is changed.
     """
-    key = f"control-{field}"
+    key = f"control-{place}{field}"
     value = getattr(current(), field) if shown is None else shown
     st.session_state[key] = list(value) if isinstance(value, tuple) else value  # as the browser will send it back
     parts = [_HERE.get()] if reruns is None else reruns
-    return widget(label, key=key, on_change=_take, args=(field, parts), **options)
+    return widget(label, key=key, on_change=_take, args=(field, key, parts, then), **options)
 
 
-def _take(field: str, reruns: Sequence[str]) -> None:
-    change(**{field: st.session_state[f"control-{field}"]})
+def _take(field: str, key: str, reruns: Sequence[str], then: Callable[[], object] | None) -> None:
+    change(**{field: st.session_state[key]})
+    if then:
+        then()
     rerun(*reruns, sidebar=field in DECIDE_WHAT_IS_OFFERED)

@@ -1,6 +1,7 @@
 """An ablated head is a head whose columns of o_proj are zero, or add a constant."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from attnviz.compute import heads as compute_heads
-from attnviz.compute import models
+from attnviz.compute import models, queue
 from attnviz.config import ModelConfig
 from attnviz.experiments import ablation
 from attnviz.experiments.ablation import predict_without
@@ -87,19 +88,82 @@ def test_nothing_off_changes_nothing_and_the_model_stays_as_it_was(model):
     np.testing.assert_array_equal(predict(model, IDS), before)
 
 
-def test_losses_without_each_head_are_measured_once_and_laid_out_layer_by_head(monkeypatch):
+@pytest.mark.parametrize("kind", ["zero", "mean"])
+@pytest.mark.parametrize("rows", [1, 2, 7])
+def test_the_loss_without_each_head_is_that_of_a_hook_that_replaces_its_output(model, kind, rows, monkeypatch):
+    """The fast way, from the layer on and with a fused kernel, against all of the model run with the head's columns."""
+    monkeypatch.setattr(ablation, "TOKENS_AT_ONCE", rows * len(IDS))
+    means = ablation.mean_outputs(model, REFERENCE) if kind == "mean" else None
+    H, target = model.config.n_heads, torch.tensor(IDS[1:])
+    for layer, block in enumerate(model.blocks):
+        told = []
+        found = ablation.losses_without_each(model, IDS, layer, means, told.append)
+        assert found.shape == (H,) and told == [min(n + rows, H) for n in range(0, H, rows)]
+        for head in range(H):
+
+            def instead(_, inputs, head=head, layer=layer):
+                heads = inputs[0].unflatten(-1, (H, -1)).clone()
+                heads[:, :, head] = 0 if means is None else torch.tensor(means[layer, head])
+                return heads.flatten(2)
+
+            hook = block.attn.o_proj.register_forward_pre_hook(instead)
+            logits = torch.tensor(predict(model, IDS))[:-1].double()
+            hook.remove()
+            assert found[head] == pytest.approx(float(F.cross_entropy(logits, target)), abs=2e-6)
+
+
+@pytest.mark.parametrize("run", [{"causal": False}, {"sliding_window": 3}, {"sliding_window": 2, "n_sinks": 1}])
+def test_the_fast_way_keeps_masks(model, run):
+    other = model.with_config(replace(model.config, **run))
+    found = ablation.losses_without_each(other, IDS, 1, None)
+    for head in range(model.config.n_heads):
+        logits = torch.tensor(predict_without(other, IDS, [(1, head)]))[:-1]
+        assert found[head] == pytest.approx(float(F.cross_entropy(logits, torch.tensor(IDS[1:]))), abs=2e-6)
+    logits = torch.tensor(predict(other, IDS))[:-1]
+    assert ablation.mean_loss(other, IDS) == pytest.approx(
+        float(F.cross_entropy(logits, torch.tensor(IDS[1:]))), abs=2e-6
+    )
+
+
+def test_effects_are_measured_layer_by_layer_and_once():
     settings = Settings(model="own", n_layers=2, n_heads=3, n_kv_heads=3, d_model=42, seed=11)
     ids, told = tuple(IDS), []
-    monkeypatch.setattr(ablation, "TOKENS_AT_ONCE", 2 * len(IDS) + 1)
-    before, losses = compute_heads.effects_of(settings, ids, told.append)
-    assert told == [0, 2 / 6, 3 / 6, 5 / 6]
+    effects = compute_heads.effects_of(settings, ids, lambda found, done: told.append((found.n_measured, done)))
+    assert effects.complete and effects.losses.shape == (2, 3) and effects.seconds > 0
+    assert [n for n, _ in told] == sorted(n for n, _ in told) and {n for n, _ in told} == {0, 3}
+    assert [done for _, done in told] == sorted(done for _, done in told) and told[-1][1] == pytest.approx(1)
+    assert next(done for n, done in told if n) == pytest.approx(2 / 3)  # layer 0 is followed by two layers, 1 by one
     model, target = models.model_of(settings), torch.tensor(IDS[1:])
-    assert before == pytest.approx(float(F.cross_entropy(torch.tensor(predict(model, ids))[:-1], target)), abs=1e-5)
+    loss = float(F.cross_entropy(torch.tensor(predict(model, ids))[:-1], target))
+    assert effects.before == pytest.approx(loss, abs=1e-5)
     for layer, head in np.ndindex(2, 3):
         logits = torch.tensor(predict_without(model, ids, [(layer, head)]))
-        assert losses[layer, head] == pytest.approx(float(F.cross_entropy(logits[:-1], target)), abs=1e-5)
-    again, _ = compute_heads.effects_of(settings, ids, told.append)
-    assert again == before and len(told) == 4
+        assert effects.losses[layer, head] == pytest.approx(float(F.cross_entropy(logits[:-1], target)), abs=1e-5)
+    n_told = len(told)
+    again = compute_heads.effects_of(settings, ids, lambda found, done: told.append((found.n_measured, done)))
+    assert np.array_equal(again.losses, effects.losses) and len(told) == n_told
+
+
+def test_what_was_measured_stays_when_the_session_asks_for_something_else(monkeypatch):
+    settings = Settings(model="own", n_layers=3, n_heads=5, n_kv_heads=5, d_model=70, seed=12)
+    told = []
+    monkeypatch.setattr(queue, "wanted_elsewhere", lambda: 5 in told)
+    known = compute_heads.effects_of(settings, tuple(IDS), lambda found, done: told.append(found.n_measured))
+    assert known.n_measured == 5 and not known.complete and np.isfinite(known.losses[0]).all()
+    assert compute_heads.effects_of(settings, tuple(IDS), None).n_measured == 5
+    assert np.isnan(compute_heads.effects_of(replace(settings, seed=13), tuple(IDS), None).losses).all()
+    monkeypatch.setattr(queue, "wanted_elsewhere", lambda: False)
+    rest = compute_heads.effects_of(settings, tuple(IDS), lambda found, done: None)
+    assert rest.complete and np.array_equal(rest.losses[0], known.losses[0])
+
+
+def test_a_map_of_some_of_the_heads_says_so():
+    losses = np.full((3, 5), np.nan)
+    losses[0] = [2.0, 2.0, 2.25, 1.5, 2.0]
+    drawing = effect_map(losses, 2.0, "zero", 0, 0)
+    assert drawing.title == "After 5 of 15 heads: most important head on this text: L0 H2, loss 2.000 → 2.250"
+    assert "(1 head of 5)" in drawing.note and "−0.500 to +0.250" in drawing.alt
+    assert drawing.figure.data[0].zmax == 0.5
 
 
 def test_the_map_draws_every_change_and_names_the_head_that_matters_most():

@@ -1,6 +1,6 @@
 """Any link gives settings that a model can be built from, and says what it changed."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from urllib.parse import quote_plus
 
 import pytest
@@ -45,7 +45,12 @@ def _written(found: Settings, name: str) -> str:
 @pytest.mark.parametrize(
     ("link", "name", "value"),
     [
-        ({"n_layers": "99"}, "n_layers", 8),
+        ({"n_layers": "99"}, "n_layers", 32),
+        ({"n_heads": "33"}, "n_heads", 32),
+        ({"head_dim": "13"}, "head_dim", 12),
+        ({"qk_rope_head_dim": "7"}, "qk_rope_head_dim", 6),
+        ({"kv_lora_rank": "0"}, "kv_lora_rank", 1),
+        ({"attention": "gqa-4"}, "attention", "gqa"),
         ({"n_layers": "-3"}, "n_layers", 1),
         ({"seed": "1" + "0" * 400}, "seed", 2**31 - 1),
         ({"theta": "nan"}, "theta", Settings().theta),
@@ -61,7 +66,7 @@ def test_what_cannot_be_used_becomes_the_nearest_that_can_and_is_named(link, nam
     assert any(name in notice for notice in notices)
 
 
-@pytest.mark.parametrize("n_heads", range(1, 17))
+@pytest.mark.parametrize("n_heads", range(1, 33))
 def test_every_width_offered_builds_and_its_heads_split_into_pairs(n_heads):
     for d_model in (widths(n_heads)[0], widths(n_heads)[-1]):
         config = Settings(model="own", n_heads=n_heads, n_kv_heads=1, d_model=d_model, n_layers=1).own_config()
@@ -82,3 +87,17 @@ def test_a_link_stays_short_enough_for_any_server_and_keeps_the_texts_beginning(
     assert len(quote_plus(link["text"], errors="replace")) <= 7_000
     assert text.startswith(link["text"]) and len(link["text"]) > min(len(text) - 1, 400)
     assert Settings.from_link(link)[0].text == link["text"]
+
+
+def test_a_model_of_ones_own_has_the_attention_and_the_sizes_that_were_chosen():
+    own = Settings(model="own", n_layers=3, n_heads=5, d_model=70, head_dim=22, n_kv_heads=1, qkv_bias=True)
+    c = own.own_config()
+    assert (c.attention, c.n_kv_heads, c.head_dim, c.d_model, c.qkv_bias) == ("mqa", 1, 22, 70, True)
+    latent = replace(own, attention="mla", kv_lora_rank=37, qk_rope_head_dim=6).own_config()
+    assert (latent.attention, latent.kv_lora_rank, latent.qk_rope_head_dim) == ("mla", 37, 6)
+    assert (latent.qk_nope_head_dim, latent.v_head_dim, latent.head_dim, latent.qkv_bias) == (22, 22, 28, False)
+    assert replace(own, head_dim=0).own_config().head_dim == 14
+    for config in (c, latent):
+        attn = Transformer.random(config, 0).blocks[0].attn
+        assert attn.o_proj.weight.shape == (70, 5 * 22)
+    assert {p.shape[0] for name, p in attn.named_parameters() if "kv_a_proj" in name} == {37 + 6}

@@ -5,6 +5,7 @@ L layers, H query heads, T query tokens, S key tokens.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -15,6 +16,7 @@ from attnviz.ui.components.events import on_event, within
 from attnviz.ui.components.packed_weights import cells_of, message, ramp
 
 MOST_CELLS = 128  # a side; a thumbnail has no more pixels than that
+MOST_IN_ALL = 128 * MOST_CELLS**2  # of all heads: a thousand heads are drawn smaller
 HTML = """
 <div class="hg">
   <p class="says"></p>
@@ -98,4 +100,5 @@ def pack(weights: np.ndarray, allowed: np.ndarray, header: dict) -> bytes:
         "marks": [theme.kv_colour(k, n_kv_heads) for k in range(n_kv_heads)],
         "masked": list(theme.MASKED_RGBA),
     }
-    return message({**header, **added}, cells_of(weights, allowed, MOST_CELLS))
+    side = min(MOST_CELLS, math.isqrt(MOST_IN_ALL // (weights.shape[0] * weights.shape[1])))
+    return message({**header, **added}, cells_of(weights, allowed, side))

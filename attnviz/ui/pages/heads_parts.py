@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from functools import partial
+
 import numpy as np
 import streamlit as st
 
@@ -18,6 +21,7 @@ from attnviz.experiments import ablation
 from attnviz.figures import ablation as ablation_figures
 from attnviz.figures import head_detail, head_studies, heads, role_captions
 from attnviz.figures import rollout as rollout_figures
+from attnviz.figures.drawing import Drawing
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count, listed
 from attnviz.figures.theme import kv_colour
@@ -26,11 +30,13 @@ from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
 from attnviz.ui.headline import quoted
+from attnviz.ui.measuring import Measuring
 
 TRAINING = (  # as attnviz/checkpoints/README.md, the model card, has it
     "MHA, GQA and MQA share one training run up to 15,667,200 of 24,371,200 tokens; then its KV heads were averaged "
     "into groups and each model was trained separately. MLA had its own run: its heads do not correspond to theirs."
 )
+STOPPED = "ablation stopped"  # of which model, text and way the person has stopped the measurement
 ABLATIONS = {"zero": "zero ablation", "mean": "mean ablation"}
 
 
@@ -240,21 +246,46 @@ def off(view: View) -> None:
             required=True, format_func=ABLATIONS.get,
         )  # fmt: skip
     gone = [there[name] for name in view.settings.off if name in there] or [(layer, head)]
-    ids, way = view.ids[: compute_heads.MAX_ABLATED], view.settings.off_way
+    ids = view.ids[: compute_heads.MAX_ABLATED]
     left, right = st.columns(2, gap="large")
     with left:
         title = st.empty()  # the loss comes with that of every head alone, so that both charts say the same
         own_loss = _prediction(view, ids, gone)
     with right:
-        place = st.empty()
-        before, losses = compute_heads.effects_of(
-            view.settings, ids, lambda done: place.progress(done, "Ablating one head after another …")
-        )
-        place.empty()
-        charts.show(ablation_figures.effect_map(losses, before, way, layer, head), "effects")
-    after = losses[gone[0]] if len(gone) == 1 else own_loss
+        effects = _effects(view, ids)
+    after = effects.losses[gone[0]] if len(gone) == 1 and effects.complete else own_loss
     names = listed(f"L{layer} H{head}" for layer, head in gone)
-    title.markdown(f"#### Without {names}, the loss goes from {before:.3f} to {after:.3f} nats per token")
+    title.markdown(f"#### Without {names}, the loss goes from {effects.before:.3f} to {after:.3f} nats per token")
+
+
+def _effects(view: View, ids: tuple[int, ...]) -> compute_heads.Effects:
+    """How much each head alone lowers the loss: drawn as it is measured, which can be stopped and gone on with."""
+    here = view.settings.off_way, view.config, view.settings.model, view.settings.seed, ids
+    stopped = st.session_state.get(STOPPED) == here
+    above, chart = st.container(), st.empty()
+    with above:
+        place = st.empty()
+        running = Measuring(
+            "Ablating each head", "Stop ablating", place, chart, partial(_effect_map, view), partial(_set_stopped, here)
+        )
+        effects = compute_heads.effects_of(view.settings, ids, None if stopped else running)
+        place.empty()
+        if not effects.complete:
+            left = effects.losses.size - effects.n_measured
+            st.button(f"Ablate the other {count(left, 'head')}", on_click=_set_stopped, args=(None,))
+    if effects.n_measured:
+        with chart.container():
+            charts.show(_effect_map(view, effects), "effects")
+    return effects
+
+
+def _effect_map(view: View, effects: compute_heads.Effects) -> Drawing:
+    return ablation_figures.effect_map(effects.losses, effects.before, view.settings.off_way, *view.layer_and_head)
+
+
+def _set_stopped(here: Hashable) -> None:
+    st.session_state[STOPPED] = here
+    state.rerun("closer")
 
 
 def _prediction(view: View, ids: tuple[int, ...], gone: list[tuple[int, int]]) -> float:

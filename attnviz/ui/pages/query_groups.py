@@ -71,7 +71,7 @@ def _position(config: ModelConfig) -> str:
 
 def _take_variant(variants: list) -> None:
     chosen = variants[st.session_state["kv-heads"]]
-    state.change(model=chosen.model, n_kv_heads=chosen.n_kv_heads)
+    state.change(model=chosen.model, n_kv_heads=chosen.n_kv_heads, attention=chosen.attention)
     state.rerun()
 
 

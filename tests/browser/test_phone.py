@@ -1,0 +1,73 @@
+"""On a phone the text, the examples and the model are at hand on the page, and what they change is in sight."""
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from attnviz.session.examples import EXAMPLES
+from tests.browser.conftest import NARROW, PAGES, WIDE
+from tests.browser.painted import overflow, pixels, settle
+
+
+def opened(page: Page) -> tuple[Locator, Locator]:
+    """The line that says what is shown, and the page, once what is behind the line is open."""
+    line, main = page.locator(".st-key-narrow summary"), page.get_by_test_id("stMain")
+    line.tap()
+    settle(page)
+    return line, main
+
+
+def test_a_text_an_example_and_a_model_are_taken_on_the_page_itself(visit: Callable[..., Page]) -> None:
+    page = visit("heads?text=one two", width=NARROW)
+    line, main = opened(page)
+    expect(line).to_contain_text("“one two” · GQA-4")
+    before = pixels(page.get_by_role("grid"))
+    main.get_by_label("Your text").fill("three four five")
+    main.get_by_role("button", name="Apply").tap()
+    expect(line).to_contain_text("“three four five” · GQA-4")
+    settle(page)
+    assert not np.array_equal(pixels(page.get_by_role("grid")), before)
+    expect(main.get_by_label("Your text")).to_be_hidden()  # closed: what has changed is in sight
+    assert page.get_by_role("gridcell").first.bounding_box()["y"] < 500
+
+    opened(page)
+    main.get_by_role("radio", name="a list", exact=True).tap()
+    expect(line).to_contain_text(EXAMPLES["a list"][:20])
+    expect(page).to_have_url(re.compile("apples"))
+    expect(main.get_by_label("Your text")).to_be_hidden()
+    settle(page)
+
+    opened(page)
+    expect(main.get_by_label("Your text")).to_have_value(EXAMPLES["a list"])
+    main.get_by_role("combobox", name="Model").tap()
+    page.get_by_role("option", name="MQA").tap()
+    expect(line).to_contain_text("· MQA")
+    expect(main).to_contain_text("8 query heads read 1 KV head")
+    settle(page)
+    assert overflow(page) == 0
+
+
+def test_the_sidebar_of_a_phone_does_not_repeat_the_text(visit: Callable[..., Page]) -> None:
+    page = visit("heads", width=NARROW)
+    page.get_by_test_id("stExpandSidebarButton").tap()
+    sidebar = page.get_by_test_id("stSidebar")
+    expect(sidebar.get_by_role("link", name="RoPE", exact=True)).to_be_visible()
+    expect(sidebar.get_by_label("Text", exact=True)).to_be_hidden()
+    expect(sidebar.get_by_role("button", name="Apply")).to_be_hidden()
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_begins_80_pixels_from_its_top(visit: Callable[..., Page], name: str, width: int) -> None:
+    page = visit(PAGES[name][0], width=width)
+    title = page.get_by_role("heading", level=1).bounding_box()
+    tops = page.evaluate("""
+        [...document.querySelectorAll("[data-testid=stMain] [data-testid=stElementContainer]")]
+          .filter(e => !e.querySelector("h1") && !e.closest(".st-key-narrow") && e.getBoundingClientRect().height > 4)
+          .map(e => e.getBoundingClientRect().top)""")
+    bar = page.locator(".st-key-narrow").bounding_box()
+    assert title["y"] + title["height"] <= 48 and min(tops) <= 80 + (bar["height"] + 15 if bar else 0)
+    expect(page.locator(".st-key-narrow")).to_be_visible(visible=width == NARROW)
