@@ -199,7 +199,15 @@ LINKS_BY_HAND = [
     *ENDS,
     {**ENDS[1], **LAST, "text": MARKUP * 20},
     {**ENDS[0], **LAST, "text": "\u202e\u2066\x00" * 500, "model": "mla"},
-    {"model": "own", "n_layers": "32", "n_heads": "32", "n_kv_heads": "32", "layer": "31", "head": "31"},
+    {
+        "model": "own",
+        "n_layers": "32",
+        "n_heads": "32",
+        "n_kv_heads": "32",
+        "layer": "31",
+        "head": "31",
+        "tab": "alike",
+    },
     {"model": "own", "attention": "mla", "n_heads": "3", "head_dim": "2", "qk_rope_head_dim": "128", "tab": "latent"},
 ]
 

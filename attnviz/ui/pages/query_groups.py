@@ -322,6 +322,9 @@ def _similarity(view: View) -> None:
     layer, _ = view.layer_and_head
     state.control(st.segmented_control, "Compare", "alike", options=("keys", "values"), required=True)
     part, c = view.settings.alike, view.config
+    if c.n_heads > analysis.MAX_HEADS:
+        st.info(f"Groupings are compared for up to {analysis.MAX_HEADS} heads; this model has {c.n_heads}.")
+        return
     before = models.trace_of(compute_groups.base_of(view.settings), view.ids)
     inner = compute_groups.grams(before, layer)[part]
     plain, best = analysis.neighbours(c.n_heads, c.n_kv_heads), analysis.best_grouping(inner, c.n_kv_heads)
