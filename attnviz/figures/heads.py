@@ -63,7 +63,7 @@ def head_map(
         drawn[:, 0] = np.nan
         top = largest_but_first(weights)
     kv_head, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
-    figure = token_map_figure(labels, _map_height(len(labels)), MOST_CELLS)
+    figure = token_map_figure(labels, map_height(len(labels)), MOST_CELLS)
     add_masked(figure, allowed, MOST_CELLS)
     scale = kv_scale(kv_head, n_kv_heads, decades(top) if log else 0)
     add_cells(figure, blocks(drawn, MOST_CELLS), scale, (0.0, top), HOVER)
@@ -76,25 +76,25 @@ def head_map(
     return Drawing(
         figure,
         title=caption.title,
-        note=caption.note + _joined(labels, MOST_CELLS, "weights"),
+        note=caption.note + joined(labels, MOST_CELLS, "weights"),
         alt=caption.alt,
-        table=_matrix_table(np.where(allowed, weights, np.nan), labels),
+        table=matrix_table(np.where(allowed, weights, np.nan), labels),
         formula=caption.formula,
         legend=caption.legend,
     )
 
 
-def _joined(labels: Sequence[str], most_cells: int, what: str) -> str:
+def joined(labels: Sequence[str], most_cells: int, what: str) -> str:
     """What a cell of a long text's map stands for."""
     block = block_size(len(labels), most_cells)
     return f" A cell is the largest of {block} × {block} {what}." if block > 1 else ""
 
 
-def _map_height(n: int) -> int:
+def map_height(n: int) -> int:
     return int(min(max(140 + 20 * n, 320), 640))
 
 
-def _matrix_table(values: np.ndarray, labels: Sequence[str]) -> dict[str, Sequence]:
+def matrix_table(values: np.ndarray, labels: Sequence[str]) -> dict[str, Sequence]:
     """One row per query, one column per key; a masked cell is not a number. As computed: the page shows four digits."""
     columns = values.astype(np.float64).T  # no lists, which take longer than all the rest
     keys = {f"{k} {label}": column for k, (label, column) in enumerate(zip(labels, columns, strict=True))}
@@ -200,10 +200,10 @@ def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int) -> Dr
         figure,
         title=f"Scores from {printed(low)} to {printed(high)} become weights of at most {printed(most)}",
         note="Each row is a query, each column a key. Scores are brown below zero and petrol above, on the same scale "
-        f"in both maps; masked cells are grey. {sums(allowed)}{_joined(labels, MOST_STAGE_CELLS, 'numbers')}",
+        f"in both maps; masked cells are grey. {sums(allowed)}{joined(labels, MOST_STAGE_CELLS, 'numbers')}",
         alt=f"Three maps of layer {layer}, head {head}: scores from {printed(low)} to {printed(high)}; the same with "
         f"{count(int((~allowed).sum()), 'cell')} masked; weights of at most {printed(most)}.",
-        table=_matrix_table(scores, labels),
+        table=matrix_table(scores, labels),
     )
 
 

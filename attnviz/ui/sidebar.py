@@ -55,7 +55,9 @@ def _take_example() -> None:
     chosen = st.session_state["example"]
     st.session_state["example"] = None
     if chosen:
-        state.change(text=EXAMPLES[chosen])
+        from attnviz.compute import examples  # with torch, which the sidebar does not wait for
+
+        state.change(**examples.chosen(state.current(), chosen))
         state.rerun()
 
 

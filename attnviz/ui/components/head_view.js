@@ -1,7 +1,7 @@
 // One head in the browser: its map with tokens on both axes, and the way of one query from score to weight. Pointing,
 // colours and marks are answered here; another query or key is asked of the server, which knows the scores.
 
-const TEXT = 11, LINE = 14; // pixels: labels on the axes, and the room that one takes across
+const TEXT = 12, LINE = 15; // pixels: labels on the axes, and the room that one takes across
 const NEUTRAL = "#7d7d7d", FAINT = "rgba(128, 128, 128, 0.35)";
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -9,9 +9,15 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const view = (root.view ??= create(root)), call = begun(root);
   view.send = setTriggerValue;
   // chosen in the grid: asked from here, since only this part changes
-  document.addEventListener("attnviz-head", (e) => view.send("head", e.detail), { signal: call.signal });
+  document.addEventListener("attnviz-head", (e) => { view.send("head", e.detail); intoSight(root); }, { signal: call.signal });
   update(view, data);
   return call.end;
+}
+
+// On a phone the head stands below the grid that it was chosen in.
+function intoSight(root) {
+  const { top } = root.getBoundingClientRect();
+  if (top > 0.7 * innerHeight || top < 0) root.scrollIntoView({ block: "start", behavior: "smooth" });
 }
 
 function create(root) {
@@ -82,7 +88,7 @@ function paintMap(view) {
   const { d, map } = view, [, , T, S] = d.shape, full = map.clientWidth, ratio = ratioOf(view);
   const ink = map.firstElementChild.getContext("2d"), names = labelsOf(d, full);
   ink.font = fontOf(view);
-  const most = Math.min(Math.max(20 * T, 180), 500, full);
+  const most = Math.min(Math.max(20 * T, 180), 500, full, Math.max(0.46 * innerHeight, 240)); // in sight as a whole
   const rows = ticks(T, most, d.query), columns = ticks(S, full - 90, d.key);
   const plot = (view.plot = { left: widest(ink, rows, names), top: widest(ink, columns, names), T, S });
   plot.width = full - plot.left - 2;
