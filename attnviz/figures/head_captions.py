@@ -220,19 +220,22 @@ WHY = {  # what makes a key one of the role's, after "key 7 “found”"
 def shown_by_role(found: Found, labels: Sequence[str], role: str, n_heads: int) -> str:
     """Where to look for a role, for markdown: the head with the largest score on this text, and one cell of it."""
     assert found.share
-    query, key = (f"{i} {quoted(shortened(labels[i], LONGEST_TOKEN))}" for i in (found.query, found.key))
+    name, share = role.replace(" ", "-"), found.share
     why = WHY[role].format(query=quoted(shortened(labels[found.query], LONGEST_TOKEN)))
     return (
-        f"**Look at layer {found.layer}, head {found.head}**, which of {count(n_heads, 'head')} has the largest "
-        f"{role.replace(' ', '-')} score on this text ({found.share.weight:.2f}; {found.share.chance:.2f} by chance): query {query} gives "
-        f"{printed(found.weight)} of its weight to key {key}, {why}."
+        f"**Look at layer {found.layer}, head {found.head}**, which of {count(n_heads, 'head')} has the largest {name} "
+        f"score on this text ({share.weight:.2f}; {share.chance:.2f} by chance): {_gives(found, labels)}, {why}."
     )
 
 
 def shown_by_pair(found: Found, labels: Sequence[str], what: str, n_heads: int) -> str:
     """Where to look for a relation between tokens, for markdown: the largest weight on it in any head."""
-    query, key = (f"{i} {quoted(shortened(labels[i], LONGEST_TOKEN))}" for i in (found.query, found.key))
     return (
-        f"**Look at layer {found.layer}, head {found.head}**: query {query} gives {printed(found.weight)} of its weight "
-        f"to key {key}, the largest weight {what} in {count(n_heads, 'head')}."
+        f"**Look at layer {found.layer}, head {found.head}**: {_gives(found, labels)}, the largest weight {what} in "
+        f"{count(n_heads, 'head')}."
     )
+
+
+def _gives(found: Found, labels: Sequence[str]) -> str:
+    query, key = (f"{i} {quoted(shortened(labels[i], LONGEST_TOKEN))}" for i in (found.query, found.key))
+    return f"query {query} gives {printed(found.weight)} of its weight to key {key}"

@@ -85,8 +85,8 @@ def output_norms(writes: Writes, labels: Sequence[str], query: int, name: str, c
         title=f"{name} writes most at {most} {_name(labels, most)}: norm {printed(norms[most])}",
         note=f"Length of what the head adds to the residual stream at each token, after W_o. Query {query} "
         f"{_name(labels, query)}: {printed(norms[query])}.",
-        alt=f"One bar per token; the longest, {printed(norms[most])}, at token {most} “{labels[most]}”; at query {query} "
-        f"“{labels[query]}” it is {printed(norms[query])}.",
+        alt=f"One bar per token; the longest, {printed(norms[most])}, at token {most} “{labels[most]}”; at query "
+        f"{query} “{labels[query]}” it is {printed(norms[query])}.",
         table={"token": [f"{i} {label}" for i, label in enumerate(labels)], "norm": norms.tolist()},
     )
 
@@ -136,8 +136,8 @@ def average_map(weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str],
         figure,
         title=f"Mean over {of}: at most {printed(mean[q, k])} after the first row",
         note=f"Each cell is the mean of {count(len(weights), 'weight')}; each row is a query. The largest mean after "
-        f"the first row is from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. Heads that attend elsewhere "
-        f"blur one another.{joined(labels, MOST_CELLS, 'means')}",
+        f"the first row is from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. Heads that attend "
+        f"elsewhere blur one another.{joined(labels, MOST_CELLS, 'means')}",
         alt=f"Heat map of the mean weights of {of}; the largest after the first row is {printed(mean[q, k])}, from "
         f"query {q} “{labels[q]}” to key {k} “{labels[k]}”.",
         table=matrix_table(np.where(allowed, mean, np.nan), labels),
@@ -156,9 +156,9 @@ def difference_map(
     return Drawing(
         figure,
         title=f"{names[0]} − {names[1]}: at most {printed(abs(change[q, k]))}, mean {printed(mean)}",
-        note=f"{what} Petrol: {names[0]} has the larger weight; brown: {names[1]}. Largest: {sign}{printed(change[q, k])} "
-        f"from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. The mean is of absolute differences over the "
-        f"unmasked cells.{joined(labels, MOST_CELLS, 'differences')}",
+        note=f"{what} Petrol: {names[0]} has the larger weight; brown: {names[1]}. Largest: "
+        f"{sign}{printed(change[q, k])} from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. The mean is of "
+        f"absolute differences over the unmasked cells.{joined(labels, MOST_CELLS, 'differences')}",
         alt=f"Heat map of {names[0]} minus {names[1]}: the largest difference is {sign}{printed(change[q, k])}, from "
         f"query {q} “{labels[q]}” to key {k} “{labels[k]}”; the mean absolute one is {printed(mean)}.",
         table=matrix_table(np.where(allowed, change, np.nan), labels),

@@ -161,7 +161,7 @@ def tabs(view: View, label: str, *, quiet: bool = False) -> str:
 
 
 def _in_its_group(tab: str) -> dict[str, str]:
-    """The tabs that are offered beside this one, {value in links: name}: with groups, those of its group, chosen above."""
+    """The tabs offered beside this one, {value in links: name}: those of its group, which is chosen above."""
     names, groups = page().tabs, page().groups
     if not groups:
         return dict(names)

@@ -51,7 +51,7 @@ function update(view, bytes) {
   Object.assign(view.key, { value: d.chosen });
   Object.assign(view.colour, { value: d.log ? "log" : "linear" });
   Object.assign(view.exclude, { checked: d.exclude });
-  view.pin.textContent = d.pinned ? "Unpin this head" : "Pin this head, to compare";
+  view.pin.textContent = d.pinned ? "Unpin this head" : "Pin to compare";
   for (const [name, text] of Object.entries(d.texts)) view[name].textContent = text;
   view.map.setAttribute("aria-label", d.alts[0]);
   view.path.setAttribute("aria-label", d.alts[1]);

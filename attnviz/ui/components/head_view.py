@@ -25,19 +25,21 @@ HTML = """
 <div class="hv">
   <section class="one">
     <h4 class="title"></h4>
-    <p class="note"></p>
     <div class="tools">
       <label>Query token <select class="query"></select></label>
       <label>Key token <select class="key"></select></label>
-      <label>Colour scale
-        <select class="colour"><option value="linear">linear</option><option value="log">logarithmic</option></select>
-      </label>
-      <label class="check"><input type="checkbox" class="exclude">Exclude first token from colour scale</label>
       <button type="button" class="pin"></button>
     </div>
     <p class="read" aria-live="polite"></p>
     <div class="map" role="application" tabindex="0"><canvas></canvas><i hidden></i></div>
     <div class="bar"><i></i><div></div>weight</div>
+    <div class="tools">
+      <label>Colour scale
+        <select class="colour"><option value="linear">linear</option><option value="log">logarithmic</option></select>
+      </label>
+      <label class="check"><input type="checkbox" class="exclude">Exclude first token from colour scale</label>
+    </div>
+    <p class="note"></p>
     <p class="whole"></p>
     <p class="hint">Point at a cell to read its weight. Click it, or move with the arrow keys and press Enter, to select
       its query and key for the bars and for “One weight, step by step”.</p>

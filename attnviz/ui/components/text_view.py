@@ -39,8 +39,8 @@ def text_view(
 ) -> None:
     """Show the text; `on_query(query)` runs after a token was clicked.
 
-    weights and allowed (T, T) of one head, called `name`, in its `colour`. labels: T token labels. next_tokens: for each
-    of the T queries the most likely next tokens and their probabilities.
+    weights and allowed (T, T) of one head, called `name`, in its `colour`. labels: T token labels. next_tokens: for
+    each of the T queries the most likely next tokens and their probabilities.
     """
     header = {
         "labels": list(labels), "next": [[list(each) for each in row] for row in next_tokens],

@@ -47,7 +47,7 @@ def prepare(view: View) -> None:
 
 
 def show() -> None:
-    """The whole page, of a text whose first tokens may be padding: all heads on the left, the selected one beside them."""
+    """The whole page, of a text whose first tokens may be padding: all heads, the selected one beside them."""
     top()
     left, right = st.columns(2, gap="medium")
     with left:
@@ -65,10 +65,10 @@ def top(view: View) -> None:
     padding = f" The first {count(view.n_padding, 'token')} {'is' if view.n_padding == 1 else 'are'} padding."
     st.markdown(f"{headline(view)}{padding if view.n_padding else ''}")
     if found := examples.found_in(view):
-        with st.container(horizontal=True, vertical_alignment="center"):
-            st.info(examples.sentence(view, found), icon=":material/search:", width="stretch")
-            if (*view.layer_and_head, view.query, view.key) != (found.layer, found.head, found.query, found.key):
-                st.button("Show it", on_click=_go_to, args=(examples.place(found),))
+        said, go = st.columns([6, 1], vertical_alignment="center")
+        said.markdown(f":material/search: {examples.sentence(view, found)}")
+        if (*view.layer_and_head, view.query, view.key) != (found.layer, found.head, found.query, found.key):
+            go.button("Show it", width="stretch", on_click=_go_to, args=(examples.place(found),))
 
 
 def _go_to(place: dict[str, object]) -> None:
@@ -175,6 +175,7 @@ def _map(view: View) -> Drawing:
     return heads.head_map(
         view.trace, view.labels, look.layer, look.head,
         log=look.log, exclude_first=look.exclude_first, query=look.query, key=look.key,
+        ground=st.context.theme.type,
     )  # fmt: skip
 
 
