@@ -1,4 +1,4 @@
-// One head in the browser: its map with tokens on both axes, and the way of one query from score to weight. Pointing,
+// One head in the browser: its map with tokens on both axes, or the way of one query from score to weight. Pointing,
 // colours and marks are answered here; another query or key is asked of the server, which knows the scores.
 
 const TEXT = 12, LINE = 15; // pixels: labels on the axes, and the room that one takes across
@@ -9,7 +9,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const view = (root.view ??= create(root)), call = begun(root);
   view.send = setTriggerValue;
   // chosen in the grid: asked from here, since only this part changes
-  document.addEventListener("attnviz-head", (e) => { view.send("head", e.detail); intoSight(root); }, { signal: call.signal });
+  if (view.map) document.addEventListener("attnviz-head", (e) => { view.send("head", e.detail); intoSight(root); }, { signal: call.signal });
   update(view, data);
   return call.end;
 }
@@ -28,6 +28,12 @@ function create(root) {
   view.paint = painter(root, () => paint(view));
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(root);
   document.fonts.load(fontOf(view)).then(view.paint, () => {}); // what was written before the font came is written again
+  if (view.map) listenToMap(view);
+  else listenToPath(view);
+  return view;
+}
+
+function listenToMap(view) {
   view.query.onchange = () => choose(view, +view.query.value, view.d.chosen);
   view.key.onchange = () => choose(view, view.d.query, +view.key.value);
   view.colour.onchange = view.exclude.onchange = () => look(view, view.colour.value === "log", view.exclude.checked);
@@ -36,33 +42,40 @@ function create(root) {
   view.map.onpointerleave = () => tell(view, null);
   view.map.onclick = (e) => { point(view, e); if (view.cell) choose(view, ...view.cell); };
   view.map.onkeydown = (e) => key(view, e);
+}
+
+function listenToPath(view) {
   view.path.onpointermove = (e) => tellKey(view, keyAt(view, e));
   view.path.onpointerleave = () => tellKey(view, null);
   view.path.onclick = (e) => { const k = keyAt(view, e); if (k !== null) choose(view, view.d.query, k); };
-  return view;
 }
 
 function update(view, bytes) {
   const old = view.d, d = (view.d = bytes === view.bytes ? old : unpack(bytes));
   view.bytes = bytes;
   view.dark = isDark(view.root);
-  if (!old || old.labels.join("\n") !== d.labels.join("\n")) offer(view);
+  for (const [name, text] of Object.entries(d.texts)) if (view[name]) view[name].textContent = text;
+  if (view.map) updateMap(view, old?.labels.join("\n") !== d.labels.join("\n"));
+  else view.path.setAttribute("aria-label", d.alts[1]);
+  view.paint();
+  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".tools, .read, .hint, .said, i[hidden]", stage: () => staged(view) }));
+}
+
+function updateMap(view, otherText) {
+  const { d } = view;
+  if (otherText) offer(view);
   Object.assign(view.query, { value: d.query });
   Object.assign(view.key, { value: d.chosen });
   Object.assign(view.colour, { value: d.log ? "log" : "linear" });
   Object.assign(view.exclude, { checked: d.exclude });
   view.pin.textContent = d.pinned ? "Unpin this head" : "Pin to compare";
-  for (const [name, text] of Object.entries(d.texts)) view[name].textContent = text;
   view.map.setAttribute("aria-label", d.alts[0]);
-  view.path.setAttribute("aria-label", d.alts[1]);
   document.dispatchEvent(new CustomEvent("attnviz-shown", { detail: d.head })); // the grid marks it, whoever chose it
-  view.paint();
-  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".tools, .read, .hint, .said, i[hidden]", stage: () => staged(view) }));
 }
 
-// To be saved: both canvases sharp at twice the size.
+// To be saved: sharp at twice the size.
 function staged(view) {
-  const paintAll = () => { paintMap(view); paintPath(view); };
+  const paintAll = () => (view.map ? paintMap(view) : paintPath(view));
   sharply(view, paintAll);
   return paintAll;
 }
@@ -77,11 +90,14 @@ function offer({ d, query, key }) {
 
 function paint(view) {
   if (!view.root.clientWidth) return;
-  paintMap(view);
-  paintBar(view);
-  paintPath(view);
-  tell(view, null);
-  tellKey(view, null);
+  if (view.map) {
+    paintMap(view);
+    paintBar(view);
+    tell(view, null);
+  } else {
+    paintPath(view);
+    tellKey(view, null);
+  }
 }
 
 function paintMap(view) {
@@ -148,7 +164,7 @@ function frame(ink, x, y, width, height) {
 
 // What the canvas writes with: strong for the selected token.
 function inks(view) {
-  const [soft, strong] = [view.note, view.title].map((each) => getComputedStyle(each).color);
+  const [soft, strong] = [view.note ?? view.steps, view.title ?? view.from].map((each) => getComputedStyle(each).color);
   return { soft, strong };
 }
 
@@ -255,9 +271,11 @@ function choose(view, query, chosen) {
   const { d } = view, row = d.cells.subarray(query * d.shape[3], (query + 1) * d.shape[3]);
   const most = () => row.reduce((best, c, k) => (c <= d.steps && (best < 0 || c > row[best]) ? k : best), -1);
   Object.assign(d, { query, chosen, key: chosen >= 0 ? chosen : Math.max(0, most()) });
-  view.query.value = query;
-  view.key.value = chosen;
-  paintMap(view);
+  if (view.map) {
+    view.query.value = query;
+    view.key.value = chosen;
+    paintMap(view);
+  }
   view.send("cell", [query, chosen]);
 }
 

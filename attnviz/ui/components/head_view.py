@@ -1,4 +1,4 @@
-"""One head large: its map with tokens on both axes, and the steps of one query from score to weight, on two canvases.
+"""One head large: its map with tokens on both axes, and the steps of one query from score to weight; a canvas each.
 
 plotly draws the same where somebody wants to zoom or to save it, but takes as long as all the rest of the page, and
 draws anew from nothing for every change (`attnviz/figures/heads.py`). T query tokens, S key tokens.
@@ -21,7 +21,7 @@ from attnviz.ui.components.packed_weights import cells_of, message, ramp
 if TYPE_CHECKING:
     from attnviz.trace import Trace
 
-HTML = """
+MAP_HTML = """
 <div class="hv">
   <section class="one">
     <h4 class="title"></h4>
@@ -44,9 +44,15 @@ HTML = """
     <p class="hint">Point at a cell to read its weight. Click it, or move with the arrow keys and press Enter, to select
       its query and key for the bars and for “One weight, step by step”.</p>
   </section>
-  <section class="way">
+</div>
+"""
+PATH_HTML = """
+<div class="hv">
+  <section class="what">
     <h4 class="role"></h4>
     <p class="scored"></p>
+  </section>
+  <section class="way">
     <h4 class="from"></h4>
     <p class="steps"></p>
     <p class="said" aria-live="polite"></p>
@@ -56,7 +62,8 @@ HTML = """
 </div>
 """
 
-_mount = declared("head_view", HTML, "packed_weights", "save_buttons")
+_mount_map = declared("head_view", MAP_HTML, "packed_weights", "save_buttons")
+_mount_path = declared("head_path", PATH_HTML, "packed_weights", "save_buttons", js="head_view")
 
 
 @dataclass(frozen=True)
@@ -86,7 +93,7 @@ def head_view(
     on_look: Callable[[bool, bool], None],
     on_pin: Callable[[], None],
 ) -> None:
-    """Show the head. `on_head(layer, head)` runs after another one was chosen in a `head_grid`; `on_cell(query, key)`
+    """Show the map. `on_head(layer, head)` runs after another head was chosen in a `head_grid`; `on_cell(query, key)`
     after a cell or a token was, key -1 for the strongest key; `on_look(log, exclude_first)` after another
     scale of colours; `on_pin()` when the head is to be pinned, or no longer.
 
@@ -103,7 +110,7 @@ def head_view(
     def scale(sent: object) -> None:
         on_look(*map(bool, within(sent, 0, (1, 1))))
 
-    _mount(
+    _mount_map(
         key=key,
         data=pack(trace, labels, look, captions, role),
         on_head_change=on_event(key, "head", head),
@@ -113,10 +120,35 @@ def head_view(
     )
 
 
+def head_path(
+    trace: Trace,
+    labels: Sequence[str],
+    look: Look,
+    captions: tuple[Caption, Caption],
+    role: tuple[str, str],
+    *,
+    key: str,
+    on_cell: Callable[[int, int], None],
+) -> None:
+    """Show what the head does, and one query from score to weight; arguments as for `head_view`."""
+    most = len(labels) - 1, len(labels) - 1
+    data = pack(trace, labels, look, captions, role, one_row=True)
+    _mount_path(key=key, data=data, on_cell_change=on_event(key, "cell", lambda sent: on_cell(*within(sent, -1, most))))
+
+
 def pack(
-    trace: Trace, labels: Sequence[str], look: Look, captions: tuple[Caption, Caption], role: tuple[str, str]
+    trace: Trace,
+    labels: Sequence[str],
+    look: Look,
+    captions: tuple[Caption, Caption],
+    role: tuple[str, str],
+    *,
+    one_row: bool = False,
 ) -> bytes:
-    """The message for the browser, of shape (1, 1, T, S); the query's scores and weights as they are printed."""
+    """The message for the browser, of shape (1, 1, T, S), or (1, 1, 1, S) with one_row: the query's.
+
+    The query's scores and weights are in it as they are printed.
+    """
     layer, head, query = look.layer, look.head, look.query
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
     read, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
@@ -141,7 +173,8 @@ def pack(
         "weights": rounded(weights[query]).tolist(),
         "allowed": allowed[query].tolist(),
     }  # fmt: skip
-    return message(header, cells_of(weights[None, None], allowed[None], len(labels)))
+    rows = slice(query, query + 1) if one_row else slice(None)
+    return message(header, cells_of(weights[None, None, rows], allowed[None, rows], len(labels)))
 
 
 def _with_legend(caption: Caption) -> str:

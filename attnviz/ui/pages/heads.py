@@ -10,7 +10,7 @@ import streamlit as st
 from attnviz.compute import examples
 from attnviz.compute import heads as compute_heads
 from attnviz.compute.view import View
-from attnviz.figures.drawing import Drawing
+from attnviz.figures.drawing import Caption, Drawing
 from attnviz.figures.head_captions import map_caption, path_caption
 from attnviz.figures.phrases import count
 from attnviz.figures.role_captions import grid_note, role_label, role_text, role_title, text_sentence
@@ -18,7 +18,7 @@ from attnviz.figures.theme import kv_colour
 from attnviz.session.settings import MOST_PINNED
 from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
-from attnviz.ui.components.head_view import Look, head_view
+from attnviz.ui.components.head_view import Look, head_path, head_view
 from attnviz.ui.components.text_view import text_view
 from attnviz.ui.headline import headline, what_heads_read
 from attnviz.ui.pages import heads_parts
@@ -49,12 +49,14 @@ def prepare(view: View) -> None:
 def show() -> None:
     """The whole page, of a text whose first tokens may be padding: all heads, the selected one beside them."""
     top()
-    left, right = st.columns(2, gap="medium")
-    with left:
-        grid()
-        read()
-    with right:
-        head()
+    with st.container(key="split"):  # on a phone the head stands right below the grid: ui/style.css
+        left, right = st.columns(2, gap="medium")
+        with left:
+            grid()
+            read()
+        with right:
+            head()
+    path()
     closer()
 
 
@@ -111,19 +113,33 @@ def read(view: View) -> None:
 
 @state.part("head")
 def head(view: View) -> None:
-    """The selected head: its map, one query from score to weight, its role."""
+    """The selected head's map."""
     view = replace(view, padded=True)
     look = _look(view)
-    captions = (
-        map_caption(view.trace, view.labels, look.layer, look.head, log=look.log, exclude_first=look.exclude_first),
-        path_caption(view.trace, view.labels, look.layer, look.head, look.query, look.key),
-    )
     head_view(
-        view.trace, view.labels, look, captions, _role(view, look),
+        view.trace, view.labels, look, _captions(view, look), _role(view, look),
         key="head-view", on_head=_take_head, on_cell=_take_cell, on_look=_take_look,
         on_pin=partial(_take_pin, f"{look.layer}.{look.head}"),
     )  # fmt: skip
+
+
+@state.part("path")
+def path(view: View) -> None:
+    """What the selected head does, one query from score to weight, and both drawings to zoom into."""
+    view = replace(view, padded=True)
+    look = _look(view)
+    head_path(
+        view.trace, view.labels, look, _captions(view, look), _role(view, look), key="head-path", on_cell=_take_cell
+    )
     charts.on_demand("Zoom, numbers and downloads", {"map": lambda: _map(view), "path": lambda: _path(view)})
+
+
+def _captions(view: View, look: Look) -> tuple[Caption, Caption]:
+    """Of the map, and of the way from score to weight."""
+    return (
+        map_caption(view.trace, view.labels, look.layer, look.head, log=look.log, exclude_first=look.exclude_first),
+        path_caption(view.trace, view.labels, look.layer, look.head, look.query, look.key),
+    )
 
 
 def _role(view: View, look: Look) -> tuple[str, str]:

@@ -31,7 +31,7 @@ TRAINING = (  # as attnviz/checkpoints/README.md, the model card, has it
     "MHA, GQA and MQA share one training run up to 15,667,200 of 24,371,200 tokens; then its KV heads were averaged "
     "into groups and each model was trained separately. MLA had its own run: its heads do not correspond to theirs."
 )
-SELECTED = ("top", "text", "head", "closer")  # parts that show the selected head or cell
+SELECTED = ("top", "text", "head", "path", "closer")  # parts that show the selected head or cell
 DIFFERENCES = {"heads": "with another head", "texts": "with itself on a second text"}
 AVERAGES = {"layer": "the selected layer", "all": "all layers"}
 ABLATIONS = {"zero": "zero ablation", "mean": "mean ablation"}
