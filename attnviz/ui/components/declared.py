@@ -10,18 +10,18 @@ import streamlit as st
 HERE = Path(__file__).parent
 
 
-def declared(name: str, html: str, *before: str, css: str | None = None, js: str | None = None) -> Callable:
+def declared(name: str, html: str, *before: str, css: str | None = None) -> Callable:
     """The component of `name`.js and, where there is one, `name`.css; called, it stands on the page.
 
-    before: scripts whose functions its own uses, besides `call`, with their style. css, js: another's style and
-    script, where they are the same.
+    before: scripts whose functions its own uses, besides `call`, with their style. css: another's style, where it is
+    the same.
     """
-    styles = [HERE / f"{each}.css" for each in (*before, css or js or name)]
+    styles = [HERE / f"{each}.css" for each in (*before, css or name)]
     return st.components.v2.component(
         name,
         html=html,
         css="".join(_read(style) for style in styles if style.exists()) or None,
-        js="".join(_read(HERE / f"{each}.js") for each in ("call", *before, js or name)),
+        js="".join(_read(HERE / f"{each}.js") for each in ("call", *before, name)),
     )
 
 

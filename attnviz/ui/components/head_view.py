@@ -14,6 +14,7 @@ from attnviz.figures import theme
 from attnviz.figures.drawing import Caption
 from attnviz.figures.head_captions import STAGES, largest_but_first
 from attnviz.figures.numbers import rounded
+from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
 from attnviz.ui.components.packed_weights import cells_of, message, ramp
@@ -62,8 +63,8 @@ PATH_HTML = """
 </div>
 """
 
-_mount_map = declared("head_view", MAP_HTML, "packed_weights", "save_buttons")
-_mount_path = declared("head_path", PATH_HTML, "packed_weights", "save_buttons", js="head_view")
+_mount = declared("head_view", MAP_HTML, "packed_weights", "save_buttons", "head_canvas")
+_mount_path = declared("head_path", PATH_HTML, "packed_weights", "save_buttons", "head_canvas", css="head_view")
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,7 @@ def head_view(
     trace: Trace,
     labels: Sequence[str],
     look: Look,
-    captions: tuple[Caption, Caption],
-    role: tuple[str, str],
+    caption: Caption,
     *,
     key: str,
     on_head: Callable[[int, int], None],
@@ -97,7 +97,7 @@ def head_view(
     after a cell or a token was, key -1 for the strongest key; `on_look(log, exclude_first)` after another
     scale of colours; `on_pin()` when the head is to be pinned, or no longer.
 
-    labels: T token labels. captions: of the map and of the path. role: a title and a sentence on what the head does.
+    labels: T token labels.
     """
     n, most = len(labels), (trace.config.n_layers - 1, trace.config.n_heads - 1)
 
@@ -110,9 +110,9 @@ def head_view(
     def scale(sent: object) -> None:
         on_look(*map(bool, within(sent, 0, (1, 1))))
 
-    _mount_map(
+    _mount(
         key=key,
-        data=pack(trace, labels, look, captions, role),
+        data=pack(trace, labels, look, caption),
         on_head_change=on_event(key, "head", head),
         on_cell_change=on_event(key, "cell", cell),
         on_look_change=on_event(key, "look", scale),
@@ -124,57 +124,59 @@ def head_path(
     trace: Trace,
     labels: Sequence[str],
     look: Look,
-    captions: tuple[Caption, Caption],
+    caption: Caption,
     role: tuple[str, str],
     *,
     key: str,
     on_cell: Callable[[int, int], None],
 ) -> None:
-    """Show what the head does, and one query from score to weight; arguments as for `head_view`."""
+    """Show what the head does, and one query from score to weight. `on_cell(query, key)` runs after a click on a bar.
+
+    role: a title and a sentence on what the head does.
+    """
     most = len(labels) - 1, len(labels) - 1
-    data = pack(trace, labels, look, captions, role, one_row=True)
+    data = as_bytes(path_of(trace, labels, look, caption, role))
     _mount_path(key=key, data=data, on_cell_change=on_event(key, "cell", lambda sent: on_cell(*within(sent, -1, most))))
 
 
-def pack(
-    trace: Trace,
-    labels: Sequence[str],
-    look: Look,
-    captions: tuple[Caption, Caption],
-    role: tuple[str, str],
-    *,
-    one_row: bool = False,
-) -> bytes:
-    """The message for the browser, of shape (1, 1, T, S), or (1, 1, 1, S) with one_row: the query's.
-
-    The query's scores and weights are in it as they are printed.
-    """
-    layer, head, query = look.layer, look.head, look.query
-    weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
-    read, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
-    whole, way = captions
+def pack(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> bytes:
+    """The message for the browser, of shape (1, 1, T, S)."""
+    weights, allowed = trace.weights[look.layer, look.head], trace.allowed[look.layer]  # (T, S) each
+    read, n_kv_heads = trace.config.layer.kv_head_of[look.head], trace.config.n_kv_heads
     header = {
-        "labels": list(labels),
-        "head": [layer, head],
-        "query": query, "key": look.key, "chosen": look.chosen, "log": look.log, "exclude": look.exclude_first,
-        "pinned": look.pinned,
+        **_shared(trace, labels, look, caption),
+        "head": [look.layer, look.head],
+        "chosen": look.chosen, "log": look.log, "exclude": look.exclude_first, "pinned": look.pinned,
         "tops": [1.0, largest_but_first(weights)],
         "ramps": {name: ramp(read, n_kv_heads, name) for name in theme.RAMP_ENDS},
-        "mark": theme.kv_colour(read, n_kv_heads),
-        "legend": [[theme.kv_colour(read, n_kv_heads), _hue_name(trace, head)]],
-        "masked": list(theme.MASKED_RGBA),
+        "texts": {"title": caption.title, "note": caption.note, "whole": _with_legend(caption)},
+    }  # fmt: skip
+    return message(header, cells_of(weights[None, None], allowed[None], len(labels)))
+
+
+def path_of(trace: Trace, labels: Sequence[str], look: Look, caption: Caption, role: tuple[str, str]) -> dict:
+    """What the browser is told of the path: the query's scores and weights as they are printed."""
+    layer, head, query = look.layer, look.head, look.query
+    return {
+        **_shared(trace, labels, look, caption),
         "texts": {
-            "title": whole.title, "note": whole.note, "role": role[0], "scored": role[1],
-            "from": way.title, "steps": way.note, "whole": _with_legend(whole), "sum": _with_legend(way),
+            "role": role[0], "scored": role[1],
+            "from": caption.title, "steps": caption.note, "sum": _with_legend(caption),
         },
-        "alts": [whole.alt, way.alt],
         "stages": STAGES,
         "scores": rounded(trace.scores_of(layer, head)[query]).tolist(),
-        "weights": rounded(weights[query]).tolist(),
-        "allowed": allowed[query].tolist(),
+        "weights": rounded(trace.weights[layer, head, query]).tolist(),
+        "allowed": trace.allowed[layer, query].tolist(),
     }  # fmt: skip
-    rows = slice(query, query + 1) if one_row else slice(None)
-    return message(header, cells_of(weights[None, None, rows], allowed[None, rows], len(labels)))
+
+
+def _shared(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> dict:
+    """What the map and the path are both told."""
+    mark = theme.kv_colour(trace.config.layer.kv_head_of[look.head], trace.config.n_kv_heads)
+    return {
+        "labels": list(labels), "query": look.query, "key": look.key, "alt": caption.alt,
+        "mark": mark, "legend": [[mark, _hue_name(trace, look.head)]], "masked": list(theme.MASKED_RGBA),
+    }  # fmt: skip
 
 
 def _with_legend(caption: Caption) -> str:

@@ -10,7 +10,7 @@ import streamlit as st
 from attnviz.compute import examples
 from attnviz.compute import heads as compute_heads
 from attnviz.compute.view import View
-from attnviz.figures.drawing import Caption, Drawing
+from attnviz.figures.drawing import Drawing
 from attnviz.figures.head_captions import map_caption, path_caption
 from attnviz.figures.phrases import count
 from attnviz.figures.role_captions import grid_note, role_label, role_text, role_title, text_sentence
@@ -117,7 +117,8 @@ def head(view: View) -> None:
     view = replace(view, padded=True)
     look = _look(view)
     head_view(
-        view.trace, view.labels, look, _captions(view, look), _role(view, look),
+        view.trace, view.labels, look,
+        map_caption(view.trace, view.labels, look.layer, look.head, log=look.log, exclude_first=look.exclude_first),
         key="head-view", on_head=_take_head, on_cell=_take_cell, on_look=_take_look,
         on_pin=partial(_take_pin, f"{look.layer}.{look.head}"),
     )  # fmt: skip
@@ -128,18 +129,9 @@ def path(view: View) -> None:
     """What the selected head does, one query from score to weight, and both drawings to zoom into."""
     view = replace(view, padded=True)
     look = _look(view)
-    head_path(
-        view.trace, view.labels, look, _captions(view, look), _role(view, look), key="head-path", on_cell=_take_cell
-    )
+    caption = path_caption(view.trace, view.labels, look.layer, look.head, look.query, look.key)
+    head_path(view.trace, view.labels, look, caption, _role(view, look), key="head-path", on_cell=_take_cell)
     charts.on_demand("Zoom, numbers and downloads", {"map": lambda: _map(view), "path": lambda: _path(view)})
-
-
-def _captions(view: View, look: Look) -> tuple[Caption, Caption]:
-    """Of the map, and of the way from score to weight."""
-    return (
-        map_caption(view.trace, view.labels, look.layer, look.head, log=look.log, exclude_first=look.exclude_first),
-        path_caption(view.trace, view.labels, look.layer, look.head, look.query, look.key),
-    )
 
 
 def _role(view: View, look: Look) -> tuple[str, str]:
