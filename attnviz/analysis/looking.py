@@ -25,7 +25,9 @@ class Found:
     share: Share | None = None
 
 
-def strongest_by_role(weights: np.ndarray, allowed: np.ndarray, tokens: Sequence[int], role: str) -> Found | None:
+def strongest_by_role(
+    weights: np.ndarray, allowed: np.ndarray, tokens: Sequence[int] | np.ndarray, role: str
+) -> Found | None:
     """The head (of weights (L, H, T, T)) with the largest score for a role on this text, and its largest such weight.
 
     None where the mask leaves too few queries such a key.

@@ -61,7 +61,7 @@ def few_ticks(labels: Sequence[str], most: int) -> dict:
     """At most `most` ticks at round distances, token and position."""
     step = _round_step(len(labels) / most)
     at = list(range(0, len(labels), step))
-    return {"tickvals": at, "ticktext": [f"{token_text(labels[i])} {i}" for i in at], "tickfont": {"size": 11}}
+    return {"tickvals": at, "ticktext": [f"{token_text(labels[i])} {i}" for i in at], "tickfont": {"size": 12}}
 
 
 def _round_step(least: float) -> int:
