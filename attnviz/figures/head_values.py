@@ -45,7 +45,6 @@ def value_map(
     q, k = (int(i) for i in np.unravel_index(int(values.argmax()), values.shape))
     figure = _map(np.where(allowed, values, np.nan), allowed, labels, scale, (0.0, _top(values)), what)
     bring_out(figure, len(labels), query, None)
-    says = f"{what} is largest from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}: {printed(values[q, k])}"
     note = (
         "Each key's weight times the length of its value after the output projection W_o, without a bias: how much it "
         "adds to the residual stream (Kobayashi et al., arXiv 2004.10102)."
@@ -54,8 +53,8 @@ def value_map(
     )
     return Drawing(
         figure,
-        title=f"{'After W_o, the' if projected else 'The'} most passed on is {printed(values[q, k])}",
-        note=f"{says}. {note}{joined(labels, MOST_CELLS, 'numbers')}",
+        title=f"Largest {what}: {printed(values[q, k])}, from query {q} to key {k}",
+        note=f"Query {q} {_name(labels, q)}, key {k} {_name(labels, k)}. {note}{joined(labels, MOST_CELLS, 'numbers')}",
         alt=f"Heat map of {count(len(values), 'query row')}. {what} is largest from query {q} “{labels[q]}” to key {k} "
         f"“{labels[k]}”: {printed(values[q, k])}.",
         table=matrix_table(np.where(allowed, values, np.nan), labels),

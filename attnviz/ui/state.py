@@ -155,7 +155,7 @@ def tabs(view: View, label: str, *, quiet: bool = False) -> str:
     names = _in_its_group(tab)
     control(
         st.segmented_control, label, "tab", shown=tab, options=list(names), format_func=names.__getitem__,
-        required=True, label_visibility="collapsed" if quiet else "visible",
+        required=True, label_visibility="collapsed" if quiet or page().groups else "visible",
     )  # fmt: skip
     return tab
 
@@ -168,7 +168,7 @@ def _in_its_group(tab: str) -> dict[str, str]:
     group = next(name for name, tabs_ in groups.items() if tab in tabs_)
     st.session_state["control-group"] = group
     st.segmented_control(
-        "Look closer at", list(groups), key="control-group", required=True, on_change=_take_group, args=(_HERE.get(),)
+        "Look closer", list(groups), key="control-group", required=True, on_change=_take_group, args=(_HERE.get(),)
     )
     return {name: names[name] for name in groups[group]}
 
