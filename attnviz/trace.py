@@ -120,6 +120,17 @@ def predict(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
 
 
 @torch.inference_mode()
+def final_stream(model: Transformer, token_ids: Sequence[int], n_padding: int = 0) -> np.ndarray:
+    """The residual stream behind the last block, (T, C): what the last norm is given. n_padding: as for `trace`."""
+    ids = _checked(token_ids, model.config.vocab_size)
+    x = model.embed(ids)  # (1, T, C)
+    options = model.attention_options(ids.shape[1], mask=_not_padding(ids, n_padding))
+    for block, option in zip(model.blocks, options, strict=True):
+        x = block(x, **option)
+    return _numpy(x[0])
+
+
+@torch.inference_mode()
 def weights_of(model: Transformer, token_ids: Sequence[Sequence[int]]) -> np.ndarray:
     """The weights alone of several texts of one length, run at once: ids (N, T) give (N, L, H, T, T)."""
     record = Recording()

@@ -13,16 +13,20 @@ from typing import Any
 import numpy as np
 
 from attnviz.analysis import roles as analysis
-from attnviz.analysis.groups import next_token_losses
+from attnviz.analysis import values
+from attnviz.analysis.groups import log_softmax, next_token_losses
+from attnviz.analysis.values import Writes
 from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.experiments.ablation import N_THREADS, losses_without_each, mean_loss, mean_outputs
 from attnviz.figures import role_captions
+from attnviz.figures.numbers import rounded
 from attnviz.figures.phrases import count
 from attnviz.figures.role_captions import Probes
+from attnviz.modules import Transformer
 from attnviz.session.settings import Settings
-from attnviz.trace import Trace, allowed_of, cross_weights, weights_of
+from attnviz.trace import Trace, allowed_of, cross_weights, final_stream, weights_of
 
 PERIOD, N_PROBES = 32, 3
 MAX_COMPARED = 128  # tokens, where several runs are set side by side
@@ -220,6 +224,72 @@ def vocabulary() -> list[str]:
     """Return the printable label of each token of the vocabulary, by id."""
     tokenizer = models.tokenizer()
     return [tokenizer.labels([token])[0] for token in range(tokenizer.vocab_size)]  # singly: no neighbours to join
+
+
+MOST_NEXT = 5  # tokens predicted
+
+
+def next_tokens_of(view: View) -> list[list[tuple[str, float]]]:
+    """Return for each token of the text the most likely next ones, label and probability, the likeliest first."""
+    return _next_tokens(view.settings, view.ids, view.n_padding)
+
+
+@models.cached_by_model(32)
+def _next_tokens(settings: Settings, ids: tuple[int, ...], n_padding: int) -> list[list[tuple[str, float]]]:
+    logits, labels = models.trace_of(settings, ids, n_padding).logits, vocabulary()
+    odds = np.exp(log_softmax(logits))  # (T, V)
+    likely = np.argsort(-odds, axis=-1)[:, :MOST_NEXT]
+    return [[(labels[i], float(rounded(odds[q, i]))) for i in row] for q, row in enumerate(likely)]
+
+
+def writes_of(view: View) -> Writes:
+    """What the selected head adds to the residual stream, at each token of the text."""
+    return _writes(view.settings, view.ids, view.n_padding, *view.layer_and_head)
+
+
+@models.cached_by_model(32)
+def _writes(settings: Settings, ids: tuple[int, ...], n_padding: int, layer: int, head: int) -> Writes:
+    trace, model = models.trace_of(settings, ids, n_padding), models.model_of(settings)
+    kv_head = trace.config.layer.kv_head_of[head]
+    return values.writes(trace.weights[layer, head], trace.v[layer, kv_head], w_o(model, layer, head))
+
+
+def logit_effects_of(view: View) -> np.ndarray:
+    """(V,): how the selected head, at the selected query, changes each logit directly."""
+    model, query = view.model, view.query
+    stream = final_stream(model, view.ids, view.n_padding)[query]  # (C,)
+    unembedding = (model.embed if model.lm_head is None else model.lm_head).weight.detach().numpy()  # (V, C)
+    gain = model.norm.weight.detach().numpy()
+    return values.logit_effects(writes_of(view).outputs[query], stream, gain, model.norm.eps, unembedding)
+
+
+def w_o(model: Transformer, layer: int, head: int) -> np.ndarray:
+    """(C, D): the columns of the output projection that read this head."""
+    weight = model.blocks[layer].attn.o_proj.weight.detach().numpy()  # (C, H·D)
+    D = weight.shape[1] // model.config.n_heads
+    return weight[:, head * D : (head + 1) * D]
+
+
+@dataclass(frozen=True)
+class Two:
+    """Two maps of weights, side by side: weights (T, T) of each, of the same number of tokens, and who may attend."""
+
+    weights: tuple[np.ndarray, np.ndarray]
+    allowed: tuple[np.ndarray, np.ndarray]
+    labels: tuple[list[str], list[str]]
+
+
+def two_texts_of(view: View) -> Two | None:
+    """The selected head on the first tokens of the text and of the second text, as many as the shorter has."""
+    other = view.but(text=view.settings.second_text)
+    n = min(len(view.ids), len(other.ids))
+    if not n:
+        return None
+    layer, head = view.layer_and_head
+    ids = view.ids[:n], other.ids[:n]
+    traces = [models.trace_of(view.settings, each, min(view.n_padding, n - 1)) for each in ids]
+    weights, allowed = ([getattr(t, name)[layer] for t in traces] for name in ("weights", "allowed"))
+    return Two((weights[0][head], weights[1][head]), (allowed[0], allowed[1]), (view.labels[:n], other.labels[:n]))
 
 
 def crossed_of(settings: Settings, ids: tuple[int, ...], context: tuple[int, ...]) -> np.ndarray:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from attnviz.equations import Equation, Value, function
-from attnviz.figures.drawing import Caption
+from attnviz.figures.drawing import Caption, quoted
 from attnviz.figures.numbers import DIGITS, printed, rounded
 from attnviz.figures.phrases import count, listed, meanings
 
 if TYPE_CHECKING:
+    from attnviz.analysis.looking import Found
     from attnviz.trace import Trace
 
 STAGES = ("1 · scores", "2 · masked", "3 · weights")
@@ -207,3 +208,34 @@ def _weights_legend(trace: Trace, head: int) -> str:
 def low(n: int | str) -> str:
     """A whole number as a subscript."""
     return str(n).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
+
+
+WHY = {  # what makes a key one of the role's, after "key 7 “found”"
+    "induction": "which followed an earlier {query}",
+    "duplicate token": "an earlier occurrence of the same token",
+    "previous token": "the token before it",
+}
+
+
+def shown_by_role(found: Found, labels: Sequence[str], role: str, n_heads: int) -> str:
+    """Where to look for a role, for markdown: the head with the largest score on this text, and one cell of it."""
+    assert found.share
+    name, share = role.replace(" ", "-"), found.share
+    why = WHY[role].format(query=quoted(shortened(labels[found.query], LONGEST_TOKEN)))
+    return (
+        f"**Look at layer {found.layer}, head {found.head}**, which of {count(n_heads, 'head')} has the largest {name} "
+        f"score on this text ({share.weight:.2f}; {share.chance:.2f} by chance): {_gives(found, labels)}, {why}."
+    )
+
+
+def shown_by_pair(found: Found, labels: Sequence[str], what: str, n_heads: int) -> str:
+    """Where to look for a relation between tokens, for markdown: the largest weight on it in any head."""
+    return (
+        f"**Look at layer {found.layer}, head {found.head}**: {_gives(found, labels)}, the largest weight {what} in "
+        f"{count(n_heads, 'head')}."
+    )
+
+
+def _gives(found: Found, labels: Sequence[str]) -> str:
+    query, key = (f"{i} {quoted(shortened(labels[i], LONGEST_TOKEN))}" for i in (found.query, found.key))
+    return f"query {query} gives {printed(found.weight)} of its weight to key {key}"

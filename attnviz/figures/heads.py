@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 MOST_CELLS = 256  # per side; above it neighbouring cells are joined
 MOST_STAGE_CELLS = 96
+MOST_STAGE_TICKS = 15
 HOVER = f"weight %{{z:.{DIGITS}f}}"
 
 
@@ -50,11 +51,13 @@ def head_map(
     exclude_first: bool = False,
     query: int | None = None,
     key: int | None = None,
+    ground: str | None = None,
 ) -> Drawing:
     """The weights of one head, tokens on both axes; masked cells are grey and say so.
 
     labels: T token labels. log: shade by the logarithm. exclude_first: the first key, the usual attention sink, in grey
     and out of the scale, so that the rest can be seen. query, key: a row or a column to bring out.
+    ground: "light" or "dark", to draw with the colours that the canvas has on such a page; None: for both.
     """
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
     drawn = np.where(allowed, weights, np.float32(np.nan))
@@ -63,38 +66,38 @@ def head_map(
         drawn[:, 0] = np.nan
         top = largest_but_first(weights)
     kv_head, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
-    figure = token_map_figure(labels, _map_height(len(labels)), MOST_CELLS)
+    figure = token_map_figure(labels, map_height(len(labels)), MOST_CELLS)
     add_masked(figure, allowed, MOST_CELLS)
-    scale = kv_scale(kv_head, n_kv_heads, decades(top) if log else 0)
+    scale = kv_scale(kv_head, n_kv_heads, decades(top) if log else 0, ground)
     add_cells(figure, blocks(drawn, MOST_CELLS), scale, (0.0, top), HOVER)
     if exclude_first:
         first = np.where(allowed, weights, np.float32(np.nan))[:, :1]
         add_cells(figure, blocks(first, MOST_CELLS), SEQUENTIAL, (0.0, 1.0), f"outside the colour scale, {HOVER}")
-    add_colourbar(figure, kv_scale(kv_head, n_kv_heads), top, log)
+    add_colourbar(figure, kv_scale(kv_head, n_kv_heads, ground=ground), top, log)
     bring_out(figure, len(labels), query, key)
     caption = map_caption(trace, labels, layer, head, log=log, exclude_first=exclude_first)
     return Drawing(
         figure,
         title=caption.title,
-        note=caption.note + _joined(labels, MOST_CELLS, "weights"),
+        note=caption.note + joined(labels, MOST_CELLS, "weights"),
         alt=caption.alt,
-        table=_matrix_table(np.where(allowed, weights, np.nan), labels),
+        table=matrix_table(np.where(allowed, weights, np.nan), labels),
         formula=caption.formula,
         legend=caption.legend,
     )
 
 
-def _joined(labels: Sequence[str], most_cells: int, what: str) -> str:
+def joined(labels: Sequence[str], most_cells: int, what: str) -> str:
     """What a cell of a long text's map stands for."""
     block = block_size(len(labels), most_cells)
     return f" A cell is the largest of {block} × {block} {what}." if block > 1 else ""
 
 
-def _map_height(n: int) -> int:
+def map_height(n: int) -> int:
     return int(min(max(140 + 20 * n, 320), 640))
 
 
-def _matrix_table(values: np.ndarray, labels: Sequence[str]) -> dict[str, Sequence]:
+def matrix_table(values: np.ndarray, labels: Sequence[str]) -> dict[str, Sequence]:
     """One row per query, one column per key; a masked cell is not a number. As computed: the page shows four digits."""
     columns = values.astype(np.float64).T  # no lists, which take longer than all the rest
     keys = {f"{k} {label}": column for k, (label, column) in enumerate(zip(labels, columns, strict=True))}
@@ -200,10 +203,10 @@ def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int) -> Dr
         figure,
         title=f"Scores from {printed(low)} to {printed(high)} become weights of at most {printed(most)}",
         note="Each row is a query, each column a key. Scores are brown below zero and petrol above, on the same scale "
-        f"in both maps; masked cells are grey. {sums(allowed)}{_joined(labels, MOST_STAGE_CELLS, 'numbers')}",
+        f"in both maps; masked cells are grey. {sums(allowed)}{joined(labels, MOST_STAGE_CELLS, 'numbers')}",
         alt=f"Three maps of layer {layer}, head {head}: scores from {printed(low)} to {printed(high)}; the same with "
         f"{count(int((~allowed).sum()), 'cell')} masked; weights of at most {printed(most)}.",
-        table=_matrix_table(scores, labels),
+        table=matrix_table(scores, labels),
     )
 
 
@@ -219,18 +222,29 @@ def _add_stage(
 
 
 def _three_maps(labels: Sequence[str]) -> Chart:
-    """Three square maps side by side, their tokens in the hover text only."""
+    """Three square maps side by side: queries named once on the left, keys above each; the hover text names all."""
     all_ = {**FIXED, **block_ticks(labels, MOST_STAGE_CELLS), "showticklabels": False}
-    span = [-0.5, len(labels) - 0.5]
-    figure = base_figure(300, showlegend=False, hovermode="closest", margin={"l": 8, "r": 8, "t": 28, "b": 28})
+    few = few_ticks(labels, MOST_STAGE_TICKS)
+    span, room = [-0.5, len(labels) - 0.5], room_for(few)
+    margin = {"l": room, "r": 8, "t": room + 24, "b": 28, "autoexpand": False}
+    figure = base_figure(300 + room, showlegend=False, hovermode="closest", margin=margin)
     for column, name in enumerate(STAGES, 1):
         left = (column - 1) * 0.345
         x, y = numbered("x", column), numbered("y", column)
         figure.update_layout(**{
             numbered("xaxis", column): {**all_, "range": span, "domain": [left, left + 0.31], "anchor": y},
             numbered("yaxis", column): {**all_, "range": span[::-1], "anchor": x},
+            # over them, for the eye
+            numbered("xaxis", column + 3): {
+                **FIXED, **few, "overlaying": x, "matches": x, "side": "top", "tickangle": -90, "anchor": y,
+            },
+            numbered("yaxis", column + 3): {
+                **FIXED, **few, "overlaying": y, "matches": y, "anchor": x, "showticklabels": column == 1,
+            },
         })  # fmt: skip
-        _write(figure, column, name, y=1.0, yanchor="bottom")
+        axes = {"xaxis": numbered("x", column + 3), "yaxis": numbered("y", column + 3)}
+        figure.add_scatter(x=[None], y=[None], mode="markers", hoverinfo="skip", **axes)  # plotly labels no empty axes
+        _write(figure, column, name, y=1.0, yanchor="bottom", yshift=room)
     return figure
 
 

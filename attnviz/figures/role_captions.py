@@ -50,10 +50,10 @@ def run_text(config: ModelConfig) -> str:
 
 
 def grid_note(probes: Probes) -> str:
-    """What is written under the maps of a grid."""
+    """How the roles in a grid were found."""
     if not probes.trained:
-        return "Under each map, “here”: what takes most of its weight on this text. Untrained heads have no role."
-    return f"Under each map: its role on {probes.text()}; “here”: what takes most of its weight on this text."
+        return "“Here”: what takes most of a head's weight on this text. Untrained heads have no role."
+    return f"Roles are scored on {probes.text()}; “here”: what takes most of a head's weight on this text."
 
 
 def role_label(role: Role) -> str:

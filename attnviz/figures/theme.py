@@ -31,6 +31,7 @@ HUES = (  # OKLCH hue in degrees, largest chroma
 MID_LIGHTNESS = 0.59  # contrast of about 4 against white and against a near-black page
 RAMP_ENDS = {"light": (0.985, 0.30), "dark": (0.18, 0.92)}  # OKLCH lightness of weight 0 and of weight 1
 
+RAMP_STEPS = 33  # between which plotly shades straight
 MASKED_RGBA = (128, 128, 128, 0.16)  # a cell that is not allowed: grey, which no weight ever is
 MASKED = "rgba({}, {}, {}, {})".format(*MASKED_RGBA)
 NEUTRAL = "#7d7d7d"  # lines, bars and marks that belong to no KV head
@@ -111,12 +112,22 @@ def kv_colour(kv_head: int, n_kv_heads: int) -> str:
     return _hex(kv_rgb(kv_head, n_kv_heads))
 
 
-def kv_scale(kv_head: int, n_kv_heads: int, decades: float = 0) -> list[list]:
+def kv_scale(kv_head: int, n_kv_heads: int, decades: float = 0, ground: str | None = None) -> list[list]:
     """A plotly colour scale from transparent (0) to the KV head's colour (1), monotone on light and dark pages.
 
     With `decades`, it shades by the logarithm and is transparent from 10**-decades down, for values that stay weights.
+    ground: "light" or "dark", for the colours of the canvas on such a page, instead of a scale that suits both.
     """
+    if ground:
+        return _along(kv_ramp(kv_head, n_kv_heads, ground), decades)
     return _fade(kv_rgb(kv_head, n_kv_heads), decades)
+
+
+def _along(ramp: np.ndarray, decades: float) -> list[list]:
+    """A ramp (256, 3) as a plotly colour scale."""
+    share = np.linspace(0, 1, RAMP_STEPS)
+    at = np.concatenate(([0.0], 10 ** (decades * (share[1:] - 1)))) if decades else share
+    return [[float(a), "rgb({}, {}, {})".format(*ramp[round(255 * s)])] for a, s in zip(at, share, strict=True)]
 
 
 def _fade(rgb: tuple[int, int, int], decades: float = 0) -> list[list]:

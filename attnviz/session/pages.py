@@ -11,6 +11,7 @@ class Page:
     """One page. `path` is the last part of its address, `module` what draws it (a function `show()`).
 
     tabs: the parts of which one is open at a time, {value in links: name}; the first is open by default.
+    groups: where there are many, the groups they are offered in, {name: tabs}.
     tab_before: the setting that said so in links made before there was `tab`.
     """
 
@@ -22,6 +23,7 @@ class Page:
     tabs: Mapping[str, str] = field(default_factory=dict)
     tab_before: str = ""
     needs_text: bool = True
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def open_tab(self, tab: str) -> str:
         """Return the part that is open: the one that was chosen, or the first where that is a part of another page."""
@@ -41,17 +43,25 @@ ALL = (
         "attnviz.ui.pages.heads",
         {
             "lines": "Lines between tokens",
-            "side": "Side by side",
+            "writes": "What it writes",
             "number": "One weight, step by step",
             "stages": "Score, mask, softmax",
+            "side": "Side by side",
+            "difference": "Difference of two",
             "does": "What each head does",
-            "masks": "Masks",
-            "family": "Compare attention types",
+            "average": "Average over heads",
             "rollout": "Attention rollout",
+            "family": "Compare attention types",
             "off": "Ablate heads",
+            "masks": "Masks",
             "cross": "Cross-attention",
         },
         "heads_part",
+        groups={
+            "This head": ("lines", "writes", "number", "stages", "side", "difference"),
+            "All heads": ("does", "average", "rollout", "family"),
+            "Experiments": ("off", "masks", "cross"),
+        },
     ),
     Page(
         "query_groups", "pages/2_query_groups.py", "Query grouping",

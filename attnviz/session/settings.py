@@ -181,6 +181,9 @@ class Settings:
     # the heads page
     pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MOST_PINNED))  # heads shown beside the selected one
     padding: int = _setting(0, Number(0, 511))  # tokens at the front that are padding
+    other_head: str = _setting("", Choice(("", *HEADS)))  # compared with the selected one; "": the next in its layer
+    difference_of: str = _setting("heads", Choice(("heads", "texts")))
+    average: str = _setting("layer", Choice(("layer", "all")))
     mask_window: int = _setting(8, Number(1, 128))  # of the masks set side by side
     mask_sinks: int = _setting(1, Number(1, 16))
     second_text: str = _setting(SECOND_TEXT, Text())  # whose tokens are keys and values

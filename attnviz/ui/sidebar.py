@@ -106,7 +106,9 @@ def _take_example(key: str, then: Callable[[], object]) -> None:
     chosen = st.session_state[key]
     st.session_state[key] = None
     if chosen:
-        state.change(text=EXAMPLES[chosen])
+        from attnviz.compute import examples  # with torch, which the sidebar does not wait for
+
+        state.change(**examples.chosen(state.current(), chosen))
         then()
         state.rerun()
 

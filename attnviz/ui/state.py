@@ -151,13 +151,31 @@ def rerun(*parts: str, sidebar: bool = True) -> None:
 
 def tabs(view: View, label: str, *, quiet: bool = False) -> str:
     """Choose which of the page's parts is open, and say which is. quiet: the label stands above already."""
-    names = page().tabs
     tab = page().open_tab(view.settings.tab)
+    names = _in_its_group(tab)
     control(
         st.segmented_control, label, "tab", shown=tab, options=list(names), format_func=names.__getitem__,
-        required=True, label_visibility="collapsed" if quiet else "visible",
+        required=True, label_visibility="collapsed" if quiet or page().groups else "visible",
     )  # fmt: skip
     return tab
+
+
+def _in_its_group(tab: str) -> dict[str, str]:
+    """The tabs offered beside this one, {value in links: name}: those of its group, which is chosen above."""
+    names, groups = page().tabs, page().groups
+    if not groups:
+        return dict(names)
+    group = next(name for name, tabs_ in groups.items() if tab in tabs_)
+    st.session_state["control-group"] = group
+    st.segmented_control(
+        "Look closer", list(groups), key="control-group", required=True, on_change=_take_group, args=(_HERE.get(),)
+    )
+    return {name: names[name] for name in groups[group]}
+
+
+def _take_group(part: str) -> None:
+    change(tab=page().groups[st.session_state["control-group"]][0])
+    rerun(part)
 
 
 def control(

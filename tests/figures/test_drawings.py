@@ -31,7 +31,8 @@ TEXT = (
 )
 VISITS = {
     "pages/1_heads.py": [
-        {"heads_part": part, "query": "20"} for part in ("number", "stages", "does", "rollout", "off")
+        {"heads_part": part, "query": "20"}
+        for part in ("number", "stages", "does", "rollout", "off", "writes", "average", "difference")
     ],
     "pages/2_query_groups.py": [{"closer": part} for part in ("equal", "work", "cost", "maps", "alike", "latent")],
     "pages/3_rope.py": [

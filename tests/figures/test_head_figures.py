@@ -230,7 +230,7 @@ def test_the_three_stages_with_their_bounds():
     trace = traced()
     drawing = heads.stage_maps(trace, words(), 1, 3)
     s, w, ok = trace.scores[1, 3], trace.weights[1, 3], trace.allowed[1]
-    maps = [t for t in drawing.figure.data if "masked" not in t.hovertemplate]
+    maps = [t for t in drawing.figure.data if t.type == "heatmap" and "masked" not in t.hovertemplate]
     assert np.array_equal(np.array(maps[0].z), s)
     assert np.array_equal(np.array(maps[1].z)[ok], s[ok]) and np.isnan(np.array(maps[1].z)[~ok]).all()
     assert np.array_equal(np.array(maps[2].z)[ok], w[ok])
@@ -240,8 +240,13 @@ def test_the_three_stages_with_their_bounds():
     for low, high in ((s.min(), s.max()), (s[ok].min(), s[ok].max()), (w[ok].min(), w[ok].max())):
         assert f"{printed(low)} to {printed(high)}" in written
     assert f"{T * (T - 1) // 2} cells masked" in drawing.alt
+    layout = drawing.figure.layout
+    for axis in (layout.xaxis4, layout.xaxis5, layout.xaxis6, layout.yaxis4):  # keys above each, queries on the left
+        assert [text.split()[-1] for text in axis.ticktext] == [
+            str(i) for i in axis.tickvals
+        ] and axis.tickfont.size >= 12
 
 
 def test_stage_maps_of_a_long_text_stay_small():
     drawing = heads.stage_maps(traced(200, 1, 1), words(200), 0, 0)
-    assert {np.array(m.z).shape for m in drawing.figure.data} == {(67, 67)}
+    assert {np.array(m.z).shape for m in drawing.figure.data if m.type == "heatmap"} == {(67, 67)}

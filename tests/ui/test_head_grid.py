@@ -149,7 +149,7 @@ def test_the_grid_asks_the_server_only_where_somebody_listens_there(monkeypatch,
     grid.head_grid(
         attention((L, H, T, T), allowed), allowed, ["a"] * T, HEADER["kv"],
         key="grid", selected=(1, 4), on_select=(lambda *head: heard.append(head)) if listens else None,
-        says="<b>2 layers</b> of *heads*", scored="How both were found.",
+        title="<b>2 layers</b> of *heads*", scored="How both were found.",
         roles=[[("induction", 0.875, "induction 0.88")] * H, [("no clear role", None, "no clear role")] * H],
         here=[["62 % first"] * H, ["mixed"] * H],
     )  # fmt: skip
@@ -157,7 +157,7 @@ def test_the_grid_asks_the_server_only_where_somebody_listens_there(monkeypatch,
     assert header["roles"][0][1] == ["induction", 0.875, "induction 0.88"] and header["roles"][1][4][1] is None
     assert header["here"][1][2] == "mixed" and header["scored"] == "How both were found."
     assert header["asks"] == listens and header["selected"] == [1, 4]
-    assert header["says"] == "<b>2 layers</b> of *heads*"  # plain text, as it stands
+    assert header["title"] == "<b>2 layers</b> of *heads*"  # plain text, as it stands
     monkeypatch.setattr(events.st, "session_state", {"grid": SimpleNamespace(select=[9, 2])})
     sent["on_select_change"]()
     assert heard == ([(L - 1, 2)] if listens else [])

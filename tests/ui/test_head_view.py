@@ -56,9 +56,15 @@ def read(message):
     return header, np.frombuffer(message[start:], "<u2")
 
 
-def sent(trace, look=None, captions=CAPTIONS, role=ROLE):
+def path(trace, look=None):
+    """What the path is told, through JSON."""
     n = trace.scores.shape[-1]
-    header, body = read(view.pack(trace, labels(n), look or looked(), captions, role))
+    return json.loads(json.dumps(view.path_of(trace, labels(n), look or looked(), CAPTIONS[1], ROLE), allow_nan=False))
+
+
+def sent(trace, look=None):
+    n = trace.scores.shape[-1]
+    header, body = read(view.pack(trace, labels(n), look or looked(), CAPTIONS[0]))
     assert header["shape"] == [1, 1, n, n] and header["steps"] == STEPS
     return header, body
 
@@ -97,7 +103,7 @@ def test_a_cell_is_the_weight_to_four_decimals(layer, head):
 
 def test_a_cell_is_two_bytes_the_low_one_first():
     trace = traced(n=1)
-    message = view.pack(trace, ["·a"], looked(query=0, key=0), CAPTIONS, ROLE)
+    message = view.pack(trace, ["·a"], looked(query=0, key=0), CAPTIONS[0])
     assert message[-2:] == bytes([0x10, 0x27])  # weight 1 is 10,000
 
 
@@ -126,7 +132,7 @@ def test_a_long_text_is_sent_cell_by_cell():
 
 def test_the_row_is_the_traces():
     trace = traced()
-    header, _ = sent(trace, looked(query=9))
+    header = path(trace, looked(query=9))
     np.testing.assert_allclose(header["scores"], trace.scores[1, 4, 9], atol=5.1e-5)
     np.testing.assert_allclose(header["weights"], trace.weights[1, 4, 9], atol=5.1e-5)
     assert header["allowed"] == [k <= 9 for k in range(T)]
@@ -137,8 +143,9 @@ def test_the_row_is_the_traces():
 def test_a_query_that_may_attend_to_nothing():
     trace = traced(without_a_row())
     header, body = sent(trace, looked(query=2, key=0))
-    assert header["allowed"] == [False] * T and header["weights"] == [0.0] * T
-    np.testing.assert_allclose(header["scores"], trace.scores[1, 4, 2], atol=5.1e-5)  # what is masked has a score
+    row = path(trace, looked(query=2, key=0))
+    assert row["allowed"] == [False] * T and row["weights"] == [0.0] * T
+    np.testing.assert_allclose(row["scores"], trace.scores[1, 4, 2], atol=5.1e-5)  # what is masked has a score
     cells = in_full(header, body)
     assert (cells[:4] == MASKED).all()
     assert ((cells == MASKED) == ~without_a_row()).all()
@@ -148,7 +155,8 @@ def test_one_token():
     header, body = sent(traced(n=1), looked(query=0, key=0, log=True, exclude_first=True))
     assert body.tolist() == [STEPS]
     assert header["tops"] == [1.0, 1e-3]  # nothing is left beside the first token
-    assert (header["weights"], header["allowed"]) == ([1.0], [True])
+    row = path(traced(n=1), looked(query=0, key=0))
+    assert (row["weights"], row["allowed"]) == ([1.0], [True])
 
 
 # ---- how it is shown
@@ -184,28 +192,32 @@ def test_what_is_looked_at_and_how_is_sent(how):
 
 def test_the_captions_given_are_the_texts_sent():
     header, _ = sent(traced())
-    assert header["texts"] == {
-        "title": "A title", "note": "A note.", "role": "Sink, 0.91", "scored": "This head rests.",
-        "from": "A way", "steps": "Its note.", "whole": "A = α", "sum": "a₃ = 1",
+    way = path(traced())
+    assert header["texts"] == {"title": "A title", "note": "A note.", "whole": "A = α"}
+    assert way["texts"] == {
+        "role": "Sink, 0.91", "scored": "This head rests.", "from": "A way", "steps": "Its note.", "sum": "a₃ = 1",
     }  # fmt: skip
-    assert header["alts"] == ["A picture of 13 rows.", "13 bars."]
-    assert header["stages"] == list(STAGES)
+    assert (header["alt"], way["alt"]) == ("A picture of 13 rows.", "13 bars.")
+    assert way["stages"] == list(STAGES)
 
 
 def test_every_word_has_its_place_in_the_page():
     header, _ = sent(traced())
-    code = (HERE / "head_view.js").read_text(encoding="utf-8")
-    for name in header["texts"]:
-        assert f'class="{name}"' in view.HTML and f'"{name}"' in code
+    shown = ("head_view.js", view.MAP_HTML, header), ("head_path.js", view.PATH_HTML, path(traced()))
+    for file, html, told in shown:
+        code = (HERE / file).read_text(encoding="utf-8")
+        for name in told["texts"]:
+            assert f'class="{name}"' in html and f'"{name}"' in code
 
 
 def test_labels_of_any_kind_survive_alone_and_in_titles():
     own = ["<script>alert(1)</script>", "好 1/3", "👩‍👩‍👧", '"', "\\", "\u0000", "$x$"]
     trace = traced(n=7)
-    captions = map_caption(trace, own, 0, 1), path_caption(trace, own, 0, 1, 0, 0)
-    header, _ = read(view.pack(trace, own, looked(0, 1, query=0, key=0), captions, ROLE))
-    assert header["labels"] == own
-    assert "query 0 “<script>alert(1)</script>”" in header["texts"]["from"]  # the browser shows it as text
+    look = looked(0, 1, query=0, key=0)
+    header, _ = read(view.pack(trace, own, look, map_caption(trace, own, 0, 1)))
+    way = view.path_of(trace, own, look, path_caption(trace, own, 0, 1, 0, 0), ROLE)
+    assert header["labels"] == way["labels"] == own
+    assert "query 0 “<script>alert(1)</script>”" in way["texts"]["from"]  # the browser shows it as text
 
 
 # ---- what comes back
@@ -223,7 +235,7 @@ def test_the_message_is_not_kept_by_what_the_session_keeps(monkeypatch):
 
 def show(trace, heard):
     view.head_view(
-        trace, labels(), looked(), CAPTIONS, ROLE, key="head",
+        trace, labels(), looked(), CAPTIONS[0], key="head",
         on_head=lambda *both: heard.append(("head", *both)),
         on_cell=lambda *both: heard.append(("cell", *both)),
         on_look=lambda *both: heard.append(("look", *both)),

@@ -12,7 +12,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 function create(root) {
   const part = (name) => root.querySelector("." + name);
-  const view = { root, canvas: el("canvas", ""), says: part("says"), tools: part("tools"), scored: part("scored"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: "layers" };
+  const view = { root, canvas: el("canvas", ""), tools: part("tools"), scored: part("scored"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: "layers" };
   view.paint = painter(root, () => paint(view));
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(view.grid);
   view.grid.onpointermove = (e) => point(view, e);
@@ -33,7 +33,6 @@ function update(view, bytes) {
   mark(view);
   legend(view);
   view.paint(); // measures where the maps stand: before a sentence is written that would have to be laid out first
-  view.says.textContent = d.says;
   view.scored.textContent = d.scored;
   tell(view);
   saveButtons(view.root, () => picture(view));
@@ -48,7 +47,7 @@ function picture(view) {
     sharply(view, () => paint(view));
     return () => { root.style.width = ""; scroll.scrollLeft = from; paint(view); };
   };
-  return { title: d.says || undefined, legend: d.marks.map((hue, kv) => [hue, d.kvNames[kv]]), unsaved: ".says, .tools, .read, .keys, .mark", stage, ...usual };
+  return { title: d.title || undefined, legend: d.marks.map((hue, kv) => [hue, d.kvNames[kv]]), unsaved: ".tools, .read, .keys, .mark", stage, ...usual };
 }
 
 const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.reads, d.rows, d.roles]);
@@ -77,17 +76,25 @@ function lay(view) {
   grid.replaceChildren(view.canvas);
   grid.classList.toggle("flow", view.show !== "layers");
   if (view.show === "layers") {
-    grid.style.gridTemplateColumns = `max-content repeat(${H}, minmax(64px, 170px))`;
-    grid.style.minWidth = `${64 + 72 * H}px`;
+    grid.style.gridTemplateColumns = `max-content repeat(${H}, minmax(24px, 170px))`;
+    grid.style.minWidth = `${28 + 27 * H}px`; // as narrow as fingers and names allow
     grid.append(brackets(d));
     for (let layer = 0; layer < L; layer++)
-      grid.append(row([el("div", "layer", d.rows[layer])], view, Array.from({ length: H }, (_, head) => [layer, head])));
+      grid.append(row([rowName(d.rows[layer])], view, Array.from({ length: H }, (_, head) => [layer, head])));
   } else {
     grid.style.gridTemplateColumns = "repeat(auto-fill, minmax(112px, 1fr))";
     grid.style.minWidth = "";
     for (const [name, heads] of byRole(view))
       grid.append(row([el("div", "role", name)], view, heads));
   }
+}
+
+// "Layer 0", and "L0" where it is narrow.
+function rowName(name) {
+  const box = el("div", "layer"), [, rest] = name.match(/^L(ayer )\d+$/) ?? [];
+  if (!rest) box.textContent = name;
+  else box.append("L", el("span", "wide", rest), name.slice(6));
+  return box;
 }
 
 function row(before, view, heads) {
@@ -116,7 +123,7 @@ function brackets(d) {
     box.setAttribute("role", "columnheader");
     box.style.borderColor = d.marks[kv];
     box.style.gridColumn = `span ${n}`;
-    box.append(el("b", "", d.kvNames[kv]), el("span", "", ` · read by ${n > 3 ? `H${heads[0]}–H${heads[n - 1]}` : heads.map((h) => "H" + h).join(", ")}`));
+    box.append(el("b", "", d.kvNames[kv]), el("span", "wide", ` · read by ${n > 3 ? `H${heads[0]}–H${heads[n - 1]}` : heads.map((h) => "H" + h).join(", ")}`));
     line.append(box);
   }
   return line;
@@ -262,7 +269,8 @@ function choose(view, box) {
 
 function tell(view) {
   const { d, at, cell, read, grid } = view, kv = d.kv[at.head];
-  const line = [el("b", "", `${d.rows[at.layer]}, H${at.head}`), ` reads ${readBy(d, at.layer, at.head)}. `];
+  const role = d.roles?.[at.layer][at.head][2], does = role ? `: ${role}; here: ${d.here[at.layer][at.head]}` : "";
+  const line = [el("b", "", `${d.rows[at.layer]}, H${at.head}`), ` reads ${readBy(d, at.layer, at.head)}${does}. `];
   grid.classList.toggle("pointed", !!cell);
   read.style.borderColor = d.marks[kv];
   if (cell) {
@@ -270,7 +278,7 @@ function tell(view) {
     place(grid.style, q, k, N, M);
     const weight = blockOf(d, 0) * blockOf(d, 1) > 1 ? "largest weight " : "weight ", code = d.cells[((at.layer * H + at.head) * N + q) * M + k];
     line.push(tokens(d, 0, q), " → ", tokens(d, 1, k), ": ", el("b", "", weightText(code, d.steps, weight)));
-  } else line.push("Point at a cell to read its weight; its query and key are marked in all heads.");
+  } else line.push("Point at a cell for its weight.");
   read.replaceChildren(...line);
 }
 

@@ -19,12 +19,11 @@ MOST_CELLS = 128  # a side; a thumbnail has no more pixels than that
 MOST_IN_ALL = 128 * MOST_CELLS**2  # of all heads: a thousand heads are drawn smaller
 HTML = """
 <div class="hg">
-  <p class="says"></p>
   <div class="tools"></div>
-  <p class="scored"></p>
   <p class="read" aria-live="polite"></p>
   <div class="scroll"><div class="grid" role="grid" aria-label="Attention heads, a row for each layer"></div></div>
   <p class="legend"></p>
+  <p class="scored"></p>
 </div>
 """
 
@@ -40,7 +39,7 @@ def head_grid(
     key: str,
     selected: tuple[int, int],
     on_select: Callable[[int, int], None] | None = None,
-    says: str = "",
+    title: str = "",
     key_labels: Sequence[str] | None = None,
     kv_names: Sequence[str] | None = None,
     row_names: Sequence[str] | None = None,
@@ -54,7 +53,7 @@ def head_grid(
     """Show every head of a model; `on_select(layer, head)` runs before the rerun that a click or Enter causes.
 
     Without on_select, a click is told to `head_view` in the browser: then its part of the page runs, and not this one.
-    says: a sentence above it, as plain text.
+    title: what a saved picture of it is called.
     weights (L, H, T, S) and allowed (L, T, S), as in a `Trace`; labels: T token labels, key_labels: S of them where the
     keys are another text's. kv_head_of: the KV head that each query head reads; kv_names: what to call the KV heads
     instead of "KV 0", "KV 1"; row_names: what to call the L rows where they are not layers.
@@ -64,7 +63,7 @@ def head_grid(
     model: whose maps these are, with the usual settings, where they do not follow the address; saved pictures say so.
     """
     header = {
-        "says": says,
+        "title": title,
         "asks": on_select is not None,
         "labels": [list(labels), list(labels if key_labels is None else key_labels)],
         "kv": list(kv_head_of),

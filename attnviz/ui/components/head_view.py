@@ -1,4 +1,4 @@
-"""One head large: its map with tokens on both axes, and the steps of one query from score to weight, on two canvases.
+"""One head large: its map with tokens on both axes, and the steps of one query from score to weight; a canvas each.
 
 plotly draws the same where somebody wants to zoom or to save it, but takes as long as all the rest of the page, and
 draws anew from nothing for every change (`attnviz/figures/heads.py`). T query tokens, S key tokens.
@@ -14,6 +14,7 @@ from attnviz.figures import theme
 from attnviz.figures.drawing import Caption
 from attnviz.figures.head_captions import STAGES, largest_but_first
 from attnviz.figures.numbers import rounded
+from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
 from attnviz.ui.components.packed_weights import cells_of, message, ramp
@@ -21,30 +22,38 @@ from attnviz.ui.components.packed_weights import cells_of, message, ramp
 if TYPE_CHECKING:
     from attnviz.trace import Trace
 
-HTML = """
+MAP_HTML = """
 <div class="hv">
   <section class="one">
     <h4 class="title"></h4>
-    <p class="note"></p>
     <div class="tools">
       <label>Query token <select class="query"></select></label>
       <label>Key token <select class="key"></select></label>
-      <label>Colour scale
-        <select class="colour"><option value="linear">linear</option><option value="log">logarithmic</option></select>
-      </label>
-      <label class="check"><input type="checkbox" class="exclude">Exclude first token from colour scale</label>
       <button type="button" class="pin"></button>
     </div>
     <p class="read" aria-live="polite"></p>
     <div class="map" role="application" tabindex="0"><canvas></canvas><i hidden></i></div>
     <div class="bar"><i></i><div></div>weight</div>
+    <div class="tools">
+      <label>Colour scale
+        <select class="colour"><option value="linear">linear</option><option value="log">logarithmic</option></select>
+      </label>
+      <label class="check"><input type="checkbox" class="exclude">Exclude first token from colour scale</label>
+    </div>
+    <p class="note"></p>
     <p class="whole"></p>
     <p class="hint">Point at a cell to read its weight. Click it, or move with the arrow keys and press Enter, to select
       its query and key for the bars and for “One weight, step by step”.</p>
   </section>
-  <section class="way">
+</div>
+"""
+PATH_HTML = """
+<div class="hv">
+  <section class="what">
     <h4 class="role"></h4>
     <p class="scored"></p>
+  </section>
+  <section class="way">
     <h4 class="from"></h4>
     <p class="steps"></p>
     <p class="said" aria-live="polite"></p>
@@ -54,7 +63,8 @@ HTML = """
 </div>
 """
 
-_mount = declared("head_view", HTML, "packed_weights", "save_buttons")
+_mount = declared("head_view", MAP_HTML, "packed_weights", "save_buttons", "head_canvas")
+_mount_path = declared("head_path", PATH_HTML, "packed_weights", "save_buttons", "head_canvas", css="head_view")
 
 
 @dataclass(frozen=True)
@@ -75,8 +85,7 @@ def head_view(
     trace: Trace,
     labels: Sequence[str],
     look: Look,
-    captions: tuple[Caption, Caption],
-    role: tuple[str, str],
+    caption: Caption,
     *,
     key: str,
     on_head: Callable[[int, int], None],
@@ -84,11 +93,11 @@ def head_view(
     on_look: Callable[[bool, bool], None],
     on_pin: Callable[[], None],
 ) -> None:
-    """Show the head. `on_head(layer, head)` runs after another one was chosen in a `head_grid`; `on_cell(query, key)`
+    """Show the map. `on_head(layer, head)` runs after another head was chosen in a `head_grid`; `on_cell(query, key)`
     after a cell or a token was, key -1 for the strongest key; `on_look(log, exclude_first)` after another
     scale of colours; `on_pin()` when the head is to be pinned, or no longer.
 
-    labels: T token labels. captions: of the map and of the path. role: a title and a sentence on what the head does.
+    labels: T token labels.
     """
     n, most = len(labels), (trace.config.n_layers - 1, trace.config.n_heads - 1)
 
@@ -103,7 +112,7 @@ def head_view(
 
     _mount(
         key=key,
-        data=pack(trace, labels, look, captions, role),
+        data=pack(trace, labels, look, caption),
         on_head_change=on_event(key, "head", head),
         on_cell_change=on_event(key, "cell", cell),
         on_look_change=on_event(key, "look", scale),
@@ -111,35 +120,63 @@ def head_view(
     )
 
 
-def pack(
-    trace: Trace, labels: Sequence[str], look: Look, captions: tuple[Caption, Caption], role: tuple[str, str]
-) -> bytes:
-    """The message for the browser, of shape (1, 1, T, S); the query's scores and weights as they are printed."""
-    layer, head, query = look.layer, look.head, look.query
-    weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
-    read, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
-    whole, way = captions
+def head_path(
+    trace: Trace,
+    labels: Sequence[str],
+    look: Look,
+    caption: Caption,
+    role: tuple[str, str],
+    *,
+    key: str,
+    on_cell: Callable[[int, int], None],
+) -> None:
+    """Show what the head does, and one query from score to weight. `on_cell(query, key)` runs after a click on a bar.
+
+    role: a title and a sentence on what the head does.
+    """
+    most = len(labels) - 1, len(labels) - 1
+    data = as_bytes(path_of(trace, labels, look, caption, role))
+    _mount_path(key=key, data=data, on_cell_change=on_event(key, "cell", lambda sent: on_cell(*within(sent, -1, most))))
+
+
+def pack(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> bytes:
+    """The message for the browser, of shape (1, 1, T, S)."""
+    weights, allowed = trace.weights[look.layer, look.head], trace.allowed[look.layer]  # (T, S) each
+    read, n_kv_heads = trace.config.layer.kv_head_of[look.head], trace.config.n_kv_heads
     header = {
-        "labels": list(labels),
-        "head": [layer, head],
-        "query": query, "key": look.key, "chosen": look.chosen, "log": look.log, "exclude": look.exclude_first,
-        "pinned": look.pinned,
+        **_shared(trace, labels, look, caption),
+        "head": [look.layer, look.head],
+        "chosen": look.chosen, "log": look.log, "exclude": look.exclude_first, "pinned": look.pinned,
         "tops": [1.0, largest_but_first(weights)],
         "ramps": {name: ramp(read, n_kv_heads, name) for name in theme.RAMP_ENDS},
-        "mark": theme.kv_colour(read, n_kv_heads),
-        "legend": [[theme.kv_colour(read, n_kv_heads), _hue_name(trace, head)]],
-        "masked": list(theme.MASKED_RGBA),
-        "texts": {
-            "title": whole.title, "note": whole.note, "role": role[0], "scored": role[1],
-            "from": way.title, "steps": way.note, "whole": _with_legend(whole), "sum": _with_legend(way),
-        },
-        "alts": [whole.alt, way.alt],
-        "stages": STAGES,
-        "scores": rounded(trace.scores_of(layer, head)[query]).tolist(),
-        "weights": rounded(weights[query]).tolist(),
-        "allowed": allowed[query].tolist(),
+        "texts": {"title": caption.title, "note": caption.note, "whole": _with_legend(caption)},
     }  # fmt: skip
     return message(header, cells_of(weights[None, None], allowed[None], len(labels)))
+
+
+def path_of(trace: Trace, labels: Sequence[str], look: Look, caption: Caption, role: tuple[str, str]) -> dict:
+    """What the browser is told of the path: the query's scores and weights as they are printed."""
+    layer, head, query = look.layer, look.head, look.query
+    return {
+        **_shared(trace, labels, look, caption),
+        "texts": {
+            "role": role[0], "scored": role[1],
+            "from": caption.title, "steps": caption.note, "sum": _with_legend(caption),
+        },
+        "stages": STAGES,
+        "scores": rounded(trace.scores_of(layer, head)[query]).tolist(),
+        "weights": rounded(trace.weights[layer, head, query]).tolist(),
+        "allowed": trace.allowed[layer, query].tolist(),
+    }  # fmt: skip
+
+
+def _shared(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> dict:
+    """What the map and the path are both told."""
+    mark = theme.kv_colour(trace.config.layer.kv_head_of[look.head], trace.config.n_kv_heads)
+    return {
+        "labels": list(labels), "query": look.query, "key": look.key, "alt": caption.alt,
+        "mark": mark, "legend": [[mark, _hue_name(trace, look.head)]], "masked": list(theme.MASKED_RGBA),
+    }  # fmt: skip
 
 
 def _with_legend(caption: Caption) -> str:

@@ -5,29 +5,37 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+import streamlit as st
+
+from attnviz.compute import examples
 from attnviz.compute import heads as compute_heads
 from attnviz.compute.view import View
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.head_captions import map_caption, path_caption, sums
+from attnviz.figures.head_captions import map_caption, path_caption
 from attnviz.figures.phrases import count
 from attnviz.figures.role_captions import grid_note, role_label, role_text, role_title, text_sentence
+from attnviz.figures.theme import kv_colour
 from attnviz.session.settings import MOST_PINNED
 from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
-from attnviz.ui.components.head_view import Look, head_view
+from attnviz.ui.components.head_view import Look, head_path, head_view
+from attnviz.ui.components.text_view import text_view
 from attnviz.ui.headline import headline, what_heads_read
 from attnviz.ui.pages import heads_parts
 
 PARTS = {
     "lines": heads_parts.lines,
-    "side": heads_parts.side_by_side,
+    "writes": heads_parts.writes,
     "number": heads_parts.number,
     "stages": heads_parts.stages,
+    "side": heads_parts.side_by_side,
+    "difference": heads_parts.difference,
     "does": heads_parts.does,
-    "masks": heads_parts.masks,
-    "family": heads_parts.family,
+    "average": heads_parts.average,
     "rollout": heads_parts.rolled,
+    "family": heads_parts.family,
     "off": heads_parts.off,
+    "masks": heads_parts.masks,
     "cross": heads_parts.crossed,
 }
 
@@ -39,18 +47,41 @@ def prepare(view: View) -> None:
 
 
 def show() -> None:
-    """The whole page, of a text whose first tokens may be padding."""
-    grid()
-    head()
+    """The whole page, of a text whose first tokens may be padding: all heads, the selected one beside them."""
+    top()
+    with st.container(key="split"):  # on a phone the head stands right below the grid: ui/style.css
+        left, right = st.columns(2, gap="medium")
+        with left:
+            grid()
+            read()
+        with right:
+            head()
+    path()
     closer()
+
+
+@state.part("top")
+def top(view: View) -> None:
+    """One sentence on the run; of an example, one on what to look at."""
+    view = replace(view, padded=True)
+    padding = f" The first {count(view.n_padding, 'token')} {'is' if view.n_padding == 1 else 'are'} padding."
+    st.markdown(f"{headline(view)}{padding if view.n_padding else ''}")
+    if found := examples.found_in(view):
+        said, go = st.columns([6, 1], vertical_alignment="center")
+        said.markdown(f":material/search: {examples.sentence(view, found)}")
+        if (*view.layer_and_head, view.query, view.key) != (found.layer, found.head, found.query, found.key):
+            go.button("Show it", width="stretch", on_click=_go_to, args=(examples.place(found),))
+
+
+def _go_to(place: dict[str, object]) -> None:
+    state.change(**place)
+    state.rerun()
 
 
 @state.part("grid")
 def grid(view: View) -> None:
-    """All layers and heads at once; a click shows that head below."""
+    """All layers and heads at once; a click shows that head beside them."""
     view = replace(view, padded=True)
-    padding = f" The first {count(view.n_padding, 'token')} {'is' if view.n_padding == 1 else 'are'} padding."
-    colour = "by head, each with its own keys" if view.config.attention == "mla" else "by the KV head it reads"
     layer, head = view.layer_and_head
     head_grid(
         view.trace.weights,
@@ -59,8 +90,7 @@ def grid(view: View) -> None:
         view.config.layer.kv_head_of,
         key="head-grid",
         selected=(layer, head),
-        says=f"{headline(view)}{padding if view.n_padding else ''} Each map is one head, coloured {colour}; each "
-        f"row is a query. {sums(view.trace.allowed[0])}",
+        title=headline(view),
         **what_heads_read(view.config, view.config.n_layers),
         pinned=view.pinned,
         roles=[[(r.name, r.score, role_label(r)) for r in row] for row in compute_heads.roles_of(view.settings)],
@@ -69,20 +99,38 @@ def grid(view: View) -> None:
     )
 
 
+@state.part("text")
+def read(view: View) -> None:
+    """The text shaded by the selected query's weights, and the next tokens predicted after it."""
+    view = replace(view, padded=True)
+    (layer, head), config = view.layer_and_head, view.config
+    text_view(
+        view.trace.weights[layer, head], view.trace.allowed[layer], view.labels, compute_heads.next_tokens_of(view),
+        query=view.query, name=f"L{layer} H{head}", key="text-view", on_query=lambda query: _take_cell(query, -1),
+        colour=kv_colour(config.layer.kv_head_of[head], config.n_kv_heads),
+    )  # fmt: skip
+
+
 @state.part("head")
 def head(view: View) -> None:
-    """The selected head: its map, one query from score to weight, its role."""
+    """The selected head's map."""
     view = replace(view, padded=True)
     look = _look(view)
-    captions = (
-        map_caption(view.trace, view.labels, look.layer, look.head, log=look.log, exclude_first=look.exclude_first),
-        path_caption(view.trace, view.labels, look.layer, look.head, look.query, look.key),
-    )
     head_view(
-        view.trace, view.labels, look, captions, _role(view, look),
+        view.trace, view.labels, look,
+        map_caption(view.trace, view.labels, look.layer, look.head, log=look.log, exclude_first=look.exclude_first),
         key="head-view", on_head=_take_head, on_cell=_take_cell, on_look=_take_look,
         on_pin=partial(_take_pin, f"{look.layer}.{look.head}"),
     )  # fmt: skip
+
+
+@state.part("path")
+def path(view: View) -> None:
+    """What the selected head does, one query from score to weight, and both drawings to zoom into."""
+    view = replace(view, padded=True)
+    look = _look(view)
+    caption = path_caption(view.trace, view.labels, look.layer, look.head, look.query, look.key)
+    head_path(view.trace, view.labels, look, caption, _role(view, look), key="head-path", on_cell=_take_cell)
     charts.on_demand("Zoom, numbers and downloads", {"map": lambda: _map(view), "path": lambda: _path(view)})
 
 
@@ -109,17 +157,17 @@ def _look(view: View) -> Look:
 
 def _take_head(layer: int, head: int) -> None:
     state.change(layer=layer, head=head)
-    state.rerun("head", "closer")
+    state.rerun(*heads_parts.SELECTED)
 
 
 def _take_cell(query: int, key: int) -> None:
     state.change(query=query, key=key)
-    state.rerun("head", "closer")
+    state.rerun(*heads_parts.SELECTED)
 
 
 def _take_look(log: bool, exclude_first: bool) -> None:
     state.change(colour="log" if log else "linear", sink_aside=exclude_first)
-    state.rerun("head", "closer")
+    state.rerun(*heads_parts.SELECTED)
 
 
 def _take_pin(name: str) -> None:
@@ -135,6 +183,7 @@ def _map(view: View) -> Drawing:
     return heads.head_map(
         view.trace, view.labels, look.layer, look.head,
         log=look.log, exclude_first=look.exclude_first, query=look.query, key=look.key,
+        ground=st.context.theme.type,
     )  # fmt: skip
 
 

@@ -19,12 +19,12 @@ from attnviz.config import ModelConfig
 from attnviz.cost import attention_name
 from attnviz.experiments import ablation
 from attnviz.figures import ablation as ablation_figures
-from attnviz.figures import head_detail, head_studies, heads, role_captions
+from attnviz.figures import head_detail, head_studies, head_values, heads, role_captions
 from attnviz.figures import rollout as rollout_figures
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count, listed
-from attnviz.figures.theme import kv_colour
+from attnviz.figures.theme import kv_colour, kv_scale
 from attnviz.session.settings import MOST_PINNED
 from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
@@ -37,13 +37,16 @@ TRAINING = (  # as attnviz/checkpoints/README.md, the model card, has it
     "into groups and each model was trained separately. MLA had its own run: its heads do not correspond to theirs."
 )
 STOPPED = "ablation stopped"  # of which model, text and way the person has stopped the measurement
+SELECTED = ("top", "text", "head", "path", "closer")  # parts that show the selected head or cell
+DIFFERENCES = {"heads": "with another head", "texts": "with itself on a second text"}
+AVERAGES = {"layer": "the selected layer", "all": "all layers"}
 ABLATIONS = {"zero": "zero ablation", "mean": "mean ablation"}
 
 
 def select(layer: int, head: int) -> None:
     """Select another head, after a click in a grid."""
     state.change(layer=layer, head=head)
-    state.rerun("head", "closer")
+    state.rerun(*SELECTED)
 
 
 def number(view: View) -> None:
@@ -71,6 +74,86 @@ def lines(view: View) -> None:
         "slider leaves out each query's smallest weights. Pinned heads stay while others are selected.",
         kv_names=kv_names(view.config),
     )  # fmt: skip
+
+
+def writes(view: View) -> None:
+    """The value side of the selected head: value-weighted maps, what it writes, and which logits that moves."""
+    (layer, head), config = view.layer_and_head, view.config
+    found, allowed, read = compute_heads.writes_of(view), view.trace.allowed[layer], config.layer.kv_head_of[head]
+    name, scale = f"L{layer} H{head}", kv_scale(read, config.n_kv_heads)
+    left, right = st.columns(2, gap="large")
+    with left:
+        colour = kv_colour(read, config.n_kv_heads)
+        charts.show(head_values.output_norms(found, view.labels, view.query, name, colour), "norms")
+    with right:
+        effects = compute_heads.logit_effects_of(view)
+        bars = head_values.logit_bars(effects, compute_heads.vocabulary(), view.labels, view.query, name)
+        charts.show(bars, "logits")
+    for column, projected in zip(st.columns(2, gap="large"), (False, True), strict=True):
+        with column:
+            drawing = head_values.value_map(found, allowed, view.labels, scale, view.query, projected=projected)
+            charts.show(drawing, "projected" if projected else "weighted")
+
+
+def difference(view: View) -> None:
+    """The selected head's weights less another head's, or less its own on another text."""
+    state.control(
+        st.segmented_control, "Compare the selected head", "difference_of", options=list(DIFFERENCES), required=True,
+        format_func=DIFFERENCES.__getitem__,
+    )  # fmt: skip
+    if view.settings.difference_of == "texts":
+        _difference_of_texts(view)
+    else:
+        _difference_of_heads(view)
+
+
+def _difference_of_heads(view: View) -> None:
+    there, (layer, head), trace = view.heads, view.layer_and_head, view.trace
+    beside = f"{layer}.{(head + 1) % view.config.n_heads}"
+    other = view.settings.other_head if view.settings.other_head in there else beside
+    state.control(
+        st.selectbox, "With head", "other_head", options=list(there), shown=other, format_func=head_name
+    )  # fmt: skip
+    other_layer, other_head = there[other]
+    allowed = trace.allowed[layer] | trace.allowed[other_layer]
+    names = f"L{layer} H{head}", f"L{other_layer} H{other_head}"
+    what = f"The weights of {names[0]} less those of {names[1]}, on this text."
+    drawing = head_values.difference_map(
+        trace.weights[layer, head], trace.weights[other_layer, other_head], allowed, view.labels, names, what
+    )
+    charts.show(drawing, "difference")
+
+
+def _difference_of_texts(view: View) -> None:
+    state.control(st.text_area, "Second text", "second_text", height=80)
+    two = compute_heads.two_texts_of(view)
+    if two is None:
+        st.info("The second text is empty. Type one above.")
+        return
+    n, (layer, head) = len(two.labels[0]), view.layer_and_head
+    labels = [a if a == b else f"{a} | {b}" for a, b in zip(*two.labels, strict=True)]
+    what = (
+        f"L{layer} H{head} on the first {count(n, 'token')} of each text, as many as the shorter has: position by "
+        "position, whatever the tokens are. A label gives the first text's token | the second's."
+    )
+    allowed = two.allowed[0] | two.allowed[1]
+    charts.show(head_values.difference_map(*two.weights, allowed, labels, ("Text", "second text"), what), "difference")
+
+
+def average(view: View) -> None:
+    """The mean map of the selected layer's heads, or of all heads."""
+    state.control(
+        st.segmented_control, "Mean over", "average", options=list(AVERAGES), required=True,
+        format_func=AVERAGES.__getitem__,
+    )  # fmt: skip
+    (layer, _), trace, n_heads = view.layer_and_head, view.trace, view.config.n_heads
+    if view.settings.average == "layer":
+        weights, allowed = trace.weights[layer], trace.allowed[layer]
+        of = f"{count(n_heads, 'head')} of layer {layer}"
+    else:
+        weights, allowed = trace.weights.reshape(-1, *trace.weights.shape[2:]), trace.allowed.any(0)
+        of = f"all {count(len(weights), 'head')}"
+    charts.show(head_values.average_map(weights, allowed, view.labels, of, view.query), "average")
 
 
 def side_by_side(view: View) -> None:
@@ -176,7 +259,7 @@ def family(view: View) -> None:
     ids = view.ids[: compute_heads.MAX_COMPARED]
     if view.config.n_layers > 1:
         state.control(
-            st.segmented_control, "Layer", "layer", reruns=("head", "closer"), shown=layer,
+            st.segmented_control, "Layer", "layer", reruns=SELECTED, shown=layer,
             options=range(view.config.n_layers), required=True,
         )  # fmt: skip
     members = compute_groups.variants(view.settings)

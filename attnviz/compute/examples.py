@@ -1,0 +1,59 @@
+"""What an example of the sidebar shows in the model in force: a head, a query and a key, found by computing."""
+
+from __future__ import annotations
+
+from attnviz.analysis.looking import Found, bracket_pairs, strongest_by_role, strongest_pair
+from attnviz.compute import models
+from attnviz.compute.view import View, drawable
+from attnviz.figures.head_captions import shown_by_pair, shown_by_role
+from attnviz.session.examples import BRACKETS, EXAMPLES, LOOK_FOR, NAMES, PRONOUN, example_of
+from attnviz.session.settings import Settings
+from attnviz.trace import Trace
+
+
+def chosen(settings: Settings, name: str) -> dict[str, object]:
+    """Return the settings that picking the example changes: its text, and where it is to be looked at."""
+    view = View(settings, padded=True).but(text=EXAMPLES[name])
+    found = found_in(view) if drawable(view) else None
+    if found is None:
+        return {"text": EXAMPLES[name]}
+    return {"text": EXAMPLES[name], **place(found)}
+
+
+def place(found: Found) -> dict[str, object]:
+    """Where it is, as settings."""
+    return {"layer": found.layer, "head": found.head, "query": found.query, "key": found.key}
+
+
+def found_in(view: View) -> Found | None:
+    """Find where to look; None for a text that is no example, or where the mask hides what the example is about."""
+    if example_of(view.settings.text) is None:
+        return None
+    return _found(view.settings, view.ids, view.n_padding)
+
+
+@models.cached_by_model(64)
+def _found(settings: Settings, ids: tuple[int, ...], n_padding: int) -> Found | None:
+    trace, look_for = models.trace_of(settings, ids, n_padding), LOOK_FOR[str(example_of(settings.text))]
+    if look_for in (PRONOUN, BRACKETS):
+        return strongest_pair(trace.weights, trace.allowed, _pairs(trace, look_for))
+    return strongest_by_role(trace.weights, trace.allowed, trace.tokens, look_for)
+
+
+def _pairs(trace: Trace, look_for: str) -> list[tuple[int, int]]:
+    """The pairs (query, key): each closing bracket and its own opening one; the first "she" and the names before it."""
+    labels = models.tokenizer().labels(trace.tokens.tolist())
+    if look_for == BRACKETS:
+        return bracket_pairs(labels)
+    she = labels.index("·she")
+    names = [i for i in range(she) if labels[i].lstrip("·") in NAMES or "".join(labels[i - 1 : i + 1]) in NAMES]
+    return [(she, name) for name in names]
+
+
+def sentence(view: View, found: Found) -> str:
+    """Say in one sentence what to look at, for markdown."""
+    look_for, n_heads = LOOK_FOR[str(example_of(view.settings.text))], len(view.heads)
+    if look_for in (PRONOUN, BRACKETS):
+        what = {PRONOUN: "from “she” to a name before it", BRACKETS: "from a closing bracket to its opening one"}
+        return shown_by_pair(found, view.labels, what[look_for], n_heads)
+    return shown_by_role(found, view.labels, look_for, n_heads)

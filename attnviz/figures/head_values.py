@@ -1,0 +1,190 @@
+"""What a head writes, averages over heads, and differences of two maps.
+
+T query tokens, S key tokens, V tokens of the vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attnviz.analysis.values import Writes
+from attnviz.figures.chart import Chart
+from attnviz.figures.drawing import Drawing, quoted
+from attnviz.figures.head_captions import shortened
+from attnviz.figures.heads import MOST_CELLS, joined, map_height, matrix_table
+from attnviz.figures.numbers import DIGITS, printed
+from attnviz.figures.phrases import count
+from attnviz.figures.theme import DIVERGING, FAINT, SEQUENTIAL, base_figure
+from attnviz.figures.token_maps import (
+    BARE,
+    FIXED,
+    MOST_X_TICKS,
+    add_cells,
+    add_colourbar,
+    add_masked,
+    blocks,
+    bring_out,
+    few_ticks,
+    room_for,
+    span_text,
+    token_map_figure,
+    token_text,
+)
+
+MOST_TOKENS = 6  # raised, and as many lowered
+
+
+def value_map(
+    writes: Writes, allowed: np.ndarray, labels: Sequence[str], scale: list, query: int, *, projected: bool
+) -> Drawing:
+    """The weights times the length of what each key's value is (or, projected, of what W_o makes of it)."""
+    values = writes.projected if projected else writes.weighted  # (T, S)
+    what = "‖weight × W_o value‖" if projected else "‖weight × value‖"
+    q, k = (int(i) for i in np.unravel_index(int(values.argmax()), values.shape))
+    figure = _map(np.where(allowed, values, np.nan), allowed, labels, scale, (0.0, _top(values)), what)
+    bring_out(figure, len(labels), query, None)
+    note = (
+        "Each key's weight times the length of its value after the output projection W_o, without a bias: how much it "
+        "adds to the residual stream (Kobayashi et al., arXiv 2004.10102)."
+        if projected
+        else "Each key's weight times the length of its value vector: a large weight on a short value passes on little."
+    )
+    return Drawing(
+        figure,
+        title=f"Largest {what}: {printed(values[q, k])}, from query {q} to key {k}",
+        note=f"Query {q} {_name(labels, q)}, key {k} {_name(labels, k)}. {note}{joined(labels, MOST_CELLS, 'numbers')}",
+        alt=f"Heat map of {count(len(values), 'query row')}. {what} is largest from query {q} “{labels[q]}” to key {k} "
+        f"“{labels[k]}”: {printed(values[q, k])}.",
+        table=matrix_table(np.where(allowed, values, np.nan), labels),
+    )
+
+
+def output_norms(writes: Writes, labels: Sequence[str], query: int, name: str, colour: str) -> Drawing:
+    """‖output‖ of one head at each token; the selected query's bar is in the head's colour."""
+    norms = writes.norms
+    most = int(norms.argmax())
+    figure = base_figure(
+        230, showlegend=False, bargap=0.15,
+        margin={"l": 44, "r": 8, "t": 8, "b": room_for(few_ticks(labels, MOST_X_TICKS)), "autoexpand": False},
+    )  # fmt: skip
+    figure.add_bar(
+        x=np.arange(len(norms)), y=norms,
+        marker={"color": [colour if i == query else FAINT for i in range(len(norms))], "line": {"width": 0}},
+        hovertext=[span_text(labels, i, i) for i in range(len(norms))],
+        hovertemplate=f"%{{hovertext}}<br>norm %{{y:.{DIGITS}f}}<extra></extra>",
+    )  # fmt: skip
+    figure.update_layout(
+        xaxis={**FIXED, **few_ticks(labels, MOST_X_TICKS), "range": [-0.6, len(labels) - 0.4], "tickangle": -90},
+        yaxis={"rangemode": "tozero", "nticks": 5, "automargin": False},
+    )
+    return Drawing(
+        figure,
+        title=f"{name} writes most at {most} {_name(labels, most)}: norm {printed(norms[most])}",
+        note=f"Length of what the head adds to the residual stream at each token, after W_o. Query {query} "
+        f"{_name(labels, query)}: {printed(norms[query])}.",
+        alt=f"One bar per token; the longest, {printed(norms[most])}, at token {most} “{labels[most]}”; at query "
+        f"{query} “{labels[query]}” it is {printed(norms[query])}.",
+        table={"token": [f"{i} {label}" for i, label in enumerate(labels)], "norm": norms.tolist()},
+    )
+
+
+def logit_bars(effects: np.ndarray, vocabulary: Sequence[str], labels: Sequence[str], query: int, name: str) -> Drawing:
+    """The tokens whose logits the head's output at the query raises and lowers most, by itself."""
+    order = np.argsort(-effects)
+    shown = [int(i) for i in (*order[:MOST_TOKENS], *order[-MOST_TOKENS:])]
+    up, down = shown[0], shown[-1]
+    names = [vocabulary[i] for i in shown]
+    figure = base_figure(60 + 22 * len(shown), showlegend=False, bargap=0.25)
+    figure.add_bar(
+        y=np.arange(len(shown)), x=effects[shown], orientation="h",
+        marker={
+            "color": [DIVERGING[-1][1] if effects[i] > 0 else DIVERGING[0][1] for i in shown], "line": {"width": 0},
+        },
+        hovertext=[token_text(n, 40) for n in names], hovertemplate="%{hovertext}: %{x:+.4f}<extra></extra>",
+    )  # fmt: skip
+    figure.update_layout(
+        xaxis={"title": {"text": "change of the logit"}, "nticks": 5},
+        yaxis={
+            **BARE, "tickvals": list(range(len(shown))), "ticktext": [token_text(n) for n in names],
+            "range": [len(shown) - 0.5, -0.5],
+        },
+    )  # fmt: skip
+    raised, lowered = (f"{quoted(shortened(vocabulary[i], 30))} by {printed(abs(effects[i]))}" for i in (up, down))
+    return Drawing(
+        figure,
+        title=f"At {query} {_name(labels, query)}, {name} raises {raised}",
+        note=f"It lowers most {lowered}. Direct effect alone: the head's output through W_o, the final norm and the "
+        "unembedding, less the mean over the vocabulary. The final norm's divisor is held at its value in this run; "
+        "what later layers make of the output is not counted.",
+        alt=f"Bars of {len(shown)} tokens. "
+        + "; ".join(f"“{vocabulary[i]}” {'+' if effects[i] > 0 else ''}{printed(effects[i])}" for i in shown)
+        + ".",
+        table={"token": names, "change of the logit": effects[shown].tolist()},
+    )
+
+
+def average_map(weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str], of: str, query: int) -> Drawing:
+    """The mean of the maps weights (N, T, S) of N heads. of: which heads, "the 8 heads of layer 1"."""
+    mean = weights.mean(0, dtype=np.float64)  # (T, S)
+    q, k = _largest_after_first(mean)
+    figure = _map(np.where(allowed, mean, np.nan), allowed, labels, SEQUENTIAL, (0.0, 1.0), "mean weight")
+    bring_out(figure, len(labels), query, None)
+    return Drawing(
+        figure,
+        title=f"Mean over {of}: at most {printed(mean[q, k])} after the first row",
+        note=f"Each cell is the mean of {count(len(weights), 'weight')}; each row is a query. The largest mean after "
+        f"the first row is from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. Heads that attend "
+        f"elsewhere blur one another.{joined(labels, MOST_CELLS, 'means')}",
+        alt=f"Heat map of the mean weights of {of}; the largest after the first row is {printed(mean[q, k])}, from "
+        f"query {q} “{labels[q]}” to key {k} “{labels[k]}”.",
+        table=matrix_table(np.where(allowed, mean, np.nan), labels),
+    )
+
+
+def difference_map(
+    first: np.ndarray, second: np.ndarray, allowed: np.ndarray, labels: Sequence[str], names: tuple[str, str], what: str
+) -> Drawing:
+    """first − second, maps of weights (T, S). names: of the two; what: a sentence on what is compared."""
+    change = first.astype(np.float64) - second  # (T, S)
+    q, k = (int(i) for i in np.unravel_index(int(np.abs(change).argmax()), change.shape))
+    mean = float(np.abs(change)[allowed].mean()) if allowed.any() else 0.0
+    figure = _map(np.where(allowed, change, np.nan), allowed, labels, DIVERGING, (-1.0, 1.0), "difference")
+    sign = "+" if change[q, k] > 0 else ""
+    return Drawing(
+        figure,
+        title=f"{names[0]} − {names[1]}: at most {printed(abs(change[q, k]))}, mean {printed(mean)}",
+        note=f"{what} Petrol: {names[0]} has the larger weight; brown: {names[1]}. Largest: "
+        f"{sign}{printed(change[q, k])} from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. Mean: of "
+        f"absolute differences over the unmasked cells.{joined(labels, MOST_CELLS, 'differences')}",
+        alt=f"Heat map of {names[0]} minus {names[1]}: the largest difference is {sign}{printed(change[q, k])}, from "
+        f"query {q} “{labels[q]}” to key {k} “{labels[k]}”; the mean absolute one is {printed(mean)}.",
+        table=matrix_table(np.where(allowed, change, np.nan), labels),
+    )
+
+
+def _map(
+    values: np.ndarray, allowed: np.ndarray, labels: Sequence[str], scale: list, bounds: tuple[float, float], what: str
+) -> Chart:
+    figure = token_map_figure(labels, map_height(len(labels)), MOST_CELLS)
+    add_masked(figure, allowed, MOST_CELLS)
+    add_cells(figure, blocks(values, MOST_CELLS), scale, bounds, f"{what} %{{z:.{DIGITS}f}}")
+    if bounds[0] == 0:
+        add_colourbar(figure, scale, bounds[1], False, what)
+    return figure
+
+
+def _top(values: np.ndarray) -> float:
+    return max(float(values.max()), 1e-6)
+
+
+def _largest_after_first(values: np.ndarray) -> tuple[int, int]:
+    """Where; a causal first row can only look at itself."""
+    start = min(1, len(values) - 1)
+    q, k = np.unravel_index(int(values[start:].argmax()), values[start:].shape)
+    return int(q) + start, int(k)
+
+
+def _name(labels: Sequence[str], i: int) -> str:
+    return quoted(shortened(labels[i], 30))

@@ -1,0 +1,98 @@
+// The way of one query from score to weight, a bar per key. Pointing is answered here; another key is told to the server.
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".hv");
+  const view = (root.view ??= create(root)), call = begun(root);
+  view.send = setTriggerValue;
+  update(view, JSON.parse(new TextDecoder().decode(data)));
+  return call.end;
+}
+
+function create(root) {
+  const view = { root };
+  for (const name of ["role", "scored", "from", "steps", "said", "path", "sum"]) view[name] = root.querySelector("." + name);
+  view.paint = painter(root, () => paint(view));
+  new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(root);
+  document.fonts.load(fontOf(view)).then(view.paint, () => {}); // what was written before the font came is written again
+  view.path.onpointermove = (e) => tellKey(view, keyAt(view, e));
+  view.path.onpointerleave = () => tellKey(view, null);
+  view.path.onclick = (e) => { const k = keyAt(view, e); if (k !== null) view.send("cell", [view.d.query, k]); };
+  return view;
+}
+
+function update(view, d) {
+  view.d = d;
+  writeTexts(view, d.texts);
+  view.path.setAttribute("aria-label", d.alt);
+  view.paint();
+  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".said, i[hidden]", stage: () => staged(view) }));
+}
+
+// To be saved: sharp at twice the size.
+function staged(view) {
+  const paintAgain = () => paintPath(view);
+  sharply(view, paintAgain);
+  return paintAgain;
+}
+
+function paint(view) {
+  if (!view.root.clientWidth) return;
+  paintPath(view);
+  tellKey(view, null);
+}
+
+function paintPath(view) {
+  const { d, path } = view, n = d.scores.length, full = path.clientWidth, ratio = ratioOf(view);
+  const ink = path.firstElementChild.getContext("2d"), names = labelsOf(d, full), left = 34;
+  ink.font = fontOf(view);
+  const columns = ticks(n, full - left, d.key), foot = widest(ink, columns, names), row = 120, bars = 92;
+  sheet(path.firstElementChild, Math.round(full * ratio), Math.round((3 * row + foot) * ratio), ratio);
+  ink.setTransform(ratio, 0, 0, ratio, 0, 0);
+  ink.font = fontOf(view);
+  ink.textBaseline = "middle";
+  const low = Math.min(0, ...d.scores), high = Math.max(0, ...d.scores), pad = 0.05 * (high - low || 1);
+  const plot = (view.way = { left, width: full - left - 2, n }), { soft, strong } = inks(view.steps, view.from);
+  [d.scores, d.scores, d.weights].forEach((values, i) => {
+    const [from, to] = i < 2 ? [low - pad, high + pad] : [0, 1.05], top = i * row + row - bars;
+    const y = (v) => top + bars * (1 - (v - from) / (to - from));
+    ink.textAlign = "left";
+    word(ink, d.stages[i], left, top - 10, strong);
+    axis(ink, plot, y, from, to, soft);
+    values.forEach((v, k) => bar(ink, d, plot, k, i, top, bars, y(0), y(v)));
+  });
+  for (const k of columns) upright(ink, names[k], left + ((k + 0.5) * plot.width) / n, 3 * row + 5, "right", k === d.key ? strong : soft);
+}
+
+function axis(ink, { left, width }, y, from, to, colour) {
+  const rough = (to - from) / 4, size = 10 ** Math.floor(Math.log10(rough)), step = [1, 2, 5, 10].find((m) => m * size >= rough) * size;
+  ink.textAlign = "right";
+  for (let v = Math.ceil(from / step) * step; v <= to; v += step) {
+    ink.fillStyle = FAINT;
+    ink.fillRect(left, Math.round(y(v)), width, 0.5);
+    word(ink, String(+v.toPrecision(3)), left - 5, y(v), colour);
+  }
+}
+
+function bar(ink, d, { left, width, n }, k, stage, top, height, zero, end) {
+  const cell = width / n, x = left + k * cell;
+  if (stage && !d.allowed[k]) {
+    ink.fillStyle = `rgba(${d.masked})`;
+    ink.fillRect(Math.round(x), top, Math.round(x + cell) - Math.round(x), height); // no seam, no overlap
+    return;
+  }
+  ink.fillStyle = d.allowed[k] ? d.mark : FAINT;
+  ink.fillRect(x + 0.075 * cell, Math.min(zero, end), Math.max(0.85 * cell, 0.6), Math.max(Math.abs(end - zero), 0.5));
+}
+
+function keyAt(view, e) {
+  const { left, width, n } = view.way, x = (e.clientX - view.path.getBoundingClientRect().left - left) / width;
+  return x >= 0 && x < 1 ? Math.floor(x * n) : null;
+}
+
+function tellKey(view, at) {
+  const { d, path, way, said } = view, k = at ?? d.key, mark = path.lastElementChild;
+  const weight = d.allowed[k] ? ["weight ", el("b", "", printed(d.weights[k]))] : ["masked, so it has no weight"];
+  said.replaceChildren("Key ", name(d, k), `: score ${printed(d.scores[k])}, `, ...weight);
+  mark.hidden = at === null;
+  Object.assign(mark.style, { left: `${way.left + (k * way.width) / way.n}px`, width: `${Math.max(1, way.width / way.n)}px` });
+}

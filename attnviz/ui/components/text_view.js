@@ -1,0 +1,85 @@
+// The text in the browser: the token pointed at is the query, every other one is shaded by the weight that it gets from it.
+
+export default function ({ data, parentElement, setTriggerValue }) {
+  const root = parentElement.querySelector(".tv");
+  const view = (root.view ??= create(root)), call = begun(root);
+  view.send = setTriggerValue;
+  update(view, data);
+  return call.end;
+}
+
+function create(root) {
+  const view = { root };
+  for (const name of ["title", "said", "text", "after", "bars"]) view[name] = root.querySelector("." + name);
+  view.text.onpointermove = (e) => { const token = e.target.closest(".token"); if (token) show(view, token.at); };
+  view.text.onpointerleave = () => show(view, view.d.query);
+  view.text.onclick = (e) => { const token = e.target.closest(".token"); if (token) choose(view, token.at); };
+  view.text.onkeydown = (e) => key(view, e);
+  return view;
+}
+
+function update(view, bytes) {
+  const old = view.d, d = (view.d = bytes === view.bytes ? old : unpack(bytes));
+  view.bytes = bytes;
+  view.root.style.setProperty("--hue", d.mark);
+  if (!old || old.labels.join("\n") !== d.labels.join("\n")) lay(view);
+  view.at = undefined;
+  show(view, d.query);
+  saveButtons(view.root, () => ({ title: "", legend: [[d.mark, d.name]], unsaved: ".said" }));
+}
+
+// "·the" is written " the"; a line ends where the text's line does.
+function lay({ d, text }) {
+  text.replaceChildren(...d.labels.flatMap((label, at) => {
+    const token = Object.assign(el("bdi", "token", label.replace(/^·(?=.)/, "\u00a0")), { at, title: `${at} “${label}”` });
+    return label.endsWith("⏎") ? [token, el("br", "")] : [token, el("wbr", "")];
+  }));
+  text.tokens = text.querySelectorAll(".token");
+}
+
+const cell = ({ d }, q, k) => d.cells[q * d.shape[3] + k];
+
+function show(view, q) {
+  if (view.at === q) return;
+  view.at = q;
+  const { d, text } = view;
+  text.tokens.forEach((token, k) => {
+    const c = cell(view, q, k), masked = c > d.steps;
+    token.classList.toggle("masked", masked);
+    token.classList.toggle("query", k === q);
+    token.style.setProperty("--share", `${masked ? 0 : 65 * Math.sqrt(c / d.steps)}%`);
+  });
+  tell(view, q);
+}
+
+const quote = (d, i) => `${i} “${short(d.labels[i])}”`;
+
+function tell(view, q) {
+  const { d, title, said, after, bars } = view, next = d.next[q];
+  const most = d.labels.map((_, k) => k).filter((k) => cell(view, q, k) <= d.steps).sort((a, b) => cell(view, q, b) - cell(view, q, a)).slice(0, 3);
+  title.textContent = `Text shaded by the weights of query ${quote(d, q)}`;
+  said.textContent = most.length ? `${d.name}, largest weights: ${most.map((k) => `${quote(d, k)} ${weightText(cell(view, q, k), d.steps)}`).join(", ")}.`
+    : `${d.name}: every key of this query is masked.`;
+  after.textContent = `Next token after ${quote(d, q)}: ${next.length ? `“${short(next[0][0])}” with probability ${printed(next[0][1])}` : ""}`;
+  bars.replaceChildren(...next.map(([label, odds]) => {
+    const row = el("div", "bar"), box = el("span", "box"), fill = el("i", "");
+    fill.style.width = `${100 * odds}%`;
+    box.append(fill);
+    row.append(el("bdi", "name", short(label)), box, el("span", "odds", printed(odds)));
+    return row;
+  }));
+}
+
+function choose(view, q) {
+  view.d.query = q;
+  view.send("query", [q, 0]);
+}
+
+function key(view, e) {
+  const way = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[e.key], last = view.d.labels.length - 1;
+  if (e.ctrlKey || e.altKey || e.metaKey) return;
+  if (e.key === "Enter" || e.key === " ") choose(view, view.at);
+  else if (way) show(view, Math.max(0, Math.min(last, view.at + way)));
+  else return;
+  e.preventDefault();
+}

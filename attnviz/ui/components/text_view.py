@@ -1,0 +1,53 @@
+"""The text itself, shaded by the weights of one query, and the next tokens predicted after it; hover is answered in the
+browser. T tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from attnviz.ui.components.declared import declared
+from attnviz.ui.components.events import on_event, within
+from attnviz.ui.components.packed_weights import cells_of, message
+
+HTML = """
+<div class="tv">
+  <h4 class="title"></h4>
+  <p class="said" aria-live="polite"></p>
+  <div class="text" role="application" tabindex="0" aria-label="The text, one token after another"></div>
+  <h4 class="after"></h4>
+  <div class="bars"></div>
+</div>
+"""
+
+_mount = declared("text_view", HTML, "packed_weights", "save_buttons")
+
+
+def text_view(
+    weights: np.ndarray,
+    allowed: np.ndarray,
+    labels: Sequence[str],
+    next_tokens: Sequence[Sequence[tuple[str, float]]],
+    *,
+    query: int,
+    name: str,
+    colour: str,
+    key: str,
+    on_query: Callable[[int], None],
+) -> None:
+    """Show the text; `on_query(query)` runs after a token was clicked.
+
+    weights and allowed (T, T) of one head, called `name`, in its `colour`. labels: T token labels. next_tokens: for
+    each of the T queries the most likely next tokens and their probabilities.
+    """
+    header = {
+        "labels": list(labels), "next": [[list(each) for each in row] for row in next_tokens],
+        "query": query, "name": name, "mark": colour,
+    }  # fmt: skip
+    most = len(labels) - 1
+    data = message(header, cells_of(weights[None, None], allowed[None], len(labels)))
+    _mount(
+        key=key, data=data, on_query_change=on_event(key, "query", lambda sent: on_query(within(sent, 0, (most, 0))[0]))
+    )
