@@ -118,7 +118,7 @@ def logit_bars(effects: np.ndarray, vocabulary: Sequence[str], labels: Sequence[
         note=f"It lowers most {lowered}. Direct effect alone: the head's output through W_o, the final norm and the "
         "unembedding, less the mean over the vocabulary. The final norm's divisor is held at its value in this run; "
         "what later layers make of the output is not counted.",
-        alt=f"Bars of {len(shown)} tokens. "
+        alt=f"What {name} does to logits at query {query} “{labels[query]}”: bars of {len(shown)} tokens. "
         + "; ".join(f"“{vocabulary[i]}” {'+' if effects[i] > 0 else ''}{printed(effects[i])}" for i in shown)
         + ".",
         table={"token": names, "change of the logit": effects[shown].tolist()},
