@@ -84,8 +84,8 @@ def output_norms(writes: Writes, labels: Sequence[str], query: int, name: str, c
         title=f"{name} writes most at {most} {_name(labels, most)}: norm {printed(norms[most])}",
         note=f"Length of what the head adds to the residual stream at each token, after W_o. Query {query} "
         f"{_name(labels, query)}: {printed(norms[query])}.",
-        alt=f"What {name} writes: one bar per token; the longest, {printed(norms[most])}, at token {most} “{labels[most]}”; at query "
-        f"{query} “{labels[query]}” it is {printed(norms[query])}.",
+        alt=f"What {name} writes: one bar per token; the longest, {printed(norms[most])}, at token {most} "
+        f"“{labels[most]}”; at query {query} “{labels[query]}” it is {printed(norms[query])}.",
         table={"token": [f"{i} {label}" for i, label in enumerate(labels)], "norm": norms.tolist()},
     )
 
