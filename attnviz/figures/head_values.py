@@ -84,8 +84,8 @@ def output_norms(writes: Writes, labels: Sequence[str], query: int, name: str, c
         title=f"{name} writes most at {most} {_name(labels, most)}: norm {printed(norms[most])}",
         note=f"Length of what the head adds to the residual stream at each token, after W_o. Query {query} "
         f"{_name(labels, query)}: {printed(norms[query])}.",
-        alt=f"One bar per token; the longest, {printed(norms[most])}, at token {most} “{labels[most]}”; at query "
-        f"{query} “{labels[query]}” it is {printed(norms[query])}.",
+        alt=f"What {name} writes: one bar per token; the longest, {printed(norms[most])}, at token {most} "
+        f"“{labels[most]}”; at query {query} “{labels[query]}” it is {printed(norms[query])}.",
         table={"token": [f"{i} {label}" for i, label in enumerate(labels)], "norm": norms.tolist()},
     )
 
@@ -118,7 +118,7 @@ def logit_bars(effects: np.ndarray, vocabulary: Sequence[str], labels: Sequence[
         note=f"It lowers most {lowered}. Direct effect alone: the head's output through W_o, the final norm and the "
         "unembedding, less the mean over the vocabulary. The final norm's divisor is held at its value in this run; "
         "what later layers make of the output is not counted.",
-        alt=f"Bars of {len(shown)} tokens. "
+        alt=f"What {name} does to logits at query {query} “{labels[query]}”: bars of {len(shown)} tokens. "
         + "; ".join(f"“{vocabulary[i]}” {'+' if effects[i] > 0 else ''}{printed(effects[i])}" for i in shown)
         + ".",
         table={"token": names, "change of the logit": effects[shown].tolist()},

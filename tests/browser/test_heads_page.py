@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
+from attnviz.session.pages import PAGES
 from tests.browser.conftest import NARROW, WIDE
 from tests.browser.painted import hue_shares, overflow, painted_fraction, pixels, settle
 from tests.browser.server import Server
@@ -33,6 +34,11 @@ def add(page: Page, label: str, option: str) -> None:
 
 
 def part(page: Page, name: str) -> None:
+    """Open the part of this name, by its group where it has one."""
+    for group, tabs in PAGES["heads"].groups.items():
+        if name in [PAGES["heads"].tabs[tab] for tab in tabs]:
+            page.get_by_role("radio", name=group, exact=True).click()
+            settle(page)
     page.get_by_role("radio", name=name).or_(page.get_by_role("button", name=name, exact=True)).first.click()
     settle(page)
 
