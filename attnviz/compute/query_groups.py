@@ -36,7 +36,7 @@ MAX_CONVERSION_BYTES = 20_000_000  # of cached comparisons with converted models
 
 
 def variants(settings: Settings) -> list[Settings]:
-    """List the positions of the slider: the shipped family, or one's own with each possible number of KV heads."""
+    """List what can be chosen: the shipped family, or one's own with each possible number of KV heads."""
     if settings.model == "own":
         return [replace(settings, n_kv_heads=k) for k in divisors(settings.n_heads)]
     family = [replace(settings, model=name) for name in list_checkpoints()]

@@ -6,14 +6,14 @@ H query heads, K KV heads, D head_dim, C d_model, L layers, S tokens. Every hue 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attnviz.config import AttentionConfig, ModelConfig
 from attnviz.cost import attention_name, count_parameters, kv_cache_bytes
 from attnviz.cost.decode import attention_flops
 from attnviz.equations import Equation, Expression, Value, aligned, function
 from attnviz.figures.drawing import Caption, Drawing, drawn
-from attnviz.figures.phrases import bold, count, listed
+from attnviz.figures.phrases import bold, count, listed, meanings
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure, kv_colour
 
 SOFT, STRONG = 0.35, 1.0  # opacity: of the rest and of what is selected
@@ -32,7 +32,8 @@ def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int) -
         "rows": {
             "queries": count(n_heads, "query head"),
             "kvs": _cached(n_heads, n_kv_heads),
-            "index": f"KV head read by each query head: arange({n_kv_heads}).{how} = {' '.join(map(str, read))}",
+            "reads": "KV head that each query head reads",
+            "index": f"arange({n_kv_heads}).{how} = {' '.join(map(str, read))}",
         },
         "queries": [
             {"name": f"Q{h}", "kv": kv, "says": _says_query(h, kv, readers[kv], right[h]), "wrong": kv != right[h]}
@@ -103,6 +104,7 @@ def projections_caption(config: ModelConfig) -> Caption:
         },
         formula=equation.tex(),
         line=equation.text(),
+        legend=meanings(equation),
     )
 
 
@@ -169,7 +171,10 @@ def cache_panel(measured: dict[ModelConfig, int], selected: ModelConfig) -> dict
         strong = "strong" if config == selected else ""
         labels.append([0, row + 0.5, f"before {strong}", attention_name(config), ""])
         labels.append([n, row + 0.5, f"after {strong}", f"{n:,} B", ""])
-    return _panel(cache_caption(measured, selected), max(measured.values()), len(measured), rects, labels, row=32)
+    latent = " MLA's are its latent and its RoPE key." * any(c.attention == "mla" for c in measured)
+    note = f"KV cache of all layers in float32. Each segment is one KV head.{latent}"
+    short = replace(cache_caption(measured, selected), note=note)
+    return _panel(short, max(measured.values()), len(measured), rects, labels, row=28)
 
 
 def cache_caption(measured: dict[ModelConfig, int], selected: ModelConfig) -> Caption:
@@ -192,6 +197,7 @@ def cache_caption(measured: dict[ModelConfig, int], selected: ModelConfig) -> Ca
         },
         formula=equation.tex(),
         line=equation.text(),
+        legend=meanings(equation),
     )
 
 
@@ -229,7 +235,7 @@ def _panel(caption: Caption, width: float, height: float, rects: list, labels: l
     """A picture of rectangles. row: pixels that one unit downwards takes; 0: the same scale in both directions."""
     return {
         "title": caption.title, "note": caption.note, "alt": caption.alt, "width": width, "height": height, "row": row,
-        "line": caption.line, "rects": rects, "labels": labels,
+        "line": caption.line, "letters": caption.legend, "rects": rects, "labels": labels,
     }  # fmt: skip
 
 
@@ -270,6 +276,7 @@ def work_panel(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: 
 def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Caption:
     """Title, note and numbers of a decode step."""
     costs, here = _costs(configs, n_tokens), configs.index(selected)
+    flops_equation, cache_equation = step_flops(selected, n_tokens), step_cache_bytes(selected, n_tokens)
     names = [attention_name(c) for c in configs]
     flops, memory = (share_text(costs[what][here] / costs[what][0]) for what in ("attention FLOPs", "cache bytes read"))
     title = f"{names[here]}: {flops} of {names[0]}'s attention FLOPs, {memory} of its cache"
@@ -282,8 +289,9 @@ def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens
         f"{_attended_text(selected, n_tokens)}. {_why(selected)}",
         alt=f"{title}; {costs['parameters'][here]:,} of {costs['parameters'][0]:,} parameters.",
         table={"attention": names, **costs},
-        formula=aligned(step_flops(selected, n_tokens), step_cache_bytes(selected, n_tokens)),
-        line=step_flops(selected, n_tokens).text(),
+        formula=aligned(flops_equation, cache_equation),
+        line=flops_equation.text(),
+        legend=meanings(flops_equation, cache_equation),
     )
 
 

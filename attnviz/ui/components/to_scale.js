@@ -1,4 +1,4 @@
-// Rectangles to scale. A panel: {title, note, alt, line, width, height, row, rects: [[x, y, width, height, colour, opacity, says]],
+// Rectangles to scale. A panel: {title, note, alt, line, letters, width, height, row, rects: [[x, y, width, height, colour, opacity, says]],
 // labels: [[x, y, where, text, text below]]}, all in its own units; row: pixels for a unit downwards, or 0 for one scale.
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -19,7 +19,7 @@ function panel(p) {
   if (p.row) picture.style.height = `${p.row * p.height}px`;
   else picture.style.aspectRatio = `${p.width} / ${p.height}`;
   picture.append(drawn(p), ...p.labels.map((each) => label(p, each)));
-  section.append(el("h4", "", p.title), el("p", "", p.note), picture, el("p", "line", p.line));
+  section.append(el("h4", "", p.title), el("p", "", p.note), picture, el("p", "line", p.line), el("p", "", p.letters));
   return section;
 }
 

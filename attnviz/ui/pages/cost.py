@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 import streamlit as st
@@ -19,6 +20,7 @@ from attnviz.cost import (
     load_presets,
     what_if,
 )
+from attnviz.cost.hf_config import Description
 from attnviz.cost.pairs import instructive_pairs
 from attnviz.cost.units import bytes_text, tokens_text
 from attnviz.experiments.measurement import n_threads
@@ -217,12 +219,13 @@ def _preset(label: str) -> None:
 
 
 def facts(view: View) -> None:
-    """A model configuration as JSON, counted like the others."""
+    """A model's config.json, or a configuration in this page's fields, counted like the others."""
     s = view.settings
     name = load_presets()[s.preset].name
     state.control(
-        st.text_area, "Model configuration (JSON)", "facts", height=260, placeholder='{"n_layers": 32, "d_model": …}',
-        help="Fields as in a published model's configuration. Unknown fields and impossible values are named.",
+        st.text_area, "A Hugging Face config.json, or this page's own fields (JSON)", "facts", height=260,
+        placeholder='{"model_type": "llama", "num_hidden_layers": 32, …}   or   {"n_layers": 32, "d_model": 4096, …}',
+        help="Paste a model's config.json as it is. Unknown architectures and impossible values are named.",
     )  # fmt: skip
     st.button(
         f"Start from {name}", icon=":material/edit:", on_click=_take_facts, args=(s.preset,),
@@ -230,11 +233,38 @@ def facts(view: View) -> None:
     if not s.facts.strip():
         return
     try:
-        model = compute_cost.pasted_model(s.facts)
+        model, description = compute_cost.pasted_model(s.facts)
     except ConfigError as problem:
         st.error(escaped(str(problem)), icon=":material/error:")
         return
+    if description:
+        _describe(description)
     _under_every_attention(model, s, "-pasted")
+
+
+def _describe(found: Description) -> None:
+    """What was read of a config.json, what was assumed, and what of the model is not counted."""
+    n = count_parameters(found.model).total
+    st.markdown(
+        f"#### {escaped(found.architecture)}: {n:,} parameters, {kv_cache_bytes(found.model, 1):,} B of cache per token"
+    )
+    lines = [
+        f"**Used from config.json**: {_fields(found.used)}.",
+        f"**Not in config.json, so transformers' default is assumed**: {_fields(found.assumed)}.",
+    ]
+    if found.uncounted:
+        left_out = "; ".join(f"{what} (`{name}`)" for name, what in found.uncounted.items())
+        lines.append(f"**Not counted**: {left_out}.")
+    st.markdown("\n\n".join(lines))
+
+
+def _fields(fields: Mapping[str, object]) -> str:
+    """Names and values: "`hidden_size` 4096"; of a list only its length."""
+    shown = (
+        f"`{name}` {f'(a list of {len(value):,})' if isinstance(value, list | tuple) else json.dumps(value)}"
+        for name, value in fields.items()
+    )
+    return ", ".join(shown) or "nothing"
 
 
 def _take_facts(preset: str) -> None:
