@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import streamlit as st
@@ -22,7 +23,7 @@ from attnviz.cost import (
 )
 from attnviz.cost.hf_config import Description
 from attnviz.cost.pairs import instructive_pairs
-from attnviz.cost.units import bytes_text, tokens_text
+from attnviz.cost.units import bytes_text, count_text, tokens_text
 from attnviz.experiments.measurement import n_threads
 from attnviz.facts import published_facts
 from attnviz.figures import cost as figures
@@ -37,23 +38,22 @@ BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
 
 def show() -> None:
     """The whole page, from the top."""
-    own_model()
+    controls()
     closer()
+    own_model()
     if (found := st.session_state.get("measurement")) and found.running:
         _progress()
 
 
-@state.part("own", countable)
-def own_model(view: View) -> None:
-    """The selected model and what it costs."""
-    controls(view)
-    own(view)
-
-
+@state.part("amounts", countable)
 def controls(view: View) -> None:
     """The page in one sentence, and the controls for all of it: tokens, sequences, precision of the cache."""
-    _introduction(compute_cost.compared(view.config), view.config, view.settings)
-    contexts, batches = ({*CONTEXTS, view.settings.context}, {*BATCHES, view.settings.batch})
+    s = view.settings
+    presets = load_presets()
+    st.markdown(
+        figures.caches_text([*map(presets.__getitem__, s.compare), _toy(view)], s.context, s.batch, s.precision)
+    )
+    contexts, batches = ({*CONTEXTS, s.context}, {*BATCHES, s.batch})
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(
             st.select_slider,
@@ -64,11 +64,27 @@ def controls(view: View) -> None:
             width=320,
             reruns=(),
         )
-        both = ("own", "closer")  # the parts below show what fits and how fast it is with this cache
-        state.control(st.select_slider, "Sequences at once", "batch", options=sorted(batches), width=220, reruns=both)
+        all_of_it = ("amounts", "own", "closer")
         state.control(
-            st.segmented_control, "Cache in", "precision", options=list(PRECISIONS), required=True, reruns=both
+            st.select_slider, "Sequences at once", "batch", options=sorted(batches), width=220, reruns=all_of_it
         )
+        state.control(
+            st.segmented_control, "Cache in", "precision", options=list(PRECISIONS), required=True, reruns=all_of_it
+        )
+
+
+def _toy(view: View) -> ModelConfig:
+    """The model selected in the sidebar, under a name that tells it from the published ones."""
+    return replace(view.config, name=f"AttnViz toy {attention_name(view.config)}")
+
+
+@state.part("own", countable)
+def own_model(view: View) -> None:
+    """The selected model and what it costs."""
+    n = count_parameters(view.config).total
+    st.subheader(f"{_toy(view).name}: the model selected in the sidebar, {count_text(n)} parameters", divider="gray")
+    _introduction(compute_cost.compared(view.config), view.config, view.settings)
+    own(view)
 
 
 def own(view: View) -> None:
@@ -142,7 +158,6 @@ def _introduction(models: Sequence[ModelConfig], c: ModelConfig, s: Settings) ->
 @state.part("closer", countable)
 def closer(view: View) -> None:
     """One of the page's other parts; only the open one is computed."""
-    st.subheader("Other models and accelerators", divider="gray")
     show = {"published": published, "facts": facts, "memory": memory, "speed": speed, "measured": measured}
     show[state.tabs(view, "Part", quiet=True)](view)
 
@@ -154,26 +169,26 @@ def published(view: View) -> None:
     for pair in pairs.values():
         if view.settings.compare == pair.ids:
             st.info(pair.sentence, icon=":material/lightbulb:")
-    _compared(view.settings)
+    _compared(view)
     _alternatives(view.settings)
 
 
-def _compared(s: Settings) -> None:
-    presets = load_presets()
+def _compared(view: View) -> None:
+    s, presets = view.settings, load_presets()
     state.control(
         st.multiselect, "Models to compare (at most six)", "compare", options=list(presets),
-        format_func=lambda id: presets[id].name, max_selections=6,
+        format_func=lambda id: presets[id].name, max_selections=6, reruns=("amounts", "closer"),
     )  # fmt: skip
-    charts.show(_all_published(s.compare), "published")
+    charts.show(_all_published(s.compare, _toy(view)), "published")
     if s.compare:
         charts.show(_totals(s.compare, s.context), "totals")
         _notes(s.compare, "compared")
 
 
 @lru_cache(maxsize=16)
-def _all_published(chosen: tuple[str, ...]) -> Drawing:
+def _all_published(chosen: tuple[str, ...], toy: ModelConfig) -> Drawing:
     presets = load_presets()
-    return figures.published(list(presets.values()), [presets[id] for id in chosen])
+    return figures.published(list(presets.values()), [presets[id] for id in chosen], toy)
 
 
 @lru_cache(maxsize=16)
