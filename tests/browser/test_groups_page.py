@@ -25,7 +25,9 @@ def heading(page: Page, pattern: str) -> Locator:
 
 
 def look_closer(page: Page, part: str) -> None:
-    page.get_by_role("radio", name=part).or_(page.get_by_role("button", name=part, exact=True)).first.click()
+    page.get_by_role("radio", name=part, exact=True).or_(
+        page.get_by_role("button", name=part, exact=True)
+    ).first.click()
     settle(page)
 
 

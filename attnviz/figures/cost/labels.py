@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 PLOT_WIDTHS = (260, 560, 1000)  # pixels between the axes: the server cannot know the page's width, so all must do
-CHARACTER, LINE, MARK = 7.0, 16, 6  # pixels: width of a character, height of a line, half a marker
+CHARACTER, LINE, MARK = 6.4, 15, 6  # pixels: width of a character, height of a line, half a marker
 
 
 class Spot(NamedTuple):
