@@ -19,6 +19,7 @@ from attnviz.cost import (
     load_presets,
     what_if,
 )
+from attnviz.cost.hf_config import Description, is_hf_config, read_hf_config
 from attnviz.experiments import measurement as measure
 from attnviz.experiments.measurement import Timing
 from attnviz.facts import published_facts
@@ -54,12 +55,19 @@ def differing(models: list[ModelConfig], live: Counted, s: Settings) -> list[str
     return [attention_name(m) for m, formula, *count in pairs if formula != tuple(count)]
 
 
-def pasted_model(facts: str) -> ModelConfig:
-    """Read the model of a pasted configuration; a ConfigError says what is wrong with it."""
+def pasted_model(facts: str) -> tuple[ModelConfig, Description | None]:
+    """Read the model of a pasted configuration; a ConfigError says what is wrong with it.
+
+    With a Hugging Face config.json comes what of it was used, what was assumed, and what cannot be counted.
+    """
     try:
-        return ModelConfig.from_dict(json.loads(facts))
-    except (json.JSONDecodeError, RecursionError) as error:
+        pasted = json.loads(facts)
+    except (ValueError, RecursionError) as error:  # a number of too many digits is a ValueError
         raise ConfigError(f"Invalid JSON: {error}.") from None
+    if not is_hf_config(pasted):
+        return ModelConfig.from_dict(pasted), None
+    found = read_hf_config(pasted)
+    return found.model, found
 
 
 def facts_of(preset: str) -> str:

@@ -16,7 +16,7 @@ from attnviz.analysis.groups import Difference, paired_difference
 from attnviz.equations import Equation, Value
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import bold, count, meanings
-from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure, kind_style
+from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, TABLE_TEXT, base_figure, kind_style
 from attnviz.figures.token_maps import MOST_X_TICKS, few_ticks
 
 Groups = Sequence[Sequence[int]]
@@ -25,6 +25,7 @@ SPREAD = (
     "Bars: one standard error of the difference over the tokens, as if they were independent; a difference within two "
     "of them does not tell the models apart."
 )
+DARK_CELL = 0.8  # cosine from which a cell is so dark in either theme that its number is black
 NEAR = 1.4  # times a number is the next, on a logarithmic axis, where their labels touch on a narrow screen
 TRAINED, AVERAGED = "trained with this many KV heads", "averaged"
 FIRST, BEST = "first head of each group", "averaged, best grouping"
@@ -55,14 +56,15 @@ def similarity(
     lost: the share of squared length that averaging loses in `groups`, and in `best`. total: that squared length.
     """
     n_heads = len(cosine)
-    figure = base_figure(height=420, showlegend=False)
+    figure = base_figure(height=520, showlegend=False)
     figure.add_heatmap(
         z=cosine.astype(np.float32), zmin=-1, zmax=1, colorscale=DIVERGING, xgap=1, ygap=1,
-        colorbar={"title": {"text": "cosine"}, "orientation": "h", "thickness": 12, "y": -0.28, "yanchor": "top"},
+        colorbar={"title": {"text": "cosine"}, "thickness": 12, "len": 0.7, "tickvals": [-1, -0.5, 0, 0.5, 1]},
         hovertemplate="heads %{y} and %{x}: cosine %{z:.3f}<extra></extra>",
     )  # fmt: skip
     if n_heads <= 8:  # more do not fit into their cells
-        figure.add_trace(_cell_numbers(cosine))
+        for strong, colour in ((False, None), (True, TABLE_TEXT)):
+            figure.add_trace(_cell_numbers(cosine, (abs(cosine) >= DARK_CELL) == strong, colour))
     for group in groups:
         first, last = group[0] - 0.5, group[-1] + 0.5
         figure.add_shape(type="rect", x0=first, x1=last, y0=first, y1=last, line={"width": 3, "color": NEUTRAL})
@@ -264,13 +266,13 @@ def signed(d: Difference) -> str:
     return f"{d.mean:+z.2f}".replace("-", "−") + spread
 
 
-def _cell_numbers(values: NDArray) -> dict:
-    """The numbers in the cells of a square map, in the page's own text colour."""
-    rows, columns = np.indices(values.shape)
-    text = [f"{value:z.2f}".replace("-", "−") for value in values.ravel()]
+def _cell_numbers(values: NDArray, where: NDArray, colour: str | None) -> dict:
+    """The numbers in these cells of a square map. colour: None for the page's own text colour."""
+    rows, columns = np.nonzero(where)
+    text = [f"{value:z.2f}".replace("-", "−") for value in values[where]]
     return {
-        "type": "scatter", "mode": "text", "x": columns.ravel(), "y": rows.ravel(), "text": text,
-        "textfont": {"size": 11}, "hoverinfo": "skip",
+        "type": "scatter", "mode": "text", "x": columns, "y": rows, "text": text,
+        "textfont": {"size": 14, "color": colour}, "hoverinfo": "skip",
     }  # fmt: skip
 
 

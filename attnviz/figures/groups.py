@@ -6,7 +6,7 @@ H query heads, K KV heads, D head_dim, C d_model, L layers, S tokens. Every hue 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from attnviz.config import AttentionConfig, ModelConfig
 from attnviz.cost import attention_name, count_parameters, kv_cache_bytes
@@ -32,7 +32,8 @@ def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int) -
         "rows": {
             "queries": count(n_heads, "query head"),
             "kvs": _cached(n_heads, n_kv_heads),
-            "index": f"KV head read by each query head: arange({n_kv_heads}).{how} = {' '.join(map(str, read))}",
+            "reads": "KV head that each query head reads",
+            "index": f"arange({n_kv_heads}).{how} = {' '.join(map(str, read))}",
         },
         "queries": [
             {"name": f"Q{h}", "kv": kv, "says": _says_query(h, kv, readers[kv], right[h]), "wrong": kv != right[h]}
@@ -170,7 +171,10 @@ def cache_panel(measured: dict[ModelConfig, int], selected: ModelConfig) -> dict
         strong = "strong" if config == selected else ""
         labels.append([0, row + 0.5, f"before {strong}", attention_name(config), ""])
         labels.append([n, row + 0.5, f"after {strong}", f"{n:,} B", ""])
-    return _panel(cache_caption(measured, selected), max(measured.values()), len(measured), rects, labels, row=32)
+    latent = " MLA's are its latent and its RoPE key." * any(c.attention == "mla" for c in measured)
+    note = f"KV cache of all layers in float32. Each segment is one KV head.{latent}"
+    short = replace(cache_caption(measured, selected), note=note)
+    return _panel(short, max(measured.values()), len(measured), rects, labels, row=28)
 
 
 def cache_caption(measured: dict[ModelConfig, int], selected: ModelConfig) -> Caption:

@@ -24,6 +24,7 @@ def latent_sharing(config: ModelConfig, selected: int) -> dict:
         "rows": {
             "queries": count(config.n_heads, "query head"),
             "kvs": f"Only these are cached, per token and layer: {cached}.",
+            "reads": "",
             "index": "",
         },
         "queries": [{"name": f"Q{h}", "kv": 0, "wrong": False, "says": says.format(h)} for h in range(config.n_heads)],

@@ -21,7 +21,7 @@ AT_MOST = {
     "page / floor, 4 x 8, T=256": 4.0,
     "another head / floor, 4 x 8, T=256": 3.0,
     "longest task, ms, 4 x 8, T=256": 200,
-    "KV heads' slider / floor": 3.0,
+    "KV heads' buttons / floor": 3.0,
     "trace / its own forward": 2.0,
     "trace / bare": 1.3,
     "trace / transformers": 1.3,

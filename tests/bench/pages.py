@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from playwright.sync_api import Browser
 
 from attnviz.text import Tokenizer
-from tests.bench.tab import CODES, IDLE, Chromium, Tab, browsing
+from tests.bench.tab import IDLE, Chromium, Tab, browsing
 from tests.browser.painted import PATIENCE, settle
 from tests.browser.server import ROOT, serve
 
@@ -88,12 +88,12 @@ def all_heads(alone: Chromium, url: str, floor: Tab) -> dict[str, float]:
 
 
 def kv_heads(alone: Chromium, url: str, floor: Tab) -> dict[str, float]:
-    """The slider of the query-groups page, on the default text."""
+    """The buttons of the query-groups page, on the default text."""
     tab = alone.open(f"{url}/query_groups")
-    moves = [lambda key=key: tab.press("[data-testid=stMain] input[type=range]", key) for key in CODES]
+    moves = [lambda n=n: tab.click(".st-key-kv-heads [role=radio]", n) for n in range(2)]
     _, everything = in_turns(tab, moves, floor)
     tab.send("Page.close")
-    return {"KV heads' slider / floor": everything}
+    return {"KV heads' buttons / floor": everything}
 
 
 def window_of(tab: Tab) -> list[Callable[[], None]]:

@@ -42,6 +42,32 @@ def test_every_part_is_painted_and_as_wide_as_its_window(visit, width, scheme):
         shoot(page, f"cost-{drawn}-{width}-{scheme}")
 
 
+def test_the_page_opens_with_published_models_and_the_shipped_one_among_them(visit):
+    page = visit("cost")
+    heights = [chart(page, key).bounding_box()["y"] for key in ("published", "attention")]
+    assert heights[0] < heights[1]
+    expect(page.get_by_role("heading", name=re.compile("^AttnViz toy GQA-4"))).to_be_visible()
+    for name in ("Llama 3 8B", "DeepSeek-V3", "AttnViz toy GQA-4"):
+        expect(chart(page, "published").locator("text", has_text=name).first).to_be_visible()
+
+
+def test_a_config_json_is_counted_and_what_was_assumed_is_said(visit):
+    page = visit("cost?tab=facts")
+    field = page.get_by_role("textbox", name=re.compile("config.json"))
+    field.fill(
+        '{"architectures": ["MistralForCausalLM"], "hidden_size": 4096, "vocab_size": 32768, "sliding_window": null,'
+        ' "vision_config": {"hidden_size": 1024}}'
+    )
+    field.press("Control+Enter")
+    expect(title(page, "^mistral: 7,248,023,552 parameters, 131,072 B of cache per token")).to_be_visible()
+    expect(page.get_by_text(re.compile("Used from config.json.*hidden_size 4096.*sliding_window null"))).to_be_visible()
+    expect(page.get_by_text(re.compile("assumed.*num_hidden_layers 32"))).to_be_visible()
+    expect(page.get_by_text(re.compile("Not counted: the image encoder"))).to_be_visible()
+    field.fill('{"model_type": "mamba"}')
+    field.press("Control+Enter")
+    expect(page.get_by_role("alert")).to_contain_text("mamba")
+
+
 def test_a_link_reopens_a_comparison_with_its_sentence(visit):
     page = visit("cost?context=131072&compare=gemma-3-27b,qwen3-32b")
     expect(page.get_by_text("10.4 GiB instead of 62 GiB")).to_be_visible()

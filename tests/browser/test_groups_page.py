@@ -25,44 +25,57 @@ def heading(page: Page, pattern: str) -> Locator:
 
 
 def look_closer(page: Page, part: str) -> None:
-    page.get_by_role("radio", name=part).or_(page.get_by_role("button", name=part, exact=True)).first.click()
+    page.get_by_role("radio", name=part, exact=True).or_(
+        page.get_by_role("button", name=part, exact=True)
+    ).first.click()
     settle(page)
 
 
-def move(page: Page, key: str) -> None:
-    page.get_by_role("slider", name=re.compile("^KV heads, from")).focus()
-    page.keyboard.press(key)
+def choose(page: Page, model: str) -> None:
+    page.get_by_role("radio", name=model, exact=True).or_(
+        page.get_by_role("button", name=model, exact=True)
+    ).first.click()
     settle(page)
 
 
-def test_the_slider_moves_everything(visit: Visit) -> None:
+def test_a_button_moves_everything(visit: Visit) -> None:
     page = visit("query_groups")
-    sizes = {"gqa-4": (4, "3,072"), "gqa-2": (2, "1,536"), "mqa": (1, "768"), "mha": (8, "6,144")}
-    moves = ([], ["Right"], ["Right"], ["Left"] * 3)
-    for keys, (model, (n_kv_heads, n_bytes)) in zip(moves, sizes.items(), strict=True):
-        for key in keys:
-            move(page, f"Arrow{key}")
+    sizes = {"GQA-4": (4, "3,072"), "GQA-2": (2, "1,536"), "MQA": (1, "768"), "MHA": (8, "6,144")}
+    for model, (n_kv_heads, n_bytes) in sizes.items():
+        choose(page, model)
         expect(kv_heads(page)).to_have_count(n_kv_heads)
         expect(page.get_by_text(f"8 query heads read {n_kv_heads} KV head")).to_be_visible()
         expect(heading(page, f"^W_k and W_v are {24 * n_kv_heads} wide")).to_be_visible()
         expect(heading(page, f"caches {n_bytes} B per token")).to_be_visible()
         work = (
-            "attention FLOPs and .* B of cache per decode step" if model == "mha" else "100% of MHA's attention FLOPs"
+            "attention FLOPs and .* B of cache per decode step" if model == "MHA" else "100% of MHA's attention FLOPs"
         )
         expect(heading(page, work)).to_be_visible()
         expect(page.get_by_role("combobox", name="Model")).to_have_value(re.compile(model, re.IGNORECASE))
-        if model != "gqa-4":
-            expect(page).to_have_url(re.compile(f"model={model}(&|$)"))
+        if model != "GQA-4":
+            expect(page).to_have_url(re.compile(f"model={model.lower()}(&|$)"))
+
+
+def test_buttons_cache_and_heads_share_the_first_screen_of_a_projector(visit: Visit) -> None:
+    page = visit("query_groups", width=1280)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    for model in ("MHA", "GQA-4", "GQA-2", "MQA", "MLA"):
+        button = page.get_by_role("radio", name=model, exact=True)
+        assert button.bounding_box()["y"] + button.bounding_box()["height"] < 720
+    for part in (page.locator(".gd svg"), page.locator(".ts .picture").first):
+        box = part.bounding_box()
+        assert 0 < box["y"] and box["y"] + box["height"] < 720
+    expect(page.get_by_text("KV head that each query head reads")).to_be_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_diagram_is_painted_in_one_hue_per_kv_head(visit: Visit, scheme: str) -> None:
     page = visit("query_groups?model=mqa", scheme=scheme)
-    for n_hues in (1, 2, 4):
+    for n_hues, model in ((1, "MQA"), (2, "GQA-2"), (4, "GQA-4")):
+        choose(page, model)
         expect(kv_heads(page)).to_have_count(n_hues)
         shares = hue_shares(pixels(page.locator(".gd svg")), bins=12)
         assert int((shares > 0.002).sum()) == n_hues
-        move(page, "ArrowLeft")
 
 
 def test_pointing_at_a_head_shows_its_partners(visit: Visit) -> None:
@@ -106,7 +119,7 @@ def test_tiling_shows_the_wrong_partners_and_what_they_do(visit: Visit) -> None:
     expect(page.get_by_text("With repeat(), 4 of 8 query heads read the wrong KV head.")).to_be_visible()
     expect(page.get_by_text(re.compile(r"The loss goes from \d+\.\d\d to \d+\.\d\d nats per token"))).to_be_visible()
     expect(page).to_have_url(re.compile("tiled=1"))
-    move(page, "ArrowRight")
+    choose(page, "MQA")
     expect(page.get_by_text("With 1 KV head both orders are the same")).to_be_visible()
     expect(page.locator(".gd .link.wrong")).to_have_count(0)
 
@@ -168,9 +181,9 @@ def test_a_map_and_a_layer_are_chosen(visit: Visit) -> None:
     expect(page).to_have_url(re.compile("layer=2"))
 
 
-def test_latent_attention_stands_at_the_end_of_the_slider(visit: Visit) -> None:
+def test_latent_attention_has_a_button_of_its_own(visit: Visit) -> None:
     page = visit("query_groups?model=mqa")
-    move(page, "ArrowRight")
+    choose(page, "MLA")
     expect(page).to_have_url(re.compile("model=mla"))
     expect(kv_heads(page)).to_have_count(1)
     expect(page.locator(".gd-kvs")).to_contain_text("latent of 64 numbers and a shared RoPE key of 16")
@@ -181,7 +194,7 @@ def test_latent_attention_stands_at_the_end_of_the_slider(visit: Visit) -> None:
 def test_own_settings_share_over_their_own_divisors(visit: Visit) -> None:
     page = visit("query_groups?model=own&n_heads=6&n_kv_heads=3&d_model=96&n_layers=2")
     expect(kv_heads(page)).to_have_count(3)
-    move(page, "ArrowRight")
+    choose(page, "GQA-2 (K=2)")
     expect(kv_heads(page)).to_have_count(2)
     expect(page).to_have_url(re.compile("n_kv_heads=2"))
 

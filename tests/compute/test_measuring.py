@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from attnviz.compute import cost as compute_cost
 from attnviz.config import ConfigError, ModelConfig
-from attnviz.cost import bits_with_scales, load_presets, what_if
+from attnviz.cost import bits_with_scales, count_parameters, kv_cache_bytes, load_presets, what_if
 from attnviz.experiments.measurement import Timing
 from attnviz.session.settings import PRESETS, Settings
 
@@ -25,8 +25,8 @@ SMALL = ModelConfig(n_layers=2, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8,
 
 @pytest.mark.parametrize("id", PRESETS)
 def test_a_published_models_facts_can_be_taken_and_pasted_back(id):
-    pasted = compute_cost.pasted_model(compute_cost.facts_of(id))
-    assert replace(pasted, id=id) == load_presets()[id]
+    pasted, description = compute_cost.pasted_model(compute_cost.facts_of(id))
+    assert description is None and replace(pasted, id=id) == load_presets()[id]
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,9 @@ def test_a_published_models_facts_can_be_taken_and_pasted_back(id):
         ('{"n_layers": 2, "d_model": 12, "n_heads": 5}', ["d_model", "multiple of n_heads"]),
         ('{"n_layers": 2, "d_model": 12, "n_heads": 6, "n_kv_heads": 4}', ["n_kv_heads", "6, 3, 2, 1"]),
         ('{"n_layers": 2, "d_model": 1000000000000, "n_heads": 6}', ["d_model", "1 to 1,000,000"]),
+        ('{"n_layers": ' + "1" * 5_000 + "}", ["Invalid JSON"]),
+        ('{"model_type": "llama", "hidden_size": 1e400}', ["hidden_size", "inf"]),
+        ('{"model_type": "t5"}', ["'t5'", "llama"]),
         ('{"n_layers": NaN, "d_model": 12, "n_heads": 6}', ["n_layers", "nan"]),
     ],
 )
@@ -48,9 +51,12 @@ def test_a_mistake_in_pasted_facts_is_one_sentence(pasted, words):
     assert all(word in str(refusal.value) for word in words), str(refusal.value)
 
 
+FIELDS = ["n_layers", "moe", "id", "model_type", "hidden_size"]
+
+
 @given(st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["n_layers", "moe", "id"]), inner),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner),
     max_leaves=8,
 ))  # fmt: skip
 def test_any_json_gives_a_model_or_a_sentence(value):
@@ -58,6 +64,18 @@ def test_any_json_gives_a_model_or_a_sentence(value):
         compute_cost.pasted_model(json.dumps(value))
     except ConfigError as refusal:
         assert str(refusal)
+
+
+def test_a_config_json_is_counted_as_the_published_model_it_belongs_to():
+    given = {
+        "architectures": ["LlamaForCausalLM"], "hidden_size": 4096, "intermediate_size": 14336, "model_type": "llama",
+        "num_attention_heads": 32, "num_hidden_layers": 32, "num_key_value_heads": 8, "rope_theta": 500000.0,
+        "max_position_embeddings": 8192, "tie_word_embeddings": False, "torch_dtype": "bfloat16", "vocab_size": 128256,
+    }  # fmt: skip
+    model, description = compute_cost.pasted_model(json.dumps(given))
+    assert count_parameters(model).total == 8_030_261_248 and kv_cache_bytes(model, 1) == 131_072
+    assert description.used == {name: given[name] for name in description.used} and len(description.used) == 8
+    assert description.assumed == {"head_dim": 128, "attention_bias": False, "mlp_bias": False}
 
 
 def test_live_counts_agree_unless_the_modules_keep_what_a_window_would_drop():

@@ -6,6 +6,7 @@ pytest tests/test_figures_cost.py
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -23,6 +24,7 @@ from attnviz.cost import (
     what_if,
 )
 from attnviz.cost.pairs import instructive_pairs
+from attnviz.cost.units import bytes_text
 from attnviz.experiments.measurement import Timing, counted_cache_bytes, counted_parameters
 from attnviz.figures import cost as figures
 from attnviz.figures.cost.formulas import attention_equation
@@ -210,3 +212,28 @@ def test_the_sentences_of_the_pairs_hold():
         assert numbers in said["MHA and GQA"]
     assert "4,997,120" in said["GQA and MLA"] and "10.4 GiB" in said["Windows"] and "62 GiB" in said["Windows"]
     assert all(id in PRESETS for pair in instructive_pairs() for id in pair.ids)
+
+
+SMALL = ModelConfig(n_layers=3, d_model=35, n_heads=6, n_kv_heads=2, head_dim=14, d_ff=41, vocab_size=101)
+
+
+def test_the_model_that_runs_here_stands_among_the_published_ones():
+    toy = replace(SMALL, name="AttnViz toy GQA-2")
+    drawing = figures.published(list(PRESETS.values()), [PRESETS["llama-3-8b"]], toy)
+    (at,) = (i for i, name in enumerate(drawing.table["model"]) if name == toy.name)
+    assert drawing.table["parameters"][at] == count_parameters(toy).total
+    assert any("AttnViz toy GQA-2" in note.text for note in drawing.figure.layout.annotations)
+    assert "AttnViz" not in drawing.title and f"{len(PRESETS)} published" in drawing.note
+
+
+def test_no_table_of_published_models_holds_none():
+    models = list(PRESETS.values())
+    for drawing in (figures.published(models, [], SMALL), figures.totals(models, 4_096)):
+        assert all(cell is not None for column in drawing.table.values() for cell in column)
+
+
+def test_each_caches_what_the_sentence_says():
+    models = [PRESETS["llama-3-8b"], PRESETS["deepseek-v3"]]
+    said = figures.caches_text(models, 5_003, 3, "bf16")
+    for model in models:
+        assert f"{figures.short_name(model)} **{bytes_text(kv_cache_bytes(model, 5_003, 3))}**" in said

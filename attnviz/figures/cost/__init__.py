@@ -1,15 +1,16 @@
 """Pictures of what models cost: parameters and cache of the selected model, published models, and accelerators."""
 
-from attnviz.figures.cost.captions import short_name
+from attnviz.figures.cost.captions import crowd_text, short_name
 from attnviz.figures.cost.here import measured
 from attnviz.figures.cost.machines import filling, machines, roof, speed
-from attnviz.figures.cost.own import attention_parameters, cache, crowd_text, model_parameters, precisions
-from attnviz.figures.cost.published import alternatives, published, published_table, totals
+from attnviz.figures.cost.own import attention_parameters, cache, model_parameters, precisions
+from attnviz.figures.cost.published import alternatives, caches_text, published, published_table, totals
 
 __all__ = [
     "alternatives",
     "attention_parameters",
     "cache",
+    "caches_text",
     "crowd_text",
     "filling",
     "machines",

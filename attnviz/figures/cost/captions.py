@@ -15,6 +15,16 @@ def short_name(model: ModelConfig) -> str:
     return model.name.partition(" (")[0]
 
 
+def crowd_text(n_tokens: int, batch_size: int) -> str:
+    """ "128 K tokens", "3 sequences of 128 K tokens"."""
+    return context_text(n_tokens) if batch_size == 1 else f"{batch_size:,} sequences of {context_text(n_tokens)}"
+
+
+def written(n: int | None) -> str:
+    """A number for a table in which others are missing."""
+    return "–" if n is None else f"{n:,}"
+
+
 def is_beyond(model: ModelConfig, n_tokens: int) -> bool:
     """Whether this is more than the context that the model was published with."""
     return model.max_context is not None and n_tokens > model.max_context

@@ -8,10 +8,10 @@ from itertools import accumulate
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, count_parameters, kv_cache_bytes
 from attnviz.cost.cache import cache_parts
-from attnviz.cost.units import BINARY, bytes_text, context_text, count_text
+from attnviz.cost.units import BINARY, bytes_text, count_text
 from attnviz.equations import aligned
 from attnviz.figures.chart import Chart
-from attnviz.figures.cost.captions import cached_tokens_text, is_beyond, latent_note, precision_note
+from attnviz.figures.cost.captions import cached_tokens_text, crowd_text, is_beyond, latent_note, precision_note
 from attnviz.figures.cost.formulas import attention_equation, cache_equation, sum_equation, wrapped
 from attnviz.figures.cost.labels import CHARACTER, PLOT_WIDTHS
 from attnviz.figures.drawing import Drawing
@@ -212,7 +212,7 @@ def _names(height: float, parts: dict[str, int], longest: int) -> dict:
             if n > CHARACTER * len(part) * pixel}  # fmt: skip
     return {
         "type": "scatter", "mode": "text", "x": list(wide.values()), "y": [height] * len(wide), "text": list(wide),
-        "textposition": "top center", "textfont": {"size": 11}, "hoverinfo": "skip",
+        "textposition": "top center", "textfont": {"size": 12}, "hoverinfo": "skip",
     }  # fmt: skip
 
 
@@ -248,10 +248,6 @@ def _counted(name: str, counted: Sequence[int] | None) -> dict[str, list[int]]:
 def _columns(rows: list[dict[str, int]]) -> dict[str, list[int]]:
     """One column for every part that any of the rows has."""
     return {part: [row.get(part, 0) for row in rows] for part in dict.fromkeys(p for row in rows for p in row)}
-
-
-def crowd_text(n_tokens: int, batch_size: int) -> str:
-    return context_text(n_tokens) if batch_size == 1 else f"{batch_size:,} sequences of {context_text(n_tokens)}"
 
 
 def _window_note(model: ModelConfig, n_tokens: int) -> str:

@@ -6,11 +6,19 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 
 from attnviz.config import ModelConfig
-from attnviz.cost import attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes, what_if
+from attnviz.cost import PRECISIONS, attention_name, count_parameters, expanded_cache_bytes, kv_cache_bytes, what_if
 from attnviz.cost.units import bytes_text, context_text, count_text, tokens_text
 from attnviz.equations import aligned, tex_text
 from attnviz.figures.chart import Chart
-from attnviz.figures.cost.captions import beyond_context, cached_tokens_text, is_beyond, latent_note, short_name
+from attnviz.figures.cost.captions import (
+    beyond_context,
+    cached_tokens_text,
+    crowd_text,
+    is_beyond,
+    latent_note,
+    short_name,
+    written,
+)
 from attnviz.figures.cost.formulas import cache_equation, totals_formula
 from attnviz.figures.cost.labels import FAR, MARK, place, spread
 from attnviz.figures.drawing import Drawing
@@ -22,19 +30,37 @@ CONTEXTS = tuple(2**k for k in range(10, 21))  # 1 K to 1 M tokens
 HEIGHT, LEGEND = 480, 40
 SMALL, LARGE = 8, 13  # marker sizes
 CLEAR = "rgba(0,0,0,0)"
+WELL_KNOWN = (  # named first where names would overlap
+    "llama-3-8b", "deepseek-v3", "gpt2-small", "mistral-7b-v0.1", "qwen3-8b", "gemma-3-27b", "gpt-oss-120b",
+    "llama-3.1-405b",
+)  # fmt: skip
 
 
-def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> Drawing:
-    """Each model's bf16 cache for one token against its parameters, both logarithmic; the chosen ones stand out."""
-    size = {m: count_parameters(m).total for m in models}
-    cost = {m: kv_cache_bytes(m, 1) for m in models}
+def caches_text(models: Sequence[ModelConfig], n_tokens: int, batch_size: int, precision: str) -> str:
+    """What each of these models caches, in one sentence."""
+    bits, block = PRECISIONS[precision]
+    sizes = (kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in models)
+    cached = listed(f"{short_name(m)} **{bytes_text(n)}**" for m, n in zip(models, sizes, strict=True))
+    return f"KV cache of **{crowd_text(n_tokens, batch_size)}** in {precision}: {cached}."
+
+
+def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig], toy: ModelConfig | None = None) -> Drawing:
+    """Each model's bf16 cache for one token against its parameters, both logarithmic; the chosen ones stand out.
+
+    toy: the model that runs here, drawn among them and named as no published one.
+    """
+    drawn = [*models, *([toy] if toy else [])]
+    size = {m: count_parameters(m).total for m in drawn}
+    cost = {m: kv_cache_bytes(m, 1) for m in drawn}
+    stand_out = [*chosen, *([toy] if toy else [])]
     figure = base_figure(HEIGHT, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"}, margin={"t": LEGEND})
     for kind in KINDS:
-        figure.add_trace(_kind([m for m in models if m.attention == kind], kind, size, cost, chosen))
+        figure.add_trace(_kind([m for m in drawn if m.attention == kind], kind, size, cost, stand_out))
     x, y = _log_range(size.values()), _log_range(cost.values())
     figure.update_xaxes(type="log", range=x, title="parameters", **_decades(x, count_text))
     figure.update_yaxes(type="log", range=y, **_decades(y, lambda n: bytes_text(n, binary=False)))
-    _label(figure, [*chosen, *(m for m in models if m not in chosen)], len(chosen), size, cost, x, y)
+    rest = sorted((m for m in models if m not in chosen), key=lambda m: m.id not in WELL_KNOWN)
+    _label(figure, [*stand_out, *rest], len(stand_out), size, cost, x, y)
     largest = max(models, key=size.__getitem__)
     dearer = min((m for m in models if cost[m] > cost[largest]), key=size.__getitem__, default=largest)
     title = f"{short_name(largest)} ({count_text(size[largest])} parameters) has the largest cache per token"
@@ -49,13 +75,18 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> D
         title=title,
         note=f"{len(models)} published models, counted by formula: bytes cached for one token in bf16 (1 kB is 1,000 "
         "bytes) against all parameters. The marker's shape is the type of attention. Names that would overlap are left "
-        "out: point at a marker for its name. With sliding windows, a long text takes less than this times its tokens.",
+        f"out: point at a marker for its name.{_toy_note(toy)} "
+        "With sliding windows, a long text takes less than this times its tokens.",
         alt=f"{title}: {cost[largest]:,} and {cost[dearer]:,} bytes. Most: {_extreme(cost, max)}; least: "
         f"{_extreme(cost, min)}.",
-        table=published_table(models),
+        table=published_table(drawn),
         formula=rf"{tex_text(f'{short_name(largest)}, one token: ')}{aligned(equation)}",
         legend=meanings(equation),
     )
+
+
+def _toy_note(toy: ModelConfig | None) -> str:
+    return f" {short_name(toy)} is the model selected in the sidebar." if toy else ""
 
 
 def published_table(models: Sequence[ModelConfig]) -> dict[str, list]:
@@ -63,7 +94,7 @@ def published_table(models: Sequence[ModelConfig]) -> dict[str, list]:
     counts = [count_parameters(m) for m in models]
     return {
         "model": [m.name for m in models],
-        "year": [m.year for m in models],
+        "year": ["–" if m.year is None else str(m.year) for m in models],
         "attention": [attention_name(m) for m in models],
         "parameters": [c.total for c in counts],
         "used per token (one row of an untied embedding)": [c.used_per_token for c in counts],
@@ -72,8 +103,8 @@ def published_table(models: Sequence[ModelConfig]) -> dict[str, list]:
         "query heads": [m.n_heads for m in models],
         "KV heads": [m.n_kv_heads for m in models],
         "head_dim": [m.head_dim for m in models],
-        "window": [m.sliding_window for m in models],
-        "made for (tokens)": [m.max_context for m in models],
+        "window": [written(m.sliding_window) for m in models],
+        "made for (tokens)": [written(m.max_context) for m in models],
         "cache bytes for one token (bf16)": [kv_cache_bytes(m, 1) for m in models],
     }
 
@@ -81,7 +112,7 @@ def published_table(models: Sequence[ModelConfig]) -> dict[str, list]:
 def totals(models: Sequence[ModelConfig], n_tokens: int) -> Drawing:
     """The bf16 cache of one sequence from 1 K to 1 M tokens; dotted beyond the context a model was made for."""
     longest = max(len(short_name(m)) for m in models)
-    figure = base_figure(HEIGHT, showlegend=False, hovermode="x unified", margin={"r": 12 + 6 * longest})
+    figure = base_figure(HEIGHT, showlegend=False, hovermode="x unified", margin={"r": 16 + 7 * longest})
     for model in models:
         for trace in _line(model):
             figure.add_trace(trace)
@@ -106,7 +137,7 @@ def totals(models: Sequence[ModelConfig], n_tokens: int) -> Drawing:
         table={
             "model": [m.name for m in models],
             "attention": [attention_name(m) for m in models],
-            "made for (tokens)": [m.max_context for m in models],
+            "made for (tokens)": [written(m.max_context) for m in models],
             f"{tokens_text(n_tokens)} is beyond that": [is_beyond(m, n_tokens) for m in models],
             "cached": [assumption(m) for m in models],
             **{f"bytes at {tokens_text(n)}": [kv_cache_bytes(m, n) for m in models] for n in (n_tokens, *CONTEXTS)},
@@ -213,7 +244,7 @@ def _label(
         if spot:
             figure.add_annotation(
                 x=math.log10(size[model]), y=math.log10(cost[model]), ax=spot.xshift, ay=-spot.yshift,
-                text=bold(names[i], i < n_chosen), font={"size": 11}, xanchor=spot.xanchor, yanchor="middle",
+                text=bold(names[i], i < n_chosen), font={"size": 12}, xanchor=spot.xanchor, yanchor="middle",
                 showarrow=True, arrowhead=0, arrowwidth=1, standoff=MARK, arrowcolor=NEUTRAL if spot in FAR else CLEAR,
                 borderpad=0,
             )  # fmt: skip
@@ -245,7 +276,7 @@ def _name_ends(figure: Chart, models: Sequence[ModelConfig], ends: list[int], y:
     for model, height in zip(models, heights, strict=True):
         figure.add_annotation(
             x=1, y=height / plot, xref="paper", yref="paper", text=short_name(model), showarrow=False,
-            xanchor="left", yanchor="middle", font={"size": 11}, xshift=4,
+            xanchor="left", yanchor="middle", font={"size": 12}, xshift=4,
         )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 // Which query head reads which KV head: circles above, boxes below, a line for every reading.
-// data: {label, hint, rows: {queries, kvs, index}, queries: [{name, kv, says, wrong}], kvs: [{name, colour, says}], selected}
+// data: {label, hint, rows: {queries, kvs, reads, index}, queries: [{name, kv, says, wrong}], kvs: [{name, colour, says}], selected}
 const SVG = "http://www.w3.org/2000/svg";
 
 function add(parent, tag, attributes = {}, text = "") {
@@ -14,7 +14,7 @@ function add(parent, tag, attributes = {}, text = "") {
 function layout(data, width) {
   const slot = width / data.queries.length, share = width / data.kvs.length;
   return {
-    slot, share, radius: Math.max(8, Math.min(20, slot * 0.42)), top: 52, bottom: 164, index: 238, height: 262,
+    slot, share, radius: Math.max(8, Math.min(20, slot * 0.42)), top: 52, bottom: 164, index: 244, height: 260,
     query: (h) => slot * (h + 0.5), kv: (j) => share * (j + 0.5), box: Math.max(14, Math.min(118, share * 0.84)),
   };
 }
@@ -45,7 +45,7 @@ function drawKvs(svg, data, at) {
     const g = add(svg, "g", { class: "head", role: "img", "data-kv": j, "aria-label": kv.says });
     g.style.setProperty("--hue", kv.colour);
     add(g, "rect", { x: at.kv(j) - at.box / 2, y: at.bottom, width: at.box, height: 36, rx: 6 });
-    const fits = kv.name.length * 7.5 < at.box;
+    const fits = kv.name.length * 7 < at.box;
     add(g, "text", { x: at.kv(j), y: at.bottom + 18, class: fits ? "" : "small" }, fits ? kv.name : j);
   });
 }
@@ -56,6 +56,7 @@ function draw(root, data, width) {
   const svg = document.createElementNS(SVG, "svg");
   for (const [k, v] of Object.entries({ viewBox: `0 0 ${width} ${at.height}`, width, height: at.height, role: "group", "aria-label": data.label })) svg.setAttribute(k, v);
   add(svg, "text", { x: 0, y: 12, class: "row" }, data.rows.queries);
+  add(svg, "text", { x: 0, y: at.index - 24, class: "row" }, data.rows.reads);
   drawLinks(svg, data, at);
   drawQueries(svg, data, at);
   drawKvs(svg, data, at);

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
 import streamlit as st
@@ -19,8 +21,9 @@ from attnviz.cost import (
     load_presets,
     what_if,
 )
+from attnviz.cost.hf_config import Description
 from attnviz.cost.pairs import instructive_pairs
-from attnviz.cost.units import bytes_text, tokens_text
+from attnviz.cost.units import bytes_text, count_text, tokens_text
 from attnviz.experiments.measurement import n_threads
 from attnviz.facts import published_facts
 from attnviz.figures import cost as figures
@@ -35,23 +38,22 @@ BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
 
 def show() -> None:
     """The whole page, from the top."""
-    own_model()
+    controls()
     closer()
+    own_model()
     if (found := st.session_state.get("measurement")) and found.running:
         _progress()
 
 
-@state.part("own", countable)
-def own_model(view: View) -> None:
-    """The selected model and what it costs."""
-    controls(view)
-    own(view)
-
-
+@state.part("amounts", countable)
 def controls(view: View) -> None:
     """The page in one sentence, and the controls for all of it: tokens, sequences, precision of the cache."""
-    _introduction(compute_cost.compared(view.config), view.config, view.settings)
-    contexts, batches = ({*CONTEXTS, view.settings.context}, {*BATCHES, view.settings.batch})
+    s = view.settings
+    presets = load_presets()
+    st.markdown(
+        figures.caches_text([*map(presets.__getitem__, s.compare), _toy(view)], s.context, s.batch, s.precision)
+    )
+    contexts, batches = ({*CONTEXTS, s.context}, {*BATCHES, s.batch})
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(
             st.select_slider,
@@ -62,11 +64,27 @@ def controls(view: View) -> None:
             width=320,
             reruns=(),
         )
-        both = ("own", "closer")  # the parts below show what fits and how fast it is with this cache
-        state.control(st.select_slider, "Sequences at once", "batch", options=sorted(batches), width=220, reruns=both)
+        all_of_it = ("amounts", "own", "closer")
         state.control(
-            st.segmented_control, "Cache in", "precision", options=list(PRECISIONS), required=True, reruns=both
+            st.select_slider, "Sequences at once", "batch", options=sorted(batches), width=220, reruns=all_of_it
         )
+        state.control(
+            st.segmented_control, "Cache in", "precision", options=list(PRECISIONS), required=True, reruns=all_of_it
+        )
+
+
+def _toy(view: View) -> ModelConfig:
+    """The model selected in the sidebar, under a name that tells it from the published ones."""
+    return replace(view.config, name=f"AttnViz toy {attention_name(view.config)}")
+
+
+@state.part("own", countable)
+def own_model(view: View) -> None:
+    """The selected model and what it costs."""
+    n = count_parameters(view.config).total
+    st.subheader(f"{_toy(view).name}: the model selected in the sidebar, {count_text(n)} parameters", divider="gray")
+    _introduction(compute_cost.compared(view.config), view.config, view.settings)
+    own(view)
 
 
 def own(view: View) -> None:
@@ -140,7 +158,6 @@ def _introduction(models: Sequence[ModelConfig], c: ModelConfig, s: Settings) ->
 @state.part("closer", countable)
 def closer(view: View) -> None:
     """One of the page's other parts; only the open one is computed."""
-    st.subheader("Other models and accelerators", divider="gray")
     show = {"published": published, "facts": facts, "memory": memory, "speed": speed, "measured": measured}
     show[state.tabs(view, "Part", quiet=True)](view)
 
@@ -152,26 +169,26 @@ def published(view: View) -> None:
     for pair in pairs.values():
         if view.settings.compare == pair.ids:
             st.info(pair.sentence, icon=":material/lightbulb:")
-    _compared(view.settings)
+    _compared(view)
     _alternatives(view.settings)
 
 
-def _compared(s: Settings) -> None:
-    presets = load_presets()
+def _compared(view: View) -> None:
+    s, presets = view.settings, load_presets()
     state.control(
         st.multiselect, "Models to compare (at most six)", "compare", options=list(presets),
-        format_func=lambda id: presets[id].name, max_selections=6,
+        format_func=lambda id: presets[id].name, max_selections=6, reruns=("amounts", "closer"),
     )  # fmt: skip
-    charts.show(_all_published(s.compare), "published")
+    charts.show(_all_published(s.compare, _toy(view)), "published")
     if s.compare:
         charts.show(_totals(s.compare, s.context), "totals")
         _notes(s.compare, "compared")
 
 
 @lru_cache(maxsize=16)
-def _all_published(chosen: tuple[str, ...]) -> Drawing:
+def _all_published(chosen: tuple[str, ...], toy: ModelConfig) -> Drawing:
     presets = load_presets()
-    return figures.published(list(presets.values()), [presets[id] for id in chosen])
+    return figures.published(list(presets.values()), [presets[id] for id in chosen], toy)
 
 
 @lru_cache(maxsize=16)
@@ -217,12 +234,13 @@ def _preset(label: str) -> None:
 
 
 def facts(view: View) -> None:
-    """A model configuration as JSON, counted like the others."""
+    """A model's config.json, or a configuration in this page's fields, counted like the others."""
     s = view.settings
     name = load_presets()[s.preset].name
     state.control(
-        st.text_area, "Model configuration (JSON)", "facts", height=260, placeholder='{"n_layers": 32, "d_model": …}',
-        help="Fields as in a published model's configuration. Unknown fields and impossible values are named.",
+        st.text_area, "A Hugging Face config.json, or this page's own fields (JSON)", "facts", height=260,
+        placeholder='{"model_type": "llama", "num_hidden_layers": 32, …}   or   {"n_layers": 32, "d_model": 4096, …}',
+        help="Paste a model's config.json as it is. Unknown architectures and impossible values are named.",
     )  # fmt: skip
     st.button(
         f"Start from {name}", icon=":material/edit:", on_click=_take_facts, args=(s.preset,),
@@ -230,11 +248,38 @@ def facts(view: View) -> None:
     if not s.facts.strip():
         return
     try:
-        model = compute_cost.pasted_model(s.facts)
+        model, description = compute_cost.pasted_model(s.facts)
     except ConfigError as problem:
         st.error(escaped(str(problem)), icon=":material/error:")
         return
+    if description:
+        _describe(description)
     _under_every_attention(model, s, "-pasted")
+
+
+def _describe(found: Description) -> None:
+    """What was read of a config.json, what was assumed, and what of the model is not counted."""
+    n = count_parameters(found.model).total
+    st.markdown(
+        f"#### {escaped(found.architecture)}: {n:,} parameters, {kv_cache_bytes(found.model, 1):,} B of cache per token"
+    )
+    lines = [
+        f"**Used from config.json**: {_fields(found.used)}.",
+        f"**Not in config.json, so transformers' default is assumed**: {_fields(found.assumed)}.",
+    ]
+    if found.uncounted:
+        left_out = "; ".join(f"{what} (`{name}`)" for name, what in found.uncounted.items())
+        lines.append(f"**Not counted**: {left_out}.")
+    st.markdown("\n\n".join(lines))
+
+
+def _fields(fields: Mapping[str, object]) -> str:
+    """Names and values: "`hidden_size` 4096"; of a list only its length."""
+    shown = (
+        f"`{name}` {f'(a list of {len(value):,})' if isinstance(value, list | tuple) else json.dumps(value)}"
+        for name, value in fields.items()
+    )
+    return ", ".join(shown) or "nothing"
 
 
 def _take_facts(preset: str) -> None:

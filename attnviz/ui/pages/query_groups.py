@@ -27,7 +27,11 @@ ROW_NAMES = {group_quality.TRAINED: "trained", group_quality.FIRST: "first head"
 def show() -> None:
     """The whole page, from the top."""
     control()
-    sharing()
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        sharing()
+    with right:
+        cached()
     scale()
     maps()
     closer()
@@ -40,7 +44,7 @@ def comparable(view: View) -> bool:
 
 @state.part("kv-heads")
 def control(view: View) -> None:
-    """One slider over the possible numbers of KV heads; the whole page follows it."""
+    """A button per model; the whole page follows the choice."""
     if problem := models.problem_of(compute_groups.base_of(view.settings)):
         st.error(
             f"{escaped(str(problem))} This page compares models with it: choose “My own settings” in the sidebar.",
@@ -54,19 +58,20 @@ def control(view: View) -> None:
         st.caption("With one query head there is one KV head. Choose more query heads on the left.")
         return
     st.session_state["kv-heads"] = configs.index(view.config)
-    st.select_slider(
-        "KV heads, from one per query head (MHA) to one for all (MQA)",
+    st.segmented_control(
+        "Attention",
         range(len(configs)),
-        format_func=lambda i: _position(configs[i]),
+        format_func=lambda i: _button(configs[i], view.settings.model == "own"),
         key="kv-heads",
+        required=True,
         on_change=_take_variant,
         args=(variants,),
     )
 
 
-def _position(config: ModelConfig) -> str:
-    name = attention_name(config)
-    return f"{config.n_kv_heads} · {name}" if config.attention in ("mha", "mqa") else name.removeprefix("GQA-")
+def _button(config: ModelConfig, own: bool) -> str:
+    """The attention's name; of a model of one's own also its number of KV heads."""
+    return attention_name(config) + f" (K={config.n_kv_heads})" * own
 
 
 def _take_variant(variants: list) -> None:
@@ -125,18 +130,24 @@ def _text(view: View, most: int = compute_groups.MAX_COMPARED) -> str:
     return "this text" if len(view.ids) <= most else f"the first {count(most, 'token')} of this text"
 
 
+@state.part("cached", comparable)
+def cached(view: View) -> None:
+    """What each of the models caches per token, to scale, beside the drawing of its heads."""
+    to_scale([groups.cache_panel(compute_groups.cache_of_family(view.settings), view.config)], "cached")
+
+
 @state.part("scale", comparable)
 def scale(view: View) -> None:
-    """The projections, the cache per token and one decode step, to scale."""
+    """The projections and one decode step, to scale."""
     config, measured = view.config, compute_groups.cache_of_family(view.settings)
-    beside = [groups.cache_panel(measured, config), groups.work_panel(_compared(view), config, len(view.ids))]
+    work = groups.work_panel(_compared(view), config, len(view.ids))
     if config.attention == "mla":
-        to_scale(beside, "stored")
+        to_scale([work], "stored")
         charts.show(latent.latent(config), "latent-scale")
         charts.on_demand("Zoom, numbers and downloads", {"cache": lambda: groups.cache(measured, config)})
         return
     legend = [(kv_colour(kv, config.n_kv_heads), f"KV {kv}") for kv in range(config.n_kv_heads)]
-    to_scale([groups.projections_panel(config), *beside], "stored", legend)
+    to_scale([groups.projections_panel(config), work], "stored", legend)
     charts.on_demand(
         "Zoom, numbers and downloads",
         {"projections": lambda: groups.projections(config), "cache": lambda: groups.cache(measured, config)},
@@ -225,7 +236,7 @@ def _work(view: View) -> None:
 
 
 def _compared(view: View) -> list[ModelConfig]:
-    """The models along the slider, from MHA on; MLA only where it is selected."""
+    """The models with KV heads, from MHA on; MLA only where it is selected."""
     configs = [c for c in map(models.config_of, compute_groups.variants(view.settings)) if c.attention != "mla"]
     return configs + ([view.config] if view.config.attention == "mla" else [])
 
@@ -286,7 +297,7 @@ def _before_after(view: View) -> None:
         return
     n_kv_heads = c.n_kv_heads
     if n_kv_heads == c.n_heads:
-        st.info("With one KV head per query head nothing is merged. Move the slider to fewer KV heads.")
+        st.info("With one KV head per query head nothing is merged. Choose a model with fewer KV heads above.")
         return
     found = compute_groups.maps_of(view.settings, view.ids, n_kv_heads, layer)
     n_tokens = found.weights.shape[-1]

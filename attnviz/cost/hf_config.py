@@ -1,0 +1,85 @@
+"""A Hugging Face config.json -> the `ModelConfig` that it describes, and what it used, assumed and cannot count.
+
+A field that is missing has the default of the architecture's configuration class in transformers, as when transformers
+loads the file; `Description.assumed` names each. RoPE's settings, token ids and numeric details change no parameter and
+no byte of the cache, and are not read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attnviz.checks import ConfigError, shown
+from attnviz.config import ModelConfig
+from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES, CLASSES, Architecture
+from attnviz.cost.hf_fields import Fields
+
+MARKS = ("model_type", "architectures", "text_config", "hidden_size", "num_hidden_layers", "n_embd")
+TEXT_PARTS = ("text_config", "llm_config", "language_config")  # where a model of several kinds of input has its decoder
+OTHER_PARTS = {
+    "vision_config": "the image encoder and its projector",
+    "audio_config": "the audio encoder and its projector",
+    "num_nextn_predict_layers": "the layers for multi-token prediction, which plain decoding does not run",
+    "quantization_config": "the precision in which its weights are stored; choose one on this page instead",
+}
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a config.json was read as. used, assumed: its own field names and their values."""
+
+    model: ModelConfig
+    architecture: str  # its model_type, by which it was read
+    used: dict[str, object]
+    assumed: dict[str, object]
+    uncounted: dict[str, str]  # field -> what of the model it describes
+
+
+def is_hf_config(facts: object) -> bool:
+    """Whether this is a config.json, and not a configuration in this project's own fields."""
+    return isinstance(facts, dict) and any(name in facts for name in MARKS)
+
+
+def read_hf_config(config: dict) -> Description:
+    """Read a config.json; a ConfigError says what is missing, impossible or unknown, in its own field names."""
+    part = next((name for name in TEXT_PARTS if config.get(name) is not None), None)
+    decoder = config if part is None else config[part]
+    if not isinstance(decoder, dict):
+        raise ConfigError(f"{part} must be a mapping of names to values, not {shown(decoder)}")
+    if "tie_word_embeddings" in config:
+        decoder = {"tie_word_embeddings": config["tie_word_embeddings"]} | decoder
+    name = _architecture(decoder) or _architecture(config)
+    architecture = _known(name, config)
+    fields = Fields(decoder, architecture.defaults)
+    model = architecture.read(fields)
+    uncounted = {name: what for name, what in OTHER_PARTS.items() if config.get(name) or decoder.get(name)}
+    return Description(ModelConfig(name=name, **model), name, fields.used, fields.assumed, uncounted | fields.uncounted)
+
+
+def _architecture(config: dict) -> str:
+    """The model_type, or the one that `architectures` names; "" where neither is given."""
+    if config.get("model_type") is not None:
+        if not isinstance(config["model_type"], str):
+            raise ConfigError(f"model_type must be text, not {shown(config['model_type'])}")
+        return config["model_type"]
+    classes = config.get("architectures")
+    first = classes[0] if isinstance(classes, list) and classes else ""
+    if not isinstance(first, str):
+        raise ConfigError(f"architectures must be a list of class names, not {shown(classes)}")
+    name = first.split("For")[0].removesuffix("LMHeadModel").lower()
+    return CLASSES.get(name, first)
+
+
+def _known(name: str, config: dict) -> Architecture:
+    if not name:
+        raise ConfigError(
+            "config.json must name its architecture: model_type (such as “llama”) or architectures (such as "
+            "“LlamaForCausalLM”)"
+        )
+    architecture = ARCHITECTURES.get(ALIASES.get(name, name))
+    if architecture is None:
+        raise ConfigError(
+            f"model_type {shown(name)} is not known here, so its parameters cannot be counted. Known: "
+            f"{', '.join(sorted(ARCHITECTURES | ALIASES))}. Describe the model in this page's own fields instead"
+        )
+    return architecture

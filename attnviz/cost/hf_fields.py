@@ -1,0 +1,75 @@
+"""The fields of a Hugging Face config.json, with the defaults of its architecture, and a note of each that was read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attnviz.checks import LARGEST, ConfigError, shown, switch, whole
+
+BOUNDS = {  # of a field in this project's name, for sizes that config.json calls otherwise
+    "num_hidden_layers": "n_layers", "n_layer": "n_layers", "num_layers": "n_layers",
+    "hidden_size": "d_model", "n_embd": "d_model", "n_embed": "d_model",
+    "num_attention_heads": "n_heads", "n_head": "n_heads", "n_heads": "n_heads",
+    "num_key_value_heads": "n_kv_heads", "num_kv_heads": "n_kv_heads", "n_head_kv": "n_kv_heads",
+    "multi_query_group_num": "n_kv_heads", "kv_channels": "head_dim",
+    "intermediate_size": "d_ff", "n_inner": "d_ff", "ffn_dim": "d_ff", "ffn_hidden_size": "d_ff",
+    "moe_intermediate_size": "d_ff", "shared_expert_intermediate_size": "d_ff", "padded_vocab_size": "vocab_size",
+}  # fmt: skip
+
+
+class Fields:
+    """The fields of a config.json: which were used, and which had to be assumed."""
+
+    def __init__(self, config: dict, defaults: dict[str, Any]) -> None:
+        self.config, self.defaults = config, defaults
+        self.used, self.assumed = dict[str, object](), dict[str, object]()
+        self.uncounted: dict[str, str] = {}
+
+    def value(self, *names: str) -> Any:
+        """The first of these names (of one field, renamed over time) that is given; else the first one's default."""
+        for name in names:
+            if name in self.config:
+                self.used[name] = self.config[name]
+                return self.config[name]
+        if names[0] not in self.defaults:
+            raise ConfigError(f"{names[0]} must be given in this config.json: its architecture has no default for it")
+        self.assumed[names[0]] = self.defaults[names[0]]
+        return self.defaults[names[0]]
+
+    def size(self, *names: str) -> int:
+        """A whole number of at least 1."""
+        n = self.value(*names)
+        whole_field(self._name(names), n)
+        return n
+
+    def size_or(self, otherwise: int | None, *names: str) -> int | Any:
+        """A whole number; where it is null, or neither given nor a default, `otherwise`."""
+        name = self._name(names)
+        n = self.value(*names) if name in self.config or name in self.defaults else None
+        if n is not None:
+            whole_field(name, n)
+        elif otherwise is not None or name not in self.config:
+            self.used.pop(name, None)
+            self.assumed[name] = otherwise
+        return otherwise if n is None else n
+
+    def flag(self, name: str) -> bool:
+        """True or false; null is false."""
+        value = self.value(name)
+        if value is not None:
+            switch(name, value)
+        return bool(value)
+
+    def must_be(self, allowed: object, name: str) -> None:
+        """Refuse a value that this project has no formula for."""
+        if self.config.get(name, allowed) not in (allowed, None):
+            raise ConfigError(f"{name} must be {allowed} for this architecture to be counted, not "
+                              f"{shown(self.config[name])}")  # fmt: skip
+
+    def _name(self, names: tuple[str, ...]) -> str:
+        return next((name for name in names if name in self.config), names[0])
+
+
+def whole_field(name: str, value: object) -> None:
+    """Refuse anything but a whole number within the bounds of what this field stands for."""
+    whole(name, value, high=LARGEST.get(BOUNDS.get(name, name)))

@@ -1,0 +1,293 @@
+"""A config.json read as transformers reads it: models of invented sizes are built by transformers and counted."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+import transformers
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnviz.checks import ConfigError
+from attnviz.config import ModelConfig
+from attnviz.cost import count_parameters, kv_cache_bytes, load_presets
+from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES
+from attnviz.cost.hf_config import is_hf_config, read_hf_config
+
+PRESETS = load_presets()
+OURS = {"chatglm"}  # published with code of its own, which transformers does not have
+
+# ---- sizes that no two fields share, so that none can be taken for another
+
+SIZES = {
+    "vocab_size": 211, "hidden_size": 8 * 3 * 13, "intermediate_size": 101, "num_hidden_layers": 7,
+    "num_attention_heads": 6, "num_key_value_heads": 3, "max_position_embeddings": 89,
+}  # fmt: skip
+ROW = SIZES | {"num_key_value_heads": 6}
+GPT = {"vocab_size": 211, "n_embd": 156, "n_layer": 7, "n_head": 6, "n_positions": 89}
+QWEN = {"num_experts": 11, "num_experts_per_tok": 3, "moe_intermediate_size": 37}
+LATENT = {
+    "q_lora_rank": 41, "kv_lora_rank": 43, "qk_nope_head_dim": 19, "qk_rope_head_dim": 14, "v_head_dim": 23,
+    "num_key_value_heads": 6,
+}  # fmt: skip
+DEEPSEEK = LATENT | {
+    "n_routed_experts": 12, "n_shared_experts": 2, "num_experts_per_tok": 3, "moe_intermediate_size": 37,
+    "first_k_dense_replace": 2, "n_group": 2, "topk_group": 1,
+}  # fmt: skip
+BIASED = {"attention_bias": True, "mlp_bias": True}
+HEAD = {"head_dim": 34}
+
+INVENTED = [  # model_type, fields
+    ("llama", SIZES), ("llama", SIZES | HEAD | BIASED | {"tie_word_embeddings": True}),
+    ("granite", SIZES | BIASED), ("smollm3", SIZES | BIASED),
+    ("mistral", SIZES | HEAD), ("ministral", SIZES | HEAD), ("mixtral", SIZES | {"num_local_experts": 11}),
+    ("qwen2", SIZES), ("qwen2", SIZES | {"use_sliding_window": True, "sliding_window": 17, "max_window_layers": 2}),
+    ("qwen3", SIZES | HEAD | {"attention_bias": True}),
+    ("qwen3_moe", SIZES | HEAD | QWEN),
+    ("qwen3_moe", SIZES | HEAD | QWEN | {"decoder_sparse_step": 2, "mlp_only_layers": [3]}),
+    ("gemma", SIZES | HEAD), ("gemma2", SIZES | HEAD), ("gemma3_text", SIZES | HEAD | {"attention_bias": True}),
+    ("phi", SIZES), ("phi3", SIZES), ("stablelm", SIZES),
+    ("stablelm", SIZES | {"use_parallel_residual": True, "use_qkv_bias": True}),
+    ("starcoder2", SIZES), ("starcoder2", SIZES | {"use_bias": False}),
+    ("olmo2", SIZES), ("olmo3", SIZES), ("olmoe", SIZES | {"num_experts": 11, "num_experts_per_tok": 3}),
+    ("deepseek_v2", SIZES | DEEPSEEK), ("deepseek_v2", SIZES | DEEPSEEK | {"q_lora_rank": None}),
+    ("deepseek_v3", SIZES | DEEPSEEK), ("minicpm3", SIZES | LATENT),
+    ("gpt_oss", SIZES | HEAD | {"num_local_experts": 11, "num_experts_per_tok": 3}),
+    ("glm", SIZES | HEAD), ("glm4", SIZES | HEAD), ("cohere", SIZES), ("cohere", SIZES | {"use_qk_norm": True}),
+    ("cohere2", SIZES | {"tie_word_embeddings": True}), ("ernie4_5", SIZES | HEAD | {"use_bias": True}),
+    ("seed_oss", SIZES | HEAD), ("gpt2", GPT), ("gpt2", GPT | {"n_inner": 101}),
+    ("gpt_bigcode", GPT), ("gpt_bigcode", GPT | {"multi_query": False}), ("gptj", GPT | {"rotary_dim": 8}),
+    ("gpt_neox", ROW), ("gpt_neox", ROW | {"attention_bias": False}),
+    ("opt", {k: v for k, v in ROW.items() if "key" not in k and "inter" not in k}
+     | {"ffn_dim": 101, "word_embed_proj_dim": SIZES["hidden_size"]}),
+    ("bloom", {"vocab_size": 211, "hidden_size": 156, "n_layer": 7, "n_head": 6}),
+    ("mpt", {"vocab_size": 211, "d_model": 156, "n_layers": 7, "n_heads": 6, "max_seq_len": 89}),
+    ("falcon", {"vocab_size": 211, "hidden_size": 156, "num_hidden_layers": 7, "num_attention_heads": 6}),
+    ("falcon", {"vocab_size": 211, "hidden_size": 156, "num_hidden_layers": 7, "num_attention_heads": 6, "bias": True,
+                "parallel_attn": False, "alibi": True}),
+    ("falcon", {"vocab_size": 211, "hidden_size": 156, "num_hidden_layers": 7, "num_attention_heads": 6,
+                "new_decoder_architecture": True, "num_kv_heads": 3}),
+]  # fmt: skip
+
+
+def built(model_type: str, config: dict):
+    """transformers' configuration and model, without memory."""
+    configuration = transformers.AutoConfig.for_model(model_type, pad_token_id=None, **config)
+    with torch.device("meta"):
+        return configuration, transformers.AutoModelForCausalLM.from_config(configuration)
+
+
+@pytest.mark.parametrize("model_type, config", INVENTED, ids=[f"{i}-{name}" for i, (name, _) in enumerate(INVENTED)])
+def test_as_many_parameters_as_transformers_builds(model_type, config):
+    configuration, live = built(model_type, config)
+    short = read_hf_config({"model_type": model_type, **config})
+    whole = read_hf_config(json.loads(configuration.to_json_string(use_diff=False)))
+    n = sum(p.numel() for p in live.parameters())
+    assert count_parameters(short.model).total == count_parameters(whole.model).total == n
+    for n_tokens in (1, 10_007):
+        assert kv_cache_bytes(short.model, n_tokens) == kv_cache_bytes(whole.model, n_tokens)
+
+
+def test_each_architecture_is_built_in_this_test():
+    assert {name for name, _ in INVENTED} == ARCHITECTURES.keys() - OURS - {"qwen2_moe"}
+
+
+@pytest.mark.parametrize("model_type", sorted(ARCHITECTURES.keys() - OURS))
+def test_defaults_are_those_of_transformers(model_type):
+    configuration = transformers.AutoConfig.for_model(model_type)
+    renamed = {"sliding_window_pattern"}  # by now `layer_types` says it
+    for name, value in ARCHITECTURES[model_type].defaults.items():
+        if name in renamed:
+            assert configuration.layer_types.index("full_attention") + 1 == value
+        elif not (name == "num_key_value_heads" and value is None):
+            assert (getattr(configuration, name) or None) == (value or None), name
+
+
+@pytest.mark.parametrize("model_type", ["mistral", "gemma2", "gemma3_text", "gpt_oss", "olmo3", "cohere2", "qwen2"])
+def test_the_cache_is_as_long_as_the_layers_of_transformers_let_it_grow(model_type):
+    """Bytes from the caches of transformers itself, on a model of invented sizes."""
+    window = {"sliding_window": 17, "use_sliding_window": True, "max_window_layers": 2}
+    small = SIZES | {"hidden_size": 96, "head_dim": 16, "num_local_experts": 3, "num_experts_per_tok": 2} | window
+    configuration = transformers.AutoConfig.for_model(model_type, pad_token_id=None, **small)
+    cache = transformers.DynamicCache(config=configuration)
+    for layer in range(7):
+        for n in (31, 1):  # the next token cuts what was read at once to the window
+            cache.update(*(torch.zeros(1, 3, n, 16, dtype=torch.bfloat16),) * 2, layer)
+    held = 0
+    for layer in cache.layers:
+        held += sum(t.numel() * t.element_size() for t in (layer.keys, layer.values))
+    model = read_hf_config({"model_type": model_type, **small}).model
+    n_sliding = 7 - len(model.full_layers)
+    a_token = 2 * 3 * 16 * 2
+    assert kv_cache_bytes(model, 32) == (n_sliding * 17 + (7 - n_sliding) * 32) * a_token
+    assert held == kv_cache_bytes(model, 32) - n_sliding * a_token  # it drops the token that the next one will not see
+
+
+def test_the_gates_that_are_not_counted_are_said_with_their_number():
+    sizes = SIZES | QWEN | {"shared_expert_intermediate_size": 74}
+    _, live = built("qwen2_moe", sizes)
+    found = read_hf_config({"model_type": "qwen2_moe", **sizes})
+    gates = sum(p.numel() for name, p in live.named_parameters() if "shared_expert_gate" in name)
+    assert sum(p.numel() for p in live.parameters()) == count_parameters(found.model).total + gates
+    assert f"{gates:,}" in found.uncounted["shared_expert_gate"]
+
+
+# ---- published models, in the names of their own config.json
+
+
+def published(c: ModelConfig) -> dict | None:
+    """The config.json of a published model out of its published fields; None where there is none on Hugging Face."""
+    if c.id in ("palm-540b", "gpt3-175b"):
+        return None
+    usual = {
+        "hidden_size": c.d_model, "intermediate_size": c.d_ff, "num_hidden_layers": c.n_layers,
+        "num_attention_heads": c.n_heads, "num_key_value_heads": c.n_kv_heads, "vocab_size": c.vocab_size,
+        "max_position_embeddings": c.max_context, "tie_word_embeddings": c.tie_embeddings,
+    }  # fmt: skip
+    gpt = {"n_embd": c.d_model, "n_layer": c.n_layers, "n_head": c.n_heads, "n_positions": c.max_context,
+           "vocab_size": c.vocab_size}  # fmt: skip
+    windows = {"sliding_window": c.sliding_window}
+    kind = next(kind for start, kind in KINDS.items() if c.id.startswith(start))
+    more = {
+        "gpt2": gpt, "gptj": gpt, "gpt_bigcode": gpt,
+        "bloom": {"n_embed": c.d_model, "n_layer": c.n_layers, "num_attention_heads": c.n_heads,
+                  "vocab_size": c.vocab_size},
+        "opt": usual | {"ffn_dim": c.d_ff, "word_embed_proj_dim": c.d_model},
+        "falcon": {"hidden_size": c.d_model, "n_layer": c.n_layers, "n_head": c.n_heads, "vocab_size": c.vocab_size,
+                   **({"n_head_kv": c.n_kv_heads, "new_decoder_architecture": True} if c.n_kv_heads > 1 else {})},
+        "mixtral": windows | {"num_local_experts": 8, "num_experts_per_tok": 2},
+        "mistral": windows, "phi3": windows, "starcoder2": windows, "gemma2": windows,
+        "gemma3": {"text_config": usual | windows | {"head_dim": c.head_dim, "model_type": "gemma3_text"},
+                   "vision_config": {"hidden_size": 1152}},
+        "gpt_oss": windows | {"head_dim": c.head_dim},
+        "qwen3": {"head_dim": c.head_dim}, "qwen3_moe": {"head_dim": c.head_dim}, "gemma": {"head_dim": c.head_dim},
+        "chatglm": {"num_layers": c.n_layers, "hidden_size": c.d_model, "num_attention_heads": c.n_heads,
+                    "multi_query_attention": True, "multi_query_group_num": c.n_kv_heads, "kv_channels": c.head_dim,
+                    "ffn_hidden_size": c.d_ff, "padded_vocab_size": c.vocab_size, "seq_length": c.max_context,
+                    "add_qkv_bias": True, "add_bias_linear": False, "rmsnorm": True},
+    }.get(kind, {})  # fmt: skip
+    own = (
+        more if kind in ("gpt2", "gptj", "gpt_bigcode", "bloom", "opt", "falcon", "gemma3", "chatglm") else usual | more
+    )
+    if c.attention == "mla":
+        own |= {name: getattr(c, name) for name in LATENT if name != "num_key_value_heads"}
+    if c.moe and kind != "mixtral":
+        own |= {
+            "n_routed_experts": c.moe.n_routed_experts, "num_experts": c.moe.n_routed_experts,
+            "num_local_experts": c.moe.n_routed_experts, "num_experts_per_tok": c.moe.experts_per_token,
+            "moe_intermediate_size": c.moe.d_ff_expert, "n_shared_experts": c.moe.n_shared_experts,
+            "first_k_dense_replace": c.moe.n_dense_layers, "moe_layer_freq": 1,
+        }  # fmt: skip
+    return {"model_type": kind, **own}
+
+
+KINDS = {
+    "gpt2": "gpt2", "gpt-j": "gptj", "pythia": "gpt_neox", "opt": "opt", "bloom": "bloom", "llama": "llama",
+    "tinyllama": "llama", "smollm2": "llama", "deepseek-llm": "llama", "mistral": "mistral", "mixtral": "mixtral",
+    "qwen1.5": "qwen2", "qwen2.5": "qwen2", "qwen3-30b": "qwen3_moe", "qwen3": "qwen3", "gemma-2-": "gemma2",
+    "gemma-3": "gemma3", "gemma": "gemma", "phi-2": "phi", "phi-3": "phi3", "falcon": "falcon",
+    "starcoder2": "starcoder2", "starcoder": "gpt_bigcode", "olmo-2": "olmo2", "deepseek-v2": "deepseek_v2",
+    "deepseek-v3": "deepseek_v3", "kimi": "kimi_k2", "minicpm3": "minicpm3", "gpt-oss": "gpt_oss", "glm-4": "chatglm",
+    "command-r": "cohere",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("id", [id for id, model in PRESETS.items() if published(model)])
+def test_a_published_model_is_what_its_config_json_says(id):
+    found, model = read_hf_config(published(PRESETS[id])), PRESETS[id]
+    assert count_parameters(found.model).parts == count_parameters(model).parts
+    assert count_parameters(found.model).active == count_parameters(model).active
+    for n_tokens in (1, 5_003, 131_101):
+        assert kv_cache_bytes(found.model, n_tokens) == kv_cache_bytes(model, n_tokens)
+
+
+def test_all_but_two_published_models_can_be_pasted():
+    assert sum(published(model) is not None for model in PRESETS.values()) == 56
+
+
+# ---- what it says
+
+
+def test_used_and_assumed_fields_are_told_apart():
+    given = {"hidden_size": 312, "num_attention_heads": 6, "num_key_value_heads": 2}
+    found = read_hf_config({"model_type": "mistral", "rope_theta": 7} | given)
+    assert found.used == given
+    assert found.assumed["sliding_window"] == 4096 and found.assumed["head_dim"] == 52
+    assert not found.used.keys() & found.assumed.keys() and not found.uncounted
+
+
+def test_a_window_of_null_is_no_window_and_a_missing_one_is_the_default():
+    sizes = {"model_type": "mistral", **SIZES}
+    assert read_hf_config(sizes | {"sliding_window": None}).model.sliding_window is None
+    assert read_hf_config(sizes).model.sliding_window == 4096
+
+
+def test_a_model_of_several_inputs_is_counted_by_its_decoder_alone():
+    text = {"hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024}
+    found = read_hf_config({"architectures": ["Gemma3ForConditionalGeneration"], "model_type": "gemma3",
+                            "text_config": text, "vision_config": {"hidden_size": 1152}})  # fmt: skip
+    assert count_parameters(found.model).total == count_parameters(PRESETS["gemma-3-4b"]).total
+    assert list(found.uncounted) == ["vision_config"] and found.assumed["num_attention_heads"] == 8
+
+
+@pytest.mark.parametrize("name", ["LlamaForCausalLM", "Qwen3MoeForCausalLM", "Gemma3ForCausalLM", "GPT2LMHeadModel",
+                                  "GPTNeoXForCausalLM", "DeepseekV3ForCausalLM", "GptOssForCausalLM"])  # fmt: skip
+def test_the_class_names_the_architecture_where_model_type_is_missing(name):
+    expected = {"GPT2LMHeadModel": "gpt2", "GPTNeoXForCausalLM": "gpt_neox", "Gemma3ForCausalLM": "gemma3_text",
+                "Qwen3MoeForCausalLM": "qwen3_moe", "DeepseekV3ForCausalLM": "deepseek_v3",
+                "GptOssForCausalLM": "gpt_oss", "LlamaForCausalLM": "llama"}  # fmt: skip
+    assert read_hf_config({"architectures": [name]}).architecture == expected[name]
+
+
+@pytest.mark.parametrize(
+    "config, words",
+    [
+        ({"model_type": "mamba", "hidden_size": 8}, ["mamba", "llama"]),
+        ({"hidden_size": 8}, ["model_type"]),
+        ({"model_type": "llama", "hidden_size": "8"}, ["hidden_size", "'8'"]),
+        ({"model_type": "llama", "num_hidden_layers": 10**9}, ["num_hidden_layers", "10,000"]),
+        ({"model_type": "llama", "num_attention_heads": 7, "num_key_value_heads": 3}, ["7", "3"]),
+        ({"model_type": "gpt_oss", "layer_types": ["sliding_attention"]}, ["layer_types", "36"]),
+        ({"model_type": "gpt_oss", "num_hidden_layers": 1, "layer_types": ["linear_attention"]}, ["linear_attention"]),
+        ({"model_type": "deepseek_v3", "attention_bias": True}, ["attention_bias"]),
+        ({"text_config": [], "model_type": "gemma3"}, ["text_config"]),
+        ({"model_type": "deepseek_v2"}, ["num_experts_per_tok"]),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_named(config, words):
+    with pytest.raises(ConfigError) as raised:
+        read_hf_config(config)
+    assert all(word in str(raised.value) for word in words)
+
+
+# ---- any JSON
+
+NAMES = sorted({name for a in ARCHITECTURES.values() for name in a.defaults} | {
+    "model_type", "architectures", "text_config", "layer_types", "head_dim", "n_embed", "attn_config", "kv_channels",
+    "quantization_config", "moe_layer_freq", "n_head_kv", "num_kv_heads", "seq_length", "num_ln_in_parallel_attn",
+})  # fmt: skip
+ODD = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.sampled_from([0, 1, 2, 3, 8, 64, 10**4, 10**30, -1]), st.floats(),
+    st.text(max_size=5), st.lists(st.integers(0, 9) | st.text(max_size=3), max_size=3),
+    st.dictionaries(st.sampled_from(NAMES), st.integers(0, 9), max_size=3),
+)  # fmt: skip
+
+
+@settings(max_examples=600, deadline=None)
+@given(
+    st.sampled_from([*ARCHITECTURES, *ALIASES]),
+    st.dictionaries(st.sampled_from(NAMES), ODD, max_size=8),
+    st.booleans(),
+)
+def test_any_config_is_counted_or_refused_with_a_sentence(model_type, config, nested):
+    config = {"model_type": model_type} | config
+    config = {"text_config": config} if nested else config
+    assert is_hf_config(config)
+    try:
+        found = read_hf_config(config)
+    except ConfigError as problem:
+        assert 10 < len(str(problem)) < 1_200
+    else:
+        assert count_parameters(found.model).total > 0 and kv_cache_bytes(found.model, 1) > 0
