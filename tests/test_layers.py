@@ -1,8 +1,9 @@
 """The house keeps its one direction: imports, pages without code of their own, no pickles, no paths of one machine.
 
     config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
+    modules -> decode
     config -> cost -> session
-    {analysis, cost, experiments} -> figures
+    {analysis, cost, experiments, decode} -> figures
     {session, figures} -> compute -> {ui, server} -> pages, app.py
 
 Each rule is a function from a source text to sentences about what is wrong with it; one test per rule reads all files
@@ -32,9 +33,10 @@ NEXT_ON_THE_LEFT = {
     "checkpoints": ("modules", "text"),
     "trace": ("checkpoints", "text"),
     "experiments": ("trace",),
+    "decode": ("modules",),
     "analysis": ("trace",),
     "cost": ("config", "equations"),
-    "figures": ("analysis", "cost", "experiments"),
+    "figures": ("analysis", "cost", "experiments", "decode"),
     "session": ("cost",),
     "compute": ("session", "figures"),
     "ui": ("compute",),
@@ -52,6 +54,7 @@ PACKAGES = {
     "checkpoints": {"torch", "numpy", "safetensors"},
     "trace": {"torch", "numpy"},
     "experiments": {"torch", "numpy"},
+    "decode": {"torch"},
     "analysis": {"numpy"},
     "cost": set(),
     "figures": {"numpy", "plotly"},
