@@ -1,9 +1,10 @@
 """The house keeps its one direction: imports, pages without code of their own, no pickles, no paths of one machine.
 
     config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
+    modules -> decode
     config -> cost -> session
     modules -> steps
-    {analysis, cost, experiments, steps} -> figures
+    {analysis, cost, experiments, steps, decode} -> figures
     {session, figures} -> compute -> {ui, server} -> pages, app.py
 
 Each rule is a function from a source text to sentences about what is wrong with it; one test per rule reads all files
@@ -34,9 +35,10 @@ NEXT_ON_THE_LEFT = {
     "trace": ("checkpoints", "text"),
     "experiments": ("trace",),
     "steps": ("modules",),
+    "decode": ("modules",),
     "analysis": ("trace",),
     "cost": ("config", "equations"),
-    "figures": ("analysis", "cost", "experiments", "steps"),
+    "figures": ("analysis", "cost", "experiments", "steps", "decode"),
     "session": ("cost",),
     "compute": ("session", "figures"),
     "ui": ("compute",),
@@ -55,6 +57,7 @@ PACKAGES = {
     "trace": {"torch", "numpy"},
     "experiments": {"torch", "numpy"},
     "steps": {"torch", "numpy"},
+    "decode": {"torch"},
     "analysis": {"numpy"},
     "cost": set(),
     "figures": {"numpy", "plotly"},

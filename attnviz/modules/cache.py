@@ -5,7 +5,6 @@ This file needs torch and nothing else.
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 
@@ -13,27 +12,57 @@ class KVCache:
     """Hold the keys and values of the tokens so far; whoever decodes owns the cache, not the attention module.
 
     GQA caches k and v, each (B, K, S, D): 2 · K · D numbers per token. MLA caches its latent (B, S, kv_lora_rank)
-    and its rotated key (B, S, qk_rope_head_dim).
+    and its rotated key (B, S, qk_rope_head_dim). New tokens are written behind the old ones, into buffers whose room
+    doubles when it is used up: S appends copy fewer than 2 · S old tokens. Written in place: no gradients.
     """
 
     def __init__(self) -> None:
-        self.tensors: tuple[Tensor, ...] = ()
+        self.buffers: tuple[Tensor, ...] = ()  # (..., room for tokens, width) each
+        self.length = 0  # S
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
         """Add the new tokens' tensors, (..., T, width) each, and return those of all tokens, (..., S, width).
 
         ValueError for another number of tensors than before.
         """
-        if self.tensors:
-            new = tuple(torch.cat((old, fresh), dim=-2) for old, fresh in zip(self.tensors, new, strict=True))
-        self.tensors = new
-        return new
+        if self.buffers and len(new) != len(self.buffers):
+            raise ValueError(f"append() was given {len(self.buffers)} tensors before, and {len(new)} now")
+        stop = self.length + new[0].shape[-2]
+        if not self.buffers or stop > self.buffers[0].shape[-2]:
+            self._make_room(max(2 * self.length, stop), new)
+        for buffer, fresh in zip(self.buffers, new, strict=True):
+            buffer[..., self.length : stop, :] = fresh
+        self.length = stop
+        return self.tensors
+
+    def cut(self, length: int) -> None:
+        """Keep the first `length` tokens; the next append writes over the others."""
+        if not 0 <= length <= self.length:
+            raise ValueError(f"length must be from 0 to {self.length}, the tokens cached, not {length}")
+        self.length = length
+
+    def _make_room(self, room: int, like: tuple[Tensor, ...]) -> None:
+        """Copy what is cached into buffers with room for this many tokens."""
+        old = self.tensors
+        self.buffers = tuple(t.new_empty(*t.shape[:-2], room, t.shape[-1]) for t in like)
+        for buffer, cached in zip(self.buffers, old, strict=False):
+            buffer[..., : cached.shape[-2], :] = cached
+
+    @property
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The cached tensors, (..., S, width) each: views of the buffers."""
+        return tuple(buffer[..., : self.length, :] for buffer in self.buffers)
 
     def __len__(self) -> int:
         """Count the tokens so far, S."""
-        return self.tensors[0].shape[-2] if self.tensors else 0
+        return self.length
 
     @property
     def nbytes(self) -> int:
         """Count the bytes of the cached tensors."""
         return sum(t.numel() * t.element_size() for t in self.tensors)
+
+    @property
+    def reserved_bytes(self) -> int:
+        """Count the bytes of the buffers, room for later tokens included."""
+        return sum(buffer.untyped_storage().nbytes() for buffer in self.buffers)

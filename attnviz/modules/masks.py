@@ -28,7 +28,8 @@ def attention_mask(
     """
     if window is not None and window < 1:
         raise ValueError(f"window must be at least 1, not {window}")
-    if not causal and window is None:
+    one_last_query = n_queries == 1 and offset == n_keys - 1  # as in decoding: no key comes after it
+    if window is None and (not causal or one_last_query):
         return None
     allowed = torch.ones(n_queries, n_keys, dtype=torch.bool, device=device)
     if window is not None:

@@ -114,7 +114,7 @@ def test_two_caches_share_nothing():
     layer, one, other = GroupedQueryAttention(C, 6, 2, head_dim=4), KVCache(), KVCache()
     x = torch.randn(B, T, C)
     layer(x, causal=True, cache=one)
-    assert torch.equal(layer(x, causal=True, cache=other), layer(x, causal=True)) and len(one) == len(other) == T
+    assert agree(layer(x, causal=True, cache=other), layer(x, causal=True)) and len(one) == len(other) == T
 
 
 def test_adding_another_number_of_tensors_is_refused():
@@ -122,3 +122,34 @@ def test_adding_another_number_of_tensors_is_refused():
     cache.append(torch.zeros(1, 2, 3), torch.zeros(1, 2, 5))
     with pytest.raises(ValueError):
         cache.append(torch.zeros(1, 2, 3))
+
+
+def test_appending_writes_behind_what_is_there_and_moves_it_only_when_the_room_doubles():
+    cache, x, moves, before = KVCache(), torch.randn(1, 2, 101, 3), 0, None
+    for t in range(101):
+        k, v = cache.append(x[:, :, t : t + 1], x[:, :, t : t + 1])
+        moves += k.data_ptr() != before
+        before = k.data_ptr()
+        assert torch.equal(k, x[:, :, : t + 1]) and torch.equal(v, k)
+    assert moves == 8  # rooms of 1, 2, 4, …, 128
+    assert cache.nbytes == 101 * 2 * 2 * 3 * 4 and cache.reserved_bytes == 128 * 2 * 2 * 3 * 4
+
+
+def test_a_cache_that_was_cut_goes_on_as_if_the_rest_had_not_been():
+    cache, x = KVCache(), torch.randn(1, 2, 11, 3)
+    cache.append(x)
+    cache.cut(5)
+    assert len(cache) == 5 and cache.nbytes == 5 * 2 * 3 * 4
+    assert torch.equal(cache.append(x[:, :, 7:])[0], torch.cat((x[:, :, :5], x[:, :, 7:]), dim=2))
+    for length in (-1, 10):
+        with pytest.raises(ValueError, match="from 0 to 9"):
+            cache.cut(length)
+
+
+def test_the_tensors_given_are_not_written_to():
+    cache, x = KVCache(), torch.randn(1, 2, 3, 5)
+    kept = x.clone()
+    cache.append(x)
+    cache.cut(1)
+    cache.append(x[:, :, 2:] + 1)
+    assert torch.equal(x, kept)

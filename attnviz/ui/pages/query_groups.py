@@ -71,7 +71,7 @@ def control(view: View) -> None:
 
 def _button(config: ModelConfig, own: bool) -> str:
     """The attention's name; of a model of one's own also its number of KV heads."""
-    return attention_name(config) + f" (K={config.n_kv_heads})" * own
+    return attention_name(config) + f" (K={config.n_kv_heads})" * (own and config.attention != "mla")
 
 
 def _take_variant(variants: list) -> None:

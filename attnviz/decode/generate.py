@@ -1,0 +1,89 @@
+"""Decoding: one token at a time, with the cache that grows.
+
+T new tokens, V vocab_size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from attnviz.checks import whole
+from attnviz.decode.bounded import CacheFull, SlidingCache
+from attnviz.decode.sampling import Sampling, distribution, draw, uniform
+from attnviz.modules import Transformer
+
+
+class Step(NamedTuple):
+    """One token chosen."""
+
+    id: int
+    probability: float  # that the model gives it: softmax(logits), before the filters
+    logits: Tensor  # (V,), what the token was chosen by
+    cache: list  # one per layer; holds the text before this token
+
+
+def generate(
+    model: Transformer,
+    ids: Sequence[int],
+    n_tokens: int,
+    sampling: Sampling = Sampling(),  # noqa: B008, frozen
+    cache: list | None = None,
+) -> Iterator[Step]:
+    """Continue the text `ids` by n_tokens tokens, one `Step` each; fewer where a `LimitedCache` is full.
+
+    cache: one per layer, by default `model.new_cache()`; it holds the first len(cache[0]) tokens of `ids`, fewer than
+    all, and is written to. A text continued later with the cache of its last step is the text written at once.
+    """
+    ids = checked_ids(model, ids)
+    whole("n_tokens", n_tokens, low=0)
+    cache = model.new_cache() if cache is None else cache
+    if len(cache[0]) >= len(ids):
+        raise ValueError(f"the cache holds {len(cache[0])} tokens; ids must be longer, and has {len(ids)}")
+    return _steps(model, ids, n_tokens, sampling, cache)
+
+
+def _steps(model: Transformer, ids: list[int], n_tokens: int, sampling: Sampling, cache: list) -> Iterator[Step]:
+    for _ in range(n_tokens):
+        try:
+            logits = read(model, ids[len(cache[0]) :], cache)[-1]  # first the whole prompt, then one token
+        except CacheFull:
+            return
+        chosen = draw(distribution(logits, ids, sampling), uniform(sampling.seed, len(ids)))
+        yield Step(chosen, float(logits.softmax(-1)[chosen]), logits, cache)
+        ids.append(chosen)
+
+
+@torch.no_grad()
+def read(model: Transformer, ids: Sequence[int], cache: list) -> Tensor:
+    """Run the model on the next tokens (T) of one text and give the logits behind each, (T, V).
+
+    All at once; where a `SlidingCache` overwrites, one at a time.
+    """
+    at_once = cache[0].room if isinstance(cache[0], SlidingCache) else len(ids)
+    pieces = [ids[:at_once], *([i] for i in ids[at_once:])] if at_once else [[i] for i in ids]
+    return torch.cat([model(torch.tensor([piece]), cache=cache)[0] for piece in pieces])
+
+
+def losses(model: Transformer, ids: Sequence[int], cache: list) -> list[float]:
+    """Read a text token by token; give −log p of each token after the first, in nats, until a cache is full."""
+    found: list[float] = []
+    ids = checked_ids(model, ids)
+    for now, then in zip(ids, ids[1:], strict=False):
+        try:
+            found.append(-float(read(model, [now], cache)[-1].log_softmax(-1)[then]))
+        except CacheFull:
+            break
+    return found
+
+
+def checked_ids(model: Transformer, ids: Any) -> list[int]:
+    """Give the ids as a list of its own. ConfigError for an id that is not in the vocabulary, or for no id."""
+    ids = [int(i) for i in ids]
+    whole("the number of ids", len(ids))
+    for i in (min(ids), max(ids)):
+        whole("an id", i, low=0, high=model.config.vocab_size - 1)
+    return ids
