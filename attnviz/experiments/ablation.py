@@ -98,7 +98,7 @@ class _Run:
     def to(self, x: Tensor, layers: Iterable[int]) -> Tensor:
         """Run x through these layers."""
         for layer in layers:
-            x = self.model.blocks[layer](x, attend=fused_attend, **self.options[layer])
+            x = self.model.blocks[layer](x, kernel=fused_attend, **self.options[layer])
         return x
 
     @torch.inference_mode()
@@ -107,7 +107,7 @@ class _Run:
         block = self.model.blocks[layer]
         x, attn = self.to(self.model.embed(self.ids), range(layer)), with_own_parts(block.attn)
         attn.o_proj = nn.Identity()
-        return x, attn(block.attn_norm(x), attend=fused_attend, **self.options[layer])
+        return x, attn(block.attn_norm(x), kernel=fused_attend, **self.options[layer])
 
     def behind(self, layer: int, x: Tensor, handed_on: Tensor) -> Tensor:
         """Run the rest, from this layer's output projection on."""

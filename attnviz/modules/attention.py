@@ -86,7 +86,7 @@ class GroupedQueryAttention(nn.Module):
     def forward(
         self, x: Tensor, *, context: Tensor | None = None, mask: Tensor | None = None, causal: bool = False,
         rope: Callable[[Tensor, int], Tensor] | None = None, cache: Any = None,
-        record: Callable[..., None] | None = None, attend: Callable[..., Attended] = attend,
+        record: Callable[..., None] | None = None, kernel: Callable[..., Attended] | None = None,
     ) -> Tensor:  # fmt: skip
         """Map x (B, T, C) to (B, T, C).
 
@@ -95,7 +95,7 @@ class GroupedQueryAttention(nn.Module):
         rope: called as rope(q, start), rotates q and k at the positions start, start + 1, … (rope.py).
         cache: cache.append(k, v) returns the k and v of all tokens so far, len(cache) before this call (cache.py).
         record: called with the tensors computed on the way, by name.
-        attend: another function that computes the same, such as a fused kernel.
+        kernel: what computes the same as `attend`, and is called in its place, such as a fused kernel.
         """
         if context is not None and cache is not None:
             raise ValueError("a cache holds the keys of x itself; with context there is nothing to add to it")
@@ -111,7 +111,7 @@ class GroupedQueryAttention(nn.Module):
         if causal:
             earlier = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(past)  # (T, S)
             mask = earlier if mask is None else mask & earlier
-        output, weights = attend(q, k, v, mask, dropout=self.dropout if self.training else 0.0)
+        output, weights = (kernel or attend)(q, k, v, mask, dropout=self.dropout if self.training else 0.0)
         if record is not None:
             record(q=q, k=k, v=v, q_pre_rope=q_pre_rope, k_pre_rope=k_pre_rope, weights=weights,
                    allowed=mask, scale=self.head_dim**-0.5)  # fmt: skip

@@ -59,7 +59,7 @@ class MultiHeadLatentAttention(nn.Module):
         cache: KVCache | None = None,
         record: Callable[..., None] | None = None,
         absorbed: bool = False,
-        attend: Callable[..., Attended] = attend,
+        kernel: Callable[..., Attended] | None = None,
     ) -> Tensor:
         """Map x (B, T, d_model) to (B, T, d_model); arguments as in `GroupedQueryAttention.forward`.
 
@@ -87,7 +87,7 @@ class MultiHeadLatentAttention(nn.Module):
         k_nope, v = self._expand(latent)  # (B, H, S, N), (B, H, S, V)
         q = torch.cat((q_nope, q_rope), dim=-1)  # (B, H, T, N + P)
         k = torch.cat((k_nope, self._to_all_heads(shared_key)), dim=-1)  # (B, H, S, N + P)
-        output, weights = attend(q, k, v, mask, scale=scale)
+        output, weights = (kernel or attend)(q, k, v, mask, scale=scale)
         if record is not None:
             q_pre_rope = torch.cat((q_nope, q_rope_before), dim=-1)
             k_pre_rope = torch.cat((k_nope[:, :, past:], self._to_all_heads(key_before)), dim=-1)
