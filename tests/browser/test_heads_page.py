@@ -373,7 +373,7 @@ def test_labels_are_written_again_when_the_font_has_come(window: Callable[..., P
 
 def test_a_pinned_head_is_marked_in_the_grid_and_stays_in_the_lines(visit: Visit) -> None:
     page = visit("heads?layer=1&head=3")
-    page.get_by_role("button", name="Pin this head, to compare").click()
+    page.get_by_role("button", name="Pin to compare").click()
     settle(page)
     expect(page).to_have_url(re.compile("pinned=1.3"))
     pinned = page.get_by_role("gridcell").filter(has_text="· pinned")
