@@ -87,8 +87,10 @@ def lens_map(odds: np.ndarray, vocabulary: Sequence[str], labels: Sequence[str],
         alt=f"{title}. A table of {n_rows} rows and {shown.stop - first} tokens; the last row is the model's own "
         f"prediction, for the selected token {quoted(vocabulary[final])}.",
         table={
-            "token": [f"{i} {labels[i]}" for i in range(first, shown.stop)],
-            **{row: [f"{w} {p:.3f}" for w, p in zip(words[r], top[r], strict=True)] for r, row in enumerate(rows)},
+            "read after": np.repeat(rows, shown.stop - first).tolist(),
+            "token": [f"{i} {labels[i]}" for i in range(first, shown.stop)] * n_rows,
+            "most probable next": [vocabulary[i] for i in best.ravel()],
+            "probability": top.ravel().round(4).tolist(),
         },
     )
 

@@ -39,6 +39,7 @@ VISITS = {
         *({"turning": part} for part in ("distance", "values", "layouts", "longer", "without", "equal")),
         {"turning": "latent", "model": "mla"},
     ],
+    "pages/5_steps.py": [{"tab": tab} for tab in ("lens", "residual", "tiles")],
     "pages/4_cost.py": [{"part": part} for part in ("published", "memory", "speed")],
 }
 EXPANDERS = ("numbers-map-path", "numbers-projections-cache")  # what is drawn when somebody opens them

@@ -84,7 +84,7 @@ def test_nothing_else_prepares_anything(prepared, path, options):
 
 def test_every_page_is_registered_and_draws_itself():
     files = sorted((ROOT / "pages").glob("*.py"))
-    assert [page.file for page in PAGES.values()] == ["app.py", *(f"pages/{path.name}" for path in files)]
+    assert sorted(page.file for page in PAGES.values()) == ["app.py", *(f"pages/{path.name}" for path in files)]
     for page in PAGES.values():
         assert f'show_page("{page.path}")' in (ROOT / page.file).read_text()
 
