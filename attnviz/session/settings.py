@@ -19,13 +19,8 @@ from attnviz.facts import published_facts
 from attnviz.session.pages import TABS, TABS_BEFORE, Page
 
 MAX_CHARACTERS = 20_000
-<<<<<<< HEAD
-MAX_WIDTH = 384  # d_model of an untrained model: with 8 layers its weights take 60 MB, and twice that with 512
-SELECTION = ("layer", "head", "query", "key", "pair")  # what there is of these depends on the model and the text
-=======
 MAX_WIDTH = 384  # d_model of an untrained model: with 8 layers its weights take 60 MB
-SELECTION = ("layer", "head", "query", "key")  # what there is of these depends on the model and the text
->>>>>>> frame22
+SELECTION = ("layer", "head", "query", "key", "pair")  # what there is of these depends on the model and the text
 GIVEN = 40  # characters of a link's value that a sentence about it repeats
 MAX_ADDRESS = 7_000  # bytes; servers refuse addresses over 8 kB, and 512 tokens take about 2
 MODELS = ("mha", "gqa-4", "gqa-2", "mqa", "mla", "own")
