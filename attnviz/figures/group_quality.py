@@ -289,7 +289,8 @@ def _similarity_finding(groups: Groups, best: Groups, lost: tuple[float, float],
     if len(groups[0]) == 1:
         return f"{count(len(groups), 'KV head')} in MHA: nothing is averaged", "No heads are merged."
     title = f"Averaging neighbours loses {lost[0]:.0%} of the {part}, the best grouping {lost[1]:.0%}"
-    return title, f"Best grouping: {', '.join('+'.join(map(str, group)) for group in best)}."
+    merged = ", ".join("+".join(map(str, group)) for group in best)
+    return title, f"Best grouping: {merged}, which loses {100 * lost[1]:.2f}%."
 
 
 def _losses_finding(averaged: Mapping[int, Difference], n_kv_heads: int) -> str:

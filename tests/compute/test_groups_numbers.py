@@ -101,7 +101,7 @@ def keys_seen(config: ModelConfig, n_tokens: int) -> list[int]:
     for layer in range(config.n_layers):
         window = None if layer in config.full_layers else config.sliding_window
         mask = attention_mask(n_tokens, n_tokens, causal=True, window=window, n_sinks=config.n_sinks if window else 0)
-        seen.append(int(mask[-1].sum()))
+        seen.append(n_tokens if mask is None else int(mask[-1].sum()))
     return seen
 
 
