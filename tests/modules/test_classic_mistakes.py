@@ -253,7 +253,7 @@ def test_13_a_latent_cache_with_a_factor_two_or_without_its_rotated_key():
     layer(x[:, :-1], cache=cache, **options)
     assert cache.nbytes == B * (T - 1) * (rank + rotary) * 4
     without_key = KVCache()
-    without_key.tensors = (cache.tensors[0], torch.zeros_like(cache.tensors[1]))
+    without_key.append(cache.tensors[0], torch.zeros_like(cache.tensors[1]))
     expected = layer(x, **options)[:, -1:]
     assert agree(layer(x[:, -1:], cache=cache, **options), expected)
     assert not agree(layer(x[:, -1:], cache=without_key, **options), expected)  # the key is needed
