@@ -1,8 +1,8 @@
 """What the next token costs with a cache and without: multiplications of matrix products and bytes read, by formula.
 
-Counted is what `Transformer` runs: logits of each token that is read, masked scores too, and MLA
-in its absorbed form where one token reads a cache. Elementwise work (norms, RoPE, softmax) is left out. Weights count as read once per
-pass, the cache once per step; what a pass writes and reads again itself is left out.
+Counted is what `Transformer` runs: logits of each token that is read, masked scores too, and MLA in its absorbed form
+where one token reads a cache. Elementwise work (norms, RoPE, softmax) is left out. Weights count as read once per pass,
+the cache once per step; what a pass writes and reads again itself is left out.
 
 T tokens read in this pass, S tokens attended to, C d_model, H query heads, K KV heads, D head_dim, F d_ff.
 V vocab_size. MLA: R kv_lora_rank, N qk_nope_head_dim, P qk_rope_head_dim.
