@@ -118,7 +118,7 @@ def test_a_limit_that_cannot_be_used_is_refused(limit, n_sinks):
 
 
 def test_a_model_that_cached_keys_would_not_fit_is_refused():
-    dynamic = (("kind", "dynamic"), ("factor", 2.0), ("original_max_context", 5))
+    dynamic = (("rope_type", "dynamic"), ("factor", 2.0))
     with pytest.raises(ValueError, match="window of 3"):
         sliding_cache(small(sliding_window=3, **GROUPED), 5)
     with pytest.raises(ValueError, match="depend on the length"):
