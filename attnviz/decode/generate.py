@@ -5,7 +5,7 @@ T new tokens, V vocab_size.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -32,24 +32,33 @@ def generate(
     n_tokens: int,
     sampling: Sampling = Sampling(),  # noqa: B008, frozen
     cache: list | None = None,
+    record: Callable[..., None] | None = None,
 ) -> Iterator[Step]:
     """Continue the text `ids` by n_tokens tokens, one `Step` each; fewer where a `LimitedCache` is full.
 
     cache: one per layer, by default `model.new_cache()`; it holds the first len(cache[0]) tokens of `ids`, fewer than
     all, and is written to. A text continued later with the cache of its last step is the text written at once.
+    record: called by each layer's attention with what it computed in each pass, for example a `Recording`.
     """
     ids = checked_ids(model, ids)
     whole("n_tokens", n_tokens, low=0)
     cache = model.new_cache() if cache is None else cache
     if len(cache[0]) >= len(ids):
         raise ValueError(f"the cache holds {len(cache[0])} tokens; ids must be longer, and has {len(ids)}")
-    return _steps(model, ids, n_tokens, sampling, cache)
+    return _steps(model, ids, n_tokens, sampling, cache, record)
 
 
-def _steps(model: Transformer, ids: list[int], n_tokens: int, sampling: Sampling, cache: list) -> Iterator[Step]:
+def _steps(
+    model: Transformer,
+    ids: list[int],
+    n_tokens: int,
+    sampling: Sampling,
+    cache: list,
+    record: Callable[..., None] | None,
+) -> Iterator[Step]:
     for _ in range(n_tokens):
         try:
-            logits = read(model, ids[len(cache[0]) :], cache)[-1]  # first the whole prompt, then one token
+            logits = read(model, ids[len(cache[0]) :], cache, record)[-1]  # first the whole prompt, then one token
         except CacheFull:
             return
         chosen = draw(distribution(logits, ids, sampling), uniform(sampling.seed, len(ids)))
@@ -58,14 +67,21 @@ def _steps(model: Transformer, ids: list[int], n_tokens: int, sampling: Sampling
 
 
 @torch.no_grad()
-def read(model: Transformer, ids: Sequence[int], cache: list) -> Tensor:
+def read(model: Transformer, ids: Sequence[int], cache: list, record: Callable[..., None] | None = None) -> Tensor:
     """Run the model on the next tokens (T) of one text and give the logits behind each, (T, V).
 
-    All at once; where a `SlidingCache` overwrites, one at a time.
+    All at once; where a `SlidingCache` overwrites, one at a time. MLA reads one token in its absorbed form, unless
+    its keys and values are to be recorded.
     """
     at_once = cache[0].room if isinstance(cache[0], SlidingCache) else len(ids)
     pieces = [ids[:at_once], *([i] for i in ids[at_once:])] if at_once else [[i] for i in ids]
-    return torch.cat([model(torch.tensor([piece]), cache=cache)[0] for piece in pieces])
+    latent = model.config.attention == "mla" and record is None
+    return torch.cat(
+        [
+            model(torch.tensor([piece]), cache=cache, record=record, absorbed=latent and len(piece) == 1)[0]
+            for piece in pieces
+        ]
+    )
 
 
 def losses(model: Transformer, ids: Sequence[int], cache: list) -> list[float]:

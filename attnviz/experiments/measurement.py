@@ -14,7 +14,6 @@ from time import perf_counter
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnviz.config import RUN_FIELDS, ModelConfig
@@ -23,7 +22,9 @@ from attnviz.modules.transformer import build_attention, check_runnable
 
 WARM_UP, REPEATS = 2, 9  # steps that are not counted, and that are
 DTYPES = {16: torch.bfloat16, 32: torch.float32}
-LARGEST_CACHE = 64 * 2**20  # bytes: the hosted demo has little memory, and appending copies a cache once more
+LARGEST_CACHE = (
+    64 * 2**20
+)  # bytes: the hosted demo has little memory, and a cache with room for more takes twice as much
 
 
 def counted_parameters(config: ModelConfig) -> tuple[int, int]:
@@ -152,20 +153,15 @@ def _filled(model: Transformer, n_tokens: int, seed: int) -> list[KVCache] | Non
 
 def _one_step(model: Transformer, cache: list[KVCache]) -> float:
     """Seconds for one new token; the cache it is given stays as long as it was."""
-    own = model.new_cache()
-    for layer, filled in zip(own, cache, strict=True):
-        layer.append(*filled.tensors)  # not copied: nothing is there yet
     start = perf_counter()
-    decode(model, torch.zeros(1, 1, dtype=torch.int64), own)
-    return perf_counter() - start
+    decode(model, torch.zeros(1, 1, dtype=torch.int64), cache)
+    spent = perf_counter() - start
+    for layer in cache:
+        layer.cut(len(layer) - 1)
+    return spent
 
 
 @torch.inference_mode()
 def decode(model: Transformer, ids: Tensor, cache: list[KVCache]) -> Tensor:
     """ids (B, T) after what the cache holds -> logits (B, T, vocab_size). MLA in its absorbed form."""
-    how = {"absorbed": True} if model.config.attention == "mla" else {}
-    x = model.embed(ids)  # (B, T, C)
-    each = zip(model.blocks, cache, model.attention_options(ids.shape[1], past=len(cache[0])), strict=True)
-    for block, layer, options in each:
-        x = block(x, cache=layer, **options, **how)
-    return F.linear(model.norm(x), model.embed.weight if model.lm_head is None else model.lm_head.weight)
+    return model(ids, cache=cache, absorbed=model.config.attention == "mla")

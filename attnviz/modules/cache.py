@@ -31,7 +31,7 @@ class KVCache:
         if not self.buffers or stop > self.buffers[0].shape[-2]:
             self._make_room(max(2 * self.length, stop), new)
         for buffer, fresh in zip(self.buffers, new, strict=True):
-            buffer[..., self.length : stop, :] = fresh
+            buffer.narrow(-2, self.length, stop - self.length).copy_(fresh)
         self.length = stop
         return self.tensors
 
@@ -46,12 +46,12 @@ class KVCache:
         old = self.tensors
         self.buffers = tuple(t.new_empty(*t.shape[:-2], room, t.shape[-1]) for t in like)
         for buffer, cached in zip(self.buffers, old, strict=False):
-            buffer[..., : cached.shape[-2], :] = cached
+            buffer.narrow(-2, 0, self.length).copy_(cached)
 
     @property
     def tensors(self) -> tuple[Tensor, ...]:
         """The cached tensors, (..., S, width) each: views of the buffers."""
-        return tuple(buffer[..., : self.length, :] for buffer in self.buffers)
+        return tuple(buffer.narrow(-2, 0, self.length) for buffer in self.buffers)
 
     def __len__(self) -> int:
         """Count the tokens so far, S."""

@@ -56,14 +56,14 @@ def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
     n_pairs = cos.shape[-1]
     if 2 * n_pairs > x.shape[-1]:
         raise ValueError(f"{n_pairs} frequencies rotate {2 * n_pairs} dimensions, x has {x.shape[-1]}")
-    rotated, rest = x[..., : 2 * n_pairs], x[..., 2 * n_pairs :]
+    if 2 * n_pairs < x.shape[-1]:  # partial RoPE
+        rotated = rotate_pairs(x[..., : 2 * n_pairs], cos, sin, layout)
+        return torch.cat((rotated, x[..., 2 * n_pairs :]), dim=-1)
     if layout == "half":
-        a, b = rotated.chunk(2, dim=-1)  # (..., T, n_pairs) each
-        rotated = torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
-    else:
-        a, b = rotated[..., 0::2], rotated[..., 1::2]  # (..., T, n_pairs) each
-        rotated = torch.stack((a * cos - b * sin, b * cos + a * sin), dim=-1).flatten(-2)
-    return torch.cat((rotated, rest), dim=-1) if rest.shape[-1] else rotated
+        a, b = x.chunk(2, dim=-1)  # (..., T, n_pairs) each
+        return torch.cat((a * cos - b * sin, b * cos + a * sin), dim=-1)
+    a, b = x[..., 0::2], x[..., 1::2]  # (..., T, n_pairs) each
+    return torch.stack((a * cos - b * sin, b * cos + a * sin), dim=-1).flatten(-2)
 
 
 def half_from_interleaved(head_dim: int, rotary_dim: int | None = None) -> Tensor:

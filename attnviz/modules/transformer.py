@@ -146,18 +146,21 @@ class Transformer(nn.Module):
         mask: Tensor | None = None,
         cache: list[KVCache] | None = None,
         record: Callable[..., None] | None = None,
+        absorbed: bool = False,
     ) -> Tensor:
         """Map ids (B, T), whole numbers below vocab_size, to logits (B, T, vocab_size).
 
         mask: bool, True = may attend, broadcastable to (B, H, T, S). cache: one per layer, as `new_cache` makes them.
         record: called by each layer's attention with what it computed, for example a `Recording`.
+        absorbed: run MLA in its absorbed form: fewer multiplications where few tokens read a long cache.
         """
         past = len(cache[0]) if cache else 0
         options = self.attention_options(ids.shape[1], past, mask)
+        form = {"absorbed": True} if absorbed else {}
         caches: list[KVCache] | list[None] = cache or [None] * len(self.blocks)
         x = self.embed(ids)  # (B, T, C)
         for block, option, own in zip(self.blocks, options, caches, strict=True):
-            x = block(x, cache=own, record=record, **option)
+            x = block(x, cache=own, record=record, **option, **form)
         return self.logits(x)
 
     def logits(self, x: Tensor) -> Tensor:

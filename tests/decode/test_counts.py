@@ -1,0 +1,74 @@
+"""The work of a step by formula is what torch counts, and its bytes are those of the live tensors."""
+
+import pytest
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+
+from attnviz.checkpoints import list_checkpoints, load_checkpoint
+from attnviz.checks import ConfigError
+from attnviz.cost.decode import decode_step
+from attnviz.decode import read, step_with_cache, step_without_cache
+from tests.decode.models import GROUPED, LATENT, PROMPT, small
+
+MODELS = pytest.mark.parametrize(
+    "settings",
+    [
+        GROUPED,
+        dict(n_kv_heads=1, head_dim=4),
+        LATENT,
+        dict(q_lora_rank=11, **LATENT),
+        dict(tie_embeddings=False, **GROUPED),
+    ],
+)
+
+
+def flops(model, ids: list[int], cache: list) -> int:
+    with FlopCounterMode(display=False) as counter:
+        read(model, ids, cache)
+    return counter.get_total_flops()
+
+
+@MODELS
+@pytest.mark.parametrize("n_tokens", [2, 11])
+def test_multiplications_are_half_the_flops_that_torch_counts(settings, n_tokens):
+    model = small(**settings)
+    cache = model.new_cache()
+    read(model, PROMPT[: n_tokens - 1], cache)
+    assert 2 * step_with_cache(model, n_tokens).multiplications == flops(model, PROMPT[n_tokens - 1 : n_tokens], cache)
+    anew = flops(model, PROMPT[:n_tokens], model.new_cache())
+    assert 2 * step_without_cache(model, n_tokens).multiplications == anew
+
+
+@MODELS
+def test_bytes_read_are_those_of_the_tensors(settings):
+    model = small(**settings)
+    cache = model.new_cache()
+    read(model, PROMPT, cache)
+    with_cache, without = step_with_cache(model, 11), step_without_cache(model, 11)
+    assert with_cache.cache_bytes == sum(t.numel() * 4 for layer in cache for t in layer.tensors)
+    tensors = dict(model.named_parameters())
+    untied = "lm_head.weight" in tensors
+    embedding = tensors.pop("embed.weight")
+    rest = sum(p.numel() * 4 for p in tensors.values())
+    assert with_cache.weight_bytes == rest + (4 * 13 if untied else 4 * embedding.numel())
+    assert without.weight_bytes == rest + (4 * 13 * 11 if untied else 4 * embedding.numel())
+    assert without.cache_bytes == 0 and with_cache.bytes_read == with_cache.weight_bytes + with_cache.cache_bytes
+
+
+@pytest.mark.parametrize("name", list_checkpoints())
+def test_a_step_of_a_shipped_checkpoint_is_that_of_the_cost_page(name):
+    model, _ = load_checkpoint(name)
+    counted, known = step_with_cache(model, 251), decode_step(model.config, 251, bits=32, weight_bits=32)
+    assert 2 * counted.multiplications == known.flops
+    assert (counted.cache_bytes, counted.weight_bytes) == (known.cache_bytes, known.weight_bytes)
+
+
+def test_a_window_is_refused():
+    with pytest.raises(ConfigError, match="sliding_window"):
+        step_with_cache(small(sliding_window=3, **GROUPED), 5)
+
+
+def test_the_first_token_costs_the_same_either_way():
+    model = small()
+    assert step_with_cache(model, 1).multiplications == step_without_cache(model, 1).multiplications
+    torch.testing.assert_close(read(model, [3], model.new_cache()), model(torch.tensor([[3]]))[0].detach())

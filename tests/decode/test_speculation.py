@@ -1,0 +1,116 @@
+"""Speculative decoding writes what the model alone writes: greedy text is equal, drawn text is equally distributed."""
+
+import itertools
+
+import pytest
+import torch
+
+from attnviz.checkpoints import load_checkpoint
+from attnviz.checks import ConfigError
+from attnviz.decode import ModelDrafter, NGramDrafter, Sampling, distribution, generate, speculate
+from attnviz.decode.speculation import Proposal, check, remainder
+from tests.decode.models import GROUPED, LATENT, PROMPT, small
+from tests.decode.test_sampling import chi_square, critical_value
+
+
+def written(rounds) -> list[int]:
+    return [i for one in rounds for i in one.ids]
+
+
+def drafters(model):
+    return {"model": ModelDrafter(small(1, seed=5)), "itself": ModelDrafter(model), "n-grams": NGramDrafter(17, 1)}
+
+
+@pytest.mark.parametrize("name", ["model", "itself", "n-grams"])
+@pytest.mark.parametrize("settings", [GROUPED, LATENT])
+@pytest.mark.parametrize("k", [1, 3, 7])
+def test_greedy_text_is_that_of_the_model_alone(name, settings, k):
+    model, greedy = small(**settings), Sampling(temperature=0, repetition_penalty=1.2)
+    rounds = list(speculate(model, PROMPT, 29, drafters(model)[name], k, greedy))
+    assert written(rounds) == [step.id for step in generate(model, PROMPT, 29, greedy)]
+    for one in rounds:
+        assert one.ids[:-1] == one.proposed[: one.n_accepted] and len(one.proposed) <= k
+    if name == "itself":
+        assert all(one.n_accepted == len(one.proposed) for one in rounds) and len(rounds) == -(-29 // (k + 1))
+
+
+@pytest.mark.parametrize("drafter", ["mqa", "n-grams"])
+def test_a_shipped_checkpoint_writes_the_same_in_fewer_passes(drafter):
+    (model, tokens), greedy = load_checkpoint("mha"), Sampling(temperature=0)
+    ids = tokens.encode("Once upon a time there was a boy. Once upon a time there was a")
+    proposes = NGramDrafter(2048) if drafter == "n-grams" else ModelDrafter(load_checkpoint(drafter)[0])
+    rounds = list(speculate(model, ids, 41, proposes, 4, greedy))
+    assert written(rounds) == [step.id for step in generate(model, ids, 41, greedy)]
+    assert len(rounds) < 41
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name, settings", [("model", dict(temperature=0.9, top_k=5)), ("model", dict()), ("n-grams", dict(temperature=1.5))]
+)
+def test_the_distribution_is_that_of_the_model_alone(name, settings):
+    """Pairs of tokens, of 3,000 seeds, against their exact probabilities under the model."""
+    model, n, sampling = small(1), 3000, Sampling(**settings)
+    counts, exact = torch.zeros(17, 17, dtype=torch.float64), torch.zeros(17, 17, dtype=torch.float64)
+    p = distribution(model(torch.tensor([PROMPT]))[0, -1].detach(), PROMPT, sampling)
+    for i in range(17):
+        then = model(torch.tensor([[*PROMPT, i]]))[0, -1].detach()
+        exact[i] = p[i] * distribution(then, [*PROMPT, i], sampling)
+    accepted = proposed = 0
+    for seed in range(n):
+        rounds = list(speculate(model, PROMPT, 2, drafters(model)[name], 1, Sampling(**settings, seed=seed)))
+        counts[tuple(written(rounds))] += 1
+        accepted += sum(one.n_accepted for one in rounds)
+        proposed += sum(len(one.proposed) for one in rounds)
+    assert 0.02 < accepted / proposed < 0.98  # both ways are taken
+    assert counts[exact == 0].sum() == 0
+    likely = exact * n >= 5
+    expected = torch.cat((exact[likely], exact[~likely].sum()[None]))
+    found = torch.cat((counts[likely], counts[~likely].sum()[None]))
+    found, expected = found[expected > 0], expected[expected > 0]
+    assert chi_square(found, expected) < critical_value(len(found) - 1)
+    assert chi_square(found, expected.roll(1)) > critical_value(len(found) - 1)  # the test can fail
+
+
+def test_one_check_has_the_distribution_p_exactly():
+    """Over a fine grid of u: the share that accepts x is q(x) · min(1, p / q), and all shares sum to p."""
+    p = torch.tensor([0.5, 0.2, 0.3, 0.0], dtype=torch.float64)
+    q = torch.tensor([0.1, 0.6, 0.0, 0.3], dtype=torch.float64)
+    accept = torch.minimum(p, q)
+    assert torch.allclose(accept + (1 - accept.sum()) * remainder(p, q), p)
+    logits, n = p.log()[None].repeat(2, 1), 4000
+    for x in (0, 1, 3):
+        took = sum(check([Proposal(x, q)], logits, [0], Sampling(seed=s))[0] for s in range(n))
+        assert took / n == pytest.approx(float(min(1, p[x] / q[x])), abs=0.03)
+
+
+def test_the_rest_of_a_refused_proposal_comes_from_where_p_exceeds_q():
+    p, q = torch.tensor([0.5, 0.2, 0.3, 0.0]).double(), torch.tensor([0.1, 0.6, 0.0, 0.3]).double()
+    assert torch.allclose(remainder(p, q), torch.tensor([4 / 7, 0, 3 / 7, 0]).double())
+
+
+def test_n_grams_propose_what_followed_last():
+    proposes = NGramDrafter(17, 2)
+    ids = [1, 2, 3, 4, 1, 2, 5, 6, 1, 2]
+    assert [p.id for p in proposes.propose(ids, 3, Sampling())] == [5, 6, 1]
+    assert proposes.propose(ids, 0, Sampling()) == [] == proposes.propose([1, 2, 3], 3, Sampling())
+    assert [float(p.distribution[p.id]) for p in proposes.propose(ids, 2, Sampling())] == [1, 1]
+
+
+def test_a_drafters_cache_follows_the_text():
+    model = small()
+    drafter, sampling = ModelDrafter(model), Sampling(temperature=0)
+    for ids in (PROMPT, [*PROMPT, 1, 2], PROMPT[:5], PROMPT):
+        expected = [step.id for step in generate(model, ids, 4, sampling)]
+        assert [p.id for p in drafter.propose(ids, 4, sampling)] == expected
+
+
+def test_the_text_ends_where_it_was_asked_to():
+    model = small()
+    for n, k in itertools.product((0, 1, 2, 5), (1, 4)):
+        assert len(written(speculate(model, PROMPT, n, ModelDrafter(model), k))) == n
+
+
+def test_k_of_0_is_refused():
+    with pytest.raises(ConfigError, match="k must"):
+        speculate(small(), PROMPT, 3, NGramDrafter(17), 0)
