@@ -25,8 +25,9 @@ PICTURES = {  # the key of the component: its address, the file's name, a piece 
     "stored": ("query_groups", "query-groups-stored-gqa-4", "W_k and W_v", 4),
     "layer-maps": ("query_groups?layer=3", "query-groups-layer-maps-gqa-4", "Layer 3", 4),
     "front-grid": ("?model=mqa", "overview-front-grid-mqa", "Overview", 1),
+    "source-walk": ("steps?step=26", "steps-source-walk-gqa-4", "(1, ", 1),
 }
-OF_PIXELS = ("head-view", "head-grid", "layer-maps", "front-grid")
+OF_PIXELS = ("head-view", "head-grid", "layer-maps", "front-grid", "source-walk")
 
 
 def save(component: Locator, kind: str) -> tuple[str, bytes]:
@@ -73,8 +74,9 @@ def size(svg: ET.Element) -> tuple[float, float]:
     return float(svg.get("width")), float(svg.get("height"))
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("key", PICTURES)
+@pytest.mark.parametrize(
+    ("key", "scheme"), [*((key, "light") for key in PICTURES), ("lines", "dark"), ("head-grid", "dark")]
+)
 def test_a_picture_is_saved_with_title_legend_and_link(visit: Callable[..., Page], key: str, scheme: str) -> None:
     address, name, title, n_kv_heads = PICTURES[key]
     page = visit(address, scheme=scheme)

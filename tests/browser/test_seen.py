@@ -11,6 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NARROW, PAGES, WIDE
 from tests.browser.painted import (
+    SHOTS,
     background,
     cut_off,
     hue_shares,
@@ -23,7 +24,7 @@ from tests.browser.painted import (
 )
 from tests.browser.sidebar import pick_model
 
-LOOKS = [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light"), (NARROW, "dark")]
+LOOKS = [(WIDE, "light"), (NARROW, "dark")] + [(WIDE, "dark"), (NARROW, "light")] * bool(SHOTS)
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
@@ -45,6 +46,7 @@ CHARTS = [
     *(f"rope?tab={part}" for part in ("distance", "values", "layouts", "longer", "without")),
     "rope?tab=latent&model=mla",
     *(f"cost?tab={part}" for part in ("published", "memory", "speed")),
+    *(f"steps?tab={part}" for part in ("lens", "residual", "tiles")),
 ]
 
 
