@@ -78,6 +78,11 @@ def odds_of(view: View) -> np.ndarray:
     return models.computed_once(key, lambda: experiments.lens(models.model_of(s), written))
 
 
+def logit_of(view: View, position: int, token: int) -> float:
+    """Return the model's own logit, on the first MAX_RECORDED tokens."""
+    return float(models.trace_of(view.settings, view.ids[:MAX_RECORDED]).logits[position, token])
+
+
 def attribution_of(view: View, position: int, token: int) -> np.ndarray:
     """Return (1 + 2 L,) what each part adds to the token's logit."""
     return experiments.attribution(models.model_of(view.settings), residual_of(view), position, token)

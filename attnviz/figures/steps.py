@@ -95,6 +95,20 @@ def lens_map(odds: np.ndarray, vocabulary: Sequence[str], labels: Sequence[str],
     )
 
 
+def lens_table(odds: np.ndarray, vocabulary: Sequence[str], labels: Sequence[str], query: int) -> dict[str, list[str]]:
+    """The most probable next token after each layer, a column for each of some tokens around the query."""
+    n_rows, n_tokens, _ = odds.shape
+    first = max(0, min(query - MOST_COLUMNS // 2, n_tokens - MOST_COLUMNS))
+    columns = range(first, min(first + MOST_COLUMNS, n_tokens))
+    rows = ["embedding", *(f"layer {i}" for i in range(n_rows - 1))]
+    best = odds.argmax(-1)  # (1 + L, T)
+    return {
+        "read after": rows,
+        **{f"{t} {labels[t]}": [f"{vocabulary[i]} {odds[r, t, i]:.2f}" for r, i in enumerate(best[:, t])]
+           for t in columns},
+    }  # fmt: skip
+
+
 def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: float, labels_at: str) -> Drawing:
     """What each part of the model adds to one logit: added (1 + 2 L,), which sums to the logit."""
     largest = int(np.abs(added).argmax())

@@ -134,6 +134,24 @@ def test_every_part_is_drawn(visit: Callable[..., Page], tab: str, model: str) -
     assert overflow(page) <= 0
 
 
+def test_a_cell_of_the_lens_is_clicked_into(visit: Callable[..., Page]) -> None:
+    page = visit("steps?tab=lens")
+    table = page.get_by_test_id("stDataFrame")
+    table.scroll_into_view_if_needed()
+    box = table.bounding_box()
+    table.click(position={"x": box["width"] / 2, "y": 90})  # the second row of cells: layer 0
+    expect(page).to_have_url(re.compile("lens=0"))
+    settle(page)
+    query = re.search(r"query=(\d+)", page.url)[1]
+    assert page.get_by_text(f"next tokens after token {query}, read after layer 0").count() == 1
+
+
+def test_a_text_of_which_a_part_is_recorded_and_no_mask(visit: Callable[..., Page]) -> None:
+    page = visit(f"steps?tab=lens&causal=0&query=120&text={'The+king+said+no.+' * 60}")
+    expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible()
+    assert page.get_by_test_id("stException").count() == 0
+
+
 def test_one_token_and_hostile_text(visit: Callable[..., Page]) -> None:
     for text in (
         "a",

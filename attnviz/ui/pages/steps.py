@@ -98,11 +98,24 @@ def _prediction(view: View) -> None:
     with right:
         _attribution(view, odds[-1, query], words, query)
     charts.show(figures.lens_map(odds, words, view.labels, query, layer), "lens")
+    st.caption("Click a cell to see its candidates and what made its logit.")
+    st.dataframe(
+        figures.lens_table(odds, words, view.labels, query), hide_index=True, key="lens-table",
+        selection_mode="single-cell", on_select=_take_lens,
+    )  # fmt: skip
     state.control(
         st.segmented_control, "Read the prediction after", "lens", shown=layer - 1 if layer < last else -1,
         options=[*range(last - 1), -1], required=True,
         format_func=lambda i: "the last layer" if i < 0 else f"layer {i}",
     )  # fmt: skip
+
+
+def _take_lens() -> None:
+    """A row of the table is a layer, 0 the embedding; a column's name begins with the token's position."""
+    cells = st.session_state["lens-table"].selection.cells
+    if cells and cells[0][1][0].isdigit():
+        state.change(lens=max(0, cells[0][0] - 1), query=int(cells[0][1].split()[0]))
+        state.rerun("parts")
 
 
 def _attribution(view: View, odds: np.ndarray, words: Sequence[str], query: int) -> None:
@@ -116,7 +129,7 @@ def _attribution(view: View, odds: np.ndarray, words: Sequence[str], query: int)
     added = compute_steps.attribution_of(view, query, token)
     charts.show(
         figures.attribution(
-            added, compute_steps.part_names(view), words[token], float(view.trace.logits[query, token]),
+            added, compute_steps.part_names(view), words[token], compute_steps.logit_of(view, query, token),
             view.labels[query],
         ),
         "attribution",
