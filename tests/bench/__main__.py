@@ -6,7 +6,7 @@ import torch
 from playwright.sync_api import sync_playwright
 
 from attnviz.server import memory
-from tests.bench import growth, pages, tracing
+from tests.bench import decoding, growth, pages, tracing
 from tests.bench.bounds import judged
 from tests.browser.server import CHROMIUM_ARGS, chromium
 
@@ -25,6 +25,7 @@ AT_MOST = {
     "trace / its own forward": 2.0,
     "trace / bare": 1.3,
     "trace / transformers": 1.3,
+    "decode step / transformers": 1.0,
     "front page's title / empty app": 1.3,
     "deep link to heads / import torch, load": 3.0,
     "grid bytes / weight": 1.2,
@@ -34,7 +35,7 @@ AT_MOST = {
 def main() -> None:
     torch.set_num_threads(1)  # as the app does, and so its memory
     memory.start()
-    results = tracing.ratios()
+    results = tracing.ratios() | decoding.ratios()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_ARGS))
         results |= pages.ratios(browser)
