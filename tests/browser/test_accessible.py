@@ -152,12 +152,13 @@ def stops(page: Page, most: int = 70) -> list[tuple[str, int]]:
 WALKS = {
     "heads": [
         "Skip to main content", "Query grouping", "Text", "Apply", "a phrase said twice", "Model",
-        "Mask and position settings", "View source", "Copy link", "Heads shown", "Layer 1, head 3", "Query token",
-        "Key token", "Colour scale", "Exclude first token", "Pin this head", "Heat map of layer 1, head 3",
-        "Zoom, numbers and downloads", "Lines between tokens", "L1 H3", "Share of each query", "Queries", "Keys",
+        "Mask and position settings", "View source", "Copy link", "Heads shown", "Layer 1, head 3", "The text",
+        "Query token", "Key token", "Pin to compare", "Heat map of layer 1, head 3", "Colour scale",
+        "Exclude first token", "Zoom, numbers and downloads", "This head", "Lines between tokens", "L1 H3",
+        "Share of each query", "Queries", "Keys",
     ],
     "heads?tab=side": ["Layer 1, head 3", "Lines between tokens", "Pinned heads", "Numbers and downloads"],
-    "query_groups": ["KV heads, from", "Query head 0", "Wrong order", "Layer 1, head 3", "Numerical checks"],
+    "query_groups": ["MHA", "Query head 0", "Wrong order", "Layer 1, head 3", "Numerical checks"],
 }  # fmt: skip
 
 

@@ -49,7 +49,7 @@ def test_a_notice_names_the_layer_and_the_query_that_are_shown(visit: Callable[.
     notices = page.get_by_test_id("stAlert").all_inner_texts()
     layer, head, query = (int(re.findall(r"\d+", notice)[-1]) for notice in notices[:3])
     expect(page.get_by_role("heading", name=f"Layer {layer}, head {head}")).to_be_visible()
-    expect(page.get_by_role("heading", name=f"query {query} “")).to_be_visible()
+    expect(page.get_by_role("heading", name=f"From score to weight: query {query} “")).to_be_visible()
     expect(page.get_by_label("Query token").first).to_have_value(str(query))
     assert len(notices) == 4 and (layer, head, query) == (3, 7, 21)
 
@@ -290,7 +290,7 @@ def test_pointing_at_a_cell_names_it_in_every_head_without_asking_the_server(
     settle(page)
     assert sent
     sent.clear()
-    page.get_by_role("gridcell").nth(9).locator(".map").hover(position={"x": 3, "y": 60})
+    page.get_by_role("gridcell").nth(9).locator(".map").hover(position={"x": 3, "y": 30})
     expect(page.get_by_text("Layer 1, H1 reads KV 0. Query")).to_be_visible()
     marks = page.get_by_role("gridcell").locator(".mark")
     assert len({(mark.bounding_box()["width"], mark.is_visible()) for mark in marks.all()}) == 1

@@ -113,7 +113,7 @@ def test_a_head_chosen_while_another_text_comes_is_shown_for_that_text(
 @pytest.mark.parametrize(
     ("address", "part"),
     [
-        ("heads", "Attention rollout"),
+        ("heads", "Score, mask, softmax"),
         ("query_groups", "Loss with fewer KV heads"),
         ("rope", "Two layouts"),
         ("cost", "Measured here"),

@@ -152,11 +152,11 @@ def test_a_text_of_which_a_part_is_recorded_and_no_mask(visit: Callable[..., Pag
     assert page.get_by_test_id("stException").count() == 0
 
 
-def test_one_token_and_hostile_text(visit: Callable[..., Page]) -> None:
-    for text in (
-        "a",
-        "%3Cscript%3Ealert(1)%3C%2Fscript%3E%20%F0%9F%91%A9%E2%80%8D%F0%9F%91%A9%E2%80%8D%F0%9F%91%A7%20%E4%B8%AD",
-    ):
-        for tab in ("walk", "lens", "residual", "tiles"):
-            page = visit(f"steps?text={text}&tab={tab}")
-            assert page.get_by_test_id("stException").count() == 0
+HOSTILE = "%3Cscript%3Ealert(1)%3C%2Fscript%3E%20%F0%9F%91%A9%E2%80%8D%F0%9F%91%A9%E2%80%8D%F0%9F%91%A7%20%E4%B8%AD"
+
+
+@pytest.mark.parametrize(
+    "address", ["tab=walk&text=a", "tab=lens&text=a", "tab=tiles&text=a", f"tab=walk&text={HOSTILE}"]
+)
+def test_one_token_and_hostile_text(visit: Callable[..., Page], address: str) -> None:
+    assert overflow(visit(f"steps?{address}")) <= 0
