@@ -4,7 +4,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4
+# Three on two cores: a browser test waits for half of its time.
+PYTEST := $(BIN)/python -m pytest --numprocesses=3
 
 .PHONY: run check lint format test bench soak shots
 run: $(VENV)/app.stamp

@@ -14,7 +14,7 @@ from attnviz.equations import Equation, Steps, Value, aligned, function, total
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count, meanings
-from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, SEQUENTIAL, base_figure
+from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, SEQUENTIAL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE, token_text
 
 MOST_COLUMNS = 16  # tokens of a table that has their text in it
@@ -59,8 +59,8 @@ def lens_map(odds: np.ndarray, vocabulary: Sequence[str], labels: Sequence[str],
     words = [[token_text(vocabulary[i], 8) for i in row] for row in best]
     figure = base_figure(90 + 30 * n_rows, showlegend=False, hovermode="closest")
     figure.add_heatmap(
-        z=top.astype(np.float32), colorscale=SEQUENTIAL, zmin=0, zmax=1, xgap=1, ygap=1, customdata=words,
-        text=words, texttemplate="%{text}", textfont={"size": 12}, showscale=False,
+        z=top.astype(np.float32), colorscale=TABLE, zmin=0, zmax=1, xgap=1, ygap=1, customdata=words,
+        text=words, texttemplate="%{text}", textfont={"size": 12, "color": TABLE_TEXT}, showscale=False,
         hovertemplate="%{customdata}: %{z:.3f}<extra></extra>",
     )  # fmt: skip
     at = query - first
