@@ -30,7 +30,7 @@ LOOKS = {
     ],
     "dark": [
         "", "heads?tab=masks&window=8", "heads?tab=rollout", "query_groups?tab=latent&tiled=1", "query_groups?tab=cost",
-        "rope?tab=longer", "steps?tab=lens",
+        "rope?tab=longer", "steps?tab=residual",
         "cost",  # tags on the primary colour
         "cost?tab=measured",  # a button of that colour
         "cost?tab=speed",
