@@ -58,10 +58,8 @@ def walk_of(view: View) -> Walk:
 
 
 def stop_of(walk: Walk, step: int) -> int:
-    """Return the stop of the link; by default the first line of the outermost call that made a tensor."""
-    if step >= 0:
-        return min(step, len(walk.stops) - 1)
-    return next(i for i, stop in enumerate(walk.stops) if stop.line.call == 0 and stop.operations)
+    """Return the stop of the link; by default the first, what the run is given."""
+    return min(max(0, step), len(walk.stops) - 1)
 
 
 def residual_of(view: View) -> Residual:

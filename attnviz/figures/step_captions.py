@@ -85,6 +85,10 @@ def does_text(stop: Stop) -> str:
     """The operations of the line in order, with what each does."""
     if stop.line.skipped:
         return f"{stop.line.skipped} ran here. Choose its layer to walk through it."
+    if stop.line.index == 0:
+        return (
+            "The run begins: the tokenizer has cut the text into tokens, and this is the id of each in the vocabulary."
+        )
     if not stop.operations:
         return "Calls the functions that you can step into (↓); what they give back is shown."
     names = dict.fromkeys(name.strip("_").removeprefix("r") if name.strip("_") in ("radd", "rmul") else name.strip("_")

@@ -159,7 +159,7 @@ class Settings:
     tiled: bool = _setting(False, Flag())  # KV heads laid over the query heads in the order that is a mistake
     alike: str = _setting("keys", Choice(("keys", "values")))
     # step by step
-    step: int = _setting(-1, Number(-1, 9_999))  # the line of the walk; -1: the first of the model's own forward
+    step: int = _setting(0, Number(0, 9_999))  # the line of the walk
     column: int = _setting(-1, Number(-1, 2**20))  # of the tensors' last axis; -1: where a row is farthest from 0
     absorbed: bool = _setting(False, Flag())  # latent attention without expanding keys and values
     block: int = _setting(16, Number(1, 512))  # keys in a tile

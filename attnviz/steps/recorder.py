@@ -215,6 +215,9 @@ class _Recorder(TorchFunctionMode):
             caller.calls.append(call.index)
         self._stack.append(_Open(call, code))
         call.arguments = list(self._new(frame))
+        if caller is None:  # what the run is given is the first thing it shows
+            self.lines.append(Line(len(self.lines), call.index, first, first, made=call.arguments))
+            call.lines.append(self.lines[-1].index)
 
     def _on_line(self, frame: FrameType, event: str, arg: Any) -> Callable:
         here = self._stack[-1]

@@ -111,8 +111,9 @@ class Walk:
 
     @cached_property
     def stops(self) -> list[Stop]:
-        """A stop for each line that computed a tensor, itself or in what it called."""
-        worked = (line for line in self.run.lines if line.operations or line.skipped or self._in_calls(line))
+        """A stop for what the run is given, and for each line that computed a tensor, itself or in what it called."""
+        lines = self.run.lines
+        worked = (line for line in lines if line is lines[0] or line.operations or line.skipped or self._in_calls(line))
         found = ((line, self._shown(line)) for line in worked)
         return [Stop(line, shown, tuple(o.name for o in line.operations)) for line, shown in found if shown]
 

@@ -26,7 +26,7 @@ STREAMLITS_OWN = {FORMULA}
 LOOKS = {
     "light": [
         "", "heads", "heads?tab=side&pinned=0.3", "heads?tab=rollout", "query_groups", "query_groups?tab=cost",
-        "rope?tab=longer", "cost", "cost?tab=speed", "steps?step=24",
+        "rope?tab=longer", "cost", "cost?tab=speed", "steps?step=25",
     ],
     "dark": [
         "", "heads?tab=masks&window=8", "heads?tab=rollout", "query_groups?tab=latent&tiled=1", "query_groups?tab=cost",

@@ -31,8 +31,10 @@ def test_the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits(
     page.locator(WALK).focus()
     asked: list[str] = []
     page.context.on("request", lambda request: asked.append(request.url))
-    first = here(page)
-    assert "embed" in first
+    assert "def forward" in here(page)
+    expect(page.locator(".sw .title")).to_have_text("ids (B, T) = (1, 29)")
+    while "embed" not in here(page):
+        page.keyboard.press("ArrowRight")
     found = walk(page, "ArrowRight ArrowRight ArrowDown")  # layer 0, the block of layer 1, its first line
     assert found[-1].startswith("attn_norm") or found[-1].startswith("blocks.1")
     while "self.attn(" not in here(page):

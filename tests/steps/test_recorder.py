@@ -71,6 +71,13 @@ def test_lines_are_those_of_the_files_and_in_the_order_they_ran():
     assert {"q", "scores", "weights", "output"} <= kept
 
 
+def test_a_walk_begins_with_the_token_ids():
+    walk = Walk(record(model_of("mqa"), IDS, 1), Selection(0, 0, 4, 0))
+    (shown,) = walk.stops[0].shown
+    assert shown.name == "ids" and shown.picture.axes == ("B", "T")
+    np.testing.assert_array_equal(shown.picture.numbers, [IDS])
+
+
 def test_the_other_blocks_are_one_line_each():
     run = record(model_of("gqa-4"), IDS, 2)
     assert [line.skipped for line in run.lines if line.skipped] == ["blocks.0", "blocks.1", "blocks.3"]
