@@ -4,8 +4,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-# Three on two cores: a browser test waits for half of its time.
-PYTEST := $(BIN)/python -m pytest --numprocesses=3
+PYTEST := $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4
 
 .PHONY: run check lint format test bench soak shots
 run: $(VENV)/app.stamp

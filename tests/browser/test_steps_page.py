@@ -30,7 +30,8 @@ def test_the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits(
     page = visit("steps")
     page.locator(WALK).focus()
     asked: list[str] = []
-    page.context.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(3000)  # the scripts of charts are loaded while the page is idle
+    page.context.on("request", lambda request: "/static/" in request.url or asked.append(request.url))
     assert "def forward" in here(page)
     expect(page.locator(".sw .title")).to_have_text("ids (B, T) = (1, 29)")
     while "embed" not in here(page):
