@@ -324,4 +324,5 @@ def _replaced(name: str, written: str, values: Mapping[str, object], settings: S
         return f"The link's {name} must be even, since RoPE rotates pairs, {given}; it is set to {used}."
     if name in values and _same(values[name], written):  # in range by itself
         return f"The link's {name}, {written}, does not fit {settings.n_heads} query heads; it is set to {used}."
-    return f"The link's {name} must be {kind_of(name).range()}, {given}; it is set to {_written(used)}."
+    done = f"it is set to {_written(used)}" if _written(used) else "it was left out"
+    return f"The link's {name} must be {kind_of(name).range()}, {given}; {done}."
