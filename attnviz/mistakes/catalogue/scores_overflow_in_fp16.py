@@ -13,12 +13,12 @@ LARGEST = float(torch.finfo(torch.float16).max)  # 65,504
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
-    """Layer 0 in float16, with q enlarged until q·k overflows and q·k · scale does not."""
+    """Layer 0 in float16, with q and k enlarged until q·k overflows and q·k · scale does not."""
     record = run(model, ids).records[0]
     products = (record.q.unflatten(1, (record.k.shape[1], -1)) @ record.k[:, :, None].mT).flatten(1, 2)  # (1, H, T, S)
     largest = float(_deciding(products, record.allowed).max())
-    factor = LARGEST * record.scale**-0.5 / largest  # q·k is then above the largest number by √(1 / scale), below after
-    q, k, v = (record.q * factor).half(), record.k.half(), record.v.half()
+    factor = (LARGEST * record.scale**-0.5 / largest) ** 0.5  # so that q·k is as far above the limit as scaled below it
+    q, k, v = (record.q * factor).half(), (record.k * factor).half(), record.v.half()
     a, b = (
         each.module("modules.attention").attend(q, k, v, record.allowed, scale=record.scale).weights
         for each in (right, wrong)
@@ -27,7 +27,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     head = int(b.isnan().flatten(2).sum(-1)[0].argmax())
     sentence = (
         f"In layer 0, q·k would have to be {said(LARGEST / largest)} times larger to overflow on this text: these "
-        f"weights are safe. With q {said(factor)} times larger, q·k overflows to ∞, and q·k · scale does not: "
+        f"weights are safe. With q and k {said(factor)} times larger each, q·k overflows to ∞, and q·k · scale does not: "
         f"{n_of(after, 'row')} of {b[..., 0].numel()} are NaN, and {before} with the scale first."
     )
     shown = head_map(a[0, head], 0, head) | {"wrong": head_map(b[0, head], 0, head)["right"]}
