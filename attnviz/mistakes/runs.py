@@ -113,10 +113,11 @@ def largest(difference: Tensor) -> float:
 
 
 def loss_told(right: Tensor, wrong: Tensor, ids: Sequence[int]) -> Telling:
-    """The loss on this text in both versions; for one token, which predicts none, the largest change of a logit."""
+    """The loss on this text in both versions; for one token or two, of which position 0 predicts one at most, the
+    largest change of a logit."""
     moved = largest(wrong - right)
-    if len(ids) == 1:
-        sentence = f"One token has no next token to predict; its logits differ by up to {said(moved)}."
+    if len(ids) <= 2:
+        sentence = f"So short a text has hardly a loss; its logits differ by up to {said(moved)}."
         return Telling("Largest change of a logit", 0.0, moved, sentence)
     before, after = loss(right, ids), loss(wrong, ids)
     return Telling(
