@@ -17,7 +17,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     record = run(model, ids).records[0]
     products = (record.q.unflatten(1, (record.k.shape[1], -1)) @ record.k[:, :, None].mT).flatten(1, 2)  # (1, H, T, S)
     largest = float(_deciding(products, record.allowed).max())
-    factor = (LARGEST * record.scale**-0.5 / largest) ** 0.5  # so that q·k is as far above the limit as scaled below it
+    factor = (LARGEST * record.scale**-0.5 / largest) ** 0.5  # q·k is as far above as scaled below
     q, k, v = (record.q * factor).half(), (record.k * factor).half(), record.v.half()
     a, b = (
         each.module("modules.attention").attend(q, k, v, record.allowed, scale=record.scale).weights
