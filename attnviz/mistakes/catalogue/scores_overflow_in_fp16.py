@@ -27,7 +27,8 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     head = int(b.isnan().flatten(2).sum(-1)[0].argmax())
     sentence = (
         f"In layer 0, q·k would have to be {said(LARGEST / largest)} times larger to overflow on this text: these "
-        f"weights are safe. With q and k {said(factor)} times larger each, q·k overflows to ∞, and q·k · scale does not: "
+        f"weights are safe. With q and k {said(factor)} times larger each, q·k overflows to ∞, and q·k · scale "
+        f"does not: "
         f"{n_of(after, 'row')} of {b[..., 0].numel()} are NaN, and {before} with the scale first."
     )
     shown = head_map(a[0, head], 0, head) | {"wrong": head_map(b[0, head], 0, head)["right"]}
