@@ -4,7 +4,8 @@
     modules -> decode
     config -> cost -> session
     modules -> steps
-    {analysis, cost, experiments, steps, decode} -> figures
+    {trace, cost, decode} -> mistakes
+    {analysis, cost, experiments, steps, decode, mistakes} -> figures
     {session, figures} -> compute -> {ui, server} -> pages, app.py
 
 Each rule is a function from a source text to sentences about what is wrong with it; one test per rule reads all files
@@ -36,9 +37,10 @@ NEXT_ON_THE_LEFT = {
     "experiments": ("trace",),
     "steps": ("modules",),
     "decode": ("modules",),
+    "mistakes": ("cost", "decode", "trace"),
     "analysis": ("trace",),
     "cost": ("config", "equations"),
-    "figures": ("analysis", "cost", "experiments", "steps", "decode"),
+    "figures": ("analysis", "cost", "experiments", "steps", "decode", "mistakes"),
     "session": ("cost",),
     "compute": ("session", "figures"),
     "ui": ("compute",),
@@ -58,6 +60,7 @@ PACKAGES = {
     "experiments": {"torch", "numpy"},
     "steps": {"torch", "numpy"},
     "decode": {"torch"},
+    "mistakes": {"torch", "numpy"},
     "analysis": {"numpy"},
     "cost": set(),
     "figures": {"numpy", "plotly"},

@@ -119,6 +119,12 @@ ALL = (
         "part",
         needs_text=False,
     ),
+    Page(
+        "mistakes", "pages/7_mistakes.py", "Mistakes",
+        "Mistakes found in published attention code, run on your text: predict what happens, then see it, and the test "
+        "that finds it.",
+        "attnviz.ui.pages.mistakes",
+    ),
 )  # fmt: skip
 PAGES = {page.path: page for page in ALL}
 TABS = tuple(dict.fromkeys(tab for page in ALL for tab in page.tabs))
