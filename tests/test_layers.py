@@ -2,6 +2,7 @@
 
     config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
     modules -> decode
+    { experiments, decode, cost } -> practice
     config -> cost -> session
     modules -> steps
     {analysis, cost, experiments, steps, decode} -> figures
@@ -38,9 +39,10 @@ NEXT_ON_THE_LEFT = {
     "decode": ("modules",),
     "analysis": ("trace",),
     "cost": ("config", "equations"),
+    "practice": ("decode", "experiments", "cost", "trace"),
     "figures": ("analysis", "cost", "experiments", "steps", "decode"),
     "session": ("cost",),
-    "compute": ("session", "figures"),
+    "compute": ("session", "figures", "practice"),
     "ui": ("compute",),
     "server": ("compute",),
     "pages": ("server", "ui"),
@@ -58,6 +60,7 @@ PACKAGES = {
     "experiments": {"torch", "numpy"},
     "steps": {"torch", "numpy"},
     "decode": {"torch"},
+    "practice": {"torch", "numpy", "safetensors", "psutil"},
     "analysis": {"numpy"},
     "cost": set(),
     "figures": {"numpy", "plotly"},
