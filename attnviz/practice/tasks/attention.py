@@ -59,8 +59,8 @@ def attend_with(
             weights = scores.softmax(axis) * allowed
         else:
             weights = scores.masked_fill(~allowed, hidden).softmax(axis)
-            if hidden == -math.inf and axis == -1 and mask is not None and shown(mask) is mask:
-                weights = weights * allowed.any(-1, keepdim=True)
+            if hidden == -math.inf and axis == -1:
+                weights = weights.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
         return Attended(weights @ v[:, read], weights)
 
     return kernel
@@ -153,7 +153,7 @@ def attention(q, k, v, mask=None):
 )
 
 
-def _module(name: str, base: type, kernel: Kernel | None = None, *, joined: bool = False, free: bool = False) -> dict:
+def _module(name: str, base: Any, kernel: Kernel | None = None, *, joined: bool = False, free: bool = False) -> dict:
     """The module under the task's name, with its fixed forward(x, mask=None).
 
     joined: heads are laid side by side without transposing first. free: None is taken for "every key".
@@ -174,7 +174,7 @@ def _module(name: str, base: type, kernel: Kernel | None = None, *, joined: bool
     return {name: type(name, (base,), {"forward": forward})}
 
 
-def _module_mistakes(name: str, base: type, kernels: tuple[tuple[str, str, Kernel], ...]) -> tuple[Mistaken, ...]:
+def _module_mistakes(name: str, base: Any, kernels: tuple[tuple[str, str, Kernel], ...]) -> tuple[Mistaken, ...]:
     found = [Mistaken(says, _module(name, base, kernel), mistake) for says, mistake, kernel in kernels]
     found.append(
         Mistaken("without a causal mask where mask is None", _module(name, base, free=True), "mask_never_used")
