@@ -33,15 +33,20 @@ def kv_head_read(rng: random.Random) -> Question:
     heads, kv, head = Value(H, "H", "query heads"), Value(K, "K", "KV heads"), Value(h, "h", "query head")
     return Question(
         f"GQA with {H} query heads and {K} KV heads, all counted from 0. Which KV head does query head {h} read?",
-        NumberAnswer(AttentionConfig(H * 8, H, K).kv_head_of[h], wrong=known(
-            (h % K, "That is h mod K: the heads tiled (0 1 0 1) instead of interleaved (0 0 1 1)."),
-            (h // K, "You divided by the number of KV heads; divide by the group size, H / K."),
-        )),
+        NumberAnswer(
+            AttentionConfig(H * 8, H, K).kv_head_of[h],
+            wrong=known(
+                (h % K, "That is h mod K: the heads tiled (0 1 0 1) instead of interleaved (0 0 1 1)."),
+                (h // K, "You divided by the number of KV heads; divide by the group size, H / K."),
+            ),
+        ),
         "Neighbouring query heads share a KV head.",
-        (Equation(heads / kv, "G", meaning="query heads per KV head"),
-         Equation(function("floor", head / Value(H // K, "G", "query heads per KV head")))),
+        (
+            Equation(heads / kv, "G", meaning="query heads per KV head"),
+            Equation(function("floor", head / Value(H // K, "G", "query heads per KV head"))),
+        ),
         ("query_groups", {}),
-    )  # fmt: skip
+    )
 
 
 @kind("heads", 1)
@@ -50,28 +55,37 @@ def size_of_a_group(rng: random.Random) -> Question:
     heads, kv = Value(m.n_heads, "H", "query heads"), Value(m.n_kv_heads, "K", "KV heads")
     return Question(
         f"{m.name} has {m.n_heads} query heads and {m.n_kv_heads} KV heads. How many query heads share one KV head?",
-        NumberAnswer(m.group_size, wrong=known(
-            (m.n_kv_heads, "That is the number of KV heads, which is also the number of groups."),
-            (m.n_heads - m.n_kv_heads, "Divide; do not subtract."),
-        )),
-        "The query heads are shared out evenly.", (Equation(heads / kv),), page(id),
-    )  # fmt: skip
+        NumberAnswer(
+            m.group_size,
+            wrong=known(
+                (m.n_kv_heads, "That is the number of KV heads, which is also the number of groups."),
+                (m.n_heads - m.n_kv_heads, "Divide; do not subtract."),
+            ),
+        ),
+        "The query heads are shared out evenly.",
+        (Equation(heads / kv),),
+        page(id),
+    )
 
 
 @kind("heads", 1)
 def name_of_the_attention(rng: random.Random) -> Question:
     id, m = published(rng, rng.choice(("mha", "gqa", "mqa")))
     said = {
-        "mha": "MHA has as many KV heads as query heads.", "gqa": "GQA has fewer KV heads than query heads, but "
-        "more than one.", "mqa": "MQA has one KV head.", "mla": "MLA caches a latent instead of keys and values.",
-    }  # fmt: skip
+        "mha": "MHA has as many KV heads as query heads.",
+        "gqa": "GQA has fewer KV heads than query heads, but more than one.",
+        "mqa": "MQA has one KV head.",
+        "mla": "MLA caches a latent instead of keys and values.",
+    }
     assert m.attention is not None
     wrong = [(other.upper(), says) for other, says in said.items() if other != m.attention]
     return Question(
         f"A layer of {m.name} has {m.n_heads} query heads, and its cache holds keys and values of {m.n_kv_heads} "
         f"head{'s' * (m.n_kv_heads != 1)}. What is this called?",
-        Options(m.attention.upper(), wrong).shuffled(rng), said[m.attention], link=page(id),
-    )  # fmt: skip
+        Options(m.attention.upper(), wrong).shuffled(rng),
+        said[m.attention],
+        link=page(id),
+    )
 
 
 @kind("heads", 2)
@@ -94,7 +108,7 @@ def readers_of_a_kv_head(rng: random.Random) -> Question:
         Options(listed(right), wrong).shuffled(rng),
         f"A group has {H} / {K} = {G} heads; group {j} begins at {j} · {G} = {j * G}.",
         link=("query_groups", {}),
-    )  # fmt: skip
+    )
 
 
 @kind("heads", 2)
@@ -115,8 +129,9 @@ def line_that_repeats(rng: random.Random) -> Question:
     return Question(
         f"k has shape (B, {K}, S, D). Which line makes it fit {H} query heads?",
         Options(right[0], [(line, says) for line, (_, says) in lines.items() if line not in right], True).shuffled(rng),
-        f"Each KV head is repeated {H} / {K} = {G} times in its place.", link=("query_groups", {"tiled": "1"}),
-    )  # fmt: skip
+        f"Each KV head is repeated {H} / {K} = {G} times in its place.",
+        link=("query_groups", {"tiled": "1"}),
+    )
 
 
 @kind("heads", 3)
@@ -128,30 +143,42 @@ def still_right_when_tiled(rng: random.Random) -> Question:
     return Question(
         f"{H} query heads, {K} KV heads. By mistake the KV heads are tiled (0 1 2 … 0 1 2 …). How many query heads "
         "still read the right KV head?",
-        NumberAnswer(n, wrong=known(
-            (0, "Query head 0 always reads KV head 0."), (H / K, "Count the h with h mod K = ⌊h / G⌋."),
-            (H, "The shapes are right for all of them; the KV head is not."),
-        )),
+        NumberAnswer(
+            n,
+            wrong=known(
+                (0, "Query head 0 always reads KV head 0."),
+                (H / K, "Count the h with h mod K = ⌊h / G⌋."),
+                (H, "The shapes are right for all of them; the KV head is not."),
+            ),
+        ),
         f"Right are the heads h with h mod {K} = ⌊h / {G}⌋: {', '.join(map(str, same))}.",
         link=("query_groups", {"tiled": "1"}),
-    )  # fmt: skip
+    )
 
 
 @kind("heads", 2)
 def width_of_a_head(rng: random.Random) -> Question:
-    candidates = [(id, m) for id, m in sorted(load_presets().items())
-                  if m.attention != "mla" and m.d_model == m.n_heads * m.head_dim]  # fmt: skip
+    candidates = [
+        (id, m)
+        for id, m in sorted(load_presets().items())
+        if m.attention != "mla" and m.d_model == m.n_heads * m.head_dim
+    ]
     id, m = rng.choice(candidates)
     C, H = Value(m.d_model, "C", "d_model"), Value(m.n_heads, "H", "query heads")
     return Question(
         f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} query heads, {m.n_kv_heads} KV heads, and the heads' outputs "
         "laid side by side are as wide as d_model. What is head_dim?",
-        NumberAnswer(m.head_dim, wrong=known(
-            (m.d_model / m.n_kv_heads, "Divide by the query heads: they are laid side by side, not the KV heads."),
-            (m.d_model, "That is the width of all heads together."),
-        )),
-        "The query heads share d_model evenly.", (Equation(C / H),), page(id),
-    )  # fmt: skip
+        NumberAnswer(
+            m.head_dim,
+            wrong=known(
+                (m.d_model / m.n_kv_heads, "Divide by the query heads: they are laid side by side, not the KV heads."),
+                (m.d_model, "That is the width of all heads together."),
+            ),
+        ),
+        "The query heads share d_model evenly.",
+        (Equation(C / H),),
+        page(id),
+    )
 
 
 @kind("heads", 3)
@@ -163,7 +190,11 @@ def cell_of_the_group(rng: random.Random) -> Question:
     return Question(
         f"Rows are {H} query heads, columns are {K} KV heads, from 0. Point at the cell of query head {h} and the KV "
         "head that it reads.",
-        CellAnswer(tuple((0.0,) * K for _ in range(H)), (h, j),
-                   {(h, h % K): "That is h mod K: the heads tiled instead of interleaved."}),
-        f"The group size is {H} / {K} = {H // K}, and ⌊{h} / {H // K}⌋ is {j}.", link=("query_groups", {}),
-    )  # fmt: skip
+        CellAnswer(
+            tuple((0.0,) * K for _ in range(H)),
+            (h, j),
+            {(h, h % K): "That is h mod K: the heads tiled instead of interleaved."},
+        ),
+        f"The group size is {H} / {K} = {H // K}, and ⌊{h} / {H // K}⌋ is {j}.",
+        link=("query_groups", {}),
+    )

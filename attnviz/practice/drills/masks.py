@@ -29,12 +29,18 @@ def keys_of_a_query(rng: random.Random) -> Question:
     position = Value(t, "t", "position of the query, from 0")
     return Question(
         f"A causal mask, {T} tokens, counted from 0. How many keys may query {t} attend to?",
-        NumberAnswer(_row(attention_mask(T, T, causal=True), t, T), wrong=known(
-            (t, "A query may attend to itself too."), (T - t, "Those are the queries that may attend to it."),
-            (T, "Without a mask."),
-        )),
-        "A query may attend to the tokens before it and to itself.", (Equation(position + 1),), MASKS,
-    )  # fmt: skip
+        NumberAnswer(
+            _row(attention_mask(T, T, causal=True), t, T),
+            wrong=known(
+                (t, "A query may attend to itself too."),
+                (T - t, "Those are the queries that may attend to it."),
+                (T, "Without a mask."),
+            ),
+        ),
+        "A query may attend to the tokens before it and to itself.",
+        (Equation(position + 1),),
+        MASKS,
+    )
 
 
 @kind("masks", 2)
@@ -48,13 +54,18 @@ def keys_in_a_window(rng: random.Random) -> Question:
     return Question(
         f"A causal sliding window of {w} tokens (the query counted){said}, {T} tokens. How many keys may query {t} "
         "attend to?",
-        NumberAnswer(found, wrong=known(
-            (t + 1, "That is without the window."), (found + 1, "The query itself counts in the window."),
-            (w, "The sink tokens stay visible besides."),
-        )),
+        NumberAnswer(
+            found,
+            wrong=known(
+                (t + 1, "That is without the window."),
+                (found + 1, "The query itself counts in the window."),
+                (w, "The sink tokens stay visible besides."),
+            ),
+        ),
         "The last w tokens, the query among them, and the sink tokens, which lie before the window here.",
-        (Equation(window + first if sinks else function("min", window, Value(t + 1, "t + 1", "tokens so far"))),), MASKS,
-    )  # fmt: skip
+        (Equation(window + first if sinks else function("min", window, Value(t + 1, "t + 1", "tokens so far"))),),
+        MASKS,
+    )
 
 
 @kind("masks", 3)
@@ -64,14 +75,21 @@ def keys_with_a_cache(rng: random.Random) -> Question:
     found = _row(attention_mask(T, past + T, causal=True, offset=past), i, past + T)
     cached, new = Value(past, "P", "cached tokens"), Value(i, "i", "new token, from 0")
     return Question(
-        f"{past} tokens are cached, and {T} new ones are run at once with a causal mask. How many keys may new token {i} "
+        f"{past} tokens are cached, and {T} new ones are run at once with a causal mask. How many keys may new token "
+        f"{i} "
         "(from 0) attend to?",
-        NumberAnswer(found, wrong=known(
-            (i + 1, "The mask has no offset: new token i sees the cached tokens too."),
-            (past + i, "It may attend to itself too."), (past + T, "Later new tokens are masked."),
-        )),
-        "All cached tokens, the new ones before it, and itself.", (Equation(cached + new + 1),), ("decode", {}),
-    )  # fmt: skip
+        NumberAnswer(
+            found,
+            wrong=known(
+                (i + 1, "The mask has no offset: new token i sees the cached tokens too."),
+                (past + i, "It may attend to itself too."),
+                (past + T, "Later new tokens are masked."),
+            ),
+        ),
+        "All cached tokens, the new ones before it, and itself.",
+        (Equation(cached + new + 1),),
+        MASKS,
+    )
 
 
 @kind("masks", 2)
@@ -82,11 +100,17 @@ def masked_cells(rng: random.Random) -> Question:
     n = Value(T, "T", "tokens")
     return Question(
         f"How many of the {T} × {T} cells does a causal mask mask?",
-        NumberAnswer(int((~mask).sum()), wrong=known(
-            (T * (T + 1) / 2, "Those are the cells that stay."), (T * T / 2, "The diagonal stays."),
-        )),
-        "The triangle above the diagonal, without the diagonal.", (Equation(n * (n - 1) / 2),), MASKS,
-    )  # fmt: skip
+        NumberAnswer(
+            int((~mask).sum()),
+            wrong=known(
+                (T * (T + 1) / 2, "Those are the cells that stay."),
+                (T * T / 2, "The diagonal stays."),
+            ),
+        ),
+        "The triangle above the diagonal, without the diagonal.",
+        (Equation(n * (n - 1) / 2),),
+        MASKS,
+    )
 
 
 @kind("masks", 1)
@@ -99,12 +123,18 @@ def score_of_two_vectors(rng: random.Random) -> Question:
     product, width = Value(dot, "q·k", "dot product"), Value(D, "D", "head_dim")
     return Question(
         f"head_dim is {D}, and q · k = {dot}. What is the score that goes into the softmax?",
-        NumberAnswer(found, tolerance=1e-3, wrong=known(
-            (dot, "The product is divided by √head_dim."), (dot / D, "Divide by √head_dim, not by head_dim."),
-        )),
+        NumberAnswer(
+            found,
+            tolerance=1e-3,
+            wrong=known(
+                (dot, "The product is divided by √head_dim."),
+                (dot / D, "Divide by √head_dim, not by head_dim."),
+            ),
+        ),
         "Scores are divided by √head_dim, so that their spread does not grow with it.",
-        (Equation(product / function("√", width)),), STAGES,
-    )  # fmt: skip
+        (Equation(product / function("√", width)),),
+        STAGES,
+    )
 
 
 def weights_of(scores: list[float], allowed: list[bool]) -> Tensor:
@@ -123,14 +153,23 @@ def weight_of_two(rng: random.Random) -> Question:
     scores = [float(x) for x in rng.sample(range(-3, 4), 2)]
     found = float(weights_of(scores, [True, True])[0])
     return Question(
-        f"A query may attend to two keys; their scores are {scores[0]:g} and {scores[1]:g}. What is the weight of the first?",
-        NumberAnswer(found, tolerance=0.01, wrong=known(
-            (1 - found, "That is the weight of the second."),
-            (scores[0] / sum(scores) if sum(scores) else math.inf, "Take the exponentials before dividing by the sum."),
-        )),
+        f"A query may attend to two keys; their scores are {scores[0]:g} and {scores[1]:g}. What is the weight of "
+        "the first?",
+        NumberAnswer(
+            found,
+            tolerance=0.01,
+            wrong=known(
+                (1 - found, "That is the weight of the second."),
+                (
+                    scores[0] / sum(scores) if sum(scores) else math.inf,
+                    "Take the exponentials before dividing by the sum.",
+                ),
+            ),
+        ),
         "Exponentials, divided by their sum; only the difference of the two scores counts.",
-        (Equation(_share(scores, 0, [0, 1])),), STAGES,
-    )  # fmt: skip
+        (Equation(_share(scores, 0, [0, 1])),),
+        STAGES,
+    )
 
 
 @kind("masks", 2)
@@ -139,16 +178,27 @@ def weight_beside_a_masked_key(rng: random.Random) -> Question:
     allowed = [True, True, False]
     found = float(weights_of(scores, allowed)[1])
     return Question(
-        f"Scores of keys 0, 1, 2 are {', '.join(f'{s:g}' for s in scores)}; key 2 is masked. What is the weight of key 1?",
-        NumberAnswer(found, tolerance=0.01, wrong=known(
-            (float(weights_of(scores, [True] * 3)[1]), "You let the masked key take part: it is masked before the softmax."),
-            (1 - found, "That is the weight of key 0."),
-            (math.exp(scores[1]) / (math.exp(scores[0]) + math.exp(scores[1]) + 1),
-             "A masked score is −∞, not 0: its exponential is 0."),
-        )),
+        f"Scores of keys 0, 1, 2 are {', '.join(f'{s:g}' for s in scores)}; key 2 is masked. What is the weight of "
+        "key 1?",
+        NumberAnswer(
+            found,
+            tolerance=0.01,
+            wrong=known(
+                (
+                    float(weights_of(scores, [True] * 3)[1]),
+                    "You let the masked key take part: it is masked before the softmax.",
+                ),
+                (1 - found, "That is the weight of key 0."),
+                (
+                    math.exp(scores[1]) / (math.exp(scores[0]) + math.exp(scores[1]) + 1),
+                    "A masked score is −∞, not 0: its exponential is 0.",
+                ),
+            ),
+        ),
         "A masked score is −∞, and its exponential 0: the others share the weight.",
-        (Equation(_share(scores, 1, [0, 1])),), STAGES,
-    )  # fmt: skip
+        (Equation(_share(scores, 1, [0, 1])),),
+        STAGES,
+    )
 
 
 @kind("masks", 3)
@@ -157,15 +207,22 @@ def entropy_of_a_flat_row(rng: random.Random) -> Question:
     weights = weights_of([0.0] * (t + 1), [True] * (t + 1))
     found = float(-(weights * weights.log()).sum())
     return Question(
-        f"A causal head gives every key that query {t} (from 0) may attend to the same weight. What is the entropy of this "
+        f"A causal head gives every key that query {t} (from 0) may attend to the same weight. What is the entropy "
+        "of this "
         "row, in nats?",
-        NumberAnswer(found, "nats", 0.01, known(
-            (math.log(t), f"Query {t} may attend to {t + 1} keys."), (math.log2(t + 1), "That is in bits."),
-            (1 / (t + 1), "That is one weight."),
-        )),
+        NumberAnswer(
+            found,
+            "nats",
+            0.01,
+            known(
+                (math.log(t), f"Query {t} may attend to {t + 1} keys."),
+                (math.log2(t + 1), "That is in bits."),
+                (1 / (t + 1), "That is one weight."),
+            ),
+        ),
         f"{t + 1} equal weights have the entropy ln {t + 1}; in figures: each of the {t + 1} weights w adds −w · ln w.",
         link=("heads", {"tab": "does"}),
-    )  # fmt: skip
+    )
 
 
 @kind("masks", 2)
@@ -185,8 +242,10 @@ def softmax_of_nothing(rng: random.Random) -> Question:
     return Question(
         f"A query may attend to none of {n} keys, and the code fills masked scores with {way} before torch's softmax. "
         "What are the weights?",
-        Options(found, [(other, says) for other in others]).shuffled(rng), says, link=MASKS,
-    )  # fmt: skip
+        Options(found, [(other, says) for other in others]).shuffled(rng),
+        says,
+        link=MASKS,
+    )
 
 
 def _map(rng: random.Random, T: int) -> Tensor:
@@ -212,7 +271,7 @@ def strongest_key(rng: random.Random) -> Question:
         CellAnswer(drawn(weights), (i, best), {(column, i): "That is the strongest query of key " + str(i) + "."}),
         f"In row {i} the largest weight is {float(weights[i, best]):.2f}, at key {best}; the row sums to 1.",
         link=("heads", {}),
-    )  # fmt: skip
+    )
 
 
 @kind("masks", 2)
@@ -224,10 +283,14 @@ def earliest_key_of_a_window(rng: random.Random) -> Question:
     first = int(mask[i].nonzero()[0])
     empty = tuple(tuple(0.0 if j <= k else None for j in range(T)) for k in range(T))
     return Question(
-        f"A causal sliding window of {w} tokens, the query counted. Point at the earliest key that query {i} may attend to.",
-        CellAnswer(empty, (i, first), {(i, i - w): "The query itself counts in the window.", (i, 0): "The window ends before."}),
-        f"The window of query {i} holds the keys {first} to {i}: {w} keys.", link=MASKS,
-    )  # fmt: skip
+        f"A causal sliding window of {w} tokens, the query counted. Point at the earliest key that query {i} may "
+        "attend to.",
+        CellAnswer(
+            empty, (i, first), {(i, i - w): "The query itself counts in the window.", (i, 0): "The window ends before."}
+        ),
+        f"The window of query {i} holds the keys {first} to {i}: {w} keys.",
+        link=MASKS,
+    )
 
 
 @kind("masks", 3)
@@ -242,10 +305,15 @@ def pattern_of_a_map(rng: random.Random) -> Question:
     said = " ".join(f"{j}:{word}" for j, word in enumerate(text))
     return Question(
         f"The text is “{said}”. Point at the key that an induction head attends to from query {i} ({text[i]}).",
-        CellAnswer(empty, (i, target), {
-            (i, i - n): "That is the same token before; an induction head looks at the token after it.",
-            (i, i - 1): "That is a previous-token head.", (i, 0): "That is an attention sink.",
-        }),
+        CellAnswer(
+            empty,
+            (i, target),
+            {
+                (i, i - n): "That is the same token before; an induction head looks at the token after it.",
+                (i, i - 1): "That is a previous-token head.",
+                (i, 0): "That is an attention sink.",
+            },
+        ),
         f"Token {i} stood at position {i - n} before; the token that followed it, at {target}, is what comes next.",
         link=("heads", {"tab": "does"}),
-    )  # fmt: skip
+    )

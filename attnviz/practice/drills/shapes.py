@@ -12,7 +12,7 @@ from attnviz.modules.attention import attend
 from attnviz.practice.drills.answers import NumberAnswer, OrderAnswer, ShapeAnswer, known
 from attnviz.practice.drills.question import Options, Question, kind
 
-STEPS = ("steps", {})
+STEPS: tuple[str, dict[str, str]] = ("steps", {})
 
 
 def sizes(rng: random.Random) -> tuple[int, int, int, int, int]:
@@ -31,14 +31,18 @@ def queries_by_head(rng: random.Random) -> Question:
     q = _on_meta(B, T, H * D).view(B, T, H, D).transpose(1, 2)
     return Question(
         f"x has shape ({B}, {T}, {H * D}), n_heads = {H}. What is the shape of q after this line?",
-        ShapeAnswer(tuple(q.shape), {
-            (B, T, H, D): "That is the shape before transpose(1, 2).",
-            (B, T, H * D): "That is what q_proj gives, before view.",
-            (B, H, D, T): "transpose(1, 2) exchanges tokens and heads; head_dim stays last.",
-        }),
+        ShapeAnswer(
+            tuple(q.shape),
+            {
+                (B, T, H, D): "That is the shape before transpose(1, 2).",
+                (B, T, H * D): "That is what q_proj gives, before view.",
+                (B, H, D, T): "transpose(1, 2) exchanges tokens and heads; head_dim stays last.",
+            },
+        ),
         f"head_dim = {H * D} / {H} = {D}; view makes (B, T, H, D), transpose(1, 2) puts the heads before the tokens.",
-        link=STEPS, code=f"q = q_proj(x).view({B}, {T}, {H}, {D}).transpose(1, 2)",
-    )  # fmt: skip
+        link=STEPS,
+        code=f"q = q_proj(x).view({B}, {T}, {H}, {D}).transpose(1, 2)",
+    )
 
 
 @kind("shapes", 1)
@@ -49,14 +53,17 @@ def keys_in_gqa(rng: random.Random) -> Question:
         k = layer.k_proj(_on_meta(B, T, H * D)).unflatten(-1, (K, -1)).transpose(1, 2)
     return Question(
         f"d_model = {H * D}, {H} query heads, {K} KV heads, {B} texts of {T} tokens. What is the shape of k by head?",
-        ShapeAnswer(tuple(k.shape), {
-            (B, H, T, D): f"That is q. k has {K} heads.",
-            (B, K, T, H * D // K): f"head_dim is d_model / n_heads = {D} for the keys too.",
-            (B, T, K, D): "The heads come before the tokens, so that each head is a matrix.",
-        }),
+        ShapeAnswer(
+            tuple(k.shape),
+            {
+                (B, H, T, D): f"That is q. k has {K} heads.",
+                (B, K, T, H * D // K): f"head_dim is d_model / n_heads = {D} for the keys too.",
+                (B, T, K, D): "The heads come before the tokens, so that each head is a matrix.",
+            },
+        ),
         f"head_dim is {H * D} / {H} = {D} for queries and keys alike; k has K = {K} heads: (B, K, T, D).",
         link=("query_groups", {}),
-    )  # fmt: skip
+    )
 
 
 @kind("shapes", 1)
@@ -66,15 +73,19 @@ def scores(rng: random.Random) -> Question:
     found = _on_meta(B, H, T, D) @ _on_meta(B, H, S, D).transpose(-2, -1)
     return Question(
         f"q has shape ({B}, {H}, {T}, {D}), k has shape ({B}, {H}, {S}, {D}). What is the shape of the scores?",
-        ShapeAnswer(tuple(found.shape), {
-            (B, H, S, T): "Rows are queries, columns are keys.",
-            (B, H, T, T): f"There are {S} keys, since some are cached already.",
-            (B, H, D, D): "head_dim is summed over.",
-            (B, T, S): "Each head has a map of its own.",
-        }),
+        ShapeAnswer(
+            tuple(found.shape),
+            {
+                (B, H, S, T): "Rows are queries, columns are keys.",
+                (B, H, T, T): f"There are {S} keys, since some are cached already.",
+                (B, H, D, D): "head_dim is summed over.",
+                (B, T, S): "Each head has a map of its own.",
+            },
+        ),
         f"head_dim is summed over; for each head there are {T} queries by {S} keys: (B, H, T, S).",
-        link=("heads", {"tab": "stages"}), code="scores = q @ k.transpose(-2, -1)",
-    )  # fmt: skip
+        link=("heads", {"tab": "stages"}),
+        code="scores = q @ k.transpose(-2, -1)",
+    )
 
 
 @kind("shapes", 2)
@@ -83,14 +94,18 @@ def heads_joined(rng: random.Random) -> Question:
     out = _on_meta(B, H, T, D).transpose(1, 2).flatten(2)
     return Question(
         f"out has shape ({B}, {H}, {T}, {D}). What is its shape after this line?",
-        ShapeAnswer(tuple(out.shape), {
-            (B, H, T * D): "transpose(1, 2) comes first: the tokens are axis 1 then.",
-            (B, T, H, D): "flatten(2) joins the last two axes.",
-            (B, H * D, T): "The tokens stay axis 1.",
-        }),
+        ShapeAnswer(
+            tuple(out.shape),
+            {
+                (B, H, T * D): "transpose(1, 2) comes first: the tokens are axis 1 then.",
+                (B, T, H, D): "flatten(2) joins the last two axes.",
+                (B, H * D, T): "The tokens stay axis 1.",
+            },
+        ),
         f"transpose gives ({B}, {T}, {H}, {D}); flatten(2) joins heads and head_dim to {H} · {D} = {H * D}.",
-        link=STEPS, code="out = out.transpose(1, 2).flatten(2)",
-    )  # fmt: skip
+        link=STEPS,
+        code="out = out.transpose(1, 2).flatten(2)",
+    )
 
 
 @kind("shapes", 2)
@@ -100,14 +115,23 @@ def einsum_of_groups(rng: random.Random) -> Question:
     found = torch.einsum("bkgtd,bksd->bkgts", _on_meta(B, K, G, T, D), _on_meta(B, K, S, D))
     return Question(
         f"q has shape ({B}, {K}, {G}, {T}, {D}), k has shape ({B}, {K}, {S}, {D}). What is the shape of this product?",
-        ShapeAnswer(tuple(found.shape), {
-            (B, H, T, S): "That is the shape after flatten(1, 2); this product still has KV heads and groups apart.",
-            (B, K, G, T, D): "d is not on the right of the arrow: it is summed over.",
-            (B, K, G, S, T): "t comes before s on the right of the arrow.",
-        }),
+        ShapeAnswer(
+            tuple(found.shape),
+            {
+                (
+                    B,
+                    H,
+                    T,
+                    S,
+                ): "That is the shape after flatten(1, 2); this product still has KV heads and groups apart.",
+                (B, K, G, T, D): "d is not on the right of the arrow: it is summed over.",
+                (B, K, G, S, T): "t comes before s on the right of the arrow.",
+            },
+        ),
         "The letters on the right of the arrow are the axes of the result; d, which is not among them, is summed over.",
-        link=("query_groups", {"tab": "work"}), code='torch.einsum("bkgtd,bksd->bkgts", q, k)',
-    )  # fmt: skip
+        link=("query_groups", {"tab": "work"}),
+        code='torch.einsum("bkgtd,bksd->bkgts", q, k)',
+    )
 
 
 @kind("shapes", 2)
@@ -117,13 +141,16 @@ def weight_of_k_proj(rng: random.Random) -> Question:
         weight = modules.GroupedQueryAttention(H * D, H, K).k_proj.weight
     return Question(
         f"d_model = {H * D}, {H} query heads, {K} KV heads. What is the shape of k_proj.weight (an nn.Linear)?",
-        ShapeAnswer(tuple(weight.shape), {
-            (H * D, K * D): "nn.Linear stores (out, in).",
-            (H * D, H * D): "That is q_proj; k_proj has the KV heads alone.",
-        }),
+        ShapeAnswer(
+            tuple(weight.shape),
+            {
+                (H * D, K * D): "nn.Linear stores (out, in).",
+                (H * D, H * D): "That is q_proj; k_proj has the KV heads alone.",
+            },
+        ),
         f"nn.Linear stores (out, in): K · head_dim = {K} · {D} = {K * D} rows, d_model = {H * D} columns.",
         link=("query_groups", {}),
-    )  # fmt: skip
+    )
 
 
 @kind("shapes", 3)
@@ -134,18 +161,22 @@ def broadcast_mask(rng: random.Random) -> Question:
     mask = {"padding": padding, "causal": causal, "both": padding * causal}[kept]
     shape = tuple((_on_meta(B, H, T, S) + mask).shape)
     described = {
-        "padding": f"a padding mask ({B}, 1, 1, {S})", "causal": f"a causal mask ({T}, {S})",
+        "padding": f"a padding mask ({B}, 1, 1, {S})",
+        "causal": f"a causal mask ({T}, {S})",
         "both": f"the product of a padding mask ({B}, 1, 1, {S}) and a causal mask ({T}, {S})",
-    }[kept]  # fmt: skip
+    }[kept]
     return Question(
         f"Scores of shape ({B}, {H}, {T}, {S}) are masked with {described}. What is the shape of the result?",
-        ShapeAnswer(shape, {
-            tuple(mask.shape): "That is the shape of the mask: it is broadcast to that of the scores.",
-            (B, 1, T, S): "The mask is broadcast over the heads; the scores keep theirs.",
-        }),
+        ShapeAnswer(
+            shape,
+            {
+                tuple(mask.shape): "That is the shape of the mask: it is broadcast to that of the scores.",
+                (B, 1, T, S): "The mask is broadcast over the heads; the scores keep theirs.",
+            },
+        ),
         "Axes of size 1 and missing axes at the front are broadcast; the scores keep their shape (B, H, T, S).",
         link=("heads", {"tab": "masks"}),
-    )  # fmt: skip
+    )
 
 
 @kind("shapes", 1)
@@ -156,14 +187,18 @@ def how_many_scores(rng: random.Random) -> Question:
     return Question(
         f"{B} texts of {T} tokens, {H} query heads, {K} KV heads, head_dim {D}: how many attention weights does one "
         "layer compute without a cache (masked ones counted)?",
-        NumberAnswer(n, wrong=known(
-            (B * K * T * T, "Each query head has a map, whatever KV head it reads."),
-            (B * H * T * D, "That counts the numbers of q."),
-            (H * T * T, "That is for one text."),
-        )),
+        NumberAnswer(
+            n,
+            wrong=known(
+                (B * K * T * T, "Each query head has a map, whatever KV head it reads."),
+                (B * H * T * D, "That counts the numbers of q."),
+                (H * T * T, "That is for one text."),
+            ),
+        ),
         "Each query head of each text has a map of T by T.",
-        (Equation(b * h * t * t),), ("heads", {}),
-    )  # fmt: skip
+        (Equation(b * h * t * t),),
+        ("heads", {}),
+    )
 
 
 LINES = (
@@ -187,7 +222,7 @@ def lines_of_attention(rng: random.Random) -> Question:
         OrderAnswer(tuple(LINES[i] for i in shown), order),
         "Project, rotate, compare, mask, normalise, then average the values and project back.",
         link=STEPS,
-    )  # fmt: skip
+    )
 
 
 @kind("shapes", 3)
@@ -209,7 +244,7 @@ def line_that_raises(rng: random.Random) -> Question:
         Options(raising[0], wrong, code=True).shuffled(rng),
         "After transpose the numbers no longer lie in the order that view needs: use reshape, or contiguous() first.",
         link=STEPS,
-    )  # fmt: skip
+    )
 
 
 def _raises(line: str, out: torch.Tensor) -> bool:
