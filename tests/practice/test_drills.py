@@ -1,4 +1,4 @@
-"""Every kind of question, for 200 seeds: one right answer, wrong ones wrong and different, the way leads to the answer."""
+"""Every kind of question, for 200 seeds: one right answer, wrong ones wrong and different, the way leads to it."""
 
 import json
 import math

@@ -22,7 +22,8 @@ C, H, K, D, L = (
 
 def described(m: ModelConfig) -> str:
     """The facts that a question about cache or parameters rests on."""
-    return f"{m.name}: {m.n_layers} layers, d_model {m.d_model:,}, {m.n_heads} query heads, {m.n_kv_heads} KV heads, head_dim {m.head_dim}"
+    heads = f"{m.n_heads} query heads, {m.n_kv_heads} KV heads, head_dim {m.head_dim}"
+    return f"{m.name}: {m.n_layers} layers, d_model {m.d_model:,}, {heads}"
 
 
 def plain(rng: random.Random, *kinds: str) -> tuple[str, ModelConfig]:
