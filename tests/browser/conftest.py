@@ -1,9 +1,10 @@
 """One server for all browser tests, and windows on it: light or dark, wide or narrow."""
 
 from collections.abc import Callable, Iterator
+from functools import cache
 
 import pytest
-from playwright.sync_api import Dialog, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect
 
 from tests.browser.painted import PATIENCE, settle
 from tests.browser.server import CHROMIUM_ARGS, Server, chromium, serve
@@ -33,38 +34,77 @@ def server() -> Iterator[Server]:
         assert running.tracebacks() == []
 
 
+def viewport(width: int) -> dict[str, int]:
+    return {"width": width, "height": 844 if width == NARROW else 900}
+
+
 @pytest.fixture
-def window(new_context: Callable) -> Iterator[Callable[..., Page]]:
-    """window(width=…, scheme=…): a fresh browser window. A dialog or an uncaught error in it fails the test."""
+def watched() -> Iterator[Callable[[Page], Page]]:
+    """watched(page): a dialog or an uncaught error in it fails the test."""
     wrong = []
 
     def dismiss(dialog: Dialog) -> None:
         wrong.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
-    def open_window(width: int = WIDE, scheme: str = "light") -> Page:
-        viewport = {"width": width, "height": 844 if width == NARROW else 900}
-        page = new_context(viewport=viewport, color_scheme=scheme, has_touch=width == NARROW).new_page()
+    def watch(page: Page) -> Page:
         page.set_default_timeout(PATIENCE)
         page.on("dialog", dismiss)
         page.on("pageerror", lambda error: wrong.append(f"uncaught: {error}"))
         return page
 
-    yield open_window
+    yield watch
     assert wrong == []
 
 
 @pytest.fixture
-def visit(window: Callable[..., Page], server: Server) -> Callable[..., Page]:
-    """visit("heads?kv=2", width=…, scheme=…): that address of the app in a fresh window, once it has come to rest."""
+def window(new_context: Callable, watched: Callable[[Page], Page]) -> Callable[..., Page]:
+    """window(width=…, scheme=…): the window of somebody else, with cookies and a cache of their own."""
 
-    def visit_address(address: str = "", **how: object) -> Page:
-        page = window(**how)
-        page.goto(f"{server.url}/{address}")
-        settle(page)
+    def open_window(width: int = WIDE, scheme: str = "light") -> Page:
+        return watched(new_context(viewport=viewport(width), color_scheme=scheme, has_touch=width == NARROW).new_page())
+
+    return open_window
+
+
+@pytest.fixture(scope="session")
+def people(browser: Browser) -> Iterator[Callable[[bool, str], BrowserContext]]:
+    """people(touch, scheme): somebody with a finger or a mouse who likes it light or dark; the same for all tests."""
+
+    @cache
+    def person(touch: bool, scheme: str) -> BrowserContext:
+        return browser.new_context(has_touch=touch, color_scheme=scheme)
+
+    yield person
+
+
+@pytest.fixture
+def visit(people: Callable, watched: Callable[[Page], Page], server: Server) -> Iterator[Callable[..., Page]]:
+    """visit("heads?kv=2", width=…, scheme=…): that address of the app in a new tab, once it has come to rest.
+
+    A tab shares its browser's cache with the tabs of tests before: Streamlit's scripts are read and compiled once.
+    """
+    used = set()
+
+    def visit_address(address: str = "", width: int = WIDE, scheme: str = "light") -> Page:
+        person = people(width == NARROW, scheme)
+        used.add(person)
+        page = watched(person.new_page())
+        page.set_viewport_size(viewport(width))
+        go(page, server, address)
         return page
 
-    return visit_address
+    yield visit_address
+    for person in used:
+        person.pages[0].evaluate("localStorage.clear()")  # whether the sidebar was left open
+        for page in person.pages:
+            page.close()
+
+
+def go(page: Page, server: Server, address: str) -> None:
+    """Open an address of the app in a tab that is open, and wait until it has come to rest."""
+    page.goto(f"{server.url}/{address}")
+    settle(page)
 
 
 @pytest.fixture

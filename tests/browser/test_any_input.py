@@ -6,8 +6,9 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.conftest import go
 from tests.browser.painted import overflow, painted_fraction, pixels, settle
-from tests.browser.server import serve
+from tests.browser.server import Server, serve
 from tests.browser.sidebar import the_text, write
 
 MARKUP = "<script>alert(1)</script> <img src=x onerror=alert(2) class=injected> [a](javascript:alert(3)) $x^2$ **b**"
@@ -23,7 +24,7 @@ TEXTS = {
 }
 
 
-PICTURES = {"heads": "[role=gridcell] .map", "query_groups": ".gd svg", "rope": "[data-testid=stPlotlyChart]"}
+PICTURES = {"heads": "[role=gridcell]", "query_groups": ".gd svg", "rope": "[data-testid=stPlotlyChart]"}
 
 
 @pytest.mark.parametrize(("address", "picture"), PICTURES.items())
@@ -55,43 +56,39 @@ def test_a_text_longer_than_an_address_can_say_stays_whole_from_page_to_page(
     expect(the_text(page)).to_have_value(text)
 
 
-def test_no_text_is_answered_by_a_sentence(visit: Callable[..., Page]) -> None:
+def test_no_text_and_a_long_one_are_answered_by_a_sentence(visit: Callable[..., Page], server: Server) -> None:
     page = visit("heads?text=")
     expect(page.get_by_test_id("stAlert")).to_have_count(1)
     expect(page.get_by_test_id("stAlert")).to_contain_text("There is no text yet")
-
-
-def test_a_long_text_is_cut_and_the_page_says_where(visit: Callable[..., Page]) -> None:
-    page = visit("heads?text=" + "word%20" * 1000)
+    go(page, server, "heads?text=" + "word%20" * 1000)
     expect(page.get_by_test_id("stAlert").first).to_contain_text("the first 512 are shown")
 
 
-@pytest.mark.parametrize("address", ["", "heads", "query_groups", "rope", "cost"])
-def test_a_link_of_nonsense_opens_and_says_what_it_made_of_it(visit: Callable[..., Page], address: str) -> None:
+def test_a_link_of_nonsense_opens_and_says_what_it_made_of_it(visit: Callable[..., Page], server: Server) -> None:
     nonsense = "n_layers=1e99&n_kv_heads=99&seed=abc&head=&theta=nan&model=__proto__"
-    page = visit(f"{address}?{nonsense}&<img src=x onerror=alert(1) class=injected>=1&text={MARKUP}")
-    notices = page.get_by_test_id("stAlert").all_inner_texts()
-    for name in ("n_layers", "n_kv_heads", "seed", "head", "theta", "model", "img src"):
-        assert any(name in notice for notice in notices), f"nothing is said about {name}"
-    expect(page.locator(".injected")).to_have_count(0)
+    page = visit("")
+    for address in ("", "heads", "query_groups", "rope", "cost", "steps"):
+        go(page, server, f"{address}?{nonsense}&<img src=x onerror=alert(1) class=injected>=1&text={MARKUP}")
+        notices = page.get_by_test_id("stAlert").all_inner_texts()
+        for name in ("n_layers", "n_kv_heads", "seed", "head", "theta", "model", "img src"):
+            assert any(name in notice for notice in notices), f"nothing is said about {name} on {address}"
+        expect(page.locator(".injected")).to_have_count(0)
 
 
 SNARES = ["![x](//e.x/i.png)", "[x](https://e.x)", "https://e.x/y", "www.e.x", "a@e.xy", "$x$", ":material/home:"]
 
 
-@pytest.mark.parametrize(
-    "address",
-    [
+def test_no_sentence_holds_a_link_or_a_picture_of_a_stranger(visit: Callable[..., Page], server: Server) -> None:
+    page = visit("")
+    for address in (
         "heads?" + "&".join(f"{quote(snare)}=1" for snare in SNARES),
         "heads?text=" + quote("https://e.x/y " * 300),
         "cost?tab=facts&facts=" + quote('{"![x](//e.x/i.png) [x](https://e.x) https://e.x": 1}'),
-    ],
-    ids=["names in a link", "a text that is cut", "pasted facts"],
-)
-def test_no_sentence_holds_a_link_or_a_picture_of_a_stranger(visit: Callable[..., Page], address: str) -> None:
-    alerts = visit(address).get_by_test_id("stAlert")
-    expect(alerts.first).to_be_visible()
-    expect(alerts.locator("a, img, .katex")).to_have_count(0)
+    ):
+        go(page, server, address)
+        alerts = page.get_by_test_id("stAlert")
+        expect(alerts.first).to_be_visible()
+        expect(alerts.locator("a, img, .katex")).to_have_count(0)
 
 
 def test_the_log_holds_no_text_of_a_user(window: Callable[..., Page]) -> None:

@@ -10,7 +10,7 @@ from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 from attnviz.session.pages import PAGES
-from tests.browser.conftest import NARROW, WIDE
+from tests.browser.conftest import NARROW
 from tests.browser.painted import hue_shares, overflow, painted_fraction, pixels, settle
 from tests.browser.server import Server
 
@@ -390,7 +390,7 @@ def test_a_pinned_head_is_marked_in_the_grid_and_stays_in_the_lines(visit: Visit
     expect(page).not_to_have_url(re.compile("pinned="))
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(WIDE, "light"), (NARROW, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(NARROW, "dark")])
 def test_the_map_and_the_path_are_painted(visit: Visit, width: int, scheme: str) -> None:
     page = visit("heads", width=width, scheme=scheme)
     for part_of_it in (the_map(page), the_path(page)):

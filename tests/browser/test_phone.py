@@ -4,11 +4,10 @@ import re
 from collections.abc import Callable
 
 import numpy as np
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from attnviz.session.examples import EXAMPLES
-from tests.browser.conftest import NARROW, PAGES, WIDE
+from tests.browser.conftest import NARROW
 from tests.browser.painted import overflow, pixels, settle
 
 
@@ -57,17 +56,3 @@ def test_the_sidebar_of_a_phone_does_not_repeat_the_text(visit: Callable[..., Pa
     expect(sidebar.get_by_role("link", name="RoPE", exact=True)).to_be_visible()
     expect(sidebar.get_by_label("Text", exact=True)).to_be_hidden()
     expect(sidebar.get_by_role("button", name="Apply")).to_be_hidden()
-
-
-@pytest.mark.parametrize("width", [WIDE, NARROW])
-@pytest.mark.parametrize("name", PAGES)
-def test_the_page_begins_80_pixels_from_its_top(visit: Callable[..., Page], name: str, width: int) -> None:
-    page = visit(PAGES[name][0], width=width)
-    title = page.get_by_role("heading", level=1).bounding_box()
-    tops = page.evaluate("""
-        [...document.querySelectorAll("[data-testid=stMain] [data-testid=stElementContainer]")]
-          .filter(e => !e.querySelector("h1") && !e.closest(".st-key-narrow") && e.getBoundingClientRect().height > 4)
-          .map(e => e.getBoundingClientRect().top)""")
-    bar = page.locator(".st-key-narrow").bounding_box()
-    assert title["y"] + title["height"] <= 48 and min(tops) <= 80 + (bar["height"] + 15 if bar else 0)
-    expect(page.locator(".st-key-narrow")).to_be_visible(visible=width == NARROW)

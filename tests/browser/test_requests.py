@@ -12,12 +12,12 @@ from tests.browser.server import Server
 ADDRESSES = {
     "front": [""],
     "heads": [
-        *(f"heads?tab={part}" for part in ("lines", "number", "rollout", "cross")),
+        *(f"heads?tab={part}" for part in ("lines", "cross")),
         "heads?window=5&layer=99&text=小女孩在花园里",  # with notices, and the model card
     ],
-    "query-groups": [f"query_groups?tab={part}" for part in ("equal", "cost", "latent")],
-    "rope": ["rope?tab=distance", "rope?tab=longer", "rope?tab=latent&model=mla"],
-    "cost": [f"cost?tab={part}" for part in ("published", "facts", "memory", "measured")],
+    "query-groups": ["query_groups?tab=cost"],
+    "rope": ["rope?tab=longer"],
+    "cost": ["cost?tab=published", "cost?tab=facts"],
 }
 OPENED = ("View source", "Model card", "Numbers and downloads", "Zoom, numbers and downloads")
 

@@ -74,9 +74,7 @@ def size(svg: ET.Element) -> tuple[float, float]:
     return float(svg.get("width")), float(svg.get("height"))
 
 
-@pytest.mark.parametrize(
-    ("key", "scheme"), [*((key, "light") for key in PICTURES), ("lines", "dark"), ("head-grid", "dark")]
-)
+@pytest.mark.parametrize(("key", "scheme"), [*((key, "light") for key in PICTURES), ("head-grid", "dark")])
 def test_a_picture_is_saved_with_title_legend_and_link(visit: Callable[..., Page], key: str, scheme: str) -> None:
     address, name, title, n_kv_heads = PICTURES[key]
     page = visit(address, scheme=scheme)

@@ -9,19 +9,20 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import NARROW, PAGES, WIDE
+from tests.browser.conftest import NARROW, PAGES, WIDE, go
 from tests.browser.painted import (
     SHOTS,
     background,
     cut_off,
+    fits,
     hue_shares,
-    overflow,
     painted_fraction,
     pixels,
     settle,
     shoot,
     trimmed,
 )
+from tests.browser.server import Server
 from tests.browser.sidebar import pick_model
 
 LOOKS = [(WIDE, "light"), (NARROW, "dark")] + [(WIDE, "dark"), (NARROW, "light")] * bool(SHOTS)
@@ -37,28 +38,42 @@ def test_a_page_is_painted(visit: Callable[..., Page], name: str, width: int, sc
     image = pixels(page)
     assert (sum(background(image)) < 3 * 64) == (scheme == "dark")
     assert painted_fraction(image) > 0.05
-    assert overflow(page) <= 0
+    fits(page)
+    begins_80_pixels_from_its_top(page, width)
 
 
-CHARTS = [
-    *(f"heads?tab={part}" for part in ("number", "stages", "does", "rollout", "off")),
-    *(f"query_groups?tab={part}" for part in ("work", "cost", "maps", "alike", "latent")),
-    *(f"rope?tab={part}" for part in ("distance", "values", "layouts", "longer", "without")),
-    "rope?tab=latent&model=mla",
-    *(f"cost?tab={part}" for part in ("published", "memory", "speed")),
-    *(f"steps?tab={part}" for part in ("lens", "residual", "tiles")),
-]
+def begins_80_pixels_from_its_top(page: Page, width: int) -> None:
+    title = page.get_by_role("heading", level=1).bounding_box()
+    tops = page.evaluate("""
+        [...document.querySelectorAll("[data-testid=stMain] [data-testid=stElementContainer]")]
+          .filter(e => !e.querySelector("h1") && !e.closest(".st-key-narrow") && e.getBoundingClientRect().height > 4)
+          .map(e => e.getBoundingClientRect().top)""")
+    bar = page.locator(".st-key-narrow").bounding_box()
+    assert title["y"] + title["height"] <= 48 and min(tops) <= 80 + (bar["height"] + 15 if bar else 0)
+    expect(page.locator(".st-key-narrow")).to_be_visible(visible=width == NARROW)
 
 
-@pytest.mark.parametrize("address", CHARTS)
-def test_what_is_written_is_not_cut_off(visit: Callable[..., Page], address: str) -> None:
-    page = visit(address)
-    assert page.get_by_test_id("stPlotlyChart").count()
-    for width in (WIDE, NARROW):
-        page.set_viewport_size({"width": width, "height": 844})
-        settle(page)
-        assert cut_off(page) == [] and trimmed(page) == []
-        assert overflow(page) <= 0
+CHARTS = {
+    "heads": ["tab=number", "tab=stages", "tab=does", "tab=rollout", "tab=off"],
+    "query_groups": ["tab=work", "tab=cost", "tab=maps", "tab=alike", "tab=latent"],
+    "rope": ["tab=distance", "tab=values", "tab=layouts", "tab=longer", "tab=without", "tab=latent&model=mla"],
+    "cost": ["tab=published", "tab=memory", "tab=speed"],
+    "steps": ["tab=lens", "tab=residual", "tab=tiles"],
+}
+
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_what_is_written_is_not_cut_off(visit: Callable[..., Page], server: Server, name: str) -> None:
+    page = visit(f"{name}?{CHARTS[name][0]}")
+    for query in CHARTS[name]:
+        page.set_viewport_size({"width": WIDE, "height": 844})
+        go(page, server, f"{name}?{query}")
+        assert page.get_by_test_id("stPlotlyChart").count()
+        for width in (WIDE, NARROW):
+            page.set_viewport_size({"width": width, "height": 844})
+            settle(page)
+            fits(page)
+            assert cut_off(page) == [] and trimmed(page) == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
