@@ -20,6 +20,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 EXTRA_MEMORY = 2 * 2**30  # bytes on top of what torch itself takes
+LARGEST_FILE = 2**26  # bytes
 
 
 class Refused(Exception):
@@ -91,14 +92,19 @@ def _load(module: Any, weights: Mapping[str, Tensor]) -> None:
     module.eval()
 
 
-def _limit_memory() -> None:
-    """Allow 2 GiB of addresses more than are in use now; the parent watches the real memory besides."""
+def limit() -> None:
+    """Allow 2 GiB of addresses more than are in use now, files of 64 MiB and no core dump.
+
+    The parent watches the real memory besides.
+    """
     try:
         import resource
 
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE, LARGEST_FILE))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
         pages = int(Path("/proc/self/statm").read_text().split()[0])
-        limit = pages * resource.getpagesize() + EXTRA_MEMORY
-        resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+        most = pages * resource.getpagesize() + EXTRA_MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
     except (ImportError, OSError, ValueError):  # not Linux: the parent's watch is what there is
         pass
 
@@ -123,7 +129,7 @@ def main(folder: Path, file: Path) -> None:
     cases = json.loads((folder / "cases.json").read_text())
     inputs = load_file(folder / "inputs.safetensors")
     torch.set_num_threads(1)
-    _limit_memory()
+    limit()
     module = types.ModuleType("answer")
     module.__file__ = name
     sys.modules["answer"] = module

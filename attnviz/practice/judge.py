@@ -16,6 +16,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +31,7 @@ from attnviz.practice.task import Case, Mistaken, Task
 
 SECONDS, MEMORY = 20.0, 2 * 2**30
 LARGEST_FILE, LARGEST_OUTPUT = 2**20, 2**26  # bytes: of a person's file; of what the child hands back for one case
+_ALONE = threading.Lock()
 TASK_LINE = re.compile(r"""^TASK\s*=\s*["']([a-z-]+)["']""", re.MULTILINE)
 
 
@@ -91,7 +93,8 @@ def judge(file: Path, task: Task, seed: int | None = None, seconds: float = SECO
         (folder / "cases.json").write_text(json.dumps([case.steps for case in cases]))
         ended = ""
         try:
-            code = _run(folder, file.resolve(), seconds, memory)
+            command = [sys.executable, "-I", str(Path(__file__).with_name("child.py")), str(folder), str(file.resolve())]
+            code = run_limited(command, folder, seconds, memory)
             ended = f"the process ended with exit code {code} before the case was computed"
         except Ended as error:
             ended = str(error)
@@ -108,19 +111,23 @@ def judge(file: Path, task: Task, seed: int | None = None, seconds: float = SECO
     return Verdict(checks, problem, mistaken, printed, seed)
 
 
-def _run(folder: Path, file: Path, seconds: float, memory: int) -> int:
-    """Run the child to its end and return its exit code; Ended with the reason where it was stopped."""
-    _adopt_orphans()
-    me = psutil.Process()
-    before = set(me.children(recursive=True))
+def run_limited(command: list[str], folder: Path, seconds: float, memory: int, path: str = "") -> int:
+    """Run a command to its end in this folder and return its exit code; Ended with the reason where it was stopped.
+
+    What it prints goes to the file "printed" there. It runs alone: what it has started is known by when it began.
+    path: PYTHONPATH.
+    """
     kept = ("PATH", "HOME", "LANG", "SYSTEMROOT", "TEMP", "LD_LIBRARY_PATH")
     environment = {key: value for key, value in os.environ.items() if key in kept}
     environment |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(folder)}
-    command = [sys.executable, "-I", str(Path(__file__).with_name("child.py")), str(folder), str(file)]
-    with (folder / "printed").open("wb") as printed:
+    environment |= {"PYTHONPATH": path} if path else {}
+    with _ALONE, (folder / "printed").open("wb") as printed:
+        _adopt_orphans()
+        me = psutil.Process()
+        before = set(me.children(recursive=True))
         child = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT, env=environment,
-            cwd=folder, start_new_session=True, preexec_fn=_limits if os.name == "posix" else None,
+            cwd=folder, start_new_session=True,
         )  # fmt: skip
         try:
             return _watch(child, me, before, time.monotonic() + seconds, seconds, memory)
@@ -173,14 +180,6 @@ def _adopt_orphans() -> None:
     """Let processes whose parent has ended become children of this one, so that they are found (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
-
-
-def _limits() -> None:
-    """In the child before Python starts: files of 64 MiB at most, no core dump."""
-    import resource
-
-    resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_OUTPUT, LARGEST_OUTPUT))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
 def _bounded(path: Path, limit: int) -> bytes:
