@@ -2,7 +2,7 @@
 
     config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
     modules -> decode
-    { experiments, decode, cost } -> practice
+    { analysis, experiments, decode, cost } -> practice
     config -> cost -> session
     modules -> steps
     {analysis, cost, experiments, steps, decode} -> figures
@@ -39,7 +39,7 @@ NEXT_ON_THE_LEFT = {
     "decode": ("modules",),
     "analysis": ("trace",),
     "cost": ("config", "equations"),
-    "practice": ("decode", "experiments", "cost", "trace"),
+    "practice": ("decode", "experiments", "cost", "analysis"),
     "figures": ("analysis", "cost", "experiments", "steps", "decode"),
     "session": ("cost",),
     "compute": ("session", "figures", "practice"),

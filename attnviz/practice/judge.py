@@ -93,7 +93,13 @@ def judge(file: Path, task: Task, seed: int | None = None, seconds: float = SECO
         (folder / "cases.json").write_text(json.dumps([case.steps for case in cases]))
         ended = ""
         try:
-            command = [sys.executable, "-I", str(Path(__file__).with_name("child.py")), str(folder), str(file.resolve())]
+            command = [
+                sys.executable,
+                "-I",
+                str(Path(__file__).with_name("child.py")),
+                str(folder),
+                str(file.resolve()),
+            ]
             code = run_limited(command, folder, seconds, memory)
             ended = f"the process ended with exit code {code} before the case was computed"
         except Ended as error:

@@ -3,9 +3,11 @@
 import json
 import math
 
+import numpy as np
 import pytest
+import torch
 
-from attnviz.practice.drills import KINDS, LEVELS, SUBJECTS, Progress, make, question_set, score_card
+from attnviz.practice.drills import KINDS, LEVELS, SUBJECTS, Progress, lines, make, question_set, score_card
 from attnviz.practice.drills.answers import (
     BYTES,
     CellAnswer,
@@ -16,10 +18,12 @@ from attnviz.practice.drills.answers import (
     ShapeAnswer,
 )
 from attnviz.practice.drills.evaluate import Unreadable, evaluate
+from attnviz.practice.drills.lines import differs
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
 
 SEEDS = range(200)
+ONE = torch.ones(2)
 
 
 def wrong_answers(answer) -> list[str]:
@@ -72,6 +76,46 @@ def test_a_kind(name):
         assert not notices and (not link.get("tab") or settings.tab in PAGES[path].tabs), (where, notices)
     assert len(texts) >= 2 and n_wrong >= len(SEEDS) / 2
     assert make(name, 7) == make(name, 7)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_maps_of_roles_are_told_apart_by_plain_means(seed):
+    """The mean weight on the token before, on the token itself and on the first token, and what is left: induction."""
+    question = make("map_of_a_role", seed)
+    maps = [np.array([[w or 0.0 for w in row] for row in drawn.values]) for drawn in question.maps]
+    means = {
+        "a previous-token head": [m.diagonal(-1)[1:].mean() for m in maps],
+        "a current-token head": [m.diagonal()[1:].mean() for m in maps],
+        "an attention sink": [m[2:, 0].mean() for m in maps],
+    }
+    found = {name: int(np.argmax(each)) for name, each in means.items()}
+    found["an induction head"] = ({0, 1, 2, 3} - set(found.values())).pop()
+    assert len(set(found.values())) == 4
+    asked = next(name for name in found if question.text.endswith(f"Which one is {name}?"))
+    assert question.answer.right == found[asked]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_map_with_a_mistake_is_the_one_that_is_not_causal_or_does_not_sum_to_1(seed):
+    question = make("map_with_a_mistake", seed)
+    maps = [np.array([[w or 0.0 for w in row] for row in drawn.values]) for drawn in question.maps]
+    wrong = [bool(np.triu(m, 1).sum() > 0.1 or abs(m.sum(1) - 1).max() > 0.1) for m in maps]
+    assert wrong == [i == question.answer.right for i in range(4)]
+
+
+def test_the_untrained_map_is_the_flattest():
+    for seed in range(20):
+        question = make("map_without_training", seed)
+        spread = [max(w for w in drawn.values[-1] if w is not None) for drawn in question.maps]
+        assert question.answer.right == int(np.argmin(spread)) and min(spread) < 0.2
+
+
+def test_a_version_of_a_line_is_told_by_running_it():
+    assert lines.run(("y = 1 / torch.zeros(1)[3]",)).startswith("It raises IndexError")
+    assert differs(torch.ones(2, 3), torch.ones(3, 2)).endswith("(2, 3) instead of (3, 2).")
+    assert differs(torch.full((2,), math.nan), torch.ones(2)).endswith("NaN.") and not differs(ONE, ONE)
+    for n in range(len(lines.MISTAKES)):
+        assert sum(a != b for a, b in zip(lines._with(n), lines.ATTENTION, strict=True)) == 1
 
 
 def test_an_answer_in_the_wrong_unit_is_named():

@@ -21,6 +21,16 @@ LEVELS = {1: "Basic", 2: "Interview", 3: "Hard"}
 
 
 @dataclass(frozen=True)
+class Drawn:
+    """A map that belongs to a question. values: None where masked; told: whether pointing at a cell says its weight."""
+
+    values: tuple[tuple[float | None, ...], ...]
+    title: str = ""
+    labels: tuple[str, ...] = ()
+    told: bool = True
+
+
+@dataclass(frozen=True)
 class Question:
     """What is asked. way: equations that lead to the answer; because: what they are based on, in words.
 
@@ -33,6 +43,7 @@ class Question:
     way: tuple[Equation, ...] = ()
     link: tuple[str, Mapping[str, str]] = ("", {})
     code: str = ""
+    maps: tuple[Drawn, ...] = ()
     kind: str = ""
     subject: str = ""
     level: int = 0
@@ -98,9 +109,21 @@ class Options:
 
     def shuffled(self, rng: random.Random) -> ChoiceAnswer:
         """Put them in a random order; what equals the right one or another one is left out."""
+        shown = self._shown()
+        order = list(shown)
+        rng.shuffle(order)
+        return self._answer(shown, order)
+
+    def in_order(self) -> ChoiceAnswer:
+        """Put them in alphabetical order: for letters of maps, which were shuffled themselves."""
+        shown = self._shown()
+        return self._answer(shown, sorted(shown))
+
+    def _shown(self) -> dict[str, str]:
         shown = {self.right: ""}
         for option, says in self.wrong:
             shown.setdefault(option, says)
-        order = list(shown)
-        rng.shuffle(order)
+        return shown
+
+    def _answer(self, shown: dict[str, str], order: list[str]) -> ChoiceAnswer:
         return ChoiceAnswer(tuple(order), order.index(self.right), tuple(shown[o] for o in order), self.code)

@@ -99,7 +99,7 @@ def _interview(view: View) -> None:
         return
     st.markdown(
         f"**{compute.INTERVIEW_QUESTIONS} questions in {compute.INTERVIEW_MINUTES} minutes**, of all subjects and "
-        "levels, with no feedback until the end. The set's number makes them the same for everybody with this page's link."
+        "levels, with no feedback until the end. Everybody with this page's link gets the same ones."
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(st.number_input, "Set", "question_set", min_value=0, max_value=999_999, width=130)
