@@ -19,6 +19,7 @@ from attnviz.practice.drills.answers import (
 )
 from attnviz.practice.drills.evaluate import Unreadable, evaluate
 from attnviz.practice.drills.lines import differs
+from attnviz.practice.drills.sets import GAPS, Missed
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
 
@@ -167,13 +168,27 @@ def test_the_score_card_counts_by_subject():
     assert score_card([], []) == []
 
 
-def test_what_was_missed_comes_back_until_it_is_right():
+def test_what_was_missed_comes_back_at_growing_gaps_until_it_was_right_often_enough():
+    missed, *others = question_set("heads", 1, 40, 5)
+    others = [each for each in others if each.id != missed.id]
+    progress, came = Progress().after(missed, False), []
+    for i, other in enumerate(others):
+        if progress.due() == [missed]:
+            came.append(i)
+            progress = progress.after(missed, len(came) != 2)  # wrong again the second time
+        progress = progress.after(other, True)
+    first, second, third = GAPS
+    assert came == [n for n in np.cumsum([first, second, first, second, third]).tolist() if n < len(others)]
+    assert len(came) >= 4 and progress.counts[missed.kind][1] >= len(came)
+    assert Progress.read(progress.written().encode()) == progress
+    assert Progress().after(missed, True).missed == ()
+
+
+def test_what_was_missed_can_be_repeated_before_it_comes_back():
     first, second = question_set("heads", 1, 2, 5)
     progress = Progress().after(first, False).after(second, False)
-    assert progress.again(5) == [first, second] and progress.again(1) == [first]
-    progress = progress.after(first, True)
-    assert progress.again(5) == [second] and progress.counts[first.kind] == (1, 2)
-    assert Progress.read(progress.written().encode()) == progress
+    assert progress.again(5) == [first, second] and progress.again(1) == [first] and progress.due() == []
+    assert [(t.subject, t.right, t.asked) for t in progress.tallies() if t.asked] == [("heads", 0, 2)]
 
 
 @pytest.mark.parametrize(
@@ -190,6 +205,8 @@ def test_what_a_file_says_that_cannot_be_is_left_out():
     raw = {
         "attnviz practice": 1,
         "counts": {"kv_head_read": [2, 1], "scores": [1, 2], "nothing": [1, 1], "partner": "x"},
-        "missed": ["scores:1", "scores:1", "nothing:1", "scores:x", 5],
+        "missed": [["scores:1", 0, 3], ["scores:1", 9, -3], ["nothing:1", 0, 1], ["scores:x", 0, 1], ["scores:2"], 5],
     }
-    assert Progress.read(json.dumps(raw).encode()) == Progress({"scores": (1, 2)}, ("scores:1",))
+    assert Progress.read(json.dumps(raw).encode()) == Progress(
+        {"scores": (1, 2)}, (Missed("scores:1", len(GAPS) - 1, 0),)
+    )

@@ -217,6 +217,7 @@ class CellAnswer:
     values: tuple[tuple[float | None, ...], ...]
     cell: tuple[int, int]
     wrong: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    axes: tuple[str, str] = ("query", "key")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "wrong", {c: says for c, says in self.wrong.items() if c != self.cell})
@@ -224,13 +225,17 @@ class CellAnswer:
     def grade(self, given: str) -> Grade:
         found = tuple(int(n[:6]) for n in re.findall(r"\d+", given[:LONGEST]))
         if len(found) != 2 or found[0] >= len(self.values) or found[1] >= len(self.values[0]):
-            return Grade(False, "Give a query and a key, such as 4, 2, or click a cell.", read=False)
+            return Grade(False, "Choose a cell.", read=False)
         if found == self.cell:
             return Grade(True)
         return Grade(False, self.wrong.get((found[0], found[1]), ""))
 
+    def named(self, cell: tuple[int, int]) -> str:
+        """A cell in words."""
+        return f"{self.axes[0]} {cell[0]}, {self.axes[1]} {cell[1]}"
+
     def shown(self) -> str:
-        return f"query {self.cell[0]}, key {self.cell[1]}"
+        return self.named(self.cell)
 
     def forms(self) -> list[str]:
         i, j = self.cell

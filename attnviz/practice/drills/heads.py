@@ -194,6 +194,7 @@ def cell_of_the_group(rng: random.Random) -> Question:
             tuple((0.0,) * K for _ in range(H)),
             (h, j),
             {(h, h % K): "That is h mod K: the heads tiled instead of interleaved."},
+            ("query head", "KV head"),
         ),
         f"The group size is {H} / {K} = {H // K}, and ⌊{h} / {H // K}⌋ is {j}.",
         link=("query_groups", {}),

@@ -269,7 +269,7 @@ MULTI_HEAD = Task(
     f'''"""Causal multi-head attention with projections q_proj, k_proj, v_proj, o_proj (no bias).
 
 x (B, T, d_model) -> (B, T, d_model). head_dim = d_model / n_heads; head h is columns h·head_dim …
-of a projection's output. 
+of a projection's output.
 The weights are set by these names.
 {INTERFACE}
 """

@@ -5,26 +5,33 @@ from __future__ import annotations
 import random
 import time
 
-import numpy as np
 import streamlit as st
 
 from attnviz.compute import practice as compute
 from attnviz.compute.practice import Attempt, Question
 from attnviz.compute.view import View, anything
 from attnviz.figures.drawing import escaped
+from attnviz.figures.phrases import count
 from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, ExpressionAnswer, NumberAnswer, OrderAnswer
-from attnviz.session.pages import PAGES
 from attnviz.ui import state
+from attnviz.ui.components.answer_maps import answer_maps
+from attnviz.ui.components.order_lines import order_lines
 
 ATTEMPT, PROGRESS, SERIAL = "practice attempt", "practice progress", "practice serial"
 
 
 def show() -> None:
     """The whole page."""
+    clock()
     parts()
+
+
+@state.part("clock", anything)
+def clock(view: View) -> None:
+    """The time left of a set that has a limit."""
     attempt = _attempt()
     if attempt and attempt.seconds and not attempt.done:
-        _clock()
+        _tick()
 
 
 @state.part("parts", anything)
@@ -34,8 +41,8 @@ def parts(view: View) -> None:
 
 
 @st.fragment(run_every=1.0)
-def _clock() -> None:
-    """The time left; when it is up, the score card is shown."""
+def _tick() -> None:
+    """Shown anew every second; when the time is up, the score card is shown."""
     attempt = _attempt()
     if not attempt or attempt.done:
         return
@@ -43,7 +50,7 @@ def _clock() -> None:
     if not left:
         _keep(attempt.stop(), counted=attempt)
         st.rerun()
-    st.caption(f":material/timer: {int(left) // 60}:{int(left) % 60:02} left")
+    st.markdown(f":material/timer: **{int(left) // 60}:{int(left) % 60:02}** left")
 
 
 def _attempt() -> Attempt | None:
@@ -70,26 +77,37 @@ def _drills(view: View) -> None:
         _run(attempt)
         return
     s = view.settings
+    subject = compute.SUBJECTS.get(s.subject, "all six subjects")
     st.markdown(
-        f"**{s.questions} questions**, graded by computing, on "
-        f"{compute.SUBJECTS.get(s.subject, 'all six subjects').lower() if s.subject != 'rope' else 'RoPE'}. "
-        "Everybody with this page's link gets the same ones in the same order."
+        f"**{count(s.questions, 'question')}** on {subject if s.subject == 'rope' else subject.lower()}, "
+        f"made from live tensors, the shipped checkpoints and {len(compute.PRESETS)} published models, and graded by "
+        "computing. Everybody with this page's link gets the same ones in the same order."
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(
-            st.selectbox, "Subject", "subject", options=["", *compute.SUBJECTS], width=230,
+            st.selectbox, "Subject", "subject", options=["", *compute.SUBJECTS], width=215,
             format_func=lambda key: compute.SUBJECTS.get(key, "All subjects"),
         )  # fmt: skip
         state.control(
-            st.segmented_control, "Up to level", "level", options=list(compute.LEVELS), required=True,
+            st.selectbox, "Up to level", "level", options=list(compute.LEVELS), width=125,
             format_func=compute.LEVELS.__getitem__,
         )  # fmt: skip
         state.control(st.number_input, "Questions", "questions", min_value=1, max_value=50, width=120)
-        state.control(st.number_input, "Minutes (0: no limit)", "minutes", min_value=0, max_value=120, width=170)
-        state.control(st.number_input, "Set", "question_set", min_value=0, max_value=999_999, width=130)
-        st.button("Another set", on_click=_another, icon=":material/casino:")
-    _start("set", "Start")
+        state.control(st.number_input, "Minutes, 0: no limit", "minutes", min_value=0, max_value=120, width=150)
+        _which_set()
+    with st.container(horizontal=True):
+        _start("set", "Start")
+        if n := len(_progress().missed):
+            st.button(
+                f"Repeat what was missed ({min(n, compute.MOST_AGAIN)})", on_click=_begin, args=("missed",),
+                key="again", icon=":material/replay:",
+            )  # fmt: skip
     _saved()
+
+
+def _which_set() -> None:
+    state.control(st.number_input, "Set", "question_set", min_value=0, max_value=999_999, width=130)
+    st.button("Another set", on_click=_another, icon=":material/casino:")
 
 
 def _interview(view: View) -> None:
@@ -102,13 +120,12 @@ def _interview(view: View) -> None:
         "levels, with no feedback until the end. Everybody with this page's link gets the same ones."
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(st.number_input, "Set", "question_set", min_value=0, max_value=999_999, width=130)
-        st.button("Another set", on_click=_another, icon=":material/casino:")
-    _start("interview", "Start the interview")
+        _which_set()
+        _start("interview", "Start the interview")
 
 
 def _another() -> None:
-    state.change(question_set=random.SystemRandom().randrange(1_000_000))
+    state.change(question_set=random.randrange(1_000_000))
     state.rerun("parts")
 
 
@@ -117,23 +134,38 @@ def _start(of: str, label: str) -> None:
 
 
 def _begin(of: str) -> None:
-    st.session_state[SERIAL] = st.session_state.get(SERIAL, 0) + 1
+    st.session_state[SERIAL] = _serial() + 1
     st.session_state[ATTEMPT] = compute.begin(state.current(), of, _progress(), time.monotonic())
     state.rerun()
 
 
+def _serial() -> int:
+    """Counts sets and questions, so that each field is a new one."""
+    return st.session_state.get(SERIAL, 0)
+
+
 def _saved() -> None:
-    """What was missed, and progress as a file: nothing is stored on the server."""
+    """How far one is, and progress as a file: nothing is stored on the server."""
     progress = _progress()
-    n = len(progress.missed)
-    if n:
-        st.button(
-            f"Repeat what was missed ({min(n, compute.MOST_AGAIN)})", on_click=_begin, args=("missed",), key="again",
-            icon=":material/replay:",
-        )  # fmt: skip
-    with st.expander("Progress: save to a file, load again"):
-        answered = sum(asked for _, asked in progress.counts.values())
-        st.caption(f"{answered} answered in this session, {n} missed. Progress stays in this tab unless you save it.")
+    kinds = {subject: sum(k.subject == subject for k in compute.KINDS.values()) for subject in compute.SUBJECTS}
+    st.markdown("##### Your progress")
+    st.dataframe(
+        {
+            "Subject": list(compute.SUBJECTS.values()),
+            "Kinds of questions": [kinds[row.subject] for row in progress.tallies()],
+            "Answered": [row.asked for row in progress.tallies()],
+            "Right": [row.right / row.asked if row.asked else None for row in progress.tallies()],
+        },
+        hide_index=True, width="content",
+        column_config={"Right": st.column_config.ProgressColumn("Right", format="percent", min_value=0, max_value=1)},
+    )  # fmt: skip
+    first, second, third = compute.GAPS
+    st.caption(
+        f"A missed question comes back after {first} other answers, then after {second} and {third} more once it was "
+        f"right; {len(progress.missed)} to come. Progress is kept while this tab is open, unless you save it to a "
+        "file; nothing is stored on the server."
+    )
+    with st.expander("Save progress to a file, load it again"):
         st.download_button("Save progress", progress.written(), "attnviz-practice.json", "application/json")
         st.file_uploader("Load progress", type="json", key="progress-file", on_change=_load)
         if said := st.session_state.pop("progress said", ""):
@@ -158,37 +190,46 @@ def _run(attempt: Attempt) -> None:
     if attempt.done:
         _score_card(attempt)
         return
-    question, n = attempt.questions[attempt.at], len(attempt.questions)
-    st.progress(attempt.at / n)
-    st.caption(
-        f"Question {attempt.at + 1} of {n} · {compute.SUBJECTS[question.subject]} · {compute.LEVELS[question.level]}"
-    )
-    st.markdown(f"### {escaped(question.text)}")
-    if question.code:
-        st.code(question.code, language="python")
-    if attempt.answered:
-        _feedback(attempt, question)
+    question, n = attempt.question, len(attempt.questions)
+    subject = f"{compute.SUBJECTS[question.subject]} · {compute.LEVELS[question.level]}"
+    st.progress(len(attempt.given) / n)
+    if attempt.again:
+        st.caption(f":material/replay: Comes back: you missed this one. It does not count for the set. · {subject}")
     else:
-        _ask(attempt, question)
+        st.caption(f"Question {attempt.at + 1} of {n} · {subject}")
+    st.markdown(f"#### {escaped(question.text)}")
+    if question.code:
+        st.code(question.code, language="python", wrap_lines=True)
+    key = f"answer-{_serial()}"
+    if attempt.answered:
+        _feedback(attempt, question, key)
+    else:
+        _ask(question, key)
     st.button("End here", on_click=_end, key="end", type="tertiary")
 
 
-def _ask(attempt: Attempt, question: Question) -> None:
-    key, answer = f"answer-{st.session_state.get(SERIAL, 0)}-{attempt.at}", question.answer
-    if isinstance(answer, CellAnswer):
-        _map(answer, key)
-    if isinstance(answer, OrderAnswer):
-        st.code("\n".join(f"{i}  {item}" for i, item in enumerate(answer.items, 1)), language="python")
-    if isinstance(answer, ExpressionAnswer):
-        st.caption(" · ".join(f"{letter}: {meaning}" for letter, meaning in answer.letters.items()))
+def _ask(question: Question, key: str) -> None:
+    answer = question.answer
+    st.session_state.setdefault(key, None if isinstance(answer, ChoiceAnswer) else "")
+    _pictures(question, key, st.session_state[key])
+    match answer:
+        case CellAnswer():
+            chosen = st.session_state[key]
+            st.caption(f"Chosen: {compute.shown(question, chosen)}" if chosen else "Nothing is chosen yet.")
+        case OrderAnswer():
+            st.session_state[key] = st.session_state[key] or ", ".join(str(i + 1) for i in range(len(answer.items)))
+            st.caption("Drag the lines, or move them with their buttons.")
+            order_lines(answer.items, key=f"{key}-order", on_order=lambda order: _put(key, order))
+        case ExpressionAnswer():
+            st.caption(" · ".join(f"{letter}: {meaning}" for letter, meaning in answer.letters.items()))
     with st.form(f"form-{key}", border=False):
         if isinstance(answer, ChoiceAnswer):
             st.radio(
-                "Answer", range(len(answer.options)), index=None, key=key,
+                "Answer", range(len(answer.options)), index=None, key=key, horizontal=bool(question.maps),
                 format_func=lambda i: f"`{answer.options[i]}`" if answer.code else answer.options[i],
             )  # fmt: skip
-        else:
-            st.text_input(_label(question), key=key, width=420, autocomplete="off")
+        elif not isinstance(answer, CellAnswer | OrderAnswer):
+            st.text_input(_label(question), key=key, width=440, autocomplete="off")
         with st.container(horizontal=True):
             st.form_submit_button("Answer", type="primary", on_click=_take, args=(key,))
             st.form_submit_button("I do not know", on_click=_take, args=("",))
@@ -200,32 +241,44 @@ def _label(question: Question) -> str:
     match question.answer:
         case NumberAnswer(unit=unit):
             return f"Number{f', in {unit}' if unit else ''} (an expression such as 2·32·8 is evaluated)"
-        case OrderAnswer():
-            return "The numbers of the lines, in order"
         case ExpressionAnswer():
             return "Formula, such as 2*S*L"
-        case CellAnswer():
-            return "Row, column (or click the cell)"
     return "Shape, such as 2, 3, 5"
 
 
-def _map(answer: CellAnswer, key: str) -> None:
-    """The map as a table whose cells can be clicked; a masked cell is empty."""
-    drawn = any(value for row in answer.values for value in row)
-    cells = np.array(
-        [["" if v is None else f"{v:.2f}" if drawn else "·" for v in row] for row in answer.values], dtype=object
-    )
-    columns = {f"{j}": cells[:, j] for j in range(cells.shape[1])}
-    st.dataframe(
-        {"row": [str(i) for i in range(len(cells))], **columns}, hide_index=True, key=f"map-{key}", width="content",
-        selection_mode="single-cell", on_select=lambda: _take_cell(key),
-    )  # fmt: skip
+def _put(key: str, order: list[int]) -> None:
+    st.session_state[key] = ", ".join(str(i + 1) for i in order)
 
 
-def _take_cell(key: str) -> None:
-    cells = st.session_state[f"map-{key}"].selection.cells
-    if cells and str(cells[0][1]).isdigit():
-        st.session_state[key] = f"{cells[0][0]}, {cells[0][1]}"
+def _pictures(question: Question, key: str, given: object, *, answered: bool = False) -> None:
+    """The question's maps. One can be chosen, or a cell of the one map; once answered, the right one is outlined."""
+    answer = question.answer
+    if isinstance(answer, CellAnswer):
+        cell = compute.cell_of(given)
+        answer_maps(
+            [(answer.values, "")], key=f"{key}-map", pick="" if answered else "cell", axes=answer.axes, width=420,
+            chosen=(0, *cell) if cell else (), right=(0, *answer.cell) if answered else (),
+            on_pick=lambda at: _choose_cell(key, at[1:]),
+        )  # fmt: skip
+    elif question.maps:
+        many = len(question.maps) > 1
+        number = int(str(given)) if many and str(given).isdecimal() else None
+        answer_maps(
+            [(each.values, each.title) for each in question.maps], key=f"{key}-map", labels=question.maps[0].labels,
+            pick="map" if many and not answered else "", told=question.maps[0].told or answered,
+            width=250 if many else 420, chosen=() if number is None else (number,),
+            right=(answer.right,) if answered and many and isinstance(answer, ChoiceAnswer) else (),
+            on_pick=lambda at: _choose_map(key, at[0]),
+        )  # fmt: skip
+
+
+def _choose_cell(key: str, cell: tuple[int, ...]) -> None:
+    st.session_state[key] = f"{cell[0]}, {cell[1]}"
+    state.rerun("parts")
+
+
+def _choose_map(key: str, i: int) -> None:
+    st.session_state[key] = i
     state.rerun("parts")
 
 
@@ -235,22 +288,25 @@ def _take(key: str) -> None:
     if attempt is None or attempt.done or attempt.answered:
         return
     value = st.session_state.get(key) if key else ""
-    given, question = "" if value is None else str(value), attempt.questions[attempt.at]
+    given, question = "" if value is None else str(value), attempt.question
     grade = question.grade(given)
     if key and not grade.read:
         st.session_state["practice said"] = grade.says
         state.rerun("parts")
         return
     after = attempt.answer(given, time.monotonic())
-    if attempt.feedback and len(after.given) == len(attempt.given) + 1:
+    if attempt.feedback and after.answered:
         st.session_state[PROGRESS] = _progress().after(question, grade.right)
+    if not after.answered:
+        st.session_state[SERIAL] = _serial() + 1
     _keep(after, counted=attempt)
     state.rerun("parts")
 
 
 def _next() -> None:
     if attempt := _attempt():
-        _keep(attempt.next())
+        st.session_state[SERIAL] = _serial() + 1
+        _keep(attempt.next(_progress().due()))
     state.rerun("parts")
 
 
@@ -260,36 +316,40 @@ def _end() -> None:
     state.rerun()
 
 
-def _feedback(attempt: Attempt, question: Question) -> None:
-    given, grade = attempt.given[-1], attempt.grades()[-1]
+def _feedback(attempt: Attempt, question: Question, key: str) -> None:
+    given = attempt.answer_given
+    grade = question.grade(given)
     if grade.right:
         st.success(f"Right: {_code(question)}", icon=":material/check_circle:")
     else:
         said = f" {escaped(grade.says)}" if grade.says and grade.read else ""
         shown = escaped(compute.shown(question, given))
         st.error(f"Wrong: {shown}.{said} The answer is {_code(question)}.", icon=":material/cancel:")
-    _way(question)
-    last = attempt.at + 1 == len(attempt.questions)
+    _pictures(question, f"{key}-after", given, answered=True)
+    with st.container(border=True):
+        _way(question)
+    last = attempt.at + 1 == len(attempt.questions) and not attempt.again
     st.button("Score card" if last else "Next question", type="primary", on_click=_next, key="next")
 
 
 def _code(question: Question) -> str:
     shown = question.answer.shown()
     code = isinstance(question.answer, ChoiceAnswer) and question.answer.code
+    if isinstance(question.answer, OrderAnswer):
+        return "the order below"
     return f"`{shown}`" if code else f"**{escaped(shown)}**"
 
 
 def _way(question: Question) -> None:
     """The way to the answer with this question's numbers, and where it is seen."""
     st.markdown(escaped(question.because))
-    if isinstance(question.answer, OrderAnswer):
-        st.code("\n".join(question.answer.items[i] for i in question.answer.order), language="python")
+    if lines := compute.in_the_right_order(question):
+        st.code("\n".join(lines), language="python", wrap_lines=True)
     if question.way:
         st.latex(compute.way_tex(question))
         st.caption(compute.legend(question))
-    path, link = question.link
-    page = PAGES[path]
-    st.page_link(page.file, label=f"See it on {page.name}", query_params=dict(link), icon=":material/visibility:")
+    name, address = compute.where(question)
+    st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
 
 
 # ---- the end
@@ -298,33 +358,37 @@ def _way(question: Question) -> None:
 def _score_card(attempt: Attempt) -> None:
     grades = attempt.grades()
     right, n = sum(grade.right for grade in grades), len(grades)
-    st.markdown(f"### {right} of {n} right")
+    st.markdown(f"#### {right} of {n} right")
     rows = compute.tallies(attempt)
     st.dataframe(
         {
-            "subject": [compute.SUBJECTS[row.subject] for row in rows],
-            "right": [row.right for row in rows],
-            "asked": [row.asked for row in rows],
-            "share": [row.right / row.asked for row in rows],
+            "Subject": [compute.SUBJECTS[row.subject] for row in rows],
+            "Right": [row.right for row in rows],
+            "Asked": [row.asked for row in rows],
+            "Share": [row.right / row.asked for row in rows],
         },
         hide_index=True, width="content",
-        column_config={"share": st.column_config.ProgressColumn("share", format="percent", min_value=0, max_value=1)},
+        column_config={"Share": st.column_config.ProgressColumn("Share", format="percent", min_value=0, max_value=1)},
     )  # fmt: skip
-    again = [compute.SUBJECTS[row.subject] for row in rows if row.right < row.asked]
-    if again:
-        st.markdown(f"To look at again: {', '.join(again)}.")
+    if again := compute.to_look_at(attempt):
+        st.markdown("**To look at again**")
+        st.markdown(
+            "\n".join(
+                f"- {subject}: {', '.join(f'[{name}]({address})' for name, address in places)}"
+                for subject, places in again
+            )
+        )
     with st.container(horizontal=True):
         st.button("Done", type="primary", on_click=_leave, key="leave")
-        st.download_button("Download score card", compute.card_text(attempt), "attnviz-score.md", "text/markdown")
+        st.download_button("Save the score card, to print", compute.card(attempt), "attnviz-score.html", "text/html")
     for i, (question, given, grade) in enumerate(zip(attempt.questions, attempt.given, grades, strict=True), 1):
-        mark = ":material/check: " if grade.right else ":material/close: "
-        with st.expander(f"{mark}{i}. {escaped(question.text)}"):
+        mark = ":green[:material/check:]" if grade.right else ":red[:material/close:]"
+        with st.expander(f"{mark} {i}. {escaped(question.text)}"):
             if question.code:
-                st.code(question.code, language="python")
+                st.code(question.code, language="python", wrap_lines=True)
             said = f" {escaped(grade.says)}" if grade.says and grade.read else ""
-            st.markdown(
-                f"Given: {escaped(compute.shown(question, given))}.{said} The answer is {_code(question)}."
-            )  # fmt: skip
+            st.markdown(f"Given: {escaped(compute.shown(question, given))}.{said} The answer is {_code(question)}.")
+            _pictures(question, f"card-{_serial()}-{i}", given, answered=True)
             _way(question)
 
 
