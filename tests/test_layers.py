@@ -2,10 +2,11 @@
 
     config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
     modules -> decode
-    { analysis, experiments, decode, cost } -> practice
     config -> cost -> session
     modules -> steps
-    {analysis, cost, experiments, steps, decode} -> figures
+    {trace, cost, decode} -> mistakes
+    {analysis, experiments, mistakes} -> practice
+    {analysis, cost, experiments, steps, decode, mistakes} -> figures
     {session, figures} -> compute -> {ui, server} -> pages, app.py
 
 Each rule is a function from a source text to sentences about what is wrong with it; one test per rule reads all files
@@ -37,10 +38,11 @@ NEXT_ON_THE_LEFT = {
     "experiments": ("trace",),
     "steps": ("modules",),
     "decode": ("modules",),
+    "mistakes": ("cost", "decode", "trace"),
     "analysis": ("trace",),
     "cost": ("config", "equations"),
-    "practice": ("decode", "experiments", "cost", "analysis"),
-    "figures": ("analysis", "cost", "experiments", "steps", "decode"),
+    "practice": ("mistakes", "experiments", "analysis"),
+    "figures": ("analysis", "cost", "experiments", "steps", "decode", "mistakes"),
     "session": ("cost",),
     "compute": ("session", "figures", "practice"),
     "ui": ("compute",),
@@ -60,6 +62,7 @@ PACKAGES = {
     "experiments": {"torch", "numpy"},
     "steps": {"torch", "numpy"},
     "decode": {"torch"},
+    "mistakes": {"torch", "numpy"},
     "practice": {"torch", "numpy", "safetensors", "psutil"},
     "analysis": {"numpy"},
     "cost": set(),

@@ -120,6 +120,12 @@ ALL = (
         needs_text=False,
     ),
     Page(
+        "mistakes", "pages/7_mistakes.py", "Mistakes",
+        "Mistakes found in published attention code, run on your text: predict what happens, then see it, and the test "
+        "that finds it.",
+        "attnviz.ui.pages.mistakes",
+    ),
+    Page(
         "practice", "pages/8_practice.py", "Practice",
         "Questions made from live tensors and published models, graded by computing, and tasks to write yourself.",
         "attnviz.ui.pages.practice",

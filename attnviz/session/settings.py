@@ -16,6 +16,7 @@ from urllib.parse import quote_plus
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.facts import published_facts
+from attnviz.session.mistakes import MISTAKES
 from attnviz.session.pages import TABS, TABS_BEFORE, Page
 
 MAX_CHARACTERS = 20_000
@@ -170,6 +171,9 @@ class Settings:
     block: int = _setting(16, Number(1, 512))  # keys in a tile
     lens: int = _setting(-1, Number(-1, 47))  # the layer whose prediction is read early; -1: after the last
     candidate: int = _setting(0, Number(0, 9))  # by rank, of the next tokens
+    # mistakes
+    mistake: str = _setting("mask_after_softmax", Choice(MISTAKES))
+    mistaken: bool = _setting(False, Flag())  # step by step walks the version with the mistake
     # what it costs
     context: int = _setting(32_768, Number(1, 2**20))  # tokens of one sequence
     batch: int = _setting(1, Number(1, 1024))  # sequences

@@ -18,6 +18,8 @@ function update(view, bytes) {
   view.d = JSON.parse(new TextDecoder().decode(bytes));
   view.dark = isDark(view.root);
   const { d } = view;
+  view.unscaled = !d.maps.some((map) => map.rows.flat().some((w) => w)); // a rule's map: who may attend to what
+  view.root.classList.toggle("unscaled", view.unscaled);
   view.boxes.style.setProperty("--most", `${d.width}px`);
   view.figures = d.maps.map((map, i) => figure(view, map, i));
   view.boxes.replaceChildren(...view.figures.map((each) => each.box));
@@ -72,10 +74,10 @@ const named = (view, i) => (view.d.labels[i] === undefined ? `${i}` : `${i} “$
 
 function tell(view, found) {
   const { d } = view;
-  const usual = d.pick === "cell" ? "Click a cell; with the keyboard: arrows and Enter." : d.pick ? "Click a map, or choose its letter below." : d.told ? "Point at a cell to read its weight." : "";
+  const usual = d.pick === "cell" ? "Click a cell; with the keyboard: arrows and Enter." : d.pick ? "Click a map, or choose its letter below." : d.told && !view.unscaled ? "Point at a cell to read its weight." : "";
   if (!found) return void (view.read.textContent = usual);
   const [row, column] = found.at, w = found.map.rows[row][column];
-  const weight = w === null ? ": masked" : d.told ? `: ${printed(w)}` : "";
+  const weight = w === null ? ": masked" : d.told && !view.unscaled ? `: ${printed(w)}` : "";
   view.read.textContent = `${found.map.title ? `${found.map.title}, ` : ""}${d.axes[0]} ${named(view, row)}, ${d.axes[1]} ${named(view, column)}${weight}`;
 }
 
@@ -83,9 +85,8 @@ function tell(view, found) {
 
 function paint(view) {
   for (const found of view.figures) draw(view, found);
-  const { d, scale } = view, ink = sheet(scale, 2 * 120, 2 * 12, 2);
+  const { scale } = view, ink = sheet(scale, 2 * 120, 2 * 12, 2);
   for (let x = 0; x < 240; x++) { ink.fillStyle = shade(view, 0, x / 239); ink.fillRect(x, 0, 1, 24); }
-  view.root.classList.toggle("unscaled", !d.maps.some((map) => map.rows.flat().some((w) => w)));
 }
 
 // As on the other pages, the square root of a weight says how far along the ramp it lies.
@@ -112,6 +113,7 @@ function draw(view, found) {
   ink.strokeStyle = text;
   ink.globalAlpha = 0.25;
   ink.lineWidth = 1;
+  if (view.unscaled) for (let n = 0; n < N * M; n++) ink.strokeRect(left + (n % M) * size - 0.5, top + Math.floor(n / M) * size - 0.5, size, size);
   ink.strokeRect(left - 0.5, top - 0.5, size * M, size * N);
   ticks(ink, found, text);
   ink.globalAlpha = 1;

@@ -266,7 +266,7 @@ def _pictures(question: Question, key: str, given: object, *, answered: bool = F
         answer_maps(
             [(each.values, each.title) for each in question.maps], key=f"{key}-map", labels=question.maps[0].labels,
             pick="map" if many and not answered else "", told=question.maps[0].told or answered,
-            width=250 if many else 420, chosen=() if number is None else (number,),
+            width=215 if many else 420, chosen=() if number is None else (number,),
             right=(answer.right,) if answered and many and isinstance(answer, ChoiceAnswer) else (),
             on_pick=lambda at: _choose_map(key, at[0]),
         )  # fmt: skip
@@ -321,6 +321,8 @@ def _feedback(attempt: Attempt, question: Question, key: str) -> None:
     grade = question.grade(given)
     if grade.right:
         st.success(f"Right: {_code(question)}", icon=":material/check_circle:")
+    elif not given:
+        st.warning(f"Not answered. The answer is {_code(question)}.", icon=":material/help:")
     else:
         said = f" {escaped(grade.says)}" if grade.says and grade.read else ""
         shown = escaped(compute.shown(question, given))
