@@ -27,6 +27,7 @@ import torch
 from safetensors.torch import load, save_file
 from torch import Tensor
 
+from attnviz.practice.known import known_mistakes
 from attnviz.practice.task import Case, Mistaken, Task
 
 SECONDS, MEMORY = 20.0, 2 * 2**30
@@ -284,17 +285,26 @@ def _same(found: list[Tensor], other: list[Tensor], tolerance: float) -> bool:
 def _named(
     task: Task, cases: list[Case], right: list[list[Tensor]], found: list[list[Tensor] | str]
 ) -> Mistaken | None:
-    """The known mistake whose outputs are those of the file in every case that gave outputs."""
-    computed = [(c, r, f) for c, r, f in zip(cases, right, found, strict=True) if isinstance(f, list) and not c.large]
-    if all(_same(f, r, c.tolerance) for c, r, f in computed):
-        return None
-    for mistaken in task.mistaken:
-        try:
-            if all(_same(f, c.run(mistaken.names), c.tolerance) for c, _, f in computed):
-                return mistaken
-        except (RuntimeError, ValueError, IndexError):  # this mistake raises where the file does not
-            continue
+    """The known mistake that gives the outputs of the file in every case that gave outputs, or its very errors."""
+    told = [each for each in zip(cases, right, found, strict=True) if not each[0].large]
+    for mistaken in known_mistakes(task):
+        alike = (_alike(case, ours, theirs, mistaken) for case, ours, theirs in told)
+        if set(alike) in ({"told"}, {"told", "silent"}):
+            return mistaken
     return None
+
+
+def _alike(case: Case, right: list[Tensor], found: list[Tensor] | str, mistaken: Mistaken) -> str:
+    """Whether a mistaken version does in a case what the file does: "told"; "silent" where it says nothing; "no"."""
+    try:
+        other: list[Tensor] | str = case.run(mistaken.names)
+    except Exception as error:  # noqa: BLE001, the mistake may raise anything
+        other = " ".join(printable(str(error)).split())[:300] or type(error).__name__
+    if isinstance(found, str):
+        return "silent" if not isinstance(other, str) else "told" if other in found else "no"
+    if isinstance(other, str) or not _same(found, other, case.tolerance):
+        return "no"
+    return "silent" if _same(found, right, case.tolerance) else "told"
 
 
 def printable(text: str) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnviz.config import ModelConfig
 from attnviz.practice.child import run_steps
 
 Names = Mapping[str, Any]  # what a person's file defines: classes and functions by name
@@ -32,7 +33,10 @@ class Case:
 
 @dataclass(frozen=True)
 class Mistaken:
-    """A version with a known mistake. says: continues "Your output equals ours …"; mistake: its id in the registry."""
+    """A version with a known mistake. says: continues "Your output equals ours …".
+
+    mistake: the id of the mistake in attnviz/mistakes that it is a case of, or is.
+    """
 
     says: str
     names: Names
@@ -48,7 +52,8 @@ class Task:
     skeleton: str
     right: Names
     cases: Callable[[int], list[Case]]
-    mistaken: tuple[Mistaken, ...] = field(default=())
+    mistaken: tuple[Mistaken, ...] = field(default=())  # besides those of attnviz/mistakes
+    model: ModelConfig | None = None  # says which of a mistake's two versions it is: of MLA or not
 
     @property
     def file(self) -> str:

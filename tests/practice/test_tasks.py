@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from attnviz.practice.judge import _check, _named, difference
+from attnviz.practice.known import known_mistakes
 from attnviz.practice.tasks import TASKS
 from tests.practice.answers import ANSWERS
 
@@ -44,6 +45,41 @@ def test_each_mistake_is_named(name):
     assert [n and n.says for n in named] == [each.says for each in task.mistaken] and len(named) >= 2
     for each in task.mistaken:
         assert not all(row.passed for row in checks(name, dict(each.names)))
+
+
+def outputs_or_error(case, names):
+    try:
+        return case.run(names)
+    except Exception as error:
+        return f"{type(error).__name__} in line 7: {' '.join(str(error).split())}"
+
+
+NAMED = {
+    "attention": 3, "self-attention": 3, "mha": 8, "gqa": 9, "rope": 1, "rms-norm": 0, "swiglu": 1, "cache": 12,
+    "block": 9, "top-p": 0, "mla": 6, "flash": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_mistakes_of_the_mistakes_page_are_named(name):
+    """The right version run with each of the product's mistakes is named by that mistake, where it is another one."""
+    task = TASKS[name]
+    cases = [case for case in task.cases(5) if not case.large]
+    right = [case.run(task.right) for case in cases]
+    named = {}
+    for mistaken in known_mistakes(task):
+        found = [outputs_or_error(case, mistaken.names) for case in cases]
+        if mistaken in task.mistaken or all(
+            not isinstance(f, str) and same(f, r) for f, r in zip(found, right, strict=False)
+        ):
+            continue
+        told = _named(task, cases, right, found)
+        named[mistaken.mistake] = told and told.mistake
+    assert all(id == told for id, told in named.items()) and len(named) >= NAMED[name], named
+
+
+def same(found, right) -> bool:
+    return all(torch.allclose(f.double(), r.double(), 2e-3, 2e-3) for f, r in zip(found, right, strict=True))
 
 
 def test_what_is_right_is_named_nothing():

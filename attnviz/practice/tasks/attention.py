@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnviz import modules
 from attnviz.experiments.tiles import tiled_attention
+from attnviz.modules import GroupedQueryAttention, MultiHeadAttention, SelfAttention
 from attnviz.modules.attention import Attended, attend
 from attnviz.practice.task import Case, Mistaken, Task, function_case, module_case
 
@@ -179,13 +179,13 @@ def _module_mistakes(name: str, base: Any, kernels: tuple[tuple[str, str, Kernel
     found.append(
         Mistaken("without a causal mask where mask is None", _module(name, base, free=True), "mask_never_used")
     )
-    if not issubclass(base, modules.SelfAttention):
+    if not issubclass(base, SelfAttention):
         says = "with reshape(B, T, C) of the heads' output where transpose(1, 2) has to come first"
         found.append(Mistaken(says, _module(name, base, joined=True), "reshape_without_transpose"))
     return tuple(found)
 
 
-class _OneHead(modules.SelfAttention):
+class _OneHead(SelfAttention):
     def __init__(self, d_in: int, d_out: int) -> None:
         super().__init__(d_in, d_out)
 
@@ -289,9 +289,9 @@ class MultiHeadAttention(nn.Module):
     def forward(self, x, mask=None):
         raise NotImplementedError
 ''',
-    _module("MultiHeadAttention", modules.MultiHeadAttention),
+    _module("MultiHeadAttention", MultiHeadAttention),
     _mha_cases,
-    _module_mistakes("MultiHeadAttention", modules.MultiHeadAttention, (BY_D_MODEL, *WRONG_KERNELS)),
+    _module_mistakes("MultiHeadAttention", MultiHeadAttention, (BY_D_MODEL, *WRONG_KERNELS)),
 )
 
 
@@ -332,9 +332,9 @@ class GroupedQueryAttention(nn.Module):
     def forward(self, x, mask=None):
         raise NotImplementedError
 ''',
-    _module("GroupedQueryAttention", modules.GroupedQueryAttention),
+    _module("GroupedQueryAttention", GroupedQueryAttention),
     _gqa_cases,
-    _module_mistakes("GroupedQueryAttention", modules.GroupedQueryAttention, (TILED, BY_D_MODEL, *WRONG_KERNELS)),
+    _module_mistakes("GroupedQueryAttention", GroupedQueryAttention, (TILED, BY_D_MODEL, *WRONG_KERNELS)),
 )
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
-from attnviz import modules
 from attnviz.decode.sampling import keep_top_p
+from attnviz.modules import GroupedQueryAttention, KVCache
 from attnviz.modules.attention import attend
 from attnviz.modules.rope import Rope, rope_frequencies
 from attnviz.practice.task import Case, Mistaken, Task, argument, function_case
@@ -48,7 +48,17 @@ def _decode(
     return decode_step
 
 
-class _ForAllHeads(modules.KVCache):
+def _right_step(
+    x: Tensor, cache: Any, q_proj: Tensor, k_proj: Tensor, v_proj: Tensor, o_proj: Tensor,
+    n_heads: int, n_kv_heads: int, theta: float = 10000.0,
+) -> Tensor:  # fmt: skip
+    layer = GroupedQueryAttention(x.shape[-1], n_heads, n_kv_heads, head_dim=len(q_proj) // n_heads)
+    for name, weight in {"q_proj": q_proj, "k_proj": k_proj, "v_proj": v_proj, "o_proj": o_proj}.items():
+        getattr(layer, name).weight = nn.Parameter(weight)
+    return layer(x, causal=True, rope=Rope(rope_frequencies(layer.head_dim, theta)), cache=cache)
+
+
+class _ForAllHeads(KVCache):
     """Counts as if keys and values of every query head were cached: three times as many in these cases."""
 
     @property
@@ -56,7 +66,7 @@ class _ForAllHeads(modules.KVCache):
         return 3 * super().nbytes
 
 
-class _KeysAlone(modules.KVCache):
+class _KeysAlone(KVCache):
     @property
     def nbytes(self) -> int:
         return super().nbytes // 2
@@ -115,19 +125,19 @@ class Cache:
 def decode_step(x, cache, q_proj, k_proj, v_proj, o_proj, n_heads, n_kv_heads, theta=10000.0):
     raise NotImplementedError
 ''',
-    {"Cache": modules.KVCache, "decode_step": _decode()},
+    {"Cache": KVCache, "decode_step": _right_step},
     _cache_cases,
     tuple(
         Mistaken(says, {"Cache": cache, "decode_step": step}, mistake)
         for says, mistake, cache, step in (
-            ("with positions that start at 0 again in every step", "positions_restart", modules.KVCache,
+            ("with positions that start at 0 again in every step", "positions_restart", KVCache,
              _decode(position=lambda past: 0)),
             ("with a causal mask that has no offset: a new token sees the first tokens alone",
-             "causal_mask_without_offset", modules.KVCache, _decode(visible=lambda past: 0)),
-            ("with cached keys rotated again each time they are read", "keys_rotated_twice", modules.KVCache,
+             "causal_mask_without_offset", KVCache, _decode(visible=lambda past: 0)),
+            ("with cached keys rotated again each time they are read", "keys_rotated_twice", KVCache,
              _decode(rotate_read=True)),
-            ("with RoPE applied to the values too", "rope_on_values", modules.KVCache, _decode(rotate_values=True)),
-            ("with the KV heads tiled (0 1 0 1) instead of interleaved (0 0 1 1)", "tiled_kv_heads", modules.KVCache,
+            ("with RoPE applied to the values too", "rope_on_values", KVCache, _decode(rotate_values=True)),
+            ("with the KV heads tiled (0 1 0 1) instead of interleaved (0 0 1 1)", "tiled_kv_heads", KVCache,
              _decode(tiled=True)),
             ("with a cache that counts n_heads instead of n_kv_heads", "cache_sized_with_n_heads", _ForAllHeads,
              _decode()),

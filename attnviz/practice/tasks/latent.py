@@ -6,7 +6,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from attnviz import modules
+from attnviz.config import ModelConfig
+from attnviz.modules import MultiHeadLatentAttention
 from attnviz.modules.rope import Rope, rope_frequencies
 from attnviz.practice.task import Case, Mistaken, Task, module_case
 from attnviz.practice.tasks.attention import drawn, mask_with_an_empty_row
@@ -16,7 +17,7 @@ SIZES = {
 }  # fmt: skip
 
 
-class _Latent(modules.MultiHeadLatentAttention):
+class _Latent(MultiHeadLatentAttention):
     """Ours with the interface of the task; its attributes and methods are exchanged by the mistaken versions."""
 
     layout, normed = "half", True
@@ -48,7 +49,7 @@ def _version(**exchanged: Any) -> dict[str, Any]:
 
 
 def _without_rope(self: Any, x: Tensor, mask: Tensor | None = None) -> Tensor:
-    return modules.MultiHeadLatentAttention.forward(self, x, mask=mask, causal=mask is None)
+    return MultiHeadLatentAttention.forward(self, x, mask=mask, causal=mask is None)
 
 
 def _cases(seed: int) -> list[Case]:
@@ -105,4 +106,5 @@ class MultiHeadLatentAttention(nn.Module):
         Mistaken("without a causal mask where mask is None", _version(causal=lambda self, mask: False),
                  "mask_never_used"),
     ),
+    ModelConfig(1, 29, 3, attention="mla", kv_lora_rank=13, qk_nope_head_dim=5, qk_rope_head_dim=6, v_head_dim=7, vocab_size=2),
 )  # fmt: skip

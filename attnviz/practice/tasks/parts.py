@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from attnviz import modules
 from attnviz.config import ModelConfig
+from attnviz.modules import Block, RMSNorm, SwiGLU
 from attnviz.modules.rope import apply_rope, rope_frequencies
 from attnviz.practice.task import Case, Mistaken, Task, function_case, module_case
 from attnviz.practice.tasks.attention import drawn
@@ -90,7 +90,7 @@ def rope(x, positions, theta=10000.0):
 
 
 def _norm(x: Tensor, weight: Tensor, eps: float = 1e-6) -> Tensor:
-    norm = modules.RMSNorm(x.shape[-1], eps)
+    norm = RMSNorm(x.shape[-1], eps)
     norm.weight = nn.Parameter(weight)
     return norm(x)
 
@@ -148,7 +148,7 @@ def _swiglu(activation: Callable[[Tensor], Tensor] = F.silu, swapped: bool = Fal
 
 
 def _right_swiglu(x: Tensor, gate: Tensor, up: Tensor, down: Tensor) -> Tensor:
-    layer = modules.SwiGLU(x.shape[-1], len(gate))
+    layer = SwiGLU(x.shape[-1], len(gate))
     layer.gate_proj.weight, layer.up_proj.weight = nn.Parameter(gate), nn.Parameter(up)
     layer.down_proj.weight = nn.Parameter(down)
     return layer(x)
@@ -193,7 +193,7 @@ def swiglu(x, gate, up, down):
 )
 
 
-class _Block(modules.Block):
+class _Block(Block):
     def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, d_ff: int) -> None:
         super().__init__(ModelConfig(1, d_model, n_heads, n_kv_heads, d_ff=d_ff, vocab_size=2))
 
