@@ -5,7 +5,7 @@
     config -> cost -> session
     modules -> steps
     {trace, cost, decode} -> mistakes
-    {analysis, experiments, mistakes} -> practice
+    {analysis, experiments, steps, mistakes} -> practice
     {analysis, cost, experiments, steps, decode, mistakes} -> figures
     {session, figures} -> compute -> {ui, server} -> pages, app.py
 
@@ -41,7 +41,7 @@ NEXT_ON_THE_LEFT = {
     "mistakes": ("cost", "decode", "trace"),
     "analysis": ("trace",),
     "cost": ("config", "equations"),
-    "practice": ("mistakes", "experiments", "analysis"),
+    "practice": ("mistakes", "experiments", "analysis", "steps"),
     "figures": ("analysis", "cost", "experiments", "steps", "decode", "mistakes"),
     "session": ("cost",),
     "compute": ("session", "figures", "practice"),

@@ -109,7 +109,17 @@ def limit() -> None:
         pass
 
 
-def _told(error: BaseException, file: str) -> dict[str, Any]:
+def names_in(file: Path) -> dict[str, Any]:
+    """Run a person's file as a module, and give what it defines by name."""
+    module = types.ModuleType("answer")
+    module.__file__ = str(file)
+    sys.modules["answer"] = module
+    sys.path.insert(0, str(file.parent))
+    exec(compile(file.read_bytes(), str(file), "exec"), vars(module))  # noqa: S102, the person's own file
+    return vars(module)
+
+
+def told(error: BaseException, file: str) -> dict[str, Any]:
     """What went wrong, and in which line of the person's file."""
     lines = []
     trace = error.__traceback__
@@ -130,24 +140,20 @@ def main(folder: Path, file: Path) -> None:
     inputs = load_file(folder / "inputs.safetensors")
     torch.set_num_threads(1)
     limit()
-    module = types.ModuleType("answer")
-    module.__file__ = name
-    sys.modules["answer"] = module
-    sys.path.insert(0, str(file.parent))
     try:
-        exec(compile(file.read_bytes(), name, "exec"), vars(module))  # noqa: S102, the person's own file
+        names = names_in(file)
     except BaseException as error:  # noqa: BLE001, SystemExit too
-        (out / "file.json").write_text(json.dumps(_told(error, name)))
+        (out / "file.json").write_text(json.dumps(told(error, name)))
         return
     for i, steps in enumerate(cases):
         tensors = {key.partition(":")[2]: value for key, value in inputs.items() if key.startswith(f"{i}:")}
         (out / f"{i}.begun").touch()
         try:
             with torch.no_grad():
-                results = run_steps(steps, tensors, vars(module))
+                results = run_steps(steps, tensors, names)
             save_file({str(n): each.contiguous() for n, each in enumerate(results)}, out / f"{i}.safetensors")
         except BaseException as error:  # noqa: BLE001
-            (out / f"{i}.json").write_text(json.dumps(_told(error, name)))
+            (out / f"{i}.json").write_text(json.dumps(told(error, name)))
 
 
 if __name__ == "__main__":

@@ -105,8 +105,8 @@ def judge(file: Path, task: Task, seed: int | None = None, seconds: float = SECO
             ended = f"the process ended with exit code {code} before the case was computed"
         except Ended as error:
             ended = str(error)
-        printed = printable(_bounded(folder / "printed", 2**16).decode("utf-8", "replace"))
-        whole = _error(folder / "out" / "file.json")
+        printed = printable(bounded(folder / "printed", 2**16).decode("utf-8", "replace"))
+        whole = error_in(folder / "out" / "file.json")
         if whole:
             return Verdict(problem=f"The file cannot be used: {whole}", printed=printed, seed=seed)
         found = [_outputs(folder / "out", i, ended) for i in range(len(cases))]
@@ -189,7 +189,7 @@ def _adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
-def _bounded(path: Path, limit: int) -> bytes:
+def bounded(path: Path, limit: int) -> bytes:
     """The first bytes of a plain file; nothing of a link, a pipe or a folder that the child put there."""
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
@@ -200,9 +200,9 @@ def _bounded(path: Path, limit: int) -> bytes:
         return b""
 
 
-def _error(path: Path) -> str:
+def error_in(path: Path) -> str:
     """What the child wrote about an exception, as one sentence; "" where there is none."""
-    raw = _bounded(path, 2**16)
+    raw = bounded(path, 2**16)
     if not raw:
         return ""
     try:
@@ -223,10 +223,10 @@ def _error(path: Path) -> str:
 
 def _outputs(out: Path, i: int, ended: str) -> list[Tensor] | str:
     """What the child computed for case i, or a sentence why there is nothing."""
-    error = _error(out / f"{i}.json")
+    error = error_in(out / f"{i}.json")
     if error:
         return error
-    raw = _bounded(out / f"{i}.safetensors", LARGEST_OUTPUT + 1)
+    raw = bounded(out / f"{i}.safetensors", LARGEST_OUTPUT + 1)
     if not raw:
         begun = (out / f"{i}.begun").exists() or not any(out.glob("*.begun"))
         return ended if begun else "not reached"

@@ -106,5 +106,7 @@ class MultiHeadLatentAttention(nn.Module):
         Mistaken("without a causal mask where mask is None", _version(causal=lambda self, mask: False),
                  "mask_never_used"),
     ),
-    ModelConfig(1, 29, 3, attention="mla", kv_lora_rank=13, qk_nope_head_dim=5, qk_rope_head_dim=6, v_head_dim=7, vocab_size=2),
+    ModelConfig(
+        1, 29, 3, attention="mla", vocab_size=2, kv_lora_rank=13, qk_nope_head_dim=5, qk_rope_head_dim=6, v_head_dim=7
+    ),
 )  # fmt: skip

@@ -21,6 +21,8 @@ function update(view, bytes) {
   view.unscaled = !d.maps.some((map) => map.rows.flat().some((w) => w)); // a rule's map: who may attend to what
   view.root.classList.toggle("unscaled", view.unscaled);
   view.boxes.style.setProperty("--most", `${d.width}px`);
+  view.boxes.style.gridTemplateColumns = d.inARow ? `repeat(${d.inARow}, minmax(64px, 1fr))` : "";
+  view.boxes.classList.toggle("small", Boolean(d.inARow));
   view.figures = d.maps.map((map, i) => figure(view, map, i));
   view.boxes.replaceChildren(...view.figures.map((each) => each.box));
   view.swatch.style.background = `rgba(${d.masked.join(",")})`;
@@ -99,7 +101,7 @@ function shade(view, hue, weight) {
 function draw(view, found) {
   const { d, root } = view, { canvas, map, N, M, i } = found, width = found.box.clientWidth;
   if (!width) return;
-  const left = 24, top = 18, size = Math.max(3, Math.min(42, (width - left - 2) / M)), ratio = ratioOf(view);
+  const [left, top] = d.inARow ? [2, 2] : [24, 18], size = Math.max(3, Math.min(42, (width - left - 2) / M)), ratio = ratioOf(view);
   found.geometry = { left, top, size };
   const ink = sheet(canvas, Math.round((left + size * M + 2) * ratio), Math.round((top + size * N + 2) * ratio), ratio);
   const text = getComputedStyle(root).color;
@@ -115,7 +117,7 @@ function draw(view, found) {
   ink.lineWidth = 1;
   if (view.unscaled) for (let n = 0; n < N * M; n++) ink.strokeRect(left + (n % M) * size - 0.5, top + Math.floor(n / M) * size - 0.5, size, size);
   ink.strokeRect(left - 0.5, top - 0.5, size * M, size * N);
-  ticks(ink, found, text);
+  if (!d.inARow) ticks(ink, found, text);
   ink.globalAlpha = 1;
   if (found.at) outline(ink, found, found.at, text, [3, 2]);
   if (d.chosen.length === 3 && d.chosen[0] === i) outline(ink, found, d.chosen.slice(1), text, []);

@@ -1,23 +1,30 @@
-"""The Practice page: drills, a mock interview, and tasks to write yourself. Nothing a person gives is ever run."""
+"""The Practice page: drills, a mock interview, and tasks to write yourself. Nothing that is sent to it is ever run."""
 
 from __future__ import annotations
 
 import random
+import shlex
 import time
+from pathlib import Path
 
 import streamlit as st
 
+from attnviz.compute import own_code
 from attnviz.compute import practice as compute
 from attnviz.compute.practice import Attempt, Question
 from attnviz.compute.view import View, anything
 from attnviz.figures.drawing import escaped
 from attnviz.figures.phrases import count
 from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, ExpressionAnswer, NumberAnswer, OrderAnswer
+from attnviz.session.pages import PAGES
 from attnviz.ui import state
 from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.order_lines import order_lines
+from attnviz.ui.components.source_walk import packed_walk
 
 ATTEMPT, PROGRESS, SERIAL = "practice attempt", "practice progress", "practice serial"
+STAMP = "practice file"
+PAGE = PAGES["practice"]
 
 
 def show() -> None:
@@ -28,10 +35,12 @@ def show() -> None:
 
 @state.part("clock", anything)
 def clock(view: View) -> None:
-    """The time left of a set that has a limit."""
+    """The time left of a set that has a limit; and a look, now and then, whether one's own file was saved."""
     attempt = _attempt()
     if attempt and attempt.seconds and not attempt.done:
         _tick()
+    if PAGE.open_tab(view.settings.tab) == "write" and (file := _own_file()[0]):
+        _watch(file)
 
 
 @state.part("parts", anything)
@@ -402,40 +411,183 @@ def _leave() -> None:
 # ---- write it yourself
 
 
+def _own_file() -> tuple[Path | None, str]:
+    """The file of `make run CODE=…`, where it may be run here; or none, and why, where one was asked for."""
+    file = own_code.own_file()
+    if file is None:
+        return None, ""
+    why = own_code.refused(st.get_option("server.address"), st.context.headers.to_dict(), st.context.ip_address)
+    return (None, why) if why else (file, "")
+
+
+@st.fragment(run_every=0.7)
+def _watch(file: Path) -> None:
+    """Draw the page anew once the file was saved."""
+    before = st.session_state.get(STAMP)
+    st.session_state[STAMP] = own_code.stamp_of(file)
+    if before not in (None, st.session_state[STAMP]):
+        st.rerun()
+
+
 def _write(view: View) -> None:
-    """The tasks, and how they are judged at home: nobody's code is run by this app."""
+    """The tasks, and how they are judged at home; on one's own machine, one's own file with its verdict and maps."""
+    file, why = _own_file()
+    if file:
+        _own(view, file)
+        return
     st.markdown(
-        f"**{len(compute.TASKS)} tasks** to write in your own editor. A judge runs your file in a process of its own "
-        "(20 s, 2 GiB), compares its outputs with those of AttnViz's modules on inputs drawn anew, and names the "
-        "mistake where it knows it."
+        f"**{len(compute.TASKS)} tasks** to write in your own editor. A judge on your machine runs your file in a "
+        "process of its own (20 s, 2 GiB), compares its outputs with those of AttnViz's modules on inputs drawn anew, "
+        "and names the mistake where it is a known one."
     )
-    state.control(
-        st.selectbox, "Task", "task", options=list(compute.TASKS), width=420,
-        format_func=lambda name: f"{compute.TASKS[name].title} ({name})",
-    )  # fmt: skip
+    if why:
+        st.warning(f"Code is shown here only on the machine that it lies on. {why}", icon=":material/lock:")
+    _choose_task()
     task = compute.TASKS[view.settings.task]
     left, right = st.columns([3, 2], gap="large")
     with left:
         st.markdown("##### The skeleton")
-        st.code(task.source(), language="python")
+        st.code(task.source(), language="python", wrap_lines=True)
     with right:
-        st.markdown("##### On your own machine, in a checkout of AttnViz")
-        st.code(
-            f".venv/bin/python -m attnviz.practice new {task.name}\n"
-            f".venv/bin/python -m attnviz.practice check practice/{task.file}\n"
-            f".venv/bin/python -m attnviz.practice check practice/{task.file} --watch",
-            language="bash",
+        _at_home(task)
+
+
+def _choose_task() -> None:
+    state.control(
+        st.selectbox, "Task", "task", options=list(compute.TASKS), width=420,
+        format_func=lambda name: f"{compute.TASKS[name].title} ({name})",
+    )  # fmt: skip
+
+
+def _at_home(task: compute.Task) -> None:
+    """How a file is judged, in a terminal and in the app."""
+    st.markdown("##### On your own machine, in a checkout of AttnViz")
+    st.code(
+        f".venv/bin/python -m attnviz.practice new {task.name}\n"
+        f".venv/bin/python -m attnviz.practice check practice/{task.file}\n"
+        f".venv/bin/python -m attnviz.practice check practice/{task.file} --watch",
+        language="bash", wrap_lines=True,
+    )  # fmt: skip
+    st.markdown(
+        "`new` writes the skeleton, `check` prints what was expected and what came, `--watch` checks at every "
+        "save. The exit code is 0 only if all checks pass. Any right way of writing it passes: loops, einsum, fused "
+        "kernels."
+    )
+    st.code(f"make run CODE=practice/{task.file}", language="bash")
+    st.markdown(
+        "shows the verdict on this page at every save, your maps with the shipped weights beside the right ones, and "
+        "your source line by line."
+    )
+    st.download_button("Download the skeleton", task.source(), task.file, "text/x-python")
+    st.caption(
+        "The limits protect from accidents, not from an attacker: judge your own code. This page runs no code that it "
+        "is sent."
+    )
+
+
+# ---- one's own file
+
+
+def _own(view: View, file: Path) -> None:
+    name = own_code.task_of(file, view.settings.task)
+    task = compute.TASKS[name]
+    st.markdown(f"#### {task.title}: {escaped(file.name)}")
+    if own_code.stamp_of(file) == (0, 0):
+        st.warning(f"There is no file {escaped(str(file))} yet. This command writes it:")
+        st.code(f".venv/bin/python -m attnviz.practice new {name} --folder {shlex.quote(str(file.parent))}")
+        _choose_task()
+        return
+    with st.spinner("Running your file …"):
+        verdict = own_code.verdict_of(file, name)
+    _verdict(verdict)
+    if not verdict.checks:
+        return
+    if not view.ids:
+        st.info("Type a text in the sidebar, or choose an example, to see your maps.", icon=":material/edit:")
+        return
+    _selected(view)
+    with st.spinner("Running your file on the shipped weights …"):
+        look = own_code.look_at(view, file, name)
+    if look.found.right is not None:
+        _own_maps(look, name)
+    st.markdown("##### Your source, line by line")
+    if look.found.walk:
+        packed_walk(look.found.walk, look.found.places, key="own-walk", on_step=_take_step, on_entry=_take_entry)
+    else:
+        st.warning(escaped(look.found.walk_problem or "No line made a tensor."), icon=":material/code_off:")
+
+
+def _verdict(verdict: own_code.Verdict) -> None:
+    passed, n = sum(check.passed for check in verdict.checks), len(verdict.checks)
+    if verdict.passed:
+        st.success(f"All {count(n, 'check')} passed.", icon=":material/check_circle:")
+    else:
+        said = escaped(verdict.problem) or f"{passed} of {count(n, 'check')} passed."
+        if verdict.mistaken:
+            said += f" **Your output equals ours {escaped(verdict.mistaken.says)}.**"
+        st.error(said, icon=":material/cancel:")
+        if verdict.mistaken and verdict.mistaken.mistake:
+            address = f"mistakes?mistake={verdict.mistaken.mistake}"
+            st.link_button("See this mistake", address, icon=":material/open_in_new:")
+    if verdict.checks:
+        st.dataframe(
+            {
+                "": ["✓" if check.passed else "✗" for check in verdict.checks],
+                "Check": [check.label for check in verdict.checks],
+                "Expected": [check.expected for check in verdict.checks],
+                "Came": [check.came for check in verdict.checks],
+            },
+            hide_index=True,
         )
-        st.markdown(
-            "`new` writes the skeleton, `check` prints what was expected and what came, `--watch` checks at every "
-            "save. The exit code is 0 only if all checks pass. Any right way "
-            "of writing it passes: loops, einsum, fused kernels."
-        )
-        st.download_button("Download the skeleton", task.source(), task.file, "text/x-python")
-        st.caption(
-            f"{len(task.mistaken)} mistakes are known for this task. The limits protect from accidents, not from an "
-            "attacker: judge your own code. This page runs no code of yours."
-        )
+    if verdict.printed.strip():
+        with st.expander("What the file printed"):
+            st.code("\n".join(verdict.printed.strip().splitlines()[-40:]), language=None)
+
+
+def _selected(view: View) -> None:
+    """The layer, and the head whose maps are large."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        for label, field, n in (("Layer", "layer", view.config.n_layers), ("Head", "head", view.config.n_heads)):
+            shown = min(getattr(view.settings, field), n - 1)
+            state.control(st.selectbox, label, field, shown=shown, options=range(n), width=110)
+
+
+def _own_maps(look: own_code.Look, task: str) -> None:
+    """Yours beside the right ones: of the selected head large, and of all heads small."""
+    st.markdown("##### Your maps with the shipped weights, beside the right ones")
+    if look.found.yours is None:
+        st.warning(escaped(look.found.maps_problem or "Your code gave no maps."), icon=":material/grid_off:")
+        return
+    maps, apart = look.maps, look.apart
+    at = look.head if len(maps) > 1 else 0
+    worst = max(apart)
+    same = "They are the same" if worst < own_code.LEAST_SHOWN else f"They differ by up to {worst:.2f}"
+    rope = " The task has no RoPE, so neither has it." if task in own_code.WITHOUT_ROPE else ""
+    st.markdown(f"Checkpoint {look.checkpoint}, layer {look.layer}, {count(len(look.labels), 'token')}. {same}.{rope}")
+    answer_maps(
+        [(maps[at][0], f"Yours, head {look.head}"), (maps[at][1], f"Right, head {look.head}")], key="own-head",
+        labels=look.labels, hues=(look.kv_heads[at],) * 2, n_kv_heads=look.n_kv_heads, width=400,
+    )  # fmt: skip
+    if len(maps) > 1:
+        yours = [(m[0], f"{h}: yours{' ✗' if apart[h] > own_code.LEAST_SHOWN else ''}") for h, m in enumerate(maps)]
+        answer_maps(
+            [*yours, *((m[1], f"{h}: right") for h, m in enumerate(maps))], key="own-heads", in_a_row=len(maps),
+            labels=look.labels, hues=look.kv_heads * 2, n_kv_heads=look.n_kv_heads,
+        )  # fmt: skip
+
+
+def _take_step(step: int) -> None:
+    state.change(step=step)
+    state.rerun(state.LINKS)
+
+
+def _take_entry(step: int, row: tuple[int, bool], column: tuple[int, bool]) -> None:
+    chosen = {"step": step}
+    if row[1]:
+        chosen["query"] = row[0]
+    chosen["key" if column[1] else "column"] = column[0]
+    state.change(**chosen)
+    state.rerun("parts")
 
 
 PARTS = {"drills": _drills, "interview": _interview, "write": _write}
