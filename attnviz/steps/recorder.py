@@ -120,6 +120,7 @@ class Run:
     values: list[Value]
     logits: np.ndarray  # (T, vocab_size)
     nbytes: int
+    own: bool = False  # whether it is a run of somebody's own file, with no logits
 
     def path(self, call: int) -> list[Call]:
         """The calls that led to this one, from the outermost, and itself."""
@@ -171,7 +172,7 @@ def record_file(
     if not recorder.calls:
         raise ValueError("no function of the file was called")
     calls, lines = _first_lines(recorder.calls, recorder.lines)
-    return Run(model, layer, tuple(ids), calls, lines, recorder.values, np.empty((0, 0)), recorder.nbytes)
+    return Run(model, layer, tuple(ids), calls, lines, recorder.values, np.empty((0, 0)), recorder.nbytes, own=True)
 
 
 def _first_lines(calls: list[Call], lines: list[Line]) -> tuple[list[Call], list[Line]]:

@@ -87,8 +87,8 @@ function tell(view, found) {
 
 function paint(view) {
   for (const found of view.figures) draw(view, found);
-  const { scale } = view, ink = sheet(scale, 2 * 120, 2 * 12, 2);
-  for (let x = 0; x < 240; x++) { ink.fillStyle = shade(view, 0, x / 239); ink.fillRect(x, 0, 1, 24); }
+  const { d, scale } = view, ink = sheet(scale, 2 * 120, 2 * 12, 2);
+  for (let x = 0; x < 240; x++) { ink.fillStyle = shade(view, d.maps[0].hue, x / 239); ink.fillRect(x, 0, 1, 24); }
 }
 
 // As on the other pages, the square root of a weight says how far along the ramp it lies.

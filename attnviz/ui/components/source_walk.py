@@ -14,7 +14,7 @@ import numpy as np
 from attnviz.figures import step_captions as captions
 from attnviz.figures import theme
 from attnviz.figures.numbers import rounded
-from attnviz.steps import Picture, Run, Shown, Walk
+from attnviz.steps import Call, Picture, Run, Shown, Walk
 from attnviz.steps.walk import TOKEN_AXES
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
@@ -113,7 +113,7 @@ def pack(walk: Walk, labels: Sequence[str], n_kv_heads: int, at: int) -> bytes:
         {
             "call": stop.line.call,
             "lines": [stop.line.number, stop.line.last],
-            "does": captions.does_text(stop),
+            "does": captions.does_text(stop, walk.run.own),
             "skipped": ".".join(stop.line.skipped.split(".")[-2:]),
             "shown": [_shown(each, labels, pictures) for each in stop.shown],
         }
@@ -137,13 +137,18 @@ def pack(walk: Walk, labels: Sequence[str], n_kv_heads: int, at: int) -> bytes:
 def _calls(run: Run, stop_of: dict[int, int]) -> list[dict]:
     return [
         {
-            "name": call.name, "function": call.function, "file": call.file, "first": call.first, "source": call.source,
+            "name": call.name, "function": call.function, "file": _file(run, call), "first": call.first,
+            "source": call.source,
             "parent": -1 if call.parent is None else run.lines[call.parent].call,
             "from": -1 if call.parent is None else stop_of.get(call.parent, -1),
             "path": [each.name for each in run.path(call.index)],
         }
         for call in run.calls
     ]  # fmt: skip
+
+
+def _file(run: Run, call: Call) -> str:
+    return call.file if run.own else f"modules/{call.file}"
 
 
 def _shown(shown: Shown, labels: Sequence[str], pictures: _Pictures) -> dict:
