@@ -2,6 +2,8 @@
 
 import json
 import struct
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ from attnviz.practice import on_shipped
 from attnviz.session.settings import Settings
 from tests.practice.answers import ANSWERS
 
+ROOT = Path(__file__).parents[2]
 HERE = {"Host": "localhost:8501", "User-Agent": "Chromium"}
 
 
@@ -49,6 +52,17 @@ def test_the_file_comes_from_the_environment_alone(monkeypatch, tmp_path):
     assert not any("code" in name for name in Settings().to_link())
 
 
+def test_make_hands_the_file_on_and_binds_to_loopback():
+    def said(*given: str) -> str:
+        command = ["make", "--dry-run", "--always-make", "--directory", str(ROOT), "run", *given]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    own = said("CODE=practice/gqa.py", "ARGS=--server.port=8600")
+    assert f"ATTNVIZ_CODE='{ROOT / 'practice' / 'gqa.py'}'" in own
+    assert "--server.address=127.0.0.1 --server.port=8600" in own
+    assert "ATTNVIZ_CODE" not in said() and "--server.address" not in said()
+
+
 def written(folder, task: str, source: str):
     file = folder / f"{task}.py"
     file.write_text(f'TASK = "{task}"\n{source}')
@@ -84,7 +98,6 @@ def test_a_file_is_shown_with_its_maps_and_its_lines(tmp_path):
     ("source", "maps", "walk"),
     [
         ("raise RuntimeError('here')", "here", "here"),
-        ("import os\nos._exit(3)", "exit code 3", "exit code 3"),
         ("while True:\n    pass", "after 4 s", "after 4 s"),
         ("def rms_norm(x, weight, eps=1e-6):\n    return x * nothing", "", "nothing"),
     ],

@@ -58,10 +58,3 @@ def test_a_server_that_others_can_reach_runs_nothing(own_file):
     with serve("app.py", "--server.address=0.0.0.0", env={"ATTNVIZ_CODE": str(file)}) as server:
         said = opened(f"http://127.0.0.1:{urlsplit(server.url).port}", {})
         assert "not bound to loopback" in said and not mark.exists()
-
-
-def test_without_the_switch_there_is_nothing_to_run(own_file):
-    file, mark = own_file
-    with serve() as server:
-        said = opened(server.url, {})
-        assert "tasks** to write" in said and "only on the machine" not in said and not mark.exists()

@@ -5,10 +5,13 @@ import pytest
 import torch
 
 from attnviz.checkpoints import load_checkpoint
-from attnviz.practice.child import Refused
+from attnviz.practice.child import Refused, names_in
 from attnviz.practice.live import OF_ONE_HEAD, WITH_MAPS, Live, checkpoint_for
 from attnviz.practice.tasks import TASKS
+from attnviz.steps import Selection, Walk, record_file
+from attnviz.steps.recorder import MOST_LINES
 from attnviz.trace import trace
+from attnviz.ui.look import packed
 from tests.practice.answers import ANSWERS
 
 TEXT = "The little girl found a red ball. The little girl found a ball, and the old man laughed at the girl."
@@ -92,3 +95,48 @@ def test_equal_tokens_in_layer_0_are_refused_where_they_cannot_be_told_apart(mod
 def test_another_interface_is_said(models, source, says):
     with pytest.raises(Refused, match=says.replace("(", r"\(")):
         live(models, "gqa").maps("gqa", names_of(source))
+
+
+def walked(models, tmp_path, task: str, source: str) -> Walk:
+    """A file's run on the shipped weights, line by line, and packed for the browser."""
+    file = tmp_path / f"{task}.py"
+    file.write_text(source)
+    given = live(models, task)
+    call = given.call(task, names_in(file))
+    ids = trace_ids(models, task, given.T)
+    run = record_file(call.run, str(file), call.module, given.model, ids, LAYER)
+    walk = Walk(run, Selection(HEAD, given.config.layer.kv_head_of[HEAD], 5, 2, -1))
+    data, places = packed(walk, [str(i) for i in ids], given.config.n_kv_heads, 0)
+    assert len(places) == len(walk.stops) and len(data) < 4_000_000
+    return walk
+
+
+def trace_ids(models, task: str, n: int) -> list[int]:
+    return models[checkpoint_for(task, "gqa-4")][1].encode(TEXT)[:n]
+
+
+@pytest.mark.parametrize(("task", "i"), [(t, i) for t in ANSWERS for i in range(len(ANSWERS[t]))])
+def test_each_way_of_writing_is_walked_and_each_sum_told_comes_out(models, tmp_path, task, i):
+    walk = walked(models, tmp_path, task, ANSWERS[task][i])
+    assert 2 <= len(walk.stops) <= MOST_LINES and {call.file for call in walk.run.calls} == {f"{task}.py"}
+    told = [shown.arithmetic for stop in walk.stops for shown in stop.shown if shown.arithmetic]
+    for how in told:
+        assert how.computed is None or np.isclose(how.computed, how.value, rtol=2e-3, atol=2e-4, equal_nan=True)
+    if task in ("gqa", "mha", "self-attention", "mla", "block"):
+        with torch.no_grad():
+            output = live(models, task).call(task, names_of(ANSWERS[task][i])).run()
+        returned = walk.run.calls[0].returned[-1].value.entries
+        np.testing.assert_allclose(returned, output.numpy(), atol=1e-5)
+
+
+def test_an_operation_in_another_form_is_not_explained_wrongly(models, tmp_path):
+    source = ANSWERS["self-attention"][0].replace("softmax(-1)", "softmax(-2)")
+    assert source != ANSWERS["self-attention"][0]
+    walk = walked(models, tmp_path, "self-attention", source)
+    made = [s.arithmetic for stop in walk.stops if "softmax" in stop.operations for s in stop.shown]
+    assert made and all(how is None or how.operation != "softmax" for how in made)
+
+
+def test_a_file_whose_functions_are_not_called_is_said(models, tmp_path):
+    with pytest.raises(ValueError, match="no function of the file"):
+        record_file(lambda: None, str(tmp_path / "none.py"), None, models["gqa-4"][0], [1], 0)
