@@ -72,17 +72,21 @@ def test_a_mistake_is_named(written, capsys):
     assert "Your output equals ours with the KV heads tiled" in said and "tiled_kv_heads" in said
 
 
-@pytest.mark.parametrize(
-    "hang",
-    [
-        "import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        time.sleep(60)\n"
-        "    os._exit(0)\n"
-        "time.sleep(60)",
-    ],
-)
-def test_what_hangs_is_stopped_with_all_it_started(hang, written):
+HANGS = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()  # leaves the group of its parent
+    if os.fork() == 0:
+        time.sleep(60)
+    os._exit(0)
+time.sleep(60)
+"""
+
+
+def test_what_hangs_is_stopped_with_all_it_started(written):
     started = time.monotonic()
-    verdict = judge(written(hang), TASKS["rms-norm"], seconds=4)
+    verdict = judge(written(HANGS), TASKS["rms-norm"], seconds=4)
     assert not verdict.passed and ("4 s" in verdict.problem or "2 GiB" in verdict.problem)
     assert time.monotonic() - started < 30
     assert not psutil.Process().children(recursive=True)
