@@ -30,15 +30,14 @@ MOST_CELLS = 64  # a side: three maps stand beside each other
 MOST_TICKS = 15
 HEIGHT = 400  # pixels
 HOW_TO_READ = (
-    "Each row is a query, each column a key. Grey cells have weight 0 in the right version, dark grey ones are "
-    "NaN. In the "
+    "Each row is a query, each column a key. Faint grey: weight 0 in the right version; solid grey: NaN. In the "
     "difference, mistaken less right, blue-green is more weight and brown is less."
 )
 RIGHT, MISTAKEN = "right", "mistaken"
 
 
 def version_map(symptom: Symptom, labels: Sequence[str], hue: tuple[int, int] | None, version: str) -> Drawing:
-    """The head's weights in one version; grey where the right version gives 0, dark grey where it is NaN.
+    """The head's weights in one version; faint grey where the right version gives 0, grey where it is NaN.
 
     hue: the head's KV head and their number; None for a mean of heads.
     """
@@ -97,6 +96,7 @@ def difference_map(symptom: Symptom, labels: Sequence[str]) -> Drawing:
     if n_nan := int(np.isnan(difference).sum()):
         title = f"Difference: {count(n_nan, 'cell')} {'is' if n_nan == 1 else 'are'} NaN"
     note = f"The largest{' finite one' if n_nan else ''} is at query {at[0]}, key {at[1]}."
+    note = note if top or n_nan else "Both maps are equal."
     return Drawing(figure, title, note, f"{title}. {note}", matrix_table(difference, labels))
 
 

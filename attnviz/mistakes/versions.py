@@ -76,6 +76,14 @@ class Version:
         """Give each changed file's diff from the right one, in unified format without the two lines of names."""
         return {file: "\n".join(_diff(right_source(file), self.source(file))) for file in self.files}
 
+    def changed_lines(self, file: str) -> tuple[set[int], set[int]]:
+        """Give the numbers of a file's lines that stand in the right version alone, and in this one alone."""
+        before, after = right_source(file).splitlines(), self.source(file).splitlines()
+        matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
+        different = [block for block in matcher.get_opcodes() if block[0] != "equal"]
+        right = {n + 1 for _, first, stop, _, _ in different for n in range(first, stop)}
+        return right, {n + 1 for _, _, _, first, stop in different for n in range(first, stop)}
+
     def module(self, name: str) -> ModuleType:
         """Give a module of this version by its name below attnviz: "modules.attention". Any error of its own passes."""
         with self._lock:
@@ -105,9 +113,9 @@ class Version:
 
     def _run(self, name: str) -> ModuleType:
         """Run a file's source under a name and file name of this version, which tracebacks and `inspect` can read."""
-        file = ROOT / _file(name)
-        path = str(file.with_name(f"{file.stem} ({self.name}).py"))
-        return self._run_text(self.source(_file(name)), f"attnviz.{name} ({self.name})", path)
+        path = ROOT / _file(name)
+        shown = str(path.with_name(f"{path.stem} ({self.name}).py"))
+        return self._run_text(self.source(_file(name)), f"attnviz.{name} ({self.name})", shown)
 
     def run_test(self, test: str) -> None:
         """Run a mistake's test on this version; what it raises passes."""

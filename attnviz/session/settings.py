@@ -173,7 +173,7 @@ class Settings:
     candidate: int = _setting(0, Number(0, 9))  # by rank, of the next tokens
     # mistakes
     mistake: str = _setting("mask_after_softmax", Choice(MISTAKES))
-    mistaken: bool = _setting(False, Flag())  # step by step walks the version with the mistake
+    version: str = _setting("", Choice(("", "right", "mistaken")))  # that Step by step walks; "": no mistake is offered
     # what it costs
     context: int = _setting(32_768, Number(1, 2**20))  # tokens of one sequence
     batch: int = _setting(1, Number(1, 1024))  # sequences

@@ -185,7 +185,7 @@ def _about(view: View, mistake: Mistake) -> None:
         st.code(mistake.test.strip(), language="python", wrap_lines=True)
         st.markdown(f"#### How interviewers ask\n{mistake.interview}")
     if compute_mistakes.can_be_walked(mistake) and not compute_mistakes.reason(view):
-        link = view.but(mistaken=True, tab="").settings.to_link()
+        link = view.but(version="mistaken", tab="", step=0).settings.to_link()
         st.page_link(
             PAGES["steps"].file, label="Walk the mistaken lines in Step by step", icon=":material/arrow_forward:",
             query_params=link,
