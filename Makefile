@@ -1,5 +1,6 @@
 # `make run` opens the app. `make check` before every commit, `make test` before every merge; the others measure.
 # Each sets up what it needs the first time. ARGS is handed on: make run ARGS=--server.port=8600
+# make run CODE=practice/gqa.py shows your own file on the page Practice, at every save (docs/practice.md).
 
 PYTHON ?= python3
 VENV := .venv
@@ -8,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4
 
 .PHONY: run check lint format test bench soak shots
 run: $(VENV)/app.stamp
-	$(BIN)/streamlit run app.py $(ARGS)
+	$(if $(CODE),ATTNVIZ_CODE='$(abspath $(CODE))') $(BIN)/streamlit run app.py $(if $(CODE),--server.address=127.0.0.1) $(ARGS)
 
 # Format, lint, types, and the tests that take less than a second or two each: under a minute on two cores.
 check: lint

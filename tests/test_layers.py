@@ -5,6 +5,7 @@
     config -> cost -> session
     modules -> steps
     {trace, cost, decode} -> mistakes
+    {analysis, experiments, steps, mistakes} -> practice
     {analysis, cost, experiments, steps, decode, mistakes} -> figures
     {session, figures} -> compute -> {ui, server} -> pages, app.py
 
@@ -40,9 +41,10 @@ NEXT_ON_THE_LEFT = {
     "mistakes": ("cost", "decode", "trace"),
     "analysis": ("trace",),
     "cost": ("config", "equations"),
+    "practice": ("mistakes", "experiments", "analysis", "steps"),
     "figures": ("analysis", "cost", "experiments", "steps", "decode", "mistakes"),
     "session": ("cost",),
-    "compute": ("session", "figures"),
+    "compute": ("session", "figures", "practice"),
     "ui": ("compute",),
     "server": ("compute",),
     "pages": ("server", "ui"),
@@ -61,6 +63,7 @@ PACKAGES = {
     "steps": {"torch", "numpy"},
     "decode": {"torch"},
     "mistakes": {"torch", "numpy"},
+    "practice": {"torch", "numpy", "safetensors", "psutil"},
     "analysis": {"numpy"},
     "cost": set(),
     "figures": {"numpy", "plotly"},

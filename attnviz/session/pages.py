@@ -125,6 +125,13 @@ ALL = (
         "that finds it.",
         "attnviz.ui.pages.mistakes",
     ),
+    Page(
+        "practice", "pages/8_practice.py", "Practice",
+        "Questions made from live tensors and published models, graded by computing, and tasks to write yourself.",
+        "attnviz.ui.pages.practice",
+        {"drills": "Drills", "interview": "Mock interview", "write": "Write it yourself"},
+        needs_text=False,
+    ),
 )  # fmt: skip
 PAGES = {page.path: page for page in ALL}
 TABS = tuple(dict.fromkeys(tab for page in ALL for tab in page.tabs))

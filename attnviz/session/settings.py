@@ -110,6 +110,11 @@ class Several:
         return f"at most {self.most} of {len(self.options)} known ids with commas between them"
 
 
+SUBJECTS = ("shapes", "heads", "masks", "rope", "cost", "decoding")
+TASKS = (
+    "attention", "self-attention", "mha", "gqa", "rope", "rms-norm", "swiglu", "cache", "block", "top-p", "mla",
+    "flash",
+)  # fmt: skip
 PRESETS = tuple(published_facts())
 MOST_PINNED = 8
 MOST_LAYERS = MOST_HEADS = 32  # of a model of one's own
@@ -182,6 +187,13 @@ class Settings:
     n_machines: int = _setting(1, Number(1, 64))
     weights: str = _setting("bf16", Choice(tuple(PRECISIONS)))  # precision of a published model's weights
     reserve: int = _setting(10, Number(0, 90))  # per cent of the memory
+    # practice
+    subject: str = _setting("", Choice(("", *SUBJECTS)))  # of the questions; "": all
+    level: int = _setting(2, Number(1, 3))  # the hardest of the questions
+    questions: int = _setting(10, Number(1, 50))  # in a set
+    minutes: int = _setting(0, Number(0, 120))  # for a set; 0: no limit
+    question_set: int = _setting(1, Number(0, 999_999))  # the seed that everybody with the link gets
+    task: str = _setting("gqa", Choice(TASKS))  # to write oneself
     # the heads page
     pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MOST_PINNED))  # heads shown beside the selected one
     padding: int = _setting(0, Number(0, 511))  # tokens at the front that are padding
