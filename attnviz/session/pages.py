@@ -106,6 +106,20 @@ ALL = (
         },
     ),
     Page(
+        "decode", "pages/6_decode.py", "Decode",
+        "Let the model write, token by token: what is computed, cached and read at each step, and how the next token "
+        "is drawn.",
+        "attnviz.ui.pages.decode",
+        {
+            "with": "With and without a cache",
+            "models": "Attention types compared",
+            "bounded": "When memory ends",
+            "paged": "Many at once",
+            "speculate": "Speculative decoding",
+            "roofline": "Prefill and decode",
+        },
+    ),
+    Page(
         "cost", "pages/4_cost.py", "Cost",
         "Parameters and KV cache of your settings, counted from live tensors, and of 58 published models, by formula.",
         "attnviz.ui.pages.cost",
