@@ -170,9 +170,10 @@ def growth(found: Sequence[Member], n_tokens: int) -> Drawing:
         xaxis={"title": {"text": "tokens"}}, yaxis={"title": {"text": "bytes cached"}, "rangemode": "tozero"}
     )
     most, least = max(found, key=lambda m: m.token_bytes), min(found, key=lambda m: m.token_bytes)
+    said = f"{NAMES[most.model]} caches {most.token_bytes:,} B per token"
     return Drawing(
         figure,
-        title=f"{NAMES[most.model]} caches {most.token_bytes:,} B per token, {NAMES[least.model]} {least.token_bytes:,} B",
+        title=f"{said}, {NAMES[least.model]} {least.token_bytes:,} B",
         note=f"The five trained checkpoints continue the same text by {count(n, 'token')}. Bytes are counted in the "
         "live caches of all layers, float32.",
         alt="; ".join(f"{NAMES[m.model]} caches {m.token_bytes:,} B per token" for m in found) + ".",

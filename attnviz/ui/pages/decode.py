@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import streamlit as st
 
 from attnviz.compute import decode as compute
+from attnviz.compute import decode_parts as parts
 from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
+from attnviz.decode import Round
 from attnviz.figures import decode as figures
-from attnviz.figures.drawing import quoted
+from attnviz.figures import decode_parts as part_figures
+from attnviz.figures.drawing import escaped, quoted
 from attnviz.ui import charts, state
 from attnviz.ui.components.decode_player import decode_player
 from attnviz.ui.headline import sharing
@@ -102,10 +107,9 @@ def _branches(view: View) -> None:
     """The continuations that were left for another."""
     kept = [w for w in st.session_state.get(BRANCHES, {}).get(view.settings.text, []) if w != view.settings.written]
     if kept:
-        words = vocabulary()
         st.pills(
             "Left for another continuation", range(len(kept)), key="branch", on_change=_take_branch, args=(kept,),
-            format_func=lambda i: f"… {''.join(words[token] for token in kept[i][-6:]).replace('·', ' ')}",
+            format_func=lambda i: f"… {_said(kept[i][-6:])}",
         )  # fmt: skip
 
 
@@ -147,8 +151,79 @@ def _models(view: View) -> None:
     with right:
         charts.show(figures.family_times(found), "family-times")
     for member in found:
-        said = "".join(vocabulary()[token] for token in member.ids).replace("·", " ")
-        st.markdown(f"**{figures.NAMES[member.model]}**: … {quoted(said)}")
+        st.markdown(f"**{figures.NAMES[member.model]}**: … {quoted(_said(member.ids))}")
 
 
-PARTS = {"with": _with, "models": _models}
+def _bounded(view: View) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        state.control(st.slider, "Tokens that a cache holds", "bound", min_value=8, max_value=128, width=320)
+        state.control(
+            st.slider, "First tokens kept", "kept_first", min_value=1, max_value=7, width=220,
+        )  # fmt: skip
+    if view.config.sliding_window is not None:
+        st.info("The model's own window is on: set the window to 0 to see what a cache of limited size does.")
+        return
+    with st.spinner("Reading the text with each cache, token by token …"):
+        found, stored = parts.bounded(view), parts.kept(view)
+    ids, own = parts.running_text(view)
+    left, right = st.columns(2, gap="large")
+    with left:
+        charts.show(part_figures.losses(found, view.settings.bound, own), "losses")
+    with right:
+        charts.show(part_figures.held(found, len(ids)), "held")
+        charts.show(part_figures.precisions(stored), "kept")
+
+
+def _paged(view: View) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        state.control(st.slider, "Continuations of the text", "n_texts", min_value=2, max_value=8, width=260)
+        state.control(st.slider, "Tokens in a block", "block_size", min_value=1, max_value=64, width=260)
+    found = parts.shared(view)
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        charts.show(part_figures.blocks(found), "blocks")
+    with right:
+        charts.show(part_figures.waste(found), "waste")
+    for i, ids in enumerate(found.ids):
+        st.markdown(f"**Text {i + 1}**: … {quoted(_said(ids))}")
+
+
+def _speculate(view: View) -> None:
+    names = {**figures.NAMES, "n-grams": "the text's own 2-grams"}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        state.control(st.selectbox, "Drafter", "drafter", options=list(names), format_func=names.__getitem__, width=260)
+        state.control(st.slider, "Tokens proposed at a time", "proposed", min_value=1, max_value=8, width=260)
+    found = parts.speculated(view)
+    charts.show(part_figures.rounds(found, view.settings.drafter), "rounds")
+    st.markdown(" ".join(_round(each) for each in found.rounds))
+    st.caption("Blue: proposed and accepted. Struck out: refused. Bold: the model's own.")
+
+
+def _round(each: Round) -> str:
+    """What one pass wrote and what it refused, in markdown."""
+    accepted, refused = each.proposed[: each.n_accepted], each.proposed[each.n_accepted :]
+    pieces = [
+        f":blue-background[{escaped(_said(accepted))}]" if accepted else "",
+        f"**{escaped(_said(each.ids[-1:]))}**",
+    ]
+    if refused:
+        pieces.append(f"~~{escaped(_said(refused))}~~")
+    return " ".join(piece for piece in pieces if piece)
+
+
+def _roofline(view: View) -> None:
+    if view.config.sliding_window is not None:
+        st.info("With a sliding window the bytes read are not counted by this formula: set the window to 0.")
+        return
+    charts.show(part_figures.roofline(parts.roofline(view)), "roofline")
+
+
+def _said(ids: Sequence[int]) -> str:
+    """The tokens as they would be read."""
+    return "".join(vocabulary()[token] for token in ids).replace("·", " ").strip()
+
+
+PARTS = {
+    "with": _with, "models": _models, "bounded": _bounded, "paged": _paged, "speculate": _speculate,
+    "roofline": _roofline,
+}  # fmt: skip
