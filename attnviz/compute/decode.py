@@ -210,20 +210,18 @@ class Member(NamedTuple):
 @lru_cache(maxsize=16)
 def family(ids: tuple[int, ...], sampling: decode.Sampling) -> tuple[Member, ...]:
     """Let the five trained checkpoints continue the same text."""
-    return tuple(_member(name, ids, AHEAD, sampling) for name in SHIPPED)
+    runs = {name: decode.generate(models.model_of(Settings(model=name)), ids, AHEAD, sampling) for name in SHIPPED}
+    steps: dict[str, list[decode.Step]] = {name: [] for name in SHIPPED}
+    taken: dict[str, list[float]] = {name: [] for name in SHIPPED}
+    for _ in range(AHEAD):
+        for name, run in runs.items():  # in turns: whatever slows the machine down slows all five
+            began = time.perf_counter()
+            steps[name].append(next(run))
+            taken[name].append(time.perf_counter() - began)
+    return tuple(_member(name, steps[name], taken[name][1:]) for name in SHIPPED)  # the first reads the whole text
 
 
-def _member(name: str, ids: tuple[int, ...], n: int, sampling: decode.Sampling) -> Member:
-    model, taken, written = models.model_of(Settings(model=name)), [], []
-    steps = decode.generate(model, ids, n, sampling)
-    cache: list = []
-    while True:
-        began = time.perf_counter()
-        step = next(steps, None)
-        if step is None:
-            break
-        taken.append(time.perf_counter() - began)
-        written.append(step.id)
-        cache = step.cache
+def _member(name: str, steps: Sequence[decode.Step], taken: Sequence[float]) -> Member:
+    cache = steps[-1].cache
     token_bytes = sum(layer.nbytes for layer in cache) // len(cache[0])
-    return Member(name, tuple(written), token_bytes, Spread.of(taken[1:]))  # the first step reads the whole text
+    return Member(name, tuple(step.id for step in steps), token_bytes, Spread.of(taken))

@@ -26,15 +26,17 @@ MATRIX = 512  # rows and columns of the matrices that are multiplied to find thi
 COPIED = 8_000_000  # numbers that are copied to find its bandwidth: 32 MB
 
 
-def running_text(view: View, n: int = N_READ) -> tuple[tuple[int, ...], bool]:
-    """Return the text and what is written after it; where they are shorter than n, a story of the app's own.
+def running_text(view: View) -> tuple[tuple[int, ...], bool]:
+    """Return the text and what is written after it; where they are shorter than N_READ, a story of the app's own.
 
     The flag says whether it is the person's own.
     """
     own = (*view.ids, *usable(view))
-    if len(own) >= n:
-        return own[:n], True
-    return tuple(models.tokenizer().encode(LONG_TEXT.read_text(encoding="utf-8"))[: min(n, view.max_tokens)]), False
+    if len(own) >= N_READ:
+        return own[:N_READ], True
+    return tuple(
+        models.tokenizer().encode(LONG_TEXT.read_text(encoding="utf-8"))[: min(N_READ, view.max_tokens)]
+    ), False
 
 
 # ---- when memory ends

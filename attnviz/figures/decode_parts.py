@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnviz.cost.units import bytes_text, count_text
+from attnviz.cost.units import bytes_text
 from attnviz.equations import Equation, Value
 from attnviz.figures.decode import NAMES
 from attnviz.figures.drawing import Drawing
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from attnviz.compute.decode_parts import Bounded, Kept, Roofline, Shared, Speculated
 
 SMOOTHED = 16  # tokens that a point of the loss is the mean of
-DASHES = ("solid", "longdash", "dot", "dash")
+STYLES = (("solid", NEUTRAL), ("longdash", NEUTRAL), ("dot", "#a5611b"), ("dash", "#2f7d8c"))
 
 
 def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
     """The loss along the text for each way to bound the cache."""
     figure = base_figure(300, legend={"orientation": "h", "y": 1.18})
-    for each, dash in zip(found, DASHES, strict=True):
+    for each, (dash, colour) in zip(found, STYLES, strict=True):
         figure.add_scatter(
             x=list(range(1, len(each.losses) + 1)), y=_smooth(each.losses).round(4), mode="lines", name=each.name,
-            line={"color": NEUTRAL, "dash": dash, "width": 2},
+            line={"color": colour, "dash": dash, "width": 2},
         )  # fmt: skip
     figure.add_vline(limit, line={"color": FAINT, "width": 1})
     figure.update_layout(xaxis={"title": {"text": "token of the text"}}, yaxis={"title": {"text": "loss, nats"}})
@@ -173,7 +173,8 @@ def waste(found: Shared) -> Drawing:
         figure,
         title=f"Unused slots: {found.unused:,} with blocks, {found.unused_if_reserved:,} with a reservation",
         note=f"A slot holds one token in all layers, {slot:,} B. With blocks only the last block of a text can have "
-        f"empty slots; a reservation of {found.n_reserved} tokens for each text stays empty behind its {found.n_tokens}.",
+        f"empty slots; a reservation of {found.n_reserved} tokens for each text stays empty behind its "
+        f"{found.n_tokens}.",
         alt=f"{names[0]}: {values[0]:,} unused slots; {names[1]}: {values[1]:,}.",
         table={"memory taken as": names, "unused slots": values, "unused bytes": [v * slot for v in values]},
     )  # fmt: skip
@@ -245,7 +246,7 @@ def roofline(found: Roofline) -> Drawing:
     return Drawing(
         figure,
         title=f"Per byte read, prefill does {intensity[0]:.1f} FLOPs and a decode step {intensity[1]:.2f}",
-        note=f"Measured on this machine, one thread. Line: the roofline, {count_text(peak)}FLOP/s in a product of "
+        note=f"Measured on this machine, one thread. Line: the roofline, {peak / 1e9:.1f} GFLOP/s in a product of "
         f"matrices and {bytes_text(stream, binary=False)}/s in a copy. Prefill reads the weights once for "
         f"{count(prefill.n_tokens, 'token')}, {1e3 * per_token[0]:.3f} ms each; decoding reads them for one, "
         f"{1e3 * per_token[1]:.3f} ms.",

@@ -24,11 +24,11 @@ HTML = """
 <div class="dp" role="group" aria-label="The text as the model writes it">
   <p class="text" aria-label="The text; what the model wrote is underlined"></p>
   <div class="tools">
-    <button type="button" data-go="start" aria-label="Start again">⏮</button>
+    <button type="button" data-go="start" aria-label="Start again">|◀</button>
     <button type="button" data-go="back" aria-label="One token back">◀ back</button>
     <button type="button" data-go="play">▶ play</button>
     <button type="button" data-go="next" aria-label="One token on">one token ▶</button>
-    <button type="button" data-go="end" aria-label="To the last token">⏭</button>
+    <button type="button" data-go="end" aria-label="To the last token">▶|</button>
     <label>tokens per second <select aria-label="Tokens per second">
       <option>2</option><option selected>5</option><option>15</option></select></label>
     <span class="at" aria-live="polite"></span>
