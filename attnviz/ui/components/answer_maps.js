@@ -28,6 +28,7 @@ function update(view, bytes) {
   view.swatch.style.background = `rgba(${d.masked.join(",")})`;
   paint(view);
   tell(view, null);
+  if (d.title) saveButtons(view.root, () => ({ title: d.title, unsaved: ".read", stage: () => { sharply(view, () => paint(view)); return () => paint(view); } }));
 }
 
 function figure(view, map, i) {

@@ -23,7 +23,7 @@ from attnviz.ui.components.order_lines import order_lines
 from attnviz.ui.components.source_walk import packed_walk
 
 ATTEMPT, PROGRESS, SERIAL = "practice attempt", "practice progress", "practice serial"
-STAMP = "practice file"
+STAMP, UPLOADS = "practice file", "practice uploads"
 PAGE = PAGES["practice"]
 
 
@@ -176,15 +176,17 @@ def _saved() -> None:
     )
     with st.expander("Save progress to a file, load it again"):
         st.download_button("Save progress", progress.written(), "attnviz-practice.json", "application/json")
-        st.file_uploader("Load progress", type="json", key="progress-file", on_change=_load)
+        uploads = st.session_state.setdefault(UPLOADS, 0)  # another key after each: the server then forgets the file
+        st.file_uploader("Load progress", type="json", key=f"progress-file-{uploads}", on_change=_load)
         if said := st.session_state.pop("progress said", ""):
             st.warning(escaped(said))
 
 
 def _load() -> None:
-    file = st.session_state["progress-file"]
+    file = st.session_state[f"progress-file-{st.session_state[UPLOADS]}"]
     if file is None:
         return
+    st.session_state[UPLOADS] += 1
     try:
         st.session_state[PROGRESS] = compute.Progress.read(file.read(compute.LARGEST_FILE + 1))
     except ValueError as error:
@@ -563,15 +565,18 @@ def _own_maps(look: own_code.Look, task: str) -> None:
     worst = max(apart)
     same = "They are the same" if worst < own_code.LEAST_SHOWN else f"They differ by up to {worst:.2f}"
     rope = " The task has no RoPE, so neither has it." if task in own_code.WITHOUT_ROPE else ""
-    st.markdown(f"Checkpoint {look.checkpoint}, layer {look.layer}, {count(len(look.labels), 'token')}. {same}.{rope}")
+    where = f"checkpoint {look.checkpoint}, layer {look.layer}"
+    st.markdown(f"{where.capitalize()}, {count(len(look.labels), 'token')}. {same}.{rope}")
     answer_maps(
-        [(maps[at][0], f"Yours, head {look.head}"), (maps[at][1], f"Right, head {look.head}")], key="own-head",
+        [(maps[at][0], f"Yours, head {look.head}"), (maps[at][1], f"Right, head {look.head}")],
+        key="own-head", title=f"Yours and right, {where}",
         labels=look.labels, hues=(look.kv_heads[at],) * 2, n_kv_heads=look.n_kv_heads, width=400,
     )  # fmt: skip
     if len(maps) > 1:
         yours = [(m[0], f"{h}: yours{' ✗' if apart[h] > own_code.LEAST_SHOWN else ''}") for h, m in enumerate(maps)]
         answer_maps(
-            [*yours, *((m[1], f"{h}: right") for h, m in enumerate(maps))], key="own-heads", in_a_row=len(maps),
+            [*yours, *((m[1], f"{h}: right") for h, m in enumerate(maps))],
+            key="own-heads", title=f"Yours above, right below, {where}", in_a_row=len(maps),
             labels=look.labels, hues=look.kv_heads * 2, n_kv_heads=look.n_kv_heads,
         )  # fmt: skip
 
