@@ -109,7 +109,7 @@ def cache_of_a_context(rng: random.Random) -> Question:
                 (gib * 16 / bits, f"{precision} has {bits // 8} byte(s) per number."),
             ),
         ),
-        f"2 for K and V; {bits // 8} byte{'s' * (bits > 8)} per number; 1 GiB = 2^30 B.",
+        f"2 for K and V; {bits // 8} byte{'s' * (bits > 8)} per number; 1 GiB = 2³⁰ B.",
         (
             Equation(
                 2 * L(m) * K(m) * D(m) * s * b * Value(bits // 8, "b", "bytes per number") / Value(2**30), unit="GiB"
@@ -262,7 +262,7 @@ def weights_in_memory(rng: random.Random) -> Question:
     gb = total * bits / 8 / 1e9
     n, b = Value(total, "N", "parameters"), Value(bits, "b", "bits per parameter")
     return Question(
-        f"{m.name} has {total:,} parameters. How many GB (10^9 bytes) do they take at {bits} bits each?",
+        f"{m.name} has {total:,} parameters. How many GB (10⁹ bytes) do they take at {bits} bits each?",
         NumberAnswer(
             gb,
             "GB",

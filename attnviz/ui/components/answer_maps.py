@@ -35,9 +35,9 @@ def answer_maps(
 ) -> None:  # fmt: skip
     """Show the maps with their titles. title: of all together, in a saved picture; without one none is saved.
 
-    pick: "map" or "cell", what can be chosen; on_pick(map, row, column) then runs. told: whether pointing at a cell says
-    its weight. chosen and right: a map, or a map, a row and a column, that are outlined. hues: the KV head of each map.
-    width: of a map at most, in pixels; in_a_row: how many stand side by side, where that does not follow from it.
+    pick: "map" or "cell", what can be chosen; on_pick(map, row, column) then runs. told: whether pointing at a cell
+    says its weight. chosen and right: a map, or a map, a row and a column, that are outlined. hues: the KV head of
+    each map. width: of a map at most, in pixels; in_a_row: how many stand side by side, where width does not say it.
     """
     sizes = [(len(rows), len(rows[0])) for rows, _ in maps]
 

@@ -27,6 +27,11 @@ STAMP, UPLOADS = "practice file", "practice uploads"
 PAGE = PAGES["practice"]
 
 
+def prepare(view: View) -> None:
+    """What the page needs first: the questions of the set in force."""
+    compute.set_of(view.settings)
+
+
 def show() -> None:
     """The whole page."""
     clock()
@@ -464,22 +469,23 @@ def _choose_task() -> None:
 def _at_home(task: compute.Task) -> None:
     """How a file is judged, in a terminal and in the app."""
     st.markdown("##### On your own machine, in a checkout of AttnViz")
-    st.code(
-        f".venv/bin/python -m attnviz.practice new {task.name}\n"
-        f".venv/bin/python -m attnviz.practice check practice/{task.file}\n"
-        f".venv/bin/python -m attnviz.practice check practice/{task.file} --watch",
-        language="bash", wrap_lines=True,
-    )  # fmt: skip
-    st.markdown(
-        "`new` writes the skeleton, `check` prints what was expected and what came, `--watch` checks at every "
-        "save. The exit code is 0 only if all checks pass. Any right way of writing it passes: loops, einsum, fused "
-        "kernels."
-    )
-    st.code(f"make run CODE=practice/{task.file}", language="bash")
-    st.markdown(
-        "shows the verdict on this page at every save, your maps with the shipped weights beside the right ones, and "
-        "your source line by line."
-    )
+    file = f"practice/{task.file}"
+    for says, command in (
+        (f"Write the skeleton to `{file}`:", f".venv/bin/python -m attnviz.practice new {task.name}"),
+        (
+            "Judge it: what was expected, what came, the mistake. The exit code is 0 only if all checks pass; with "
+            "`--watch` at every save:",
+            f".venv/bin/python -m attnviz.practice check {file}",
+        ),
+        (
+            "Or on this page: the verdict at every save, your maps with the shipped weights beside the right ones, and "
+            "your source line by line:",
+            f"make run CODE={file}",
+        ),
+    ):
+        st.markdown(says)
+        st.code(command, language="bash", wrap_lines=True)
+    st.markdown("Any right way of writing it passes: loops, einsum, fused kernels.")
     st.download_button("Download the skeleton", task.source(), task.file, "text/x-python")
     st.caption(
         "The limits protect from accidents, not from an attacker: judge your own code. This page runs no code that it "
