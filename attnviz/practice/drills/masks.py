@@ -152,7 +152,7 @@ def weight_of_two(rng: random.Random) -> Question:
     scores = [float(x) for x in rng.sample(range(-3, 4), 2)]
     found = float(weights_of(scores, [True, True])[0])
     return Question(
-        f"A query may attend to two keys; their scores are {' and '.join(map(number_text, scores))}. What is the weight "
+        f"A query may attend to 2 keys, with the scores {' and '.join(map(number_text, scores))}. What is the weight "
         "of the first?",
         NumberAnswer(
             found,
