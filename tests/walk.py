@@ -27,7 +27,8 @@ OPTIONS = {f.name: getattr(f.metadata["kind"], "options", ()) for f in fields(Se
 HEADS, GROUPS, ROPE, COST = "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py"
 STEPS, DECODE = "pages/5_steps.py", "pages/6_decode.py"
 FRONT = "app.py"
-TABS = {page.file: tuple(page.tabs) for page in ALL}
+# Practice prints equations after an answer: tests/practice/test_drills.py evaluates them.
+TABS = {page.file: tuple(page.tabs) for page in ALL if page.path != "practice"}
 
 TEXTS = (DEFAULT_TEXT, "a", "A king", "小女孩 found a 🐈.", "The old man laughed. " * 23)
 RUNS = (  # how a model runs

@@ -31,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         said = f"{args.file} names no task" if name is None else f"There is no task {name!r}"
         print(f"{said}: give --task, one of {', '.join(TASKS)}.", file=sys.stderr)
         return 2
-    return watch(args.file, TASKS[name]) if args.watch else check(args.file, TASKS[name], args.seed)
+    return watch(args.file, TASKS[name], args.seed) if args.watch else check(args.file, TASKS[name], args.seed)
 
 
 def new(task: Task, folder: Path) -> int:
@@ -55,7 +55,7 @@ def check(file: Path, task: Task, seed: int | None = None) -> int:
     return 0 if verdict.passed else 1 if verdict.checks else 2
 
 
-def watch(file: Path, task: Task) -> int:
+def watch(file: Path, task: Task, seed: int | None = None) -> int:
     """Judge the file at every save, until Ctrl-C."""
     before, code = None, 2
     print(f"Watching {file}; Ctrl-C ends.")
@@ -63,7 +63,7 @@ def watch(file: Path, task: Task) -> int:
         while True:
             now = file.stat().st_mtime_ns if file.exists() else None
             if now != before:
-                before, code = now, check(file, task)
+                before, code = now, check(file, task, seed)
             time.sleep(0.3)
     except KeyboardInterrupt:
         return code

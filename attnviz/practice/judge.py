@@ -214,11 +214,13 @@ def error_in(path: Path) -> str:
     said = " ".join(printable(message).split())[:300]
     if kind == "Refused":
         return said
+    if kind == "NotImplementedError" and not said:
+        return f"not written yet (NotImplementedError{where})"
     if kind == "SystemExit":
         return f"it ends the program{where} (SystemExit)."
     if kind == "MemoryError" or "can't allocate memory" in said:
         return f"out of memory{where}: 2 GiB is the limit."
-    return f"{printable(kind)[:60]}{where}: {said}"
+    return f"{printable(kind)[:60]}{where}: {said or 'no message'}"
 
 
 def _outputs(out: Path, i: int, ended: str) -> list[Tensor] | str:

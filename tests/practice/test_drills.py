@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from attnviz.compute.practice import legend, way_tex
 from attnviz.practice.drills import KINDS, LEVELS, SUBJECTS, Progress, lines, make, question_set, score_card
 from attnviz.practice.drills.answers import (
     BYTES,
@@ -22,6 +23,7 @@ from attnviz.practice.drills.lines import differs
 from attnviz.practice.drills.sets import GAPS, Missed
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
+from tests.arithmetic import NOTHING, check
 
 SEEDS = range(200)
 ONE = torch.ones(2)
@@ -117,6 +119,19 @@ def test_a_version_of_a_line_is_told_by_running_it():
     assert differs(torch.full((2,), math.nan), torch.ones(2)).endswith("NaN.") and not differs(ONE, ONE)
     for n in range(len(lines.MISTAKES)):
         assert sum(a != b for a, b in zip(lines._with(n), lines.ATTENTION, strict=True)) == 1
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_printed_evaluates_and_each_letter_is_named(name):
+    for seed in range(12):
+        question = make(name, seed)
+        printed = [question.because, question.text]
+        if question.way:
+            printed += [way_tex(question), *(each.text() for each in question.way)]
+            named = {letter for each in question.way for letter in each.legend()}
+            assert named <= {part.partition(" = ")[0] for part in legend(question).split(" · ")}, question.text
+        for text in printed:
+            assert check(text) in ([], [NOTHING]), (seed, text)
 
 
 def test_an_answer_in_the_wrong_unit_is_named():

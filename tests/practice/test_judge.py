@@ -1,5 +1,6 @@
 """Files that try to pass without the right outputs, and files that go wrong, each judged in a process of its own."""
 
+import os
 import time
 
 import psutil
@@ -113,6 +114,27 @@ def test_flash_passes_in_tiles_and_would_not_fit_at_once(written):
     verdict = judge(written(ANSWERS["flash"][0]), TASKS["flash"], seconds=90)
     assert verdict.passed and "all scores at once would not fit" in verdict.checks[-1].label
     assert 2 * 4 * MANY_QUERIES * MANY_KEYS > MEMORY  # scores and their softmax, in float32
+
+
+def test_watching_judges_at_every_save_until_it_is_ended(written, monkeypatch):
+    file, judged, naps = written("one"), [], iter(("one", "two", "two", None))
+
+    def nap(seconds):
+        text = next(naps)
+        if text is None:
+            raise KeyboardInterrupt
+        if file.read_text() != text:
+            file.write_text(text)
+            os.utime(file, ns=(1, 1))
+
+    def check(file, task, seed=None):
+        judged.append((file.read_text(), seed))
+        return len(judged)
+
+    monkeypatch.setattr("attnviz.practice.__main__.check", check)
+    monkeypatch.setattr("time.sleep", nap)
+    assert main(["check", str(file), "--task", "gqa", "--watch", "--seed", "7"]) == 2
+    assert judged == [("one", 7), ("two", 7)]
 
 
 def test_a_skeleton_is_written_once(tmp_path, capsys):

@@ -4,9 +4,12 @@ test_judge.py."""
 import pytest
 import torch
 
+from attnviz.mistakes import all_mistakes
 from attnviz.practice.judge import _check, _named, difference
 from attnviz.practice.known import known_mistakes
 from attnviz.practice.tasks import TASKS
+from attnviz.session.pages import PAGES
+from attnviz.session.settings import Settings
 from tests.practice.answers import ANSWERS
 
 CASES = [(name, i) for name, sources in ANSWERS.items() for i in range(len(sources)) if name != "flash"]
@@ -76,6 +79,13 @@ def test_the_mistakes_of_the_mistakes_page_are_named(name):
         told = _named(task, cases, right, found)
         named[mistaken.mistake] = told and told.mistake
     assert all(id == told for id, told in named.items()) and len(named) >= NAMED[name], named
+
+
+def test_each_named_mistake_opens_on_its_page():
+    for task in TASKS.values():
+        for mistaken in task.mistaken:
+            settings, notices = Settings.from_link({"mistake": mistaken.mistake or "tiled_kv_heads"}, PAGES["mistakes"])
+            assert not notices and settings.mistake in all_mistakes()
 
 
 def same(found, right) -> bool:

@@ -8,7 +8,7 @@ from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, bits_with_scales, count_parameters, kv_cache_bytes, load_presets
 from attnviz.equations import Equation, Value
 from attnviz.practice.drills.answers import ExpressionAnswer, NumberAnswer, known
-from attnviz.practice.drills.heads import page, published
+from attnviz.practice.drills.heads import kv_heads, page, published
 from attnviz.practice.drills.question import Question, kind
 
 C, H, K, D, L = (
@@ -22,7 +22,7 @@ C, H, K, D, L = (
 
 def described(m: ModelConfig) -> str:
     """The facts that a question about cache or parameters rests on."""
-    heads = f"{m.n_heads} query heads, {m.n_kv_heads} KV heads, head_dim {m.head_dim}"
+    heads = f"{m.n_heads} query heads, {kv_heads(m)}, head_dim {m.head_dim}"
     return f"{m.name}: {m.n_layers} layers, d_model {m.d_model:,}, {heads}"
 
 
@@ -95,8 +95,7 @@ def cache_of_a_context(rng: random.Random) -> Question:
     s, b = Value(tokens, "S", "tokens"), Value(batch, "B", "sequences")
     return Question(
         f"{described(m)}. How many GiB does the cache of {batch} sequence{'s' * (batch > 1)} of {tokens:,} tokens "
-        "take in "
-        f"{precision}?",
+        f"take in {precision}?",
         NumberAnswer(
             gib,
             "GiB",
@@ -109,7 +108,7 @@ def cache_of_a_context(rng: random.Random) -> Question:
                 (gib * 16 / bits, f"{precision} has {bits // 8} byte(s) per number."),
             ),
         ),
-        f"2 for K and V; {bits // 8} byte{'s' * (bits > 8)} per number; 1 GiB = 2^30 B.",
+        f"2 for K and V; {bits // 8} byte{'s' * (bits > 8)} per number; 1 GiB = 2³⁰ B.",
         (
             Equation(
                 2 * L(m) * K(m) * D(m) * s * b * Value(bits // 8, "b", "bytes per number") / Value(2**30), unit="GiB"
@@ -129,8 +128,7 @@ def cache_with_scales(rng: random.Random) -> Question:
     way = 2 * L(m) * K(m) * D(m) * s * (4 + Value(16, "z", "bits of a scale") / Value(32, "g", "numbers per scale")) / 8
     return Question(
         f"{described(m)}. The cache is stored in int4 with a 16-bit scale per 32 numbers. How many GiB do {tokens:,} "
-        "tokens "
-        "take?",
+        "tokens take?",
         NumberAnswer(
             gib,
             "GiB",
@@ -262,7 +260,7 @@ def weights_in_memory(rng: random.Random) -> Question:
     gb = total * bits / 8 / 1e9
     n, b = Value(total, "N", "parameters"), Value(bits, "b", "bits per parameter")
     return Question(
-        f"{m.name} has {total:,} parameters. How many GB (10^9 bytes) do they take at {bits} bits each?",
+        f"{m.name} has {total:,} parameters. How many GB (10⁹ bytes) do they take at {bits} bits each?",
         NumberAnswer(
             gb,
             "GB",

@@ -26,8 +26,7 @@ def position_of_the_next(rng: random.Random) -> Question:
     p, n = Value(prompt, "P", "tokens of the prompt"), Value(new, "n", "new token, from 1")
     return Question(
         f"A prompt of {prompt} tokens is in the cache, positions from 0. {new} tokens are generated one by one, each "
-        "fed back. "
-        f"At which position is new token {new} (from 1) rotated by RoPE when it is fed back?",
+        f"fed back. At which position is new token {new} (from 1) rotated by RoPE when it is fed back?",
         NumberAnswer(
             len(cache),
             wrong=known(
@@ -47,8 +46,7 @@ def numbers_added(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa")
     return Question(
         f"{m.name}: {m.n_layers} layers, {m.n_heads} query heads, {m.n_kv_heads} KV heads, head_dim {m.head_dim}. "
-        "How many "
-        "numbers does one decode step add to the cache?",
+        "How many numbers does one decode step add to the cache?",
         NumberAnswer(
             2 * m.n_layers * m.n_kv_heads * m.head_dim,
             wrong=known(
@@ -153,8 +151,7 @@ def probability_after_top_k(rng: random.Random) -> Question:
     values = [Value(s, f"p{i + 1}", f"per cent of token {i + 1}") for i, s in enumerate(shares[:k])]
     return Question(
         f"Five tokens have the probabilities {', '.join(f'{s} %' for s in shares)}. What is the probability of the "
-        "first "
-        f"after top-k with k = {k} (as a number from 0 to 1)?",
+        f"first after top-k with k = {k} (as a number from 0 to 1)?",
         NumberAnswer(
             found,
             tolerance=0.01,
@@ -182,13 +179,11 @@ def what_bounds(rng: random.Random) -> Question:
     other = said["compute" if found == "memory" else "memory"]
     because = (
         f"The step has {step.intensity:.1f} FLOPs per byte read, and the machine balances at {a.ridge:.0f}: below "
-        "that it "
-        "waits for memory."
+        "that it waits for memory."
     )
     return Question(
         f"{m.name} in bf16 on one {a.name} decodes {batch} sequence{'s' * (batch > 1)} of {tokens:,} tokens at once. "
-        "What bounds "
-        "the speed of a step (both at their peak)?",
+        "What bounds the speed of a step (both at their peak)?",
         Options(said[found], [(other, because), ("both take equally long", because)]).shuffled(rng),
         because,
         link=("cost", {"preset": id, "machine": machine, "context": str(tokens), "batch": str(batch), "tab": "speed"}),
@@ -206,8 +201,7 @@ def tokens_per_second(rng: random.Random) -> Question:
     bandwidth = Value(a.bandwidth, "β", "bytes per second", scientific=True, tex=r"\beta")
     return Question(
         f"{m.name} on one {a.name}: a step reads {step.weight_bytes:,} B of weights and {step.cache_bytes:,} B of "
-        "cache, at "
-        f"{a.bandwidth / 1e12:g} TB per second. How many tokens per second at most, for one sequence?",
+        f"cache, at {a.bandwidth / 1e12:g} TB per second. How many tokens per second at most, for one sequence?",
         NumberAnswer(
             step.tokens_per_second(a),
             "tokens/s",
@@ -234,8 +228,7 @@ def speculated(rng: random.Random) -> Question:
     )
     return Question(
         f"Speculative decoding drafts {k} tokens per step; each is accepted with probability {a} independently, up "
-        "to the "
-        "first rejection. How many tokens does a step of the large model yield on average?",
+        "to the first rejection. How many tokens does a step of the large model yield on average?",
         NumberAnswer(
             expected,
             "tokens",
@@ -262,8 +255,7 @@ def cache_as_large_as_the_weights(rng: random.Random) -> Question:
     n = weights / per_token
     return Question(
         f"{m.name}: {weights / 2:,.0f} parameters, bf16, and {per_token:,} B of cache per token. At how many tokens "
-        "is the "
-        "cache as large as the weights?",
+        "is the cache as large as the weights?",
         NumberAnswer(
             n,
             "tokens",

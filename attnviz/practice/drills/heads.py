@@ -21,6 +21,11 @@ def published(rng: random.Random, *kinds: str) -> tuple[str, ModelConfig]:
     return rng.choice(found)
 
 
+def kv_heads(m: ModelConfig) -> str:
+    """The number of KV heads in words."""
+    return f"{m.n_kv_heads} KV head{'s' * (m.n_kv_heads != 1)}"
+
+
 def page(id: str) -> tuple[str, dict[str, str]]:
     """Where a published model is looked at."""
     return "cost", {"preset": id, "tab": "memory"}
@@ -166,7 +171,7 @@ def width_of_a_head(rng: random.Random) -> Question:
     id, m = rng.choice(candidates)
     C, H = Value(m.d_model, "C", "d_model"), Value(m.n_heads, "H", "query heads")
     return Question(
-        f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} query heads, {m.n_kv_heads} KV heads, and the heads' outputs "
+        f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} query heads, {kv_heads(m)}, and the heads' outputs "
         "laid side by side are as wide as d_model. What is head_dim?",
         NumberAnswer(
             m.head_dim,

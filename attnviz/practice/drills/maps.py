@@ -72,6 +72,11 @@ def heads_by_role(text: str) -> dict[str, list[tuple[int, int]]]:
     }
 
 
+def _head(text: str, layer: int, head: int) -> tuple[str, dict[str, str]]:
+    """Where this head is seen on this text."""
+    return "heads", {"model": CHECKPOINT, "text": text, "layer": str(layer), "head": str(head)}
+
+
 def causal(weights: np.ndarray) -> tuple[tuple[float | None, ...], ...]:
     """A map as it is drawn: None where it is masked."""
     return tuple(tuple(w if j <= i else None for j, w in enumerate(row)) for i, row in enumerate(weights.tolist()))
@@ -110,7 +115,7 @@ def map_of_a_role(rng: random.Random) -> Question:
         f"Four maps on the text “{text}” (rows are queries, columns are keys). Which one is {CALLED[asked]}?",
         _letters(letter, says),
         f"In {letter}, {FOUND[asked]}.{extra}",
-        link=HEADS,
+        link=_head(text, *chosen.get(asked, (0, 0))),
         maps=tuple(Drawn(causal(maps[role]), LETTERS[i], tokens) for i, role in enumerate(roles)),
     )
 
@@ -140,7 +145,7 @@ def map_without_training(rng: random.Random) -> Question:
         "untrained?",
         _letters(right, says),
         f"{right} spreads each query's weight almost evenly over the keys: its normalised entropy is {entropy:.3f}, "
-        "and 1 would be quite even.",
+        "where 1 means equal weights.",
         link=("heads", {"tab": "does"}),
         maps=tuple(Drawn(causal(weights), LETTERS[i], tokens) for i, (weights, _) in enumerate(maps)),
     )
@@ -221,8 +226,8 @@ def _is_wrong(weights: Tensor) -> bool:
 
 @kind("masks", 1)
 def weight_off_a_map(rng: random.Random) -> Question:
-    run = _trace(rng.choice(TEXTS))
-    n = rng.choice((7, 8, 9))
+    text = rng.choice(TEXTS)
+    run, n = _trace(text), rng.choice((7, 8, 9))
     layer, head = rng.randrange(run.weights.shape[0]), rng.randrange(run.weights.shape[1])
     weights = run.weights[layer, head][:n, :n]
     i = rng.randrange(2, n)
@@ -236,7 +241,7 @@ def weight_off_a_map(rng: random.Random) -> Question:
         f"key {j}, about?",
         Options(f"{right:.2f}", [(f"{other:.2f}", says) for other in others]).shuffled(rng),
         f"Row {i}, column {j}: {right:.2f}. The row's {i + 1} weights sum to 1.",
-        link=HEADS,
+        link=_head(text, layer, head),
         maps=(Drawn(causal(weights), "", tokens, told=False),),
     )
 
@@ -244,12 +249,15 @@ def weight_off_a_map(rng: random.Random) -> Question:
 @kind("masks", 2)
 def missing_weight(rng: random.Random) -> Question:
     run = _trace(rng.choice(TEXTS))
-    layer, head = rng.randrange(run.weights.shape[0]), rng.randrange(run.weights.shape[1])
-    i = rng.randrange(3, 6)
-    row = [round(float(w), 2) for w in run.weights[layer, head, i, : i + 1]]
-    j = rng.randrange(i + 1)
-    known_ = [w for k, w in enumerate(row) if k != j]
-    found = round(1 - sum(known_), 2)
+    while True:  # until the rounded weights sum to 1, and the one left out is not nearly 0
+        layer, head = rng.randrange(run.weights.shape[0]), rng.randrange(run.weights.shape[1])
+        i = rng.randrange(3, 6)
+        row = [round(float(w), 2) for w in run.weights[layer, head, i, : i + 1]]
+        j = rng.randrange(i + 1)
+        known_ = [w for k, w in enumerate(row) if k != j]
+        found = round(1 - sum(known_), 2)
+        if found == row[j] >= 0.05:
+            break
     listed = ", ".join("?" if k == j else f"{w:.2f}" for k, w in enumerate(row))
     values = [Value(w, f"w{k}", f"weight on key {k}", digits=2) for k, w in enumerate(row) if k != j]
     return Question(

@@ -8,7 +8,7 @@ import random
 import torch
 from torch import Tensor
 
-from attnviz.equations import Equation, Expression, Value, function, total
+from attnviz.equations import Equation, Expression, Value, function, number_text, total
 from attnviz.modules.attention import attend
 from attnviz.modules.masks import attention_mask
 from attnviz.practice.drills.answers import CellAnswer, NumberAnswer, known
@@ -76,8 +76,7 @@ def keys_with_a_cache(rng: random.Random) -> Question:
     cached, new = Value(past, "P", "cached tokens"), Value(i, "i", "new token, from 0")
     return Question(
         f"{past} tokens are cached, and {T} new ones are run at once with a causal mask. How many keys may new token "
-        f"{i} "
-        "(from 0) attend to?",
+        f"{i} (from 0) attend to?",
         NumberAnswer(
             found,
             wrong=known(
@@ -122,7 +121,7 @@ def score_of_two_vectors(rng: random.Random) -> Question:
     found = float(q @ k) * D**-0.5
     product, width = Value(dot, "q·k", "dot product"), Value(D, "D", "head_dim")
     return Question(
-        f"head_dim is {D}, and q · k = {dot}. What is the score that goes into the softmax?",
+        f"head_dim is {D}, and q · k = {number_text(dot)}. What is the score that goes into the softmax?",
         NumberAnswer(
             found,
             tolerance=1e-3,
@@ -153,8 +152,8 @@ def weight_of_two(rng: random.Random) -> Question:
     scores = [float(x) for x in rng.sample(range(-3, 4), 2)]
     found = float(weights_of(scores, [True, True])[0])
     return Question(
-        f"A query may attend to two keys; their scores are {scores[0]:g} and {scores[1]:g}. What is the weight of "
-        "the first?",
+        f"A query may attend to 2 keys, with the scores {' and '.join(map(number_text, scores))}. What is the weight "
+        "of the first?",
         NumberAnswer(
             found,
             tolerance=0.01,
@@ -178,7 +177,7 @@ def weight_beside_a_masked_key(rng: random.Random) -> Question:
     allowed = [True, True, False]
     found = float(weights_of(scores, allowed)[1])
     return Question(
-        f"Scores of keys 0, 1, 2 are {', '.join(f'{s:g}' for s in scores)}; key 2 is masked. What is the weight of "
+        f"Scores of keys 0, 1, 2 are {', '.join(map(number_text, scores))}; key 2 is masked. What is the weight of "
         "key 1?",
         NumberAnswer(
             found,
@@ -208,8 +207,7 @@ def entropy_of_a_flat_row(rng: random.Random) -> Question:
     found = float(-(weights * weights.log()).sum())
     return Question(
         f"A causal head gives every key that query {t} (from 0) may attend to the same weight. What is the entropy "
-        "of this "
-        "row, in nats?",
+        "of this row, in nats?",
         NumberAnswer(
             found,
             "nats",

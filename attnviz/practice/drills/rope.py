@@ -8,7 +8,7 @@ import random
 import torch
 
 from attnviz.cost import load_presets
-from attnviz.equations import Equation, Value, function
+from attnviz.equations import Equation, Value, function, number_text
 from attnviz.modules.rope import apply_rope, half_from_interleaved, rope_frequencies
 from attnviz.practice.drills.answers import NumberAnswer, known
 from attnviz.practice.drills.heads import page
@@ -85,8 +85,7 @@ def partner(rng: random.Random) -> Question:
     way = dimension + width / 2 if layout == "half" else (dimension + 1 if n % 2 == 0 else dimension - 1)
     return Question(
         f"head_dim = {D}, {'half-split (Llama)' if layout == 'half' else 'interleaved (GPT-J)'} layout, dimensions "
-        "from 0. "
-        f"With which dimension is dimension {n} rotated?",
+        f"from 0. With which dimension is dimension {n} rotated?",
         NumberAnswer(
             other,
             wrong=known(
@@ -124,8 +123,7 @@ def same_score(rng: random.Random) -> Question:
     says = "The distance is another one."
     return Question(
         f"RoPE: a query at position {m} and a key at position {n} have some score. Which positions of the same two "
-        "vectors "
-        "give the same score?",
+        "vectors give the same score?",
         Options(told(equal[0]), [(told(p), says) for p in pairs[1:] if p[0] - p[1] != m - n]).shuffled(rng),
         f"Only the distance {m} − {n} = {m - n} counts.",
         link=("rope", {"tab": "distance"}),
@@ -139,7 +137,8 @@ def rotated_pair(rng: random.Random) -> Question:
     first, second = Value(a, "a", "first number of the pair"), Value(b, "b", "second number of the pair")
     angle = Value(p, "α", "angle", tex=r"\alpha")
     return Question(
-        f"Pair 0, whose frequency is 1, holds ({a:g}, {b:g}). What is its first number at position {p}?",
+        f"Pair 0, whose frequency is 1, holds ({number_text(a)}, {number_text(b)}). What is its first number at "
+        f"position {p}?",
         NumberAnswer(
             found,
             tolerance=0.02,
@@ -162,8 +161,7 @@ def how_many_pairs(rng: random.Random) -> Question:
     said = "" if m.rotary_dim == m.head_dim else f", of which RoPE rotates {m.rotary_dim}"
     return Question(
         f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} heads, head_dim = {m.head_dim}{said}. How many frequencies "
-        "does "
-        "RoPE have?",
+        "does RoPE have?",
         NumberAnswer(
             len(rope_frequencies(m.rotary_dim, m.rope_theta or 10_000.0)),
             wrong=known(
@@ -187,8 +185,7 @@ def interpolated_angle(rng: random.Random) -> Question:
     position, factor = Value(p, "p", "position"), Value(s, "s", "factor of the extension")
     return Question(
         f"Position interpolation extends the context {s} times. head_dim = {D}, θ = {theta:,.0f}: what is the angle "
-        "of pair "
-        f"{i} at position {p}, in radians?",
+        f"of pair {i} at position {p}, in radians?",
         NumberAnswer(
             found,
             "rad",

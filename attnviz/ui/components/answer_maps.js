@@ -21,6 +21,7 @@ function update(view, bytes) {
   view.unscaled = !d.maps.some((map) => map.rows.flat().some((w) => w)); // a rule's map: who may attend to what
   view.root.classList.toggle("unscaled", view.unscaled);
   view.boxes.style.setProperty("--most", `${d.width}px`);
+  view.boxes.style.setProperty("--all", d.inARow ? "none" : `${d.maps.length * (d.width + 24)}px`);
   view.boxes.style.gridTemplateColumns = d.inARow ? `repeat(${d.inARow}, minmax(64px, 1fr))` : "";
   view.boxes.classList.toggle("small", Boolean(d.inARow));
   view.figures = d.maps.map((map, i) => figure(view, map, i));
@@ -28,6 +29,7 @@ function update(view, bytes) {
   view.swatch.style.background = `rgba(${d.masked.join(",")})`;
   paint(view);
   tell(view, null);
+  if (d.title) saveButtons(view.root, () => ({ title: d.title, unsaved: ".read", stage: () => { sharply(view, () => paint(view)); return () => paint(view); } }));
 }
 
 function figure(view, map, i) {

@@ -21,7 +21,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("answer_maps", HTML, "packed_weights")
+_mount = declared("answer_maps", HTML, "packed_weights", "save_buttons")
 
 Rows = Sequence[Sequence[float | None]]
 Place = tuple[int, int, int]  # map, row, column
@@ -29,15 +29,15 @@ Place = tuple[int, int, int]  # map, row, column
 
 def answer_maps(
     maps: Sequence[tuple[Rows, str]], *, key: str, labels: Sequence[str] = (), axes: tuple[str, str] = ("query", "key"),
-    pick: str = "", told: bool = True, chosen: Sequence[int] = (), right: Sequence[int] = (),
+    title: str = "", pick: str = "", told: bool = True, chosen: Sequence[int] = (), right: Sequence[int] = (),
     hues: Sequence[int] = (), n_kv_heads: int = 1, width: int = 300, in_a_row: int = 0,
     on_pick: Callable[[Place], None] | None = None,
 ) -> None:  # fmt: skip
-    """Show the maps with their titles. pick: "map" or "cell", what can be chosen; on_pick(map, row, column) then runs.
+    """Show the maps with their titles. title: of all together, in a saved picture; without one none is saved.
 
-    told: whether pointing at a cell says its weight. chosen and right: a map, or a map, a row and a column, that are
-    outlined. hues: the KV head of each map. width: of a map at most, in pixels; in_a_row: how many
-    stand side by side, where that does not follow from it.
+    pick: "map" or "cell", what can be chosen; on_pick(map, row, column) then runs. told: whether pointing at a cell
+    says its weight. chosen and right: a map, or a map, a row and a column, that are outlined. hues: the KV head of
+    each map. width: of a map at most, in pixels; in_a_row: how many stand side by side, where width does not say it.
     """
     sizes = [(len(rows), len(rows[0])) for rows, _ in maps]
 
@@ -56,7 +56,8 @@ def answer_maps(
             }
             for i, (rows, title) in enumerate(maps)
         ],
-        "labels": list(labels), "axes": list(axes), "pick": pick, "told": told, "width": width, "inARow": in_a_row,
+        "title": title, "labels": list(labels), "axes": list(axes), "pick": pick, "told": told,
+        "width": width, "inARow": in_a_row,
         "chosen": list(chosen), "right": list(right), "masked": list(theme.MASKED_RGBA),
         "ramps": {look: [ramp(k, n_kv_heads, look) for k in range(n_kv_heads)] for look in theme.RAMP_ENDS},
     }  # fmt: skip

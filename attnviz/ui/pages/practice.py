@@ -23,8 +23,13 @@ from attnviz.ui.components.order_lines import order_lines
 from attnviz.ui.components.source_walk import packed_walk
 
 ATTEMPT, PROGRESS, SERIAL = "practice attempt", "practice progress", "practice serial"
-STAMP = "practice file"
+STAMP, UPLOADS = "practice file", "practice uploads"
 PAGE = PAGES["practice"]
+
+
+def prepare(view: View) -> None:
+    """What the page needs first: the questions of the set in force."""
+    compute.set_of(view.settings)
 
 
 def show() -> None:
@@ -176,15 +181,17 @@ def _saved() -> None:
     )
     with st.expander("Save progress to a file, load it again"):
         st.download_button("Save progress", progress.written(), "attnviz-practice.json", "application/json")
-        st.file_uploader("Load progress", type="json", key="progress-file", on_change=_load)
+        uploads = st.session_state.setdefault(UPLOADS, 0)  # another key after each: the server then forgets the file
+        st.file_uploader("Load progress", type="json", key=f"progress-file-{uploads}", on_change=_load)
         if said := st.session_state.pop("progress said", ""):
             st.warning(escaped(said))
 
 
 def _load() -> None:
-    file = st.session_state["progress-file"]
+    file = st.session_state[f"progress-file-{st.session_state[UPLOADS]}"]
     if file is None:
         return
+    st.session_state[UPLOADS] += 1
     try:
         st.session_state[PROGRESS] = compute.Progress.read(file.read(compute.LARGEST_FILE + 1))
     except ValueError as error:
@@ -248,8 +255,9 @@ def _ask(question: Question, key: str) -> None:
 
 def _label(question: Question) -> str:
     match question.answer:
-        case NumberAnswer(unit=unit):
-            return f"Number{f', in {unit}' if unit else ''} (an expression such as 2·32·8 is evaluated)"
+        case NumberAnswer(unit=unit, tolerance=tolerance):
+            within = f", within {100 * tolerance:g} %" if tolerance else ""
+            return f"Number{f', in {unit}' if unit else ''}{within} (an expression such as 2·32·8 is evaluated)"
         case ExpressionAnswer():
             return "Formula, such as 2*S*L"
     return "Shape, such as 2, 3, 5"
@@ -462,22 +470,23 @@ def _choose_task() -> None:
 def _at_home(task: compute.Task) -> None:
     """How a file is judged, in a terminal and in the app."""
     st.markdown("##### On your own machine, in a checkout of AttnViz")
-    st.code(
-        f".venv/bin/python -m attnviz.practice new {task.name}\n"
-        f".venv/bin/python -m attnviz.practice check practice/{task.file}\n"
-        f".venv/bin/python -m attnviz.practice check practice/{task.file} --watch",
-        language="bash", wrap_lines=True,
-    )  # fmt: skip
-    st.markdown(
-        "`new` writes the skeleton, `check` prints what was expected and what came, `--watch` checks at every "
-        "save. The exit code is 0 only if all checks pass. Any right way of writing it passes: loops, einsum, fused "
-        "kernels."
-    )
-    st.code(f"make run CODE=practice/{task.file}", language="bash")
-    st.markdown(
-        "shows the verdict on this page at every save, your maps with the shipped weights beside the right ones, and "
-        "your source line by line."
-    )
+    file = f"practice/{task.file}"
+    for says, command in (
+        (f"Write the skeleton to `{file}`:", f".venv/bin/python -m attnviz.practice new {task.name}"),
+        (
+            "Judge it: what was expected, what came, the mistake. The exit code is 0 only if all checks pass; with "
+            "`--watch` at every save:",
+            f".venv/bin/python -m attnviz.practice check {file}",
+        ),
+        (
+            "Or on this page: the verdict at every save, your maps with the shipped weights beside the right ones, and "
+            "your source line by line:",
+            f"make run CODE={file}",
+        ),
+    ):
+        st.markdown(says)
+        st.code(command, language="bash", wrap_lines=True)
+    st.markdown("Any right way of writing it passes: loops, einsum, fused kernels.")
     st.download_button("Download the skeleton", task.source(), task.file, "text/x-python")
     st.caption(
         "The limits protect from accidents, not from an attacker: judge your own code. This page runs no code that it "
@@ -563,15 +572,18 @@ def _own_maps(look: own_code.Look, task: str) -> None:
     worst = max(apart)
     same = "They are the same" if worst < own_code.LEAST_SHOWN else f"They differ by up to {worst:.2f}"
     rope = " The task has no RoPE, so neither has it." if task in own_code.WITHOUT_ROPE else ""
-    st.markdown(f"Checkpoint {look.checkpoint}, layer {look.layer}, {count(len(look.labels), 'token')}. {same}.{rope}")
+    where = f"checkpoint {look.checkpoint}, layer {look.layer}"
+    st.markdown(f"{where.capitalize()}, {count(len(look.labels), 'token')}. {same}.{rope}")
     answer_maps(
-        [(maps[at][0], f"Yours, head {look.head}"), (maps[at][1], f"Right, head {look.head}")], key="own-head",
+        [(maps[at][0], f"Yours, head {look.head}"), (maps[at][1], f"Right, head {look.head}")],
+        key="own-head", title=f"Yours and right, {where}",
         labels=look.labels, hues=(look.kv_heads[at],) * 2, n_kv_heads=look.n_kv_heads, width=400,
     )  # fmt: skip
     if len(maps) > 1:
         yours = [(m[0], f"{h}: yours{' ✗' if apart[h] > own_code.LEAST_SHOWN else ''}") for h, m in enumerate(maps)]
         answer_maps(
-            [*yours, *((m[1], f"{h}: right") for h, m in enumerate(maps))], key="own-heads", in_a_row=len(maps),
+            [*yours, *((m[1], f"{h}: right") for h, m in enumerate(maps))],
+            key="own-heads", title=f"Yours above, right below, {where}", in_a_row=len(maps),
             labels=look.labels, hues=look.kv_heads * 2, n_kv_heads=look.n_kv_heads,
         )  # fmt: skip
 
