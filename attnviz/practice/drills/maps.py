@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnviz.analysis.roles import normalised_entropy, score
+from attnviz.analysis.roles import score
 from attnviz.checkpoints import load_checkpoint, shipped_config
 from attnviz.equations import Equation, Value, total
 from attnviz.modules import Transformer
@@ -28,7 +28,7 @@ TEXTS = (
     "The old man saw a dog in the garden. The old man saw a dog in",
     "Alice ran down the hill to the river. Alice ran down the hill to",
 )
-CLEAR = 0.6  # mean weight on a role's keys, for a head that is shown as having it
+CLEAR, UNCLEAR = 0.6, 0.3  # mean weight on a role's keys, for a head that is shown as having it or as having none
 LETTERS = "ABCD"
 SINK = "attention sink"
 FOUND = {
@@ -46,9 +46,7 @@ HEADS = ("heads", {"tab": "does", "model": CHECKPOINT})
 def _model(trained: bool) -> Transformer:
     if trained:
         return load_checkpoint(CHECKPOINT)[0]
-    with torch.random.fork_rng([]):
-        torch.manual_seed(0)
-        return Transformer(shipped_config(CHECKPOINT)).eval()
+    return Transformer.random(shipped_config(CHECKPOINT), seed=0)
 
 
 @lru_cache(maxsize=2 * len(TEXTS))
@@ -129,13 +127,14 @@ def _letters(right: str, says: dict[str, str]) -> ChoiceAnswer:
 def map_without_training(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, random_run, found = _trace(text), _trace(text, False), heads_by_role(text)
-    layer, head = rng.randrange(run.weights.shape[0]), rng.randrange(run.weights.shape[1])
-    flat = random_run.weights[layer, head]
-    entropy = float(normalised_entropy(random_run.weights, random_run.allowed)[layer, head])
+    weight = score(random_run.weights, random_run.allowed, random_run.tokens).weight
+    most = np.max([weight[role] for role in found], axis=0)  # (L, H)
+    layer, head = rng.choice(np.argwhere(most < UNCLEAR).tolist())
+    plain = random_run.weights[layer, head]
     maps: list[tuple[np.ndarray, str]] = [
         (run.weights[rng.choice(found[role])], f"is {CALLED[role]}: {FOUND[role]}") for role in found
     ]
-    maps.append((flat, ""))
+    maps.append((plain, ""))
     rng.shuffle(maps)
     right = LETTERS[next(i for i, (_, says) in enumerate(maps) if not says)]
     says = {LETTERS[i]: f"{LETTERS[i]} {told}." for i, (_, told) in enumerate(maps) if told}
@@ -144,9 +143,9 @@ def map_without_training(rng: random.Random) -> Question:
         "Four maps of one text: three heads of a trained model, and one of a model with random weights. Which one is "
         "untrained?",
         _letters(right, says),
-        f"{right} spreads each query's weight almost evenly over the keys: its normalised entropy is {entropy:.3f}, "
-        "where 1 means equal weights.",
-        link=("heads", {"tab": "does"}),
+        f"Each trained head here has at least {CLEAR:g} of its weight on one kind of key: the token before, the token "
+        f"itself, or the one after its earlier occurrence. {right} has at most {most[layer, head]:.2f} on any of these.",
+        link=("heads", {"model": "own", "text": text}),
         maps=tuple(Drawn(causal(weights), LETTERS[i], tokens) for i, (weights, _) in enumerate(maps)),
     )
 
