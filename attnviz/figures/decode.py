@@ -101,7 +101,8 @@ def work(found: Compared) -> Drawing:
         note=f"The last of {found.n_tokens} tokens, read with the cache of all before it, and with all of them "
         "computed anew. By formula; the axis is logarithmic. Weights are read once either way: the cache saves "
         f"arithmetic. Largest difference of the logits: {found.difference:.1e}.",
-        alt=f"A step with a cache takes {with_cache.multiplications:,} multiplications, {anew.multiplications:,} anew.",
+        alt=f"A step with a cache takes {with_cache.multiplications:,} multiplications, one anew "
+        f"{anew.multiplications:,}: 1 of {share.value:.1f}.",
         table={
             "": list(rows), "with a cache": [row[0] for row in rows.values()],
             "computed anew": [row[1] for row in rows.values()],
@@ -119,7 +120,8 @@ def step_times(found: Compared) -> Drawing:
         title=f"Measured here: computing {found.n_tokens} tokens anew takes {slower:.1f} times as long",
         note="Bars: median of 9 runs on this machine; lines: from the first to the third quartile. A short text needs "
         "so little arithmetic that reading the weights takes most of the time either way.",
-        alt=f"{_ms(times[0].median)} with a cache, {_ms(times[1].median)} anew.",
+        alt=f"A step over {found.n_tokens} tokens: median {_ms(times[0].median)} with a cache, {_ms(times[1].median)} "
+        f"anew, {slower:.1f} times as long.",
         table={
             "": names, "median, ms": [round(1e3 * t.median, 3) for t in times],
             "first quartile, ms": [round(1e3 * t.low, 3) for t in times],
@@ -197,7 +199,8 @@ def family_times(found: Sequence[Member]) -> Drawing:
         note="A decode step of each model; lines: from the first to the third quartile. These models are so small that "
         "weights and Python take the time, not the cache: sharing KV heads makes the cache smaller, and here hardly "
         "any step faster. Where a cache takes gigabytes, reading it is what a step waits for.",
-        alt="; ".join(f"{name} {_ms(m.seconds.median)}" for name, m in zip(names, found, strict=True)) + ".",
+        alt="; ".join(f"{name} {_ms(m.seconds.median)}" for name, m in zip(names, found, strict=True))
+        + f". The slowest takes {apart:.1f} times the fastest.",
         table={
             "model": names, "median, ms": [round(1e3 * m.seconds.median, 3) for m in found], "tokens per second": rates,
             "times the fastest": [round(m.seconds.median / fastest.seconds.median, 1) for m in found],

@@ -54,7 +54,7 @@ def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
         title=title,
         note=f"Read: {text}. Each point is the mean loss of up to {SMOOTHED} tokens; the line stands where a cache of "
         f"{limit} tokens is full. A full cache stops there.{finding}",
-        alt=f"{title}.",
+        alt=f"{title}. The loss along {count(n, 'token')} of text, for {len(found)} caches.",
         table={"cache": [each.name for each in found], "tokens read": [len(e.losses) + 1 for e in found], **whole,
                "bytes at the end": [each.nbytes for each in found]},
     )  # fmt: skip
@@ -87,7 +87,7 @@ def held(found: Sequence[Bounded], n_tokens: int) -> Drawing:
         title=f"At the end {least.name} holds {len(least.held)} of {n_tokens} tokens, {least.nbytes:,} B",
         note="Read from the caches' slots: a sliding cache is a ring buffer, in which a new token overwrites the "
         "oldest. Grey: dropped, or never read because the cache was full.",
-        alt="; ".join(f"{each.name}: {len(each.held)} tokens" for each in found) + ".",
+        alt="; ".join(f"{each.name}: {len(each.held)} of {n_tokens} tokens, {each.nbytes:,} B" for each in found) + ".",
         table={"cache": [each.name for each in found], "tokens held": [len(each.held) for each in found],
                "of": [n_tokens] * len(found), "bytes": [each.nbytes for each in found]},
     )  # fmt: skip
@@ -112,7 +112,11 @@ def precisions(found: Sequence[Kept]) -> Drawing:
         title=f"{last.name} keeps {share:.1%} of the bytes and changes the loss by {changes[-1]:+.4f}",
         note="Bytes of the stored numbers and their scales, one scale for each vector, counted in the live tensors "
         "after the same text as above. The computation itself runs in float32.",
-        alt="; ".join(f"{each.name}: {each.nbytes:,} B" for each in found) + ".",
+        alt="; ".join(
+            f"{each.name}: {each.nbytes:,} B, {each.nbytes / exact.nbytes:.1%}, loss {change:+.4f}"
+            for each, change in zip(found, changes, strict=True)
+        )
+        + ".",
         table={
             "keys and values in": [each.name for each in found], "bytes": [each.nbytes for each in found],
             "share of float32": [f"{each.nbytes / exact.nbytes:.1%}" for each in found],
@@ -150,7 +154,8 @@ def blocks(found: Shared) -> Drawing:
         "that hold its keys and values. A number is a block of the pool; the darker, the more texts have it. The last "
         "block of the prompt is copied by whoever writes into it while others have it. The logits differ from those of "
         f"a plain cache by at most {found.difference:.1e}.",
-        alt=f"{n_rows} tables of {n_columns} blocks; {used} blocks of the pool are in use.",
+        alt=f"{n_rows} tables of {n_columns} blocks; {count(used, 'block')} of the pool in use, "
+        f"{alone} without sharing.",
         table={"text": list(range(1, n_rows + 1)), "blocks": [", ".join(map(str, table)) for table in found.tables],
                "blocks in use": [used] * n_rows, "without sharing": [alone] * n_rows},
     )  # fmt: skip
@@ -207,7 +212,8 @@ def rounds(found: Speculated, drafter: str) -> Drawing:
         f"here, it takes {ratio:.2f} times as long as decoding without a drafter"
         + (": the drafter is not much cheaper than the model." if ratio > 1 else ".")
         + " The tokens are distributed as the model alone would draw them.",
-        alt=f"{sum(accepted)} of {proposed} proposals accepted in {len(accepted)} passes.",
+        alt=f"{sum(accepted)} of {proposed} proposed tokens are accepted; {found.n_tokens} tokens in {passes}, "
+        f"{per_pass.value:.2f} per pass.",
         table={
             "pass": x, "proposed": [len(each.proposed) for each in found.rounds], "accepted": accepted,
             "refused": refused, "written": [len(each.ids) for each in found.rounds],

@@ -21,6 +21,7 @@ from attnviz.experiments.measurement import Timing
 from attnviz.figures import cost
 from attnviz.figures.drawing import Drawing
 from attnviz.ui.pages import cost as cost_page
+from attnviz.ui.pages.mistakes import ANSWERS, SKIPPED
 
 pytestmark = pytest.mark.slow
 
@@ -29,6 +30,7 @@ TEXT = (
     "<b>a</b> [b](javascript:c) ![d](e) $f$ `g` **h** _i_ ~~j~~ :red[k] :material/l: <img src=x onerror=m> | # > & \\ "
     * 2
 )
+REVEALED = ("mask_after_softmax", "cache_sized_with_n_heads")
 VISITS = {
     "pages/1_heads.py": [
         {"heads_part": part, "query": "20"}
@@ -41,6 +43,7 @@ VISITS = {
     ],
     "pages/5_steps.py": [{"tab": tab} for tab in ("lens", "residual", "tiles")],
     "pages/6_decode.py": [{"tab": tab} for tab in ("with", "models", "bounded", "paged", "speculate", "roofline")],
+    "pages/7_mistakes.py": [{"mistake": name} for name in REVEALED],
     "pages/4_cost.py": [{"part": part} for part in ("published", "memory", "speed")],
 }
 EXPANDERS = ("numbers-map-path", "numbers-projections-cache")  # what is drawn when somebody opens them
@@ -86,6 +89,7 @@ def drawn() -> dict[str, list[Drawing]]:
                 app.query_params.update({"text": TEXT, **link})
                 for expander in EXPANDERS:
                     app.session_state[expander] = True
+                app.session_state[ANSWERS] = dict.fromkeys(REVEALED, SKIPPED)  # what they give is drawn then
                 app.run()
                 assert not app.exception, (page, link, [e.value for e in app.exception])
         model = ModelConfig(n_layers=2, d_model=32, n_heads=4, n_kv_heads=2)

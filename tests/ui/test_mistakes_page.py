@@ -11,13 +11,22 @@ from attnviz.mistakes.runs import said
 from attnviz.session.mistakes import MISTAKES
 from attnviz.session.settings import DEFAULT_TEXT, Settings
 from attnviz.text import tokenizer
+from attnviz.ui.pages.mistakes import ANSWERS
 
 ROOT = Path(__file__).parents[2]
 PAGE = "pages/7_mistakes.py"
 
 
-def opened(**link: str) -> AppTest:
+@pytest.fixture(autouse=True)
+def no_links_to_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fragment that runs alone in an AppTest knows no pages."""
+    monkeypatch.setattr("streamlit.page_link", lambda *_, **__: None)
+
+
+def opened(answers: dict[str, int] | None = None, /, **link: str) -> AppTest:
+    """The page at this link; answers: those that were given in this session before."""
     app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page(PAGE)
+    app.session_state[ANSWERS] = dict(answers or {})
     for name, value in link.items():
         app.query_params[name] = value
     return checked(app.run())
@@ -58,14 +67,14 @@ def test_nothing_of_the_answer_stands_there_before_the_question_is_answered():
 
 @pytest.mark.slow
 def test_answers_are_judged_and_counted():
-    app = opened(mistake="mask_after_softmax")
-    app = answered(app, "mask_after_softmax", 0)
+    wrong = {"mask_after_softmax": 0}
+    app = answered(opened(mistake="mask_after_softmax"), "mask_after_softmax", 0)
     assert len(app.error) == 1 and "The last one alone" in app.error[0].value
-    app = checked(app.radio(key="list-nan").set_value("fully_masked_row").run())
+    app = opened(wrong, mistake="fully_masked_row")
     assert not app.error and app.radio(key="list-silent").value is None
     app = answered(app, "fully_masked_row", load_mistake("fully_masked_row").answer)
     assert "1 of 2 answered right, 27 mistakes." in text_of(app)
-    app = checked(app.selectbox(key="box").set_value("mask_after_softmax").run())
+    app = opened(wrong, mistake="mask_after_softmax")
     assert len(app.error) == 1 and app.radio(key="list-silent").value == "mask_after_softmax"
 
 

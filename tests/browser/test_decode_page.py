@@ -1,0 +1,61 @@
+"""A text is written step by step in the browser, another candidate is taken, and the link holds what was written."""
+
+import re
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import NARROW, go
+from tests.browser.painted import fits, hue_shares, painted_fraction, pixels, settle
+from tests.browser.server import Server
+
+
+def press(page: Page, name: str) -> None:
+    page.locator(".dp").get_by_role("button", name=name, exact=True).click()
+
+
+def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..., Page], server: Server) -> None:
+    page = visit("decode")
+    player, new = page.locator(".dp"), page.locator(".dp .text .new")
+    expect(new).to_have_count(0)
+    expect(player.get_by_text("The caches hold 29 tokens")).to_be_visible()
+    expect(player.get_by_text("= 89,088 B; 89,088 B counted in the live tensors")).to_be_visible()
+    for _ in range(3):
+        press(page, "One token on")
+    expect(new).to_have_count(3)
+    expect(player.get_by_text("The caches hold 32 tokens")).to_be_visible()
+    press(page, "One token back")
+    expect(new).to_have_count(2)
+    expect(page).to_have_url(re.compile("shown=2"))
+    expect(page).to_have_url(re.compile(r"written=\d+\.\d+\.\d+(&|$)"))
+    settle(page)
+    first = new.all_inner_texts()
+
+    others = player.locator(".candidates tr:not(.chosen) button")
+    word = others.first.inner_text()
+    others.first.click()
+    expect(new).to_have_count(3)
+    settle(page)
+    assert new.all_inner_texts() == [*first, word.replace("·", " ")]
+    expect(page.get_by_role("button", name=re.compile("^… "))).to_be_visible()  # what was left
+    written = parse_qs(urlsplit(page.url).query)["written"]
+
+    press(page, "▶ play")
+    expect(player.get_by_role("button", name="▶ play")).to_be_visible(timeout=30_000)  # it has come to the end
+    expect(new).to_have_count(3 + 24)
+    for image in (pixels(player.locator(".caches")), pixels(player.locator(".maps canvas").first)):
+        assert painted_fraction(image) > 0.1 and hue_shares(image).max() > 0.01
+
+    go(page, server, f"decode?written={written[0]}")
+    assert new.all_inner_texts() == [*first, word.replace("·", " ")]
+
+
+def test_on_a_phone_it_fits_and_its_parts_are_drawn(visit: Callable[..., Page], server: Server) -> None:
+    page = visit("decode?tab=bounded&text=小女孩 found a 🐈.", width=NARROW, scheme="dark")
+    expect(page.get_by_role("heading", name=re.compile("^After 48 tokens: loss"))).to_be_visible()
+    fits(page)
+    for tab in ("models", "paged", "speculate", "roofline"):
+        go(page, server, f"decode?tab={tab}")
+        expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible()
+        fits(page)

@@ -1,0 +1,186 @@
+"""What the Decode page shows equals other ways of computing it: a whole pass, `generate`, the bytes of live tensors."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from attnviz import decode
+from attnviz.checkpoints import load_checkpoint
+from attnviz.compute import decode as compute
+from attnviz.compute import decode_parts as parts
+from attnviz.compute.view import View
+from attnviz.session.settings import Settings
+from attnviz.trace import trace
+
+TEXT = "The old man found a red ball. The old man"
+MODELS = ("mha", "gqa-4", "mqa", "mla")
+
+
+def view(**changes: object) -> View:
+    return View(Settings(**{"text": TEXT, **changes}))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_steps_are_those_of_generate_and_of_a_whole_pass(model: str) -> None:
+    v = view(model=model, temperature=1.3, draw_seed=5, layer=2)
+    written, live = compute.written_of(v), load_checkpoint(model)[0]
+    plain = list(decode.generate(live, v.ids, compute.AHEAD, compute.sampling_of(v.settings)))
+    assert [step.id for step in written.steps] == [step.id for step in plain]
+    assert [s.probability for s in written.steps] == pytest.approx([s.probability for s in plain], abs=1e-5)
+    ids = [*v.ids, *(step.id for step in written.steps)]
+    whole = trace(live, ids)
+    n = len(v.ids)
+    for i, step in enumerate(written.steps):
+        assert np.allclose(step.rows, whole.weights[2, :, n + i - 1, : n + i], atol=1e-5)
+        odds = torch.tensor(whole.logits[n + i - 1]).softmax(-1)
+        assert step.probability == pytest.approx(float(odds[step.id]), abs=1e-5)
+        assert step.stages[0][1] == pytest.approx(odds[list(step.candidates)].tolist(), abs=1e-5)
+        assert step.id in step.candidates
+    assert np.allclose(written.rows, whole.weights[2, :, max(0, n - 1 - compute.ROWS_BEFORE) : n - 1, :n], atol=1e-5)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_bytes_are_those_of_the_cache(model: str) -> None:
+    v = view(model=model)
+    c, n = v.config, len(v.ids)
+    numbers = c.kv_lora_rank + c.qk_rope_head_dim if model == "mla" else 2 * c.n_kv_heads * c.head_dim
+    for i, step in enumerate(compute.written_of(v).steps):
+        assert step.layer_bytes == (4 * numbers * (n + i),) * c.n_layers
+
+
+def test_tokens_of_the_link_are_written_first() -> None:
+    free = [step.id for step in compute.written_of(view()).steps]
+    other = next(i for i in compute.written_of(view()).steps[3].candidates if i != free[3])
+    fixed = (*free[:3], other)
+    steps = compute.written_of(view(written=fixed)).steps
+    assert tuple(s.id for s in steps[:4]) == fixed and len(steps) == 4 + compute.AHEAD
+    again = list(
+        decode.generate(load_checkpoint("gqa-4")[0], [*view().ids, *fixed], 5, decode.Sampling(0.8, top_p=0.95))
+    )
+    assert [s.id for s in steps[4:9]] == [s.id for s in again]
+
+
+def test_ids_that_the_model_lacks_and_more_than_there_is_room_for_are_left_out() -> None:
+    assert compute.usable(view(written=(5, 7, 999_999, 3))) == (5, 7)
+    long = view(text="cat " * 505)
+    n = len(long.ids)
+    assert 490 < n < 512 and len(compute.written_of(long).steps) == min(compute.AHEAD, 512 - n)
+    assert compute.usable(view(text="cat " * 505, written=(5,) * 40)) == (5,) * (512 - n)
+    assert compute.written_of(view(text="cat " * 600)).steps == ()
+
+
+def test_filters_are_those_of_the_settings() -> None:
+    names = [name for name, _ in compute.written_of(view(penalty=1.5, top_k=3, min_p=0.1)).steps[0].stages]
+    assert names == ["model", "repetition penalty", "temperature", "top-k", "top-p", "min-p"]
+    (greedy,) = {step.stages[-1][0] for step in compute.written_of(view(temperature=0.0)).steps}
+    assert greedy == "greedy"
+
+
+def test_a_mask_that_looks_ahead_is_not_used() -> None:
+    assert [s.id for s in compute.written_of(view(causal=False)).steps] == [
+        s.id for s in compute.written_of(view()).steps
+    ]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_with_and_without_a_cache_the_logits_are_the_same(model: str) -> None:
+    found = compute.compared(view(model=model))
+    assert found.difference < 1e-4 and found.n_tokens == len(view().ids)
+    assert found.cached == decode.step_with_cache(load_checkpoint(model)[0], found.n_tokens)
+    assert found.cached_seconds.low <= found.cached_seconds.median <= found.cached_seconds.high
+
+
+def test_each_checkpoint_writes_what_it_writes_alone() -> None:
+    sampling = decode.Sampling(0.7, seed=3)
+    found = compute.family(view().ids, sampling)
+    assert [member.model for member in found] == list(compute.SHIPPED)
+    for member in found:
+        alone = decode.generate(load_checkpoint(member.model)[0], view().ids, compute.AHEAD, sampling)
+        assert list(member.ids) == [step.id for step in alone]
+    assert {m.model: m.token_bytes for m in found} == {
+        "mha": 6144,
+        "gqa-4": 3072,
+        "gqa-2": 1536,
+        "mqa": 768,
+        "mla": 1280,
+    }
+
+
+# ---- the parts
+
+
+@pytest.fixture(autouse=True)
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parts, "N_READ", 31)
+
+
+def test_caches_of_limited_size_hold_what_they_should_and_lose_what_they_must() -> None:
+    v = view(bound=11, kept_first=3)
+    full, stop, slide, sinks = parts.bounded(v)
+    ids, own = parts.running_text(v)
+    assert not own and len(ids) == 31
+    odds = torch.tensor(trace(v.model, ids).logits).log_softmax(-1)
+    expected = [-float(odds[i, ids[i + 1]]) for i in range(30)]
+    assert full.losses == pytest.approx(expected, abs=1e-4)
+    for each in (stop, slide, sinks):
+        assert each.losses[:11] == pytest.approx(expected[:11], abs=1e-4)
+    assert (len(stop.losses), len(slide.losses)) == (11, 30)
+    assert (stop.held, slide.held, sinks.held) == (
+        tuple(range(11)), tuple(range(19, 30)), (0, 1, 2, *range(22, 30)),
+    )  # fmt: skip
+    assert full.nbytes == 30 * 3072 and stop.nbytes == slide.nbytes == sinks.nbytes == 11 * 3072
+
+
+def test_the_persons_own_text_is_read_where_it_is_long_enough() -> None:
+    v = view(text="one two three " * 20)
+    assert parts.running_text(v) == (v.ids[:31], True)
+
+
+def test_keys_and_values_in_fewer_bits_take_the_bytes_that_the_formula_says() -> None:
+    exact, int8, int4 = parts.kept(view())
+    vectors = 2 * 4 * 4 * 31  # k and v of 4 KV heads in 4 layers
+    assert exact.nbytes == vectors * 24 * 4
+    assert (
+        0 < int8.largest_error < int4.largest_error and abs(int8.loss - exact.loss) < abs(int4.loss - exact.loss) < 0.5
+    )
+    scale = int8.nbytes - vectors * 24
+    assert int4.nbytes == vectors * 12 + scale and scale in (vectors * 2, vectors * 4)
+
+
+@pytest.mark.parametrize("model", ["gqa-2", "mla"])
+def test_texts_that_share_blocks_are_those_of_a_plain_cache(model: str) -> None:
+    v = view(model=model, n_texts=3, block_size=5)
+    found = parts.shared(v)
+    assert found.difference < 1e-4 and len({*found.tables}) == 3
+    whole = (len(v.ids) - 1) // 5  # blocks that are full before anybody writes
+    assert len({table[:whole] for table in found.tables}) == 1
+    assert {found.users[block] for block in found.tables[0][:whole]} == {3}
+    n_blocks = math.ceil(found.n_tokens / 5)
+    assert {len(table) for table in found.tables} == {n_blocks}
+    assert sum(n > 0 for n in found.users) == whole + 3 * (n_blocks - whole)
+    assert found.unused == 3 * (n_blocks * 5 - found.n_tokens)
+    assert found.unused_if_reserved == 3 * (512 - found.n_tokens)
+
+
+@pytest.mark.parametrize("drafter", ["mqa", "n-grams", "gqa-4"])
+def test_a_drafter_changes_the_passes_alone(drafter: str) -> None:
+    v = view(drafter=drafter, temperature=0.0)
+    found = parts.speculated(v)
+    greedy = decode.generate(load_checkpoint("gqa-4")[0], v.ids, found.n_tokens, decode.Sampling(0.0))
+    assert [i for each in found.rounds for i in each.ids] == [step.id for step in greedy]
+    assert found.n_tokens == parts.N_SPECULATED and found.seconds > 0 and found.plain_seconds > 0
+    if drafter == "gqa-4":  # the model itself: everything is accepted
+        assert all(each.n_accepted == len(each.proposed) for each in found.rounds)
+
+
+def test_the_roofline_counts_and_measures() -> None:
+    v = view()
+    found = parts.roofline(v)
+    prefill, one = found.phases
+    assert prefill.n_tokens == len(v.ids) and one.n_tokens == 1
+    assert prefill.flops == 2 * decode.step_without_cache(v.model, len(v.ids)).multiplications
+    assert one.bytes_read == decode.step_with_cache(v.model, len(v.ids)).bytes_read
+    assert prefill.flops / prefill.bytes_read > one.flops / one.bytes_read
+    assert all(phase.flops / phase.seconds.median < 4 * found.flops_per_second for phase in found.phases)
