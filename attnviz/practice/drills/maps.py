@@ -144,7 +144,7 @@ def map_without_training(rng: random.Random) -> Question:
         "untrained?",
         _letters(right, says),
         f"Each trained head here has {CLEAR:g} or more of its weight on one kind of key: the token before, the token "
-        f"itself, or the one after its earlier occurrence. {right} has at most {most[layer, head]:.2f} on any of these.",
+        f"itself, or the one after its earlier occurrence. {right} has at most {most[layer, head]:.2f} on any of them.",
         link=("heads", {"model": "own", "text": text}),
         maps=tuple(Drawn(causal(weights), LETTERS[i], tokens) for i, (weights, _) in enumerate(maps)),
     )
