@@ -143,9 +143,8 @@ def map_without_training(rng: random.Random) -> Question:
         "Four maps of one text: three heads of a trained model, and one of a model with random weights. Which one is "
         "untrained?",
         _letters(right, says),
-        f"Each trained head here has at least {CLEAR:g} of its weight on one kind of key: the token before, the token "
-        f"itself, or the one after its earlier occurrence. {right} has at most "
-        f"{most[layer, head]:.2f} on any of these.",
+        f"Each trained head here has {CLEAR:g} or more of its weight on one kind of key: the token before, the token "
+        f"itself, or the one after its earlier occurrence. {right} has at most {most[layer, head]:.2f} on any of them.",
         link=("heads", {"model": "own", "text": text}),
         maps=tuple(Drawn(causal(weights), LETTERS[i], tokens) for i, (weights, _) in enumerate(maps)),
     )
