@@ -55,9 +55,9 @@ def residual(model: Transformer, token_ids: Sequence[int]) -> Residual:
     x = embedded = model.embed(torch.tensor([token_ids]))  # (1, T, C)
     attention, feedforward = [], []
     for block, options in zip(model.blocks, model.attention_options(x.shape[1]), strict=True):
-        attention.append(block.attn(block.attn_norm(x), **options))
+        attention.append(block.after_attention(block.attn(block.attn_norm(x), **options)))
         x = x + attention[-1]
-        feedforward.append(block.ffn(block.ffn_norm(x)))
+        feedforward.append(block.after_feed_forward(block.ffn(block.ffn_norm(x))))
         x = x + feedforward[-1]
     return Residual(embedded[0], torch.cat(attention), torch.cat(feedforward))
 
@@ -66,7 +66,7 @@ def residual(model: Transformer, token_ids: Sequence[int]) -> Residual:
 def lens(model: Transformer, written: Residual) -> np.ndarray:
     """(1 + L, T, vocab_size) probabilities of the next token, read after the embedding and after each layer."""
     after = written.after[::2]  # after the embedding, and after the feed-forward of each layer
-    return torch.stack([_unembedded(model, model.norm(x)).softmax(-1) for x in after]).numpy()
+    return torch.stack([model.logits(x).softmax(-1) for x in after]).numpy()
 
 
 @torch.inference_mode()
