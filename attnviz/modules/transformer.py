@@ -178,8 +178,8 @@ class Transformer(nn.Module):
         """Make the rotation of q and k for a text of this many tokens; None without RoPE.
 
         windowed: of the layers with a window, which have another theta in Gemma 3. Only dynamic NTK and LongRoPE
-        look at the length. Keys in a cache stay as they were rotated, so with these two decoding equals recomputing only while
-        the frequencies do not change.
+        look at the length. Keys in a cache stay as they were rotated, so with these two decoding equals recomputing
+        only while the frequencies do not change.
         """
         c = self.config
         if not c.rotary_dim:
