@@ -2,7 +2,7 @@
 
     config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
     modules -> decode
-    config -> cost -> session
+    config -> cost -> {session, checkpoints}
     modules -> steps
     {analysis, cost, experiments, steps, decode} -> figures
     {session, figures} -> compute -> {ui, server} -> pages, app.py
@@ -31,7 +31,7 @@ NEXT_ON_THE_LEFT = {
     "equations": (),
     "modules": ("config",),
     "text": ("modules",),
-    "checkpoints": ("modules", "text"),
+    "checkpoints": ("modules", "text", "cost"),
     "trace": ("checkpoints", "text"),
     "experiments": ("trace",),
     "steps": ("modules",),
@@ -53,7 +53,7 @@ PACKAGES = {
     "equations": set(),
     "modules": {"torch", "numpy"},
     "text": {"tokenizers"},
-    "checkpoints": {"torch", "numpy", "safetensors"},
+    "checkpoints": {"torch", "numpy", "safetensors", "huggingface_hub"},
     "trace": {"torch", "numpy"},
     "experiments": {"torch", "numpy"},
     "steps": {"torch", "numpy"},
