@@ -314,6 +314,16 @@ class ModelConfig:
         fraction = 1.0 if self.rotary_fraction is None else self.rotary_fraction
         return int(self.head_dim * fraction) // 2 * 2
 
+    @property
+    def score_root(self) -> float:
+        """The number under the root by which q·k is divided: head_dim, or Gemma's query_pre_attn_scalar."""
+        return self.head_dim if self.attention_scale is None else round(self.attention_scale**-2, 6)
+
+    @property
+    def scale_text(self) -> str:
+        """That root as it is written: "√64"."""
+        return f"√{self.score_root:g}"
+
     def window_of(self, layer: int) -> int | None:
         """How many keys a query of this layer may see, itself counted; None where nothing limits it."""
         return None if layer in self.full_layers else self.sliding_window

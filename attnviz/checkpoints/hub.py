@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from attnviz.checkpoints.opened import HUB_ID, INDEX, ONE_FILE, OpenError, weight_files
+from attnviz.checkpoints.opened import INDEX, ONE_FILE, OpenError, weight_files
 from attnviz.checks import ConfigError
 
 USED = ("config.json", "tokenizer.json")
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
 Progress = Callable[[int, int], None]  # told the bytes that are there and those of all files; it may raise Stopped
 

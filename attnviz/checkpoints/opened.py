@@ -7,7 +7,6 @@ run: no pickles, no code that a model brings along.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,10 +26,9 @@ from attnviz.text import Tokenizer
 INDEX, ONE_FILE = "model.safetensors.index.json", "model.safetensors"
 MOST_JSON = 100_000_000  # bytes of a config.json, an index or a tokenizer.json
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
-HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}|[A-Za-z0-9][\w.-]{0,95}")
 
 
-class OpenError(ValueError):
+class OpenError(ConfigError):
     """A model that cannot be opened. The message is one sentence for a person."""
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -210,20 +210,32 @@ def means_of(settings: Settings) -> np.ndarray | None:
     if settings.off_way == "zero":
         return None
     key = "means", models.weights_key(settings), models.config_of(settings)
-    return models.computed_once(key, lambda: mean_outputs(models.model_of(settings), reference()), _effects)
+    return models.computed_once(key, lambda: mean_outputs(models.model_of(settings), reference(settings)), _effects)
 
 
-@lru_cache(maxsize=1)
-def reference() -> list[int]:
-    """Return the reference text of mean ablation, as ids."""
-    return models.tokenizer().encode(REFERENCE.read_text(encoding="utf-8"))[:MAX_ABLATED]
+def reference(settings: Settings) -> list[int]:
+    """Return the reference text of mean ablation, as ids of the model's tokenizer."""
+    n = min(MAX_ABLATED, models.max_tokens(models.config_of(settings)))
+    return list(models.read(REFERENCE.read_text(encoding="utf-8"), settings.tokenizer)[1][:n])
 
 
-@lru_cache(maxsize=1)
-def vocabulary() -> list[str]:
+@dataclass(frozen=True)
+class Vocabulary(Sequence[str]):
+    """The printable label of each token id of a model, made when it is asked for."""
+
+    model: str
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, token: Any) -> Any:
+        return models.tokenizer_of(self.model).name(int(token))  # singly: no neighbours to join
+
+
+def vocabulary(settings: Settings) -> Vocabulary:
     """Return the printable label of each token of the vocabulary, by id."""
-    tokenizer = models.tokenizer()
-    return [tokenizer.labels([token])[0] for token in range(tokenizer.vocab_size)]  # singly: no neighbours to join
+    return Vocabulary(settings.tokenizer, models.config_of(settings).vocab_size)
 
 
 MOST_NEXT = 5  # tokens predicted
@@ -236,10 +248,12 @@ def next_tokens_of(view: View) -> list[list[tuple[str, float]]]:
 
 @models.cached_by_model(32)
 def _next_tokens(settings: Settings, ids: tuple[int, ...], n_padding: int) -> list[list[tuple[str, float]]]:
-    logits, labels = models.trace_of(settings, ids, n_padding).logits, vocabulary()
-    odds = np.exp(log_softmax(logits))  # (T, V)
-    likely = np.argsort(-odds, axis=-1)[:, :MOST_NEXT]
-    return [[(labels[i], float(rounded(odds[q, i]))) for i in row] for q, row in enumerate(likely)]
+    labels, found = vocabulary(settings), []
+    for logits in models.trace_of(settings, ids, n_padding).logits:  # (V,)
+        odds = np.exp(log_softmax(logits))
+        likely = np.argpartition(-odds, range(MOST_NEXT))[:MOST_NEXT]
+        found.append([(labels[i], float(rounded(odds[i]))) for i in likely])
+    return found
 
 
 def writes_of(view: View) -> Writes:
@@ -260,7 +274,9 @@ def logit_effects_of(view: View) -> np.ndarray:
     stream = final_stream(model, view.ids, view.n_padding)[query]  # (C,)
     unembedding = (model.embed if model.lm_head is None else model.lm_head).weight.detach().numpy()  # (V, C)
     gain = model.norm.weight.detach().numpy()
-    return values.logit_effects(writes_of(view).outputs[query], stream, gain, model.norm.eps, unembedding)
+    return values.logit_effects(
+        writes_of(view).outputs[query], stream, gain, model.norm.eps, unembedding, model.config.norm == "layernorm"
+    )
 
 
 def w_o(model: Transformer, layer: int, head: int) -> np.ndarray:

@@ -20,6 +20,7 @@ from attnviz.modules.parts import with_own_parts
 from attnviz.trace import predict
 
 TOKENS_AT_ONCE = 512  # of the rows that have a head ablated each: more do not fit a core's cache
+LOGITS_AT_ONCE = 8_000_000  # numbers: with a vocabulary of 150,000, of 53 positions
 N_THREADS = min(2, os.cpu_count() or 1)  # that torch's one thread each keeps busy; nobody waits for it but who asked
 
 
@@ -119,10 +120,12 @@ class _Run:
 
     def losses(self, x: Tensor) -> Tensor:
         """(B,) mean loss in nats per token of the text in each row."""
-        logits = self.model.logits(x)[:, :-1]  # (B, T - 1, vocab_size)
-        following = self.ids[:, 1:].expand(len(logits), -1)[..., None]  # (B, T - 1, 1)
-        losses = logits.logsumexp(-1) - logits.gather(-1, following)[..., 0]  # (B, T - 1)
-        return losses.mean(1, dtype=torch.float64)
+        following, losses = self.ids[:, 1:].expand(len(x), -1)[..., None], []  # (B, T - 1, 1)
+        n = max(1, LOGITS_AT_ONCE // (len(x) * self.model.config.vocab_size))  # positions
+        for part, ids in zip(x[:, :-1].split(n, dim=1), following.split(n, dim=1), strict=True):
+            logits = self.model.logits(part)  # (B, n, vocab_size)
+            losses.append(logits.logsumexp(-1) - logits.gather(-1, ids)[..., 0])
+        return torch.cat(losses, dim=1).mean(1, dtype=torch.float64)
 
 
 def fused_attend(

@@ -56,9 +56,9 @@ def test_the_loss_is_the_one_that_ablation_starts_from(padding):
 
 def test_mean_ablation_has_a_reference_text_of_its_own():
     means = compute_heads.means_of(replace(OWN, off_way="mean"))
-    by_hand = mean_outputs(models.model_of(OWN), compute_heads.reference())
+    by_hand = mean_outputs(models.model_of(OWN), compute_heads.reference(OWN))
     np.testing.assert_array_equal(means, by_hand)
-    assert len(compute_heads.reference()) == 256 and compute_heads.means_of(OWN) is None
+    assert len(compute_heads.reference(OWN)) == 256 and compute_heads.means_of(OWN) is None
 
 
 def test_a_single_token_has_no_loss():

@@ -99,5 +99,7 @@ def pack(weights: np.ndarray, allowed: np.ndarray, header: dict) -> bytes:
         "marks": [theme.kv_colour(k, n_kv_heads) for k in range(n_kv_heads)],
         "masked": list(theme.MASKED_RGBA),
     }
-    side = min(MOST_CELLS, math.isqrt(MOST_IN_ALL // (weights.shape[0] * weights.shape[1])))
-    return message({**header, **added}, cells_of(weights, allowed, side))
+    L, H = weights.shape[:2]
+    side = min(MOST_CELLS, math.isqrt(MOST_IN_ALL // (L * H)))
+    cells = [cells_of(weights[i : i + 1], allowed[i : i + 1], side) for i in range(L)]  # a layer at a time
+    return message({**header, **added}, np.concatenate(cells))
