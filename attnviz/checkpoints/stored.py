@@ -18,8 +18,13 @@ ROWS_AT_ONCE = 4_000_000  # numbers of a weight that are in float32 at one time
 class Stored(Tensor):
     """A weight of float16 or bfloat16. Each operation reads it as float32, rows at a time where it is large.
 
-    What an operation gives is an ordinary tensor, so a layer with such weights is run like any other.
+    What an operation gives is an ordinary tensor, so a layer with such weights is run like any other; so is a copy.
     """
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
+        if id(self) not in memo:
+            memo[id(self)] = nn.Parameter(self.as_subclass(Tensor).float(), requires_grad=False)
+        return memo[id(self)]
 
     @classmethod
     def __torch_function__(cls, func: Callable, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
@@ -28,8 +33,10 @@ class Stored(Tensor):
             if func in AS_STORED:
                 found = func(*args, **kwargs)
                 return found.as_subclass(cls) if func in (Tensor.detach, Tensor.requires_grad_) else found
-            if getattr(func, "__name__", "") in ("__get__", "__set__"):
-                return func(*args, **kwargs)
+            if getattr(func, "__name__", "") in ("__get__", "__set__"):  # a property: shape, dtype, data, T
+                found = func(*args, **kwargs)
+                is_view = isinstance(found, Tensor) and func.__self__.__name__ != "data"  # type: ignore[attr-defined]
+                return found.float() if is_view else found
             if func is F.linear:
                 return _linear(*args, **kwargs)
             if func is F.embedding:
