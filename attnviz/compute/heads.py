@@ -15,6 +15,7 @@ import numpy as np
 from attnviz.analysis import roles as analysis
 from attnviz.analysis import values
 from attnviz.analysis.groups import log_softmax, next_token_losses
+from attnviz.analysis.heads import statistics
 from attnviz.analysis.values import Writes
 from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
@@ -75,6 +76,18 @@ def _text_labels(settings: Settings, ids: tuple[int, ...], n_padding: int) -> li
     scores = analysis.score(weights, allowed, trace.tokens)
     columns = [[analysis.largest_column(weights[i, h], allowed[i]) for h in range(H)] for i in range(L)]
     return [[role_captions.text_label(scores.of(i, h), columns[i][h]) for h in range(H)] for i in range(L)]
+
+
+def measures_of(view: View) -> dict[str, np.ndarray]:
+    """Return what the grid sorts heads by: (L, H) of the normalised entropy, the distance, the first token's weight."""
+    return _measures(view.settings, view.ids, view.n_padding)
+
+
+@models.cached_by_model(64)
+def _measures(settings: Settings, ids: tuple[int, ...], n_padding: int) -> dict[str, np.ndarray]:
+    trace = models.trace_of(settings, ids, n_padding)
+    found = statistics(trace.weights, trace.allowed)
+    return {"entropy": found.entropy, "distance": found.distance, "weight on the first token": found.first_token}
 
 
 def text_scores_of(trace: Trace, layer: int, head: int) -> tuple[analysis.HeadScores, analysis.Column | None]:

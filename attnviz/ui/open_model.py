@@ -42,7 +42,7 @@ def _form() -> None:
         "Or one of these", names, index=None, key=PICKED, on_change=_take_picked, placeholder="Small models",
         format_func=lambda name: f"{name} · {'downloaded' if name in here else allowed.SMALL[name]}",
     )  # fmt: skip
-    st.button("Open", key="open-model-go", on_click=_open, width="stretch")
+    st.button("Open this model", key="open-model-go", on_click=_open, width="stretch")
     if st.session_state.pop(STARTED, False):
         st.rerun()  # all of the page, with the progress of the download
     if said := st.session_state.pop(SAID, ""):

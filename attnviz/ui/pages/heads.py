@@ -95,6 +95,7 @@ def grid(view: View) -> None:
         pinned=view.pinned,
         roles=[[(r.name, r.score, role_label(r)) for r in row] for row in compute_heads.roles_of(view.settings)],
         here=compute_heads.text_labels(view),
+        measures=compute_heads.measures_of(view),
         scored=grid_note(compute_heads.probes_of(view.settings)),
     )
 
