@@ -20,7 +20,7 @@ from attnviz.modules import Transformer
 from attnviz.trace import Trace, allowed_of, checked, not_padding
 
 MAX_STREAM_BYTES = 32_000_000  # of the residual stream before some of the layers; between them layers are run again
-MAX_LAYER_BYTES = 24_000_000  # of the layers looked at last, if it is more than one
+MAX_LAYER_BYTES = 8_000_000  # of the layers looked at last, if it is more than one
 PER_LAYER = ("q", "k", "v", "q_pre_rope", "k_pre_rope", "weights")
 
 

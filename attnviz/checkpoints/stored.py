@@ -12,7 +12,7 @@ from torch import Tensor, nn
 AS_STORED = {Tensor.detach, Tensor.requires_grad_, Tensor.size, Tensor.dim, Tensor.numel, Tensor.element_size,
              Tensor.is_floating_point, Tensor.stride, Tensor.data_ptr, Tensor.untyped_storage, Tensor.__repr__,
              Tensor.__len__, Tensor.is_complex}  # fmt: skip  # what computes nothing
-ROWS_AT_ONCE = 4_000_000  # numbers of a weight that are in float32 at one time
+ROWS_AT_ONCE = 1_000_000  # numbers of a weight that are in float32 at one time
 
 
 class Stored(Tensor):

@@ -54,6 +54,7 @@ const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.r
 
 // ---- the elements
 
+const PLAIN = ["broad", "no clear role", "first token", "current token"]; // roles without a dot
 const MANY = 128; // heads, above which the grid begins with all of them small
 
 function tools(view) {
@@ -84,7 +85,7 @@ function lay(view) {
   grid.classList.toggle("flow", view.show !== "layers" && !small);
   grid.classList.toggle("small", small);
   if (view.show === "layers" || small) {
-    grid.style.gridTemplateColumns = small ? `max-content repeat(${H}, minmax(7px, 44px))` : `max-content repeat(${H}, minmax(24px, 170px))`;
+    grid.style.gridTemplateColumns = small ? `max-content repeat(${H}, minmax(7px, ${Math.max(12, Math.min(44, Math.round(600 / L)))}px))` : `max-content repeat(${H}, minmax(24px, 170px))`;
     grid.style.minWidth = small ? `${32 + 9 * H}px` : `${28 + 27 * H}px`; // as narrow as fingers and names allow
     grid.append(brackets(d));
     for (let layer = 0; layer < L; layer++)
@@ -164,7 +165,7 @@ function brackets(d) {
 function makeHead(view, layer, head) {
   const { d } = view, box = el("div", "head"), map = el("div", "map"), cap = el("div", "cap");
   const role = d.roles?.[layer][head], name = view.show === "layers" ? `H${head}` : `L${layer} H${head}`;
-  box.classList.toggle("has-role", role?.[1] != null);
+  box.classList.toggle("has-role", role && !PLAIN.includes(role[0]));
   const pin = el("em", "pin");
   Object.assign(box, { layer, head, map, pin, tabIndex: -1 });
   box.setAttribute("role", "gridcell");
@@ -210,6 +211,7 @@ function legend(view) {
   scale.append("weight 0", bar, "1 (square-root scale)");
   mask.append(grey, "masked");
   line.replaceChildren(scale, mask, el("span", "", "row = query; column = key"),
+    el("span", "dots", "dot = previous-token, induction or duplicate-token head"),
     el("span", "keys", "Arrow keys: head. Shift + arrow keys: cell. Enter: select."));
 }
 
