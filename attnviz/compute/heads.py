@@ -64,6 +64,25 @@ def _scores(settings: Settings) -> analysis.Scores:
     return analysis.score_probes(weights_of(model, probes), allowed_of(model, 2 * PERIOD), probes)
 
 
+def most_alike(settings: Settings, layer: int, head: int, other: Settings) -> list[tuple[int, int, float]]:
+    """Rank the heads (layer, head, difference) of another model by how alike the probes find them to this one.
+
+    The difference is the mean of |a - b| over the shares of weight that the roles are scored by, and the entropy; the
+    probes are random tokens of each model's own vocabulary.
+    """
+    mine, theirs = _profiles(settings)[layer, head], _profiles(other)  # (R,), (L, H, R)
+    apart = np.nanmean(np.abs(theirs - mine), axis=-1)  # (L, H)
+    order = np.argsort(np.nan_to_num(apart, nan=np.inf), axis=None, kind="stable")
+    places = (np.unravel_index(i, apart.shape) for i in order)
+    return [(int(i), int(h), float(apart[i, h])) for i, h in places]
+
+
+def _profiles(settings: Settings) -> np.ndarray:
+    """(L, H, R): of each head its share of weight for each role, and its entropy, on the probes."""
+    scores = scores_of(settings)
+    return np.stack([*(scores.weight[role] for role in analysis.NAMED), scores.entropy], axis=-1)
+
+
 def text_labels(view: View) -> list[list[str]]:
     """Name what takes most of each head's weight on the text, [layer][head]."""
     return _text_labels(view.settings, view.ids, view.n_padding)

@@ -197,6 +197,7 @@ class Settings:
     pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MOST_PINNED))  # heads shown beside the selected one
     padding: int = _setting(0, Number(0, 511))  # tokens at the front that are padding
     other_head: str = _setting("", Choice(("", *HEADS)))  # compared with the selected one; "": the next in its layer
+    other_model: str = _setting("mha", ModelName())  # compared with the model
     difference_of: str = _setting("heads", Choice(("heads", "texts")))
     average: str = _setting("layer", Choice(("layer", "all")))
     mask_window: int = _setting(8, Number(1, 128))  # of the masks set side by side
@@ -358,8 +359,8 @@ def _same(value: object, written: str) -> bool:
 def _replaced(name: str, written: str, values: Mapping[str, object], settings: Settings) -> str:
     """Say what a value of a link must be that could not be used as it was, and what is used instead."""
     used, given = getattr(settings, name), f"not “{written[:GIVEN]}{'…' * (len(written) > GIVEN)}”"
-    if name == "model":
-        return f"The link's model is {given.removeprefix('not ')}, which cannot be opened here; {used} is shown."
+    if name in ("model", "other_model"):
+        return f"The link's {name} is {given.removeprefix('not ')}, which cannot be opened here; {used} is shown."
     if name in SELECTION:  # what is shown instead depends on the model and the text: see ui/selection.py
         return f"The link's {name} must be a whole number, {given}; it was left out."
     if isinstance(kind_of(name), Text):

@@ -113,3 +113,14 @@ def test_a_grid_and_a_head_say_the_same_of_the_text(settings):
     labels = compute_heads.text_labels(view)
     for layer, head in ((0, 0), (1, 3), (2, 6), (3, 7)):
         assert labels[layer][head] == role_captions.text_label(*compute_heads.text_scores_of(view.trace, layer, head))
+
+
+def test_a_head_is_most_alike_to_itself_and_the_order_is_by_the_difference():
+    ranked = compute_heads.most_alike(Settings(), 1, 3, Settings())
+    assert ranked[0] == (1, 3, 0.0) and len(ranked) == 4 * 8
+    assert [apart for *_, apart in ranked] == sorted(apart for *_, apart in ranked)
+    scores = compute_heads.scores_of(Settings())
+    layer, head, apart = ranked[5]
+    pairs = [(scores.weight[r][1, 3], scores.weight[r][layer, head]) for r in analysis.NAMED]
+    pairs.append((scores.entropy[1, 3], scores.entropy[layer, head]))
+    assert apart == pytest.approx(np.mean([abs(a - b) for a, b in pairs]))

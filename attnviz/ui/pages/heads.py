@@ -37,6 +37,7 @@ PARTS = {
     "off": heads_parts.off,
     "masks": heads_parts.masks,
     "cross": heads_parts.crossed,
+    "models": heads_parts.two_models,
 }
 
 

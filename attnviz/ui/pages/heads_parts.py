@@ -21,11 +21,12 @@ from attnviz.experiments import ablation
 from attnviz.figures import ablation as ablation_figures
 from attnviz.figures import head_detail, head_studies, head_values, heads, role_captions
 from attnviz.figures import rollout as rollout_figures
-from attnviz.figures.drawing import Drawing
+from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count, listed
 from attnviz.figures.theme import kv_colour, kv_scale
-from attnviz.session.settings import MOST_PINNED
+from attnviz.session.opening import offered, short_name
+from attnviz.session.settings import MODEL_NAMES, MODELS, MOST_PINNED, THETA
 from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
@@ -40,6 +41,7 @@ STOPPED = "ablation stopped"  # of which model, text and way the person has stop
 SELECTED = ("top", "text", "head", "path", "closer")  # parts that show the selected head or cell
 DIFFERENCES = {"heads": "with another head", "texts": "with itself on a second text"}
 AVERAGES = {"layer": "the selected layer", "all": "all layers"}
+MOST_ALIKE = 10  # heads of another model in the table
 ABLATIONS = {"zero": "zero ablation", "mean": "mean ablation"}
 
 
@@ -448,3 +450,43 @@ def crossed(view: View) -> None:
 
 def _never_crossed(view: View) -> str:
     return "The model was not trained to do this." if _is_trained(view) else f"{view.origin.capitalize()}."
+
+
+def two_models(view: View) -> None:
+    """The selected head beside a head of another model, on the same text in each model's own tokens."""
+    names = [name for name in (*MODELS, *offered(view.settings.model, MODELS)) if name != view.settings.model]
+    shown = view.settings.other_model if view.settings.other_model in names else names[0]
+    state.control(
+        st.selectbox, "Other model", "other_model", options=names, shown=shown,
+        format_func=lambda name: MODEL_NAMES.get(name) or short_name(name),
+    )  # fmt: skip
+    other = view.but(model=shown, padding=0, theta=THETA)
+    if other.problem:
+        st.error(escaped(other.problem), icon=":material/error:")
+        return
+    (layer, head), there = view.layer_and_head, other.heads
+    ranked = compute_heads.most_alike(view.settings, layer, head, other.settings)
+    best = f"{ranked[0][0]}.{ranked[0][1]}"
+    chosen = view.settings.other_head if view.settings.other_head in there else best
+    state.control(
+        st.selectbox, "Its head", "other_head", options=list(there), shown=chosen,
+        format_func=lambda name: f"{head_name(name)}{' · most alike on the probes' * (name == best)}",
+    )  # fmt: skip
+    query = min(other.query, len(other.ids) - 1) if view.settings.query < 0 else min(view.query, len(other.ids) - 1)
+    maps = (view, layer, head, view.query), (other, *there[chosen], query)
+    for i, (column, (each, at, one, row)) in enumerate(zip(st.columns(2, gap="large"), maps, strict=True)):
+        with column:
+            st.markdown(f"**{each.settings.model_name}**: {count(len(each.ids), 'token')}, {each.origin}")
+            log = view.settings.colour == "log"
+            charts.show(heads.head_map(each.trace, each.labels, at, one, log=log, query=row), f"model-{i}")
+    st.markdown(f"#### Heads of {other.settings.model_name} most alike to L{layer} H{head}")
+    st.caption(
+        "By the shares of weight that roles are scored by and by the entropy, on repeated random tokens of each "
+        "model's own vocabulary: the mean absolute difference, 0 for the same."
+    )
+    roles = compute_heads.roles_of(other.settings)
+    st.dataframe(
+        {"head": [f"L{i} H{h}" for i, h, _ in ranked[:MOST_ALIKE]],
+         "difference": [round(apart, 4) for _, _, apart in ranked[:MOST_ALIKE]],
+         "role": [roles[i][h].name for i, h, _ in ranked[:MOST_ALIKE]]}, hide_index=True,
+    )  # fmt: skip
