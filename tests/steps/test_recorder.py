@@ -14,6 +14,7 @@ from attnviz.checkpoints import list_checkpoints, load_checkpoint
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer, attention
 from attnviz.steps import Walk, arithmetic, record, with_absorbed
+from attnviz.steps.recorder import HalfWeight
 from attnviz.steps.walk import Selection, _sizes
 from attnviz.trace import trace
 
@@ -64,6 +65,24 @@ def test_the_arithmetic_of_entries_comes_to_what_was_recorded(name):
                     assert how.computed == pytest.approx(how.value, rel=1e-4, abs=1e-5)
     hidden = {"gpt": "gelu", "sandwich": "gelu"}.get(name, "silu")
     assert {"linear", "einsum", "softmax", "mul", "add", "rsqrt", hidden, "embedding", "where", "mean"} <= checked
+
+
+def test_a_weight_in_half_precision_is_read_where_it_is_looked_at():
+    from attnviz.checkpoints.stored import stored
+
+    half = model_of("gpt")
+    for module in half.modules():
+        for name, p in list(module._parameters.items()):
+            if p is not None:
+                module._parameters[name] = stored(p.detach().bfloat16())
+    run = record(half, IDS, 1)
+    weights = [v for v in run.values if v.weight and len(v.shape) == 2]
+    assert weights and all(isinstance(v.array, HalfWeight) for v in weights)
+    linear = next(o for line in run.lines for o in line.operations if o.name == "linear")
+    how = arithmetic([linear], linear.outputs[0], (0, 2, 5))
+    assert how.computed == pytest.approx(how.value, rel=1e-4, abs=1e-5)
+    for stop in Walk(run, Selection(0, 0, 4, 0)).stops:
+        assert all(np.isfinite(each.picture.numbers).any() for each in stop.shown)
 
 
 def test_lines_are_those_of_the_files_and_in_the_order_they_ran():
