@@ -33,6 +33,7 @@ MAX_SHIPPED_BYTES = 60_000_000  # of the checkpoints' weights: the five take 46
 MAX_OWN_BYTES = 30_000_000  # of untrained models: one with the settings it starts with takes 9
 MAX_WEIGHT_BYTES = 70_000_000  # of one untrained model: 8 layers with d_model 384 take 60, 32 with d_model 192 take 58
 
+FEWEST_POSITIONS = 64
 MAX_OPENED_BYTES = 4_000_000_000  # of opened models: mapped files, whose pages the system takes back when it needs them
 
 _shipped, _own, _results = (ByteCache(most) for most in (MAX_SHIPPED_BYTES, MAX_OWN_BYTES, MAX_RESULT_BYTES))
@@ -78,6 +79,11 @@ def opened_config(model: str) -> ModelConfig:
         raise OpenError(
             f"The model {model} has {config.n_layers} layers of {config.n_heads} heads; at most {MOST_LAYERS} of "
             f"{MOST_HEADS} are drawn."
+        )
+    if config.learned_position_rows is not None and config.learned_position_rows < FEWEST_POSITIONS:
+        raise OpenError(
+            f"The model {model} has learned {config.learned_position_rows} positions; at least {FEWEST_POSITIONS} are "
+            "needed, which the probes of the heads' roles take."
         )
     return replace(config, name=model)
 

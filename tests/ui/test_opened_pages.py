@@ -88,6 +88,15 @@ def test_gpt2_says_why_there_is_no_rope(listed):
     assert "no RoPE" in said(opened(rope, model=str(listed["gpt2"])))
 
 
+def test_too_few_learned_positions_are_a_sentence(listed, monkeypatch, tmp_path):
+    config = GPT2Config(vocab_size=330, n_positions=9, n_embd=30, n_layer=1, n_head=5)
+    GPT2LMHeadModel(config).save_pretrained(tmp_path)
+    byte_level(tmp_path)
+    monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
+    heads = next(page for page in ALL if page.path == "heads")
+    assert "learned 9 positions" in said(opened(heads, model=str(tmp_path)))
+
+
 def test_a_text_longer_than_the_learned_positions_is_cut_there(listed):
     heads = next(page for page in ALL if page.path == "heads")
     app = opened(heads, model=str(listed["gpt2"]), text="The little girl found a ball. " * 40)

@@ -133,8 +133,9 @@ def frequencies(view: View) -> None:
     """Wavelengths, and the tables of cos and sin."""
     st.subheader("Fast pairs and slow pairs", divider="gray")
     st.markdown("Move θ and watch the slow pairs: a larger θ slows each pair but the first.")
+    theta = view.config.rope_theta if view.settings.opened else view.settings.theta
     state.control(
-        st.select_slider, "θ, the base of the frequencies", "theta", options=_thetas(view.settings.theta),
+        st.select_slider, "θ, the base of the frequencies", "theta", shown=theta, options=_thetas(theta),
         format_func=_theta_name, reruns=(),
         help="rope_theta. The other pages run the model with this θ too.",
     )  # fmt: skip
