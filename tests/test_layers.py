@@ -4,7 +4,9 @@
     modules -> decode
     config -> cost -> {session, checkpoints}
     modules -> steps
-    {analysis, cost, experiments, steps, decode} -> figures
+    {trace, cost, decode} -> mistakes
+    {analysis, experiments, steps, mistakes} -> practice
+    {analysis, cost, experiments, steps, decode, mistakes} -> figures
     {session, figures} -> compute -> {ui, server} -> pages, app.py
 
 Each rule is a function from a source text to sentences about what is wrong with it; one test per rule reads all files
@@ -37,11 +39,13 @@ NEXT_ON_THE_LEFT = {
     "experiments": ("trace",),
     "steps": ("modules",),
     "decode": ("modules",),
+    "mistakes": ("cost", "decode", "trace"),
     "analysis": ("trace",),
     "cost": ("config", "equations"),
-    "figures": ("analysis", "cost", "experiments", "steps", "decode"),
+    "practice": ("mistakes", "experiments", "analysis", "steps"),
+    "figures": ("analysis", "cost", "experiments", "steps", "decode", "mistakes"),
     "session": ("cost",),
-    "compute": ("session", "figures", "layerwise"),
+    "compute": ("session", "figures", "layerwise", "practice"),
     "ui": ("compute",),
     "server": ("compute",),
     "pages": ("server", "ui"),
@@ -60,6 +64,8 @@ PACKAGES = {
     "experiments": {"torch", "numpy"},
     "steps": {"torch", "numpy"},
     "decode": {"torch"},
+    "mistakes": {"torch", "numpy"},
+    "practice": {"torch", "numpy", "safetensors", "psutil"},
     "analysis": {"numpy"},
     "cost": set(),
     "figures": {"numpy", "plotly"},

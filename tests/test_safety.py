@@ -1,6 +1,7 @@
 """What the server sends and refuses, and what the package never does."""
 
 import ast
+import re
 import tomllib
 import urllib.error
 import urllib.request
@@ -122,9 +123,29 @@ def misdeeds(source: str) -> list[str]:
     return bad
 
 
+RUN = {  # what is run by whom, and never in the server's process
+    "attnviz/practice/child.py": "a person's own file, in a process of its own on that person's machine",
+    "attnviz/practice/drills/lines.py": "lines of code that stand in this very file",
+}
+IN_A_PROCESS_OF_THEIR_OWN = {"child_on_shipped": {"look"}, "look": set()}  # which files import them
+
+
 def test_no_pickle_is_read_and_nothing_written_by_others_is_run():
     found = {str(path.relative_to(ROOT)): misdeeds(path.read_text()) for path in SOURCES}
-    assert {path: names for path, names in found.items() if names} == {}
+    assert {path: names for path, names in found.items() if names} == dict.fromkeys(RUN, ["exec"])
+
+
+def test_what_runs_a_persons_file_is_not_imported_by_the_server():
+    def importers(name: str) -> set[str]:
+        return {
+            path.stem
+            for path in SOURCES
+            if re.search(rf"(import|\.){name} import |import {name}$", path.read_text(), re.M)
+        }
+
+    assert {name: importers(name) for name in IN_A_PROCESS_OF_THEIR_OWN} == IN_A_PROCESS_OF_THEIR_OWN
+    calls = {path.stem for path in SOURCES if "names_in(" in path.read_text()}
+    assert calls == {"child", "child_on_shipped"}
 
 
 def test_the_search_above_would_find_it():

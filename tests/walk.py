@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from attnviz.compute import decode_parts
 from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.figures.drawing import Caption, Drawing
 from attnviz.session.pages import ALL
@@ -24,9 +25,10 @@ from attnviz.ui.pages import cost as cost_page
 ROOT = Path(__file__).parent.parent
 OPTIONS = {f.name: getattr(f.metadata["kind"], "options", ()) for f in fields(Settings)}
 HEADS, GROUPS, ROPE, COST = "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py"
-STEPS = "pages/5_steps.py"
+STEPS, DECODE = "pages/5_steps.py", "pages/6_decode.py"
 FRONT = "app.py"
-TABS = {page.file: tuple(page.tabs) for page in ALL}
+# Practice prints equations after an answer: tests/practice/test_drills.py evaluates them.
+TABS = {page.file: tuple(page.tabs) for page in ALL if page.path != "practice"}
 
 TEXTS = (DEFAULT_TEXT, "a", "A king", "小女孩 found a 🐈.", "The old man laughed. " * 23)
 RUNS = (  # how a model runs
@@ -75,6 +77,17 @@ def visits(seed: int = 20) -> list[Visit]:
     traced = {"model": MODELS, "run": RUNS, "text": TEXTS, "cell": CELLS, "place": PLACES}
     for page in (HEADS, GROUPS, ROPE, STEPS):
         found += [_traced(page, row, rng) for row in pairwise({"view": TABS[page], **traced}, rng)]
+    rest = zip(
+        cycle(RUNS), cycle(TEXTS), cycle((0.0, 0.8, 1.3)), cycle((0, 5)), strict=False
+    )  # as far as there are views
+    for (view, model), (run, text, temperature, top_k) in zip(product(TABS[DECODE], MODELS), rest, strict=False):
+        chosen = {
+            "temperature": temperature,
+            "top_k": top_k,
+            "drafter": rng.choice(("mqa", "n-grams")),
+            **rng.choice(OWN),
+        }
+        found.append(Visit(DECODE, Settings(tab=view, model=model, text=text, **run, **chosen).normalised()))
     costs = {
         "view": TABS[COST], "model": MODELS, "run": RUNS[:6], "context": CONTEXTS, "batch": (1, 3, 1024),
         "precision": tuple(PRECISIONS), "weights": tuple(PRECISIONS), "machine": MACHINES,
@@ -163,6 +176,7 @@ def walking() -> Iterator:
         for kind in (Caption, Drawing):
             patch.setattr(kind, "__init__", _keeping(kind.__init__, made))
         patch.setattr(charts, "is_open", lambda expander: True)
+        patch.setattr(decode_parts, "N_READ", 70)  # tokens: the text is read six times, one at a time
         patch.setattr(charts, "_numbers", lambda drawing, key: None)  # tables take longer than all the rest
 
         def opened(visit: Visit) -> Page:

@@ -5,16 +5,18 @@ from __future__ import annotations
 import inspect
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 
-from attnviz.compute import models
+from attnviz.compute import mistakes, models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.experiments import residual as experiments
 from attnviz.experiments import tiles
 from attnviz.experiments.residual import Lens, Residual
 from attnviz.experiments.tiles import tiled_row
+from attnviz.mistakes import Mistake
 from attnviz.steps import Run, Selection, Walk, record, with_absorbed
 
 MAX_RECORDED = 128  # tokens: a layer's scores grow with their square
@@ -37,14 +39,30 @@ class Recorded:
 def run_of(view: View) -> Run:
     """Record the model on the first MAX_RECORDED tokens, in the selected layer."""
     s, ids, layer = view.settings, view.ids[:MAX_RECORDED], view.layer_and_head[0]
-    absorbed = s.absorbed and view.config.attention == "mla"
-    key = "steps", models.weights_key(s), models.config_of(s), ids, layer, absorbed
+    mistake = mistake_of(view)
+    absorbed = s.absorbed and view.config.attention == "mla" and not mistake
+    key = "steps", models.weights_key(s), models.config_of(s), ids, layer, absorbed, mistake and mistake.id
 
     def run() -> Recorded:
         model = models.model_of(s)
+        if mistake:
+            return Recorded(record(mistake.model(model), ids, layer))
         return Recorded(record(with_absorbed(model, layer) if absorbed else model, ids, layer))
 
     return models.computed_once(key, run, _runs).run
+
+
+def offered_mistake(view: View) -> Mistake | None:
+    """Return the mistake whose version can be walked beside the right one, if the link asks for it."""
+    if not view.settings.version:
+        return None
+    mistake = mistakes.mistake_of(view.settings)
+    return mistake if mistakes.can_be_walked(mistake) and not mistakes.reason(view) else None
+
+
+def mistake_of(view: View) -> Mistake | None:
+    """Return the mistake whose version is walked, if one is."""
+    return offered_mistake(view) if view.settings.version == "mistaken" else None
 
 
 def walk_of(view: View) -> Walk:
@@ -57,9 +75,24 @@ def walk_of(view: View) -> Walk:
     )
 
 
-def stop_of(walk: Walk, step: int) -> int:
-    """Return the stop of the link; by default the first, what the run is given."""
-    return min(max(0, step), len(walk.stops) - 1)
+def stop_of(view: View, walk: Walk) -> int:
+    """Return the stop of the link; by default the first that a mistake changes, or what the run is given."""
+    last = len(walk.stops) - 1
+    changed = _changed_stops(view, walk) if view.settings.step == 0 else []
+    return changed[0] if changed else min(max(0, view.settings.step), last)
+
+
+def _changed_stops(view: View, walk: Walk) -> list[int]:
+    """The stops on lines that stand in one of the two versions alone."""
+    if (mistake := offered_mistake(view)) is None:
+        return []
+    version, mistaken, changed = mistake.version(view.config), mistake_of(view) is not None, set()
+    for file in version.files:
+        stem = Path(file).stem
+        name = f"{stem} ({version.name}).py" if mistaken else f"{stem}.py"
+        changed |= {(name, number) for number in version.changed_lines(file)[mistaken]}
+    calls = walk.run.calls
+    return [i for i, stop in enumerate(walk.stops) if (calls[stop.line.call].file, stop.line.number) in changed]
 
 
 def residual_of(view: View) -> Residual:

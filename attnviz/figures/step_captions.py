@@ -81,10 +81,12 @@ def place_text(picture: Picture, labels: Sequence[str]) -> str:
     return ", ".join(said)
 
 
-def does_text(stop: Stop) -> str:
-    """The operations of the line in order, with what each does."""
+def does_text(stop: Stop, own: bool = False) -> str:
+    """The operations of the line in order, with what each does. own: of a run of somebody's own file."""
     if stop.line.skipped:
         return f"{stop.line.skipped} ran here. Choose its layer to walk through it."
+    if stop.line.index == 0 and own:
+        return "The call begins: this is what it is given, by the shipped model for the text."
     if stop.line.index == 0:
         return (
             "The run begins: the tokenizer has cut the text into tokens, and this is the id of each in the vocabulary."

@@ -107,6 +107,20 @@ ALL = (
         },
     ),
     Page(
+        "decode", "pages/6_decode.py", "Decode",
+        "Let the model write, token by token: what is computed, cached and read at each step, and how the next token "
+        "is drawn.",
+        "attnviz.ui.pages.decode",
+        {
+            "with": "With and without a cache",
+            "models": "Attention types compared",
+            "bounded": "When memory ends",
+            "paged": "Many at once",
+            "speculate": "Speculative decoding",
+            "roofline": "Prefill and decode",
+        },
+    ),
+    Page(
         "cost", "pages/4_cost.py", "Cost",
         "Parameters and KV cache of your settings, counted from live tensors, and of 58 published models, by formula.",
         "attnviz.ui.pages.cost",
@@ -118,6 +132,19 @@ ALL = (
             "measured": "Measured here",
         },
         "part",
+        needs_text=False,
+    ),
+    Page(
+        "mistakes", "pages/7_mistakes.py", "Mistakes",
+        "Mistakes found in published attention code, run on your text: predict what happens, then see it, and the test "
+        "that finds it.",
+        "attnviz.ui.pages.mistakes",
+    ),
+    Page(
+        "practice", "pages/8_practice.py", "Practice",
+        "Questions made from live tensors and published models, graded by computing, and tasks to write yourself.",
+        "attnviz.ui.pages.practice",
+        {"drills": "Drills", "interview": "Mock interview", "write": "Write it yourself"},
         needs_text=False,
     ),
 )  # fmt: skip

@@ -17,6 +17,7 @@ from attnviz.config import ModelConfig, divisors
 from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.facts import published_facts
 from attnviz.session import opening
+from attnviz.session.mistakes import MISTAKES
 from attnviz.session.opening import MOST_HEADS, MOST_LAYERS
 from attnviz.session.pages import TABS, TABS_BEFORE, Page
 
@@ -124,6 +125,27 @@ class Several:
         return f"at most {self.most} of {len(self.options)} known ids with commas between them"
 
 
+@dataclass(frozen=True)
+class Ids:
+    """Token ids, separated by dots. Ids beyond the vocabulary are for whoever runs them to refuse."""
+
+    most: int
+
+    def read(self, written: str) -> object:
+        ids = tuple(int(word) for word in written.split(".")[: self.most] if word)
+        if any(not 0 <= i < 2**20 for i in ids):
+            raise ValueError
+        return ids
+
+    def range(self) -> str:
+        return f"at most {self.most} token ids with dots between them"
+
+
+SUBJECTS = ("shapes", "heads", "masks", "rope", "cost", "decoding")
+TASKS = (
+    "attention", "self-attention", "mha", "gqa", "rope", "rms-norm", "swiglu", "cache", "block", "top-p", "mla",
+    "flash",
+)  # fmt: skip
 THETA = 10_000.0  # of the checkpoints; of a model that was opened it stands for its own
 PRESETS = tuple(published_facts())
 MOST_PINNED = 8
@@ -131,7 +153,7 @@ HEADS = tuple(f"{layer}.{head}" for layer in range(MOST_LAYERS) for head in rang
 EVEN = ("head_dim", "qk_rope_head_dim")  # since RoPE rotates pairs
 
 
-def _setting(default: object, kind: Number | Choice | ModelName | Several | Flag | Text) -> Any:
+def _setting(default: object, kind: Number | Choice | ModelName | Several | Flag | Text | Ids) -> Any:
     return field(default=default, metadata={"kind": kind})
 
 
@@ -180,6 +202,24 @@ class Settings:
     block: int = _setting(16, Number(1, 512))  # keys in a tile
     lens: int = _setting(-1, Number(-1, 47))  # the layer whose prediction is read early; -1: after the last
     candidate: int = _setting(0, Number(0, 9))  # by rank, of the next tokens
+    # decode
+    written: tuple[int, ...] = _setting((), Ids(512))  # the tokens that continue the text
+    shown: int = _setting(-1, Number(-1, 512))  # how many of them the player has reached; -1: all
+    temperature: float = _setting(0.8, Number(0, 5, whole=False))  # 0: the most probable token
+    top_k: int = _setting(0, Number(0, 1000))  # 0: no such filter
+    top_p: float = _setting(0.95, Number(0, 1, whole=False))  # 1: no such filter
+    min_p: float = _setting(0.0, Number(0, 1, whole=False))  # 0: no such filter
+    penalty: float = _setting(1.0, Number(0.1, 5, whole=False))  # of tokens that the text has; 1: none
+    draw_seed: int = _setting(0, Number(0, 2**31 - 1))
+    bound: int = _setting(48, Number(8, 256))  # tokens that a cache of limited size holds
+    kept_first: int = _setting(4, Number(1, 7))  # of them, the first tokens of the text
+    n_texts: int = _setting(3, Number(2, 8))  # continuations that share the text's blocks
+    block_size: int = _setting(8, Number(1, 64))  # tokens in a block
+    drafter: str = _setting("mqa", Choice(("mqa", "gqa-2", "gqa-4", "mha", "mla", "n-grams")))
+    proposed: int = _setting(4, Number(1, 8))  # tokens that the drafter proposes at a time
+    # mistakes
+    mistake: str = _setting("mask_after_softmax", Choice(MISTAKES))
+    version: str = _setting("", Choice(("", "right", "mistaken")))  # that Step by step walks; "": no mistake is offered
     # what it costs
     context: int = _setting(32_768, Number(1, 2**20))  # tokens of one sequence
     batch: int = _setting(1, Number(1, 1024))  # sequences
@@ -193,6 +233,13 @@ class Settings:
     n_machines: int = _setting(1, Number(1, 64))
     weights: str = _setting("bf16", Choice(tuple(PRECISIONS)))  # precision of a published model's weights
     reserve: int = _setting(10, Number(0, 90))  # per cent of the memory
+    # practice
+    subject: str = _setting("", Choice(("", *SUBJECTS)))  # of the questions; "": all
+    level: int = _setting(2, Number(1, 3))  # the hardest of the questions
+    questions: int = _setting(10, Number(1, 50))  # in a set
+    minutes: int = _setting(0, Number(0, 120))  # for a set; 0: no limit
+    question_set: int = _setting(1, Number(0, 999_999))  # the seed that everybody with the link gets
+    task: str = _setting("gqa", Choice(TASKS))  # to write oneself
     # the heads page
     pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MOST_PINNED))  # heads shown beside the selected one
     padding: int = _setting(0, Number(0, 511))  # tokens at the front that are padding
@@ -212,7 +259,7 @@ class Settings:
         n_kv_heads = nearest(self.n_kv_heads, divisors(self.n_heads))
         d_model = nearest(self.d_model, widths(self.n_heads))
         lists: dict[str, Any] = {
-            name: tuple(getattr(self, name)) for name in ("compare", "pinned", "off")
+            name: tuple(getattr(self, name)) for name in ("compare", "pinned", "off", "written")
         }  # widgets give lists
         even = {name: getattr(self, name) // 2 * 2 for name in EVEN}
         return replace(self, n_kv_heads=n_kv_heads, d_model=d_model, **lists, **even)
@@ -308,7 +355,7 @@ def _with_tab(link: Mapping[str, str], page: Page | None) -> dict[str, str]:
     return plain
 
 
-def kind_of(name: str) -> Number | Choice | ModelName | Several | Flag | Text:
+def kind_of(name: str) -> Number | Choice | ModelName | Several | Flag | Text | Ids:
     """Return what values the setting of this name may have; KeyError where there is none."""
     return _KINDS[name]
 
@@ -344,7 +391,7 @@ def _written(value: object) -> str:
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, tuple):
-        return ",".join(value)
+        return ".".join(map(str, value)) if value and isinstance(value[0], int) else ",".join(value)
     return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
@@ -369,4 +416,5 @@ def _replaced(name: str, written: str, values: Mapping[str, object], settings: S
         return f"The link's {name} must be even, since RoPE rotates pairs, {given}; it is set to {used}."
     if name in values and _same(values[name], written):  # in range by itself
         return f"The link's {name}, {written}, does not fit {settings.n_heads} query heads; it is set to {used}."
-    return f"The link's {name} must be {kind_of(name).range()}, {given}; it is set to {_written(used)}."
+    done = f"it is set to {_written(used)}" if _written(used) else "it was left out"
+    return f"The link's {name} must be {kind_of(name).range()}, {given}; {done}."

@@ -32,6 +32,7 @@ from attnviz.steps.axes import axes_in_comment
 MODULES = str(Path(modules.__file__).parent)
 MAX_BYTES = 64_000_000  # of all copies of one run
 HALF = (torch.float16, torch.bfloat16)
+MOST_LINES = 200  # of a run of somebody's own file
 NO_NAME = {"__get__", "__set__"}  # a property of a tensor: its own name says more
 
 
@@ -136,6 +137,7 @@ class Run:
     values: list[Value]
     logits: np.ndarray  # (T, vocab_size)
     nbytes: int
+    own: bool = False  # whether it is a run of somebody's own file, with no logits
 
     def path(self, call: int) -> list[Call]:
         """The calls that led to this one, from the outermost, and itself."""
@@ -168,6 +170,38 @@ def record(model: Transformer, ids: Sequence[int], layer: int, *, max_bytes: int
     )  # fmt: skip
 
 
+@torch.no_grad()
+def record_file(
+    run: Callable[[], object], file: str, module: nn.Module | None, model: Transformer, ids: Sequence[int], layer: int
+) -> Run:
+    """Record each line of one file while `run()` runs, on tensors of this model's layer; at most MOST_LINES.
+
+    module: whose parameters are named. ValueError where no function of the file ran.
+    """
+    recorder = _Recorder(module or nn.Module(), layer, MAX_BYTES, file)
+    with recorder:
+        before = sys.gettrace()
+        sys.settrace(recorder.on_call)
+        try:
+            run()
+        finally:
+            sys.settrace(before)
+    if not recorder.calls:
+        raise ValueError("no function of the file was called")
+    calls, lines = _first_lines(recorder.calls, recorder.lines)
+    return Run(model, layer, tuple(ids), calls, lines, recorder.values, np.empty((0, 0)), recorder.nbytes, own=True)
+
+
+def _first_lines(calls: list[Call], lines: list[Line]) -> tuple[list[Call], list[Line]]:
+    """The first MOST_LINES lines, and the calls that they belong to: loops over tokens run thousands."""
+    for call in calls:
+        call.lines = [i for i in call.lines if i < MOST_LINES]
+    calls = [call for call in calls if call.lines]
+    for line in lines:
+        line.calls = [i for i in line.calls if i < len(calls)]
+    return calls, lines[:MOST_LINES]
+
+
 class _Open:
     """A call that runs: its record, its statements, and what its variables were when the present line began."""
 
@@ -180,15 +214,15 @@ class _Open:
 class _Recorder(TorchFunctionMode):
     """The two hooks, and what they have seen."""
 
-    def __init__(self, model: Transformer, layer: int, max_bytes: int) -> None:
+    def __init__(self, model: nn.Module, layer: int, max_bytes: int, files: str = MODULES) -> None:
         super().__init__()
         self.calls: list[Call] = []
         self.lines: list[Line] = []
         self.values: list[Value] = []
-        self.nbytes, self._max_bytes = 0, max_bytes
+        self.nbytes, self._max_bytes, self._files = 0, max_bytes, files
         self._stack: list[_Open] = []
         self._muted = 0
-        self._others = {id(block) for i, block in enumerate(model.blocks) if i != layer}
+        self._others = {id(block) for i, block in enumerate(getattr(model, "blocks", ())) if i != layer}
         self._names = {id(module): name for name, module in model.named_modules()}
         self._weights = {id(p): name for name, p in model.named_parameters()}
         self._seen: dict[tuple[int, int], Value] = {}  # by a tensor's identity and how often it was changed
@@ -199,7 +233,7 @@ class _Recorder(TorchFunctionMode):
     def on_call(self, frame: FrameType, event: str, arg: object) -> Callable | None:
         """For each call: whether its lines are recorded."""
         code = frame.f_code
-        if self._muted or not code.co_filename.startswith(MODULES) or code.co_name.startswith(("<", "__init__")):
+        if self._muted or not code.co_filename.startswith(self._files) or code.co_name.startswith(("<", "__init__")):
             return None
         module = frame.f_locals.get("self")
         if id(module) in self._others:

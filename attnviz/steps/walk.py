@@ -6,6 +6,7 @@ rows or columns than are drawn, a part around the selected entry is. H query hea
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,7 @@ import numpy as np
 
 from attnviz.steps.arithmetic import MOVES, Arithmetic, arithmetic
 from attnviz.steps.axes import axes_by_size
-from attnviz.steps.recorder import Line, Made, Run, Value
+from attnviz.steps.recorder import Line, Made, Operation, Run, Value
 
 MOST_ROWS, MOST_COLUMNS = 48, 64  # of a picture
 MOST_SOURCES = 4  # pictures of what a value was made from
@@ -135,7 +136,7 @@ class Walk:
 
     def _show(self, line: Line, name: str, value: Value) -> Shown:
         picture = self.picture(value)
-        how = arithmetic(line.operations, value, picture.index)
+        how = (_arithmetic_that_holds if self.run.own else arithmetic)(line.operations, value, picture.index)
         used = {v.index: at for v, at in how.used} if how else {}
         read = {v.index: each for each, v in line.reads.items() if _can_be_drawn(v) and v.index != value.index}
         names = {index: read.get(index) or self._name_of(index) for index in (*used, *read)}
@@ -208,7 +209,19 @@ def _sizes(run: Run) -> dict[str, int]:
 
 
 def _can_be_drawn(value: Value) -> bool:
-    return value.array is not None and value.array.size > 0
+    return value.array is not None and value.array.size > 0 and not np.iscomplexobj(value.array)
+
+
+def _arithmetic_that_holds(operations: list[Operation], value: Value, index: tuple[int, ...]) -> Arithmetic | None:
+    """For somebody's own file, whose lines may use an operation in another form than ours: only what comes out."""
+    try:
+        how = arithmetic(operations, value, index)
+    except Exception:  # noqa: BLE001, such as a product of vectors, where a product of matrices is expected
+        return None
+    if how is None or how.computed is None:
+        return how
+    same = math.isclose(how.computed, how.value, rel_tol=1e-3, abs_tol=1e-4)
+    return how if same or (math.isnan(how.computed) and math.isnan(how.value)) else None
 
 
 def _two_axes(shape: tuple[int, ...]) -> tuple[int, int]:

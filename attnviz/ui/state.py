@@ -35,7 +35,12 @@ def current() -> Settings:
 
 
 def change(**fields: Any) -> None:
-    """Change some of the settings; called from widgets' callbacks. The part that runs then writes the address."""
+    """Change some of the settings; called from widgets' callbacks. The part that runs then writes the address.
+
+    What a model has written belongs to its text: another text, or another model, begins anew.
+    """
+    if {"text", "model"} & fields.keys():
+        fields = {"written": (), "shown": -1, **fields}
     st.session_state[_SETTINGS] = replace(current(), **fields).normalised()
 
 

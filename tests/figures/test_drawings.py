@@ -40,6 +40,7 @@ VISITS = {
         {"turning": "latent", "model": "mla"},
     ],
     "pages/5_steps.py": [{"tab": tab} for tab in ("lens", "residual", "tiles")],
+    "pages/6_decode.py": [{"tab": tab} for tab in ("with", "models", "bounded", "paged", "speculate", "roofline")],
     "pages/4_cost.py": [{"part": part} for part in ("published", "memory", "speed")],
 }
 EXPANDERS = ("numbers-map-path", "numbers-projections-cache")  # what is drawn when somebody opens them

@@ -23,6 +23,7 @@ MODULES = Path(__file__).resolve().parents[2] / "attnviz" / "modules"
 ALONE = ("attention", "rope", "norm", "feedforward", "cache")
 
 # What each file is asked for: `inputs` and `weights` come from this process, `outputs` go back to it.
+# One process runs all of them, since importing torch takes seconds.
 SCRIPTS = {
     "attention": """
         from attention import GroupedQueryAttention
@@ -35,7 +36,8 @@ SCRIPTS = {
     "rope": """
         from rope import Rope, apply_rope, rope_frequencies
         frequencies = rope_frequencies(4)
-        outputs = [Rope(frequencies)(inputs[0], 3), apply_rope(inputs[0], torch.arange(7), frequencies, "interleaved")]
+        x = inputs[0][..., :6]
+        outputs = [Rope(frequencies)(x, 3), apply_rope(x, torch.arange(7), frequencies, "interleaved")]
     """,
     "norm": """
         from norm import RMSNorm
@@ -58,54 +60,67 @@ SCRIPTS = {
 }
 
 
-def alone(name: str, folder: Path, inputs: list[torch.Tensor], weights: dict) -> list[torch.Tensor]:
-    """Copy one file into the folder and run its script there, in a Python that sees nothing else of ours."""
-    shutil.copy(MODULES / f"{name}.py", folder)
-    torch.save((inputs, weights), folder / "given.pt")
-    body = "\n".join(line.strip() for line in SCRIPTS[name].splitlines())
+GIVEN = torch.randn(2, 7, 13, generator=torch.Generator().manual_seed(0))
+LAYERS = {"attention": GroupedQueryAttention(13, 6, 2, head_dim=5), "norm": RMSNorm(13), "feedforward": SwiGLU(13, 17)}
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[torch.Tensor]]:
+    """What each script gives, its file alone in a folder of its own, in a Python that sees nothing else of ours."""
+    root = tmp_path_factory.mktemp("alone")
+    bodies = {name: "\n".join(line.strip() for line in script.splitlines()) for name, script in SCRIPTS.items()}
+    for name in SCRIPTS:
+        (root / name).mkdir()
+        shutil.copy(MODULES / f"{name}.py", root / name)
+    torch.save((GIVEN, {name: layer.state_dict() for name, layer in LAYERS.items()}), root / "given.pt")
     code = f"""
 import sys
-sys.path = ["."] + [p for p in sys.path if p]
+sys.path = [p for p in sys.path if p]
 import torch
-inputs, weights = torch.load("given.pt")
-{body}
+x, states = torch.load("given.pt")
+found = {{}}
+for name, body in {bodies!r}.items():
+    sys.path.insert(0, name)
+    here = {{"torch": torch, "inputs": [x], "weights": states.get(name)}}
+    exec(body, here)
+    found[name] = here["outputs"]
+    sys.path.pop(0)
+    del sys.modules[name]
 assert not any(m.split(".")[0] == "attnviz" for m in sys.modules)
-torch.save(outputs, "found.pt")
+torch.save(found, "found.pt")
 """
     environment = {"PATH": "", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, "-I", "-c", code]  # isolated: neither PYTHONPATH nor a folder of the user's
-    run = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
-    return torch.load(folder / "found.pt")
+    return torch.load(root / "found.pt")
 
 
-def test_attention_alone_equals_ours_and_torchs_kernel(tmp_path: Path) -> None:
-    x, layer = torch.randn(2, 7, 13), GroupedQueryAttention(13, 6, 2, head_dim=5)
-    output, q, k, v = alone("attention", tmp_path, [x], layer.state_dict())
-    assert agree(output, layer(x, causal=True))
+def test_attention_alone_equals_ours_and_torchs_kernel(alone: dict) -> None:
+    layer = LAYERS["attention"]
+    output, q, k, v = alone["attention"]
+    assert agree(output, layer(GIVEN, causal=True))
     kernel = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
     assert agree(output, layer.o_proj(kernel.transpose(1, 2).flatten(2)))
 
 
-def test_rope_alone_equals_ours(tmp_path: Path) -> None:
-    x, frequencies = torch.randn(2, 3, 7, 6), rope_frequencies(4)
-    half, interleaved = alone("rope", tmp_path, [x], {})
+def test_rope_alone_equals_ours(alone: dict) -> None:
+    x, frequencies = GIVEN[..., :6], rope_frequencies(4)
+    half, interleaved = alone["rope"]
     assert agree(half, Rope(frequencies)(x, 3)) and not agree(half, x, 0.1)
     assert agree(interleaved, apply_rope(x, torch.arange(7), frequencies, "interleaved"))
 
 
-@pytest.mark.parametrize("name, layer", [("norm", RMSNorm(13)), ("feedforward", SwiGLU(13, 17))])
-def test_norm_and_feed_forward_alone_equal_ours(name: str, layer: torch.nn.Module, tmp_path: Path) -> None:
-    x = torch.randn(2, 7, 13)
-    (output,) = alone(name, tmp_path, [x], layer.state_dict())
-    assert agree(output, layer(x))
+@pytest.mark.parametrize("name", ["norm", "feedforward"])
+def test_norm_and_feed_forward_alone_equal_ours(name: str, alone: dict) -> None:
+    assert agree(alone[name][0], LAYERS[name](GIVEN))
 
 
-def test_the_cache_alone_holds_what_it_was_given(tmp_path: Path) -> None:
-    x, ours = torch.randn(2, 7, 13), KVCache()
-    ours.append(x, x)
-    k, v, n_bytes = alone("cache", tmp_path, [x], {})
-    assert agree(k, x) and agree(v, x) and n_bytes == ours.nbytes == 2 * x.nbytes
+def test_the_cache_alone_holds_what_it_was_given(alone: dict) -> None:
+    ours = KVCache()
+    ours.append(GIVEN, GIVEN)
+    k, v, n_bytes = alone["cache"]
+    assert agree(k, GIVEN) and agree(v, GIVEN) and n_bytes == ours.nbytes == 2 * GIVEN.nbytes
 
 
 def test_the_reader_sees_attention_in_at_most_120_lines() -> None:

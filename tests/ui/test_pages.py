@@ -12,6 +12,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 PAGES = [
     "app.py", "pages/1_heads.py", "pages/2_query_groups.py", "pages/3_rope.py", "pages/4_cost.py", "pages/5_steps.py",
+    "pages/8_practice.py",
 ]  # fmt: skip
 TRACED = PAGES[1:4]
 

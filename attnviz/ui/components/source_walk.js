@@ -120,7 +120,7 @@ function show(view) {
   const { d } = view, stop = d.stops[view.stop], call = d.calls[stop.call];
   view.chip ??= stop.shown.length - 1;
   view.path.replaceChildren(...call.path.flatMap((name, i) => [i ? " › " : "", el(i === call.path.length - 1 ? "b" : "span", "", name)]),
-    el("small", "", `  ${call.function} · modules/${call.file}`));
+    el("small", "", `  ${call.function} · ${call.file}`));
   source(view, call, stop);
   view.does.replaceChildren(el("b", "", "What this line does. "), stop.does);
   [...view.way.querySelectorAll("[aria-current]")].forEach((each) => each.removeAttribute("aria-current"));

@@ -14,7 +14,7 @@ import numpy as np
 from attnviz.figures import step_captions as captions
 from attnviz.figures import theme
 from attnviz.figures.numbers import rounded
-from attnviz.steps import Picture, Run, Shown, Walk
+from attnviz.steps import Call, Picture, Run, Shown, Walk
 from attnviz.steps.walk import TOKEN_AXES
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
@@ -59,8 +59,23 @@ def source_walk(
 
     on_entry(stop, (row, whether rows are tokens), (column, whether columns are)) runs after an entry was chosen.
     """
-    most = len(walk.stops) - 1  # the session keeps what the callbacks refer to: not the tensors
-    places = [[(_tokens(shown.picture), shown.picture.size) for shown in stop.shown] for stop in walk.stops]
+    packed_walk(pack(walk, labels, n_kv_heads, at), places_in(walk), key=key, on_step=on_step, on_entry=on_entry)
+
+
+Place = tuple[tuple[bool, bool], tuple[int, int]]  # whether rows and columns are tokens, and how many there are
+
+
+def places_in(walk: Walk) -> list[list[Place]]:
+    """What can be chosen in each picture of each stop."""
+    return [[(_tokens(shown.picture), shown.picture.size) for shown in stop.shown] for stop in walk.stops]
+
+
+def packed_walk(
+    data: bytes, places: Sequence[Sequence[Place]], *, key: str, on_step: Callable[[int], None],
+    on_entry: Callable[[int, tuple[int, bool], tuple[int, bool]], None],
+) -> None:  # fmt: skip
+    """Show a walk that is packed already; otherwise as `source_walk`."""
+    most = len(places) - 1  # the session keeps what the callbacks refer to: not the tensors
 
     def step(sent: object) -> None:
         on_step(within((sent, 0), 0, (most, 0))[0])
@@ -71,8 +86,9 @@ def source_walk(
         tokens, size = places[stop][min(shown, len(places[stop]) - 1)]
         on_entry(stop, (min(row, size[0] - 1), tokens[0]), (min(column, size[1] - 1), tokens[1]))
 
-    _mount(key=key, data=pack(walk, labels, n_kv_heads, at),
-           on_step_change=on_event(key, "step", step), on_entry_change=on_event(key, "entry", entry))  # fmt: skip
+    _mount(
+        key=key, data=data, on_step_change=on_event(key, "step", step), on_entry_change=on_event(key, "entry", entry)
+    )
 
 
 def _tokens(picture: Picture) -> tuple[bool, bool]:
@@ -97,7 +113,7 @@ def pack(walk: Walk, labels: Sequence[str], n_kv_heads: int, at: int) -> bytes:
         {
             "call": stop.line.call,
             "lines": [stop.line.number, stop.line.last],
-            "does": captions.does_text(stop),
+            "does": captions.does_text(stop, walk.run.own),
             "skipped": ".".join(stop.line.skipped.split(".")[-2:]),
             "shown": [_shown(each, labels, pictures) for each in stop.shown],
         }
@@ -121,13 +137,18 @@ def pack(walk: Walk, labels: Sequence[str], n_kv_heads: int, at: int) -> bytes:
 def _calls(run: Run, stop_of: dict[int, int]) -> list[dict]:
     return [
         {
-            "name": call.name, "function": call.function, "file": call.file, "first": call.first, "source": call.source,
+            "name": call.name, "function": call.function, "file": _file(run, call), "first": call.first,
+            "source": call.source,
             "parent": -1 if call.parent is None else run.lines[call.parent].call,
             "from": -1 if call.parent is None else stop_of.get(call.parent, -1),
             "path": [each.name for each in run.path(call.index)],
         }
         for call in run.calls
     ]  # fmt: skip
+
+
+def _file(run: Run, call: Call) -> str:
+    return call.file if run.own else f"modules/{call.file}"
 
 
 def _shown(shown: Shown, labels: Sequence[str], pictures: _Pictures) -> dict:

@@ -58,7 +58,14 @@ def _choose(label: str, field: str, shown: int, options: range, written: Callabl
 
 
 def _walk(view: View) -> None:
-    if view.config.attention == "mla":
+    mistake = compute_steps.offered_mistake(view)
+    if mistake:
+        names = {"right": "Right version", "mistaken": f"With the mistake: {mistake.title}"}
+        state.control(
+            st.segmented_control, "Version", "version", options=list(names), format_func=names.__getitem__,
+            required=True, then=_from_the_change,
+        )  # fmt: skip
+    if view.config.attention == "mla" and not compute_steps.mistake_of(view):
         state.control(
             st.checkbox, "Absorbed form: W_uk moves to the query's side, and keys and values are never expanded",
             "absorbed",
@@ -66,8 +73,13 @@ def _walk(view: View) -> None:
     walk = compute_steps.walk_of(view)
     source_walk(
         walk, view.labels, view.config.n_kv_heads, key="source-walk",
-        at=compute_steps.stop_of(walk, view.settings.step), on_step=_take_step, on_entry=_take_entry,
+        at=compute_steps.stop_of(view, walk), on_step=_take_step, on_entry=_take_entry,
     )  # fmt: skip
+
+
+def _from_the_change() -> None:
+    """The walk of the other version begins at the changed line, too."""
+    state.change(step=0)
 
 
 def _take_step(step: int) -> None:

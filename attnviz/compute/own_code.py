@@ -1,0 +1,171 @@
+"""A person's own file: whether it may be run here, its verdict, and what it computes on the shipped weights.
+
+It is run on the person's own machine alone: its path stands in the environment (make run CODE=practice/gqa.py), the
+server is bound to loopback, and the browser that asks is on this machine and did not come through a proxy. Nothing in a
+link or on a page says which file is run.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from attnviz.compute import models
+from attnviz.compute.view import View
+from attnviz.practice.judge import Verdict, judge, task_named_in
+from attnviz.practice.live import MOST_TOKENS, OF_ONE_HEAD, WITHOUT_ROPE, checkpoint_for
+from attnviz.practice.on_shipped import OnShipped, run_on_shipped
+from attnviz.practice.tasks import TASKS
+from attnviz.session.settings import Settings
+
+__all__ = [
+    "MOST_TOKENS",
+    "OF_ONE_HEAD",
+    "WITHOUT_ROPE",
+    "Look",
+    "Verdict",
+    "look_at",
+    "refused",
+    "task_of",
+    "verdict_of",
+]
+
+VARIABLE = "ATTNVIZ_CODE"
+PASSED_ON = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
+LEAST_SHOWN = 5e-4  # of a weight above the diagonal, to be drawn
+
+
+def own_file() -> Path | None:
+    """The file that is to be shown, by the environment."""
+    name = os.environ.get(VARIABLE, "")
+    return Path(name) if name else None
+
+
+def refused(bound_to: str | None, headers: Mapping[str, str], asked_by: str | None) -> str:
+    """Why nobody's code is run for this request, as a sentence; "" where it may be.
+
+    bound_to: the server's address; headers: of the request; asked_by: the browser's address, None for this machine.
+    """
+    names = {name.lower(): value for name, value in headers.items()}
+    if not _is_loopback(bound_to or ""):
+        return "The server is not bound to loopback."
+    if any(name in names for name in PASSED_ON):
+        return "The request came through a proxy."
+    if not _is_loopback(_host(names.get("host", ""))):
+        return "The page was not asked for at this machine's own address."
+    if asked_by is not None and not _is_loopback(asked_by):
+        return "The browser is on another machine."
+    return ""
+
+
+def _host(header: str) -> str:
+    """The name in a Host header, without the port."""
+    return header[1:].partition("]")[0] if header.startswith("[") else header.rpartition(":")[0] or header
+
+
+def _is_loopback(name: str) -> bool:
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name).is_loopback
+    except ValueError:
+        return False
+
+
+Stamp = tuple[int, int]  # when a file was written, in nanoseconds, and its size; (0, 0) where there is none
+
+
+def stamp_of(file: Path) -> Stamp:
+    """What changes when the file is saved."""
+    try:
+        found = file.stat()
+    except OSError:
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
+
+
+def task_of(file: Path, otherwise: str) -> str:
+    """The task that the file names, or another one."""
+    named = task_named_in(file)
+    return named if named in TASKS else otherwise
+
+
+def verdict_of(file: Path, task: str) -> Verdict:
+    """Judge the file, once for each time it was saved."""
+    return _verdict(file, task, stamp_of(file))
+
+
+@lru_cache(maxsize=4)
+def _verdict(file: Path, task: str, stamp: Stamp) -> Verdict:
+    return judge(file, TASKS[task])
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """What the file computes on the shipped weights of one layer. maps (n, T, T); problems are sentences."""
+
+    checkpoint: str
+    layer: int
+    head: int
+    labels: tuple[str, ...]
+    found: OnShipped
+    kv_heads: tuple[int, ...]  # that each map's head reads
+    n_kv_heads: int
+
+    @property
+    def apart(self) -> list[float]:
+        """The largest difference between the person's weights and the right ones, of each map."""
+        assert self.found.yours is not None and self.found.right is not None
+        return np.nan_to_num(np.abs(self.found.yours - self.found.right), nan=1.0).max((1, 2)).tolist()
+
+    @property
+    def maps(self) -> list[tuple[list[list[float | None]], list[list[float | None]]]]:
+        """The person's and the right map of each head, as they are drawn: None where both are masked."""
+        assert self.found.yours is not None and self.found.right is not None
+        masked = ~np.tri(self.found.right.shape[-1], dtype=bool)
+        return [(_drawn(a, masked), _drawn(b, masked)) for a, b in zip(self.found.yours, self.found.right, strict=True)]
+
+
+def _drawn(weights: np.ndarray, masked: np.ndarray) -> list[list[float | None]]:
+    hidden = masked & (np.abs(weights) < LEAST_SHOWN)
+    clean = np.nan_to_num(weights)
+    return [
+        [None if gone else w for w, gone in zip(row, off, strict=True)]
+        for row, off in zip(clean.tolist(), hidden.tolist(), strict=True)
+    ]
+
+
+def look_at(view: View, file: Path, task: str) -> Look:
+    """Run the file on the shipped weights for the text, once for each time it was saved and for each selection."""
+    s = view.settings
+    checkpoint = checkpoint_for(task, s.model)
+    config = models.config_of(Settings(model=checkpoint))
+    n = min(len(view.ids), MOST_TOKENS)
+    query, key = (place if 0 <= place < n else n - 1 for place in (s.query, s.key))
+    layer, head = min(s.layer, config.n_layers - 1), min(s.head, config.n_heads - 1)
+    selected = layer, head, query, key, s.column, s.step
+    return _look(file, task, stamp_of(file), checkpoint, view.ids[:n], tuple(view.labels[:n]), selected)
+
+
+@lru_cache(maxsize=4)
+def _look(
+    file: Path, task: str, stamp: Stamp, checkpoint: str, ids: tuple[int, ...], labels: tuple[str, ...],
+    selected: tuple[int, int, int, int, int, int],
+) -> Look:  # fmt: skip
+    layer, head, query, key, column, at = selected
+    ask = {
+        "task": task, "checkpoint": checkpoint, "ids": ids, "labels": labels, "layer": layer, "head": head,
+        "query": query, "key": key, "column": column, "at": at,
+    }  # fmt: skip
+    model = models.model_of(Settings(model=checkpoint))
+    found, reads = run_on_shipped(file, ask, model, TASKS[task].right), model.config.layer.kv_head_of
+    return Look(
+        checkpoint, layer, head, labels, found, (reads[head],) if task in OF_ONE_HEAD else tuple(reads),
+        model.config.n_kv_heads,
+    )  # fmt: skip

@@ -1,0 +1,223 @@
+"""What the Practice page computes: the questions of a set, an attempt at it, the score card, progress."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from urllib.parse import urlencode
+
+from attnviz.equations import aligned
+from attnviz.practice.drills import KINDS, LEVELS, SUBJECTS, Progress, Question, question_set, score_card
+from attnviz.practice.drills.answers import CellAnswer, Grade, OrderAnswer
+from attnviz.practice.drills.sets import GAPS, LARGEST_FILE, Tally
+from attnviz.practice.task import Task
+from attnviz.practice.tasks import TASKS
+from attnviz.session.pages import PAGES
+from attnviz.session.settings import PRESETS, Settings
+
+__all__ = [
+    "GAPS",
+    "KINDS",
+    "LARGEST_FILE",
+    "PRESETS",
+    "LEVELS",
+    "SUBJECTS",
+    "TASKS",
+    "Attempt",
+    "Progress",
+    "Question",
+    "Tally",
+    "Task",
+]
+
+INTERVIEW_QUESTIONS, INTERVIEW_MINUTES = 10, 15
+MOST_AGAIN = 10
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A set of questions and the answers so far. One question is on screen until `next` is asked for.
+
+    again: a missed question that comes back between two of the set; it does not count for the set.
+    """
+
+    questions: tuple[Question, ...]
+    began: float  # seconds, by any clock
+    seconds: float = 0.0  # 0: no limit
+    feedback: bool = True
+    of: str = "set"  # "set", "interview" or "missed"
+    given: tuple[str, ...] = ()
+    answered: bool = False  # the question on screen has its answer
+    again: Question | None = None
+    again_given: str = ""
+
+    @property
+    def at(self) -> int:
+        """The question of the set that is on screen, or comes next."""
+        return len(self.given) - (self.answered and self.again is None)
+
+    @property
+    def question(self) -> Question:
+        """The question on screen."""
+        return self.again or self.questions[self.at]
+
+    @property
+    def answer_given(self) -> str:
+        """The answer to the question on screen, once it has one."""
+        return self.again_given if self.again else self.given[-1]
+
+    @property
+    def done(self) -> bool:
+        return self.at >= len(self.questions)
+
+    def left(self, now: float) -> float:
+        """Seconds left; infinite without a limit."""
+        return max(0.0, self.began + self.seconds - now) if self.seconds else float("inf")
+
+    def answer(self, given: str, now: float) -> Attempt:
+        """Take an answer to the question on screen; once the time is up, none is taken."""
+        if self.done or self.answered:
+            return self
+        if not self.left(now):
+            return self.stop()
+        if self.again:
+            return replace(self, again_given=given, answered=True)
+        return replace(self, given=(*self.given, given), answered=self.feedback)
+
+    def next(self, due: Sequence[Question] = ()) -> Attempt:
+        """Go on to the next question. due: missed questions that come back now; the first is asked before it.
+
+        None comes back in a set with a limit on time, and none directly after another.
+        """
+        after = replace(self, answered=False, again=None, again_given="")
+        mixed = self.of == "set" and not self.seconds and not self.again and not after.done
+        if mixed and due and due[0].id != after.question.id:
+            return replace(after, again=due[0])
+        return after
+
+    def stop(self) -> Attempt:
+        """End it: what was not answered counts as wrong."""
+        left = ("" for _ in self.questions[len(self.given) :])
+        return replace(self, given=(*self.given, *left), answered=False, again=None)
+
+    def grades(self) -> list[Grade]:
+        """Grade what was answered of the set."""
+        return [question.grade(given) for question, given in zip(self.questions, self.given, strict=False)]
+
+
+def set_of(s: Settings) -> tuple[Question, ...]:
+    """The set that the settings ask for: the same for everybody with the link."""
+    return tuple(question_set(s.subject, s.level, s.questions, s.question_set))
+
+
+def begin(s: Settings, of: str, progress: Progress, now: float) -> Attempt:
+    """Begin a set, the mock interview or the missed questions."""
+    if of == "interview":
+        asked = tuple(question_set("", 3, INTERVIEW_QUESTIONS, s.question_set))
+        return Attempt(asked, now, 60.0 * INTERVIEW_MINUTES, feedback=False, of=of)
+    if of == "missed":
+        return Attempt(tuple(progress.again(MOST_AGAIN)), now, of=of)
+    return Attempt(set_of(s), now, 60.0 * s.minutes)
+
+
+def tallies(attempt: Attempt) -> list[Tally]:
+    """The score card by subject."""
+    return score_card(attempt.questions, [grade.right for grade in attempt.grades()])
+
+
+def after_all(progress: Progress, attempt: Attempt) -> Progress:
+    """Count every answer of an attempt."""
+    for question, grade in zip(attempt.questions, attempt.grades(), strict=False):
+        progress = progress.after(question, grade.right)
+    return progress
+
+
+def way_tex(question: Question) -> str:
+    """The equations that lead to the answer."""
+    return aligned(*question.way) if question.way else ""
+
+
+def legend(question: Question) -> str:
+    """What the letters of the way mean, with the numbers of this question."""
+    letters = {letter: found for each in question.way for letter, found in each.legend().items()}
+    return " · ".join(f"{letter} = {meaning} ({value})" for letter, (meaning, value) in letters.items())
+
+
+def where(question: Question) -> tuple[str, str]:
+    """Where the question's answer is seen: the name of the page and its tab, and the address."""
+    path, link = question.link
+    page = PAGES[path]
+    tab = page.tabs.get(link.get("tab", ""), "")
+    return f"{page.name}: {tab}" if tab else page.name, f"{path or '.'}?{urlencode(link)}" if link else path
+
+
+def to_look_at(attempt: Attempt) -> list[tuple[str, list[tuple[str, str]]]]:
+    """For each subject with a wrong answer: the subject, and where its missed questions are seen."""
+    found: dict[str, dict[str, str]] = {}
+    for question, grade in zip(attempt.questions, attempt.grades(), strict=True):
+        if not grade.right:
+            name, address = where(question)
+            found.setdefault(question.subject, {}).setdefault(name, address)
+    return [(SUBJECTS[subject], list(found[subject].items())) for subject in SUBJECTS if subject in found]
+
+
+def in_the_right_order(question: Question) -> list[str]:
+    """The lines of a question that asks for an order; none for another one."""
+    answer = question.answer
+    return [answer.items[i] for i in answer.order] if isinstance(answer, OrderAnswer) else []
+
+
+CARD_STYLE = """
+body { font: 11pt/1.45 system-ui, sans-serif; max-width: 46em; margin: 2em auto; padding: 0 1em; color: #131417; }
+table { border-collapse: collapse; } td, th { border: 1px solid #bbb; padding: .25em .8em; text-align: left; }
+pre { white-space: pre-wrap; background: #f1f1ee; padding: .5em .8em; }
+section { break-inside: avoid; border-top: 1px solid #bbb; margin-top: 1em; }
+.right { color: #1a7f4b; } .wrong { color: #a3281f; }
+"""
+
+
+def card(attempt: Attempt) -> str:
+    """The score card as a page of its own, to be saved or printed."""
+    grades = attempt.grades()
+    rows = "".join(f"<tr><td>{SUBJECTS[t.subject]}<td>{t.right}<td>{t.asked}</tr>" for t in tallies(attempt))
+    again = "".join(
+        f"<li>{escape(subject)}: {escape(', '.join(name for name, _ in places))}"
+        for subject, places in to_look_at(attempt)
+    )
+    parts = [
+        f"<h1>AttnViz practice: {sum(g.right for g in grades)} of {len(grades)} right</h1>",
+        f"<table><tr><th>Subject<th>Right<th>Asked</tr>{rows}</table>",
+        f"<h2>To look at again</h2><ul>{again}</ul>" if again else "",
+    ]
+    for i, (question, given, grade) in enumerate(zip(attempt.questions, attempt.given, grades, strict=True), 1):
+        told = ("right", "Right") if grade.right else ("wrong", "Wrong")
+        code = [question.code or "\n".join(getattr(question.answer, "items", ()))]
+        code += ["\n".join(in_the_right_order(question))] if isinstance(question.answer, OrderAnswer) else []
+        code += ["\n".join(each.text() for each in question.way)]
+        first, *others = (f"<pre>{escape(each)}</pre>" if each else "" for each in code)
+        parts.append(
+            f'<section><h3>{i}. <span class="{told[0]}">{told[1]}</span></h3><p>{escape(question.text)}</p>{first}'
+            f"<p>Given: {escape(shown(question, given))}. {escape(grade.says if grade.read else '')}</p>"
+            f"<p>Answer: <b>{escape(question.answer.shown())}</b>. {escape(question.because)}</p>"
+            f"{''.join(others)}</section>"
+        )
+    head = f'<meta charset="utf-8"><title>AttnViz practice</title><style>{CARD_STYLE}</style>'
+    return f'<!doctype html><html lang="en"><head>{head}</head><body>{"".join(parts)}</body></html>'
+
+
+def cell_of(given: object) -> tuple[int, int] | None:
+    """The cell that was chosen, from its text; None where there is none."""
+    found = re.findall(r"\d{1,6}", str(given))
+    return (int(found[0]), int(found[1])) if len(found) == 2 else None
+
+
+def shown(question: Question, given: str) -> str:
+    """What was given, in one line, as it was chosen or typed."""
+    options: Sequence[str] = getattr(question.answer, "options", ())
+    if options and given.isdecimal() and int(given[:3]) < len(options):
+        return options[int(given[:3])]
+    if isinstance(question.answer, CellAnswer) and (cell := cell_of(given)):
+        return question.answer.named(cell)
+    return " ".join(given.split())[:100] or "no answer"

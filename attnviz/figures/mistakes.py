@@ -1,0 +1,114 @@
+"""A mistake beside the right version: a head's map in both, their difference, or counts as bars.
+
+T query tokens, S key tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attnviz.figures.chart import Chart
+from attnviz.figures.drawing import Drawing
+from attnviz.figures.heads import HOVER, matrix_table
+from attnviz.figures.numbers import DIGITS, printed
+from attnviz.figures.phrases import count
+from attnviz.figures.theme import DIVERGING, NEUTRAL, SEQUENTIAL, base_figure, kv_colour, kv_scale
+from attnviz.figures.token_maps import (
+    add_cells,
+    add_colourbar,
+    add_masked,
+    blocks,
+    few_ticks,
+    room_for,
+    token_map_figure,
+)
+from attnviz.mistakes import Symptom
+
+MOST_CELLS = 64  # a side: three maps stand beside each other
+MOST_TICKS = 15
+HEIGHT = 400  # pixels
+HOW_TO_READ = (
+    "Each row is a query, each column a key. Faint grey: weight 0 in the right version; solid grey: NaN. In the "
+    "difference, mistaken less right, blue-green is more weight and brown is less."
+)
+RIGHT, MISTAKEN = "right", "mistaken"
+
+
+def version_map(symptom: Symptom, labels: Sequence[str], hue: tuple[int, int] | None, version: str) -> Drawing:
+    """The head's weights in one version; faint grey where the right version gives 0, grey where it is NaN.
+
+    hue: the head's KV head and their number; None for a mean of heads.
+    """
+    weights = symptom.right if version == RIGHT else symptom.wrong
+    assert weights is not None
+    figure = _axes(labels)
+    add_masked(figure, symptom.right != 0, MOST_CELLS)
+    scale = kv_scale(*hue) if hue else SEQUENTIAL
+    shown = np.where((weights == 0) & (symptom.right == 0), np.float32(np.nan), weights)
+    add_cells(figure, blocks(shown, MOST_CELLS), scale, (0.0, 1.0), HOVER)
+    _add_nan(figure, weights)
+    add_colourbar(figure, scale, 1.0, False)
+    said = _sums(weights)
+    title, note = f"{version.capitalize()}: {said}", f"{symptom.picture}."
+    return Drawing(figure, title, note, f"{note} {title}.", matrix_table(weights, labels))
+
+
+def _axes(labels: Sequence[str]) -> Chart:
+    """Token axes with fewer labels than a map that stands alone has."""
+    figure, ticks = token_map_figure(labels, HEIGHT, MOST_CELLS), few_ticks(labels, MOST_TICKS)
+    room = room_for(ticks)
+    figure.update_layout(xaxis=ticks, yaxis=ticks, margin={"l": room, "t": room})
+    return figure
+
+
+def _add_nan(figure: Chart, weights: np.ndarray) -> None:
+    if np.isnan(weights).any():
+        cells = blocks(np.where(np.isnan(weights), np.float32(1), np.float32(np.nan)), MOST_CELLS)
+        add_cells(figure, cells, [[0, NEUTRAL], [1, NEUTRAL]], (0.0, 1.0), "NaN")
+
+
+def _sums(weights: np.ndarray) -> str:
+    """What is said of a map: how many rows are NaN, or what rows sum to."""
+    n_nan = int(np.isnan(weights).any(-1).sum())
+    if n_nan:
+        return f"{n_nan} of {count(len(weights), 'row')} {'is' if n_nan == 1 else 'are'} NaN"
+    low, high = (f"{each:.2f}" for each in (weights.sum(-1).min(), weights.sum(-1).max()))
+    return f"rows sum to {low}" if low == high else f"rows sum to {low} up to {high}"
+
+
+def difference_map(symptom: Symptom, labels: Sequence[str]) -> Drawing:
+    """The mistaken weights less the right ones."""
+    difference = symptom.difference
+    assert difference is not None
+    finite = np.nan_to_num(difference)
+    at = np.unravel_index(np.abs(finite).argmax(), finite.shape)
+    top = float(np.abs(finite).max())
+    figure = _axes(labels)
+    cells = blocks(np.abs(difference), MOST_CELLS)
+    signed = np.where(blocks(difference, MOST_CELLS)["z"] == cells["z"], cells["z"], -cells["z"])
+    add_cells(figure, {**cells, "z": signed}, DIVERGING, (-1.0, 1.0), f"difference %{{z:+.{DIGITS}f}}")
+    _add_nan(figure, difference)
+    add_colourbar(figure, DIVERGING, 1.0, False, "difference")
+    figure.update_layout(xaxis3={"ticktext": ["−1", "0", "1"]})
+    title = f"Difference: up to {printed(top)}" if top else "Difference: 0"
+    if n_nan := int(np.isnan(difference).sum()):
+        title = f"Difference: {count(n_nan, 'cell')} {'is' if n_nan == 1 else 'are'} NaN"
+    note = f"The largest{' finite one' if n_nan else ''} is at query {at[0]}, key {at[1]}."
+    note = note if top or n_nan else "Both maps are equal."
+    return Drawing(figure, title, note, f"{title}. {note}", matrix_table(difference, labels))
+
+
+def counts(symptom: Symptom, hue: str | None = None) -> Drawing:
+    """Two bars for each count: right and mistaken."""
+    right, wrong = symptom.right[0].tolist(), [] if symptom.wrong is None else symptom.wrong[0].tolist()
+    figure = base_figure(300, barmode="group", legend={"orientation": "h", "y": 1.12})
+    for name, values, colour in ((RIGHT, right, hue or kv_colour(0, 1)), (MISTAKEN, wrong, NEUTRAL)):
+        figure.add_bar(
+            x=list(symptom.columns), y=values, name=name, marker={"color": colour, "line": {"width": 0}},
+            hovertemplate=f"%{{x}}, {name}: %{{y:,.0f}}<extra></extra>",
+        )  # fmt: skip
+    title = f"{symptom.number:,.0f} counted, {symptom.expected:,.0f} right"
+    table = {"": list(symptom.columns), RIGHT: right, MISTAKEN: wrong}
+    return Drawing(figure, title, f"{symptom.picture}.", f"{symptom.picture}: {title}.", table)

@@ -1,0 +1,45 @@
+"""Mistakes found in code of these modules, each run beside the right version.
+
+Each is a file of `catalogue/` with a `MISTAKE`: the lines that are changed, a question about them, what they do to a
+text, a test. A mistaken version is the project itself with those lines changed (`versions.py`), so it is compared with
+the right one on the same inputs by name:
+
+    for mistake in all_mistakes().values():  # by id, sorted
+        version = mistake.version()  # of MLA: version(config)
+        version.files                                          # ("modules/attention.py",)
+        version.module("modules.attention").attend(q, k, v)    # as attnviz.modules.attention.attend
+        mistake.model(model)                                   # a model whose code has the mistake; weights are shared
+        mistake.symptom(model, ids)                            # what the right and the mistaken model compute
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from dataclasses import replace
+from functools import cache
+
+from attnviz.mistakes import catalogue
+from attnviz.mistakes.mistake import KINDS, CannotOccur, Mistake, Source, Symptom
+from attnviz.mistakes.versions import RIGHT, Change, Version
+
+__all__ = [
+    "KINDS", "RIGHT", "CannotOccur", "Change", "Mistake", "Source", "Symptom", "Version", "all_mistakes",
+    "load_mistake",
+]  # fmt: skip
+
+
+@cache
+def all_mistakes() -> dict[str, Mistake]:
+    """Give the mistakes by id: those that raise, those that give NaN, the silent ones; each kind by title."""
+    names = [each.name for each in pkgutil.iter_modules(catalogue.__path__)]
+    found = {name: importlib.import_module(f"{catalogue.__name__}.{name}").MISTAKE for name in names}
+    by_kind = sorted(found, key=lambda name: (KINDS.index(found[name].kind), found[name].title))
+    return {name: replace(found[name], id=name) for name in by_kind}
+
+
+def load_mistake(name: str) -> Mistake:
+    """Give one mistake by its id. ValueError for an id that there is not."""
+    if name not in all_mistakes():
+        raise ValueError(f"There is no mistake {name!r}; there are {', '.join(all_mistakes())}.")
+    return all_mistakes()[name]

@@ -1,0 +1,77 @@
+"""An assert in __init__ reads an attribute that is assigned a line later."""
+
+from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.runs import head_map, n_of, raised, run
+from attnviz.mistakes.versions import Change, Version
+from attnviz.modules import Transformer
+
+
+def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
+    message = ""
+    try:
+        wrong.module("modules.transformer").build_attention(model.config)
+    except AttributeError as error:
+        message = raised(error)
+    n = model.config.n_layers
+    return Symptom(
+        **head_map(run(right.like(model), ids).weights[0][0, 0], 0, 0), wrong=None, measure="Layers that can be built",
+        expected=n, number=0 if message else n, error=message,
+        sentence=f"Of {n_of(n, 'layer')} none can be built: the line fails before it can check anything."
+        if message
+        else f"{n_of(n, 'layer')} can be built.",
+    )  # fmt: skip
+
+
+MISTAKE = Mistake(
+    title="An attribute read before it is assigned",
+    kind="raises",
+    changes=(
+        Change(
+            "modules/attention.py",
+            right="""
+                if n_kv_heads < 1 or n_heads % n_kv_heads:
+                    raise ValueError(f"n_kv_heads must divide n_heads = {n_heads}, and {n_kv_heads} does not")
+            """,
+            wrong="assert self.n_heads % n_kv_heads == 0",
+        ),
+    ),
+    latent=(
+        Change(
+            "modules/latent.py",
+            right="self.n_heads, self.rank = n_heads, kv_lora_rank",
+            wrong="""
+                assert self.rank <= d_model
+                self.n_heads, self.rank = n_heads, kv_lora_rank
+            """,
+        ),
+    ),
+    question="For which numbers of heads and which widths does the assert pass?",
+    answers=(
+        "For those that divide, as its author meant",
+        "For all: assert is skipped inside of __init__",
+        "For all in the first layer, for none after it",
+        "For none",
+    ),
+    answer=3,
+    what="`self.x` is looked up when the line runs, and it is assigned further down. In an nn.Module the lookup ends "
+    "in nn.Module.__getattr__, which raises AttributeError, so no object of the class is ever made. Such a line shows "
+    "that the code has never run. Run with `python -O`, asserts are left out, and the class can be built, unchecked.",
+    sources=(
+        Source(
+            "Python reference, the assert statement", "https://docs.python.org/3/reference/simple_stmts.html#assert"
+        ),
+        Source("torch.nn.Module", "https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html"),
+    ),
+    noticed="Before the first step. It survives in repositories where a file was edited for the eye and not run, and "
+    "in classes that nothing builds.",
+    interview="“Review this class.” Read __init__ from the top as Python does: which names exist on which line?",
+    test="""
+import torch
+from attnviz.modules import GroupedQueryAttention
+
+def test_the_class_can_be_built_and_run():
+    x = torch.randn(2, 7, 12)
+    assert GroupedQueryAttention(12, 6, 3)(x).shape == x.shape
+""",
+    compare=compare,
+)

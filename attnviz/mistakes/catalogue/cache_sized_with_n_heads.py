@@ -1,0 +1,88 @@
+"""The KV cache is sized with the query heads; MLA's with a factor 2 and without its rotated key."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from attnviz.config import ModelConfig
+from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.runs import said
+from attnviz.mistakes.versions import Change, Version
+from attnviz.modules import Transformer
+
+
+def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
+    """One row: bytes per token of each part of the cache, in all layers."""
+    T, cache = len(ids), model.new_cache()
+    model(torch.tensor([ids]), cache=cache)
+    live = sum(each.nbytes for each in cache)
+    config = replace(model.config, sliding_window=None, full_layers=())  # the live cache keeps each token
+    bits = 8 * model.embed.weight.element_size()
+    parts = [each.module("cost.cache").cache_parts(config, 1, bits=bits) for each in (right, wrong)]
+    a, b = (np.array([[float(each.get(part, 0)) for part in parts[0]]], np.float32) for each in parts)
+    counted = T * float(sum(parts[1].values()))
+    return Symptom(
+        "Bytes cached per token, all layers", a, b, "Bytes of the cache for this text", live, counted,
+        f"The tensors of the live cache hold {live:,} B for {T} token{'s' * (T > 1)}; the formula counts "
+        f"{counted:,.0f} B, {said(counted / live)} times as many.", columns=tuple(parts[0]),
+    )  # fmt: skip
+
+
+def cannot_occur(config: ModelConfig) -> str:
+    return (
+        "In MHA there are as many KV heads as query heads: both counts are equal." if config.attention == "mha" else ""
+    )
+
+
+MISTAKE = Mistake(
+    title="A cache sized with n_heads",
+    kind="silent",
+    changes=(
+        Change(
+            "cost/cache.py",
+            right='return dict.fromkeys(("k", "v"), (model.n_kv_heads, model.head_dim))',
+            wrong='return dict.fromkeys(("k", "v"), (model.n_heads, model.head_dim))',
+        ),
+    ),
+    latent=(
+        Change(
+            "cost/cache.py",
+            right='return {"latent": (1, model.kv_lora_rank), "rotated key": (1, model.qk_rope_head_dim)}',
+            wrong='return {"latent": (2, model.kv_lora_rank)}',
+        ),
+    ),
+    question="By which factor does the formula miss what the live cache holds?",
+    answers=(
+        "By 2, since it counts keys and values apart",
+        "By n_heads / n_kv_heads; in MLA by 2·R / (R + P)",
+        "By n_layers: it counts one layer alone",
+        "By 1: query heads have to be cached as well",
+    ),
+    answer=1,
+    what="Only keys and values are cached, so a token takes 2 · n_kv_heads · head_dim numbers per layer. With n_heads "
+    "the estimate for Llama 3 8B, 32 query heads and 8 KV heads, is four times too large. MLA caches one latent of R "
+    "numbers, from which keys and values both come, so no factor 2, and one rotated key of P that all heads share.",
+    sources=(
+        Source("DeepSeek-V2, table 1: cache per token of MHA, GQA, MQA and MLA", "https://arxiv.org/abs/2405.04434"),
+        Source("Ainslie et al., GQA", "https://arxiv.org/abs/2305.13245"),
+    ),
+    noticed="Too few users are planned per GPU; or buffers are allocated with n_heads, work, and are mostly empty. A "
+    "formula for MLA without the rotated key promises more than fits.",
+    interview="“How large is the KV cache of this model at 32 K tokens?” Write the five factors: 2 · layers · KV heads "
+    "· head_dim · bytes, times tokens.",
+    test="""
+import torch
+from attnviz.config import ModelConfig
+from attnviz.cost import kv_cache_bytes
+from attnviz.modules import Transformer
+
+def test_the_formula_counts_what_the_live_cache_holds():
+    model = Transformer.random(ModelConfig(n_layers=2, d_model=30, n_heads=6, n_kv_heads=3, vocab_size=17), seed=0)
+    cache = model.new_cache()
+    model(torch.arange(7)[None], cache=cache)
+    assert kv_cache_bytes(model.config, 7, bits=32) == sum(each.nbytes for each in cache)
+""",
+    compare=compare,
+    cannot_occur=cannot_occur,
+)

@@ -1,0 +1,91 @@
+"""The causal mask of a decode step starts in the upper left corner, as if no token were cached."""
+
+from torch import Tensor
+
+from attnviz.config import ModelConfig
+from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.runs import Pass, decode, largest, maps, n_of, said
+from attnviz.mistakes.versions import Change, Version
+from attnviz.modules import Transformer
+
+
+def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
+    a, b = decode(right.like(model), ids), decode(wrong.like(model), ids)
+    before, after = seen(a), seen(b)
+    sentence = "With one token nothing is cached before it, and both masks are the same."
+    if len(ids) > 1:
+        sentence = (
+            f"The last token, read with {n_of(len(ids) - 1, 'token')} in the cache, may attend to {n_of(after, 'key')} "
+            f"instead of {before}; its logits move by up to {said(largest((b.logits - a.logits)[:, -1]))}."
+        )
+    return Symptom(
+        **maps(a, b), measure="Keys that the last token may attend to, layer 0", expected=before, number=after,
+        sentence=sentence,
+    )  # fmt: skip
+
+
+def seen(one: Pass) -> int:
+    """Keys allowed to the last query of layer 0."""
+    allowed: Tensor | None = one.records[0].allowed
+    return one.weights[0].shape[-1] if allowed is None else int(allowed[-1].sum())
+
+
+def cannot_occur(config: ModelConfig) -> str:
+    return "" if config.causal else "This model is not causal: it has no causal mask, and no cache to decode with."
+
+
+MISTAKE = Mistake(
+    title="A causal mask without the cache's offset",
+    kind="silent",
+    changes=(
+        Change(
+            "modules/masks.py",
+            right="if window is None and (not causal or one_last_query):",
+            wrong="if window is None and not causal:",
+        ),
+        Change(
+            "modules/masks.py",
+            right="return allowed.tril(offset) if causal else allowed  # no key after the query's position",
+            wrong="return allowed.tril() if causal else allowed  # no key after the query's position",
+        ),
+    ),
+    question="After the prefill, one token is read at a time with the cache, in a model without a window. What may it "
+    "attend to?",
+    answers=(
+        "To all tokens so far, as it should",
+        "To itself alone",
+        "To all keys, those of later tokens too",
+        "To the first token alone",
+    ),
+    answer=3,
+    what="A mask for T new queries and S keys has its diagonal in the lower right corner: query i is at position "
+    "S − T + i. tril() without an offset puts it in the upper left, so that a single query sees key 0. PyTorch's "
+    "is_causal=True does that too when T and S differ; FlashAttention moved the diagonal to the lower right in "
+    "version 2.1.",
+    sources=(
+        Source(
+            "torch.nn.attention.bias.CausalVariant: upper left, lower right",
+            "https://docs.pytorch.org/docs/stable/generated/torch.nn.attention.bias.CausalVariant.html",
+        ),
+        Source(
+            "flash-attention issue 517: the corner of the causal mask",
+            "https://github.com/Dao-AILab/flash-attention/issues/517",
+        ),
+    ),
+    noticed="Not in training and not in the prefill, where T = S. The first token written is right, and from the "
+    "second on the text falls apart.",
+    interview="“is_causal=True and a KV cache: what goes wrong?” Draw the mask for 1 query and 5 keys.",
+    test="""
+import torch
+from attnviz.config import ModelConfig
+from attnviz.modules import Transformer
+
+def test_decoding_sees_what_one_pass_sees():
+    model, ids = Transformer.random(ModelConfig(2, 12, 3, vocab_size=17), seed=0), torch.arange(7)[None]
+    cache = model.new_cache()
+    steps = [model(ids[:, i : i + 1], cache=cache) for i in range(7)]
+    torch.testing.assert_close(torch.cat(steps, dim=1), model(ids))
+""",
+    compare=compare,
+    cannot_occur=cannot_occur,
+)

@@ -1,0 +1,84 @@
+"""“GQA is faster because it computes less”: a count of multiplications with KV heads in place of query heads."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from attnviz.config import ModelConfig, divisors
+from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.runs import n_of, run, said
+from attnviz.mistakes.versions import Change, Version
+from attnviz.modules import Transformer
+
+
+def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
+    """Maps: one row, a column per number of KV heads: multiplications of scores and output in one layer."""
+    c, T = model.config, len(ids)
+    weights, D = run(model, ids).weights[0], c.head_dim
+    live = 2 * D * weights.numel()  # D products for each score, and one for each of D entries of the output
+
+    def counted(version: Version, n_kv_heads: int) -> int:
+        """Two texts that differ by nothing but what is attended to: projections and the feed-forward fall out."""
+        count = version.module("decode.counts").multiplications
+        config = replace(c, n_kv_heads=n_kv_heads, attention=None)
+        return (count(config, T, 2 * T) - count(config, T, T)) // c.n_layers
+
+    a, b = (np.array([[counted(each, n) for n in divisors(c.n_heads)]], np.float32) for each in (right, wrong))
+    number = counted(wrong, c.n_kv_heads)
+    return Symptom(
+        "Multiplications of scores and output in one layer",
+        a, b, "Multiplications of scores and output in one layer", live, number,
+        f"The live layer has {weights.numel():,} weights, each of 2 · {D} multiplications: {live:,}. The mistaken "
+        f"count "
+        f"is {number:,}, {said(live / number)} times fewer. What shrinks by {said(live / number)} is the cache.",
+        columns=tuple(n_of(n, "KV head") for n in divisors(c.n_heads)),
+    )  # fmt: skip
+
+
+def cannot_occur(config: ModelConfig) -> str:
+    if config.attention == "mla":
+        return "MLA has no KV heads: its multiplications are counted from its latent's width."
+    return (
+        "In MHA there are as many KV heads as query heads: both counts are equal." if config.attention == "mha" else ""
+    )
+
+
+MISTAKE = Mistake(
+    title="“GQA computes less”",
+    kind="silent",
+    changes=(
+        Change(
+            "decode/counts.py",
+            right="return projections + T * S * c.n_heads * 2 * c.head_dim",
+            wrong="return projections + T * S * c.n_kv_heads * 2 * c.head_dim",
+        ),
+    ),
+    question="MHA with 8 heads becomes GQA with 2 KV heads. How many multiplications do q·kᵀ and weights·v take now?",
+    answers=("A quarter", "A half", "A quarter for q·kᵀ, as many for weights·v", "As many as before"),
+    answer=3,
+    what="Each query head still compares its query with each key and adds up each value: T · S · head_dim "
+    "multiplications per query head, twice. That two heads use the same key saves none. What shrinks is the cache, by "
+    "n_heads / n_kv_heads, and with it the bytes that a decode step reads; where reading bounds the step, it gets "
+    "faster. Only the projections to k and v are smaller.",
+    sources=(
+        Source("Shazeer, Fast Transformer Decoding, sections 2.4 and 3", "https://arxiv.org/abs/1911.02150"),
+        Source("Ainslie et al., GQA, section 1", "https://arxiv.org/abs/2305.13245"),
+    ),
+    noticed="Prefill and training are no faster with GQA, although a table said so; decoding of long texts is.",
+    interview="“Why is GQA faster?” Say bandwidth before anything else, and in which phase: decoding, not prefill.",
+    test="""
+import torch
+from torch.utils.flop_counter import FlopCounterMode
+from attnviz.config import ModelConfig
+from attnviz.decode.counts import multiplications
+from attnviz.modules import Transformer
+
+def test_the_count_is_what_torch_counts():
+    model = Transformer.random(ModelConfig(n_layers=2, d_model=30, n_heads=6, n_kv_heads=2, vocab_size=17), seed=0)
+    with FlopCounterMode(display=False) as counter:
+        model(torch.arange(7)[None])
+    assert counter.get_total_flops() == 2 * multiplications(model.config, 7, 7)
+""",
+    compare=compare,
+    cannot_occur=cannot_occur,
+)

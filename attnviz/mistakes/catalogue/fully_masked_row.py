@@ -1,0 +1,84 @@
+"""A query that may attend to nothing: softmax over a row of −∞."""
+
+from attnviz.config import ModelConfig
+from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.runs import is_token, maps, n_of, run_padded
+from attnviz.mistakes.usage import padding_mask
+from attnviz.mistakes.versions import Change, Version
+from attnviz.modules import Transformer
+
+N_PADDING = 3
+
+
+def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
+    mask = padding_mask(is_token(N_PADDING, len(ids)))
+    a, b = (run_padded(each.like(model), ids, N_PADDING, mask) for each in (right, wrong))
+    rows = int(b.weights[0].isnan().any(-1).sum())
+    before, after = (int(each.logits[0, N_PADDING:].isnan().any(-1).sum()) for each in (a, b))
+    sentence = (
+        f"In layer 0, {rows} rows are NaN: {N_PADDING} padding rows in each of {n_of(model.config.n_heads, 'head')}. "
+        f"Behind the last of {n_of(model.config.n_layers, 'layer')}, the logits of {after} of "
+        f"{n_of(len(ids), 'text token')} are NaN."
+    )
+    return Symptom(
+        **maps(a, b), measure="Text tokens whose logits are NaN", expected=before, number=after, sentence=sentence,
+        n_padding=N_PADDING,
+    )  # fmt: skip
+
+
+def cannot_occur(config: ModelConfig) -> str:
+    if config.causal:
+        return ""
+    return "This model is not causal: its padding queries attend to the text, so no row is masked completely."
+
+
+MISTAKE = Mistake(
+    title="A row that is masked completely",
+    kind="nan",
+    changes=(
+        Change(
+            "modules/attention.py",
+            right="""
+                sees = mask.any(-1, keepdim=True)  # (..., T, 1)
+                bias = torch.where(mask | ~sees, 0.0, float("-inf"))  # (..., T, S)
+                weights = scores.add_(bias).softmax(-1) * sees
+            """,
+            wrong="""
+                bias = torch.where(mask, 0.0, float("-inf"))  # (..., T, S)
+                weights = scores.add_(bias).softmax(-1)
+            """,
+        ),
+    ),
+    question="Three padding tokens stand before a text, hidden from all queries; the model is causal and has two "
+    "layers or more. At which positions are the logits NaN?",
+    answers=(
+        "At none: the softmax of a row of −∞ is a row of zeros",
+        "At the three padding positions, which nobody attends to",
+        "At the first token of the text and before it",
+        "At all positions",
+    ),
+    answer=3,
+    what="A padding token before the text may attend neither to itself nor to what comes later, so its whole row is "
+    "−∞, and softmax computes −∞ − (−∞). Its output is NaN. In the next layer its value is NaN too, and a weight of 0 "
+    "times NaN is NaN: it reaches each query, masked or not. With −1e20 in place of −∞ nothing is NaN, and the row "
+    "becomes a uniform average over exactly what was masked. The answer here is a row of zeros.",
+    sources=(
+        Source("PyTorch issue 41508: NaN where all keys are masked", "https://github.com/pytorch/pytorch/issues/41508"),
+    ),
+    noticed="Loss NaN in the first batch that has left padding, or only in some batches, since a batch of equal "
+    "lengths has none. With −1e20, nothing but slightly other numbers.",
+    interview="“What does softmax return for a row that is all −∞, and how far does it get?” Say NaN, then that "
+    "0 · NaN spreads it, then zeros as the way out.",
+    test="""
+import torch
+from attnviz.modules import attend
+
+def test_a_query_that_sees_nothing_gets_zeros():
+    q, k, v = torch.randn(3, 1, 2, 7, 5)
+    mask = torch.ones(7, 7, dtype=torch.bool).tril()
+    mask[2] = False
+    assert (attend(q, k, v, mask).output[:, :, 2] == 0).all()
+""",
+    compare=compare,
+    cannot_occur=cannot_occur,
+)

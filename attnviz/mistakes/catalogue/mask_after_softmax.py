@@ -1,0 +1,69 @@
+"""Weights are masked behind the softmax, which has shared out weight to masked keys by then."""
+
+from attnviz.config import ModelConfig
+from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.runs import leak, leak_said, maps, run, said
+from attnviz.mistakes.versions import Change, Version
+from attnviz.modules import Transformer
+
+
+def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
+    a, b = run(right.like(model), ids), run(wrong.like(model), ids)
+    before, after = (float(each.weights[0].sum(-1).min()) for each in (a, b))
+    sentence = f"The smallest sum of a row in layer 0 is {said(after)} where it should be 1. "
+    if len(ids) == 1:
+        sentence = "One token has one key and nothing masked: its row sums to 1 in both versions."
+    elif model.config.causal:
+        sentence += leak_said(leak(wrong.like(model), ids, b.logits), ids)
+    return Symptom(
+        **maps(a, b), measure="Smallest sum of a row, layer 0", expected=before, number=after, sentence=sentence.strip()
+    )  # fmt: skip
+
+
+def cannot_occur(config: ModelConfig) -> str:
+    masked = config.causal or config.sliding_window is not None
+    return "" if masked else "Nothing is masked here: this model is not causal and has no sliding window."
+
+
+MISTAKE = Mistake(
+    title="Masked after the softmax",
+    kind="silent",
+    changes=(
+        Change(
+            "modules/attention.py",
+            right="""
+                sees = mask.any(-1, keepdim=True)  # (..., T, 1)
+                bias = torch.where(mask | ~sees, 0.0, float("-inf"))  # (..., T, S)
+                weights = scores.add_(bias).softmax(-1) * sees
+            """,
+            wrong="weights = scores.softmax(-1) * mask",
+        ),
+    ),
+    question="The mask is causal, without a window. Which rows of the weights sum to 1?",
+    answers=(
+        "All of them: a masked key has the weight 0 in both versions",
+        "The first one alone, whose query has a single key",
+        "The last one alone",
+        "None of them",
+    ),
+    answer=2,
+    what="The softmax divides by a sum over all keys. Setting masked weights to 0 afterwards leaves that sum as it "
+    "was: what was shared out to later tokens is missing from the row. And the sum depends on later tokens, so the "
+    "future leaks although no later token has any weight.",
+    sources=(Source("Vaswani et al., section 3.2.3: mask inside of the softmax", "https://arxiv.org/abs/1706.03762"),),
+    noticed="Training works, somewhat worse: early tokens get outputs that are too small. Found by summing rows, or by "
+    "changing a later token.",
+    interview="“Why −∞ before the softmax and not 0 after it?” Row sums are the first half of the answer; the leak "
+    "through the denominator is the second.",
+    test="""
+import torch
+from attnviz.modules import attend
+
+def test_rows_sum_to_one_under_a_mask():
+    q, k, v = torch.randn(3, 1, 2, 7, 5)
+    weights = attend(q, k, v, torch.ones(7, 7, dtype=torch.bool).tril()).weights
+    torch.testing.assert_close(weights.sum(-1), torch.ones(1, 2, 7))
+""",
+    compare=compare,
+    cannot_occur=cannot_occur,
+)

@@ -1,0 +1,77 @@
+"""A mask is an argument of forward() and goes nowhere."""
+
+from attnviz.config import ModelConfig
+from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.runs import leak, leak_said, maps, percent, run
+from attnviz.mistakes.versions import Change, Version
+from attnviz.modules import Transformer
+
+
+def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
+    a, b = run(right.like(model), ids), run(wrong.like(model), ids)
+    future = float(b.weights[0].triu(1).sum() / b.weights[0].sum())
+    sentence = "One token has no later one to attend to: both versions compute the same."
+    if len(ids) > 1:
+        sentence = f"{percent(future)} of the weight in layer 0 lies on later tokens. "
+        sentence += leak_said(leak(wrong.like(model), ids, b.logits), ids)
+    return Symptom(
+        **maps(a, b), measure="Share of the weight on later tokens, layer 0",
+        expected=float(a.weights[0].triu(1).sum() / a.weights[0].sum()), number=future, sentence=sentence,
+    )  # fmt: skip
+
+
+def cannot_occur(config: ModelConfig) -> str:
+    return "" if config.causal else "This model is not causal: without padding it has no mask that could be forgotten."
+
+
+MISTAKE = Mistake(
+    title="A mask that is never used",
+    kind="silent",
+    changes=(
+        Change(
+            "modules/attention.py",
+            right="output, weights = (kernel or attend)(q, k, v, mask, dropout=self.dropout if self.training else 0.0)",
+            wrong="output, weights = (kernel or attend)(q, k, v, dropout=self.dropout if self.training else 0.0)",
+        ),
+    ),
+    latent=(
+        Change(
+            "modules/latent.py",
+            right="output, weights = (kernel or attend)(q, k, v, mask, scale=scale)",
+            wrong="output, weights = (kernel or attend)(q, k, v, scale=scale)",
+        ),
+    ),
+    question="A causal model runs like this on a text of several tokens. Which check would notice?",
+    answers=(
+        "Change the last token: logits before it change",
+        "Sum the rows of the weights: they are more than 1",
+        "Look for NaN in the logits",
+        "Compare the shapes with those before",
+    ),
+    answer=0,
+    what="Nothing in a forward pass fails when a mask is ignored: shapes, row sums and number ranges are right. Each "
+    "token sees what comes after it, and so the one that it is to predict.",
+    sources=(
+        Source("Vaswani et al., section 3.2.3, on masking later positions", "https://arxiv.org/abs/1706.03762"),
+        Source(
+            "torch scaled_dot_product_attention: attn_mask",
+            "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
+        ),
+    ),
+    noticed="Training loss far below what is known for such a model, within the first few hundred steps, and text that "
+    "makes no sense when the model has to write without seeing what comes next.",
+    interview="“How do you test that a model is causal?” Change a later token and compare the logits before it; not by "
+    "looking at the mask.",
+    test="""
+import torch
+from attnviz.modules import GroupedQueryAttention
+
+def test_the_mask_is_used():
+    layer, x, mask = GroupedQueryAttention(12, 3, 3), torch.randn(1, 7, 12), torch.ones(7, 7, dtype=torch.bool).tril()
+    before = layer(x, mask=mask)
+    x[:, -1] += 1
+    torch.testing.assert_close(layer(x, mask=mask)[:, :-1], before[:, :-1])
+""",
+    compare=compare,
+    cannot_occur=cannot_occur,
+)

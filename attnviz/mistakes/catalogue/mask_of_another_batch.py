@@ -1,0 +1,73 @@
+"""A mask made for three texts meets the scores of one, and both are broadcast."""
+
+import torch
+
+from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.runs import loss, maps, n_of, raised, run, said
+from attnviz.mistakes.usage import padding_mask
+from attnviz.mistakes.versions import Change, Version
+from attnviz.modules import Transformer
+
+
+def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
+    T = len(ids)
+    lengths = torch.tensor([[T], [max(1, T - 1)], [max(1, T - 2)]])  # of the three texts that the mask was made for
+    mask = padding_mask(torch.arange(T) < lengths)  # (3, 1, 1, T)
+    a, b = run(right.like(model), ids), run(wrong.like(model), ids, mask)
+    n = len(b.logits)
+    try:
+        run(right.like(model), ids, mask)
+        refusal = "The right version accepts it too."
+    except ValueError as error:
+        refusal = f"The right version refuses it: {raised(error)}."
+    sentence = f"Logits for {n_of(n, 'text')} come out, where one went in. {refusal}"
+    if T > 1:
+        losses = [said(loss(each[None], ids)) for each in b.logits]
+        sentence += f" Their losses on the same text: {', '.join(losses)} nats per token."
+    return Symptom(
+        **maps(a, b, (0, n - 1)), measure="Texts in the output", expected=len(a.logits), number=n, sentence=sentence
+    )
+
+
+MISTAKE = Mistake(
+    title="A mask with another batch size",
+    kind="silent",
+    changes=(
+        Change("modules/attention.py", right="check_mask(mask, scores)", wrong=""),
+        Change(
+            "modules/attention.py",
+            right="weights = scores.add_(bias).softmax(-1) * sees",
+            wrong="weights = (scores + bias).softmax(-1) * sees",
+        ),
+    ),
+    question="One text is run with a padding mask that was made for a batch of three. What comes out?",
+    answers=(
+        "An error at the addition: batch sizes 1 and 3 do not fit",
+        "Logits for one text, with the first of the three masks",
+        "Logits for one text, in which all three masks hold",
+        "Logits for three texts",
+    ),
+    answer=3,
+    what="Scores (1, H, T, S) plus a bias (3, 1, 1, S) are broadcast to (3, H, T, S), and what follows is broadcast as "
+    "well: the one text is computed three times, masked in three ways. Where a later line names the batch size, as in "
+    "view(B, T, C), it raises there, far from the cause. Checking the mask's shape before adding costs one line; an "
+    "addition in place refuses to grow, too.",
+    sources=(
+        Source("PyTorch, broadcasting semantics", "https://docs.pytorch.org/docs/stable/notes/broadcasting.html"),
+    ),
+    noticed="Memory grows with the size of an old mask; the last batch of an epoch, which is smaller, meets a mask of "
+    "the size before. With sizes 2 and 3 it raises, with 1 and 3 it does not.",
+    interview="“This raises in view() with a strange size. Where do you look?” Print shapes before the softmax: an "
+    "operand with size 1 there takes part in any batch.",
+    test="""
+import pytest
+import torch
+from attnviz.modules import attend
+
+def test_a_mask_for_other_texts_is_refused():
+    q, k, v = torch.randn(3, 1, 2, 7, 5)
+    with pytest.raises(ValueError):
+        attend(q, k, v, torch.ones(3, 1, 1, 7, dtype=torch.bool))
+""",
+    compare=compare,
+)

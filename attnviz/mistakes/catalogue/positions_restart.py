@@ -1,0 +1,74 @@
+"""With each cached step, positions start at 0 again."""
+
+from attnviz.config import ModelConfig
+from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.runs import decode, largest, maps, n_of, said
+from attnviz.mistakes.versions import Change, Version
+from attnviz.modules import Transformer
+
+
+def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
+    a, b = decode(right.like(model), ids), decode(wrong.like(model), ids)
+    moved, T = largest((b.logits - a.logits)[:, -1]), len(ids)
+    sentence = "The first token is at position 0 in both versions."
+    if T > 1:
+        sentence = (
+            f"The last token, read with {n_of(T - 1, 'token')} in the cache, is rotated as at position 0 instead of "
+            f"{T - 1}; its logits move by up to {said(moved)}."
+        )
+    return Symptom(
+        **maps(a, b), measure="Largest change of a logit of the last token", expected=0.0, number=moved,
+        sentence=sentence,
+    )  # fmt: skip
+
+
+def cannot_occur(config: ModelConfig) -> str:
+    if not config.causal:
+        return "This model is not causal, so it is not run with a cache."
+    return "" if config.rotary_dim else "This model runs without RoPE: positions go in nowhere."
+
+
+MISTAKE = Mistake(
+    title="Positions that start at 0 again",
+    kind="silent",
+    changes=(
+        Change(
+            "modules/attention.py",
+            right="q, k = rope(q, past), rope(k, past)  # v carries no position",
+            wrong="q, k = rope(q, 0), rope(k, 0)  # v carries no position",
+        ),
+    ),
+    latent=(
+        Change(
+            "modules/latent.py",
+            right="q_rope, shared_key = rotate(q_rope_before, past), rotate(key_before, past)",
+            wrong="q_rope, shared_key = rotate(q_rope_before, 0), rotate(key_before, 0)",
+        ),
+    ),
+    question="20 tokens are read at once, then the next one with the cache. How far behind it does RoPE place the "
+    "cached key of position 15?",
+    answers=("5 tokens behind", "20 tokens behind", "15 tokens ahead", "At the same position"),
+    answer=2,
+    what="RoPE needs the position in the text. A decode step is given one token, and arange(1) is 0: the position is "
+    "the number of cached tokens, and has to be handed in or asked of the cache. Rotated as at 0, the query stands at "
+    "the start of the text, with all cached keys ahead of it, and its own key is cached in the wrong rotation for "
+    "good.",
+    sources=(Source("Su et al., RoFormer, equation 16: the distance m − n", "https://arxiv.org/abs/2104.09864"),),
+    noticed="Not in training. The first token written is right; then the text repeats or loses its thread, and the "
+    "more so the longer the prompt is.",
+    interview="“Add a KV cache to this attention.” Besides the concatenation there are two offsets: RoPE's and the "
+    "mask's.",
+    test="""
+import torch
+from attnviz.config import ModelConfig
+from attnviz.modules import Transformer
+
+def test_a_cached_step_knows_its_position():
+    model, ids = Transformer.random(ModelConfig(2, 12, 3, vocab_size=17), seed=0), torch.arange(7)[None]
+    cache = model.new_cache()
+    steps = model(ids[:, :5], cache=cache), model(ids[:, 5:], cache=cache)
+    torch.testing.assert_close(torch.cat(steps, dim=1), model(ids))
+""",
+    compare=compare,
+    cannot_occur=cannot_occur,
+)

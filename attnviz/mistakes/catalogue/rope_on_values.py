@@ -1,0 +1,74 @@
+"""Values are rotated as queries and keys are."""
+
+from attnviz.config import ModelConfig
+from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.runs import largest, loss_told, maps, run, said
+from attnviz.mistakes.versions import Change, Version
+from attnviz.modules import Transformer
+
+
+def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
+    a, b = run(right.like(model), ids), run(wrong.like(model), ids)
+    told = loss_told(a.logits, b.logits, ids)
+    same = largest(b.weights[0] - a.weights[0])
+    sentence = f"The weights of layer 0 differ by {said(same)}, since its q and k are the same. {told.sentence}"
+    if len(ids) == 1:
+        sentence = "At position 0 nothing is rotated: both versions compute the same."
+    return Symptom(**maps(a, b), measure=told.measure, expected=told.expected, number=told.number, sentence=sentence)
+
+
+def cannot_occur(config: ModelConfig) -> str:
+    if not config.rotary_dim:
+        return "This model runs without RoPE: nothing is rotated."
+    if config.attention == "mla" and config.v_head_dim < config.rotary_dim:
+        return f"RoPE rotates {config.rotary_dim} dimensions here, and a value has {config.v_head_dim}."
+    return ""
+
+
+MISTAKE = Mistake(
+    title="RoPE applied to values",
+    kind="silent",
+    changes=(
+        Change(
+            "modules/attention.py",
+            right="q, k = rope(q, past), rope(k, past)  # v carries no position",
+            wrong="q, k, v = rope(q, past), rope(k, past), rope(v, past)",
+        ),
+    ),
+    latent=(
+        Change(
+            "modules/latent.py",
+            right="k_nope, v = self._expand(latent)  # (B, H, S, N), (B, H, S, V)",
+            wrong="""
+                k_nope, v = self._expand(latent)  # (B, H, S, N), (B, H, S, V)
+                v = rotate(v, 0)
+            """,
+        ),
+    ),
+    question="The same text is run at positions 0, 1, … and at positions 5, 6, …. What differs between these two runs?",
+    answers=(
+        "Nothing: rotations cancel as they do in q·k",
+        "The output of the layer, and not its weights",
+        "The weights of the layer, and so its output",
+        "The weights alone, by one common factor",
+    ),
+    answer=1,
+    what="In q·k the two rotations leave their difference, so that a score depends on the distance alone. A value "
+    "meets no second rotation: the output is a sum of values each turned by its absolute position, and changes when "
+    "the text is moved. RoPE is applied to q and k for that reason, and not to v.",
+    sources=(Source("Su et al., RoFormer, section 3.2.1: q and k", "https://arxiv.org/abs/2104.09864"),),
+    noticed="Training from the start works, and worse on texts longer than those of training. With trained weights the "
+    "first layer's maps are right and those of later layers are not.",
+    interview="“Why are values not rotated?” What would undo the rotation? For q·k the other vector; for v nothing.",
+    test="""
+import torch
+from attnviz.modules import GroupedQueryAttention, Rope, rope_frequencies
+
+def test_a_moved_text_gives_the_same_output():
+    layer, x, rope = GroupedQueryAttention(12, 2, 1), torch.randn(1, 7, 12), Rope(rope_frequencies(6))
+    moved = layer(x, rope=lambda t, start: rope(t, start + 5))
+    torch.testing.assert_close(moved, layer(x, rope=rope))
+""",
+    compare=compare,
+    cannot_occur=cannot_occur,
+)

@@ -1,0 +1,73 @@
+"""Scores are divided by the root of the model's width, where each head has its own, smaller one."""
+
+import torch
+
+from attnviz.config import ModelConfig
+from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.runs import changes, maps, run, said
+from attnviz.mistakes.versions import Change, Version
+from attnviz.modules import Transformer
+
+
+def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
+    a, b = run(right.like(model), ids), run(wrong.like(model), ids)
+    before, after = (float(torch.special.entr(each.weights[0]).sum(-1).mean()) for each in (a, b))
+    sentence = f"The mean entropy of the rows in layer 0 {changes(before, after)} nats; uniform weights have the most."
+    if len(ids) == 1:
+        sentence = f"One token has one key, whose weight is 1 under any scale: the entropy is {said(after)} in both."
+    return Symptom(
+        **maps(a, b), measure="Mean entropy of a row, layer 0, in nats", expected=before, number=after,
+        sentence=sentence,
+    )  # fmt: skip
+
+
+def cannot_occur(config: ModelConfig) -> str:
+    width = config.d_model if config.attention == "mla" else config.n_heads * config.head_dim
+    return "" if width != config.head_dim else "With one head, √d_model is √head_dim: both scales are the same."
+
+
+MISTAKE = Mistake(
+    title="Scaled by √d_model",
+    kind="silent",
+    changes=(
+        Change(
+            "modules/attention.py",
+            right="q = q.unflatten(1, (K, H // K)) * (scale or D**-0.5)  # (B, H, T, D) -> (B, K, G, T, D)",
+            wrong="q = q.unflatten(1, (K, H // K)) * (scale or (H * D) ** -0.5)  # (B, H, T, D) -> (B, K, G, T, D)",
+        ),
+    ),
+    latent=(
+        Change(
+            "modules/latent.py",
+            right="scale = (self.nope_dim + self.rope_dim) ** -0.5",
+            wrong="scale = x.shape[-1] ** -0.5",
+        ),
+    ),
+    question="The model was trained with the right scale. What do its maps look like in this version?",
+    answers=(
+        "Sharper: each row puts more of its weight on the strongest key",
+        "Flatter: each row spreads its weight over more keys",
+        "The same, since a common factor cancels in the softmax",
+        "Of another height: the rows no longer sum to 1",
+    ),
+    answer=1,
+    what="A score is a sum over the head_dim products of one head. For entries with mean 0 and variance 1 its standard "
+    "deviation is √head_dim, and dividing by that brings it back to 1. Divided by √d_model, scores are √n_heads times "
+    "too small, and a softmax of smaller scores is closer to uniform.",
+    sources=(Source("Vaswani et al., Attention Is All You Need, section 3.2.1", "https://arxiv.org/abs/1706.03762"),),
+    noticed="Trained from the start like this, a model can make up for it with larger q and k, so that the loss is "
+    "hardly worse and nobody looks. It shows when weights trained elsewhere are loaded.",
+    interview="“Why √head_dim, and what happens with √d_model instead?” Say what the variance of q·k is, and that the "
+    "error grows with the number of heads.",
+    test="""
+import torch
+from attnviz.modules import attend
+
+def test_scores_are_scaled_by_head_dim():
+    q, k, v = torch.randn(3, 1, 2, 7, 5)  # (B, H, T, D) each
+    expected = (q @ k.mT / 5**0.5).softmax(-1)
+    torch.testing.assert_close(attend(q, k, v).weights, expected)
+""",
+    compare=compare,
+    cannot_occur=cannot_occur,
+)

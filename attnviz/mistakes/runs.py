@@ -1,0 +1,183 @@
+"""Running the right and the mistaken version of a model on one text, and saying what differs.
+
+B batch, L layers, H heads, T tokens, S key tokens, V vocab_size.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnviz.modules import AttentionRecord, Recording, Transformer
+
+CHANGED = 1e-3  # a weight that differs by more is another weight
+PADDING_ID = 0  # what stands before a text as padding; nobody may attend to it, so any id would do
+DECODED = 8  # tokens read one at a time, with the cache; those before are read at once
+
+
+class Pass(NamedTuple):
+    """What one run gave."""
+
+    logits: Tensor  # (B, T, V)
+    weights: list[Tensor]  # L of (B, H, T, S)
+    records: list[AttentionRecord]  # of the last call of the model, L
+
+
+class Telling(NamedTuple):
+    """The number that gives a mistake away, and what it says."""
+
+    measure: str
+    expected: float
+    number: float
+    sentence: str
+
+
+def run(model: Transformer, ids: Sequence[int], mask: Tensor | None = None) -> Pass:
+    """Run the model on a text at once."""
+    record = Recording()
+    logits = model(torch.tensor([list(ids)]), mask=mask, record=record)
+    return Pass(logits, [each.weights for each in record], list(record))
+
+
+def run_padded(model: Transformer, ids: Sequence[int], n_padding: int, mask: Tensor) -> Pass:
+    """Run the model on a text with padding before it. mask: broadcastable to (1, H, T, T) with T = all tokens."""
+    return run(model, [PADDING_ID] * n_padding + list(ids), mask)
+
+
+def is_token(n_padding: int, n_tokens: int) -> Tensor:
+    """Bool (1, T): False for padding."""
+    return torch.arange(n_padding + n_tokens)[None] >= n_padding
+
+
+def decode(model: Transformer, ids: Sequence[int]) -> Pass:
+    """Read a text with a cache: the last DECODED tokens, but the first of the text, one at a time."""
+    n_first = len(ids) - min(DECODED, len(ids) - 1)
+    cache, logits, rows = model.new_cache(), [], []
+    for piece in (list(ids[:n_first]), *([i] for i in ids[n_first:])):
+        record = Recording()
+        logits.append(model(torch.tensor([piece]), cache=cache, record=record))
+        rows.append([F.pad(each.weights, (0, len(ids) - each.weights.shape[-1])) for each in record])
+    weights = [torch.cat(layer, dim=-2) for layer in zip(*rows, strict=True)]
+    return Pass(torch.cat(logits, dim=1), weights, list(record))
+
+
+def maps(right: Pass, wrong: Pass, texts: tuple[int, int] = (0, 0)) -> dict[str, Any]:
+    """The `Symptom`'s maps: of the first layer whose weights differ, the head that differs most.
+
+    texts: which of the batch, in the right run and in the mistaken one.
+    """
+    pairs = [(a[texts[0]], b[texts[1]]) for a, b in zip(right.weights, wrong.weights, strict=True)]
+    largest = torch.stack([_largest_by_head(a - b) for a, b in pairs])  # (L, H)
+    differs = (largest.amax(1) > CHANGED).nonzero().flatten().tolist()
+    layer = differs[0] if differs else int(largest.amax(1).argmax())
+    head = int(largest[layer].argmax())
+    a, b = pairs[layer]
+    return head_map(a[head], layer, head) | {"wrong": array(b[head])}
+
+
+def head_map(weights: Tensor, layer: int, head: int) -> dict[str, Any]:
+    """The right map of a `Symptom`: one head's weights."""
+    picture = f"Weights of layer {layer}, head {head}"
+    return {"picture": picture, "right": array(weights), "layer": layer, "head": head}
+
+
+def _largest_by_head(difference: Tensor) -> Tensor:
+    """(H, T, S) -> (H,); NaN counts as the largest."""
+    return difference.abs().nan_to_num(nan=math.inf).flatten(1).amax(1)
+
+
+def array(tensor: Tensor) -> np.ndarray:
+    """Float32 numpy, a copy of its own that nobody can change."""
+    result = tensor.float().numpy().copy()
+    result.flags.writeable = False
+    return result
+
+
+# ---- telling numbers
+
+
+def loss(logits: Tensor, ids: Sequence[int]) -> float:
+    """Nats per token for predicting each next token from logits (1, T, V); NaN for a text of one token."""
+    return F.cross_entropy(logits[0, :-1].double(), torch.tensor(list(ids[1:]), dtype=torch.long)).item()
+
+
+def largest(difference: Tensor) -> float:
+    """The largest absolute entry, 0 where there is none."""
+    return float(difference.abs().max()) if difference.numel() else 0.0
+
+
+def loss_told(right: Tensor, wrong: Tensor, ids: Sequence[int]) -> Telling:
+    """The loss on this text in both versions; for one token or two, of which position 0 predicts one at most, the
+    largest change of a logit."""
+    moved = largest(wrong - right)
+    if len(ids) <= 2:
+        sentence = f"So short a text has hardly a loss; its logits differ by up to {said(moved)}."
+        return Telling("Largest change of a logit", 0.0, moved, sentence)
+    before, after = loss(right, ids), loss(wrong, ids)
+    return Telling(
+        "Loss on this text, nats per token", before, after,
+        f"The loss on this text {changes(before, after)} nats per token; logits differ by up to {said(moved)}.",
+    )  # fmt: skip
+
+
+class Leak(NamedTuple):
+    """How far another last token moves an earlier position's logits."""
+
+    position: int
+    amount: float  # by how much a logit there moves when the last token is another
+
+
+def leak(model: Transformer, ids: Sequence[int], before: Tensor) -> Leak:
+    """Where another last token moves an earlier logit most. before: the text's logits (1, T, V), with T at least 2."""
+    other = [*ids[:-1], (ids[-1] + 1) % model.config.vocab_size]
+    moved = (model(torch.tensor([other])) - before)[0, :-1].abs().amax(-1)  # (T - 1,)
+    return Leak(int(moved.argmax()), float(moved.max()))
+
+
+def leak_said(found: Leak, ids: Sequence[int]) -> str:
+    """The leak as a sentence."""
+    return f"A logit at position {found.position} moves by {said(found.amount)} when token {len(ids) - 1} changes."
+
+
+# ---- numbers in sentences
+
+
+def said(x: float) -> str:
+    """A number for a sentence: "0", "1,024", "2.277", "6.1e−05"."""
+    size = abs(x)
+    if x == 0 or (size >= 1000 and size < 1e6) or (float(x).is_integer() and size < 1e6):
+        text = f"{x:,.0f}"
+    else:
+        text = f"{x:.3f}" if 0.001 <= size < 1000 else f"{x:.1e}"
+    return text.replace("-", "−")
+
+
+def changes(before: float, after: float) -> str:
+    """ "rises from 2.277 to 7.412", "falls from …", "stays at …", as far as it is printed."""
+    if said(before) == said(after):
+        return f"stays at {said(after)}"
+    if math.isnan(after):
+        return f"was {said(before)} and is NaN"
+    return f"{'rises' if after > before else 'falls'} from {said(before)} to {said(after)}"
+
+
+def percent(share: float) -> str:
+    """ "53.5 %"."""
+    return f"{100 * share:.1f} %"
+
+
+def n_of(n: int, what: str) -> str:
+    """ "1 token", "3 tokens"."""
+    return f"{n:,} {what}{'s' * (n != 1)}"
+
+
+def raised(error: Exception) -> str:
+    """An error as Python's last line has it, at most its first two lines."""
+    lines = [line.strip() for line in str(error).strip().splitlines()[:2]]
+    return f"{type(error).__name__}: {' '.join(lines)}"

@@ -1,0 +1,60 @@
+"""In the process that runs a person's file on the shipped weights: its maps, and the walk through its lines.
+
+FOLDER/ask.json says on what (see on_shipped.py). Written there: maps.safetensors, the attention weights that the code
+computes; walk.bin and places.json, its lines with their tensors; maps.json and walk.json, what went wrong instead.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+
+from attnviz.checkpoints import load_checkpoint
+from attnviz.practice.child import limit, names_in, told
+from attnviz.practice.live import Live
+from attnviz.steps import Selection, Walk, record_file
+
+Pack = Callable[[Walk, list[str], int, int], tuple[bytes, list]]  # walk, labels, KV heads, stop -> bytes and places
+
+
+def run(folder: Path, file: Path, pack: Pack) -> None:
+    """Write what the code computes; each part as soon as it is there."""
+    ask = json.loads((folder / "ask.json").read_text())
+    torch.set_num_threads(1)
+    live = Live(load_checkpoint(ask["checkpoint"])[0], ask["ids"], ask["layer"], ask["head"])
+    limit()
+    names: dict[str, Any] = {}
+
+    def maps() -> None:
+        found = live.maps(ask["task"], names)
+        if found is not None:
+            save_file({"maps": found.contiguous()}, folder / "maps.safetensors")
+
+    def walk() -> None:
+        found = _walk(file, ask, live, names)
+        packed, places = pack(found, ask["labels"], live.config.n_kv_heads, min(ask["at"], len(found.stops) - 1))
+        (folder / "walk.bin").write_bytes(packed)
+        (folder / "places.json").write_text(json.dumps(places))
+
+    for part, write in (("maps", maps), ("walk", walk)):
+        try:
+            names = names or names_in(file)
+            write()
+        except BaseException as error:  # noqa: BLE001, SystemExit too
+            (folder / f"{part}.json").write_text(json.dumps(told(error, str(file))))
+
+
+def _walk(file: Path, ask: dict[str, Any], live: Live, names: dict[str, Any]) -> Walk:
+    """The walk through the lines of the file; ValueError where no line of it made a tensor."""
+    call, head = live.call(ask["task"], names), ask["head"]
+    run = record_file(call.run, str(file), call.module, live.model, ask["ids"][: live.T], ask["layer"])
+    query, key = (min(ask[name], live.T - 1) for name in ("query", "key"))
+    walk = Walk(run, Selection(head, live.config.layer.kv_head_of[head], query, key, ask["column"]))
+    if not walk.stops:
+        raise ValueError("no line made a tensor")
+    return walk

@@ -1,0 +1,10 @@
+"""Questions made by seed from live tensors, configurations and published models, and graded by computing."""
+
+from attnviz.practice.drills import cost, decoding, heads, lines, maps, masks, rope, shapes
+from attnviz.practice.drills.question import KINDS, LEVELS, SUBJECTS, Kind, Question, kinds_of, make
+from attnviz.practice.drills.sets import Progress, question_set, score_card
+
+__all__ = [
+    "KINDS", "LEVELS", "SUBJECTS", "Kind", "Progress", "Question", "cost", "decoding", "heads", "kinds_of", "lines",
+    "make", "maps", "masks", "question_set", "rope", "score_card", "shapes",
+]  # fmt: skip

@@ -1,0 +1,250 @@
+"""The kinds of answers, each of which grades what a person gave. What was given is text, as typed or chosen."""
+
+from __future__ import annotations
+
+import math
+import random
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from attnviz.equations import Expression, number_text
+from attnviz.practice.drills.evaluate import LONGEST, Unreadable, evaluate
+
+BYTES = {
+    "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
+}  # fmt: skip
+_BY_LOWER = {name.lower(): size for name, size in BYTES.items()}
+_UNIT = re.compile(r"(?i)\s*(b|bytes?|kb|mb|gb|tb|kib|mib|gib|tib)$")
+
+
+@dataclass(frozen=True)
+class Grade:
+    """Whether an answer is right, and where it is not, what was probably done instead. read: it was an answer."""
+
+    right: bool
+    says: str = ""
+    read: bool = True
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A wrong answer that is known, and the mistake behind it."""
+
+    value: float
+    says: str
+
+
+@dataclass(frozen=True)
+class NumberAnswer:
+    """A number in `unit`; a quantity of bytes may be given in any unit of bytes. tolerance: relative."""
+
+    value: float
+    unit: str = ""
+    tolerance: float = 0.0
+    wrong: tuple[Wrong, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Leave out what is known as wrong and here comes to the right number, or to another wrong one."""
+        kept: list[Wrong] = []
+        for each in self.wrong:
+            if math.isfinite(each.value) and not any(
+                self._equal(each.value, v) for v in (self.value, *(w.value for w in kept))
+            ):
+                kept.append(each)
+        object.__setattr__(self, "wrong", tuple(kept))
+
+    def _equal(self, a: float, b: float) -> bool:
+        return math.isclose(a, b, rel_tol=max(self.tolerance, 1e-9), abs_tol=1e-9)
+
+    def grade(self, given: str) -> Grade:
+        number, named = given.strip(), ""
+        if self.unit in BYTES and (found := _UNIT.search(number)):
+            number, named = number[: found.start()], found[1].lower()
+        elif self.unit and number.endswith(self.unit):
+            number = number.removesuffix(self.unit)
+        try:
+            value = evaluate(number)
+        except Unreadable as error:
+            return Grade(False, str(error), read=False)
+        if named:
+            value *= _BY_LOWER.get(named, 1) / BYTES[self.unit]
+        if self._equal(value, self.value):
+            return Grade(True)
+        for each in self.wrong:
+            if self._equal(value, each.value):
+                return Grade(False, each.says)
+        return Grade(False, self._wrong_unit(value))
+
+    def _wrong_unit(self, value: float) -> str:
+        if self.unit not in BYTES:
+            return ""
+        size = self.value * BYTES[self.unit]
+        for other, factor in BYTES.items():
+            if other != self.unit and self._equal(value, size / factor):
+                return f"That is the number of {other}; asked for is {self.unit}."
+        return ""
+
+    def shown(self) -> str:
+        return f"{number_text(round(self.value, 12))}{' ' * bool(self.unit)}{self.unit}"
+
+    def forms(self) -> list[str]:
+        """Some ways in which the right answer may be written."""
+        exact = repr(self.value)
+        found = [exact, f" {exact} ", f"{exact} {self.unit}", f"({exact})", f"{exact}*2/2"]
+        if float(self.value).is_integer():
+            found += [f"{int(self.value):,}", str(int(self.value))]
+        if self.unit in BYTES:
+            found += [f"{self.value * BYTES[self.unit]!r} B", f"{self.value * BYTES[self.unit] / 1e6!r} MB"]
+        return found
+
+
+@dataclass(frozen=True)
+class ShapeAnswer:
+    """The shape of a tensor: whole numbers with anything between them. wrong: shapes that are known mistakes."""
+
+    shape: tuple[int, ...]
+    wrong: Mapping[tuple[int, ...], str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "wrong", {s: says for s, says in self.wrong.items() if s != self.shape})
+
+    def grade(self, given: str) -> Grade:
+        found = re.findall(r"\d+", given[:LONGEST])
+        if not found or re.search(r"[^\d\s,()\[\]x×·]", given):
+            return Grade(False, "A shape is whole numbers with commas between them, such as 2, 3, 5.", read=False)
+        shape = tuple(int(n[:12]) for n in found)
+        if shape == self.shape:
+            return Grade(True)
+        if shape in self.wrong:
+            return Grade(False, self.wrong[shape])
+        same = sorted(shape) == sorted(self.shape)
+        return Grade(False, "The sizes are right, their order is not." if same else "")
+
+    def shown(self) -> str:
+        return f"({', '.join(map(str, self.shape))})"
+
+    def forms(self) -> list[str]:
+        return [self.shown(), *(between.join(map(str, self.shape)) for between in (", ", ",", " ", " x ", "×"))]
+
+
+@dataclass(frozen=True)
+class ChoiceAnswer:
+    """One of a few; given is its number, from 0. says: of each option, why it is wrong."""
+
+    options: tuple[str, ...]
+    right: int
+    says: tuple[str, ...] = ()
+    code: bool = False
+
+    def grade(self, given: str) -> Grade:
+        if not given.isdecimal() or int(given[:3]) >= len(self.options):
+            return Grade(False, "Choose one of the answers.", read=False)
+        i = int(given)
+        return Grade(i == self.right, self.says[i] if self.says and i != self.right else "")
+
+    def shown(self) -> str:
+        return self.options[self.right]
+
+    def forms(self) -> list[str]:
+        return [str(self.right)]
+
+
+@dataclass(frozen=True)
+class OrderAnswer:
+    """Items to be put in order; given are their numbers as shown, from 1, in the order wanted."""
+
+    items: tuple[str, ...]  # as they are shown
+    order: tuple[int, ...]  # places in `items`, in the right order
+
+    def grade(self, given: str) -> Grade:
+        found = tuple(int(n[:3]) - 1 for n in re.findall(r"\d+", given[:LONGEST]))
+        if sorted(found) != list(range(len(self.items))):
+            return Grade(False, f"Give each of the numbers 1 to {len(self.items)} once.", read=False)
+        if found == self.order:
+            return Grade(True)
+        first = next(i for i, (a, b) in enumerate(zip(found, self.order, strict=True)) if a != b)
+        return Grade(False, f"Right up to step {first}; step {first + 1} is another one." if first else "")
+
+    def shown(self) -> str:
+        return ", ".join(str(i + 1) for i in self.order)
+
+    def forms(self) -> list[str]:
+        numbers = [str(i + 1) for i in self.order]
+        return [", ".join(numbers), " ".join(numbers), " > ".join(numbers)]
+
+
+@dataclass(frozen=True)
+class ExpressionAnswer:
+    """A formula in the letters given: right where it comes to the same for any numbers put in.
+
+    wrong: formulas that are known mistakes, as they would be typed.
+    """
+
+    formula: str
+    letters: Mapping[str, str]  # letter -> meaning
+    wrong: Mapping[str, str] = field(default_factory=dict)
+
+    def grade(self, given: str) -> Grade:
+        try:
+            if self._same(given, self.formula):
+                return Grade(True)
+            return next(
+                (Grade(False, says) for wrong, says in self.wrong.items() if self._same(given, wrong)), Grade(False)
+            )
+        except Unreadable as error:
+            return Grade(False, str(error), read=False)
+
+    def _same(self, a: str, b: str) -> bool:
+        for seed in range(5):
+            rng = random.Random(seed)
+            values = {letter: rng.uniform(1, 9) for letter in self.letters}
+            if not math.isclose(evaluate(a, values), evaluate(b, values), rel_tol=1e-9):
+                return False
+        return True
+
+    def shown(self) -> str:
+        return self.formula.replace("*", " · ")
+
+    def forms(self) -> list[str]:
+        return [self.formula, self.shown(), f"({self.formula})", f"0 + {self.formula}"]
+
+
+@dataclass(frozen=True)
+class CellAnswer:
+    """A cell of a map; given is "row, column", from 0. values (rows × columns) are drawn, None where masked."""
+
+    values: tuple[tuple[float | None, ...], ...]
+    cell: tuple[int, int]
+    wrong: Mapping[tuple[int, int], str] = field(default_factory=dict)
+    axes: tuple[str, str] = ("query", "key")
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "wrong", {c: says for c, says in self.wrong.items() if c != self.cell})
+
+    def grade(self, given: str) -> Grade:
+        found = tuple(int(n[:6]) for n in re.findall(r"\d+", given[:LONGEST]))
+        if len(found) != 2 or found[0] >= len(self.values) or found[1] >= len(self.values[0]):
+            return Grade(False, "Choose a cell.", read=False)
+        if found == self.cell:
+            return Grade(True)
+        return Grade(False, self.wrong.get((found[0], found[1]), ""))
+
+    def named(self, cell: tuple[int, int]) -> str:
+        """A cell in words."""
+        return f"{self.axes[0]} {cell[0]}, {self.axes[1]} {cell[1]}"
+
+    def shown(self) -> str:
+        return self.named(self.cell)
+
+    def forms(self) -> list[str]:
+        i, j = self.cell
+        return [f"{i}, {j}", f"{i} {j}", f"({i},{j})", self.shown()]
+
+
+Answer = NumberAnswer | ShapeAnswer | ChoiceAnswer | OrderAnswer | ExpressionAnswer | CellAnswer
+
+
+def known(*pairs: tuple[Expression | float, str]) -> tuple[Wrong, ...]:
+    """Wrong answers with what was done: `known((2 * K, "you counted K and V once"), …)`."""
+    return tuple(Wrong(float(v.value if isinstance(v, Expression) else v), says) for v, says in pairs)

@@ -1,0 +1,353 @@
+"""Parameters and cache of published models. Answers come from attnviz.cost, the way from the formula."""
+
+from __future__ import annotations
+
+import random
+
+from attnviz.config import ModelConfig
+from attnviz.cost import PRECISIONS, bits_with_scales, count_parameters, kv_cache_bytes, load_presets
+from attnviz.equations import Equation, Value
+from attnviz.practice.drills.answers import ExpressionAnswer, NumberAnswer, known
+from attnviz.practice.drills.heads import kv_heads, page, published
+from attnviz.practice.drills.question import Question, kind
+
+C, H, K, D, L = (
+    lambda m: Value(m.d_model, "C", "d_model"),
+    lambda m: Value(m.n_heads, "H", "query heads"),
+    lambda m: Value(m.n_kv_heads, "K", "KV heads"),
+    lambda m: Value(m.head_dim, "D", "head_dim"),
+    lambda m: Value(m.n_layers, "L", "layers"),
+)
+
+
+def described(m: ModelConfig) -> str:
+    """The facts that a question about cache or parameters rests on."""
+    heads = f"{m.n_heads} query heads, {kv_heads(m)}, head_dim {m.head_dim}"
+    return f"{m.name}: {m.n_layers} layers, d_model {m.d_model:,}, {heads}"
+
+
+def plain(rng: random.Random, *kinds: str) -> tuple[str, ModelConfig]:
+    """A published model without sliding windows, biases or norms in its attention."""
+    found = [
+        (id, m)
+        for id, m in sorted(load_presets().items())
+        if m.attention in kinds
+        and m.sliding_window is None
+        and not (m.qkv_bias or m.o_bias or m.qk_norm or m.attention_sinks)
+    ]
+    return rng.choice(found)
+
+
+@kind("cost", 1)
+def attention_parameters(rng: random.Random) -> Question:
+    id, m = plain(rng, "mha", "gqa", "mqa")
+    q, kv = m.d_model * m.n_heads * m.head_dim, m.d_model * m.n_kv_heads * m.head_dim
+    return Question(
+        f"{described(m)}; no biases. How many parameters do q, k, v and o of one layer have together?",
+        NumberAnswer(
+            count_parameters(m).attention_per_layer,
+            tolerance=0.005,
+            wrong=known(
+                (4 * q, "You counted k and v with all query heads: GQA has fewer KV heads."),
+                (2 * q + kv, "You counted k and v once."),
+                (q + 2 * kv, "You left out o, or q."),
+                (3 * q, "o counts too."),
+                ((2 * q + 2 * kv) * m.n_layers, "That is for all layers."),
+            ),
+        ),
+        "q and o have H heads, k and v have K.",
+        (Equation(2 * C(m) * H(m) * D(m) + 2 * C(m) * K(m) * D(m)),),
+        page(id),
+    )
+
+
+@kind("cost", 1)
+def cache_per_token(rng: random.Random) -> Question:
+    id, m = plain(rng, "mha", "gqa", "mqa")
+    size = kv_cache_bytes(m, 1)
+    return Question(
+        f"{described(m)}. How many bytes does the cache take per token, in bf16?",
+        NumberAnswer(
+            size,
+            "B",
+            0.005,
+            known(
+                (size / 2, "You counted K and V once, or 1 byte per number."),
+                (size * m.group_size, "That is the size with all query heads: the cache holds the KV heads alone."),
+                (size / m.n_layers, "That is for one layer."),
+                (size * 2, "bf16 has 2 bytes per number."),
+            ),
+        ),
+        "K and V, each layer, each KV head, head_dim numbers of 2 bytes.",
+        (Equation(2 * L(m) * K(m) * D(m) * Value(2, "b", "bytes per number"), unit="B"),),
+        page(id),
+    )
+
+
+@kind("cost", 2)
+def cache_of_a_context(rng: random.Random) -> Question:
+    id, m = plain(rng, "mha", "gqa", "mqa")
+    tokens, batch = rng.choice((4096, 8192, 32768, 131072)), rng.choice((1, 1, 4, 16))
+    precision = rng.choice(("bf16", "fp8", "fp32"))
+    bits, _ = PRECISIONS[precision]
+    size = kv_cache_bytes(m, tokens, batch, bits)
+    gib = size / 2**30
+    s, b = Value(tokens, "S", "tokens"), Value(batch, "B", "sequences")
+    return Question(
+        f"{described(m)}. How many GiB does the cache of {batch} sequence{'s' * (batch > 1)} of {tokens:,} tokens "
+        f"take in {precision}?",
+        NumberAnswer(
+            gib,
+            "GiB",
+            0.01,
+            known(
+                (gib / 2, "You counted K and V once."),
+                (size / 1e9, "That is the number of GB; asked for is GiB."),
+                (gib * m.group_size, f"That is the size with {m.n_heads} KV heads."),
+                (gib / batch, "That is for one sequence."),
+                (gib * 16 / bits, f"{precision} has {bits // 8} byte(s) per number."),
+            ),
+        ),
+        f"2 for K and V; {bits // 8} byte{'s' * (bits > 8)} per number; 1 GiB = 2³⁰ B.",
+        (
+            Equation(
+                2 * L(m) * K(m) * D(m) * s * b * Value(bits // 8, "b", "bytes per number") / Value(2**30), unit="GiB"
+            ),
+        ),
+        ("cost", {"preset": id, "context": str(tokens), "batch": str(batch), "precision": precision, "tab": "memory"}),
+    )
+
+
+@kind("cost", 3)
+def cache_with_scales(rng: random.Random) -> Question:
+    id, m = plain(rng, "mha", "gqa", "mqa")
+    tokens = rng.choice((8192, 32768, 65536))
+    bits = bits_with_scales("int4")
+    gib = kv_cache_bytes(m, tokens, 1, bits) / 2**30
+    s = Value(tokens, "S", "tokens")
+    way = 2 * L(m) * K(m) * D(m) * s * (4 + Value(16, "z", "bits of a scale") / Value(32, "g", "numbers per scale")) / 8
+    return Question(
+        f"{described(m)}. The cache is stored in int4 with a 16-bit scale per 32 numbers. How many GiB do {tokens:,} "
+        "tokens take?",
+        NumberAnswer(
+            gib,
+            "GiB",
+            0.01,
+            known(
+                (gib * 4 / bits, "You left out the scales: 0.5 bit per number."),
+                (gib / 2, "You counted K and V once."),
+                (gib * 2**30 / 1e9, "That is the number of GB; asked for is GiB."),
+                (gib * 20 / bits, "The scale is shared by 32 numbers."),
+            ),
+        ),
+        "4 bits and its share of the scale, 16 / 32, for each number; 8 bits are a byte.",
+        (Equation(way / Value(2**30), unit="GiB"),),
+        ("cost", {"preset": id, "context": str(tokens), "precision": "int4", "tab": "memory"}),
+    )
+
+
+@kind("cost", 3)
+def cache_of_mla(rng: random.Random) -> Question:
+    id, m = published(rng, "mla")
+    size = kv_cache_bytes(m, 1)
+    rank, rotary = Value(m.kv_lora_rank, "R", "kv_lora_rank"), Value(m.qk_rope_head_dim, "P", "qk_rope_head_dim")
+    return Question(
+        f"{m.name}: MLA, {m.n_layers} layers, {m.n_heads} heads, kv_lora_rank {m.kv_lora_rank}, qk_rope_head_dim "
+        f"{m.qk_rope_head_dim}. How many bytes does the cache take per token, in bf16?",
+        NumberAnswer(
+            size,
+            "B",
+            0.005,
+            known(
+                (2 * size, "One latent serves keys and values: no factor 2 for K and V."),
+                (m.n_layers * m.kv_lora_rank * 2, "You left out the rotated key."),
+                (size * m.n_heads, "The latent and the rotated key are shared by all heads."),
+                (size / m.n_layers, "That is for one layer."),
+            ),
+        ),
+        "One latent and one rotated key per layer, shared by all heads; 2 bytes per number.",
+        (Equation(L(m) * (rank + rotary) * Value(2, "b", "bytes per number"), unit="B"),),
+        page(id),
+    )
+
+
+@kind("cost", 3)
+def cache_behind_a_window(rng: random.Random) -> Question:
+    found = [(id, m) for id, m in sorted(load_presets().items()) if m.sliding_window and m.attention != "mla"]
+    id, m = rng.choice(found)
+    assert m.sliding_window is not None
+    tokens = rng.choice((32768, 65536, 131072))
+    n_full = len(set(m.full_layers))
+    gib = kv_cache_bytes(m, tokens) / 2**30
+    full, windowed = (
+        Value(n_full, "F", "layers without a window"),
+        Value(m.n_layers - n_full, "W", "layers with a window"),
+    )
+    s, w = Value(tokens, "S", "tokens"), Value(m.sliding_window + m.n_sinks, "w", "tokens that a window holds")
+    per_token = 2 * K(m) * D(m) * Value(2, "b", "bytes per number")
+    return Question(
+        f"{described(m)}. {n_full} layers attend to all tokens, {m.n_layers - n_full} to a sliding window of "
+        f"{m.sliding_window:,}. How many GiB does the cache of {tokens:,} tokens take in bf16?",
+        NumberAnswer(
+            gib,
+            "GiB",
+            0.01,
+            known(
+                (kv_cache_bytes(m, 1) * tokens / 2**30, "That is without the windows."),
+                (gib * 2**30 / 1e9, "That is the number of GB; asked for is GiB."),
+                (gib / 2, "You counted K and V once."),
+            ),
+        ),
+        "A layer with a window caches at most the tokens of its window.",
+        (Equation(per_token * (full * s + windowed * w) / Value(2**30), unit="GiB"),),
+        ("cost", {"preset": id, "context": str(tokens), "tab": "memory"}),
+    )
+
+
+@kind("cost", 1)
+def times_smaller(rng: random.Random) -> Question:
+    id, m = published(rng, "gqa")
+    mha = m.with_kv_heads(m.n_heads)
+    found = kv_cache_bytes(mha, 1000) / kv_cache_bytes(m, 1000)
+    return Question(
+        f"{m.name} has {m.n_heads} query heads and {m.n_kv_heads} KV heads. How many times larger would its cache be "
+        "with MHA?",
+        NumberAnswer(
+            found,
+            wrong=known(
+                (m.n_kv_heads, "That is the number of KV heads."),
+                (2 * found, "K and V shrink alike: no factor 2."),
+                (found * found, "Only the number of KV heads changes."),
+            ),
+        ),
+        "The cache grows with the number of KV heads; all else stays.",
+        (Equation(H(m) / K(m)),),
+        page(id),
+    )
+
+
+@kind("cost", 2)
+def feed_forward_parameters(rng: random.Random) -> Question:
+    found = [
+        (id, m) for id, m in sorted(load_presets().items()) if m.ffn == "swiglu" and m.moe is None and not m.ffn_bias
+    ]
+    id, m = rng.choice(found)
+    width = Value(m.d_ff, "F", "d_ff")
+    n = count_parameters(m).parts["feed-forward"] / m.n_layers
+    return Question(
+        f"{m.name}: d_model {m.d_model:,}, d_ff {m.d_ff:,}, SwiGLU without biases. How many parameters does the "
+        "feed-forward of one layer have?",
+        NumberAnswer(
+            n,
+            tolerance=0.005,
+            wrong=known(
+                (n * 2 / 3, "SwiGLU has three matrices: gate, up and down."),
+                (n / 3, "That is one matrix of three."),
+                (n * m.n_layers, "That is for all layers."),
+            ),
+        ),
+        "Gate, up and down.",
+        (Equation(3 * C(m) * width),),
+        page(id),
+    )
+
+
+@kind("cost", 2)
+def weights_in_memory(rng: random.Random) -> Question:
+    id, m = published(rng, "mha", "gqa", "mqa")
+    total = count_parameters(m).total
+    bits = rng.choice((16, 8, 4))
+    gb = total * bits / 8 / 1e9
+    n, b = Value(total, "N", "parameters"), Value(bits, "b", "bits per parameter")
+    return Question(
+        f"{m.name} has {total:,} parameters. How many GB (10⁹ bytes) do they take at {bits} bits each?",
+        NumberAnswer(
+            gb,
+            "GB",
+            0.01,
+            known(
+                (gb * 1e9 / 2**30, "That is the number of GiB; asked for is GB."),
+                (gb * 8, "8 bits are one byte."),
+                (gb * 32 / bits, "That is in fp32."),
+            ),
+        ),
+        "8 bits are a byte.",
+        (Equation(n * b / 8 / Value(10**9), unit="GB"),),
+        page(id),
+    )
+
+
+@kind("cost", 2)
+def formula_of_the_cache(rng: random.Random) -> Question:
+    letters = {
+        "L": "layers",
+        "K": "KV heads",
+        "H": "query heads",
+        "D": "head_dim",
+        "S": "tokens",
+        "b": "bytes per number",
+    }
+    asked = rng.choice(("one token", "S tokens"))
+    tokens = "" if asked == "one token" else "*S"
+    if not tokens:
+        del letters["S"]
+    return Question(
+        f"Write the bytes of the cache of {asked} as a formula in {', '.join(letters)}.",
+        ExpressionAnswer(
+            f"2*L*K*D*b{tokens}",
+            letters,
+            {
+                f"L*K*D*b{tokens}": "You counted K and V once.",
+                f"2*L*H*D*b{tokens}": "The cache holds the KV heads, not the query heads.",
+                f"2*K*D*b{tokens}": "Each layer has a cache.",
+                f"2*L*K*D{tokens}": "Those are numbers, not bytes.",
+            },
+        ),
+        "K and V (2), each layer, each KV head, head_dim numbers, b bytes each.",
+        link=("cost", {}),
+    )
+
+
+@kind("cost", 3)
+def formula_of_the_parameters(rng: random.Random) -> Question:
+    letters = {"C": "d_model", "H": "query heads", "K": "KV heads", "D": "head_dim"}
+    n = rng.choice(("one layer", "L layers"))
+    times = "" if n == "one layer" else "L*"
+    letters |= {"L": "layers"} if times else {}
+    return Question(
+        f"Write the number of parameters of q, k, v and o (no biases) of {n} as a formula in {', '.join(letters)}.",
+        ExpressionAnswer(
+            f"{times}2*C*D*(H + K)",
+            letters,
+            {
+                f"{times}4*C*C": "Only where H · D = C and K = H.",
+                f"{times}4*C*H*D": "k and v have K heads.",
+                f"{times}C*D*(2*H + K)": "You counted k and v once.",
+                f"{times}C*D*(H + 2*K)": "You left out o.",
+            },
+        ),
+        "q and o have C · H · D each, k and v C · K · D each.",
+        link=("query_groups", {}),
+    )
+
+
+@kind("cost", 1)
+def embedding_parameters(rng: random.Random) -> Question:
+    id, m = rng.choice(sorted(load_presets().items()))
+    n = count_parameters(m).parts["token embeddings"]
+    v = Value(m.vocab_size, "V", "vocab_size")
+    return Question(
+        f"{m.name}: a vocabulary of {m.vocab_size:,} tokens, d_model {m.d_model:,}. How many parameters does the token "
+        "embedding have?",
+        NumberAnswer(
+            n,
+            tolerance=0.005,
+            wrong=known(
+                (2 * n, "The output layer is not asked for (where embeddings are tied, it is the same matrix)."),
+                (m.vocab_size, "Each token has d_model numbers."),
+            ),
+        ),
+        "One row of d_model numbers for each token.",
+        (Equation(v * C(m)),),
+        page(id),
+    )

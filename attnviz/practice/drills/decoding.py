@@ -1,0 +1,276 @@
+"""Decoding and speed: caches, sampling, and what a step reads. Answers come from attnviz.decode and attnviz.cost."""
+
+from __future__ import annotations
+
+import math
+import random
+from fractions import Fraction
+
+import torch
+
+from attnviz.cost import count_parameters, decode_step, load_accelerators
+from attnviz.decode.sampling import keep_top_k, keep_top_p, scale_by_temperature
+from attnviz.equations import Equation, Value, function, total
+from attnviz.modules import KVCache
+from attnviz.practice.drills.answers import NumberAnswer, known
+from attnviz.practice.drills.cost import D, K, L, plain
+from attnviz.practice.drills.question import Options, Question, kind
+
+
+@kind("decoding", 1)
+def position_of_the_next(rng: random.Random) -> Question:
+    prompt, new = rng.randrange(3, 60), rng.randrange(2, 20)
+    cache = KVCache()
+    for T in (prompt, *(1 for _ in range(new - 1))):
+        cache.append(torch.empty(1, 1, T, 1, device="meta"), torch.empty(1, 1, T, 1, device="meta"))
+    p, n = Value(prompt, "P", "tokens of the prompt"), Value(new, "n", "new token, from 1")
+    return Question(
+        f"A prompt of {prompt} tokens is in the cache, positions from 0. {new} tokens are generated one by one, each "
+        f"fed back. At which position is new token {new} (from 1) rotated by RoPE when it is fed back?",
+        NumberAnswer(
+            len(cache),
+            wrong=known(
+                (prompt + new, "Positions are counted from 0."),
+                (new, "Positions go on behind the prompt."),
+                (0, "Positions do not start again with every step."),
+            ),
+        ),
+        "The position is the number of tokens cached before it.",
+        (Equation(p + n - 1),),
+        ("steps", {}),
+    )
+
+
+@kind("decoding", 1)
+def numbers_added(rng: random.Random) -> Question:
+    id, m = plain(rng, "mha", "gqa")
+    return Question(
+        f"{m.name}: {m.n_layers} layers, {m.n_heads} query heads, {m.n_kv_heads} KV heads, head_dim {m.head_dim}. "
+        "How many numbers does one decode step add to the cache?",
+        NumberAnswer(
+            2 * m.n_layers * m.n_kv_heads * m.head_dim,
+            wrong=known(
+                (m.n_layers * m.n_kv_heads * m.head_dim, "You counted K and V once."),
+                (2 * m.n_layers * m.n_heads * m.head_dim, "Only the KV heads are cached."),
+                (2 * m.n_kv_heads * m.head_dim, "Each layer has a cache."),
+            ),
+        ),
+        "A key and a value for each KV head of each layer.",
+        (Equation(2 * L(m) * K(m) * D(m)),),
+        ("cost", {"preset": id, "tab": "memory"}),
+    )
+
+
+@kind("decoding", 2)
+def scores_with_a_cache(rng: random.Random) -> Question:
+    T = rng.choice((10, 20, 50, 100))
+    n = Value(T, "T", "tokens")
+    with_cache = sum(range(1, T + 1))
+    return Question(
+        f"One head decodes {T} tokens one by one with a cache, from an empty text. How many scores q · k does it "
+        "compute?",
+        NumberAnswer(
+            with_cache,
+            wrong=known(
+                (
+                    sum(t * t for t in range(1, T + 1)),
+                    "That is without a cache, all scores computed again in each step.",
+                ),
+                (T * T, "Step t has t keys, not T."),
+                (T, "Each step compares with all keys so far."),
+                (with_cache - T, "A query attends to its own key too."),
+            ),
+        ),
+        "Step t compares one query with t keys.",
+        (Equation(n * (n + 1) / 2),),
+        ("cost", {"tab": "measured"}),
+    )
+
+
+@kind("decoding", 1)
+def most_probable(rng: random.Random) -> Question:
+    a, b = sorted(rng.sample(range(1, 6), 2), reverse=True)
+    logits = torch.tensor([float(a), float(b)], dtype=torch.float64)
+    T = rng.choice((0.5, 2.0))
+    odds = scale_by_temperature(logits, T).softmax(-1)
+    x, y, t = Value(a, "a", "first logit"), Value(b, "b", "second logit"), Value(T, "τ", "temperature", tex=r"\tau")
+    return Question(
+        f"Two tokens have the logits {a} and {b}. How many times as probable as the second is the first at "
+        f"temperature {T:g}?",
+        NumberAnswer(
+            float(odds[0] / odds[1]),
+            tolerance=0.01,
+            wrong=known(
+                (math.exp(a - b), "That is at temperature 1."),
+                (math.exp((a - b) * T), "Logits are divided by the temperature."),
+                (a / b, "Take the exponentials of the logits."),
+            ),
+        ),
+        "Logits are divided by the temperature; the ratio is the exponential of their difference.",
+        (Equation(function("exp", (x - y) / t)),),
+        ("steps", {"tab": "lens"}),
+    )
+
+
+def _distribution(rng: random.Random, n: int) -> list[int]:
+    """Percentages that sum to 100, from the largest, no two equal."""
+    while True:
+        cuts = sorted(rng.sample(range(1, 100), n - 1))
+        found = sorted((b - a for a, b in zip((0, *cuts), (*cuts, 100), strict=True)), reverse=True)
+        if len(set(found)) == n:
+            return found
+
+
+@kind("decoding", 2)
+def kept_by_top_p(rng: random.Random) -> Question:
+    shares = _distribution(rng, 6)
+    sums = [sum(shares[: i + 1]) for i in range(6)]
+    p = rng.choice([x for x in range(30, 97) if min(abs(x - s) for s in sums) > 1])
+    logits = torch.tensor(shares, dtype=torch.float64).log()
+    kept = int(keep_top_p(logits, p / 100).isfinite().sum())
+    return Question(
+        f"Six tokens have the probabilities {', '.join(f'{s} %' for s in shares)}. How many does top-p with p = "
+        f"{p / 100:g} keep?",
+        NumberAnswer(
+            kept,
+            wrong=known(
+                (kept - 1, "The token with which the sum reaches p is kept too."),
+                (sum(s / 100 >= 1 - p / 100 for s in shares), "p is compared with the running sum."),
+                (kept + 1, "One too many."),
+            ),
+        ),
+        f"The running sums are {', '.join(f'{s} %' for s in sums)}; kept are the fewest tokens that reach {p} %.",
+        link=("steps", {"tab": "lens"}),
+    )
+
+
+@kind("decoding", 2)
+def probability_after_top_k(rng: random.Random) -> Question:
+    shares, k = _distribution(rng, 5), rng.choice((2, 3))
+    found = float(keep_top_k(torch.tensor(shares, dtype=torch.float64).log(), k).softmax(-1)[0])
+    values = [Value(s, f"p{i + 1}", f"per cent of token {i + 1}") for i, s in enumerate(shares[:k])]
+    return Question(
+        f"Five tokens have the probabilities {', '.join(f'{s} %' for s in shares)}. What is the probability of the "
+        f"first after top-k with k = {k} (as a number from 0 to 1)?",
+        NumberAnswer(
+            found,
+            tolerance=0.01,
+            wrong=known(
+                (shares[0] / 100, "What is kept is made to sum to 1 again."),
+                (1 / k, "The shares stay in proportion."),
+                (100 * found, "As a number from 0 to 1, not in per cent."),
+            ),
+        ),
+        "The others get 0, and those kept are divided by their sum.",
+        (Equation(values[0] / total(values)),),
+        ("steps", {"tab": "lens"}),
+    )
+
+
+@kind("decoding", 2)
+def what_bounds(rng: random.Random) -> Question:
+    id, m = plain(rng, "mha", "gqa")
+    machine = rng.choice(sorted(load_accelerators()))
+    a = load_accelerators()[machine]
+    batch, tokens = rng.choice((1, 8, 256, 1024)), rng.choice((128, 2048, 16384))
+    step = decode_step(m, tokens, batch)
+    said = {"memory": "memory bandwidth", "compute": "arithmetic"}
+    found = step.bound_by(a)
+    other = said["compute" if found == "memory" else "memory"]
+    because = (
+        f"The step has {step.intensity:.1f} FLOPs per byte read, and the machine balances at {a.ridge:.0f}: below "
+        "that it waits for memory."
+    )
+    return Question(
+        f"{m.name} in bf16 on one {a.name} decodes {batch} sequence{'s' * (batch > 1)} of {tokens:,} tokens at once. "
+        "What bounds the speed of a step (both at their peak)?",
+        Options(said[found], [(other, because), ("both take equally long", because)]).shuffled(rng),
+        because,
+        link=("cost", {"preset": id, "machine": machine, "context": str(tokens), "batch": str(batch), "tab": "speed"}),
+    )
+
+
+@kind("decoding", 3)
+def tokens_per_second(rng: random.Random) -> Question:
+    id, m = plain(rng, "mha", "gqa")
+    machine = rng.choice(sorted(load_accelerators()))
+    a, tokens = load_accelerators()[machine], rng.choice((1024, 8192, 32768))
+    step = decode_step(m, tokens)
+    seconds = Fraction(step.weight_bytes + step.cache_bytes) / Fraction(a.bandwidth)
+    weights, cache = Value(step.weight_bytes, "W", "bytes of weights"), Value(step.cache_bytes, "S", "bytes of cache")
+    bandwidth = Value(a.bandwidth, "β", "bytes per second", scientific=True, tex=r"\beta")
+    return Question(
+        f"{m.name} on one {a.name}: a step reads {step.weight_bytes:,} B of weights and {step.cache_bytes:,} B of "
+        f"cache, at {a.bandwidth / 1e12:g} TB per second. How many tokens per second at most, for one sequence?",
+        NumberAnswer(
+            step.tokens_per_second(a),
+            "tokens/s",
+            0.02,
+            known(
+                (a.bandwidth / step.weight_bytes, "The cache is read too."),
+                (float(seconds), "That is the time of a step."),
+                (1e3 * float(seconds), "That is the time of a step in milliseconds."),
+            ),
+        ),
+        "Every step reads all weights and the whole cache once; memory is the bound at batch 1.",
+        (Equation(bandwidth / (weights + cache), unit="tokens/s"),),
+        ("cost", {"preset": id, "machine": machine, "context": str(tokens), "tab": "speed"}),
+    )
+
+
+@kind("decoding", 3)
+def speculated(rng: random.Random) -> Question:
+    a, k = rng.choice((0.5, 0.6, 0.7, 0.8, 0.9)), rng.choice((2, 3, 4, 5))
+    expected = sum(a**i for i in range(k + 1))
+    rate, drafted = (
+        Value(a, "α", "chance that a drafted token is accepted", tex=r"\alpha"),
+        Value(k, "k", "drafted tokens"),
+    )
+    return Question(
+        f"Speculative decoding drafts {k} tokens per step; each is accepted with probability {a} independently, up "
+        "to the first rejection. How many tokens does a step of the large model yield on average?",
+        NumberAnswer(
+            expected,
+            "tokens",
+            0.01,
+            known(
+                (a * k, "A rejection ends the step."),
+                (expected - 1, "The large model's own token counts too."),
+                (a * k + 1, "A rejection ends the step."),
+                (k + 1, "That is where all are accepted."),
+            ),
+        ),
+        "1 + α + α² + … + α^k: the accepted ones, and one token of the large model itself (arXiv 2211.17192).",
+        (Equation((1 - rate ** (drafted + 1)) / (1 - rate), unit="tokens"),),
+        ("cost", {"tab": "speed"}),
+    )
+
+
+@kind("decoding", 3)
+def cache_as_large_as_the_weights(rng: random.Random) -> Question:
+    """From which context on a step reads more cache than weights."""
+    id, m = plain(rng, "mha", "gqa")
+    weights = 2 * count_parameters(m).total
+    per_token = decode_step(m, 1).cache_bytes
+    n = weights / per_token
+    return Question(
+        f"{m.name}: {weights / 2:,.0f} parameters, bf16, and {per_token:,} B of cache per token. At how many tokens "
+        "is the cache as large as the weights?",
+        NumberAnswer(
+            n,
+            "tokens",
+            0.02,
+            known(
+                (n / 2, "bf16 has 2 bytes per parameter."),
+                (2 * n, "The cache's bytes count K and V already."),
+            ),
+        ),
+        "Bytes of weights, divided by bytes per token.",
+        (
+            Equation(
+                2 * Value(weights // 2, "N", "parameters") / Value(per_token, "c", "bytes of cache per token"),
+                unit="tokens",
+            ),
+        ),
+        ("cost", {"preset": id, "tab": "memory"}),
+    )

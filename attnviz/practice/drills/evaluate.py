@@ -1,0 +1,76 @@
+"""A short expression, typed by a person, as a number: + − · / ^, brackets, sqrt, exp, log, cos, sin, pi, letters."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable, Mapping
+
+LONGEST = 200  # characters
+_FUNCTIONS: dict[str, Callable[[float], float]] = {
+    "sqrt": math.sqrt, "exp": math.exp, "log": math.log, "ln": math.log, "cos": math.cos, "sin": math.sin,
+}  # fmt: skip
+_SIGNS = str.maketrans(
+    {"·": "*", "×": "*", "⋅": "*", "−": "-", "–": "-", "^": "^", "π": " pi ", "\u202f": " ", "\xa0": " "}
+)
+
+
+class Unreadable(ValueError):
+    """What was typed is no expression. The message says why."""
+
+
+def evaluate(written: str, letters: Mapping[str, float] | None = None) -> float:
+    """Evaluate an expression; Unreadable where it is none or has no finite value."""
+    if len(written) > LONGEST:
+        raise Unreadable(f"An answer has at most {LONGEST} characters.")
+    text = written.translate(_SIGNS).replace("^", "**").replace("√", "sqrt").strip()
+    text = re.sub(r"(?<=\d)[, ](?=\d{3}(?!\d))", "", text)
+    try:
+        value = _value(ast.parse(text, mode="eval").body, letters or {})
+    except Unreadable:
+        raise
+    except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
+        raise Unreadable(f"“{written[:40]}” is no number or expression that can be evaluated.") from error
+    if not math.isfinite(value):
+        raise Unreadable("The expression has no finite value.")
+    return value
+
+
+def _value(node: ast.expr, letters: Mapping[str, float]) -> float:
+    match node:
+        case ast.Constant(value=int() | float() as number) if not isinstance(number, bool):
+            return float(number)
+        case ast.Name(id=name) if name in letters:
+            return float(letters[name])
+        case ast.Name(id="pi"):
+            return math.pi
+        case ast.Name(id=name):
+            raise Unreadable(f"“{name[:20]}” is no letter of this question.")
+        case ast.UnaryOp(op=ast.USub(), operand=inside):
+            return -_value(inside, letters)
+        case ast.UnaryOp(op=ast.UAdd(), operand=inside):
+            return _value(inside, letters)
+        case ast.Call(func=ast.Name(id=name), args=[inside], keywords=[]) if name in _FUNCTIONS:
+            return _FUNCTIONS[name](_value(inside, letters))
+        case ast.BinOp(left=left, op=op, right=right):
+            return _binary(op, _value(left, letters), _value(right, letters))
+    raise Unreadable("An answer is made of numbers, + − * / ^, brackets and the letters of the question.")
+
+
+def _binary(op: ast.operator, a: float, b: float) -> float:
+    match op:
+        case ast.Add():
+            return a + b
+        case ast.Sub():
+            return a - b
+        case ast.Mult():
+            return a * b
+        case ast.Div():
+            return a / b
+        case ast.Pow():
+            found = a**b
+            if isinstance(found, complex):
+                raise Unreadable("The expression has no real value.")
+            return found
+    raise Unreadable("Only + − * / ^ are evaluated.")

@@ -1,0 +1,206 @@
+"""Heads and grouping: which query head reads which KV head, and what a published model does."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+
+from attnviz.config import AttentionConfig, ModelConfig
+from attnviz.cost import load_presets
+from attnviz.equations import Equation, Value, function
+from attnviz.practice.drills.answers import CellAnswer, NumberAnswer, known
+from attnviz.practice.drills.question import Options, Question, kind
+
+GROUPED = ((8, 2), (8, 4), (12, 3), (12, 4), (16, 4), (32, 8), (24, 8), (40, 8), (64, 8), (28, 4))
+
+
+def published(rng: random.Random, *kinds: str) -> tuple[str, ModelConfig]:
+    """A published model with attention of one of these kinds, with its id."""
+    found = [(id, model) for id, model in sorted(load_presets().items()) if model.attention in kinds]
+    return rng.choice(found)
+
+
+def kv_heads(m: ModelConfig) -> str:
+    """The number of KV heads in words."""
+    return f"{m.n_kv_heads} KV head{'s' * (m.n_kv_heads != 1)}"
+
+
+def page(id: str) -> tuple[str, dict[str, str]]:
+    """Where a published model is looked at."""
+    return "cost", {"preset": id, "tab": "memory"}
+
+
+@kind("heads", 1)
+def kv_head_read(rng: random.Random) -> Question:
+    H, K = rng.choice(GROUPED)
+    h = rng.randrange(1, H)
+    heads, kv, head = Value(H, "H", "query heads"), Value(K, "K", "KV heads"), Value(h, "h", "query head")
+    return Question(
+        f"GQA with {H} query heads and {K} KV heads, all counted from 0. Which KV head does query head {h} read?",
+        NumberAnswer(
+            AttentionConfig(H * 8, H, K).kv_head_of[h],
+            wrong=known(
+                (h % K, "That is h mod K: the heads tiled (0 1 0 1) instead of interleaved (0 0 1 1)."),
+                (h // K, "You divided by the number of KV heads; divide by the group size, H / K."),
+            ),
+        ),
+        "Neighbouring query heads share a KV head.",
+        (
+            Equation(heads / kv, "G", meaning="query heads per KV head"),
+            Equation(function("floor", head / Value(H // K, "G", "query heads per KV head"))),
+        ),
+        ("query_groups", {}),
+    )
+
+
+@kind("heads", 1)
+def size_of_a_group(rng: random.Random) -> Question:
+    id, m = published(rng, "gqa")
+    heads, kv = Value(m.n_heads, "H", "query heads"), Value(m.n_kv_heads, "K", "KV heads")
+    return Question(
+        f"{m.name} has {m.n_heads} query heads and {m.n_kv_heads} KV heads. How many query heads share one KV head?",
+        NumberAnswer(
+            m.group_size,
+            wrong=known(
+                (m.n_kv_heads, "That is the number of KV heads, which is also the number of groups."),
+                (m.n_heads - m.n_kv_heads, "Divide; do not subtract."),
+            ),
+        ),
+        "The query heads are shared out evenly.",
+        (Equation(heads / kv),),
+        page(id),
+    )
+
+
+@kind("heads", 1)
+def name_of_the_attention(rng: random.Random) -> Question:
+    id, m = published(rng, rng.choice(("mha", "gqa", "mqa")))
+    said = {
+        "mha": "MHA has as many KV heads as query heads.",
+        "gqa": "GQA has fewer KV heads than query heads, but more than one.",
+        "mqa": "MQA has one KV head.",
+        "mla": "MLA caches a latent instead of keys and values.",
+    }
+    assert m.attention is not None
+    wrong = [(other.upper(), says) for other, says in said.items() if other != m.attention]
+    return Question(
+        f"A layer of {m.name} has {m.n_heads} query heads, and its cache holds keys and values of {m.n_kv_heads} "
+        f"head{'s' * (m.n_kv_heads != 1)}. What is this called?",
+        Options(m.attention.upper(), wrong).shuffled(rng),
+        said[m.attention],
+        link=page(id),
+    )
+
+
+@kind("heads", 2)
+def readers_of_a_kv_head(rng: random.Random) -> Question:
+    H, K = rng.choice([(h, k) for h, k in GROUPED if h <= 16])
+    j, G = rng.randrange(K), H // K
+
+    def listed(heads: list[int]) -> str:
+        return ", ".join(map(str, heads))
+
+    right = [h for h, read in enumerate(AttentionConfig(H * 8, H, K).kv_head_of) if read == j]
+    wrong = [
+        (listed([h for h in range(H) if h % K == j]), "These are the heads if KV heads are tiled (0 1 0 1)."),
+        (listed(list(range(j * K, min(j * K + K, H)))), "A group has H / K heads, not K."),
+        (listed([(h + G) % H for h in right]), "These read the next KV head."),
+        (listed(list(range(H))), "All of them read one head in MQA alone."),
+    ]
+    return Question(
+        f"{H} query heads, {K} KV heads. Which query heads read KV head {j}?",
+        Options(listed(right), wrong).shuffled(rng),
+        f"A group has {H} / {K} = {G} heads; group {j} begins at {j} · {G} = {j * G}.",
+        link=("query_groups", {}),
+    )
+
+
+@kind("heads", 2)
+def line_that_repeats(rng: random.Random) -> Question:
+    """Each line is run, and compared with the heads as they should stand."""
+    H, K = rng.choice([(h, k) for h, k in GROUPED if h <= 32 and h // k != k])
+    G = H // K
+    k = torch.arange(K)[None, :, None, None].expand(1, K, 3, 2)
+    lines = {
+        f"k.repeat_interleave({G}, dim=1)": (k.repeat_interleave(G, dim=1), ""),
+        f"k.repeat(1, {G}, 1, 1)": (k.repeat(1, G, 1, 1), "repeat tiles: 0 1 0 1 instead of 0 0 1 1."),
+        f"k.repeat_interleave({K}, dim=1)": (k.repeat_interleave(K, dim=1), f"That gives {K * K} heads."),
+        f"k.repeat_interleave({G}, dim=2)": (k.repeat_interleave(G, dim=2), "Axis 2 holds the tokens."),
+    }
+    expected = torch.tensor(AttentionConfig(H * 8, H, K).kv_head_of)
+    right = [line for line, (t, _) in lines.items() if t.shape[1] == H and torch.equal(t[0, :, 0, 0], expected)]
+    assert len(right) == 1
+    return Question(
+        f"k has shape (B, {K}, S, D). Which line makes it fit {H} query heads?",
+        Options(right[0], [(line, says) for line, (_, says) in lines.items() if line not in right], True).shuffled(rng),
+        f"Each KV head is repeated {H} / {K} = {G} times in its place.",
+        link=("query_groups", {"tiled": "1"}),
+    )
+
+
+@kind("heads", 3)
+def still_right_when_tiled(rng: random.Random) -> Question:
+    H, K = rng.choice(GROUPED)
+    G = H // K
+    n = sum(h % K == read for h, read in enumerate(AttentionConfig(H * 8, H, K).kv_head_of))
+    same = [h for h in range(H) if h % K == h // G]
+    return Question(
+        f"{H} query heads, {K} KV heads. By mistake the KV heads are tiled (0 1 2 … 0 1 2 …). How many query heads "
+        "still read the right KV head?",
+        NumberAnswer(
+            n,
+            wrong=known(
+                (0, "Query head 0 always reads KV head 0."),
+                (H / K, "Count the h with h mod K = ⌊h / G⌋."),
+                (H, "The shapes are right for all of them; the KV head is not."),
+            ),
+        ),
+        f"Right are the heads h with h mod {K} = ⌊h / {G}⌋: {', '.join(map(str, same))}.",
+        link=("query_groups", {"tiled": "1"}),
+    )
+
+
+@kind("heads", 2)
+def width_of_a_head(rng: random.Random) -> Question:
+    candidates = [
+        (id, m)
+        for id, m in sorted(load_presets().items())
+        if m.attention != "mla" and m.d_model == m.n_heads * m.head_dim
+    ]
+    id, m = rng.choice(candidates)
+    C, H = Value(m.d_model, "C", "d_model"), Value(m.n_heads, "H", "query heads")
+    return Question(
+        f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} query heads, {kv_heads(m)}, and the heads' outputs "
+        "laid side by side are as wide as d_model. What is head_dim?",
+        NumberAnswer(
+            m.head_dim,
+            wrong=known(
+                (m.d_model / m.n_kv_heads, "Divide by the query heads: they are laid side by side, not the KV heads."),
+                (m.d_model, "That is the width of all heads together."),
+            ),
+        ),
+        "The query heads share d_model evenly.",
+        (Equation(C / H),),
+        page(id),
+    )
+
+
+@kind("heads", 3)
+def cell_of_the_group(rng: random.Random) -> Question:
+    """A map of query heads by KV heads; the cell that GQA connects."""
+    H, K = rng.choice(((6, 2), (6, 3), (8, 2), (8, 4), (12, 4)))
+    h = rng.randrange(1, H)
+    j = AttentionConfig(H * 8, H, K).kv_head_of[h]
+    return Question(
+        f"Rows are {H} query heads, columns are {K} KV heads, from 0. Point at the cell of query head {h} and the KV "
+        "head that it reads.",
+        CellAnswer(
+            tuple((0.0,) * K for _ in range(H)),
+            (h, j),
+            {(h, h % K): "That is h mod K: the heads tiled instead of interleaved."},
+            ("query head", "KV head"),
+        ),
+        f"The group size is {H} / {K} = {H // K}, and ⌊{h} / {H // K}⌋ is {j}.",
+        link=("query_groups", {}),
+    )

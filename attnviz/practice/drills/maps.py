@@ -1,0 +1,314 @@
+"""Maps of attention weights: which head is this, which is untrained, which is wrong; a weight read off.
+
+The maps are those of a shipped checkpoint on short texts. T tokens.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import lru_cache
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnviz.analysis.roles import normalised_entropy, score
+from attnviz.checkpoints import load_checkpoint, shipped_config
+from attnviz.equations import Equation, Value, total
+from attnviz.modules import Transformer
+from attnviz.modules.masks import attention_mask
+from attnviz.practice.drills.answers import ChoiceAnswer, NumberAnswer, known
+from attnviz.practice.drills.question import Drawn, Options, Question, kind
+from attnviz.text import tokenizer
+from attnviz.trace import Trace, trace
+
+CHECKPOINT = "gqa-4"
+TEXTS = (
+    "The little girl found a red ball. The little girl found a red ball.",
+    "The old man saw a dog in the garden. The old man saw a dog in",
+    "Alice ran down the hill to the river. Alice ran down the hill to",
+)
+CLEAR = 0.6  # mean weight on a role's keys, for a head that is shown as having it
+LETTERS = "ABCD"
+SINK = "attention sink"
+FOUND = {
+    "previous token": "each query attends to the token before it",
+    "current token": "each query attends to itself",
+    "induction": "each query attends to the token that followed the earlier occurrence of its own token",
+    SINK: "queries put most of their weight on the first token",
+}
+CALLED = {"previous token": "a previous-token head", "current token": "a current-token head",
+          "induction": "an induction head", SINK: "an attention sink"}  # fmt: skip
+HEADS = ("heads", {"tab": "does", "model": CHECKPOINT})
+
+
+@lru_cache(maxsize=2)
+def _model(trained: bool) -> Transformer:
+    if trained:
+        return load_checkpoint(CHECKPOINT)[0]
+    with torch.random.fork_rng([]):
+        torch.manual_seed(0)
+        return Transformer(shipped_config(CHECKPOINT)).eval()
+
+
+@lru_cache(maxsize=2 * len(TEXTS))
+def _trace(text: str, trained: bool = True) -> Trace:
+    return trace(_model(trained), tokenizer().encode(text))
+
+
+@lru_cache(maxsize=len(TEXTS))
+def heads_by_role(text: str) -> dict[str, list[tuple[int, int]]]:
+    """The heads that clearly have each role on this text, and no other role of the four."""
+    run = _trace(text)
+    weight = score(run.weights, run.allowed, run.tokens).weight
+    named = [role for role in FOUND if role in weight]
+    return {
+        role: [
+            (layer, head)
+            for layer, head in np.argwhere(weight[role] >= CLEAR).tolist()
+            if all(weight[other][layer, head] < 0.4 for other in (*named, "first token") if other != role)
+        ]
+        for role in named
+    }
+
+
+def _head(text: str, layer: int, head: int) -> tuple[str, dict[str, str]]:
+    """Where this head is seen on this text."""
+    return "heads", {"model": CHECKPOINT, "text": text, "layer": str(layer), "head": str(head)}
+
+
+def causal(weights: np.ndarray) -> tuple[tuple[float | None, ...], ...]:
+    """A map as it is drawn: None where it is masked."""
+    return tuple(tuple(w if j <= i else None for j, w in enumerate(row)) for i, row in enumerate(weights.tolist()))
+
+
+def _sink(run: Trace, layer: int, head: int) -> tuple[np.ndarray, int]:
+    """The head's weights with a constant added to the scores of key 0, and the constant: the smallest even one that
+    makes a clear sink. No shipped head is one by itself."""
+    scores, allowed = _scores(run, layer, head)
+    for added in range(2, 100, 2):
+        biased = scores.clone()
+        biased[:, 0] += added
+        weights = biased.masked_fill(~allowed, -torch.inf).softmax(-1)
+        if float(weights[2:, 0].mean()) > 0.75:
+            return weights.numpy(), added
+    raise AssertionError("scores of this head lie too far apart for a sink")
+
+
+@kind("heads", 2)
+def map_of_a_role(rng: random.Random) -> Question:
+    text = rng.choice(TEXTS)
+    run, found = _trace(text), heads_by_role(text)
+    chosen = {role: rng.choice(found[role]) for role in found}
+    maps = {role: run.weights[head] for role, head in chosen.items()}
+    maps[SINK], added = _sink(run, *rng.choice(found["current token"]))
+    roles = list(maps)
+    rng.shuffle(roles)
+    asked = rng.choice(roles)
+    tokens = tuple(tokenizer().labels(run.tokens.tolist()))
+    says = {
+        LETTERS[i]: f"{LETTERS[i]} is {CALLED[role]}: {FOUND[role]}." for i, role in enumerate(roles) if role != asked
+    }
+    letter = LETTERS[roles.index(asked)]
+    extra = f" Made for this question: {added} is added to the scores of key 0." if asked == SINK else ""
+    return Question(
+        f"Four maps on the text “{text}” (rows are queries, columns are keys). Which one is {CALLED[asked]}?",
+        _letters(letter, says),
+        f"In {letter}, {FOUND[asked]}.{extra}",
+        link=_head(text, *chosen.get(asked, (0, 0))),
+        maps=tuple(Drawn(causal(maps[role]), LETTERS[i], tokens) for i, role in enumerate(roles)),
+    )
+
+
+def _letters(right: str, says: dict[str, str]) -> ChoiceAnswer:
+    """A, B, C, D in this order: the maps are what was shuffled."""
+    return Options(right, tuple(says.items())).in_order()
+
+
+@kind("heads", 1)
+def map_without_training(rng: random.Random) -> Question:
+    text = rng.choice(TEXTS)
+    run, random_run, found = _trace(text), _trace(text, False), heads_by_role(text)
+    layer, head = rng.randrange(run.weights.shape[0]), rng.randrange(run.weights.shape[1])
+    flat = random_run.weights[layer, head]
+    entropy = float(normalised_entropy(random_run.weights, random_run.allowed)[layer, head])
+    maps: list[tuple[np.ndarray, str]] = [
+        (run.weights[rng.choice(found[role])], f"is {CALLED[role]}: {FOUND[role]}") for role in found
+    ]
+    maps.append((flat, ""))
+    rng.shuffle(maps)
+    right = LETTERS[next(i for i, (_, says) in enumerate(maps) if not says)]
+    says = {LETTERS[i]: f"{LETTERS[i]} {told}." for i, (_, told) in enumerate(maps) if told}
+    tokens = tuple(tokenizer().labels(run.tokens.tolist()))
+    return Question(
+        "Four maps of one text: three heads of a trained model, and one of a model with random weights. Which one is "
+        "untrained?",
+        _letters(right, says),
+        f"{right} spreads each query's weight almost evenly over the keys: its normalised entropy is {entropy:.3f}, "
+        "where 1 means equal weights.",
+        link=("heads", {"tab": "does"}),
+        maps=tuple(Drawn(causal(weights), LETTERS[i], tokens) for i, (weights, _) in enumerate(maps)),
+    )
+
+
+def _without_mask(scores: Tensor, allowed: Tensor) -> Tensor:
+    return scores.softmax(-1)
+
+
+def _off_by_one(scores: Tensor, allowed: Tensor) -> Tensor:
+    return scores.masked_fill(~torch.ones_like(allowed).tril(1), -torch.inf).softmax(-1)
+
+
+def _over_queries(scores: Tensor, allowed: Tensor) -> Tensor:
+    return scores.masked_fill(~allowed, -torch.inf).softmax(-2)
+
+
+def _after_softmax(scores: Tensor, allowed: Tensor) -> Tensor:
+    return scores.softmax(-1) * allowed
+
+
+def _masked_by_zero(scores: Tensor, allowed: Tensor) -> Tensor:
+    return scores.masked_fill(~allowed, 0.0).softmax(-1)
+
+
+WRONG_MAPS = (
+    (_without_mask, "there is weight above the diagonal, on keys that come later: the mask is never used"),
+    (_off_by_one, "each query also attends to the next token, one cell above the diagonal: tril(1) instead of tril()"),
+    (_over_queries, "query 0 has one key only, and its weight is not 1: the softmax is over the queries"),
+    (_after_softmax, "query 0 has one key only, and its weight is not 1: the mask comes after the softmax"),
+    (_masked_by_zero, "there is weight above the diagonal: masked scores are 0 instead of −∞"),
+)  # fmt: skip
+
+
+@kind("masks", 3)
+def map_with_a_mistake(rng: random.Random) -> Question:
+    text = rng.choice(TEXTS)
+    run, found = _trace(text), heads_by_role(text)
+    make, told = rng.choice(WRONG_MAPS)
+    several = [head for role in ("induction", "current token") for head in found[role]]
+    rng.shuffle(several)
+    mistaken, head = next((w, head) for head in several if _is_wrong(w := make(*_scores(run, *head))))
+    maps = [causal(run.weights[each]) for each in [each for each in several if each != head][:3]]
+    wrong = rng.randrange(4)
+    maps.insert(wrong, _drawn_where(mistaken > 0, mistaken))
+    tokens = tuple(tokenizer().labels(run.tokens.tolist()))
+    says = {
+        LETTERS[i]: f"{LETTERS[i]} is right: nothing above the diagonal, and each row sums to 1."
+        for i in range(4)
+        if i != wrong
+    }
+    return Question(
+        "Four causal maps, each query a row. Three are computed rightly; which one comes from code with a mistake?",
+        _letters(LETTERS[wrong], says),
+        f"In {LETTERS[wrong]}, {told}.",
+        link=("heads", {"tab": "masks"}),
+        maps=tuple(Drawn(values, LETTERS[i], tokens) for i, values in enumerate(maps)),
+    )
+
+
+def _scores(run: Trace, layer: int, head: int) -> tuple[Tensor, Tensor]:
+    """Scores and mask of one head, both (T, T)."""
+    return torch.tensor(run.scores_of(layer, head)), torch.tensor(run.allowed[layer])
+
+
+def _drawn_where(drawn: Tensor, weights: Tensor) -> tuple[tuple[float | None, ...], ...]:
+    """A map with None where `drawn` is False."""
+    return tuple(
+        tuple(w if d else None for w, d in zip(row, keep, strict=True))
+        for row, keep in zip(weights.tolist(), drawn.tolist(), strict=True)
+    )
+
+
+def _is_wrong(weights: Tensor) -> bool:
+    """Whether it can be seen: weight above the diagonal, or query 0 without the weight 1 on its only key."""
+    return float(weights.triu(1).max()) > 0.1 or abs(float(weights[0, 0]) - 1) > 0.1
+
+
+@kind("masks", 1)
+def weight_off_a_map(rng: random.Random) -> Question:
+    text = rng.choice(TEXTS)
+    run, n = _trace(text), rng.choice((7, 8, 9))
+    layer, head = rng.randrange(run.weights.shape[0]), rng.randrange(run.weights.shape[1])
+    weights = run.weights[layer, head][:n, :n]
+    i = rng.randrange(2, n)
+    j = rng.randrange(i + 1)
+    right = float(weights[i, j])
+    others = [right + step * sign for step in (0.3, 0.6) for sign in (-1, 1) if 0 <= right + step * sign <= 1]
+    says = "Compare the cell with the colours beside the maps: light is near 0, dark is near 1 (in dark mode, bright)."
+    tokens = tuple(tokenizer().labels(run.tokens[:n].tolist()))
+    return Question(
+        f"A map of a trained head: rows are queries, columns are keys, both from 0. What is the weight of query {i} on "
+        f"key {j}, about?",
+        Options(f"{right:.2f}", [(f"{other:.2f}", says) for other in others]).shuffled(rng),
+        f"Row {i}, column {j}: {right:.2f}. The row's {i + 1} weights sum to 1.",
+        link=_head(text, layer, head),
+        maps=(Drawn(causal(weights), "", tokens, told=False),),
+    )
+
+
+@kind("masks", 2)
+def missing_weight(rng: random.Random) -> Question:
+    run = _trace(rng.choice(TEXTS))
+    while True:  # until the rounded weights sum to 1, and the one left out is not nearly 0
+        layer, head = rng.randrange(run.weights.shape[0]), rng.randrange(run.weights.shape[1])
+        i = rng.randrange(3, 6)
+        row = [round(float(w), 2) for w in run.weights[layer, head, i, : i + 1]]
+        j = rng.randrange(i + 1)
+        known_ = [w for k, w in enumerate(row) if k != j]
+        found = round(1 - sum(known_), 2)
+        if found == row[j] >= 0.05:
+            break
+    listed = ", ".join("?" if k == j else f"{w:.2f}" for k, w in enumerate(row))
+    values = [Value(w, f"w{k}", f"weight on key {k}", digits=2) for k, w in enumerate(row) if k != j]
+    return Question(
+        f"Row {i} of a causal map, to two decimals: {listed}. Which weight is missing?",
+        NumberAnswer(
+            found,
+            wrong=known(
+                (sum(known_), "That is the sum of the others; all of them sum to 1."),
+                (1 / (i + 1), "The weights are not equal."),
+            ),
+        ),
+        "The weights of a query sum to 1.",
+        (Equation(1 - total(values)),),
+        link=HEADS,
+    )
+
+
+@kind("masks", 2)
+def row_of_a_mask(rng: random.Random) -> Question:
+    n, sort = rng.choice((7, 8, 9)), rng.choice(("causal", "window", "sinks", "cache"))
+    window, i = rng.choice((3, 4)), rng.randrange(4, 7)
+    options: dict[str, dict] = {
+        "causal": {"said": "A causal mask", "made": {}},
+        "window": {"said": f"A causal sliding window of {window} tokens (the query counted)", "made": {"w": window}},
+        "sinks": {
+            "said": f"A causal sliding window of {window} tokens (the query counted) and 1 attention-sink token",
+            "made": {"w": window, "s": 1},
+        },
+        "cache": {"said": "3 tokens are cached and the next ones are run at once with a causal mask", "made": {"p": 3}},
+    }
+
+    def row(w: int | None = None, s: int = 0, p: int = 0, plus: int = 0) -> str:
+        queries = n - p
+        mask = attention_mask(queries, n, causal=True, window=w, n_sinks=s, offset=p)
+        assert mask is not None
+        return " ".join(str(int(x)) for x in mask[min(max(i - p + plus, 0), queries - 1)])
+
+    made = options[sort]["made"]
+    right = row(**made)
+    wrong = [
+        (row(), "That is the causal mask without a window."),
+        (row(w=window), "That is the window alone."),
+        (row(w=window + 1), "The query itself counts in the window."),
+        (row(w=window, s=1), "That also has a sink token."),
+        (row(**made, plus=-1), "A query may attend to itself too."),
+        (" ".join("0" if x == "1" else "1" for x in right.split()), "1 is what may be attended to."),
+    ]
+    asked = f"new token {i - 3} (from 0)" if sort == "cache" else f"query {i} (from 0)"
+    return Question(
+        f"{options[sort]['said']}, {n} keys; 1 = may attend. What is the row of {asked}?",
+        Options(right, [w for w in wrong if w[0] != right][:4], code=True).shuffled(rng),
+        f"The row is that of position {i}: ones up to key {i}, from the start, the window or the sinks on.",
+        link=("heads", {"tab": "masks"}),
+    )

@@ -1,0 +1,317 @@
+"""Masks and softmax: who may attend to what, and what weights come of scores. Answers come from the real functions."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import torch
+from torch import Tensor
+
+from attnviz.equations import Equation, Expression, Value, function, number_text, total
+from attnviz.modules.attention import attend
+from attnviz.modules.masks import attention_mask
+from attnviz.practice.drills.answers import CellAnswer, NumberAnswer, known
+from attnviz.practice.drills.question import Options, Question, kind
+
+MASKS = ("heads", {"tab": "masks"})
+STAGES = ("heads", {"tab": "stages"})
+
+
+def _row(rows: Tensor | None, query: int, n: int) -> int:
+    return n if rows is None else int(rows[query].sum())
+
+
+@kind("masks", 1)
+def keys_of_a_query(rng: random.Random) -> Question:
+    T = rng.choice((7, 11, 13, 17))
+    t = rng.randrange(1, T - 1)
+    position = Value(t, "t", "position of the query, from 0")
+    return Question(
+        f"A causal mask, {T} tokens, counted from 0. How many keys may query {t} attend to?",
+        NumberAnswer(
+            _row(attention_mask(T, T, causal=True), t, T),
+            wrong=known(
+                (t, "A query may attend to itself too."),
+                (T - t, "Those are the queries that may attend to it."),
+                (T, "Without a mask."),
+            ),
+        ),
+        "A query may attend to the tokens before it and to itself.",
+        (Equation(position + 1),),
+        MASKS,
+    )
+
+
+@kind("masks", 2)
+def keys_in_a_window(rng: random.Random) -> Question:
+    T, w = rng.choice((17, 19, 23)), rng.choice((3, 4, 5))
+    sinks = rng.choice((0, 1, 2))
+    t = rng.randrange(w + sinks + 1, T)
+    found = _row(attention_mask(T, T, causal=True, window=w, n_sinks=sinks), t, T)
+    window, first = Value(w, "w", "window"), Value(sinks, "s", "attention-sink tokens")
+    said = f" and {sinks} attention-sink token{'s' * (sinks != 1)}" if sinks else ""
+    return Question(
+        f"A causal sliding window of {w} tokens (the query counted){said}, {T} tokens. How many keys may query {t} "
+        "attend to?",
+        NumberAnswer(
+            found,
+            wrong=known(
+                (t + 1, "That is without the window."),
+                (found + 1, "The query itself counts in the window."),
+                (w, "The sink tokens stay visible besides."),
+            ),
+        ),
+        "The last w tokens, the query among them, and the sink tokens, which lie before the window here.",
+        (Equation(window + first if sinks else function("min", window, Value(t + 1, "t + 1", "tokens so far"))),),
+        MASKS,
+    )
+
+
+@kind("masks", 3)
+def keys_with_a_cache(rng: random.Random) -> Question:
+    past, T = rng.choice((7, 11, 40, 128)), rng.choice((2, 3, 5))
+    i = rng.randrange(T)
+    found = _row(attention_mask(T, past + T, causal=True, offset=past), i, past + T)
+    cached, new = Value(past, "P", "cached tokens"), Value(i, "i", "new token, from 0")
+    return Question(
+        f"{past} tokens are cached, and {T} new ones are run at once with a causal mask. How many keys may new token "
+        f"{i} (from 0) attend to?",
+        NumberAnswer(
+            found,
+            wrong=known(
+                (i + 1, "The mask has no offset: new token i sees the cached tokens too."),
+                (past + i, "It may attend to itself too."),
+                (past + T, "Later new tokens are masked."),
+            ),
+        ),
+        "All cached tokens, the new ones before it, and itself.",
+        (Equation(cached + new + 1),),
+        MASKS,
+    )
+
+
+@kind("masks", 2)
+def masked_cells(rng: random.Random) -> Question:
+    T = rng.choice((5, 7, 11, 13, 29))
+    mask = attention_mask(T, T, causal=True)
+    assert mask is not None
+    n = Value(T, "T", "tokens")
+    return Question(
+        f"How many of the {T} × {T} cells does a causal mask mask?",
+        NumberAnswer(
+            int((~mask).sum()),
+            wrong=known(
+                (T * (T + 1) / 2, "Those are the cells that stay."),
+                (T * T / 2, "The diagonal stays."),
+            ),
+        ),
+        "The triangle above the diagonal, without the diagonal.",
+        (Equation(n * (n - 1) / 2),),
+        MASKS,
+    )
+
+
+@kind("masks", 1)
+def score_of_two_vectors(rng: random.Random) -> Question:
+    D = rng.choice((16, 64, 100, 144, 256))
+    dot = rng.choice([x for x in range(-60, 61, 4) if x])
+    q, k = torch.zeros(D), torch.zeros(D)
+    q[0], k[0] = dot, 1.0
+    found = float(q @ k) * D**-0.5
+    product, width = Value(dot, "q·k", "dot product"), Value(D, "D", "head_dim")
+    return Question(
+        f"head_dim is {D}, and q · k = {number_text(dot)}. What is the score that goes into the softmax?",
+        NumberAnswer(
+            found,
+            tolerance=1e-3,
+            wrong=known(
+                (dot, "The product is divided by √head_dim."),
+                (dot / D, "Divide by √head_dim, not by head_dim."),
+            ),
+        ),
+        "Scores are divided by √head_dim, so that their spread does not grow with it.",
+        (Equation(product / function("√", width)),),
+        STAGES,
+    )
+
+
+def weights_of(scores: list[float], allowed: list[bool]) -> Tensor:
+    """The weights that `attend` gives one query with these scores."""
+    k = torch.tensor(scores, dtype=torch.float64)[None, None, :, None]
+    return attend(torch.ones(1, 1, 1, 1).double(), k, k, torch.tensor([allowed]), scale=1.0).weights[0, 0, 0]
+
+
+def _share(scores: list[float], own: int, among: list[int]) -> Expression:
+    letters = {i: Value(scores[i], f"s{i}", f"score of key {i}") for i in among}
+    return function("exp", letters[own]) / total([function("exp", letters[i]) for i in among])
+
+
+@kind("masks", 1)
+def weight_of_two(rng: random.Random) -> Question:
+    scores = [float(x) for x in rng.sample(range(-3, 4), 2)]
+    found = float(weights_of(scores, [True, True])[0])
+    return Question(
+        f"A query may attend to 2 keys, with the scores {' and '.join(map(number_text, scores))}. What is the weight "
+        "of the first?",
+        NumberAnswer(
+            found,
+            tolerance=0.01,
+            wrong=known(
+                (1 - found, "That is the weight of the second."),
+                (
+                    scores[0] / sum(scores) if sum(scores) else math.inf,
+                    "Take the exponentials before dividing by the sum.",
+                ),
+            ),
+        ),
+        "Exponentials, divided by their sum; only the difference of the two scores counts.",
+        (Equation(_share(scores, 0, [0, 1])),),
+        STAGES,
+    )
+
+
+@kind("masks", 2)
+def weight_beside_a_masked_key(rng: random.Random) -> Question:
+    scores = [float(x) for x in rng.sample(range(-2, 5), 3)]
+    allowed = [True, True, False]
+    found = float(weights_of(scores, allowed)[1])
+    return Question(
+        f"Scores of keys 0, 1, 2 are {', '.join(map(number_text, scores))}; key 2 is masked. What is the weight of "
+        "key 1?",
+        NumberAnswer(
+            found,
+            tolerance=0.01,
+            wrong=known(
+                (
+                    float(weights_of(scores, [True] * 3)[1]),
+                    "You let the masked key take part: it is masked before the softmax.",
+                ),
+                (1 - found, "That is the weight of key 0."),
+                (
+                    math.exp(scores[1]) / (math.exp(scores[0]) + math.exp(scores[1]) + 1),
+                    "A masked score is −∞, not 0: its exponential is 0.",
+                ),
+            ),
+        ),
+        "A masked score is −∞, and its exponential 0: the others share the weight.",
+        (Equation(_share(scores, 1, [0, 1])),),
+        STAGES,
+    )
+
+
+@kind("masks", 3)
+def entropy_of_a_flat_row(rng: random.Random) -> Question:
+    t = rng.choice((3, 7, 15, 31, 63))
+    weights = weights_of([0.0] * (t + 1), [True] * (t + 1))
+    found = float(-(weights * weights.log()).sum())
+    return Question(
+        f"A causal head gives every key that query {t} (from 0) may attend to the same weight. What is the entropy "
+        "of this row, in nats?",
+        NumberAnswer(
+            found,
+            "nats",
+            0.01,
+            known(
+                (math.log(t), f"Query {t} may attend to {t + 1} keys."),
+                (math.log2(t + 1), "That is in bits."),
+                (1 / (t + 1), "That is one weight."),
+            ),
+        ),
+        f"{t + 1} equal weights have the entropy ln {t + 1}; in figures: each of the {t + 1} weights w adds −w · ln w.",
+        link=("heads", {"tab": "does"}),
+    )
+
+
+@kind("masks", 2)
+def softmax_of_nothing(rng: random.Random) -> Question:
+    """Asked of torch, not written down."""
+    n = rng.choice((3, 5, 7))
+    way = rng.choice(("−inf", "−1e9"))
+    row = torch.full((n,), -math.inf if way == "−inf" else -1e9).softmax(-1)
+    found = "NaN in every place" if bool(row.isnan().all()) else f"{float(row[0]):.3g} in every place"
+    others = (
+        "0 in every place",
+        "1 for the first key, 0 for the others",
+        "NaN in every place",
+        f"{1 / n:.3g} in every place",
+    )
+    says = "All exponents are equal: −∞ − (−∞) is NaN, and a finite number less itself is 0, which gives equal weights."
+    return Question(
+        f"A query may attend to none of {n} keys, and the code fills masked scores with {way} before torch's softmax. "
+        "What are the weights?",
+        Options(found, [(other, says) for other in others]).shuffled(rng),
+        says,
+        link=MASKS,
+    )
+
+
+def _map(rng: random.Random, T: int) -> Tensor:
+    generator = torch.Generator().manual_seed(rng.randrange(2**31))
+    q, k = torch.randn(1, 1, T, 5, generator=generator), torch.randn(1, 1, T, 5, generator=generator)
+    return attend(2 * q, k, k, attention_mask(T, T, causal=True)).weights[0, 0]
+
+
+def drawn(weights: Tensor) -> tuple[tuple[float | None, ...], ...]:
+    """A causal map as it is drawn: None above the diagonal."""
+    return tuple(tuple(w if j <= i else None for j, w in enumerate(row)) for i, row in enumerate(weights.tolist()))
+
+
+@kind("masks", 1)
+def strongest_key(rng: random.Random) -> Question:
+    T = rng.choice((6, 7, 8))
+    weights = _map(rng, T)
+    i = rng.randrange(2, T)
+    best = int(weights[i].argmax())
+    column = int(weights[:, i].argmax())
+    return Question(
+        f"A map of attention weights: rows are queries, columns are keys. Point at the strongest key of query {i}.",
+        CellAnswer(drawn(weights), (i, best), {(column, i): "That is the strongest query of key " + str(i) + "."}),
+        f"In row {i} the largest weight is {float(weights[i, best]):.2f}, at key {best}; the row sums to 1.",
+        link=("heads", {}),
+    )
+
+
+@kind("masks", 2)
+def earliest_key_of_a_window(rng: random.Random) -> Question:
+    T, w = rng.choice((7, 8, 9)), rng.choice((2, 3, 4))
+    mask = attention_mask(T, T, causal=True, window=w)
+    assert mask is not None
+    i = rng.randrange(w, T)
+    first = int(mask[i].nonzero()[0])
+    empty = tuple(tuple(0.0 if j <= k else None for j in range(T)) for k in range(T))
+    return Question(
+        f"A causal sliding window of {w} tokens, the query counted. Point at the earliest key that query {i} may "
+        "attend to.",
+        CellAnswer(
+            empty, (i, first), {(i, i - w): "The query itself counts in the window.", (i, 0): "The window ends before."}
+        ),
+        f"The window of query {i} holds the keys {first} to {i}: {w} keys.",
+        link=MASKS,
+    )
+
+
+@kind("masks", 3)
+def pattern_of_a_map(rng: random.Random) -> Question:
+    """The cell that previous-token and induction heads point at, in a text that repeats itself."""
+    n = rng.choice((3, 4))
+    words = rng.sample(["red", "ball", "cat", "sun", "tree", "hat", "dog"], n)
+    text, T = words * 2, 2 * n
+    i = rng.randrange(n, T - 1)
+    target = i - n + 1
+    empty = tuple(tuple(0.0 if j <= k else None for j in range(T)) for k in range(T))
+    said = " ".join(f"{j}:{word}" for j, word in enumerate(text))
+    return Question(
+        f"The text is “{said}”. Point at the key that an induction head attends to from query {i} ({text[i]}).",
+        CellAnswer(
+            empty,
+            (i, target),
+            {
+                (i, i - n): "That is the same token before; an induction head looks at the token after it.",
+                (i, i - 1): "That is a previous-token head.",
+                (i, 0): "That is an attention sink.",
+            },
+        ),
+        f"Token {i} stood at position {i - n} before; the token that followed it, at {target}, is what comes next.",
+        link=("heads", {"tab": "does"}),
+    )

@@ -1,0 +1,226 @@
+"""RoPE: angles, wavelengths, pairs and what rotation leaves unchanged. Answers come from attnviz.modules.rope."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import torch
+
+from attnviz.cost import load_presets
+from attnviz.equations import Equation, Value, function, number_text
+from attnviz.modules.rope import apply_rope, half_from_interleaved, rope_frequencies
+from attnviz.practice.drills.answers import NumberAnswer, known
+from attnviz.practice.drills.heads import page
+from attnviz.practice.drills.question import Options, Question, kind
+
+THETAS = (10_000.0, 500_000.0, 1_000_000.0)
+
+
+def _drawn(rng: random.Random) -> tuple[int, int, float, Value, Value, Value]:
+    D, theta = rng.choice((8, 16, 24, 64, 128)), rng.choice(THETAS)
+    i = rng.randrange(1, min(D // 2, 5))
+    return D, i, theta, Value(D, "D", "head_dim"), Value(i, "i", "pair"), Value(theta, "θ", "base", tex=r"\theta")
+
+
+@kind("rope", 1)
+def angle_of_a_pair(rng: random.Random) -> Question:
+    D, i, theta, d, pair, base = _drawn(rng)
+    p = rng.randrange(2, 60)
+    angle = p * float(rope_frequencies(D, theta)[i])
+    position = Value(p, "p", "position")
+    return Question(
+        f"head_dim = {D}, θ = {theta:,.0f}. By what angle, in radians, is pair {i} (from 0) rotated at position {p}?",
+        NumberAnswer(
+            angle,
+            "rad",
+            0.01,
+            known(
+                (p * theta ** (-i / D), "The exponent is −2i / D."),
+                (p * theta ** (2 * i / D), "The exponent is negative."),
+                (angle / p, "That is the angle per position."),
+                (math.degrees(angle), "That is in degrees."),
+                (p * theta ** (-2 * (i - 1) / D), "Pairs are counted from 0."),
+            ),
+        ),
+        "Position times frequency; the frequency of pair i is θ^(−2i / D).",
+        (Equation(position * base ** (-(2 * pair / d)), "angle"),),
+        ("rope", {}),
+    )
+
+
+@kind("rope", 2)
+def wavelength(rng: random.Random) -> Question:
+    D, i, theta, d, pair, base = _drawn(rng)
+    found = 2 * math.pi / float(rope_frequencies(D, theta)[i])
+    return Question(
+        f"head_dim = {D}, θ = {theta:,.0f}. After how many tokens has pair {i} (from 0) turned a full circle?",
+        NumberAnswer(
+            found,
+            "tokens",
+            0.02,
+            known(
+                (found / (2 * math.pi), "A full circle is 2π."),
+                (found / 2, "That is half a circle."),
+                (2 * math.pi * theta ** (i / D), "The exponent is 2i / D."),
+            ),
+        ),
+        "A full circle, 2π, divided by the angle per position.",
+        (Equation(2 * Value(math.pi, "π", "half a circle", digits=4, tex=r"\pi") * base ** (2 * pair / d)),),
+        ("rope", {}),
+    )
+
+
+@kind("rope", 1)
+def partner(rng: random.Random) -> Question:
+    D = rng.choice((8, 16, 24, 64))
+    n = rng.randrange(D // 2)
+    layout = rng.choice(("half", "interleaved"))
+    x = torch.zeros(1, D)
+    x[0, n] = 1.0
+    turned = apply_rope(x, torch.tensor([1]), rope_frequencies(D), layout)[0]
+    other = next(j for j in turned.nonzero().flatten().tolist() if j != n)
+    half, beside = n + D // 2, n + 1 if n % 2 == 0 else n - 1
+    width, dimension = Value(D, "D", "head_dim"), Value(n, "n", "dimension")
+    way = dimension + width / 2 if layout == "half" else (dimension + 1 if n % 2 == 0 else dimension - 1)
+    return Question(
+        f"head_dim = {D}, {'half-split (Llama)' if layout == 'half' else 'interleaved (GPT-J)'} layout, dimensions "
+        f"from 0. With which dimension is dimension {n} rotated?",
+        NumberAnswer(
+            other,
+            wrong=known(
+                (half, "That is the half-split layout."),
+                (beside, "That is the interleaved layout."),
+                (n + 1, ""),
+            ),
+        ),
+        "Half-split pairs dimension n with n + D / 2; interleaved pairs 2i with 2i + 1.",
+        (Equation(way),),
+        ("rope", {"tab": "layouts"}),
+    )
+
+
+@kind("rope", 2)
+def same_score(rng: random.Random) -> Question:
+    """Scores of one q and one k at several positions, computed."""
+    m, n = rng.randrange(10, 40), rng.randrange(0, 9)
+    shift = rng.choice((3, 17, 100))
+    generator = torch.Generator().manual_seed(rng.randrange(2**31))
+    q, k = torch.randn(2, 1, 16, generator=generator, dtype=torch.float64)
+    frequencies = rope_frequencies(16)
+
+    def score(a: int, b: int) -> float:
+        turned = (apply_rope(x, torch.tensor([p]), frequencies)[0] for x, p in ((q, a), (k, b)))
+        return float(next(turned) @ next(turned))
+
+    pairs = [(m + shift, n + shift), (n, m), (m + shift, n), (2 * m, 2 * n), (m - 1, n)]
+    equal = [pair for pair in pairs if math.isclose(score(*pair), score(m, n), rel_tol=1e-9)]
+    assert equal == pairs[:1]
+
+    def told(pair: tuple[int, int]) -> str:
+        return f"q at {pair[0]}, k at {pair[1]}"
+
+    says = "The distance is another one."
+    return Question(
+        f"RoPE: a query at position {m} and a key at position {n} have some score. Which positions of the same two "
+        "vectors give the same score?",
+        Options(told(equal[0]), [(told(p), says) for p in pairs[1:] if p[0] - p[1] != m - n]).shuffled(rng),
+        f"Only the distance {m} − {n} = {m - n} counts.",
+        link=("rope", {"tab": "distance"}),
+    )
+
+
+@kind("rope", 3)
+def rotated_pair(rng: random.Random) -> Question:
+    a, b, p = rng.choice((1.0, 2.0, 3.0)), rng.choice((-2.0, -1.0, 1.0, 2.0)), rng.randrange(1, 6)
+    found = float(apply_rope(torch.tensor([[a, b]], dtype=torch.float64), torch.tensor([p]), rope_frequencies(2))[0, 0])
+    first, second = Value(a, "a", "first number of the pair"), Value(b, "b", "second number of the pair")
+    angle = Value(p, "α", "angle", tex=r"\alpha")
+    return Question(
+        f"Pair 0, whose frequency is 1, holds ({number_text(a)}, {number_text(b)}). What is its first number at "
+        f"position {p}?",
+        NumberAnswer(
+            found,
+            tolerance=0.02,
+            wrong=known(
+                (a * math.cos(p) + b * math.sin(p), "You rotated the other way round."),
+                (b * math.cos(p) + a * math.sin(p), "That is the second number."),
+                (a * math.cos(math.radians(p)) - b * math.sin(math.radians(p)), "The angle is in radians."),
+            ),
+        ),
+        f"The angle is {p} · 1 rad; (a, b) becomes (a · cos − b · sin, b · cos + a · sin).",
+        (Equation(first * function("cos", angle) - second * function("sin", angle)),),
+        ("rope", {}),
+    )
+
+
+@kind("rope", 1)
+def how_many_pairs(rng: random.Random) -> Question:
+    id, m = rng.choice([(id, m) for id, m in sorted(load_presets().items()) if m.rotary_dim and m.attention != "mla"])
+    rotated = Value(m.rotary_dim, "R", "rotated dimensions")
+    said = "" if m.rotary_dim == m.head_dim else f", of which RoPE rotates {m.rotary_dim}"
+    return Question(
+        f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} heads, head_dim = {m.head_dim}{said}. How many frequencies "
+        "does RoPE have?",
+        NumberAnswer(
+            len(rope_frequencies(m.rotary_dim, m.rope_theta or 10_000.0)),
+            wrong=known(
+                (m.head_dim, "One frequency per pair of dimensions."),
+                (m.head_dim / 2, "Only a part of the head is rotated."),
+                (m.rotary_dim, "One frequency per pair of dimensions."),
+                (m.d_model / 2, "RoPE rotates each head by itself."),
+            ),
+        ),
+        "One frequency for each pair of rotated dimensions, the same for all heads.",
+        (Equation(rotated / 2),),
+        page(id),
+    )
+
+
+@kind("rope", 3)
+def interpolated_angle(rng: random.Random) -> Question:
+    D, i, theta, d, pair, base = _drawn(rng)
+    s, p = rng.choice((2, 4, 8)), rng.randrange(64, 512, 8)
+    found = p / s * float(rope_frequencies(D, theta)[i])
+    position, factor = Value(p, "p", "position"), Value(s, "s", "factor of the extension")
+    return Question(
+        f"Position interpolation extends the context {s} times. head_dim = {D}, θ = {theta:,.0f}: what is the angle "
+        f"of pair {i} at position {p}, in radians?",
+        NumberAnswer(
+            found,
+            "rad",
+            0.01,
+            known(
+                (found * s, "Positions are divided by the factor."),
+                (found * s * s, "Divide by the factor; do not multiply."),
+            ),
+        ),
+        "Position interpolation divides positions by the factor and leaves the frequencies alone.",
+        (Equation(position / factor * base ** (-(2 * pair / d))),),
+        ("rope", {"tab": "longer"}),
+    )
+
+
+@kind("rope", 3)
+def place_in_the_other_layout(rng: random.Random) -> Question:
+    D = rng.choice((8, 16, 24, 64))
+    order = half_from_interleaved(D)
+    n = rng.randrange(1, D - 1)
+    place = int((order == n).nonzero())
+    dimension, width = Value(n, "n", "dimension, interleaved"), Value(D, "D", "head_dim")
+    way = dimension / 2 if n % 2 == 0 else (dimension - 1) / 2 + width / 2
+    return Question(
+        f"head_dim = {D}. Weights for the interleaved layout are reordered for the half-split one. To which place does "
+        f"dimension {n} go (from 0)?",
+        NumberAnswer(
+            place,
+            wrong=known(
+                (int(order[n]), "That is the way back, from half-split to interleaved."),
+                (n, "It stays only at both ends."),
+                (n // 2 if n % 2 else n // 2 + D // 2, "Even dimensions come first, then the odd ones."),
+            ),
+        ),
+        "Even dimensions go to the first half, odd ones to the second, in their order.",
+        (Equation(way),),
+        ("rope", {"tab": "layouts"}),
+    )

@@ -1,0 +1,258 @@
+"""Shapes: what each line of attention makes of its tensors. Answers are the shapes of tensors that were computed."""
+
+from __future__ import annotations
+
+import random
+
+import torch
+
+from attnviz import modules
+from attnviz.equations import Equation, Value
+from attnviz.modules.attention import attend
+from attnviz.practice.drills.answers import NumberAnswer, OrderAnswer, ShapeAnswer, known
+from attnviz.practice.drills.question import Options, Question, kind
+
+STEPS: tuple[str, dict[str, str]] = ("steps", {})
+
+
+def sizes(rng: random.Random) -> tuple[int, int, int, int, int]:
+    """B, T, H, K, D: small, and different from each other where they can be."""
+    K, G = rng.choice(((1, 4), (2, 2), (2, 3), (2, 4), (3, 2), (4, 2)))
+    return rng.choice((2, 3)), rng.choice((5, 7, 11, 13)), K * G, K, rng.choice((16, 24, 32, 64))
+
+
+def _on_meta(*shape: int) -> torch.Tensor:
+    return torch.empty(shape, device="meta")
+
+
+@kind("shapes", 1)
+def queries_by_head(rng: random.Random) -> Question:
+    B, T, H, _, D = sizes(rng)
+    q = _on_meta(B, T, H * D).view(B, T, H, D).transpose(1, 2)
+    return Question(
+        f"x has shape ({B}, {T}, {H * D}), n_heads = {H}. What is the shape of q after this line?",
+        ShapeAnswer(
+            tuple(q.shape),
+            {
+                (B, T, H, D): "That is the shape before transpose(1, 2).",
+                (B, T, H * D): "That is what q_proj gives, before view.",
+                (B, H, D, T): "transpose(1, 2) exchanges tokens and heads; head_dim stays last.",
+            },
+        ),
+        f"head_dim = {H * D} / {H} = {D}; view makes (B, T, H, D), transpose(1, 2) puts the heads before the tokens.",
+        link=STEPS,
+        code=f"q = q_proj(x).view({B}, {T}, {H}, {D}).transpose(1, 2)",
+    )
+
+
+@kind("shapes", 1)
+def keys_in_gqa(rng: random.Random) -> Question:
+    B, T, H, K, D = sizes(rng)
+    with torch.device("meta"):
+        layer = modules.GroupedQueryAttention(H * D, H, K)
+        k = layer.k_proj(_on_meta(B, T, H * D)).unflatten(-1, (K, -1)).transpose(1, 2)
+    return Question(
+        f"d_model = {H * D}, {H} query heads, {K} KV heads, {B} texts of {T} tokens. What is the shape of k by head?",
+        ShapeAnswer(
+            tuple(k.shape),
+            {
+                (B, H, T, D): f"That is q. k has {K} heads.",
+                (B, K, T, H * D // K): f"head_dim is d_model / n_heads = {D} for the keys too.",
+                (B, T, K, D): "The heads come before the tokens, so that each head is a matrix.",
+            },
+        ),
+        f"head_dim is {H * D} / {H} = {D} for queries and keys alike; k has K = {K} heads: (B, K, T, D).",
+        link=("query_groups", {}),
+    )
+
+
+@kind("shapes", 1)
+def scores(rng: random.Random) -> Question:
+    B, T, H, _, D = sizes(rng)
+    S = T + rng.choice((1, 4, 9))
+    found = _on_meta(B, H, T, D) @ _on_meta(B, H, S, D).transpose(-2, -1)
+    return Question(
+        f"q has shape ({B}, {H}, {T}, {D}), k has shape ({B}, {H}, {S}, {D}). What is the shape of the scores?",
+        ShapeAnswer(
+            tuple(found.shape),
+            {
+                (B, H, S, T): "Rows are queries, columns are keys.",
+                (B, H, T, T): f"There are {S} keys, since some are cached already.",
+                (B, H, D, D): "head_dim is summed over.",
+                (B, T, S): "Each head has a map of its own.",
+            },
+        ),
+        f"head_dim is summed over; for each head there are {T} queries by {S} keys: (B, H, T, S).",
+        link=("heads", {"tab": "stages"}),
+        code="scores = q @ k.transpose(-2, -1)",
+    )
+
+
+@kind("shapes", 2)
+def heads_joined(rng: random.Random) -> Question:
+    B, T, H, _, D = sizes(rng)
+    out = _on_meta(B, H, T, D).transpose(1, 2).flatten(2)
+    return Question(
+        f"out has shape ({B}, {H}, {T}, {D}). What is its shape after this line?",
+        ShapeAnswer(
+            tuple(out.shape),
+            {
+                (B, H, T * D): "transpose(1, 2) comes first: the tokens are axis 1 then.",
+                (B, T, H, D): "flatten(2) joins the last two axes.",
+                (B, H * D, T): "The tokens stay axis 1.",
+            },
+        ),
+        f"transpose gives ({B}, {T}, {H}, {D}); flatten(2) joins heads and head_dim to {H} · {D} = {H * D}.",
+        link=STEPS,
+        code="out = out.transpose(1, 2).flatten(2)",
+    )
+
+
+@kind("shapes", 2)
+def einsum_of_groups(rng: random.Random) -> Question:
+    B, T, H, K, D = sizes(rng)
+    G, S = H // K, T + 2
+    found = torch.einsum("bkgtd,bksd->bkgts", _on_meta(B, K, G, T, D), _on_meta(B, K, S, D))
+    return Question(
+        f"q has shape ({B}, {K}, {G}, {T}, {D}), k has shape ({B}, {K}, {S}, {D}). What is the shape of this product?",
+        ShapeAnswer(
+            tuple(found.shape),
+            {
+                (
+                    B,
+                    H,
+                    T,
+                    S,
+                ): "That is the shape after flatten(1, 2); this product still has KV heads and groups apart.",
+                (B, K, G, T, D): "d is not on the right of the arrow: it is summed over.",
+                (B, K, G, S, T): "t comes before s on the right of the arrow.",
+            },
+        ),
+        "The letters on the right of the arrow are the axes of the result; d, which is not among them, is summed over.",
+        link=("query_groups", {"tab": "work"}),
+        code='torch.einsum("bkgtd,bksd->bkgts", q, k)',
+    )
+
+
+@kind("shapes", 2)
+def weight_of_k_proj(rng: random.Random) -> Question:
+    _, _, H, K, D = sizes(rng)
+    with torch.device("meta"):
+        weight = modules.GroupedQueryAttention(H * D, H, K).k_proj.weight
+    return Question(
+        f"d_model = {H * D}, {H} query heads, {K} KV heads. What is the shape of k_proj.weight (an nn.Linear)?",
+        ShapeAnswer(
+            tuple(weight.shape),
+            {
+                (H * D, K * D): "nn.Linear stores (out, in).",
+                (H * D, H * D): "That is q_proj; k_proj has the KV heads alone.",
+            },
+        ),
+        f"nn.Linear stores (out, in): K · head_dim = {K} · {D} = {K * D} rows, d_model = {H * D} columns.",
+        link=("query_groups", {}),
+    )
+
+
+@kind("shapes", 3)
+def broadcast_mask(rng: random.Random) -> Question:
+    B, T, H, _, _ = sizes(rng)
+    S, kept = T + 3, rng.choice(("padding", "causal", "both"))
+    padding, causal = _on_meta(B, 1, 1, S), _on_meta(T, S)
+    mask = {"padding": padding, "causal": causal, "both": padding * causal}[kept]
+    shape = tuple((_on_meta(B, H, T, S) + mask).shape)
+    described = {
+        "padding": f"a padding mask ({B}, 1, 1, {S})",
+        "causal": f"a causal mask ({T}, {S})",
+        "both": f"the product of a padding mask ({B}, 1, 1, {S}) and a causal mask ({T}, {S})",
+    }[kept]
+    return Question(
+        f"Scores of shape ({B}, {H}, {T}, {S}) are masked with {described}. What is the shape of the result?",
+        ShapeAnswer(
+            shape,
+            {
+                tuple(mask.shape): "That is the shape of the mask: it is broadcast to that of the scores.",
+                (B, 1, T, S): "The mask is broadcast over the heads; the scores keep theirs.",
+            },
+        ),
+        "Axes of size 1 and missing axes at the front are broadcast; the scores keep their shape (B, H, T, S).",
+        link=("heads", {"tab": "masks"}),
+    )
+
+
+@kind("shapes", 1)
+def how_many_scores(rng: random.Random) -> Question:
+    B, T, H, K, D = sizes(rng)
+    n = attend(_on_meta(B, H, T, D), _on_meta(B, K, T, D), _on_meta(B, K, T, D)).weights.numel()
+    b, h, t = Value(B, "B", "texts"), Value(H, "H", "query heads"), Value(T, "T", "tokens")
+    return Question(
+        f"{B} texts of {T} tokens, {H} query heads, {K} KV heads, head_dim {D}: how many attention weights does one "
+        "layer compute without a cache (masked ones counted)?",
+        NumberAnswer(
+            n,
+            wrong=known(
+                (B * K * T * T, "Each query head has a map, whatever KV head it reads."),
+                (B * H * T * D, "That counts the numbers of q."),
+                (H * T * T, "That is for one text."),
+            ),
+        ),
+        "Each query head of each text has a map of T by T.",
+        (Equation(b * h * t * t),),
+        ("heads", {}),
+    )
+
+
+LINES = (
+    "q, k, v = q_proj(x), k_proj(x), v_proj(x)",
+    "q, k = rotate(q, positions), rotate(k, positions)",
+    "scores = q @ k.transpose(-2, -1) / sqrt(head_dim)",
+    "scores = scores.masked_fill(~mask, -inf)",
+    "weights = scores.softmax(-1)",
+    "out = o_proj((weights @ v).transpose(1, 2).flatten(2))",
+)
+
+
+@kind("shapes", 2)
+def lines_of_attention(rng: random.Random) -> Question:
+    shown = list(range(len(LINES)))
+    while shown == sorted(shown):
+        rng.shuffle(shown)
+    order = tuple(shown.index(i) for i in range(len(LINES)))
+    return Question(
+        "Put the six lines of causal attention with RoPE in order.",
+        OrderAnswer(tuple(LINES[i] for i in shown), order),
+        "Project, rotate, compare, mask, normalise, then average the values and project back.",
+        link=STEPS,
+    )
+
+
+@kind("shapes", 3)
+def line_that_raises(rng: random.Random) -> Question:
+    """Each line is run on a tensor that is not contiguous."""
+    B, T, H, _, D = sizes(rng)
+    out = torch.zeros(B, H, T, D)
+    lines = {
+        f"out.transpose(1, 2).view({B}, {T}, {H * D})": "",
+        f"out.transpose(1, 2).reshape({B}, {T}, {H * D})": "reshape copies where view cannot.",
+        f"out.transpose(1, 2).contiguous().view({B}, {T}, {H * D})": "contiguous() has copied it, so view can.",
+        f"out.view({B}, {H}, {T * D})": "This joins neighbouring axes of a contiguous tensor.",
+    }
+    raising = [line for line in lines if _raises(line, out)]
+    assert len(raising) == 1
+    wrong = [(line, says) for line, says in lines.items() if line != raising[0]]
+    return Question(
+        f"out is contiguous with shape ({B}, {H}, {T}, {D}). Which line raises an error?",
+        Options(raising[0], wrong, code=True).shuffled(rng),
+        "After transpose the numbers no longer lie in the order that view needs: use reshape, or contiguous() first.",
+        link=STEPS,
+    )
+
+
+def _raises(line: str, out: torch.Tensor) -> bool:
+    steps = line.split(".")[1:]
+    for step in steps:
+        name, _, given = step.partition("(")
+        try:
+            out = getattr(out, name)(*(int(n) for n in given.rstrip(")").split(",") if n.strip()))
+        except RuntimeError:
+            return True
+    return False

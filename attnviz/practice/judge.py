@@ -1,0 +1,315 @@
+"""Judge a file: its outputs, computed by a process of its own, against those of the product's modules.
+
+The child (child.py) computes outputs and nothing else; what is right is computed here and never written where the child
+could read it. The inputs are drawn anew for every judgement, so no table of results passes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import secrets
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+import torch
+from safetensors.torch import load, save_file
+from torch import Tensor
+
+from attnviz.practice.known import known_mistakes
+from attnviz.practice.task import Case, Mistaken, Task
+
+SECONDS, MEMORY = 20.0, 2 * 2**30
+LARGEST_FILE, LARGEST_OUTPUT = 2**20, 2**26  # bytes: of a person's file; of what the child hands back for one case
+_ALONE = threading.Lock()
+TASK_LINE = re.compile(r"""^TASK\s*=\s*["']([a-z-]+)["']""", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Check:
+    """One row of the verdict."""
+
+    label: str
+    expected: str
+    came: str
+    passed: bool
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What judging a file came to. problem: a sentence where it could not be judged at all."""
+
+    checks: tuple[Check, ...] = ()
+    problem: str = ""
+    mistaken: Mistaken | None = None
+    printed: str = ""
+    seed: int = 0
+
+    @property
+    def passed(self) -> bool:
+        return not self.problem and bool(self.checks) and all(check.passed for check in self.checks)
+
+
+class Ended(Exception):
+    """The child was stopped; the message says why."""
+
+
+def task_named_in(file: Path) -> str | None:
+    """The task that a file carries in its line TASK = "…"; the file is read, not run."""
+    try:
+        found = TASK_LINE.search(file.read_bytes()[:LARGEST_FILE].decode("utf-8", "replace"))
+    except OSError:
+        return None
+    return found[1] if found else None
+
+
+def judge(file: Path, task: Task, seed: int | None = None, seconds: float = SECONDS, memory: int = MEMORY) -> Verdict:
+    """Run the file's code on inputs drawn with the seed (a new one by default), and compare."""
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    try:
+        if not stat.S_ISREG(file.stat().st_mode):
+            return Verdict(problem=f"{file} is no file.", seed=seed)
+        if file.stat().st_size > LARGEST_FILE:
+            return Verdict(problem=f"{file} has more than {LARGEST_FILE:,} bytes.", seed=seed)
+    except OSError as error:
+        return Verdict(problem=f"{file} cannot be read: {error.strerror}.", seed=seed)
+    cases = task.cases(seed)
+    right = [case.run(task.right) for case in cases]  # before a line of the file has run
+    with tempfile.TemporaryDirectory(prefix="practice-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
+        (folder / "out").mkdir()
+        tensors = {f"{i}:{key}": t.contiguous() for i, case in enumerate(cases) for key, t in case.tensors.items()}
+        save_file(tensors, folder / "inputs.safetensors")
+        (folder / "cases.json").write_text(json.dumps([case.steps for case in cases]))
+        ended = ""
+        try:
+            command = [
+                sys.executable,
+                "-I",
+                str(Path(__file__).with_name("child.py")),
+                str(folder),
+                str(file.resolve()),
+            ]
+            code = run_limited(command, folder, seconds, memory)
+            ended = f"the process ended with exit code {code} before the case was computed"
+        except Ended as error:
+            ended = str(error)
+        printed = printable(bounded(folder / "printed", 2**16).decode("utf-8", "replace"))
+        whole = error_in(folder / "out" / "file.json")
+        if whole:
+            return Verdict(problem=f"The file cannot be used: {whole}", printed=printed, seed=seed)
+        found = [_outputs(folder / "out", i, ended) for i in range(len(cases))]
+    checks = tuple(_check(*each) for each in zip(cases, right, found, strict=True))
+    mistaken = None if all(check.passed for check in checks) else _named(task, cases, right, found)
+    problem = ""
+    if not any(isinstance(each, list) for each in found) and len(set(map(str, found))) == 1:
+        problem = f"No case could be computed: {found[0]}"
+    return Verdict(checks, problem, mistaken, printed, seed)
+
+
+def run_limited(command: list[str], folder: Path, seconds: float, memory: int, path: str = "") -> int:
+    """Run a command to its end in this folder and return its exit code; Ended with the reason where it was stopped.
+
+    What it prints goes to the file "printed" there. It runs alone: what it has started is known by when it began.
+    path: PYTHONPATH.
+    """
+    kept = ("PATH", "HOME", "LANG", "SYSTEMROOT", "TEMP", "LD_LIBRARY_PATH")
+    environment = {key: value for key, value in os.environ.items() if key in kept}
+    environment |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(folder)}
+    environment |= {"PYTHONPATH": path} if path else {}
+    with _ALONE, (folder / "printed").open("wb") as printed:
+        _adopt_orphans()
+        me = psutil.Process()
+        before = set(me.children(recursive=True))
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=printed, stderr=subprocess.STDOUT, env=environment,
+            cwd=folder, start_new_session=True,
+        )  # fmt: skip
+        try:
+            return _watch(child, me, before, time.monotonic() + seconds, seconds, memory)
+        finally:
+            _kill(child, me, before)
+
+
+def _watch(
+    child: subprocess.Popen, me: psutil.Process, before: set[psutil.Process], end: float, seconds: float, memory: int
+) -> int:
+    while True:
+        try:
+            return child.wait(0.05)
+        except subprocess.TimeoutExpired:
+            pass
+        if time.monotonic() > end:
+            raise Ended(f"stopped after {seconds:g} s, the limit on time")
+        if sum(map(_resident, set(me.children(recursive=True)) - before)) > memory:
+            raise Ended(f"stopped above {memory / 2**30:g} GiB, the limit on memory")
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return process.memory_info().rss
+    except psutil.Error:  # it has ended
+        return 0
+
+
+def _kill(child: subprocess.Popen, me: psutil.Process, before: set[psutil.Process]) -> None:
+    """End the child's whole group, and what left the group."""
+    for _ in range(100):
+        if os.name == "posix":
+            try:
+                os.killpg(child.pid, signal.SIGKILL)
+            except (ProcessLookupError, PermissionError):
+                pass
+        left = set(me.children(recursive=True)) - before
+        for process in left:
+            try:
+                process.kill()
+            except psutil.Error:
+                pass
+        psutil.wait_procs(left, 0.2)
+        if not set(me.children(recursive=True)) - before:
+            break
+    child.wait()
+
+
+def _adopt_orphans() -> None:
+    """Let processes whose parent has ended become children of this one, so that they are found (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+
+
+def bounded(path: Path, limit: int) -> bytes:
+    """The first bytes of a plain file; nothing of a link, a pipe or a folder that the child put there."""
+    try:
+        if not stat.S_ISREG(path.lstat().st_mode):
+            return b""
+        with path.open("rb") as file:
+            return file.read(limit)
+    except OSError:
+        return b""
+
+
+def error_in(path: Path) -> str:
+    """What the child wrote about an exception, as one sentence; "" where there is none."""
+    raw = bounded(path, 2**16)
+    if not raw:
+        return ""
+    try:
+        told: Any = json.loads(raw)
+        kind, message, line = str(told["kind"]), str(told["message"]), told["line"]
+    except (ValueError, KeyError, TypeError):
+        return "the process wrote something that is no report."
+    where = f" in line {line}" if isinstance(line, int) else ""
+    said = " ".join(printable(message).split())[:300]
+    if kind == "Refused":
+        return said
+    if kind == "NotImplementedError" and not said:
+        return f"not written yet (NotImplementedError{where})"
+    if kind == "SystemExit":
+        return f"it ends the program{where} (SystemExit)."
+    if kind == "MemoryError" or "can't allocate memory" in said:
+        return f"out of memory{where}: 2 GiB is the limit."
+    return f"{printable(kind)[:60]}{where}: {said or 'no message'}"
+
+
+def _outputs(out: Path, i: int, ended: str) -> list[Tensor] | str:
+    """What the child computed for case i, or a sentence why there is nothing."""
+    error = error_in(out / f"{i}.json")
+    if error:
+        return error
+    raw = bounded(out / f"{i}.safetensors", LARGEST_OUTPUT + 1)
+    if not raw:
+        begun = (out / f"{i}.begun").exists() or not any(out.glob("*.begun"))
+        return ended if begun else "not reached"
+    try:
+        tensors = load(raw)
+        return [tensors[str(n)] for n in range(len(tensors))]
+    except Exception as wrong:  # noqa: BLE001, whatever the child put there
+        return f"the process wrote something that is no tensor ({type(wrong).__name__})"
+
+
+def _check(case: Case, right: list[Tensor], found: list[Tensor] | str) -> Check:
+    expected = "; ".join(_short(each) for each in right)
+    if isinstance(found, str):
+        return Check(case.label, expected, found, False)
+    if len(found) != len(right):
+        return Check(case.label, expected, f"{len(found)} tensors instead of {len(right)}", False)
+    wrong = [told for told in map(lambda f, r: difference(f, r, case.tolerance), found, right) if told]
+    if wrong:
+        return Check(case.label, expected, wrong[0], False)
+    apart = max((float((f.double() - r.double()).abs().max()) for f, r in zip(found, right, strict=True)), default=0.0)
+    return Check(case.label, expected, f"equal, largest difference {apart:.0e}", True)
+
+
+def difference(found: Tensor, right: Tensor, tolerance: float) -> str:
+    """How an output differs from the right one; "" where it does not."""
+    if found.shape != right.shape:
+        return f"shape {tuple(found.shape)}"
+    if found.is_complex():
+        return f"numbers of type {found.dtype}"
+    a, b = found.double(), right.double()
+    close = (a - b).abs() <= tolerance + tolerance * b.abs()  # NaN is close to nothing
+    if bool(close.all()):
+        return ""
+    first = (~close).nonzero()[0].tolist()
+    at = f"[{', '.join(map(str, first))}]: {float(a[tuple(first)]):.4g} instead of {float(b[tuple(first)]):.4g}"
+    if bool(a.isnan().any()):
+        return f"{int(a.isnan().sum()):,} of {a.numel():,} are NaN; first wrong at {at}"
+    return f"{int((~close).sum()):,} of {a.numel():,} differ, by up to {float((a - b).abs().max()):.2g}; first at {at}"
+
+
+def _short(tensor: Tensor) -> str:
+    if tensor.ndim == 0:
+        return f"{tensor.item():,}"
+    start = ", ".join(f"{float(x):.3g}" for x in tensor.flatten()[:2])
+    return f"{tuple(tensor.shape)} {start} …"
+
+
+def _same(found: list[Tensor], other: list[Tensor], tolerance: float) -> bool:
+    """Equal, where NaN equals NaN."""
+    return len(found) == len(other) and all(
+        f.shape == o.shape and torch.allclose(f.double(), o.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
+        for f, o in zip(found, other, strict=True)
+    )
+
+
+def _named(
+    task: Task, cases: list[Case], right: list[list[Tensor]], found: list[list[Tensor] | str]
+) -> Mistaken | None:
+    """The known mistake that gives the outputs of the file in every case that gave outputs, or its very errors."""
+    told = [each for each in zip(cases, right, found, strict=True) if not each[0].large]
+    for mistaken in known_mistakes(task):
+        alike = (_alike(case, ours, theirs, mistaken) for case, ours, theirs in told)
+        if set(alike) in ({"told"}, {"told", "silent"}):
+            return mistaken
+    return None
+
+
+def _alike(case: Case, right: list[Tensor], found: list[Tensor] | str, mistaken: Mistaken) -> str:
+    """Whether a mistaken version does in a case what the file does: "told"; "silent" where it says nothing; "no"."""
+    try:
+        other: list[Tensor] | str = case.run(mistaken.names)
+    except Exception as error:  # noqa: BLE001, the mistake may raise anything
+        other = " ".join(printable(str(error)).split())[:300] or type(error).__name__
+    if isinstance(found, str):
+        return "silent" if not isinstance(other, str) else "told" if other in found else "no"
+    if isinstance(other, str) or not _same(found, other, case.tolerance):
+        return "no"
+    return "silent" if _same(found, right, case.tolerance) else "told"
+
+
+def printable(text: str) -> str:
+    """Without what a terminal would act on."""
+    text = re.sub(r"\x1b(\[[0-?]*[ -/]*[@-~]|.)", "", text)
+    return "".join(c for c in text if c == "\n" or (c.isprintable() and c != "\u202e"))

@@ -1,0 +1,26 @@
+"""The versions of a task that are known to be mistaken: the task's own, and the product's with its mistakes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from attnviz.mistakes import Version, all_mistakes
+from attnviz.practice.task import Mistaken, Task
+
+
+def known_mistakes(task: Task) -> Iterator[Mistaken]:
+    """The task's own mistaken versions, then its right version run with each mistake of attnviz/mistakes."""
+    yield from task.mistaken
+    module = task.cases.__module__.removeprefix("attnviz.")
+    for mistake in all_mistakes().values():
+        version = mistake.version(task.model)
+        if found := _in_version(task.name, module, version):
+            yield Mistaken(f"with this mistake: {mistake.title}", found.right, mistake.id)
+
+
+def _in_version(name: str, module: str, version: Version) -> Task | None:
+    """The task as a version has it; None where its files do not concern the task."""
+    changed = version.module(module)
+    if changed.__name__ == f"attnviz.{module}":
+        return None
+    return next(each for each in vars(changed).values() if isinstance(each, Task) and each.name == name)

@@ -1,0 +1,15 @@
+"""The tasks of "Write it yourself"."""
+
+from __future__ import annotations
+
+from attnviz.practice.task import Task
+from attnviz.practice.tasks import attention, decoding, latent, parts
+
+TASKS: dict[str, Task] = {
+    task.name: task
+    for task in (
+        attention.SCALED_DOT_PRODUCT, attention.SELF_ATTENTION, attention.MULTI_HEAD, attention.GROUPED_QUERY,
+        parts.ROPE, parts.RMS_NORM, parts.SWIGLU, decoding.CACHE, parts.BLOCK, decoding.TOP_P, latent.LATENT,
+        attention.FLASH,
+    )
+}  # fmt: skip

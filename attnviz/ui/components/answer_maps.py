@@ -1,0 +1,64 @@
+"""Maps of attention weights beside each other, of which one, or a cell of one, can be chosen; hover is answered in the
+browser. A map is rows of weights, None where it is masked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attnviz.figures import theme
+from attnviz.ui.components.as_bytes import as_bytes
+from attnviz.ui.components.declared import declared
+from attnviz.ui.components.events import on_event, within
+from attnviz.ui.components.packed_weights import ramp
+
+HTML = """
+<div class="am">
+  <div class="maps"></div>
+  <p class="read" aria-live="polite"></p>
+  <p class="scale" aria-hidden="true"><i>weight 0</i><canvas></canvas><i>1</i><span class="masked"></span><i>masked</i>
+  </p>
+</div>
+"""
+
+_mount = declared("answer_maps", HTML, "packed_weights", "save_buttons")
+
+Rows = Sequence[Sequence[float | None]]
+Place = tuple[int, int, int]  # map, row, column
+
+
+def answer_maps(
+    maps: Sequence[tuple[Rows, str]], *, key: str, labels: Sequence[str] = (), axes: tuple[str, str] = ("query", "key"),
+    title: str = "", pick: str = "", told: bool = True, chosen: Sequence[int] = (), right: Sequence[int] = (),
+    hues: Sequence[int] = (), n_kv_heads: int = 1, width: int = 300, in_a_row: int = 0,
+    on_pick: Callable[[Place], None] | None = None,
+) -> None:  # fmt: skip
+    """Show the maps with their titles. title: of all together, in a saved picture; without one none is saved.
+
+    pick: "map" or "cell", what can be chosen; on_pick(map, row, column) then runs. told: whether pointing at a cell
+    says its weight. chosen and right: a map, or a map, a row and a column, that are outlined. hues: the KV head of
+    each map. width: of a map at most, in pixels; in_a_row: how many stand side by side, where width does not say it.
+    """
+    sizes = [(len(rows), len(rows[0])) for rows, _ in maps]
+
+    def take(sent: object) -> None:
+        which, place = sent if isinstance(sent, (list, tuple)) and len(sent) == 2 else (0, (0, 0))
+        i = within((which, 0), 0, (len(maps) - 1, 0))[0]
+        row, column = within(place, 0, (sizes[i][0] - 1, sizes[i][1] - 1))
+        if on_pick:
+            on_pick((i, row, column))
+
+    data = {
+        "maps": [
+            {
+                "title": title, "hue": hues[i] if hues else 0,
+                "rows": [[None if w is None else round(w, 4) for w in row] for row in rows],
+            }
+            for i, (rows, title) in enumerate(maps)
+        ],
+        "title": title, "labels": list(labels), "axes": list(axes), "pick": pick, "told": told,
+        "width": width, "inARow": in_a_row,
+        "chosen": list(chosen), "right": list(right), "masked": list(theme.MASKED_RGBA),
+        "ramps": {look: [ramp(k, n_kv_heads, look) for k in range(n_kv_heads)] for look in theme.RAMP_ENDS},
+    }  # fmt: skip
+    _mount(key=key, data=as_bytes(data), on_pick_change=on_event(key, "pick", take))

@@ -1,0 +1,106 @@
+"""A text that a model writes, played in the browser: tokens, candidates, caches and maps grow step by step.
+
+All steps are sent once: [u32 length of the header, little-endian][header as JSON][weights as little-endian uint16, in
+ten-thousandths]. Another candidate, and more tokens, are asked of the server.
+
+T tokens of the text, S tokens cached, H query heads.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+
+from attnviz.compute.decode import Written
+from attnviz.config import ModelConfig
+from attnviz.figures import decode as figures
+from attnviz.figures import theme
+from attnviz.figures.numbers import steps as ten_thousandths
+from attnviz.ui.components.declared import declared
+from attnviz.ui.components.events import on_event, within
+from attnviz.ui.components.packed_weights import STEPS, ramp
+
+HTML = """
+<div class="dp" role="group" aria-label="The text as the model writes it">
+  <p class="text" aria-label="The text; what the model wrote is underlined"></p>
+  <div class="tools">
+    <button type="button" data-go="start" aria-label="Start again">|◀</button>
+    <button type="button" data-go="back" aria-label="One token back">◀ back</button>
+    <button type="button" data-go="play">▶ play</button>
+    <button type="button" data-go="next" aria-label="One token on">one token ▶</button>
+    <button type="button" data-go="end" aria-label="To the last token">▶|</button>
+    <label>tokens per second <select aria-label="Tokens per second">
+      <option>2</option><option selected>5</option><option>15</option></select></label>
+    <span class="at" aria-live="polite"></span>
+  </div>
+  <div class="two">
+    <section><h4 class="next"></h4><table class="candidates"></table><p class="how"></p></section>
+    <section>
+      <h4 class="held"></h4><canvas class="caches" role="img"></canvas><p class="sum"></p><p class="legend"></p>
+    </section>
+  </div>
+  <h4 class="maps-title"></h4>
+  <div class="maps"></div>
+</div>
+"""
+
+_mount = declared("decode_player", HTML, "packed_weights", "save_buttons")
+
+
+def decode_player(
+    written: Written, config: ModelConfig, prompt: Sequence[str], vocabulary: Sequence[str], *, key: str, at: int,
+    layer: int, on_at: Callable[[int], None], on_choose: Callable[[int, int], None], on_more: Callable[[], None],
+) -> None:  # fmt: skip
+    """Play the steps after the labels of the text, from step `at`.
+
+    on_at(n) runs a moment after the player came to rest behind n tokens; on_choose(n, id) when another token is to
+    stand behind the first n written; on_more() at the end of what was sent.
+    """
+    most, n_ids = len(written.steps), len(vocabulary)
+
+    def reached(sent: object) -> None:
+        on_at(within((sent, 0), 0, (most, 0))[0])
+
+    def chosen(sent: object) -> None:
+        on_choose(*within(sent, 0, (most, n_ids - 1)))
+
+    _mount(
+        key=key, data=pack(written, config, prompt, vocabulary, at, layer),
+        on_at_change=on_event(key, "at", reached), on_choose_change=on_event(key, "choose", chosen),
+        on_more_change=on_event(key, "more", lambda _: on_more()),
+    )  # fmt: skip
+
+
+def pack(
+    written: Written, config: ModelConfig, prompt: Sequence[str], vocabulary: Sequence[str], at: int, layer: int
+) -> bytes:
+    """The message for the browser."""
+    n, heads = len(prompt), range(config.n_heads)
+    counted = [figures.cache_text(config, n + i, sum(step.layer_bytes)) for i, step in enumerate(written.steps)]
+    header = {
+        "at": at,
+        "prompt": list(prompt),
+        "words": {i: vocabulary[i] for step in written.steps for i in (step.id, *step.candidates)},
+        "steps": [
+            {"id": s.id, "p": round(s.probability, 4), "candidates": s.candidates,
+             "stages": [[name, [round(p, 4) for p in odds]] for name, odds in s.stages], "counted": text}
+            for s, text in zip(written.steps, counted, strict=True)
+        ],
+        "legend": figures.cache_legend(config),
+        "layers": config.n_layers,
+        "parts": figures.cache_parts(config),
+        "layer": layer,
+        "before": written.rows.shape[1],
+        "kvHeadOf": list(config.layer.kv_head_of),
+        "marks": [theme.kv_colour(config.layer.kv_head_of[h], config.n_kv_heads) for h in heads],
+        "ramps": {
+            look: [ramp(config.layer.kv_head_of[h], config.n_kv_heads, look) for h in heads] for look in theme.RAMP_ENDS
+        },
+        "masked": list(theme.MASKED_RGBA),
+        "scale": STEPS,
+    }  # fmt: skip
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    text += b" " * (-len(text) % 2)  # uint16 begin at a multiple of two
+    cells = [written.rows, *(step.rows for step in written.steps)]
+    body = b"".join(ten_thousandths(each).clip(0, STEPS).astype("<u2").tobytes() for each in cells)
+    return len(text).to_bytes(4, "little") + text + body

@@ -1,0 +1,27 @@
+"""Lines to be put in order, by dragging or by their buttons."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from attnviz.ui.components.as_bytes import as_bytes
+from attnviz.ui.components.declared import declared
+from attnviz.ui.components.events import on_event
+
+HTML = '<ol class="ol" aria-label="Lines to put in order"></ol>\n'
+
+_mount = declared("order_lines", HTML, "packed_weights")
+
+
+def order_lines(lines: Sequence[str], *, key: str, on_order: Callable[[list[int]], None]) -> None:
+    """Show the lines; on_order(places of the lines, from 0, as they stand now) runs after each move."""
+
+    def take(sent: object) -> None:
+        try:
+            order = [int(each) for each in sent]  # type: ignore[attr-defined]
+        except (TypeError, ValueError, OverflowError):
+            return
+        if sorted(order) == list(range(len(lines))):
+            on_order(order)
+
+    _mount(key=key, data=as_bytes({"lines": list(lines)}), on_order_change=on_event(key, "order", take))

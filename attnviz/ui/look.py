@@ -1,0 +1,19 @@
+"""python -m attnviz.ui.look FOLDER FILE: run a person's file on the shipped weights, in a process of its own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from attnviz.practice.child_on_shipped import run
+from attnviz.steps import Walk
+from attnviz.ui.components.source_walk import pack, places_in
+
+
+def packed(walk: Walk, labels: list[str], n_kv_heads: int, at: int) -> tuple[bytes, list]:
+    """The walk as the browser gets it, and what can be chosen in it."""
+    return pack(walk, labels, n_kv_heads, at), places_in(walk)
+
+
+if __name__ == "__main__":
+    run(Path(sys.argv[1]), Path(sys.argv[2]), packed)

@@ -1,0 +1,230 @@
+"""The Decode page: a text that the model writes, and what its cache changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from attnviz.compute import decode as compute
+from attnviz.compute import decode_parts as parts
+from attnviz.compute.heads import vocabulary
+from attnviz.compute.view import View
+from attnviz.decode import Round
+from attnviz.figures import decode as figures
+from attnviz.figures import decode_parts as part_figures
+from attnviz.figures.drawing import escaped, quoted
+from attnviz.ui import charts, state
+from attnviz.ui.components.decode_player import decode_player
+from attnviz.ui.headline import sharing
+
+BRANCHES = "decode branches"  # in the session: {text: continuations left for another, the newest last}
+MOST_BRANCHES = 6
+
+
+def show() -> None:
+    """The whole page."""
+    player()
+    closer()
+
+
+@state.part("player")
+def player(view: View) -> None:
+    """How the next token is chosen, and the text as it is written."""
+    written = compute.written_of(view)
+    _sampling(view)
+    if not written.steps:
+        st.info(f"The text fills the {len(view.ids)} tokens there is room for: shorten it to have more written.")
+        return
+    fixed, n, ids = compute.usable(view), len(view.ids), [step.id for step in written.steps]
+    at = len(fixed) if view.settings.shown < 0 else min(view.settings.shown, len(fixed))
+    st.markdown(f"{sharing(view)}. {figures.said_of(written.steps, n)}")
+    if not view.config.causal:
+        st.caption("Decoding is causal: the setting that lets tokens look ahead is not used on this page.")
+    words = vocabulary(view.settings)
+    decode_player(
+        written, view.config, view.labels, words, key="decode-player", at=at, layer=view.layer_and_head[0],
+        on_at=lambda reached: _take_at(ids, len(compute.usable(View(state.current()))), reached),
+        on_choose=lambda count, token: _take_candidate(ids, count, token), on_more=lambda: _take_more(ids),
+    )  # fmt: skip
+    _branches(view)
+
+
+def _sampling(view: View) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        _number("Temperature (0: greedy)", "temperature", 0.0, 5.0, 0.1)
+        _number("top-k (0: off)", "top_k", 0, view.config.vocab_size, 5)
+        _number("top-p (1: off)", "top_p", 0.0, 1.0, 0.05)
+        _number("min-p (0: off)", "min_p", 0.0, 1.0, 0.05)
+        _number("Repetition penalty", "penalty", 0.1, 5.0, 0.1)
+        _number("Seed", "draw_seed", 0, 2**31 - 1, 1)
+
+
+def _number(label: str, field: str, low: float, high: float, step: float) -> None:
+    state.control(
+        st.number_input, label, field, min_value=low, max_value=high, step=step, width=145, then=_write_anew,
+    )  # fmt: skip
+
+
+def _write_anew() -> None:
+    """Other sampling writes other tokens after the text; what was written is left as a branch."""
+    s = state.current()
+    _leave(s.text, s.written)
+    state.change(written=(), shown=-1)
+
+
+def _take_at(ids: list[int], fixed: int, reached: int) -> None:
+    """The browser shows it already: only the address and the links follow."""
+    longest = max(reached, fixed)
+    state.change(written=tuple(ids[:longest]), shown=reached if reached < longest else -1)
+    state.rerun(state.LINKS)
+
+
+def _take_candidate(ids: list[int], count: int, token: int) -> None:
+    s = state.current()
+    if ids[count : count + 1] != [token]:
+        _leave(s.text, s.written)
+    state.change(written=(*ids[:count], token), shown=-1)
+    state.rerun("player", "closer")
+
+
+def _take_more(ids: list[int]) -> None:
+    state.change(written=tuple(ids), shown=-1)
+    state.rerun("player", "closer")
+
+
+# ---- branches
+
+
+def _leave(text: str, written: tuple[int, ...]) -> None:
+    """Keep a continuation to go back to, in this session."""
+    kept = st.session_state.setdefault(BRANCHES, {}).setdefault(text, [])
+    if written and written not in kept:
+        kept.append(written)
+        del kept[:-MOST_BRANCHES]
+
+
+def _branches(view: View) -> None:
+    """The continuations that were left for another."""
+    kept = [w for w in st.session_state.get(BRANCHES, {}).get(view.settings.text, []) if w != view.settings.written]
+    if kept:
+        st.pills(
+            "Left for another continuation", range(len(kept)), key="branch", on_change=_take_branch, args=(kept,),
+            format_func=lambda i: f"… {_said(view, kept[i][-6:])}",
+        )  # fmt: skip
+
+
+def _take_branch(kept: list[tuple[int, ...]]) -> None:
+    chosen, s = st.session_state["branch"], state.current()
+    st.session_state["branch"] = None
+    if chosen is not None:
+        _leave(s.text, s.written)
+        state.change(written=kept[chosen], shown=-1)
+        state.rerun("player", "closer")
+
+
+# ---- the parts below
+
+
+@state.part("closer")
+def closer(view: View) -> None:
+    """One of the other parts; only the open one is computed."""
+    PARTS[state.tabs(view, "Look closer")](view)
+
+
+def _with(view: View) -> None:
+    if view.config.sliding_window is not None:
+        st.info("With a sliding window the cache need not hold every token; set the window to 0 to compare the two.")
+        return
+    found = compute.compared(view)
+    left, right = st.columns(2, gap="large")
+    with left:
+        charts.show(figures.work(found), "work")
+    with right:
+        charts.show(figures.step_times(found), "times")
+
+
+def _models(view: View) -> None:
+    found = compute.family(view.ids[: compute.MOST_TOKENS - compute.AHEAD], compute.sampling_of(view.settings))
+    left, right = st.columns(2, gap="large")
+    with left:
+        charts.show(figures.growth(found, len(view.ids)), "growth")
+    with right:
+        charts.show(figures.family_times(found), "family-times")
+    for member in found:
+        st.markdown(f"**{figures.NAMES[member.model]}**: … {quoted(_said(view, member.ids))}")
+
+
+def _bounded(view: View) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        state.control(st.slider, "Tokens that a cache holds", "bound", min_value=8, max_value=128, width=320)
+        state.control(
+            st.slider, "First tokens kept", "kept_first", min_value=1, max_value=7, width=220,
+        )  # fmt: skip
+    if view.config.sliding_window is not None:
+        st.info("The model's own window is on: set the window to 0 to see what a cache of limited size does.")
+        return
+    with st.spinner("Reading the text with each cache, token by token …"):
+        found, stored = parts.bounded(view), parts.kept(view)
+    ids, own = parts.running_text(view)
+    left, right = st.columns(2, gap="large")
+    with left:
+        charts.show(part_figures.losses(found, view.settings.bound, own), "losses")
+    with right:
+        charts.show(part_figures.held(found, len(ids)), "held")
+        charts.show(part_figures.precisions(stored), "kept")
+
+
+def _paged(view: View) -> None:
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        state.control(st.slider, "Continuations of the text", "n_texts", min_value=2, max_value=8, width=260)
+        state.control(st.slider, "Tokens in a block", "block_size", min_value=1, max_value=64, width=260)
+    found = parts.shared(view)
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        charts.show(part_figures.blocks(found), "blocks")
+    with right:
+        charts.show(part_figures.waste(found), "waste")
+    for i, ids in enumerate(found.ids):
+        st.markdown(f"**Text {i + 1}**: … {quoted(_said(view, ids))}")
+
+
+def _speculate(view: View) -> None:
+    names = {**figures.NAMES, "n-grams": "the text's own 2-grams"}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        state.control(st.selectbox, "Drafter", "drafter", options=list(names), format_func=names.__getitem__, width=260)
+        state.control(st.slider, "Tokens proposed at a time", "proposed", min_value=1, max_value=8, width=260)
+    found = parts.speculated(view)
+    charts.show(part_figures.rounds(found, view.settings.drafter), "rounds")
+    st.markdown(" ".join(_round(view, each) for each in found.rounds))
+    st.caption("Blue: proposed and accepted. Struck out: refused. Bold: the model's own.")
+
+
+def _round(view: View, each: Round) -> str:
+    """What one pass wrote and what it refused, in markdown."""
+    accepted, refused = each.proposed[: each.n_accepted], each.proposed[each.n_accepted :]
+    pieces = [
+        f":blue-background[{escaped(_said(view, accepted))}]" if accepted else "",
+        f"**{escaped(_said(view, each.ids[-1:]))}**",
+    ]
+    if refused:
+        pieces.append(f"~~{escaped(_said(view, refused))}~~")
+    return " ".join(piece for piece in pieces if piece)
+
+
+def _roofline(view: View) -> None:
+    if view.config.sliding_window is not None:
+        st.info("With a sliding window the bytes read are not counted by this formula: set the window to 0.")
+        return
+    charts.show(part_figures.roofline(parts.roofline(view)), "roofline")
+
+
+def _said(view: View, ids: Sequence[int]) -> str:
+    """The tokens as they would be read."""
+    return "".join(vocabulary(view.settings)[token] for token in ids).replace("·", " ").strip()
+
+
+PARTS = {
+    "with": _with, "models": _models, "bounded": _bounded, "paged": _paged, "speculate": _speculate,
+    "roofline": _roofline,
+}  # fmt: skip

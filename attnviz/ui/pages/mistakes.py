@@ -1,0 +1,192 @@
+"""The Mistakes page: wrong code, a question about it, then what it does to the text."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from attnviz.compute import mistakes as compute_mistakes
+from attnviz.compute.view import View
+from attnviz.figures import mistakes as figures
+from attnviz.figures.phrases import count
+from attnviz.mistakes import Mistake, Symptom, all_mistakes
+from attnviz.mistakes.runs import said
+from attnviz.session.pages import PAGES
+from attnviz.session.settings import MODEL_NAMES
+from attnviz.ui import charts, state
+
+KINDS = {"raises": "Raises an error", "nan": "Gives NaN", "silent": "Silent"}
+ANSWERS = "answers to mistakes"  # of the session, {id: answer}: a link opens a question that is not answered yet
+SKIPPED = -1
+LIST, QUESTION, REVEAL = "mistake-list", "mistake-question", "mistake-reveal"
+
+
+def show() -> None:
+    """The whole page."""
+    st.markdown("Read the changed lines, predict what they do, then see them run on your text.")
+    left, right = st.columns([2, 5], gap="medium")
+    with left:
+        choose()
+    with right:
+        question()
+    reveal()
+
+
+def prepare(view: View) -> None:
+    """What the page shows first."""
+    compute_mistakes.mistake_of(view.settings)
+
+
+@state.part(LIST)
+def choose(view: View) -> None:
+    """All mistakes, by how they show themselves: a list, or on a phone one box."""
+    by_kind = compute_mistakes.ids_by_kind()
+    ids = [name for names in by_kind.values() for name in names]
+    with st.container(key="mistake-list", height=560, border=False):
+        st.caption(_score(len(ids)))
+        for kind, names in by_kind.items():
+            key = f"list-{kind}"
+            st.session_state[key] = view.settings.mistake if view.settings.mistake in names else None
+            st.radio(f"**{KINDS[kind]}**", names, format_func=_title, key=key, on_change=_choose, args=(key,))
+    with st.container(key="mistake-box"):
+        st.session_state["box"] = view.settings.mistake
+        st.selectbox("Mistake", ids, format_func=_with_kind, key="box", on_change=_choose, args=("box",))
+
+
+def _score(n: int) -> str:
+    mistakes = all_mistakes()
+    given = {name: answer for name, answer in _answers().items() if answer != SKIPPED}
+    right = sum(mistakes[name].answer == answer for name, answer in given.items())
+    return f"{right} of {len(given)} answered right, {count(n, 'mistake')}." if given else f"{count(n, 'mistake')}."
+
+
+def _title(name: str) -> str:
+    mistake, answer = all_mistakes()[name], _answers().get(name, SKIPPED)
+    mark = "" if answer == SKIPPED else " :material/check:" if answer == mistake.answer else " :material/close:"
+    return mistake.title + mark
+
+
+def _with_kind(name: str) -> str:
+    mistake = all_mistakes()[name]
+    return f"{KINDS[mistake.kind]} · {mistake.title}"
+
+
+def _choose(key: str) -> None:
+    if chosen := st.session_state[key]:
+        state.change(mistake=chosen)
+    state.rerun(LIST, QUESTION, REVEAL)
+
+
+def _answers() -> dict[str, int]:
+    return st.session_state.setdefault(ANSWERS, {})
+
+
+@state.part(QUESTION)
+def question(view: View) -> None:
+    """The mistaken lines, and what one thinks that they do."""
+    mistake = compute_mistakes.mistake_of(view.settings)
+    st.markdown(f"#### {mistake.title}")
+    for file, diff in compute_mistakes.diffs(view).items():
+        st.caption(f"attnviz/{file}: lines with − are right, lines with + are the mistake.")
+        st.code(diff, language="diff", wrap_lines=True)
+    given, key = _answers().get(mistake.id), f"answer-{mistake.id}"
+    st.session_state[key] = None if given in (None, SKIPPED) else given
+    st.radio(
+        f"**{mistake.question}**", range(len(mistake.answers)), format_func=mistake.answers.__getitem__, key=key,
+        on_change=_answer, args=(mistake.id, key), disabled=given is not None,
+    )  # fmt: skip
+    if given is None:
+        st.button("Skip and show", key="skip-mistake", on_click=_answer, args=(mistake.id, ""))
+        return
+    _verdict(mistake, given)
+
+
+def _answer(name: str, key: str) -> None:
+    _answers()[name] = st.session_state[key] if key else SKIPPED
+    state.rerun(LIST, QUESTION, REVEAL)
+
+
+def _verdict(mistake: Mistake, given: int) -> None:
+    right = f"“{mistake.answers[mistake.answer]}”"
+    if given == mistake.answer:
+        st.success("Right. The run below shows it.", icon=":material/check:")
+    elif given == SKIPPED:
+        st.info(f"The answer: {right}", icon=":material/arrow_downward:")
+    else:
+        st.error(f"No. The answer: {right}", icon=":material/close:")
+
+
+@state.part(REVEAL)
+def reveal(view: View) -> None:
+    """What it does to the text, and what there is to know about it; nothing before the question is answered."""
+    mistake = compute_mistakes.mistake_of(view.settings)
+    if mistake.id not in _answers():
+        return
+    if reason := compute_mistakes.reason(view):
+        _elsewhere(view, reason)
+    else:
+        _run(view, compute_mistakes.symptom_of(view))
+    _about(view, mistake)
+
+
+def _elsewhere(view: View, reason: str) -> None:
+    """Why it cannot occur in this model, and a checkpoint in which it can."""
+    model = view.settings.model_name
+    st.info(f"**It cannot occur in {model}.** {reason}", icon=":material/block:")
+    if other := compute_mistakes.where_it_occurs(view.settings):
+        st.button(f"Run it with {MODEL_NAMES[other]}", key="run-elsewhere", on_click=_take_model, args=(other,))
+
+
+def _take_model(model: str) -> None:
+    state.change(model=model)
+    state.rerun()
+
+
+def _run(view: View, symptom: Symptom) -> None:
+    n = min(len(view.ids), compute_mistakes.MAX_TOKENS)
+    where = f"the first {n} of {len(view.ids)} tokens" if n < len(view.ids) else count(n, "token")
+    st.markdown(f"#### On your text: {where}, {view.settings.model_name}, {view.origin}")
+    left, right = st.columns([2, 3], gap="medium", vertical_alignment="center")
+    left.metric(symptom.measure, said(symptom.number), f"right: {said(symptom.expected)}", delta_color="off",
+                delta_arrow="off", border=True)  # fmt: skip
+    with right:
+        st.markdown(symptom.sentence)
+        if symptom.error:
+            st.code(symptom.error, language=None, wrap_lines=True)
+    if symptom.columns:
+        charts.show(figures.counts(symptom), "mistake-counts")
+    elif symptom.wrong is not None:
+        _maps(view, symptom)
+
+
+def _maps(view: View, symptom: Symptom) -> None:
+    labels = compute_mistakes.labels_of(view, symptom)
+    c, head = view.config, symptom.head
+    hue = None if head is None else (c.layer.kv_head_of[head], c.n_kv_heads)
+    drawings = {
+        "mistake-right": figures.version_map(symptom, labels, hue, figures.RIGHT),
+        "mistake-mistaken": figures.version_map(symptom, labels, hue, figures.MISTAKEN),
+        "mistake-difference": figures.difference_map(symptom, labels),
+    }
+    st.caption(figures.HOW_TO_READ)
+    for column, (key, drawing) in zip(st.columns(3), drawings.items(), strict=True):
+        with column:
+            charts.show(drawing, key)
+
+
+def _about(view: View, mistake: Mistake) -> None:
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown(f"#### What it is\n{mistake.what}")
+        st.markdown("\n".join(f"- [{source.title}]({source.url})" for source in mistake.sources))
+        st.markdown(f"#### When one would notice\n{mistake.noticed}")
+    with right:
+        st.markdown("#### How to test for it")
+        st.caption("It passes on the right version and fails on this one.")
+        st.code(mistake.test.strip(), language="python", wrap_lines=True)
+        st.markdown(f"#### How interviewers ask\n{mistake.interview}")
+    if compute_mistakes.can_be_walked(mistake) and not compute_mistakes.reason(view):
+        link = view.but(version="mistaken", tab="", step=0).settings.to_link()
+        st.page_link(
+            PAGES["steps"].file, label="Walk the mistaken lines in Step by step", icon=":material/arrow_forward:",
+            query_params=link,
+        )  # fmt: skip

@@ -1,0 +1,605 @@
+"""The Practice page: drills, a mock interview, and tasks to write yourself. Nothing that is sent to it is ever run."""
+
+from __future__ import annotations
+
+import random
+import shlex
+import time
+from pathlib import Path
+
+import streamlit as st
+
+from attnviz.compute import own_code
+from attnviz.compute import practice as compute
+from attnviz.compute.practice import Attempt, Question
+from attnviz.compute.view import View, anything
+from attnviz.figures.drawing import escaped
+from attnviz.figures.phrases import count
+from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, ExpressionAnswer, NumberAnswer, OrderAnswer
+from attnviz.session.pages import PAGES
+from attnviz.ui import state
+from attnviz.ui.components.answer_maps import answer_maps
+from attnviz.ui.components.order_lines import order_lines
+from attnviz.ui.components.source_walk import packed_walk
+
+ATTEMPT, PROGRESS, SERIAL = "practice attempt", "practice progress", "practice serial"
+STAMP, UPLOADS = "practice file", "practice uploads"
+PAGE = PAGES["practice"]
+
+
+def prepare(view: View) -> None:
+    """What the page needs first: the questions of the set in force."""
+    compute.set_of(view.settings)
+
+
+def show() -> None:
+    """The whole page."""
+    clock()
+    parts()
+
+
+@state.part("clock", anything)
+def clock(view: View) -> None:
+    """The time left of a set that has a limit; and a look, now and then, whether one's own file was saved."""
+    attempt = _attempt()
+    if attempt and attempt.seconds and not attempt.done:
+        _tick()
+    if PAGE.open_tab(view.settings.tab) == "write" and (file := _own_file()[0]):
+        _watch(file)
+
+
+@state.part("parts", anything)
+def parts(view: View) -> None:
+    """The open part."""
+    PARTS[state.tabs(view, "Show", quiet=True)](view)
+
+
+@st.fragment(run_every=1.0)
+def _tick() -> None:
+    """Shown anew every second; when the time is up, the score card is shown."""
+    attempt = _attempt()
+    if not attempt or attempt.done:
+        return
+    left = attempt.left(time.monotonic())
+    if not left:
+        _keep(attempt.stop(), counted=attempt)
+        st.rerun()
+    st.markdown(f":material/timer: **{int(left) // 60}:{int(left) % 60:02}** left")
+
+
+def _attempt() -> Attempt | None:
+    return st.session_state.get(ATTEMPT)
+
+
+def _progress() -> compute.Progress:
+    return st.session_state.get(PROGRESS) or compute.Progress()
+
+
+def _keep(attempt: Attempt, counted: Attempt | None = None) -> None:
+    """Keep the attempt; once it is over, count its answers, if they were not counted one by one."""
+    if attempt.done and not (counted and counted.done) and not attempt.feedback:
+        st.session_state[PROGRESS] = compute.after_all(_progress(), attempt)
+    st.session_state[ATTEMPT] = attempt
+
+
+# ---- choosing
+
+
+def _drills(view: View) -> None:
+    attempt = _attempt()
+    if attempt and attempt.of != "interview":
+        _run(attempt)
+        return
+    s = view.settings
+    subject = compute.SUBJECTS.get(s.subject, "all six subjects")
+    st.markdown(
+        f"**{count(s.questions, 'question')}** on {subject if s.subject == 'rope' else subject.lower()}, "
+        f"made from live tensors, the shipped checkpoints and {len(compute.PRESETS)} published models, and graded by "
+        "computing. Everybody with this page's link gets the same ones in the same order."
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        state.control(
+            st.selectbox, "Subject", "subject", options=["", *compute.SUBJECTS], width=215,
+            format_func=lambda key: compute.SUBJECTS.get(key, "All subjects"),
+        )  # fmt: skip
+        state.control(
+            st.selectbox, "Up to level", "level", options=list(compute.LEVELS), width=125,
+            format_func=compute.LEVELS.__getitem__,
+        )  # fmt: skip
+        state.control(st.number_input, "Questions", "questions", min_value=1, max_value=50, width=120)
+        state.control(st.number_input, "Minutes, 0: no limit", "minutes", min_value=0, max_value=120, width=150)
+        _which_set()
+    with st.container(horizontal=True):
+        _start("set", "Start")
+        if n := len(_progress().missed):
+            st.button(
+                f"Repeat what was missed ({min(n, compute.MOST_AGAIN)})", on_click=_begin, args=("missed",),
+                key="again", icon=":material/replay:",
+            )  # fmt: skip
+    _saved()
+
+
+def _which_set() -> None:
+    state.control(st.number_input, "Set", "question_set", min_value=0, max_value=999_999, width=130)
+    st.button("Another set", on_click=_another, icon=":material/casino:")
+
+
+def _interview(view: View) -> None:
+    attempt = _attempt()
+    if attempt and attempt.of == "interview":
+        _run(attempt)
+        return
+    st.markdown(
+        f"**{compute.INTERVIEW_QUESTIONS} questions in {compute.INTERVIEW_MINUTES} minutes**, of all subjects and "
+        "levels, with no feedback until the end. Everybody with this page's link gets the same ones."
+    )
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        _which_set()
+        _start("interview", "Start the interview")
+
+
+def _another() -> None:
+    state.change(question_set=random.randrange(1_000_000))
+    state.rerun("parts")
+
+
+def _start(of: str, label: str) -> None:
+    st.button(label, type="primary", on_click=_begin, args=(of,), key=f"start-{of}", icon=":material/play_arrow:")
+
+
+def _begin(of: str) -> None:
+    st.session_state[SERIAL] = _serial() + 1
+    st.session_state[ATTEMPT] = compute.begin(state.current(), of, _progress(), time.monotonic())
+    state.rerun()
+
+
+def _serial() -> int:
+    """Counts sets and questions, so that each field is a new one."""
+    return st.session_state.get(SERIAL, 0)
+
+
+def _saved() -> None:
+    """How far one is, and progress as a file: nothing is stored on the server."""
+    progress = _progress()
+    kinds = {subject: sum(k.subject == subject for k in compute.KINDS.values()) for subject in compute.SUBJECTS}
+    st.markdown("##### Your progress")
+    st.dataframe(
+        {
+            "Subject": list(compute.SUBJECTS.values()),
+            "Kinds of questions": [kinds[row.subject] for row in progress.tallies()],
+            "Answered": [row.asked for row in progress.tallies()],
+            "Right": [row.right / row.asked if row.asked else None for row in progress.tallies()],
+        },
+        hide_index=True, width="content",
+        column_config={"Right": st.column_config.ProgressColumn("Right", format="percent", min_value=0, max_value=1)},
+    )  # fmt: skip
+    first, second, third = compute.GAPS
+    st.caption(
+        f"A missed question comes back after {first} other answers, then after {second} and {third} more once it was "
+        f"right; {len(progress.missed)} to come. Progress is kept while this tab is open, unless you save it to a "
+        "file; nothing is stored on the server."
+    )
+    with st.expander("Save progress to a file, load it again"):
+        st.download_button("Save progress", progress.written(), "attnviz-practice.json", "application/json")
+        uploads = st.session_state.setdefault(UPLOADS, 0)  # another key after each: the server then forgets the file
+        st.file_uploader("Load progress", type="json", key=f"progress-file-{uploads}", on_change=_load)
+        if said := st.session_state.pop("progress said", ""):
+            st.warning(escaped(said))
+
+
+def _load() -> None:
+    file = st.session_state[f"progress-file-{st.session_state[UPLOADS]}"]
+    if file is None:
+        return
+    st.session_state[UPLOADS] += 1
+    try:
+        st.session_state[PROGRESS] = compute.Progress.read(file.read(compute.LARGEST_FILE + 1))
+    except ValueError as error:
+        st.session_state["progress said"] = str(error)
+    state.rerun("parts")
+
+
+# ---- one question
+
+
+def _run(attempt: Attempt) -> None:
+    if attempt.done:
+        _score_card(attempt)
+        return
+    question, n = attempt.question, len(attempt.questions)
+    subject = f"{compute.SUBJECTS[question.subject]} · {compute.LEVELS[question.level]}"
+    st.progress(len(attempt.given) / n)
+    if attempt.again:
+        st.caption(f":material/replay: Comes back: you missed this one. It does not count for the set. · {subject}")
+    else:
+        st.caption(f"Question {attempt.at + 1} of {n} · {subject}")
+    st.markdown(f"#### {escaped(question.text)}")
+    if question.code:
+        st.code(question.code, language="python", wrap_lines=True)
+    key = f"answer-{_serial()}"
+    if attempt.answered:
+        _feedback(attempt, question, key)
+    else:
+        _ask(question, key)
+    st.button("End here", on_click=_end, key="end", type="tertiary")
+
+
+def _ask(question: Question, key: str) -> None:
+    answer = question.answer
+    st.session_state.setdefault(key, None if isinstance(answer, ChoiceAnswer) else "")
+    _pictures(question, key, st.session_state[key])
+    match answer:
+        case CellAnswer():
+            chosen = st.session_state[key]
+            st.caption(f"Chosen: {compute.shown(question, chosen)}" if chosen else "Nothing is chosen yet.")
+        case OrderAnswer():
+            st.session_state[key] = st.session_state[key] or ", ".join(str(i + 1) for i in range(len(answer.items)))
+            st.caption("Drag the lines, or move them with their buttons.")
+            order_lines(answer.items, key=f"{key}-order", on_order=lambda order: _put(key, order))
+        case ExpressionAnswer():
+            st.caption(" · ".join(f"{letter}: {meaning}" for letter, meaning in answer.letters.items()))
+    with st.form(f"form-{key}", border=False):
+        if isinstance(answer, ChoiceAnswer):
+            st.radio(
+                "Answer", range(len(answer.options)), index=None, key=key, horizontal=bool(question.maps),
+                format_func=lambda i: f"`{answer.options[i]}`" if answer.code else answer.options[i],
+            )  # fmt: skip
+        elif not isinstance(answer, CellAnswer | OrderAnswer):
+            st.text_input(_label(question), key=key, width=440, autocomplete="off")
+        with st.container(horizontal=True):
+            st.form_submit_button("Answer", type="primary", on_click=_take, args=(key,))
+            st.form_submit_button("I do not know", on_click=_take, args=("",))
+    if said := st.session_state.pop("practice said", ""):
+        st.warning(escaped(said))
+
+
+def _label(question: Question) -> str:
+    match question.answer:
+        case NumberAnswer(unit=unit, tolerance=tolerance):
+            within = f", within {100 * tolerance:g} %" if tolerance else ""
+            return f"Number{f', in {unit}' if unit else ''}{within} (an expression such as 2·32·8 is evaluated)"
+        case ExpressionAnswer():
+            return "Formula, such as 2*S*L"
+    return "Shape, such as 2, 3, 5"
+
+
+def _put(key: str, order: list[int]) -> None:
+    st.session_state[key] = ", ".join(str(i + 1) for i in order)
+
+
+def _pictures(question: Question, key: str, given: object, *, answered: bool = False) -> None:
+    """The question's maps. One can be chosen, or a cell of the one map; once answered, the right one is outlined."""
+    answer = question.answer
+    if isinstance(answer, CellAnswer):
+        cell = compute.cell_of(given)
+        answer_maps(
+            [(answer.values, "")], key=f"{key}-map", pick="" if answered else "cell", axes=answer.axes, width=420,
+            chosen=(0, *cell) if cell else (), right=(0, *answer.cell) if answered else (),
+            on_pick=lambda at: _choose_cell(key, at[1:]),
+        )  # fmt: skip
+    elif question.maps:
+        many = len(question.maps) > 1
+        number = int(str(given)) if many and str(given).isdecimal() else None
+        answer_maps(
+            [(each.values, each.title) for each in question.maps], key=f"{key}-map", labels=question.maps[0].labels,
+            pick="map" if many and not answered else "", told=question.maps[0].told or answered,
+            width=215 if many else 420, chosen=() if number is None else (number,),
+            right=(answer.right,) if answered and many and isinstance(answer, ChoiceAnswer) else (),
+            on_pick=lambda at: _choose_map(key, at[0]),
+        )  # fmt: skip
+
+
+def _choose_cell(key: str, cell: tuple[int, ...]) -> None:
+    st.session_state[key] = f"{cell[0]}, {cell[1]}"
+    state.rerun("parts")
+
+
+def _choose_map(key: str, i: int) -> None:
+    st.session_state[key] = i
+    state.rerun("parts")
+
+
+def _take(key: str) -> None:
+    """Take the answer; what cannot be read as one is said, and asked again. No key: skipped."""
+    attempt = _attempt()
+    if attempt is None or attempt.done or attempt.answered:
+        return
+    value = st.session_state.get(key) if key else ""
+    given, question = "" if value is None else str(value), attempt.question
+    grade = question.grade(given)
+    if key and not grade.read:
+        st.session_state["practice said"] = grade.says
+        state.rerun("parts")
+        return
+    after = attempt.answer(given, time.monotonic())
+    if attempt.feedback and after.answered:
+        st.session_state[PROGRESS] = _progress().after(question, grade.right)
+    if not after.answered:
+        st.session_state[SERIAL] = _serial() + 1
+    _keep(after, counted=attempt)
+    state.rerun("parts")
+
+
+def _next() -> None:
+    if attempt := _attempt():
+        st.session_state[SERIAL] = _serial() + 1
+        _keep(attempt.next(_progress().due()))
+    state.rerun("parts")
+
+
+def _end() -> None:
+    if attempt := _attempt():
+        _keep(attempt.stop(), counted=attempt)
+    state.rerun()
+
+
+def _feedback(attempt: Attempt, question: Question, key: str) -> None:
+    given = attempt.answer_given
+    grade = question.grade(given)
+    if grade.right:
+        st.success(f"Right: {_code(question)}", icon=":material/check_circle:")
+    elif not given:
+        st.warning(f"Not answered. The answer is {_code(question)}.", icon=":material/help:")
+    else:
+        said = f" {escaped(grade.says)}" if grade.says and grade.read else ""
+        shown = escaped(compute.shown(question, given))
+        st.error(f"Wrong: {shown}.{said} The answer is {_code(question)}.", icon=":material/cancel:")
+    _pictures(question, f"{key}-after", given, answered=True)
+    with st.container(border=True):
+        _way(question)
+    last = attempt.at + 1 == len(attempt.questions) and not attempt.again
+    st.button("Score card" if last else "Next question", type="primary", on_click=_next, key="next")
+
+
+def _code(question: Question) -> str:
+    shown = question.answer.shown()
+    code = isinstance(question.answer, ChoiceAnswer) and question.answer.code
+    if isinstance(question.answer, OrderAnswer):
+        return "the order below"
+    return f"`{shown}`" if code else f"**{escaped(shown)}**"
+
+
+def _way(question: Question) -> None:
+    """The way to the answer with this question's numbers, and where it is seen."""
+    st.markdown(escaped(question.because))
+    if lines := compute.in_the_right_order(question):
+        st.code("\n".join(lines), language="python", wrap_lines=True)
+    if question.way:
+        st.latex(compute.way_tex(question))
+        st.caption(compute.legend(question))
+    name, address = compute.where(question)
+    st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
+
+
+# ---- the end
+
+
+def _score_card(attempt: Attempt) -> None:
+    grades = attempt.grades()
+    right, n = sum(grade.right for grade in grades), len(grades)
+    st.markdown(f"#### {right} of {n} right")
+    rows = compute.tallies(attempt)
+    st.dataframe(
+        {
+            "Subject": [compute.SUBJECTS[row.subject] for row in rows],
+            "Right": [row.right for row in rows],
+            "Asked": [row.asked for row in rows],
+            "Share": [row.right / row.asked for row in rows],
+        },
+        hide_index=True, width="content",
+        column_config={"Share": st.column_config.ProgressColumn("Share", format="percent", min_value=0, max_value=1)},
+    )  # fmt: skip
+    if again := compute.to_look_at(attempt):
+        st.markdown("**To look at again**")
+        st.markdown(
+            "\n".join(
+                f"- {subject}: {', '.join(f'[{name}]({address})' for name, address in places)}"
+                for subject, places in again
+            )
+        )
+    with st.container(horizontal=True):
+        st.button("Done", type="primary", on_click=_leave, key="leave")
+        st.download_button("Save the score card, to print", compute.card(attempt), "attnviz-score.html", "text/html")
+    for i, (question, given, grade) in enumerate(zip(attempt.questions, attempt.given, grades, strict=True), 1):
+        mark = ":green[:material/check:]" if grade.right else ":red[:material/close:]"
+        with st.expander(f"{mark} {i}. {escaped(question.text)}"):
+            if question.code:
+                st.code(question.code, language="python", wrap_lines=True)
+            said = f" {escaped(grade.says)}" if grade.says and grade.read else ""
+            st.markdown(f"Given: {escaped(compute.shown(question, given))}.{said} The answer is {_code(question)}.")
+            _pictures(question, f"card-{_serial()}-{i}", given, answered=True)
+            _way(question)
+
+
+def _leave() -> None:
+    st.session_state.pop(ATTEMPT, None)
+    state.rerun()
+
+
+# ---- write it yourself
+
+
+def _own_file() -> tuple[Path | None, str]:
+    """The file of `make run CODE=…`, where it may be run here; or none, and why, where one was asked for."""
+    file = own_code.own_file()
+    if file is None:
+        return None, ""
+    why = own_code.refused(st.get_option("server.address"), st.context.headers.to_dict(), st.context.ip_address)
+    return (None, why) if why else (file, "")
+
+
+@st.fragment(run_every=0.7)
+def _watch(file: Path) -> None:
+    """Draw the page anew once the file was saved."""
+    before = st.session_state.get(STAMP)
+    st.session_state[STAMP] = own_code.stamp_of(file)
+    if before not in (None, st.session_state[STAMP]):
+        st.rerun()
+
+
+def _write(view: View) -> None:
+    """The tasks, and how they are judged at home; on one's own machine, one's own file with its verdict and maps."""
+    file, why = _own_file()
+    if file:
+        _own(view, file)
+        return
+    st.markdown(
+        f"**{len(compute.TASKS)} tasks** to write in your own editor. A judge on your machine runs your file in a "
+        "process of its own (20 s, 2 GiB), compares its outputs with those of AttnViz's modules on inputs drawn anew, "
+        "and names the mistake where it is a known one."
+    )
+    if why:
+        st.warning(f"Code is shown here only on the machine that it lies on. {why}", icon=":material/lock:")
+    _choose_task()
+    task = compute.TASKS[view.settings.task]
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        st.markdown("##### The skeleton")
+        st.code(task.source(), language="python", wrap_lines=True)
+    with right:
+        _at_home(task)
+
+
+def _choose_task() -> None:
+    state.control(
+        st.selectbox, "Task", "task", options=list(compute.TASKS), width=420,
+        format_func=lambda name: f"{compute.TASKS[name].title} ({name})",
+    )  # fmt: skip
+
+
+def _at_home(task: compute.Task) -> None:
+    """How a file is judged, in a terminal and in the app."""
+    st.markdown("##### On your own machine, in a checkout of AttnViz")
+    file = f"practice/{task.file}"
+    for says, command in (
+        (f"Write the skeleton to `{file}`:", f".venv/bin/python -m attnviz.practice new {task.name}"),
+        (
+            "Judge it: what was expected, what came, the mistake. The exit code is 0 only if all checks pass; with "
+            "`--watch` at every save:",
+            f".venv/bin/python -m attnviz.practice check {file}",
+        ),
+        (
+            "Or on this page: the verdict at every save, your maps with the shipped weights beside the right ones, and "
+            "your source line by line:",
+            f"make run CODE={file}",
+        ),
+    ):
+        st.markdown(says)
+        st.code(command, language="bash", wrap_lines=True)
+    st.markdown("Any right way of writing it passes: loops, einsum, fused kernels.")
+    st.download_button("Download the skeleton", task.source(), task.file, "text/x-python")
+    st.caption(
+        "The limits protect from accidents, not from an attacker: judge your own code. This page runs no code that it "
+        "is sent."
+    )
+
+
+# ---- one's own file
+
+
+def _own(view: View, file: Path) -> None:
+    name = own_code.task_of(file, view.settings.task)
+    task = compute.TASKS[name]
+    st.markdown(f"#### {task.title}: {escaped(file.name)}")
+    if own_code.stamp_of(file) == (0, 0):
+        st.warning(f"There is no file {escaped(str(file))} yet. This command writes it:")
+        st.code(f".venv/bin/python -m attnviz.practice new {name} --folder {shlex.quote(str(file.parent))}")
+        _choose_task()
+        return
+    with st.spinner("Running your file …"):
+        verdict = own_code.verdict_of(file, name)
+    _verdict(verdict)
+    if not verdict.checks:
+        return
+    if not view.ids:
+        st.info("Type a text in the sidebar, or choose an example, to see your maps.", icon=":material/edit:")
+        return
+    _selected(view)
+    with st.spinner("Running your file on the shipped weights …"):
+        look = own_code.look_at(view, file, name)
+    if look.found.right is not None:
+        _own_maps(look, name)
+    st.markdown("##### Your source, line by line")
+    if look.found.walk:
+        packed_walk(look.found.walk, look.found.places, key="own-walk", on_step=_take_step, on_entry=_take_entry)
+    else:
+        st.warning(escaped(look.found.walk_problem or "No line made a tensor."), icon=":material/code_off:")
+
+
+def _verdict(verdict: own_code.Verdict) -> None:
+    passed, n = sum(check.passed for check in verdict.checks), len(verdict.checks)
+    if verdict.passed:
+        st.success(f"All {count(n, 'check')} passed.", icon=":material/check_circle:")
+    else:
+        said = escaped(verdict.problem) or f"{passed} of {count(n, 'check')} passed."
+        if verdict.mistaken:
+            said += f" **Your output equals ours {escaped(verdict.mistaken.says)}.**"
+        st.error(said, icon=":material/cancel:")
+        if verdict.mistaken and verdict.mistaken.mistake:
+            address = f"mistakes?mistake={verdict.mistaken.mistake}"
+            st.link_button("See this mistake", address, icon=":material/open_in_new:")
+    if verdict.checks:
+        st.dataframe(
+            {
+                "": ["✓" if check.passed else "✗" for check in verdict.checks],
+                "Check": [check.label for check in verdict.checks],
+                "Expected": [check.expected for check in verdict.checks],
+                "Came": [check.came for check in verdict.checks],
+            },
+            hide_index=True,
+        )
+    if verdict.printed.strip():
+        with st.expander("What the file printed"):
+            st.code("\n".join(verdict.printed.strip().splitlines()[-40:]), language=None)
+
+
+def _selected(view: View) -> None:
+    """The layer, and the head whose maps are large."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        for label, field, n in (("Layer", "layer", view.config.n_layers), ("Head", "head", view.config.n_heads)):
+            shown = min(getattr(view.settings, field), n - 1)
+            state.control(st.selectbox, label, field, shown=shown, options=range(n), width=110)
+
+
+def _own_maps(look: own_code.Look, task: str) -> None:
+    """Yours beside the right ones: of the selected head large, and of all heads small."""
+    st.markdown("##### Your maps with the shipped weights, beside the right ones")
+    if look.found.yours is None:
+        st.warning(escaped(look.found.maps_problem or "Your code gave no maps."), icon=":material/grid_off:")
+        return
+    maps, apart = look.maps, look.apart
+    at = look.head if len(maps) > 1 else 0
+    worst = max(apart)
+    same = "They are the same" if worst < own_code.LEAST_SHOWN else f"They differ by up to {worst:.2f}"
+    rope = " The task has no RoPE, so neither has it." if task in own_code.WITHOUT_ROPE else ""
+    where = f"checkpoint {look.checkpoint}, layer {look.layer}"
+    st.markdown(f"{where.capitalize()}, {count(len(look.labels), 'token')}. {same}.{rope}")
+    answer_maps(
+        [(maps[at][0], f"Yours, head {look.head}"), (maps[at][1], f"Right, head {look.head}")],
+        key="own-head", title=f"Yours and right, {where}",
+        labels=look.labels, hues=(look.kv_heads[at],) * 2, n_kv_heads=look.n_kv_heads, width=400,
+    )  # fmt: skip
+    if len(maps) > 1:
+        yours = [(m[0], f"{h}: yours{' ✗' if apart[h] > own_code.LEAST_SHOWN else ''}") for h, m in enumerate(maps)]
+        answer_maps(
+            [*yours, *((m[1], f"{h}: right") for h, m in enumerate(maps))],
+            key="own-heads", title=f"Yours above, right below, {where}", in_a_row=len(maps),
+            labels=look.labels, hues=look.kv_heads * 2, n_kv_heads=look.n_kv_heads,
+        )  # fmt: skip
+
+
+def _take_step(step: int) -> None:
+    state.change(step=step)
+    state.rerun(state.LINKS)
+
+
+def _take_entry(step: int, row: tuple[int, bool], column: tuple[int, bool]) -> None:
+    chosen = {"step": step}
+    if row[1]:
+        chosen["query"] = row[0]
+    chosen["key" if column[1] else "column"] = column[0]
+    state.change(**chosen)
+    state.rerun("parts")
+
+
+PARTS = {"drills": _drills, "interview": _interview, "write": _write}

@@ -1,0 +1,114 @@
+"""Practice in the browser: a cell clicked, lines moved, the interview's clock, one's own file at every save."""
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from attnviz.practice.drills import KINDS, Question, question_set
+from tests.browser.conftest import go
+from tests.browser.painted import painted_fraction, pixels, settle
+from tests.browser.server import Server, serve
+from tests.browser.test_accessible import is_streamlits_own, serious, show_all
+from tests.practice.answers import ANSWERS
+
+GAP, TICKS = 24, 18  # of a map: left of its columns, above its rows
+
+
+def set_with(kind: str, n: int = 2) -> tuple[str, list[Question]]:
+    """The address of a set that begins with this kind of question, and its questions."""
+    subject, level = KINDS[kind].subject, KINDS[kind].level
+    seed = next(s for s in range(999) if question_set(subject, level, n, s)[0].kind == kind)
+    address = f"practice?subject={subject}&level={level}&questions={n}&question_set={seed}"
+    return address, question_set(subject, level, n, seed)
+
+
+def press(page: Page, name: str) -> None:
+    page.get_by_role("button", name=name, exact=True).click()
+
+
+def start(page: Page) -> None:
+    press(page, "Start")
+    page.get_by_text("Question 1 of").wait_for()
+    settle(page)
+
+
+def test_a_cell_is_clicked_lines_are_moved_and_the_card_is_saved(visit: Callable[..., Page], server: Server) -> None:
+    address, (question, _) = set_with("strongest_key")
+    page = visit(address)
+    start(page)
+    canvas = page.locator(".am canvas").first
+    assert painted_fraction(pixels(canvas)) > 0.2
+    (row, column), n = question.answer.cell, len(question.answer.values)
+    size = min(42, (canvas.bounding_box()["width"] - GAP - 2) / n)
+    canvas.click(position={"x": GAP + (column + 0.5) * size, "y": TICKS + (row + 0.5) * size})
+    page.get_by_text(f"Chosen: query {row}, key {column}").wait_for()
+    show_all(page)
+    assert [each for each in serious(page) if not is_streamlits_own(each)] == []
+    press(page, "Answer")
+    page.get_by_text("Right:").wait_for()
+    press(page, "Next question")
+    page.get_by_text("Question 2 of 2").wait_for()
+    press(page, "I do not know")
+    press(page, "Score card")
+    page.get_by_text("1 of 2 right").wait_for()
+    with page.expect_download() as started:
+        press(page, "Save the score card, to print")
+    assert "1 of 2 right" in started.value.path().read_text(encoding="utf-8")
+
+    address, (question, _) = set_with("lines_of_attention")
+    go(page, server, address)
+    start(page)
+    lines = page.locator(".ol li")
+    expect(lines).to_have_count(6)
+    for place, item in enumerate(question.answer.order):  # each line is moved up to its place with its button
+        line = lines.filter(has_text=question.answer.items[item])
+        while not lines.nth(place).inner_text().count(question.answer.items[item]):
+            line.get_by_role("button", name="Move up").click()
+    settle(page)
+    press(page, "Answer")
+    page.get_by_text("Right: the order below").wait_for()
+
+
+def test_the_interview_has_a_clock_and_no_feedback_and_its_link_asks_the_same(visit: Callable[..., Page]) -> None:
+    asked = []
+    for width in (1440, 390):
+        page = visit("practice?tab=interview&question_set=11", width)
+        press(page, "Start the interview")
+        page.get_by_text("Question 1 of 10").wait_for()
+        page.get_by_text(re.compile(r"1[45]:\d\d left")).wait_for()
+        settle(page)
+        asked.append(page.locator("h4").first.inner_text())
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert asked[0] == asked[1]
+    for i in range(10):
+        page.get_by_text(f"Question {i + 1} of 10").wait_for()
+        assert page.get_by_text("The answer is").count() == 0
+        press(page, "I do not know")
+    page.get_by_text("0 of 10 right").wait_for()
+    page.get_by_text("To look at again").wait_for()
+    expect(page.get_by_text(re.compile(r"\d:\d\d left"))).to_have_count(0)
+
+
+def test_ones_own_file_is_shown_at_every_save(tmp_path, window: Callable[..., Page]) -> None:
+    file, right = tmp_path / "gqa.py", ANSWERS["gqa"][0]
+    tiled = right.replace(
+        "repeat_interleave(self.n_heads // self.n_kv_heads, 1)", "repeat(1, self.n_heads // self.n_kv_heads, 1, 1)"
+    )
+    file.write_text(f'TASK = "gqa"\n{tiled}')
+    with serve(env={"ATTNVIZ_CODE": str(file)}) as own:
+        page = window()
+        page.goto(f"{own.url}/practice?tab=write&layer=1&head=3")
+        page.get_by_text("KV heads tiled").wait_for()
+        page.get_by_text("They differ by up to").wait_for()
+        page.get_by_text("3: yours ✗").wait_for()
+        page.locator(".sw .row").first.wait_for()
+        assert painted_fraction(pixels(page.locator(".st-key-own-head canvas").first)) > 0.2
+        page.locator(".sw [data-go=next]").click()
+        expect(page.locator(".sw .title")).to_contain_text("q[0, 3] (B, H, T, D) = (1, 8, 29, 24)")
+        file.write_text(f'TASK = "gqa"\n{right}')
+        page.get_by_text("All 8 checks passed").wait_for()
+        page.get_by_text("They are the same").wait_for()
+        file.write_text(f'TASK = "gqa"\n{right}(')
+        page.get_by_text("SyntaxError in line").wait_for()
+        assert own.tracebacks() == []

@@ -1,0 +1,90 @@
+"""What the Mistakes page and the mistaken walk compute."""
+
+import numpy as np
+import pytest
+
+from attnviz.compute import mistakes as compute
+from attnviz.compute import steps
+from attnviz.compute.view import View
+from attnviz.mistakes import all_mistakes
+from attnviz.session.settings import Settings
+
+VIEW = View(Settings())
+
+
+def walkable() -> list[str]:
+    return [name for name, each in all_mistakes().items() if compute.can_be_walked(each)]
+
+
+def test_the_shown_diff_is_the_diff_without_common_indentation():
+    for name, mistake in all_mistakes().items():
+        for file, shown in compute.diffs(VIEW.but(mistake=name)).items():
+            whole = mistake.diff(VIEW.config)[file]
+            for a, b in zip(shown.splitlines(), whole.splitlines(), strict=True):
+                if b.startswith("@@"):
+                    assert a == f"@@ line {b[4:].split(',')[0]} @@"
+                else:
+                    assert a[0] == b[0] and a[1:].strip() == b[1:].strip()
+            assert min(len(a) - len(a[1:].lstrip()) for a in shown.splitlines() if a[2:].strip() and a[0] != "@") == 2
+
+
+def test_a_long_text_is_cut_at_the_limit_and_computed_once():
+    view = VIEW.but(text="word " * 400)
+    found = compute.symptom_of(view)
+    assert len(view.ids) > compute.MAX_TOKENS == len(found.right) == len(compute.labels_of(view, found))
+    assert compute.symptom_of(view) is found
+
+
+def test_padding_is_labelled():
+    view = VIEW.but(mistake="fully_masked_row")
+    labels = compute.labels_of(view, compute.symptom_of(view))
+    assert labels[:3] == ["padding"] * 3 and labels[3:] == view.labels
+
+
+@pytest.mark.parametrize(
+    ("mistake", "changes", "expected"),
+    [
+        ("tiled_kv_heads", {"model": "mha"}, "gqa-4"),
+        ("dropout_in_evaluation", {"model": "mla"}, "mha"),
+        ("keys_rotated_twice", {"rope": False}, None),
+        ("causal_mask_without_offset", {"causal": False}, None),
+    ],
+)
+def test_a_checkpoint_is_offered_where_it_occurs_with_these_settings(mistake, changes, expected):
+    view = VIEW.but(mistake=mistake, **changes)
+    assert compute.reason(view) and compute.where_it_occurs(view.settings) == expected
+
+
+@pytest.mark.parametrize("model", ["gqa-4", "mla"])
+@pytest.mark.parametrize("name", walkable())
+def test_the_walk_begins_at_a_changed_line_in_both_versions(name, model):
+    view = VIEW.but(mistake=name, model=model)
+    if compute.reason(view):
+        return
+    for version in ("mistaken", "right"):
+        at = view.but(version=version)
+        walk = steps.walk_of(at)
+        stop = walk.stops[steps.stop_of(at, walk)]
+        call = walk.run.calls[stop.line.call]
+        line = call.source.splitlines()[stop.line.number - call.first].strip()
+        signs = [row for diff in compute.diffs(view).values() for row in diff.splitlines()]
+        changed = {row[1:].strip() for row in signs if row[0] == ("+" if version == "mistaken" else "-")}
+        cached = name in ("keys_rotated_twice",)  # its line runs with a cache alone, which the walk has not
+        assert cached or line in changed or steps.stop_of(at, walk) == 0
+        assert (f"({name}" in call.file) == (version == "mistaken") or steps.stop_of(at, walk) == 0
+
+
+def test_most_walks_find_their_changed_line():
+    found = 0
+    for name in walkable():
+        view = VIEW.but(mistake=name, version="mistaken")
+        found += steps.stop_of(view, steps.walk_of(view)) > 0
+    assert found >= 10
+
+
+def test_a_mistaken_walk_comes_to_the_mistaken_logits():
+    view = VIEW.but(mistake="sigmoid_gate", version="mistaken")
+    run = steps.run_of(view)
+    assert np.abs(run.logits - view.trace.logits).max() > 1
+    assert np.array_equal(steps.run_of(VIEW.but(mistake="sigmoid_gate", version="right")).logits, view.trace.logits)
+    assert steps.run_of(VIEW) is steps.run_of(VIEW.but(mistake="sigmoid_gate", version="right"))

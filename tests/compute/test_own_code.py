@@ -1,0 +1,116 @@
+"""One's own file: for whom it may be run, and what running it on the shipped weights gives."""
+
+import json
+import struct
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from attnviz.compute import own_code
+from attnviz.compute.view import View
+from attnviz.practice import on_shipped
+from attnviz.session.settings import Settings
+from tests.practice.answers import ANSWERS
+
+ROOT = Path(__file__).parents[2]
+HERE = {"Host": "localhost:8501", "User-Agent": "Chromium"}
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "asked_by"),
+    [
+        (None, HERE, None), ("", HERE, None), ("0.0.0.0", HERE, None), ("192.168.1.5", HERE, None),
+        ("demo.example", HERE, None), ("127.0.0.1.demo.example", HERE, None),
+        ("127.0.0.1", {}, None), ("127.0.0.1", {"Host": "demo.example"}, None),
+        ("127.0.0.1", {"Host": "demo.example:443"}, None), ("127.0.0.1", {"host": "localhost.demo.example"}, None),
+        ("127.0.0.1", {"Host": "[2001:db8::1]:8501"}, None), ("127.0.0.1", HERE, "203.0.113.7"),
+        ("127.0.0.1", HERE, "nonsense"), *(
+            ("127.0.0.1", HERE | {name: "203.0.113.7"}, None)
+            for name in ("X-Forwarded-For", "x-forwarded-for", "Forwarded", "X-Real-IP", "Via", "X-Forwarded-Host")
+        ),
+    ],
+)  # fmt: skip
+def test_nobody_elses_request_runs_code(address, headers, asked_by):
+    assert own_code.refused(address, headers, asked_by).endswith(".")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "localhost", "::1", "127.0.0.2"])
+@pytest.mark.parametrize("host", ["localhost:8501", "127.0.0.1:8501", "[::1]:8501", "localhost", "127.0.0.1"])
+@pytest.mark.parametrize("asked_by", [None, "127.0.0.1", "::1"])
+def test_ones_own_does(address, host, asked_by):
+    assert own_code.refused(address, {"Host": host}, asked_by) == ""
+
+
+def test_the_file_comes_from_the_environment_alone(monkeypatch, tmp_path):
+    monkeypatch.delenv("ATTNVIZ_CODE", raising=False)
+    assert own_code.own_file() is None
+    monkeypatch.setenv("ATTNVIZ_CODE", str(tmp_path / "gqa.py"))
+    assert own_code.own_file() == tmp_path / "gqa.py"
+    assert own_code.stamp_of(tmp_path / "gqa.py") == (0, 0)
+    assert not any("code" in name for name in Settings().to_link())
+
+
+def test_make_hands_the_file_on_and_binds_to_loopback():
+    def said(*given: str) -> str:
+        command = ["make", "--dry-run", "--always-make", "--directory", str(ROOT), "run", *given]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+    own = said("CODE=practice/gqa.py", "ARGS=--server.port=8600")
+    assert f"ATTNVIZ_CODE='{ROOT / 'practice' / 'gqa.py'}'" in own
+    assert "--server.address=127.0.0.1 --server.port=8600" in own
+    assert "ATTNVIZ_CODE" not in said() and "--server.address" not in said()
+
+
+def written(folder, task: str, source: str):
+    file = folder / f"{task}.py"
+    file.write_text(f'TASK = "{task}"\n{source}')
+    return file
+
+
+VIEW = View(Settings(text="The little girl found a red ball. The little girl found a ball.", layer=1, head=3))
+
+
+@pytest.mark.slow
+def test_a_file_is_shown_with_its_maps_and_its_lines(tmp_path):
+    tiled = ANSWERS["gqa"][0].replace(
+        "repeat_interleave(self.n_heads // self.n_kv_heads, 1)", "repeat(1, self.n_heads // self.n_kv_heads, 1, 1)"
+    )
+    file = written(tmp_path, "gqa", tiled)
+    assert own_code.task_of(file, "mha") == "gqa" and own_code.task_of(tmp_path / "none.py", "mha") == "mha"
+    look = own_code.look_at(VIEW, file, "gqa")
+    assert [apart > 1e-3 for apart in look.apart] == [h % 4 != h // 2 for h in range(8)]
+    yours, right = look.maps[3]
+    n = len(look.labels)
+    assert np.isclose(sum(w for w in yours[-1] if w is not None), 1, atol=2e-3)
+    assert all(right[i][j] is None for i in range(n) for j in range(i + 1, n))
+    (size,) = struct.unpack("<I", look.found.walk[:4])
+    header = json.loads(look.found.walk[4 : 4 + size])
+    made = [shown["name"] for stop in header["stops"] for shown in stop["shown"]]
+    assert {"q", "k", "v", "mask", "out"} <= set(made) and header["calls"][0]["file"] == "gqa.py"
+    assert len(look.found.places) == len(header["stops"]) and "The call begins" in header["stops"][0]["does"]
+    assert own_code.look_at(VIEW, file, "gqa") is look  # until it is saved again
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("source", "maps", "walk"),
+    [
+        ("raise RuntimeError('here')", "here", "here"),
+        ("while True:\n    pass", "after 4 s", "after 4 s"),
+        ("def rms_norm(x, weight, eps=1e-6):\n    return x * nothing", "", "nothing"),
+    ],
+)
+def test_what_goes_wrong_is_said(tmp_path, monkeypatch, source, maps, walk):
+    monkeypatch.setattr(on_shipped, "SECONDS", 4.0)
+    task = "rms-norm" if "rms_norm" in source else "gqa"
+    look = own_code.look_at(VIEW, written(tmp_path, task, source), task)
+    assert look.found.yours is None and look.found.walk == b""
+    assert maps in look.found.maps_problem and walk in look.found.walk_problem
+
+
+@pytest.mark.slow
+def test_loops_over_tokens_are_walked_as_far_as_is_shown(tmp_path):
+    look = own_code.look_at(VIEW, written(tmp_path, "attention", ANSWERS["attention"][0]), "attention")
+    assert max(look.apart) < 1e-3 and 50 < len(look.found.places) <= 200

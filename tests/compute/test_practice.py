@@ -1,0 +1,81 @@
+"""An attempt at a set: answers are taken in order, time ends it, and the card says what was right."""
+
+from dataclasses import replace
+from html import escape
+from urllib.parse import parse_qsl
+
+from attnviz.compute import practice as compute
+from attnviz.compute.practice import Attempt, Progress
+from attnviz.practice.drills import question_set
+from attnviz.session.pages import PAGES
+from attnviz.session.settings import Settings
+
+S = Settings(subject="rope", level=1, questions=3, minutes=2, question_set=9)
+
+
+def right(attempt: Attempt) -> str:
+    return attempt.questions[attempt.at].answer.forms()[0]
+
+
+def test_a_set_is_answered_in_order_with_feedback():
+    attempt = compute.begin(S, "set", Progress(), 100.0)
+    assert attempt.questions == tuple(question_set("rope", 1, 3, 9)) and attempt.left(130.0) == 90
+    attempt = attempt.answer(right(attempt), 101)
+    assert (attempt.at, attempt.answered) == (0, True) and attempt.answer("again", 102) is attempt
+    attempt = attempt.next().answer("no", 103).next()
+    assert attempt.at == 2 and [g.right for g in attempt.grades()] == [True, False]
+    attempt = attempt.answer(right(attempt), 104).next()
+    assert attempt.done and [(t.subject, t.right, t.asked) for t in compute.tallies(attempt)] == [("rope", 2, 3)]
+    progress = compute.after_all(Progress(), attempt)
+    assert progress.again(5) == [attempt.questions[1]]
+    again = compute.begin(S, "missed", progress, 0.0)
+    assert again.questions == (attempt.questions[1],) and again.left(1e9) == float("inf")
+
+
+def test_after_the_time_no_answer_counts():
+    attempt = compute.begin(S, "set", Progress(), 100.0)
+    attempt = attempt.answer(right(attempt), 101).next().answer(right(attempt), 220.5)
+    assert attempt.done and [g.right for g in attempt.grades()] == [True, False, False]
+
+
+def test_the_interview_has_ten_questions_of_all_subjects_and_no_feedback():
+    attempt = compute.begin(S, "interview", Progress(), 0.0)
+    assert len(attempt.questions) == 10 and len({q.subject for q in attempt.questions}) == 6
+    assert attempt.left(0) == 900 and attempt.answer("x", 1).at == 1
+
+
+def test_a_missed_question_comes_back_between_two_of_a_set_and_does_not_count():
+    missed = question_set("heads", 1, 1, 3)[0]
+    attempt = compute.begin(replace(S, minutes=0), "set", Progress(), 0.0)
+    attempt = attempt.answer(right(attempt), 1).next([missed])
+    assert attempt.question == missed and attempt.at == 1
+    attempt = attempt.answer("wrong", 2)
+    assert attempt.answered and attempt.answer_given == "wrong" and attempt.at == 1
+    attempt = attempt.next([missed])
+    assert attempt.question == attempt.questions[1]  # none directly after another
+    for _ in range(2):
+        attempt = attempt.answer(right(attempt), 3).next([])
+    assert attempt.done and [g.right for g in attempt.grades()] == [True] * 3
+    timed = compute.begin(S, "set", Progress(), 0.0)
+    assert timed.answer(right(timed), 1).next([missed]).again is None
+
+
+def test_the_card_holds_every_question_with_its_answer():
+    attempt = compute.begin(S, "set", Progress(), 100.0).stop()
+    card = compute.card(attempt)
+    assert "0 of 3 right" in card and "<tr><td>RoPE<td>0<td>3</tr>" in card and card.count("no answer") == 3
+    for question in attempt.questions:
+        assert escape(question.text) in card and escape(question.answer.shown()) in card
+    assert compute.to_look_at(attempt)[0][0] == "RoPE" and "To look at again" in card
+    typed = compute.begin(S, "set", Progress(), 0.0).answer("<script>alert(1)</script>", 1).stop()
+    assert "<script" not in compute.card(typed)
+
+
+def test_where_a_question_is_seen_is_a_page_with_its_settings():
+    for question in question_set("", 3, 50, 4):
+        name, address = compute.where(question)
+        path, _, link = address.partition("?")
+        page = PAGES[path]
+        settings, notices = Settings.from_link(dict(parse_qsl(link)), page)
+        assert name.startswith(page.name) and not notices
+        assert all(str(getattr(settings, key)) in (value, "True") for key, value in parse_qsl(link))

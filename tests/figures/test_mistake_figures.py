@@ -1,0 +1,98 @@
+"""The maps of a mistake: the same cells in both versions, NaN and masked cells apart, the difference with its sign."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from attnviz.checkpoints import load_checkpoint
+from attnviz.compute.mistakes import MAX_TOKENS
+from attnviz.figures import mistakes as figures
+from attnviz.figures.theme import NEUTRAL, kv_scale
+from attnviz.mistakes import Symptom, all_mistakes, load_mistake
+from attnviz.session.settings import DEFAULT_TEXT
+from attnviz.text import tokenizer
+
+IDS = tokenizer().encode(DEFAULT_TEXT)
+
+
+@cache
+def symptom(name: str, n: int = len(IDS)) -> Symptom:
+    return load_mistake(name).symptom(load_checkpoint("gqa-2")[0], (IDS * 5)[:n])
+
+
+def labels(found: Symptom) -> list[str]:
+    return [f"t{i}" for i in range(len(found.right))]
+
+
+def cells(drawing, text: str) -> list:
+    return [trace for trace in drawing.figure.data if text in (trace.hovertemplate or "")]
+
+
+SHOWN = [name for name, each in all_mistakes().items() if each.kind != "raises"]
+
+
+@pytest.mark.parametrize("name", SHOWN)
+@pytest.mark.parametrize("n", [1, len(IDS), MAX_TOKENS])
+def test_every_symptom_can_be_drawn(name, n):
+    found = symptom(name, n)
+    if found.columns:
+        drawing = figures.counts(found)
+        right, wrong = drawing.figure.data
+        assert (list(right.y), list(wrong.y)) == (found.right[0].tolist(), found.wrong[0].tolist())
+        return
+    hue = (0, 2) if found.head is not None else None
+    for drawing in (
+        figures.version_map(found, labels(found), hue, figures.RIGHT),
+        figures.version_map(found, labels(found), hue, figures.MISTAKEN),
+        figures.difference_map(found, labels(found)),
+    ):
+        assert drawing.figure.data and len(drawing.title.split()) <= 12 and drawing.alt
+        assert len(drawing.table["query"]) == len(found.right)
+
+
+def test_both_versions_have_one_hue_and_one_scale():
+    found = symptom("mask_after_softmax")
+    maps = [figures.version_map(found, labels(found), (1, 2), version) for version in ("right", "mistaken")]
+    weights = [cells(drawing, "weight")[0] for drawing in maps]
+    for trace in weights:
+        assert [list(stop) for stop in trace.colorscale] == kv_scale(1, 2) and (trace.zmin, trace.zmax) == (0, 1)
+    for trace, values in zip(weights, (found.right, found.wrong), strict=True):
+        assert np.allclose(np.nan_to_num(np.asarray(trace.z, float)), values, atol=1e-6)
+
+
+def test_titles_say_what_rows_sum_to():
+    found = symptom("softmax_over_queries")
+    sums = found.wrong.sum(-1)
+    right, wrong = (
+        figures.version_map(found, labels(found), (0, 2), version).title for version in ("right", "mistaken")
+    )
+    assert right == "Right: rows sum to 1.00"
+    assert wrong == f"Mistaken: rows sum to {sums.min():.2f} up to {sums.max():.2f}"
+
+
+def test_nan_is_grey_and_counted():
+    found = symptom("fully_masked_row")
+    drawing = figures.version_map(found, labels(found), (0, 2), figures.MISTAKEN)
+    (nan,) = cells(drawing, "NaN")
+    assert drawing.title == f"Mistaken: 3 of {len(found.right)} rows are NaN"
+    assert np.isfinite(np.asarray(nan.z, float)).sum() == 3 * len(found.right) and nan.colorscale[0][1] == NEUTRAL
+    assert figures.difference_map(found, labels(found)).title.endswith(f"{3 * len(found.right)} cells are NaN")
+
+
+@pytest.mark.parametrize("n", [len(IDS), MAX_TOKENS])
+def test_the_difference_keeps_its_sign_where_cells_are_joined(n):
+    found = symptom("tiled_kv_heads", n)
+    drawing = figures.difference_map(found, labels(found))
+    z = np.asarray(cells(drawing, "difference")[0].z, float)
+    block = -(-n // figures.MOST_CELLS)
+    padded = np.zeros((len(z) * block,) * 2)
+    padded[:n, :n] = found.difference
+    blocks = padded.reshape(len(z), block, len(z), block).swapaxes(1, 2).reshape(len(z), len(z), -1)
+    largest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1)[..., None], -1)[..., 0]
+    assert np.allclose(np.abs(z), np.abs(largest), atol=1e-6)
+    distinct = np.sort(np.abs(blocks), -1)
+    clear = (np.abs(largest) > 1e-4) & ((block == 1) | (distinct[..., -1] - distinct[..., max(-2, -block)] > 1e-4))
+    assert clear.sum() > 50 and (np.sign(z) == np.sign(largest))[clear].all()
+    top = np.unravel_index(np.abs(found.difference).argmax(), found.difference.shape)
+    assert f"query {top[0]}, key {top[1]}" in drawing.note

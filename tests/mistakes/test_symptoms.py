@@ -1,0 +1,479 @@
+"""What a mistake does to a text is what its record says, and the telling number is what something else computes."""
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from attnviz.checkpoints import list_checkpoints, load_checkpoint
+from attnviz.config import ModelConfig
+from attnviz.mistakes import CannotOccur, Symptom, all_mistakes
+from attnviz.modules import Recording, Transformer, apply_rope, rope_frequencies
+from attnviz.modules.masks import attention_mask
+from attnviz.session.settings import DEFAULT_TEXT
+from attnviz.text import tokenizer
+from attnviz.trace import Trace, trace
+
+MISTAKES = all_mistakes()
+IDS = tokenizer().encode(DEFAULT_TEXT)
+T = len(IDS)
+LIMIT = 128  # tokens of the page
+NOT_IN = {
+    "tiled_kv_heads": {"mha", "mqa", "mla"},
+    "groups_mixed_up": {"mla"},
+    "cache_sized_with_n_heads": {"mha"},
+    "fewer_flops_in_gqa": {"mha", "mla"},
+    "attention_across_the_batch": {"mla"},
+    "dropout_in_evaluation": {"mla"},
+    "fused_qkv_per_head": {"mqa", "mla"},
+}
+WHERE = [(name, model) for name in MISTAKES for model in list_checkpoints() if model not in NOT_IN.get(name, ())]
+
+
+@cache
+def model_of(name: str) -> Transformer:
+    return load_checkpoint(name)[0]
+
+
+@cache
+def symptom_of(name: str, model: str) -> Symptom:
+    return MISTAKES[name].symptom(model_of(model), IDS)
+
+
+@cache
+def trace_of(model: str) -> Trace:
+    return trace(model_of(model), IDS)
+
+
+def long_text(n: int) -> list[int]:
+    return (IDS * (n // T + 1))[:n]
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_where_it_cannot_occur_there_is_a_reason(name):
+    reasons = {model: MISTAKES[name].cannot_occur(model_of(model).config) for model in list_checkpoints()}
+    assert {model for model, reason in reasons.items() if reason} == NOT_IN.get(name, set())
+    for model, reason in reasons.items():
+        if reason:
+            assert reason.endswith(".") and len(reason) > 30
+            with pytest.raises(CannotOccur, match=reason[:20]):
+                MISTAKES[name].symptom(model_of(model), IDS)
+
+
+@pytest.mark.parametrize(("name", "model"), WHERE)
+@pytest.mark.parametrize("n", [1, 2, 7, T, LIMIT])
+def test_it_shows_itself_as_its_record_says(name, model, n):
+    mistake, found = MISTAKES[name], MISTAKES[name].symptom(model_of(model), long_text(n))
+    assert np.isfinite(found.right).all() and found.sentence.endswith(".") and len(found.sentence) < 500
+    if mistake.kind == "raises":
+        runs_with_one_token = name == "view_after_transpose" and n == 1
+        assert bool(found.error) != runs_with_one_token and found.wrong is None
+        expected = {"attribute_before_assignment": "AttributeError: "}.get(name, "RuntimeError: ")
+        assert found.error.startswith(expected) or runs_with_one_token
+    elif mistake.kind == "nan":
+        assert not found.error and np.isnan(found.wrong).any() and found.number > found.expected == 0
+    else:
+        assert not found.error and np.isfinite(found.wrong).all() and np.isfinite(found.number)
+        assert found.wrong.shape == found.right.shape
+        if n > 1:
+            assert abs(found.number - found.expected) > 1e-3, "the number gives the mistake away"
+
+
+def test_weights_are_not_written_to():
+    before = {name: {key: p.clone() for key, p in model_of(name).state_dict().items()} for name in ("gqa-4", "mla")}
+    for name, model in WHERE:
+        if model in before:
+            MISTAKES[name].symptom(model_of(model), IDS[:5])
+    for name, weights in before.items():
+        assert all(torch.equal(p, weights[key]) for key, p in model_of(name).state_dict().items())
+    assert not any(block.attn.training for block in model_of("gqa-4").blocks)
+
+
+def test_global_random_numbers_are_not_drawn():
+    before = torch.random.get_rng_state()
+    for name in MISTAKES:
+        if MISTAKES[name].kind != "raises":
+            MISTAKES[name].symptom(model_of("gqa-4"), IDS[:5])
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+OWN = {
+    "one head, one layer": ModelConfig(1, 8, 1, vocab_size=11),
+    "MLA of one head": ModelConfig(
+        1, 8, 1, vocab_size=11, attention="mla", kv_lora_rank=3, qk_nope_head_dim=2, qk_rope_head_dim=2, v_head_dim=2
+    ),
+    "no mask, no RoPE": ModelConfig(2, 12, 6, 3, vocab_size=17, causal=False, position="none"),
+    "MLA without RoPE and mask": ModelConfig(
+        2, 12, 3, vocab_size=17, attention="mla", kv_lora_rank=5, qk_nope_head_dim=3, qk_rope_head_dim=2, v_head_dim=7,
+        causal=False, position="none",
+    ),
+    "a window and sinks": ModelConfig(2, 12, 6, 2, vocab_size=17, sliding_window=2, n_sinks=1),
+    "a window of one": ModelConfig(2, 12, 2, vocab_size=17, sliding_window=1),
+    "a window without causality": ModelConfig(2, 12, 6, 2, vocab_size=17, sliding_window=2, causal=False),
+    "biases, wide heads": ModelConfig(2, 15, 6, 3, head_dim=14, vocab_size=17, qkv_bias=True),
+    "seven heads": ModelConfig(1, 98, 7, vocab_size=17),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("own", OWN)
+@pytest.mark.parametrize("name", MISTAKES)
+def test_any_model_has_a_symptom_or_a_reason(name, own):
+    model, mistake = Transformer.random(OWN[own], 3), MISTAKES[name]
+    if mistake.cannot_occur(model.config):
+        return
+    for n in (1, 2, 5):
+        found = mistake.symptom(model, list(range(n)))
+        if mistake.kind == "nan":
+            spread = found.number > 0 or (model.config.n_layers == 1 and name == "fully_masked_row")
+            assert np.isnan(found.wrong).any() and found.expected == 0 and spread
+        if mistake.kind == "silent":
+            assert np.isfinite(found.wrong).all() and np.isfinite(found.number)
+
+
+# ---- the telling number, computed in another way
+
+
+def softmax(scores: np.ndarray, axis: int = -1) -> np.ndarray:
+    raised = np.exp(scores.astype(np.float64) - scores.max(axis, keepdims=True))
+    return raised / raised.sum(axis, keepdims=True)
+
+
+def scores_of(model: str) -> np.ndarray:
+    """Of layer 0: (H, T, T), before the mask."""
+    found, c = trace_of(model), model_of(model).config
+    return np.stack([found.scores_of(0, head) for head in range(c.n_heads)]).astype(np.float64)
+
+
+def loss_of(logits: Tensor) -> float:
+    return float(-logits[0, :-1].double().log_softmax(-1).gather(-1, torch.tensor(IDS[1:])[:, None]).mean())
+
+
+def entropy(model: str) -> float:
+    c = model_of(model).config
+    wide = c.d_model if c.attention == "mla" else c.n_heads * c.head_dim
+    factor = (c.head_dim / wide) ** 0.5
+    weights = softmax(np.where(trace_of(model).allowed[0], scores_of(model) * factor, -np.inf))
+    return entropy_of(weights)
+
+
+def entropy_of(weights: np.ndarray) -> float:
+    return float(-(weights * np.log(np.maximum(weights, 1e-30))).sum(-1).mean())
+
+
+def hooked(model: str, make: Callable[[nn.Module], list]) -> Transformer:
+    """A model of its own whose attention modules are given hooks."""
+    fresh = load_checkpoint(model)[0]
+    for block in fresh.blocks:
+        make(block)
+    return fresh
+
+
+def logits_of(model: Transformer, ids: list[int] = IDS) -> Tensor:
+    with torch.inference_mode():
+        return model(torch.tensor([ids]))
+
+
+def with_rope(model: str, rope: Callable[[Tensor, int], Tensor]) -> Tensor:
+    """The logits (1, T, V) with another rotation."""
+    it = model_of(model)
+    with torch.inference_mode():
+        x = it.embed(torch.tensor([IDS]))
+        for block in it.blocks:
+            x = block(x, mask=attention_mask(T, T, causal=True), rope=rope)
+        return it.logits(x)
+
+
+class Rotation:
+    """What the attention calls for q, then for k."""
+
+    latent_softmax_factor = 1.0
+
+    def __init__(self, model: str, positions_q: Tensor, positions_k: Tensor) -> None:
+        c = model_of(model).config
+        self.frequencies, self.positions, self.calls = rope_frequencies(c.rotary_dim), (positions_q, positions_k), 0
+
+    def __call__(self, x: Tensor, start: int) -> Tensor:
+        self.calls += 1
+        return apply_rope(x, self.positions[(self.calls - 1) % 2], self.frequencies)
+
+
+def positions_restart(model: str) -> float:
+    first = T - 8
+    positions = torch.cat((torch.arange(first), torch.zeros(8, dtype=torch.long)))
+    moved = with_rope(model, Rotation(model, positions, positions)) - logits_of(model_of(model))
+    return float(moved[:, -1].abs().max())
+
+
+def keys_rotated_twice(model: str) -> float:
+    return loss_of(with_rope(model, Rotation(model, torch.arange(T), 2 * torch.arange(T))))
+
+
+def rope_on_values(model: str) -> float:
+    c = model_of(model).config
+
+    def turned(x: Tensor) -> Tensor:
+        return apply_rope(x.transpose(1, 2), torch.arange(T), rope_frequencies(c.rotary_dim)).transpose(1, 2)
+
+    def hook(module: nn.Module, given: tuple, out: Tensor) -> Tensor:
+        if c.attention != "mla":
+            return turned(out.unflatten(-1, (c.n_kv_heads, -1))).flatten(2)
+        k, v = out.unflatten(-1, (c.n_heads, -1)).split((c.qk_nope_head_dim, c.v_head_dim), dim=-1)
+        return torch.cat((k, turned(v)), dim=-1).flatten(2)
+
+    def make(block: nn.Module) -> list:
+        return [(block.attn.kv_b_proj if c.attention == "mla" else block.attn.v_proj).register_forward_hook(hook)]
+
+    return loss_of(logits_of(hooked(model, make)))
+
+
+def other_layout(model: str) -> float:
+    c, found = model_of(model).config, trace_of(model)
+    frequencies, plain = rope_frequencies(c.rotary_dim), c.head_dim - c.rotary_dim
+
+    def rotated(x: np.ndarray) -> Tensor:
+        """(heads, T, D); of MLA the last dimensions alone."""
+        turned = apply_rope(torch.tensor(x[..., plain:]), torch.arange(T), frequencies, "interleaved")
+        return torch.cat((torch.tensor(x[..., :plain]), turned), -1).double()
+
+    q, k = rotated(found.q_pre_rope[0]), rotated(found.k_pre_rope[0])
+    scores = q @ k.repeat_interleave(len(q) // len(k), 0).mT * c.head_dim**-0.5
+    return float(np.abs(np.tril(scores.numpy() - scores_of(model), -1)).max())
+
+
+def tiled(model: str) -> float:
+    it = load_checkpoint(model)[0]
+    c, full = it.config, {}
+    for name, p in it.state_dict().items():
+        if "k_proj" in name or "v_proj" in name:
+            heads = p.unflatten(0, (c.n_kv_heads, -1))
+            p = torch.cat([heads] * c.group_size).flatten(0, 1)
+        full[name] = p
+    mha = Transformer(ModelConfig(c.n_layers, c.d_model, c.n_heads, head_dim=c.head_dim, d_ff=c.d_ff, max_context=256))
+    mha.load_state_dict(full)
+    return loss_of(logits_of(mha))
+
+
+def glu(model: str) -> float:
+    class GLU(nn.Module):
+        def __init__(self, ffn: nn.Module) -> None:
+            super().__init__()
+            self.ffn = ffn
+
+        def forward(self, x: Tensor) -> Tensor:
+            gate = self.ffn.gate_proj(x)
+            return self.ffn.down_proj(self.ffn.up_proj(x) / (1 + torch.exp(-gate)))
+
+    def make(block: nn.Module) -> list:
+        block.ffn = GLU(block.ffn)
+        return []
+
+    return loss_of(logits_of(hooked(model, make)))
+
+
+def post_norm(model: str) -> float:
+    it = model_of(model)
+    with torch.inference_mode():
+        x = it.embed(torch.tensor([IDS]))
+        for block, option in zip(it.blocks, it.attention_options(T), strict=True):
+            for part, norm in ((lambda x: block.attn(x, **option), block.attn_norm), (block.ffn, block.ffn_norm)):  # noqa: B023
+                x = x + part(x)
+                x = x / ((x * x).mean(-1, keepdim=True) + 1e-6).sqrt() * norm.weight
+        return loss_of(it.logits(x))
+
+
+def mixed_heads(model: str) -> float:
+    H = model_of(model).config.n_heads
+
+    def hook(module: nn.Module, given: tuple) -> tuple:
+        by_head = given[0].unflatten(-1, (H, -1)).transpose(1, 2).contiguous()  # (B, H, T, D), in memory
+        return (by_head.flatten().unflatten(0, given[0].shape),)
+
+    return loss_of(
+        logits_of(hooked(model, lambda block: [block.attn.o_proj.register_forward_pre_hook(hook)]))
+    )  # fmt: skip
+
+
+def fused(model: str) -> float:
+    it = load_checkpoint(model)[0]
+    c = it.config
+    K, G, D = c.n_kv_heads, c.group_size, c.head_dim
+    row = np.arange((c.n_heads + 2 * K) * D).reshape(K, G + 2, D)  # as read: per KV head
+    for block in it.blocks:
+        a = block.attn
+        rows = torch.cat((a.q_proj.weight, a.k_proj.weight, a.v_proj.weight))
+        for linear, of in ((a.q_proj, row[:, :G]), (a.k_proj, row[:, G]), (a.v_proj, row[:, G + 1])):
+            linear.weight = nn.Parameter(rows[of.reshape(-1)], requires_grad=False)
+    return loss_of(logits_of(it))
+
+
+def across_the_batch(model: str) -> float:
+    """Two texts: each token's query on the keys of both at its position."""
+    it, c = model_of(model), model_of(model).config
+    attn = it.blocks[0].attn
+    with torch.inference_mode():
+        x = it.blocks[0].attn_norm(it.embed(torch.tensor([IDS, IDS[::-1]])))  # (2, T, C)
+        q = attn.q_proj(x[0]).unflatten(-1, (c.n_heads, -1)).double()  # (T, H, D)
+        k = attn.k_proj(x).unflatten(-1, (c.n_kv_heads, -1)).repeat_interleave(c.group_size, 2).double()  # (2, T, H, D)
+        scores = (q * k).sum(-1) / c.head_dim**0.5  # (2, T, H)
+    return float(torch.sigmoid(scores[1] - scores[0]).mean())
+
+
+def overflowing_rows(model: str) -> float:
+    found, c = trace_of(model), model_of(model).config
+    q, k = found.q[0].astype(np.float64), np.repeat(found.k[0].astype(np.float64), c.n_heads // len(found.k[0]), 0)
+    products = q @ k.transpose(0, 2, 1)
+    decides = np.where(products.max(-1) > 0, products.max(-1), -np.where(found.allowed[0], products, -np.inf).max(-1))
+    return int((decides > decides.max() / (c.head_dim**0.5) ** 0.5).sum())
+
+
+def later_positions(model: str) -> float:
+    """Without RoPE, sinusoids added: the text at positions 3, 4, … against the text at 0, 1, …"""
+    it = model_of(model)
+    mask = attention_mask(T, T, causal=True)
+
+    def run(first: int) -> Tensor:
+        C = it.config.d_model
+        angles = np.arange(first, first + T)[:, None] / 10000.0 ** (2 * np.arange(C // 2) / C)
+        x = it.embed(torch.tensor([IDS])) + torch.tensor(np.concatenate((np.sin(angles), np.cos(angles)), 1)).float()
+        for block in it.blocks:
+            x = block(x, mask=mask)
+        return it.logits(x)
+
+    with torch.inference_mode():
+        return float((run(3) - run(0)).abs().max())
+
+
+def on_padding(model: str) -> float:
+    return float(trace(model_of(model), [0, 0, 0, *IDS]).weights[0][:, 3:, :3].sum(-1).mean())
+
+
+def unshifted(model: str) -> float:
+    return -float(torch.tensor(trace_of(model).logits).double().log_softmax(-1)[range(T), IDS].mean())
+
+
+def in_training_mode(model: str) -> float:
+    """The right version as it trains, with the same random numbers."""
+    it = load_checkpoint(model)[0].train()
+    runs = []
+    for block in it.blocks:
+        block.attn.dropout = 0.1
+    for seed in (0, 1):
+        torch.manual_seed(seed)
+        runs.append(logits_of(it))
+    return float((runs[0] - runs[1]).abs().max())
+
+
+def cached_bytes(model: str) -> float:
+    c = model_of(model).config
+    return 4 * T * c.n_layers * 2 * (c.kv_lora_rank if c.attention == "mla" else c.n_heads * c.head_dim)
+
+
+def leaking(model: str) -> float:
+    return float(np.triu(softmax(scores_of(model)), 1).sum() / (T * model_of(model).config.n_heads))
+
+
+def smallest_row(model: str) -> float:
+    return float((softmax(scores_of(model)) * trace_of(model).allowed[0]).sum(-1).min())
+
+
+def largest_row(model: str) -> float:
+    return float(softmax(np.where(trace_of(model).allowed[0], scores_of(model), -np.inf), axis=-2).sum(-1).max())
+
+
+NUMBERS: dict[str, Callable[[str], float]] = {
+    "attribute_before_assignment": lambda model: 0,
+    "view_after_transpose": lambda model: 1,
+    "groups_mixed_up": lambda model: 8 / {"mha": 8, "gqa-4": 4, "gqa-2": 2, "mqa": 1}[model],
+    "fully_masked_row": lambda model: T,
+    "scores_overflow_in_fp16": overflowing_rows,
+    "cache_sized_with_n_heads": cached_bytes,
+    "causal_mask_without_offset": lambda model: 1,
+    "loss_without_shift": unshifted,
+    "mask_never_used": leaking,
+    "mask_of_another_batch": lambda model: 3,
+    "padding_mask_over_queries": on_padding,
+    "keys_rotated_twice": keys_rotated_twice,
+    "dropout_in_evaluation": in_training_mode,
+    "fused_qkv_per_head": fused,
+    "left_padding_without_shifted_positions": later_positions,
+    "mask_after_softmax": smallest_row,
+    "positions_restart": positions_restart,
+    "rope_on_values": rope_on_values,
+    "rope_in_the_other_layout": other_layout,
+    "scale_by_d_model": entropy,
+    "softmax_over_queries": largest_row,
+    "sigmoid_gate": glu,
+    "norm_on_residual_sum": post_norm,
+    "tiled_kv_heads": tiled,
+    "attention_across_the_batch": across_the_batch,
+    "reshape_without_transpose": mixed_heads,
+    "fewer_flops_in_gqa": lambda model: 2 * 24 * {"gqa-4": 4, "gqa-2": 2, "mqa": 1}[model] * T * T,
+}
+AS_IT_SHOULD_BE: dict[str, Callable[[str], float]] = {
+    "attribute_before_assignment": lambda model: 4,
+    "view_after_transpose": lambda model: T,
+    "groups_mixed_up": lambda model: model_of(model).config.n_kv_heads,
+    "cache_sized_with_n_heads": lambda model: 4 * T * {"gqa-4": 768, "gqa-2": 384, "mqa": 192, "mla": 320}[model],
+    "causal_mask_without_offset": lambda model: T,
+    "mask_of_another_batch": lambda model: 1,
+    "mask_after_softmax": lambda model: 1,
+    "softmax_over_queries": lambda model: 1,
+    "fewer_flops_in_gqa": lambda model: 2 * 24 * 8 * T * T,
+    "scale_by_d_model": lambda model: entropy_of(trace_of(model).weights[0]),
+}  # fmt: skip
+LOSSES = {name for name in NUMBERS if symptom_of(name, "gqa-4").measure.startswith("Loss")}
+
+
+@pytest.mark.parametrize(("name", "model"), WHERE)
+def test_the_number_is_what_something_else_computes(name, model):
+    found = symptom_of(name, model)
+    assert found.number == pytest.approx(NUMBERS[name](model), rel=2e-4, abs=2e-5)
+    right = loss_of(torch.tensor(trace_of(model).logits)[None]) if name in LOSSES else 0
+    expected = AS_IT_SHOULD_BE[name](model) if name in AS_IT_SHOULD_BE else right
+    assert found.expected == pytest.approx(expected, rel=2e-4, abs=2e-5)
+
+
+@pytest.mark.parametrize(("name", "model"), WHERE)
+def test_the_right_map_is_that_of_the_trace(name, model):
+    found = symptom_of(name, model)
+    changed = found.n_padding or found.columns or name in ("attention_across_the_batch", "scores_overflow_in_fp16")
+    if not changed:
+        np.testing.assert_allclose(found.right, trace_of(model).weights[found.layer, found.head], atol=1e-5)
+    rows = found.right.sum(-1)
+    if name not in ("cache_sized_with_n_heads", "fewer_flops_in_gqa"):
+        assert np.allclose(rows[found.n_padding :], 1, atol=2e-3), "float16 has three digits"
+
+
+def test_the_mistaken_map_of_a_mask_after_the_softmax():
+    found = symptom_of("mask_after_softmax", "mha")
+    expected = softmax(scores_of("mha"))[found.head] * np.tri(T)
+    assert found.layer == 0
+    np.testing.assert_allclose(found.wrong, expected, atol=1e-5)
+    np.testing.assert_allclose(found.difference, expected - trace_of("mha").weights[0, found.head], atol=1e-5)
+
+
+def test_nan_of_a_masked_row_comes_from_the_row_itself_and_spreads():
+    """By hand: the first layer has NaN in the padding's rows alone, the next one everywhere."""
+    found = symptom_of("fully_masked_row", "mha")
+    assert found.n_padding == 3 and found.layer == 0
+    assert np.isnan(found.wrong[:3]).all() and np.isfinite(found.wrong[3:]).all()
+    model = MISTAKES["fully_masked_row"].model(model_of("mha"))
+    record = Recording()
+    mask = (torch.arange(T + 3) >= 3)[None, None, None]
+    with torch.inference_mode():
+        model(torch.tensor([[0, 0, 0, *IDS]]), mask=mask, record=record)
+    assert record[1].weights.isnan().all()
+
+
+@pytest.mark.parametrize("model", ["mha", "mla"])
+def test_a_leak_is_where_another_last_token_moves_a_logit_most(model):
+    other = [*IDS[:-1], (IDS[-1] + 1) % 2048]
+    wrong = MISTAKES["mask_never_used"].model(model_of(model))
+    moved = (logits_of(wrong, other) - logits_of(wrong))[0, :-1].abs().amax(-1)
+    said = symptom_of("mask_never_used", model).sentence
+    assert f"position {int(moved.argmax())} moves by {float(moved.max()):.3f} when token {T - 1} changes" in said
+    assert F.mse_loss(logits_of(model_of(model), other)[:, :-1], logits_of(model_of(model))[:, :-1]) < 1e-8

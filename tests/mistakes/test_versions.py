@@ -1,0 +1,156 @@
+"""A mistaken version is the project itself with the lines of the diff changed, and nothing else."""
+
+import inspect
+import sys
+import traceback
+
+import pytest
+import torch
+
+from attnviz.checkpoints import load_checkpoint
+from attnviz.mistakes import RIGHT, Change, Mistake, Version, all_mistakes, load_mistake
+from attnviz.mistakes.versions import ROOT
+from attnviz.modules import Transformer
+from attnviz.steps import record
+
+MISTAKES = all_mistakes()
+VERSIONS = {
+    f"{name}{', MLA' if latent else ''}": mistake.version(load_checkpoint("mla")[0].config if latent else None)
+    for name, mistake in MISTAKES.items()
+    for latent in ([False, True] if mistake.latent else [False])
+}  # fmt: skip
+
+
+def patched(right: str, diff: str) -> str:
+    """Apply a unified diff by its line numbers alone."""
+    old, new, at = right.splitlines(), [], 0
+    for line in diff.splitlines():
+        if line.startswith("@@"):
+            first = int(line.split()[1].split(",")[0][1:]) - 1
+            new += old[at:first]
+            at = first
+        elif line.startswith("+"):
+            new.append(line[1:])
+        else:
+            assert old[at] == line[1:], "what the diff shows is what stands in the file"
+            at += 1
+            new += [line[1:]] if line.startswith(" ") else []
+    return "\n".join([*new, *old[at:]]) + "\n"
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_the_mistaken_source_is_the_right_one_with_the_diff_applied(name):
+    version = VERSIONS[name]
+    for file, diff in version.diff().items():
+        right = (ROOT / file).read_text()
+        wrong = inspect.getsource(version.module(file.removesuffix(".py").replace("/", ".")))
+        assert wrong == patched(right, diff) and wrong != right
+        assert 1 <= sum(line[0] in "+-" for line in diff.splitlines()) <= 14, "a diff of a few lines"
+
+
+@pytest.mark.parametrize("name", VERSIONS)
+def test_files_without_a_change_are_run_as_they_are(name):
+    version = VERSIONS[name]
+    for module in ("modules.transformer", "modules.attention", "modules.latent", "modules.masks", "modules.rope"):
+        file = module.replace(".", "/") + ".py"
+        if file not in version.files:
+            assert inspect.getsource(version.module(module)) == (ROOT / file).read_text()
+
+
+def test_the_right_modules_stay_what_they_are():
+    before = {name: module for name, module in sys.modules.items() if name.startswith("attnviz.modules")}
+    for version in VERSIONS.values():
+        version.module("modules.transformer")
+    from attnviz.modules import attention
+
+    assert before["attnviz.modules.attention"] is attention is RIGHT.module("modules.attention")
+    assert inspect.getsource(attention) == (ROOT / "modules" / "attention.py").read_text()
+
+
+def test_lines_that_do_not_stand_there_exactly_once_are_refused():
+    for right in ("no such line", "super().__init__()"):
+        times = 0 if right == "no such line" else 1
+        change = Change("modules/attention.py", right, "pass")
+        if times == 1:
+            assert "        pass\n" in change.apply((ROOT / "modules" / "attention.py").read_text())
+        else:
+            with pytest.raises(ValueError, match="0 times"):
+                change.apply((ROOT / "modules" / "attention.py").read_text())
+    with pytest.raises(ValueError, match="2 times"):
+        Change("x.py", "a = 1", "a = 2").apply("a = 1\nif a:\n    a = 1\n")
+
+
+def test_a_traceback_shows_the_mistaken_line():
+    version = load_mistake("attribute_before_assignment").version()
+    with pytest.raises(AttributeError) as raised:
+        version.module("modules.attention").GroupedQueryAttention(12, 6, 3)
+    shown = "".join(traceback.format_exception(raised.value))
+    assert "assert self.n_heads % n_kv_heads == 0" in shown
+    assert "attention (attribute_before_assignment).py" in shown
+
+
+def test_the_recorder_of_steps_sees_the_mistaken_lines():
+    model = load_checkpoint("gqa-4")[0]
+    run = record(load_mistake("mask_after_softmax").model(model), [5, 17, 101, 3], 1)
+    (call,) = [each for each in run.calls if each.function == "attend"]
+    assert "weights = scores.softmax(-1) * mask" in call.source
+    weights = [m for line in call.lines for m in run.lines[line].made if m.name == "weights"][-1]
+    assert weights.value.entries.sum(-1).min() < 0.9
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_its_test_passes_on_the_right_version_and_fails_on_each_mistaken_one(name):
+    mistake = MISTAKES[name]
+    for seed in range(5):  # whatever the numbers drawn
+        torch.manual_seed(seed)
+        RIGHT.run_test(mistake.test)
+    failures = (
+        AssertionError,
+        pytest.fail.Exception,
+        *([AttributeError, RuntimeError] if mistake.kind == "raises" else []),
+    )
+    for seed in range(5):
+        torch.manual_seed(seed)
+        with pytest.raises(failures):
+            mistake.version().run_test(mistake.test)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_its_test_is_about_five_lines(name):
+    body = MISTAKES[name].test.partition("def test_")[2].splitlines()[1:]
+    assert 1 <= len(body) <= 6 and MISTAKES[name].test.count("def test_") == 1
+
+
+def test_a_model_shares_its_weights_with_the_right_one():
+    model = load_checkpoint("mqa")[0]
+    other = load_mistake("mask_never_used").model(model)
+    assert isinstance(model, Transformer) and not isinstance(other, Transformer)
+    assert all(a is b for a, b in zip(model.parameters(), other.parameters(), strict=True))
+
+
+def test_ids_are_names_of_files_and_kinds_come_in_their_order():
+    files = {path.stem for path in (ROOT / "mistakes" / "catalogue").glob("[a-z]*.py")}
+    assert set(MISTAKES) == files and len(MISTAKES) == 27  # the twelfth of the fourteen is two
+    kinds = [each.kind for each in MISTAKES.values()]
+    assert kinds == sorted(kinds, key=("raises", "nan", "silent").index) and set(kinds) == {"raises", "nan", "silent"}
+    assert all(each.id == name for name, each in MISTAKES.items())
+    with pytest.raises(ValueError, match="no mistake 'nonsense'"):
+        load_mistake("nonsense")
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_record_is_complete(name):
+    each: Mistake = MISTAKES[name]
+    assert 3 <= len(each.answers) <= 4 and len(set(each.answers)) == len(each.answers)
+    assert 0 <= each.answer < len(each.answers)
+    assert each.sources and all(source.url.startswith("https://") for source in each.sources)
+    assert all(len(text) > 40 for text in (each.question, each.what, each.noticed, each.interview))
+
+
+def test_right_answers_stand_in_any_place():
+    places = [each.answer for each in MISTAKES.values()]
+    assert all(places.count(place) >= 3 for place in range(4))
+
+
+def test_a_version_without_changes_is_the_project():
+    assert RIGHT.module("modules.latent") is sys.modules["attnviz.modules.latent"] and Version("none").diff() == {}

@@ -1,0 +1,227 @@
+"""Every kind of question, for 200 seeds: one right answer, wrong ones wrong and different, the way leads to it."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from attnviz.compute.practice import legend, way_tex
+from attnviz.practice.drills import KINDS, LEVELS, SUBJECTS, Progress, lines, make, question_set, score_card
+from attnviz.practice.drills.answers import (
+    BYTES,
+    CellAnswer,
+    ChoiceAnswer,
+    ExpressionAnswer,
+    NumberAnswer,
+    OrderAnswer,
+    ShapeAnswer,
+)
+from attnviz.practice.drills.evaluate import Unreadable, evaluate
+from attnviz.practice.drills.lines import differs
+from attnviz.practice.drills.sets import GAPS, Missed
+from attnviz.session.pages import PAGES
+from attnviz.session.settings import Settings
+from tests.arithmetic import NOTHING, check
+
+SEEDS = range(200)
+ONE = torch.ones(2)
+
+
+def wrong_answers(answer) -> list[str]:
+    match answer:
+        case NumberAnswer():
+            return [repr(each.value) for each in answer.wrong]
+        case ShapeAnswer():
+            return [str(shape) for shape in answer.wrong]
+        case ChoiceAnswer():
+            return [str(i) for i in range(len(answer.options)) if i != answer.right]
+        case OrderAnswer():
+            return [", ".join(str(i + 1) for i in answer.order[::-1])]
+        case ExpressionAnswer():
+            return list(answer.wrong)
+        case CellAnswer():
+            return [f"{i}, {j}" for i, j in answer.wrong]
+
+
+def test_there_are_enough_kinds_in_each_subject_and_level():
+    assert len(KINDS) >= 30
+    assert {(k.subject, k.level) for k in KINDS.values()} == {(s, level) for s in SUBJECTS for level in LEVELS}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_kind(name):
+    texts, n_wrong = set(), 0
+    for seed in SEEDS:
+        question = make(name, seed)
+        answer, where = question.answer, f"{name} {seed}: {question.text}"
+        texts.add((question.text, question.code, answer.shown()))
+        assert (question.kind, question.seed, question.subject) == (name, seed, KINDS[name].subject)
+        assert question.text.endswith(("?", ".")) and question.because.endswith(".") and "  " not in question.text, (
+            where
+        )
+        for form in answer.forms():
+            assert question.grade(form).right, (where, form)
+        wrong = wrong_answers(answer)
+        grades = [question.grade(given) for given in wrong]
+        assert not any(grade.right for grade in grades) and all(grade.read for grade in grades), (where, wrong, grades)
+        assert len(set(wrong)) == len(wrong), where
+        n_wrong += len(wrong)
+        if isinstance(answer, ChoiceAnswer):
+            assert len(set(answer.options)) == len(answer.options) >= 2, where
+        if question.way:
+            assert isinstance(answer, NumberAnswer) and "=" in question.way[-1].text(), where
+            assert math.isclose(question.way[-1].value, answer.value, rel_tol=1e-6), (where, question.way[-1].text())
+        assert not question.grade("").right and not question.grade("nonsense ☃").read, where
+        path, link = question.link
+        settings, notices = Settings.from_link(dict(link), PAGES[path])
+        assert not notices and (not link.get("tab") or settings.tab in PAGES[path].tabs), (where, notices)
+    assert len(texts) >= 2 and n_wrong >= len(SEEDS) / 2
+    assert make(name, 7) == make(name, 7)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_maps_of_roles_are_told_apart_by_plain_means(seed):
+    """The mean weight on the token before, on the token itself and on the first token, and what is left: induction."""
+    question = make("map_of_a_role", seed)
+    maps = [np.array([[w or 0.0 for w in row] for row in drawn.values]) for drawn in question.maps]
+    means = {
+        "a previous-token head": [m.diagonal(-1)[1:].mean() for m in maps],
+        "a current-token head": [m.diagonal()[1:].mean() for m in maps],
+        "an attention sink": [m[2:, 0].mean() for m in maps],
+    }
+    found = {name: int(np.argmax(each)) for name, each in means.items()}
+    found["an induction head"] = ({0, 1, 2, 3} - set(found.values())).pop()
+    assert len(set(found.values())) == 4
+    asked = next(name for name in found if question.text.endswith(f"Which one is {name}?"))
+    assert question.answer.right == found[asked]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_map_with_a_mistake_is_the_one_that_is_not_causal_or_does_not_sum_to_1(seed):
+    question = make("map_with_a_mistake", seed)
+    maps = [np.array([[w or 0.0 for w in row] for row in drawn.values]) for drawn in question.maps]
+    wrong = [bool(np.triu(m, 1).sum() > 0.1 or abs(m.sum(1) - 1).max() > 0.1) for m in maps]
+    assert wrong == [i == question.answer.right for i in range(4)]
+
+
+def test_the_untrained_map_is_the_flattest():
+    for seed in range(20):
+        question = make("map_without_training", seed)
+        spread = [max(w for w in drawn.values[-1] if w is not None) for drawn in question.maps]
+        assert question.answer.right == int(np.argmin(spread)) and min(spread) < 0.2
+
+
+def test_a_version_of_a_line_is_told_by_running_it():
+    assert lines.run(("y = 1 / torch.zeros(1)[3]",)).startswith("It raises IndexError")
+    assert differs(torch.ones(2, 3), torch.ones(3, 2)).endswith("(2, 3) instead of (3, 2).")
+    assert differs(torch.full((2,), math.nan), torch.ones(2)).endswith("NaN.") and not differs(ONE, ONE)
+    for n in range(len(lines.MISTAKES)):
+        assert sum(a != b for a, b in zip(lines._with(n), lines.ATTENTION, strict=True)) == 1
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_is_printed_evaluates_and_each_letter_is_named(name):
+    for seed in range(12):
+        question = make(name, seed)
+        printed = [question.because, question.text]
+        if question.way:
+            printed += [way_tex(question), *(each.text() for each in question.way)]
+            named = {letter for each in question.way for letter in each.legend()}
+            assert named <= {part.partition(" = ")[0] for part in legend(question).split(" · ")}, question.text
+        for text in printed:
+            assert check(text) in ([], [NOTHING]), (seed, text)
+
+
+def test_an_answer_in_the_wrong_unit_is_named():
+    question = make("cache_of_a_context", 3)
+    answer = question.answer
+    size = answer.value * BYTES["GiB"]
+    assert question.grade(f"{size / 1e9} GB").right and question.grade(f"{size / 2**20} MiB").right
+    grade = question.grade(str(size / 1e9))
+    assert not grade.right and "GB" in grade.says
+    assert "K and V once" in question.grade(str(answer.value / 2)).says
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [("2·32·8", 512), ("1,048,576", 2**20), ("2^10 − 24", 1000), ("sqrt(64)/2", 4), ("−3", -3), ("1e-3", 0.001),
+     ("12 345 678", 12345678), ("2π", None), ("cos(0)", 1), ("exp(0) + ln(1)", 1)],
+)  # fmt: skip
+def test_what_is_typed_is_evaluated(written, value):
+    if value is None:
+        with pytest.raises(Unreadable):
+            evaluate(written)
+    else:
+        assert evaluate(written) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    "written",
+    ["", "x", "__import__('os')", "(1).real", "[1]", "1 if 1 else 2", "9**9**9**9", "1/0", "'a'*9", "lambda: 1",
+     "(" * 150, "1" * 201, "exp(1000)", "(-8)^0.5", "True", "1;2", "a=1", "1e999"],
+)  # fmt: skip
+def test_nothing_else_is_run(written):
+    with pytest.raises(Unreadable):
+        evaluate(written)
+
+
+def test_a_set_is_the_same_for_everybody_and_covers_the_subjects():
+    one, same, other = (question_set("", 3, 12, seed) for seed in (5, 5, 6))
+    assert one == same != other
+    assert [sum(q.subject == s for q in one) for s in SUBJECTS] == [2] * 6
+    assert len({q.kind for q in one}) == 12
+    alone = question_set("rope", 1, 9, 5)
+    assert len(alone) == 9 and {(q.subject, q.level) for q in alone} == {("rope", 1)}
+
+
+def test_the_score_card_counts_by_subject():
+    questions = question_set("", 3, 12, 5)
+    rows = score_card(questions, [q.subject != "rope" for q in questions])
+    assert {row.subject: (row.right, row.asked) for row in rows} == {s: (0 if s == "rope" else 2, 2) for s in SUBJECTS}
+    assert score_card([], []) == []
+
+
+def test_what_was_missed_comes_back_at_growing_gaps_until_it_was_right_often_enough():
+    missed, *others = question_set("heads", 1, 40, 5)
+    others = [each for each in others if each.id != missed.id]
+    progress, came = Progress().after(missed, False), []
+    for i, other in enumerate(others):
+        if progress.due() == [missed]:
+            came.append(i)
+            progress = progress.after(missed, len(came) != 2)  # wrong again the second time
+        progress = progress.after(other, True)
+    first, second, third = GAPS
+    assert came == [n for n in np.cumsum([first, second, first, second, third]).tolist() if n < len(others)]
+    assert len(came) >= 4 and progress.counts[missed.kind][1] >= len(came)
+    assert Progress.read(progress.written().encode()) == progress
+    assert Progress().after(missed, True).missed == ()
+
+
+def test_what_was_missed_can_be_repeated_before_it_comes_back():
+    first, second = question_set("heads", 1, 2, 5)
+    progress = Progress().after(first, False).after(second, False)
+    assert progress.again(5) == [first, second] and progress.again(1) == [first] and progress.due() == []
+    assert [(t.subject, t.right, t.asked) for t in progress.tallies() if t.asked] == [("heads", 0, 2)]
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [b"", b"\xff", b"[]", b"{}", b'{"attnviz practice": 1}', b"[" * 19_000, b" " * 20_001,
+     json.dumps({"attnviz practice": 1, "counts": {}, "missed": ["a:1"] * 201}).encode()],
+)  # fmt: skip
+def test_another_file_is_refused_with_a_sentence(raw):
+    with pytest.raises(ValueError, match="progress file"):
+        Progress.read(raw)
+
+
+def test_what_a_file_says_that_cannot_be_is_left_out():
+    raw = {
+        "attnviz practice": 1,
+        "counts": {"kv_head_read": [2, 1], "scores": [1, 2], "nothing": [1, 1], "partner": "x"},
+        "missed": [["scores:1", 0, 3], ["scores:1", 9, -3], ["nothing:1", 0, 1], ["scores:x", 0, 1], ["scores:2"], 5],
+    }
+    assert Progress.read(json.dumps(raw).encode()) == Progress(
+        {"scores": (1, 2)}, (Missed("scores:1", len(GAPS) - 1, 0),)
+    )

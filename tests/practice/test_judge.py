@@ -1,0 +1,151 @@
+"""Files that try to pass without the right outputs, and files that go wrong, each judged in a process of its own."""
+
+import os
+import time
+
+import psutil
+import pytest
+
+from attnviz.practice.__main__ import main, told
+from attnviz.practice.judge import MEMORY, judge, printable, task_named_in
+from attnviz.practice.tasks import TASKS
+from attnviz.practice.tasks.attention import MANY_KEYS, MANY_QUERIES
+from tests.practice.answers import ANSWERS
+
+pytestmark = pytest.mark.slow  # each judges in a process that imports torch
+
+RIGHT = ANSWERS["rms-norm"][0]
+WRONG = "def rms_norm(x, weight, eps=1e-6):\n    return x\n"
+HOSTILE = {  # few: each takes as long as importing torch
+    "ends with exit code 0": "import os\nprint('5 of 5 checks passed.\\x1b[2J')\nos._exit(0)",
+    "ends the program": "import sys\nprint('5 of 5 checks passed')\nsys.exit(0)",
+    "patches torch": "import torch\ntorch.allclose = lambda *a, **k: True\n"
+    "torch.Tensor.__le__ = lambda *a: torch.ones(1)"
+    "\ntorch.Tensor.all = lambda *a: True\n" + WRONG,
+    "patches what writes": "import sys\nchild = sys.modules['__main__']\nchild.run_steps = lambda *a: []\n" + WRONG,
+    "puts other things there": "import sys, os, pathlib\nroot = pathlib.Path(sys.argv[1])\nout = root / 'out'\n"
+    "os.mkfifo(out / '0.safetensors')\nos.symlink(root / 'inputs.safetensors', out / '1.safetensors')\n"
+    "(out / '2.safetensors').write_bytes(b'passed')\n(out / '3.safetensors').mkdir()\nos._exit(0)",
+    "does not parse": "def rms_norm(x, weight, eps=1e-6:\n    return x",
+    "always equal": "class Equal:\n    shape = property(lambda s: s)\n    __eq__ = lambda *a: True\n"
+    "def rms_norm(x, weight, eps=1e-6):\n    return Equal()",
+    "kills its parent's group": "import os, signal\nos.killpg(0, signal.SIGTERM)\n" + RIGHT,
+}
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(source: str, name: str = "answer.py"):
+        file = tmp_path / name
+        file.write_text(source)
+        return file
+
+    return write
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_file_never_passes(name, written, capsys):
+    file = written(HOSTILE[name])
+    assert main(["check", str(file), "--task", "rms-norm"]) != 0
+    said = capsys.readouterr().out
+    assert "\x1b" not in said and len(said) > 100
+
+
+def test_a_right_file_passes_and_leaves_nothing(written, capsys):
+    file = written(f'TASK = "rms-norm"\n{RIGHT}')
+    assert main(["check", str(file)]) == 0
+    assert "5 of 5 checks passed" in capsys.readouterr().out
+    assert not psutil.Process().children(recursive=True)
+
+
+@pytest.mark.parametrize("name", ["cache"])
+def test_right_files_pass_in_their_process(name, written):
+    verdict = judge(written(ANSWERS[name][0]), TASKS[name], seconds=60)
+    assert verdict.passed, told(written("x"), TASKS[name], verdict)
+
+
+def test_a_mistake_is_named(written, capsys):
+    tiled = ANSWERS["gqa"][0].replace("repeat_interleave(self.n_heads // self.n_kv_heads, 1)",
+                                      "repeat(1, self.n_heads // self.n_kv_heads, 1, 1)")  # fmt: skip
+    assert tiled != ANSWERS["gqa"][0]
+    assert main(["check", str(written(tiled)), "--task", "gqa"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Your output equals ours with the KV heads tiled" in said and "tiled_kv_heads" in said
+
+
+HANGS = """
+import os, signal, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if os.fork() == 0:
+    os.setsid()  # leaves the group of its parent
+    if os.fork() == 0:
+        time.sleep(60)
+    os._exit(0)
+time.sleep(60)
+"""
+
+
+def test_what_hangs_is_stopped_with_all_it_started(written):
+    started = time.monotonic()
+    verdict = judge(written(HANGS), TASKS["rms-norm"], seconds=4)
+    assert not verdict.passed and ("4 s" in verdict.problem or "2 GiB" in verdict.problem)
+    assert time.monotonic() - started < 30
+    assert not psutil.Process().children(recursive=True)
+
+
+@pytest.mark.parametrize(
+    "eat",
+    [
+        "x = bytearray(8 * 2**30)",
+        "import os, time\nos.fork()\nx = bytearray(b'1') * (1400 * 2**20)\ntime.sleep(60)",
+    ],
+)
+def test_memory_is_bounded(eat, written):
+    verdict = judge(written(eat + "\n" + RIGHT), TASKS["rms-norm"], seconds=60)
+    assert not verdict.passed and ("memory" in verdict.problem or "2 GiB" in verdict.problem)
+
+
+def test_a_disk_is_not_filled(written):
+    verdict = judge(written("while True:\n    print('x' * 10**6)"), TASKS["rms-norm"], seconds=6)
+    assert not verdict.passed and len(verdict.printed) <= 2**16
+
+
+def test_flash_passes_in_tiles_and_would_not_fit_at_once(written):
+    verdict = judge(written(ANSWERS["flash"][0]), TASKS["flash"], seconds=90)
+    assert verdict.passed and "all scores at once would not fit" in verdict.checks[-1].label
+    assert 2 * 4 * MANY_QUERIES * MANY_KEYS > MEMORY  # scores and their softmax, in float32
+
+
+def test_watching_judges_at_every_save_until_it_is_ended(written, monkeypatch):
+    file, judged, naps = written("one"), [], iter(("one", "two", "two", None))
+
+    def nap(seconds):
+        text = next(naps)
+        if text is None:
+            raise KeyboardInterrupt
+        if file.read_text() != text:
+            file.write_text(text)
+            os.utime(file, ns=(1, 1))
+
+    def check(file, task, seed=None):
+        judged.append((file.read_text(), seed))
+        return len(judged)
+
+    monkeypatch.setattr("attnviz.practice.__main__.check", check)
+    monkeypatch.setattr("time.sleep", nap)
+    assert main(["check", str(file), "--task", "gqa", "--watch", "--seed", "7"]) == 2
+    assert judged == [("one", 7), ("two", 7)]
+
+
+def test_a_skeleton_is_written_once(tmp_path, capsys):
+    assert main(["new", "self-attention", "--folder", str(tmp_path / "mine")]) == 0
+    file = tmp_path / "mine" / "self_attention.py"
+    assert task_named_in(file) == "self-attention" and "def forward(self, x, mask=None)" in file.read_text()
+    file.write_text("mine")
+    assert main(["new", "self-attention", "--folder", str(tmp_path / "mine")]) == 2 and file.read_text() == "mine"
+    assert main(["check", str(file)]) == 2 and "--task" in capsys.readouterr().err
+    assert main(["check", str(tmp_path / "none.py"), "--task", "gqa"]) == 2
+
+
+def test_what_a_terminal_would_act_on_is_taken_out():
+    assert printable("a\x1b[31mb\x1b]0;x\x07\rc\u202ed\n") == "ab0;xcd\n"

@@ -1,0 +1,142 @@
+"""The maps of a person's code on the shipped weights, against the trace and the right version."""
+
+import numpy as np
+import pytest
+import torch
+
+from attnviz.checkpoints import load_checkpoint
+from attnviz.practice.child import Refused, names_in
+from attnviz.practice.live import OF_ONE_HEAD, WITH_MAPS, Live, checkpoint_for
+from attnviz.practice.tasks import TASKS
+from attnviz.steps import Selection, Walk, record_file
+from attnviz.steps.recorder import MOST_LINES
+from attnviz.trace import trace
+from attnviz.ui.look import packed
+from tests.practice.answers import ANSWERS
+
+TEXT = "The little girl found a red ball. The little girl found a ball, and the old man laughed at the girl."
+LAYER, HEAD = 1, 5
+
+
+@pytest.fixture(scope="module")
+def models():
+    return {name: load_checkpoint(name) for name in ("gqa-4", "mla")}
+
+
+def live(models, task: str, layer: int = LAYER) -> Live:
+    model, tokenizer = models[checkpoint_for(task, "gqa-4")]
+    return Live(model, tokenizer.encode(TEXT), layer, HEAD)
+
+
+def names_of(source: str) -> dict:
+    names: dict = {}
+    exec(source, names)
+    return names
+
+
+@pytest.mark.parametrize(("task", "i"), [(t, i) for t in WITH_MAPS for i in range(len(ANSWERS[t]))])
+def test_the_maps_are_those_of_the_right_version(models, task, i):
+    given = live(models, task)
+    yours, ours = (given.maps(task, names) for names in (names_of(ANSWERS[task][i]), TASKS[task].right))
+    n = 1 if task in OF_ONE_HEAD else 8
+    assert yours.shape == ours.shape == (n, given.T, given.T)
+    torch.testing.assert_close(yours, ours, atol=2e-4, rtol=0)
+    torch.testing.assert_close(yours.sum(-1), torch.ones(n, given.T), atol=2e-3, rtol=0)
+    assert float(yours.triu(1).abs().max()) < 2e-4
+
+
+@pytest.mark.parametrize("task", ["attention", "rope", "cache", "mla"])
+def test_with_rope_they_are_the_maps_of_the_trace(models, task):
+    model, tokenizer = models[checkpoint_for(task, "gqa-4")]
+    weights = trace(model, tokenizer.encode(TEXT)[: live(models, task).T]).weights[LAYER]
+    np.testing.assert_allclose(live(models, task).maps(task, names_of(ANSWERS[task][0])).numpy(), weights, atol=5e-4)
+
+
+def test_tiled_kv_heads_are_seen_in_the_heads_that_read_another_one(models):
+    tiled = ANSWERS["gqa"][0].replace(
+        "repeat_interleave(self.n_heads // self.n_kv_heads, 1)", "repeat(1, self.n_heads // self.n_kv_heads, 1, 1)"
+    )
+    given = live(models, "gqa")
+    apart = (given.maps("gqa", names_of(tiled)) - given.maps("gqa", TASKS["gqa"].right)).abs().amax((1, 2))
+    assert [h for h in range(8) if apart[h] > 1e-3] == [h for h in range(8) if h % 4 != h // 2]
+
+
+@pytest.mark.parametrize("task", ["swiglu", "rms-norm", "top-p"])
+def test_what_has_no_maps_is_run_all_the_same(models, task):
+    given = live(models, task)
+    assert given.maps(task, TASKS[task].right) is None
+    yours, ours = (given.call(task, names).run() for names in (names_of(ANSWERS[task][0]), TASKS[task].right))
+    torch.testing.assert_close(yours, ours, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize("task", [t for t in WITH_MAPS if t not in ("rope", "flash")])
+def test_the_call_that_is_walked_gives_the_right_output(models, task):
+    given = live(models, task)
+    with torch.no_grad():
+        yours, ours = (given.call(task, names).run() for names in (names_of(ANSWERS[task][0]), TASKS[task].right))
+    torch.testing.assert_close(yours, ours, atol=1e-4, rtol=1e-3)
+
+
+def test_equal_tokens_in_layer_0_are_refused_where_they_cannot_be_told_apart(models):
+    assert live(models, "gqa", 0).maps("gqa", names_of(ANSWERS["gqa"][0])) is not None
+    with pytest.raises(Refused, match="layer 1"):
+        live(models, "cache", 0).maps("cache", names_of(ANSWERS["cache"][0]))
+
+
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("x = 1", "no GroupedQueryAttention"),
+        ("from torch import nn\nclass GroupedQueryAttention(nn.Module):\n    def __init__(self, **_):\n"
+         "        super().__init__()", "the parameters none"),
+        (ANSWERS["gqa"][0].replace("return self.o_proj(", "return (").replace("reshape(B, T, -1)", "flatten()"), "(1,"),
+    ],
+)  # fmt: skip
+def test_another_interface_is_said(models, source, says):
+    with pytest.raises(Refused, match=says.replace("(", r"\(")):
+        live(models, "gqa").maps("gqa", names_of(source))
+
+
+def walked(models, tmp_path, task: str, source: str) -> Walk:
+    """A file's run on the shipped weights, line by line, and packed for the browser."""
+    file = tmp_path / f"{task}.py"
+    file.write_text(source)
+    given = live(models, task)
+    call = given.call(task, names_in(file))
+    ids = trace_ids(models, task, given.T)
+    run = record_file(call.run, str(file), call.module, given.model, ids, LAYER)
+    walk = Walk(run, Selection(HEAD, given.config.layer.kv_head_of[HEAD], 5, 2, -1))
+    data, places = packed(walk, [str(i) for i in ids], given.config.n_kv_heads, 0)
+    assert len(places) == len(walk.stops) and len(data) < 4_000_000
+    return walk
+
+
+def trace_ids(models, task: str, n: int) -> list[int]:
+    return models[checkpoint_for(task, "gqa-4")][1].encode(TEXT)[:n]
+
+
+@pytest.mark.parametrize(("task", "i"), [(t, i) for t in ANSWERS for i in range(len(ANSWERS[t]))])
+def test_each_way_of_writing_is_walked_and_each_sum_told_comes_out(models, tmp_path, task, i):
+    walk = walked(models, tmp_path, task, ANSWERS[task][i])
+    assert 2 <= len(walk.stops) <= MOST_LINES and {call.file for call in walk.run.calls} == {f"{task}.py"}
+    told = [shown.arithmetic for stop in walk.stops for shown in stop.shown if shown.arithmetic]
+    for how in told:
+        assert how.computed is None or np.isclose(how.computed, how.value, rtol=2e-3, atol=2e-4, equal_nan=True)
+    if task in ("gqa", "mha", "self-attention", "mla", "block"):
+        with torch.no_grad():
+            output = live(models, task).call(task, names_of(ANSWERS[task][i])).run()
+        returned = walk.run.calls[0].returned[-1].value.entries
+        np.testing.assert_allclose(returned, output.numpy(), atol=1e-5)
+
+
+def test_an_operation_in_another_form_is_not_explained_wrongly(models, tmp_path):
+    source = ANSWERS["self-attention"][0].replace("softmax(-1)", "softmax(-2)")
+    assert source != ANSWERS["self-attention"][0]
+    walk = walked(models, tmp_path, "self-attention", source)
+    made = [s.arithmetic for stop in walk.stops if "softmax" in stop.operations for s in stop.shown]
+    assert made and all(how is None or how.operation != "softmax" for how in made)
+
+
+def test_a_file_whose_functions_are_not_called_is_said(models, tmp_path):
+    with pytest.raises(ValueError, match="no function of the file"):
+        record_file(lambda: None, str(tmp_path / "none.py"), None, models["gqa-4"][0], [1], 0)

@@ -1,0 +1,133 @@
+"""Right answers in several styles pass, each known mistake is named, in this process: the judge's own process is in
+test_judge.py."""
+
+import pytest
+import torch
+
+from attnviz.mistakes import all_mistakes
+from attnviz.practice.judge import _check, _named, difference
+from attnviz.practice.known import known_mistakes
+from attnviz.practice.tasks import TASKS
+from attnviz.session.pages import PAGES
+from attnviz.session.settings import Settings
+from tests.practice.answers import ANSWERS
+
+CASES = [(name, i) for name, sources in ANSWERS.items() for i in range(len(sources)) if name != "flash"]
+QUICK = [name for name in TASKS if name != "flash"]
+
+
+def names_of(source: str) -> dict:
+    names: dict = {}
+    exec(source, names)
+    return names
+
+
+def checks(name: str, names: dict, seed: int = 11) -> list:
+    cases = [case for case in TASKS[name].cases(seed) if not case.large]
+    return [_check(case, case.run(TASKS[name].right), case.run(names)) for case in cases]
+
+
+def test_the_tasks_of_the_issue():
+    names = "attention self-attention mha gqa rope rms-norm swiglu cache block top-p mla flash"
+    assert sorted(TASKS) == sorted(names.split()) == sorted(ANSWERS)
+
+
+@pytest.mark.parametrize(("name", "i"), [*CASES, ("flash", 0)])
+def test_any_right_way_passes(name, i):
+    """The answers are written without a look at the product's modules, so they also check what is called right."""
+    assert [row for seed in (2, 3) for row in checks(name, names_of(ANSWERS[name][i]), seed) if not row.passed] == []
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_each_mistake_is_named(name):
+    """Each mistaken version fails, and its outputs are no other version's."""
+    task = TASKS[name]
+    cases = [case for case in task.cases(5) if not case.large]
+    right = [case.run(task.right) for case in cases]
+    named = [_named(task, cases, right, [case.run(each.names) for case in cases]) for each in task.mistaken]
+    assert [n and n.says for n in named] == [each.says for each in task.mistaken] and len(named) >= 2
+    for each in task.mistaken:
+        assert not all(row.passed for row in checks(name, dict(each.names)))
+
+
+def outputs_or_error(case, names):
+    try:
+        return case.run(names)
+    except Exception as error:
+        return f"{type(error).__name__} in line 7: {' '.join(str(error).split())}"
+
+
+NAMED = {
+    "attention": 3, "self-attention": 3, "mha": 8, "gqa": 9, "rope": 1, "rms-norm": 0, "swiglu": 1, "cache": 12,
+    "block": 9, "top-p": 0, "mla": 6, "flash": 0,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_mistakes_of_the_mistakes_page_are_named(name):
+    """The right version run with each of the product's mistakes is named by that mistake, where it is another one."""
+    task = TASKS[name]
+    cases = [case for case in task.cases(5) if not case.large]
+    right = [case.run(task.right) for case in cases]
+    named = {}
+    for mistaken in known_mistakes(task):
+        found = [outputs_or_error(case, mistaken.names) for case in cases]
+        if mistaken in task.mistaken or all(
+            not isinstance(f, str) and same(f, r) for f, r in zip(found, right, strict=False)
+        ):
+            continue
+        told = _named(task, cases, right, found)
+        named[mistaken.mistake] = told and told.mistake
+    assert all(id == told for id, told in named.items()) and len(named) >= NAMED[name], named
+
+
+def test_each_named_mistake_opens_on_its_page():
+    for task in TASKS.values():
+        for mistaken in task.mistaken:
+            settings, notices = Settings.from_link({"mistake": mistaken.mistake or "tiled_kv_heads"}, PAGES["mistakes"])
+            assert not notices and settings.mistake in all_mistakes()
+
+
+def same(found, right) -> bool:
+    return all(torch.allclose(f.double(), r.double(), 2e-3, 2e-3) for f, r in zip(found, right, strict=True))
+
+
+def test_what_is_right_is_named_nothing():
+    task = TASKS["gqa"]
+    cases = task.cases(1)
+    right = [case.run(task.right) for case in cases]
+    assert _named(task, cases, right, right) is None
+    assert _named(task, cases, right, [[each + 1 for each in outputs] for outputs in right]) is None
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_the_skeleton_is_python_and_fails(name):
+    with pytest.raises(NotImplementedError):
+        checks(name, names_of(TASKS[name].source()))
+    assert names_of(TASKS[name].source())["TASK"] == name
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_inputs_are_new_with_each_seed(name):
+    one, same, other = (TASKS[name].cases(seed) for seed in (1, 1, 2))
+
+    def equal(a, b):
+        return a.tensors.keys() == b.tensors.keys() and all(torch.equal(a.tensors[k], b.tensors[k]) for k in a.tensors)
+
+    assert all(equal(a, b) for a, b in zip(one, same, strict=True))
+    assert sum(equal(a, b) for a, b in zip(one, other, strict=True)) <= 1  # the certain token of top-p
+
+
+@pytest.mark.parametrize(
+    ("found", "says"),
+    [
+        (torch.zeros(2, 3), "shape (2, 3)"),
+        (torch.tensor([1.0, float("nan")]), "1 of 2 are NaN"),
+        (torch.tensor([1.0, float("inf")]), "1 of 2 differ"),
+        (torch.tensor([1.5, 2.0]), "[0]: 1.5 instead of 1"),
+        (torch.tensor([1.0, 2.0 + 1e-6]), ""),
+    ],
+)
+def test_how_an_output_differs(found, says):
+    said = difference(found, torch.tensor([1.0, 2.0]), 2e-4)
+    assert says in said and bool(says) == bool(said)

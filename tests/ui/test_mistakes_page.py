@@ -1,0 +1,149 @@
+"""The Mistakes page: nothing of the answer before one answers, and afterwards what the run gave."""
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz.checkpoints import load_checkpoint
+from attnviz.mistakes import all_mistakes, load_mistake
+from attnviz.mistakes.runs import said
+from attnviz.session.mistakes import MISTAKES
+from attnviz.session.settings import DEFAULT_TEXT, Settings
+from attnviz.text import tokenizer
+
+ROOT = Path(__file__).parents[2]
+PAGE = "pages/7_mistakes.py"
+
+
+def opened(**link: str) -> AppTest:
+    app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page(PAGE)
+    for name, value in link.items():
+        app.query_params[name] = value
+    return checked(app.run())
+
+
+def checked(app: AppTest) -> AppTest:
+    assert not app.exception, [e.value for e in app.exception]
+    return app
+
+
+def answered(app: AppTest, name: str, answer: int | None) -> AppTest:
+    if answer is None:
+        return checked(app.button(key="skip-mistake").click().run())
+    return checked(app.radio(key=f"answer-{name}").set_value(answer).run())
+
+
+def text_of(app: AppTest) -> str:
+    return "\n".join(e.value for e in (*app.markdown, *app.caption, *app.info, *app.error, *app.success))
+
+
+def test_the_settings_know_the_ids_without_torch():
+    assert set(MISTAKES) == set(all_mistakes()) and Settings().mistake in MISTAKES
+
+
+@pytest.mark.slow
+def test_nothing_of_the_answer_stands_there_before_the_question_is_answered():
+    app, mistake = opened(mistake="tiled_kv_heads"), load_mistake("tiled_kv_heads")
+    before = text_of(app)
+    assert mistake.title in before and mistake.what not in before and mistake.noticed not in before
+    assert not app.metric and len(app.code) == 1 and "repeat(1, H // K, 1, 1)" in app.code[0].value
+    radio = app.radio(key="answer-tiled_kv_heads")
+    assert radio.value is None and list(radio.options) == list(mistake.answers)
+    app = answered(app, mistake.id, mistake.answer)
+    assert mistake.what in text_of(app) and mistake.noticed in text_of(app)
+    assert any(code.value == mistake.test.strip() for code in app.code) and len(app.success) == 1
+    assert dict(app.query_params) == {"mistake": "tiled_kv_heads"}, "a link does not answer"
+
+
+@pytest.mark.slow
+def test_answers_are_judged_and_counted():
+    app = opened(mistake="mask_after_softmax")
+    app = answered(app, "mask_after_softmax", 0)
+    assert len(app.error) == 1 and "The last one alone" in app.error[0].value
+    app = checked(app.radio(key="list-nan").set_value("fully_masked_row").run())
+    assert not app.error and app.radio(key="list-silent").value is None
+    app = answered(app, "fully_masked_row", load_mistake("fully_masked_row").answer)
+    assert "1 of 2 answered right, 27 mistakes." in text_of(app)
+    app = checked(app.selectbox(key="box").set_value("mask_after_softmax").run())
+    assert len(app.error) == 1 and app.radio(key="list-silent").value == "mask_after_softmax"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", all_mistakes())
+def test_each_shows_the_number_of_its_run(name):
+    model = "mla" if load_mistake(name).latent else "gqa-2"
+    app = answered(opened(mistake=name, model=model), name, None)
+    found = load_mistake(name).symptom(load_checkpoint(model)[0], tokenizer().encode(DEFAULT_TEXT))
+    (metric,) = app.metric
+    assert (metric.label, metric.value, metric.delta) == (
+        found.measure, said(found.number), f"right: {said(found.expected)}",
+    )  # fmt: skip
+    assert found.sentence in text_of(app)
+    n_charts = len(app.get("plotly_chart"))
+    assert n_charts == (1 if found.columns else 0 if found.wrong is None else 3)
+    if found.error:
+        assert any(code.value == found.error for code in app.code)
+
+
+@pytest.mark.slow
+def test_where_it_cannot_occur_the_page_says_why_and_offers_a_model():
+    app = answered(opened(mistake="tiled_kv_heads", model="mha"), "tiled_kv_heads", None)
+    reason = load_mistake("tiled_kv_heads").cannot_occur(load_checkpoint("mha")[0].config)
+    assert reason in text_of(app) and not app.metric and not app.get("plotly_chart")
+    app = checked(app.button(key="run-elsewhere").click().run())
+    assert dict(app.query_params).get("model", "gqa-4") == "gqa-4" and app.metric
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "link",
+    [
+        {"text": "a"},
+        {"text": "word " * 600, "model": "mqa"},
+        {"text": "<script>alert(1)</script> **b** $x$"},
+        {"model": "own", "n_heads": "1", "n_kv_heads": "1", "n_layers": "1", "d_model": "8"},
+        {"model": "own", "attention": "mla", "causal": "0", "rope": "0"},
+        {"window": "1", "n_sinks": "1"},
+    ],
+    ids=str,
+)
+def test_any_text_and_model_has_a_run_or_a_reason(link):
+    for name in ("mask_after_softmax", "scores_overflow_in_fp16", "left_padding_without_shifted_positions"):
+        app = answered(opened(mistake=name, **link), name, None)
+        assert bool(app.metric) != ("It cannot occur in" in text_of(app))
+
+
+@pytest.mark.slow
+def test_a_link_with_an_unknown_mistake_opens_the_first_and_says_so():
+    app = opened(mistake="nonsense")
+    assert len(app.warning) == 1 and "mistake" in app.warning[0].value
+    assert load_mistake(Settings().mistake).title in text_of(app)
+
+
+@pytest.mark.slow
+def test_without_a_text_there_is_a_sentence():
+    assert len(opened(text="").info) == 1
+
+
+@pytest.mark.slow
+def test_step_by_step_walks_the_version_of_the_link():
+    def steps(**link: str) -> AppTest:
+        app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page("pages/5_steps.py")
+        for name, value in link.items():
+            app.query_params[name] = value
+        return checked(app.run())
+
+    app = steps(mistake="tiled_kv_heads", version="mistaken")
+    assert app.segmented_control(key="control-version").value == "mistaken"
+    (sent,) = [e.proto.bytes for e in app.get("bidi_component") if "source_walk" in e.proto.component_name]
+    assert b"k.repeat(1, H // K, 1, 1)" in sent
+    app = checked(app.segmented_control(key="control-version").set_value("right").run())
+    (sent,) = [e.proto.bytes for e in app.get("bidi_component") if "source_walk" in e.proto.component_name]
+    assert b"k.repeat(1, H // K, 1, 1)" not in sent
+    for link in (
+        {},
+        {"mistake": "view_after_transpose", "version": "mistaken"},
+        {"version": "mistaken", "mistake": "tiled_kv_heads", "model": "mha"},
+    ):
+        assert "control-version" not in [each.key for each in steps(**link).segmented_control]

@@ -1,0 +1,110 @@
+"""The Practice page without a browser: a set answered, feedback, the score card, the interview, the tasks."""
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz.practice.drills import SUBJECTS as DRILL_SUBJECTS
+from attnviz.practice.drills import make, question_set
+from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, NumberAnswer, OrderAnswer
+from attnviz.practice.tasks import TASKS as ALL_TASKS
+from attnviz.session.settings import SUBJECTS, TASKS
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def no_links_to_pages(monkeypatch):
+    """A fragment that runs alone in an AppTest knows no pages."""
+    monkeypatch.setattr("streamlit.page_link", lambda *_, **__: None)
+
+
+def opened(**link: str) -> AppTest:
+    app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
+    app.switch_page("pages/8_practice.py")
+    for name, value in link.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception, [e.value for e in app.exception]
+    return app
+
+
+def press(app: AppTest, label: str) -> None:
+    next(b for b in app.button if b.label == label).click()
+    app.run()
+    assert not app.exception, [e.message for e in app.exception]
+
+
+def give(app: AppTest, question, given: str) -> None:
+    field = f"answer-{app.session_state['practice serial']}"
+    if isinstance(question.answer, ChoiceAnswer):
+        app.radio[0].set_value(int(given))
+    elif isinstance(question.answer, CellAnswer | OrderAnswer):
+        app.session_state[field] = given  # what the component's callback puts there
+    else:
+        app.text_input(key=field).set_value(given)
+    press(app, "Answer")
+
+
+def said(app: AppTest) -> str:
+    return " ".join(e.value for e in (*app.markdown, *app.success, *app.error, *app.warning, *app.caption))
+
+
+def test_the_settings_know_the_subjects_and_tasks():
+    assert tuple(DRILL_SUBJECTS) == SUBJECTS and tuple(ALL_TASKS) == TASKS
+
+
+def test_right_answers_are_counted_and_wrong_ones_come_back():
+    app = opened(subject="heads", questions="3", question_set="7", level="1")
+    press(app, "Start")
+    for i, question in enumerate(question_set("heads", 1, 3, 7)):
+        wrong = str((question.answer.right + 1) % 3) if isinstance(question.answer, ChoiceAnswer) else "987654"
+        give(app, question, wrong if i == 1 else question.answer.forms()[0])
+        assert len(app.error) == (i == 1) and len(app.success) == (i != 1)
+        press(app, "Score card" if i == 2 else "Next question")
+    assert "2 of 3 right" in said(app) and "- Heads and grouping: [" in said(app)
+    press(app, "Done")
+    press(app, "Repeat what was missed (1)")
+    assert "Question 1 of 1" in said(app)
+
+
+def test_what_is_no_answer_is_asked_again_and_skipping_is_wrong():
+    app = opened(subject="masks", questions="1", level="1", question_set="3")
+    question = question_set("masks", 1, 1, 3)[0]
+    assert isinstance(question.answer, NumberAnswer)
+    press(app, "Start")
+    give(app, question, "what?")
+    assert len(app.warning) == 1 and not app.error
+    press(app, "I do not know")
+    assert "Not answered" in app.warning[0].value and question.answer.shown() in said(app).replace("\\", "")
+
+
+def test_the_interview_says_nothing_until_the_end():
+    app = opened(tab="interview", question_set="5")
+    press(app, "Start the interview")
+    assert "**15:00** left" in said(app) or "**14:59** left" in said(app)
+    for question in question_set("", 3, 10, 5):
+        assert not app.error and not app.success
+        give(app, question, question.answer.forms()[0])
+    assert "10 of 10 right" in said(app)
+
+
+@pytest.mark.parametrize("task", ["gqa", "flash"])
+def test_a_task_shows_its_skeleton_and_how_it_is_judged_at_home(task):
+    app = opened(tab="write", task=task)
+    codes = [code.value for code in app.code]
+    assert ALL_TASKS[task].source().strip() in codes
+    assert any(f"attnviz.practice check practice/{task}.py" in code for code in codes)
+
+
+@pytest.mark.parametrize("name", ["lines_of_attention", "strongest_key", "formula_of_the_cache", "map_of_a_role"])
+def test_each_kind_of_answer_can_be_given(name, monkeypatch):
+    question = make(name, 4)
+    monkeypatch.setattr("attnviz.compute.practice.question_set", lambda *_: [question])
+    app = opened(questions="1")
+    press(app, "Start")
+    give(app, question, question.answer.forms()[0])
+    assert len(app.success) == 1
