@@ -145,6 +145,9 @@ def _with(view: View) -> None:
 
 
 def _models(view: View) -> None:
+    if view.settings.opened:
+        st.info("The five checkpoints go on with the same tokens here, and an opened model's tokens are others.")
+        return
     found = compute.family(view.ids[: compute.MOST_TOKENS - compute.AHEAD], compute.sampling_of(view.settings))
     left, right = st.columns(2, gap="large")
     with left:
@@ -192,8 +195,13 @@ def _paged(view: View) -> None:
 def _speculate(view: View) -> None:
     names = {**figures.NAMES, "n-grams": "the text's own 2-grams"}
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(st.selectbox, "Drafter", "drafter", options=list(names), format_func=names.__getitem__, width=260)
+        drafters = ["n-grams"] if view.settings.opened else list(names)  # the checkpoints read other tokens
+        state.control(
+            st.selectbox, "Drafter", "drafter", options=drafters, format_func=names.__getitem__, width=260,
+            shown="n-grams" if view.settings.opened else view.settings.drafter,
+        )  # fmt: skip
         state.control(st.slider, "Tokens proposed at a time", "proposed", min_value=1, max_value=8, width=260)
+    view = view.but(drafter="n-grams") if view.settings.opened else view
     found = parts.speculated(view)
     charts.show(part_figures.rounds(found, view.settings.drafter), "rounds")
     st.markdown(" ".join(_round(view, each) for each in found.rounds))
