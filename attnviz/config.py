@@ -18,7 +18,7 @@ NORM_KINDS = ("rmsnorm", "layernorm")
 QK_NORM_KINDS = ("head", "width")
 ROPE_LAYOUTS = ("half", "interleaved")
 RUN_FIELDS = (
-    "position", "max_context", "rope_theta", "rope_scaling", "rope_layout", "rotary_fraction",
+    "position", "max_context", "rope_theta", "rope_theta_windowed", "rope_scaling", "rope_layout", "rotary_fraction",
     "causal", "sliding_window", "full_layers", "n_sinks",
     "id", "name", "family", "year", "dtype",
 )  # fmt: skip  # of a runnable model: how it is run and what it is called; no tensor's shape depends on them
@@ -133,8 +133,8 @@ class MoEConfig:
 class ModelConfig:
     """A decoder-only model: what decides its parameters, its KV cache and how it runs.
 
-    The live `Transformer` runs the Llama-shaped part of this (RMSNorm, SwiGLU, RoPE or none); `attnviz.cost`
-    counts all of it. `attention` is derived, except that "mla" has to be said. Fields typed `| Any` may be None: the
+    The live `Transformer` runs most of this, and names what it cannot run; `attnviz.cost` counts all of it.
+    `attention` is derived, except that "mla" has to be said. Fields typed `| Any` may be None: the
     default is then filled in, or the field belongs to a kind of attention or position that this model does not have.
     """
 
@@ -155,11 +155,14 @@ class ModelConfig:
     qkv_bias: bool = False
     o_bias: bool = False
     lm_head_bias: bool = False
+    embedding_scale: float | None = None  # what embeddings are multiplied by, as sqrt(d_model) in Gemma
+    logit_softcap: float | None = None  # c · tanh(logits / c)
     # positions
     position: str = "rope"
     learned_position_rows: int | None = None
     max_context: int | Any = None
     rope_theta: float | Any = 10000.0
+    rope_theta_windowed: float | None = None  # of the layers with a window, where it is another, and never scaled
     rope_scaling: Any = None  # pairs (name, value), so that a config stays hashable, or a `RopeScaling`
     rope_layout: str = "half"
     rotary_fraction: float | None = 1.0
@@ -169,10 +172,14 @@ class ModelConfig:
     full_layers: tuple[int, ...] = ()  # the layers without the window
     n_sinks: int = 0  # first tokens that stay visible though the window has passed them
     attention_sinks: bool = False  # one learned sink logit a head
+    # scores
+    attention_scale: float | None = None  # what q·k is multiplied by; 1 / sqrt(head_dim) by default
+    attention_softcap: float | None = None  # c · tanh(score / c), before the mask
     # norms
     norm: str = "rmsnorm"
+    norm_eps: float = 1e-6
     norm_bias: bool = False
-    norms_per_layer: int = 2
+    norms_per_layer: int = 2  # 4: behind each part, too, before it is added to the residual stream (Gemma 2)
     embedding_norm: bool = False
     qk_norm: str | None = None  # "head": size head_dim; "width": over all heads at once
     parallel_block: bool = False
@@ -238,10 +245,14 @@ class ModelConfig:
                 whole(name, getattr(self, name))
         if self.rotary_fraction is not None:
             number("rotary_fraction", self.rotary_fraction, 0, 1)
-        if self.rope_theta is not None:
-            number("rope_theta", self.rope_theta, 1, 10**12)
-            if self.rope_theta == 1:
-                raise ConfigError(f"rope_theta must be above 1, or all pairs rotate equally, not {self.rope_theta!r}")
+        for name in ("rope_theta", "rope_theta_windowed"):
+            if (theta := getattr(self, name)) is not None:
+                number(name, theta, 1, 10**12)
+                if theta == 1:
+                    raise ConfigError(f"{name} must be above 1, or all pairs rotate equally, not {theta!r}")
+        for name in ("embedding_scale", "logit_softcap", "attention_scale", "attention_softcap", "norm_eps"):
+            if getattr(self, name) is not None:
+                number(name, getattr(self, name), 1e-20, 1e9)
         whole("n_sinks", self.n_sinks, low=0)
         for layer in self.full_layers:
             whole("full_layers", layer, low=0, high=self.n_layers - 1)
@@ -302,6 +313,16 @@ class ModelConfig:
             return self.qk_rope_head_dim
         fraction = 1.0 if self.rotary_fraction is None else self.rotary_fraction
         return int(self.head_dim * fraction) // 2 * 2
+
+    @property
+    def score_root(self) -> float:
+        """The number under the root by which q·k is divided: head_dim, or Gemma's query_pre_attn_scalar."""
+        return self.head_dim if self.attention_scale is None else round(self.attention_scale**-2, 6)
+
+    @property
+    def scale_text(self) -> str:
+        """That root as it is written: "√64"."""
+        return f"√{self.score_root:g}"
 
     def window_of(self, layer: int) -> int | None:
         """How many keys a query of this layer may see, itself counted; None where nothing limits it."""

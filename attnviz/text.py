@@ -6,6 +6,8 @@ UTF-8 bytes. The labels put such a character back together, so that no label is 
 
 from __future__ import annotations
 
+import json
+import re
 import unicodedata
 from functools import cache
 from pathlib import Path
@@ -15,6 +17,7 @@ from tokenizers import Tokenizer as BPE
 
 # letters, symbols and marks by category that are drawn as nothing: fillers, the joiner, variation selectors
 BLANKS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0") | frozenset(map(chr, range(0xFE00, 0xFE10)))
+BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")
 TOKENIZER_FILE = Path(__file__).parent / "checkpoints" / "tokenizer.json"
 
 
@@ -31,6 +34,12 @@ class Tokenizer:
 
     def __init__(self, path: Path | str = TOKENIZER_FILE) -> None:
         self._bpe = BPE.from_file(str(path))
+        self._bpe.no_truncation()
+        self._bpe.no_padding()
+        added = self._bpe.get_added_tokens_decoder()
+        self._added = {i: token.content.encode("utf-8", "replace") for i, token in added.items()}
+        self._special = {i for i, token in added.items() if token.special}
+        self._piece_bytes = _bytes_of_bytes if _is_byte_level(self._bpe) else _bytes_of_words
 
     @property
     def vocab_size(self) -> int:
@@ -42,14 +51,17 @@ class Tokenizer:
         return self._bpe.encode(whole).ids
 
     def decode(self, ids: list[int]) -> str:
-        """The text again, exactly; half characters at a cut end become U+FFFD."""
-        return b"".join(self.token_bytes(ids)).decode("utf-8", "replace")
+        """The text again, without special tokens; half characters at a cut end become U+FFFD."""
+        return b"".join(self.token_bytes([i for i in ids if i not in self._special])).decode("utf-8", "replace")
 
     def token_bytes(self, ids: list[int]) -> list[bytes]:
         """The bytes of each token."""
-        table = _byte_of()
         pieces: list[Any] = [self._bpe.id_to_token(i) for i in ids]  # None, a TypeError below, for no id of this table
-        return [bytes(table[c] for c in piece) for piece in pieces]
+        return [self._added.get(i) or self._piece_bytes(piece) for i, piece in zip(ids, pieces, strict=True)]
+
+    def name(self, token: int) -> str:
+        """A printable label of one token id, "token 151900" for an id of a model that the tokenizer never gives."""
+        return self.labels([token])[0] if self._bpe.id_to_token(token) is not None else f"token {token}"
 
     def characters(self, ids: list[int]) -> list[float]:
         """Characters in each token; one that is split over several tokens counts by its bytes."""
@@ -73,6 +85,32 @@ class Tokenizer:
             labels += [shown] if parts == 1 else [f"{shown} {i + 1}/{parts}" for i in range(parts)]
             start = stop
         return labels
+
+
+def _is_byte_level(bpe: BPE) -> bool:
+    """Whether its pieces are written in GPT-2's characters for bytes; else in words with "▁" for a space."""
+    parts = json.loads(bpe.to_str())
+    return any(_has_kind(parts.get(part), "ByteLevel") for part in ("decoder", "pre_tokenizer"))
+
+
+def _has_kind(part: Any, kind: str) -> bool:
+    """Whether a part of a tokenizer.json, or one in its sequence, is of this kind."""
+    if not isinstance(part, dict):
+        return False
+    inner = [*part.get("decoders", ()), *part.get("pretokenizers", ())]
+    return part.get("type") == kind or any(_has_kind(each, kind) for each in inner)
+
+
+def _bytes_of_bytes(piece: str) -> bytes:
+    table = _byte_of()
+    return bytes(table[c] for c in piece)
+
+
+def _bytes_of_words(piece: str) -> bytes:
+    """SentencePiece's: "▁the" is " the", "<0xE5>" is one byte."""
+    if BYTE_PIECE.fullmatch(piece):
+        return bytes([int(piece[3:5], 16)])
+    return piece.replace("▁", " ").encode("utf-8", "replace")
 
 
 @cache

@@ -40,14 +40,19 @@ class Trace:
 
     @property
     def scores(self) -> np.ndarray:
-        """(L, H, T, T): q·k · scale before the mask. Not stored: as large as the weights, and one product away."""
+        """(L, H, T, T): q·k · scale before the mask, soft-capped where the model does so.
+
+        Not stored: as large as the weights, and one product away.
+        """
         L, H = self.q.shape[:2]
         return np.stack([[self.scores_of(layer, head) for head in range(H)] for layer in range(L)])
 
     def scores_of(self, layer: int, head: int) -> np.ndarray:
         """(T, T): those of one head, which reads KV head h // (H / K)."""
         H, K = self.q.shape[1], self.k.shape[1]
-        return (self.q[layer, head] * self.scale) @ self.k[layer, head // (H // K)].T
+        scores = (self.q[layer, head] * self.scale) @ self.k[layer, head // (H // K)].T
+        cap = self.config.attention_softcap
+        return scores if cap is None else cap * np.tanh(scores / cap)
 
     @cached_property
     def nbytes(self) -> int:
@@ -74,10 +79,10 @@ def trace(model: Transformer, token_ids: Sequence[int], n_padding: int = 0) -> T
 
     n_padding: that many tokens at the front are padding, which nobody may attend to.
     """
-    ids = _checked(token_ids, model.config.vocab_size)
+    ids = checked(token_ids, model.config.vocab_size)
     layers = _Layers(model.config.n_layers)
     began = time.perf_counter()
-    logits = model(ids, mask=_not_padding(ids, n_padding), record=layers)[0]  # (T, vocab_size)
+    logits = model(ids, mask=not_padding(ids, n_padding), record=layers)[0]  # (T, vocab_size)
     return Trace(
         config=model.config,
         tokens=_numpy(ids[0]),
@@ -116,15 +121,15 @@ def _everywhere(allowed: Tensor | None, weights: Tensor) -> Tensor:
 @torch.inference_mode()
 def predict(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
     """The logits alone, (T, vocab_size): what comparing many models needs, at a fraction of a trace's memory."""
-    return _numpy(model(_checked(token_ids, model.config.vocab_size))[0])
+    return _numpy(model(checked(token_ids, model.config.vocab_size))[0])
 
 
 @torch.inference_mode()
 def final_stream(model: Transformer, token_ids: Sequence[int], n_padding: int = 0) -> np.ndarray:
     """The residual stream behind the last block, (T, C): what the last norm is given. n_padding: as for `trace`."""
-    ids = _checked(token_ids, model.config.vocab_size)
+    ids = checked(token_ids, model.config.vocab_size)
     x = model.embed(ids)  # (1, T, C)
-    options = model.attention_options(ids.shape[1], mask=_not_padding(ids, n_padding))
+    options = model.attention_options(ids.shape[1], mask=not_padding(ids, n_padding))
     for block, option in zip(model.blocks, options, strict=True):
         x = block(x, **option)
     return _numpy(x[0])
@@ -174,13 +179,13 @@ def cross_weights(model: Transformer, token_ids: Sequence[int], context_ids: Seq
     return _numpy(torch.cat([r.weights for r in record]))
 
 
-def _not_padding(ids: Tensor, n_padding: int) -> Tensor | None:
-    """bool (1, T), True = a token of the text; None without padding."""
+def not_padding(ids: Tensor, n_padding: int) -> Tensor | None:
+    """Mask, bool (1, T), True = a token of the text; None without padding."""
     return torch.arange(ids.shape[1])[None] >= n_padding if n_padding else None
 
 
-def _checked(token_ids: Sequence[int], vocab_size: int) -> Tensor:
-    """int64 (1, T)."""
+def checked(token_ids: Sequence[int], vocab_size: int) -> Tensor:
+    """Ids as int64 (1, T); ValueError for none, or for one out of the vocabulary."""
     ids = torch.as_tensor(token_ids, dtype=torch.int64)
     if ids.ndim != 1 or not len(ids):
         raise ValueError(f"a trace needs a sequence of at least one token, not shape {tuple(ids.shape)}")

@@ -20,7 +20,19 @@ from attnviz.compute.view import View
 from attnviz.config import ConfigError
 from attnviz.experiments.measurement import counted_parameters
 from attnviz.figures.drawing import quoted
-from attnviz.session.settings import MAX_ADDRESS, MAX_CHARACTERS, Choice, Flag, Number, Settings, Several, Text
+from attnviz.layerwise import LayerwiseTrace, layer_bytes
+from attnviz.session.settings import (
+    MAX_ADDRESS,
+    MAX_CHARACTERS,
+    MODELS,
+    Choice,
+    Flag,
+    ModelName,
+    Number,
+    Settings,
+    Several,
+    Text,
+)  # fmt: skip
 from attnviz.text import Tokenizer
 from attnviz.trace import trace_bytes
 
@@ -55,6 +67,8 @@ def in_range(kind: object, value: object) -> bool:
             return isinstance(value, int if whole else (int, float)) and low <= value <= high
         case Choice(options):
             return value in options
+        case ModelName():
+            return value in MODELS
         case Flag():
             return isinstance(value, bool)
         case Several(options, most):
@@ -86,6 +100,8 @@ def chosen(kind: object) -> st.SearchStrategy:
             return st.sampled_from(options)
         case Flag():
             return st.booleans()
+        case ModelName():
+            return st.sampled_from(MODELS)
         case Several(options, most):
             return st.lists(st.sampled_from(options), unique=True, max_size=most).map(tuple)
         case Text():
@@ -157,8 +173,9 @@ def test_the_longest_text_of_any_settings_is_known_to_fit_before_it_is_traced(se
     config = models.config_of(settings)
     longest = models.max_tokens(config)
     assert 1 <= longest <= models.MAX_TOKENS
-    assert trace_bytes(config, longest) <= models.MAX_TRACE_BYTES
-    assert longest == models.MAX_TOKENS or trace_bytes(config, longest + 1) > models.MAX_TRACE_BYTES
+    size = trace_bytes if config.attention == "mla" else layer_bytes
+    assert size(config, longest) <= models.MAX_TRACE_BYTES
+    assert longest == models.MAX_TOKENS or size(config, longest + 1) > models.MAX_TRACE_BYTES
 
 
 @given(any_settings())
@@ -177,10 +194,16 @@ def test_no_model_of_ones_own_is_built_beyond_the_bound(settings):
 
 @pytest.mark.parametrize("text", ["a b " * 5000, "好" * 5000, "\ud800" * MAX_CHARACTERS, "x" * 10**6])
 def test_the_largest_trace_is_as_large_as_was_reckoned_before(text):
-    view = View(Settings(text=text, model="own", n_layers=8, n_heads=16, n_kv_heads=16, d_model=384))
+    view = View(Settings(text=text, model="own", n_layers=8, n_heads=16, attention="mla", d_model=192))
     assert len(view.ids) == len(view.labels) == models.max_tokens(view.config)
     assert view.trace.nbytes == trace_bytes(view.config, len(view.ids))
     assert 0.95 * models.MAX_TRACE_BYTES < view.trace.nbytes <= models.MAX_TRACE_BYTES
+
+
+def test_beyond_it_a_layer_at_a_time_is_kept():
+    view = View(Settings(text="a b " * 5000, model="own", n_layers=8, n_heads=16, n_kv_heads=16, d_model=384))
+    assert len(view.ids) == models.MAX_TOKENS and isinstance(view.trace, LayerwiseTrace)
+    assert view.trace.nbytes <= models.MAX_TRACE_BYTES < trace_bytes(view.config, len(view.ids))
 
 
 # ---- the pages, without a browser

@@ -2,7 +2,7 @@
 
     config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
     modules -> decode
-    config -> cost -> session
+    config -> cost -> {session, checkpoints}
     modules -> steps
     {trace, cost, decode} -> mistakes
     {analysis, experiments, steps, mistakes} -> practice
@@ -33,8 +33,9 @@ NEXT_ON_THE_LEFT = {
     "equations": (),
     "modules": ("config",),
     "text": ("modules",),
-    "checkpoints": ("modules", "text"),
+    "checkpoints": ("modules", "text", "cost"),
     "trace": ("checkpoints", "text"),
+    "layerwise": ("trace",),
     "experiments": ("trace",),
     "steps": ("modules",),
     "decode": ("modules",),
@@ -44,7 +45,7 @@ NEXT_ON_THE_LEFT = {
     "practice": ("mistakes", "experiments", "analysis", "steps"),
     "figures": ("analysis", "cost", "experiments", "steps", "decode", "mistakes"),
     "session": ("cost",),
-    "compute": ("session", "figures", "practice"),
+    "compute": ("session", "figures", "layerwise", "practice"),
     "ui": ("compute",),
     "server": ("compute",),
     "pages": ("server", "ui"),
@@ -57,8 +58,9 @@ PACKAGES = {
     "equations": set(),
     "modules": {"torch", "numpy"},
     "text": {"tokenizers"},
-    "checkpoints": {"torch", "numpy", "safetensors"},
+    "checkpoints": {"torch", "numpy", "safetensors", "huggingface_hub"},
     "trace": {"torch", "numpy"},
+    "layerwise": {"torch", "numpy"},
     "experiments": {"torch", "numpy"},
     "steps": {"torch", "numpy"},
     "decode": {"torch"},

@@ -51,8 +51,9 @@ def strongest_pair(weights: np.ndarray, allowed: np.ndarray, pairs: Sequence[tup
     open_ = at & allowed  # (L, T, T)
     if not open_.any():
         return None
-    shown = np.where(open_[:, None], weights, -1)
-    layer, head, query, key = (int(i) for i in np.unravel_index(shown.argmax(), weights.shape))
+    best = [np.where(here, layer, -1) for here, layer in zip(open_[:, None], weights, strict=True)]
+    layer = int(np.argmax([shown.max() for shown in best]))
+    head, query, key = (int(i) for i in np.unravel_index(best[layer].argmax(), weights.shape[1:]))
     return Found(layer, head, query, key, float(weights[layer, head, query, key]))
 
 

@@ -132,13 +132,13 @@ def _layer_scores(weights: np.ndarray, allowed: np.ndarray, keys: dict[str, np.n
 
 def normalised_entropy(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     """Entropy over that of uniform weights on the allowed keys, (L, H): the mean over the queries with two or more."""
-    logs = np.log2(weights, out=np.zeros_like(weights), where=weights > 0)
-    entropy = -np.einsum("lhij,lhij->lhi", weights, logs)
     found = np.full(weights.shape[:2], np.nan)
-    for layer, n_allowed in enumerate(allowed.sum(-1)):
+    for layer, (here, n_allowed) in enumerate(zip(weights, allowed.sum(-1), strict=True)):
         choosing = n_allowed > 1
         if choosing.any():
-            found[layer] = (entropy[layer][:, choosing] / np.log2(n_allowed[choosing])).mean(-1)
+            logs = np.log2(here, out=np.zeros_like(here), where=here > 0)
+            entropy = -np.einsum("hij,hij->hi", here, logs)
+            found[layer] = (entropy[:, choosing] / np.log2(n_allowed[choosing])).mean(-1)
     return found
 
 

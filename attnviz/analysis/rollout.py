@@ -19,7 +19,8 @@ def rollout(weights: np.ndarray) -> np.ndarray:
     Every row sums to 1; a row in which every key is masked stays as it was.
     """
     T = weights.shape[-1]
-    mixed = (1 - RESIDUAL) * weights.mean(axis=1, dtype=np.float64) + RESIDUAL * np.eye(T)  # (L, T, T)
+    means = np.stack([layer.mean(axis=0, dtype=np.float64) for layer in weights])  # (L, T, T)
+    mixed = (1 - RESIDUAL) * means + RESIDUAL * np.eye(T)
     mixed /= mixed.sum(-1, keepdims=True)
     rolled, before = np.empty_like(mixed), np.eye(T)
     for layer, step in enumerate(mixed):

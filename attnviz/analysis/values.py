@@ -37,8 +37,9 @@ def writes(weights: np.ndarray, v: np.ndarray, w_o: np.ndarray) -> Writes:
 
 
 def logit_effects(
-    output: np.ndarray, stream: np.ndarray, gain: np.ndarray, eps: float, unembedding: np.ndarray
-) -> np.ndarray:
+    output: np.ndarray, stream: np.ndarray, gain: np.ndarray, eps: float, unembedding: np.ndarray,
+    centred: bool = False,
+) -> np.ndarray:  # fmt: skip
     """(V,): what an output (C,) adds to each logit by itself, less the mean over the vocabulary.
 
     stream (C,): the residual stream before the last RMSNorm, with weight `gain` (C,), of this run. The norm divides by
@@ -46,6 +47,8 @@ def logit_effects(
     layers make of the output is not in it. Softmax sees no constant added to all logits: the mean is taken away.
     """
     stream, output = stream.astype(np.float64), output.astype(np.float64)
+    if centred:
+        stream, output = stream - stream.mean(), output - output.mean()
     scale = 1 / np.sqrt((stream**2).mean() + eps)
     effects = unembedding.astype(np.float64) @ (gain * output * scale)  # (V, C) · (C,)
     return effects - effects.mean()

@@ -11,10 +11,12 @@ from pathlib import Path
 import torch
 from safetensors import SafetensorError, safe_open
 
+from attnviz.checkpoints.opened import OpenError, open_model
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.modules import Transformer
 from attnviz.text import Tokenizer, tokenizer
 
+__all__ = ["CheckpointError", "OpenError", "list_checkpoints", "load_checkpoint", "open_model", "shipped_config"]
 FOLDER = Path(__file__).parent
 ORDER = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
 

@@ -17,19 +17,23 @@ CODE = re.compile(  # a line that ends in a brace or a call, assigns, compares o
 )
 
 
-def beyond_training(trained: ModelConfig, run: ModelConfig, text: str, n_tokens: int) -> list[str]:
-    """Write a sentence for each way in which `run` on this text of n_tokens differs from the checkpoint's training."""
+def beyond_training(trained: ModelConfig, run: ModelConfig, text: str | None, n_tokens: int) -> list[str]:
+    """Write a sentence for each way in which `run` on this text of n_tokens differs from the checkpoint's training.
+
+    text: None for a model whose training text is not known here.
+    """
     windowed = run.sliding_window is not None and run.sliding_window < n_tokens  # a wider one masks nothing
     window = f"a window of {count(run.sliding_window or 0, 'token')}"
     sinks = f" and {count(run.n_sinks, 'attention-sink token')}" if run.n_sinks else ""
     other_theta = run.position == trained.position == "rope" and run.rope_theta != trained.rope_theta
     differs = {
-        f"The text has {n_tokens} tokens; training rows had {trained.max_context}.": n_tokens > trained.max_context,
+        f"The text has {n_tokens} tokens; training rows had {trained.max_context}.": n_tokens
+        > (trained.max_context or n_tokens),
         "The mask is bidirectional; training was causal.": trained.causal and not run.causal,
         f"Attention has {window}{sinks}; training had no window.": windowed and trained.sliding_window is None,
         "RoPE is off; training used it.": run.position != trained.position,
         f"RoPE's θ is {run.rope_theta:,.10g}; training used {trained.rope_theta:,.10g}.": other_theta,
-        **_about_text(text),
+        **({} if text is None else _about_text(text)),
     }
     return [sentence for sentence, holds in differs.items() if holds]
 

@@ -35,7 +35,9 @@ def running_text(view: View) -> tuple[tuple[int, ...], bool]:
     if len(own) >= N_READ:
         return own[:N_READ], True
     return tuple(
-        models.tokenizer().encode(LONG_TEXT.read_text(encoding="utf-8"))[: min(N_READ, view.max_tokens)]
+        models.tokenizer_of(view.settings.model).encode(LONG_TEXT.read_text(encoding="utf-8"))[
+            : min(N_READ, view.max_tokens)
+        ]
     ), False
 
 

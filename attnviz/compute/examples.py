@@ -36,13 +36,13 @@ def found_in(view: View) -> Found | None:
 def _found(settings: Settings, ids: tuple[int, ...], n_padding: int) -> Found | None:
     trace, look_for = models.trace_of(settings, ids, n_padding), LOOK_FOR[str(example_of(settings.text))]
     if look_for in (PRONOUN, BRACKETS):
-        return strongest_pair(trace.weights, trace.allowed, _pairs(trace, look_for))
+        return strongest_pair(trace.weights, trace.allowed, _pairs(trace, look_for, settings.model))
     return strongest_by_role(trace.weights, trace.allowed, trace.tokens, look_for)
 
 
-def _pairs(trace: Trace, look_for: str) -> list[tuple[int, int]]:
+def _pairs(trace: Trace, look_for: str, model: str) -> list[tuple[int, int]]:
     """The pairs (query, key): each closing bracket and its own opening one; the first "she" and the names before it."""
-    labels = models.tokenizer().labels(trace.tokens.tolist())
+    labels = models.tokenizer_of(model).labels(trace.tokens.tolist())
     if look_for == BRACKETS:
         return bracket_pairs(labels)
     she = labels.index("·she")

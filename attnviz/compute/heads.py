@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import numpy as np
 from attnviz.analysis import roles as analysis
 from attnviz.analysis import values
 from attnviz.analysis.groups import log_softmax, next_token_losses
+from attnviz.analysis.heads import statistics
 from attnviz.analysis.values import Writes
 from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
@@ -63,6 +64,25 @@ def _scores(settings: Settings) -> analysis.Scores:
     return analysis.score_probes(weights_of(model, probes), allowed_of(model, 2 * PERIOD), probes)
 
 
+def most_alike(settings: Settings, layer: int, head: int, other: Settings) -> list[tuple[int, int, float]]:
+    """Rank the heads (layer, head, difference) of another model by how alike the probes find them to this one.
+
+    The difference is the mean of |a - b| over the shares of weight that the roles are scored by, and the entropy; the
+    probes are random tokens of each model's own vocabulary.
+    """
+    mine, theirs = _profiles(settings)[layer, head], _profiles(other)  # (R,), (L, H, R)
+    apart = np.nanmean(np.abs(theirs - mine), axis=-1)  # (L, H)
+    order = np.argsort(np.nan_to_num(apart, nan=np.inf), axis=None, kind="stable")
+    places = (np.unravel_index(i, apart.shape) for i in order)
+    return [(int(i), int(h), float(apart[i, h])) for i, h in places]
+
+
+def _profiles(settings: Settings) -> np.ndarray:
+    """(L, H, R): of each head its share of weight for each role, and its entropy, on the probes."""
+    scores = scores_of(settings)
+    return np.stack([*(scores.weight[role] for role in analysis.NAMED), scores.entropy], axis=-1)
+
+
 def text_labels(view: View) -> list[list[str]]:
     """Name what takes most of each head's weight on the text, [layer][head]."""
     return _text_labels(view.settings, view.ids, view.n_padding)
@@ -75,6 +95,18 @@ def _text_labels(settings: Settings, ids: tuple[int, ...], n_padding: int) -> li
     scores = analysis.score(weights, allowed, trace.tokens)
     columns = [[analysis.largest_column(weights[i, h], allowed[i]) for h in range(H)] for i in range(L)]
     return [[role_captions.text_label(scores.of(i, h), columns[i][h]) for h in range(H)] for i in range(L)]
+
+
+def measures_of(view: View) -> dict[str, np.ndarray]:
+    """Return what the grid sorts heads by: (L, H) of the normalised entropy, the distance, the first token's weight."""
+    return _measures(view.settings, view.ids, view.n_padding)
+
+
+@models.cached_by_model(64)
+def _measures(settings: Settings, ids: tuple[int, ...], n_padding: int) -> dict[str, np.ndarray]:
+    trace = models.trace_of(settings, ids, n_padding)
+    found = statistics(trace.weights, trace.allowed)
+    return {"entropy": found.entropy, "distance": found.distance, "weight on the first token": found.first_token}
 
 
 def text_scores_of(trace: Trace, layer: int, head: int) -> tuple[analysis.HeadScores, analysis.Column | None]:
@@ -210,20 +242,32 @@ def means_of(settings: Settings) -> np.ndarray | None:
     if settings.off_way == "zero":
         return None
     key = "means", models.weights_key(settings), models.config_of(settings)
-    return models.computed_once(key, lambda: mean_outputs(models.model_of(settings), reference()), _effects)
+    return models.computed_once(key, lambda: mean_outputs(models.model_of(settings), reference(settings)), _effects)
 
 
-@lru_cache(maxsize=1)
-def reference() -> list[int]:
-    """Return the reference text of mean ablation, as ids."""
-    return models.tokenizer().encode(REFERENCE.read_text(encoding="utf-8"))[:MAX_ABLATED]
+def reference(settings: Settings) -> list[int]:
+    """Return the reference text of mean ablation, as ids of the model's tokenizer."""
+    n = min(MAX_ABLATED, models.max_tokens(models.config_of(settings)))
+    return list(models.read(REFERENCE.read_text(encoding="utf-8"), settings.tokenizer)[1][:n])
 
 
-@lru_cache(maxsize=1)
-def vocabulary() -> list[str]:
+@dataclass(frozen=True)
+class Vocabulary(Sequence[str]):
+    """The printable label of each token id of a model, made when it is asked for."""
+
+    model: str
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __getitem__(self, token: Any) -> Any:
+        return models.tokenizer_of(self.model).name(int(token))  # singly: no neighbours to join
+
+
+def vocabulary(settings: Settings) -> Vocabulary:
     """Return the printable label of each token of the vocabulary, by id."""
-    tokenizer = models.tokenizer()
-    return [tokenizer.labels([token])[0] for token in range(tokenizer.vocab_size)]  # singly: no neighbours to join
+    return Vocabulary(settings.tokenizer, models.config_of(settings).vocab_size)
 
 
 MOST_NEXT = 5  # tokens predicted
@@ -236,10 +280,12 @@ def next_tokens_of(view: View) -> list[list[tuple[str, float]]]:
 
 @models.cached_by_model(32)
 def _next_tokens(settings: Settings, ids: tuple[int, ...], n_padding: int) -> list[list[tuple[str, float]]]:
-    logits, labels = models.trace_of(settings, ids, n_padding).logits, vocabulary()
-    odds = np.exp(log_softmax(logits))  # (T, V)
-    likely = np.argsort(-odds, axis=-1)[:, :MOST_NEXT]
-    return [[(labels[i], float(rounded(odds[q, i]))) for i in row] for q, row in enumerate(likely)]
+    labels, found = vocabulary(settings), []
+    for logits in models.trace_of(settings, ids, n_padding).logits:  # (V,)
+        odds = np.exp(log_softmax(logits))
+        likely = np.argpartition(-odds, range(MOST_NEXT))[:MOST_NEXT]
+        found.append([(labels[i], float(rounded(odds[i]))) for i in likely])
+    return found
 
 
 def writes_of(view: View) -> Writes:
@@ -260,7 +306,9 @@ def logit_effects_of(view: View) -> np.ndarray:
     stream = final_stream(model, view.ids, view.n_padding)[query]  # (C,)
     unembedding = (model.embed if model.lm_head is None else model.lm_head).weight.detach().numpy()  # (V, C)
     gain = model.norm.weight.detach().numpy()
-    return values.logit_effects(writes_of(view).outputs[query], stream, gain, model.norm.eps, unembedding)
+    return values.logit_effects(
+        writes_of(view).outputs[query], stream, gain, model.norm.eps, unembedding, model.config.norm == "layernorm"
+    )
 
 
 def w_o(model: Transformer, layer: int, head: int) -> np.ndarray:

@@ -5,20 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
 from cachetools import LRUCache, cached
 from cachetools.keys import hashkey
 
-from attnviz.checkpoints import CheckpointError, load_checkpoint, shipped_config
+from attnviz.checkpoints import CheckpointError, OpenError, hub, load_checkpoint, shipped_config
+from attnviz.checkpoints.opened import open_config, open_folder, open_tokenizer
 from attnviz.compute.byte_cache import ByteCache, Sized
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import attention_name, count_parameters
 from attnviz.cost.variants import with_latent
+from attnviz.layerwise import LayerwiseTrace, layer_bytes
 from attnviz.modules import Transformer
-from attnviz.session.settings import Settings
-from attnviz.text import tokenizer
+from attnviz.session.opening import MOST_HEADS, MOST_LAYERS
+from attnviz.session.settings import MODELS, Settings
+from attnviz.text import Tokenizer, tokenizer
 from attnviz.trace import Trace, trace, trace_bytes, use_one_thread
 
 T = TypeVar("T", bound=Sized)
@@ -29,16 +33,59 @@ MAX_SHIPPED_BYTES = 60_000_000  # of the checkpoints' weights: the five take 46
 MAX_OWN_BYTES = 30_000_000  # of untrained models: one with the settings it starts with takes 9
 MAX_WEIGHT_BYTES = 70_000_000  # of one untrained model: 8 layers with d_model 384 take 60, 32 with d_model 192 take 58
 
+FEWEST_POSITIONS = 64
+MAX_OPENED_BYTES = 4_000_000_000  # of opened models: mapped files, whose pages the system takes back when it needs them
+
 _shipped, _own, _results = (ByteCache(most) for most in (MAX_SHIPPED_BYTES, MAX_OWN_BYTES, MAX_RESULT_BYTES))
+_opened = ByteCache(MAX_OPENED_BYTES)
 
 use_one_thread()
 
 
 @lru_cache(maxsize=64)
-def read(text: str) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
+def read(text: str, model: str = "own") -> tuple[int, tuple[int, ...], tuple[str, ...]]:
     """How many tokens the text has, and of the first MAX_TOKENS their ids and one printable label each."""
-    ids = tokenizer().encode(text)
-    return len(ids), tuple(ids[:MAX_TOKENS]), tuple(tokenizer().labels(ids)[:MAX_TOKENS])
+    reader = tokenizer_of(model)
+    ids = reader.encode(text)
+    return len(ids), tuple(ids[:MAX_TOKENS]), tuple(reader.labels(ids)[:MAX_TOKENS])
+
+
+def tokenizer_of(model: str) -> Tokenizer:
+    """Return a model's tokenizer, by its name in the settings. OpenError where an opened one's cannot be read."""
+    return tokenizer() if model in MODELS else _own_tokenizer(model)
+
+
+@lru_cache(maxsize=4)
+def _own_tokenizer(model: str) -> Tokenizer:
+    return open_tokenizer(folder_of(model))
+
+
+def folder_of(model: str) -> Path:
+    """Return the folder of an opened model, where it is on this machine. OpenError where it is not."""
+    path = Path(model)
+    if path.is_absolute() and path.is_dir():
+        return path
+    folder = hub.cached(model)
+    if folder is None:
+        raise OpenError(f"The model {model} is not on this machine: download it under “Open a model” in the sidebar.")
+    return folder
+
+
+@lru_cache(maxsize=16)
+def opened_config(model: str) -> ModelConfig:
+    """Return an opened model's own configuration. OpenError where it cannot be run or drawn."""
+    config = open_config(folder_of(model))
+    if config.n_layers > MOST_LAYERS or config.n_heads > MOST_HEADS:
+        raise OpenError(
+            f"The model {model} has {config.n_layers} layers of {config.n_heads} heads; at most {MOST_LAYERS} of "
+            f"{MOST_HEADS} are drawn."
+        )
+    if config.learned_position_rows is not None and config.learned_position_rows < FEWEST_POSITIONS:
+        raise OpenError(
+            f"The model {model} has learned {config.learned_position_rows} positions; at least {FEWEST_POSITIONS} are "
+            "needed, which the probes of the heads' roles take."
+        )
+    return replace(config, name=model)
 
 
 @dataclass(frozen=True)
@@ -51,7 +98,10 @@ class Loaded:
 
 
 def _load(model: str, own: ModelConfig | None, seed: int) -> Loaded:
-    loaded = Transformer.random(own, seed) if own else load_checkpoint(model)[0]
+    if own:
+        loaded = Transformer.random(own, seed)
+    else:
+        loaded = load_checkpoint(model)[0] if model in MODELS else open_folder(folder_of(model))[0]
     nbytes = sum(p.numel() * p.element_size() for p in loaded.parameters())
     return Loaded(loaded, nbytes, lru_cache(maxsize=16)(loaded.with_config))
 
@@ -72,11 +122,15 @@ def computed_once(key: Hashable, compute: Callable[[], T], cache: ByteCache | No
 @lru_cache(maxsize=128)  # asked for ten times and more in a run
 def config_of(settings: Settings) -> ModelConfig:
     """Return the configuration that runs: the checkpoint's or one's own, with RoPE and masks as chosen."""
+    if settings.opened:
+        return settings.run_opened(opened_config(settings.model))
     return settings.own_config() if settings.model == "own" else settings.run_of(_shipped_config(settings.model))
 
 
 def trained_config(settings: Settings) -> ModelConfig | None:
     """Return how the checkpoint was trained; None for a model of one's own, which was not."""
+    if settings.opened:
+        return opened_config(settings.model)
     return None if settings.model == "own" else _shipped_config(settings.model)
 
 
@@ -99,6 +153,8 @@ def cached_by_model(maxsize: int) -> Callable:
 def model_of(settings: Settings) -> Transformer:
     """Return the model; its weights are shared by all sessions. ConfigError for one that is too large."""
     key = weights_key(settings)
+    if settings.opened:
+        return _opened.get(key, lambda: _load(*key)).run_as(config_of(settings))
     if settings.model != "own":
         return _shipped.get(key, lambda: _load(*key)).run_as(config_of(settings))
     mha = replace(settings, attention="gqa", n_kv_heads=settings.n_heads)
@@ -135,14 +191,25 @@ def problem_of(settings: Settings) -> str | None:
 
 
 def max_tokens(config: ModelConfig) -> int:
-    """Return the length of the longest text whose trace stays below MAX_TRACE_BYTES."""
-    n = MAX_TOKENS
-    while n > 1 and trace_bytes(config, n) > MAX_TRACE_BYTES:
+    """Return the length of the longest text that can be traced: one layer's attention stays below MAX_TRACE_BYTES.
+
+    MLA is traced whole, so all of its layers do.
+    """
+    size = trace_bytes if _whole(config) else layer_bytes
+    n = min(MAX_TOKENS, config.learned_position_rows or MAX_TOKENS)
+    while n > 1 and size(config, n) > MAX_TRACE_BYTES:
         n -= 1
     return n
+
+
+def _whole(config: ModelConfig) -> bool:
+    return config.attention == "mla"
 
 
 def trace_of(settings: Settings, ids: tuple[int, ...], n_padding: int = 0) -> Trace:
     """Return the trace of these tokens under these settings, the first n_padding of them padding."""
     key = "trace", weights_key(settings), config_of(settings), ids, n_padding
-    return computed_once(key, lambda: trace(model_of(settings), ids, n_padding))
+    config = config_of(settings)
+    if _whole(config) or trace_bytes(config, len(ids)) <= MAX_TRACE_BYTES:
+        return computed_once(key, lambda: trace(model_of(settings), ids, n_padding))
+    return computed_once(key, lambda: LayerwiseTrace(lambda: model_of(settings), ids, n_padding))

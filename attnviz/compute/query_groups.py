@@ -35,7 +35,12 @@ MAX_CONVERSION_BYTES = 20_000_000  # of cached comparisons with converted models
 
 
 def variants(settings: Settings) -> list[Settings]:
-    """List what can be chosen: the shipped family, or one's own with each possible number of KV heads, and as MLA."""
+    """List what can be chosen: the shipped family, or one's own with each possible number of KV heads, and as MLA.
+
+    An opened model stands alone: there is no other that was trained like it.
+    """
+    if settings.opened:
+        return [settings]
     if settings.model == "own":
         shared = [replace(settings, attention="gqa", n_kv_heads=k) for k in divisors(settings.n_heads)]
         return [*shared, replace(settings, attention="mla")]
@@ -44,7 +49,12 @@ def variants(settings: Settings) -> list[Settings]:
 
 
 def base_of(settings: Settings) -> Settings:
-    """Return the multi-head model that others are converted from: the MHA checkpoint, or one's own, same seed."""
+    """Return the multi-head model that others are converted from: the MHA checkpoint, or one's own, same seed.
+
+    Of an opened model, itself, multi-head or not.
+    """
+    if settings.opened:
+        return settings
     if settings.model != "own":
         return replace(settings, model="mha")
     return replace(settings, attention="gqa", n_kv_heads=settings.n_heads)
@@ -81,9 +91,9 @@ def _scores() -> dict[str, dict]:
     return json.loads(file.read_text()) if file.exists() else {}
 
 
-def predicted_characters(ids: tuple[int, ...]) -> float:
+def predicted_characters(settings: Settings, ids: tuple[int, ...]) -> float:
     """Count the characters of the predicted tokens among the first MAX_COMPARED: of all but the first token."""
-    return sum(models.tokenizer().characters(list(ids[:MAX_COMPARED]))[1:])
+    return sum(models.tokenizer_of(settings.model).characters(list(ids[:MAX_COMPARED]))[1:])
 
 
 @models.cached_by_model(256)

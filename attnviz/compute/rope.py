@@ -13,7 +13,7 @@ from attnviz.analysis.rope import RotatedPair, as_pairs
 from attnviz.checks import ConfigError, shown
 from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
-from attnviz.compute.view import View
+from attnviz.compute.view import View, drawable
 from attnviz.config import ModelConfig
 from attnviz.experiments import rope_equalities
 from attnviz.modules.rope import rope_frequencies
@@ -30,8 +30,21 @@ _curves = ByteCache(MAX_CURVE_BYTES)
 
 
 def rotated(view: View) -> ModelConfig:
-    """Return the selected configuration, with RoPE on even where it is switched off."""
-    return replace(view.config, position="rope")
+    """Return the selected configuration, with RoPE on even where it is switched off, and the selected layer's theta."""
+    c = view.config
+    windowed = c.rope_theta_windowed is not None and view.layer_and_head[0] not in c.full_layers
+    return replace(c, position="rope", rope_theta=c.rope_theta_windowed if windowed else c.rope_theta)
+
+
+def scaled_by(view: View) -> str:
+    """Name the method by which an opened model's RoPE is scaled; "" for none."""
+    scaling = RopeScaling.of(view.config.rope_scaling, view.config.max_context)
+    return "" if scaling is None else scaling.rope_type
+
+
+def rotates(view: View) -> bool:
+    """Whether the page can be drawn: there is a model, and RoPE could rotate its queries and keys."""
+    return drawable(view) and view.config.position != "learned"
 
 
 def frequencies(view: View) -> np.ndarray:
@@ -153,12 +166,19 @@ def trained_on(view: View) -> int:
     return view.config.max_context or UNTRAINED_CONTEXT
 
 
+def can_be_longer(view: View) -> bool:
+    """Whether a text that can be traced is longer than those of training."""
+    return trained_on(view) + 1 < view.max_tokens
+
+
 def long_ids(view: View, trained: int) -> tuple[tuple[int, ...], str]:
     """Find a text with predictions beyond those of training, and which: the text on the page, or a shipped story."""
     if len(view.ids) > trained + 1:  # the prediction of token `trained` is in training
         return view.ids, "your own"
-    _, story, _ = models.read(LONG_TEXT.read_text(encoding="utf-8"))
-    return story, f"a shipped story; yours, {len(view.ids)} tokens long, would need more than {trained + 1}"
+    _, story, _ = models.read(LONG_TEXT.read_text(encoding="utf-8"), view.settings.tokenizer)
+    return story[
+        : view.max_tokens
+    ], f"a shipped story; yours, {len(view.ids)} tokens long, would need more than {trained + 1}"
 
 
 def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> dict[str, np.ndarray]:
@@ -169,6 +189,6 @@ def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | No
 
 
 def _losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> np.ndarray:
-    model = models.model_of(view.settings).with_config(rotated(view))
+    model = models.model_of(view.settings).with_config(replace(view.config, position="rope"))
     scaled = (rope_equalities.with_scaling(model, scaling) for scaling in methods.values())
     return np.stack([rope_equalities.loss_by_position(each, np.array(ids)) for each in scaled])

@@ -14,7 +14,7 @@ from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.experiments import residual as experiments
 from attnviz.experiments import tiles
-from attnviz.experiments.residual import Residual
+from attnviz.experiments.residual import Lens, Residual
 from attnviz.experiments.tiles import tiled_row
 from attnviz.mistakes import Mistake
 from attnviz.steps import Run, Selection, Walk, record, with_absorbed
@@ -102,16 +102,21 @@ def residual_of(view: View) -> Residual:
     return models.computed_once(key, lambda: experiments.residual(models.model_of(s), ids))
 
 
-def odds_of(view: View) -> np.ndarray:
-    """Return (1 + L, T, vocab_size) probabilities of the next token after the embedding and after each layer."""
+def lens_of(view: View) -> Lens:
+    """Return the most probable next token after the embedding and after each layer."""
     s, ids = view.settings, view.ids[:MAX_RECORDED]
     key, written = ("lens", models.weights_key(s), models.config_of(s), ids), residual_of(view)
     return models.computed_once(key, lambda: experiments.lens(models.model_of(s), written))
 
 
+def odds_of(view: View, row: int, position: int) -> np.ndarray:
+    """Return (V,) probabilities of the next token after a position, read after the embedding (0) or layer row - 1."""
+    return experiments.lens_odds(models.model_of(view.settings), residual_of(view), row, position)
+
+
 def logit_of(view: View, position: int, token: int) -> float:
-    """Return the model's own logit, on the first MAX_RECORDED tokens."""
-    return float(models.trace_of(view.settings, view.ids[:MAX_RECORDED]).logits[position, token])
+    """Return the model's own logit, before the soft cap where there is one, on the first MAX_RECORDED tokens."""
+    return experiments.logit_before_cap(models.model_of(view.settings), residual_of(view), position, token)
 
 
 def attribution_of(view: View, position: int, token: int) -> np.ndarray:
@@ -142,6 +147,11 @@ def tiled_of(view: View) -> Tiled:
 def part_names(view: View) -> list[str]:
     """Return the names of the parts that write into the residual stream, in their order."""
     return experiments.part_names(view.config.n_layers)
+
+
+def logit_part_names(view: View) -> list[str]:
+    """Return the names of what adds up to a logit: those parts, and the last norm's bias where it has one."""
+    return [*part_names(view), *(["last norm's bias"] * view.config.norm_bias)]
 
 
 def norms(written: Residual) -> tuple[np.ndarray, np.ndarray]:

@@ -14,6 +14,7 @@ from attnviz.session.settings import GIVEN, MAX_CHARACTERS, Settings
 
 if TYPE_CHECKING:
     from attnviz.modules import Transformer
+    from attnviz.text import Tokenizer
     from attnviz.trace import Trace
 
 DEFAULTS = Settings()
@@ -73,12 +74,15 @@ class View:
         """Where a text that is too long was cut."""
         if self._read[0] <= self.max_tokens:
             return None
-        tail = _models().tokenizer().decode(list(self.ids[-12:]))
+        tail = self._tokenizer.decode(list(self.ids[-12:]))
         said = f"The text has {self._read[0]:,} tokens; the first {self.max_tokens} are shown, up to “…{tail.strip()}”."
         if self.max_tokens == _models().MAX_TOKENS:
             return said
         c, most = self.config, _models().MAX_TRACE_BYTES
-        return f"{said} With {c.n_layers} layers of {c.n_heads} heads, a trace of more takes over {most / 1e6:.0f} MB."
+        if c.learned_position_rows == self.max_tokens:
+            return f"{said} The model has learned {c.learned_position_rows} positions."
+        what = f"With {c.n_heads} heads, one layer" if c.attention != "mla" else f"With {c.n_layers} layers, a trace"
+        return f"{said} {what} of more takes over {most / 1e6:.0f} MB."
 
     @cached_property
     def config_problem(self) -> str | None:
@@ -99,7 +103,7 @@ class View:
     @property
     def shown_text(self) -> str:
         """The text as far as it is traced."""
-        return _models().tokenizer().decode(list(self.ids))
+        return self._tokenizer.decode(list(self.ids))
 
     @property
     def trained_config(self) -> ModelConfig | None:
@@ -116,6 +120,8 @@ class View:
     def origin(self) -> str:
         """Where the weights come from, said on every map."""
         s = self.settings
+        if s.opened:
+            return s.model_name
         return f"untrained, seed {s.seed}" if s.model == "own" else "trained checkpoint"
 
     # ---- the selection, within this model and text
@@ -173,7 +179,11 @@ class View:
 
     @property
     def _read(self) -> tuple[int, tuple[int, ...], tuple[str, ...]]:
-        return _models().read(self.settings.text[:MAX_CHARACTERS])
+        return _models().read(self.settings.text[:MAX_CHARACTERS], self.settings.tokenizer)
+
+    @property
+    def _tokenizer(self) -> Tokenizer:
+        return _models().tokenizer_of(self.settings.model)
 
 
 def _is_there(name: str, written: str, n: int) -> bool:

@@ -118,7 +118,7 @@ def _one_head_is_multi_query(attn: GroupedQueryAttention, x: Tensor, how: dict) 
     attn = group_layer(attn, 1)
     output, r = _recorded(attn, x, how)
     key, value = r.k[:, 0], r.v[:, 0]  # (B, S, D), no head axis at all, as in arXiv 1911.02150
-    scores = torch.einsum("bhtd,bsd->bhts", r.q, key) * attn.head_dim**-0.5
+    scores = torch.einsum("bhtd,bsd->bhts", r.q, key) * r.scale
     if r.allowed is not None:
         scores = scores.masked_fill(~r.allowed, float("-inf"))
     read = torch.einsum("bhts,bsd->bthd", scores.softmax(-1), value)

@@ -48,6 +48,8 @@ def _one_layer(config: ModelConfig) -> ModelConfig:
     """One layer of the model, without what changes no tensor, so that what is counted of it is counted once."""
     check_runnable(config)
     plain: dict[str, Any] = {f.name: f.default for f in fields(config) if f.name in RUN_FIELDS}
+    if config.position == "learned":
+        plain["position"] = "learned"  # which has rows
     return replace(config, **plain, n_layers=1)
 
 

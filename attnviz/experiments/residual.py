@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
-from attnviz.modules import Transformer
+from attnviz.modules import LayerNorm, Transformer
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,32 +54,58 @@ def residual(model: Transformer, token_ids: Sequence[int]) -> Residual:
     x = embedded = model.embed(torch.tensor([token_ids]))  # (1, T, C)
     attention, feedforward = [], []
     for block, options in zip(model.blocks, model.attention_options(x.shape[1]), strict=True):
-        attention.append(block.attn(block.attn_norm(x), **options))
+        attention.append(block.after_attention(block.attn(block.attn_norm(x), **options)))
         x = x + attention[-1]
-        feedforward.append(block.ffn(block.ffn_norm(x)))
+        feedforward.append(block.after_feed_forward(block.ffn(block.ffn_norm(x))))
         x = x + feedforward[-1]
     return Residual(embedded[0], torch.cat(attention), torch.cat(feedforward))
 
 
+@dataclass(frozen=True, eq=False)
+class Lens:
+    """The most probable next token and its probability, read after the embedding and after each layer."""
+
+    best: np.ndarray  # (1 + L, T) token ids
+    odds: np.ndarray  # (1 + L, T)
+
+    @property
+    def nbytes(self) -> int:
+        return self.best.nbytes + self.odds.nbytes
+
+
 @torch.inference_mode()
-def lens(model: Transformer, written: Residual) -> np.ndarray:
-    """(1 + L, T, vocab_size) probabilities of the next token, read after the embedding and after each layer."""
-    after = written.after[::2]  # after the embedding, and after the feed-forward of each layer
-    return torch.stack([_unembedded(model, model.norm(x)).softmax(-1) for x in after]).numpy()
+def lens(model: Transformer, written: Residual) -> Lens:
+    """Read the prediction early at each token; a layer's probabilities are in memory at a time."""
+    found = [model.logits(x).softmax(-1).max(-1) for x in written.after[::2]]  # after the feed-forward of each layer
+    best, odds = (torch.stack([getattr(layer, name) for layer in found]).numpy() for name in ("indices", "values"))
+    return Lens(best, odds)
+
+
+@torch.inference_mode()
+def lens_odds(model: Transformer, written: Residual, row: int, position: int) -> np.ndarray:
+    """(V,) probabilities of the next token after a position, read after the embedding (row 0) or layer row - 1."""
+    return model.logits(written.after[2 * row, position]).softmax(-1).numpy()
 
 
 @torch.inference_mode()
 def attribution(model: Transformer, written: Residual, position: int, token: int) -> np.ndarray:
     """(1 + 2 L,) what each part adds to a token's logit at a position, in the order of `Residual.parts`.
 
-    The last norm divides by the root mean square of the whole stream, which is kept as it is for each part.
+    The last norm divides by the root mean square of the whole stream, which is kept as it is for each part. LayerNorm
+    takes each part's mean away first; its bias is a part of its own, the last. Before a soft cap, where there is one.
     """
     parts = written.parts[:, position]  # (1 + 2 L, C)
+    if isinstance(model.norm, LayerNorm):
+        parts = parts - parts.mean(-1, keepdim=True)
     whole = parts.sum(0)
     scale = torch.rsqrt((whole * whole).mean() + model.norm.eps)
     row = (model.embed.weight if model.lm_head is None else model.lm_head.weight)[token]  # (C,)
-    return (parts * scale * model.norm.weight @ row).numpy()
+    added = parts * scale * model.norm.weight @ row
+    bias = getattr(model.norm, "bias", None)
+    return (added if bias is None else torch.cat((added, (bias @ row)[None]))).numpy()
 
 
-def _unembedded(model: Transformer, x: Tensor) -> Tensor:
-    return F.linear(x, model.embed.weight) if model.lm_head is None else model.lm_head(x)
+@torch.inference_mode()
+def logit_before_cap(model: Transformer, written: Residual, position: int, token: int) -> float:
+    """The model's own logit, without the soft cap where there is one."""
+    return float(model.unembedded(model.norm(written.after[-1, position]))[token])

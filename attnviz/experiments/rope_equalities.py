@@ -165,6 +165,9 @@ def _reordered(attn: nn.Module, c: ModelConfig, order: Tensor) -> nn.Module:
     for name, (heads, start) in _turning(c).items():
         if hasattr(attn, name):
             setattr(other, name, changed(getattr(attn, name), partial(_reorder_rows, heads, start, order)))
+    if c.qk_norm:  # whose weights belong to the dimensions
+        for name in ("q_norm", "k_norm"):
+            setattr(other, name, changed(getattr(attn, name), partial(_reorder_rows, 1, 0, order)))
     return other
 
 

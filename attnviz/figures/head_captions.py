@@ -74,7 +74,7 @@ def path_caption(
     equation = weight_equation(scores, weights, allowed, query, key)
     return Caption(
         f"From score to weight: query {asks}, key {answers}: " + (printed(weights[key]) if allowed[key] else "masked"),
-        _path_note(trace.config.head_dim, int(allowed.sum())),
+        _path_note(trace.config.scale_text, int(allowed.sum())),
         _path_alt(scores, weights, allowed, labels, query),
         equation.tex() if equation else "",
         line=equation.text() if equation else "",
@@ -108,12 +108,12 @@ def _number(value: float) -> float:
     return float(rounded(value))
 
 
-def _path_note(D: int, n_allowed: int) -> str:
+def _path_note(root: str, n_allowed: int) -> str:
     if not n_allowed:
         return "Every key is masked for this query: it has scores and no weights."
     return (
-        f"q·k / √{D}, then the mask, then the softmax over {count(n_allowed, 'key')}; the weights sum to 1. Grey keys "
-        "are masked: they have a score and no weight."
+        f"q·k / {root}, then the mask, then the softmax over {count(n_allowed, 'key')}; the weights sum to 1. Grey "
+        "keys are masked: they have a score and no weight."
     )
 
 
@@ -187,21 +187,35 @@ def _map_alt(weights: np.ndarray, labels: Sequence[str], layer: int, head: int) 
 
 def _weights_formula(trace: Trace, head: int) -> str:
     q, k = f"Q_{{{head}}}", f"K_{{{trace.config.layer.kv_head_of[head]}}}"
-    return rf"A = \mathrm{{softmax}}\left(\tfrac{{{q} {k}^\top}}{{\sqrt{{D}}}} + M\right)"
+    inside = rf"\tfrac{{{q} {k}^\top}}{{\sqrt{{{_root_letter(trace)}}}}}"
+    if trace.config.attention_softcap is not None:
+        inside = rf"c \tanh\left(\tfrac{{1}}{{c}} {inside}\right)"
+    return rf"A = \mathrm{{softmax}}\left({inside} + M\right)"
+
+
+def _root_letter(trace: Trace) -> str:
+    return "D" if trace.config.score_root == trace.config.head_dim else "n"
 
 
 def _weights_line(trace: Trace, head: int) -> str:
     """The same as plain text."""
-    return f"A = softmax(Q{low(head)} K{low(trace.config.layer.kv_head_of[head])}ᵀ / √D + M)"
+    inside = f"Q{low(head)} K{low(trace.config.layer.kv_head_of[head])}ᵀ / √{_root_letter(trace)}"
+    if trace.config.attention_softcap is not None:
+        inside = f"c · tanh({inside} / c)"
+    return f"A = softmax({inside} + M)"
 
 
 def _weights_legend(trace: Trace, head: int) -> str:
     T, kv_head, D = trace.weights.shape[2], trace.config.layer.kv_head_of[head], trace.config.head_dim
     q, k = f"Q{low(head)}", f"K{low(kv_head)}"
     keys = f"expanded keys of head {head}" if trace.config.attention == "mla" else f"keys of KV head {kv_head}"
+    root = f"D = {D}: head_dim"
+    if trace.config.score_root != D:
+        root = f"n = {trace.config.score_root:g}: query_pre_attn_scalar"
+    cap = trace.config.attention_softcap
+    capped = "" if cap is None else f"c = {cap:g}: soft cap; "
     return (
-        f"A: the {T} × {T} weights; {q}: queries of head {head}; {k}: {keys}; "
-        f"D = {D}: head_dim; M: 0, or −∞ where masked."
+        f"A: the {T} × {T} weights; {q}: queries of head {head}; {k}: {keys}; {root}; {capped}M: 0, or −∞ where masked."
     )
 
 

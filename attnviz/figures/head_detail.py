@@ -142,14 +142,16 @@ def _tick(parts: ScoreParts, i: int) -> str:
     return str(parts.order[i + len(parts.pairs)])
 
 
-def score_equation(parts: ScoreParts, query: int, key: int) -> Equation:
-    """The score of one query and one key as their scaled dot product."""
+def score_equation(parts: ScoreParts, query: int, key: int, root: float | None = None) -> Equation:
+    """The score of one query and one key as their scaled dot product, by √root, or √head_dim."""
     at = f"{query},{key}"
     dot = Value(
         float(rounded(parts.dot)), f"q{low(query)}·k{low(key)}", "dot product of query and key vector", DIGITS,
         tex=rf"q_{{{query}}} \cdot k_{{{key}}}",
     )  # fmt: skip
-    scale = function("√", Value(len(parts.order), "D", "head_dim"))
+    D = len(parts.order)
+    divisor = Value(D, "D", "head_dim") if root in (None, D) else Value(root, "n", "query_pre_attn_scalar")
+    scale = function("√", divisor)
     return Equation(
         dot / scale, f"s{low(at)}", f"s_{{{at}}}", digits=DIGITS, computed=float(rounded(parts.score)),
         meaning=f"score of query {query} and key {key}",
@@ -160,4 +162,4 @@ def _equations(trace: Trace, parts: ScoreParts, layer: int, head: int, query: in
     """Score and weight with their numbers; the score alone where the key is masked."""
     row = trace.scores_of(layer, head)[query], trace.weights[layer, head, query], trace.allowed[layer, query]
     weight = weight_equation(*row, query, key)
-    return [each for each in (score_equation(parts, query, key), weight) if each]
+    return [each for each in (score_equation(parts, query, key, trace.config.score_root), weight) if each]

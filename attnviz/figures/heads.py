@@ -112,7 +112,7 @@ def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query
     scores, weights = trace.scores_of(layer, head)[query], trace.weights[layer, head, query]  # (S,) each
     allowed = trace.allowed[layer, query]  # (S,)
     kv_head, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
-    colour, root = kv_colour(kv_head, n_kv_heads), f"√{trace.config.head_dim}"
+    colour, root = kv_colour(kv_head, n_kv_heads), trace.config.scale_text
     figure = _three_rows(labels)
     masked_grey = [colour if ok else FAINT for ok in allowed]
     _add_bars(figure, 1, labels, scores, masked_grey, f"q·k / {root}")

@@ -45,7 +45,11 @@ def run_text(config: ModelConfig) -> str:
     """Mask and position settings of a run: "causal, window of 4 tokens, 1 attention-sink token, no RoPE"."""
     window = f"window of {count(config.sliding_window, 'token')}" if config.sliding_window else "no window"
     sinks = [count(config.n_sinks, "attention-sink token")] if config.n_sinks else []
+    some = config.n_layers - len(config.full_layers)
+    if config.sliding_window and config.full_layers:
+        window += f" in {some} of {count(config.n_layers, 'layer')}"
     rope = f"RoPE θ = {config.rope_theta:,.6g}" if config.position == "rope" else "no RoPE"
+    rope = "learned positions" if config.position == "learned" else rope
     return ", ".join(["causal" if config.causal else "bidirectional", window, *sinks, rope])
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnviz.equations import Equation, Steps, Value, aligned, function, total
+from attnviz.experiments.residual import Lens
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count, meanings
@@ -49,12 +50,12 @@ def candidates(odds: np.ndarray, vocabulary: Sequence[str], after: str, position
     )
 
 
-def lens_map(odds: np.ndarray, vocabulary: Sequence[str], labels: Sequence[str], query: int, layer: int) -> Drawing:
-    """What would be predicted after the embedding and after each layer: odds (1 + L, T, V)."""
-    n_rows, n_tokens, _ = odds.shape
+def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query: int, layer: int) -> Drawing:
+    """What would be predicted after the embedding and after each layer."""
+    n_rows, n_tokens = read.best.shape
     first = max(0, min(query - MOST_COLUMNS // 2, n_tokens - MOST_COLUMNS))
     shown = slice(first, min(first + MOST_COLUMNS, n_tokens))
-    best, top = odds[:, shown].argmax(-1), odds[:, shown].max(-1).astype(float)
+    best, top = read.best[:, shown], read.odds[:, shown].astype(float)
     rows = ["embedding", *(f"layer {i}" for i in range(n_rows - 1))]
     words = [[token_text(vocabulary[i], 8) for i in row] for row in best]
     figure = base_figure(90 + 30 * n_rows, showlegend=False, hovermode="closest")
@@ -74,8 +75,8 @@ def lens_map(odds: np.ndarray, vocabulary: Sequence[str], labels: Sequence[str],
         },
         yaxis={**BARE, "tickvals": list(range(n_rows)), "ticktext": rows, "range": [n_rows - 0.5, -0.5]},
     )  # fmt: skip
-    final = int(odds[-1, query].argmax())
-    agree = odds[:, query].argmax(-1) == final
+    final = int(read.best[-1, query])
+    agree = read.best[:, query] == final
     since = next(i for i in range(n_rows) if agree[i:].all())
     title = f"The prediction after {quoted(labels[query])} is the same from {rows[since]} on"
     return Drawing(
@@ -95,16 +96,15 @@ def lens_map(odds: np.ndarray, vocabulary: Sequence[str], labels: Sequence[str],
     )
 
 
-def lens_table(odds: np.ndarray, vocabulary: Sequence[str], labels: Sequence[str], query: int) -> dict[str, list[str]]:
+def lens_table(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query: int) -> dict[str, list[str]]:
     """The most probable next token after each layer, a column for each of some tokens around the query."""
-    n_rows, n_tokens, _ = odds.shape
+    n_rows, n_tokens = read.best.shape
     first = max(0, min(query - MOST_COLUMNS // 2, n_tokens - MOST_COLUMNS))
     columns = range(first, min(first + MOST_COLUMNS, n_tokens))
     rows = ["embedding", *(f"layer {i}" for i in range(n_rows - 1))]
-    best = odds.argmax(-1)  # (1 + L, T)
     return {
         "read after": rows,
-        **{f"{t} {labels[t]}": [f"{vocabulary[i]} {odds[r, t, i]:.2f}" for r, i in enumerate(best[:, t])]
+        **{f"{t} {labels[t]}": [f"{vocabulary[read.best[r, t]]} {read.odds[r, t]:.2f}" for r in range(n_rows)]
            for t in columns},
     }  # fmt: skip
 
@@ -148,8 +148,10 @@ def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: floa
     )
 
 
-def stream(norms: np.ndarray, names: Sequence[str], labels: Sequence[str], query: int, d_model: int) -> Drawing:
-    """The residual stream's norm after each part: norms (1 + 2 L, T)."""
+def stream(
+    norms: np.ndarray, names: Sequence[str], labels: Sequence[str], query: int, d_model: int, rms_norm: bool = True
+) -> Drawing:
+    """The residual stream's norm after each part: norms (1 + 2 L, T). rms_norm: LayerNorm divides by another number."""
     n_rows, n_tokens = norms.shape
     figure = base_figure(80 + 26 * n_rows, showlegend=False, hovermode="closest")
     figure.add_heatmap(
@@ -176,11 +178,12 @@ def stream(norms: np.ndarray, names: Sequence[str], labels: Sequence[str], query
     return Drawing(
         figure,
         title=title,
-        note="Norm of the residual stream after each part was added, by token. RMSNorm divides by it (times 1 / √C) "
-        "before each part reads the stream.",
+        note="Norm of the residual stream after each part was added, by token. "
+        + ("RMSNorm divides by it (times 1 / √C) before each part reads the stream." if rms_norm else
+           "LayerNorm takes the mean away and divides by the standard deviation before each part reads the stream."),
         alt=f"{title}. A map of {n_rows} rows and {n_tokens} tokens.",
-        formula=rms.tex(),
-        legend=f"{meanings(rms)} It is what the last RMSNorm divides token {query} by.",
+        formula=rms.tex() if rms_norm else "",
+        legend="" if not rms_norm else f"{meanings(rms)} It is what the last RMSNorm divides token {query} by.",
         table={"token": [f"{i} {label}" for i, label in enumerate(labels)],
                **{name: norms[i].astype(float).round(4).tolist() for i, name in enumerate(names)}},
     )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from attnviz.modules.attention import Attended, GroupedQueryAttention, attend
 from attnviz.modules.cache import KVCache
-from attnviz.modules.feedforward import SwiGLU
+from attnviz.modules.feedforward import GeGLU, GELUFeedForward, SwiGLU
 from attnviz.modules.heads import (
     FusedSelfAttention,
     MultiHeadAttention,
@@ -11,24 +11,28 @@ from attnviz.modules.heads import (
     StackedHeads,
 )
 from attnviz.modules.latent import MultiHeadLatentAttention
-from attnviz.modules.norm import RMSNorm
+from attnviz.modules.norm import LayerNorm, RMSNorm
 from attnviz.modules.recording import AttentionRecord, Recording
 from attnviz.modules.rope import Rope, apply_rope, rope_frequencies
-from attnviz.modules.transformer import Block, Transformer
+from attnviz.modules.transformer import Block, SandwichBlock, Transformer
 
 __all__ = [
     "Attended",
     "AttentionRecord",
     "Block",
     "FusedSelfAttention",
+    "GELUFeedForward",
+    "GeGLU",
     "GroupedQueryAttention",
     "KVCache",
+    "LayerNorm",
     "MultiHeadAttention",
     "MultiHeadLatentAttention",
     "MultiQueryAttention",
     "RMSNorm",
     "Recording",
     "Rope",
+    "SandwichBlock",
     "SelfAttention",
     "StackedHeads",
     "SwiGLU",

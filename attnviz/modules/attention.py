@@ -2,7 +2,6 @@ r"""Multi-head, grouped-query and multi-query attention: one mechanism that diff
 
           MHA  K = H              GQA  1 < K < H            MQA  K = 1
           arXiv 1706.03762        arXiv 2305.13245          arXiv 1911.02150
-
     k, v  0   1   2   3             0       1                      0
           |   |   |   |            / \     / \               ___/ / \ \___
     q     0   1   2   3           0   1   2   3             0    1   2    3
@@ -10,8 +9,7 @@ r"""Multi-head, grouped-query and multi-query attention: one mechanism that diff
     G     1                       2                         4                query heads per KV head
     cache 2 · 4 · D               2 · 2 · D                 2 · 1 · D        numbers per token
 
-Notation: B batch, T query tokens, S key tokens, C d_model, H query heads, K KV heads, G = H / K, D head_dim.
-This file needs torch and nothing else.
+B batch, T query tokens, S key tokens, C d_model, H query heads, K KV heads, G = H / K, D head_dim. Needs torch alone.
 """
 
 from __future__ import annotations
@@ -32,17 +30,19 @@ class Attended(NamedTuple):
 
 
 def attend(
-    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, scale: float | None = None, dropout: float = 0.0
-) -> Attended:
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, scale: float | None = None, dropout: float = 0.0,
+    softcap: float | None = None,
+) -> Attended:  # fmt: skip
     """Compute softmax(q · kᵀ · scale) · v for q (B, H, T, D), k and v (B, K, S, D); query head h reads KV head h // G.
 
-    mask: bool, True = may attend, broadcastable to (B, H, T, S). scale: 1 / sqrt(D) by default.
+    mask: bool, True = may attend, broadcastable to (B, H, T, S). scale: 1 / sqrt(D) by default. softcap: as in Gemma 2.
     """
     H, K, D = q.shape[1], k.shape[1], q.shape[3]
     if H % K:
         raise ValueError(f"{H} query heads cannot share {K} KV heads evenly")
     q = q.unflatten(1, (K, H // K)) * (scale or D**-0.5)  # (B, H, T, D) -> (B, K, G, T, D)
     scores = torch.einsum("bkgtd,bksd->bkgts", q, k).flatten(1, 2)  # (B, K, G, T, S) -> (B, H, T, S)
+    scores = scores if softcap is None else softcap * (scores / softcap).tanh()  # within ± softcap
     if mask is None:
         weights = scores.softmax(-1)
     else:
@@ -70,6 +70,7 @@ class GroupedQueryAttention(nn.Module):
     def __init__(
         self, d_model: int, n_heads: int, n_kv_heads: int, *, head_dim: int | None = None, d_out: int | None = None,
         qkv_bias: bool = False, out_bias: bool = False, dropout: float = 0.0,
+        qk_norm: Callable[[int], nn.Module] | None = None, scale: float | None = None, softcap: float | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
         if n_kv_heads < 1 or n_heads % n_kv_heads:
@@ -82,20 +83,19 @@ class GroupedQueryAttention(nn.Module):
         self.k_proj = nn.Linear(d_model, n_kv_heads * D, bias=qkv_bias)
         self.v_proj = nn.Linear(d_model, n_kv_heads * D, bias=qkv_bias)
         self.o_proj = nn.Linear(n_heads * D, d_out or d_model, bias=out_bias)
+        self.q_norm, self.k_norm = (qk_norm(D), qk_norm(D)) if qk_norm else (nn.Identity(), nn.Identity())
+        self.scoring = {name: value for name, value in (("scale", scale), ("softcap", softcap)) if value is not None}
 
     def forward(
         self, x: Tensor, *, context: Tensor | None = None, mask: Tensor | None = None, causal: bool = False,
         rope: Callable[[Tensor, int], Tensor] | None = None, cache: Any = None,
         record: Callable[..., None] | None = None, kernel: Callable[..., Attended] | None = None,
     ) -> Tensor:  # fmt: skip
-        """Map x (B, T, C) to (B, T, C).
+        """Map x (B, T, C) to (B, T, C); context (B, S, C) is where keys and values come from (cross-attention), else x.
 
-        context: (B, S, C), where keys and values come from (cross-attention); x by default.
         mask: as in `attend`. causal: no query may attend to a later token.
-        rope: called as rope(q, start), rotates q and k at the positions start, start + 1, … (rope.py).
-        cache: cache.append(k, v) returns the k and v of all tokens so far, len(cache) before this call (cache.py).
-        record: called with the tensors computed on the way, by name.
-        kernel: what computes the same as `attend`, and is called in its place, such as a fused kernel.
+        rope: rope(q, start) rotates at start, start + 1, … (rope.py). cache: append(k, v) gives all so far (cache.py).
+        record: called with the tensors computed on the way, by name. kernel: called in place of `attend`.
         """
         if context is not None and cache is not None:
             raise ValueError("a cache holds the keys of x itself; with context there is nothing to add to it")
@@ -104,6 +104,7 @@ class GroupedQueryAttention(nn.Module):
         q = q_pre_rope = self.q_proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, H, T, D)
         k = k_pre_rope = self.k_proj(source).unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2)  # -> (B, K, S, D)
         v = self.v_proj(source).unflatten(-1, (self.n_kv_heads, -1)).transpose(1, 2)  # -> (B, K, S, D)
+        q, k = q_pre_rope, k_pre_rope = self.q_norm(q), self.k_norm(k)  # each head by itself (Qwen3, Gemma 3)
         if rope is not None:
             q, k = rope(q, past), rope(k, past)  # v carries no position
         if cache is not None:
@@ -111,8 +112,9 @@ class GroupedQueryAttention(nn.Module):
         if causal:
             earlier = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(past)  # (T, S)
             mask = earlier if mask is None else mask & earlier
-        output, weights = (kernel or attend)(q, k, v, mask, dropout=self.dropout if self.training else 0.0)
+        output, weights = (kernel or attend)(q, k, v, mask, dropout=self.dropout if self.training else 0.0,
+                                             **self.scoring)  # fmt: skip
         if record is not None:
             record(q=q, k=k, v=v, q_pre_rope=q_pre_rope, k_pre_rope=k_pre_rope, weights=weights,
-                   allowed=mask, scale=self.head_dim**-0.5)  # fmt: skip
+                   allowed=mask, scale=self.scoring.get("scale", self.head_dim**-0.5))  # fmt: skip
         return self.o_proj(output.transpose(1, 2).flatten(2))  # (B, H, T, D) -> (B, T, H · D) -> (B, T, C)

@@ -1,4 +1,6 @@
-"""SwiGLU (Shazeer, arXiv 2002.05202). B batch, T tokens, C d_model, F d_ff.
+"""Feed-forwards: SwiGLU and GeGLU (Shazeer, arXiv 2002.05202), GELU (Hendrycks & Gimpel, arXiv 1606.08415).
+
+B batch, T tokens, C d_model, F d_ff.
 
 This file needs torch and nothing else.
 """
@@ -21,4 +23,27 @@ class SwiGLU(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map x (B, T, C) to (B, T, C)."""
         hidden = F.silu(self.gate_proj(x)) * self.up_proj(x)  # (B, T, C) -> (B, T, F)
+        return self.down_proj(hidden)  # (B, T, F) -> (B, T, C)
+
+
+class GeGLU(SwiGLU):
+    """Compute down(gelu(gate(x)) · up(x)), with the tanh form of GELU as in Gemma."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map x (B, T, C) to (B, T, C)."""
+        hidden = F.gelu(self.gate_proj(x), approximate="tanh") * self.up_proj(x)  # (B, T, C) -> (B, T, F)
+        return self.down_proj(hidden)  # (B, T, F) -> (B, T, C)
+
+
+class GELUFeedForward(nn.Module):
+    """Compute down(gelu(up(x))), not gated, with the tanh form of GELU as in GPT-2."""
+
+    def __init__(self, d_model: int, d_ff: int, bias: bool = True) -> None:
+        super().__init__()
+        self.up_proj = nn.Linear(d_model, d_ff, bias=bias)
+        self.down_proj = nn.Linear(d_ff, d_model, bias=bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map x (B, T, C) to (B, T, C)."""
+        hidden = F.gelu(self.up_proj(x), approximate="tanh")  # (B, T, C) -> (B, T, F)
         return self.down_proj(hidden)  # (B, T, F) -> (B, T, C)

@@ -1,6 +1,6 @@
-"""RMSNorm (Zhang & Sennrich, arXiv 1910.07467). B batch, T tokens, C d_model.
+"""RMSNorm (Zhang & Sennrich, arXiv 1910.07467) and LayerNorm (Ba et al., arXiv 1607.06450).
 
-This file needs torch and nothing else.
+B batch, T tokens, C d_model. This file needs torch and nothing else.
 """
 
 from __future__ import annotations
@@ -22,3 +22,21 @@ class RMSNorm(nn.Module):
         wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x  # squares overflow in half precision
         scale = torch.rsqrt((wide * wide).mean(-1, keepdim=True) + self.eps)  # (B, T, 1)
         return self.weight * (wide * scale).to(x.dtype)
+
+
+class LayerNorm(nn.Module):
+    """Compute (x - mean(x)) / sqrt(var(x) + eps) · weight + bias over the last dimension."""
+
+    def __init__(self, d_model: int, eps: float = 1e-5, bias: bool = True) -> None:
+        super().__init__()
+        self.eps = eps
+        self.weight = nn.Parameter(torch.ones(d_model))
+        self.bias = nn.Parameter(torch.zeros(d_model)) if bias else None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map x (B, T, C) to (B, T, C)."""
+        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        centred = wide - wide.mean(-1, keepdim=True)  # (B, T, C)
+        scale = torch.rsqrt((centred * centred).mean(-1, keepdim=True) + self.eps)  # (B, T, 1)
+        scaled = self.weight * (centred * scale).to(x.dtype)  # (B, T, C)
+        return scaled if self.bias is None else scaled + self.bias

@@ -20,13 +20,15 @@ def with_own_parts(module: M) -> M:
     return other
 
 
-def changed(linear: nn.Linear, change: Callable[[Tensor], Tensor]) -> nn.Linear:
-    """Copy a linear layer with weight (out, in) and bias (out,) put through `change`."""
-    other = with_own_parts(linear)
+def changed(layer: M, change: Callable[[Tensor], Tensor]) -> M:
+    """Copy a linear layer with weight (out, in) and bias (out,), or a norm, with both put through `change`."""
+    other = with_own_parts(layer)
     own: dict[str, Any] = {
         name: p if p is None else nn.Parameter(change(p.detach()), p.requires_grad)
-        for name, p in linear._parameters.items()
+        for name, p in layer._parameters.items()
     }
-    out_features, in_features = own["weight"].shape
-    vars(other).update(_parameters=own, out_features=out_features, in_features=in_features)
+    vars(other).update(_parameters=own)
+    if isinstance(layer, nn.Linear):
+        out_features, in_features = own["weight"].shape
+        vars(other).update(out_features=out_features, in_features=in_features)
     return other

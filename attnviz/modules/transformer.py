@@ -1,4 +1,4 @@
-"""The pre-norm block and a small decoder-only Transformer in the shape of Llama.
+"""The pre-norm block and a decoder-only Transformer: Llama, and by its configuration Mistral, Qwen, GPT-2 or Gemma.
 
 B batch, T tokens, C d_model.
 """
@@ -16,21 +16,26 @@ from torch import Tensor, nn
 from attnviz.config import RUN_FIELDS, ConfigError, ModelConfig
 from attnviz.modules.attention import GroupedQueryAttention
 from attnviz.modules.cache import KVCache
-from attnviz.modules.feedforward import SwiGLU
+from attnviz.modules.embedding import PositionEmbedding, ScaledEmbedding, empty_embedding
+from attnviz.modules.feedforward import GeGLU, GELUFeedForward, SwiGLU
 from attnviz.modules.latent import MultiHeadLatentAttention
 from attnviz.modules.masks import attention_mask, intersection
-from attnviz.modules.norm import RMSNorm
+from attnviz.modules.norm import LayerNorm, RMSNorm
 from attnviz.modules.parts import with_own_parts
 from attnviz.modules.rope import Rope
 from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
+
+FEED_FORWARDS = {"swiglu": SwiGLU, "geglu": GeGLU, "gelu": GELUFeedForward}
 
 
 def build_attention(c: ModelConfig) -> nn.Module:
     """Build the attention of one layer of this model."""
     if c.attention != "mla":
         return GroupedQueryAttention(
-            c.d_model, c.n_heads, c.n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, out_bias=c.o_bias
-        )
+            c.d_model, c.n_heads, c.n_kv_heads, head_dim=c.head_dim, qkv_bias=c.qkv_bias, out_bias=c.o_bias,
+            qk_norm=None if c.qk_norm is None else lambda D: RMSNorm(D, c.norm_eps),
+            scale=c.attention_scale, softcap=c.attention_softcap,
+        )  # fmt: skip
     return MultiHeadLatentAttention(
         c.d_model,
         c.n_heads,
@@ -42,20 +47,64 @@ def build_attention(c: ModelConfig) -> nn.Module:
     )
 
 
+def build_norm(c: ModelConfig) -> RMSNorm | LayerNorm:
+    """Build a norm over d_model as this model has them."""
+    return LayerNorm(c.d_model, c.norm_eps, c.norm_bias) if c.norm == "layernorm" else RMSNorm(c.d_model, c.norm_eps)
+
+
+def build_embedding(c: ModelConfig) -> nn.Embedding:
+    """Build the token embedding, with learned positions or a scale where the model has them."""
+    if c.position == "learned":
+        return PositionEmbedding(c.vocab_size, c.d_model, c.learned_position_rows or 0)
+    if c.embedding_scale is not None:
+        return ScaledEmbedding(c.vocab_size, c.d_model, c.embedding_scale)
+    return nn.Embedding.from_pretrained(empty_embedding(c.vocab_size, c.d_model), freeze=False)
+
+
 class Block(nn.Module):
     """x + attn(norm(x)), then x + ffn(norm(x)); each norm is computed once."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.attn_norm = RMSNorm(config.d_model)
+        self.attn_norm = build_norm(config)
         self.attn = build_attention(config)
-        self.ffn_norm = RMSNorm(config.d_model)
-        self.ffn = SwiGLU(config.d_model, config.d_ff, bias=config.ffn_bias)
+        self.ffn_norm = build_norm(config)
+        self.ffn = FEED_FORWARDS[config.ffn](config.d_model, config.d_ff, bias=config.ffn_bias)
 
     def forward(self, x: Tensor, **attention: Any) -> Tensor:
         """Map x (B, T, C) to (B, T, C); `attention` are the options of the attention's forward."""
         x = x + self.attn(self.attn_norm(x), **attention)
         return x + self.ffn(self.ffn_norm(x))
+
+    def after_attention(self, written: Tensor) -> Tensor:
+        """Map the attention's output to what is added to the residual stream: here the same."""
+        return written
+
+    def after_feed_forward(self, written: Tensor) -> Tensor:
+        """Map the feed-forward's output to what is added to the residual stream: here the same."""
+        return written
+
+
+class SandwichBlock(Block):
+    """x + norm(attn(norm(x))), then x + norm(ffn(norm(x))): a norm before and behind each part, as in Gemma 2 and 3."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__(config)
+        self.attn_post_norm = build_norm(config)
+        self.ffn_post_norm = build_norm(config)
+
+    def forward(self, x: Tensor, **attention: Any) -> Tensor:
+        """Map x (B, T, C) to (B, T, C); `attention` are the options of the attention's forward."""
+        x = x + self.attn_post_norm(self.attn(self.attn_norm(x), **attention))
+        return x + self.ffn_post_norm(self.ffn(self.ffn_norm(x)))
+
+    def after_attention(self, written: Tensor) -> Tensor:
+        """Map the attention's output to what is added to the residual stream: its norm."""
+        return self.attn_post_norm(written)
+
+    def after_feed_forward(self, written: Tensor) -> Tensor:
+        """Map the feed-forward's output to what is added to the residual stream: its norm."""
+        return self.ffn_post_norm(written)
 
 
 class Transformer(nn.Module):
@@ -65,11 +114,10 @@ class Transformer(nn.Module):
         super().__init__()
         check_runnable(config)
         self.config = config
-        # Given and not drawn: `random` and `load_checkpoint` build on the meta device, where drawing an embedding
-        # imports torch's compiler (1 s, 70 MB).
-        self.embed = nn.Embedding.from_pretrained(torch.empty(config.vocab_size, config.d_model), freeze=False)
-        self.blocks: Any = nn.ModuleList(Block(config) for _ in range(config.n_layers))  # Any: torch types no elements
-        self.norm = RMSNorm(config.d_model)
+        self.embed: Any = build_embedding(config)
+        block = SandwichBlock if config.norms_per_layer == 4 else Block
+        self.blocks: Any = nn.ModuleList(block(config) for _ in range(config.n_layers))  # Any: torch types no elements
+        self.norm = build_norm(config)
         self.lm_head = None if config.tie_embeddings else nn.Linear(config.d_model, config.vocab_size, bias=False)
 
     @classmethod
@@ -101,6 +149,8 @@ class Transformer(nn.Module):
         ConfigError for a config that other tensors would belong to.
         """
         check_runnable(config)
+        if (config.position == "learned") != (self.config.position == "learned"):
+            raise ConfigError(f"position must stay {self.config.position!r}, which these weights have learned")
         for name in (f.name for f in fields(config) if f.name not in RUN_FIELDS):
             if getattr(config, name) != getattr(self.config, name):
                 raise ConfigError(
@@ -124,15 +174,18 @@ class Transformer(nn.Module):
         """Make an empty KV cache for each layer."""
         return [KVCache() for _ in self.blocks]
 
-    def rope(self, length: int | None = None) -> Rope | None:
+    def rope(self, length: int | None = None, windowed: bool = False) -> Rope | None:
         """Make the rotation of q and k for a text of this many tokens; None without RoPE.
 
-        Only dynamic NTK and LongRoPE look at the length. Keys in a cache stay as they were rotated, so with these two
-        decoding equals recomputing only while the frequencies do not change.
+        windowed: of the layers with a window, which have another theta in Gemma 3. Only dynamic NTK and LongRoPE
+        look at the length. Keys in a cache stay as they were rotated, so with these two decoding equals recomputing
+        only while the frequencies do not change.
         """
         c = self.config
         if not c.rotary_dim:
             return None
+        if windowed and c.rope_theta_windowed is not None:
+            return Rope(scaled_rope_frequencies(c.rotary_dim, c.rope_theta_windowed), c.rope_layout)
         scaling = RopeScaling.of(c.rope_scaling, c.max_context)
         frequencies = scaled_rope_frequencies(c.rotary_dim, c.rope_theta, scaling, length)
         if scaling is None:
@@ -157,8 +210,9 @@ class Transformer(nn.Module):
         past = len(cache[0]) if cache else 0
         options = self.attention_options(ids.shape[1], past, mask)
         form = {"absorbed": True} if absorbed else {}
+        place = {"start": past} if self.config.position == "learned" else {}
         caches: list[KVCache] | list[None] = cache or [None] * len(self.blocks)
-        x = self.embed(ids)  # (B, T, C)
+        x = self.embed(ids, **place)  # (B, T, C)
         for block, option, own in zip(self.blocks, options, caches, strict=True):
             x = block(x, cache=own, record=record, **option, **form)
         return self.logits(x)
@@ -166,6 +220,12 @@ class Transformer(nn.Module):
     def logits(self, x: Tensor) -> Tensor:
         """Map what the last block hands on, (B, T, C), to logits (B, T, vocab_size)."""
         x = self.norm(x)
+        if self.config.logit_softcap is not None:
+            return self.config.logit_softcap * (self.unembedded(x) / self.config.logit_softcap).tanh()
+        return F.linear(x, self.embed.weight) if self.lm_head is None else self.lm_head(x)
+
+    def unembedded(self, x: Tensor) -> Tensor:
+        """Multiply x (..., C) by the unembedding: (..., vocab_size)."""
         return F.linear(x, self.embed.weight) if self.lm_head is None else self.lm_head(x)
 
     def attention_options(self, n_tokens: int, past: int = 0, mask: Tensor | None = None) -> list[dict[str, Any]]:
@@ -179,11 +239,10 @@ class Transformer(nn.Module):
             )  # (T, S) or None
             for window in set(windows)
         }
-        masks, rope = (
-            {window: intersection(pattern, mask) for window, pattern in patterns.items()},
-            self.rope(past + n_tokens),
-        )
-        return [{"mask": masks[window], "rope": rope} for window in windows]
+        masks = {window: intersection(pattern, mask) for window, pattern in patterns.items()}
+        rope, windowed = self.rope(past + n_tokens), self.rope(past + n_tokens, windowed=True)
+        ropes = [rope if c.rope_theta_windowed is None or i in c.full_layers else windowed for i in range(c.n_layers)]
+        return [{"mask": masks[window], "rope": rope} for window, rope in zip(windows, ropes, strict=True)]
 
 
 @torch.inference_mode()
@@ -205,18 +264,22 @@ def layer_input(
 
 def check_runnable(c: ModelConfig) -> None:
     """Refuse, by name, what only the cost formulas know."""
-    expected = {
-        "ffn": ("swiglu", c.ffn), "norm": ("rmsnorm", c.norm), "norms_per_layer": (2, c.norms_per_layer),
-        "moe": (None, c.moe), "qk_norm": (None, c.qk_norm), "embedding_norm": (False, c.embedding_norm),
-        "parallel_block": (False, c.parallel_block), "attention_sinks": (False, c.attention_sinks),
-        "lm_head_bias": (False, c.lm_head_bias), "norm_bias": (False, c.norm_bias),
+    runs: dict[str, tuple] = {
+        "ffn": tuple(FEED_FORWARDS), "norm": ("rmsnorm", "layernorm"), "norms_per_layer": (2, 4), "moe": (None,),
+        "qk_norm": (None, "head"), "embedding_norm": (False,), "parallel_block": (False,),
+        "attention_sinks": (False,), "lm_head_bias": (False,), "position": ("rope", "none", "learned"),
     }  # fmt: skip
-    for name, (runs, given) in expected.items():
-        if given != runs:
-            raise ConfigError(f"the live model runs with {name} = {runs!r} only, not {given!r}; cost can be counted")
+    for name, values in runs.items():
+        if getattr(c, name) not in values:
+            raise ConfigError(
+                f"the live model runs with {name} = {' or '.join(map(repr, values))} only, not {getattr(c, name)!r}; "
+                "cost can be counted"
+            )
+    if c.norm == "rmsnorm" and c.norm_bias:
+        raise ConfigError("the live model runs with norm_bias = True in 'layernorm' only; cost can be counted")
+    if c.attention == "mla" and (c.qk_norm or c.attention_scale or c.attention_softcap):
+        raise ConfigError("latent attention runs without qk_norm, attention_scale and attention_softcap")
     RopeScaling.of(c.rope_scaling, c.max_context)  # its errors name the field themselves
-    if c.position not in ("rope", "none"):
-        raise ConfigError(f"the live model runs with position 'rope' or 'none', not {c.position!r}")
     if c.rotary_dim % 2:
         raise ConfigError(f"qk_rope_head_dim must be even, to be split into pairs for RoPE, not {c.rotary_dim}")
     if c.position == "rope" and c.rope_theta is None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from attnviz.server import memory, open_browser, preempt, stale, undelayed, warm
+from attnviz.server import local, memory, open_browser, preempt, stale, undelayed, warm
 
 _WITHOUT = os.environ.get("ATTNVIZ_WITHOUT", "").split(",")
 _MIDDLEWARE = {"undelayed": undelayed.MIDDLEWARE, "warm": warm.MIDDLEWARE, "stale": stale.MIDDLEWARE}
@@ -22,6 +22,8 @@ def start() -> None:
     """What has to be set once, before anything is served."""
     if wanted("memory"):
         memory.start()
+    if wanted("local"):
+        local.start()
     if wanted("preempt"):
         preempt.start()
 

@@ -7,12 +7,16 @@ go when it does, or when nothing else here needs `st.App`. No issue upstream.
 
 from __future__ import annotations
 
+import os
 import threading
 import webbrowser
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from urllib.parse import urlencode
 
 import streamlit as st
+
+from attnviz.session.opening import FIRST
 
 
 @asynccontextmanager
@@ -27,4 +31,6 @@ def address() -> str:
     """Where this machine's browser finds the app."""
     scheme = "https" if st.get_option("server.sslCertFile") else "http"
     host, base = st.get_option("server.address") or "localhost", st.get_option("server.baseUrlPath").strip("/")
-    return f"{scheme}://{host}:{st.get_option('server.port')}/{base}"
+    first = os.environ.get(FIRST)
+    page = f"{'/' * bool(base)}heads?{urlencode({'model': first})}" if first else ""
+    return f"{scheme}://{host}:{st.get_option('server.port')}/{base}{page}"

@@ -55,12 +55,13 @@ ALL = (
             "off": "Ablate heads",
             "masks": "Masks",
             "cross": "Cross-attention",
+            "models": "Compare two models",
         },
         "heads_part",
         groups={
             "This head": ("lines", "writes", "number", "stages", "side", "difference"),
             "All heads": ("does", "average", "rollout", "family"),
-            "Experiments": ("off", "masks", "cross"),
+            "Experiments": ("off", "masks", "cross", "models"),
         },
     ),
     Page(

@@ -16,7 +16,9 @@ from urllib.parse import quote_plus
 from attnviz.config import ModelConfig, divisors
 from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.facts import published_facts
+from attnviz.session import opening
 from attnviz.session.mistakes import MISTAKES
+from attnviz.session.opening import MOST_HEADS, MOST_LAYERS
 from attnviz.session.pages import TABS, TABS_BEFORE, Page
 
 MAX_CHARACTERS = 20_000
@@ -69,6 +71,19 @@ class Choice:
     def range(self) -> str:
         few = len(self.options) <= 10
         return f"one of {', '.join(self.options) if few else f'{len(self.options)} known ids'}"
+
+
+@dataclass(frozen=True)
+class ModelName:
+    """A shipped checkpoint, "own", or a folder or hub id that may be opened here."""
+
+    def read(self, written: str) -> object:
+        if written not in MODELS and not opening.may_open(written):
+            raise ValueError
+        return written
+
+    def range(self) -> str:
+        return f"one of {', '.join(MODELS)}, or a model that may be opened here"
 
 
 @dataclass(frozen=True)
@@ -131,14 +146,14 @@ TASKS = (
     "attention", "self-attention", "mha", "gqa", "rope", "rms-norm", "swiglu", "cache", "block", "top-p", "mla",
     "flash",
 )  # fmt: skip
+THETA = 10_000.0  # of the checkpoints; of a model that was opened it stands for its own
 PRESETS = tuple(published_facts())
 MOST_PINNED = 8
-MOST_LAYERS = MOST_HEADS = 32  # of a model of one's own
 HEADS = tuple(f"{layer}.{head}" for layer in range(MOST_LAYERS) for head in range(MOST_HEADS))
 EVEN = ("head_dim", "qk_rope_head_dim")  # since RoPE rotates pairs
 
 
-def _setting(default: object, kind: Number | Choice | Several | Flag | Text | Ids) -> Any:
+def _setting(default: object, kind: Number | Choice | ModelName | Several | Flag | Text | Ids) -> Any:
     return field(default=default, metadata={"kind": kind})
 
 
@@ -147,7 +162,7 @@ class Settings:
     """What is selected. The defaults are what a bare address shows."""
 
     text: str = _setting(DEFAULT_TEXT, Text())
-    model: str = _setting("gqa-4", Choice(MODELS))
+    model: str = _setting("gqa-4", ModelName())
     # a model of one's own, untrained
     d_model: int = _setting(192, Number(6, MAX_WIDTH))
     n_heads: int = _setting(8, Number(1, MOST_HEADS))
@@ -161,7 +176,7 @@ class Settings:
     seed: int = _setting(0, Number(0, 2**31 - 1))
     # how any model is run
     rope: bool = _setting(True, Flag())
-    theta: float = _setting(10_000.0, Number(100, 10_000_000, whole=False))
+    theta: float = _setting(THETA, Number(100, 10_000_000, whole=False))
     causal: bool = _setting(True, Flag())
     window: int = _setting(0, Number(0, 512))  # 0: no window
     n_sinks: int = _setting(0, Number(0, 16))  # first tokens that stay visible behind the window
@@ -229,6 +244,7 @@ class Settings:
     pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MOST_PINNED))  # heads shown beside the selected one
     padding: int = _setting(0, Number(0, 511))  # tokens at the front that are padding
     other_head: str = _setting("", Choice(("", *HEADS)))  # compared with the selected one; "": the next in its layer
+    other_model: str = _setting("mha", ModelName())  # compared with the model
     difference_of: str = _setting("heads", Choice(("heads", "texts")))
     average: str = _setting("layer", Choice(("layer", "all")))
     mask_window: int = _setting(8, Number(1, 128))  # of the masks set side by side
@@ -261,6 +277,33 @@ class Settings:
                 qk_nope_head_dim=head_dim, qk_rope_head_dim=self.qk_rope_head_dim, v_head_dim=head_dim,
             )  # fmt: skip
         return ModelConfig(self.n_layers, self.d_model, self.n_heads, self.n_kv_heads, head_dim, qkv_bias=self.qkv_bias)
+
+    @property
+    def opened(self) -> bool:
+        """Whether the model is neither a shipped checkpoint nor one's own settings."""
+        return self.model not in MODELS
+
+    @property
+    def tokenizer(self) -> str:
+        """Whose tokenizer reads the text: that of an opened model is its own, the others share one."""
+        return self.model if self.opened else "own"
+
+    @property
+    def model_name(self) -> str:
+        """What the model is called on a page."""
+        return MODEL_NAMES.get(self.model) or opening.short_name(self.model)
+
+    def run_opened(self, config: ModelConfig) -> ModelConfig:
+        """Return an opened model's configuration as chosen; where nothing is chosen, its own theta and windows."""
+        chosen: dict[str, Any] = {"causal": self.causal}
+        if config.position == "rope":
+            chosen["position"] = "rope" if self.rope else "none"
+            chosen["rope_theta"] = config.rope_theta if self.theta == THETA else self.theta
+        if self.window:
+            other_theta = config.rope_theta_windowed is not None  # there the layers with a window stay those
+            full = config.full_layers if other_theta else ()
+            chosen |= {"sliding_window": self.window, "n_sinks": self.n_sinks, "full_layers": full}
+        return replace(config, **chosen)
 
     def run_of(self, config: ModelConfig) -> ModelConfig:
         """Return the same weights' configuration as chosen: with or without RoPE, mask and window."""
@@ -312,7 +355,7 @@ def _with_tab(link: Mapping[str, str], page: Page | None) -> dict[str, str]:
     return plain
 
 
-def kind_of(name: str) -> Number | Choice | Several | Flag | Text | Ids:
+def kind_of(name: str) -> Number | Choice | ModelName | Several | Flag | Text | Ids:
     """Return what values the setting of this name may have; KeyError where there is none."""
     return _KINDS[name]
 
@@ -363,6 +406,8 @@ def _same(value: object, written: str) -> bool:
 def _replaced(name: str, written: str, values: Mapping[str, object], settings: Settings) -> str:
     """Say what a value of a link must be that could not be used as it was, and what is used instead."""
     used, given = getattr(settings, name), f"not “{written[:GIVEN]}{'…' * (len(written) > GIVEN)}”"
+    if name in ("model", "other_model"):
+        return f"The link's {name} is {given.removeprefix('not ')}, which cannot be opened here; {used} is shown."
     if name in SELECTION:  # what is shown instead depends on the model and the text: see ui/selection.py
         return f"The link's {name} must be a whole number, {given}; it was left out."
     if isinstance(kind_of(name), Text):

@@ -219,6 +219,10 @@ def _same_entry(op: Operation, at: Index) -> tuple[tuple[Value, tuple[int | None
     return tuple((v, _within(at, v.shape)) for v in broadcast)
 
 
+def _gelu(x: float) -> float:
+    return x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
 HOW: dict[str, Callable[..., Arithmetic]] = {
     "linear": _linear,
     "einsum": _einsum,
@@ -233,6 +237,8 @@ HOW: dict[str, Callable[..., Arithmetic]] = {
     "mul": _binary("·", lambda a, b: a * b),
     "div": _binary("/", lambda a, b: a / b),
     "silu": _unary("x / (1 + exp(−x))", lambda x: x / (1 + math.exp(-x)) if x > -700 else 0.0),
+    "gelu": _unary("x / 2 · (1 + tanh(√(2/π) · (x + 0.044715 · x³)))", _gelu),
+    "tanh": _unary("tanh x", math.tanh),
     "rsqrt": _unary("1 / √x", lambda x: x**-0.5),
     "cos": _unary("cos x", math.cos),
     "sin": _unary("sin x", math.sin),

@@ -31,8 +31,25 @@ from attnviz.steps.axes import axes_in_comment
 
 MODULES = str(Path(modules.__file__).parent)
 MAX_BYTES = 64_000_000  # of all copies of one run
+HALF = (torch.float16, torch.bfloat16)
 MOST_LINES = 200  # of a run of somebody's own file
 NO_NAME = {"__get__", "__set__"}  # a property of a tensor: its own name says more
+
+
+class HalfWeight:
+    """A weight in half precision, read like an array: what is looked at becomes float32, and no more."""
+
+    def __init__(self, tensor: Tensor) -> None:
+        self._tensor, self.shape, self.size = tensor, tuple(tensor.shape), tensor.numel()
+
+    def __getitem__(self, index: Any) -> Any:
+        return self if index == () else self._tensor[index].float().numpy()
+
+    def reshape(self, shape: tuple[int, ...]) -> HalfWeight:
+        """The same, where that is its shape."""
+        if tuple(shape) != self.shape:
+            raise ValueError(f"a weight of shape {self.shape} is not reshaped to {shape}")
+        return self
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +58,7 @@ class Value:
 
     index: int
     shape: tuple[int, ...]
-    array: np.ndarray | None  # read-only; None where the run's bytes were used up
+    array: np.ndarray | Any  # or a `HalfWeight`; read-only; None where the run's bytes were used up
     weight: str = ""  # the parameter's name, "blocks.1.attn.q_proj.weight"; "" for what was computed
 
     @property
@@ -343,8 +360,10 @@ class _Recorder(TorchFunctionMode):
         if key not in self._seen:
             self._alive.append(tensor)
             nbytes = tensor.numel() * tensor.element_size()
-            array = None
-            if id(tensor) in self._weights:
+            array: Any = None
+            if id(tensor) in self._weights and tensor.dtype in HALF:
+                array = HalfWeight(tensor)
+            elif id(tensor) in self._weights:
                 array = tensor.detach().numpy()  # a view: nothing is written to a model
             elif self.nbytes + nbytes <= self._max_bytes:
                 self.nbytes += nbytes

@@ -68,6 +68,10 @@ def _beyond_training(view: View) -> None:
     """Where a trained model runs in a way that it was not trained for: what differs, and the model card."""
     if view.trained_config is None:
         return
+    if view.settings.opened:
+        if differs := beyond_training(view.trained_config, view.config, None, len(view.ids)):
+            st.warning(" ".join(differs), icon=":material/model_training:")
+        return
     if differs := beyond_training(view.trained_config, view.config, view.shown_text, len(view.ids)):
         with st.container(horizontal=True, vertical_alignment="center"):
             said = " ".join([*differs, trained_on(view.trained_config)])

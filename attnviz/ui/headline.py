@@ -38,3 +38,9 @@ def headline(view: View) -> str:
         f"{sharing(view)}, {len(view.ids)} token{'s' * (len(view.ids) > 1)}, {view.origin}, "
         f"traced in {trace.seconds * 1000:.0f} ms."
     )
+
+
+def soft_capped(view: View) -> str:
+    """Say what a model does to its scores that has a soft cap on them."""
+    cap = view.config.attention_softcap
+    return f"This model caps its scores: {cap:g} · tanh(score / {cap:g}) (Gemma 2)."

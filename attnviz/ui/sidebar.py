@@ -14,11 +14,13 @@ from attnviz.compute.view import View, anything
 from attnviz.config import divisors
 from attnviz.figures.drawing import escaped
 from attnviz.session.examples import EXAMPLES
+from attnviz.session.opening import offered, short_name
 from attnviz.session.pages import ALL
 from attnviz.session.settings import MODEL_NAMES, MODELS, Number, Settings, kind_of, widths
 from attnviz.ui import state
 from attnviz.ui.components.copy_link import copy_link
 from attnviz.ui.components.early import early
+from attnviz.ui.open_model import download_progress, open_model
 from attnviz.ui.source import source_button
 
 ATTENTIONS = {"gqa": "MHA, GQA or MQA", "mla": "MLA"}  # the first by the number of KV heads
@@ -31,6 +33,8 @@ def sidebar() -> None:
     with st.sidebar:
         _links()
         _controls()
+        open_model()
+        download_progress()
         copy_link()
         early()
 
@@ -49,7 +53,7 @@ def _controls(view: View) -> None:
     s = view.settings
     with st.container(key="sidebar-text"):
         _text()
-    _select("Model", "model", MODELS, format_func=_model)
+    _select("Model", "model", _models(s), format_func=_model)
     if s.model == "own":
         _own_model(s)
     with st.expander("Mask and position settings"):
@@ -61,7 +65,7 @@ def _controls(view: View) -> None:
 def on_narrow_screens(view: View) -> None:
     """The text and the model that are shown, and behind them what changes both; style.css hides it on wide screens."""
     s = view.settings
-    said = [_beginning(s.text)] * state.page().needs_text + [MODEL_NAMES[s.model]]
+    said = [_beginning(s.text)] * state.page().needs_text + [s.model_name]
     with (
         st.container(key="narrow"),
         st.expander(" · ".join(said), key=NARROW_OPEN, on_change="rerun", icon=":material/edit:") as opened,
@@ -69,7 +73,9 @@ def on_narrow_screens(view: View) -> None:
         if opened.open:
             if state.page().needs_text:
                 _text("narrow-", _close)
-            _control(st.selectbox, "Model", "model", options=MODELS, format_func=_model, place="narrow-", then=_close)
+            _control(
+                st.selectbox, "Model", "model", options=_models(s), format_func=_model, place="narrow-", then=_close
+            )
             st.caption("Everything else is in the sidebar, behind “»” above.")
 
 
@@ -140,7 +146,9 @@ def _mask(s: Settings) -> None:
         help="First tokens that stay visible behind the window (StreamingLLM, arXiv 2309.17453).",
     )  # fmt: skip
     _control(st.checkbox, "RoPE", "rope")
-    if s.model != "own":
+    if s.opened:
+        st.caption("A window of 0 and RoPE’s default θ stand for the model’s own.")
+    elif s.model != "own":
         st.caption("The checkpoints were trained causal, without a window, with RoPE.")
 
 
@@ -173,4 +181,11 @@ def _control(widget: Callable, label: str, field: str, **options: Any) -> None:
 
 
 def _model(name: str) -> str:
+    if name not in MODELS:
+        return short_name(name)
     return f"{MODEL_NAMES[name]} · {'untrained' if name == 'own' else 'trained'}"
+
+
+def _models(s: Settings) -> list[str]:
+    """The shipped ones, one's own, and those that are listed, were opened before, or are open."""
+    return [*MODELS, *offered(s.model, MODELS)]

@@ -88,7 +88,7 @@ def take_asked() -> dict[str, str]:
 def file_name(part: str) -> str:
     """What a file of this part is called: the page, the part, the model; as in `components/save.js`."""
     name = page().path.replace("_", "-") or "overview"
-    return f"attnviz-{name}-{part}-{current().model}"
+    return f"attnviz-{name}-{part}-{current().model_name}"
 
 
 # ---- parts

@@ -6,7 +6,7 @@ import torch
 from playwright.sync_api import sync_playwright
 
 from attnviz.server import memory
-from tests.bench import decoding, growth, pages, tracing
+from tests.bench import decoding, growth, opened, pages, tracing
 from tests.bench.bounds import judged
 from tests.browser.server import CHROMIUM_ARGS, chromium
 
@@ -29,13 +29,15 @@ AT_MOST = {
     "front page's title / empty app": 1.3,
     "deep link to heads / import torch, load": 3.0,
     "grid bytes / weight": 1.2,
+    "opened: weights of all heads / transformers": 1.2,
+    "opened: peak memory beyond its weights, MB": 300,
 }
 
 
 def main() -> None:
     torch.set_num_threads(1)  # as the app does, and so its memory
     memory.start()
-    results = tracing.ratios() | decoding.ratios()
+    results = tracing.ratios() | decoding.ratios() | opened.ratios()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_ARGS))
         results |= pages.ratios(browser)

@@ -25,6 +25,7 @@ from attnviz.figures import group_quality, groups, latent
 from attnviz.figures.group_quality import Member
 from attnviz.modules.masks import attention_mask
 from attnviz.modules.transformer import build_attention
+from attnviz.session.settings import Settings
 from attnviz.text import tokenizer
 from tests.ui.test_pages import opened
 
@@ -209,13 +210,14 @@ def test_the_characters_of_the_tokens_are_those_of_the_text(text):
     assert sum(found) == pytest.approx(len(text))
     by_byte = [1 / len(c.encode()) for c in text for _ in c.encode()]
     first = len(tokenizer().token_bytes(ids)[0])
-    assert compute_groups.predicted_characters(tuple(ids)) == pytest.approx(sum(by_byte[first:]))
+    assert compute_groups.predicted_characters(Settings(), tuple(ids)) == pytest.approx(sum(by_byte[first:]))
 
 
 def test_bits_per_character_leave_out_the_first_token():
     ids = tuple(tokenizer().encode("好a"))
-    assert len(ids) == 4 and compute_groups.predicted_characters(ids) == pytest.approx(2 / 3 + 1)
-    assert compute_groups.predicted_characters(tuple(tokenizer().encode("a" * 3000))) < 3000  # the tokens compared only
+    assert len(ids) == 4 and compute_groups.predicted_characters(Settings(), ids) == pytest.approx(2 / 3 + 1)
+    long = tuple(tokenizer().encode("a" * 3000))
+    assert compute_groups.predicted_characters(Settings(), long) < 3000  # the tokens compared only
 
 
 def header_of(message: bytes) -> dict:

@@ -56,9 +56,9 @@ def test_the_loss_is_the_one_that_ablation_starts_from(padding):
 
 def test_mean_ablation_has_a_reference_text_of_its_own():
     means = compute_heads.means_of(replace(OWN, off_way="mean"))
-    by_hand = mean_outputs(models.model_of(OWN), compute_heads.reference())
+    by_hand = mean_outputs(models.model_of(OWN), compute_heads.reference(OWN))
     np.testing.assert_array_equal(means, by_hand)
-    assert len(compute_heads.reference()) == 256 and compute_heads.means_of(OWN) is None
+    assert len(compute_heads.reference(OWN)) == 256 and compute_heads.means_of(OWN) is None
 
 
 def test_a_single_token_has_no_loss():
@@ -113,3 +113,14 @@ def test_a_grid_and_a_head_say_the_same_of_the_text(settings):
     labels = compute_heads.text_labels(view)
     for layer, head in ((0, 0), (1, 3), (2, 6), (3, 7)):
         assert labels[layer][head] == role_captions.text_label(*compute_heads.text_scores_of(view.trace, layer, head))
+
+
+def test_a_head_is_most_alike_to_itself_and_the_order_is_by_the_difference():
+    ranked = compute_heads.most_alike(Settings(), 1, 3, Settings())
+    assert ranked[0] == (1, 3, 0.0) and len(ranked) == 4 * 8
+    assert [apart for *_, apart in ranked] == sorted(apart for *_, apart in ranked)
+    scores = compute_heads.scores_of(Settings())
+    layer, head, apart = ranked[5]
+    pairs = [(scores.weight[r][1, 3], scores.weight[r][layer, head]) for r in analysis.NAMED]
+    pairs.append((scores.entropy[1, 3], scores.entropy[layer, head]))
+    assert apart == pytest.approx(np.mean([abs(a - b) for a, b in pairs]))

@@ -93,7 +93,7 @@ def test_live_counts_agree_unless_the_modules_keep_what_a_window_would_drop():
 
 def test_what_the_modules_do_not_run_is_not_counted_live():
     s = Settings(context=50)
-    assert compute_cost.counted([load_presets()["gpt2-small"]], s) is None
+    assert compute_cost.counted([load_presets()["deepseek-v3"]], s) is None
 
 
 def test_the_chosen_machines_hold_what_their_memory_together_holds():

@@ -67,7 +67,7 @@ def test_what_changes_no_tensor_is_counted_once():
 def test_what_does_not_run_live_is_not_counted():
     for count in (counted_parameters, lambda config: counted_cache_bytes(config, 3)):
         with pytest.raises(ConfigError, match="qk_norm"):
-            count(replace(GQA, qk_norm="head"))
+            count(replace(GQA, qk_norm="width"))
 
 
 @pytest.mark.slow

@@ -173,3 +173,14 @@ def test_keys_and_values_are_not_copied_out_to_every_query_head():
     with LargestTensor() as copied_out:
         k.repeat_interleave(G, dim=1)
     assert ours.bytes <= k.nbytes < copied_out.bytes == G * k.nbytes
+
+
+def test_a_soft_cap_by_hand():
+    q, k, v = qkv(dtype=torch.float64)
+    mask, cap = some_mask(B, H, T, S), 0.7
+    mask[..., 0] = True
+    scores = q @ k.repeat_interleave(G, dim=1).mT * 0.3
+    capped = (cap * torch.tanh(scores / cap)).masked_fill(~mask, -math.inf)
+    found = attend(3 * q, k, v, mask, scale=0.1, softcap=cap)
+    assert agree(found.weights, capped.softmax(-1), 1e-9)
+    assert not agree(attend(3 * q, k, v, mask, scale=0.1).weights, found.weights, 1e-2)

@@ -1,4 +1,4 @@
-"""RMSNorm and SwiGLU: against torch.nn.RMSNorm, the Llama layers of `transformers`, and by hand."""
+"""Norms and feed-forwards: against torch's norms, the Llama layers of `transformers`, and by hand."""
 
 import math
 
@@ -8,7 +8,7 @@ from torch import nn
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm
 
-from attnviz.modules import RMSNorm, SwiGLU
+from attnviz.modules import GeGLU, GELUFeedForward, LayerNorm, RMSNorm, SwiGLU
 from tests.oracles import agree
 
 B, T, C, F = 2, 5, 7, 11
@@ -67,3 +67,26 @@ def test_swiglu_equals_llamas(bias):
 def test_gradients(layer):
     x = torch.randn(2, C, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(layer.double(), (x,))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_layer_norm_equals_torchs(bias):
+    ours, theirs, x = LayerNorm(C, 0.3, bias), nn.LayerNorm(C, 0.3, bias=bias), 3 * torch.randn(B, T, C) + 5
+    for parameter in ours.parameters():
+        nn.init.normal_(parameter)
+    theirs.load_state_dict(ours.state_dict())
+    assert agree(ours(x), theirs(x))
+    assert agree(ours.bfloat16()(x.bfloat16()).float(), theirs(x), 0.05)
+
+
+def test_geglu_and_gelu_by_hand():
+    gated, plain = GeGLU(1, 1), GELUFeedForward(1, 1, bias=False)
+    for layer in (gated, plain):
+        for projection, value in zip(layer.children(), (2.0, 3.0, 5.0), strict=False):
+            nn.init.constant_(projection.weight, value)
+
+    def gelu(x: float) -> float:
+        return x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+    assert gated(torch.ones(1, 1)).item() == pytest.approx(5 * gelu(2) * 3)
+    assert plain(torch.full((1, 1), -0.3)).item() == pytest.approx(3 * gelu(-0.6))

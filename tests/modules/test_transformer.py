@@ -180,7 +180,7 @@ def test_another_config_changes_the_run_and_leaves_the_model_as_it_was(change):
     [
         (dict(n_kv_heads=3), "n_kv_heads must stay 2, .* not 3"), (dict(d_ff=24), "d_ff must stay"),
         (dict(qkv_bias=True), "qkv_bias must stay False"), (dict(tie_embeddings=False), "tie_embeddings must stay"),
-        (dict(qk_norm="head"), "runs with qk_norm"),
+        (dict(qk_norm="head"), "qk_norm must stay None"), (dict(qk_norm="width"), "runs with qk_norm"),
     ],
 )  # fmt: skip
 def test_a_config_of_another_shape_is_refused(change, words):
@@ -192,7 +192,8 @@ def test_fields_that_only_say_how_a_model_runs_shape_no_tensor():
     """Every field that with_config lets differ, changed: the tensors of a new model are those of the old."""
     plain = config()
     changes = dict(
-        position="none", max_context=99, rope_theta=77.0, rope_scaling=(("type", "linear"), ("factor", 2.0)),
+        position="none", max_context=99, rope_theta=77.0, rope_theta_windowed=88.0,
+        rope_scaling=(("type", "linear"), ("factor", 2.0)),
         rope_layout="interleaved", rotary_fraction=0.5, causal=False, sliding_window=3, full_layers=(1,), n_sinks=2,
         id="a", name="b", family="c", year=2020, dtype="d",
     )  # fmt: skip
@@ -255,6 +256,32 @@ def test_tied_embeddings_have_no_matrix_of_their_own_for_the_logits():
     assert untied - tied == VOCAB * C
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        dict(position="learned", learned_position_rows=T), dict(ffn="gelu", norm="layernorm", norm_bias=True),
+        dict(ffn="geglu", norms_per_layer=4, qk_norm="head", attention_softcap=3.0, logit_softcap=5.0),
+        dict(embedding_scale=7.0, attention_scale=0.3),
+        dict(sliding_window=3, full_layers=(1,), rope_theta_windowed=9.0),
+    ],
+)  # fmt: skip
+def test_each_mechanism_learns_and_decodes_with_a_cache_as_without(settings):
+    test_every_parameter_learns(settings)
+    model, ids = random_model(**settings, n_kv_heads=2), token_ids()
+    cache = model.new_cache()
+    steps = [model(ids[:, i : i + 1], cache=cache) for i in range(T)]
+    assert agree(torch.cat(steps, dim=1), model(ids), 1e-4)
+    assert not agree(model(ids), random_model(n_kv_heads=2)(ids), 1e-2)
+
+
+def test_learned_positions_end_and_stay_learned():
+    model = random_model(position="learned", learned_position_rows=5)
+    with pytest.raises(ValueError, match="learned 5 positions, and position 5"):
+        model(token_ids(6))
+    with pytest.raises(ConfigError, match="position must stay 'learned'"):
+        model.with_config(config(position="none", learned_position_rows=5))
+
+
 def test_one_token_and_none():
     model = random_model()
     assert model(token_ids(1)).shape == (B, 1, VOCAB) and model(token_ids(0)).shape == (B, 0, VOCAB)
@@ -263,8 +290,9 @@ def test_one_token_and_none():
 @pytest.mark.parametrize(
     "settings, word",
     [
-        (dict(ffn="gelu"), "ffn"), (dict(norm="layernorm"), "norm"), (dict(norms_per_layer=4), "norms_per_layer"),
-        (dict(qk_norm="head"), "qk_norm"), (dict(parallel_block=True), "parallel_block"),
+        (dict(ffn="relu"), "ffn"), (dict(norms_per_layer=1), "norms_per_layer"),
+        (dict(qk_norm="width"), "qk_norm"), (dict(parallel_block=True), "parallel_block"),
+        (MLA | dict(qk_norm="head"), "qk_norm"), (MLA | dict(attention_softcap=3.0), "softcap"),
         (dict(attention_sinks=True), "attention_sinks"), (dict(position="alibi"), "alibi"),
         (dict(moe=MoEConfig(3, 2, 5)), "moe"), (dict(embedding_norm=True), "embedding_norm"),
         (dict(lm_head_bias=True), "lm_head_bias"), (dict(norm_bias=True), "norm_bias"),

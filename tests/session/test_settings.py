@@ -45,8 +45,8 @@ def _written(found: Settings, name: str) -> str:
 @pytest.mark.parametrize(
     ("link", "name", "value"),
     [
-        ({"n_layers": "99"}, "n_layers", 32),
-        ({"n_heads": "33"}, "n_heads", 32),
+        ({"n_layers": "99"}, "n_layers", 48),
+        ({"n_heads": "65"}, "n_heads", 64),
         ({"head_dim": "13"}, "head_dim", 12),
         ({"qk_rope_head_dim": "7"}, "qk_rope_head_dim", 6),
         ({"kv_lora_rank": "0"}, "kv_lora_rank", 1),

@@ -14,16 +14,22 @@ from attnviz.checkpoints import list_checkpoints, load_checkpoint
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer, attention
 from attnviz.steps import Walk, arithmetic, record, with_absorbed
+from attnviz.steps.recorder import HalfWeight
 from attnviz.steps.walk import Selection, _sizes
 from attnviz.trace import trace
 
 IDS = (5, 17, 5, 17, 101, 3, 5)
 ODD = ModelConfig(3, 6 * 14, 6, 3, head_dim=14, d_ff=37, vocab_size=113)
-MODELS = [*list_checkpoints(), "odd"]
+SANDWICH = ModelConfig(3, 6 * 14, 6, 3, head_dim=10, d_ff=37, vocab_size=113, ffn="geglu", norms_per_layer=4,
+                       qk_norm="head", attention_softcap=3.0, logit_softcap=5.0, embedding_scale=9.0)  # fmt: skip
+GPT = ModelConfig(3, 6 * 14, 6, d_ff=37, vocab_size=113, ffn="gelu", norm="layernorm", norm_bias=True, qkv_bias=True,
+                  o_bias=True, ffn_bias=True, position="learned", learned_position_rows=61)  # fmt: skip
+OWN = {"odd": ODD, "sandwich": SANDWICH, "gpt": GPT}
+MODELS = [*list_checkpoints(), *OWN]
 
 
 def model_of(name: str) -> Transformer:
-    return Transformer.random(ODD, 7) if name == "odd" else load_checkpoint(name)[0]
+    return Transformer.random(OWN[name], 7) if name in OWN else load_checkpoint(name)[0]
 
 
 def made(run, function: str, name: str) -> np.ndarray:
@@ -57,7 +63,26 @@ def test_the_arithmetic_of_entries_comes_to_what_was_recorded(name):
                 if how.computed is not None:
                     checked.add(how.operation)
                     assert how.computed == pytest.approx(how.value, rel=1e-4, abs=1e-5)
-    assert {"linear", "einsum", "softmax", "mul", "add", "rsqrt", "silu", "embedding", "where", "mean"} <= checked
+    hidden = {"gpt": "gelu", "sandwich": "gelu"}.get(name, "silu")
+    assert {"linear", "einsum", "softmax", "mul", "add", "rsqrt", hidden, "embedding", "where", "mean"} <= checked
+
+
+def test_a_weight_in_half_precision_is_read_where_it_is_looked_at():
+    from attnviz.checkpoints.stored import stored
+
+    half = model_of("gpt")
+    for module in half.modules():
+        for name, p in list(module._parameters.items()):
+            if p is not None:
+                module._parameters[name] = stored(p.detach().bfloat16())
+    run = record(half, IDS, 1)
+    weights = [v for v in run.values if v.weight and len(v.shape) == 2]
+    assert weights and all(isinstance(v.array, HalfWeight) for v in weights)
+    linear = next(o for line in run.lines for o in line.operations if o.name == "linear")
+    how = arithmetic([linear], linear.outputs[0], (0, 2, 5))
+    assert how.computed == pytest.approx(how.value, rel=1e-4, abs=1e-5)
+    for stop in Walk(run, Selection(0, 0, 4, 0)).stops:
+        assert all(np.isfinite(each.picture.numbers).any() for each in stop.shown)
 
 
 def test_lines_are_those_of_the_files_and_in_the_order_they_ran():

@@ -12,7 +12,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 function create(root) {
   const part = (name) => root.querySelector("." + name);
-  const view = { root, canvas: el("canvas", ""), tools: part("tools"), scored: part("scored"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: "layers" };
+  const view = { root, canvas: el("canvas", ""), tools: part("tools"), scored: part("scored"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: null };
   view.paint = painter(root, () => paint(view));
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(view.grid);
   view.grid.onpointermove = (e) => point(view, e);
@@ -50,21 +50,28 @@ function picture(view) {
   return { title: d.title || undefined, legend: d.marks.map((hue, kv) => [hue, d.kvNames[kv]]), unsaved: ".tools, .read, .keys, .mark", stage, ...usual };
 }
 
-const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.reads, d.rows, d.roles]);
+const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.reads, d.rows, d.roles, d.measures]);
 
 // ---- the elements
 
+const PLAIN = ["broad", "no clear role", "first token", "current token"]; // roles without a dot
+const MANY = 128; // heads, above which the grid begins with all of them small
+
 function tools(view) {
   view.tools.replaceChildren();
-  if (!view.d.roles) return void (view.show = "layers");
+  const { d } = view, many = d.shape[0] * d.shape[1] > MANY;
+  view.show ??= many ? "overview" : "layers";
+  if (!d.roles) return void (view.show = many ? "overview" : "layers");
   const count = {};
-  view.d.roles.flat().forEach(([name]) => (count[name] = (count[name] ?? 0) + 1));
-  const choices = [["layers", "all heads, layer by layer"], ["roles", "all heads, sorted by role"],
+  d.roles.flat().forEach(([name]) => (count[name] = (count[name] ?? 0) + 1));
+  const choices = [["overview", "overview: all heads, small"], ["layers", "all heads, layer by layer"], ["roles", "all heads, sorted by role"],
+    ...Object.keys(d.measures ?? {}).map((name) => ["by:" + name, `all heads, sorted by ${name}`]),
+    ["near", "all heads, most similar to the selected first"],
     ...Object.keys(count).sort().map((name) => ["=" + name, `only ${name} (${count[name]})`])];
   const select = el("select");
   select.setAttribute("aria-label", "Heads shown");
   choices.forEach(([value, text]) => select.append(Object.assign(el("option", "", text), { value })));
-  if (!choices.some(([value]) => value === view.show)) view.show = "layers";
+  if (!choices.some(([value]) => value === view.show)) view.show = many ? "overview" : "layers";
   select.value = view.show;
   select.onchange = () => { view.show = select.value; lay(view); mark(view); paint(view); };
   view.tools.append(select);
@@ -74,17 +81,19 @@ function lay(view) {
   const { grid, d } = view, [L, H] = d.shape;
   view.heads = [];
   grid.replaceChildren(view.canvas);
-  grid.classList.toggle("flow", view.show !== "layers");
-  if (view.show === "layers") {
-    grid.style.gridTemplateColumns = `max-content repeat(${H}, minmax(24px, 170px))`;
-    grid.style.minWidth = `${28 + 27 * H}px`; // as narrow as fingers and names allow
+  const small = view.show === "overview";
+  grid.classList.toggle("flow", view.show !== "layers" && !small);
+  grid.classList.toggle("small", small);
+  if (view.show === "layers" || small) {
+    grid.style.gridTemplateColumns = small ? `max-content repeat(${H}, minmax(7px, ${Math.max(12, Math.min(44, Math.round(600 / L)))}px))` : `max-content repeat(${H}, minmax(24px, 170px))`;
+    grid.style.minWidth = small ? `${32 + 9 * H}px` : `${28 + 27 * H}px`; // as narrow as fingers and names allow
     grid.append(brackets(d));
     for (let layer = 0; layer < L; layer++)
       grid.append(row([rowName(d.rows[layer])], view, Array.from({ length: H }, (_, head) => [layer, head])));
   } else {
     grid.style.gridTemplateColumns = "repeat(auto-fill, minmax(112px, 1fr))";
     grid.style.minWidth = "";
-    for (const [name, heads] of byRole(view))
+    for (const [name, heads] of groups(view))
       grid.append(row([el("div", "role", name)], view, heads));
   }
 }
@@ -103,6 +112,30 @@ function row(before, view, heads) {
   before[0].setAttribute("role", "rowheader");
   line.append(...before, ...heads.map(([layer, head]) => makeHead(view, layer, head)));
   return line;
+}
+
+function groups(view) {
+  const { d, show } = view, [L, H] = d.shape;
+  if (show !== "near" && !show.startsWith("by:")) return byRole(view);
+  const value = show === "near" ? similarTo(d, d.selected) : ([layer, head]) => d.measures[show.slice(3)][layer][head] ?? -Infinity;
+  const all = Array.from({ length: L * H }, (_, i) => [Math.floor(i / H), i % H]).map((at) => [...at, value(at)]);
+  const named = show === "near" ? `most similar to L${d.selected[0]} H${d.selected[1]} (cosine of the maps)` : `largest ${show.slice(3)} first`;
+  return [[named, all.sort((a, b) => b[2] - a[2])]];
+}
+
+// The cosine of two heads' maps, over the cells that the mask leaves to either.
+function similarTo(d, [layer, head]) {
+  const [, H, N, M] = d.shape, size = N * M, masked = d.steps + 1;
+  const of = ([l, h]) => d.cells.subarray((l * H + h) * size, (l * H + h + 1) * size), mine = of([layer, head]);
+  return (at) => {
+    const other = of(at);
+    let both = 0, a = 0, b = 0;
+    for (let i = 0; i < size; i++) {
+      const x = mine[i] === masked ? 0 : mine[i], y = other[i] === masked ? 0 : other[i];
+      both += x * y; a += x * x; b += y * y;
+    }
+    return a && b ? both / Math.sqrt(a * b) : 0;
+  };
 }
 
 function byRole({ d, show }) {
@@ -132,6 +165,7 @@ function brackets(d) {
 function makeHead(view, layer, head) {
   const { d } = view, box = el("div", "head"), map = el("div", "map"), cap = el("div", "cap");
   const role = d.roles?.[layer][head], name = view.show === "layers" ? `H${head}` : `L${layer} H${head}`;
+  box.classList.toggle("has-role", role && !PLAIN.includes(role[0]));
   const pin = el("em", "pin");
   Object.assign(box, { layer, head, map, pin, tabIndex: -1 });
   box.setAttribute("role", "gridcell");
@@ -177,6 +211,7 @@ function legend(view) {
   scale.append("weight 0", bar, "1 (square-root scale)");
   mask.append(grey, "masked");
   line.replaceChildren(scale, mask, el("span", "", "row = query; column = key"),
+    el("span", "dots", "dot = previous-token, induction or duplicate-token head"),
     el("span", "keys", "Arrow keys: head. Shift + arrow keys: cell. Enter: select."));
 }
 
@@ -246,6 +281,7 @@ function nextTo(view, from, [down, right]) {
 
 function select(view, head) {
   view.d.selected = head;
+  if (view.show === "near") { lay(view); view.paint(); }
   mark(view);
   legend(view);
 }

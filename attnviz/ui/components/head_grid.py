@@ -6,7 +6,7 @@ L layers, H query heads, T query tokens, S key tokens.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -49,6 +49,7 @@ def head_grid(
     scored: str = "",
     pinned: Sequence[tuple[int, int]] = (),
     model: str = "",
+    measures: Mapping[str, np.ndarray] | None = None,
 ) -> None:
     """Show every head of a model; `on_select(layer, head)` runs before the rerun that a click or Enter causes.
 
@@ -59,7 +60,8 @@ def head_grid(
     instead of "KV 0", "KV 1"; row_names: what to call the L rows where they are not layers.
     reads[layer][head]: what that head reads, where it is not the KV head of its column. roles[layer][head] =
     (role, score, both in words): the words are written under the map, to sort and filter by; no clear role has no
-    score. here[layer][head]: with roles, what the head does on this text. scored: a sentence on how both were found.
+    score. measures: by name, (L, H) numbers to sort by, NaN where there is none.
+    here[layer][head]: with roles, what the head does on this text. scored: a sentence on how both were found.
     model: whose maps these are, with the usual settings, where they do not follow the address; saved pictures say so.
     """
     header = {
@@ -73,6 +75,7 @@ def head_grid(
         "selected": list(selected),
         "roles": roles,
         "here": here,
+        "measures": {name: _numbers(values) for name, values in (measures or {}).items()},
         "scored": scored,
         "pinned": [list(p) for p in pinned],
         "model": model,
@@ -87,6 +90,11 @@ def head_grid(
     _mount(key=key, data=pack(weights, allowed, header), on_select_change=on_event(key, "select", chosen))
 
 
+def _numbers(values: np.ndarray) -> list[list[float | None]]:
+    """Four decimals each; None for NaN, which JSON has not."""
+    return [[None if math.isnan(v) else round(float(v), 4) for v in row] for row in values]
+
+
 def pack(weights: np.ndarray, allowed: np.ndarray, header: dict) -> bytes:
     """The message for the browser: `header` with colours added, then the cells.
 
@@ -99,5 +107,7 @@ def pack(weights: np.ndarray, allowed: np.ndarray, header: dict) -> bytes:
         "marks": [theme.kv_colour(k, n_kv_heads) for k in range(n_kv_heads)],
         "masked": list(theme.MASKED_RGBA),
     }
-    side = min(MOST_CELLS, math.isqrt(MOST_IN_ALL // (weights.shape[0] * weights.shape[1])))
-    return message({**header, **added}, cells_of(weights, allowed, side))
+    L, H = weights.shape[:2]
+    side = min(MOST_CELLS, math.isqrt(MOST_IN_ALL // (L * H)))
+    cells = [cells_of(weights[i : i + 1], allowed[i : i + 1], side) for i in range(L)]  # a layer at a time
+    return message({**header, **added}, np.concatenate(cells))

@@ -41,8 +41,9 @@ def player(view: View) -> None:
     st.markdown(f"{sharing(view)}. {figures.said_of(written.steps, n)}")
     if not view.config.causal:
         st.caption("Decoding is causal: the setting that lets tokens look ahead is not used on this page.")
+    words = vocabulary(view.settings)
     decode_player(
-        written, view.config, view.labels, vocabulary(), key="decode-player", at=at, layer=view.layer_and_head[0],
+        written, view.config, view.labels, words, key="decode-player", at=at, layer=view.layer_and_head[0],
         on_at=lambda reached: _take_at(ids, len(compute.usable(View(state.current()))), reached),
         on_choose=lambda count, token: _take_candidate(ids, count, token), on_more=lambda: _take_more(ids),
     )  # fmt: skip
@@ -109,7 +110,7 @@ def _branches(view: View) -> None:
     if kept:
         st.pills(
             "Left for another continuation", range(len(kept)), key="branch", on_change=_take_branch, args=(kept,),
-            format_func=lambda i: f"… {_said(kept[i][-6:])}",
+            format_func=lambda i: f"… {_said(view, kept[i][-6:])}",
         )  # fmt: skip
 
 
@@ -144,6 +145,9 @@ def _with(view: View) -> None:
 
 
 def _models(view: View) -> None:
+    if view.settings.opened:
+        st.info("The five checkpoints go on with the same tokens here, and an opened model's tokens are others.")
+        return
     found = compute.family(view.ids[: compute.MOST_TOKENS - compute.AHEAD], compute.sampling_of(view.settings))
     left, right = st.columns(2, gap="large")
     with left:
@@ -151,7 +155,7 @@ def _models(view: View) -> None:
     with right:
         charts.show(figures.family_times(found), "family-times")
     for member in found:
-        st.markdown(f"**{figures.NAMES[member.model]}**: … {quoted(_said(member.ids))}")
+        st.markdown(f"**{figures.NAMES[member.model]}**: … {quoted(_said(view, member.ids))}")
 
 
 def _bounded(view: View) -> None:
@@ -185,29 +189,34 @@ def _paged(view: View) -> None:
     with right:
         charts.show(part_figures.waste(found), "waste")
     for i, ids in enumerate(found.ids):
-        st.markdown(f"**Text {i + 1}**: … {quoted(_said(ids))}")
+        st.markdown(f"**Text {i + 1}**: … {quoted(_said(view, ids))}")
 
 
 def _speculate(view: View) -> None:
     names = {**figures.NAMES, "n-grams": "the text's own 2-grams"}
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(st.selectbox, "Drafter", "drafter", options=list(names), format_func=names.__getitem__, width=260)
+        drafters = ["n-grams"] if view.settings.opened else list(names)  # the checkpoints read other tokens
+        state.control(
+            st.selectbox, "Drafter", "drafter", options=drafters, format_func=names.__getitem__, width=260,
+            shown="n-grams" if view.settings.opened else view.settings.drafter,
+        )  # fmt: skip
         state.control(st.slider, "Tokens proposed at a time", "proposed", min_value=1, max_value=8, width=260)
+    view = view.but(drafter="n-grams") if view.settings.opened else view
     found = parts.speculated(view)
     charts.show(part_figures.rounds(found, view.settings.drafter), "rounds")
-    st.markdown(" ".join(_round(each) for each in found.rounds))
+    st.markdown(" ".join(_round(view, each) for each in found.rounds))
     st.caption("Blue: proposed and accepted. Struck out: refused. Bold: the model's own.")
 
 
-def _round(each: Round) -> str:
+def _round(view: View, each: Round) -> str:
     """What one pass wrote and what it refused, in markdown."""
     accepted, refused = each.proposed[: each.n_accepted], each.proposed[each.n_accepted :]
     pieces = [
-        f":blue-background[{escaped(_said(accepted))}]" if accepted else "",
-        f"**{escaped(_said(each.ids[-1:]))}**",
+        f":blue-background[{escaped(_said(view, accepted))}]" if accepted else "",
+        f"**{escaped(_said(view, each.ids[-1:]))}**",
     ]
     if refused:
-        pieces.append(f"~~{escaped(_said(refused))}~~")
+        pieces.append(f"~~{escaped(_said(view, refused))}~~")
     return " ".join(piece for piece in pieces if piece)
 
 
@@ -218,9 +227,9 @@ def _roofline(view: View) -> None:
     charts.show(part_figures.roofline(parts.roofline(view)), "roofline")
 
 
-def _said(ids: Sequence[int]) -> str:
+def _said(view: View, ids: Sequence[int]) -> str:
     """The tokens as they would be read."""
-    return "".join(vocabulary()[token] for token in ids).replace("·", " ").strip()
+    return "".join(vocabulary(view.settings)[token] for token in ids).replace("·", " ").strip()
 
 
 PARTS = {

@@ -20,7 +20,7 @@ from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.head_view import Look, head_path, head_view
 from attnviz.ui.components.text_view import text_view
-from attnviz.ui.headline import headline, what_heads_read
+from attnviz.ui.headline import headline, soft_capped, what_heads_read
 from attnviz.ui.pages import heads_parts
 
 PARTS = {
@@ -37,6 +37,7 @@ PARTS = {
     "off": heads_parts.off,
     "masks": heads_parts.masks,
     "cross": heads_parts.crossed,
+    "models": heads_parts.two_models,
 }
 
 
@@ -95,6 +96,7 @@ def grid(view: View) -> None:
         pinned=view.pinned,
         roles=[[(r.name, r.score, role_label(r)) for r in row] for row in compute_heads.roles_of(view.settings)],
         here=compute_heads.text_labels(view),
+        measures=compute_heads.measures_of(view),
         scored=grid_note(compute_heads.probes_of(view.settings)),
     )
 
@@ -129,6 +131,9 @@ def path(view: View) -> None:
     """What the selected head does, one query from score to weight, and both drawings to zoom into."""
     view = replace(view, padded=True)
     look = _look(view)
+    if view.config.attention_softcap is not None:
+        st.info(f"{soft_capped(view)} The way from a score to its weight is not drawn for it.")
+        return
     caption = path_caption(view.trace, view.labels, look.layer, look.head, look.query, look.key)
     head_path(view.trace, view.labels, look, caption, _role(view, look), key="head-path", on_cell=_take_cell)
     charts.on_demand("Zoom, numbers and downloads", {"map": lambda: _map(view), "path": lambda: _path(view)})

@@ -21,15 +21,16 @@ from attnviz.experiments import ablation
 from attnviz.figures import ablation as ablation_figures
 from attnviz.figures import head_detail, head_studies, head_values, heads, role_captions
 from attnviz.figures import rollout as rollout_figures
-from attnviz.figures.drawing import Drawing
+from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count, listed
 from attnviz.figures.theme import kv_colour, kv_scale
-from attnviz.session.settings import MOST_PINNED
+from attnviz.session.opening import offered, short_name
+from attnviz.session.settings import MODEL_NAMES, MODELS, MOST_PINNED, THETA
 from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
-from attnviz.ui.headline import quoted
+from attnviz.ui.headline import quoted, soft_capped
 from attnviz.ui.measuring import Measuring
 
 TRAINING = (  # as attnviz/checkpoints/README.md, the model card, has it
@@ -40,6 +41,7 @@ STOPPED = "ablation stopped"  # of which model, text and way the person has stop
 SELECTED = ("top", "text", "head", "path", "closer")  # parts that show the selected head or cell
 DIFFERENCES = {"heads": "with another head", "texts": "with itself on a second text"}
 AVERAGES = {"layer": "the selected layer", "all": "all layers"}
+MOST_ALIKE = 10  # heads of another model in the table
 ABLATIONS = {"zero": "zero ablation", "mean": "mean ablation"}
 
 
@@ -51,12 +53,17 @@ def select(layer: int, head: int) -> None:
 
 def number(view: View) -> None:
     """The weight of the selected query and key, from two vectors to one number."""
+    if view.config.attention_softcap is not None:
+        st.info(f"{soft_capped(view)} These steps are not drawn for it.")
+        return
     drawing = head_detail.weight_by_steps(view.trace, view.labels, *view.layer_and_head, view.query, view.key)
     charts.show(drawing, "number")
 
 
 def stages(view: View) -> None:
     """The whole head at three stages."""
+    if view.config.attention_softcap is not None:
+        st.caption(f"{soft_capped(view)} The scores are drawn behind it.")
     charts.show(heads.stage_maps(view.trace, view.labels, *view.layer_and_head), "stages")
 
 
@@ -79,6 +86,10 @@ def lines(view: View) -> None:
 def writes(view: View) -> None:
     """The value side of the selected head: value-weighted maps, what it writes, and which logits that moves."""
     (layer, head), config = view.layer_and_head, view.config
+    if config.norms_per_layer == 4:
+        st.info("In this model a norm follows the attention's output, so that what one head adds to the residual "
+                "stream depends on all of them: it is not drawn for a single head.")  # fmt: skip
+        return
     found, allowed, read = compute_heads.writes_of(view), view.trace.allowed[layer], config.layer.kv_head_of[head]
     name, scale = f"L{layer} H{head}", kv_scale(read, config.n_kv_heads)
     left, right = st.columns(2, gap="large")
@@ -87,7 +98,7 @@ def writes(view: View) -> None:
         charts.show(head_values.output_norms(found, view.labels, view.query, name, colour), "norms")
     with right:
         effects = compute_heads.logit_effects_of(view)
-        bars = head_values.logit_bars(effects, compute_heads.vocabulary(), view.labels, view.query, name)
+        bars = head_values.logit_bars(effects, compute_heads.vocabulary(view.settings), view.labels, view.query, name)
         charts.show(bars, "logits")
     for column, projected in zip(st.columns(2, gap="large"), (False, True), strict=True):
         with column:
@@ -151,8 +162,8 @@ def average(view: View) -> None:
         weights, allowed = trace.weights[layer], trace.allowed[layer]
         of = f"{count(n_heads, 'head')} of layer {layer}"
     else:
-        weights, allowed = trace.weights.reshape(-1, *trace.weights.shape[2:]), trace.allowed.any(0)
-        of = f"all {count(len(weights), 'head')}"
+        weights, allowed = np.stack([layer.mean(0) for layer in trace.weights]), trace.allowed.any(0)
+        of = f"all {count(len(view.heads), 'head')}"
     charts.show(head_values.average_map(weights, allowed, view.labels, of, view.query), "average")
 
 
@@ -263,6 +274,10 @@ def family(view: View) -> None:
             options=range(view.config.n_layers), required=True,
         )  # fmt: skip
     members = compute_groups.variants(view.settings)
+    if view.settings.opened:
+        st.info("The maps side by side are those of the five checkpoints, which were trained alike. Choose one of them "
+                "on the left.")  # fmt: skip
+        return
     st.markdown(f"#### Layer {layer} in {count(len(members), 'model')}, coloured by KV head")
     trained = f" {TRAINING}" if _is_trained(view) else ""
     st.caption(f"The first {count(len(ids), 'token')} of the text. Each row of a map is a query.{trained}")
@@ -377,8 +392,8 @@ def _prediction(view: View, ids: tuple[int, ...], gone: list[tuple[int, int]]) -
     before, after = (ablation.predict_without(view.model, ids, heads, means) for heads in ([], gone))
     padding = " Padding tokens are not masked here." if view.n_padding else ""
     reference = (
-        f" In the place of a head's output: its mean over {count(len(compute_heads.reference()), 'token')} of a "
-        "fixed text, written for this project."
+        f" In the place of a head's output: its mean over "
+        f"{count(len(compute_heads.reference(view.settings)), 'token')} of a fixed text, written for this project."
         if means is not None
         else ""
     )
@@ -387,9 +402,10 @@ def _prediction(view: View, ids: tuple[int, ...], gone: list[tuple[int, int]]) -
         f"{count(len(ids), 'token')} of the text; {view.origin}.{reference}{padding}"
     )
     came = ids[query + 1] if query + 1 < len(ids) else None
+    words = compute_heads.vocabulary(view.settings)
     odds, odds_after = (np.exp(log_softmax(logits[query])) for logits in (before, after))
     charts.show(
-        ablation_figures.next_tokens(odds, odds_after, compute_heads.vocabulary(), view.labels[query], query, came),
+        ablation_figures.next_tokens(odds, odds_after, words, view.labels[query], query, came),
         "next-tokens",
     )
     return float(next_token_losses(after, np.array(ids)).mean())
@@ -401,13 +417,14 @@ def crossed(view: View) -> None:
         st.info("Cross-attention is not implemented for MLA. Choose MHA, GQA or MQA on the left.")
         return
     state.control(st.text_area, "Second text, whose tokens become keys and values", "second_text", height=80)
-    context = tuple(models.tokenizer().encode(view.settings.second_text))[: compute_heads.MAX_COMPARED]
+    reader = models.tokenizer_of(view.settings.model)
+    context = tuple(reader.encode(view.settings.second_text))[: compute_heads.MAX_COMPARED]
     if not context:
         st.info("The second text is empty. Type one above.")
         return
     (layer, head), ids = view.layer_and_head, view.ids[: compute_heads.MAX_COMPARED]
     weights = compute_heads.crossed_of(view.settings, ids, context)  # (L, H, T, S)
-    labels, key_labels = view.labels[: len(ids)], models.tokenizer().labels(list(context))
+    labels, key_labels = view.labels[: len(ids)], reader.labels(list(context))
     allowed = np.ones(weights[:, 0].shape, bool)  # (L, T, S)
     query, key = np.unravel_index(int(weights[layer, head].argmax()), weights.shape[2:])
     st.markdown(
@@ -433,3 +450,43 @@ def crossed(view: View) -> None:
 
 def _never_crossed(view: View) -> str:
     return "The model was not trained to do this." if _is_trained(view) else f"{view.origin.capitalize()}."
+
+
+def two_models(view: View) -> None:
+    """The selected head beside a head of another model, on the same text in each model's own tokens."""
+    names = [name for name in (*MODELS, *offered(view.settings.model, MODELS)) if name != view.settings.model]
+    shown = view.settings.other_model if view.settings.other_model in names else names[0]
+    state.control(
+        st.selectbox, "Other model", "other_model", options=names, shown=shown,
+        format_func=lambda name: MODEL_NAMES.get(name) or short_name(name),
+    )  # fmt: skip
+    other = view.but(model=shown, padding=0, theta=THETA)
+    if other.problem:
+        st.error(escaped(other.problem), icon=":material/error:")
+        return
+    (layer, head), there = view.layer_and_head, other.heads
+    ranked = compute_heads.most_alike(view.settings, layer, head, other.settings)
+    best = f"{ranked[0][0]}.{ranked[0][1]}"
+    chosen = view.settings.other_head if view.settings.other_head in there else best
+    state.control(
+        st.selectbox, "Its head", "other_head", options=list(there), shown=chosen,
+        format_func=lambda name: f"{head_name(name)}{' · most alike on the probes' * (name == best)}",
+    )  # fmt: skip
+    query = min(other.query, len(other.ids) - 1) if view.settings.query < 0 else min(view.query, len(other.ids) - 1)
+    maps = (view, layer, head, view.query), (other, *there[chosen], query)
+    for i, (column, (each, at, one, row)) in enumerate(zip(st.columns(2, gap="large"), maps, strict=True)):
+        with column:
+            st.markdown(f"**{each.settings.model_name}**: {count(len(each.ids), 'token')}, {each.origin}")
+            log = view.settings.colour == "log"
+            charts.show(heads.head_map(each.trace, each.labels, at, one, log=log, query=row), f"model-{i}")
+    st.markdown(f"#### Heads of {other.settings.model_name} most alike to L{layer} H{head}")
+    st.caption(
+        "By the shares of weight that roles are scored by and by the entropy, on repeated random tokens of each "
+        "model's own vocabulary: the mean absolute difference, 0 for the same."
+    )
+    roles = compute_heads.roles_of(other.settings)
+    st.dataframe(
+        {"head": [f"L{i} H{h}" for i, h, _ in ranked[:MOST_ALIKE]],
+         "difference": [round(apart, 4) for _, _, apart in ranked[:MOST_ALIKE]],
+         "role": [roles[i][h].name for i, h, _ in ranked[:MOST_ALIKE]]}, hide_index=True,
+    )  # fmt: skip

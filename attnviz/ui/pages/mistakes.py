@@ -130,7 +130,7 @@ def reveal(view: View) -> None:
 
 def _elsewhere(view: View, reason: str) -> None:
     """Why it cannot occur in this model, and a checkpoint in which it can."""
-    model = MODEL_NAMES[view.settings.model]
+    model = view.settings.model_name
     st.info(f"**It cannot occur in {model}.** {reason}", icon=":material/block:")
     if other := compute_mistakes.where_it_occurs(view.settings):
         st.button(f"Run it with {MODEL_NAMES[other]}", key="run-elsewhere", on_click=_take_model, args=(other,))
@@ -144,7 +144,7 @@ def _take_model(model: str) -> None:
 def _run(view: View, symptom: Symptom) -> None:
     n = min(len(view.ids), compute_mistakes.MAX_TOKENS)
     where = f"the first {n} of {len(view.ids)} tokens" if n < len(view.ids) else count(n, "token")
-    st.markdown(f"#### On your text: {where}, {MODEL_NAMES[view.settings.model]}, {view.origin}")
+    st.markdown(f"#### On your text: {where}, {view.settings.model_name}, {view.origin}")
     left, right = st.columns([2, 3], gap="medium", vertical_alignment="center")
     left.metric(symptom.measure, said(symptom.number), f"right: {said(symptom.expected)}", delta_color="off",
                 delta_arrow="off", border=True)  # fmt: skip

@@ -19,8 +19,10 @@ from attnviz.ui import charts, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.to_scale import to_scale
-from attnviz.ui.headline import headline, what_heads_read
+from attnviz.ui.headline import headline, soft_capped, what_heads_read
 
+ALIKE = "Models are compared here that were trained alike: the five checkpoints."
+TOO_LARGE = "This model is too large to be run so here."
 ROW_NAMES = {group_quality.TRAINED: "trained", group_quality.FIRST: "first head"}  # short, beside a row of maps
 
 
@@ -54,6 +56,9 @@ def control(view: View) -> None:
     st.markdown(headline(view))
     variants = compute_groups.variants(view.settings)
     configs = [models.config_of(variant) for variant in variants]
+    if view.settings.opened:
+        st.caption("An opened model has the KV heads that it has; the five checkpoints differ in their number alone.")
+        return
     if len(variants) == 1:
         st.caption("With one query head there is one KV head. Choose more query heads on the left.")
         return
@@ -106,6 +111,8 @@ def _tiling(view: View, layer: int, read: tuple[int, ...]) -> str:
     wrong = sum(kv != right for kv, right in zip(read, c.layer.kv_head_of, strict=True))
     if not wrong:
         return f"With {count(c.n_kv_heads, 'KV head')} both orders are the same: the mistake changes nothing."
+    if not compute_groups.can_convert(view.settings):
+        return f"**With repeat(), {wrong} of {count(c.n_heads, 'query head')} read the wrong KV head.** {TOO_LARGE}"
     found = compute_groups.tiling_of(view.settings, view.ids, layer)
     return (
         f"**With repeat(), {wrong} of {count(c.n_heads, 'query head')} read the wrong KV head.** The shapes are the "
@@ -213,6 +220,9 @@ def closer(view: View) -> None:
 
 def _equal(view: View) -> None:
     layer, _ = view.layer_and_head
+    if view.config.attention_softcap is not None:
+        st.info(f"{soft_capped(view)} PyTorch's kernel does not, so the numerical checks are not made for it.")
+        return
     found = compute_groups.equalities_of(view.settings, view.ids, layer)
     st.markdown(
         f"#### Layer {layer}: {_agreement(found)}\n\n"
@@ -261,6 +271,9 @@ def _cost(view: View) -> None:
     if view.settings.model == "own":
         st.info("Loss is compared here, and untrained weights predict nothing: choose a trained model on the left.")
         return
+    if view.settings.opened:
+        st.info(f"{ALIKE} Choose one of them on the left.")
+        return
     if not _comparable(view):
         return
     left, right = st.columns(2, gap="large")
@@ -271,7 +284,7 @@ def _cost(view: View) -> None:
     with right:
         members = compute_groups.members_of(view.settings, view.ids)
         charts.show(group_quality.quality(members, selected, compute_groups.held_out_characters()), "quality")
-        characters = compute_groups.predicted_characters(view.ids)
+        characters = compute_groups.predicted_characters(view.settings, view.ids)
         charts.show(group_quality.this_text(members, selected, characters, text), "this-text")
 
 
@@ -293,6 +306,9 @@ def _comparable(view: View) -> bool:
 
 def _before_after(view: View) -> None:
     c, (layer, head) = view.config, view.layer_and_head
+    if view.settings.opened:
+        st.info(f"{ALIKE} Choose one of them on the left.")
+        return
     if not _comparable(view):
         return
     n_kv_heads = c.n_kv_heads
@@ -333,6 +349,9 @@ def _similarity(view: View) -> None:
     layer, _ = view.layer_and_head
     state.control(st.segmented_control, "Compare", "alike", options=("keys", "values"), required=True)
     part, c = view.settings.alike, view.config
+    if view.settings.opened and c.n_kv_heads < c.n_heads:
+        st.info("The heads are compared before they share KV heads, and this model has always shared them.")
+        return
     if c.n_heads > analysis.MAX_HEADS:
         st.info(f"Groupings are compared for up to {analysis.MAX_HEADS} heads; this model has {c.n_heads}.")
         return
@@ -346,6 +365,9 @@ def _similarity(view: View) -> None:
 
 def _latent(view: View) -> None:
     layer, _ = view.layer_and_head
+    if view.settings.opened:
+        st.info("The MLA shown here is the shipped checkpoint, whose tokens are others: choose it on the left.")
+        return
     config, found = compute_groups.latent_equalities(view.settings, view.ids, layer)
     beside, numbers = st.columns(2, gap="large")
     if view.config.attention != "mla":  # there it stands at the top of the page

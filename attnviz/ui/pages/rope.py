@@ -39,6 +39,11 @@ def show() -> None:
 @state.part("top")
 def top(view: View) -> None:
     """The page in one sentence, with this text's numbers in it."""
+    if not compute_rope.rotates(view):
+        st.markdown(headline(view))
+        st.info("This model has no RoPE: it adds a learned vector of each position to the embedding. Choose another "
+                "model on the left.", icon=":material/rotate_right:")  # fmt: skip
+        return
     n_pairs = len(compute_rope.frequencies(view))
     st.markdown(
         f"{headline(view)} RoPE rotates the {count(n_pairs, 'pair')} of dimensions of each query and key by position × "
@@ -46,9 +51,15 @@ def top(view: View) -> None:
     )
     if not view.settings.rope:
         st.info("RoPE is off: this page shows the rotations it would apply.", icon=":material/rotate_right:")
+    if kind := compute_rope.scaled_by(view):
+        st.info(f"This model runs with RoPE scaled ({kind}). What is drawn here are the rotations by θ alone.")
+    if view.config.score_root != view.config.head_dim or view.config.attention_softcap:
+        st.caption("The equations of this page divide q·k by √D; this model's own scores have another scale or a cap.")
+    if view.config.rope_theta_windowed is not None:
+        st.caption("Layers with a window have a θ of their own; the selected layer's is in force here.")
 
 
-@state.part("rotation")
+@state.part("rotation", compute_rope.rotates)
 def rotation(view: View) -> None:
     """One pair of a query and a key: its rotation in numbers, and both as arrows that shift together."""
     st.subheader("The rotation of one pair", divider="gray")
@@ -100,7 +111,7 @@ def selection(view: View) -> None:
         )  # fmt: skip
 
 
-@state.part("pairs")
+@state.part("pairs", compute_rope.rotates)
 def pairs(view: View) -> None:
     """All pairs: their clocks, their frequencies, and the tables of cos and sin."""
     st.subheader("Each pair as a clock, each token a point on it", divider="gray")
@@ -122,8 +133,9 @@ def frequencies(view: View) -> None:
     """Wavelengths, and the tables of cos and sin."""
     st.subheader("Fast pairs and slow pairs", divider="gray")
     st.markdown("Move θ and watch the slow pairs: a larger θ slows each pair but the first.")
+    theta = view.config.rope_theta if view.settings.opened else view.settings.theta
     state.control(
-        st.select_slider, "θ, the base of the frequencies", "theta", options=_thetas(view.settings.theta),
+        st.select_slider, "θ, the base of the frequencies", "theta", shown=theta, options=_thetas(theta),
         format_func=_theta_name, reruns=(),
         help="rope_theta. The other pages run the model with this θ too.",
     )  # fmt: skip
@@ -143,7 +155,7 @@ def _theta_name(theta: float) -> str:
     return f"{theta:,.0f}"
 
 
-@state.part("closer")
+@state.part("closer", compute_rope.rotates)
 def closer(view: View) -> None:
     """One of the parts below, as chosen; the others are not computed."""
     st.subheader("Look closer", divider="gray")
@@ -266,6 +278,12 @@ def _longer(view: View) -> None:
         st.slider, "Scaling factor: extended context ÷ training context", "factor", min_value=1.0, max_value=32.0,
         step=0.5, format="%g ×",
     )  # fmt: skip
+    if view.settings.opened and (view.config.rope_scaling or not compute_rope.can_be_longer(view)):
+        st.info(
+            f"This model was made for texts of {trained:,} tokens, and up to {view.max_tokens} are traced here, so "
+            "none is beyond its training. Choose a checkpoint on the left."
+        )
+        return
     methods, problem = compute_rope.scalings(view, factor, _pasted(config.rotary_dim // 2))
     if problem:
         st.error(escaped(problem), icon=":material/error:")

@@ -15,7 +15,7 @@ from attnviz.figures import theme
 from attnviz.figures.phrases import count
 from attnviz.ui import charts, state
 from attnviz.ui.components.source_walk import source_walk
-from attnviz.ui.headline import headline
+from attnviz.ui.headline import headline, soft_capped
 
 
 def show() -> None:
@@ -100,19 +100,22 @@ def _take_entry(step: int, row: tuple[int, bool], column: tuple[int, bool]) -> N
 
 def _prediction(view: View) -> None:
     """The next token after the selected one, read early, and what each part added to its logit."""
-    odds = compute_steps.odds_of(view)  # (1 + L, T, V)
-    query, last = _query(view), len(odds) - 1
+    read = compute_steps.lens_of(view)
+    query, last = _query(view), len(read.best) - 1
     layer = last if view.settings.lens < 0 else min(view.settings.lens + 1, last)
-    words, where = vocabulary(), "by the model" if layer == last else f"read after layer {layer - 1}"
+    words, where = vocabulary(view.settings), "by the model" if layer == last else f"read after layer {layer - 1}"
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(figures.candidates(odds[layer, query], words, view.labels[query], query, where), "candidates")
+        charts.show(
+            figures.candidates(compute_steps.odds_of(view, layer, query), words, view.labels[query], query, where),
+            "candidates",
+        )
     with right:
-        _attribution(view, odds[-1, query], words, query)
-    charts.show(figures.lens_map(odds, words, view.labels, query, layer), "lens")
+        _attribution(view, compute_steps.odds_of(view, last, query), words, query)
+    charts.show(figures.lens_map(read, words, view.labels, query, layer), "lens")
     st.caption("Click a cell to see its candidates and what made its logit.")
     st.dataframe(
-        figures.lens_table(odds, words, view.labels, query), hide_index=True, key="lens-table",
+        figures.lens_table(read, words, view.labels, query), hide_index=True, key="lens-table",
         selection_mode="single-cell", on_select=_take_lens,
     )  # fmt: skip
     state.control(
@@ -141,11 +144,13 @@ def _attribution(view: View, odds: np.ndarray, words: Sequence[str], query: int)
     added = compute_steps.attribution_of(view, query, token)
     charts.show(
         figures.attribution(
-            added, compute_steps.part_names(view), words[token], compute_steps.logit_of(view, query, token),
+            added, compute_steps.logit_part_names(view), words[token], compute_steps.logit_of(view, query, token),
             view.labels[query],
         ),
         "attribution",
     )  # fmt: skip
+    if cap := view.config.logit_softcap:
+        st.caption(f"Logits before the soft cap: this model predicts from {cap:g} · tanh(logit / {cap:g}).")
 
 
 def _residual(view: View) -> None:
@@ -153,15 +158,19 @@ def _residual(view: View) -> None:
     written, names, query = compute_steps.residual_of(view), compute_steps.part_names(view), _query(view)
     labels = view.labels[: compute_steps.MAX_RECORDED]
     after, parts = compute_steps.norms(written)
+    rms_norm = view.config.norm == "rmsnorm"
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(figures.stream(after, names, labels, query, view.config.d_model), "stream")
+        charts.show(figures.stream(after, names, labels, query, view.config.d_model, rms_norm), "stream")
     with right:
         charts.show(figures.written(parts, names, query, labels[query]), "written")
 
 
 def _tiles(view: View) -> None:
     """The selected head's softmax by tiles, as FlashAttention computes it."""
+    if view.config.attention_softcap is not None:
+        st.info(f"{soft_capped(view)} The tiles here are computed without that, so they are not shown for it.")
+        return
     n = len(view.ids)
     sizes = sorted({*(2**i for i in range(10) if 2**i < n), n, min(view.settings.block, n)})
     state.control(

@@ -1,0 +1,190 @@
+"""What runs of Hugging Face's architectures: config.json -> `ModelConfig`, and which tensor is which.
+
+Sizes are read by `attnviz.cost`, which counts more architectures than run. Here stand what decides the numbers and not
+the sizes: activations, scales, soft caps, RoPE.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor
+
+from attnviz.checks import ConfigError, shown
+from attnviz.config import ModelConfig
+from attnviz.cost.hf_config import read_hf_config
+from attnviz.modules.rope_scaling import FIELDS_OF
+
+SILU, GELU_TANH = ("silu", "swish"), ("gelu_new", "gelu_pytorch_tanh")
+Facts = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """How one architecture's configuration and tensors are read."""
+
+    model_type: str
+    run: Callable[[Facts, ModelConfig], dict[str, Any]]  # the fields that decide the numbers
+    names: dict[str, str]  # ours -> theirs, for each part of a tensor's name
+    gain_from_one: bool = False  # norms are stored as weight - 1
+    fused: bool = False  # GPT-2: q, k and v are one tensor, and weights of linear layers are transposed
+
+
+# ---- config.json
+
+
+def read_config(facts: Facts) -> tuple[ModelConfig, Architecture]:
+    """Read a config.json; a ConfigError says which architecture it is, or which field cannot be run."""
+    named = facts.get("architectures")
+    name = named[0] if isinstance(named, list) and named else _by_type(facts.get("model_type"))
+    architecture = ARCHITECTURES.get(name) if isinstance(name, str) else None
+    if architecture is None:
+        raise ConfigError(
+            f"the architecture {shown(name)} does not run here; {', '.join(ARCHITECTURES)} do. "
+            "Cost counts many others from their config.json"
+        )
+    if facts.get("quantization_config"):
+        raise ConfigError("quantization_config is given, and quantised weights are not read here")
+    if facts.get("auto_map"):
+        raise ConfigError("auto_map is given: this model brings code of its own, which is not run here")
+    model = read_hf_config({**facts, "model_type": architecture.model_type}).model
+    run = architecture.run(facts, model)
+    return replace(model, dtype=facts.get("dtype") or facts.get("torch_dtype"), **run), architecture
+
+
+def _by_type(model_type: object) -> object:
+    return next((name for name, a in ARCHITECTURES.items() if a.model_type == model_type), model_type)
+
+
+def _must(facts: Facts, name: str, allowed: tuple, default: object) -> None:
+    """Refuse a value under which the model would compute something else."""
+    if facts.get(name, default) not in allowed:
+        raise ConfigError(f"{name} must be {' or '.join(map(str, allowed))} to be run here, not {shown(facts[name])}")
+
+
+def _llama(facts: Facts, model: ModelConfig) -> dict[str, Any]:
+    _must(facts, "hidden_act", SILU, "silu")
+    return {"norm_eps": facts.get("rms_norm_eps", 1e-6), **_rope(_rope_of(facts), model)}
+
+
+def _gpt2(facts: Facts, model: ModelConfig) -> dict[str, Any]:
+    _must(facts, "activation_function", GELU_TANH, "gelu_new")
+    _must(facts, "scale_attn_weights", (True,), True)
+    _must(facts, "scale_attn_by_inverse_layer_idx", (False,), False)
+    return {"norm_eps": facts.get("layer_norm_epsilon", 1e-5)}
+
+
+def _gemma2(facts: Facts, model: ModelConfig) -> dict[str, Any]:
+    _must(facts, "hidden_activation", (*GELU_TANH, None), "gelu_pytorch_tanh")
+    return {
+        "norm_eps": facts.get("rms_norm_eps", 1e-6),
+        "embedding_scale": math.sqrt(model.d_model),
+        "attention_scale": facts.get("query_pre_attn_scalar", 256) ** -0.5,
+        "attention_softcap": facts.get("attn_logit_softcapping", 50.0),
+        "logit_softcap": facts.get("final_logit_softcapping", 30.0),
+        **_rope(_rope_of(facts), model),
+    }
+
+
+def _gemma3(facts: Facts, model: ModelConfig) -> dict[str, Any]:
+    _must(facts, "use_bidirectional_attention", (False, None), False)
+    caps = {"attn_logit_softcapping": None, "final_logit_softcapping": None}
+    by_layer = facts.get("rope_parameters") or {}
+    if "full_attention" in by_layer:
+        full, windowed = by_layer["full_attention"], by_layer.get("sliding_attention", {})
+        if windowed.get("rope_type", "default") != "default":
+            raise ConfigError(f"rope_parameters.sliding_attention must be unscaled, not {shown(windowed)}")
+        theta = windowed.get("rope_theta", 10_000.0)
+    else:
+        full, theta = {"rope_theta": 1_000_000.0} | _rope_of(facts), facts.get("rope_local_base_freq", 10_000.0)
+    return {**_gemma2(caps | facts, model), **_rope(full, model), "rope_theta_windowed": float(theta)}
+
+
+def _rope_of(facts: Facts) -> Facts:
+    """RoPE's own part of a config.json, as it stands there now or stood in older files."""
+    if isinstance(facts.get("rope_parameters"), dict):
+        return facts["rope_parameters"]
+    theta = {"rope_theta": facts["rope_theta"]} if facts.get("rope_theta") is not None else {}
+    return (facts.get("rope_scaling") or {}) | theta
+
+
+def _rope(given: Facts, model: ModelConfig) -> dict[str, Any]:
+    _must(given, "partial_rotary_factor", (1,), 1)
+    kind = given.get("rope_type", given.get("type", "default"))
+    if kind not in ("default", *FIELDS_OF):
+        raise ConfigError(f"rope_type must be one of default, {', '.join(FIELDS_OF)} to be run here, not {shown(kind)}")
+    used = () if kind == "default" else FIELDS_OF[kind]
+    numbers = {name: given[name] for name in used if given.get(name) is not None}
+    pairs = tuple((name, tuple(v) if isinstance(v, list) else v) for name, v in numbers.items())
+    scaling = None if kind == "default" else (("rope_type", kind), *pairs)
+    return {"rope_theta": float(given.get("rope_theta", 10_000.0)), "rope_scaling": scaling}
+
+
+# ---- tensors
+
+_LLAMA = {
+    "embed": "model.embed_tokens", "blocks": "model.layers", "norm": "model.norm", "attn_norm": "input_layernorm",
+    "attn": "self_attn", "ffn_norm": "post_attention_layernorm", "ffn": "mlp",
+}  # fmt: skip
+_GEMMA = _LLAMA | {
+    "attn_post_norm": "post_attention_layernorm", "ffn_norm": "pre_feedforward_layernorm",
+    "ffn_post_norm": "post_feedforward_layernorm",
+}  # fmt: skip
+_GPT2 = {
+    "embed.weight": "wte.weight", "embed.positions": "wpe.weight", "blocks": "h", "norm": "ln_f", "attn_norm": "ln_1",
+    "ffn_norm": "ln_2", "ffn": "mlp", "o_proj": "c_proj", "up_proj": "c_fc", "down_proj": "c_proj",
+}  # fmt: skip
+_FUSED = ("q_proj", "k_proj", "v_proj")
+
+ARCHITECTURES = {
+    "LlamaForCausalLM": Architecture("llama", _llama, _LLAMA),
+    "MistralForCausalLM": Architecture("mistral", _llama, _LLAMA),
+    "Qwen2ForCausalLM": Architecture("qwen2", _llama, _LLAMA),
+    "Qwen3ForCausalLM": Architecture("qwen3", _llama, _LLAMA),
+    "GPT2LMHeadModel": Architecture("gpt2", _gpt2, _GPT2, fused=True),
+    "Gemma2ForCausalLM": Architecture("gemma2", _gemma2, _GEMMA, gain_from_one=True),
+    "Gemma3ForCausalLM": Architecture("gemma3_text", _gemma3, _GEMMA, gain_from_one=True),
+}
+NO_WEIGHTS = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias", "lm_head.weight")  # buffers, and a tied copy
+
+
+def their_name(ours: str, architecture: Architecture) -> str:
+    """What the tensor is called in the files: "blocks.1.attn.q_proj.weight" is in "h.1.attn.c_attn.weight"."""
+    names = architecture.names
+    if ours in names:
+        return names[ours]
+    parts = ["c_attn" if architecture.fused and part in _FUSED else names.get(part, part) for part in ours.split(".")]
+    return ".".join(parts)
+
+
+def as_ours(ours: str, tensor: Tensor, architecture: Architecture, config: ModelConfig) -> Tensor:
+    """The tensor as our module has it: a view of the file's, but for norms stored as weight - 1."""
+    if architecture.gain_from_one and ours.endswith("norm.weight"):
+        return tensor.float() + 1
+    if not architecture.fused or not any(part.endswith("_proj") for part in ours.split(".")):
+        return tensor
+    part = next((i for i, name in enumerate(_FUSED) if f".{name}." in ours), None)
+    if part is not None:  # (C, 3 C), or a bias of (3 C,)
+        tensor = tensor.narrow(-1, part * config.d_model, config.d_model)
+    return tensor.T if tensor.ndim == 2 else tensor
+
+
+def is_no_weight(name: str) -> bool:
+    """Whether a tensor of a file is a buffer, or the output layer's copy of tied embeddings."""
+    return name.endswith(NO_WEIGHTS)
+
+
+def stored_shape(ours: str, shape: tuple[int, ...], architecture: Architecture) -> tuple[int, ...]:
+    """The shape that the tensor must have in the file."""
+    if not architecture.fused or "_proj" not in ours:
+        return shape
+    shape = tuple(reversed(shape))
+    return (*shape[:-1], 3 * shape[-1]) if any(f".{name}." in ours for name in _FUSED) else shape
+
+
+def named(config: ModelConfig, names: Iterator[str], architecture: Architecture) -> dict[str, str]:
+    """Ours -> theirs for each tensor of a model."""
+    return {ours: their_name(ours, architecture) for ours in names}

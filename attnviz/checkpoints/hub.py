@@ -1,0 +1,176 @@
+"""Models of the Hugging Face hub: found in its cache, or downloaded into it, the listed files and no others.
+
+A download that was cancelled goes on where it stopped. Needs `huggingface_hub`, which `tokenizers` brings along.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from attnviz.checkpoints.opened import INDEX, ONE_FILE, OpenError, weight_files
+from attnviz.checks import ConfigError
+
+USED = ("config.json", "tokenizer.json")
+HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
+SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
+Progress = Callable[[int, int], None]  # told the bytes that are there and those of all files; it may raise Stopped
+
+
+class Stopped(Exception):
+    """Raised by whoever is told of the progress, to cancel the download."""
+
+
+@dataclass(frozen=True)
+class Remote:
+    """What would be downloaded."""
+
+    id: str
+    commit: str
+    files: dict[str, int]  # name -> bytes
+
+    @property
+    def nbytes(self) -> int:
+        return sum(self.files.values())
+
+
+def folder_of(path_or_hub_id: str | Path) -> Path:
+    """The folder of a model: a path as it is, a hub id's in the cache, downloaded first where it is not there."""
+    path = Path(path_or_hub_id).expanduser()
+    if path.is_dir():
+        return path
+    name = str(path_or_hub_id)
+    if not HUB_ID.fullmatch(name):
+        raise OpenError(f"There is no folder {name}.")
+    return cached(name) or download(name)
+
+
+def cached(name: str) -> Path | None:
+    """The folder of a hub id whose files are all in the cache; None otherwise."""
+    from huggingface_hub import try_to_load_from_cache
+
+    if not HUB_ID.fullmatch(name):
+        return None
+    found = try_to_load_from_cache(name, "config.json")
+    if not isinstance(found, str):
+        return None
+    folder = Path(found).parent
+    try:
+        weight_files(folder)
+    except ConfigError:
+        return None
+    return folder if (folder / "tokenizer.json").is_file() else None
+
+
+def all_cached() -> list[str]:
+    """The hub ids whose files are all in the cache, in alphabetical order."""
+    from huggingface_hub import constants
+
+    folders = Path(constants.HF_HUB_CACHE).glob("models--*")
+    ids = sorted(folder.name.removeprefix("models--").replace("--", "/") for folder in folders)
+    return [name for name in ids if cached(name)]
+
+
+def look_up(name: str) -> Remote:
+    """Ask the hub which files of this id would be downloaded, and how large they are."""
+    from huggingface_hub import HfApi
+
+    if not HUB_ID.fullmatch(name):
+        raise OpenError(f"“{name[:60]}” is no hub id, such as “HuggingFaceTB/SmolLM2-135M”.")
+    with _as_sentence(name):
+        info = HfApi().model_info(name, files_metadata=True, timeout=10)
+    sizes = {each.rfilename: each.size or 0 for each in info.siblings or ()}
+    weights = [file for file in sizes if SHARD.fullmatch(file)] + [INDEX] if INDEX in sizes else [ONE_FILE]
+    wanted = [*USED, *weights]
+    if missing := [file for file in wanted if file not in sizes]:
+        pickles = " Its weights are pickles, which are not opened." * any(f.endswith(".bin") for f in sizes)
+        raise OpenError(f"The model {name} has no {missing[0]} on the hub.{pickles}")
+    return Remote(name, str(info.sha), {file: sizes[file] for file in sorted(wanted, key=sizes.__getitem__)})
+
+
+def download(name: str, progress: Progress = lambda there, of_all: None) -> Path:
+    """Download a model's files into the hub's cache, the small ones first; give its folder."""
+    from huggingface_hub import hf_hub_download
+
+    remote = look_up(name)
+    there, folder = 0, Path()
+    for file, nbytes in remote.files.items():
+        progress(there, remote.nbytes)
+
+        def tell(here: int, before: int = there) -> None:
+            progress(before + here, remote.nbytes)
+
+        with _as_sentence(name):
+            _fetch(remote, file, tell)
+            folder = Path(hf_hub_download(name, file, revision=remote.commit)).parent
+        there += nbytes
+    progress(there, remote.nbytes)
+    _name_as_main(folder, remote)
+    return folder
+
+
+def _fetch(remote: Remote, file: str, tell: Callable[[int], None]) -> None:
+    """Put a file's bytes among the cache's blobs; what an earlier attempt has left is not asked for again."""
+    from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url
+    from huggingface_hub.file_download import http_get, repo_folder_name
+
+    metadata = get_hf_file_metadata(hf_hub_url(remote.id, file, revision=remote.commit), timeout=10)
+    if not metadata.etag or not re.fullmatch(r"[\w.-]+", metadata.etag):
+        raise OSError(f"the hub gave no usable name for {file}")
+    blobs = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=remote.id, repo_type="model") / "blobs"
+    blob, part = blobs / metadata.etag, blobs / f"{metadata.etag}.part"
+    if blob.exists():
+        return
+    blobs.mkdir(parents=True, exist_ok=True)
+    with part.open("ab") as to:
+        http_get(metadata.location, to, resume_size=to.tell(), expected_size=metadata.size, tqdm_class=_telling(tell))
+    os.replace(part, blob)
+
+
+def _telling(tell: Callable[[int], None]) -> Any:
+    """A progress bar, as the library asks for one, that draws nothing and tells how many bytes are there."""
+    from huggingface_hub.utils import tqdm
+
+    class Telling(tqdm):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **{**options, "disable": True})
+            self.here = options.get("initial") or 0
+
+        def update(self, n: float | None = 1) -> None:
+            self.here += int(n or 0)
+            tell(self.here)
+
+    return Telling
+
+
+def _name_as_main(folder: Path, remote: Remote) -> None:
+    """Note the commit as that of "main", by which the cache is asked later."""
+    refs = folder.parent.parent / "refs"
+    refs.mkdir(exist_ok=True)
+    (refs / "main").write_text(remote.commit)
+
+
+class _as_sentence:
+    """Whatever the hub or the network answers becomes one sentence; what a caller raises to stop goes on."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
+        from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
+
+        if isinstance(error, GatedRepoError):
+            raise OpenError(f"The model {self.name} asks for an agreement on huggingface.co first.") from None
+        if isinstance(error, RepositoryNotFoundError):
+            raise OpenError(f"There is no model {self.name} on the hub, or it is private.") from None
+        if isinstance(error, Exception) and not isinstance(error, (OpenError, Stopped)):  # the library's own, and more
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise OpenError(f"The hub cannot be reached for {self.name} ({reason}). Models in the hub's cache open "
+                            "without a network.") from None  # fmt: skip

@@ -1,0 +1,109 @@
+"""Models that are opened: on one's own machine by path or hub id, hosted those that are listed and no others."""
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from urllib.parse import quote
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.painted import painted_fraction, pixels, settle
+from tests.browser.server import serve
+from tests.browser.sidebar import the_model
+from tests.checkpoints.fake_hub import fake_hub
+from tests.checkpoints.tokenizers import byte_level
+
+NAME = "somebody/hub-model"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    """A Llama of 14 layers of 10 heads: more than the grid shows large."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    path = tmp_path_factory.mktemp("models") / "tall"
+    sizes = dict(hidden_size=60, intermediate_size=70, num_hidden_layers=14, num_attention_heads=10)
+    LlamaForCausalLM(LlamaConfig(**sizes, vocab_size=330, num_key_value_heads=5)).save_pretrained(path)
+    byte_level(path)
+    return path
+
+
+@pytest.fixture
+def served(watched: Callable, new_context: Callable) -> Iterator[Callable[..., Page]]:
+    """served(address, **environment): a page of a server of its own, which must have logged no traceback."""
+    with ExitStack() as stack:
+
+        def open_at(address: str, **env: str) -> Page:
+            server = stack.enter_context(serve(env=env))
+            stack.callback(lambda: checked.append(server.tracebacks()))
+            page = watched(new_context(viewport={"width": 1440, "height": 900}).new_page())
+            page.goto(f"{server.url}/{address}")
+            settle(page)
+            return page
+
+        checked: list[list[str]] = []
+        yield open_at
+    assert checked == [[]] * len(checked)
+
+
+def the_name(page: Page) -> Locator:
+    return page.get_by_role("textbox", name="Path of a folder, or hub id")
+
+
+def open_form(page: Page) -> None:
+    page.get_by_test_id("stSidebar").get_by_text("Open a model", exact=True).click()
+    expect(the_name(page)).to_be_visible()
+    settle(page)
+
+
+def ask_for(page: Page, name: str) -> None:
+    the_name(page).fill(name)
+    the_name(page).press("Enter")
+    settle(page)
+    page.get_by_role("button", name="Open this model").click()
+
+
+def test_a_path_opens_and_a_large_grid_begins_small(served, folder: Path) -> None:
+    page = served("heads", HF_HUB_CACHE=str(folder.parent / "cache"))
+    open_form(page)
+    ask_for(page, str(folder.parent / "nothing"))
+    expect(page.get_by_test_id("stSidebar").get_by_role("alert")).to_contain_text("no folder")
+    ask_for(page, f"{folder}/../tall")
+    expect(the_model(page)).to_have_value("tall")
+    expect(page).to_have_url(re.compile(re.escape(quote(str(folder), safe=""))))
+    expect(page.get_by_text("10 query heads read 5 KV heads").first).to_be_visible()
+    settle(page)
+    grid = page.locator(".hg").first
+    assert grid.locator(".head").count() == 140 and painted_fraction(pixels(grid.locator(".grid"))) > 0.3
+    assert grid.locator(".map").first.bounding_box()["width"] < 50
+    heads = page.get_by_label("Heads shown")
+    heads.select_option("near")
+    assert grid.locator(".head").first.get_attribute("aria-selected") == "true"  # nothing is more similar than itself
+    heads.select_option("by:distance")
+    expect(grid.locator(".role")).to_have_text("largest distance first")
+    page.reload()
+    settle(page)
+    expect(the_model(page)).to_have_value("tall")
+
+
+def test_a_hub_id_is_downloaded_and_shown(served, folder: Path) -> None:
+    with fake_hub(NAME, folder) as (hub, address):
+        page = served("heads", HF_ENDPOINT=address, HF_HUB_CACHE=str(folder.parent / "cache"), HF_HUB_OFFLINE="0")
+        open_form(page)
+        ask_for(page, NAME)
+        expect(the_model(page)).to_have_value("hub-model")
+        settle(page)
+        assert {name for _, name, _ in hub.asked} == {"config.json", "tokenizer.json", "model.safetensors"}
+        expect(page).to_have_url(re.compile("somebody%2Fhub-model"))
+
+
+def test_hosted_only_what_is_listed_is_offered(served, folder: Path) -> None:
+    page = served(f"heads?model={quote(str(folder.parent), safe='')}", ATTNVIZ_MODELS=str(folder))
+    expect(page.get_by_role("alert").filter(has_text="cannot be opened here")).to_contain_text("gqa-4 is shown")
+    expect(page.get_by_text("Open a model", exact=True)).to_have_count(0)
+    the_model(page).click()
+    page.get_by_role("option", name="tall").click()
+    expect(page.get_by_text("10 query heads read 5 KV heads").first).to_be_visible()
+    settle(page)

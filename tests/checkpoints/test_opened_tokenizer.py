@@ -1,0 +1,50 @@
+"""A model's own tokenizer gives the ids that transformers gives, and a visible label for each of them."""
+
+import json
+
+import pytest
+from transformers import PreTrainedTokenizerFast
+
+from attnviz.text import Tokenizer
+from tests.checkpoints.tokenizers import byte_level, words
+from tests.test_text import TEXTS, hides
+
+KINDS = {"byte level": byte_level, "words": words}
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def both(request, tmp_path_factory):
+    path = KINDS[request.param](tmp_path_factory.mktemp("tokenizer"))
+    facts = json.loads(path.read_text())
+    facts["truncation"] = {"direction": "Right", "max_length": 3, "strategy": "LongestFirst", "stride": 0}
+    path.write_text(json.dumps(facts))  # some published files have one; transformers switches it off
+    return Tokenizer(path), PreTrainedTokenizerFast(tokenizer_file=str(path))
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_ids_are_transformers_own(both, text):
+    ours, theirs = both
+    ids = ours.encode(text)
+    assert ids == theirs(text)["input_ids"]
+    labels = ours.labels(ids)
+    assert len(labels) == len(ids) and [label for label in labels if hides(label)] == []
+    assert ours.decode(ids).strip() == theirs.decode(ids, skip_special_tokens=True).strip() == text.strip() or (
+        "endoftext" in text or "</s>" in text  # which is a token of its own
+    )
+
+
+def test_labels_are_the_pieces_that_transformers_names(both):
+    ours, theirs = both
+    ids = ours.encode("The little girl found 好 <tool>")
+    pieces = theirs.convert_ids_to_tokens(ids)
+    plain = [p.replace("Ġ", "·").replace("▁", "·") for p in pieces]
+    assert [mine for mine, piece in zip(ours.labels(ids), plain, strict=True) if piece.isascii() and mine != piece and
+            not piece.startswith("<0x")] == []  # fmt: skip
+    assert any("好" in label for label in ours.labels(ids))
+
+
+def test_an_id_that_the_tokenizer_never_gives_has_a_name(both):
+    ours, _ = both
+    assert ours.name(10**6) == "token 1000000" and ours.name(ours.encode("a")[-1]) in ("a", "·a")
+    with pytest.raises(TypeError):
+        ours.labels([10**6])

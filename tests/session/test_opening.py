@@ -1,0 +1,81 @@
+"""What may be opened: hosted nothing but what is listed, word for word; on one's own machine any folder or hub id."""
+
+import pytest
+
+from attnviz.session import opening
+from attnviz.session.settings import Settings
+
+HERE = "owner/model"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "listed").mkdir()
+    (tmp_path / "listed" / "config.json").write_text("{}")
+    return tmp_path / "listed"
+
+
+@pytest.fixture
+def hosted(folder, monkeypatch):
+    monkeypatch.setenv(opening.ALLOWED, f"{folder}, {HERE}")
+    monkeypatch.setattr(opening, "is_local", lambda: True)  # a proxy on the same machine may look like that
+
+
+def ways_around(folder) -> list[str]:
+    """Other names of what is on the disk, among them of the listed folder itself."""
+    (folder.parent / "link").symlink_to(folder)
+    (folder.parent / "other").mkdir()
+    (folder.parent / "other" / "config.json").write_text("{}")
+    return [
+        f"{folder}/", f"{folder}/.", f"{folder}/../listed", f"{folder.parent}/link", f"{folder.parent}/other",
+        f"{folder}/config.json", "/", "/etc", "..", "../..", "~", ".", f"//{folder}", f"file://{folder}",
+        f"{HERE}/", f"{HERE} ", "owner/../model", "owner/other", HERE.upper(), f"{folder}\0", "x" * 10_000,
+    ]  # fmt: skip
+
+
+def test_hosted_only_what_is_listed_opens_word_for_word(hosted, folder):
+    assert not opening.may_choose()
+    assert opening.may_open(str(folder)) and opening.may_open(HERE)
+    for name in ways_around(folder):
+        assert not opening.may_open(name), name
+        found, notices = Settings.from_link({"model": name})
+        assert found == Settings() and len(notices) == 1
+        assert "cannot be opened here; gqa-4 is shown" in notices[0]
+
+
+def test_a_listed_one_comes_back_from_its_link(hosted, folder):
+    found, notices = Settings.from_link({"model": str(folder)})
+    assert not notices and found.opened and found.model_name == "listed"
+    assert Settings.from_link(found.to_link()) == (found, [])
+
+
+def test_without_a_list_nothing_opens_but_on_ones_own_machine(folder, monkeypatch):
+    monkeypatch.delenv(opening.ALLOWED, raising=False)
+    assert not any(map(opening.may_open, [str(folder), HERE, "..", "gpt2"]))
+    monkeypatch.setattr(opening, "is_local", lambda: True)
+    assert opening.may_open(str(folder)) and opening.may_open(HERE) and opening.may_open("gpt2")
+    for name in ("..", "../listed", str(folder.parent), "a/b/c", "-x/y", "a/..", "", "/etc", f"{folder}\0"):
+        assert not opening.may_open(name), name
+
+
+def test_the_model_of_make_run_is_listed_and_the_last_opened_are_offered(folder, monkeypatch):
+    monkeypatch.setenv(opening.FIRST, str(folder))
+    monkeypatch.setattr(opening, "_recent", [])
+    assert opening.may_open(str(folder)) and opening.offered("own", ("own",)) == [str(folder)]
+    opening.remember("a/b"), opening.remember("c/d"), opening.remember("a/b")
+    assert opening.offered("own", ("own",)) == [str(folder)]
+    monkeypatch.setattr(opening, "is_local", lambda: True)
+    assert opening.offered("e/f", ("own",)) == [str(folder), "a/b", "c/d", "e/f"]
+
+
+def test_an_opened_models_own_theta_and_windows_are_kept_unless_chosen():
+    from attnviz.config import ModelConfig
+
+    own = ModelConfig(4, 12, 3, sliding_window=7, full_layers=(1,), rope_theta=500.0)
+    plain = Settings(model=HERE)
+    assert plain.run_opened(own) == own
+    changed = Settings(model=HERE, theta=99.0, window=5, n_sinks=2, rope=False, causal=False).run_opened(own)
+    assert (changed.rope_theta, changed.sliding_window, changed.full_layers, changed.n_sinks) == (99.0, 5, (), 2)
+    assert changed.position == "none" and not changed.causal
+    learned = ModelConfig(4, 12, 3, position="learned", learned_position_rows=9)
+    assert Settings(model=HERE, rope=False, theta=99.0).run_opened(learned) == learned

@@ -1,0 +1,116 @@
+"""Every page and tab with models that were opened: a picture, or a sentence that says why there is none."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from streamlit.testing.v1 import AppTest
+from transformers import (
+    Gemma2Config,
+    Gemma2ForCausalLM,
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)  # fmt: skip
+
+from attnviz.session import opening
+from attnviz.session.pages import ALL
+from tests.checkpoints.tokenizers import byte_level, words
+
+pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+SIZES = dict(
+    vocab_size=330, hidden_size=30, intermediate_size=37, num_hidden_layers=3, num_attention_heads=6,
+    num_key_value_heads=2, max_position_embeddings=600, head_dim=8,
+)  # fmt: skip
+GEMMA = SIZES | dict(query_pre_attn_scalar=7, sliding_window=9)
+MODELS = {
+    "qwen3": (lambda: Qwen3ForCausalLM(Qwen3Config(**SIZES, tie_word_embeddings=True)), byte_level),
+    "gpt2": (lambda: GPT2LMHeadModel(GPT2Config(vocab_size=330, n_positions=70, n_embd=30, n_layer=3, n_head=5)),
+             byte_level),
+    "gemma2": (lambda: Gemma2ForCausalLM(Gemma2Config(**GEMMA)), words),
+    "gemma3": (lambda: Gemma3ForCausalLM(Gemma3TextConfig(**GEMMA)), words),
+}  # fmt: skip
+PLACES = [(page, tab) for page in ALL for tab in (list(page.tabs) or [""])]
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory) -> dict[str, Path]:
+    torch.manual_seed(3)
+    found = {name: tmp_path_factory.mktemp(name) for name in MODELS}
+    for name, (make, tokenizer) in MODELS.items():
+        make().bfloat16().save_pretrained(found[name])
+        tokenizer(found[name])
+    return found
+
+
+@pytest.fixture
+def listed(folders, monkeypatch):
+    monkeypatch.setenv(opening.ALLOWED, ",".join(map(str, folders.values())))
+    return folders
+
+
+def opened(page, **link: str) -> AppTest:
+    app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
+    if page.path:
+        app.switch_page(page.file)
+    for name, value in link.items():
+        app.query_params[name] = value
+    app.run()
+    assert not app.exception, [e.value for e in app.exception]
+    return app
+
+
+def said(app: AppTest) -> str:
+    return " ".join(e.value for e in (*app.info, *app.warning, *app.error)).replace("\\", "")
+
+
+def pictures(app: AppTest) -> int:
+    drawn = [e for e in app.get("bidi_component") if "copy_link" not in e.proto.component_name and e.proto.bytes]
+    return len(app.get("plotly_chart")) + len(drawn)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_every_page_and_tab(model, listed):
+    for page, tab in PLACES:
+        app = opened(page, model=str(listed[model]), **({"tab": tab} if tab else {}))
+        assert not app.error and not app.warning, (page.path, tab, said(app))
+        assert pictures(app) or said(app), (page.path, tab)
+    assert model not in ("qwen3",) or "KV heads" in said(opened(ALL[2], model=str(listed[model]), tab="alike"))
+
+
+def test_gpt2_says_why_there_is_no_rope(listed):
+    rope = next(page for page in ALL if page.path == "rope")
+    assert "no RoPE" in said(opened(rope, model=str(listed["gpt2"])))
+
+
+def test_too_few_learned_positions_are_a_sentence(listed, monkeypatch, tmp_path):
+    config = GPT2Config(vocab_size=330, n_positions=9, n_embd=30, n_layer=1, n_head=5)
+    GPT2LMHeadModel(config).save_pretrained(tmp_path)
+    byte_level(tmp_path)
+    monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
+    heads = next(page for page in ALL if page.path == "heads")
+    assert "learned 9 positions" in said(opened(heads, model=str(tmp_path)))
+
+
+def test_a_text_longer_than_the_learned_positions_is_cut_there(listed):
+    heads = next(page for page in ALL if page.path == "heads")
+    app = opened(heads, model=str(listed["gpt2"]), text="The little girl found a ball. " * 40)
+    assert "first 70 are shown" in said(app) and "learned 70 positions" in said(app)
+
+
+def test_a_model_that_is_not_listed_is_named_and_the_default_shown(listed):
+    heads = next(page for page in ALL if page.path == "heads")
+    app = opened(heads, model="/etc")
+    assert "“/etc”, which cannot be opened here; gqa-4 is shown" in said(app) and pictures(app)
+
+
+def test_a_listed_model_that_is_broken_gets_a_sentence(listed, monkeypatch, tmp_path):
+    (tmp_path / "config.json").write_text('{"architectures": ["BloomForCausalLM"]}')
+    monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
+    app = opened(next(page for page in ALL if page.path == "heads"), model=str(tmp_path))
+    assert "BloomForCausalLM" in said(app)
