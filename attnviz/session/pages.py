@@ -119,6 +119,12 @@ ALL = (
         "part",
         needs_text=False,
     ),
+    Page(
+        "lessons", "pages/9_lessons.py", "Lessons",
+        "Ways through the pages in five to ten steps, each with what to look at and this model's numbers.",
+        "attnviz.ui.pages.lessons",
+        needs_text=False,
+    ),
 )  # fmt: skip
 PAGES = {page.path: page for page in ALL}
 TABS = tuple(dict.fromkeys(tab for page in ALL for tab in page.tabs))
