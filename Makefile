@@ -1,4 +1,5 @@
 # `make run` opens the app. `make check` before every commit, `make test` before every merge; the others measure.
+# Lessons of your own: make run LESSONS=folder
 # Each sets up what it needs the first time. ARGS is handed on: make run ARGS=--server.port=8600
 
 PYTHON ?= python3
@@ -8,7 +9,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4
 
 .PHONY: run check lint format test bench soak shots
 run: $(VENV)/app.stamp
-	$(BIN)/streamlit run app.py $(ARGS)
+	ATTNVIZ_LESSONS='$(abspath $(LESSONS))' $(BIN)/streamlit run app.py $(ARGS)
 
 # Format, lint, types, and the tests that take less than a second or two each: under a minute on two cores.
 check: lint

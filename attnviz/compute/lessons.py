@@ -108,8 +108,8 @@ def filled(text: str, view: View) -> str:
 
 
 def _percent(share: float) -> str:
-    """ "93 %"; below one per cent with a digit more."""
-    return f"{100 * share:.0f} %" if share >= 0.01 or not share else f"{100 * share:.1g} %"
+    """ "93.1 %": three digits at most."""
+    return f"{100 * share:.3g} %"
 
 
 # ---- placeholders: the text and the model

@@ -84,6 +84,7 @@ ALL = (
         equal={"shifts": "A score under shifts"},
         values={"values": "Rotated values"},
         layouts={"layout-pairs": "Two layouts"},
+        latent={"mla-content": "Content scores", "mla-position": "Position scores", "mla-sum": "Their sum"},
         without={"map-without-0": "With RoPE", "map-without-1": "Without RoPE"},
     ),
     Element("source-walk", "steps", "parts", "The source, line by line", "walk"),
@@ -96,7 +97,7 @@ ALL = (
     Element("control-context", "cost", "amounts", "The slider of the context", drawing=False),
     *_charts(
         "cost", "closer",
-        published={"published": "Published models", "totals": "Cache against context", "alternatives": "Another attention"},
+        published={"published": "Published models", "totals": "Cache by context", "alternatives": "Another attention"},
         memory={"filling": "What fits in GPU memory"},
         speed={"speed": "Decode speed", "roof": "Roofline", "machines": "Accelerators"},
     ),

@@ -17,6 +17,7 @@ from attnviz.session.examples import EXAMPLES
 from attnviz.session.pages import ALL
 from attnviz.session.settings import MODEL_NAMES, MODELS, Number, Settings, kind_of, widths
 from attnviz.ui import state
+from attnviz.ui.alone import present_button
 from attnviz.ui.components.copy_link import copy_link
 from attnviz.ui.components.early import early
 from attnviz.ui.source import source_button
@@ -32,6 +33,7 @@ def sidebar() -> None:
         _links()
         _controls()
         copy_link()
+        present_button()
         early()
 
 

@@ -158,7 +158,7 @@ def test_numbers_of_the_model_and_the_cache() -> None:
     assert value("cache", **own) == f"{2 * 3 * 7 * 14 * 2:,} B"  # K and V, layers, heads, head_dim, bytes
     assert value("cache_share", **own) == "100 %" and value("group_size", **own) == "1"
     assert value("cache", model="mla") == f"{4 * (64 + 16) * 2:,} B" and value("latent", model="mla") == "64"
-    assert value("cache_share", model="mqa") == "12 %"
+    assert value("cache_share", model="mqa") == "12.5 %"
 
 
 def test_numbers_of_a_published_model() -> None:
