@@ -14,16 +14,19 @@ from attnviz.ui.qr_code import qr_code
 
 # What is not the element, nor in it, is not shown. What holds it takes all of the width, and no gap.
 STYLE = """<style>
-[data-testid="stMain"] [data-testid="stElementContainer"]:not(.{it}, .{it} *) {{ display: none; }}
-[data-testid="stMain"] [data-testid="stColumn"]:not(:has(.{it}), .{it} *) {{ display: none; }}
-[data-testid="stMain"] [data-testid="stColumn"]:has(.{it}) {{ width: 100%; flex: 1 1 100%; }}
-[data-testid="stMain"] [data-testid="stVerticalBlock"]:not(.{it}, .{it} *) {{ gap: 0; }}
-[data-testid="stMainBlockContainer"] {{ padding: 0.75rem 1rem !important; max-width: none; }}
-[data-testid="stHeader"] {{ display: none; }}
+.stMainBlockContainer :is(.stElementContainer, .stExpander, .stColumn):not(
+  .{it}, .{it} *, :has(.{it}, .stAlert)
+) {{ display: none; }}
+.stMainBlockContainer .stColumn:has(.{it}) {{ width: 100%; flex: 1 1 100%; }}
+.stMainBlockContainer .stVerticalBlock:not(.{it}, .{it} *) {{ gap: 0; }}
+.stMainBlockContainer {{ padding: 0.75rem 1rem !important; max-width: none; }}
+.stAppHeader {{ display: none; }}
 </style>"""
+WHOLE_PAGE = """<style>.stMainBlockContainer { zoom: 1.4; }</style>"""
 PRESENTED = """<style>
-[data-testid="stHeader"], [data-testid="stSidebar"] { display: none; }
-[data-testid="stBottomBlockContainer"] { zoom: 1.4; padding-block: 0.25rem; }
+.stAppHeader, .stSidebar { display: none; }
+.stBottomBlockContainer { zoom: 1.4; padding-block: 0.25rem; }
+.stMainBlockContainer [data-testid="stCaptionContainer"] { display: none; }
 </style>"""
 
 
@@ -47,6 +50,8 @@ def _begin() -> None:
 def presenter() -> None:
     """The presenter's bar: the drawings of the page one after another, the link as a QR code, and the way out."""
     st.html(PRESENTED)
+    if not state.alone():
+        st.html(WHOLE_PAGE)
     with st.bottom, st.container(key="presenter"):
         _presenter()
 

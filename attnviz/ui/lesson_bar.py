@@ -41,24 +41,26 @@ def _bar(view: View) -> None:
     step, at_step = lesson.step(number), View(lesson.settings(number))
     place = f"Step {number} of {len(lesson.steps)}"
     with st.container(key="lesson-text"):
-        st.markdown(f"##### {step.title}")
-        st.markdown(lessons.filled(step.text, at_step))
+        st.markdown(f"##### {step.title}\n\n{lessons.filled(step.text, at_step)}")
         if step.question:
             _question(lesson, number, lessons.filled(step.question, at_step), lessons.filled(step.answer, at_step))
     with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
-        st.caption(f"{lesson.title} · {place}")
+        element = ELEMENTS.get(step.target)
+        look = f" · Look at: {element.name}" if element else ""
+        st.caption(f"{lesson.title} · {place}{look}")
         _button("Back", "back", "K", lesson, number - 1, number > 1)
         _button("Next", "next", "J", lesson, number + 1, number < len(lesson.steps))
         if _wandered(step, s, at_step.settings):
             _button("Back to the step", "return", "G", lesson, number, True)
         st.button("All lessons", key="lesson-home", shortcut="L", on_click=_home)
         st.button("Leave", key="lesson-leave", on_click=_leave)
-    here = state.page() == step.page
-    element = ELEMENTS.get(step.target) if here else None
-    lesson_mark(
-        f"{place}: {step.title}", element.css_class if element else "", element.name if element else "",
-        f"{lesson.name}-{number}",
-    )  # fmt: skip
+    _mark(step, f"{place}: {step.title}", f"{lesson.name}-{number}")
+
+
+def _mark(step: Step, said: str, name: str) -> None:
+    """The ring round what the step points at, where its page is open."""
+    element = ELEMENTS.get(step.target) if state.page() == step.page else None
+    lesson_mark(said, element.css_class if element else "", element.name if element else "", name)
 
 
 def _button(label: str, name: str, shortcut: str, lesson: Lesson, number: int, there: bool) -> None:
@@ -84,10 +86,11 @@ def _open(name: str, number: int) -> None:
 
 def _question(lesson: Lesson, number: int, question: str, answer: str) -> None:
     shown = st.session_state.get(_ANSWERED) == (lesson.name, number)
-    st.markdown(f"**{question}**")
     if shown:
-        st.markdown(answer)
-    else:
+        st.markdown(f"**{question}** {answer}")
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(f"**{question}**", width="content")
         st.button("Show the answer", key="lesson-answer", shortcut="Q", on_click=_answer, args=(lesson.name, number))
 
 

@@ -174,7 +174,7 @@ def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callab
 def _wanted(key: str) -> bool:
     """Whether the part is drawn: where one element is shown alone, only the part that has it."""
     element = alone()
-    return element is None or key in (element.part, LESSON, PRESENTER)
+    return element is None or key in (element.part, LESSON, PRESENTER, "notices")
 
 
 def _say(place: Any, before: int) -> None:

@@ -187,13 +187,13 @@ const MOST_PIXELS = 12e6; // phones take no canvas much larger
 function paint(view) {
   const { d, heads, grid, canvas } = view, all = grid.getBoundingClientRect();
   if (!all.width) return;
-  const ratio = Math.min(ratioOf(view), Math.sqrt(MOST_PIXELS / (all.width * all.height)));
+  const zoom = zoomOf(grid), ratio = Math.min(ratioOf(view), zoom * Math.sqrt(MOST_PIXELS / (all.width * all.height)));
   const [, H, N, M] = d.shape, tables = d.ramps[view.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked, d.steps));
-  const ink = sheet(canvas, Math.ceil(all.width * ratio), Math.ceil(all.height * ratio), ratio);
+  const ink = sheet(canvas, Math.ceil((all.width / zoom) * ratio), Math.ceil((all.height / zoom) * ratio), ratio);
   for (const { map, layer, head } of heads) {
     const box = map.getBoundingClientRect(), side = Math.round(map.clientWidth * ratio), at = (layer * H + head) * N * M;
     const image = scale(d.cells.subarray(at, at + N * M), N, M, side, side, tables[d.kv[head]]);
-    ink.putImageData(image, Math.round((box.left - all.left) * ratio), Math.round((box.top + map.clientTop - all.top) * ratio));
+    ink.putImageData(image, Math.round(((box.left - all.left) / zoom) * ratio), Math.round(((box.top - all.top) / zoom + map.clientTop) * ratio));
   }
 }
 

@@ -145,7 +145,7 @@ function paintBar({ d, bar, dark }) {
 
 function point(view, e) {
   const { left, top, width, height, T, S } = view.plot, box = view.map.getBoundingClientRect();
-  const x = (e.clientX - box.left - left) / width, y = (e.clientY - box.top - top) / height;
+  const zoom = zoomOf(view.map), x = ((e.clientX - box.left) / zoom - left) / width, y = ((e.clientY - box.top) / zoom - top) / height;
   const inside = x >= 0 && x < 1 && y >= 0 && y < 1;
   tell(view, inside ? [Math.floor(y * T), Math.floor(x * S)] : null);
 }

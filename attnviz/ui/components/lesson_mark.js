@@ -7,7 +7,7 @@ export default function ({ data, parentElement }) {
   const [look, status] = [".look", ".said"].map((each) => parentElement.querySelector(each));
   const sheet = document.createElement("style");
   if (status.textContent !== said) status.textContent = said;
-  look.textContent = name ? `Look at: ${name}` : "";
+  look.textContent = "";
   if (target) {
     sheet.textContent = `.${target} { outline: 3px solid light-dark(#b3541e, #f0a36b); outline-offset: 5px; border-radius: 6px; scroll-margin: 12px; }`;
     document.head.append(sheet);
@@ -33,7 +33,7 @@ function arrive(signal, target, step, look, name) {
       if (box.top < 0 || box.bottom > room) element.scrollIntoView({ block: box.height < room ? "nearest" : "start", behavior: calm ? "auto" : "smooth" });
       return;
     }
-    if (performance.now() - began > PATIENCE && !ready) return void (look.textContent = `Look at: ${name}, which is not drawn with these settings.`);
+    if (performance.now() - began > PATIENCE && !ready) return void (look.textContent = `“${name}” is not drawn with these settings.`);
     setTimeout(turn, 60);
   };
   turn();

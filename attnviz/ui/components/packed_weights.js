@@ -62,7 +62,7 @@ function painter(element, paint) {
   return () => { due = !near; if (near) paint(); };
 }
 
-const ratioOf = (view) => view.ratio ?? (window.devicePixelRatio || 1);
+const ratioOf = (view) => view.ratio ?? (window.devicePixelRatio || 1) * zoomOf(view.root);
 
 // Painted as it is saved, with two pixels to one of the page's at least.
 function sharply(view, paint) {

@@ -1,6 +1,7 @@
-// Presenting: zooms the drawing until it fills the window over the bar, with type at least TYPE times as large where it fits;
+// Presenting: zooms the drawing until it fills the window over the bar, with type TYPE times as large, and more, where it fits;
 // rings the pointer; B makes the screen black. What a clicker sends, Page Up and Page Down, goes on and back.
-const TYPE = 1.4, LARGEST = 4, TRIES = 7, RING = 56;
+const TYPE = 1.4, LARGEST = 4, SHARES = [1, 0.7, 0.55, 0.42, 0.32]; // zooms, and the shares of the window's width that are tried
+const RING = 56, TRIES = 6, SETTLED = 80; // pixels, turns, milliseconds
 
 export default function ({ data, parentElement }) {
   const call = begun(parentElement), { signal } = call, { target } = JSON.parse(new TextDecoder().decode(data));
@@ -44,34 +45,40 @@ function key(e, black) {
   if (name) e.preventDefault();
 }
 
-// Some drawings are as high as they are wide, others have a height of their own: so the width is tried until both fit.
+// Grids grow as high as they are wide, charts keep their height: so several widths are tried, and of those with type that is
+// large enough, the one is taken that fills most of the screen.
 function fitting(sheet, target, signal) {
   let turn = 0, seen = "";
-  const rule = (zoom, width) => {
+  const wait = (ms) => new Promise((then) => setTimeout(then, ms));
+  const lay = (zoom, width) => {
     sheet.textContent = `.${target} { zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; }`;
   };
-  const room = () => {
+  const tried = async (element, [wide, high], width) => {
+    lay(1, width);
+    await wait(SETTLED);
+    const height = element.getBoundingClientRect().height, zoom = Math.min(wide / width, high / height, LARGEST);
+    return { width, zoom, worth: 10 * Math.round(10 * Math.min(zoom, TYPE)) + (zoom * zoom * width * height) / (wide * high) };
+  };
+  const fill = async (element) => {
     const bar = document.querySelector("[data-testid=stBottom]")?.getBoundingClientRect();
-    return [window.innerWidth - 32, (bar?.height ? bar.top : window.innerHeight) - 24];
+    const room = [window.innerWidth - 32, (bar?.height ? bar.top : window.innerHeight) - 24], all = [];
+    for (const share of SHARES) all.push(await tried(element, room, room[0] * share));
+    let best = all.reduce((a, b) => (b.worth > a.worth ? b : a));
+    const wider = await tried(element, room, room[0] / best.zoom); // where the height has not changed with the width
+    if (wider.worth > best.worth) best = wider;
+    lay(best.zoom, best.width);
   };
-  const tried = (element, zoom, width, left) => {
-    const [, high] = room(), share = element.getBoundingClientRect().height / high;
-    if (signal.aborted || !left || (share > 0.94 && share <= 1)) return;
-    const wide = room()[0];
-    if (share > 1) width > 380 && element.dataset.fixed !== "1" ? (width = Math.max(380, width / share ** 0.8)) : (zoom = Math.max(1, zoom / share));
-    else { zoom = Math.min(LARGEST, zoom / share ** 0.6); width = Math.min(width, wide / zoom); }
-    rule(zoom, width);
-    setTimeout(() => tried(element, zoom, width, left - 1), 120);
-  };
-  const start = () => {
-    const element = target && document.querySelector(`.${target}`), mine = ++turn;
-    if (signal.aborted) return;
-    if (!element || element.getBoundingClientRect().height < 20) return void (target && setTimeout(() => mine === turn && start(), 120));
-    const zoom = TYPE, width = room()[0] / zoom, now = `${window.innerWidth} ${window.innerHeight}`;
-    if (seen === now && sheet.textContent) return;
+  return async function start() {
+    const element = target && document.querySelector(`.${target}`), now = `${window.innerWidth} ${window.innerHeight}`;
+    if (signal.aborted || !target || seen === now) return; // a chart that takes its new width says that the window has one
+    if (!element || element.getBoundingClientRect().height < 20) return void setTimeout(start, SETTLED);
+    const mine = ++turn;
     seen = now;
-    rule(zoom, width);
-    setTimeout(() => tried(element, zoom, width, TRIES), 150);
+    for (let i = 0; i < TRIES && mine === turn && !signal.aborted; i++) {
+      await fill(element);
+      const { height } = element.getBoundingClientRect();
+      await wait(6 * SETTLED); // what is drawn late has another height
+      if (Math.abs(element.getBoundingClientRect().height - height) < 8) return;
+    }
   };
-  return start;
 }
