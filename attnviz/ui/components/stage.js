@@ -1,7 +1,7 @@
 // Presenting: zooms the drawing until it fills the window over the bar, with type TYPE times as large, and more, where it fits;
 // rings the pointer; B makes the screen black. What a clicker sends, Page Up and Page Down, goes on and back.
 const TYPE = 1.4, LARGEST = 4, SHARES = [1, 0.7, 0.55, 0.42, 0.32]; // zooms, and the shares of the window's width that are tried
-const RING = 56, TRIES = 6, SETTLED = 80; // pixels, turns, milliseconds
+const WIDEST = 1.6, RING = 56, TRIES = 6, SETTLED = 80; // times the height, pixels, turns, milliseconds
 
 export default function ({ data, parentElement }) {
   const call = begun(parentElement), { signal } = call, { target } = JSON.parse(new TextDecoder().decode(data));
@@ -50,14 +50,18 @@ function key(e, black) {
 function fitting(sheet, target, signal) {
   let turn = 0, seen = "";
   const wait = (ms) => new Promise((then) => setTimeout(then, ms));
+  // A chart is drawn as large as its box is in the window, and finds the pointer in what is transformed, not in what is zoomed.
   const lay = (zoom, width) => {
-    sheet.textContent = `.${target} { zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; }`;
+    sheet.textContent = `.${target} { zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; }
+      .${target} .stElementContainer { overflow: visible; }
+      .${target} .stElementContainer:has(.stPlotlyChart) { zoom: ${1 / zoom}; width: ${100 / zoom}% !important; }
+      .${target} .js-plotly-plot { transform: scale(${zoom}); transform-origin: 0 0; overflow: visible !important; }`;
   };
   const tried = async (element, [wide, high], width) => {
     lay(1, width);
     await wait(SETTLED);
     const height = element.getBoundingClientRect().height, zoom = Math.min(wide / width, high / height, LARGEST);
-    return { width, zoom, worth: 10 * Math.round(10 * Math.min(zoom, TYPE)) + (zoom * zoom * width * height) / (wide * high) };
+    return { width, zoom, worth: 10 * Math.round(10 * Math.min(zoom, TYPE)) + (zoom * zoom * Math.min(width, WIDEST * height) * height) / (wide * high) };
   };
   const fill = async (element) => {
     const bar = document.querySelector("[data-testid=stBottom]")?.getBoundingClientRect();
