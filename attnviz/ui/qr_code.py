@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 from urllib.parse import urlencode
 
-import segno
 import streamlit as st
 
 from attnviz.session.settings import Settings
@@ -22,6 +21,8 @@ def address(url: str, settings: Settings) -> str:
 @lru_cache(maxsize=64)
 def svg(link: str) -> str | None:
     """The code as SVG; None for a link that is longer than a QR code can hold."""
+    import segno  # by who presents alone
+
     try:
         return segno.make(link, micro=False, error="l").svg_inline(scale=6, light="#fff", dark="#000", border=3)
     except segno.DataOverflowError:

@@ -3,6 +3,12 @@
 // And brings `save.js`, which all pictures of the page are saved with.
 const LINKS = "[data-testid=stPageLink-NavLink]", EVENTS = ["pointerover", "focusin"];
 
+// A chart of plotly's takes every touch for a zoom, and a page could not be scrolled over it. It still answers a tap, which comes
+// as a click of the mouse does.
+function leaveToThePage(event) {
+  if (event.target.closest?.(".stPlotlyChart")) event.stopPropagation();
+}
+
 function carry(event) {
   const link = event.target.closest?.(LINKS);
   if (link) link.search = window.location.search;
@@ -43,6 +49,7 @@ export default function ({ data, parentElement }) {
   const [button, code, choice, status] = [".link", ".code", "select", "[role=status]"].map((each) => parentElement.querySelector(each));
   const call = begun(button);
   for (const event of EVENTS) document.addEventListener(event, carry, { signal: call.signal });
+  document.addEventListener("touchstart", leaveToThePage, { capture: true, passive: true, signal: call.signal });
   button.textContent = "Copy link to this view";
   button.onclick = () => copy(window.location.href, status);
   code.textContent = "Copy embed code";

@@ -15,8 +15,9 @@ function create(root) {
   const view = { root, canvas: el("canvas", ""), tools: part("tools"), scored: part("scored"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: "layers" };
   view.paint = painter(root, () => paint(view));
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(view.grid);
-  view.grid.onpointermove = (e) => point(view, e);
-  view.grid.onpointerleave = () => leave(view);
+  view.grid.onpointermove = hovering((e) => point(view, e));
+  view.grid.onpointerleave = hovering(() => leave(view));
+  fingers(view.grid, (e) => point(view, e));
   view.grid.onclick = (e) => { const head = headAt(e); if (head) choose(view, head); };
   view.grid.onkeydown = (e) => key(view, e);
   view.grid.addEventListener("focusin", (e) => { const head = headAt(e); if (head) { view.at = head; tell(view); } });

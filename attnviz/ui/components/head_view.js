@@ -29,8 +29,9 @@ function create(root) {
   view.key.onchange = () => choose(view, view.d.query, +view.key.value);
   view.colour.onchange = view.exclude.onchange = () => look(view, view.colour.value === "log", view.exclude.checked);
   view.pin.onclick = () => view.send("pin", !view.d.pinned);
-  view.map.onpointermove = (e) => point(view, e);
-  view.map.onpointerleave = () => tell(view, null);
+  view.map.onpointermove = hovering((e) => point(view, e));
+  view.map.onpointerleave = hovering(() => tell(view, null));
+  fingers(view.map, (e) => point(view, e));
   view.map.onclick = (e) => { point(view, e); if (view.cell) choose(view, ...view.cell); };
   view.map.onkeydown = (e) => key(view, e);
   return view;

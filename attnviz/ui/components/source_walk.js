@@ -24,8 +24,9 @@ function create(root) {
   view.jump.onchange = () => go(view, +view.jump.value);
   root.querySelectorAll("[data-go]").forEach((button) => (button.onclick = () => act(view, button.dataset.go)));
   root.onkeydown = (e) => key(view, e);
-  view.canvas.onpointermove = (e) => point(view, cellAt(view, e));
-  view.canvas.onpointerleave = () => point(view, null);
+  view.canvas.onpointermove = hovering((e) => point(view, cellAt(view, e)));
+  view.canvas.onpointerleave = hovering(() => point(view, null));
+  fingers(view.canvas, (e) => point(view, cellAt(view, e)));
   view.canvas.onclick = (e) => choose(view, cellAt(view, e));
   new ResizeObserver(() => requestAnimationFrame(() => view.d && paint(view))).observe(view.main);
   return view;
