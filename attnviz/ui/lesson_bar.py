@@ -39,6 +39,7 @@ def _bar(view: View) -> None:
         return
     number = min(s.lesson_step, len(lesson.steps))
     step, at_step = lesson.step(number), View(lesson.settings(number))
+    wandered = _wandered(step, s, at_step.settings)
     place = f"Step {number} of {len(lesson.steps)}"
     with st.container(key="lesson-text"):
         st.markdown(f"##### {step.title}\n\n{lessons.filled(step.text, at_step)}")
@@ -50,11 +51,11 @@ def _bar(view: View) -> None:
         st.caption(f"{lesson.title} · {place}{look}")
         _button("Back", "back", "K", lesson, number - 1, number > 1)
         _button("Next", "next", "J", lesson, number + 1, number < len(lesson.steps))
-        if _wandered(step, s, at_step.settings):
+        if wandered:
             _button("Back to the step", "return", "G", lesson, number, True)
         st.button("All lessons", key="lesson-home", shortcut="L", on_click=_home)
         st.button("Leave", key="lesson-leave", on_click=_leave)
-    _mark(step, f"{place}: {step.title}", f"{lesson.name}-{number}")
+    _mark(step, f"{place}: {step.title}", "" if wandered else f"{lesson.name}-{number}")
 
 
 def _mark(step: Step, said: str, name: str) -> None:

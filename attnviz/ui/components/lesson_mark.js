@@ -11,8 +11,9 @@ export default function ({ data, parentElement }) {
   if (target) {
     sheet.textContent = `.${target} { outline: 3px solid light-dark(#b3541e, #f0a36b); outline-offset: 5px; border-radius: 6px; scroll-margin: 12px; }`;
     document.head.append(sheet);
-    if (document.attnvizStep !== step) arrive(call.signal, target, step, look, name);
-  } else document.attnvizStep = step;
+    if (step && document.attnvizStep !== step) arrive(call.signal, target, step, look, name);
+  }
+  if (!target || !step) document.attnvizStep = ""; // whoever comes back is brought to it again
   call.signal.addEventListener("abort", () => sheet.remove());
   return call.end;
 }

@@ -14,6 +14,8 @@ _component = declared("lesson_mark", HTML)
 
 
 def lesson_mark(said: str, css_class: str, name: str, step: str) -> None:
-    """Mark the element of this class. said: the step, in words; step: changes where the element is scrolled to."""
+    """Mark the element of this class. said: the step, in words; step: the element is scrolled to where
+    this is another one; "" for who has left the step.
+    """
     data = {"said": said, "target": css_class, "name": name, "step": step}
     _component(key="lesson-mark", data=as_bytes(data), height="content")
