@@ -108,7 +108,9 @@ def _by_history() -> bool:
 
 
 def write_link() -> None:
-    """Write the current settings to the address."""
+    """Write the current settings to the address; not to that of a page that is about to be left for another."""
+    if _GOING in st.session_state:
+        return
     link = current().to_link()
     if st.query_params.to_dict() != link:
         st.query_params.from_dict(link)

@@ -29,6 +29,7 @@ AT_MOST = {
     "front page's title / empty app": 1.3,
     "deep link to heads / import torch, load": 3.0,
     "grid bytes / weight": 1.2,
+    "next step of a lesson / opening its link": 1.3,
 }
 
 
