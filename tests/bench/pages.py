@@ -166,7 +166,7 @@ def bytes_sent(browser: Browser, url: str) -> dict[str, float]:
 
 
 def next_step(browser: Browser, url: str) -> dict[str, float]:
-    """The next step of a lesson, from the key to its text and the ring, against opening its link in the same browser."""
+    """The next step of a lesson, from the key to its text and the ring, against opening its link in this browser."""
     page, opened, moved = browser.new_page(), [], []
     page.set_default_timeout(PATIENCE)
     for _ in range(STARTS):
