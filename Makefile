@@ -26,7 +26,7 @@ format: $(VENV)/tests.stamp
 	$(BIN)/ruff check --fix .
 
 test: $(VENV)/tests.stamp $(VENV)/browser.stamp
-	$(PYTEST) --dist=loadfile $(ARGS)
+	$(PYTEST) --dist=worksteal $(ARGS)
 
 # Ratios taken in one run, as a table and one line of JSON.
 bench: $(VENV)/tests.stamp $(VENV)/browser.stamp

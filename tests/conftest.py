@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
+settings.register_profile("any machine", deadline=None)  # a first example pays for imports, and machines are busy
+settings.load_profile("any machine")
 torch.set_num_threads(1)  # tests' tensors are tiny: a second thread takes four times the processor time to wait
 
 

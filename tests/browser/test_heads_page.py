@@ -67,6 +67,31 @@ def test_a_click_in_the_grid_changes_the_head_and_its_parts_alone(visit: Visit) 
     expect(page).to_have_url(re.compile("head=5"))
 
 
+def test_a_chosen_head_is_in_sight_and_an_example_goes_where_it_says(visit: Visit) -> None:
+    page = visit("heads")
+    page.set_viewport_size({"width": 1280, "height": 720})  # a projector's
+    settle(page)
+    page.get_by_role("gridcell", name=re.compile("^Layer 3, head 6,")).first.click()
+    expect(heading(page, "^Layer 3, head 6 reads KV head 3")).to_be_visible()
+    settle(page)
+    grid, head = page.get_by_role("grid").bounding_box(), the_map(page).bounding_box()
+    assert 0 < grid["y"] < grid["y"] + grid["height"] < 720 and 0 < head["y"] < head["y"] + head["height"] < 720
+    assert grid["x"] + grid["width"] < head["x"] < head["x"] + head["width"] <= 1280
+    said = page.get_by_role("paragraph").filter(has_text="Look at layer").inner_text()
+    named = re.search(r"layer (\d+), head (\d+),.*query (\d+) .*to key (\d+) ", said, re.DOTALL)
+    layer, which, query, key = named.groups()
+    page.get_by_role("button", name="Show it").click()
+    expect(heading(page, f"^Layer {layer}, head {which} reads")).to_be_visible()
+    expect(page.get_by_text(re.compile(f"^Query {query} .* key {key} ")).first).to_be_visible()
+
+
+def test_on_a_phone_the_head_stands_right_below_its_grid(visit: Visit) -> None:
+    page = visit("heads", width=NARROW)
+    places = [page.locator(f".st-key-{key}").first.bounding_box() for key in ("head-grid", "head-view", "text-view")]
+    grid, head, text = (place["y"] for place in places)
+    assert grid < head < text and head < grid + places[0]["height"] + 60
+
+
 def test_a_head_chosen_in_a_part_is_the_one_that_is_marked_in_the_grid(visit: Visit) -> None:
     page = visit("heads?tab=family&layer=1&head=3")
     chosen = page.get_by_role("gridcell", selected=True)

@@ -164,25 +164,26 @@ def closer(view: View) -> None:
 
 def published(view: View) -> None:
     """The published models on one plot, a few of them over the context, one of them with another attention."""
-    pairs = {pair.name: pair for pair in instructive_pairs()}
-    st.pills("Instructive comparisons", list(pairs), key="pair", on_change=_take_pair, args=(pairs,))
-    for pair in pairs.values():
-        if view.settings.compare == pair.ids:
-            st.info(pair.sentence, icon=":material/lightbulb:")
-    _compared(view)
-    _alternatives(view.settings)
-
-
-def _compared(view: View) -> None:
     s, presets = view.settings, load_presets()
     state.control(
         st.multiselect, "Models to compare (at most six)", "compare", options=list(presets),
         format_func=lambda id: presets[id].name, max_selections=6, reruns=("amounts", "closer"),
     )  # fmt: skip
     charts.show(_all_published(s.compare, _toy(view)), "published")
+    _pairs(s)
     if s.compare:
         charts.show(_totals(s.compare, s.context), "totals")
         _notes(s.compare, "compared")
+    _alternatives(s)
+
+
+def _pairs(s: Settings) -> None:
+    """Models to compare that teach something, and what the chosen ones teach."""
+    pairs = {pair.name: pair for pair in instructive_pairs()}
+    st.pills("Instructive comparisons", list(pairs), key="pair", on_change=_take_pair, args=(pairs,))
+    for pair in pairs.values():
+        if s.compare == pair.ids:
+            st.info(pair.sentence, icon=":material/lightbulb:")
 
 
 @lru_cache(maxsize=16)

@@ -46,8 +46,8 @@ def _selection(view: View) -> None:
     n = min(len(view.labels), compute_steps.MAX_RECORDED)
     _choose("Layer", "layer", layer, range(view.config.n_layers), lambda i: f"Layer {i}", 105)
     _choose("Head", "head", head, range(view.config.n_heads), lambda i: f"Head {i}", 105)
-    _choose("Query token", "query", min(view.query, n - 1), range(n), lambda i: f"query {i} {view.labels[i]}", 150)
-    _choose("Key token", "key", min(view.key, n - 1), range(n), lambda i: f"key {i} {view.labels[i]}", 150)
+    _choose("Query token", "query", min(view.query, n - 1), range(n), lambda i: f"query {i} {view.labels[i]}", 130)
+    _choose("Key token", "key", min(view.key, n - 1), range(n), lambda i: f"key {i} {view.labels[i]}", 130)
 
 
 def _choose(label: str, field: str, shown: int, options: range, written: Callable[[int], str], width: int) -> None:
