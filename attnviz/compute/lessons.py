@@ -30,6 +30,7 @@ SHIPPED = Path(__file__).parents[1] / "lessons"
 FOLDER = "ATTNVIZ_LESSONS"  # in the environment: a folder with lessons of one's own
 MAX_BYTES = 200_000  # of one file
 MISSING = "–"
+FLOAT32 = 32  # bits: the small models run in it, and their pages count it
 
 Computed = Callable[[View], str]
 FUNCTIONS: dict[str, Computed] = {}  # the placeholders by their names
@@ -310,24 +311,24 @@ def first_token(view: View) -> str:
 
 
 def _bytes_per_token(view: View) -> int:
-    return kv_cache_bytes(view.config, 1)
+    return kv_cache_bytes(view.config, 1, bits=FLOAT32)
 
 
 def _mha_bytes_per_token(view: View) -> int:
     from attnviz.compute import models, query_groups
 
-    return kv_cache_bytes(models.config_of(query_groups.base_of(view.settings)), 1)
+    return kv_cache_bytes(models.config_of(query_groups.base_of(view.settings)), 1, bits=FLOAT32)
 
 
 @placeholder
 def cache(view: View) -> str:
-    """Bytes that the model caches per token, bf16."""
+    """Bytes that the model caches per token, float32 as it runs."""
     return f"{_bytes_per_token(view):,} B"
 
 
 @placeholder
 def cache_mha(view: View) -> str:
-    """Bytes that the same model as MHA caches per token, bf16."""
+    """Bytes that the same model as MHA caches per token, float32."""
     return f"{_mha_bytes_per_token(view):,} B"
 
 
@@ -339,9 +340,9 @@ def cache_share(view: View) -> str:
 
 @placeholder
 def cache_expanded(view: View) -> str:
-    """Bytes per token if MLA cached keys and values in place of the latent, bf16."""
+    """Bytes per token if MLA cached keys and values in place of the latent, float32."""
     latent = view.config.attention == "mla"
-    return f"{expanded_cache_bytes(view.config, 1):,} B" if latent else cache(view)
+    return f"{expanded_cache_bytes(view.config, 1, bits=FLOAT32):,} B" if latent else cache(view)
 
 
 @placeholder

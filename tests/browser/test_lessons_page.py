@@ -36,7 +36,7 @@ def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Call
     at_step(page, 2, "GQA: groups share one", "diagram")
     page.locator(".st-key-lesson-next button").click()
     at_step(page, 3, "The cache shrinks with them", "cached")
-    expect(page.locator(".st-key-lesson-text")).to_contain_text("1,536 B per token where MHA caches 3,072 B")
+    expect(page.locator(".st-key-lesson-text")).to_contain_text("3,072 B per token where MHA caches 6,144 B")
     page.keyboard.press("j")
     at_step(page, 4, "Query heads stay different", "layer-maps")
     expect(page.locator(".st-key-lesson-text")).not_to_contain_text("part of W_o")
