@@ -1,4 +1,5 @@
 # `make run` opens the app. `make check` before every commit, `make test` before every merge; the others measure.
+# Lessons of your own: make run LESSONS=folder
 # Each sets up what it needs the first time. ARGS is handed on: make run ARGS=--server.port=8600
 # make run MODEL=path opens a model in Hugging Face's layout, or a hub id; other machines: ARGS=--server.address=0.0.0.0
 # make run CODE=practice/gqa.py shows your own file on the page Practice, at every save (docs/practice.md).
@@ -13,6 +14,7 @@ MODEL_NAME = $(if $(wildcard $(MODEL)),$(abspath $(MODEL)),$(MODEL))
 .PHONY: run check lint format test bench soak shots
 run: $(VENV)/app.stamp
 	$(if $(MODEL),ATTNVIZ_MODEL="$(MODEL_NAME)") $(if $(CODE),ATTNVIZ_CODE='$(abspath $(CODE))') \
+	    $(if $(LESSONS),ATTNVIZ_LESSONS='$(abspath $(LESSONS))') \
 	    $(BIN)/streamlit run app.py --server.address=localhost $(ARGS)
 
 # Format, lint, types, and the tests that take less than a second or two each: under a minute on two cores.

@@ -250,4 +250,4 @@ def test_hostile_links_open_on_every_page(i):
         app.query_params.update({sendable(name): sendable(word) for name, word in link.items()})
         app.run()
         assert not app.exception, (PAGES[i], link, [e.value for e in app.exception])
-        assert app.title[0].value
+        assert app.title or {"only", "present"} & link.keys()  # a drawing alone has no title of the page

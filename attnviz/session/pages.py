@@ -37,6 +37,12 @@ ALL = (
         "attnviz.ui.pages.overview",
     ),
     Page(
+        "lessons", "pages/9_lessons.py", "Lessons",
+        "Ways through the pages in five to ten steps, each with what to look at and this model's numbers.",
+        "attnviz.ui.pages.lessons",
+        needs_text=False,
+    ),
+    Page(
         "heads", "pages/1_heads.py", "Heads",
         "Attention maps of all layers and heads on your text: what a head attends to, how a score becomes a weight, "
         "and what each head does.",
@@ -149,5 +155,21 @@ ALL = (
     ),
 )  # fmt: skip
 PAGES = {page.path: page for page in ALL}
+WAYS = {  # from the overview: what somebody wants, and the pages for it; any other page is to look around in
+    "Understand it": ("lessons",),
+    "Look around": (),
+    "Prepare": ("mistakes", "practice"),
+    "Work out a cost": ("cost",),
+}
 TABS = tuple(dict.fromkeys(tab for page in ALL for tab in page.tabs))
 TABS_BEFORE = {page.tab_before: page for page in ALL if page.tab_before}
+
+
+def ways() -> dict[str, list[Page]]:
+    """The ways that lead on from the overview, each with its pages; none without a page."""
+    named = {path: way for way, paths in WAYS.items() for path in paths}
+    found: dict[str, list[Page]] = {way: [] for way in WAYS}
+    for page in ALL:
+        if page.path:
+            found[named.get(page.path, "Look around")].append(page)
+    return {way: pages for way, pages in found.items() if pages}

@@ -19,6 +19,7 @@ from attnviz.facts import published_facts
 from attnviz.session import opening
 from attnviz.session.mistakes import MISTAKES
 from attnviz.session.opening import MOST_HEADS, MOST_LAYERS
+from attnviz.session.elements import ELEMENTS
 from attnviz.session.pages import TABS, TABS_BEFORE, Page
 
 MAX_CHARACTERS = 20_000
@@ -253,6 +254,11 @@ class Settings:
     off: tuple[str, ...] = _setting((), Several(HEADS, most=32))  # heads switched off; none: the selected one
     off_way: str = _setting("zero", Choice(("zero", "mean")))
     mask_padding: int = _setting(3, Number(1, 127))
+    # a lesson, a drawing alone, presenting
+    lesson: str = _setting("", Text())  # the name of the lesson that is on
+    lesson_step: int = _setting(1, Number(1, 99))
+    only: str = _setting("", Choice(("", *ELEMENTS)))  # the element that is shown alone
+    present: bool = _setting(False, Flag())
 
     def normalised(self) -> Settings:
         """Return the nearest settings that a model can be built from: KV heads that divide, a head_dim that is even."""

@@ -44,9 +44,10 @@ def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
 
 def picture(drawing: Drawing, key: str) -> None:
     """The title, the note and the chart alone."""
-    st.markdown(f"#### {drawing.title}")
-    st.caption(drawing.note)
-    st.plotly_chart(drawing.chart.sent(), theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"chart-{key}")
+    with st.container(key=f"figure-{key}"):  # what a lesson marks, and a link with `only` shows alone
+        st.markdown(f"#### {drawing.title}")
+        st.caption(drawing.note)
+        st.plotly_chart(drawing.chart.sent(), theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"chart-{key}")
 
 
 def formula(drawing: Drawing | Caption) -> None:

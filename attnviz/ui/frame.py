@@ -13,7 +13,9 @@ from attnviz.compute.view import View, anything
 from attnviz.figures.drawing import escaped
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import MAX_CHARACTERS
-from attnviz.ui import state
+from attnviz.ui import alone, state
+from attnviz.ui.components import copy_link
+from attnviz.ui.lesson_bar import lesson_bar
 from attnviz.ui.sidebar import on_narrow_screens, sidebar
 
 STYLE = Path(__file__).with_name("style.css")
@@ -24,11 +26,21 @@ def show_page(path: str) -> None:
     """The page of this path: its frame at once, then what its module draws, imported when it does."""
     page = PAGES[path]
     st.set_page_config(page_title=f"{page.name} · AttnViz", page_icon=ICON, layout="wide")
-    st.title(page.name)  # first: the sooner something is to be seen, the better
-    st.html(STYLE)
+    state.follow(page)
     state.open_page(page)
-    sidebar()
-    on_narrow_screens()
+    element, presented = state.alone(), state.current().present
+    if not element:
+        st.title(page.name)  # first: the sooner something is to be seen, the better
+    st.html(STYLE)
+    if element:
+        alone.style(element)
+        copy_link.copy_link()  # unseen: it brings what pictures are saved with
+    elif not presented:
+        sidebar()
+        on_narrow_screens()
+    if presented:
+        alone.presenter()
+    lesson_bar()
     _notices()
     import_module(page.module).show()
 

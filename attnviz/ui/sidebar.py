@@ -18,6 +18,7 @@ from attnviz.session.opening import offered, short_name
 from attnviz.session.pages import ALL
 from attnviz.session.settings import MODEL_NAMES, MODELS, Number, Settings, kind_of, widths
 from attnviz.ui import state
+from attnviz.ui.alone import present_button
 from attnviz.ui.components.copy_link import copy_link
 from attnviz.ui.components.early import early
 from attnviz.ui.open_model import download_progress, open_model
@@ -36,6 +37,7 @@ def sidebar() -> None:
         open_model()
         download_progress()
         copy_link()
+        present_button()
         early()
 
 

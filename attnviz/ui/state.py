@@ -6,7 +6,7 @@ page that showed them. The address says what is current; whoever opens an addres
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import wraps
@@ -18,12 +18,15 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from attnviz.compute.queue import PARTS, TELL
 from attnviz.compute.view import View, drawable
+from attnviz.session.elements import ELEMENTS, Element, drawings, on_page
 from attnviz.session.pages import PAGES, Page
 from attnviz.session.settings import SELECTION, Settings
 
 _SETTINGS, _NOTICES, _ASKED = "settings", "notices", "asked selection"
 _DRAWN, _PAGE = "parts drawn", "page"
+_GOING = "going to"  # the path of a page, until it is open
 CONTROLS, LINKS = "controls", "links"  # parts of the sidebar
+LESSON, PRESENTER = "lesson", "presenter"  # the parts at the bottom: the step of a lesson, the presenter's bar
 SIDEBAR = (CONTROLS, LINKS)
 DECIDE_WHAT_IS_OFFERED = ("model", "n_heads", "attention")  # settings that other controls of the sidebar depend on
 _HERE: ContextVar[str] = ContextVar("part")  # the part that is being drawn
@@ -52,14 +55,55 @@ def open_page(page: Page) -> None:
 
     Where the address has the current settings already, the session's settings stay: they may hold a text longer than an
     address can carry. They stay on the way to another page, too, where a link may not say yet what was set just before
-    it was clicked; not by Back and Forward.
+    it was clicked; not by Back and Forward, and not where the link leads to a step of a lesson.
     """
     to_another = st.session_state.get(_PAGE, page.path) != page.path and not _by_history()
     st.session_state[_PAGE], st.session_state[_DRAWN] = page.path, []
     link = st.query_params.to_dict()
+    to_another = to_another and _step_of(link) in (("", "1"), _step_of(current().to_link()))
     if _SETTINGS not in st.session_state or (link != current().to_link() and not to_another):
         st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link, page)
         st.session_state[_ASKED] = {name: link[name] for name in SELECTION if name in link}
+    _only_what_is_there(page)
+
+
+def _step_of(link: Mapping[str, str]) -> tuple[str, str]:
+    """The lesson and the step that a link leads to."""
+    return link.get("lesson", ""), link.get("lesson_step", "1")
+
+
+def _only_what_is_there(page: Page) -> None:
+    """Show all of the page where it does not have the element that the link asks for alone."""
+    s = current()
+    if s.only and s.only not in {element.key for element in on_page(page.path, s.tab)}:
+        if not s.present:
+            said = f"{page.name} does not show “{s.only}” with these settings; all of the page is shown."
+            st.session_state.setdefault(_NOTICES, []).append(said)
+        change(only="")
+
+
+def alone() -> Element | None:
+    """The element that is shown alone: the one asked for; in presenting, the page's first drawing otherwise."""
+    s = current()
+    if s.only:
+        return ELEMENTS[s.only]
+    there = drawings(page().path, s.tab) if s.present else ()
+    return there[0] if there else None
+
+
+def go(path: str, settings: Settings) -> None:
+    """From a callback: open a page with these settings."""
+    st.session_state[_SETTINGS], st.session_state[_GOING] = settings, path
+    st.rerun()  # all of the page, which leaves for the other one
+
+
+def follow(page: Page) -> None:
+    """Open the page that a callback asked for; called before anything is drawn on this one."""
+    path = st.session_state.pop(_GOING, None)
+    if path == page.path:
+        write_link()  # or the address, which is still that of before, would be taken for what is wanted
+    elif path is not None:
+        st.switch_page(PAGES[path].file, query_params=current().to_link())
 
 
 def _by_history() -> bool:
@@ -69,7 +113,9 @@ def _by_history() -> bool:
 
 
 def write_link() -> None:
-    """Write the current settings to the address."""
+    """Write the current settings to the address; not to that of a page that is about to be left for another."""
+    if _GOING in st.session_state:
+        return
     link = current().to_link()
     if st.query_params.to_dict() != link:
         st.query_params.from_dict(link)
@@ -110,6 +156,8 @@ def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callab
         @st.fragment(key=key)
         @wraps(body)
         def run() -> None:
+            if not _wanted(key):
+                return
             drawn = st.session_state.setdefault(_DRAWN, [])
             if key not in drawn:
                 drawn.append(key)
@@ -130,6 +178,12 @@ def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callab
     return decorate
 
 
+def _wanted(key: str) -> bool:
+    """Whether the part is drawn: where one element is shown alone, only the part that has it."""
+    element = alone()
+    return element is None or key in (element.part, LESSON, PRESENTER, "notices")
+
+
 def _say(place: Any, before: int) -> None:
     """Say how many runs are before this one; nothing any more once it runs."""
     if not before:
@@ -145,10 +199,18 @@ def rerun(*parts: str, sidebar: bool = True) -> None:
     """
     drawn = st.session_state.get(_DRAWN, [])
     wanted = [key for key in drawn if key in (parts or drawn) and key not in SIDEBAR]
+    if LESSON in drawn and LESSON not in wanted:
+        wanted.append(LESSON)  # it says whether the settings are still those of the step
     try:
-        st.rerun([*wanted, *(SIDEBAR if sidebar and not parts else (LINKS,))])
+        st.rerun([*wanted, *_sidebar(sidebar and not parts)])
     except StreamlitAPIException:  # one of them is not on this page, or not drawn yet
         st.rerun()
+
+
+def _sidebar(controls: bool) -> tuple[str, ...]:
+    if alone() or current().present:
+        return ()  # there is none
+    return SIDEBAR if controls else (LINKS,)
 
 
 # ---- widgets

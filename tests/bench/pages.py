@@ -25,6 +25,11 @@ WINDOW = "input[aria-label^=Sliding]"
 PRESSES = 12
 STARTS = 5
 LOADING = "import torch; from attnviz.checkpoints import load_checkpoint; load_checkpoint('gqa-4')"
+AT_STEP = """step => {
+  const look = document.querySelector(step === 4 ? ".st-key-lines" : ".st-key-head-view");
+  const said = [...document.querySelectorAll(".st-key-lesson-tools p")].map((each) => each.textContent).join();
+  return look && said.includes(`Step ${step} of`) && getComputedStyle(look).outlineStyle === "solid";
+}"""
 STORY = "Once upon a time there was a little girl who lived near the forest with her mother and a small brown dog. "
 
 # Notes when the grid was last painted and when anything on the page last changed, each after the frame that shows it.
@@ -56,6 +61,7 @@ def ratios(browser: Browser) -> dict[str, float]:
         for n_tokens in (32, 128, 512):
             results |= key_press(alone, app.url, still, n_tokens)
         results |= all_heads(alone, app.url, still) | kv_heads(alone, app.url, still) | bytes_sent(browser, app.url)
+        results |= next_step(browser, app.url)
     return results | first_paint(browser) | deep_link(browser)
 
 
@@ -154,6 +160,30 @@ def bytes_sent(browser: Browser, url: str) -> dict[str, float]:
         "grid bytes / weight": sum(len(f) for f in received if b'"kvNames"' in f) / weights,
         "page bytes / weight": sum(map(len, received)) / weights,
     }
+
+
+# ---- a lesson
+
+
+def next_step(browser: Browser, url: str) -> dict[str, float]:
+    """The next step of a lesson, from the key to its text and the ring, against opening its link in this browser."""
+    page, opened, moved = browser.new_page(), [], []
+    page.set_default_timeout(PATIENCE)
+    for _ in range(STARTS):
+        began = perf_counter()
+        page.goto(f"{url}/heads?tab=lines&query=18&lesson=one-head&lesson_step=5")
+        page.wait_for_function(AT_STEP, arg=5)
+        opened.append(perf_counter() - began)
+        settle(page)
+        page.keyboard.press("k")
+        page.wait_for_function(AT_STEP, arg=4)
+        settle(page)
+        began = perf_counter()
+        page.keyboard.press("j")
+        page.wait_for_function(AT_STEP, arg=5)
+        moved.append(perf_counter() - began)
+    page.close()
+    return {"next step of a lesson / opening its link": median(moved[1:]) / median(opened[1:])}
 
 
 # ---- from the start to the first paint

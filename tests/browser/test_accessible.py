@@ -30,6 +30,7 @@ LOOKS = {
     "dark": [
         "heads?tab=masks&window=8", "query_groups?tab=latent&tiled=1", "steps?tab=residual",
         "cost?tab=measured",  # tags and a button of the primary colour
+        "heads?lesson=one-head&lesson_step=3",
     ],
 }  # fmt: skip
 

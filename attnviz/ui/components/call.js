@@ -6,3 +6,9 @@ function begun(root) {
   return { signal: call.signal, end: () => call.abort() };
 }
 
+
+// How many pixels of the window there are to one of an element: more than 1 where it is presented. Boxes and pointers are told in
+// those of the window, widths of elements in their own.
+function zoomOf(element) {
+  return element.currentCSSZoom ?? 1;
+}

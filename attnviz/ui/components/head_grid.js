@@ -15,8 +15,9 @@ function create(root) {
   const view = { root, canvas: el("canvas", ""), tools: part("tools"), scored: part("scored"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: null };
   view.paint = painter(root, () => paint(view));
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(view.grid);
-  view.grid.onpointermove = (e) => point(view, e);
-  view.grid.onpointerleave = () => leave(view);
+  view.grid.onpointermove = hovering((e) => point(view, e));
+  view.grid.onpointerleave = hovering(() => leave(view));
+  fingers(view.grid, (e) => point(view, e));
   view.grid.onclick = (e) => { const head = headAt(e); if (head) choose(view, head); };
   view.grid.onkeydown = (e) => key(view, e);
   view.grid.addEventListener("focusin", (e) => { const head = headAt(e); if (head) { view.at = head; tell(view); } });
@@ -222,13 +223,13 @@ const MOST_PIXELS = 12e6; // phones take no canvas much larger
 function paint(view) {
   const { d, heads, grid, canvas } = view, all = grid.getBoundingClientRect();
   if (!all.width) return;
-  const ratio = Math.min(ratioOf(view), Math.sqrt(MOST_PIXELS / (all.width * all.height)));
+  const zoom = zoomOf(grid), ratio = Math.min(ratioOf(view), zoom * Math.sqrt(MOST_PIXELS / (all.width * all.height)));
   const [, H, N, M] = d.shape, tables = d.ramps[view.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked, d.steps));
-  const ink = sheet(canvas, Math.ceil(all.width * ratio), Math.ceil(all.height * ratio), ratio);
+  const ink = sheet(canvas, Math.ceil((all.width / zoom) * ratio), Math.ceil((all.height / zoom) * ratio), ratio);
   for (const { map, layer, head } of heads) {
     const box = map.getBoundingClientRect(), side = Math.round(map.clientWidth * ratio), at = (layer * H + head) * N * M;
     const image = scale(d.cells.subarray(at, at + N * M), N, M, side, side, tables[d.kv[head]]);
-    ink.putImageData(image, Math.round((box.left - all.left) * ratio), Math.round((box.top + map.clientTop - all.top) * ratio));
+    ink.putImageData(image, Math.round(((box.left - all.left) / zoom) * ratio), Math.round(((box.top - all.top) / zoom + map.clientTop) * ratio));
   }
 }
 

@@ -85,7 +85,7 @@ function bar(ink, d, { left, width, n }, k, stage, top, height, zero, end) {
 }
 
 function keyAt(view, e) {
-  const { left, width, n } = view.way, x = (e.clientX - view.path.getBoundingClientRect().left - left) / width;
+  const { left, width, n } = view.way, x = ((e.clientX - view.path.getBoundingClientRect().left) / zoomOf(view.path) - left) / width;
   return x >= 0 && x < 1 ? Math.floor(x * n) : null;
 }
 

@@ -29,8 +29,9 @@ function create(root) {
   view.key.onchange = () => choose(view, view.d.query, +view.key.value);
   view.colour.onchange = view.exclude.onchange = () => look(view, view.colour.value === "log", view.exclude.checked);
   view.pin.onclick = () => view.send("pin", !view.d.pinned);
-  view.map.onpointermove = (e) => point(view, e);
-  view.map.onpointerleave = () => tell(view, null);
+  view.map.onpointermove = hovering((e) => point(view, e));
+  view.map.onpointerleave = hovering(() => tell(view, null));
+  fingers(view.map, (e) => point(view, e));
   view.map.onclick = (e) => { point(view, e); if (view.cell) choose(view, ...view.cell); };
   view.map.onkeydown = (e) => key(view, e);
   return view;
@@ -145,7 +146,7 @@ function paintBar({ d, bar, dark }) {
 
 function point(view, e) {
   const { left, top, width, height, T, S } = view.plot, box = view.map.getBoundingClientRect();
-  const x = (e.clientX - box.left - left) / width, y = (e.clientY - box.top - top) / height;
+  const zoom = zoomOf(view.map), x = ((e.clientX - box.left) / zoom - left) / width, y = ((e.clientY - box.top) / zoom - top) / height;
   const inside = x >= 0 && x < 1 && y >= 0 && y < 1;
   tell(view, inside ? [Math.floor(y * T), Math.floor(x * S)] : null);
 }

@@ -206,7 +206,7 @@ function draw(view) {
 }
 
 function paint(view) {
-  const { canvas, scroll, d } = view, ratio = window.devicePixelRatio || 1;
+  const { canvas, scroll, d } = view, ratio = ratioOf(view);
   const wide = canvas.parentElement.clientWidth, high = Math.min(scroll.clientHeight, ROW * Math.max(d.shape[2], d.shape[3]));
   if (!wide) return;
   canvas.style.height = high + "px";

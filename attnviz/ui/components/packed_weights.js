@@ -62,7 +62,7 @@ function painter(element, paint) {
   return () => { due = !near; if (near) paint(); };
 }
 
-const ratioOf = (view) => view.ratio ?? (window.devicePixelRatio || 1);
+const ratioOf = (view) => view.ratio ?? (window.devicePixelRatio || 1) * zoomOf(view.root);
 
 // Painted as it is saved, with two pixels to one of the page's at least.
 function sharply(view, paint) {
@@ -112,3 +112,31 @@ const weightText = (cell, steps, before = "") => (cell > steps ? "masked" : befo
 
 // A score or a weight as the server writes it; it sends them rounded, so that nothing is rounded twice.
 const printed = (value) => value.toFixed(4).replace("-", "−");
+
+// A finger that rests reads the cell under it, and goes on reading as it moves; every other finger moves the page, or pinches it.
+const RESTS = 350, SLIPS = 12; // milliseconds, pixels
+
+function fingers(element, read) {
+  let timer = 0, start = null, held = false;
+  const tell = (touch) => read({ clientX: touch.clientX, clientY: touch.clientY, target: element.getRootNode().elementFromPoint(touch.clientX, touch.clientY) ?? element });
+  const stop = () => { clearTimeout(timer); start = null; };
+  element.addEventListener("touchstart", (e) => {
+    stop();
+    held = false;
+    const touch = e.touches[0];
+    if (e.touches.length > 1) return;
+    start = [touch.clientX, touch.clientY];
+    timer = setTimeout(() => { held = true; tell(touch); }, RESTS);
+  }, { passive: true });
+  element.addEventListener("touchmove", (e) => {
+    const touch = e.touches[0];
+    if (held) { e.preventDefault(); tell(touch); }
+    else if (start && Math.hypot(touch.clientX - start[0], touch.clientY - start[1]) > SLIPS) stop();
+  }, { passive: false });
+  element.addEventListener("touchend", (e) => { if (held) e.preventDefault(); stop(); }); // no click after it was read
+  element.addEventListener("touchcancel", stop);
+  element.addEventListener("contextmenu", (e) => { if (held || start) e.preventDefault(); });
+}
+
+// For pointers that hover: a finger has no place when it is up, and what it has read stays.
+const hovering = (then) => (e) => { if (e.pointerType !== "touch") then(e); };

@@ -24,8 +24,9 @@ function create(root) {
   view.jump.onchange = () => go(view, +view.jump.value);
   root.querySelectorAll("[data-go]").forEach((button) => (button.onclick = () => act(view, button.dataset.go)));
   root.onkeydown = (e) => key(view, e);
-  view.canvas.onpointermove = (e) => point(view, cellAt(view, e));
-  view.canvas.onpointerleave = () => point(view, null);
+  view.canvas.onpointermove = hovering((e) => point(view, cellAt(view, e)));
+  view.canvas.onpointerleave = hovering(() => point(view, null));
+  fingers(view.canvas, (e) => point(view, cellAt(view, e)));
   view.canvas.onclick = (e) => choose(view, cellAt(view, e));
   new ResizeObserver(() => requestAnimationFrame(() => view.d && paint(view))).observe(view.main);
   return view;
@@ -224,7 +225,7 @@ function paint(view) {
 function draw(view, canvas, p, row, column, width, height, large) {
   const [n, m] = p.size, label = large && p.tokens[0] ? 74 : large ? 26 : 0, top = large ? 16 : 0;
   const most = large ? 26 : 9, wide = Math.max(2, Math.min(most, (width - label) / m)), high = Math.max(2, Math.min(most, height / n, large ? 26 : 9));
-  const W = label + wide * m, H = top + high * n, ratio = window.devicePixelRatio || 1;
+  const W = label + wide * m, H = top + high * n, ratio = ratioOf(view);
   Object.assign(canvas, { width: Math.ceil(W * ratio), height: Math.ceil(H * ratio), geometry: { label, top, wide, high } });
   Object.assign(canvas.style, { width: `${W}px`, height: `${H}px` });
   const pen = canvas.getContext("2d"), colour = colourOf(view, p);
@@ -274,7 +275,7 @@ function colourOf(view, p) {
 }
 
 function paintBars(view, shown) {
-  const canvas = view.bars, ratio = window.devicePixelRatio || 1, n = shown.bars.length;
+  const canvas = view.bars, ratio = ratioOf(view), n = shown.bars.length;
   if (!n) return;
   const width = Math.min(view.main.clientWidth, 26 * n), height = 90, top = Math.max(...shown.bars.map(Math.abs)) || 1;
   Object.assign(canvas, { width: width * ratio, height: height * ratio });
@@ -293,7 +294,7 @@ function paintBars(view, shown) {
 
 function cellAt(view, e) {
   const { label, top, wide, high } = view.canvas.geometry, box = view.canvas.getBoundingClientRect(), p = view.d.pictures[shownOf(view).picture];
-  const column = Math.floor((e.clientX - box.left - label) / wide), row = Math.floor((e.clientY - box.top - top) / high);
+  const zoom = zoomOf(view.canvas), column = Math.floor(((e.clientX - box.left) / zoom - label) / wide), row = Math.floor(((e.clientY - box.top) / zoom - top) / high);
   return row >= 0 && column >= 0 && row < p.size[0] && column < p.size[1] ? [row, column] : null;
 }
 
@@ -331,7 +332,7 @@ function point(view, cell) {
 
 function pointSource(view, from, canvas, e) {
   const p = view.d.pictures[from.picture], { label, top, wide, high } = canvas.geometry, box = canvas.getBoundingClientRect();
-  const row = Math.floor((e.clientY - box.top - top) / high), column = Math.floor((e.clientX - box.left - label) / wide);
+  const zoom = zoomOf(canvas), row = Math.floor(((e.clientY - box.top) / zoom - top) / high), column = Math.floor(((e.clientX - box.left) / zoom - label) / wide);
   if (row < 0 || column < 0 || row >= p.size[0] || column >= p.size[1]) return;
   view.read.textContent = `${from.name}, ${place(view, p, [row, column])}: ${written(view.d.numbers[p.start + row * p.size[1] + column], p.truth)}`;
 }

@@ -13,13 +13,14 @@ import numpy as np
 import streamlit as st
 
 from attnviz.compute.view import View, anything, drawable
-from attnviz.session.pages import ALL, PAGES
+from attnviz.session.pages import PAGES, ways
 from attnviz.text import tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.headline import headline, what_heads_read
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
+WIDER = {"Look around": 3}  # shares of the width; 2 for the other ways
 HOW_TO_READ = (
     "Each map is one attention head: each row is a query, each column a key, dark means much weight. Colour is the KV "
     "head it reads. Point at a cell; click a head to open it."
@@ -77,12 +78,14 @@ def _open(layer: int, head: int) -> None:
 
 @state.part("doors", anything)
 def doors(view: View) -> None:
-    """A link to each page, with what there is to see."""
-    pages = [page for page in ALL if page.path]
-    for column, page in zip(st.columns(len(pages)), pages, strict=True):
+    """The ways that lead on: to understand, to look around, to prepare, to work out a cost."""
+    link, found = view.settings.to_link(), ways()
+    for column, (way, pages) in zip(st.columns([WIDER.get(way, 2) for way in found]), found.items(), strict=True):
         with column.container(border=True, height="stretch"):
-            st.page_link(
-                page.file, label=f"**{page.name}**", icon=":material/arrow_forward:", icon_position="right",
-                query_params=view.settings.to_link(),
-            )  # fmt: skip
-            st.caption(page.sentence)
+            st.markdown(f"##### {way}")
+            for page in pages:
+                st.page_link(
+                    page.file, label=f"**{page.name}**", icon=":material/arrow_forward:", icon_position="right",
+                    query_params=link,
+                )  # fmt: skip
+                st.caption(page.sentence)

@@ -1,0 +1,120 @@
+"""What can be pointed at on a page: each drawing, and a few controls, registered once under its key on the page.
+
+Lessons mark them, `only` in a link shows one of them alone, and presenting goes through them in this order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from attnviz.session.pages import PAGES
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element. key: its key on the page, which Streamlit makes a class of the browser's element of.
+
+    part: the part of the page that draws it. tab: the open part in which it is drawn; "" for any.
+    """
+
+    key: str
+    page: str
+    part: str
+    name: str
+    tab: str = ""
+    drawing: bool = True
+
+    @property
+    def css_class(self) -> str:
+        """The class of its element in the browser."""
+        return f"st-key-{self.key}"
+
+
+def _charts(page: str, part: str, **tabs: dict[str, str]) -> tuple[Element, ...]:
+    """Charts by tab: {the chart's key: its name}."""
+    return tuple(
+        Element(f"figure-{key}", page, part, name, tab)
+        for tab, charts in tabs.items()
+        for key, name in charts.items()
+    )  # fmt: skip
+
+
+ALL = (
+    Element("front-grid", "", "maps", "All heads on the text"),
+    Element("head-grid", "heads", "grid", "All heads"),
+    Element("text-view", "heads", "text", "The text shaded by weight"),
+    Element("head-view", "heads", "head", "The selected head"),
+    Element("head-path", "heads", "path", "One query from score to weight"),
+    Element("lines", "heads", "closer", "Lines between tokens", "lines"),
+    *_charts(
+        "heads", "closer",
+        writes={"norms": "Norm of what it writes", "logits": "Logits it moves", "weighted": "Value-weighted map"},
+        number={"number": "One weight, step by step"},
+        stages={"stages": "Score, mask, softmax"},
+        difference={"difference": "Difference of two heads"},
+        does={"statistic-entropy": "Entropy of all heads", "role": "Scores on the probes"},
+        average={"average": "Average over heads"},
+        rollout={"rollout": "Attention rollout"},
+    ),
+    Element("family-mha", "heads", "closer", "The layer as MHA", "family"),
+    Element("family-mqa", "heads", "closer", "The layer as MQA", "family"),
+    Element("masks", "heads", "closer", "The same layer under each mask", "masks"),
+    Element("kv-heads", "query_groups", "kv-heads", "The choice of attention", drawing=False),
+    Element("diagram", "query_groups", "sharing", "Which query head reads which KV head"),
+    Element("cached", "query_groups", "cached", "Cache per token, to scale"),
+    Element("stored", "query_groups", "scale", "Projections and decode step, to scale"),
+    Element("layer-maps", "query_groups", "maps", "The maps of one layer"),
+    *_charts(
+        "query_groups", "closer",
+        work={"work": "Compute and memory of a decode step"},
+        cost={"losses": "Loss with fewer KV heads", "quality": "Held-out quality", "this-text": "Loss on this text"},
+        alike={"similarity": "Similarity of heads"},
+        latent={"latent": "The latent of MLA"},
+    ),
+    Element("rope-pair", "rope", "rotation", "One pair of q and k"),
+    Element("rope-clocks", "rope", "pairs", "Each pair as a clock"),
+    Element("control-theta", "rope", "pairs", "The slider of θ", drawing=False),
+    Element("figure-wavelengths", "rope", "pairs", "Wavelength of each pair"),
+    Element("figure-rotations", "rope", "pairs", "cos and sin of each pair"),
+    Element("control-factor", "rope", "closer", "The slider of the scaling factor", "longer", drawing=False),
+    *_charts(
+        "rope", "closer",
+        distance={"apart": "One score against distance", "decay": "The decay bound", "by-distance": "Mean score"},
+        longer={"slowed": "How much each method slows the pairs", "loss": "Loss by position"},
+        equal={"shifts": "A score under shifts"},
+        values={"values": "Rotated values"},
+        layouts={"layout-pairs": "Two layouts"},
+        latent={"mla-content": "Content scores", "mla-position": "Position scores", "mla-sum": "Their sum"},
+        without={"map-without-0": "With RoPE", "map-without-1": "Without RoPE"},
+    ),
+    Element("source-walk", "steps", "parts", "The source, line by line", "walk"),
+    *_charts(
+        "steps", "parts",
+        lens={"candidates": "Next tokens", "attribution": "What made the logit", "lens": "Logit lens"},
+        residual={"stream": "Norm of the residual stream", "written": "What each part writes"},
+        tiles={"tile-row": "Softmax in tiles", "traffic": "Memory traffic"},
+    ),
+    Element("control-context", "cost", "amounts", "The slider of the context", drawing=False),
+    *_charts(
+        "cost", "closer",
+        published={"published": "Published models", "totals": "Cache by context", "alternatives": "Another attention"},
+        memory={"filling": "What fits in GPU memory"},
+        speed={"speed": "Decode speed", "roof": "Roofline", "machines": "Accelerators"},
+    ),
+    Element("figure-attention", "cost", "own", "Attention parameters"),
+    Element("figure-model", "cost", "own", "Parameters"),
+    Element("figure-cache", "cost", "own", "KV cache"),
+    Element("figure-precisions", "cost", "own", "Cache by precision"),
+)  # fmt: skip
+ELEMENTS = {element.key: element for element in ALL}
+
+
+def on_page(path: str, tab: str) -> tuple[Element, ...]:
+    """The elements that a page shows with this tab open, in their order from the top."""
+    shown = PAGES[path].open_tab(tab)
+    return tuple(element for element in ALL if element.page == path and element.tab in ("", shown))
+
+
+def drawings(path: str, tab: str) -> tuple[Element, ...]:
+    """Those of them that are drawings: what can be shown alone."""
+    return tuple(element for element in on_page(path, tab) if element.drawing)

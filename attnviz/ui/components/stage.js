@@ -1,0 +1,88 @@
+// Presenting: zooms the drawing until it fills the window over the bar, with type TYPE times as large, and more, where it fits;
+// rings the pointer; B makes the screen black. What a clicker sends, Page Up and Page Down, goes on and back.
+const TYPE = 1.4, LARGEST = 4, SHARES = [1, 0.7, 0.55, 0.42, 0.32]; // zooms, and the shares of the window's width that are tried
+const WIDEST = 1.6, RING = 56, TRIES = 6, SETTLED = 80; // times the height, pixels, turns, milliseconds
+
+export default function ({ data, parentElement }) {
+  const call = begun(parentElement), { signal } = call, { target } = JSON.parse(new TextDecoder().decode(data));
+  const sheet = document.createElement("style"), ring = layer("ring"), black = layer("black");
+  black.setAttribute("role", "img");
+  black.setAttribute("aria-label", "The screen is black. Press B to show it again.");
+  black.hidden = true;
+  document.head.append(sheet);
+  const fit = fitting(sheet, target, signal);
+  window.addEventListener("resize", fit, { signal });
+  document.addEventListener("pointermove", (e) => ringAt(ring, e), { signal });
+  document.addEventListener("keydown", (e) => key(e, black), { signal });
+  fit();
+  signal.addEventListener("abort", () => { for (const each of [sheet, ring, black]) each.remove(); });
+  return call.end;
+}
+
+function layer(name) {
+  const box = document.createElement("div"), ring = name === "ring";
+  box.className = `attnviz-${name}`;
+  Object.assign(box.style, ring
+    ? { position: "fixed", zIndex: 1e6, width: `${RING}px`, height: `${RING}px`, margin: `-${RING / 2}px`, borderRadius: "50%", border: "4px solid light-dark(#b3541e, #f0a36b)", pointerEvents: "none", left: "-999px" }
+    : { position: "fixed", zIndex: 1e6 + 1, inset: 0, background: "#000" });
+  document.body.append(box);
+  return box;
+}
+
+function ringAt(ring, e) {
+  if (e.pointerType === "touch" && !e.isPrimary) return;
+  Object.assign(ring.style, { left: `${e.clientX}px`, top: `${e.clientY}px` });
+}
+
+const written = (e) => e.composedPath()[0]?.matches?.("input, textarea, select, [contenteditable=true]");
+
+function key(e, black) {
+  if (written(e) || e.ctrlKey || e.metaKey || e.altKey) return;
+  if (e.key === "b" || e.key === "B") black.hidden = !black.hidden;
+  const lesson = document.querySelector(".st-key-lesson-tools"), names = lesson ? ["lesson-back", "lesson-next"] : ["present-previous", "present-following"];
+  const name = names[["PageUp", "PageDown"].indexOf(e.key)];
+  if (name) document.querySelector(`.st-key-${name} button`)?.click();
+  if (name) e.preventDefault();
+}
+
+// Grids grow as high as they are wide, charts keep their height: so several widths are tried, and of those with type that is
+// large enough, the one is taken that fills most of the screen.
+function fitting(sheet, target, signal) {
+  let turn = 0, seen = "";
+  const wait = (ms) => new Promise((then) => setTimeout(then, ms));
+  // A chart is drawn as large as its box is in the window, and finds the pointer in what is transformed, not in what is zoomed.
+  const lay = (zoom, width) => {
+    sheet.textContent = `.${target} { zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; }
+      .${target} .stElementContainer { overflow: visible; }
+      .${target} .stElementContainer:has(.stPlotlyChart) { zoom: ${1 / zoom}; width: ${100 / zoom}% !important; }
+      .${target} .js-plotly-plot { transform: scale(${zoom}); transform-origin: 0 0; overflow: visible !important; }`;
+  };
+  const tried = async (element, [wide, high], width) => {
+    lay(1, width);
+    await wait(SETTLED);
+    const height = element.getBoundingClientRect().height, zoom = Math.min(wide / width, high / height, LARGEST);
+    return { width, zoom, worth: 10 * Math.round(10 * Math.min(zoom, TYPE)) + (zoom * zoom * Math.min(width, WIDEST * height) * height) / (wide * high) };
+  };
+  const fill = async (element) => {
+    const bar = document.querySelector("[data-testid=stBottom]")?.getBoundingClientRect();
+    const room = [window.innerWidth - 32, (bar?.height ? bar.top : window.innerHeight) - 24], all = [];
+    for (const share of SHARES) all.push(await tried(element, room, room[0] * share));
+    let best = all.reduce((a, b) => (b.worth > a.worth ? b : a));
+    const wider = await tried(element, room, room[0] / best.zoom); // where the height has not changed with the width
+    if (wider.worth > best.worth) best = wider;
+    lay(best.zoom, best.width);
+  };
+  return async function start() {
+    const element = target && document.querySelector(`.${target}`), now = `${window.innerWidth} ${window.innerHeight}`;
+    if (signal.aborted || !target || seen === now) return; // a chart that takes its new width says that the window has one
+    if (!element || element.getBoundingClientRect().height < 20) return void setTimeout(start, SETTLED);
+    const mine = ++turn;
+    seen = now;
+    for (let i = 0; i < TRIES && mine === turn && !signal.aborted; i++) {
+      await fill(element);
+      const { height } = element.getBoundingClientRect();
+      await wait(6 * SETTLED); // what is drawn late has another height
+      if (Math.abs(element.getBoundingClientRect().height - height) < 8) return;
+    }
+  };
+}

@@ -1,0 +1,158 @@
+"""A lesson walked through several pages; one drawing alone and presenting; a lesson by finger on a phone."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import NARROW, go
+from tests.browser.painted import fits, overflow, painted_fraction, pixels, settle
+from tests.browser.server import Server
+
+RINGED = """name => {
+  const element = document.querySelector(`.${name}`), style = element && getComputedStyle(element);
+  if (!style || style.outlineStyle !== "solid" || parseFloat(style.outlineWidth) < 2) return false;
+  const box = element.getBoundingClientRect();
+  const bar = document.querySelector(".st-key-lesson-bar").getBoundingClientRect();
+  return box.height > 20 && box.top < bar.top - 20 && box.bottom > 0;
+}"""
+
+
+def at_step(page: Page, number: int, title: str, marked: str) -> None:
+    """The bar shows the step, a screen reader is told, and the element is ringed and in sight."""
+    bar = page.locator(".st-key-lesson-bar")
+    expect(bar.get_by_role("heading", name=title)).to_be_visible()
+    expect(page.locator(".st-key-lesson-mark [role=status]")).to_contain_text(f"Step {number} of")
+    page.wait_for_function(RINGED, arg=f"st-key-{marked}")
+
+
+def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Callable[..., Page]) -> None:
+    page = visit("lessons")
+    page.get_by_test_id("stMain").get_by_role("link", name="Why keys and values are shared").click()
+    at_step(page, 1, "MHA: a KV head for each query head", "diagram")
+    expect(page.locator(".st-key-lesson-back button")).to_be_disabled()
+    page.keyboard.press("j")
+    at_step(page, 2, "GQA: groups share one", "diagram")
+    page.locator(".st-key-lesson-next button").click()
+    at_step(page, 3, "The cache shrinks with them", "cached")
+    expect(page.locator(".st-key-lesson-text")).to_contain_text("3,072 B per token where MHA caches 6,144 B")
+    page.keyboard.press("j")
+    at_step(page, 4, "Query heads stay different", "layer-maps")
+    expect(page.locator(".st-key-lesson-text")).not_to_contain_text("part of W_o")
+    page.keyboard.press("q")
+    expect(page.locator(".st-key-lesson-text")).to_contain_text("part of W_o")
+    page.get_by_test_id("stSidebar").get_by_role("link", name="RoPE", exact=True).click()  # wander off
+    expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
+    expect(page.locator(".st-key-lesson-return button")).to_be_visible()
+    expect(page).to_have_url(re.compile("rope.*lesson_step=4"))
+    settle(page)
+    page.keyboard.press("g")
+    at_step(page, 4, "Query heads stay different", "layer-maps")
+    for title, marked in (
+        ("MQA: one for all", "diagram"),
+        ("What it loses", "figure-losses"),
+        ("Keep the order", "diagram"),
+    ):
+        page.keyboard.press("j")
+        expect(page.locator(".st-key-lesson-bar").get_by_role("heading", name=title)).to_be_visible()
+        page.wait_for_function(RINGED, arg=f"st-key-{marked}")
+    page.keyboard.press("j")
+    at_step(page, 8, "In published models", "figure-alternatives")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Cost")
+    page.keyboard.press("k")
+    at_step(page, 7, "Keep the order", "diagram")
+    page.keyboard.press("l")
+    expect(page.get_by_text("You are at step 7")).to_be_visible()
+    page.locator(".st-key-lesson-leave button").click()
+    expect(page.locator(".st-key-lesson-bar")).to_have_count(0)
+    expect(page).not_to_have_url(re.compile("lesson_step"))
+
+
+FILLS = """name => {
+  const box = document.querySelector(`.${name}`)?.getBoundingClientRect();
+  const bar = document.querySelector("[data-testid=stBottom]").getBoundingClientRect();
+  if (!box || box.bottom > bar.top + 2 || box.right > innerWidth + 2) return false;
+  return box.height > 0.8 * bar.top || box.width > 0.8 * innerWidth;
+}"""
+
+
+def test_presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(
+    visit: Callable[..., Page], server: Server
+) -> None:
+    page = visit("heads")
+    page.evaluate(
+        "Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (t) => { window.copied = t; } } })"
+    )
+    page.get_by_role("button", name="Copy embed code").click()
+    page.get_by_label("Drawing to embed").select_option("head-grid")
+    code = page.wait_for_function("window.copied").json_value()
+    source = re.search(r'src="([^"]+)"', code)[1].replace("&amp;", "&")
+    assert code.startswith("<iframe ") and "only=head-grid" in source and "embed=true" in source
+    page.keyboard.press("p")
+    expect(page.locator(".st-key-presenter")).to_be_visible()
+    expect(page.get_by_test_id("stSidebar")).to_be_hidden()
+    for width, height in ((1280, 720), (1920, 1080)):
+        page.set_viewport_size({"width": width, "height": height})
+        page.wait_for_function(FILLS, arg="st-key-head-grid")
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".st-key-text-view")).to_be_visible()
+    expect(page.locator(".st-key-head-grid")).to_have_count(0)
+    page.keyboard.press("PageDown")
+    page.wait_for_function(FILLS, arg="st-key-head-view")
+    settle(page)
+    box = page.locator(".st-key-head-view .map").bounding_box()
+    page.mouse.move(box["x"] + box["width"] * 0.4, box["y"] + box["height"] * 0.9)
+    expect(page.locator(".st-key-head-view .read")).to_contain_text(
+        "Query 2"
+    )  # the cell under the pointer, zoomed or not
+    ring = page.locator(".attnviz-ring").bounding_box()
+    assert abs(ring["x"] + ring["width"] / 2 - box["x"] - box["width"] * 0.4) < 2
+    page.keyboard.press("b")
+    expect(page.locator(".attnviz-black")).to_be_visible()
+    page.keyboard.press("b")
+    expect(page.locator(".attnviz-black")).to_be_hidden()
+    page.get_by_role("button", name="QR code").click()
+    expect(page.get_by_test_id("stPopoverBody").locator("img")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.locator(".st-key-present-leave button").click()
+    expect(page.get_by_test_id("stSidebar")).to_be_visible()
+
+    page.set_viewport_size({"width": 800, "height": 600})
+    go(page, server, source.rpartition("/")[2])
+    grid = page.locator(".st-key-head-grid")
+    expect(grid.get_by_role("gridcell")).to_have_count(32)
+    expect(page.get_by_role("heading", level=1)).to_have_count(0)
+    expect(page.locator(".st-key-head-view")).to_have_count(0)
+    assert grid.bounding_box()["y"] < 40 and painted_fraction(pixels(grid)) > 0.1
+    grid.get_by_role("gridcell").nth(5).hover()
+    expect(grid.locator(".read")).to_contain_text("Layer 0, H5")
+    fits(page)
+
+
+@pytest.mark.parametrize("scheme", ["dark"])
+def test_a_lesson_on_a_phone_scrolls_and_a_long_press_reads_a_cell(visit: Callable[..., Page], scheme: str) -> None:
+    page = visit("heads?lesson=one-head&lesson_step=3", width=NARROW, scheme=scheme)
+    page.emulate_media(reduced_motion="reduce", color_scheme=scheme)
+    at_step(page, 3, "One head, large", "head-view")
+    buttons = page.locator(".st-key-lesson-bar button:visible").all()
+    assert len(buttons) >= 4 and min(button.bounding_box()["height"] for button in buttons) >= 40
+    assert overflow(page) <= 0
+    touch, box = page.context.new_cdp_session(page), page.locator(".st-key-head-view .map").bounding_box()
+    at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
+    read = page.locator(".st-key-head-view .read")
+    before = read.inner_text()
+    touch.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [at]})
+    expect(read).not_to_have_text(before)
+    held = read.inner_text()
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    assert read.inner_text() == held and "query=" not in page.url  # read, not chosen
+    scrolled = "document.querySelector('[data-testid=stMain]').scrollTop"
+    top = page.evaluate(scrolled)
+    for kind, up in (("touchStart", 0), *(("touchMove", 15 * i) for i in range(1, 15))):
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{**at, "y": at["y"] - up}]})
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    page.wait_for_function(f"top => {scrolled} > top + 80", arg=top)
+    page.wait_for_timeout(1000)  # a tap while it still moves stops it, and does nothing else
+    page.locator(".st-key-lesson-next button").tap()
+    at_step(page, 4, "Where the weight goes", "lines")

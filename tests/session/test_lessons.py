@@ -1,0 +1,213 @@
+"""Lessons parse, or say in which line they do not and why; what they point at is on the page that they open."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from attnviz.compute import lessons as compute
+from attnviz.compute.lessons import FUNCTIONS, SHIPPED, Unread, filled
+from attnviz.compute.view import View
+from attnviz.cost import kv_cache_bytes, load_presets
+from attnviz.session.elements import ALL, ELEMENTS, drawings, on_page
+from attnviz.session.lessons import LessonError, parse, placeholders
+from attnviz.session.pages import PAGES
+from attnviz.session.settings import SELECTION, Settings
+
+LESSON = """# A title
+
+Minutes: 5
+
+What it is about.
+
+## First
+
+Link: heads?layer=1&head=3
+Look at: head-grid
+
+It has {n_tokens} tokens.
+
+Question: Why
+so?
+Answer: Because.
+
+## Second
+
+Link: rope?tab=longer&factor=3
+Look at: figure-slowed
+
+By {factor}.
+"""
+
+
+def test_a_lesson_is_read_into_steps() -> None:
+    lesson = parse("a-name", LESSON, FUNCTIONS)
+    assert (lesson.title, lesson.minutes, lesson.about) == ("A title", 5, "What it is about.")
+    first, second = lesson.steps
+    assert (first.page.path, first.target, first.line) == ("heads", "head-grid", 7)
+    assert (first.question, first.answer, first.text) == ("Why so?", "Because.", "It has {n_tokens} tokens.")
+    assert (second.title, second.question, second.settings().factor) == ("Second", "", 3)
+    assert lesson.settings(9).lesson_step == 2 and lesson.settings(1).lesson == "a-name"
+
+
+BROKEN = {
+    "no title": (LESSON.replace("# A", "A"), 1, "title"),
+    "no minutes": (LESSON.replace("Minutes: 5", ""), 5, "Minutes"),
+    "minutes in words": (LESSON.replace("5", "five"), 3, "five"),
+    "no steps": (LESSON.split("##")[0], 6, "## "),
+    "no link": (LESSON.replace("Link: heads?layer=1&head=3\n", ""), 7, "Link"),
+    "another page": (LESSON.replace("heads?", "tails?"), 9, "tails"),
+    "a value out of range": (LESSON.replace("head=3", "factor=99"), 9, "factor"),
+    "no such setting": (LESSON.replace("head=3", "hat=3"), 9, "hat"),
+    "a lesson in a lesson": (LESSON.replace("head=3", "lesson=x"), 9, "lesson"),
+    "no such element": (LESSON.replace("head-grid", "head-gird"), 10, "head-gird"),
+    "an element of another tab": (LESSON.replace("tab=longer&", ""), 21, "figure-slowed"),
+    "no such placeholder": (LESSON.replace("{factor}", "{faktor}"), 23, "faktor"),
+    "a field twice": (LESSON.replace("Answer: Because.", "Question: Why?"), 16, "two"),
+    "a question alone": (LESSON.replace("Answer: Because.", ""), 14, "Answer"),
+    "an answer alone": (LESSON.replace("Question: Why\nso?\n", ""), 14, "Question"),
+    "an empty field": (LESSON.replace("Because.", ""), 16, "Answer"),
+    "no text": (LESSON.replace("By {factor}.", ""), 18, "text"),
+    "a step without a title": (LESSON.replace("## Second", "## "), 18, "title"),
+}
+
+
+@pytest.mark.parametrize(("written", "line", "reason"), BROKEN.values(), ids=BROKEN)
+def test_what_does_not_parse_is_said_with_line_and_reason(written: str, line: int, reason: str) -> None:
+    with pytest.raises(LessonError) as error:
+        parse("a-name", written, FUNCTIONS)
+    assert error.value.line == line and reason in error.value.reason, error.value
+
+
+def test_a_folder_of_ones_own_is_read_and_what_is_wrong_in_it_is_said(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "mine.md").write_text(LESSON)
+    (tmp_path / "one-head.md").write_text(LESSON)
+    (tmp_path / "broken.md").write_text("Hello\n")
+    (tmp_path / "Bad Name.md").write_text(LESSON)
+    (tmp_path / "latin.md").write_bytes(b"# caf\xe9")
+    monkeypatch.setenv(compute.FOLDER, str(tmp_path))
+    found, unread = compute.lessons()
+    assert found["mine"].title == found["one-head"].title == "A title"
+    assert {each.file for each in unread} == {"broken.md", "Bad Name.md", "latin.md"}
+    assert "line 1" in next(each.reason for each in unread if each.file == "broken.md")
+    (tmp_path / "mine.md").write_text(LESSON.replace("A title", "Another title"))
+    assert compute.lessons()[0]["mine"].title == "Another title"
+
+
+def test_a_file_without_end_is_not_read(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "long.md").write_text(LESSON + "a" * compute.MAX_BYTES)
+    monkeypatch.setenv(compute.FOLDER, str(tmp_path))
+    assert [type(each) for each in compute.lessons()[1]] == [Unread]
+
+
+# ---- the shipped lessons
+
+
+SHIPPED_LESSONS, UNREAD = compute.lessons()
+STEPS = [(name, i) for name, lesson in SHIPPED_LESSONS.items() for i in range(1, len(lesson.steps) + 1)]
+
+
+def test_at_least_eight_lessons_of_five_to_ten_steps_ship() -> None:
+    assert UNREAD == [] and len(SHIPPED_LESSONS) >= 8
+    assert {
+        name: len(lesson.steps) for name, lesson in SHIPPED_LESSONS.items() if not 5 <= len(lesson.steps) <= 10
+    } == {}
+    assert {lesson.minutes for lesson in SHIPPED_LESSONS.values()} <= set(range(5, 11))
+    assert list(SHIPPED_LESSONS) == (SHIPPED / "order.txt").read_text().split()
+    assert all(lesson.about for lesson in SHIPPED_LESSONS.values())
+
+
+@pytest.mark.parametrize(("name", "number"), STEPS)
+def test_every_step_points_at_something_and_its_numbers_compute(name: str, number: int) -> None:
+    lesson = SHIPPED_LESSONS[name]
+    step = lesson.step(number)
+    assert step.target in {element.key for element in on_page(step.page.path, step.link.get("tab", ""))}
+    again, notices = Settings.from_link(lesson.settings(number).to_link(), step.page)
+    assert again == lesson.settings(number) and notices == []
+    view = View(lesson.settings(number))
+    selected = {name: value for name, value in step.link.items() if name in SELECTION}
+    assert not view.ids or view.link_notices(selected) == []
+    for text in (step.text, step.question, step.answer):
+        shown = filled(text, view)
+        assert not re.search(r"[{}]|\bnan\b|\binf\b|None|–", shown), shown
+
+
+@pytest.mark.parametrize("name", SHIPPED_LESSONS)
+def test_no_number_is_typed(name: str) -> None:
+    """Digits stand in links, placeholders and names of layers' formulas alone."""
+    for step in SHIPPED_LESSONS[name].steps:
+        written = " ".join((step.text, step.question, step.answer))
+        assert not re.search(r"(?<![\w.-])\d[\d.,]*", re.sub(r"\{[^}]*\}", "", written)), written
+
+
+# ---- placeholders against what is computed apart
+
+
+def value(name: str, **fields: object) -> str:
+    return FUNCTIONS[name](View(Settings(**fields)))
+
+
+def test_numbers_of_the_model_and_the_cache() -> None:
+    assert [value(name) for name in ("n_layers", "n_heads", "n_all_heads", "n_kv_heads")] == [
+        "4",
+        "8",
+        "32",
+        "4 KV heads",
+    ]
+    own = {"model": "own", "n_heads": 7, "n_kv_heads": 7, "d_model": 98, "n_layers": 3}
+    assert value("cache", **own) == f"{2 * 3 * 7 * 14 * 4:,} B"  # K and V, layers, heads, head_dim, bytes of a float32
+    assert value("cache_share", **own) == "100 %" and value("group_size", **own) == "1"
+    assert value("cache", model="mla") == f"{4 * (64 + 16) * 4:,} B" and value("latent", model="mla") == "64"
+    assert value("cache_share", model="mqa") == "12.5 %"
+
+
+def test_numbers_of_a_published_model() -> None:
+    assert value("published_cache", preset="llama-3-8b") == f"{2 * 32 * 8 * 128 * 2:,} B"
+    assert value("published_cache_at_context", preset="llama-3-8b", context=8192) == "1 GiB"
+    model = load_presets()["deepseek-v3"]
+    assert value("published_cache", preset="deepseek-v3") == f"{kv_cache_bytes(model, 1):,} B" == "70,272 B"
+    assert value("published_parameters", preset="llama-2-7b") == "6.74 B"
+
+
+def test_numbers_of_a_head_follow_from_the_softmax() -> None:
+    import numpy as np
+
+    view = View(Settings(layer=1, head=3))
+    t, query, key = view.trace, view.query, view.key
+    scores = (t.q[1, 3].astype(float) @ t.k[1, 1].astype(float).T / np.sqrt(t.q.shape[-1]))[query, : query + 1]
+    weights = np.exp(scores) / np.exp(scores).sum()
+    assert float(value("score")) == pytest.approx(scores[key], abs=1e-4)
+    assert float(value("weight")) == pytest.approx(weights[key], abs=1e-4)
+    rest = np.delete(scores, key), np.delete(weights, key)
+    assert float(value("next_score")) == pytest.approx(rest[0].max(), abs=1e-4)
+    assert float(value("next_weight")) == pytest.approx(rest[1].max(), abs=1e-4)
+    assert (value("n_allowed"), value("n_masked")) == (str(query + 1), str(len(view.ids) - query - 1))
+
+
+def test_numbers_of_rope() -> None:
+    import math
+
+    theta, dim = 10_000, 24
+    frequencies = [theta ** (-2 * i / dim) for i in range(dim // 2)]
+    assert value("n_pairs") == "12"
+    assert value("shortest_wavelength") == f"{2 * math.pi:.1f}"
+    assert value("longest_wavelength") == f"{2 * math.pi / frequencies[-1]:,.0f}"
+    assert value("n_turning") == str(sum(28 * f >= 2 * math.pi for f in frequencies))
+
+
+def test_a_text_that_cannot_run_leaves_a_dash() -> None:
+    assert filled("{n_tokens} of {score}", View(Settings(text=""))) == "– of –"
+    assert value("text_loss", text="a") == "–"
+
+
+def test_every_placeholder_says_what_it_is_and_is_listed() -> None:
+    listed = (Path(__file__).parents[2] / "docs" / "lessons.md").read_text()
+    assert [name for name, function in FUNCTIONS.items() if not function.__doc__ or f"`{{{name}}}`" not in listed] == []
+    assert [key for key in ELEMENTS if f"`{key}`" not in listed] == []
+    assert set(placeholders(listed)) - set(FUNCTIONS) == set()
+
+
+def test_elements_belong_to_pages_and_tabs_that_are_there() -> None:
+    assert [e.key for e in ALL if e.page not in PAGES or (e.tab and e.tab not in PAGES[e.page].tabs)] == []
+    assert len(ELEMENTS) == len(ALL)
+    assert {element.tab for element in drawings("rope", "nonsense")} == {"", "distance"}

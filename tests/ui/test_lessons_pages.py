@@ -1,0 +1,157 @@
+"""Lessons without a browser: every element is on its page, every step opens, the bar leads on; one drawing alone."""
+
+import itertools
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from attnviz.compute import lessons as compute
+from attnviz.session.elements import ALL, ELEMENTS, Element
+from attnviz.session.lessons import Lesson
+from attnviz.session.pages import PAGES, ways
+from tests.ui.test_pages import ROOT, opened, sentences
+
+pytestmark = pytest.mark.slow
+
+LESSONS = compute.lessons()[0]
+ONLY_WITH = {
+    "figure-mla-content": {"model": "mla"},
+    "figure-mla-position": {"model": "mla"},
+    "figure-mla-sum": {"model": "mla"},
+}
+
+
+def _shown_by(element: Element) -> tuple[str, str, tuple]:
+    return element.page, element.tab, tuple(ONLY_WITH.get(element.key, {}).items())
+
+
+BY_TAB = [(link, list(elements)) for link, elements in itertools.groupby(sorted(ALL, key=_shown_by), _shown_by)]
+
+
+def keys(app: AppTest) -> set[str]:
+    """The keys of all that the page has drawn in its main part."""
+    found = set()
+
+    def look(block: object) -> None:
+        for child in getattr(block, "children", {}).values():
+            proto = getattr(child, "proto", None)
+            ids = [getattr(proto, "id", ""), getattr(getattr(proto, "flex_container", None), "id", "")]
+            found.update(each.split("-", 2)[2] for each in ids if str(each).startswith("$$ID-"))
+            look(child)
+
+    look(app.main)
+    return found
+
+
+def shows(app: AppTest, key: str) -> bool:
+    return key in keys(app)
+
+
+@pytest.mark.parametrize(("link", "elements"), BY_TAB, ids=[f"{key[0]}-{key[1]}" for key, _ in BY_TAB])
+def test_every_element_is_drawn_on_its_page(link: tuple, elements: list[Element]) -> None:
+    page, tab, more = link
+    app = opened(PAGES[page].file, **dict(more), **({"tab": tab} if tab else {}))
+    assert [element.key for element in elements if element.key not in keys(app)] == []
+
+
+@pytest.mark.parametrize("element", [e for e in ALL if e.drawing][::7], ids=lambda e: e.key)
+def test_one_drawing_alone_runs_only_the_part_that_has_it(element: Element) -> None:
+    tab = {"tab": element.tab} if element.tab else {}
+    app = opened(PAGES[element.page].file, only=element.key, **ONLY_WITH.get(element.key, {}), **tab)
+    there = keys(app)
+    assert element.key in there
+    assert not app.title and not app.sidebar.text_area and sentences(app) == ""
+    others = {e.key for e in ALL if e.page == element.page and e.part != element.part}
+    assert others & there == set()
+
+
+def test_an_element_of_another_page_is_not_shown_alone() -> None:
+    app = opened("pages/3_rope.py", only="head-grid")
+    assert "does not show" in sentences(app) and app.title[0].value == "RoPE"
+
+
+def opened_step(lesson: Lesson, number: int) -> AppTest:
+    return opened(lesson.step(number).page.file, **lesson.settings(number).to_link())
+
+
+def bar(app: AppTest) -> str:
+    """What the bar says: it is in no part of the page that AppTest names."""
+    return " ".join(each.value for each in (*app.markdown, *app.caption))
+
+
+@pytest.mark.parametrize("name", LESSONS)
+def test_every_step_opens_and_draws_what_it_points_at(name: str) -> None:
+    lesson = LESSONS[name]
+    for number in range(1, len(lesson.steps) + 1):
+        app, step = opened_step(lesson, number), lesson.step(number)
+        wrong = [each.value for each in (*app.warning, *app.error)]
+        assert wrong == [] or "theta" in step.link, (number, wrong)  # another θ than that of training is warned of
+        assert shows(app, step.target), (number, step.target, keys(app))
+        assert step.title in bar(app) and f"Step {number} of {len(lesson.steps)}" in bar(app)
+        assert app.button(key="lesson-next").disabled == (number == len(lesson.steps))
+
+
+def test_the_bar_leads_on_shows_the_answer_and_notices_that_one_has_left() -> None:
+    lesson = LESSONS["one-head"]
+    app = opened_step(lesson, 3)
+    assert "The mask is causal" not in bar(app)
+    app.button(key="lesson-answer").click().run()
+    assert "The mask is causal" in bar(app)
+    assert "lesson-return" not in keys_of_buttons(app)
+    app.selectbox(key="control-model").set_value("mqa").run()
+    assert "lesson-return" in keys_of_buttons(app)
+    app.button(key="lesson-return").click().run()
+    assert link(app) == {"lesson": "one-head", "lesson_step": "3"} and not app.exception
+    app.button(key="lesson-next").click().run()
+    assert link(app)["lesson_step"] == "4" and lesson.step(4).title in bar(app)
+    app.button(key="lesson-leave").click().run()
+    assert "lesson" not in app.query_params and "lesson-next" not in keys_of_buttons(app)
+
+
+def link(app: AppTest) -> dict[str, str]:
+    """The address's query; AppTest gives a value as it was set, or in a list."""
+    return {name: value if isinstance(value, str) else value[0] for name, value in app.query_params.items()}
+
+
+def keys_of_buttons(app: AppTest) -> set[str]:
+    return {button.key for button in app.button}
+
+
+def test_a_lesson_that_is_not_there_is_said_and_can_be_closed() -> None:
+    app = opened("pages/1_heads.py", lesson="<b>none</b>")
+    assert "no lesson" in sentences(app) and shows(app, "head-grid")
+    app.button(key="lesson-close").click().run()
+    assert "lesson" not in app.query_params
+
+
+def test_the_lessons_are_listed_and_a_broken_file_is_said(tmp_path, monkeypatch) -> None:
+    (tmp_path / "broken.md").write_text("# Title\n\nMinutes: 5\n")
+    monkeypatch.setenv(compute.FOLDER, str(tmp_path))
+    app = opened("pages/9_lessons.py")
+    links = [link.proto.label for link in app.main.get("page_link")]
+    assert [lesson.title for lesson in LESSONS.values() if f"**{lesson.title}**" not in links] == []
+    assert "broken" in app.error[0].value and "line 3" in app.error[0].value
+
+
+def test_presenting_shows_one_drawing_and_goes_through_the_page() -> None:
+    app = opened("pages/3_rope.py", present="1")
+    assert shows(app, "rope-pair") and not app.sidebar.text_area
+    app.button(key="present-following").click().run()
+    assert link(app)["only"] == "rope-clocks" and not app.exception
+    assert shows(app, "rope-clocks") and not shows(app, "rope-pair")
+    app.button(key="present-leave").click().run()
+    assert not app.query_params and app.title[0].value == "RoPE"
+
+
+def test_the_front_door_leads_every_way_and_to_every_page() -> None:
+    app = opened("app.py")
+    found = [link.proto.page for link in app.main.get("page_link")]
+    assert len(found) == len(PAGES) - 1
+    said = bar(app)
+    assert all(way in said for way in ways()) and {"Understand it", "Look around", "Work out a cost"} <= set(ways())
+    assert shows(app, "front-grid")
+
+
+def test_registered_keys_are_what_streamlit_makes_classes_of() -> None:
+    assert [key for key in ELEMENTS if not key.replace("-", "").isalnum()] == []
+    assert ROOT.joinpath("pages/9_lessons.py").exists()
