@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.compute import decode_parts
+from attnviz.compute import decode as compute_decode
 from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.figures.drawing import Caption, Drawing
 from attnviz.session.pages import ALL
@@ -176,7 +176,7 @@ def walking() -> Iterator:
         for kind in (Caption, Drawing):
             patch.setattr(kind, "__init__", _keeping(kind.__init__, made))
         patch.setattr(charts, "is_open", lambda expander: True)
-        patch.setattr(decode_parts, "N_READ", 70)  # tokens: the text is read six times, one at a time
+        patch.setattr(compute_decode, "N_READ", 70)  # tokens: the text is read six times, one at a time
         patch.setattr(charts, "_numbers", lambda drawing, key: None)  # tables take longer than all the rest
 
         def opened(visit: Visit) -> Page:

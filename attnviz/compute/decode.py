@@ -1,60 +1,32 @@
-"""What the Decode page computes: a text that the model writes, and what each of its steps cached, read and drew from.
+"""What the Decode page computes: a text that the model writes, and the same text decoded in other ways.
 
-T tokens of the text, S tokens cached, H query heads, V tokens of the vocabulary.
+Everything is computed once for all who look at the same.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from statistics import median
-from typing import Any, NamedTuple
-
-import numpy as np
-import torch
+from pathlib import Path
 
 from attnviz import decode
 from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
-from attnviz.decode.generate import read
-from attnviz.decode.sampling import draw, uniform
-from attnviz.modules import Transformer
+from attnviz.decode import comparisons
+from attnviz.decode.comparisons import Bounded, Compared, Kept, Member, Roofline, Shared, Speculated
+from attnviz.decode.writing import Written, write
 from attnviz.session.settings import Settings
 
 AHEAD = 24  # tokens written beyond those of the link
 MOST_TOKENS = 512  # of the text and what continues it
-CANDIDATES = 8
-ROWS_BEFORE = 24  # rows of the maps that come before the first token written
 MAX_RUN_BYTES = 24_000_000
 SHIPPED = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
+LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project
+N_READ = 192  # tokens of the running text whose loss is plotted
+N_SHARED = 12  # tokens that each continuation adds
+N_SPECULATED = 24
 
 _runs = ByteCache(MAX_RUN_BYTES)
-
-
-class Step(NamedTuple):
-    """One token written, and what it was drawn from."""
-
-    id: int
-    probability: float  # that the model gave it, before the filters
-    candidates: tuple[int, ...]  # the most probable tokens, and the one written
-    stages: tuple[tuple[str, tuple[float, ...]], ...]  # (filter, the candidates' probabilities after it)
-    layer_bytes: tuple[int, ...]  # of each layer's cached tensors, counted
-    rows: np.ndarray  # (H, S) weights of the last token read, in the layer that is looked at
-
-
-@dataclass(frozen=True, eq=False)
-class Written:
-    """The text's own rows of the maps, and the steps after it."""
-
-    rows: np.ndarray  # (H, up to ROWS_BEFORE, T): of the text's last tokens but one
-    steps: tuple[Step, ...]
-
-    @property
-    def nbytes(self) -> int:
-        return self.rows.nbytes + sum(step.rows.nbytes + 2000 for step in self.steps)
 
 
 def causal(view: View) -> View:
@@ -88,140 +60,112 @@ def written_of(view: View) -> Written:
     s, fixed, layer = view.settings, usable(view), view.layer_and_head[0]
     n = min(len(fixed) + AHEAD, room(view))
     key = "written", models.weights_key(s), view.config, view.ids, fixed, n, sampling_of(s), layer
-    return models.computed_once(key, lambda: _write(view.model, view.ids, fixed, n, sampling_of(s), layer), _runs)
-
-
-class _Rows:
-    """Keeps one layer's weights of each pass: layers run in their order."""
-
-    def __init__(self, layer: int, n_layers: int) -> None:
-        self.layer, self.n_layers, self.n_calls = layer, n_layers, 0
-        self.weights: list[np.ndarray] = []  # (H, T, S) for each pass
-
-    def __call__(self, **computed: Any) -> None:
-        if self.n_calls % self.n_layers == self.layer:
-            self.weights.append(computed["weights"][0].numpy().copy())
-        self.n_calls += 1
-
-
-def _write(
-    model: Transformer, prompt: Sequence[int], fixed: Sequence[int], n: int, sampling: decode.Sampling, layer: int
-) -> Written:
-    ids, cache, rows = list(prompt), model.new_cache(), _Rows(layer, len(model.blocks))
-    steps: list[Step] = []
-    for i in range(n):
-        logits = read(model, ids[len(cache[0]) :], cache, rows)[-1]
-        stages = decode.stages(logits, ids, sampling)
-        chosen = fixed[i] if i < len(fixed) else draw(stages[-1].probabilities, uniform(sampling.seed, len(ids)))
-        steps.append(_step(chosen, stages, cache, rows.weights[-1][:, -1]))
-        ids.append(chosen)
-    if not steps:  # no room: the text's maps alone
-        read(model, ids, cache, rows)
-    return Written(rows.weights[0][:, -1 - ROWS_BEFORE : -1], tuple(steps))
-
-
-def _step(chosen: int, stages: Sequence[decode.Stage], cache: list, row: np.ndarray) -> Step:
-    before = stages[0].probabilities
-    best = before.topk(min(CANDIDATES, len(before))).indices.tolist()
-    shown = best if chosen in best else [*best[:-1], chosen]
-    drawn = tuple((stage.name, tuple(stage.probabilities[shown].tolist())) for stage in stages)
-    return Step(chosen, float(before[chosen]), tuple(shown), drawn, tuple(layer.nbytes for layer in cache), row)
-
-
-# ---- with and without a cache
-
-
-class Spread(NamedTuple):
-    """Seconds: what a quarter of the runs took at most, half of them, three quarters."""
-
-    low: float
-    median: float
-    high: float
-
-    @classmethod
-    def of(cls, taken: Sequence[float]) -> Spread:
-        """Summarise the times of some runs."""
-        ordered = sorted(taken)
-        return cls(ordered[len(ordered) // 4], median(ordered), ordered[-1 - len(ordered) // 4])
-
-
-class Compared(NamedTuple):
-    """One step computed with a cache and without."""
-
-    n_tokens: int
-    cached: decode.Work
-    anew: decode.Work
-    cached_seconds: Spread
-    anew_seconds: Spread
-    difference: float  # the largest of the logits
-
-
-@models.cached_by_model(maxsize=32)
-def _timed(settings: Settings, ids: tuple[int, ...]) -> tuple[Spread, Spread, float]:
-    """Seconds of a step with a cache and anew, and the largest difference of their logits."""
-    model = models.model_of(settings)
-    cache = model.new_cache()
-    read(model, ids[:-1], cache)
-
-    def step() -> torch.Tensor:
-        for layer in cache:
-            layer.cut(len(ids) - 1)
-        return read(model, ids[-1:], cache)[-1]
-
-    def anew() -> torch.Tensor:
-        return read(model, ids, model.new_cache())[-1]
-
-    difference = float((step() - anew()).abs().max())
-    return spread(step), spread(anew), difference
-
-
-def spread(run: Callable[[], object], n: int = 9) -> Spread:
-    """Time n runs."""
-    taken = []
-    for _ in range(n):
-        began = time.perf_counter()
-        run()
-        taken.append(time.perf_counter() - began)
-    return Spread.of(taken)
+    return models.computed_once(key, lambda: write(view.model, view.ids, fixed, n, sampling_of(s), layer), _runs)
 
 
 def compared(view: View) -> Compared:
     """Compute the last token of the text and what is written, with a cache and anew. ConfigError with a window."""
     view = causal(view)
+    return _compared(view.settings, _at_least_two(view))
+
+
+@models.cached_by_model(maxsize=32)
+def _compared(settings: Settings, ids: tuple[int, ...]) -> Compared:
+    return comparisons.with_and_without(models.model_of(settings), ids)
+
+
+def _at_least_two(view: View) -> tuple[int, ...]:
+    """The text and what is written; a text of one token twice."""
     ids = (*view.ids, *usable(view))
-    ids = ids if len(ids) > 1 else ids * 2
-    cached, anew = decode.step_with_cache(view.model, len(ids)), decode.step_without_cache(view.model, len(ids))
-    with_cache, without, difference = _timed(view.settings, ids)
-    return Compared(len(ids), cached, anew, with_cache, without, difference)
-
-
-# ---- the family
-
-
-class Member(NamedTuple):
-    """What one model wrote."""
-
-    model: str
-    ids: tuple[int, ...]
-    token_bytes: int  # of the cache, for each token, counted
-    seconds: Spread  # of a step
+    return ids if len(ids) > 1 else ids * 2
 
 
 @lru_cache(maxsize=16)
 def family(ids: tuple[int, ...], sampling: decode.Sampling) -> tuple[Member, ...]:
     """Let the five trained checkpoints continue the same text."""
-    runs = {name: decode.generate(models.model_of(Settings(model=name)), ids, AHEAD, sampling) for name in SHIPPED}
-    steps: dict[str, list[decode.Step]] = {name: [] for name in SHIPPED}
-    taken: dict[str, list[float]] = {name: [] for name in SHIPPED}
-    for _ in range(AHEAD):
-        for name, run in runs.items():  # in turns: whatever slows the machine down slows all five
-            began = time.perf_counter()
-            steps[name].append(next(run))
-            taken[name].append(time.perf_counter() - began)
-    return tuple(_member(name, steps[name], taken[name][1:]) for name in SHIPPED)  # the first reads the whole text
+    five = {name: models.model_of(Settings(model=name)) for name in SHIPPED}
+    return comparisons.side_by_side(five, ids, AHEAD, sampling)
 
 
-def _member(name: str, steps: Sequence[decode.Step], taken: Sequence[float]) -> Member:
-    cache = steps[-1].cache
-    token_bytes = sum(layer.nbytes for layer in cache) // len(cache[0])
-    return Member(name, tuple(step.id for step in steps), token_bytes, Spread.of(taken))
+def running_text(view: View) -> tuple[tuple[int, ...], bool]:
+    """Return the text and what is written after it; where they are shorter than N_READ, a story of the app's own.
+
+    The flag says whether it is the person's own.
+    """
+    own = (*view.ids, *usable(view))
+    if len(own) >= N_READ:
+        return own[:N_READ], True
+    return tuple(
+        models.tokenizer_of(view.settings.model).encode(LONG_TEXT.read_text(encoding="utf-8"))[
+            : min(N_READ, view.max_tokens)
+        ]
+    ), False
+
+
+def bounded(view: View) -> tuple[Bounded, ...]:
+    """Read a text with four caches. ValueError where the model has a window, or its RoPE does not allow it."""
+    view = causal(view)
+    return _bounded(view.settings, running_text(view)[0], view.settings.bound, view.settings.kept_first)
+
+
+@models.cached_by_model(maxsize=16)
+def _bounded(settings: Settings, ids: tuple[int, ...], limit: int, n_sinks: int) -> tuple[Bounded, ...]:
+    return comparisons.bounded(models.model_of(settings), ids, limit, n_sinks)
+
+
+def kept(view: View) -> tuple[Kept, ...]:
+    """Read the same text with keys and values in float32, int8 and int4."""
+    view = causal(view)
+    return _kept(view.settings, running_text(view)[0])
+
+
+@models.cached_by_model(maxsize=16)
+def _kept(settings: Settings, ids: tuple[int, ...]) -> tuple[Kept, ...]:
+    return comparisons.kept(models.model_of(settings), ids)
+
+
+def shared(view: View) -> Shared:
+    """Let several continuations share the blocks of the text."""
+    view = causal(view)
+    s, ids = view.settings, _at_least_two(view)[-(view.max_tokens - N_SHARED) :]
+    sampling = decode.Sampling(max(s.temperature, 0.8), seed=s.draw_seed)  # greedy, all would write the same
+    return _shared(s, ids, s.n_texts, s.block_size, sampling, min(MOST_TOKENS, view.max_tokens))
+
+
+@models.cached_by_model(maxsize=16)
+def _shared(
+    settings: Settings, ids: tuple[int, ...], n_texts: int, block_size: int, sampling: decode.Sampling, reserved: int
+) -> Shared:
+    return comparisons.shared(models.model_of(settings), ids, n_texts, N_SHARED, block_size, sampling, reserved)
+
+
+def speculated(view: View) -> Speculated:
+    """Let a drafter propose tokens and the model check them."""
+    view = causal(view)
+    s, ids = view.settings, (*view.ids, *usable(view))[: view.max_tokens - N_SPECULATED]
+    return _speculated(s, ids, s.drafter, s.proposed, sampling_of(s))
+
+
+@models.cached_by_model(maxsize=16)
+def _speculated(
+    settings: Settings, ids: tuple[int, ...], drafter: str, k: int, sampling: decode.Sampling
+) -> Speculated:
+    model = models.model_of(settings)
+
+    def fresh() -> decode.ModelDrafter | decode.NGramDrafter:
+        if drafter == "n-grams":
+            return decode.NGramDrafter(model.config.vocab_size)
+        return decode.ModelDrafter(models.model_of(Settings(model=drafter)))
+
+    return comparisons.speculated(model, ids, N_SPECULATED, fresh, k, sampling)
+
+
+def roofline(view: View) -> Roofline:
+    """Measure reading the text at once, and one token after it. ConfigError with a window."""
+    view = causal(view)
+    return _roofline(view.settings, _at_least_two(view))
+
+
+@models.cached_by_model(maxsize=16)
+def _roofline(settings: Settings, ids: tuple[int, ...]) -> Roofline:
+    return comparisons.roofline(models.model_of(settings), ids)

@@ -558,7 +558,7 @@ def late_loss_scaled(view: View) -> str:
 def _odds(view: View, at: int = -1) -> np.ndarray:
     from attnviz.compute import steps
 
-    return steps.odds_of(view)[at, view.query]
+    return steps.odds_of(view, view.config.n_layers if at < 0 else at, view.query)
 
 
 @placeholder
@@ -566,7 +566,7 @@ def prediction(view: View) -> str:
     """The most likely next token after the selected query."""
     from attnviz.compute.heads import vocabulary
 
-    return quoted(vocabulary()[int(_odds(view).argmax())])
+    return quoted(vocabulary(view.settings)[int(_odds(view).argmax())])
 
 
 @placeholder
@@ -580,7 +580,7 @@ def early_prediction(view: View) -> str:
     """The most likely next token read from the embedding alone."""
     from attnviz.compute.heads import vocabulary
 
-    return quoted(vocabulary()[int(_odds(view, 0).argmax())])
+    return quoted(vocabulary(view.settings)[int(_odds(view, 0).argmax())])
 
 
 @placeholder
@@ -588,7 +588,7 @@ def first_layer(view: View) -> str:
     """The first layer after which the model's prediction is the most likely one: "layer 2"."""
     from attnviz.compute import steps
 
-    best = steps.odds_of(view)[:, view.query].argmax(axis=-1)  # (1 + L,)
+    best = np.asarray(steps.lens_of(view).best)[:, view.query]  # (1 + L,)
     agrees = int(np.flatnonzero(best == best[-1])[0])
     return "the embedding" if agrees == 0 else f"layer {agrees - 1}"
 

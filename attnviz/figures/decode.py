@@ -18,7 +18,8 @@ from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kind_style
 from attnviz.figures.token_maps import BARE
 
 if TYPE_CHECKING:
-    from attnviz.compute.decode import Compared, Member, Spread, Step
+    from attnviz.decode.comparisons import Compared, Member, Spread
+    from attnviz.decode.writing import WrittenStep
 
 FLOAT32 = 4  # bytes of a number
 NAMES = {"mha": "MHA", "gqa-4": "GQA-4", "gqa-2": "GQA-2", "mqa": "MQA", "mla": "MLA"}
@@ -57,7 +58,7 @@ def cache_parts(config: ModelConfig) -> list[list]:
     return [[f"{name}{head}", config.head_dim, head] for head in range(config.n_kv_heads) for name in "KV"]
 
 
-def said_of(steps: Sequence[Step], n_tokens: int) -> str:
+def said_of(steps: Sequence[WrittenStep], n_tokens: int) -> str:
     """What the steps that are shown do to the cache."""
     first, last = sum(steps[0].layer_bytes), sum(steps[-1].layer_bytes)
     return (

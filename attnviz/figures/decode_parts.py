@@ -17,7 +17,7 @@ from attnviz.figures.theme import FAINT, NEUTRAL, SEQUENTIAL, base_figure
 from attnviz.figures.token_maps import BARE
 
 if TYPE_CHECKING:
-    from attnviz.compute.decode_parts import Bounded, Kept, Roofline, Shared, Speculated
+    from attnviz.decode.comparisons import Bounded, Kept, Roofline, Shared, Speculated
 
 SMOOTHED = 16  # tokens that a point of the loss is the mean of
 STYLES = (("solid", NEUTRAL), ("longdash", NEUTRAL), ("dot", "#a5611b"), ("dash", "#2f7d8c"))

@@ -17,9 +17,9 @@ from attnviz.config import ModelConfig, divisors
 from attnviz.cost import PRECISIONS, load_accelerators
 from attnviz.facts import published_facts
 from attnviz.session import opening
+from attnviz.session.elements import ELEMENTS
 from attnviz.session.mistakes import MISTAKES
 from attnviz.session.opening import MOST_HEADS, MOST_LAYERS
-from attnviz.session.elements import ELEMENTS
 from attnviz.session.pages import TABS, TABS_BEFORE, Page
 
 MAX_CHARACTERS = 20_000

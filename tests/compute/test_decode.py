@@ -9,8 +9,8 @@ import torch
 from attnviz import decode
 from attnviz.checkpoints import load_checkpoint
 from attnviz.compute import decode as compute
-from attnviz.compute import decode_parts as parts
 from attnviz.compute.view import View
+from attnviz.decode.writing import ROWS_BEFORE
 from attnviz.session.settings import Settings
 from attnviz.trace import trace
 
@@ -38,7 +38,7 @@ def test_steps_are_those_of_generate_and_of_a_whole_pass(model: str) -> None:
         assert step.probability == pytest.approx(float(odds[step.id]), abs=1e-5)
         assert step.stages[0][1] == pytest.approx(odds[list(step.candidates)].tolist(), abs=1e-5)
         assert step.id in step.candidates
-    assert np.allclose(written.rows, whole.weights[2, :, max(0, n - 1 - compute.ROWS_BEFORE) : n - 1, :n], atol=1e-5)
+    assert np.allclose(written.rows, whole.weights[2, :, max(0, n - 1 - ROWS_BEFORE) : n - 1, :n], atol=1e-5)
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -113,13 +113,13 @@ def test_each_checkpoint_writes_what_it_writes_alone() -> None:
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parts, "N_READ", 31)
+    monkeypatch.setattr(compute, "N_READ", 31)
 
 
 def test_caches_of_limited_size_hold_what_they_should_and_lose_what_they_must() -> None:
     v = view(bound=11, kept_first=3)
-    full, stop, slide, sinks = parts.bounded(v)
-    ids, own = parts.running_text(v)
+    full, stop, slide, sinks = compute.bounded(v)
+    ids, own = compute.running_text(v)
     assert not own and len(ids) == 31
     odds = torch.tensor(trace(v.model, ids).logits).log_softmax(-1)
     expected = [-float(odds[i, ids[i + 1]]) for i in range(30)]
@@ -135,11 +135,11 @@ def test_caches_of_limited_size_hold_what_they_should_and_lose_what_they_must() 
 
 def test_the_persons_own_text_is_read_where_it_is_long_enough() -> None:
     v = view(text="one two three " * 20)
-    assert parts.running_text(v) == (v.ids[:31], True)
+    assert compute.running_text(v) == (v.ids[:31], True)
 
 
 def test_keys_and_values_in_fewer_bits_take_the_bytes_that_the_formula_says() -> None:
-    exact, int8, int4 = parts.kept(view())
+    exact, int8, int4 = compute.kept(view())
     vectors = 2 * 4 * 4 * 31  # k and v of 4 KV heads in 4 layers
     assert exact.nbytes == vectors * 24 * 4
     assert (
@@ -152,7 +152,7 @@ def test_keys_and_values_in_fewer_bits_take_the_bytes_that_the_formula_says() ->
 @pytest.mark.parametrize("model", ["gqa-2", "mla"])
 def test_texts_that_share_blocks_are_those_of_a_plain_cache(model: str) -> None:
     v = view(model=model, n_texts=3, block_size=5)
-    found = parts.shared(v)
+    found = compute.shared(v)
     assert found.difference < 1e-4 and len({*found.tables}) == 3
     whole = (len(v.ids) - 1) // 5  # blocks that are full before anybody writes
     assert len({table[:whole] for table in found.tables}) == 1
@@ -167,17 +167,17 @@ def test_texts_that_share_blocks_are_those_of_a_plain_cache(model: str) -> None:
 @pytest.mark.parametrize("drafter", ["mqa", "n-grams", "gqa-4"])
 def test_a_drafter_changes_the_passes_alone(drafter: str) -> None:
     v = view(drafter=drafter, temperature=0.0)
-    found = parts.speculated(v)
+    found = compute.speculated(v)
     greedy = decode.generate(load_checkpoint("gqa-4")[0], v.ids, found.n_tokens, decode.Sampling(0.0))
     assert [i for each in found.rounds for i in each.ids] == [step.id for step in greedy]
-    assert found.n_tokens == parts.N_SPECULATED and found.seconds > 0 and found.plain_seconds > 0
+    assert found.n_tokens == compute.N_SPECULATED and found.seconds > 0 and found.plain_seconds > 0
     if drafter == "gqa-4":  # the model itself: everything is accepted
         assert all(each.n_accepted == len(each.proposed) for each in found.rounds)
 
 
 def test_the_roofline_counts_and_measures() -> None:
     v = view()
-    found = parts.roofline(v)
+    found = compute.roofline(v)
     prefill, one = found.phases
     assert prefill.n_tokens == len(v.ids) and one.n_tokens == 1
     assert prefill.flops == 2 * decode.step_without_cache(v.model, len(v.ids)).multiplications

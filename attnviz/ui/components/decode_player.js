@@ -86,7 +86,8 @@ function to(view, n) {
 function show(view) {
   const { d, n } = view, now = Math.min(n, d.steps.length - 1), step = d.steps[now], on = (go, yes) => (view.root.querySelector(`[data-go=${go}]`).disabled = !yes);
   writeText(view);
-  on("start", n > 0), on("back", n > 0), on("end", n < d.steps.length), on("play", n < d.steps.length);
+  for (const go of ["start", "back"]) on(go, n > 0);
+  for (const go of ["end", "play"]) on(go, n < d.steps.length);
   view.root.querySelector("[data-go=next]").textContent = n < d.steps.length ? "one token ▶" : "write more ▶";
   const before = n ? d.steps[n - 1] : null;
   view.at.textContent = before ? `${n} written; the last, “${short(d.words[before.id])}”, had probability ${before.p.toFixed(4)}` : "nothing written yet";

@@ -11,8 +11,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 
-from attnviz.compute.decode import Written
 from attnviz.config import ModelConfig
+from attnviz.decode.writing import Written
 from attnviz.figures import decode as figures
 from attnviz.figures import theme
 from attnviz.figures.numbers import steps as ten_thousandths
@@ -102,5 +102,5 @@ def pack(
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     text += b" " * (-len(text) % 2)  # uint16 begin at a multiple of two
     cells = [written.rows, *(step.rows for step in written.steps)]
-    body = b"".join(ten_thousandths(each).clip(0, STEPS).astype("<u2").tobytes() for each in cells)
+    body = b"".join(ten_thousandths(each.numpy()).clip(0, STEPS).astype("<u2").tobytes() for each in cells)
     return len(text).to_bytes(4, "little") + text + body

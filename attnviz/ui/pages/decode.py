@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import streamlit as st
 
 from attnviz.compute import decode as compute
-from attnviz.compute import decode_parts as parts
 from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
 from attnviz.decode import Round
@@ -168,8 +167,8 @@ def _bounded(view: View) -> None:
         st.info("The model's own window is on: set the window to 0 to see what a cache of limited size does.")
         return
     with st.spinner("Reading the text with each cache, token by token …"):
-        found, stored = parts.bounded(view), parts.kept(view)
-    ids, own = parts.running_text(view)
+        found, stored = compute.bounded(view), compute.kept(view)
+    ids, own = compute.running_text(view)
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(part_figures.losses(found, view.settings.bound, own), "losses")
@@ -182,7 +181,7 @@ def _paged(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(st.slider, "Continuations of the text", "n_texts", min_value=2, max_value=8, width=260)
         state.control(st.slider, "Tokens in a block", "block_size", min_value=1, max_value=64, width=260)
-    found = parts.shared(view)
+    found = compute.shared(view)
     left, right = st.columns([3, 2], gap="large")
     with left:
         charts.show(part_figures.blocks(found), "blocks")
@@ -202,7 +201,7 @@ def _speculate(view: View) -> None:
         )  # fmt: skip
         state.control(st.slider, "Tokens proposed at a time", "proposed", min_value=1, max_value=8, width=260)
     view = view.but(drafter="n-grams") if view.settings.opened else view
-    found = parts.speculated(view)
+    found = compute.speculated(view)
     charts.show(part_figures.rounds(found, view.settings.drafter), "rounds")
     st.markdown(" ".join(_round(view, each) for each in found.rounds))
     st.caption("Blue: proposed and accepted. Struck out: refused. Bold: the model's own.")
@@ -224,7 +223,7 @@ def _roofline(view: View) -> None:
     if view.config.sliding_window is not None:
         st.info("With a sliding window the bytes read are not counted by this formula: set the window to 0.")
         return
-    charts.show(part_figures.roofline(parts.roofline(view)), "roofline")
+    charts.show(part_figures.roofline(compute.roofline(view)), "roofline")
 
 
 def _said(view: View, ids: Sequence[int]) -> str:
