@@ -27,6 +27,7 @@ from attnviz.session.settings import (
     MODELS,
     Choice,
     Flag,
+    Ids,
     ModelName,
     Number,
     Settings,
@@ -75,6 +76,8 @@ def in_range(kind: object, value: object) -> bool:
             return isinstance(value, tuple) and len(set(value)) == len(value) <= most and set(value) <= set(options)
         case Text():
             return isinstance(value, str) and len(value) <= MAX_CHARACTERS
+        case Ids(most):
+            return isinstance(value, tuple) and len(value) <= most and all(0 <= i < 2**20 for i in value)
     raise AssertionError(f"{kind} is nothing this test knows")
 
 
@@ -106,6 +109,8 @@ def chosen(kind: object) -> st.SearchStrategy:
             return st.lists(st.sampled_from(options), unique=True, max_size=most).map(tuple)
         case Text():
             return st.text(ANY, max_size=60)
+        case Ids(most):
+            return st.lists(st.integers(0, 2**20 - 1), max_size=most).map(tuple)
     raise AssertionError(f"{kind} is nothing this test knows")
 
 

@@ -138,7 +138,7 @@ def test_eight_heads_of_128_tokens_stay_within_their_bytes():
     message = grid.pack(attention((1, 8, 128, 128), allowed), allowed, header)
     files = "call.js", "packed_weights.js", "save_buttons.js", "save_buttons.css", "head_grid.js", "head_grid.css"
     code = sum((HERE / name).stat().st_size for name in files)
-    assert len(message) + code <= 2.25 * 8 * 128 * 128
+    assert len(message) + code <= 2.3 * 8 * 128 * 128
 
 
 @pytest.mark.parametrize("listens", [False, True])

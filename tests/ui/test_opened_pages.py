@@ -17,7 +17,7 @@ from transformers import (
 )  # fmt: skip
 
 from attnviz.session import opening
-from attnviz.session.pages import ALL
+from attnviz.session.pages import ALL, PAGES
 from tests.checkpoints.tokenizers import byte_level, words
 
 pytestmark = pytest.mark.slow
@@ -80,7 +80,7 @@ def test_every_page_and_tab(model, listed):
         app = opened(page, model=str(listed[model]), **({"tab": tab} if tab else {}))
         assert not app.error and not app.warning, (page.path, tab, said(app))
         assert pictures(app) or said(app), (page.path, tab)
-    assert model not in ("qwen3",) or "KV heads" in said(opened(ALL[2], model=str(listed[model]), tab="alike"))
+    assert model not in ("qwen3",) or "KV heads" in said(opened(PAGES["query_groups"], model=str(listed[model]), tab="alike"))
 
 
 def test_gpt2_says_why_there_is_no_rope(listed):

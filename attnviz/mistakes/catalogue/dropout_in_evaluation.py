@@ -47,8 +47,8 @@ MISTAKE = Mistake(
     changes=(
         Change(
             "modules/attention.py",
-            right="output, weights = (kernel or attend)(q, k, v, mask, dropout=self.dropout if self.training else 0.0)",
-            wrong="output, weights = (kernel or attend)(q, k, v, mask, dropout=self.dropout)",
+            right="output, weights = (kernel or attend)(q, k, v, mask, dropout=self.dropout if self.training else 0.0,",
+            wrong="output, weights = (kernel or attend)(q, k, v, mask, dropout=self.dropout,",
         ),
     ),
     question="The model has dropout 0.1 on its attention weights and model.eval() was called. It is run twice on the "

@@ -30,8 +30,8 @@ MISTAKE = Mistake(
     changes=(
         Change(
             "modules/attention.py",
-            right="output, weights = (kernel or attend)(q, k, v, mask, dropout=self.dropout if self.training else 0.0)",
-            wrong="output, weights = (kernel or attend)(q, k, v, dropout=self.dropout if self.training else 0.0)",
+            right="output, weights = (kernel or attend)(q, k, v, mask, dropout=self.dropout if self.training else 0.0,",
+            wrong="output, weights = (kernel or attend)(q, k, v, dropout=self.dropout if self.training else 0.0,",
         ),
     ),
     latent=(
