@@ -94,6 +94,19 @@ ALL = (
         residual={"stream": "Norm of the residual stream", "written": "What each part writes"},
         tiles={"tile-row": "Softmax in tiles", "traffic": "Memory traffic"},
     ),
+    Element("decode-player", "decode", "player", "The text as it is written"),
+    *_charts(
+        "decode", "closer",
+        **{"with": {"step-work": "Work with and without a cache", "times": "Time with and without a cache"}},
+        models={"growth": "Five caches that grow", "family-times": "Time of a step"},
+        bounded={
+            "bounded-losses": "Loss with caches of limited size", "held": "What each cache holds",
+            "kept": "int8 and int4",
+        },
+        paged={"blocks": "Blocks that texts share", "waste": "Unused slots"},
+        speculate={"rounds": "Accepted and refused"},
+        roofline={"roofline": "Prefill and decode on the roofline"},
+    ),
     Element("control-context", "cost", "amounts", "The slider of the context", drawing=False),
     *_charts(
         "cost", "closer",

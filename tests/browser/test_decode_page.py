@@ -38,7 +38,7 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     expect(new).to_have_count(3)
     settle(page)
     assert new.all_inner_texts() == [*first, word.replace("·", " ")]
-    expect(page.get_by_role("button", name=re.compile("^… "))).to_be_visible()  # what was left
+    expect(page.get_by_role("radio", name=re.compile("^… "))).to_be_visible()  # what was left
     written = parse_qs(urlsplit(page.url).query)["written"]
 
     press(page, "▶ play")

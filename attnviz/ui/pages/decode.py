@@ -138,7 +138,7 @@ def _with(view: View) -> None:
     found = compute.compared(view)
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(figures.work(found), "work")
+        charts.show(figures.work(found), "step-work")
     with right:
         charts.show(figures.step_times(found), "times")
 
@@ -171,7 +171,7 @@ def _bounded(view: View) -> None:
     ids, own = compute.running_text(view)
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(part_figures.losses(found, view.settings.bound, own), "losses")
+        charts.show(part_figures.losses(found, view.settings.bound, own), "bounded-losses")
     with right:
         charts.show(part_figures.held(found, len(ids)), "held")
         charts.show(part_figures.precisions(stored), "kept")
