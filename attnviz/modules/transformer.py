@@ -114,7 +114,7 @@ class Transformer(nn.Module):
         super().__init__()
         check_runnable(config)
         self.config = config
-        self.embed: Any = build_embedding(config)
+        self.embed: Any = build_embedding(config)  # Any: an experiment may put another module there
         block = SandwichBlock if config.norms_per_layer == 4 else Block
         self.blocks: Any = nn.ModuleList(block(config) for _ in range(config.n_layers))  # Any: torch types no elements
         self.norm = build_norm(config)
