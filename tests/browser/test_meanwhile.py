@@ -27,7 +27,7 @@ from tests.waiting import result_of
 # ---- going to another page while this one is still used
 
 
-@pytest.mark.parametrize("milliseconds", [0, 200])
+@pytest.mark.parametrize("milliseconds", [200])
 def test_a_setting_made_while_another_page_comes_is_in_force_there(
     visit: Callable[..., Page], milliseconds: int
 ) -> None:
@@ -79,7 +79,7 @@ async def leave_and_use(session: Session, to: str) -> list[ForwardMsg]:
     return answers
 
 
-@pytest.mark.parametrize("page", ["heads", "rope"])
+@pytest.mark.parametrize("page", ["heads"])
 def test_what_is_used_on_a_page_that_was_left_does_not_take_the_next_one_away(server: Server, page: str) -> None:
     """Streamlit's browser side clears the page, and cannot go on, for a run of another page's part."""
 
@@ -135,7 +135,7 @@ runtime_util.MESSAGE_FLUSH_INTERVAL_SECS = 0.2
 """
 
 
-@pytest.mark.parametrize("page", ["heads", "cost"])
+@pytest.mark.parametrize("page", ["heads"])
 def test_what_is_set_while_a_page_comes_does_not_leave_its_parts_without_a_place(tmp_path: Path, page: str) -> None:
     """Streamlit forgets what it has not sent when the next run begins, but not the parts inside of it."""
     (tmp_path / "sitecustomize.py").write_text(SLOWLY)  # so that there is much that it has not sent
@@ -211,7 +211,7 @@ CHANGES = (
 )
 
 
-@pytest.mark.parametrize("address", ["query_groups?tiled=1", "rope?theta=500"])
+@pytest.mark.parametrize("address", ["query_groups?tiled=1"])
 def test_a_part_of_a_page_stays_what_it_is_whatever_comes_and_goes_above_it(server: Server, address: str) -> None:
     """What is asked of a part that has become another one meanwhile would be dropped."""
     page, _, query = address.partition("?")

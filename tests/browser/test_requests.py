@@ -15,7 +15,6 @@ ADDRESSES = {
         *(f"heads?tab={part}" for part in ("lines", "cross")),
         "heads?window=5&layer=99&text=小女孩在花园里",  # with notices, and the model card
     ],
-    "query-groups": ["query_groups?tab=cost"],
     "rope": ["rope?tab=longer"],
     "cost": ["cost?tab=published", "cost?tab=facts"],
 }

@@ -54,9 +54,9 @@ def begins_80_pixels_from_its_top(page: Page, width: int) -> None:
 
 
 CHARTS = {
-    "heads": ["tab=number", "tab=stages", "tab=does", "tab=rollout", "tab=off"],
-    "query_groups": ["tab=work", "tab=cost", "tab=maps", "tab=alike", "tab=latent"],
-    "rope": ["tab=distance", "tab=values", "tab=layouts", "tab=longer", "tab=without", "tab=latent&model=mla"],
+    "heads": ["tab=number", "tab=stages", "tab=does", "tab=rollout"],
+    "query_groups": ["tab=cost", "tab=alike", "tab=latent"],
+    "rope": ["tab=distance", "tab=layouts", "tab=longer", "tab=latent&model=mla"],
     "cost": ["tab=published", "tab=memory", "tab=speed"],
     "steps": ["tab=lens", "tab=residual", "tab=tiles"],
 }
