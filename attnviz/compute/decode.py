@@ -5,6 +5,8 @@ Everything is computed once for all who look at the same.
 
 from __future__ import annotations
 
+import inspect
+import sys
 from functools import lru_cache
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from attnviz import decode
 from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
-from attnviz.decode import comparisons
+from attnviz.decode import comparisons, speculate
 from attnviz.decode.comparisons import Bounded, Compared, Kept, Member, Roofline, Shared, Speculated
 from attnviz.decode.writing import Written, write
 from attnviz.session.settings import Settings
@@ -61,6 +63,21 @@ def written_of(view: View) -> Written:
     n = min(len(fixed) + AHEAD, room(view))
     key = "written", models.weights_key(s), view.config, view.ids, fixed, n, sampling_of(s), layer
     return models.computed_once(key, lambda: write(view.model, view.ids, fixed, n, sampling_of(s), layer), _runs)
+
+
+@lru_cache(maxsize=1)
+def sources() -> dict[str, str]:
+    """Return the source of what decodes: {file: source}."""
+    shown = (
+        decode.generate,
+        decode.Sampling,
+        decode.SlidingCache,
+        decode.PagedSequence,
+        decode.QuantisedCache,
+        speculate,
+    )
+    modules = [sys.modules[each.__module__] for each in shown]
+    return {module.__name__.rpartition(".")[2] + ".py": inspect.getsource(module) for module in modules}
 
 
 def compared(view: View) -> Compared:

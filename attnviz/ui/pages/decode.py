@@ -129,6 +129,10 @@ def _take_branch(kept: list[tuple[int, ...]]) -> None:
 def closer(view: View) -> None:
     """One of the other parts; only the open one is computed."""
     PARTS[state.tabs(view, "Look closer")](view)
+    with st.expander("Source of what decodes: attnviz/decode", key="decode-source", on_change="rerun") as source:
+        if charts.is_open(source):
+            for tab, text in zip(st.tabs(list(compute.sources())), compute.sources().values(), strict=True):
+                tab.code(text, language="python")
 
 
 def _with(view: View) -> None:

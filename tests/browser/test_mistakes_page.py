@@ -1,0 +1,38 @@
+"""A mistake is predicted, then run: nothing of the answer before, the two versions side by side after."""
+
+import re
+from collections.abc import Callable
+
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import NARROW
+from tests.browser.painted import fits, hue_shares, painted_fraction, pixels, settle
+
+
+def test_a_mistake_is_predicted_and_then_run_on_the_text(visit: Callable[..., Page]) -> None:
+    page = visit("mistakes?mistake=tiled_kv_heads&text=A dog met another dog.")
+    expect(page.get_by_role("heading", name="Tiled instead of interleaved KV heads")).to_be_visible()
+    expect(page.get_by_test_id("stMetric")).to_have_count(0)
+    expect(page.get_by_test_id("stPlotlyChart")).to_have_count(0)
+    address = page.url
+    page.get_by_test_id("stMain").get_by_text("Head 0 and the last one, and of those between them not all").click()
+    expect(page.get_by_test_id("stMetric")).to_be_visible()
+    settle(page)
+    assert page.url == address
+    charts = page.get_by_test_id("stPlotlyChart")
+    expect(charts).to_have_count(3)
+    for chart in charts.all():
+        chart.scroll_into_view_if_needed()
+        settle(page)
+        assert painted_fraction(pixels(chart)) > 0.05 and hue_shares(pixels(chart)).max() > 0.003
+    expect(page.get_by_text("1 of 1 answered right")).to_be_visible()
+
+
+def test_on_a_phone_the_list_is_one_box(visit: Callable[..., Page]) -> None:
+    page = visit("mistakes?mistake=rope_on_values&model=mqa", width=NARROW, scheme="dark")
+    expect(page.get_by_role("combobox", name="Mistake")).to_be_visible()
+    expect(page.get_by_role("radiogroup", name=re.compile("Silent"))).to_be_hidden()
+    page.get_by_role("button", name="Skip and show").tap()
+    expect(page.get_by_test_id("stMetric")).to_be_visible()
+    settle(page)
+    fits(page)
