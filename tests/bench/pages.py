@@ -123,6 +123,7 @@ def kv_heads(alone: Chromium, url: str, floor: Tab) -> dict[str, float]:
 def decoding(alone: Chromium, url: str, floor: Tab) -> dict[str, float]:
     """The Decode page: a step that the browser knows, one that the server computes, and playing at its fastest."""
     tab = alone.open(f"{url}/decode")
+    tab.wait_until("deep('.dp .candidates button').length > 0")
     known = [lambda n=n: tab.click(".dp [data-go]", n) for n in (3, 1)]  # one token on, one back
     step, _ = in_turns(tab, known, floor)
     others = [lambda: tab.click(".dp .candidates tr:not(.chosen) button", 0)]
