@@ -145,8 +145,12 @@ def shared(view: View) -> Shared:
     """Let several continuations share the blocks of the text."""
     view = causal(view)
     s, ids = view.settings, _at_least_two(view)[-(view.max_tokens - N_SHARED) :]
-    sampling = decode.Sampling(max(s.temperature, 0.8), seed=s.draw_seed)  # greedy, all would write the same
-    return _shared(s, ids, s.n_texts, s.block_size, sampling, min(MOST_TOKENS, view.max_tokens))
+    return _shared(s, ids, s.n_texts, s.block_size, shared_sampling(s), min(MOST_TOKENS, view.max_tokens))
+
+
+def shared_sampling(s: Settings) -> decode.Sampling:
+    """Return how the first continuation is drawn: greedy, all would write the same."""
+    return decode.Sampling(max(s.temperature, 0.8), seed=s.draw_seed)
 
 
 @models.cached_by_model(maxsize=16)

@@ -59,23 +59,34 @@ class _Rows:
 def write(
     model: Transformer, prompt: Sequence[int], fixed: Sequence[int], n: int, sampling: Sampling, layer: int
 ) -> Written:
-    """Continue the prompt by n tokens: the fixed ones first, then tokens drawn. layer: whose weights are kept."""
-    ids, cache, rows = list(prompt), model.new_cache(), _Rows(layer, len(model.blocks))
-    steps: list[WrittenStep] = []
-    for i in range(n):
-        logits = read(model, ids[len(cache[0]) :], cache, rows)[-1]
-        found = stages(logits, ids, sampling)
-        chosen = fixed[i] if i < len(fixed) else draw(found[-1].probabilities, uniform(sampling.seed, len(ids)))
-        steps.append(_step(chosen, found, cache, rows.weights[-1][:, -1]))
-        ids.append(chosen)
-    if not steps:  # no room: the text's maps alone
-        read(model, ids, cache, rows)
-    return Written(rows.weights[0][:, -1 - ROWS_BEFORE : -1], tuple(steps))
+    """Continue the prompt by n tokens: the fixed ones first, then tokens drawn. layer: whose weights are kept.
+
+    The prompt and the fixed tokens are read in one pass, each drawn token in one of its own.
+    """
+    ids, cache, rows = [*prompt, *fixed[:n]], model.new_cache(), _Rows(layer, len(model.blocks))
+    known, steps = len(ids), list[WrittenStep]()
+    logits = read(model, ids, cache, rows)
+    for end in range(len(prompt), len(prompt) + n):  # tokens before the one that is written
+        if end > known:
+            logits = read(model, ids[-1:], cache, rows)
+        last = end - 1 if end <= known else 0  # where the last of them stands in its pass
+        found = stages(logits[last], ids[:end], sampling)
+        if end >= known:
+            ids.append(draw(found[-1].probabilities, uniform(sampling.seed, end)))
+        row = rows.weights[-1][:, last, :end].clone()  # a copy: a view would keep all rows of the pass
+        steps.append(_step(ids[end], found, _bytes(cache, end), row))
+    last = len(prompt) - 1
+    return Written(rows.weights[0][:, max(0, last - ROWS_BEFORE) : last, : last + 1].clone(), tuple(steps))
 
 
-def _step(chosen: int, found: Sequence[Stage], cache: list, row: Tensor) -> WrittenStep:
+def _bytes(cache: list, n_tokens: int) -> tuple[int, ...]:
+    """Count the bytes of the first n_tokens in each layer's cached tensors."""
+    return tuple(sum(t.narrow(-2, 0, n_tokens).nbytes for t in layer.tensors) for layer in cache)
+
+
+def _step(chosen: int, found: Sequence[Stage], layer_bytes: tuple[int, ...], row: Tensor) -> WrittenStep:
     before = found[0].probabilities
     best = before.topk(min(CANDIDATES, len(before))).indices.tolist()
     shown = best if chosen in best else [*best[:-1], chosen]
     drawn = tuple((stage.name, tuple(stage.probabilities[shown].tolist())) for stage in found)
-    return WrittenStep(chosen, float(before[chosen]), tuple(shown), drawn, tuple(layer.nbytes for layer in cache), row)
+    return WrittenStep(chosen, float(before[chosen]), tuple(shown), drawn, layer_bytes, row)

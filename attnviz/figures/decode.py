@@ -157,6 +157,11 @@ def _times(names: Sequence[str], times: Sequence[Spread], colours: Sequence[str]
 # ---- the five checkpoints
 
 
+def rate_of(member: Member) -> int:
+    """Compute the tokens per second of the median step."""
+    return round(1 / member.seconds.median)
+
+
 def growth(found: Sequence[Member], n_tokens: int) -> Drawing:
     """Five caches that grow, on one scale."""
     figure = base_figure(300, legend={"orientation": "h", "y": 1.15})
@@ -193,7 +198,7 @@ def family_times(found: Sequence[Member]) -> Drawing:
     slowest = max(found, key=lambda m: m.seconds.median)
     apart = slowest.seconds.median / fastest.seconds.median
     names = [NAMES[m.model] for m in found]
-    rates = [round(1 / m.seconds.median) for m in found]
+    rates = [rate_of(m) for m in found]
     return Drawing(
         _times(names, [m.seconds for m in found]),
         title=f"Measured here: the slowest step takes {apart:.1f} times the fastest",

@@ -13,14 +13,14 @@ from attnviz.equations import Equation, Value
 from attnviz.figures.decode import NAMES
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import count, meanings
-from attnviz.figures.theme import FAINT, NEUTRAL, SEQUENTIAL, base_figure
+from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, PETROL, SEQUENTIAL, base_figure
 from attnviz.figures.token_maps import BARE
 
 if TYPE_CHECKING:
     from attnviz.decode.comparisons import Bounded, Kept, Roofline, Shared, Speculated
 
 SMOOTHED = 16  # tokens that a point of the loss is the mean of
-STYLES = (("solid", NEUTRAL), ("longdash", NEUTRAL), ("dot", "#a5611b"), ("dash", "#2f7d8c"))
+STYLES = (("solid", NEUTRAL), ("longdash", NEUTRAL), ("dot", BROWN), ("dash", PETROL))
 
 
 def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
@@ -74,7 +74,7 @@ def held(found: Sequence[Bounded], n_tokens: int) -> Drawing:
     for row, each in zip(z, found, strict=True):
         row[list(each.held)] = 1
     figure = base_figure(60 + 34 * len(found), showlegend=False)
-    figure.add_heatmap(z=z, colorscale=[[0, FAINT], [1, "#2f7d8c"]], zmin=0, zmax=1, ygap=6, showscale=False,
+    figure.add_heatmap(z=z, colorscale=[[0, FAINT], [1, PETROL]], zmin=0, zmax=1, ygap=6, showscale=False,
                        hoverinfo="skip")  # fmt: skip
     figure.update_layout(
         xaxis={"title": {"text": "token of the text"}},
@@ -194,7 +194,7 @@ def rounds(found: Speculated, drafter: str) -> Drawing:
     refused = [len(each.proposed) - each.n_accepted for each in found.rounds]
     x = list(range(1, len(accepted) + 1))
     figure = base_figure(260, barmode="stack", legend={"orientation": "h", "y": 1.2})
-    for name, values, colour in (("accepted", accepted, "#2f7d8c"), ("the model's own", [1] * len(x), NEUTRAL),
+    for name, values, colour in (("accepted", accepted, PETROL), ("the model's own", [1] * len(x), NEUTRAL),
                                  ("refused", [-r for r in refused], FAINT)):  # fmt: skip
         figure.add_bar(x=x, y=values, name=name, marker={"color": colour}, hoverinfo="skip")
     figure.update_layout(
@@ -238,7 +238,7 @@ def roofline(found: Roofline) -> Drawing:
                        hoverinfo="skip")  # fmt: skip
     figure.add_scatter(
         x=intensity, y=speed, mode="markers+text", text=[phase.name for phase in found.phases],
-        textposition="bottom center", marker={"color": "#2f7d8c", "size": 12}, hoverinfo="skip",
+        textposition="bottom center", marker={"color": PETROL, "size": 12}, hoverinfo="skip",
     )  # fmt: skip
     figure.update_layout(
         xaxis={"type": "log", "title": {"text": "FLOPs per byte read"}},

@@ -142,6 +142,7 @@ def _fade(rgb: tuple[int, int, int], decades: float = 0) -> list[list]:
 SEQUENTIAL = _fade((125, 125, 125))  # a quantity that belongs to no KV head
 TABLE, TABLE_TEXT = [[0, "#d6d6d6"], [1, "#8c8c8c"]], "#000000"  # opaque cells that numbers stand in
 _NEGATIVE, _POSITIVE = _bytes(MID_LIGHTNESS, 0.09, 65.0), _bytes(MID_LIGHTNESS, 0.09, 215.0)  # brown and petrol, muted
+BROWN, PETROL = _hex(_NEGATIVE), _hex(_POSITIVE)  # two lines or marks that belong to no KV head
 DIVERGING: list[list[Any]] = [  # the middle, zero, is transparent
     [0.0, _rgba(_NEGATIVE, 1)],
     [0.5, _rgba(_NEGATIVE, 0)],

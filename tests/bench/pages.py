@@ -39,7 +39,7 @@ const shown = (name) => requestAnimationFrame(() => requestAnimationFrame(() => 
 const put = CanvasRenderingContext2D.prototype.putImageData;
 CanvasRenderingContext2D.prototype.putImageData = function (...all) {
   put.apply(this, all);
-  if (this.canvas.closest(".hg")) shown("painted");
+  if (this.canvas.closest(".hg, .dp")) shown("painted");
   shown("changed");
 };
 new MutationObserver((all) => {
@@ -53,6 +53,23 @@ new PerformanceObserver((all) => all.getEntries().forEach((e) => (window.longest
 """
 
 
+# Plays the tokens ahead at 30 per second: milliseconds per token, and the longest time between two frames.
+PLAYED = """new Promise((done) => {
+  const [root] = deep(".dp"), written = () => root.querySelectorAll(".text .new").length;
+  const rate = root.querySelector("select"), play = root.querySelector("[data-go=play]"), first = written();
+  rate.value = "30";
+  let began = 0, longest = 0, last = performance.now();
+  const frame = (now) => {
+    longest = Math.max(longest, now - last);
+    last = now;
+    if (!began && written() > first) [began, longest] = [now, 0];
+    if (!play.textContent.includes("play") || !began) return requestAnimationFrame(frame);
+    done([(now - began) / (written() - first - 1), longest]);
+  };
+  requestAnimationFrame((now) => { last = now; play.click(); requestAnimationFrame(frame); });
+})"""
+
+
 def ratios(browser: Browser) -> dict[str, float]:
     """All of it; the names say what is divided by what."""
     results = {}
@@ -60,6 +77,7 @@ def ratios(browser: Browser) -> dict[str, float]:
         still = alone.open(floor.url)
         for n_tokens in (32, 128, 512):
             results |= key_press(alone, app.url, still, n_tokens)
+        results |= decoding(alone, app.url, still)
         results |= all_heads(alone, app.url, still) | kv_heads(alone, app.url, still) | bytes_sent(browser, app.url)
         results |= next_step(browser, app.url)
     return results | first_paint(browser) | deep_link(browser)
@@ -100,6 +118,23 @@ def kv_heads(alone: Chromium, url: str, floor: Tab) -> dict[str, float]:
     _, everything = in_turns(tab, moves, floor)
     tab.send("Page.close")
     return {"KV heads' buttons / floor": everything}
+
+
+def decoding(alone: Chromium, url: str, floor: Tab) -> dict[str, float]:
+    """The Decode page: a step that the browser knows, one that the server computes, and playing at its fastest."""
+    tab = alone.open(f"{url}/decode")
+    tab.wait_until("deep('.dp .candidates button').length > 0")
+    known = [lambda n=n: tab.click(".dp [data-go]", n) for n in (3, 1)]  # one token on, one back
+    step, _ = in_turns(tab, known, floor)
+    others = [lambda: tab.click(".dp .candidates tr:not(.chosen) button", 0)]
+    computed, _ = in_turns(tab, others, floor)
+    tab.send("Page.bringToFront")
+    each, longest = tab.evaluate(PLAYED, wait=True)
+    tab.send("Page.close")
+    return {
+        "step known / floor": step, "step computed / floor": computed,
+        "ms per token while playing": each, "longest frame while playing, ms": longest,
+    }  # fmt: skip
 
 
 def window_of(tab: Tab) -> list[Callable[[], None]]:

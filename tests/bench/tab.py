@@ -48,8 +48,9 @@ class Tab:
                 assert "error" not in message, (method, params, message)
                 return message["result"]
 
-    def evaluate(self, expression: str):
-        answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True)
+    def evaluate(self, expression: str, wait: bool = False):
+        """What an expression gives; wait: what its promise does."""
+        answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=wait)
         assert "exceptionDetails" not in answer, (expression, answer)
         return answer["result"].get("value")
 

@@ -41,6 +41,13 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     expect(page.get_by_role("radio", name=re.compile("^… "))).to_be_visible()  # what was left
     written = parse_qs(urlsplit(page.url).query)["written"]
 
+    player.get_by_label("Tokens to run").fill("4")
+    press(page, "run")
+    expect(new).to_have_count(3 + 4)
+    expect(player.get_by_role("button", name="▶ play")).to_be_visible()  # it has stopped there
+    page.wait_for_timeout(500)
+    assert new.count() == 3 + 4
+
     press(page, "▶ play")
     expect(player.get_by_role("button", name="▶ play")).to_be_visible(timeout=30_000)  # it has come to the end
     expect(new).to_have_count(3 + 24)

@@ -27,6 +27,7 @@ PICTURES = {  # the key of the component: its address, the file's name, a piece 
     "stored": ("query_groups", "query-groups-stored-gqa-4", "W_k and W_v", 4),
     "layer-maps": ("query_groups?layer=3", "query-groups-layer-maps-gqa-4", "Layer 3", 4),
     "front-grid": ("?model=mqa", "overview-front-grid-mqa", "Overview", 1),
+    "decode-player": ("decode?shown=2", "decode-decode-player-gqa-4", "Decode", 4),
     "source-walk": ("steps?step=25", "steps-source-walk-gqa-4", "(1, ", 1),
 }
 OF_PIXELS = ("head-path", "head-view", "head-grid", "layer-maps", "front-grid", "source-walk")

@@ -62,6 +62,20 @@ def test_tokens_of_the_link_are_written_first() -> None:
     assert [s.id for s in steps[4:9]] == [s.id for s in again]
 
 
+@pytest.mark.parametrize("model", MODELS)
+def test_tokens_of_the_link_are_seen_as_they_were_when_drawn(model: str) -> None:
+    """They are read at once: candidates, weights and bytes of each are those of a step of its own."""
+    free = compute.written_of(view(model=model)).steps
+    fixed = compute.written_of(view(model=model, written=tuple(step.id for step in free))).steps
+    assert [step.id for step in fixed[: len(free)]] == [step.id for step in free]
+    for one, other in zip(free, fixed, strict=False):
+        assert one.layer_bytes == other.layer_bytes
+        assert np.allclose(one.rows, other.rows, atol=1e-5) and one.rows.shape == other.rows.shape
+        for (name, odds), (same, again) in zip(one.stages, other.stages, strict=True):
+            assert name == same and sorted(odds) == pytest.approx(sorted(again), abs=1e-5)
+    assert sum(step.rows.untyped_storage().nbytes() for step in fixed) == sum(step.rows.nbytes for step in fixed)
+
+
 def test_ids_that_the_model_lacks_and_more_than_there_is_room_for_are_left_out() -> None:
     assert compute.usable(view(written=(5, 7, 999_999, 3))) == (5, 7)
     long = view(text="cat " * 505)

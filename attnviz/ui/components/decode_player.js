@@ -20,9 +20,10 @@ function create(root) {
   root.querySelector(".tools").onclick = (e) => e.target.dataset.go && press(view, e.target.dataset.go);
   root.onkeydown = (e) => {
     const go = { ArrowLeft: "back", ArrowRight: "next", Home: "start", End: "end" }[e.key];
-    if (go && e.target.tagName !== "SELECT") { e.preventDefault(); press(view, go); }
+    if (go && !["SELECT", "INPUT"].includes(e.target.tagName)) { e.preventDefault(); press(view, go); }
   };
-  view.rate.onchange = () => { if (view.timer) { stop(view); play(view); } };
+  view.some = root.querySelector("input");
+  view.rate.onchange = () => { if (view.timer) { stop(view); play(view, view.until); } };
   new ResizeObserver(() => requestAnimationFrame(() => view.d && paintCaches(view))).observe(root);
   return view;
 }
@@ -55,15 +56,18 @@ function press(view, go) {
   stop(view);
   const last = view.d.steps.length;
   if (go === "next" && view.n === last) return view.send("more", Date.now());
+  if (go === "run") return play(view, view.n + Math.max(1, Math.trunc(view.some.value) || 1));
   if (go !== "play") to(view, { start: 0, back: view.n - 1, next: view.n + 1, end: last }[go]);
 }
 
-function play(view) {
+// until: how many tokens are written when it stops; by default all that were sent.
+function play(view, until = Infinity) {
+  view.until = Math.min(until, view.d.steps.length);
   const label = view.root.querySelector("[data-go=play]");
   label.textContent = "❚❚ pause";
   view.timer = setInterval(() => {
-    if (view.n >= view.d.steps.length) return stop(view);
-    to(view, view.n + 1);
+    if (view.n < view.until) to(view, view.n + 1);
+    if (view.n >= view.until) stop(view);
   }, 1000 / view.rate.value);
 }
 
@@ -87,14 +91,14 @@ function show(view) {
   const { d, n } = view, now = Math.min(n, d.steps.length - 1), step = d.steps[now], on = (go, yes) => (view.root.querySelector(`[data-go=${go}]`).disabled = !yes);
   writeText(view);
   for (const go of ["start", "back"]) on(go, n > 0);
-  for (const go of ["end", "play"]) on(go, n < d.steps.length);
+  for (const go of ["end", "play", "run"]) on(go, n < d.steps.length);
   view.root.querySelector("[data-go=next]").textContent = n < d.steps.length ? "one token ▶" : "write more ▶";
   const before = n ? d.steps[n - 1] : null;
-  view.at.textContent = before ? `${n} written; the last, “${short(d.words[before.id])}”, had probability ${before.p.toFixed(4)}` : "nothing written yet";
+  view.at.textContent = before ? `${n} written, the last with probability ${before.p.toFixed(4)}` : "nothing written yet";
   const last = n > now ? "Written last" : "Next token";
   view.next.textContent = `${last}: ${step.candidates.length} candidates of the model, and what each filter leaves`;
   candidates(view, step, now);
-  view.how.textContent = "Click a candidate to write it instead.";
+  view.how.textContent = "Click a candidate to write it instead. In the text, a darker ground is a less probable token.";
   view.held.textContent = `The caches hold ${d.T + now} tokens`;
   view.sum.textContent = step.counted;
   paintCaches(view);

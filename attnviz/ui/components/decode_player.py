@@ -29,8 +29,10 @@ HTML = """
     <button type="button" data-go="play">▶ play</button>
     <button type="button" data-go="next" aria-label="One token on">one token ▶</button>
     <button type="button" data-go="end" aria-label="To the last token">▶|</button>
+    <span class="some"><button type="button" data-go="run">run</button>
+      <input type="number" min="1" max="512" value="8" aria-label="Tokens to run"> tokens</span>
     <label>tokens per second <select aria-label="Tokens per second">
-      <option>2</option><option selected>5</option><option>15</option></select></label>
+      <option>2</option><option selected>5</option><option>15</option><option>30</option></select></label>
     <span class="at" aria-live="polite"></span>
   </div>
   <div class="two">

@@ -158,7 +158,8 @@ def _models(view: View) -> None:
     with right:
         charts.show(figures.family_times(found), "family-times")
     for member in found:
-        st.markdown(f"**{figures.NAMES[member.model]}**: … {quoted(_said(view, member.ids))}")
+        rate = f"{figures.rate_of(member)} tokens per second"
+        st.markdown(f"**{figures.NAMES[member.model]}**, {rate}: … {quoted(_said(view, member.ids))}")
 
 
 def _bounded(view: View) -> None:
@@ -191,6 +192,11 @@ def _paged(view: View) -> None:
         charts.show(part_figures.blocks(found), "blocks")
     with right:
         charts.show(part_figures.waste(found), "waste")
+    drawn = compute.shared_sampling(view.settings)
+    st.caption(
+        f"Drawn at temperature {drawn.temperature:g} without filters, so that the texts can differ: seed {drawn.seed} "
+        f"for the first, {drawn.seed + len(found.ids) - 1} for the last."
+    )
     for i, ids in enumerate(found.ids):
         st.markdown(f"**Text {i + 1}**: … {quoted(_said(view, ids))}")
 
