@@ -44,14 +44,15 @@ class Spread(NamedTuple):
         return cls(ordered[len(ordered) // 4], median(ordered), ordered[-1 - len(ordered) // 4])
 
 
-def spread(run: Callable[[], object], n: int = 9) -> Spread:
-    """Time n runs."""
-    taken = []
+def spreads(*runs: Callable[[], object], n: int = 9) -> tuple[Spread, ...]:
+    """Time each run n times, in turns: whatever slows the machine down slows all."""
+    taken: list[list[float]] = [[] for _ in runs]
     for _ in range(n):
-        began = time.perf_counter()
-        run()
-        taken.append(time.perf_counter() - began)
-    return Spread.of(taken)
+        for run, seconds in zip(runs, taken, strict=True):
+            began = time.perf_counter()
+            run()
+            seconds.append(time.perf_counter() - began)
+    return tuple(map(Spread.of, taken))
 
 
 # ---- with and without a cache
@@ -83,7 +84,8 @@ def with_and_without(model: Transformer, ids: Sequence[int]) -> Compared:
         return read(model, ids, model.new_cache())[-1]
 
     difference = float((step() - all_of_it()).abs().max())
-    return Compared(len(ids), cached, anew, spread(step), spread(all_of_it), difference)
+    with_cache, without = spreads(step, all_of_it)
+    return Compared(len(ids), cached, anew, with_cache, without, difference)
 
 
 # ---- several models
@@ -245,8 +247,8 @@ def speculated(
 
     rounds = together()
     n_written = sum(len(each.ids) for each in rounds)
-    seconds = spread(together, 3).median
-    return Speculated(rounds, seconds, spread(lambda: list(generate(model, ids, n_written, sampling)), 3).median)
+    drafted, alone = spreads(together, lambda: list(generate(model, ids, n_written, sampling)), n=5)
+    return Speculated(rounds, drafted.median, alone.median)
 
 
 # ---- prefill and decode on the machine's roofline
@@ -282,11 +284,11 @@ def roofline(model: Transformer, ids: Sequence[int]) -> Roofline:
             layer.cut(n - 1)
         read(model, ids[-1:], cache)
 
+    prefill, decode = spreads(lambda: read(model, ids, model.new_cache()), step)
     phases = (
-        Phase("prefill", n, 2 * whole_text.multiplications, whole_text.bytes_read,
-              spread(lambda: read(model, ids, model.new_cache()))),
-        Phase("decode", 1, 2 * one.multiplications, one.bytes_read, spread(step)),
-    )  # fmt: skip
+        Phase("prefill", n, 2 * whole_text.multiplications, whole_text.bytes_read, prefill),
+        Phase("decode", 1, 2 * one.multiplications, one.bytes_read, decode),
+    )
     return Roofline(*_peaks(), phases)
 
 

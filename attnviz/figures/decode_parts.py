@@ -209,8 +209,8 @@ def rounds(found: Speculated, drafter: str) -> Drawing:
         title=f"{found.n_tokens} tokens in {passes}: {per_pass.value:.2f} per pass",
         note=f"Speculative decoding (arXiv 2211.17192): {NAMES.get(drafter, drafter)} proposes tokens, and the model "
         f"checks all of them in one pass. Accepted: {sum(accepted)} of {proposed}. Below zero: refused. Measured "
-        f"here, it takes {ratio:.2f} times as long as decoding without a drafter"
-        + (": the drafter is not much cheaper than the model." if ratio > 1 else ".")
+        f"here, it takes {ratio:.2f} times as long as decoding without a drafter."
+        + (f" Each token that {NAMES[drafter]} proposes is a pass of its own." if drafter in NAMES else "")
         + " The tokens are distributed as the model alone would draw them.",
         alt=f"{sum(accepted)} of {proposed} proposed tokens are accepted; {found.n_tokens} tokens in {passes}, "
         f"{per_pass.value:.2f} per pass.",

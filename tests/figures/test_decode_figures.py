@@ -1,0 +1,42 @@
+"""What the Decode page says of times follows from the times, whichever way they fall."""
+
+import pytest
+
+from attnviz import decode
+from attnviz.checkpoints import list_checkpoints, load_checkpoint
+from attnviz.compute import decode as compute
+from attnviz.decode.comparisons import Member, Speculated, Spread, spreads
+from attnviz.figures import decode as figures
+from attnviz.figures import decode_parts
+
+
+def member(model: str, token_bytes: int, seconds: float) -> Member:
+    return Member(model, (2, 3, 5), token_bytes, Spread(seconds, seconds, seconds))
+
+
+def test_runs_are_timed_in_turns() -> None:
+    order: list[str] = []
+    first, second = spreads(lambda: order.append("a"), lambda: order.append("b"), n=5)
+    assert order == ["a", "b"] * 5
+    assert 0 <= first.low <= first.median <= first.high and second.low <= second.median <= second.high
+
+
+@pytest.mark.parametrize(("mqa", "said"), [(0.0017, "0.34 times"), (0.0085, "1.70 times")])
+def test_what_a_smaller_cache_did_to_a_step_is_what_was_measured(mqa: float, said: str) -> None:
+    drawing = figures.family_times([member("mha", 6144, 0.005), member("gqa-2", 1536, 0.007), member("mqa", 768, mqa)])
+    assert "1/8 of MHA's bytes" in drawing.note and said in drawing.note
+
+
+def test_a_step_of_a_checkpoint_reads_more_weights_than_cache() -> None:
+    """As the page says, up to the longest text that it decodes."""
+    for name in list_checkpoints():
+        work = decode.step_with_cache(load_checkpoint(name)[0], compute.MOST_TOKENS)
+        assert work.weight_bytes > work.cache_bytes
+
+
+@pytest.mark.parametrize(("drafter", "passes"), [("n-grams", False), ("mqa", True)])
+def test_only_a_model_that_drafts_has_passes_of_its_own(drafter: str, passes: bool) -> None:
+    found = Speculated((decode.Round([7, 11, 13], 2, [7, 11, 17]), decode.Round([19], 1, [19, 23])), 0.005, 0.004)
+    note = decode_parts.rounds(found, drafter).note
+    assert "1.25 times" in note and "Accepted: 3 of 4" in note
+    assert ("a pass of its own" in note) is passes
