@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -262,7 +262,12 @@ class Vocabulary(Sequence[str]):
         return self.size
 
     def __getitem__(self, token: Any) -> Any:
-        return models.tokenizer_of(self.model).name(int(token))  # singly: no neighbours to join
+        return _label(self.model, int(token))
+
+
+@lru_cache(maxsize=8192)
+def _label(model: str, token: int) -> str:
+    return models.tokenizer_of(model).name(token)  # singly: no neighbours to join
 
 
 def vocabulary(settings: Settings) -> Vocabulary:
@@ -280,12 +285,11 @@ def next_tokens_of(view: View) -> list[list[tuple[str, float]]]:
 
 @models.cached_by_model(32)
 def _next_tokens(settings: Settings, ids: tuple[int, ...], n_padding: int) -> list[list[tuple[str, float]]]:
-    labels, found = vocabulary(settings), []
-    for logits in models.trace_of(settings, ids, n_padding).logits:  # (V,)
-        odds = np.exp(log_softmax(logits))
-        likely = np.argpartition(-odds, range(MOST_NEXT))[:MOST_NEXT]
-        found.append([(labels[i], float(rounded(odds[i]))) for i in likely])
-    return found
+    labels, logits = vocabulary(settings), models.trace_of(settings, ids, n_padding).logits  # (T, V)
+    likely = np.stack([np.argpartition(-row, range(MOST_NEXT))[:MOST_NEXT] for row in logits])  # (T, MOST_NEXT)
+    log_odds = np.stack([log_softmax(row)[best] for row, best in zip(logits, likely, strict=True)])  # (T, MOST_NEXT)
+    odds = rounded(np.exp(log_odds)).tolist()
+    return [[(labels[i], p) for i, p in zip(*row, strict=True)] for row in zip(likely, odds, strict=True)]
 
 
 def writes_of(view: View) -> Writes:

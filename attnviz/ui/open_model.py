@@ -14,11 +14,10 @@ from attnviz.ui import state
 
 FIELD, PICKED, SAID = "open-model-name", "open-model-picked", "open-model-said"
 STARTED, OPEN = "open-model-started", "open-model-shown"
-PART = "open-model"
 EVERY = 0.5  # seconds from one look at a download to the next
 
 
-@state.part(PART, anything)
+@state.part(state.OPEN_MODEL, anything)
 def open_model(view: View) -> None:
     """What opens a model, closed until it is wanted: looking into the hub's cache takes its library."""
     if not allowed.may_choose():
@@ -52,7 +51,7 @@ def _form() -> None:
 def _take_picked() -> None:
     if st.session_state[PICKED]:
         st.session_state[FIELD] = st.session_state[PICKED]
-    state.rerun(PART)
+    state.rerun(state.OPEN_MODEL)
 
 
 def _open() -> None:
@@ -69,7 +68,7 @@ def _open() -> None:
         st.session_state[STARTED] = True
     except ConfigError as error:
         st.session_state[SAID] = str(error)
-    state.rerun(PART)
+    state.rerun(state.OPEN_MODEL)
 
 
 def _show(name: str) -> None:

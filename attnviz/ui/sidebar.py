@@ -63,7 +63,7 @@ def _controls(view: View) -> None:
     source_button(view)
 
 
-@state.part("narrow", anything)
+@state.part(state.NARROW, anything)
 def on_narrow_screens(view: View) -> None:
     """The text and the model that are shown, and behind them what changes both; style.css hides it on wide screens."""
     s = view.settings

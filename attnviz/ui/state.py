@@ -25,10 +25,12 @@ from attnviz.session.settings import SELECTION, Settings
 _SETTINGS, _NOTICES, _ASKED = "settings", "notices", "asked selection"
 _DRAWN, _PAGE = "parts drawn", "page"
 _GOING = "going to"  # the path of a page, until it is open
-CONTROLS, LINKS = "controls", "links"  # parts of the sidebar
+CONTROLS, NARROW, OPEN_MODEL = "controls", "narrow", "open-model"  # what chooses the text, the model and how it runs
+LINKS = "links"  # a part of the sidebar, like CONTROLS
 LESSON, PRESENTER = "lesson", "presenter"  # the parts at the bottom: the step of a lesson, the presenter's bar
-SIDEBAR = (CONTROLS, LINKS)
-DECIDE_WHAT_IS_OFFERED = ("model", "n_heads", "attention")  # settings that other controls of the sidebar depend on
+CHOICES = (CONTROLS, NARROW, OPEN_MODEL)
+WORDS = ("notices", "top")  # said above the drawings, and sent after them
+SHOWN_BY_CHOICES = ("text", "model", "n_heads", "attention")  # settings that other controls show, or depend on
 _HERE: ContextVar[str] = ContextVar("part")  # the part that is being drawn
 
 
@@ -195,22 +197,18 @@ def _say(place: Any, before: int) -> None:
 def rerun(*parts: str, sidebar: bool = True) -> None:
     """From a callback: run these parts again, or all of the page, and last the links, which carry the settings.
 
-    sidebar: whether its controls change too, where all of the page runs again.
+    sidebar: whether the controls that choose text and model change too, where all of the page runs again.
     """
     drawn = st.session_state.get(_DRAWN, [])
-    wanted = [key for key in drawn if key in (parts or drawn) and key not in SIDEBAR]
+    asked = parts or [key for key in drawn if sidebar or key not in CHOICES]
+    wanted = [key for key in drawn if key in asked and key not in (*CHOICES, LINKS)]
+    wanted.sort(key=WORDS.__contains__)
     if LESSON in drawn and LESSON not in wanted:
         wanted.append(LESSON)  # it says whether the settings are still those of the step
     try:
-        st.rerun([*wanted, *_sidebar(sidebar and not parts)])
+        st.rerun([*wanted, *(key for key in drawn if key in CHOICES and key in asked), *({LINKS} & set(drawn))])
     except StreamlitAPIException:  # one of them is not on this page, or not drawn yet
         st.rerun()
-
-
-def _sidebar(controls: bool) -> tuple[str, ...]:
-    if alone() or current().present:
-        return ()  # there is none
-    return SIDEBAR if controls else (LINKS,)
 
 
 # ---- widgets
@@ -273,4 +271,4 @@ def _take(field: str, key: str, reruns: Sequence[str], then: Callable[[], object
     change(**{field: st.session_state[key]})
     if then:
         then()
-    rerun(*reruns, sidebar=field in DECIDE_WHAT_IS_OFFERED)
+    rerun(*reruns, sidebar=field in SHOWN_BY_CHOICES)

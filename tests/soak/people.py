@@ -28,6 +28,9 @@ CHANGES_ON_A_PAGE = 5
 BUSY = (2.0, 5.0)  # seconds from one change to the next
 RUNNING, TURN = 0.25, 0.2  # of the time that browsers may run, in turns of so many seconds
 Pair = tuple[str, str]  # of words, by which a text is known: a model's predictions may say any one of them, not both
+PREDICTED = re.compile(
+    rb'"next":.*?"query":', re.DOTALL
+)  # by a model, after each token: of an untrained one, any words
 ALL_TEXT = """() => {
     const said = [], look = (root) => {
         for (const e of root.querySelectorAll("*")) {
@@ -74,6 +77,7 @@ class Seen:
                 self.wrong.append(f"{where}: {element.exception.message}")
 
     def look_for_others(self, sent: bytes, own: Pair, where: str) -> None:
+        sent = PREDICTED.sub(b"", sent)
         found = [pair for pair in self.words if pair != own and all(word.encode() in sent for word in pair)]
         self.foreign += [f"{where}: {' and '.join(pair)} in the session of {' and '.join(own)}" for pair in found]
 

@@ -42,6 +42,15 @@ def test_a_text_is_known_by_both_its_words(sent, foreign):
     assert bool(seen.foreign) == foreign
 
 
+def test_what_a_model_predicts_after_a_text_is_nobodys_text():
+    said = '{"labels":["%s"],"next":[[["·%s",0.1],["·%s",0.1]]],"query":0}'
+    seen = Seen(PAIRS)
+    seen.look_for_others((said % (MINE[0], *ANOTHER)).encode(), MINE, "heads")
+    assert not seen.foreign
+    seen.look_for_others((said % (" ".join(ANOTHER), *MINE)).encode(), MINE, "heads")
+    assert seen.foreign
+
+
 def selectbox(widget) -> None:
     widget.options[:], widget.raw_value = ["a", "b"], "a"
 
