@@ -28,7 +28,7 @@ from attnviz.trace import Trace, trace, trace_bytes, use_one_thread
 T = TypeVar("T", bound=Sized)
 MAX_TOKENS = 512
 MAX_TRACE_BYTES = 50_000_000
-MAX_RESULT_BYTES = 40_000_000  # of all traces and what else was computed, if it is more than one
+MAX_RESULT_BYTES = 30_000_000  # of all traces and what else was computed, if it is more than one
 MAX_SHIPPED_BYTES = 60_000_000  # of the checkpoints' weights: the five take 46
 MAX_OWN_BYTES = 30_000_000  # of untrained models: one with the settings it starts with takes 9
 MAX_WEIGHT_BYTES = 70_000_000  # of one untrained model: 8 layers with d_model 384 take 60, 32 with d_model 192 take 58

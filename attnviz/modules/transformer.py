@@ -240,8 +240,10 @@ class Transformer(nn.Module):
             for window in set(windows)
         }
         masks = {window: intersection(pattern, mask) for window, pattern in patterns.items()}
-        rope, windowed = self.rope(past + n_tokens), self.rope(past + n_tokens, windowed=True)
-        ropes = [rope if c.rope_theta_windowed is None or i in c.full_layers else windowed for i in range(c.n_layers)]
+        full = windowed = self.rope(past + n_tokens)
+        if c.rope_theta_windowed is not None:
+            windowed = self.rope(past + n_tokens, windowed=True)
+        ropes = [full if i in c.full_layers else windowed for i in range(c.n_layers)]
         return [{"mask": masks[window], "rope": rope} for window, rope in zip(windows, ropes, strict=True)]
 
 

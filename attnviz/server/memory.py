@@ -20,7 +20,7 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # <malloc.h> of gl
 MAPPED = 16 << 20  # bytes: an array of this size is mapped for itself. With 256 KB a trace takes twice as long: what is
 # mapped is cleared page by page at its first touch
 SPARE = 32 << 20  # bytes of freed memory that may wait at the end of the heap for the next run
-LARGE = 480_000_000  # bytes: above, what lies free in the middle of the heap goes back too
+LARGE = 420_000_000  # bytes: above, what lies free in the middle of the heap goes back too
 NEW_OBJECTS = 5000  # that Python makes before it looks for garbage among them
 SECONDS = 0.5  # from one look at the process's size to the next
 GROWN = 4_000_000  # bytes since the last trim that make another worth its milliseconds
