@@ -83,8 +83,8 @@ def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query
         figure,
         title=title,
         note="Logit lens: the last norm and the unembedding applied to the residual stream after each layer. A cell is "
-        "the most probable next token there; the darker, the more probable. The layers before the last were not "
-        "trained to be read so.",
+        "the most probable next token there; the stronger its colour, the more probable. The layers before the last "
+        "were not trained to be read so.",
         alt=f"{title}. A table of {n_rows} rows and {shown.stop - first} tokens; the last row is the model's own "
         f"prediction, for the selected token {quoted(vocabulary[final])}.",
         table={

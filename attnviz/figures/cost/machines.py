@@ -192,7 +192,7 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
         title=title,
         note=f"{beyond_context(model, serving.n_tokens)}{short_name(model)} with {_sequences(batch_size)} of "
         f"{context_text(serving.n_tokens)}: an upper bound, all sequences together, at the makers' peak "
-        f"figures.{_experts_note(serving, batch_size)} Weights and caches take {needed}; pale: "
+        f"figures.{_experts_note(serving, batch_size)} Weights and caches take {needed}; faint: "
         f"that and a reserve of {serving.reserve:.0%} do not fit. Memory is as the driver reports it where "
         "a source is known, else the data sheet's GB of 10⁹ bytes. "
         f"{_peaks_note(serving)} The equation is that of {names[fastest]}.",

@@ -41,7 +41,7 @@ def attention_parameters(
         figure,
         title=title,
         note="One layer's projections on one scale. Grey: q and o, which serve the query heads. In the hues of the KV "
-        "heads: k, and paler v. MLA has a down-projection to the latent and an up-projection from it instead, "
+        "heads: k, and fainter v. MLA has a down-projection to the latent and an up-projection from it instead, "
         f"here with {latent_note(selected)}.",
         alt=f"{title}. " + "; ".join(f"{attention_name(m)} {n:,}" for m, n in zip(models, totals, strict=True)) + ".",
         table={

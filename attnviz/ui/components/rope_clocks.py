@@ -25,7 +25,7 @@ HTML = """
   <div class="rc-clocks" role="radiogroup"></div>
   <button type="button" class="rc-all"></button>
   <p class="rc-angle"></p><p class="rc-equations"></p>
-  <p class="rc-key">Below each clock: its degrees per token. Dots: the tokens, from light (first) to dark (last).
+  <p class="rc-key">Below each clock: its degrees per token. Dots: the tokens, from faint (first) to strong (last).
     Hand: the position of the slider.</p>
   <p class="live" aria-live="polite"></p>
 </div>

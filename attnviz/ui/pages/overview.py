@@ -22,8 +22,8 @@ from attnviz.ui.headline import headline, what_heads_read
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
 WIDER = {"Look around": 3}  # shares of the width; 2 for the other ways
 HOW_TO_READ = (
-    "Each map is one attention head: each row is a query, each column a key, dark means much weight. Colour is the KV "
-    "head it reads. Point at a cell; click a head to open it."
+    "Each map is one attention head: each row is a query, each column a key; the more a cell stands out, the larger "
+    "its weight. Its hue is the KV head it reads. Point at a cell; click a head to open it."
 )
 
 
