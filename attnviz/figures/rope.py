@@ -127,8 +127,9 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
     return Drawing(
         figure,
         title=title,
-        note="One bar per pair of dimensions: its tokens per full turn, on a log axis. Strong colour: at least one turn "
-        f"over the {text_steps} from the first to the last token. The slowest pair rotates by {slowest_turns}° over them.",
+        note="One bar per pair of dimensions: its tokens per full turn, on a log axis. Strong colour: at least one "
+        f"turn over the {text_steps} from the first to the last token. The slowest pair rotates by {slowest_turns}° "
+        "over them.",
         alt=f"{title}. The fastest pair needs {fastest} tokens per turn, the slowest {slowest}.",
         table={
             "pair": list(range(n)),
