@@ -1,6 +1,8 @@
 """The sidebar as a person uses it: the text, the model, the mask."""
 
-from playwright.sync_api import Locator, Page, expect
+from contextlib import suppress
+
+from playwright.sync_api import Locator, Page, TimeoutError, expect
 
 from tests.browser.painted import settle
 
@@ -20,10 +22,20 @@ def the_model(page: Page) -> Locator:
     return page.get_by_role("combobox", name="Model", exact=True)
 
 
+def choose(box: Locator, name: str) -> None:
+    """Choose from one of Streamlit's lists; one that a rerun has closed as it opened is opened once more."""
+    option = box.page.get_by_test_id("stSelectboxVirtualDropdown").get_by_role("option", name=name)
+    for _ in range(6):
+        if not option.is_visible():
+            box.click()
+        with suppress(TimeoutError):
+            return option.click(timeout=8000)
+    raise AssertionError(f"{name} cannot be chosen")
+
+
 def pick_model(page: Page, name: str) -> None:
     """Choose "MQA", "MLA", … or "My own settings"; does not wait for the page."""
-    the_model(page).click()
-    page.get_by_role("option", name=name).click()
+    choose(the_model(page), name)
 
 
 def to_page(page: Page, name: str) -> Locator:
