@@ -9,9 +9,12 @@ import inspect
 import sys
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
+
+from cachetools import LRUCache
 
 from attnviz import decode
-from attnviz.compute import models
+from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.decode import comparisons, speculate
@@ -20,6 +23,8 @@ from attnviz.decode.writing import Written, write
 from attnviz.session.settings import Settings
 
 AHEAD = 24  # tokens written beyond those of the link
+AT_ONCE = 3  # of them, what a click waits for
+PIECE = 8  # tokens between two looks at whether the session wants something else
 MOST_TOKENS = 512  # of the text and what continues it
 MAX_RUN_BYTES = 24_000_000
 SHIPPED = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
@@ -29,6 +34,8 @@ N_SHARED = 12  # tokens that each continuation adds
 N_SPECULATED = 24
 
 _runs = ByteCache(MAX_RUN_BYTES)
+_last: LRUCache = LRUCache(64)  # by the text and how it is continued: the key of what was written last
+_lock = Lock()
 
 
 def causal(view: View) -> View:
@@ -56,13 +63,34 @@ def room(view: View) -> int:
     return max(0, min(MOST_TOKENS, view.max_tokens) - len(view.ids))
 
 
-def written_of(view: View) -> Written:
-    """Let the model write: first the tokens of the link, then as many more as are shown ahead."""
+def written_of(view: View, ahead: int = AHEAD) -> Written:
+    """Let the model write: first the tokens of the link, then as many more as are shown ahead.
+
+    Fewer where the session asks for something else meanwhile. What was written last after the same text is the
+    beginning of what is written now.
+    """
     view = causal(view)
     s, fixed, layer = view.settings, usable(view), view.layer_and_head[0]
-    n = min(len(fixed) + AHEAD, room(view))
-    key = "written", models.weights_key(s), view.config, view.ids, fixed, n, sampling_of(s), layer
-    return models.computed_once(key, lambda: write(view.model, view.ids, fixed, n, sampling_of(s), layer), _runs)
+    text = "written", models.weights_key(s), view.config, view.ids, sampling_of(s), layer
+    most = min(len(fixed) + ahead, room(view))
+
+    def first(n: int) -> Written:
+        """The first n tokens."""
+        key = *text, fixed, n
+        with _lock:
+            before, _last[text] = _last.get(text), key
+
+        def run() -> Written:
+            return write(view.model, view.ids, fixed, n, sampling_of(s), layer, before and _runs.find(before))
+
+        return models.computed_once(key, run, _runs)
+
+    n = min(len(fixed) + AT_ONCE, most)
+    found = first(n)
+    while n < most and not queue.wanted_elsewhere():
+        n = min(n + PIECE, most)
+        found = first(n)
+    return found
 
 
 @lru_cache(maxsize=1)
