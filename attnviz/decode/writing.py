@@ -43,7 +43,9 @@ class Written:
     @property
     def nbytes(self) -> int:
         """Count about what it takes, for a cache of results."""
-        return self.rows.nbytes + sum(step.rows.nbytes + 2000 for step in self.steps) + sum(c.nbytes for c in self.cache)
+        return (
+            self.rows.nbytes + sum(step.rows.nbytes + 2000 for step in self.steps) + sum(c.nbytes for c in self.cache)
+        )
 
 
 class _Rows:
@@ -74,7 +76,7 @@ def write(
     wrote after the same prompt, sampled alike; where the text begins the same, neither its steps nor its keys and
     values are computed again.
     """
-    kept = before.steps[: _n_same(before, fixed, n)] if before else ()
+    kept = _same(before, fixed, n) if before else ()
     if before and len(kept) == n:
         return Written(before.rows, kept, before.cache)
     first = len(prompt) + len(kept)  # tokens before the first that is written here
@@ -98,12 +100,17 @@ def write(
     return Written(rows.weights[0][:, max(0, last - ROWS_BEFORE) : last, : last + 1].clone(), tuple(steps), cache)
 
 
-def _n_same(before: Written, fixed: Sequence[int], n: int) -> int:
-    """Count the first steps that would be computed as they were, at most n."""
+def _same(before: Written, fixed: Sequence[int], n: int) -> tuple[WrittenStep, ...]:
+    """Return the first steps that would be computed as they were, at most n; the last may take another token."""
     for i, step in enumerate(before.steps[:n]):
-        if step.id != (fixed[i] if i < len(fixed) else step.drawn):
-            return i
-    return min(n, len(before.steps))
+        wanted = fixed[i] if i < len(fixed) else step.drawn
+        if step.id != wanted:
+            best_are_shown = step.id != step.candidates[-1]  # not where the last of them gave way to the one written
+            if not best_are_shown or wanted not in step.candidates:
+                return before.steps[:i]
+            probability = step.stages[0][1][step.candidates.index(wanted)]
+            return *before.steps[:i], step._replace(id=wanted, probability=probability)
+    return before.steps[:n]
 
 
 def _copied(cache: Sequence[KVCache], n_tokens: int) -> tuple[KVCache, ...]:
@@ -119,9 +126,7 @@ def _bytes(cache: Sequence[KVCache], n_tokens: int) -> tuple[int, ...]:
     return tuple(sum(t.narrow(-2, 0, n_tokens).nbytes for t in layer.tensors) for layer in cache)
 
 
-def _step(
-    chosen: int, drawn: int, found: Sequence[Stage], layer_bytes: tuple[int, ...], row: Tensor
-) -> WrittenStep:
+def _step(chosen: int, drawn: int, found: Sequence[Stage], layer_bytes: tuple[int, ...], row: Tensor) -> WrittenStep:
     before = found[0].probabilities
     best = before.topk(min(CANDIDATES, len(before))).indices.tolist()
     shown = best if chosen in best else [*best[:-1], chosen]

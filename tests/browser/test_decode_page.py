@@ -33,10 +33,13 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     first = new.all_inner_texts()
 
     others = player.locator(".candidates tr:not(.chosen) button")
-    word = others.first.inner_text()
+    word, dated = others.first.inner_text(), page.get_by_role("heading", name=re.compile("computing 32 tokens anew"))
+    expect(dated).to_be_visible()  # it follows the text when that rests
+    timed = dated.inner_text()
     others.first.click()
     expect(new).to_have_count(3)
     settle(page)
+    assert timed == dated.inner_text()  # as many tokens are not timed again
     assert new.all_inner_texts() == [*first, word.replace("·", " ")]
     expect(page.get_by_role("radio", name=re.compile("^… "))).to_be_visible()  # what was left
     written = parse_qs(urlsplit(page.url).query)["written"]
@@ -48,9 +51,19 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     page.wait_for_timeout(500)
     assert new.count() == 3 + 4
 
-    press(page, "▶ play")
-    expect(player.get_by_role("button", name="▶ play")).to_be_visible(timeout=30_000)  # it has come to the end
-    expect(new).to_have_count(3 + 24)
+    player.get_by_label("Tokens per second").select_option("30")
+    player.get_by_label("Tokens to run").fill("40")
+    press(page, "run")  # the server writes more while it plays
+    expect(new).to_have_count(7 + 40, timeout=30_000)
+    expect(player.get_by_role("button", name="▶ play")).to_be_visible()
+    player.get_by_role("button", name="Head 5").click()
+    expect(player.get_by_role("button", pressed=True)).to_have_accessible_name(
+        re.compile("^Head 5, which reads KV head 2")
+    )
+    expect(
+        player.get_by_role("heading", name=re.compile("Layer 1, H5: query 75 “.*” attends most to key"))
+    ).to_be_visible()
+    expect(page).to_have_url(re.compile("head=5"))
     for image in (pixels(player.locator(".caches")), pixels(player.locator(".maps canvas").first)):
         assert painted_fraction(image) > 0.1 and hue_shares(image).max() > 0.01
 
