@@ -93,6 +93,12 @@ def written_of(view: View, ahead: int = AHEAD) -> Written:
     return found
 
 
+def text_so_far(view: View) -> tuple[int, ...]:
+    """Return the ids of the text and of what is written after it, as far as the player has gone."""
+    written, shown = usable(view), view.settings.shown
+    return *view.ids, *(written if shown < 0 else written[:shown])
+
+
 @lru_cache(maxsize=1)
 def sources() -> dict[str, str]:
     """Return the source of what decodes: {file: source}."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from zlib import crc32
 
 import streamlit as st
@@ -73,6 +74,7 @@ def player(view: View) -> None:
         on_at=lambda reached: _take_at(ids, reached), on_choose=lambda count, token: _take_candidate(ids, count, token),
         on_more=lambda reached, number: _take_more(ids, reached, number), on_head=_take_head,
     )  # fmt: skip
+    st.button("Walk this step line by line", icon=":material/code:", key="walk-step", on_click=_walk)
     _branches(view)
     if late:
         st.html(f"<style>.st-key-closer-part:has(.st-key-{st.session_state[CLOSER]}) {{ opacity: 0.5 }}</style>")
@@ -111,6 +113,11 @@ def _take_more(ids: list[int], reached: int, number: int) -> None:
     _keep(ids, reached)
     beyond = len(ids) - len(state.current().written)
     st.session_state[ASKED] = beyond + compute.AHEAD, number, len(ids) if number else 0
+
+
+def _walk() -> None:
+    """Step by step, with the text as it is written, from the first line."""
+    state.go("steps", replace(state.current(), tab="step", step=0, column=-1, only=""))
 
 
 def _take_head(head: int) -> None:
