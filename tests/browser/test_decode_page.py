@@ -67,6 +67,17 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     for image in (pixels(player.locator(".caches")), pixels(player.locator(".maps canvas").first)):
         assert painted_fraction(image) > 0.1 and hue_shares(image).max() > 0.01
 
+    page.get_by_role("button", name="Walk this step").click()
+    expect(page.get_by_text("is read with 75 tokens in the cache")).to_be_visible()
+    expect(page.locator(".sw")).to_be_visible()
+    page.get_by_role("button", name="Back to Decode").click()
+    expect(new).to_have_count(7 + 40)
+    player.evaluate("root => { window.left = root.view }")
+    press(page, "▶ play")
+    expect(new).not_to_have_count(7 + 40)
+    page.get_by_role("link", name="Cost", exact=True).click()
+    page.wait_for_function("!left.root.isConnected && !left.timer")  # nothing is asked for from another page
+
     go(page, server, f"decode?written={written[0]}")
     assert new.all_inner_texts() == [*first, word.replace("·", " ")]
 

@@ -67,7 +67,7 @@ def player(view: View) -> None:
     if not view.config.causal:
         st.caption("Decoding is causal: the setting that lets tokens look ahead is not used on this page.")
     layer, head = view.layer_and_head
-    late = st.session_state.get(CLOSER) not in (None, _drawn_for(view))
+    late = _late(view)
     decode_player(
         written, view.config, view.labels, vocabulary(view.settings),
         Place(at, layer, head, compute.room(view), answer, first, late), key="decode-player",
@@ -90,8 +90,7 @@ def _write_anew() -> None:
 def _take_at(ids: list[int], reached: int) -> None:
     """The browser shows it already: only what stands below follows, and the links."""
     _keep(ids, reached)
-    late = st.session_state.get(CLOSER) != _drawn_for(View(state.current()))
-    state.rerun("closer" if late else state.LINKS)
+    state.rerun("closer" if _late(View(state.current())) else state.LINKS)
 
 
 def _keep(ids: list[int], reached: int) -> None:
@@ -178,6 +177,11 @@ def _drawn_for(view: View) -> str:
     s = view.settings
     own = () if state.page().open_tab(s.tab) == "models" else compute.usable(view)
     return f"drawn-for-{crc32(repr((s.text, own, compute.sampling_of(s))).encode()):x}"
+
+
+def _late(view: View) -> bool:
+    """Whether the open part is there, and drawn for something else."""
+    return st.session_state.get(CLOSER) not in (None, _drawn_for(view))
 
 
 def _with(view: View) -> None:
