@@ -77,7 +77,7 @@ def player(view: View) -> None:
     st.button("Walk this step line by line", icon=":material/code:", key="walk-step", on_click=_walk)
     _branches(view)
     if late:
-        st.html(f"<style>.st-key-closer-part:has(.st-key-{st.session_state[CLOSER]}) {{ opacity: 0.5 }}</style>")
+        st.html(f"<style>.st-key-{st.session_state[CLOSER]} {{ opacity: 0.5 }}</style>")
 
 
 def _write_anew() -> None:
@@ -163,8 +163,7 @@ def closer(view: View) -> None:
     """One of the other parts; only the open one is computed."""
     tab = state.tabs(view, "Look closer")
     drawn_for = st.session_state[CLOSER] = _drawn_for(view)
-    with st.container(key="closer-part"):
-        st.container(key=drawn_for)  # says what the part was drawn for, until it is drawn anew
+    with st.container(key=drawn_for):  # its class says what the part was drawn for, until it is drawn anew
         PARTS[tab](view)
     with st.expander("Source of what decodes: attnviz/decode", key="decode-source", on_change="rerun") as source:
         if charts.is_open(source):
