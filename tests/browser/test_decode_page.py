@@ -10,6 +10,11 @@ from tests.browser.conftest import NARROW, go
 from tests.browser.painted import fits, hue_shares, painted_fraction, pixels, settle
 from tests.browser.server import Server
 
+ROWS = """root => [...root.querySelectorAll(".maps canvas")].map((canvas) => {
+  const pixels = canvas.getContext("2d").getImageData(0, 0, 1, canvas.height).data;
+  return pixels.filter((value, i) => i % 4 === 3 && value > 0).length;
+})"""
+
 
 def press(page: Page, name: str) -> None:
     page.locator(".dp").get_by_role("button", name=name, exact=True).click()
@@ -21,7 +26,8 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     expect(new).to_have_count(0)
     expect(player.get_by_text("The caches hold 29 tokens")).to_be_visible()
     expect(player.get_by_text("= 89,088 B; 89,088 B counted in the live tensors")).to_be_visible()
-    for _ in range(3):
+    for n in range(3):
+        assert player.evaluate(ROWS) == [24 + 1 + n] * 8  # a step draws one new row in every map
         press(page, "One token on")
     expect(new).to_have_count(3)
     expect(player.get_by_text("The caches hold 32 tokens")).to_be_visible()
