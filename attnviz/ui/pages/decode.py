@@ -36,19 +36,23 @@ def show() -> None:
 
 @state.part("sampling")
 def sampling(view: View) -> None:
-    """How the next token is chosen."""
+    """How the next token is chosen, and the layer that is looked at."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="sampling"):
-        _number("Temperature (0: greedy)", "temperature", 0.0, 5.0, 0.1)
+        _number("Temperature (0: greedy)", "temperature", 0.0, 5.0, 0.1, 140)
         _number("top-k (0: off)", "top_k", 0, view.config.vocab_size, 5)
         _number("top-p (1: off)", "top_p", 0.0, 1.0, 0.05)
         _number("min-p (0: off)", "min_p", 0.0, 1.0, 0.05)
-        _number("Repetition penalty", "penalty", 0.1, 5.0, 0.1)
+        _number("Repetition penalty", "penalty", 0.1, 5.0, 0.1, 135)
         _number("Seed", "draw_seed", 0, 2**31 - 1, 1)
+        state.control(
+            st.selectbox, "Maps of layer", "layer", shown=view.layer_and_head[0], options=range(view.config.n_layers),
+            width=100, reruns=("sampling", "player"),
+        )  # fmt: skip
 
 
-def _number(label: str, field: str, low: float, high: float, step: float) -> None:
+def _number(label: str, field: str, low: float, high: float, step: float, width: int = 115) -> None:
     state.control(
-        st.number_input, label, field, min_value=low, max_value=high, step=step, width=145, then=_write_anew,
+        st.number_input, label, field, min_value=low, max_value=high, step=step, width=width, then=_write_anew,
         reruns=("sampling", "player"),
     )  # fmt: skip
 
