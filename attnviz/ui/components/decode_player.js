@@ -259,10 +259,10 @@ function makeMaps(view, old) {
     const head = el("button", "head"), canvas = Object.assign(el("canvas", ""), { width: wide, height: rows });
     canvas.style.borderTop = `3px solid ${hue}`;
     head.type = "button";
-    const [short, long] = d.parts[0][2] < 0 ? ["", ""] : [` reads KV ${d.kvHeadOf[h]}`, `, which reads KV head ${d.kvHeadOf[h]}`]; // MLA has none
-    head.ariaLabel = `Head ${h}${long}: rows are queries, columns are keys`;
+    const [reads, said] = d.parts[0][2] < 0 ? ["", ""] : [` reads KV ${d.kvHeadOf[h]}`, `, which reads KV head ${d.kvHeadOf[h]}`]; // MLA has none
+    head.ariaLabel = `Head ${h}${said}: rows are queries, columns are keys`;
     head.onclick = () => { view.d.head = h; mark(view); view.send("head", [h, Date.now()]); };
-    head.append(canvas, el("span", "", `H${h}${short}`));
+    head.append(canvas, el("span", "", `H${h}${reads}`));
     return head;
   }));
   mark(view);
