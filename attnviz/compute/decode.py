@@ -24,6 +24,7 @@ from attnviz.session.settings import Settings
 
 AHEAD = 24  # tokens written beyond those of the link
 AT_ONCE = 1  # of them, what a click waits for
+MORE = 40  # tokens written beyond those that the browser has, while it plays
 PIECE = 8  # tokens between two looks at whether the session wants something else
 MOST_TOKENS = 512  # of the text and what continues it
 MAX_RUN_BYTES = 24_000_000

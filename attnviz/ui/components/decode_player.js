@@ -1,7 +1,7 @@
 // A text that a model writes: played, stepped and taken back in the browser. Another candidate is asked of the server.
 
 const MOST_COLUMN = 9, BAND = 4; // pixels: of a token in the caches at most; of a cached tensor of one head
-const LOW = 12, FRAME = 24; // tokens: so many before the last that are known, more are asked for; the drawings have room for
+const LOW = 16, FRAME = 24; // tokens: so many before the last that are known, more are asked for; the drawings have room for
 const REST = 700, FAR = 1500, PATIENCE = 5000; // milliseconds: from the last step to the message about it; while it plays; until more is asked for again
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -229,10 +229,14 @@ function paintCaches(view) {
     let top = y;
     for (const [name, numbers, head] of d.parts) {
       ink.fillStyle = head < 0 ? "#7d7d7d" : d.marks[d.kvHeadOf.indexOf(head)];
-      for (let t = 0; t < held; t++) {
-        ink.globalAlpha = t === held - 1 && n ? 1 : name[0] === "K" || name === "latent" ? 0.6 : 0.38;
-        ink.fillRect(left + t * column, top, Math.max(column - (column > 3 ? 1 : 0), 0.5), numbers * unit - 0.5);
-      }
+      const fill = (from, to, alpha) => {
+        ink.globalAlpha = alpha;
+        ink.beginPath();
+        for (let t = from; t < to; t++) ink.rect(left + t * column, top, Math.max(column - (column > 3 ? 1 : 0), 0.5), numbers * unit - 0.5);
+        ink.fill();
+      };
+      fill(0, n ? held - 1 : held, name[0] === "K" || name === "latent" ? 0.6 : 0.38);
+      if (n) fill(held - 1, held, 1); // the newest
       ink.globalAlpha = 0.12; // what is still to be written
       ink.fillRect(left + held * column, top, (all - held) * column, numbers * unit - 0.5);
       top += numbers * unit;

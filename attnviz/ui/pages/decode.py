@@ -115,7 +115,7 @@ def _take_candidate(ids: list[int], count: int, token: int) -> None:
 def _take_more(ids: list[int], reached: int, number: int) -> None:
     _keep(ids, reached)
     beyond = len(ids) - len(state.current().written)
-    st.session_state[ASKED] = beyond + compute.AHEAD, number, len(ids) if number else 0
+    st.session_state[ASKED] = beyond + compute.MORE, number, len(ids) if number else 0
 
 
 def _walk() -> None:
