@@ -73,6 +73,7 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     for image in (pixels(player.locator(".caches")), pixels(player.locator(".maps canvas").first)):
         assert painted_fraction(image) > 0.1 and hue_shares(image).max() > 0.01
 
+    expect(page).to_have_url(re.compile(r"written=(\d+\.){46}\d+"))
     page.get_by_role("button", name="Walk this step").click()
     expect(page.get_by_text("is read with 75 tokens in the cache")).to_be_visible()
     expect(page.locator(".sw")).to_be_visible()

@@ -91,6 +91,7 @@ function play(view, until = Infinity) {
 }
 
 function stop(view) {
+  if (view.timer) tell(view, REST);
   clearInterval(view.timer);
   view.timer = 0;
   view.root.querySelector("[data-go=play]").textContent = "▶ play";
