@@ -9,17 +9,23 @@ import inspect
 import sys
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
+
+from cachetools import LRUCache
 
 from attnviz import decode
-from attnviz.compute import models
+from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.decode import comparisons, speculate
-from attnviz.decode.comparisons import Bounded, Compared, Kept, Member, Roofline, Shared, Speculated
+from attnviz.decode.comparisons import Bounded, Compared, Kept, Member, Roofline, Shared, Speculated, Spread
 from attnviz.decode.writing import Written, write
 from attnviz.session.settings import Settings
 
 AHEAD = 24  # tokens written beyond those of the link
+AT_ONCE = 1  # of them, what a click waits for
+MORE = 40  # tokens written beyond those that the browser has, while it plays
+PIECE = 8  # tokens between two looks at whether the session wants something else
 MOST_TOKENS = 512  # of the text and what continues it
 MAX_RUN_BYTES = 24_000_000
 SHIPPED = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
@@ -29,6 +35,8 @@ N_SHARED = 12  # tokens that each continuation adds
 N_SPECULATED = 24
 
 _runs = ByteCache(MAX_RUN_BYTES)
+_last: LRUCache = LRUCache(64)  # by the text and how it is continued: the key of what was written last
+_lock = Lock()
 
 
 def causal(view: View) -> View:
@@ -56,13 +64,40 @@ def room(view: View) -> int:
     return max(0, min(MOST_TOKENS, view.max_tokens) - len(view.ids))
 
 
-def written_of(view: View) -> Written:
-    """Let the model write: first the tokens of the link, then as many more as are shown ahead."""
+def written_of(view: View, ahead: int = AHEAD) -> Written:
+    """Let the model write: first the tokens of the link, then as many more as are shown ahead.
+
+    Fewer where the session asks for something else meanwhile. What was written last after the same text is the
+    beginning of what is written now.
+    """
     view = causal(view)
     s, fixed, layer = view.settings, usable(view), view.layer_and_head[0]
-    n = min(len(fixed) + AHEAD, room(view))
-    key = "written", models.weights_key(s), view.config, view.ids, fixed, n, sampling_of(s), layer
-    return models.computed_once(key, lambda: write(view.model, view.ids, fixed, n, sampling_of(s), layer), _runs)
+    text = "written", models.weights_key(s), view.config, view.ids, sampling_of(s), layer
+    most = min(len(fixed) + ahead, room(view))
+
+    def first(n: int) -> Written:
+        """The first n tokens."""
+        key = *text, fixed, n
+        with _lock:
+            before, _last[text] = _last.get(text), key
+
+        def run() -> Written:
+            return write(view.model, view.ids, fixed, n, sampling_of(s), layer, before and _runs.find(before))
+
+        return models.computed_once(key, run, _runs)
+
+    n = min(len(fixed) + AT_ONCE, most)
+    found = first(n)
+    while n < most and not queue.wanted_elsewhere():
+        n = min(n + PIECE, most)
+        found = first(n)
+    return found
+
+
+def text_so_far(view: View) -> tuple[int, ...]:
+    """Return the ids of the text and of what is written after it, as far as the player has gone."""
+    written, shown = usable(view), view.settings.shown
+    return *view.ids, *(written if shown < 0 else written[:shown])
 
 
 @lru_cache(maxsize=1)
@@ -88,7 +123,17 @@ def compared(view: View) -> Compared:
 
 @models.cached_by_model(maxsize=32)
 def _compared(settings: Settings, ids: tuple[int, ...]) -> Compared:
-    return comparisons.with_and_without(models.model_of(settings), ids)
+    return comparisons.with_and_without(models.model_of(settings), ids, _step_seconds(settings, len(ids)))
+
+
+@models.cached_by_model(maxsize=128)
+def _step_seconds(settings: Settings, n_tokens: int) -> tuple[Spread, Spread]:
+    """Measure once for each length: which tokens they are makes no difference to the time."""
+    return comparisons.step_seconds(models.model_of(settings), _some_ids(settings, n_tokens))
+
+
+def _some_ids(settings: Settings, n_tokens: int) -> list[int]:
+    return [i % models.config_of(settings).vocab_size for i in range(n_tokens)]
 
 
 def _at_least_two(view: View) -> tuple[int, ...]:
@@ -184,9 +229,9 @@ def _speculated(
 def roofline(view: View) -> Roofline:
     """Measure reading the text at once, and one token after it. ConfigError with a window."""
     view = causal(view)
-    return _roofline(view.settings, _at_least_two(view))
+    return _roofline(view.settings, len(_at_least_two(view)))
 
 
-@models.cached_by_model(maxsize=16)
-def _roofline(settings: Settings, ids: tuple[int, ...]) -> Roofline:
-    return comparisons.roofline(models.model_of(settings), ids)
+@models.cached_by_model(maxsize=64)
+def _roofline(settings: Settings, n_tokens: int) -> Roofline:
+    return comparisons.roofline(models.model_of(settings), _some_ids(settings, n_tokens))

@@ -6,9 +6,12 @@ import inspect
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from attnviz import decode
+from attnviz.compute import decode as decoding
 from attnviz.compute import mistakes, models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
@@ -17,10 +20,12 @@ from attnviz.experiments import tiles
 from attnviz.experiments.residual import Lens, Residual
 from attnviz.experiments.tiles import tiled_row
 from attnviz.mistakes import Mistake
-from attnviz.steps import Run, Selection, Walk, record, with_absorbed
+from attnviz.steps import Run, Selection, Walk, record, record_decode, with_absorbed
 
 MAX_RECORDED = 128  # tokens: a layer's scores grow with their square
 MAX_RUN_BYTES = 24_000_000  # of all recorded runs, if it is more than one
+
+DECODE_FILES = inspect.getfile(decode.generate), inspect.getfile(decode.stages)  # recorded in a decode step, too
 
 _runs = ByteCache(MAX_RUN_BYTES)
 
@@ -30,6 +35,7 @@ class Recorded:
     """A run, with its size for the cache."""
 
     run: Run
+    chosen: int = -1  # the token that a decode step chose
 
     @property
     def nbytes(self) -> int:
@@ -50,6 +56,44 @@ def run_of(view: View) -> Run:
         return Recorded(record(with_absorbed(model, layer) if absorbed else model, ids, layer))
 
     return models.computed_once(key, run, _runs).run
+
+
+@dataclass(frozen=True, eq=False)
+class DecodeStep:
+    """A decode step: its walk, the text that it reads the last token of, and the token that it chose."""
+
+    walk: Walk
+    ids: tuple[int, ...]
+    chosen: int
+
+
+def decode_step_of(view: View) -> DecodeStep:
+    """Return the walk through one decode step after what is written: the last token read with a cache, then the choice.
+
+    The column that is looked at is that of the token chosen.
+    """
+    view = decoding.causal(view)
+    s, ids, sampling = view.settings, decoding.text_so_far(view), decoding.sampling_of(view.settings)
+    (layer, head), model = view.layer_and_head, view.model
+    key = "decode step", models.weights_key(s), view.config, ids, layer, sampling
+
+    def run() -> Recorded:
+        cache = model.new_cache()
+        if len(ids) > 1:
+            decode.read(model, ids[:-1], cache)
+        steps, taken = decode.generate(model, ids, 1, sampling, cache), list[decode.Step]()
+
+        def step() -> Any:
+            taken.append(next(steps))
+            return taken[0].logits
+
+        recorded = record_decode(step, DECODE_FILES, model, ids, layer)
+        return Recorded(recorded, taken[0].id)
+
+    found = models.computed_once(key, run, _runs)
+    kv_head, column = view.config.layer.kv_head_of[head], s.column if s.column >= 0 else found.chosen
+    selection = Selection(head, kv_head, 0, min(view.key, len(ids) - 1), column)
+    return DecodeStep(Walk(found.run, selection), ids, found.chosen)
 
 
 def offered_mistake(view: View) -> Mistake | None:

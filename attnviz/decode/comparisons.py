@@ -69,9 +69,24 @@ class Compared(NamedTuple):
     difference: float  # the largest of the logits
 
 
-def with_and_without(model: Transformer, ids: Sequence[int]) -> Compared:
-    """Compute the last token of a text with the cache of those before, and anew. ConfigError with a window."""
+def with_and_without(model: Transformer, ids: Sequence[int], seconds: tuple[Spread, Spread] | None = None) -> Compared:
+    """Compute the last token of a text with the cache of those before, and anew. ConfigError with a window.
+
+    seconds: what `step_seconds` measured for as many tokens.
+    """
     cached, anew = step_with_cache(model, len(ids)), step_without_cache(model, len(ids))
+    step, all_of_it = _two_ways(model, ids)
+    difference = float((step() - all_of_it()).abs().max())
+    return Compared(len(ids), cached, anew, *(seconds or step_seconds(model, ids)), difference)
+
+
+def step_seconds(model: Transformer, ids: Sequence[int]) -> tuple[Spread, Spread]:
+    """Time the last token of a text with the cache of those before, and anew."""
+    with_cache, without = spreads(*_two_ways(model, ids))
+    return with_cache, without
+
+
+def _two_ways(model: Transformer, ids: Sequence[int]) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
     cache = model.new_cache()
     read(model, ids[:-1], cache)
 
@@ -83,9 +98,8 @@ def with_and_without(model: Transformer, ids: Sequence[int]) -> Compared:
     def all_of_it() -> Tensor:
         return read(model, ids, model.new_cache())[-1]
 
-    difference = float((step() - all_of_it()).abs().max())
-    with_cache, without = spreads(step, all_of_it)
-    return Compared(len(ids), cached, anew, with_cache, without, difference)
+    step()  # the first append makes room
+    return step, all_of_it
 
 
 # ---- several models

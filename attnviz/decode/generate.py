@@ -58,7 +58,8 @@ def _steps(
 ) -> Iterator[Step]:
     for _ in range(n_tokens):
         try:
-            logits = read(model, ids[len(cache[0]) :], cache, record)[-1]  # first the whole prompt, then one token
+            new = ids[len(cache[0]) :]  # first the whole prompt, then one token
+            logits = read(model, new, cache, record)[-1]  # (V,)
         except CacheFull:
             return
         chosen = draw(distribution(logits, ids, sampling), uniform(sampling.seed, len(ids)))

@@ -55,42 +55,42 @@ def penalise_repetition(logits: Tensor, ids: Sequence[int], penalty: float) -> T
     arXiv 1909.05858)."""
     seen = torch.tensor(sorted(set(ids)))
     score = logits[seen]
-    return logits.index_copy(0, seen, torch.where(score < 0, score * penalty, score / penalty))
+    return logits.index_copy(0, seen, torch.where(score < 0, score * penalty, score / penalty))  # (V,)
 
 
 def scale_by_temperature(logits: Tensor, temperature: float) -> Tensor:
     """Divide the logits: below 1 the distribution gets sharper, above 1 flatter."""
-    return logits / temperature
+    return logits / temperature  # (V,)
 
 
 def keep_top_k(logits: Tensor, k: int) -> Tensor:
     """Keep the k largest logits, and those equal to the k-th."""
     kth = logits.topk(min(k, len(logits))).values[-1]
-    return logits.masked_fill(logits < kth, -math.inf)
+    return logits.masked_fill(logits < kth, -math.inf)  # (V,)
 
 
 def keep_top_p(logits: Tensor, p: float) -> Tensor:
     """Keep the fewest tokens whose probabilities sum to at least p, most probable first (nucleus sampling,
     arXiv 1904.09751), at least one."""
-    ascending, order = logits.sort()
-    up_to_here = ascending.softmax(-1).cumsum(-1)
-    remove = up_to_here <= 1 - p  # the least probable tokens, as long as they sum to at most 1 - p
-    remove[-1] = False
-    return logits.masked_fill(remove[order.argsort()], -math.inf)
+    ascending, order = logits.sort()  # (rank,) each
+    up_to_here = ascending.softmax(-1).cumsum(-1)  # (rank,)
+    remove = up_to_here <= 1 - p  # (rank,), the least probable tokens, as long as they sum to at most 1 - p
+    remove[-1] = False  # (rank,)
+    return logits.masked_fill(remove[order.argsort()], -math.inf)  # (V,)
 
 
 def keep_min_p(logits: Tensor, p: float) -> Tensor:
     """Keep the tokens at least p times as probable as the most probable one (arXiv 2407.01082)."""
-    probabilities = logits.softmax(-1)
-    remove = probabilities < p * probabilities.max()
-    remove[probabilities.argmax()] = False  # p = 1 keeps the most probable token whatever the rounding
-    return logits.masked_fill(remove, -math.inf)
+    probabilities = logits.softmax(-1)  # (V,)
+    remove = probabilities < p * probabilities.max()  # (V,)
+    remove[probabilities.argmax()] = False  # (V,); p = 1 keeps the most probable token whatever the rounding
+    return logits.masked_fill(remove, -math.inf)  # (V,)
 
 
 def keep_largest(logits: Tensor) -> Tensor:
     """Keep one token, the first with the largest logit: greedy decoding."""
-    only = torch.full_like(logits, -math.inf)
-    only[logits.argmax()] = 0.0
+    only = torch.full_like(logits, -math.inf)  # (V,)
+    only[logits.argmax()] = 0.0  # (V,)
     return only
 
 
@@ -125,7 +125,7 @@ def distribution(logits: Tensor, ids: Sequence[int], sampling: Sampling) -> Tens
 
 def draw(probabilities: Tensor, u: float) -> int:
     """Choose the token in whose share of [0, 1) the number u lies, the shares laid side by side by id."""
-    ends = probabilities.cumsum(-1)
+    ends = probabilities.cumsum(-1)  # (V,)
     chosen = int(torch.searchsorted(ends, u * float(ends[-1]), right=True))
     return min(chosen, int(probabilities.nonzero()[-1]))  # u just below 1 can be rounded past the last share
 
@@ -136,4 +136,4 @@ def uniform(seed: int, position: int, purpose: str = "draw") -> float:
 
 
 def _probabilities(logits: Tensor) -> Tensor:
-    return logits.double().softmax(-1)
+    return logits.double().softmax(-1)  # (V,)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnviz.decode.generate import read
 from attnviz.decode.sampling import Sampling, Stage, draw, stages, uniform
-from attnviz.modules import Transformer
+from attnviz.modules import KVCache, Transformer
 
 CANDIDATES = 8
 ROWS_BEFORE = 24  # rows of the maps that come before the first token written
@@ -23,9 +23,11 @@ class WrittenStep(NamedTuple):
     """One token written, and what it was drawn from."""
 
     id: int
+    drawn: int  # the token that the sampling draws here; another one where it was chosen
     probability: float  # that the model gave it, before the filters
     candidates: tuple[int, ...]  # the most probable tokens, and the one written
     stages: tuple[tuple[str, tuple[float, ...]], ...]  # (filter, the candidates' probabilities after it)
+    left: tuple[int, ...]  # tokens with a probability above 0 after each filter
     layer_bytes: tuple[int, ...]  # of each layer's cached tensors, counted
     rows: Tensor  # (H, S) weights of the last token read, in the layer that is looked at
 
@@ -36,11 +38,14 @@ class Written:
 
     rows: Tensor  # (H, up to ROWS_BEFORE, T): of the text's last tokens but one
     steps: tuple[WrittenStep, ...]
+    cache: tuple[KVCache, ...]  # one per layer, of all tokens but the last written; copied before more is written
 
     @property
     def nbytes(self) -> int:
         """Count about what it takes, for a cache of results."""
-        return self.rows.nbytes + sum(step.rows.nbytes + 2000 for step in self.steps)
+        return (
+            self.rows.nbytes + sum(step.rows.nbytes + 2000 for step in self.steps) + sum(c.nbytes for c in self.cache)
+        )
 
 
 class _Rows:
@@ -57,36 +62,74 @@ class _Rows:
 
 
 def write(
-    model: Transformer, prompt: Sequence[int], fixed: Sequence[int], n: int, sampling: Sampling, layer: int
+    model: Transformer,
+    prompt: Sequence[int],
+    fixed: Sequence[int],
+    n: int,
+    sampling: Sampling,
+    layer: int,
+    before: Written | None = None,
 ) -> Written:
     """Continue the prompt by n tokens: the fixed ones first, then tokens drawn. layer: whose weights are kept.
 
-    The prompt and the fixed tokens are read in one pass, each drawn token in one of its own.
+    What is fixed is read in one pass with the prompt, each drawn token in one of its own. before: what the same model
+    wrote after the same prompt, sampled alike; where the text begins the same, neither its steps nor its keys and
+    values are computed again.
     """
-    ids, cache, rows = [*prompt, *fixed[:n]], model.new_cache(), _Rows(layer, len(model.blocks))
-    known, steps = len(ids), list[WrittenStep]()
-    logits = read(model, ids, cache, rows)
-    for end in range(len(prompt), len(prompt) + n):  # tokens before the one that is written
+    kept = _same(before, fixed, n) if before else ()
+    if before and len(kept) == n:
+        return Written(before.rows, kept, before.cache)
+    first = len(prompt) + len(kept)  # tokens before the first that is written here
+    cache = _copied(before.cache, first - 1) if before else tuple(model.new_cache())
+    ids, rows, steps = [*prompt, *(s.id for s in kept), *fixed[len(kept) : n]], _Rows(layer, len(model.blocks)), [*kept]
+    read_before, known = len(cache[0]), len(ids)
+    logits = read(model, ids[read_before:], list(cache), rows)
+    for end in range(first, len(prompt) + n):  # tokens before the one that is written
         if end > known:
-            logits = read(model, ids[-1:], cache, rows)
-        last = end - 1 if end <= known else 0  # where the last of them stands in its pass
+            logits = read(model, ids[-1:], list(cache), rows)
+        last = end - 1 - read_before if end <= known else 0  # where the last of them stands in its pass
         found = stages(logits[last], ids[:end], sampling)
+        drawn = draw(found[-1].probabilities, uniform(sampling.seed, end))
         if end >= known:
-            ids.append(draw(found[-1].probabilities, uniform(sampling.seed, end)))
+            ids.append(drawn)
         row = rows.weights[-1][:, last, :end].clone()  # a copy: a view would keep all rows of the pass
-        steps.append(_step(ids[end], found, _bytes(cache, end), row))
+        steps.append(_step(ids[end], drawn, found, _bytes(cache, end), row))
+    if before:
+        return Written(before.rows, tuple(steps), cache)
     last = len(prompt) - 1
-    return Written(rows.weights[0][:, max(0, last - ROWS_BEFORE) : last, : last + 1].clone(), tuple(steps))
+    return Written(rows.weights[0][:, max(0, last - ROWS_BEFORE) : last, : last + 1].clone(), tuple(steps), cache)
 
 
-def _bytes(cache: list, n_tokens: int) -> tuple[int, ...]:
+def _same(before: Written, fixed: Sequence[int], n: int) -> tuple[WrittenStep, ...]:
+    """Return the first steps that would be computed as they were, at most n; the last may take another token."""
+    for i, step in enumerate(before.steps[:n]):
+        wanted = fixed[i] if i < len(fixed) else step.drawn
+        if step.id != wanted:
+            best_are_shown = step.id != step.candidates[-1]  # not where the last of them gave way to the one written
+            if not best_are_shown or wanted not in step.candidates:
+                return before.steps[:i]
+            probability = step.stages[0][1][step.candidates.index(wanted)]
+            return *before.steps[:i], step._replace(id=wanted, probability=probability)
+    return before.steps[:n]
+
+
+def _copied(cache: Sequence[KVCache], n_tokens: int) -> tuple[KVCache, ...]:
+    """Copy the first n_tokens of each layer's cache."""
+    copies = tuple(KVCache() for _ in cache)
+    for copy, layer in zip(copies, cache, strict=True):
+        copy.append(*(t.narrow(-2, 0, n_tokens) for t in layer.tensors))
+    return copies
+
+
+def _bytes(cache: Sequence[KVCache], n_tokens: int) -> tuple[int, ...]:
     """Count the bytes of the first n_tokens in each layer's cached tensors."""
     return tuple(sum(t.narrow(-2, 0, n_tokens).nbytes for t in layer.tensors) for layer in cache)
 
 
-def _step(chosen: int, found: Sequence[Stage], layer_bytes: tuple[int, ...], row: Tensor) -> WrittenStep:
+def _step(chosen: int, drawn: int, found: Sequence[Stage], layer_bytes: tuple[int, ...], row: Tensor) -> WrittenStep:
     before = found[0].probabilities
     best = before.topk(min(CANDIDATES, len(before))).indices.tolist()
     shown = best if chosen in best else [*best[:-1], chosen]
-    drawn = tuple((stage.name, tuple(stage.probabilities[shown].tolist())) for stage in found)
-    return WrittenStep(chosen, float(before[chosen]), tuple(shown), drawn, layer_bytes, row)
+    odds = tuple((stage.name, tuple(stage.probabilities[shown].tolist())) for stage in found)
+    left = tuple(int((stage.probabilities > 0).sum()) for stage in found)
+    return WrittenStep(chosen, drawn, float(before[chosen]), tuple(shown), odds, left, layer_bytes, row)

@@ -13,6 +13,7 @@ from attnviz.config import ModelConfig
 from attnviz.equations import Equation, Expression, Value
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing
+from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kind_style
 from attnviz.figures.token_maps import BARE
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 FLOAT32 = 4  # bytes of a number
 NAMES = {"mha": "MHA", "gqa-4": "GQA-4", "gqa-2": "GQA-2", "mqa": "MQA", "mla": "MLA"}
 KINDS_OF = {"mha": "mha", "gqa-4": "gqa", "gqa-2": "gqa", "mqa": "mqa", "mla": "mla"}
+REMOVE = ("top-k", "top-p", "min-p")  # filters that leave fewer tokens
 DASHES = {"mha": "solid", "gqa-4": "solid", "gqa-2": "dash", "mqa": "solid", "mla": "dot"}
 
 
@@ -58,13 +60,40 @@ def cache_parts(config: ModelConfig) -> list[list]:
     return [[f"{name}{head}", config.head_dim, head] for head in range(config.n_kv_heads) for name in "KV"]
 
 
-def said_of(steps: Sequence[WrittenStep], n_tokens: int) -> str:
-    """What the steps that are shown do to the cache."""
-    first, last = sum(steps[0].layer_bytes), sum(steps[-1].layer_bytes)
+def said_of(step: WrittenStep, n_tokens: int) -> str:
+    """What the first step finds in the cache, and what each adds to it."""
+    held = sum(step.layer_bytes)
     return (
-        f"After the text's {count(n_tokens, 'token')} the caches hold {first:,} B; {len(steps) - 1} tokens later "
-        f"{last:,} B. Each step reads one new token and every cached one."
+        f"After the text's {count(n_tokens, 'token')} the caches hold {held:,} B, {held // n_tokens:,} B per token. "
+        "Each step reads one new token and the cached ones."
     )
+
+
+def choice_title(step: WrittenStep, vocabulary: Sequence[str]) -> str:
+    """The most probable token beside the second, and how many the filters leave to draw from."""
+    probabilities = dict(zip(step.candidates, step.stages[0][1], strict=True))
+    best, *others = sorted(probabilities, key=lambda i: -probabilities[i])
+    said = f"“{vocabulary[best]}” {printed(probabilities[best])}"
+    if others:
+        said += f", {_times_as(probabilities[best], probabilities[others[0]])} “{vocabulary[others[0]]}”"
+    names = [name for name, _ in step.stages]
+    if names[-1] == "greedy":
+        return f"{said}; greedy takes the largest"
+    removing = [name for name in names if name in REMOVE]
+    if not removing:
+        return f"{said}; no filter removes a token"
+    by = removing[0] if len(removing) == 1 else "the filters"
+    return f"{said}; {step.left[-1]:,} of {len(vocabulary):,} pass {by}"
+
+
+def _times_as(p: float, other: float) -> str:
+    """How much more probable one is than another: "twice as likely as", "about as likely as"."""
+    ratio = p / other if other else math.inf
+    if ratio < 1.05:
+        return "about as likely as"
+    if ratio >= 1000:
+        return "over 1,000 times as likely as"
+    return f"{ratio:.0f} times as likely as" if ratio >= 10 else f"{ratio:.1f} times as likely as"
 
 
 # ---- with and without a cache

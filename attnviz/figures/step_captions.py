@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from attnviz.equations import number_text
+from attnviz.figures.drawing import quoted
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count
 from attnviz.steps import Arithmetic, Picture, Shown, Stop
@@ -36,6 +37,19 @@ DOES = {  # torch's name -> what it does, for the sentence below the source
     "rsqrt": "takes 1 / √x of each entry",
     "silu": "takes x / (1 + exp(−x)) of each entry",
     "where": "chooses by a condition, entry by entry",
+    "masked_fill": "puts one number where a condition is true",
+    "le": "asks of each entry whether it is at most a number",
+    "lt": "asks of each entry whether it is below a number",
+    "topk": "finds the largest entries",
+    "sort": "puts the entries in ascending order",
+    "argsort": "says in which order the entries would ascend",
+    "cumsum": "adds up the entries, from the first to each",
+    "searchsorted": "finds the first entry above a number, in a list that ascends",
+    "index_copy": "replaces the entries at some indices",
+    "argmax": "finds the index of the largest entry",
+    "max": "finds the largest entry",
+    "nonzero": "lists the indices of the entries that are not 0",
+    "double": "writes the numbers with 64 bits",
     "any": "asks whether any entry of the row is true",
     "tril": "sets what lies above the diagonal to false",
     "embedding": "looks up one row of the table for each token id",
@@ -70,15 +84,25 @@ def slice_text(name: str, picture: Picture) -> str:
     return name + (f"[{', '.join(map(str, picture.lead))}]" if picture.lead else "")
 
 
-def place_text(picture: Picture, labels: Sequence[str]) -> str:
-    """The selected row and column, tokens by name: "row 21 “·a”, column 5 “·red”"."""
+def place_text(picture: Picture, labels: Sequence[str], words: Sequence[str] = ()) -> str:
+    """The selected row and column, tokens by name: "row 21 “·a”, column 5 “·red”". words: of the vocabulary."""
     axes = (*("", ""), *picture.axes)[-2:]
     said = []
-    for word, axis, at, size in zip(("row", "column"), axes, picture.at, picture.size, strict=True):
-        token = f" “{labels[at]}”" if axis in ("T", "S") and at < len(labels) else ""
+    for word, axis, at, start, size in zip(
+        ("row", "column"), axes, picture.at, picture.start, picture.size, strict=True
+    ):
+        names, i = (labels, at + start) if axis in ("T", "S") else (words if picture.axes == ("V",) else (), at)
+        token = f" “{names[i]}”" if i < len(names) else ""
         if size > 1 or len(picture.value.shape) > 1:
             said.append(f"{word} {at}{token}")
     return ", ".join(said)
+
+
+def decode_step_text(labels: Sequence[str], n_written: int, chosen: str) -> str:
+    """What a decode step read, with how much in the cache, and the token that it chose."""
+    where = f", {count(n_written, 'token')} behind the text," if n_written else ", the text's last token,"
+    cached = count(len(labels) - 1, "token")
+    return f"{quoted(labels[-1])}{where} is read with {cached} in the cache; {quoted(chosen)} is chosen next."
 
 
 def does_text(stop: Stop, own: bool = False) -> str:
@@ -108,10 +132,12 @@ def arithmetic_text(how: Arithmetic | None) -> str:
     if how.operation == "softmax":
         score, largest, total = given.values()
         return f"exp({number(score)} − {_signed(largest)}) / {number(total)} = {result}"
-    if how.operation == "where":
+    if how.operation in ("where", "masked_fill"):
         return f"the condition is {'true' if given['condition'] else 'false'}, so {result}"
     if how.operation == "embedding":
         return f"row {given['token id']:.0f} of the table, column {given['column']:.0f}: {result}"
+    if how.operation in ("le", "lt"):
+        return f"{number(given['a'])} {how.written.split()[1]} {number(given['b'])}: {'true' if how.value else 'false'}"
     if set(given) == {"a", "b"}:
         return f"{_signed(given['a'])} {how.written.split()[1]} {_signed(given['b'])} = {result}"
     if set(given) == {"x"} and how.operation in UNARY:
@@ -164,7 +190,7 @@ def bars_text(how: Arithmetic | None) -> str:
     return f"{count(len(products), 'term')}, one bar each{share}.{cut}"
 
 
-def alt_text(shown: Shown, labels: Sequence[str]) -> str:
+def alt_text(shown: Shown, labels: Sequence[str], words: Sequence[str] = ()) -> str:
     """The picture for those who cannot see it."""
     picture = shown.picture
     part = picture.numbers[np.isfinite(picture.numbers)] if picture.numbers.dtype.kind == "f" else picture.numbers
@@ -172,7 +198,7 @@ def alt_text(shown: Shown, labels: Sequence[str]) -> str:
     entry = number(float(picture.value.array[picture.index])) if picture.value.array is not None else ""
     return (
         f"{slice_text(shown.name, picture)} of shape {shape_text(picture.value.shape, picture.axes)}{spread}. "
-        f"{place_text(picture, labels)}: {entry}."
+        f"{place_text(picture, labels, words)}: {entry}."
     )
 
 

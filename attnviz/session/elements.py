@@ -88,6 +88,7 @@ ALL = (
         without={"map-without-0": "With RoPE", "map-without-1": "Without RoPE"},
     ),
     Element("source-walk", "steps", "parts", "The source, line by line", "walk"),
+    Element("decode-walk", "steps", "parts", "A decode step, line by line", "step"),
     *_charts(
         "steps", "parts",
         lens={"candidates": "Next tokens", "attribution": "What made the logit", "lens": "Logit lens"},

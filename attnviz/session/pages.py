@@ -107,6 +107,7 @@ ALL = (
         "attnviz.ui.pages.steps",
         {
             "walk": "Line by line",
+            "step": "One decode step",
             "lens": "Prediction",
             "residual": "Residual stream",
             "tiles": "Softmax in tiles",

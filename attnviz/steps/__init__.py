@@ -6,10 +6,10 @@ line made, and the torch operations behind them. Nothing here knows what attenti
 
 from attnviz.steps.absorbed import with_absorbed
 from attnviz.steps.arithmetic import Arithmetic, arithmetic
-from attnviz.steps.recorder import Call, Line, Made, Operation, Run, Value, record, record_file
+from attnviz.steps.recorder import Call, Line, Made, Operation, Run, Value, record, record_decode, record_file
 from attnviz.steps.walk import Picture, Selection, Shown, Source, Stop, Walk
 
 __all__ = [
     "Arithmetic", "Call", "Line", "Made", "Operation", "Picture", "Run", "Selection", "Shown", "Source", "Stop",
-    "Value", "Walk", "arithmetic", "record", "record_file", "with_absorbed",
+    "Value", "Walk", "arithmetic", "record", "record_decode", "record_file", "with_absorbed",
 ]  # fmt: skip

@@ -99,6 +99,8 @@ def _before(operation: Operation, output: int, value: Value, at: Index) -> tuple
         return given
 
     args = numbered(operation.args)
+    if operation.name == "__getitem__":  # what it is indexed by says where, and is not moved
+        args = args[0], _as_index(operation.args[1])
     asked = operation.name in ("to", "float", "double")  # the entries stay where they are
     moved = args[0] if asked else operation.function(*args, **{k: numbered(v) for k, v in operation.kwargs.items()})
     place = int((moved[output] if isinstance(moved, (tuple, list)) else moved)[at])
@@ -106,6 +108,12 @@ def _before(operation: Operation, output: int, value: Value, at: Index) -> tuple
         if first <= place < first + math.prod(each.shape):
             return each, tuple(int(i) for i in np.unravel_index(place - first, each.shape))
     raise AssertionError("an entry came from none of the inputs")
+
+
+def _as_index(given: Any) -> Any:
+    if isinstance(given, Value):
+        return torch.from_numpy(given.entries.copy())
+    return tuple(_as_index(each) for each in given) if isinstance(given, tuple) else given
 
 
 # ---- one function for a kind of operation: (its name, the operation, the index, the value recorded, moves)
@@ -182,6 +190,21 @@ def _where(name: str, op: Operation, at: Index, recorded: float, moved: tuple[st
     )  # fmt: skip
 
 
+def _masked_fill(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
+    entry, condition, filled = (_entry(given, at) for given in op.args)
+    return Arithmetic(
+        name, recorded, filled if condition else entry, "condition ? a : b", (),
+        (("condition", condition), ("if true", filled), ("if false", entry)), _same_entry(op, at), moved,
+    )  # fmt: skip
+
+
+def _cumsum(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
+    (x,) = op.inputs
+    row = x.entries[at[:-1]].astype(float)[: at[-1] + 1]  # along the last axis
+    terms = tuple((v,) for v in row.tolist())
+    return Arithmetic(name, recorded, float(row.sum()), "sum up to here", terms, (), ((x, (*at[:-1], None)),), moved)
+
+
 def _binary(symbol: str, compute: Callable[[float, float], float]) -> Callable[..., Arithmetic]:
     def explain(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
         a, b = (_entry(given, at) for given in op.args[:2])
@@ -232,6 +255,10 @@ HOW: dict[str, Callable[..., Arithmetic]] = {
     "sum": _mean,
     "embedding": _embedding,
     "where": _where,
+    "masked_fill": _masked_fill,
+    "cumsum": _cumsum,
+    "le": _binary("≤", lambda a, b: float(a <= b)),
+    "lt": _binary("<", lambda a, b: float(a < b)),
     "add": _binary("+", lambda a, b: a + b),
     "sub": _binary("−", lambda a, b: a - b),
     "mul": _binary("·", lambda a, b: a * b),

@@ -116,6 +116,7 @@ class Call:
     index: int
     name: str  # the module's own name, "attn", or the function's
     function: str  # "GroupedQueryAttention.forward"
+    folder: str  # "modules"
     file: str  # "attention.py"
     first: int  # line number of `def`
     source: str
@@ -138,6 +139,7 @@ class Run:
     logits: np.ndarray  # (T, vocab_size)
     nbytes: int
     own: bool = False  # whether it is a run of somebody's own file, with no logits
+    n_cached: int = 0  # of the ids, whose keys and values were in the cache before
 
     def path(self, call: int) -> list[Call]:
         """The calls that led to this one, from the outermost, and itself."""
@@ -157,16 +159,26 @@ def record(model: Transformer, ids: Sequence[int], layer: int, *, max_bytes: int
     if not 0 <= layer < len(model.blocks):
         raise ValueError(f"layer must lie between 0 and {len(model.blocks) - 1}, not {layer}")
     recorder = _Recorder(model, layer, max_bytes)
-    with recorder:
-        before = sys.gettrace()
-        sys.settrace(recorder.on_call)
-        try:
-            logits = model.forward(torch.tensor(ids)[None])
-        finally:
-            sys.settrace(before)
+    logits = recorder.watch(lambda: model.forward(torch.tensor(ids)[None]))
     return Run(
         model, layer, tuple(ids), recorder.calls, recorder.lines, recorder.values,
         logits[0].numpy(), recorder.nbytes,
+    )  # fmt: skip
+
+
+@torch.no_grad()
+def record_decode(
+    step: Callable[[], Tensor], files: Sequence[str], model: Transformer, ids: Sequence[int], layer: int
+) -> Run:
+    """Record one decode step: `step()` reads the last of the ids with a cache of the others, and gives its logits (V,).
+
+    files: whose functions are recorded beside those of the modules: what chooses the next token.
+    """
+    recorder = _Recorder(model, layer, MAX_BYTES, (MODULES, *files))
+    logits = recorder.watch(step)
+    return Run(
+        model, layer, tuple(ids), recorder.calls, recorder.lines, recorder.values, logits[None].numpy(),
+        recorder.nbytes, n_cached=len(ids) - 1,
     )  # fmt: skip
 
 
@@ -178,14 +190,8 @@ def record_file(
 
     module: whose parameters are named. ValueError where no function of the file ran.
     """
-    recorder = _Recorder(module or nn.Module(), layer, MAX_BYTES, file)
-    with recorder:
-        before = sys.gettrace()
-        sys.settrace(recorder.on_call)
-        try:
-            run()
-        finally:
-            sys.settrace(before)
+    recorder = _Recorder(module or nn.Module(), layer, MAX_BYTES, (file,))
+    recorder.watch(run)
     if not recorder.calls:
         raise ValueError("no function of the file was called")
     calls, lines = _first_lines(recorder.calls, recorder.lines)
@@ -214,7 +220,7 @@ class _Open:
 class _Recorder(TorchFunctionMode):
     """The two hooks, and what they have seen."""
 
-    def __init__(self, model: nn.Module, layer: int, max_bytes: int, files: str = MODULES) -> None:
+    def __init__(self, model: nn.Module, layer: int, max_bytes: int, files: tuple[str, ...] = (MODULES,)) -> None:
         super().__init__()
         self.calls: list[Call] = []
         self.lines: list[Line] = []
@@ -227,6 +233,16 @@ class _Recorder(TorchFunctionMode):
         self._weights = {id(p): name for name, p in model.named_parameters()}
         self._seen: dict[tuple[int, int], Value] = {}  # by a tensor's identity and how often it was changed
         self._alive: list[Tensor] = []  # or a new tensor could get the identity of an old one
+
+    def watch(self, run: Callable[[], Any]) -> Any:
+        """Run it with both hooks set, and give what it gives."""
+        with self:
+            before = sys.gettrace()
+            sys.settrace(self.on_call)
+            try:
+                return run()
+            finally:
+                sys.settrace(before)
 
     # ---- Python's side: calls and lines
 
@@ -257,8 +273,9 @@ class _Recorder(TorchFunctionMode):
         elif name == "__call__":
             name = type(module).__name__
         first, source = _source_of(code)
+        file = Path(code.co_filename)
         call = Call(
-            len(self.calls), name, code.co_qualname, Path(code.co_filename).name, first, source,
+            len(self.calls), name, code.co_qualname, file.parent.name, file.name, first, source,
             None if caller is None else caller.index,
         )  # fmt: skip
         self.calls.append(call)

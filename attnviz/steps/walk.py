@@ -44,6 +44,7 @@ class Picture:
     numbers: np.ndarray  # (rows, columns)
     hue: int | None  # the KV head that the slice belongs to
     at: tuple[int, int]  # the selected row and column of the slice
+    start: tuple[int, int] = (0, 0)  # positions in the text of the first row and column of the slice
 
     @property
     def size(self) -> tuple[int, int]:
@@ -157,6 +158,8 @@ class Walk:
         """The names of a value's axes: as a line's comment has them, or by their sizes; "" where neither says."""
         if value.weight:
             return ("out", "in")[-len(value.shape) :] if len(value.shape) < 3 else ("",) * len(value.shape)
+        if self.run.n_cached and value.shape == (1, 1):  # one number of anything
+            return self._axes.get(value.index, ("", ""))
         return self._axes.get(value.index) or axes_by_size(value.shape, self._sizes, KNOWN)
 
     def picture(self, value: Value, at: Sequence[int] | None = None) -> Picture:
@@ -171,7 +174,14 @@ class Walk:
             column = self._column(slice_[row])
         firsts = _window(row, slice_.shape[0], MOST_ROWS), _window(column, slice_.shape[1], MOST_COLUMNS)
         part = slice_[firsts[0] : firsts[0] + MOST_ROWS, firsts[1] : firsts[1] + MOST_COLUMNS]
-        return Picture(value, axes, lead, firsts, part, self._hue(value, axes), (row, column))
+        sizes, last_axes = _two_axes(value.shape), ("", "", *axes)[-2:]
+        start = [self._start(axis, size) for axis, size in zip(last_axes, sizes, strict=True)]
+        return Picture(value, axes, lead, firsts, part, self._hue(value, axes), (row, column), (start[0], start[1]))
+
+    def _start(self, axis: str, size: int) -> int:
+        """The position of an axis's first token: of fewer than there are, the last are meant."""
+        n = len(self.run.ids)
+        return n - size if self.run.n_cached and axis in TOKEN_AXES and size < n else 0
 
     def _selected(self, value: Value, axes: tuple[str, ...]) -> tuple[int, ...]:
         chosen = {"H": self.selection.head, "K": self.selection.kv_head, "T": self.selection.query}
@@ -192,6 +202,7 @@ class Walk:
 KNOWN = (
     ("B", "T"), ("B", "T", "C"), ("B", "H", "T", "D"), ("B", "K", "S", "D"), ("B", "H", "T", "S"),
     ("B", "K", "G", "T", "D"), ("B", "K", "G", "T", "S"), ("T", "S"), ("B", "T", "F"), ("B", "T", "vocab_size"),
+    ("T", "vocab_size"), ("vocab_size",),
     ("B", "T", "1"), ("T", "n_pairs"), ("B", "H", "T", "n_pairs"), ("B", "K", "S", "n_pairs"),
     ("B", "T", "H·D"), ("B", "T", "K·D"), ("B", "T", "H", "D"), ("B", "H", "T", "P"), ("B", "T", "P"), ("B", "T", "R"),
 )  # fmt: skip
@@ -199,8 +210,8 @@ KNOWN = (
 
 def _sizes(run: Run) -> dict[str, int]:
     c, n = run.model.config, len(run.ids)
-    sizes = {"B": 1, "T": n, "S": n, "C": c.d_model, "H": c.n_heads, "K": c.n_kv_heads, "F": c.d_ff, "1": 1}
-    sizes |= {"G": c.n_heads // c.n_kv_heads, "vocab_size": c.vocab_size, "n_pairs": c.rotary_dim // 2}
+    sizes = {"B": 1, "T": n - run.n_cached, "S": n, "C": c.d_model, "H": c.n_heads, "K": c.n_kv_heads, "F": c.d_ff}
+    sizes |= {"G": c.n_heads // c.n_kv_heads, "vocab_size": c.vocab_size, "n_pairs": c.rotary_dim // 2, "1": 1}
     if c.attention == "mla":
         head_dim = c.qk_nope_head_dim + c.qk_rope_head_dim
         return sizes | {"D": head_dim, "H·D": c.n_heads * head_dim, "P": c.qk_rope_head_dim, "R": c.kv_lora_rank}

@@ -5,18 +5,26 @@ from __future__ import annotations
 import streamlit as st
 
 from attnviz.compute.view import View
+from attnviz.ui import state
 
 
 def source_button(view: View) -> None:
     """A button that opens the dialog."""
     if st.button("View source", icon=":material/code:", key="view-source"):
-        _show(view.settings.model)
+        _show(view.settings.model, state.page().path == "decode")
 
 
 @st.dialog("The code that just ran", width="large")
-def _show(model: str) -> None:
+def _show(model: str, decoding: bool) -> None:
+    """The modules; before them, on the page Decode, what calls them."""
     from attnviz.modules.sources import sources
 
+    if decoding:
+        from attnviz.compute import decode
+
+        for name, source in decode.sources().items():
+            st.caption(f"decode/{name}")
+            st.code(source, language="python", height=400)
     for name, source in sources(model).items():
         st.caption(f"modules/{name}")
         st.code(source, language="python", height=400)

@@ -10,6 +10,11 @@ from tests.browser.conftest import NARROW, go
 from tests.browser.painted import fits, hue_shares, painted_fraction, pixels, settle
 from tests.browser.server import Server
 
+ROWS = """root => [...root.querySelectorAll(".maps canvas")].map((canvas) => {
+  const pixels = canvas.getContext("2d").getImageData(0, 0, 1, canvas.height).data;
+  return pixels.filter((value, i) => i % 4 === 3 && value > 0).length;
+})"""
+
 
 def press(page: Page, name: str) -> None:
     page.locator(".dp").get_by_role("button", name=name, exact=True).click()
@@ -21,7 +26,8 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     expect(new).to_have_count(0)
     expect(player.get_by_text("The caches hold 29 tokens")).to_be_visible()
     expect(player.get_by_text("= 89,088 B; 89,088 B counted in the live tensors")).to_be_visible()
-    for _ in range(3):
+    for n in range(3):
+        assert player.evaluate(ROWS) == [24 + 1 + n] * 8  # a step draws one new row in every map
         press(page, "One token on")
     expect(new).to_have_count(3)
     expect(player.get_by_text("The caches hold 32 tokens")).to_be_visible()
@@ -33,10 +39,13 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     first = new.all_inner_texts()
 
     others = player.locator(".candidates tr:not(.chosen) button")
-    word = others.first.inner_text()
+    word, dated = others.first.inner_text(), page.get_by_role("heading", name=re.compile("computing 32 tokens anew"))
+    expect(dated).to_be_visible()  # it follows the text when that rests
+    timed = dated.inner_text()
     others.first.click()
     expect(new).to_have_count(3)
     settle(page)
+    assert timed == dated.inner_text()  # as many tokens are not timed again
     assert new.all_inner_texts() == [*first, word.replace("·", " ")]
     expect(page.get_by_role("radio", name=re.compile("^… "))).to_be_visible()  # what was left
     written = parse_qs(urlsplit(page.url).query)["written"]
@@ -48,11 +57,33 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     page.wait_for_timeout(500)
     assert new.count() == 3 + 4
 
-    press(page, "▶ play")
-    expect(player.get_by_role("button", name="▶ play")).to_be_visible(timeout=30_000)  # it has come to the end
-    expect(new).to_have_count(3 + 24)
+    player.get_by_label("Tokens per second").select_option("30")
+    player.get_by_label("Tokens to run").fill("40")
+    press(page, "run")  # the server writes more while it plays
+    expect(new).to_have_count(7 + 40, timeout=30_000)
+    expect(player.get_by_role("button", name="▶ play")).to_be_visible()
+    player.get_by_role("button", name="Head 5").click()
+    expect(player.get_by_role("button", pressed=True)).to_have_accessible_name(
+        re.compile("^Head 5, which reads KV head 2")
+    )
+    expect(
+        player.get_by_role("heading", name=re.compile("Layer 1, H5: query 75 “.*” attends most to key"))
+    ).to_be_visible()
+    expect(page).to_have_url(re.compile("head=5"))
     for image in (pixels(player.locator(".caches")), pixels(player.locator(".maps canvas").first)):
         assert painted_fraction(image) > 0.1 and hue_shares(image).max() > 0.01
+
+    expect(page).to_have_url(re.compile(r"written=(\d+\.){46}\d+"))
+    page.get_by_role("button", name="Walk this step").click()
+    expect(page.get_by_text("is read with 75 tokens in the cache")).to_be_visible()
+    expect(page.locator(".sw")).to_be_visible()
+    page.get_by_role("button", name="Back to Decode").click()
+    expect(new).to_have_count(7 + 40)
+    player.evaluate("root => { window.left = root.view }")
+    press(page, "▶ play")
+    expect(new).not_to_have_count(7 + 40)
+    page.get_by_role("link", name="Cost", exact=True).click()
+    page.wait_for_function("!left.root.isConnected && !left.timer")  # nothing is asked for from another page
 
     go(page, server, f"decode?written={written[0]}")
     assert new.all_inner_texts() == [*first, word.replace("·", " ")]

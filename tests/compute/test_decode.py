@@ -9,7 +9,9 @@ import torch
 from attnviz import decode
 from attnviz.checkpoints import load_checkpoint
 from attnviz.compute import decode as compute
+from attnviz.compute import queue
 from attnviz.compute.view import View
+from attnviz.decode import writing
 from attnviz.decode.writing import ROWS_BEFORE
 from attnviz.session.settings import Settings
 from attnviz.trace import trace
@@ -74,6 +76,45 @@ def test_tokens_of_the_link_are_seen_as_they_were_when_drawn(model: str) -> None
         for (name, odds), (same, again) in zip(one.stages, other.stages, strict=True):
             assert name == same and sorted(odds) == pytest.approx(sorted(again), abs=1e-5)
     assert sum(step.rows.untyped_storage().nbytes() for step in fixed) == sum(step.rows.nbytes for step in fixed)
+
+
+def test_what_is_the_same_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a click one token is read, and the steps are those of the whole text written at once."""
+    v = view(model="gqa-2", draw_seed=17)
+    free, passes = compute.written_of(v).steps, []
+    read = writing.read
+    monkeypatch.setattr(writing, "read", lambda m, ids, *rest: passes.append(len(ids)) or read(m, ids, *rest))
+    for count in (7, 3):
+        step = free[count]
+        other = next(i for i in step.candidates[:-1] if i != step.id)
+        fixed = (*(s.id for s in free[:count]), other)
+        passes.clear()
+        steps = compute.written_of(v.but(written=fixed), compute.AT_ONCE).steps
+        assert passes == [1] and len(steps) == count + 1 + compute.AT_ONCE
+        alone = writing.write(v.model, v.ids, fixed, len(steps), compute.sampling_of(v.settings), v.layer_and_head[0])
+        for one, another in zip(steps, alone.steps, strict=True):
+            assert (one.id, one.drawn, one.left) == (another.id, another.drawn, another.left)
+            assert one.layer_bytes == another.layer_bytes and one.probability == pytest.approx(
+                another.probability, abs=1e-5
+            )
+            assert one.candidates == another.candidates and torch.allclose(one.rows, another.rows, atol=1e-5)
+        passes.clear()
+        assert len(compute.written_of(v.but(written=fixed), 5).steps) == count + 6 and sum(passes) == 4
+
+
+def test_a_session_that_wants_something_else_gets_fewer_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    v = view(draw_seed=18)
+    monkeypatch.setattr(queue, "wanted_elsewhere", lambda: True)
+    assert len(compute.written_of(v).steps) == compute.AT_ONCE
+    monkeypatch.setattr(queue, "wanted_elsewhere", lambda: False)
+    assert len(compute.written_of(v).steps) == compute.AHEAD
+
+
+def test_texts_of_one_length_are_timed_once() -> None:
+    first, second = compute.compared(view()), compute.compared(view(text=f"A{TEXT[3:]}"))
+    assert first.n_tokens == second.n_tokens and first.difference != second.difference
+    assert (first.cached_seconds, first.anew_seconds) == (second.cached_seconds, second.anew_seconds)
+    assert compute.roofline(view()) == compute.roofline(view(text=f"A{TEXT[3:]}"))
 
 
 def test_ids_that_the_model_lacks_and_more_than_there_is_room_for_are_left_out() -> None:

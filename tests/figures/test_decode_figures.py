@@ -1,11 +1,13 @@
 """What the Decode page says of times follows from the times, whichever way they fall."""
 
 import pytest
+import torch
 
 from attnviz import decode
 from attnviz.checkpoints import list_checkpoints, load_checkpoint
 from attnviz.compute import decode as compute
 from attnviz.decode.comparisons import Member, Speculated, Spread, spreads
+from attnviz.decode.writing import WrittenStep
 from attnviz.figures import decode as figures
 from attnviz.figures import decode_parts
 
@@ -25,6 +27,28 @@ def test_runs_are_timed_in_turns() -> None:
 def test_what_a_smaller_cache_did_to_a_step_is_what_was_measured(mqa: float, said: str) -> None:
     drawing = figures.family_times([member("mha", 6144, 0.005), member("gqa-2", 1536, 0.007), member("mqa", 768, mqa)])
     assert "1/8 of MHA's bytes" in drawing.note and said in drawing.note
+
+
+def step(names: tuple[str, ...], odds: tuple[float, ...], left: int) -> WrittenStep:
+    found, counts = tuple((name, odds) for name in names), (*(7 for _ in names[1:]), left)
+    return WrittenStep(2, 2, odds[0], (2, 3, 5), found, counts, (13,), torch.zeros(1, 1))
+
+
+WORDS = ("", "", " the", " a", "", " it", "")
+
+
+@pytest.mark.parametrize(
+    ("names", "odds", "left", "said"),
+    [
+        (("model", "top-p"), (0.31, 0.155, 0.1), 3, "“ the” 0.3100, 2.0 times as likely as “ a”; 3 of 7 pass top-p"),
+        (("model", "temperature"), (0.3, 0.299, 0.1), 7, "0.3000, about as likely as “ a”; no filter removes a token"),
+        (("model", "top-k", "min-p"), (0.9, 0.05, 0.01), 1, "18 times as likely as “ a”; 1 of 7 pass the filters"),
+        (("model", "greedy"), (0.9, 0.0, 0.0), 1, "over 1,000 times as likely as “ a”; greedy takes the largest"),
+        (("model", "top-k"), (0.1, 0.3, 0.2), 2, "“ a” 0.3000, 1.5 times as likely as “ it”; 2 of 7 pass top-k"),
+    ],
+)
+def test_the_title_over_the_candidates_is_what_was_found(names, odds, left, said) -> None:
+    assert figures.choice_title(step(names, odds, left), WORDS).endswith(said)
 
 
 def test_a_step_of_a_checkpoint_reads_more_weights_than_cache() -> None:

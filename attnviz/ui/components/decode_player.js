@@ -1,19 +1,20 @@
 // A text that a model writes: played, stepped and taken back in the browser. Another candidate is asked of the server.
 
 const MOST_COLUMN = 9, BAND = 4; // pixels: of a token in the caches at most; of a cached tensor of one head
+const LOW = 16, FRAME = 24; // tokens: so many before the last that are known, more are asked for; the drawings have room for
+const REST = 700, FAR = 1500, PATIENCE = 5000; // milliseconds: from the last step to the message about it; while it plays; until more is asked for again
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".dp");
   const view = (root.view ??= create(root)), call = begun(root);
   view.send = setTriggerValue;
-  stop(view);
-  update(view, data);
-  call.signal.addEventListener("abort", () => stop(view));
+  if (view.bytes !== data) update(view, data);
+  else show(view); // another look of the page
   return call.end;
 }
 
 function create(root) {
-  const view = { root, timer: 0, later: 0 };
+  const view = { root, timer: 0, later: 0, asked: 0, painted: -1, since: Date.now() };
   for (const name of ["text", "at", "next", "candidates", "how", "held", "caches", "sum", "legend", "maps", "maps-title"])
     view[name] = root.querySelector("." + name);
   view.rate = root.querySelector("select");
@@ -31,19 +32,33 @@ function create(root) {
 // ---- the message
 
 function update(view, bytes) {
-  const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
-  const d = (view.d = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start))));
-  d.cells = new Uint16Array(bytes.slice(start).buffer);
-  d.dark = isDark(view.root);
+  const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true), old = view.d;
+  const d = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));
+  view.bytes = bytes;
+  if (d.first > (old?.steps.length ?? 0)) return view.send("more", [0, 0]); // what was left out is not there: all of it
   d.T = d.prompt.length;
   d.H = d.marks.length;
-  d.tables = d.ramps[d.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked, d.scale));
+  d.cells = new Uint16Array(bytes.slice(start).buffer);
+  if (d.first) {
+    const had = old.from[d.first] ?? old.cells.length, cells = new Uint16Array(had + d.cells.length);
+    cells.set(old.cells.subarray(0, had));
+    cells.set(d.cells, had);
+    Object.assign(d, { cells, steps: [...old.steps.slice(0, d.first), ...d.steps], words: { ...old.words, ...d.words } });
+  }
+  view.d = d;
+  d.frame = Math.min(d.most, FRAME * Math.ceil(d.steps.length / FRAME)); // tokens
   let from = d.H * d.before * d.T;
   d.from = d.steps.map((_, i) => { const at = from; from += d.H * (d.T + i); return at; });
-  view.n = Math.min(d.at, d.steps.length);
+  const more = d.answer > view.since; // what is shown goes on
+  view.asked = 0;
+  if (!more) stop(view);
+  view.n = Math.min(more ? view.n : d.at, d.steps.length);
   view.legend.textContent = d.legend;
-  makeMaps(view);
+  makeMaps(view, old);
   show(view);
+  if (d.late || view.chose) tell(view, view.timer ? FAR : REST);
+  if (more && view.going) to(view, view.n + 1);
+  view.going = view.chose = false;
   saveButtons(view.root, () => ({ title: "Decode", legend: hues(d), unsaved: ".tools, .how" }));
 }
 
@@ -54,24 +69,29 @@ const hues = (d) => [...new Map(d.kvHeadOf.map((k, h) => [k, [d.marks[h], `KV ${
 function press(view, go) {
   if (go === "play" && !view.timer) return play(view);
   stop(view);
-  const last = view.d.steps.length;
-  if (go === "next" && view.n === last) return view.send("more", Date.now());
   if (go === "run") return play(view, view.n + Math.max(1, Math.trunc(view.some.value) || 1));
-  if (go !== "play") to(view, { start: 0, back: view.n - 1, next: view.n + 1, end: last }[go]);
+  if (go === "next" && view.n === view.d.steps.length) { // as soon as it is known
+    view.going = true;
+    return more(view);
+  }
+  if (go !== "play") to(view, { start: 0, back: view.n - 1, next: view.n + 1, end: view.d.steps.length }[go]);
 }
 
-// until: how many tokens are written when it stops; by default all that were sent.
+// until: how many tokens are written when it stops; by default all that there is room for.
 function play(view, until = Infinity) {
-  view.until = Math.min(until, view.d.steps.length);
-  const label = view.root.querySelector("[data-go=play]");
-  label.textContent = "❚❚ pause";
+  view.until = Math.min(until, view.d.most);
+  view.root.querySelector("[data-go=play]").textContent = "❚❚ pause";
   view.timer = setInterval(() => {
-    if (view.n < view.until) to(view, view.n + 1);
+    if (!view.root.isConnected) return stop(view); // another page is open
+    if (view.n < Math.min(view.until, view.d.steps.length)) to(view, view.n + 1);
+    else ahead(view);
     if (view.n >= view.until) stop(view);
   }, 1000 / view.rate.value);
+  ahead(view);
 }
 
 function stop(view) {
+  if (view.timer) tell(view, REST);
   clearInterval(view.timer);
   view.timer = 0;
   view.root.querySelector("[data-go=play]").textContent = "▶ play";
@@ -80,9 +100,41 @@ function stop(view) {
 function to(view, n) {
   view.n = Math.max(0, Math.min(n, view.d.steps.length));
   show(view);
-  clearTimeout(view.later); // the address follows a moment after the last step
-  view.later = setTimeout(() => !view.timer && view.send("at", view.n), 700);
-  if (view.timer) view.later = setTimeout(() => view.send("at", view.n), 1500);
+  tell(view, view.timer ? FAR : REST);
+  if (view.timer) ahead(view);
+  else if (view.n === view.d.steps.length) more(view);
+}
+
+// The address, and what stands below, follow a moment after the last step.
+function tell(view, after) {
+  clearTimeout(view.later);
+  view.later = setTimeout(() => view.root.isConnected && view.send("at", view.n), after);
+}
+
+// While it plays, more tokens are asked for before the last one is reached.
+function ahead(view) {
+  const known = view.d.steps.length;
+  if (known < view.until && view.n > known - LOW) more(view);
+}
+
+function more(view) {
+  if (Date.now() - view.asked < PATIENCE || view.d.steps.length >= view.d.most) return;
+  view.asked = Date.now();
+  view.send("more", [view.n, view.asked]);
+}
+
+// At once where it is the next token anyway; else the server computes what follows, and the text has it meanwhile.
+function choose(view, now, id) {
+  stop(view);
+  if (id === view.d.steps[now].id && now + 1 < view.d.steps.length) return to(view, now + 1);
+  clearTimeout(view.later);
+  view.since = Date.now(); // what was asked for before is no longer wanted
+  view.asked = 0;
+  if (now < view.n) view.text.lastChild.remove();
+  view.text.querySelector(".last")?.classList.remove("last");
+  view.text.append(el("span", "new last", plain(view.d.words[id])));
+  view.chose = true;
+  view.send("choose", [now, id]);
 }
 
 // ---- what is shown
@@ -91,35 +143,42 @@ function show(view) {
   const { d, n } = view, now = Math.min(n, d.steps.length - 1), step = d.steps[now], on = (go, yes) => (view.root.querySelector(`[data-go=${go}]`).disabled = !yes);
   writeText(view);
   for (const go of ["start", "back"]) on(go, n > 0);
-  for (const go of ["end", "play", "run"]) on(go, n < d.steps.length);
-  view.root.querySelector("[data-go=next]").textContent = n < d.steps.length ? "one token ▶" : "write more ▶";
+  on("end", n < d.steps.length);
+  for (const go of ["next", "play", "run"]) on(go, n < d.most);
   const before = n ? d.steps[n - 1] : null;
-  view.at.textContent = before ? `${n} written, the last with probability ${before.p.toFixed(4)}` : "nothing written yet";
+  view.at.textContent = before ? `${n} written, the last with probability ${chance(before.p)}` : "nothing written yet";
   const last = n > now ? "Written last" : "Next token";
-  view.next.textContent = `${last}: ${step.candidates.length} candidates of the model, and what each filter leaves`;
+  view.next.textContent = `${last}: ${step.title}`;
   candidates(view, step, now);
   view.how.textContent = "Click a candidate to write it instead. In the text, a darker ground is a less probable token.";
   view.held.textContent = `The caches hold ${d.T + now} tokens`;
   view.sum.textContent = step.counted;
   paintCaches(view);
   paintMaps(view, now);
-  view["maps-title"].textContent = `Layer ${d.layer}: the newest row is query ${d.T + now - 1}, “${short(labelAt(d, d.T + now - 1))}”`;
+  view["maps-title"].textContent = newest(view, now);
 }
 
 const labelAt = (d, i) => (i < d.T ? d.prompt[i] : d.words[d.steps[i - d.T].id]);
 const plain = (label) => label.replaceAll("·", " ").replaceAll("⏎", "\n");
 
+// What the text has already stays: of a long one, only its end is another.
 function writeText(view) {
-  const { d, n, text } = view;
-  const parts = [el("i", "", d.prompt.map(plain).join(""))];
-  d.steps.slice(0, n).forEach((step, i) => {
-    const piece = el("span", i === n - 1 ? "new last" : "new", plain(d.words[step.id]));
-    piece.style.background = `color-mix(in srgb, var(--st-primary-color) ${Math.round(45 * (1 - step.p))}%, transparent)`; // the darker, the less expected
-    piece.title = `probability ${step.p.toFixed(4)}`;
-    parts.push(piece);
-  });
-  text.replaceChildren(...parts);
+  const { d, n, text } = view, wanted = [d.prompt.map(plain).join(""), ...d.steps.slice(0, n).map((step) => step.id)];
+  let same = 0;
+  while (same < wanted.length && text.children[same]?.of === wanted[same]) same++;
+  while (text.children.length > same) text.lastChild.remove();
+  text.querySelector(".last")?.classList.remove("last");
+  for (let i = same; i <= n; i++) text.append(i ? pieceOf(d, d.steps[i - 1]) : el("i", "", wanted[0]));
+  [...text.children].forEach((each, i) => (each.of = wanted[i]));
+  if (n) text.lastChild.classList.add("last");
   text.scrollTop = text.scrollHeight;
+}
+
+function pieceOf(d, step) {
+  const piece = el("span", "new", plain(d.words[step.id]));
+  piece.style.background = `color-mix(in srgb, var(--st-primary-color) ${Math.round(45 * (1 - step.p))}%, transparent)`; // the darker, the less expected
+  piece.title = `probability ${chance(step.p)}`;
+  return piece;
 }
 
 function candidates(view, step, now) {
@@ -129,7 +188,7 @@ function candidates(view, step, now) {
     const row = el("tr", id === step.id ? "chosen" : ""), cell = el("td", ""), button = el("button", "", short(d.words[id], 12));
     button.type = "button";
     button.ariaLabel = `Write “${d.words[id]}” here`;
-    button.onclick = () => { stop(view); view.send("choose", [now, id]); };
+    button.onclick = () => choose(view, now, id);
     cell.append(button);
     row.append(cell, ...step.stages.map(([, odds]) => shareOf(odds[i])));
     return row;
@@ -137,17 +196,24 @@ function candidates(view, step, now) {
   view.candidates.replaceChildren(head, ...rows);
 }
 
+// As the server prints numbers: "0.3101", "3.1·10⁻⁶".
+function chance(p) {
+  if (!p || p >= 0.00005) return p ? p.toFixed(4) : "0";
+  const [mantissa, power] = p.toExponential(1).split("e-");
+  return `${mantissa}·10⁻${[...power].map((c) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[c]).join("")}`;
+}
+
 function shareOf(p) {
   const cell = el("td", ""), share = el("div", "share"), bar = el("b", "");
   bar.style.width = `${100 * p}%`;
-  share.append(bar, el("span", "", p ? p.toFixed(4) : "0"));
+  share.append(bar, el("span", "", chance(p)));
   cell.append(share);
   return cell;
 }
 
 // One column for each token and, for each layer, one band for each cached tensor of a head: heights to one scale.
 function paintCaches(view) {
-  const { d, n, caches } = view, now = Math.min(n, d.steps.length - 1), held = d.T + now, all = d.T + d.steps.length;
+  const { d, n, caches } = view, now = Math.min(n, d.steps.length - 1), held = d.T + now, all = d.T + d.frame;
   const wide = caches.parentElement.clientWidth;
   if (!wide) return;
   const ratio = window.devicePixelRatio || 1, left = 24, column = Math.min(MOST_COLUMN, (wide - left) / all);
@@ -164,10 +230,14 @@ function paintCaches(view) {
     let top = y;
     for (const [name, numbers, head] of d.parts) {
       ink.fillStyle = head < 0 ? "#7d7d7d" : d.marks[d.kvHeadOf.indexOf(head)];
-      for (let t = 0; t < held; t++) {
-        ink.globalAlpha = t === held - 1 && n ? 1 : name[0] === "K" || name === "latent" ? 0.6 : 0.38;
-        ink.fillRect(left + t * column, top, Math.max(column - (column > 3 ? 1 : 0), 0.5), numbers * unit - 0.5);
-      }
+      const fill = (from, to, alpha) => {
+        ink.globalAlpha = alpha;
+        ink.beginPath();
+        for (let t = from; t < to; t++) ink.rect(left + t * column, top, Math.max(column - (column > 3 ? 1 : 0), 0.5), numbers * unit - 0.5);
+        ink.fill();
+      };
+      fill(0, n ? held - 1 : held, name[0] === "K" || name === "latent" ? 0.6 : 0.38);
+      if (n) fill(held - 1, held, 1); // the newest
       ink.globalAlpha = 0.12; // what is still to be written
       ink.fillRect(left + held * column, top, (all - held) * column, numbers * unit - 0.5);
       top += numbers * unit;
@@ -179,35 +249,55 @@ function paintCaches(view) {
 
 // ---- maps: a pixel for each weight, a row for each query, scaled by the browser
 
-function makeMaps(view) {
-  const { d } = view, rows = d.before + d.steps.length, wide = d.T + d.steps.length - 1;
-  view.maps.replaceChildren(...d.marks.map((mark, h) => {
-    const figure = el("figure", ""), canvas = Object.assign(el("canvas", ""), { width: wide, height: rows }), name = el("figcaption", "", `H${h} reads KV ${d.kvHeadOf[h]}`);
-    canvas.setAttribute("role", "img");
-    canvas.ariaLabel = `Weights of head ${h}: rows are queries, columns are keys`;
-    canvas.style.borderTop = `3px solid ${mark}`;
-    figure.append(canvas, name);
-    return figure;
+function makeMaps(view, old) {
+  const { d } = view, rows = d.before + d.frame, wide = d.T + d.frame - 1, dark = isDark(view.root);
+  const key = JSON.stringify([d.prompt, d.layer, d.before, d.kvHeadOf, rows, wide, dark]);
+  if (key === view.mapsKey) { // rows up to the first that is another one stay
+    let same = 0;
+    while (same < d.cells.length && d.cells[same] === old.cells[same]) same++;
+    while (view.painted >= d.steps.length || (view.painted >= 0 && d.from[view.painted] + d.H * (d.T + view.painted) > same)) view.painted--;
+    return mark(view);
+  }
+  Object.assign(view, { mapsKey: key, painted: -1 });
+  view.tables = d.ramps[dark ? "dark" : "light"].map((stops) => colours(stops, d.masked, d.scale));
+  view.maps.replaceChildren(...d.marks.map((hue, h) => {
+    const head = el("button", "head"), canvas = Object.assign(el("canvas", ""), { width: wide, height: rows });
+    canvas.style.borderTop = `3px solid ${hue}`;
+    head.type = "button";
+    const [reads, said] = d.parts[0][2] < 0 ? ["", ""] : [` reads KV ${d.kvHeadOf[h]}`, `, which reads KV head ${d.kvHeadOf[h]}`]; // MLA has none
+    head.ariaLabel = `Head ${h}${said}: rows are queries, columns are keys`;
+    head.onclick = () => { view.d.head = h; mark(view); view.send("head", [h, Date.now()]); };
+    head.append(canvas, el("span", "", `H${h}${reads}`));
+    return head;
   }));
-  view.painted = -1;
+  mark(view);
+}
+
+// The selected head.
+function mark(view) {
+  [...view.maps.children].forEach((head, h) => head.setAttribute("aria-pressed", h === view.d.head));
+  view["maps-title"].textContent = newest(view, Math.min(view.n, view.d.steps.length - 1));
+}
+
+// What the newest row of the selected head says.
+function newest(view, now) {
+  const { d } = view, n = d.T + now, from = d.from[now] + d.head * n, row = d.cells.subarray(from, from + n);
+  const most = row.reduce((best, cell, k) => (cell > row[best] ? k : best), 0), word = (i) => `${i} “${short(labelAt(d, i), 12)}”`;
+  return `Layer ${d.layer}, H${d.head}: query ${word(n - 1)} attends most to key ${word(most)}, weight ${weightText(row[most], d.scale)}`;
 }
 
 function paintMaps(view, now) {
-  const { d } = view, from = now < view.painted || view.painted < 0 ? -1 : view.painted;
+  const { d } = view, first = view.painted < 0 ? 0 : d.before + view.painted + 1, end = d.before + now + 1, width = d.T + d.frame - 1;
   [...view.maps.querySelectorAll("canvas")].forEach((canvas, h) => {
     const ink = canvas.getContext("2d");
-    if (from < 0) {
-      ink.clearRect(0, 0, canvas.width, canvas.height);
-      for (let r = 0; r < d.before; r++) row(ink, d, h, r, (h * d.before + r) * d.T, Math.min(d.T, d.T - d.before + r), canvas.width);
+    if (end < canvas.height) ink.clearRect(0, end, width, canvas.height - end);
+    if (end <= first) return;
+    const image = new ImageData(width, end - first), out = new Uint32Array(image.data.buffer), table = view.tables[h];
+    for (let y = first; y < end; y++) {
+      const i = y - d.before, at = i < 0 ? (h * d.before + y) * d.T : d.from[i] + h * (d.T + i), n = d.T + i; // keys: a query does not look ahead
+      for (let k = 0; k < width; k++) out[(y - first) * width + k] = table[k < n ? d.cells[at + k] : d.scale + 1];
     }
-    for (let i = from + 1; i <= now; i++) row(ink, d, h, d.before + i, d.from[i] + h * (d.T + i), d.T + i, canvas.width);
+    ink.putImageData(image, 0, first);
   });
   view.painted = now;
-}
-
-// What lies behind `n` keys is masked: a query does not look ahead.
-function row(ink, d, h, y, at, n, width) {
-  const image = new ImageData(width, 1), out = new Uint32Array(image.data.buffer), table = d.tables[h];
-  for (let k = 0; k < width; k++) out[k] = table[k < n ? d.cells[at + k] : d.scale + 1];
-  ink.putImageData(image, 0, y);
 }

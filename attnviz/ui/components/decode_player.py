@@ -1,7 +1,7 @@
 """A text that a model writes, played in the browser: tokens, candidates, caches and maps grow step by step.
 
-All steps are sent once: [u32 length of the header, little-endian][header as JSON][weights as little-endian uint16, in
-ten-thousandths]. Another candidate, and more tokens, are asked of the server.
+The steps that the browser lacks are sent: [u32 length of the header, little-endian][header as JSON][weights as
+little-endian uint16, in ten-thousandths]. Another candidate, and more tokens, are asked of the server.
 
 T tokens of the text, S tokens cached, H query heads.
 """
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 
 from attnviz.config import ModelConfig
 from attnviz.decode.writing import Written
@@ -46,17 +47,33 @@ HTML = """
 </div>
 """
 
+LARGEST = 2**53  # whole number that a browser counts to
 _mount = declared("decode_player", HTML, "packed_weights", "save_buttons")
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where the player stands."""
+
+    at: int  # tokens written
+    layer: int
+    head: int
+    most: int  # tokens that there is room for
+    answer: int = 0  # the browser's own number for the `more` that this answers: it stays where it is
+    first: int = 0  # steps that the browser has already, which are left out
+    late: bool = False  # whether what stands below is still that of another text: the browser tells when it rests
+
+
 def decode_player(
-    written: Written, config: ModelConfig, prompt: Sequence[str], vocabulary: Sequence[str], *, key: str, at: int,
-    layer: int, on_at: Callable[[int], None], on_choose: Callable[[int, int], None], on_more: Callable[[], None],
+    written: Written, config: ModelConfig, prompt: Sequence[str], vocabulary: Sequence[str], place: Place, *, key: str,
+    on_at: Callable[[int], None], on_choose: Callable[[int, int], None], on_more: Callable[[int, int], None],
+    on_head: Callable[[int], None],
 ) -> None:  # fmt: skip
-    """Play the steps after the labels of the text, from step `at`.
+    """Play the steps after the labels of the text.
 
     on_at(n) runs a moment after the player came to rest behind n tokens; on_choose(n, id) when another token is to
-    stand behind the first n written; on_more() at the end of what was sent.
+    stand behind the first n written; on_more(n, number) at n, before the end of what was sent; on_head(h) when a head
+    is selected.
     """
     most, n_ids = len(written.steps), len(vocabulary)
 
@@ -66,32 +83,38 @@ def decode_player(
     def chosen(sent: object) -> None:
         on_choose(*within(sent, 0, (most, n_ids - 1)))
 
+    def more(sent: object) -> None:
+        on_more(*within(sent, 0, (most, LARGEST)))
+
+    def head(sent: object) -> None:
+        on_head(within(sent, 0, (config.n_heads - 1, LARGEST))[0])
+
     _mount(
-        key=key, data=pack(written, config, prompt, vocabulary, at, layer),
+        key=key, data=pack(written, config, prompt, vocabulary, place),
         on_at_change=on_event(key, "at", reached), on_choose_change=on_event(key, "choose", chosen),
-        on_more_change=on_event(key, "more", lambda _: on_more()),
+        on_more_change=on_event(key, "more", more), on_head_change=on_event(key, "head", head),
     )  # fmt: skip
 
 
 def pack(
-    written: Written, config: ModelConfig, prompt: Sequence[str], vocabulary: Sequence[str], at: int, layer: int
+    written: Written, config: ModelConfig, prompt: Sequence[str], vocabulary: Sequence[str], place: Place
 ) -> bytes:
     """The message for the browser."""
-    n, heads = len(prompt), range(config.n_heads)
-    counted = [figures.cache_text(config, n + i, sum(step.layer_bytes)) for i, step in enumerate(written.steps)]
+    n, heads, steps = len(prompt) + place.first, range(config.n_heads), written.steps[place.first :]
+    counted = [figures.cache_text(config, n + i, sum(step.layer_bytes)) for i, step in enumerate(steps)]
     header = {
-        "at": at,
+        **asdict(place),
         "prompt": list(prompt),
-        "words": {i: vocabulary[i] for step in written.steps for i in (step.id, *step.candidates)},
+        "words": {i: vocabulary[i] for step in steps for i in (step.id, *step.candidates)},
         "steps": [
-            {"id": s.id, "p": round(s.probability, 4), "candidates": s.candidates,
-             "stages": [[name, [round(p, 4) for p in odds]] for name, odds in s.stages], "counted": text}
-            for s, text in zip(written.steps, counted, strict=True)
+            {"id": s.id, "p": _short(s.probability), "candidates": s.candidates, "counted": text,
+             "title": figures.choice_title(s, vocabulary),
+             "stages": [[name, [_short(p) for p in odds]] for name, odds in s.stages]}
+            for s, text in zip(steps, counted, strict=True)
         ],
         "legend": figures.cache_legend(config),
         "layers": config.n_layers,
         "parts": figures.cache_parts(config),
-        "layer": layer,
         "before": written.rows.shape[1],
         "kvHeadOf": list(config.layer.kv_head_of),
         "marks": [theme.kv_colour(config.layer.kv_head_of[h], config.n_kv_heads) for h in heads],
@@ -103,6 +126,11 @@ def pack(
     }  # fmt: skip
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     text += b" " * (-len(text) % 2)  # uint16 begin at a multiple of two
-    cells = [written.rows, *(step.rows for step in written.steps)]
+    cells = [*([] if place.first else [written.rows]), *(step.rows for step in steps)]
     body = b"".join(ten_thousandths(each.numpy()).clip(0, STEPS).astype("<u2").tobytes() for each in cells)
     return len(text).to_bytes(4, "little") + text + body
+
+
+def _short(p: float) -> float:
+    """As many digits as are printed: four decimals, of less than half of the last the first two digits."""
+    return round(p, 4) if p >= 0.00005 else float(f"{p:.1e}")

@@ -255,9 +255,9 @@ function labels(view, pen, p, { label, top, wide, high }, ink, row, column) {
   for (let r = 0; r < p.size[0]; r += every(high, 13)) {
     const i = r + p.first[0];
     if (Math.abs(r - row) * high < 13 && r !== row) continue;
-    write(p.tokens[0] ? `${short(view.d.labels[i] ?? "", 7)} ${i}` : i, label - 4, top + (r + 0.5) * high, label - 6);
+    write(p.tokens[0] ? `${short(nameOf(view, p, 0, i), 7)} ${i + p.text[0]}` : i, label - 4, top + (r + 0.5) * high, label - 6);
   }
-  if (row >= 0) write(p.tokens[0] ? `${short(view.d.labels[row + p.first[0]] ?? "", 7)} ${row + p.first[0]}` : row + p.first[0], label - 4, top + (row + 0.5) * high, label - 6);
+  if (row >= 0) write(p.tokens[0] ? `${short(nameOf(view, p, 0, row + p.first[0]), 7)} ${row + p.first[0] + p.text[0]}` : row + p.first[0], label - 4, top + (row + 0.5) * high, label - 6);
   pen.textAlign = "center";
   for (let c = 0; c < p.size[1]; c += every(wide, 26)) if (!(Math.abs(c - column) * wide < 26) || c === column) write(c + p.first[1], label + (c + 0.5) * wide, 8);
   if (column >= 0) write(column + p.first[1], label + (column + 0.5) * wide, 8);
@@ -301,7 +301,7 @@ function cellAt(view, e) {
 function place(view, p, [row, column]) {
   const said = ["row", "column"].map((name, axis) => {
     const i = [row, column][axis] + p.first[axis];
-    return `${name} ${i}${p.tokens[axis] ? ` “${short(view.d.labels[i] ?? "")}”` : ""}`;
+    return `${name} ${i}${p.tokens[axis] || (axis && p.names.length) ? ` “${short(nameOf(view, p, axis, i))}”` : ""}`;
   });
   return said.join(", ");
 }
@@ -387,6 +387,9 @@ function way(view) {
   view.way.style.gridTemplateColumns = `repeat(${n}, minmax(0, 1fr))`;
   view.way.replaceChildren(...boxes, ...ticks);
 }
+
+// The token of a row or column; of the vocabulary, where the columns are its tokens.
+const nameOf = (view, p, axis, i) => (p.tokens[axis] ? view.d.labels[i + p.text[axis]] ?? "" : (axis && p.names[i - p.first[1]]) || "");
 
 const within = (d, call, outer) => call === outer || (d.calls[call].parent >= 0 && within(d, d.calls[call].parent, outer));
 

@@ -52,14 +52,15 @@ _mount = declared("source_walk", HTML, "packed_weights", "save_buttons")
 
 
 def source_walk(
-    walk: Walk, labels: Sequence[str], n_kv_heads: int, *, key: str, at: int,
+    walk: Walk, labels: Sequence[str], n_kv_heads: int, *, key: str, at: int, words: Sequence[str] = (),
     on_step: Callable[[int], None], on_entry: Callable[[int, tuple[int, bool], tuple[int, bool]], None],
 ) -> None:  # fmt: skip
-    """Show the walk, at the stop `at`. `on_step(stop)` runs a moment after the last step.
+    """Show the walk, at the stop `at`. `on_step(stop)` runs a moment after the last step. words: of the vocabulary.
 
     on_entry(stop, (row, whether rows are tokens), (column, whether columns are)) runs after an entry was chosen.
     """
-    packed_walk(pack(walk, labels, n_kv_heads, at), places_in(walk), key=key, on_step=on_step, on_entry=on_entry)
+    packed = pack(walk, labels, n_kv_heads, at, words)
+    packed_walk(packed, places_in(walk), key=key, on_step=on_step, on_entry=on_entry)
 
 
 Place = tuple[tuple[bool, bool], tuple[int, int]]  # whether rows and columns are tokens, and how many there are
@@ -106,16 +107,16 @@ def _entry(sent: object) -> tuple[int, int, int, int]:
     return stop, shown, row, column
 
 
-def pack(walk: Walk, labels: Sequence[str], n_kv_heads: int, at: int) -> bytes:
+def pack(walk: Walk, labels: Sequence[str], n_kv_heads: int, at: int, words: Sequence[str] = ()) -> bytes:
     """The message for the browser."""
-    pictures = _Pictures()
+    pictures = _Pictures(words)
     stops = [
         {
             "call": stop.line.call,
             "lines": [stop.line.number, stop.line.last],
             "does": captions.does_text(stop, walk.run.own),
             "skipped": ".".join(stop.line.skipped.split(".")[-2:]),
-            "shown": [_shown(each, labels, pictures) for each in stop.shown],
+            "shown": [_shown(each, labels, pictures, words) for each in stop.shown],
         }
         for stop in walk.stops
     ]
@@ -148,10 +149,10 @@ def _calls(run: Run, stop_of: dict[int, int]) -> list[dict]:
 
 
 def _file(run: Run, call: Call) -> str:
-    return call.file if run.own else f"modules/{call.file}"
+    return call.file if run.own else f"{call.folder}/{call.file}"
 
 
-def _shown(shown: Shown, labels: Sequence[str], pictures: _Pictures) -> dict:
+def _shown(shown: Shown, labels: Sequence[str], pictures: _Pictures, words: Sequence[str]) -> dict:
     products, rest = captions.bars(shown.arithmetic)
     return {
         "name": shown.name,
@@ -159,12 +160,12 @@ def _shown(shown: Shown, labels: Sequence[str], pictures: _Pictures) -> dict:
         "shape": captions.shape_text(shown.picture.value.shape, shown.picture.axes),
         "picture": pictures.add(shown.picture),
         "at": list(shown.picture.at),
-        "place": captions.place_text(shown.picture, labels),
+        "place": captions.place_text(shown.picture, labels, words),
         "sum": captions.arithmetic_text(shown.arithmetic),
         "bars": rounded(np.asarray(products)).tolist() if products else [],
         "rest": rest,
         "barsSay": captions.bars_text(shown.arithmetic),
-        "alt": captions.alt_text(shown, labels),
+        "alt": captions.alt_text(shown, labels, words),
         "sources": [
             {
                 "name": captions.slice_text(source.name, source.picture),
@@ -180,7 +181,8 @@ def _shown(shown: Shown, labels: Sequence[str], pictures: _Pictures) -> dict:
 class _Pictures:
     """Each part of a tensor once, however many lines show it."""
 
-    def __init__(self) -> None:
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = words
         self.headers: list[dict] = []
         self.bodies: list[bytes] = []
         self._seen: dict[tuple, int] = {}
@@ -199,11 +201,17 @@ class _Pictures:
                 "signed": bool(finite.size and finite.min() < 0),
                 "masked": bool(np.isneginf(numbers).any()),
                 "truth": picture.numbers.dtype == np.bool_,
-                "tokens": list(_tokens(picture)),
+                "tokens": list(_tokens(picture)), "text": list(picture.start), "names": self._names(picture),
             })  # fmt: skip
             self.bodies.append(np.ascontiguousarray(numbers).tobytes())
             self._n += numbers.size
         return self._seen[key]
+
+    def _names(self, picture: Picture) -> list[str]:
+        """What its columns are called where each is a token of the vocabulary."""
+        if picture.axes != ("V",) or not self._words:
+            return []
+        return [self._words[picture.first[1] + i] for i in range(picture.numbers.shape[1])]
 
 
 def _ramp(look: str, kv_head: int | None, n_kv_heads: int) -> list[list[list[int]]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from zlib import crc32
 
 import streamlit as st
 
@@ -14,55 +16,72 @@ from attnviz.figures import decode as figures
 from attnviz.figures import decode_parts as part_figures
 from attnviz.figures.drawing import escaped, quoted
 from attnviz.ui import charts, state
-from attnviz.ui.components.decode_player import decode_player
+from attnviz.ui.components.decode_player import Place, decode_player
 from attnviz.ui.headline import sharing
 
 BRANCHES = "decode branches"  # in the session: {text: continuations left for another, the newest last}
+ASKED = (
+    "decode asked"  # in the session, once: tokens beyond the link's, the browser's number for its wish, steps it has
+)
+CLOSER = "decode closer"  # in the session: what the part below was drawn for
 MOST_BRANCHES = 6
 
 
 def show() -> None:
     """The whole page."""
+    sampling()
     player()
     closer()
 
 
+@state.part("sampling")
+def sampling(view: View) -> None:
+    """How the next token is chosen, and the layer that is looked at."""
+    with st.container(horizontal=True, vertical_alignment="bottom", key="sampling"):
+        _number("Temperature (0: greedy)", "temperature", 0.0, 5.0, 0.1, 140)
+        _number("top-k (0: off)", "top_k", 0, view.config.vocab_size, 5)
+        _number("top-p (1: off)", "top_p", 0.0, 1.0, 0.05)
+        _number("min-p (0: off)", "min_p", 0.0, 1.0, 0.05)
+        _number("Repetition penalty", "penalty", 0.1, 5.0, 0.1, 135)
+        _number("Seed", "draw_seed", 0, 2**31 - 1, 1)
+        state.control(
+            st.selectbox, "Maps of layer", "layer", shown=view.layer_and_head[0], options=range(view.config.n_layers),
+            width=100, reruns=("sampling", "player"),
+        )  # fmt: skip
+
+
+def _number(label: str, field: str, low: float, high: float, step: float, width: int = 115) -> None:
+    state.control(
+        st.number_input, label, field, min_value=low, max_value=high, step=step, width=width, then=_write_anew,
+        reruns=("sampling", "player"),
+    )  # fmt: skip
+
+
 @state.part("player")
 def player(view: View) -> None:
-    """How the next token is chosen, and the text as it is written."""
-    written = compute.written_of(view)
-    _sampling(view)
+    """The text as it is written."""
+    ahead, answer, first = st.session_state.pop(ASKED, (compute.AHEAD, 0, 0))
+    written = compute.written_of(view, ahead)
     if not written.steps:
         st.info(f"The text fills the {len(view.ids)} tokens there is room for: shorten it to have more written.")
         return
     fixed, n, ids = compute.usable(view), len(view.ids), [step.id for step in written.steps]
     at = len(fixed) if view.settings.shown < 0 else min(view.settings.shown, len(fixed))
-    st.markdown(f"{sharing(view)}. {figures.said_of(written.steps, n)}")
+    st.markdown(f"{sharing(view)}. {figures.said_of(written.steps[0], n)}")
     if not view.config.causal:
         st.caption("Decoding is causal: the setting that lets tokens look ahead is not used on this page.")
-    words = vocabulary(view.settings)
+    layer, head = view.layer_and_head
+    late = _late(view)
     decode_player(
-        written, view.config, view.labels, words, key="decode-player", at=at, layer=view.layer_and_head[0],
-        on_at=lambda reached: _take_at(ids, len(compute.usable(View(state.current()))), reached),
-        on_choose=lambda count, token: _take_candidate(ids, count, token), on_more=lambda: _take_more(ids),
+        written, view.config, view.labels, vocabulary(view.settings),
+        Place(at, layer, head, compute.room(view), answer, first, late), key="decode-player",
+        on_at=lambda reached: _take_at(ids, reached), on_choose=lambda count, token: _take_candidate(ids, count, token),
+        on_more=lambda reached, number: _take_more(ids, reached, number), on_head=_take_head,
     )  # fmt: skip
+    st.button("Walk this step line by line", icon=":material/code:", key="walk-step", on_click=_walk)
     _branches(view)
-
-
-def _sampling(view: View) -> None:
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        _number("Temperature (0: greedy)", "temperature", 0.0, 5.0, 0.1)
-        _number("top-k (0: off)", "top_k", 0, view.config.vocab_size, 5)
-        _number("top-p (1: off)", "top_p", 0.0, 1.0, 0.05)
-        _number("min-p (0: off)", "min_p", 0.0, 1.0, 0.05)
-        _number("Repetition penalty", "penalty", 0.1, 5.0, 0.1)
-        _number("Seed", "draw_seed", 0, 2**31 - 1, 1)
-
-
-def _number(label: str, field: str, low: float, high: float, step: float) -> None:
-    state.control(
-        st.number_input, label, field, min_value=low, max_value=high, step=step, width=145, then=_write_anew,
-    )  # fmt: skip
+    if late:
+        st.html(f"<style>.st-key-{st.session_state[CLOSER]} {{ opacity: 0.5 }}</style>")
 
 
 def _write_anew() -> None:
@@ -72,24 +91,42 @@ def _write_anew() -> None:
     state.change(written=(), shown=-1)
 
 
-def _take_at(ids: list[int], fixed: int, reached: int) -> None:
-    """The browser shows it already: only the address and the links follow."""
-    longest = max(reached, fixed)
+def _take_at(ids: list[int], reached: int) -> None:
+    """The browser shows it already: only what stands below follows, and the links."""
+    _keep(ids, reached)
+    state.rerun("closer" if _late(View(state.current())) else state.LINKS)
+
+
+def _keep(ids: list[int], reached: int) -> None:
+    """Write to the link what the browser has reached."""
+    longest = max(reached, len(compute.usable(View(state.current()))))
     state.change(written=tuple(ids[:longest]), shown=reached if reached < longest else -1)
-    state.rerun(state.LINKS)
 
 
 def _take_candidate(ids: list[int], count: int, token: int) -> None:
+    """Answer with the few tokens that are needed; what stands below follows when the browser has shown them."""
     s = state.current()
     if ids[count : count + 1] != [token]:
         _leave(s.text, s.written)
     state.change(written=(*ids[:count], token), shown=-1)
-    state.rerun("player", "closer")
+    st.session_state[ASKED] = compute.AT_ONCE, 0, 0  # its own part runs now: a rerun of others would be a second run
 
 
-def _take_more(ids: list[int]) -> None:
-    state.change(written=tuple(ids), shown=-1)
-    state.rerun("player", "closer")
+def _take_more(ids: list[int], reached: int, number: int) -> None:
+    _keep(ids, reached)
+    beyond = len(ids) - len(state.current().written)
+    st.session_state[ASKED] = beyond + compute.MORE, number, len(ids) if number else 0
+
+
+def _walk() -> None:
+    """Step by step, with the text as it is written, from the first line."""
+    state.go("steps", replace(state.current(), tab="step", step=0, column=-1, only=""))
+
+
+def _take_head(head: int) -> None:
+    """The browser marks it already."""
+    state.change(head=head)
+    state.rerun(state.LINKS)
 
 
 # ---- branches
@@ -119,7 +156,7 @@ def _take_branch(kept: list[tuple[int, ...]]) -> None:
     if chosen is not None:
         _leave(s.text, s.written)
         state.change(written=kept[chosen], shown=-1)
-        state.rerun("player", "closer")
+        state.rerun("player")
 
 
 # ---- the parts below
@@ -128,11 +165,26 @@ def _take_branch(kept: list[tuple[int, ...]]) -> None:
 @state.part("closer")
 def closer(view: View) -> None:
     """One of the other parts; only the open one is computed."""
-    PARTS[state.tabs(view, "Look closer")](view)
+    tab = state.tabs(view, "Look closer")
+    drawn_for = st.session_state[CLOSER] = _drawn_for(view)
+    with st.container(key=drawn_for):  # its class says what the part was drawn for, until it is drawn anew
+        PARTS[tab](view)
     with st.expander("Source of what decodes: attnviz/decode", key="decode-source", on_change="rerun") as source:
         if charts.is_open(source):
-            for tab, text in zip(st.tabs(list(compute.sources())), compute.sources().values(), strict=True):
-                tab.code(text, language="python")
+            for file, text in zip(st.tabs(list(compute.sources())), compute.sources().values(), strict=True):
+                file.code(text, language="python")
+
+
+def _drawn_for(view: View) -> str:
+    """A name for what the open part depends on: the text as written, except where the checkpoints write their own."""
+    s = view.settings
+    own = () if state.page().open_tab(s.tab) == "models" else compute.usable(view)
+    return f"drawn-for-{crc32(repr((s.text, own, compute.sampling_of(s))).encode()):x}"
+
+
+def _late(view: View) -> bool:
+    """Whether the open part is there, and drawn for something else."""
+    return st.session_state.get(CLOSER) not in (None, _drawn_for(view))
 
 
 def _with(view: View) -> None:

@@ -10,6 +10,7 @@ import streamlit as st
 from attnviz.compute import steps as compute_steps
 from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
+from attnviz.figures import step_captions as captions
 from attnviz.figures import steps as figures
 from attnviz.figures import theme
 from attnviz.figures.phrases import count
@@ -37,15 +38,17 @@ def parts(view: View) -> None:
     """The open part, and what is looked at in it; the others are not computed."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         tab = state.tabs(view, "Show", quiet=True)
-        _selection(view)
+        _selection(view, tab)
     PARTS[tab](view)
 
 
-def _selection(view: View) -> None:
+def _selection(view: View, tab: str) -> None:
     layer, head = view.layer_and_head
     n = min(len(view.labels), compute_steps.MAX_RECORDED)
     _choose("Layer", "layer", layer, range(view.config.n_layers), lambda i: f"Layer {i}", 105)
     _choose("Head", "head", head, range(view.config.n_heads), lambda i: f"Head {i}", 105)
+    if tab == "step":
+        return  # its query is the last token
     _choose("Query token", "query", min(view.query, n - 1), range(n), lambda i: f"query {i} {view.labels[i]}", 130)
     _choose("Key token", "key", min(view.key, n - 1), range(n), lambda i: f"key {i} {view.labels[i]}", 130)
 
@@ -75,6 +78,26 @@ def _walk(view: View) -> None:
         walk, view.labels, view.config.n_kv_heads, key="source-walk",
         at=compute_steps.stop_of(view, walk), on_step=_take_step, on_entry=_take_entry,
     )  # fmt: skip
+
+
+def _decode_step(view: View) -> None:
+    """One token read with a cache of those before it, and the choice of the next, through the filters."""
+    step, words = compute_steps.decode_step_of(view), vocabulary(view.settings)
+    n_written = len(step.ids) - len(view.ids)
+    labels = [*view.labels, *(words[i] for i in step.ids[len(view.ids) :])]
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.markdown(captions.decode_step_text(labels, n_written, words[step.chosen]), width="content")
+        st.button("Back to Decode", key="to-decode", on_click=lambda: state.go("decode", state.current()))
+    source_walk(
+        step.walk, labels, view.config.n_kv_heads, key="decode-walk", words=words,
+        at=min(view.settings.step, len(step.walk.stops) - 1), on_step=_take_step, on_entry=_take_step_entry,
+    )  # fmt: skip
+
+
+def _take_step_entry(step: int, row: tuple[int, bool], column: tuple[int, bool]) -> None:
+    """There is one query, the last token."""
+    state.change(**{"step": step, "key" if column[1] else "column": column[0]})
+    state.rerun("parts")
 
 
 def _from_the_change() -> None:
@@ -198,4 +221,4 @@ def _query(view: View) -> int:
     return min(view.query, len(view.ids) - 1, compute_steps.MAX_RECORDED - 1)
 
 
-PARTS = {"walk": _walk, "lens": _prediction, "residual": _residual, "tiles": _tiles}
+PARTS = {"walk": _walk, "step": _decode_step, "lens": _prediction, "residual": _residual, "tiles": _tiles}
