@@ -60,6 +60,13 @@ def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Call
     page.keyboard.press("j")
     at_step(page, 8, "In published models", "figure-alternatives")
     expect(page.get_by_role("heading", level=1)).to_have_text("Cost")
+    settle(page)
+    page.go_back()  # one step, whatever page it is on
+    at_step(page, 7, "Keep the order", "diagram")
+    expect(page).to_have_url(re.compile("query_groups.*lesson_step=7"))
+    page.go_forward()
+    at_step(page, 8, "In published models", "figure-alternatives")
+    settle(page)
     page.keyboard.press("k")
     at_step(page, 7, "Keep the order", "diagram")
     page.keyboard.press("l")
