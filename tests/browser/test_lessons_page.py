@@ -77,9 +77,9 @@ def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Call
 
 
 FILLS = """name => {
-  const box = document.querySelector(`.${name}`)?.getBoundingClientRect();
+  const element = document.querySelector(`.${name}`), box = element?.getBoundingClientRect();
   const bar = document.querySelector("[data-testid=stBottom]").getBoundingClientRect();
-  if (!box || box.bottom > bar.top + 2 || box.right > innerWidth + 2) return false;
+  if (!box || element.currentCSSZoom < 1.399 || box.bottom > bar.top + 2 || box.right > innerWidth + 2) return false;
   return box.height > 0.8 * bar.top || box.width > 0.8 * innerWidth;
 }"""
 
