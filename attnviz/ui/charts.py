@@ -52,6 +52,8 @@ def picture(drawing: Drawing, key: str) -> None:
         if state.current().present and chart.layout["height"] > PRESENTED_HEIGHT:
             chart = chart.lowered(PRESENTED_HEIGHT)
         st.plotly_chart(chart.sent(), theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"chart-{key}")
+        if drawing.below:
+            st.caption(drawing.below)
 
 
 def formula(drawing: Drawing | Caption) -> None:
