@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,6 +26,10 @@ from attnviz.figures.drawing import quoted
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count
 from attnviz.session.lessons import PLACEHOLDER, Lesson, LessonError, parse
+
+if TYPE_CHECKING:
+    from attnviz.decode.comparisons import Speculated
+    from attnviz.mistakes import Symptom
 
 SHIPPED = Path(__file__).parents[1] / "lessons"
 FOLDER = "ATTNVIZ_LESSONS"  # in the environment: a folder with lessons of one's own
@@ -597,3 +602,72 @@ def first_layer(view: View) -> str:
 def vocab_size(view: View) -> str:
     """Tokens of the vocabulary."""
     return f"{view.config.vocab_size:,}"
+
+
+# ---- decoding, mistakes, practice
+
+
+def _speculated(view: View) -> Speculated:
+    from attnviz.compute import decode
+
+    return decode.speculated(view)
+
+
+@placeholder
+def passes(view: View) -> str:
+    """Passes of the model that speculative decoding needs."""
+    return str(len(_speculated(view).rounds))
+
+
+@placeholder
+def drafted(view: View) -> str:
+    """Tokens that its drafter proposes in them."""
+    return str(sum(len(each.proposed) for each in _speculated(view).rounds))
+
+
+@placeholder
+def accepted(view: View) -> str:
+    """Those of them that the model accepts."""
+    return str(sum(each.n_accepted for each in _speculated(view).rounds))
+
+
+@placeholder
+def drafted_tokens(view: View) -> str:
+    """Tokens that are written in them."""
+    return str(_speculated(view).n_tokens)
+
+
+@placeholder
+def mistake(view: View) -> str:
+    """The title of the selected mistake."""
+    from attnviz.compute import mistakes
+
+    return mistakes.mistake_of(view.settings).title
+
+
+def _symptom(view: View) -> Symptom:
+    from attnviz.compute import mistakes
+
+    return mistakes.symptom_of(view)
+
+
+@placeholder
+def mistake_number(view: View) -> str:
+    """The number that tells it, of the mistaken version."""
+    from attnviz.mistakes.runs import said
+
+    return said(_symptom(view).number)
+
+
+@placeholder
+def mistake_expected(view: View) -> str:
+    """The same of the right version."""
+    from attnviz.mistakes.runs import said
+
+    return said(_symptom(view).expected)
+
+
+@placeholder
+def n_questions(view: View) -> str:
+    """Questions of the set chosen on the Practice page, counted."""
+    return count(view.settings.questions, "question")

@@ -6,6 +6,7 @@ written here nobody checks, until `figure()` lets plotly check all of it, as the
 
 from __future__ import annotations
 
+import math
 from base64 import b64encode
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
     from plotly.basedatatypes import BaseFigure
 
+TICK_ROOM = 14  # pixels: what a label on a vertical axis takes
 FULL_HEIGHT = {"y0": 0, "y1": 1, "xref": "x", "yref": "y domain"}
 
 
@@ -24,6 +26,7 @@ class Chart:
     def __init__(self, **layout: Any) -> None:
         self.data: list[dict] = []
         self.layout: dict = {}
+        self.foot = 0  # pixels at the bottom of the plot that keep their height whatever the chart's: a colour bar's
         self.update_layout(**layout)
 
     def add_trace(self, trace: dict) -> None:
@@ -60,6 +63,20 @@ class Chart:
 
     def update_yaxes(self, **axis: Any) -> None:
         self._update_axes("yaxis", axis)
+
+    def lowered(self, height: int) -> Chart:
+        """The same chart, this many pixels high, with as many labels on its vertical axes as it has room for."""
+        chart, sides = Chart(), self.layout["margin"]["t"] + self.layout["margin"]["b"]
+        chart.data, chart.layout = self.data, {**self.layout, "height": height}
+        before, now = self.layout["height"] - sides, height - sides
+        for name in [name for name in self.layout if name.startswith("yaxis")]:
+            low, high = self.layout[name].get("domain", (0, 1))
+            low, high = (part * before / now if part * before <= self.foot + 0.5 else part for part in (low, high))
+            axis = chart.layout[name] = {**self.layout[name], "domain": [low, high]}
+            if "tickvals" in axis and axis.get("showticklabels", True):
+                every = math.ceil(len(axis["tickvals"]) * TICK_ROOM / (now * (high - low)))
+                axis |= {each: axis[each][::every] for each in ("tickvals", "ticktext") if each in axis}
+        return chart
 
     def _update_axes(self, kind: str, axis: dict) -> None:
         for name in self.layout:

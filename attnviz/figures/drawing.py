@@ -37,6 +37,7 @@ class Drawing:
     table: Mapping[str, Sequence]  # column -> values, all of one length
     formula: str = ""  # LaTeX with the user's own numbers put in
     legend: str = ""  # what its letters mean
+    below: str = ""  # what the numbers in the chart stand for
 
     @property
     def figure(self) -> go.Figure:

@@ -141,6 +141,7 @@ def add_colourbar(figure: Chart, scale: list, top: float, log: bool, title: str 
     pixel = 1 / (figure.layout["height"] - margin["t"] - margin["b"])
     plain = {**FIXED, "fixedrange": True}
     ticks = {"tickvals": [(v - low) / (high - low) for v in at], "ticktext": text, "tickfont": LABEL}
+    figure.foot = BAR_ROOM
     figure.update_layout(
         yaxis={"domain": [BAR_ROOM * pixel, 1]},
         xaxis3={**plain, **ticks, "domain": [0.15, 0.85], "anchor": "y3", "range": [0, 1]},

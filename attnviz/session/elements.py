@@ -119,6 +119,11 @@ ALL = (
     Element("figure-model", "cost", "own", "Parameters"),
     Element("figure-cache", "cost", "own", "KV cache"),
     Element("figure-precisions", "cost", "own", "Cache by precision"),
+    Element("mistake-code", "mistakes", "mistake-question", "The mistaken lines", drawing=False),
+    Element("mistake-answers", "mistakes", "mistake-question", "What they do: the question", drawing=False),
+    Element("practice-drills", "practice", "parts", "The drills", "drills", drawing=False),
+    Element("practice-interview", "practice", "parts", "The mock interview", "interview", drawing=False),
+    Element("practice-write", "practice", "parts", "A task to write yourself", "write", drawing=False),
 )  # fmt: skip
 ELEMENTS = {element.key: element for element in ALL}
 

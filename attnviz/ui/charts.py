@@ -14,6 +14,7 @@ from attnviz.ui import state
 from attnviz.ui.components.save_picture import save_picture
 
 CONFIG = {"displayModeBar": False, "responsive": True}
+PRESENTED_HEIGHT = 385  # pixels: at 1.4 times the size, under its title, it fills a screen of 1280 x 720
 TABLE_HEIGHT = 240  # pixels: the names of the columns and five rows and a half, which says that there are more
 
 
@@ -47,7 +48,12 @@ def picture(drawing: Drawing, key: str) -> None:
     with st.container(key=f"figure-{key}"):  # what a lesson marks, and a link with `only` shows alone
         st.markdown(f"#### {drawing.title}")
         st.caption(drawing.note)
-        st.plotly_chart(drawing.chart.sent(), theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"chart-{key}")
+        chart = drawing.chart
+        if state.current().present and chart.layout["height"] > PRESENTED_HEIGHT:
+            chart = chart.lowered(PRESENTED_HEIGHT)
+        st.plotly_chart(chart.sent(), theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"chart-{key}")
+        if drawing.below:
+            st.caption(drawing.below)
 
 
 def formula(drawing: Drawing | Caption) -> None:

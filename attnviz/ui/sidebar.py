@@ -32,13 +32,13 @@ SHOWN = 40  # characters of the text
 def sidebar() -> None:
     """All of it."""
     with st.sidebar:
+        early(state.page().charts_first)
         _links()
         _controls()
         open_model()
         download_progress()
         copy_link()
         present_button()
-        early()
 
 
 @state.part(state.LINKS, anything)

@@ -36,6 +36,7 @@ AT_MOST = {
     "opened: weights of all heads / transformers": 1.2,
     "opened: peak memory beyond its weights, MB": 300,
     "next step of a lesson / opening its link": 1.3,
+    "embedded figure / empty app plus its data": 1.1,
 }
 
 

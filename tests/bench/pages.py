@@ -84,7 +84,7 @@ def ratios(browser: Browser) -> dict[str, float]:
             results |= key_press(alone, app.url, still, n_tokens)
         results |= decoding(alone, app.url, still)
         results |= all_heads(alone, app.url, still) | kv_heads(alone, app.url, still) | bytes_sent(browser, app.url)
-        results |= next_step(browser, app.url)
+        results |= next_step(browser, app.url) | embedded(browser, app.url)
     return results | first_paint(browser) | deep_link(browser)
 
 
@@ -224,6 +224,29 @@ def next_step(browser: Browser, url: str) -> dict[str, float]:
         moved.append(perf_counter() - began)
     page.close()
     return {"next step of a lesson / opening its link": median(moved[1:]) / median(opened[1:])}
+
+
+# ---- one drawing alone
+
+
+def embedded(browser: Browser, url: str) -> dict[str, float]:
+    """From the address to the painted grid: embedded alone, against an app that has nothing but this grid."""
+    ours, theirs = [], []
+    page = browser.new_page()
+    page.set_default_timeout(PATIENCE)
+    page.add_init_script(WATCH)
+    with serve(HERE / "figure.py") as figure:
+        for _ in range(2 * STARTS):
+            for address, took in (
+                (f"{url}/heads?embed=true&only=head-grid", ours),
+                (f"{figure.url}?embed=true", theirs),
+            ):
+                page.goto(address)
+                page.wait_for_function("window.painted")
+                took.append(page.evaluate("window.painted"))
+                settle(page)
+    page.close()
+    return {"embedded figure / empty app plus its data": median(ours[1:]) / median(theirs[1:])}
 
 
 # ---- from the start to the first paint

@@ -17,6 +17,7 @@ from attnviz.cost import comparison, what_if
 from attnviz.figures import cost, groups, rope, rope_scores
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.theme import DIVERGING, base_figure
+from attnviz.figures.token_maps import add_colourbar, token_map_figure
 
 LAYOUT = {"height": 300, "margin": {"l": 8, "t": 9}, "xaxis": {"gridwidth": 0.5}, "yaxis": {"gridwidth": 0.5}}
 X = np.array([2.5, 3.0, 7.0])
@@ -162,3 +163,21 @@ def test_streamlit_sends_it_unchanged():
     assert not app.exception
     (chart,) = app.get("plotly_chart")
     assert json.loads(chart.proto.spec) == sent(drawings()["bars and marks"].figure)
+
+
+def test_a_lower_chart_has_labels_that_do_not_meet_and_a_colour_bar_of_the_same_pixels() -> None:
+    """What a chart of 700 pixels is drawn at to fill a screen of 720."""
+    labels = [f"token{i}" for i in range(31)]
+    chart = token_map_figure(labels, 700, 64)
+    add_colourbar(chart, [[0, "#000"], [1, "#fff"]], 1.0, False)
+    before = chart.figure().to_dict()
+    low = chart.lowered(385).figure().layout
+    assert chart.figure().to_dict() == before and low.height == 385
+    plot, was = 385 - low.margin.t - low.margin.b, 700 - low.margin.t - low.margin.b
+    pixels = [part * plot for part in low.yaxis3.domain]
+    assert pixels == pytest.approx([part * was for part in before["layout"]["yaxis3"]["domain"]])
+    assert low.yaxis.domain[0] * plot > pixels[1] and low.yaxis.domain[1] == 1
+    map_height = plot * (low.yaxis.domain[1] - low.yaxis.domain[0])
+    assert 12 <= map_height / len(low.yaxis.tickvals) < 36  # LABEL is 12 pixels high
+    assert low.yaxis.ticktext[1].endswith(f" {low.yaxis.tickvals[1]}")
+    assert len(low.yaxis2.tickvals) == 31  # the pointer still reads each

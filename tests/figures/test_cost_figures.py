@@ -6,6 +6,7 @@ pytest tests/test_figures_cost.py
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import replace
 
 import pytest
@@ -113,6 +114,20 @@ def test_every_published_model_is_a_point_at_its_parameters_and_its_cache():
         assert points[model.name] == (count_parameters(model).total, kv_cache_bytes(model, 1))
 
 
+def test_every_published_model_has_its_name_or_the_number_of_its_name():
+    drawing = DRAWINGS["published"]
+    listed = dict(part.split("** ", 1) for part in drawing.below.removeprefix("**").split(" · **"))
+    written = [note.text.removeprefix("<b>").removesuffix("</b>") for note in drawing.figure.layout.annotations]
+    found = sorted(listed.get(text, text) for text in written)
+    assert found == sorted(figures.short_name(m) for m in PRESETS.values()) and len(listed) == int(max(listed, key=int))
+    at = {note.text: (note.x, note.y) for note in drawing.figure.layout.annotations}
+    for model in PRESETS.values():
+        number = next((i for i, name in listed.items() if name == figures.short_name(model)), None)
+        if number:
+            place_of = (math.log10(count_parameters(model).total), math.log10(kv_cache_bytes(model, 1)))
+            assert at[number] == pytest.approx(place_of)
+
+
 def test_chosen_models_are_named_on_the_plot():
     named = {note.text for note in DRAWINGS["published"].figure.layout.annotations}
     assert {f"<b>{figures.short_name(m)}</b>" for m in CHOSEN} <= named
@@ -123,11 +138,13 @@ def test_no_label_covers_a_point_or_another_label_on_any_width(chosen):
     models = list(PRESETS.values())
     points = [(i / 58, (i * 23 % 58) / 58) for i in range(58)] if not chosen else crowded_points()
     names = [figures.short_name(m) for m in models]
-    spots = place(points, names, 400.0, n_needed=len(chosen))
+    spots, others = place(points, names, 400.0, n_needed=len(chosen))
     assert sum(spot is not None for spot in spots) >= 5
+    assert all(spot is None or other is None for spot, other in zip(spots, others, strict=True))
     for width in PLOT_WIDTHS:
         marks = [_mark(point, width, 400.0) for point in points]
         boxes = [_box(p, s, n, width, 400.0) for p, s, n in zip(points, spots, names, strict=True) if s]
+        boxes += [_box(p, s, "00", width, 400.0) for p, s in zip(points, others, strict=True) if s]
         assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
         assert not any(box.overlaps(mark) for box in boxes for mark in marks)
         assert all(0 < box.left and box.right < width for box in boxes)

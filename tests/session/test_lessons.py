@@ -195,6 +195,26 @@ def test_numbers_of_rope() -> None:
     assert value("n_turning") == str(sum(28 * f >= 2 * math.pi for f in frequencies))
 
 
+def test_numbers_of_a_drafter_add_up() -> None:
+    """Each pass writes what it accepts and one token of the model's own."""
+    names = ("drafted", "accepted", "passes", "drafted_tokens")
+    drafted, accepted, passes, written = (int(value(name, drafter="n-grams")) for name in names)
+    assert written == accepted + passes and 0 < accepted <= drafted
+
+
+def test_the_number_of_a_mistake_follows_from_a_softmax_over_queries() -> None:
+    import numpy as np
+
+    view = View(Settings())
+    q, k = (array[0].astype(float) for array in (view.trace.q, view.trace.k))  # layer 0: (H, T, D), (KV heads, T, D)
+    k = k.repeat(len(q) // len(k), axis=0)
+    scores = np.where(view.trace.allowed[0], q @ k.transpose(0, 2, 1) / np.sqrt(q.shape[-1]), -np.inf)
+    weights = np.exp(scores) / np.exp(scores).sum(1, keepdims=True)
+    chosen = {"mistake": "softmax_over_queries"}
+    assert float(value("mistake_number", **chosen)) == pytest.approx(weights.sum(2).max(), abs=1e-3)
+    assert float(value("mistake_expected", **chosen)) == 1
+
+
 def test_a_text_that_cannot_run_leaves_a_dash() -> None:
     assert filled("{n_tokens} of {score}", View(Settings(text=""))) == "– of –"
     assert value("text_loss", text="a") == "–"

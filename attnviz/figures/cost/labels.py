@@ -1,4 +1,4 @@
-"""Labels that give way: each goes where it covers neither a point nor another label, or it is left out."""
+"""Labels that give way: each goes where it covers neither a point nor another label, or a number takes its place."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 PLOT_WIDTHS = (260, 560, 1000)  # pixels between the axes: the server cannot know the page's width, so all must do
+NUMBER = "00"  # as wide as a number can be; with a space behind it where there is room
 CHARACTER, LINE, MARK = 6.4, 15, 6  # pixels: width of a character, height of a line, half a marker
 
 
@@ -41,11 +42,11 @@ class Box(NamedTuple):
 
 def place(
     points: Sequence[tuple[float, float]], names: Sequence[str], height: float, n_needed: int = 0
-) -> list[Spot | None]:
-    """For each point (fractions of the plot, 0 to 1, up is 1) a place for its name, or None where there is none.
+) -> tuple[list[Spot | None], list[Spot | None]]:
+    """For each point (fractions of the plot, 0 to 1, up is 1) a place for its name, and one for a number otherwise.
 
-    Earlier points choose first. `height` is the plot's, in pixels. The first `n_needed` may also stand further away;
-    a later point that another covers stays without a name, which would seem to be the other's.
+    Earlier points choose first. `height` is the plot's, in pixels. The first `n_needed` and all numbers may also stand
+    further away; a later point that another covers stays without a name, which would seem to be the other's.
     """
     taken = {width: [_mark(point, width, height) for point in points] for width in PLOT_WIDTHS}
     covered = [any(_covers(marks, i) for marks in taken.values()) for i in range(len(points))]
@@ -53,7 +54,14 @@ def place(
     for i, (point, name) in enumerate(zip(points, names, strict=True)):
         spots = NEAR + FAR if i < n_needed else () if covered[i] else NEAR
         placed.append(_first_free(point, name, height, taken, spots))
-    return placed
+    numbers = [
+        None
+        if spot
+        else _first_free(point, NUMBER + " ", height, taken, NEAR + FAR)
+        or _first_free(point, NUMBER, height, taken, NEAR + FAR)
+        for point, spot in zip(points, placed, strict=True)
+    ]
+    return placed, numbers
 
 
 def _covers(marks: list[Box], i: int) -> bool:

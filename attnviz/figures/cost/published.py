@@ -60,7 +60,7 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig], toy:
     figure.update_xaxes(type="log", range=x, title="parameters", **_decades(x, count_text))
     figure.update_yaxes(type="log", range=y, **_decades(y, lambda n: bytes_text(n, binary=False)))
     rest = sorted((m for m in models if m not in chosen), key=lambda m: m.id not in WELL_KNOWN)
-    _label(figure, [*stand_out, *rest], len(stand_out), size, cost, x, y)
+    numbered = _label(figure, [*stand_out, *rest], len(stand_out), size, cost, x, y)
     largest = max(models, key=size.__getitem__)
     dearer = min((m for m in models if cost[m] > cost[largest]), key=size.__getitem__, default=largest)
     title = f"{short_name(largest)} ({count_text(size[largest])} parameters) has the largest cache per token"
@@ -74,9 +74,10 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig], toy:
         figure,
         title=title,
         note=f"{len(models)} published models, counted by formula: bytes cached for one token in bf16 (1 kB is 1,000 "
-        "bytes) against all parameters. The marker's shape is the type of attention. Names that would overlap are left "
-        f"out: point at a marker for its name.{_toy_note(toy)} "
+        "bytes) against all parameters. The marker's shape is the type of attention. Where a name has no room a "
+        f"number stands for it, and the names are below.{_toy_note(toy)} "
         "With sliding windows, a long text takes less than this times its tokens.",
+        below=" · ".join(f"**{i}** {short_name(m)}" for i, m in enumerate(numbered, 1)),
         alt=f"{title}: {cost[largest]:,} and {cost[dearer]:,} bytes. Most: {_extreme(cost, max)}; least: "
         f"{_extreme(cost, min)}.",
         table=published_table(drawn),
@@ -235,19 +236,22 @@ def _kind(models: Sequence[ModelConfig], kind: str, size: dict, cost: dict, chos
 
 def _label(
     figure: Chart, models: Sequence[ModelConfig], n_chosen: int, size: dict, cost: dict, x: list[float], y: list[float]
-) -> None:
-    """Names beside the markers, those of the chosen first."""
+) -> list[ModelConfig]:
+    """Names beside the markers, those of the chosen first, and numbers in place of the others: return whose."""
     points = [(_share(size[m], x), _share(cost[m], y)) for m in models]
     names = [short_name(m) for m in models]
-    spots = place(points, names, HEIGHT - LEGEND - 60, n_chosen)
-    for i, (model, spot) in enumerate(zip(models, spots, strict=True)):
-        if spot:
+    spots, others = place(points, names, HEIGHT - LEGEND - 60, n_chosen)
+    numbered = sorted((m for m, spot in zip(models, spots, strict=True) if not spot), key=size.__getitem__)
+    for i, model in enumerate(models):
+        text = bold(names[i], i < n_chosen) if spots[i] else str(numbered.index(model) + 1)
+        if spot := spots[i] or others[i]:
             figure.add_annotation(
                 x=math.log10(size[model]), y=math.log10(cost[model]), ax=spot.xshift, ay=-spot.yshift,
-                text=bold(names[i], i < n_chosen), font={"size": 12}, xanchor=spot.xanchor, yanchor="middle",
+                text=text, font={"size": 12}, xanchor=spot.xanchor, yanchor="middle",
                 showarrow=True, arrowhead=0, arrowwidth=1, standoff=MARK, arrowcolor=NEUTRAL if spot in FAR else CLEAR,
                 borderpad=0,
             )  # fmt: skip
+    return numbered
 
 
 def _line(model: ModelConfig) -> list[dict]:

@@ -7,6 +7,11 @@ function begun(root) {
 }
 
 
+// The height that a presented drawing has for all of itself, in its own pixels; without end where it stands on its page.
+function slideHeight(element) {
+  return parseFloat(getComputedStyle(element).getPropertyValue("--slide-height")) || Infinity;
+}
+
 // How many pixels of the window there are to one of an element: more than 1 where it is presented. Boxes and pointers are told in
 // those of the window, widths of elements in their own.
 function zoomOf(element) {

@@ -1,6 +1,6 @@
 // Copies the address of the page; where the clipboard is closed to us, shows it to be copied by hand. And lets the links to
 // the other pages carry what the address says just now, for who opens one in another tab: the server wrote them earlier.
-// And brings `save.js`, which all pictures of the page are saved with.
+// And brings `save.js`, which all pictures of the page are saved with, and `one_entry.js`.
 const LINKS = "[data-testid=stPageLink-NavLink]", EVENTS = ["pointerover", "focusin"];
 
 // A chart of plotly's takes every touch for a zoom, and a page could not be scrolled over it. It still answers a tap, which comes
@@ -45,6 +45,7 @@ function embedCode(key) {
 }
 
 export default function ({ data, parentElement }) {
+  oneEntryPerPage();
   document.attnvizSave = Object.assign(saving, JSON.parse(new TextDecoder().decode(data))); // an address leaves out what is usual
   const [button, code, choice, status] = [".link", ".code", "select", "[role=status]"].map((each) => parentElement.querySelector(each));
   const call = begun(button);

@@ -16,7 +16,7 @@ def declared(name: str, html: str, *before: str, css: str | None = None) -> Call
     before: scripts whose functions its own uses, besides `call`, with their style. css: another's style, where it is
     the same.
     """
-    styles = [HERE / f"{each}.css" for each in (*before, css or name)]
+    styles = [HERE / f"{each}.css" for each in ("call", *before, css or name)]
     return st.components.v2.component(
         name,
         html=html,

@@ -80,9 +80,11 @@ function paintMap(view) {
   const { d, map } = view, [, , T, S] = d.shape, full = map.clientWidth, ratio = ratioOf(view);
   const ink = map.firstElementChild.getContext("2d"), names = labelsOf(d, full);
   ink.font = fontOf(view);
-  const most = Math.min(Math.max(20 * T, 180), 500, full, Math.max(0.46 * innerHeight, 240)); // in sight as a whole
-  const rows = ticks(T, most, d.query), columns = ticks(S, full - 90, d.key);
-  const plot = (view.plot = { left: widest(ink, rows, names), top: widest(ink, columns, names), T, S });
+  const columns = ticks(S, full - 90, d.key), top = widest(ink, columns, names);
+  const besides = view.root.offsetHeight - map.offsetHeight + top, slide = Math.max(slideHeight(view.root) - besides - 4, 160);
+  const most = Math.min(Math.max(20 * T, 180), 500, full, Math.max(0.46 * innerHeight, 240), slide); // in sight as a whole
+  const rows = ticks(T, most, d.query);
+  const plot = (view.plot = { left: widest(ink, rows, names), top, T, S });
   plot.width = full - plot.left - 2;
   plot.height = most;
   sheet(map.firstElementChild, Math.round(full * ratio), Math.round((plot.top + most + 2) * ratio), ratio);

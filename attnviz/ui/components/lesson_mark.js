@@ -13,7 +13,7 @@ export default function ({ data, parentElement }) {
     document.head.append(sheet);
     if (step && document.attnvizStep !== step) arrive(call.signal, target, step, look, name);
   }
-  if (!target || !step) document.attnvizStep = ""; // whoever comes back is brought to it again
+  if (!target || document.attnvizStep !== step) document.attnvizStep = ""; // whoever comes back is brought to it again
   call.signal.addEventListener("abort", () => sheet.remove());
   return call.end;
 }

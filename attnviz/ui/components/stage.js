@@ -1,6 +1,6 @@
-// Presenting: zooms the drawing until it fills the window over the bar, with type TYPE times as large, and more, where it fits;
-// rings the pointer; B makes the screen black. What a clicker sends, Page Up and Page Down, goes on and back.
-const TYPE = 1.4, LARGEST = 4, SHARES = [1, 0.7, 0.55, 0.42, 0.32]; // zooms, and the shares of the window's width that are tried
+// Presenting: zooms the drawing until it fills the window over the bar, with type TYPE times as large at least; what is then higher
+// than the window scrolls. Rings the pointer; B makes the screen black. What a clicker sends, Page Up and Page Down, goes on and back.
+const TYPE = 1.4, LARGEST = 4, SHARES = [1, 0.85, 0.75, 0.65, 0.55, 0.45]; // zooms, and the shares of the widest width that are tried
 const WIDEST = 1.6, RING = 56, TRIES = 6, SETTLED = 80; // times the height, pixels, turns, milliseconds
 
 export default function ({ data, parentElement }) {
@@ -45,14 +45,18 @@ function key(e, black) {
   if (name) e.preventDefault();
 }
 
-// Grids grow as high as they are wide, charts keep their height: so several widths are tried, and of those with type that is
-// large enough, the one is taken that fills most of the screen.
+// Grids grow as high as they are wide, charts keep their height: so several widths are tried, and the one is taken that fills most
+// of the screen. What a drawing can leave out, and how high it may be, it is told by properties of its style.
 function fitting(sheet, target, signal) {
   let turn = 0, seen = "";
+  const roomFor = () => {
+    const bar = document.querySelector("[data-testid=stBottom]")?.getBoundingClientRect();
+    return [window.innerWidth - 32, (bar?.height ? bar.top : window.innerHeight) - 24];
+  };
   const wait = (ms) => new Promise((then) => setTimeout(then, ms));
   // A chart is drawn as large as its box is in the window, and finds the pointer in what is transformed, not in what is zoomed.
   const lay = (zoom, width) => {
-    sheet.textContent = `.${target} { zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; }
+    sheet.textContent = `.${target} { --slide-height: ${roomFor()[1] / TYPE}px; --slide-rest: none; zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; }
       .${target} .stElementContainer { overflow: visible; }
       .${target} .stElementContainer:has(.stPlotlyChart) { zoom: ${1 / zoom}; width: ${100 / zoom}% !important; }
       .${target} .js-plotly-plot { transform: scale(${zoom}); transform-origin: 0 0; overflow: visible !important; }`;
@@ -60,26 +64,31 @@ function fitting(sheet, target, signal) {
   const tried = async (element, [wide, high], width) => {
     lay(1, width);
     await wait(SETTLED);
-    const height = element.getBoundingClientRect().height, zoom = Math.min(wide / width, high / height, LARGEST);
-    return { width, zoom, worth: 10 * Math.round(10 * Math.min(zoom, TYPE)) + (zoom * zoom * Math.min(width, WIDEST * height) * height) / (wide * high) };
+    const height = element.getBoundingClientRect().height, zoom = Math.max(TYPE, Math.min(wide / width, high / height, LARGEST));
+    const over = (zoom * height) / high, filled = (zoom * zoom * Math.min(width, WIDEST * height) * height) / (wide * high);
+    return { width, zoom, worth: over > 1.001 ? -over : filled };
   };
-  const fill = async (element) => {
-    const bar = document.querySelector("[data-testid=stBottom]")?.getBoundingClientRect();
-    const room = [window.innerWidth - 32, (bar?.height ? bar.top : window.innerHeight) - 24], all = [];
-    for (const share of SHARES) all.push(await tried(element, room, room[0] * share));
+  const fill = async (element, stale) => {
+    const room = roomFor(), all = [];
+    for (const share of SHARES) {
+      all.push(await tried(element, room, (room[0] * share) / TYPE));
+      if (stale()) return; // the window has another size: what goes on would measure the other's
+    }
     let best = all.reduce((a, b) => (b.worth > a.worth ? b : a));
     const wider = await tried(element, room, room[0] / best.zoom); // where the height has not changed with the width
+    if (stale()) return;
     if (wider.worth > best.worth) best = wider;
     lay(best.zoom, best.width);
+    await wait(SETTLED);
   };
   return async function start() {
     const element = target && document.querySelector(`.${target}`), now = `${window.innerWidth} ${window.innerHeight}`;
     if (signal.aborted || !target || seen === now) return; // a chart that takes its new width says that the window has one
     if (!element || element.getBoundingClientRect().height < 20) return void setTimeout(start, SETTLED);
-    const mine = ++turn;
+    const mine = ++turn, stale = () => mine !== turn || signal.aborted;
     seen = now;
-    for (let i = 0; i < TRIES && mine === turn && !signal.aborted; i++) {
-      await fill(element);
+    for (let i = 0; i < TRIES && !stale(); i++) {
+      await fill(element, stale);
       const { height } = element.getBoundingClientRect();
       await wait(6 * SETTLED); // what is drawn late has another height
       if (Math.abs(element.getBoundingClientRect().height - height) < 8) return;

@@ -84,10 +84,16 @@ def _answers() -> dict[str, int]:
 def question(view: View) -> None:
     """The mistaken lines, and what one thinks that they do."""
     mistake = compute_mistakes.mistake_of(view.settings)
-    st.markdown(f"#### {mistake.title}")
-    for file, diff in compute_mistakes.diffs(view).items():
-        st.caption(f"attnviz/{file}: lines with − are right, lines with + are the mistake.")
-        st.code(diff, language="diff", wrap_lines=True)
+    with st.container(key="mistake-code"):
+        st.markdown(f"#### {mistake.title}")
+        for file, diff in compute_mistakes.diffs(view).items():
+            st.caption(f"attnviz/{file}: lines with − are right, lines with + are the mistake.")
+            st.code(diff, language="diff", wrap_lines=True)
+    with st.container(key="mistake-answers"):
+        _ask(mistake)
+
+
+def _ask(mistake: Mistake) -> None:
     given, key = _answers().get(mistake.id), f"answer-{mistake.id}"
     st.session_state[key] = None if given in (None, SKIPPED) else given
     st.radio(

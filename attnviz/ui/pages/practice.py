@@ -51,7 +51,9 @@ def clock(view: View) -> None:
 @state.part("parts", anything)
 def parts(view: View) -> None:
     """The open part."""
-    PARTS[state.tabs(view, "Show", quiet=True)](view)
+    tab = state.tabs(view, "Show", quiet=True)
+    with st.container(key=f"practice-{tab}"):
+        PARTS[tab](view)
 
 
 @st.fragment(run_every=1.0)
