@@ -27,7 +27,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("head_grid", HTML, "packed_weights", "save_buttons")
+_mount = declared("head_grid", HTML, "packed_weights", "head_zoom", "save_buttons")
 
 
 def head_grid(
