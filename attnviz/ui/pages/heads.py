@@ -44,7 +44,7 @@ PARTS = {
 def prepare(view: View) -> None:
     """What `grid` draws from, computed before anybody's session asks for it."""
     padded = replace(view, padded=True)
-    padded.labels, padded.trace, compute_heads.roles_of(view.settings), compute_heads.text_labels(padded)  # noqa: B018
+    padded.labels, padded.trace, compute_heads.roles_of(view.settings), compute_heads.on_text(padded)  # noqa: B018
 
 
 def show() -> None:
@@ -84,6 +84,7 @@ def grid(view: View) -> None:
     """All layers and heads at once; a click shows that head beside them."""
     view = replace(view, padded=True)
     layer, head = view.layer_and_head
+    found = compute_heads.on_text(view)
     head_grid(
         view.trace.weights,
         view.trace.allowed,
@@ -95,8 +96,8 @@ def grid(view: View) -> None:
         **what_heads_read(view.config, view.config.n_layers),
         pinned=view.pinned,
         roles=[[(r.name, r.score, role_label(r)) for r in row] for row in compute_heads.roles_of(view.settings)],
-        here=compute_heads.text_labels(view),
-        measures=compute_heads.measures_of(view),
+        here=found.labels,
+        measures=found.by_name(),
         scored=grid_note(compute_heads.probes_of(view.settings)),
     )
 
