@@ -26,6 +26,7 @@ from attnviz.figures import role_captions
 from attnviz.figures.numbers import rounded
 from attnviz.figures.phrases import count
 from attnviz.figures.role_captions import Probes
+from attnviz.layerwise import LayerwiseTrace
 from attnviz.modules import Transformer
 from attnviz.session.settings import Settings
 from attnviz.trace import Trace, allowed_of, cross_weights, final_stream, weights_of
@@ -101,13 +102,15 @@ MEASURES = "entropy", "distance", "weight on the first token"
 Arrived = Callable[[int, np.ndarray, np.ndarray], object]  # layer, weights (1, H, T, T), allowed (1, T, T)
 
 
-def on_text(view: View, arrived: Arrived | None = None) -> OnText:
+def on_text(view: View, arrived: Arrived | None = None, *, stopped: bool = False) -> OnText:
     """Return what the heads do on the text, in one pass over the layers.
 
     arrived: told of each layer that had to be computed; with it, the pass ends early when the session asks for
-    something else, and the next call goes on from there.
+    something else, and the next call goes on from there. stopped: return what is known, and compute nothing.
     """
     found, trace = _on_text(view.settings, view.ids, view.n_padding), view.trace
+    if stopped:
+        return found
     with found.lock, suppress(queue.Interrupted):
         for layer in range(len(found.labels), view.config.n_layers):
             if arrived and queue.wanted_elsewhere():
@@ -121,6 +124,12 @@ def on_text(view: View, arrived: Arrived | None = None) -> OnText:
             if arrived:
                 arrived(layer, weights, allowed)
     return found
+
+
+def arrives(view: View) -> bool:
+    """Whether the grid's layers are computed one by one while somebody waits: a large model's that are not known."""
+    layerwise = isinstance(view.trace, LayerwiseTrace)
+    return layerwise and len(_on_text(view.settings, view.ids, view.n_padding).labels) < view.config.n_layers
 
 
 @models.cached_by_model(64)

@@ -141,6 +141,18 @@ def test_eight_heads_of_128_tokens_stay_within_their_bytes():
     assert len(message) + code <= 2.35 * 8 * 128 * 128
 
 
+def test_the_first_layers_cells_are_those_of_the_whole_grid():
+    layers, heads, n = 40, 70, 100  # so many that a thumbnail has fewer cells than tokens
+    allowed = causal(layers, n)
+    weights = np.tile(attention((1, heads, n, n), allowed[:1]), (layers, 1, 1, 1))
+    header = {"kv": list(range(heads))}
+    _, whole = read(grid.pack(weights, allowed, header))
+    cells = [grid.layer_cells(weights[i : i + 1], allowed[i : i + 1], layers) for i in range(3)]
+    assert whole.shape[2] < n
+    _, first = read(grid.pack(weights, allowed, header, cells))
+    assert first.shape == (3, *whole.shape[1:]) and (first == whole[:3]).all()
+
+
 @pytest.mark.parametrize("listens", [False, True])
 def test_the_grid_asks_the_server_only_where_somebody_listens_there(monkeypatch, listens):
     sent, heard = {}, []

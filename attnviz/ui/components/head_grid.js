@@ -65,7 +65,7 @@ const MANY = 128; // heads, above which the grid begins with all of them small
 function tools(view) {
   view.tools.replaceChildren();
   view.zoom = 1;
-  const { d } = view, many = d.shape[0] * d.shape[1] > MANY;
+  const { d } = view, many = d.layers * d.shape[1] > MANY;
   view.show ??= many ? "overview" : "layers";
   if (d.roles) view.tools.append(shownHeads(view, many));
   else view.show = many ? "overview" : "layers";

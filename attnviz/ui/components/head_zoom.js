@@ -83,7 +83,7 @@ const LARGE = 72; // pixels: a map under which its name is written
 
 // As wide as all maps fit, or as far as it is zoomed; then the grid scrolls within the height that it had.
 function widths(view) {
-  const { grid, scroll, zoom, d } = view, [L, H] = d.shape, side = zoom > 1 ? Math.round(view.fit.side * zoom) : 0;
+  const { grid, scroll, zoom, d } = view, L = d.layers, H = d.shape[1], side = zoom > 1 ? Math.round(view.fit.side * zoom) : 0;
   const overview = view.show === "overview", small = overview && side < LARGE, fixed = side && `${side}px`;
   const usual = overview ? `minmax(7px, ${Math.max(12, Math.min(44, Math.round(600 / L)))}px)` : "minmax(24px, 170px)";
   const least = overview ? 32 + 9 * H : 28 + 27 * H; // as narrow as fingers and names allow
