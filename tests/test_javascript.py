@@ -20,7 +20,7 @@ def test_every_script_is_sent_with_some_component():
 
 def test_what_is_linted_is_what_is_sent(monkeypatch):
     monkeypatch.setattr("streamlit.components.v2.component", lambda name, *, js, **_: js)
-    assert declared("head_grid", "", "packed_weights", "save_buttons") == javascript.sent()["head_grid"]
+    assert declared("head_grid", "", "packed_weights", "head_zoom", "save_buttons") == javascript.sent()["head_grid"]
 
 
 def test_what_is_wrong_is_noticed():

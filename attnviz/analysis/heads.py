@@ -31,11 +31,17 @@ class HeadStatistics:
 
 def statistics(weights: np.ndarray, allowed: np.ndarray) -> HeadStatistics:
     """From weights (L, H, T, T) and allowed (L, T, T)."""
-    first_token = np.full(weights.shape[:2], np.nan)
+    entropy, distance = normalised_entropy(weights, allowed), mean_distance(weights, allowed)
+    return HeadStatistics(entropy, distance, first_token_weight(weights, allowed))
+
+
+def first_token_weight(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """(L, H), from weights (L, H, T, T) and allowed (L, T, T): on the first token that is not padding."""
+    found = np.full(weights.shape[:2], np.nan)
     for layer, choosing in enumerate(allowed.sum(-1) > 1):
         if choosing.any():
-            first_token[layer] = weights[layer][:, choosing, first_key(allowed[layer])].mean(-1)
-    return HeadStatistics(normalised_entropy(weights, allowed), mean_distance(weights, allowed), first_token)
+            found[layer] = weights[layer][:, choosing, first_key(allowed[layer])].mean(-1)
+    return found
 
 
 def rotated_pairs(config: ModelConfig) -> list[tuple[int, int]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 from attnviz.analysis import roles as analysis
 from attnviz.analysis import values
 from attnviz.analysis.groups import log_softmax, next_token_losses
-from attnviz.analysis.heads import statistics
+from attnviz.analysis.heads import first_token_weight
 from attnviz.analysis.values import Writes
 from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
@@ -25,6 +26,7 @@ from attnviz.figures import role_captions
 from attnviz.figures.numbers import rounded
 from attnviz.figures.phrases import count
 from attnviz.figures.role_captions import Probes
+from attnviz.layerwise import LayerwiseTrace
 from attnviz.modules import Transformer
 from attnviz.session.settings import Settings
 from attnviz.trace import Trace, allowed_of, cross_weights, final_stream, weights_of
@@ -83,30 +85,56 @@ def _profiles(settings: Settings) -> np.ndarray:
     return np.stack([*(scores.weight[role] for role in analysis.NAMED), scores.entropy], axis=-1)
 
 
-def text_labels(view: View) -> list[list[str]]:
-    """Name what takes most of each head's weight on the text, [layer][head]."""
-    return _text_labels(view.settings, view.ids, view.n_padding)
+@dataclass(eq=False)
+class OnText:
+    """What the heads do on the text, layer by layer as it is computed."""
+
+    labels: list[list[str]] = field(default_factory=list)  # [layer][head]: what takes most of its weight
+    measures: list[np.ndarray] = field(default_factory=list)  # of each layer (MEASURES, H)
+    lock: Any = field(default_factory=Lock, repr=False)
+
+    def by_name(self) -> dict[str, np.ndarray]:
+        """(layers, H) of each of MEASURES, which the grid sorts heads by."""
+        return dict(zip(MEASURES, np.stack(self.measures, axis=1), strict=True)) if self.measures else {}
+
+
+MEASURES = "entropy", "distance", "weight on the first token"
+Arrived = Callable[[int, np.ndarray, np.ndarray], object]  # layer, weights (1, H, T, T), allowed (1, T, T)
+
+
+def on_text(view: View, arrived: Arrived | None = None, *, stopped: bool = False) -> OnText:
+    """Return what the heads do on the text, in one pass over the layers.
+
+    arrived: told of each layer that had to be computed; with it, the pass ends early when the session asks for
+    something else, and the next call goes on from there. stopped: return what is known, and compute nothing.
+    """
+    found, trace = _on_text(view.settings, view.ids, view.n_padding), view.trace
+    if stopped:
+        return found
+    with found.lock, suppress(queue.Interrupted):
+        for layer in range(len(found.labels), view.config.n_layers):
+            if arrived and queue.wanted_elsewhere():
+                raise queue.Interrupted
+            weights, allowed = trace.weights[layer][None], trace.allowed[layer][None]
+            scores = analysis.score(weights, allowed, trace.tokens)
+            columns = [analysis.largest_column(each, allowed[0]) for each in weights[0]]
+            first = first_token_weight(weights, allowed)
+            found.measures.append(np.concatenate((scores.entropy, scores.distance, first)))
+            found.labels.append([role_captions.text_label(scores.of(0, h), c) for h, c in enumerate(columns)])
+            if arrived:
+                arrived(layer, weights, allowed)
+    return found
+
+
+def arrives(view: View) -> bool:
+    """Whether the grid's layers are computed one by one while somebody waits: a large model's that are not known."""
+    layerwise = isinstance(view.trace, LayerwiseTrace)
+    return layerwise and len(_on_text(view.settings, view.ids, view.n_padding).labels) < view.config.n_layers
 
 
 @models.cached_by_model(64)
-def _text_labels(settings: Settings, ids: tuple[int, ...], n_padding: int) -> list[list[str]]:
-    trace = models.trace_of(settings, ids, n_padding)
-    weights, allowed, (L, H) = trace.weights, trace.allowed, trace.weights.shape[:2]
-    scores = analysis.score(weights, allowed, trace.tokens)
-    columns = [[analysis.largest_column(weights[i, h], allowed[i]) for h in range(H)] for i in range(L)]
-    return [[role_captions.text_label(scores.of(i, h), columns[i][h]) for h in range(H)] for i in range(L)]
-
-
-def measures_of(view: View) -> dict[str, np.ndarray]:
-    """Return what the grid sorts heads by: (L, H) of the normalised entropy, the distance, the first token's weight."""
-    return _measures(view.settings, view.ids, view.n_padding)
-
-
-@models.cached_by_model(64)
-def _measures(settings: Settings, ids: tuple[int, ...], n_padding: int) -> dict[str, np.ndarray]:
-    trace = models.trace_of(settings, ids, n_padding)
-    found = statistics(trace.weights, trace.allowed)
-    return {"entropy": found.entropy, "distance": found.distance, "weight on the first token": found.first_token}
+def _on_text(settings: Settings, ids: tuple[int, ...], n_padding: int) -> OnText:
+    return OnText()
 
 
 def text_scores_of(trace: Trace, layer: int, head: int) -> tuple[analysis.HeadScores, analysis.Column | None]:

@@ -16,6 +16,10 @@ from tests.checkpoints.fake_hub import fake_hub
 from tests.checkpoints.tokenizers import byte_level
 
 NAME = "somebody/hub-model"
+OPAQUE = """canvas => {
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  return data.filter((each, i) => i % 4 === 3 && each).length / (data.length / 4);
+}"""  # the share of a canvas that is painted
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +82,7 @@ def test_a_path_opens_and_a_large_grid_begins_small(served, folder: Path) -> Non
     grid = page.locator(".hg").first
     assert grid.locator(".head").count() == 140 and painted_fraction(pixels(grid.locator(".grid"))) > 0.3
     assert grid.locator(".map").first.bounding_box()["width"] < 50
+    zoom_down_to_a_cell(page, grid)
     heads = page.get_by_label("Heads shown")
     heads.select_option("near")
     assert grid.locator(".head").first.get_attribute("aria-selected") == "true"  # nothing is more similar than itself
@@ -86,6 +91,36 @@ def test_a_path_opens_and_a_large_grid_begins_small(served, folder: Path) -> Non
     page.reload()
     settle(page)
     expect(the_model(page)).to_have_value("tall")
+
+
+def _within(box: dict[str, float], at: tuple[float, float]) -> tuple[float, float]:
+    """A point of the window as shares of a box's width and height."""
+    return (at[0] - box["x"]) / box["width"], (at[1] - box["y"]) / box["height"]
+
+
+def zoom_down_to_a_cell(page: Page, grid: Locator) -> None:
+    """Ctrl + wheel keeps the cell under the pointer; keys zoom too, and Fit shows all heads again."""
+    head = grid.locator(".map").nth(4 * 10 + 3)
+    small = head.bounding_box()
+    at = round(small["x"] + 0.2 * small["width"]), round(small["y"] + 0.8 * small["height"])  # as a wheel event has it
+    before = _within(small, at)
+    page.mouse.move(*at)
+    said = grid.locator(".read").inner_text()
+    assert "Layer 4, H3" in said and "weight" in said
+    page.keyboard.down("Control")
+    for _ in range(30):
+        page.mouse.wheel(0, -100)
+    page.keyboard.up("Control")
+    expect(grid.get_by_role("status")).to_have_text(re.compile(r"^Zoom \d\d"))
+    assert _within(head.bounding_box(), at) == pytest.approx(before, abs=0.005)  # the point stays where it is
+    assert grid.locator("canvas").first.evaluate(OPAQUE) > 0.5
+    grid.get_by_role("button", name="Fit all heads").click()
+    assert head.bounding_box()["width"] == small["width"]
+    head.locator("..").focus()
+    page.keyboard.press("+")
+    assert head.bounding_box()["width"] == pytest.approx(1.5 * small["width"], abs=1)
+    page.keyboard.press("0")
+    assert head.bounding_box()["width"] == small["width"]
 
 
 def test_a_hub_id_is_downloaded_and_shown(served, folder: Path) -> None:

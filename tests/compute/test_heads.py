@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from attnviz.analysis import roles as analysis
+from attnviz.analysis.heads import statistics
 from attnviz.compute import heads as compute_heads
 from attnviz.compute import models
 from attnviz.compute.view import View
@@ -110,9 +111,30 @@ def test_no_trained_head_is_called_local_or_broad_because_the_window_leaves_it_n
 )
 def test_a_grid_and_a_head_say_the_same_of_the_text(settings):
     view = View(settings, padded=True)
-    labels = compute_heads.text_labels(view)
+    found = compute_heads.on_text(view)
+    labels, measures = found.labels, found.by_name()
+    alone = statistics(np.asarray(view.trace.weights), view.trace.allowed)
+    for name, values in zip(compute_heads.MEASURES, (alone.entropy, alone.distance, alone.first_token), strict=True):
+        np.testing.assert_allclose(measures[name], values, atol=1e-6)
     for layer, head in ((0, 0), (1, 3), (2, 6), (3, 7)):
         assert labels[layer][head] == role_captions.text_label(*compute_heads.text_scores_of(view.trace, layer, head))
+
+
+def test_layers_arrive_one_by_one_and_go_on_where_they_were_interrupted(monkeypatch):
+    view = View(replace(OWN, n_layers=5, text="one two three four"))
+    arrived, more = [], iter([False, False, True])
+    monkeypatch.setattr(compute_heads.queue, "wanted_elsewhere", lambda: next(more, False))
+    tell = lambda layer, weights, allowed: arrived.append((layer, weights, allowed))  # noqa: E731
+    found = compute_heads.on_text(view, tell)
+    assert [layer for layer, *_ in arrived] == [0, 1] and len(found.labels) == 2
+    assert found.by_name()["distance"].shape == (2, 6)
+    again = compute_heads.on_text(view, tell)
+    assert [layer for layer, *_ in arrived] == [0, 1, 2, 3, 4] and len(again.labels) == 5
+    for layer, weights, allowed in arrived:
+        np.testing.assert_array_equal(weights[0], view.trace.weights[layer])
+        np.testing.assert_array_equal(allowed[0], view.trace.allowed[layer])
+    compute_heads.on_text(view, tell)
+    assert len(arrived) == 5  # known: nobody is told again
 
 
 def test_a_head_is_most_alike_to_itself_and_the_order_is_by_the_difference():

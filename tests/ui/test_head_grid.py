@@ -136,9 +136,21 @@ def test_eight_heads_of_128_tokens_stay_within_their_bytes():
     allowed = np.ones((1, 128, 128), bool)  # the worst case: nothing can be left out
     header = {"kv": list(range(8)), "labels": [["·token"] * 128] * 2}
     message = grid.pack(attention((1, 8, 128, 128), allowed), allowed, header)
-    files = "call.js", "packed_weights.js", "save_buttons.js", "save_buttons.css", "head_grid.js", "head_grid.css"
-    code = sum((HERE / name).stat().st_size for name in files)
-    assert len(message) + code <= 2.3 * 8 * 128 * 128
+    scripts = "call.js", "packed_weights.js", "head_zoom.js", "save_buttons.js", "head_grid.js"
+    code = sum((HERE / name).stat().st_size for name in (*scripts, "save_buttons.css", "head_grid.css"))
+    assert len(message) + code <= 2.35 * 8 * 128 * 128
+
+
+def test_the_first_layers_cells_are_those_of_the_whole_grid():
+    layers, heads, n = 40, 70, 100  # so many that a thumbnail has fewer cells than tokens
+    allowed = causal(layers, n)
+    weights = np.tile(attention((1, heads, n, n), allowed[:1]), (layers, 1, 1, 1))
+    header = {"kv": list(range(heads))}
+    _, whole = read(grid.pack(weights, allowed, header))
+    cells = [grid.layer_cells(weights[i : i + 1], allowed[i : i + 1], layers) for i in range(3)]
+    assert whole.shape[2] < n
+    _, first = read(grid.pack(weights, allowed, header, cells))
+    assert first.shape == (3, *whole.shape[1:]) and (first == whole[:3]).all()
 
 
 @pytest.mark.parametrize("listens", [False, True])

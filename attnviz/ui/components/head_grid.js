@@ -12,12 +12,13 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 function create(root) {
   const part = (name) => root.querySelector("." + name);
-  const view = { root, canvas: el("canvas", ""), tools: part("tools"), scored: part("scored"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: null };
+  const view = { root, canvas: el("canvas", ""), tools: part("tools"), scored: part("scored"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: null, zoom: 1 };
   view.paint = painter(root, () => paint(view));
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(view.grid);
   view.grid.onpointermove = hovering((e) => point(view, e));
   view.grid.onpointerleave = hovering(() => leave(view));
   fingers(view.grid, (e) => point(view, e));
+  zooming(view);
   view.grid.onclick = (e) => { const head = headAt(e); if (head) choose(view, head); };
   view.grid.onkeydown = (e) => key(view, e);
   view.grid.addEventListener("focusin", (e) => { const head = headAt(e); if (head) { view.at = head; tell(view); } });
@@ -39,14 +40,17 @@ function update(view, bytes) {
   saveButtons(view.root, () => picture(view));
 }
 
-// To be saved: without what is pointed at and chosen with, from the first column on, and sharp at twice the size.
+// To be saved: without what is pointed at and chosen with, all heads, not zoomed, and sharp at twice the size.
 function picture(view) {
-  const { d, root, scroll } = view, from = scroll.scrollLeft, usual = d.model && { model: d.model, link: location.origin + location.pathname };
+  const { d, root, scroll } = view, usual = d.model && { model: d.model, link: location.origin + location.pathname };
   const stage = () => {
+    const { zoom } = view, { scrollLeft, scrollTop } = scroll;
+    view.zoom = 1;
+    widths(view);
     root.style.width = `${scroll.scrollWidth}px`; // what one would have to scroll to
-    scroll.scrollLeft = 0;
+    scroll.scrollTo(0, 0);
     sharply(view, () => paint(view));
-    return () => { root.style.width = ""; scroll.scrollLeft = from; paint(view); };
+    return () => { root.style.width = ""; view.zoom = zoom; widths(view); scroll.scrollTo(scrollLeft, scrollTop); paint(view); };
   };
   return { title: d.title || undefined, legend: d.marks.map((hue, kv) => [hue, d.kvNames[kv]]), unsaved: ".tools, .read, .keys, .mark", stage, ...usual };
 }
@@ -60,40 +64,43 @@ const MANY = 128; // heads, above which the grid begins with all of them small
 
 function tools(view) {
   view.tools.replaceChildren();
-  const { d } = view, many = d.shape[0] * d.shape[1] > MANY;
+  view.zoom = 1;
+  const { d } = view, many = d.layers * d.shape[1] > MANY;
   view.show ??= many ? "overview" : "layers";
-  if (!d.roles) return void (view.show = many ? "overview" : "layers");
+  if (d.roles) view.tools.append(shownHeads(view, many));
+  else view.show = many ? "overview" : "layers";
+  view.zooms = many || !!d.roles;
+  if (view.zooms) view.tools.append(zoomButtons(view));
+}
+
+function shownHeads(view, many) {
+  const { d } = view;
   const count = {};
   d.roles.flat().forEach(([name]) => (count[name] = (count[name] ?? 0) + 1));
   const choices = [["overview", "overview: all heads, small"], ["layers", "all heads, layer by layer"], ["roles", "all heads, sorted by role"],
     ...Object.keys(d.measures ?? {}).map((name) => ["by:" + name, `all heads, sorted by ${name}`]),
     ["near", "all heads, most similar to the selected first"],
-    ...Object.keys(count).sort().map((name) => ["=" + name, `only ${name} (${count[name]})`])];
+    ["=induction", `find the induction heads (${count.induction ?? 0})`],
+    ...Object.keys(count).filter((name) => name !== "induction").sort().map((name) => ["=" + name, `only ${name} (${count[name]})`])];
   const select = el("select");
   select.setAttribute("aria-label", "Heads shown");
-  choices.forEach(([value, text]) => select.append(Object.assign(el("option", "", text), { value })));
-  if (!choices.some(([value]) => value === view.show)) view.show = many ? "overview" : "layers";
+  choices.forEach(([value, text]) => select.append(Object.assign(el("option", "", text), { value, disabled: value === "=induction" && !count.induction })));
+  if (![...select.options].some((each) => each.value === view.show && !each.disabled)) view.show = many ? "overview" : "layers";
   select.value = view.show;
-  select.onchange = () => { view.show = select.value; lay(view); mark(view); paint(view); };
-  view.tools.append(select);
+  select.onchange = () => { view.show = select.value; view.zoom = 1; lay(view); mark(view); paint(view); };
+  return select;
 }
 
 function lay(view) {
   const { grid, d } = view, [L, H] = d.shape;
   view.heads = [];
   grid.replaceChildren(view.canvas);
-  const small = view.show === "overview";
-  grid.classList.toggle("flow", view.show !== "layers" && !small);
-  grid.classList.toggle("small", small);
-  if (view.show === "layers" || small) {
-    grid.style.gridTemplateColumns = small ? `max-content repeat(${H}, minmax(7px, ${Math.max(12, Math.min(44, Math.round(600 / L)))}px))` : `max-content repeat(${H}, minmax(24px, 170px))`;
-    grid.style.minWidth = small ? `${32 + 9 * H}px` : `${28 + 27 * H}px`; // as narrow as fingers and names allow
+  widths(view);
+  if (inRows(view)) {
     grid.append(brackets(d));
     for (let layer = 0; layer < L; layer++)
       grid.append(row([rowName(d.rows[layer])], view, Array.from({ length: H }, (_, head) => [layer, head])));
   } else {
-    grid.style.gridTemplateColumns = "repeat(auto-fill, minmax(112px, 1fr))";
-    grid.style.minWidth = "";
     for (const [name, heads] of groups(view))
       grid.append(row([el("div", "role", name)], view, heads));
   }
@@ -213,7 +220,7 @@ function legend(view) {
   mask.append(grey, "masked");
   line.replaceChildren(scale, mask, el("span", "", "row = query; column = key"),
     el("span", "dots", "dot = previous-token, induction or duplicate-token head"),
-    el("span", "keys", "Arrow keys: head. Shift + arrow keys: cell. Enter: select."));
+    el("span", "keys", `Arrow keys: head. Shift + arrow keys: cell. Enter: select.${view.zooms ? " Zoom: Ctrl or ⌘ + wheel, two fingers, keys + − 0." : ""}`));
 }
 
 // ---- the pixels
@@ -223,14 +230,32 @@ const MOST_PIXELS = 12e6; // phones take no canvas much larger
 function paint(view) {
   const { d, heads, grid, canvas } = view, all = grid.getBoundingClientRect();
   if (!all.width) return;
-  const zoom = zoomOf(grid), ratio = Math.min(ratioOf(view), zoom * Math.sqrt(MOST_PIXELS / (all.width * all.height)));
+  const zoom = zoomOf(grid), seen = view.zoom > 1 ? inSight(view, zoom) : all;
+  const ratio = Math.min(ratioOf(view), zoom * Math.sqrt(MOST_PIXELS / (seen.width * seen.height)));
   const [, H, N, M] = d.shape, tables = d.ramps[view.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked, d.steps));
-  const ink = sheet(canvas, Math.ceil((all.width / zoom) * ratio), Math.ceil((all.height / zoom) * ratio), ratio);
+  const pixels = (size) => (size / zoom) * ratio, ink = sheet(canvas, Math.ceil(pixels(seen.width)), Math.ceil(pixels(seen.height)), ratio);
+  Object.assign(canvas.style, { left: `${(seen.left - all.left) / zoom}px`, top: `${(seen.top - all.top) / zoom}px` });
+  ink.imageSmoothingEnabled = false;
   for (const { map, layer, head } of heads) {
-    const box = map.getBoundingClientRect(), side = Math.round(map.clientWidth * ratio), at = (layer * H + head) * N * M;
-    const image = scale(d.cells.subarray(at, at + N * M), N, M, side, side, tables[d.kv[head]]);
-    ink.putImageData(image, Math.round(((box.left - all.left) / zoom) * ratio), Math.round(((box.top - all.top) / zoom + map.clientTop) * ratio));
+    const box = map.getBoundingClientRect();
+    if (box.bottom < seen.top || box.top > seen.bottom || box.right < seen.left || box.left > seen.right) continue;
+    const side = Math.round(map.clientWidth * ratio), at = (layer * H + head) * N * M, cells = d.cells.subarray(at, at + N * M), table = tables[d.kv[head]];
+    const x = Math.round(pixels(box.left - seen.left)), y = Math.round(pixels(box.top - seen.top + map.clientTop * zoom));
+    if (view.zoom > 1 && side > Math.max(N, M)) ink.drawImage(aPixelPerCell(view, cells, N, M, table), x, y, side, side);
+    else ink.putImageData(scale(cells, N, M, side, side, table), x, y);
   }
+}
+
+// Of a zoomed grid only what its window shows is painted.
+function inSight({ scroll }, zoom) {
+  const box = scroll.getBoundingClientRect();
+  return new DOMRect(box.left, box.top, scroll.clientWidth * zoom, scroll.clientHeight * zoom);
+}
+
+function aPixelPerCell(view, cells, N, M, table) {
+  const canvas = (view.stamp ??= el("canvas", "")), ink = sheet(canvas, M, N, 1);
+  ink.putImageData(scale(cells, N, M, M, N, table), 0, 0);
+  return canvas;
 }
 
 // ---- pointer and keys
@@ -256,7 +281,9 @@ function leave(view) {
 function key(view, e) {
   const way = ways[e.key], head = headAt(e);
   if (!head || e.ctrlKey || e.altKey || e.metaKey) return;
+  const levels = { "+": view.zoom * STEP, "=": view.zoom * STEP, "-": view.zoom / STEP, "0": 1 };
   if (e.key === "Enter" || e.key === " ") choose(view, head);
+  else if (view.zooms && e.key in levels) zoomTo(view, levels[e.key]);
   else if (!way) return;
   else if (e.shiftKey) step(view, way);
   else nextTo(view, head, way)?.focus();
@@ -267,6 +294,7 @@ function step(view, [down, right]) {
   const [, , N, M] = view.d.shape, [q, k] = view.cell ?? [N - 1 - down, 0 - right];
   view.cell = [Math.max(0, Math.min(N - 1, q + down)), Math.max(0, Math.min(M - 1, k + right))];
   tell(view);
+  if (view.zoom > 1) view.at.map.querySelector(".mark").scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
 function nextTo(view, from, [down, right]) {

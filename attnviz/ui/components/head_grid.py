@@ -27,7 +27,7 @@ HTML = """
 </div>
 """
 
-_mount = declared("head_grid", HTML, "packed_weights", "save_buttons")
+_mount = declared("head_grid", HTML, "packed_weights", "head_zoom", "save_buttons")
 
 
 def head_grid(
@@ -50,6 +50,7 @@ def head_grid(
     pinned: Sequence[tuple[int, int]] = (),
     model: str = "",
     measures: Mapping[str, np.ndarray] | None = None,
+    cells: Sequence[np.ndarray] = (),
 ) -> None:
     """Show every head of a model; `on_select(layer, head)` runs before the rerun that a click or Enter causes.
 
@@ -62,15 +63,19 @@ def head_grid(
     (role, score, both in words): the words are written under the map, to sort and filter by; no clear role has no
     score. measures: by name, (L, H) numbers to sort by, NaN where there is none.
     here[layer][head]: with roles, what the head does on this text. scored: a sentence on how both were found.
+    cells: as `layer_cells` made them of each layer, if they are known; where they are fewer than the layers, those of
+    the first layers are drawn, and `roles`, `here` and `measures` are of no more.
     model: whose maps these are, with the usual settings, where they do not follow the address; saved pictures say so.
     """
+    n_rows = len(cells) or len(weights)
     header = {
+        "layers": len(weights),  # of the whole grid, where its first ones are drawn
         "title": title,
         "asks": on_select is not None,
         "labels": [list(labels), list(labels if key_labels is None else key_labels)],
         "kv": list(kv_head_of),
         "kvNames": list(kv_names) if kv_names else [f"KV {k}" for k in range(max(kv_head_of) + 1)],
-        "rows": list(row_names) if row_names else [f"Layer {layer}" for layer in range(len(weights))],
+        "rows": list(row_names) if row_names else [f"Layer {layer}" for layer in range(n_rows)],
         "reads": reads,
         "selected": list(selected),
         "roles": roles,
@@ -81,13 +86,13 @@ def head_grid(
         "model": model,
     }
 
-    most = weights.shape[0] - 1, weights.shape[1] - 1  # the session keeps what the callback refers to: not the weights
+    most = n_rows - 1, weights.shape[1] - 1  # the session keeps what the callback refers to: not the weights
 
     def chosen(sent: object) -> None:
         if on_select:  # or a browser has sent what it was not asked for
             on_select(*within(sent, 0, most))
 
-    _mount(key=key, data=pack(weights, allowed, header), on_select_change=on_event(key, "select", chosen))
+    _mount(key=key, data=pack(weights, allowed, header, cells), on_select_change=on_event(key, "select", chosen))
 
 
 def _numbers(values: np.ndarray) -> list[list[float | None]]:
@@ -95,7 +100,12 @@ def _numbers(values: np.ndarray) -> list[list[float | None]]:
     return [[None if math.isnan(v) else round(float(v), 4) for v in row] for row in values]
 
 
-def pack(weights: np.ndarray, allowed: np.ndarray, header: dict) -> bytes:
+def layer_cells(weights: np.ndarray, allowed: np.ndarray, n_layers: int) -> np.ndarray:
+    """One layer's cells (1, H, N, M), of weights (1, H, T, S) and allowed (1, T, S), for a grid of n_layers."""
+    return cells_of(weights, allowed, min(MOST_CELLS, math.isqrt(MOST_IN_ALL // (n_layers * weights.shape[1]))))
+
+
+def pack(weights: np.ndarray, allowed: np.ndarray, header: dict, cells: Sequence[np.ndarray] = ()) -> bytes:
     """The message for the browser: `header` with colours added, then the cells.
 
     weights (L, H, T, S) in 0..1, allowed (L, T, S) bool.
@@ -107,7 +117,7 @@ def pack(weights: np.ndarray, allowed: np.ndarray, header: dict) -> bytes:
         "marks": [theme.kv_colour(k, n_kv_heads) for k in range(n_kv_heads)],
         "masked": list(theme.MASKED_RGBA),
     }
-    L, H = weights.shape[:2]
-    side = min(MOST_CELLS, math.isqrt(MOST_IN_ALL // (L * H)))
-    cells = [cells_of(weights[i : i + 1], allowed[i : i + 1], side) for i in range(L)]  # a layer at a time
+    L = len(weights)
+    if not cells:  # a layer at a time
+        cells = [layer_cells(weights[i : i + 1], allowed[i : i + 1], L) for i in range(L)]
     return message({**header, **added}, np.concatenate(cells))

@@ -262,7 +262,12 @@ def _speculate(view: View) -> None:
             shown="n-grams" if view.settings.opened else view.settings.drafter,
         )  # fmt: skip
         state.control(st.slider, "Tokens proposed at a time", "proposed", min_value=1, max_value=8, width=260)
-    view = view.but(drafter="n-grams") if view.settings.opened else view
+    if view.settings.opened:
+        st.caption(
+            "A drafter must read the same tokens as the model. The shipped checkpoints read others, so only n-grams of "
+            "the text are offered for an opened model."
+        )
+        view = view.but(drafter="n-grams")
     found = compute.speculated(view)
     charts.show(part_figures.rounds(found, view.settings.drafter), "rounds")
     st.markdown(" ".join(_round(view, each) for each in found.rounds))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
 import streamlit as st
 
 from attnviz.compute import examples
@@ -17,12 +19,14 @@ from attnviz.figures.role_captions import grid_note, role_label, role_text, role
 from attnviz.figures.theme import kv_colour
 from attnviz.session.settings import MOST_PINNED
 from attnviz.ui import charts, state
-from attnviz.ui.components.head_grid import head_grid
+from attnviz.ui.arriving import Arriving
+from attnviz.ui.components.head_grid import head_grid, layer_cells
 from attnviz.ui.components.head_view import Look, head_path, head_view
 from attnviz.ui.components.text_view import text_view
 from attnviz.ui.headline import headline, soft_capped, what_heads_read
 from attnviz.ui.pages import heads_parts
 
+STOPPED = "layers stopped"  # of which model and text the person has stopped the grid's computation
 PARTS = {
     "lines": heads_parts.lines,
     "writes": heads_parts.writes,
@@ -44,7 +48,7 @@ PARTS = {
 def prepare(view: View) -> None:
     """What `grid` draws from, computed before anybody's session asks for it."""
     padded = replace(view, padded=True)
-    padded.labels, padded.trace, compute_heads.roles_of(view.settings), compute_heads.text_labels(padded)  # noqa: B018
+    padded.labels, padded.trace, compute_heads.roles_of(view.settings), compute_heads.on_text(padded)  # noqa: B018
 
 
 def show() -> None:
@@ -81,24 +85,62 @@ def _go_to(place: dict[str, object]) -> None:
 
 @state.part("grid")
 def grid(view: View) -> None:
-    """All layers and heads at once; a click shows that head beside them."""
+    """All layers and heads at once, a large model's as they are computed; a click shows that head beside them."""
     view = replace(view, padded=True)
-    layer, head = view.layer_and_head
+    if not compute_heads.arrives(view):
+        _draw_grid(view)
+        return
+    here, trace, n = _what(view), view.trace, view.config.n_layers
+    stopped = st.session_state.get(STOPPED) == here
+    place, drawn = st.empty(), st.empty()
+    cells = [
+        layer_cells(trace.weights[i][None], trace.allowed[i][None], n)
+        for i in range(len(compute_heads.on_text(view, stopped=True).labels))
+    ]
+    arriving = Arriving(n, place, drawn, partial(_draw_so_far, view), partial(_stop, here), cells)
+    compute_heads.on_text(view, arriving, stopped=stopped)
+    place.empty()
+    if cells:
+        with drawn.container():
+            _draw_grid(view, cells, "head-grid" if len(cells) == n else "layers-stopped-at")
+    if len(cells) < n:
+        st.button(f"Compute the other {count(n - len(cells), 'layer')}", on_click=_stop, args=(None,))
+
+
+def _draw_so_far(view: View, cells: Sequence[np.ndarray]) -> None:
+    _draw_grid(view, cells, f"first-{len(cells)}-layers")
+
+
+def _draw_grid(view: View, cells: Sequence[np.ndarray] = (), key: str = "head-grid") -> None:
+    """The grid of all layers, or of those whose cells are given; of one run no two may have the same key."""
+    found, n = compute_heads.on_text(view, stopped=bool(cells)), len(cells) or view.config.n_layers
+    whole = n == view.config.n_layers
     head_grid(
         view.trace.weights,
         view.trace.allowed,
         view.labels,
         view.config.layer.kv_head_of,
-        key="head-grid",
-        selected=(layer, head),
-        title=headline(view),
-        **what_heads_read(view.config, view.config.n_layers),
-        pinned=view.pinned,
-        roles=[[(r.name, r.score, role_label(r)) for r in row] for row in compute_heads.roles_of(view.settings)],
-        here=compute_heads.text_labels(view),
-        measures=compute_heads.measures_of(view),
+        key=key,
+        selected=view.layer_and_head,
+        title=headline(view) if whole else f"The first {count(n, 'layer')}. {headline(view)}",
+        **what_heads_read(view.config, n),
+        pinned=[pin for pin in view.pinned if pin[0] < n],
+        roles=[[(r.name, r.score, role_label(r)) for r in row] for row in compute_heads.roles_of(view.settings)[:n]],
+        here=found.labels[:n],
+        measures={name: values[:n] for name, values in found.by_name().items()},
         scored=grid_note(compute_heads.probes_of(view.settings)),
+        cells=cells,
     )
+
+
+def _what(view: View) -> Hashable:
+    """What the grid is computed from."""
+    return view.config, view.settings.model, view.settings.seed, view.ids, view.n_padding
+
+
+def _stop(here: Hashable) -> None:
+    st.session_state[STOPPED] = here
+    state.rerun("grid")
 
 
 @state.part("text")

@@ -1,0 +1,48 @@
+"""The head grid of a large model while it is computed: how far it is, the layers so far, a button that ends it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from attnviz.ui.components.head_grid import layer_cells
+
+FIRST_AFTER, BETWEEN = 0.5, 2  # seconds
+
+
+@dataclass
+class Arriving:
+    """Called with each layer, it says how many there are, and draws those so far now and then.
+
+    place: where, as `st.empty()` makes it. draw: draws the grid of some layers' cells in `grid`. stop: what the button
+    calls.
+    """
+
+    n_layers: int
+    place: Any
+    grid: Any
+    draw: Callable[[list[np.ndarray]], None]
+    stop: Callable[[], None]
+    cells: list[np.ndarray] = field(default_factory=list)  # of the layers so far
+    _bar: Any = None
+    _drawn: bool = False
+    _at: float = field(default_factory=time.perf_counter)
+
+    def __call__(self, layer: int, weights: np.ndarray, allowed: np.ndarray) -> None:
+        self.cells.append(layer_cells(weights, allowed, self.n_layers))
+        since = time.perf_counter() - self._at
+        if self._bar is None and since > FIRST_AFTER:
+            with self.place.container():
+                self._bar = st.progress(0.0)
+                st.button("Stop computing layers", on_click=self.stop, key="stop-layers")
+        if self._bar is not None:
+            self._bar.progress((layer + 1) / self.n_layers, f"Layer {layer + 1} of {self.n_layers} computed …")
+        if since > (BETWEEN if self._drawn else FIRST_AFTER) and layer + 1 < self.n_layers:
+            with self.grid.container():
+                self.draw(self.cells)
+            self._drawn, self._at = True, time.perf_counter()

@@ -1,0 +1,97 @@
+// The head grid zoomed: from all heads in sight down to single cells, by wheel, fingers, keys and buttons.
+
+const CELL = 24, STEP = 1.5; // pixels of a cell where it is zoomed most; of one press
+
+function zoomButtons(view) {
+  const line = el("span", "zoom"), add = (text, name, press) => {
+    const button = Object.assign(el("button", "", text), { type: "button", title: name, onclick: press });
+    button.setAttribute("aria-label", name);
+    line.append(button);
+  };
+  add("−", "Zoom out", () => zoomTo(view, view.zoom / STEP));
+  add("+", "Zoom in", () => zoomTo(view, view.zoom * STEP));
+  add("Fit", "Fit all heads", () => zoomTo(view, 1));
+  view.level = el("output", "");
+  line.append(view.level);
+  return line;
+}
+
+// Ctrl + wheel, as a pinch on a touchpad is told too, and two fingers; the wheel alone and one finger scroll.
+function zooming(view) {
+  const { scroll, grid } = view;
+  let start = null, due = false;
+  const between = ([a, b]) => [(a.clientX + b.clientX) / 2, (a.clientY + b.clientY) / 2];
+  const spread = ([a, b]) => Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
+  scroll.addEventListener("wheel", (e) => {
+    if (!view.zooms || !(e.ctrlKey || e.metaKey)) return void (view.hold = null);
+    e.preventDefault();
+    const turned = Math.max(-25, Math.min(25, e.deltaMode ? 8 * e.deltaY : e.deltaY));
+    zoomTo(view, view.zoom * Math.exp(-turned / 100), e.clientX, e.clientY);
+  }, { passive: false });
+  grid.addEventListener("touchstart", ({ touches }) => {
+    view.hold = null;
+    start = view.zooms && touches.length === 2 ? { spread: spread(touches), zoom: view.zoom, at: held(view, ...between(touches)) } : null;
+  }, { passive: true });
+  grid.addEventListener("touchmove", (e) => {
+    if (!start || e.touches.length !== 2) return;
+    e.preventDefault();
+    zoomTo(view, (start.zoom * spread(e.touches)) / start.spread, ...between(e.touches), start.at);
+  }, { passive: false });
+  scroll.addEventListener("scroll", () => {
+    if (view.zoom === 1 || due) return;
+    due = true;
+    requestAnimationFrame(() => { due = false; view.paint(); });
+  });
+}
+
+// The point (x, y) of the window stays where it is; without one, the head that is pointed at or selected comes to the middle.
+function zoomTo(view, level, x, y, at = held(view, x, y)) {
+  const { scroll, d } = view;
+  if (view.zoom === 1) view.fit = { side: at.head.map.clientWidth, height: scroll.clientHeight };
+  const most = Math.max(1, (CELL * Math.max(d.shape[2], d.shape[3])) / view.fit.side);
+  level = level < 1.01 ? 1 : Math.min(most, level);
+  if (level === view.zoom) return;
+  view.zoom = level;
+  widths(view);
+  const zoom = zoomOf(scroll), seen = inSight(view, zoom), box = at.head.map.getBoundingClientRect();
+  scroll.scrollLeft += (box.left + at.across * box.width - (x ?? seen.left + seen.width / 2)) / zoom;
+  scroll.scrollTop += (box.top + at.down * box.height - (y ?? seen.top + seen.height / 2)) / zoom;
+  view.paint();
+}
+
+// The head under (x, y), and where in its map; the same as before while the pointer rests, where the edge keeps the grid from following.
+function held(view, x, y) {
+  const { d, cell, hold } = view;
+  if (x === undefined) {
+    const [q, k] = cell ?? [(d.shape[2] - 1) / 2, (d.shape[3] - 1) / 2];
+    return { head: view.at, across: (k + 0.5) / d.shape[3], down: (q + 0.5) / d.shape[2] };
+  }
+  if (hold && view.heads.includes(hold.head) && Math.hypot(x - hold.x, y - hold.y) < 4) return hold;
+  const head = headNear(view, x, y), box = head.map.getBoundingClientRect();
+  return (view.hold = { x, y, head, across: (x - box.left) / box.width, down: (y - box.top) / box.height });
+}
+
+function headNear({ heads }, x, y) {
+  const off = (p, from, to) => Math.max(from - p, 0, p - to);
+  const distance = ({ map }) => { const b = map.getBoundingClientRect(); return Math.hypot(off(x, b.left, b.right), off(y, b.top, b.bottom)); };
+  return heads.map((head) => [distance(head), head]).reduce((a, b) => (b[0] < a[0] ? b : a))[1];
+}
+
+const inRows = (view) => view.show === "layers" || view.show === "overview";
+
+const LARGE = 72; // pixels: a map under which its name is written
+
+// As wide as all maps fit, or as far as it is zoomed; then the grid scrolls within the height that it had.
+function widths(view) {
+  const { grid, scroll, zoom, d } = view, L = d.layers, H = d.shape[1], side = zoom > 1 ? Math.round(view.fit.side * zoom) : 0;
+  const overview = view.show === "overview", small = overview && side < LARGE, fixed = side && `${side}px`;
+  const usual = overview ? `minmax(7px, ${Math.max(12, Math.min(44, Math.round(600 / L)))}px)` : "minmax(24px, 170px)";
+  const least = overview ? 32 + 9 * H : 28 + 27 * H; // as narrow as fingers and names allow
+  grid.classList.toggle("flow", !inRows(view));
+  grid.classList.toggle("small", small);
+  scroll.classList.toggle("zoomed", !!side);
+  grid.style.gridTemplateColumns = inRows(view) ? `max-content repeat(${H}, ${fixed || usual})` : `repeat(auto-fill, ${fixed || "minmax(112px, 1fr)"})`;
+  grid.style.minWidth = inRows(view) && !side ? `${least}px` : "";
+  scroll.style.height = side ? `clamp(320px, ${view.fit.height}px, 80vh)` : "";
+  if (view.level) view.level.textContent = side ? `Zoom ${zoom.toFixed(1)} ×` : "";
+}
