@@ -1,6 +1,8 @@
 """The sidebar as a person uses it: the text, the model, the mask."""
 
-from playwright.sync_api import Locator, Page, expect
+from contextlib import suppress
+
+from playwright.sync_api import Locator, Page, TimeoutError, expect
 
 from tests.browser.painted import settle
 
@@ -22,8 +24,19 @@ def the_model(page: Page) -> Locator:
 
 def pick_model(page: Page, name: str) -> None:
     """Choose "MQA", "MLA", … or "My own settings"; does not wait for the page."""
-    the_model(page).click()
-    page.get_by_role("option", name=name).click()
+    take_option(the_model(page), page.get_by_role("option", name=name))
+
+
+def take_option(box: Locator, option: Locator, typed: str = "", touch: bool = False) -> None:
+    """Open one of Streamlit's lists and choose from it. A list that a scroll or a rerun closes is opened once more."""
+    for _ in range(4):
+        if not option.is_visible():
+            box.tap() if touch else box.click()
+            if typed:
+                box.fill(typed)
+        with suppress(TimeoutError):
+            return option.tap(timeout=5000) if touch else option.click(timeout=5000)
+    raise AssertionError(f"the list closed four times: {option}")
 
 
 def to_page(page: Page, name: str) -> Locator:

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.painted import painted_fraction, pixels, settle
 from tests.browser.server import serve
-from tests.browser.sidebar import the_model
+from tests.browser.sidebar import pick_model, the_model
 from tests.checkpoints.fake_hub import fake_hub
 from tests.checkpoints.tokenizers import byte_level
 
@@ -103,7 +103,6 @@ def test_hosted_only_what_is_listed_is_offered(served, folder: Path) -> None:
     page = served(f"heads?model={quote(str(folder.parent), safe='')}", ATTNVIZ_MODELS=str(folder))
     expect(page.get_by_role("alert").filter(has_text="cannot be opened here")).to_contain_text("gqa-4 is shown")
     expect(page.get_by_text("Open a model", exact=True)).to_have_count(0)
-    the_model(page).click()
-    page.get_by_role("option", name="tall").click()
+    pick_model(page, "tall")
     expect(page.get_by_text("10 query heads read 5 KV heads").first).to_be_visible()
     settle(page)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from contextlib import suppress
 
 import numpy as np
 from playwright.sync_api import Locator, Page, expect
@@ -10,6 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 from attnviz.session.examples import EXAMPLES
 from tests.browser.conftest import NARROW
 from tests.browser.painted import overflow, pixels, settle
+from tests.browser.sidebar import take_option
 
 
 def opened(page: Page) -> tuple[Locator, Locator]:
@@ -18,17 +18,6 @@ def opened(page: Page) -> tuple[Locator, Locator]:
     line.tap()
     settle(page)
     return line, main
-
-
-def pick(main: Locator, model: str) -> None:
-    """Choose from the list of models; a list that a rerun has closed is opened once more."""
-    option = main.page.get_by_role("option", name=model)
-    for _ in range(3):
-        main.get_by_role("combobox", name="Model").tap()
-        with suppress(AssertionError):
-            expect(option).to_be_visible(timeout=8000)
-            break
-    option.tap()
 
 
 def test_a_text_an_example_and_a_model_are_taken_on_the_page_itself(visit: Callable[..., Page]) -> None:
@@ -53,7 +42,7 @@ def test_a_text_an_example_and_a_model_are_taken_on_the_page_itself(visit: Calla
 
     opened(page)
     expect(main.get_by_label("Your text")).to_have_value(EXAMPLES["a list"])
-    pick(main, "MQA")
+    take_option(main.get_by_role("combobox", name="Model"), page.get_by_role("option", name="MQA"), touch=True)
     expect(line).to_contain_text("· MQA")
     expect(main).to_contain_text("8 query heads read 1 KV head")
     settle(page)

@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.conftest import go
 from tests.browser.painted import fits, hue_shares, overflow, painted_fraction, pixels, settle
 from tests.browser.server import Server
+from tests.browser.sidebar import take_option
 
 WALK = ".sw"
 
@@ -97,8 +98,7 @@ def test_pictures_are_painted_in_the_hue_of_the_kv_head(visit: Callable[..., Pag
 
 
 def choose(page: Page, label: str, option: str) -> None:
-    page.get_by_label(label, exact=True).first.click()
-    page.get_by_role("option", name=option, exact=True).click()
+    take_option(page.get_by_label(label, exact=True).first, page.get_by_role("option", name=option, exact=True))
     settle(page)
 
 
