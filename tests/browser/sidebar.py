@@ -35,7 +35,19 @@ def choose(box: Locator, name: str) -> None:
 
 def pick_model(page: Page, name: str) -> None:
     """Choose "MQA", "MLA", … or "My own settings"; does not wait for the page."""
-    choose(the_model(page), name)
+    take_option(the_model(page), page.get_by_role("option", name=name))
+
+
+def take_option(box: Locator, option: Locator, typed: str = "", touch: bool = False) -> None:
+    """Open one of Streamlit's lists and choose from it. A list that a scroll or a rerun closes is opened once more."""
+    for _ in range(4):
+        if not option.is_visible():
+            box.tap() if touch else box.click()
+            if typed:
+                box.fill(typed)
+        with suppress(TimeoutError):
+            return option.tap(timeout=5000) if touch else option.click(timeout=5000)
+    raise AssertionError(f"the list closed four times: {option}")
 
 
 def to_page(page: Page, name: str) -> Locator:

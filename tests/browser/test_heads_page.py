@@ -13,6 +13,7 @@ from attnviz.session.pages import PAGES
 from tests.browser.conftest import NARROW
 from tests.browser.painted import hue_shares, overflow, painted_fraction, pixels, settle
 from tests.browser.server import Server
+from tests.browser.sidebar import take_option
 
 Visit = Callable[..., Page]
 
@@ -26,9 +27,7 @@ def choose(page: Page, label: str, option: str) -> None:
 def add(page: Page, label: str, option: str) -> None:
     """Take one more option of a box that holds several."""
     box = page.get_by_role("combobox", name=label)
-    box.click()
-    box.press_sequentially(option)
-    page.get_by_role("option", name=option, exact=True).click()
+    take_option(box, page.get_by_role("option", name=option, exact=True), typed=option)
     page.keyboard.press("Escape")
     settle(page)
 

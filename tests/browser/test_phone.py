@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 from attnviz.session.examples import EXAMPLES
 from tests.browser.conftest import NARROW
 from tests.browser.painted import overflow, pixels, settle
-from tests.browser.sidebar import choose
+from tests.browser.sidebar import take_option
 
 
 def opened(page: Page) -> tuple[Locator, Locator]:
@@ -42,7 +42,7 @@ def test_a_text_an_example_and_a_model_are_taken_on_the_page_itself(visit: Calla
 
     opened(page)
     expect(main.get_by_label("Your text")).to_have_value(EXAMPLES["a list"])
-    choose(main.get_by_role("combobox", name="Model"), "MQA")
+    take_option(main.get_by_role("combobox", name="Model"), page.get_by_role("option", name="MQA"), touch=True)
     expect(line).to_contain_text("· MQA")
     expect(main).to_contain_text("8 query heads read 1 KV head")
     settle(page)

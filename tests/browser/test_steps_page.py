@@ -10,6 +10,7 @@ from tests.browser import sidebar
 from tests.browser.conftest import go
 from tests.browser.painted import fits, hue_shares, overflow, painted_fraction, pixels, settle
 from tests.browser.server import Server
+from tests.browser.sidebar import take_option
 
 WALK = ".sw"
 
@@ -98,7 +99,7 @@ def test_pictures_are_painted_in_the_hue_of_the_kv_head(visit: Callable[..., Pag
 
 
 def choose(page: Page, label: str, option: str) -> None:
-    sidebar.choose(page.get_by_label(label, exact=True).first, option)
+    take_option(page.get_by_label(label, exact=True).first, page.get_by_role("option", name=option, exact=True))
     settle(page)
 
 
