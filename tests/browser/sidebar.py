@@ -22,17 +22,6 @@ def the_model(page: Page) -> Locator:
     return page.get_by_role("combobox", name="Model", exact=True)
 
 
-def choose(box: Locator, name: str) -> None:
-    """Choose from one of Streamlit's lists; one that a rerun has closed as it opened is opened once more."""
-    option = box.page.get_by_test_id("stSelectboxVirtualDropdown").get_by_role("option", name=name)
-    for _ in range(6):
-        if not option.is_visible():
-            box.click()
-        with suppress(TimeoutError):
-            return option.click(timeout=8000)
-    raise AssertionError(f"{name} cannot be chosen")
-
-
 def pick_model(page: Page, name: str) -> None:
     """Choose "MQA", "MLA", … or "My own settings"; does not wait for the page."""
     take_option(the_model(page), page.get_by_role("option", name=name))

@@ -206,24 +206,6 @@ def test_back_and_forward_restore_the_page_and_its_settings(visit: Callable[...,
             expect(page.get_by_role("gridcell", selected=True)).to_have_accessible_name(re.compile(chosen))
 
 
-OLD_LINKS = {  # as they were before there was one setting for the open part of any page
-    "heads?heads_part=rollout&closer=work&turning=longer&part=speed": "Attention rollout",
-    "query_groups?closer=latent&heads_part=masks": "Multi-head latent attention",
-    "rope?turning=layouts&part=facts": "Two layouts",
-    "cost?part=speed&closer=alike": "Decode speed",
-}
-
-
-def test_a_link_made_before_there_was_a_tab_opens_what_it_opened(visit: Callable[..., Page], server: Server) -> None:
-    page = visit("")
-    for old, name in OLD_LINKS.items():
-        page.goto(f"{server.url}/{old}")
-        settle(page)
-        expect(page.get_by_role("radio", name=name, exact=True)).to_be_checked()
-        expect(page.get_by_test_id("stAlert")).to_have_count(0)  # nothing that it could not use
-        assert set(in_address(page)) == {"tab"}
-
-
 def test_the_app_works_without_what_relies_on_streamlits_insides(window: Callable[..., Page]) -> None:
     page = window()
     with serve(env={"ATTNVIZ_WITHOUT": "all"}) as plain:

@@ -12,7 +12,7 @@ from tests.browser.server import Server
 ADDRESSES = {
     "front": [""],
     "heads": [
-        *(f"heads?tab={part}" for part in ("lines", "cross")),
+        "heads?tab=cross",
         "heads?window=5&layer=99&text=小女孩在花园里",  # with notices, and the model card
     ],
     "rope": ["rope?tab=longer"],

@@ -65,9 +65,10 @@ CHARTS = {
 @pytest.mark.parametrize("name", CHARTS)
 def test_what_is_written_is_not_cut_off(visit: Callable[..., Page], server: Server, name: str) -> None:
     page = visit(f"{name}?{CHARTS[name][0]}")
-    for query in CHARTS[name]:
-        page.set_viewport_size({"width": WIDE, "height": 844})
-        go(page, server, f"{name}?{query}")
+    for i, query in enumerate(CHARTS[name]):
+        if i:
+            page.set_viewport_size({"width": WIDE, "height": 844})
+            go(page, server, f"{name}?{query}")
         assert page.get_by_test_id("stPlotlyChart").count()
         for width in (WIDE, NARROW):
             page.set_viewport_size({"width": width, "height": 844})

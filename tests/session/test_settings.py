@@ -1,7 +1,7 @@
 """Any link gives settings that a model can be built from, and says what it changed."""
 
 from dataclasses import fields, replace
-from urllib.parse import quote_plus
+from urllib.parse import parse_qsl, quote_plus
 
 import pytest
 from hypothesis import given
@@ -9,7 +9,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 
 from attnviz.modules import Transformer
-from attnviz.session.pages import TABS_BEFORE
+from attnviz.session.pages import PAGES, TABS_BEFORE
 from attnviz.session.settings import Settings, widths
 
 NAMES = [f.name for f in fields(Settings)]
@@ -101,3 +101,19 @@ def test_a_model_of_ones_own_has_the_attention_and_the_sizes_that_were_chosen():
         attn = Transformer.random(config, 0).blocks[0].attn
         assert attn.o_proj.weight.shape == (70, 5 * 22)
     assert {p.shape[0] for name, p in attn.named_parameters() if "kv_a_proj" in name} == {37 + 6}
+
+
+OLD_LINKS = {  # as they were before there was one setting for the open part of any page
+    "heads?heads_part=rollout&closer=work&turning=longer&part=speed": "Attention rollout",
+    "query_groups?closer=latent&heads_part=masks": "Multi-head latent attention",
+    "rope?turning=layouts&part=facts": "Two layouts",
+    "cost?part=speed&closer=alike": "Decode speed",
+}
+
+
+@pytest.mark.parametrize("old", OLD_LINKS)
+def test_a_link_made_before_there_was_a_tab_opens_what_it_opened(old):
+    path, _, query = old.partition("?")
+    settings, notices = Settings.from_link(dict(parse_qsl(query)), PAGES[path])
+    assert PAGES[path].tabs[PAGES[path].open_tab(settings.tab)] == OLD_LINKS[old]
+    assert notices == [] and set(settings.to_link()) == {"tab"}
