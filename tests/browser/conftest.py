@@ -1,7 +1,8 @@
 """One server for all browser tests, and windows on it: light or dark, wide or narrow."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect
@@ -99,6 +100,22 @@ def visit(people: Callable, watched: Callable[[Page], Page], server: Server) -> 
         person.pages[0].evaluate("localStorage.clear()")  # whether the sidebar was left open
         for page in person.pages:
             page.close()
+
+
+@pytest.fixture
+def visits(visit: Callable[..., Page], server: Server) -> Callable[..., Iterator[tuple[str, Page]]]:
+    """visits(addresses, width=…): each address and its page, one after the other in one tab."""
+
+    def visit_each(addresses: Iterable[str], **options: Any) -> Iterator[tuple[str, Page]]:
+        page: Page | None = None
+        for address in addresses:
+            if page is None:
+                page = visit(address, **options)
+            else:
+                go(page, server, address)
+            yield address, page
+
+    return visit_each
 
 
 def go(page: Page, server: Server, address: str) -> None:

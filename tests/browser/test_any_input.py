@@ -64,11 +64,10 @@ def test_no_text_and_a_long_one_are_answered_by_a_sentence(visit: Callable[..., 
     expect(page.get_by_test_id("stAlert").first).to_contain_text("the first 512 are shown")
 
 
-def test_a_link_of_nonsense_opens_and_says_what_it_made_of_it(visit: Callable[..., Page], server: Server) -> None:
+def test_a_link_of_nonsense_opens_and_says_what_it_made_of_it(visits: Callable) -> None:
     nonsense = "n_layers=1e99&n_kv_heads=99&seed=abc&head=&theta=nan&model=__proto__"
-    page = visit("")
-    for address in ("", "heads", "query_groups", "rope", "cost", "steps"):
-        go(page, server, f"{address}?{nonsense}&<img src=x onerror=alert(1) class=injected>=1&text={MARKUP}")
+    nonsense += f"&<img src=x onerror=alert(1) class=injected>=1&text={MARKUP}"
+    for address, page in visits(f"{p}?{nonsense}" for p in ("", "heads", "query_groups", "rope", "cost", "steps")):
         notices = page.get_by_test_id("stAlert").all_inner_texts()
         for name in ("n_layers", "n_kv_heads", "seed", "head", "theta", "model", "img src"):
             assert any(name in notice for notice in notices), f"nothing is said about {name} on {address}"
@@ -78,14 +77,13 @@ def test_a_link_of_nonsense_opens_and_says_what_it_made_of_it(visit: Callable[..
 SNARES = ["![x](//e.x/i.png)", "[x](https://e.x)", "https://e.x/y", "www.e.x", "a@e.xy", "$x$", ":material/home:"]
 
 
-def test_no_sentence_holds_a_link_or_a_picture_of_a_stranger(visit: Callable[..., Page], server: Server) -> None:
-    page = visit("")
-    for address in (
+def test_no_sentence_holds_a_link_or_a_picture_of_a_stranger(visits: Callable) -> None:
+    addresses = (
         "heads?" + "&".join(f"{quote(snare)}=1" for snare in SNARES),
         "heads?text=" + quote("https://e.x/y " * 300),
         "cost?tab=facts&facts=" + quote('{"![x](//e.x/i.png) [x](https://e.x) https://e.x": 1}'),
-    ):
-        go(page, server, address)
+    )
+    for _, page in visits(addresses):
         alerts = page.get_by_test_id("stAlert")
         expect(alerts.first).to_be_visible()
         expect(alerts.locator("a, img, .katex")).to_have_count(0)

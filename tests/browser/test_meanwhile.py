@@ -101,11 +101,9 @@ def test_what_is_used_on_a_page_that_was_left_does_not_take_the_next_one_away(se
 
 
 def test_a_head_chosen_while_another_text_comes_is_shown_for_that_text(
-    visit: Callable[..., Page], server: Server
+    visits: Callable,
 ) -> None:
-    page = visit(VIEW)
-    for milliseconds in (0, 50, 150):
-        go(page, server, VIEW)
+    for milliseconds, (_, page) in zip((0, 50, 150), visits([VIEW] * 3), strict=True):
         page.get_by_role("radio", name="a list", exact=True).click()
         page.wait_for_timeout(milliseconds)
         choose(page, "Layer 3, head 4")

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import NARROW, go
+from tests.browser.conftest import NARROW
 from tests.browser.painted import hue_shares, overflow, painted_fraction, pixels, settle
 from tests.browser.server import Server
 from tests.browser.sidebar import pick_model, take_option
@@ -365,10 +365,9 @@ SMALL = """() => {
 }"""
 
 
-def test_labels_can_be_read_from_afar(visit: Callable[..., Page], server: Server) -> None:
-    page = visit("rope?tab=distance", width=1280)
-    page.set_viewport_size({"width": 1280, "height": 4500})  # charts that are out of sight are not drawn
-    for tab in ("distance", "without", "longer", "equal"):
-        go(page, server, f"rope?tab={tab}")
+def test_labels_can_be_read_from_afar(visits: Callable) -> None:
+    tabs = [f"rope?tab={tab}" for tab in ("distance", "without", "longer", "equal")]
+    for _, page in visits(tabs, width=1280):
+        page.set_viewport_size({"width": 1280, "height": 4500})  # charts that are out of sight are not drawn
         expect(page.locator("#root .js-plotly-plot .main-svg:first-child").first).to_be_visible()
         page.wait_for_function(f"() => ({SMALL})().length === 0")
