@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from unicodedata import normalize
 
 import numpy as np
@@ -54,7 +55,7 @@ def look_at(visit: Visit, page: Page, found: Found) -> None:
     for said in page.said:
         if not {"=", "≈"} & set(said.text):
             continue
-        problems = check(said.text, said.tex or None)
+        problems = evaluated(said)
         if problems != [NOTHING]:
             found.evaluated[view] += 1
             found.wrong |= {problem: str(visit) for problem in problems}
@@ -74,6 +75,12 @@ def look_at(visit: Visit, page: Page, found: Found) -> None:
         if maker not in SHOWN_ONCE:
             beside = shown_beside(caption)
             found.unequal |= {f"{n.text} in “{caption.title}”": str(visit) for n in numbers if not n.is_among(beside)}
+
+
+@cache
+def evaluated(said: Said) -> list[str]:
+    """What is wrong with the equations of a text; many stand on many pages."""
+    return check(said.text, said.tex or None)
 
 
 def report(problems: dict[str, str]) -> str:

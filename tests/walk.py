@@ -177,6 +177,8 @@ def walking() -> Iterator:
             patch.setattr(kind, "__init__", _keeping(kind.__init__, made))
         patch.setattr(charts, "is_open", lambda expander: True)
         patch.setattr(compute_decode, "N_READ", 70)  # tokens: the text is read six times, one at a time
+        patch.setattr(compute_decode, "N_SPECULATED", 7)  # tokens: each equation is of one pass, or of their count
+        patch.setattr(compute_decode, "AHEAD", 5)
         patch.setattr(charts, "_numbers", lambda drawing, key: None)  # tables take longer than all the rest
 
         def opened(visit: Visit) -> Page:
