@@ -82,7 +82,7 @@ def in_range(kind: object, value: object) -> bool:
 
 
 @given(LINKS)
-@effort(max_examples=2000, deadline=None)
+@effort(max_examples=1000, deadline=None)
 def test_any_link_gives_settings_in_range_and_sentences(link):
     found, notices = Settings.from_link(link)
     assert [name for name, kind in KINDS.items() if not in_range(kind, getattr(found, name))] == []
@@ -122,7 +122,7 @@ def any_settings(draw: st.DrawFn) -> Settings:
 
 
 @given(any_settings())
-@effort(max_examples=2000, deadline=None)
+@effort(max_examples=1000, deadline=None)
 def test_any_settings_come_back_from_their_link(settings):
     assert Settings.from_link(settings.to_link()) == (settings, [])
 
@@ -140,7 +140,7 @@ BOX = st.one_of(
 
 
 @given(BOX)
-@effort(max_examples=2000, deadline=None)
+@effort(max_examples=1000, deadline=None)
 def test_any_text_comes_back_and_every_label_can_be_seen(text):
     assert_comes_back_and_is_seen(text)
 

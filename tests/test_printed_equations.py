@@ -40,8 +40,7 @@ class Found:
     compared: Counter = field(default_factory=Counter)
 
 
-@pytest.fixture(scope="module")
-def found() -> Found:
+def everything_found() -> Found:
     """Every visit, each equation evaluated and each title compared."""
     found = Found()
     with walking() as opened:
@@ -94,13 +93,19 @@ def test_every_view_is_visited_with_every_model():
         assert seen >= {(tab, model) for tab in tabs for model in MODELS}
 
 
-def test_every_printed_equation_is_right(found):
+def test_what_every_view_prints_is_right():
+    """Equations come out, their letters are named beside them, and quantities in titles equal those beside them.
+
+    One test: the visits take most of a minute, and two workers would make them twice.
+    """
+    found = everything_found()
     assert found.wrong == {}, report(found.wrong)
-
-
-def test_equations_were_evaluated_in_every_view(found):
     missing = {(page, tab) for page, tabs in TABS.items() for tab in tabs} - set(found.evaluated) - WALKS
     assert missing == set() and found.evaluated.total() > 2 * len(VISITS)
+    assert found.unnamed == {}, report(found.unnamed)
+    assert {page for page, _ in found.with_letters} == {page for page, tabs in TABS.items() if tabs}
+    assert found.compared.total() > len(VISITS)
+    assert found.unequal == {}, report(found.unequal)
 
 
 @pytest.mark.parametrize("path", [path for path, tabs in TABS.items() if tabs])
@@ -109,11 +114,6 @@ def test_a_wrong_equation_is_noticed(monkeypatch, path):
     monkeypatch.setattr(Equation, "value", property(lambda self: value(self) * 1.01 + 1))
     wrong = look_at_one(path)
     assert right.wrong == {} and len(wrong.wrong) >= 1 and right.evaluated == wrong.evaluated
-
-
-def test_every_letter_of_an_equation_is_named_beside_it(found):
-    assert found.unnamed == {}, report(found.unnamed)
-    assert {page for page, _ in found.with_letters} == {page for page, tabs in TABS.items() if tabs}
 
 
 def test_a_letter_without_a_name_is_noticed(monkeypatch):
@@ -216,11 +216,6 @@ def shown_beside(caption: Caption | Drawing) -> np.ndarray:
             found += [column, [column.mean(), column.sum()]]
     numbers = np.abs(np.concatenate(found))
     return numbers[np.isfinite(numbers)]
-
-
-def test_every_quantity_in_a_title_is_shown_beside_it_and_equal(found):
-    assert found.compared.total() > len(VISITS)
-    assert found.unequal == {}, report(found.unequal)
 
 
 def test_a_title_that_says_another_number_is_noticed():
