@@ -151,9 +151,9 @@ def blocks(found: Shared) -> Drawing:
         figure,
         title=f"{count(n_rows, 'text')} share {count(used, 'block')}; without sharing they need {alone}",
         note=f"PagedAttention (arXiv 2309.06180): a table for each text names the blocks of {found.block_size} tokens "
-        "that hold its keys and values. A number is a block of the pool; the darker, the more texts have it. The last "
-        "block of the prompt is copied by whoever writes into it while others have it. The logits differ from those of "
-        f"a plain cache by at most {found.difference:.1e}.",
+        "that hold its keys and values. A number is a block of the pool; the stronger its colour, the more texts have "
+        "it. The last block of the prompt is copied by whoever writes into it while others have it. The logits differ "
+        f"from those of a plain cache by at most {found.difference:.1e}.",
         alt=f"{n_rows} tables of {n_columns} blocks; {count(used, 'block')} of the pool in use, "
         f"{alone} without sharing.",
         table={"text": list(range(1, n_rows + 1)), "blocks": [", ".join(map(str, table)) for table in found.tables],

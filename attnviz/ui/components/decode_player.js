@@ -150,7 +150,7 @@ function show(view) {
   const last = n > now ? "Written last" : "Next token";
   view.next.textContent = `${last}: ${step.title}`;
   candidates(view, step, now);
-  view.how.textContent = "Click a candidate to write it instead. In the text, a darker ground is a less probable token.";
+  view.how.textContent = "Click a candidate to write it instead. In the text, the stronger the ground, the less probable the token.";
   view.held.textContent = `The caches hold ${d.T + now} tokens`;
   view.sum.textContent = step.counted;
   paintCaches(view);
@@ -176,7 +176,7 @@ function writeText(view) {
 
 function pieceOf(d, step) {
   const piece = el("span", "new", plain(d.words[step.id]));
-  piece.style.background = `color-mix(in srgb, var(--st-primary-color) ${Math.round(45 * (1 - step.p))}%, transparent)`; // the darker, the less expected
+  piece.style.background = `color-mix(in srgb, var(--st-primary-color) ${Math.round(45 * (1 - step.p))}%, transparent)`; // the stronger, the less expected
   piece.title = `probability ${chance(step.p)}`;
   return piece;
 }
