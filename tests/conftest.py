@@ -1,6 +1,5 @@
 """What every test starts from."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +10,6 @@ from hypothesis import settings
 settings.register_profile("any machine", deadline=None)  # a first example pays for imports, and machines are busy
 settings.load_profile("any machine")
 torch.set_num_threads(1)  # tests' tensors are tiny: a second thread takes four times the processor time to wait
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """One worker more than there are cores: a browser test waits for a part of its time."""
-    return (os.cpu_count() or 1) + 1
 
 
 @pytest.fixture(autouse=True)

@@ -70,6 +70,7 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
         player.get_by_role("heading", name=re.compile("Layer 1, H5: query 75 “.*” attends most to key"))
     ).to_be_visible()
     expect(page).to_have_url(re.compile("head=5"))
+    settle(page)
     for image in (pixels(player.locator(".caches")), pixels(player.locator(".maps canvas").first)):
         assert painted_fraction(image) > 0.1 and hue_shares(image).max() > 0.01
 

@@ -84,6 +84,7 @@ def test_the_interview_has_a_clock_and_no_feedback_and_its_link_asks_the_same(vi
     for i in range(10):
         page.get_by_text(f"Question {i + 1} of 10").wait_for()
         assert page.get_by_text("The answer is").count() == 0
+        settle(page)
         press(page, "I do not know")
     page.get_by_text("0 of 10 right").wait_for()
     page.get_by_text("To look at again").wait_for()

@@ -23,6 +23,7 @@ from attnviz.ui.components.order_lines import order_lines
 from attnviz.ui.components.source_walk import packed_walk
 
 ATTEMPT, PROGRESS, SERIAL = "practice attempt", "practice progress", "practice serial"
+DRAWN = "practice attempt drawn"
 STAMP, UPLOADS = "practice file", "practice uploads"
 PAGE = PAGES["practice"]
 
@@ -41,7 +42,7 @@ def show() -> None:
 @state.part("clock", anything)
 def clock(view: View) -> None:
     """The time left of a set that has a limit; and a look, now and then, whether one's own file was saved."""
-    attempt = _attempt()
+    attempt = st.session_state[DRAWN] = _attempt()  # by what runs next
     if attempt and attempt.seconds and not attempt.done:
         _tick()
     if PAGE.open_tab(view.settings.tab) == "write" and (file := _own_file()[0]):
@@ -58,8 +59,13 @@ def parts(view: View) -> None:
 
 @st.fragment(run_every=1.0)
 def _tick() -> None:
-    """Shown anew every second; when the time is up, the score card is shown."""
+    """Shown anew every second; when the time is up, the score card is shown.
+
+    Where its own run has taken the place of the one that an answer asked for, it asks for that again.
+    """
     attempt = _attempt()
+    if attempt is not st.session_state.get(DRAWN):
+        st.rerun()
     if not attempt or attempt.done:
         return
     left = attempt.left(time.monotonic())
@@ -205,6 +211,7 @@ def _load() -> None:
 
 
 def _run(attempt: Attempt) -> None:
+    st.session_state[DRAWN] = attempt
     if attempt.done:
         _score_card(attempt)
         return
