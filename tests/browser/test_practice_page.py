@@ -91,6 +91,19 @@ def test_the_interview_has_a_clock_and_no_feedback_and_its_link_asks_the_same(vi
     expect(page.get_by_text(re.compile(r"\d:\d\d left"))).to_have_count(0)
 
 
+def test_the_time_is_counted_down_in_the_browser_and_the_server_is_believed(visit: Callable[..., Page]) -> None:
+    page = visit("practice?tab=interview")
+    page.clock.install()
+    press(page, "Start the interview")
+    left = page.get_by_role("timer")
+    expect(left).to_have_text(re.compile(r"1[45]:\d\d left"))
+    page.clock.fast_forward("10:00")
+    expect(left).to_have_text(re.compile(r"[45]:\d\d left"))
+    page.clock.fast_forward("10:00")
+    expect(left).to_have_text(re.compile(r"14:\d\d left"))  # of the server, whose minutes have not gone by
+    expect(page.get_by_text("Question 1 of 10")).to_be_visible()
+
+
 def test_ones_own_file_is_shown_at_every_save(tmp_path, window: Callable[..., Page]) -> None:
     file, right = tmp_path / "gqa.py", ANSWERS["gqa"][0]
     tiled = right.replace(

@@ -1,15 +1,19 @@
 """The Practice page without a browser: a set answered, feedback, the score card, the interview, the tasks."""
 
+import inspect
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from attnviz.compute.practice import Progress, begin
 from attnviz.practice.drills import SUBJECTS as DRILL_SUBJECTS
 from attnviz.practice.drills import make, question_set
 from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, NumberAnswer, OrderAnswer
 from attnviz.practice.tasks import TASKS as ALL_TASKS
-from attnviz.session.settings import SUBJECTS, TASKS
+from attnviz.session.settings import SUBJECTS, TASKS, Settings
+from attnviz.ui.pages import practice
 
 pytestmark = pytest.mark.slow
 
@@ -85,11 +89,31 @@ def test_what_is_no_answer_is_asked_again_and_skipping_is_wrong():
 def test_the_interview_says_nothing_until_the_end():
     app = opened(tab="interview", question_set="5")
     press(app, "Start the interview")
-    assert "**15:00** left" in said(app) or "**14:59** left" in said(app)
     for question in question_set("", 3, 10, 5):
         assert not app.error and not app.success
         give(app, question, question.answer.forms()[0])
     assert "10 of 10 right" in said(app)
+
+
+def test_the_browser_counts_the_time_down_and_the_server_ends_it(monkeypatch):
+    now, shown, kept, again = [100.0], [], {}, []
+    monkeypatch.setattr(practice, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(practice, "countdown", lambda seconds, *, key, on_up: shown.append((seconds, on_up)))
+    monkeypatch.setattr(practice.state, "rerun", lambda *parts: again.append(parts))
+    monkeypatch.setattr(practice.st, "session_state", kept)
+    kept[practice.ATTEMPT] = begin(Settings(), "interview", Progress(), 100.0)
+    view, clock = SimpleNamespace(settings=Settings(tab="")), inspect.unwrap(practice.clock)
+    now[0] = 999.5
+    clock(view)
+    seconds, on_up = shown.pop()
+    assert seconds == 0.5
+    on_up()  # a browser's clock may run ahead: it is told what is left, and nothing ends
+    assert again.pop() == ("clock",) and not kept[practice.ATTEMPT].done
+    now[0] = 1000.0
+    on_up()
+    assert again.pop() == () and kept[practice.ATTEMPT].done  # the whole page: the clock goes
+    clock(view)
+    assert not shown
 
 
 @pytest.mark.parametrize("task", ["gqa", "flash"])

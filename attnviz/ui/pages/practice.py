@@ -19,11 +19,11 @@ from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, Expression
 from attnviz.session.pages import PAGES
 from attnviz.ui import state
 from attnviz.ui.components.answer_maps import answer_maps
+from attnviz.ui.components.countdown import countdown
 from attnviz.ui.components.order_lines import order_lines
 from attnviz.ui.components.source_walk import packed_walk
 
 ATTEMPT, PROGRESS, SERIAL = "practice attempt", "practice progress", "practice serial"
-DRAWN = "practice attempt drawn"
 STAMP, UPLOADS = "practice file", "practice uploads"
 PAGE = PAGES["practice"]
 
@@ -42,9 +42,9 @@ def show() -> None:
 @state.part("clock", anything)
 def clock(view: View) -> None:
     """The time left of a set that has a limit; and a look, now and then, whether one's own file was saved."""
-    attempt = st.session_state[DRAWN] = _attempt()  # by what runs next
+    attempt = _attempt()
     if attempt and attempt.seconds and not attempt.done:
-        _tick()
+        countdown(attempt.left(time.monotonic()), key="time-left", on_up=_time_is_up)
     if PAGE.open_tab(view.settings.tab) == "write" and (file := _own_file()[0]):
         _watch(file)
 
@@ -55,24 +55,6 @@ def parts(view: View) -> None:
     tab = state.tabs(view, "Show", quiet=True)
     with st.container(key=f"practice-{tab}"):
         PARTS[tab](view)
-
-
-@st.fragment(run_every=1.0)
-def _tick() -> None:
-    """Shown anew every second; when the time is up, the score card is shown.
-
-    Where its own run has taken the place of the one that an answer asked for, it asks for that again.
-    """
-    attempt = _attempt()
-    if attempt is not st.session_state.get(DRAWN):
-        st.rerun()
-    if not attempt or attempt.done:
-        return
-    left = attempt.left(time.monotonic())
-    if not left:
-        _keep(attempt.stop(), counted=attempt)
-        st.rerun()
-    st.markdown(f":material/timer: **{int(left) // 60}:{int(left) % 60:02}** left")
 
 
 def _attempt() -> Attempt | None:
@@ -88,6 +70,12 @@ def _keep(attempt: Attempt, counted: Attempt | None = None) -> None:
     if attempt.done and not (counted and counted.done) and not attempt.feedback:
         st.session_state[PROGRESS] = compute.after_all(_progress(), attempt)
     st.session_state[ATTEMPT] = attempt
+
+
+def _go_on(after: Attempt, counted: Attempt | None = None) -> None:
+    """Keep the attempt and show it; once it is over, the clock goes too."""
+    _keep(after, counted)
+    state.rerun(*([] if after.done else ["parts"]))
 
 
 # ---- choosing
@@ -211,7 +199,6 @@ def _load() -> None:
 
 
 def _run(attempt: Attempt) -> None:
-    st.session_state[DRAWN] = attempt
     if attempt.done:
         _score_card(attempt)
         return
@@ -325,21 +312,27 @@ def _take(key: str) -> None:
         st.session_state[PROGRESS] = _progress().after(question, grade.right)
     if not after.answered:
         st.session_state[SERIAL] = _serial() + 1
-    _keep(after, counted=attempt)
-    state.rerun("parts")
+    _go_on(after, counted=attempt)
 
 
 def _next() -> None:
     if attempt := _attempt():
         st.session_state[SERIAL] = _serial() + 1
-        _keep(attempt.next(_progress().due()))
-    state.rerun("parts")
+        _go_on(attempt.next(_progress().due()))
 
 
 def _end() -> None:
     if attempt := _attempt():
-        _keep(attempt.stop(), counted=attempt)
-    state.rerun()
+        _go_on(attempt.stop(), counted=attempt)
+
+
+def _time_is_up() -> None:
+    """End the set; a browser whose clock runs ahead of the server's is told what is left."""
+    attempt = _attempt()
+    if attempt and not attempt.done and not attempt.left(time.monotonic()):
+        _go_on(attempt.stop(), counted=attempt)
+    else:
+        state.rerun("clock")
 
 
 def _feedback(attempt: Attempt, question: Question, key: str) -> None:
