@@ -6,7 +6,7 @@ import torch
 from playwright.sync_api import sync_playwright
 
 from attnviz.server import memory
-from tests.bench import decoding, growth, opened, pages, tracing
+from tests.bench import decoding, growth, large_grid, opened, pages, tracing
 from tests.bench.bounds import judged
 from tests.browser.server import CHROMIUM_ARGS, chromium
 
@@ -35,6 +35,7 @@ AT_MOST = {
     "grid bytes / weight": 1.2,
     "opened: weights of all heads / transformers": 1.2,
     "opened: peak memory beyond its weights, MB": 300,
+    "opened: painted / floor + compute": 2.5,
     "next step of a lesson / opening its link": 1.3,
     "embedded figure / empty app plus its data": 1.1,
 }
@@ -48,7 +49,7 @@ def main() -> None:
         browser = playwright.chromium.launch(executable_path=chromium(), args=list(CHROMIUM_ARGS))
         results |= pages.ratios(browser)
         browser.close()
-    results |= growth.ratios()
+    results |= large_grid.ratios() | growth.ratios()
     for name, value in results.items():
         print(f"{name:40}{value:8.2f}{judged(value, AT_MOST.get(name))}")
     print(json.dumps({name: round(value, 3) for name, value in results.items()}))

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page
 
 SHOTS = os.environ.get("SHOTS")  # a folder for screenshots; none are kept without it
 PATIENCE = 120_000  # milliseconds; a bound on hanging, not a promise of speed
+STILL = """document.querySelector("[data-testid=stApp][data-test-script-state=notRunning]")
+    && !document.querySelector("[data-testid=stSkeleton], [data-testid=stSpinner]")
+    && !document.querySelector("[data-testid=stPlotlyChart]:not(:has(.main-svg))")"""
 REPAINTED = "document.fonts.ready.then(() => new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r))))"
 WIDER = (
     "Math.max(...[document.documentElement, ...document.querySelectorAll('[data-testid=stMain]')]"
@@ -22,9 +25,7 @@ FULL_PAGE_LIMIT = 6000  # pixels of height that a kept screenshot may have
 def settle(page: Page) -> None:
     """Wait until the script has run, the charts are drawn and nothing moves; fail where an exception is shown."""
     page.wait_for_timeout(200)  # an edit takes a moment to leave the browser
-    page.locator("[data-testid=stApp][data-test-script-state=notRunning]").wait_for(timeout=PATIENCE)
-    expect(page.locator("[data-testid=stSkeleton], [data-testid=stSpinner]")).to_have_count(0, timeout=PATIENCE)
-    expect(page.locator("[data-testid=stPlotlyChart]:not(:has(.main-svg))")).to_have_count(0, timeout=PATIENCE)
+    page.wait_for_function(STILL, polling=50, timeout=PATIENCE)  # `expect` would look once a second
     assert page.get_by_test_id("stException").all_inner_texts() == []
     page.evaluate(REPAINTED)
 
