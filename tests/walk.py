@@ -93,7 +93,7 @@ def visits(seed: int = 20) -> list[Visit]:
         "precision": tuple(PRECISIONS), "weights": tuple(PRECISIONS), "machine": MACHINES,
     }  # fmt: skip
     presets = cycle(PRESETS)
-    found += [_cost(row, next(presets), rng) for _ in range(2) for row in pairwise(costs, rng)]
+    found += [_cost(row, next(presets), rng) for row in pairwise(costs, rng)]
     return found
 
 

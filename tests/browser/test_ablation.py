@@ -40,7 +40,7 @@ def test_no_old_number_stays_at_full_strength_and_a_stopped_measurement_goes_on(
     the_text(page).press("Control+Enter")
     stop = page.get_by_role("button", name="Stop ablating")
     expect(page.get_by_text(re.compile(r"Ablating each head: \d+% done"))).to_be_visible()
-    expect(page.get_by_role("heading", name=re.compile("^After 16 of 128 heads"))).to_be_visible()
+    expect(page.get_by_role("heading", name=re.compile(r"^After \d+ of 128 heads"))).to_be_visible()
     stop.click()
     go_on = page.get_by_role("button", name=re.compile(r"^Ablate the other \d+ heads"))
     expect(go_on).to_be_visible()

@@ -83,6 +83,7 @@ def test_a_path_opens_and_a_large_grid_begins_small(served, folder: Path) -> Non
     assert grid.locator(".head").count() == 140 and painted_fraction(pixels(grid.locator(".grid"))) > 0.3
     assert grid.locator(".map").first.bounding_box()["width"] < 50
     zoom_down_to_a_cell(page, grid)
+    two_fingers_zoom(page, grid)
     heads = page.get_by_label("Heads shown")
     heads.select_option("near")
     assert grid.locator(".head").first.get_attribute("aria-selected") == "true"  # nothing is more similar than itself
@@ -121,6 +122,26 @@ def zoom_down_to_a_cell(page: Page, grid: Locator) -> None:
     assert head.bounding_box()["width"] == pytest.approx(1.5 * small["width"], abs=1)
     page.keyboard.press("0")
     assert head.bounding_box()["width"] == small["width"]
+
+
+def two_fingers_zoom(page: Page, grid: Locator) -> None:
+    """Two fingers that part make maps as much larger, around the point between them; the page keeps its size."""
+    head = grid.locator(".map").nth(5 * 10 + 4)
+    small = head.bounding_box()
+    at = round(small["x"] + 0.5 * small["width"]), round(small["y"] + 0.5 * small["height"])
+    before = _within(small, at)
+    touch = page.context.new_cdp_session(page)
+    touch.send("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
+    for kind, apart in (("touchStart", 20), *(("touchMove", 20 + 4 * i) for i in range(1, 16))):
+        fingers = [{"x": at[0] + way * apart, "y": at[1], "id": i} for i, way in enumerate((-1, 1))]
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": fingers})
+    touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    expect(grid.get_by_role("status")).to_have_text("Zoom 4.0 ×")  # from 40 pixels to 160
+    assert head.bounding_box()["width"] == pytest.approx(4 * small["width"], abs=2)
+    assert _within(head.bounding_box(), at) == pytest.approx(before, abs=0.02)
+    assert page.evaluate("visualViewport.scale") == 1
+    grid.get_by_role("button", name="Fit all heads").click()
+    touch.send("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
 def test_a_hub_id_is_downloaded_and_shown(served, folder: Path) -> None:
