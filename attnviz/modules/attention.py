@@ -51,7 +51,7 @@ def attend(
         sees = mask.any(-1, keepdim=True)  # (..., T, 1)
         bias = torch.where(mask | ~sees, 0.0, float("-inf"))  # (..., T, S)
         weights = scores.add_(bias).softmax(-1) * sees
-    used = F.dropout(weights, dropout, training=dropout > 0).unflatten(1, (K, H // K))  # -> (B, K, G, T, S)
+    used = (F.dropout(weights, dropout) if dropout else weights).unflatten(1, (K, H // K))  # -> (B, K, G, T, S)
     output = torch.einsum("bkgts,bksd->bkgtd", used, v).flatten(1, 2)  # (B, K, G, T, D) -> (B, H, T, D)
     return Attended(output, weights)
 

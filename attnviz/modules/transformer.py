@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -187,7 +188,7 @@ class Transformer(nn.Module):
         if windowed and c.rope_theta_windowed is not None:
             return Rope(scaled_rope_frequencies(c.rotary_dim, c.rope_theta_windowed), c.rope_layout)
         scaling = RopeScaling.of(c.rope_scaling, c.max_context)
-        frequencies = scaled_rope_frequencies(c.rotary_dim, c.rope_theta, scaling, length)
+        frequencies = _frequencies(c.rotary_dim, c.rope_theta, scaling, length if scaling else None)
         if scaling is None:
             return Rope(frequencies, c.rope_layout)
         return Rope(frequencies, c.rope_layout, scaling.attention_factor, scaling.latent_softmax_factor)
@@ -245,6 +246,13 @@ class Transformer(nn.Module):
             windowed = self.rope(past + n_tokens, windowed=True)
         ropes = [full if i in c.full_layers else windowed for i in range(c.n_layers)]
         return [{"mask": masks[window], "rope": rope} for window, rope in zip(windows, ropes, strict=True)]
+
+
+@lru_cache(64)
+@torch.inference_mode(False)  # what is made in inference mode cannot be used everywhere outside it
+def _frequencies(rotary_dim: int, theta: float, scaling: RopeScaling | None, length: int | None) -> Tensor:
+    """Compute `scaled_rope_frequencies`, or give those of an earlier call: each decode step asks for the same."""
+    return scaled_rope_frequencies(rotary_dim, theta, scaling, length)
 
 
 @torch.inference_mode()
