@@ -6,27 +6,24 @@ ATTNVIZ_WITHOUT="stale,memory" in the environment switches files off by their na
 from __future__ import annotations
 
 import os
+from types import ModuleType
 
-from attnviz.server import local, memory, open_browser, preempt, stale, undelayed, warm
+from attnviz.server import beginning, memory, open_browser, preempt, stale, undelayed, warm
 
 _WITHOUT = os.environ.get("ATTNVIZ_WITHOUT", "").split(",")
-_MIDDLEWARE = {"undelayed": undelayed.MIDDLEWARE, "warm": warm.MIDDLEWARE, "stale": stale.MIDDLEWARE}
 
 
-def wanted(name: str) -> bool:
-    """Whether the file of this name is in use."""
-    return name not in _WITHOUT and "all" not in _WITHOUT
+def wanted(file: ModuleType) -> bool:
+    """Whether this file is in use."""
+    return "all" not in _WITHOUT and file.__name__.rpartition(".")[2] not in _WITHOUT
 
 
 def start() -> None:
     """What has to be set once, before anything is served."""
-    if wanted("memory"):
-        memory.start()
-    if wanted("local"):
-        local.start()
-    if wanted("preempt"):
-        preempt.start()
+    for file in (memory, preempt):
+        if wanted(file):
+            file.start()
 
 
-LIFESPAN = open_browser.opened if wanted("open_browser") else None
-MIDDLEWARE = tuple(middleware for name, middleware in _MIDDLEWARE.items() if wanted(name))
+LIFESPAN = open_browser.opened if wanted(open_browser) else None
+MIDDLEWARE = tuple(file.MIDDLEWARE for file in (undelayed, warm, stale, beginning) if wanted(file))

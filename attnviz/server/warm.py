@@ -1,10 +1,9 @@
-"""Import and compute what a page will need while the browser still loads Streamlit's scripts.
+"""Import and compute what a page will need while the browser still loads Streamlit's scripts. Imports no torch itself.
 
-Imports no torch by itself. The first request for a page that runs a model comes a second or more before its session
-starts: the session then finds torch imported and the model loaded. For the overview nothing is made ready. Without
-it: the first person after a start waits longer (`make bench`: deep link to heads). Since the first version; relies on
-ASGI and on one library's place in torch. May go when importing torch and loading a model takes less time than
-Streamlit's scripts. No issue upstream.
+The first request for a page that runs a model comes a second or more before its session starts: the session then finds
+torch imported and the model loaded. Without it: the first person after a start waits longer (`make bench`: deep link to
+heads). Since the first version; relies on ASGI and on one library's place in torch. May go when importing torch and
+loading a model takes less time than Streamlit's scripts. No issue upstream.
 """
 
 from __future__ import annotations
@@ -50,8 +49,7 @@ MIDDLEWARE = Middleware(WarmStart)
 def prepare(page: str, link: str) -> None:
     """Import what shows the page, and compute what it shows first of the settings in the link's query.
 
-    All goes into the caches that the page looks into. Nothing is said of what goes wrong: the page meets the same, and
-    has a sentence for it.
+    All goes into the caches that the page looks into. What goes wrong is said by the page, which meets the same.
     """
     _load_library()
     with suppress(Exception):
@@ -78,7 +76,7 @@ def _load_library() -> None:
     """Load torch's largest library while other threads run.
 
     Importing it holds Python's lock for 0.2 s, in which the server sends nothing; a foreign function does not. Where
-    there is no such file, or no such function, as on other systems than Linux, the import loads it as ever.
+    there is no such file or function, as on other systems than Linux, the import loads it as ever.
     """
     with suppress(Exception):
         spec: Any = find_spec("torch")  # an error without torch is suppressed like the others

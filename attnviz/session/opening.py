@@ -1,6 +1,6 @@
 """Which models besides the shipped ones may be opened: on one's own machine any, hosted those that the operator lists.
 
-Hosted is whatever is not surely local: `is_local` says no until the server has set it (attnviz/server/local.py).
+Hosted is whatever is not surely local: `is_local` says no until the frame of the page has set it (attnviz/ui/local.py).
 """
 
 from __future__ import annotations

@@ -11,15 +11,18 @@ import streamlit as st
 from attnviz.compute.beyond_training import beyond_training, model_card, trained_on
 from attnviz.compute.view import View, anything
 from attnviz.figures.drawing import escaped
+from attnviz.session import opening
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import MAX_CHARACTERS
-from attnviz.ui import alone, state
+from attnviz.ui import alone, local, state
 from attnviz.ui.components import copy_link
 from attnviz.ui.lesson_bar import lesson_bar
 from attnviz.ui.sidebar import on_narrow_screens, sidebar
 
 STYLE = Path(__file__).with_name("style.css")
 ICON = Path(__file__).with_name("icon.svg")  # an icon of Streamlit's would be fetched from fonts.gstatic.com
+
+opening.is_local = local.asked_locally  # the session's code has no Streamlit to ask
 
 
 def show_page(path: str) -> None:
@@ -34,7 +37,6 @@ def show_page(path: str) -> None:
     st.html(STYLE)
     if element:
         alone.style(element)
-        copy_link.copy_link()  # unseen: it brings what pictures are saved with
     elif not presented:
         sidebar()
         on_narrow_screens()
@@ -43,6 +45,8 @@ def show_page(path: str) -> None:
     lesson_bar()
     _notices()
     import_module(page.module).show()
+    if element:
+        copy_link.copy_link()  # unseen: it brings what pictures are saved with
 
 
 @state.part("notices", anything)

@@ -158,8 +158,6 @@ def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callab
         @st.fragment(key=key)
         @wraps(body)
         def run() -> None:
-            if not _wanted(key):
-                return
             drawn = st.session_state.setdefault(_DRAWN, [])
             if key not in drawn:
                 drawn.append(key)
@@ -175,7 +173,11 @@ def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callab
             finally:
                 TELL.reset(token)
 
-        return run
+        def run_if_wanted() -> None:
+            if _wanted(key):
+                run()
+
+        return run_if_wanted
 
     return decorate
 

@@ -1,6 +1,5 @@
 """Nobody's code is run where the app is hosted: each way of asking for it from elsewhere is tried on a real server."""
 
-import asyncio
 from urllib.parse import urlsplit
 
 import pytest
@@ -9,6 +8,7 @@ from websockets.asyncio.client import connect
 from tests.browser.server import serve
 from tests.practice.answers import ANSWERS
 from tests.soak.session import Session
+from tests.waiting import result_of
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ def opened(url: str, headers: dict[str, str]) -> str:
             await session.open("practice")
             return " ".join(session.said("markdown") + session.said("alert"))
 
-    return asyncio.run(ask())
+    return result_of(ask())
 
 
 @pytest.fixture

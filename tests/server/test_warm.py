@@ -5,7 +5,6 @@ pytest tests/test_warm.py
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from attnviz.server import open_browser, warm
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
 from tests.browser.server import Server, serve
+from tests.waiting import result_of
 
 ROOT = Path(__file__).resolve().parents[2]
 TORCH = "libtorch_python"  # mapped into a process that has imported torch
@@ -44,7 +44,7 @@ def send(middleware: warm.WarmStart, path: str, query: str = "", method: str = "
     scope = {"type": kind, "path": path, "query_string": query.encode()}
     if kind == "http":
         scope["method"] = method
-    asyncio.run(middleware(scope, None, None))
+    result_of(middleware(scope, None, None))
     for thread in threading.enumerate():
         if thread.name == "warm start":
             thread.join(30)
@@ -184,7 +184,7 @@ def test_the_browser_is_opened_unless_the_server_is_headless(monkeypatch, headle
         async with open_browser.opened(None):
             done.wait(0.2 if headless else 10)
 
-    asyncio.run(start())
+    result_of(start())
     assert opened == ([] if headless else ["http://localhost:8600/viz"])
 
 

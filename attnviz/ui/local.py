@@ -1,7 +1,7 @@
 """Whether whoever asks sits at this machine: only then may any folder or hub id be opened.
 
-Without it: no model can be opened but those that ATTNVIZ_MODELS lists. Relies on Streamlit's options and the headers of
-the websocket's request: bound to loopback, asked for by a loopback name, and not handed on by a proxy.
+Told by Streamlit's options and the headers of the websocket's request: bound to loopback, asked for by a loopback name,
+and not handed on by a proxy.
 """
 
 from __future__ import annotations
@@ -11,15 +11,8 @@ from urllib.parse import urlsplit
 
 import streamlit as st
 
-from attnviz.session import opening
-
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 OF_PROXIES = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via")
-
-
-def start() -> None:
-    """Let the settings ask."""
-    opening.is_local = asked_locally
 
 
 def asked_locally() -> bool:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from attnviz.server.local import from_here
+from attnviz.ui.local import from_here
 
 
 @pytest.mark.parametrize("host", ["localhost:8501", "127.0.0.1:8501", "[::1]:8501", "localhost"])

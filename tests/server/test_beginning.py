@@ -1,0 +1,42 @@
+"""What the browser is told of where the app begins, and for which addresses; that it helps: tests/browser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from attnviz.server import beginning
+from tests.waiting import result_of
+
+
+def asked(path: str, method: str = "GET", kind: str = "http") -> bytes:
+    """What is sent to whoever asks for this: b"app" from the app behind."""
+    sent = []
+
+    async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+        await send({"body": b"app"})
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message.get("body", b""))
+
+    scope = {"type": kind, "path": path, "method": method, "headers": []}
+    result_of(beginning.Beginning(app)(scope if kind == "http" else {"type": kind, "path": path}, None, send))
+    return b"".join(sent)
+
+
+@pytest.mark.parametrize("path", ["/heads", "/rope", "/below/a/prefix/heads"])
+def test_a_page_is_answered_with_streamlits_own_file_and_one_line(path: str) -> None:
+    html = asked(path).decode()
+    assert html.count(beginning.SAID) == 1
+    assert html.replace(beginning.SAID, "<head>") == beginning.INDEX
+    assert html.index(beginning.SAID) < html.index('src="./static/js/')
+
+
+@pytest.mark.parametrize("path", ["/", "", "/heads/", "/nothing", "/heads/_stcore/health", "/static/js/heads.js"])
+def test_all_else_goes_on(path: str) -> None:
+    assert asked(path) == b"app"
+
+
+def test_other_methods_and_websockets_go_on() -> None:
+    assert asked("/heads", "POST") == asked("/heads", kind="websocket") == b"app"
