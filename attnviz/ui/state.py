@@ -173,6 +173,7 @@ def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callab
             finally:
                 TELL.reset(token)
 
+        @wraps(body)
         def run_if_wanted() -> None:
             if _wanted(key):
                 run()
