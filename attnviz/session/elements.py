@@ -109,6 +109,7 @@ ALL = (
         roofline={"roofline": "Prefill and decode on the roofline"},
     ),
     Element("control-context", "cost", "amounts", "The slider of the context", drawing=False),
+    Element("compared", "cost", "closer", "Caches of a few models, to scale", "published"),
     *_charts(
         "cost", "closer",
         published={"published": "Published models", "totals": "Cache by context", "alternatives": "Another attention"},

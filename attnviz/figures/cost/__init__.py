@@ -1,6 +1,7 @@
 """Pictures of what models cost: parameters and cache of the selected model, published models, and accelerators."""
 
 from attnviz.figures.cost.captions import crowd_text, short_name
+from attnviz.figures.cost.compared import caches_panel, kinds_of
 from attnviz.figures.cost.here import measured
 from attnviz.figures.cost.machines import filling, machines, roof, speed
 from attnviz.figures.cost.own import attention_parameters, cache, model_parameters, precisions
@@ -10,9 +11,11 @@ __all__ = [
     "alternatives",
     "attention_parameters",
     "cache",
+    "caches_panel",
     "caches_text",
     "crowd_text",
     "filling",
+    "kinds_of",
     "machines",
     "measured",
     "model_parameters",

@@ -31,6 +31,7 @@ from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.phrases import count, listed
 from attnviz.session.settings import Settings
 from attnviz.ui import charts, state
+from attnviz.ui.components.to_scale import to_scale
 
 CONTEXTS = tuple(2**k for k in range(7, 21))  # 128 to 1 M tokens
 BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
@@ -163,14 +164,17 @@ def closer(view: View) -> None:
 
 
 def published(view: View) -> None:
-    """The published models on one plot, a few of them over the context, one of them with another attention."""
+    """A few published models to scale, all on one plot, the few over the context, one with another attention."""
     s, presets = view.settings, load_presets()
     state.control(
         st.multiselect, "Models to compare (at most six)", "compare", options=list(presets),
         format_func=lambda id: presets[id].name, max_selections=6, reruns=("amounts", "closer"),
     )  # fmt: skip
-    charts.show(_all_published(s.compare, _toy(view)), "published")
+    chosen, toy = [presets[id] for id in s.compare], _toy(view)
+    bars = figures.caches_panel(chosen, toy, s.context, s.batch, s.precision)
+    to_scale([bars], "compared", figures.kinds_of([*chosen, toy]))
     _pairs(s)
+    charts.show(_all_published(s.compare, toy), "published")
     if s.compare:
         charts.show(_totals(s.compare, s.context), "totals")
         _notes(s.compare, "compared")

@@ -1,0 +1,65 @@
+"""The caches of a few models as bars to scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from attnviz.config import ModelConfig
+from attnviz.cost import PRECISIONS, attention_name, kv_cache_bytes
+from attnviz.cost.units import bytes_text
+from attnviz.figures.cost.captions import crowd_text, short_name
+from attnviz.figures.cost.formulas import cache_equation
+from attnviz.figures.phrases import listed, meanings
+from attnviz.figures.theme import kind_style
+
+ROW = 26  # pixels
+KINDS = {"mha": "MHA", "gqa": "GQA", "mqa": "MQA", "mla": "MLA"}
+
+
+def caches_panel(
+    models: Sequence[ModelConfig], toy: ModelConfig, n_tokens: int, batch_size: int, precision: str
+) -> dict:
+    """For the `to_scale` component: bytes rightwards, a row per model downwards, the one that runs here last."""
+    bits, block = PRECISIONS[precision]
+    rows = [*models, toy]
+    sizes = [kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in rows]
+    names = [short_name(m) for m in rows]
+    shares = [n / max(sizes) for n in sizes]  # a browser draws nothing that is billions wide
+    equation = cache_equation(rows[0], n_tokens, batch_size, bits, block)
+    title = _title(names[:-1] or names, sizes[:-1] or sizes)
+    return {
+        "title": title,
+        "note": f"KV cache of {crowd_text(n_tokens, batch_size)} in {precision}, to scale, by formula. The colour is "
+        f"the type of attention. {names[-1]} is the model selected in the sidebar.",
+        "alt": f"{title}. {listed(f'{name} {n:,} B' for name, n in zip(names, sizes, strict=True))}.",
+        "width": 1, "height": len(rows), "row": ROW,
+        "line": f"{names[0]}: {equation.text()}", "legend": meanings(equation),
+        "rects": [
+            [0, row + 0.15, share, 0.7, kind_style(m.attention)["colour"], 1, f"{m.name}, {attention_name(m)}: {n:,} B"]
+            for row, (m, n, share) in enumerate(zip(rows, sizes, shares, strict=True))
+        ],
+        "labels": [
+            label
+            for row, (m, n, share) in enumerate(zip(rows, sizes, shares, strict=True))
+            for label in ([0, row + 0.5, "before", _named(m), ""], [share, row + 0.5, "after", bytes_text(n), ""])
+        ],
+    }  # fmt: skip
+
+
+def kinds_of(models: Sequence[ModelConfig]) -> list[tuple[str, str]]:
+    """(colour, name) of each type of attention among these models."""
+    return [(kind_style(kind)["colour"], name) for kind, name in KINDS.items() if kind in {m.attention for m in models}]
+
+
+def _named(model: ModelConfig) -> str:
+    """ "Llama 3 8B, GQA-8"."""
+    name, attention = short_name(model), attention_name(model)
+    return name if attention in name else f"{name}, {attention}"
+
+
+def _title(names: Sequence[str], sizes: Sequence[int]) -> str:
+    """The largest cache against the smallest."""
+    largest, smallest = (sizes.index(pick(sizes)) for pick in (max, min))
+    if sizes[largest] == sizes[smallest]:
+        return f"{listed(names)} {'caches' if len(names) == 1 else 'cache'} {bytes_text(sizes[largest])}"
+    return f"{names[largest]} caches {sizes[largest] / sizes[smallest]:,.1f} times as much as {names[smallest]}"
