@@ -241,8 +241,8 @@ def roofline(found: Roofline) -> Drawing:
         textposition="bottom center", marker={"color": PETROL, "size": 12}, hoverinfo="skip",
     )  # fmt: skip
     figure.update_layout(
-        xaxis={"type": "log", "title": {"text": "FLOPs per byte read"}},
-        yaxis={"type": "log", "title": {"text": "FLOPs per second"}},
+        xaxis={"type": "log", "title": {"text": "FLOPs per byte read"}, "dtick": 1},
+        yaxis={"type": "log", "title": {"text": "FLOP/s"}, "dtick": 1, "tickformat": "~s"},
     )
     prefill, one = found.phases
     equation = Equation(

@@ -270,7 +270,7 @@ def traffic(n_tokens: int, head_dim: int, block: int) -> Drawing:
         )  # fmt: skip
     figure.update_layout(
         xaxis={"type": "log", "title": {"text": "tokens"}, "dtick": 1},
-        yaxis={"type": "log", "title": {"text": "bytes"}, "exponentformat": "SI"},
+        yaxis={"type": "log", "title": {"text": "bytes"}, "dtick": 1, "tickformat": "~s"},
     )
     equations = _moved(n_tokens, head_dim, block)
     ratio = equations[0].value / equations[1].value

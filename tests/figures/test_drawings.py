@@ -132,6 +132,18 @@ def test_every_figure_has_its_numbers_beside_it(drawn):
             assert numbers, name
 
 
+def test_logarithmic_axes_say_where_their_labels_are(drawn):
+    """Left to itself plotly puts a 2 and a 5 between powers of ten, at three quarters of the size of the others."""
+    logarithmic = 0
+    for name in functions():
+        for drawing in drawn[name]:
+            for axis in (part for key, part in drawing.chart.sent().to_dict()["layout"].items() if "axis" in key):
+                if axis.get("type") == "log" and axis.get("showticklabels", True):
+                    logarithmic += 1
+                    assert isinstance(axis.get("dtick"), int) or len(axis.get("tickvals", ())) > 1, (name, axis)
+    assert logarithmic > 10
+
+
 def lists(part: object) -> Iterator[list]:
     """Every list in a figure's JSON."""
     if isinstance(part, dict):
