@@ -41,7 +41,7 @@ function embedCode(key) {
   url.searchParams.set("embed", "true");
   url.searchParams.set("only", key);
   const address = url.href.replaceAll("&", "&amp;").replaceAll('"', "&quot;");
-  return `<iframe src="${address}" title="AttnViz: ${name}" width="800" height="600" style="border: 0"></iframe>`;
+  return `<iframe src="${address}" title="AttnViz: ${name}" width="800" height="600" style="border: 0" allow="fullscreen"></iframe>`;
 }
 
 export default function ({ data, parentElement }) {

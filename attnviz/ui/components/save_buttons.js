@@ -1,12 +1,53 @@
-// Two buttons that save what a component shows. about() gives what `save.js` wants to know, as a button is pressed.
+// Buttons that save what a component shows, and one that opens it full-screen. about() gives what `save.js` wants to know, as a button
+// is pressed.
+const LARGEST_ON_SCREEN = 3, NARROWER = [5, 10, 15, 20, 25, ""], DRAWN = 60; // times, % of the width on each side, milliseconds
+
 function saveButtons(root, about) {
   root.about = about;
   if (root.querySelector(":scope > .save")) return;
   const bar = root.appendChild(Object.assign(document.createElement("div"), { className: "save" }));
-  for (const kind of ["PNG", "SVG"]) {
-    const button = Object.assign(document.createElement("button"), { type: "button", textContent: kind, ariaLabel: `Save as ${kind}` });
-    button.onclick = () => document.attnvizSave.component(kind.toLowerCase(), root, root.about());
+  const add = (textContent, ariaLabel, onclick) => {
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent, ariaLabel, onclick });
     bar.append(button);
+    return button;
+  };
+  for (const kind of ["PNG", "SVG"]) {
+    add(kind, `Save as ${kind}`, () => document.attnvizSave.component(kind.toLowerCase(), root, root.about()));
   }
+  if (document.fullscreenEnabled) fullScreen(root, (label, then) => add(label, label, then));
+}
+
+// As many times larger as fits, at least as many as both sides of the screen allow. A grid grows as high as it is wide: it is made
+// narrower until it fits. What never fits scrolls.
+function fullScreen(root, add) {
+  let before = root.getBoundingClientRect();
+  const isOpen = () => root.matches(":fullscreen"), button = add("Full screen", () => {
+    if (isOpen()) return void document.exitFullscreen();
+    before = root.getBoundingClientRect();
+    root.requestFullscreen().catch(() => {}); // a frame of another page may not allow it
+  });
+  const zoomTo = (zoom) => {
+    root.style.zoom = zoom;
+    root.style.setProperty("--slide-height", zoom && `${innerHeight / zoom - 80}px`); // but for the buttons
+  };
+  const fits = () => root.scrollHeight <= root.clientHeight + 1 && root.scrollWidth <= root.clientWidth + 1;
+  const fit = () => {
+    const high = innerHeight / before.height, least = Math.max(1, Math.min(innerWidth / before.width, high));
+    let zoom = Math.min(Math.max(high, least), LARGEST_ON_SCREEN);
+    for (zoomTo(zoom); zoom > least && !fits(); zoomTo(zoom)) zoom = Math.max(zoom * 0.9, least);
+    if (!fits()) zoomTo(Math.max(1, 0.75 * least)); // larger maps before larger type
+    narrow(NARROWER);
+  };
+  const narrow = ([share, ...smaller]) => setTimeout(() => { // once what draws itself has drawn
+    if (!isOpen() || fits()) return;
+    root.style.paddingInline = share && `${share}%`;
+    if (share) narrow(smaller);
+  }, DRAWN);
+  root.addEventListener("fullscreenchange", (e) => {
+    if (e.target !== root) return;
+    button.textContent = button.ariaLabel = isOpen() ? "Leave full screen" : "Full screen";
+    if (isOpen()) fit();
+    else zoomTo(root.style.paddingInline = "");
+  });
 }
 

@@ -1,0 +1,43 @@
+"""Every drawing of ours has a button that opens it full-screen; Streamlit's own does the same for a chart."""
+
+import re
+from collections.abc import Callable
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.browser.conftest import turn_to
+
+
+def test_a_drawing_fills_the_screen_and_goes_back_to_its_place(visit: Callable[..., Page]) -> None:
+    page = visit("cost")
+    bars = page.locator(".st-key-compared")
+    first, on_page = bars.locator("rect").first, bars.locator("rect").first.bounding_box()
+    opened(page, bars)
+    assert bars.locator(".ts").bounding_box() == {"x": 0, "y": 0, "width": 1440, "height": 900}
+    assert first.bounding_box()["height"] > 1.5 * on_page["height"]
+    assert bars.get_by_role("button", name="Leave full screen").bounding_box()["y"] < 860
+    bars.get_by_role("button", name="Leave full screen").click()
+    expect(bars.get_by_role("button", name="Full screen", exact=True)).to_be_visible()
+    assert first.bounding_box() == pytest.approx(on_page, abs=1)
+
+
+def test_a_head_is_read_full_screen_and_clocks_fit(visit: Callable[..., Page]) -> None:
+    page = visit("heads")
+    head = page.locator(".st-key-head-view")
+    opened(page, head)
+    head.locator("canvas").first.hover()
+    expect(head.locator(".read")).to_have_text(re.compile(r"Query \d+ .* → key \d+ .*"))
+    head.get_by_role("button", name="Leave full screen").click()
+    turn_to(page, "rope")
+    clocks = page.locator(".st-key-rope-clocks")
+    opened(page, clocks)
+    last = clocks.get_by_role("radio").last.bounding_box()
+    assert last["x"] + last["width"] <= 1440 and last["y"] + last["height"] <= 900
+
+
+def opened(page: Page, drawing: Locator) -> None:
+    """Press its button, and wait until it is as large as it will be."""
+    drawing.get_by_role("button", name="Full screen", exact=True).click()
+    expect(drawing.get_by_role("button", name="Leave full screen")).to_be_visible()
+    page.wait_for_function("document.fullscreenElement")
