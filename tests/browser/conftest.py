@@ -132,6 +132,31 @@ def go(page: Page, server: Server, address: str) -> None:
     settle(page)
 
 
+TURN_TO = """(address) => {
+    History.prototype.pushState.call(history, null, "", address);
+    dispatchEvent(new PopStateEvent("popstate", { state: null }));
+}"""
+
+
+def turn_to(page: Page, address: str) -> None:
+    """Open an address of the app as Back and Forward do, a third of the time of `go`: nothing is loaded again."""
+    page.evaluate(TURN_TO, f"/{address}")
+    settle(page)
+
+
+COUNT_MESSAGES = """() => {
+    const send = (window.plainSend ??= WebSocket.prototype.send);
+    window.sent = 0;
+    WebSocket.prototype.send = function (...what) { window.sent++; return send.apply(this, what); };
+}"""
+
+
+def count_messages(page: Page) -> Callable[[], int]:
+    """From now on count what a page sends to the server; returns what says how many messages it was."""
+    page.evaluate(COUNT_MESSAGES)
+    return lambda: page.evaluate("sent")
+
+
 @pytest.fixture
 def walk() -> Callable[[Page, str], None]:
     """walk(page, "rope"): go to a page by its link in the sidebar."""

@@ -8,9 +8,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import NARROW
-from tests.browser.painted import hue_shares, overflow, painted_fraction, pixels, settle
-from tests.browser.server import Server
+from tests.browser.conftest import NARROW, count_messages, turn_to
+from tests.browser.painted import cut_off, fits, hue_shares, painted_fraction, pixels, settle, trimmed
 from tests.browser.sidebar import pick_model, take_option
 
 TEXT = "one two three one two three"
@@ -60,19 +59,10 @@ def choose(page: Page, part: str) -> None:
     settle(page)
 
 
-@pytest.fixture
-def silent(window: Callable[..., Page], server: Server) -> tuple[Page, list[str]]:
-    """The page, and a list that grows with each message it sends to the server."""
-    page, sent = window(), []
-    page.on("websocket", lambda socket: socket.on("framesent", lambda _: sent.append(socket.url)))
-    page.goto(f"{server.url}/rope?text={quote(TEXT)}")
-    settle(page)
-    assert sent  # the page itself talks to the server, so the list would grow
-    return page, sent
+# ---- what turns in the browser alone
 
 
-def clocks_run(page: Page, sent: list[str]) -> None:
-    before = len(sent)
+def clocks_run(page: Page) -> None:
     position(page).fill("3")
     expect(page.locator(".rc-angle")).to_contain_text("Position 3, “")
     expect(page.locator(".rc .live")).to_contain_text("Position 3, “")
@@ -82,7 +72,6 @@ def clocks_run(page: Page, sent: list[str]) -> None:
     press(page, ".rc", "Pause")
     (stopped,) = hand_positions(page, 1)
     assert stopped == pytest.approx(int(position(page).input_value()), abs=1e-6)
-    assert len(sent) == before
 
 
 REPAINTS = """(hand, seconds) => new Promise((resolve) => {
@@ -98,30 +87,12 @@ REPAINTS = """(hand, seconds) => new Promise((resolve) => {
 })"""
 
 
-def clocks_glide(page: Page, sent: list[str]) -> None:
+def clocks_glide(page: Page) -> None:
     """The clocks are drawn 30 times a second where the machine has the time for it; a film has 24."""
-    before = len(sent)
     press(page, ".rc", "Play")
-    drawn = clock(page, 11).locator(".hand").evaluate(REPAINTS, 2)
+    drawn = clock(page, 11).locator(".hand").evaluate(REPAINTS, 1)
+    press(page, ".rc", "Pause")
     assert 10 < drawn <= 32  # a loaded machine gets a third; more than 30 and one would be a waste
-    assert len(sent) == before
-
-
-def test_a_chosen_clock_is_the_page_s_pair(visit: Callable[..., Page]) -> None:
-    page = visit(f"rope?text={quote(TEXT)}&query=4&key=1&pair=3")
-    expect(clock(page, 3)).to_have_attribute("aria-checked", "true")
-    clock(page, 0).click()
-    expect(title(page, "At position 4, pair 0 of q is rotated by 229°")).to_be_visible()
-    expect(page).to_have_url(re.compile("pair=0(&|$)"))
-    clock(page, 0).press("ArrowRight")
-    expect(title(page, "At position 4, pair 1 of q is rotated by 106°")).to_be_visible()
-    settle(page)
-    expect(clock(page, 1)).to_be_focused()
-    expect(page.locator(".rc-angle")).to_contain_text("pair 1 is rotated by")
-    expect(page.locator(".rc-equations")).to_contain_text("= 0.464159 rad per token")
-
-
-# ---- q and k as arrows
 
 
 def now(page: Page) -> dict[str, tuple[str, str]]:
@@ -137,8 +108,8 @@ def pointing(page: Page, name: str, state: str = "after") -> float:
     return -math.radians(float(turned[len("rotate(") : -1]))
 
 
-def both_arrows_turn_by_the_same_angle_and_the_score_stays(page: Page, sent: list[str]) -> None:
-    before, started = len(sent), now(page)
+def both_arrows_turn_by_the_same_angle_and_the_score_stays(page: Page) -> None:
+    started = now(page)
     angles = {name: pointing(page, name) for name in "qk"}
     page.get_by_role("slider", name="Shift both by").fill("7")
     frequency = 10_000 ** (-2 * pair_of(page) / 24)
@@ -154,23 +125,28 @@ def both_arrows_turn_by_the_same_angle_and_the_score_stays(page: Page, sent: lis
     assert int(shifted["position m of q"][1]) == int(shifted["position m of q"][0]) + 7
     expect(page.locator(".rp .live")).to_contain_text("score q·k/√24: ")
     expect(page.get_by_role("slider", name="Shift both by")).to_have_attribute("aria-valuetext", "both shifted by 7")
-    assert len(sent) == before
+
+
+def unshifted(page: Page) -> None:
+    for name in ("Shift both by", "Shift only k by"):
+        page.get_by_role("slider", name=name).fill("0")
 
 
 def pair_of(page: Page) -> int:
     return int(re.search(r"pair (\d+) adds", page.locator(".rp table").inner_text())[1])
 
 
-def the_score_changes_where_only_the_key_moves(page: Page, sent: list[str]) -> None:
-    before, started = len(sent), now(page)
+def the_score_changes_where_only_the_key_moves(page: Page) -> None:
+    unshifted(page)
+    started = now(page)
     page.get_by_role("slider", name="Shift only k by").press("ArrowRight")
     moved = now(page)
     assert moved["score q·k/√24"][1] != moved["score q·k/√24"][0] == started["score q·k/√24"][1]
     assert int(moved["distance m − n"][1]) == int(moved["distance m − n"][0]) - 1
-    assert len(sent) == before
 
 
-def the_arrows_point_where_the_numbers_say(page: Page, sent: list[str]) -> None:
+def the_arrows_point_where_the_numbers_say(page: Page) -> None:
+    unshifted(page)
     page.get_by_role("slider", name="Shift both by").fill("3")
     for name in "qk":
         written = now(page)[f"pair {pair_of(page)} of {name}, rotated"][1].replace("−", "-")
@@ -178,19 +154,19 @@ def the_arrows_point_where_the_numbers_say(page: Page, sent: list[str]) -> None:
         assert math.cos(pointing(page, name) - math.atan2(y, x)) == pytest.approx(1, abs=0.01)
 
 
-def the_score_stands_still_while_it_plays(page: Page, sent: list[str]) -> None:
-    before, started = len(sent), now(page)
+def the_score_stands_still_while_it_plays(page: Page) -> None:
+    unshifted(page)
+    started = now(page)
     press(page, ".rp", "Play")
-    page.wait_for_function("() => Number(document.querySelector('input.both')?.value ?? 2) >= 2")
     seen = page.locator(".rp .arrow.q.after").evaluate(HANDS, 6)
     assert len(set(seen)) == 6  # it glides
     assert now(page)["score q·k/√24"] == started["score q·k/√24"]
     press(page, ".rp", "Pause")
-    assert len(sent) == before
 
 
-def the_arrows_step_where_less_motion_is_asked_for(page: Page, sent: list[str]) -> None:
+def the_arrows_step_where_less_motion_is_asked_for(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
+    unshifted(page)
     frequency, start = 10_000 ** (-2 * pair_of(page) / 24), pointing(page, "q")
     press(page, ".rp", "Play")
     seen = page.locator(".rp .arrow.q.after").evaluate(HANDS, 3)
@@ -199,7 +175,7 @@ def the_arrows_step_where_less_motion_is_asked_for(page: Page, sent: list[str]) 
     assert [step % turn for step in steps] == pytest.approx([0, 1, 2], abs=1e-3)
 
 
-def clocks_step_where_less_motion_is_asked_for(page: Page, sent: list[str]) -> None:
+def clocks_step_where_less_motion_is_asked_for(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
     press(page, ".rc", "Play")
     stepped = hand_positions(page, 3)
@@ -218,47 +194,53 @@ SILENT = (
 )
 
 
-def test_clocks_and_arrows_turn_in_the_browser_alone(silent: tuple[Page, list[str]]) -> None:
-    page, sent = silent
+def test_clocks_and_arrows_turn_in_the_browser_alone(visit: Callable[..., Page]) -> None:
+    page = visit(f"rope?text={quote(TEXT)}")
+    sent = count_messages(page)
     for each in SILENT:
-        each(page, sent)
-        page.reload()
-        settle(page)
+        each(page)
+        assert sent() == 0, f"the server was asked: {each.__name__}"
+    page.emulate_media(reduced_motion="no-preference")
+    a_change_does_not_make_the_clocks_run_faster(page)
+    assert sent() > 0  # a change asks the server, so the messages are counted
 
 
-def test_many_pairs_are_thinned_until_all_are_asked_for(visit: Callable[..., Page]) -> None:
-    page = visit("rope?model=own&d_model=384&n_heads=6")
-    clocks = page.locator(".rc-clocks [role=radio]")
-    expect(clocks).to_have_count(12)
-    page.get_by_role("button", name="Show all 32 pairs").click()
-    expect(clocks).to_have_count(32)
-    page.get_by_role("button", name="Show 12 of 32 pairs").click()
-    expect(clocks).to_have_count(12)
+RATE = """async () => {
+  const of = (e) => e.shadowRoot?.querySelector(".rc") ?? (e.matches(".rc") ? e : null);
+  const { state } = [...document.querySelectorAll("*")].map(of).find(Boolean);
+  const [from, began] = [state.position, performance.now()];
+  await new Promise((later) => setTimeout(later, 1000));
+  return (1000 * (state.position - from)) / (performance.now() - began);
+}"""
 
 
-@pytest.mark.parametrize("scheme", ["dark"])
-def test_the_clocks_are_painted_in_the_hue_of_the_kv_head(visit: Callable[..., Page], scheme: str) -> None:
-    page = visit("rope?head=0", width=NARROW, scheme=scheme)
-    first = pixels(clock(page, 0))
-    assert painted_fraction(first) > 0.05
-    assert overflow(page) <= 0
-    other = pixels(clock(visit("rope?head=7", width=NARROW, scheme=scheme), 0))
-    assert hue_shares(first).argmax() != hue_shares(other).argmax()  # another KV head, another hue
+def a_change_does_not_make_the_clocks_run_faster(page: Page) -> None:
+    page.get_by_label("Tokens per second").select_option("1")
+    position(page).fill("0")
+    press(page, ".rc", "Play")
+    pick_model(page, "MQA")
+    expect(page.get_by_text("8 query heads read 1 KV head")).to_be_visible()
+    settle(page)
+    assert page.evaluate(RATE) == pytest.approx(1, abs=0.3)
 
 
-def test_theta_slows_the_pairs_down(visit: Callable[..., Page]) -> None:
-    page = visit("rope")
-    expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 29,164")).to_be_visible()
-    slide(page, "θ, the base of the frequencies", "End")
-    expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 16")).to_be_visible()
-    expect(page.get_by_text("θ is 10,000,000; training used 10,000")).to_be_visible()
-    assert parse_qs(urlsplit(page.url).query)["theta"] == ["10000000"]
-    slide(page, "θ, the base of the frequencies", "Home")
-    expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 428")).to_be_visible()
+# ---- what a control moves
 
 
-def test_the_key_is_chosen_by_its_select_box(visit: Callable[..., Page]) -> None:
-    page = visit(f"rope?text={quote(TEXT)}&query=4&key=1")
+def a_chosen_clock_is_the_page_s_pair(page: Page) -> None:
+    expect(clock(page, 3)).to_have_attribute("aria-checked", "true")
+    clock(page, 0).click()
+    expect(title(page, "At position 4, pair 0 of q is rotated by 229°")).to_be_visible()
+    expect(page).to_have_url(re.compile("pair=0(&|$)"))
+    clock(page, 0).press("ArrowRight")
+    expect(title(page, "At position 4, pair 1 of q is rotated by 106°")).to_be_visible()
+    settle(page)
+    expect(clock(page, 1)).to_be_focused()
+    expect(page.locator(".rc-angle")).to_contain_text("pair 1 is rotated by")
+    expect(page.locator(".rc-equations")).to_contain_text("= 0.464159 rad per token")
+
+
+def the_key_is_chosen_by_its_select_box(page: Page) -> None:
     box = page.get_by_role("combobox", name="Key token")
     box.scroll_into_view_if_needed()
     settle(page)  # a list that opens while the page still scrolls closes again
@@ -269,24 +251,17 @@ def test_the_key_is_chosen_by_its_select_box(visit: Callable[..., Page]) -> None
     expect(page).to_have_url(re.compile("key=0(&|$)"))
 
 
-def test_every_part_fits_on_a_phone_and_says_what_it_found(visit: Callable[..., Page]) -> None:
-    page = visit("rope?model=mla", width=NARROW)
-    for part, found in {
-        "Why values aren't rotated": "Over 11 shifts this output",
-        "Two layouts": "Half-split pairs dimension 16 with 24, interleaved with 17",
-        "Context extension": "Beyond 256 tokens the loss is",
-        "No RoPE / partial RoPE": "Without: off by up to",
-        "Decoupled RoPE (MLA)": "Position: scores have a standard deviation of",
-        "Numerical checks": "Over 11 shifts up to 100,000 this score",
-        "Only distance counts": "“.*” and “.*”: score",
-    }.items():
-        choose(page, part)
-        expect(title(page, found)).to_be_visible()
-        assert overflow(page) <= 0
+def theta_slows_the_pairs_down(page: Page) -> None:
+    expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 29,164")).to_be_visible()
+    slide(page, "θ, the base of the frequencies", "End")
+    expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 16")).to_be_visible()
+    expect(page.get_by_text("θ is 10,000,000; training used 10,000")).to_be_visible()
+    assert parse_qs(urlsplit(page.url).query)["theta"] == ["10000000"]
+    slide(page, "θ, the base of the frequencies", "Home")
+    expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 428")).to_be_visible()
 
 
-def test_longer_texts_take_a_factor_and_a_pasted_scaling(visit: Callable[..., Page]) -> None:
-    page = visit("rope?tab=longer")
+def longer_texts_take_a_factor_and_a_pasted_scaling(page: Page) -> None:
     expect(title(page, r"Beyond 256 tokens the loss is \d")).to_be_visible()
     expect(page.get_by_text("YaRN also multiplies cos and sin by 1.0693")).to_be_visible()
     slide(page, "Scaling factor", "ArrowRight", times=2)
@@ -306,16 +281,14 @@ def test_longer_texts_take_a_factor_and_a_pasted_scaling(visit: Callable[..., Pa
     expect(title(page, "7 of 12 pairs pass their trained angle; .*pasted.*: 0")).to_be_visible()
 
 
-def test_a_part_of_the_dimensions_can_turn(visit: Callable[..., Page]) -> None:
-    page = visit("rope?tab=without&fraction=1")
+def a_part_of_the_dimensions_can_turn(page: Page) -> None:
     expect(title(page, "24 of 24 dimensions rotated: off by up to 0$")).to_be_visible()
     slide(page, "Share of rotated dimensions", "Home")
     without = title(page, "Without: off by").inner_text().rpartition(" ")[2]
     expect(title(page, f"0 of 24 dimensions rotated: off by up to {without}$")).to_be_visible()
 
 
-def test_the_decoupled_key_opens_with_the_mla_checkpoint(visit: Callable[..., Page]) -> None:
-    page = visit("rope")
+def the_decoupled_key_opens_with_the_mla_checkpoint(page: Page) -> None:
     choose(page, "Decoupled RoPE (MLA)")
     page.get_by_role("button", name="Show it with the MLA checkpoint").click()
     settle(page)
@@ -324,29 +297,70 @@ def test_the_decoupled_key_opens_with_the_mla_checkpoint(visit: Callable[..., Pa
     assert parse_qs(urlsplit(page.url).query) == {"model": ["mla"], "tab": ["latent"]}
 
 
-def test_with_rope_off_the_page_says_so(visit: Callable[..., Page]) -> None:
-    page = visit("rope?rope=0")
+def with_rope_off_the_page_says_so(page: Page) -> None:
     expect(page.get_by_test_id("stAlert").filter(has_text="this page shows the rotations")).to_be_visible()
     expect(title(page, "Pair 0 repeats every 6.28 positions")).to_be_visible()
 
 
-RATE = """async () => {
-  const of = (e) => e.shadowRoot?.querySelector(".rc") ?? (e.matches(".rc") ? e : null);
-  const { state } = [...document.querySelectorAll("*")].map(of).find(Boolean);
-  const [from, began] = [state.position, performance.now()];
-  await new Promise((later) => setTimeout(later, 2000));
-  return (1000 * (state.position - from)) / (performance.now() - began);
-}"""
+def many_pairs_are_thinned_until_all_are_asked_for(page: Page) -> None:
+    clocks = page.locator(".rc-clocks [role=radio]")
+    expect(clocks).to_have_count(12)
+    page.get_by_role("button", name="Show all 32 pairs").click()
+    expect(clocks).to_have_count(32)
+    page.get_by_role("button", name="Show 12 of 32 pairs").click()
+    expect(clocks).to_have_count(12)
 
 
-def test_a_change_does_not_make_the_clocks_run_faster(visit) -> None:
-    page = visit("rope")
-    page.get_by_label("Tokens per second").select_option("1")
-    press(page, ".rc", "Play")
-    pick_model(page, "MQA")
-    expect(page.get_by_text("8 query heads read 1 KV head")).to_be_visible()
-    settle(page)
-    assert page.evaluate(RATE) == pytest.approx(1, abs=0.3)
+CONTROLS = {  # what is asserted, at which address
+    a_chosen_clock_is_the_page_s_pair: f"rope?text={quote(TEXT)}&query=4&key=1&pair=3",
+    the_key_is_chosen_by_its_select_box: f"rope?text={quote(TEXT)}&query=4&key=1",
+    theta_slows_the_pairs_down: "rope",
+    longer_texts_take_a_factor_and_a_pasted_scaling: "rope?tab=longer",
+    a_part_of_the_dimensions_can_turn: "rope?tab=without&fraction=1",
+    the_decoupled_key_opens_with_the_mla_checkpoint: "rope",
+    with_rope_off_the_page_says_so: "rope?rope=0",
+    many_pairs_are_thinned_until_all_are_asked_for: "rope?model=own&d_model=384&n_heads=6",
+}
+
+
+def test_every_control_moves_what_it_is_about(visit: Callable[..., Page]) -> None:
+    page = visit()
+    for each, address in CONTROLS.items():
+        turn_to(page, address)
+        each(page)
+
+
+# ---- how it looks
+
+PARTS = {  # and what the title of each says
+    "Why values aren't rotated": "Over 11 shifts this output",
+    "Two layouts": "Half-split pairs dimension 16 with 24, interleaved with 17",
+    "Context extension": "Beyond 256 tokens the loss is",
+    "No RoPE / partial RoPE": "Without: off by up to",
+    "Decoupled RoPE (MLA)": "Position: scores have a standard deviation of",
+    "Numerical checks": "Over 11 shifts up to 100,000 this score",
+    "Only distance counts": "“.*” and “.*”: score",
+}
+
+
+def test_on_a_phone_clocks_have_the_hue_of_their_kv_head_and_every_part_fits(visit: Callable[..., Page]) -> None:
+    page = visit("rope?head=0", width=NARROW, scheme="dark")
+    first = pixels(clock(page, 0))
+    assert painted_fraction(first) > 0.05
+    turn_to(page, "rope?head=7")
+    assert hue_shares(first).argmax() != hue_shares(pixels(clock(page, 0))).argmax()  # another KV head, another hue
+    fits(page)
+    turn_to(page, "rope?model=mla")
+    for part, found in PARTS.items():
+        choose(page, part)
+        expect(title(page, found)).to_be_visible()
+        whole(page, part)
+
+
+def whole(page: Page, part: str) -> None:
+    """Nothing of a part is beyond the window, and nothing that is written in it is cut off."""
+    fits(page)
+    assert (cut_off(page), trimmed(page)) == ([], []), f"cut off in {part}"
 
 
 SMALL = """() => {
@@ -365,9 +379,17 @@ SMALL = """() => {
 }"""
 
 
-def test_labels_can_be_read_from_afar(visits: Callable) -> None:
-    tabs = [f"rope?tab={tab}" for tab in ("distance", "without", "longer", "equal")]
-    for _, page in visits(tabs, width=1280):
-        page.set_viewport_size({"width": 1280, "height": 4500})  # charts that are out of sight are not drawn
+def test_labels_can_be_read_from_afar_and_are_whole(visit: Callable[..., Page]) -> None:
+    page = visit("rope", width=1280)
+    page.set_viewport_size({"width": 1280, "height": 4500})  # charts that are out of sight are not drawn
+    for part in (
+        "No RoPE / partial RoPE",
+        "Two layouts",
+        "Context extension",
+        "Numerical checks",
+        "Only distance counts",
+    ):
+        choose(page, part)
         expect(page.locator("#root .js-plotly-plot .main-svg:first-child").first).to_be_visible()
         page.wait_for_function(f"() => ({SMALL})().length === 0")
+        whole(page, part)
