@@ -45,6 +45,9 @@ def to_page(page: Page, name: str) -> Locator:
 
 
 def open_masks(page: Page) -> None:
+    """Open what holds them, where it is not open yet."""
+    if page.get_by_role("slider", name="Sliding window").is_visible():
+        return
     page.get_by_test_id("stSidebar").get_by_text("Mask and position settings").click()
     expect(page.get_by_role("slider", name="Sliding window")).to_be_visible()
     page.wait_for_timeout(400)  # it opens slowly

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
-import pytest
-from playwright.sync_api import Download, Page, expect
+from playwright.sync_api import Page, expect
 
 from attnviz.session.examples import EXAMPLES
-from tests.browser.conftest import PAGES
+from tests.browser.conftest import PAGES, count_messages, turn_to
 from tests.browser.painted import pixels, settle
 from tests.browser.server import Server, serve
 from tests.browser.sidebar import open_masks, pick_model, the_model, the_text, to_page, write
@@ -27,42 +26,27 @@ def in_address(page: Page) -> dict[str, list[str]]:
 # ---- links
 
 
-@pytest.mark.parametrize("name", ["front", "cost"])
-def test_a_link_works_as_the_first_request_after_a_start(window: Callable[..., Page], name: str) -> None:
-    address, title = PAGES[name]
-    page = window()
+def test_links_work_as_the_first_requests_after_a_start(window: Callable[..., Page]) -> None:
     with serve() as fresh:
-        page.goto(f"{fresh.url}/{address}?{LINK}")
-        pick_model(page, "MQA")  # while the server still imports torch
-        expect(page).to_have_url(re.compile("model=mqa"))
-        settle(page)
-        expect(page.get_by_role("heading", level=1)).to_have_text(title)
-        expect(the_text(page)).to_have_value(TEXT)
-        expect(the_model(page)).to_have_value(re.compile("MQA"))
-        expect(page.get_by_test_id("stMain")).to_contain_text("MQA")
-        expect(page.get_by_test_id("stSidebarNav")).to_have_count(0)
+        first = window()
+        pages = {name: page for name, page in zip(("front", "cost"), (first, first.context.new_page()), strict=True)}
+        for name, page in pages.items():
+            page.goto(f"{fresh.url}/{PAGES[name][0]}?{LINK}", wait_until="commit")
+        for page in pages.values():
+            pick_model(page, "MQA")  # while the server still imports torch
+        for name, page in pages.items():
+            expect(page).to_have_url(re.compile("model=mqa"))
+            settle(page)
+            expect(page.get_by_role("heading", level=1)).to_have_text(PAGES[name][1])
+            expect(the_text(page)).to_have_value(TEXT)
+            expect(the_model(page)).to_have_value(re.compile("MQA"))
+            expect(page.get_by_test_id("stMain")).to_contain_text("MQA")
+            expect(page.get_by_test_id("stSidebarNav")).to_have_count(0)
         assert fresh.tracebacks() == []
 
 
-def test_a_notice_names_the_layer_and_the_query_that_are_shown(visit: Callable[..., Page]) -> None:
-    page = visit("heads?layer=7&head=31&query=511&key=99")
-    notices = page.get_by_test_id("stAlert").all_inner_texts()
-    layer, head, query = (int(re.findall(r"\d+", notice)[-1]) for notice in notices[:3])
-    expect(page.get_by_role("heading", name=f"Layer {layer}, head {head}")).to_be_visible()
-    expect(page.get_by_role("heading", name=f"From score to weight: query {query} “")).to_be_visible()
-    expect(page.get_by_label("Query token").first).to_have_value(str(query))
-    assert len(notices) == 4 and (layer, head, query) == (3, 7, 21)
-
-
-def test_the_model_card_is_a_click_away_where_a_model_runs_beyond_its_training(visit: Callable[..., Page]) -> None:
-    page = visit("rope?window=5")
-    expect(page.get_by_text("a window of 5 tokens")).to_be_visible()
-    page.get_by_role("button", name="Model card").click()
-    expect(page.get_by_text("seventeen children's books")).to_be_visible()
-
-
-def test_what_a_link_sets_goes_along_from_page_to_page(
-    visit: Callable[..., Page], walk: Callable[[Page, str], None]
+def test_a_link_goes_along_from_page_to_page_and_is_copied(
+    visit: Callable[..., Page], walk: Callable[[Page, str], None], server: Server
 ) -> None:
     page = visit(f"heads?{LINK}")
     asked = in_address(page)
@@ -72,126 +56,58 @@ def test_what_a_link_sets_goes_along_from_page_to_page(
         assert in_address(page) == asked
     chosen = page.get_by_role("gridcell", selected=True)
     expect(chosen).to_have_accessible_name(re.compile("^Layer 1, head 5, reads KV 1,"))
+    the_copied_link_reopens_the_view(page, visit, server)
 
 
-def test_the_copied_link_reopens_the_view(visit: Callable[..., Page], window: Callable[..., Page]) -> None:
-    page = visit(f"heads?{LINK}")
+def the_copied_link_reopens_the_view(page: Page, visit: Callable[..., Page], server: Server) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_text("Copied", exact=True)).to_be_visible()
-    other = window()
-    other.goto(page.evaluate("navigator.clipboard.readText()"))
-    settle(other)
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith(f"{server.url}/heads?")
+    other = visit(copied.removeprefix(f"{server.url}/"))
     expect(the_text(other)).to_have_value(TEXT)
     assert np.array_equal(pixels(other.get_by_role("grid")), pixels(page.get_by_role("grid")))
 
 
-@pytest.mark.parametrize("address", ["", "heads"])
-def test_a_link_opened_in_another_tab_takes_the_settings_along(visit: Callable[..., Page], address: str) -> None:
-    page = visit(address)
+def test_a_link_opened_in_another_tab_takes_the_settings_along(visit: Callable[..., Page], walk: Callable) -> None:
+    page = visit()
     pick_model(page, "MQA")
-    expect(to_page(page, "RoPE")).to_have_attribute("href", re.compile("model=mqa"))
-    settle(page)
+    links_say(page, "mqa")
+    doors = page.get_by_test_id("stMain").get_by_role("link", name="Cost")
+    expect(doors).to_have_attribute("href", re.compile("model=mqa"))
+    walk(page, "heads")
+    pick_model(page, "GQA-2")
+    links_say(page, "gqa-2")
     with page.context.expect_page() as opened:
-        to_page(page, "RoPE").click(button="middle")
+        to_page(page, "Query grouping").click(button="middle")
     other = opened.value
-    expect(other.get_by_role("heading", level=1)).to_have_text("RoPE")
+    expect(other.get_by_role("heading", level=1)).to_have_text("Query grouping")
     settle(other)
-    expect(the_model(other)).to_have_value(re.compile("MQA"))
-    expect(the_model(page)).to_have_value(re.compile("MQA"))
-    if not address:
-        doors = page.get_by_test_id("stMain").get_by_role("link", name="Cost")
-        expect(doors).to_have_attribute("href", re.compile("model=mqa"))
+    expect(the_model(other)).to_have_value(re.compile("GQA-2"))
+    expect(the_model(page)).to_have_value(re.compile("GQA-2"))
 
 
-# ---- the text and the model
-
-
-def test_a_text_is_typed_and_applied_or_an_example_is_taken(visit: Callable[..., Page]) -> None:
-    page = visit("heads?text=a")
-    expect(page.get_by_text("1 token,")).to_be_visible()
-    before = pixels(page.get_by_role("grid"))
-    write(page, "a b")
-    expect(page.get_by_text("2 tokens,")).to_be_visible()
-    assert not np.array_equal(pixels(page.get_by_role("grid")), before)
-    the_text(page).fill("one two")
-    page.get_by_role("button", name="Apply").click()
-    expect(page).to_have_url(re.compile("text=one"))
+def links_say(page: Page, model: str) -> None:
+    expect(to_page(page, "Query grouping")).to_have_attribute("href", re.compile(f"model={model}"))
     settle(page)
-    the_text(page).fill("not applied")
-    page.get_by_role("radio", name="中文", exact=True).click()
-    expect(the_text(page)).to_have_value(EXAMPLES["中文"])
-    expect(page).to_have_url(re.compile("text=%E5"))
-    settle(page)
-    expect(the_text(page)).to_have_value(EXAMPLES["中文"])
-    expect(page.get_by_role("radio", name="中文", exact=True)).not_to_be_checked()  # it can be taken again
-
-
-def test_what_was_typed_is_in_force_on_the_page_that_is_opened_next(visit: Callable[..., Page]) -> None:
-    """Its link says what was in force before, and is clicked before another one has come."""
-    page = visit("heads?window=9")
-    the_text(page).fill("one two three")
-    to_page(page, "RoPE").click(delay=100)  # as long as a finger takes
-    expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
-    settle(page)
-    expect(the_text(page)).to_have_value("one two three")
-    assert in_address(page) == {"text": ["one two three"], "window": ["9"]}
-
-
-def test_only_numbers_of_kv_heads_that_divide_are_offered(visit: Callable[..., Page]) -> None:
-    slider = visit("heads?model=own&n_heads=6&n_kv_heads=1").get_by_role("slider", name="KV heads")
-    offered = []
-    for _ in range(4):
-        offered.append(slider.get_attribute("aria-valuetext"))
-        slider.press("ArrowRight")
-        settle(slider.page)
-    assert offered == ["1", "2", "3", "6"]
-
-
-def test_what_belongs_to_a_model_of_ones_own_is_offered_for_that_alone(visit: Callable[..., Page]) -> None:
-    page = visit("heads?model=own&n_heads=1&d_model=64")
-    expect(page.get_by_role("slider", name="Query heads")).to_have_value("1")
-    expect(page.get_by_role("slider", name="KV heads")).to_be_hidden()  # one head: nothing to choose
-    pick_model(page, "MLA")
-    settle(page)
-    for name in ("Layers", "Query heads", "d_model"):
-        expect(page.get_by_role("slider", name=name)).to_be_hidden()
-    open_masks(page)
-    expect(page.get_by_text("The checkpoints were trained causal")).to_be_visible()
-
-
-def test_settings_changed_one_right_after_the_other_are_all_in_the_address(visit: Callable[..., Page]) -> None:
-    page = visit("heads?model=own")
-    open_masks(page)
-    page.get_by_role("checkbox", name="Causal").press("Space")
-    page.get_by_role("slider", name="Sliding window").press("ArrowRight")
-    page.get_by_role("slider", name="Sliding window").press("ArrowRight")
-    page.get_by_role("checkbox", name="RoPE").press("Space")
-    expect(page).to_have_url(re.compile("window=2"))
-    settle(page)
-    assert {name: in_address(page).get(name) for name in ("causal", "window", "rope")} == {
-        "causal": ["0"], "window": ["2"], "rope": ["0"]
-    }  # fmt: skip
 
 
 def test_back_and_forward_restore_the_page_and_its_settings(visit: Callable[..., Page], walk: Callable) -> None:
-    page = visit("heads")
-    write(page, "one two")
-    page.reload()
-    settle(page)
+    page = visit("heads?text=one+two")
     pick_model(page, "MQA")
     expect(page).to_have_url(re.compile("model=mqa"))
     settle(page)
     page.get_by_role("gridcell", name="Layer 2, head 5,").click()
     expect(page).to_have_url(re.compile("head=5"))
     settle(page)
-    walk(page, "rope")
+    walk(page, "query-groups")
     text, model, head = {"text": ["one two"]}, {"model": ["mqa"]}, {"layer": ["2"], "head": ["5"]}
     for steps, name, said in (
         (-1, "Heads", text | model | head),
         (-1, "Heads", text | model),
         (1, "Heads", text | model | head),
-        (1, "RoPE", text | model | head),
+        (1, "Query grouping", text | model | head),
         (-2, "Heads", text | model),
         (-1, "Heads", text),
     ):
@@ -228,30 +144,127 @@ def test_the_app_works_without_what_relies_on_streamlits_insides(window: Callabl
         assert plain.tracebacks() == []
 
 
-def test_a_setting_is_one_message_and_leaves_the_title_alone(window: Callable[..., Page], server: Server) -> None:
-    page, sent = window(), []
-    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
-    page.goto(f"{server.url}/heads")
+# ---- the text and the model
+
+
+def a_notice_names_the_layer_and_the_query_that_are_shown(page: Page) -> None:
+    notices = page.get_by_test_id("stAlert").all_inner_texts()
+    layer, head, query = (int(re.findall(r"\d+", notice)[-1]) for notice in notices[:3])
+    expect(page.get_by_role("heading", name=f"Layer {layer}, head {head}")).to_be_visible()
+    expect(page.get_by_role("heading", name=f"From score to weight: query {query} “")).to_be_visible()
+    expect(page.get_by_label("Query token").first).to_have_value(str(query))
+    assert len(notices) == 4 and (layer, head, query) == (3, 7, 21)
+
+
+def the_model_card_is_a_click_away_where_a_model_runs_beyond_its_training(page: Page) -> None:
+    expect(page.get_by_text("a window of 5 tokens")).to_be_visible()
+    page.get_by_role("button", name="Model card").click()
+    expect(page.get_by_text("seventeen children's books")).to_be_visible()
+    page.keyboard.press("Escape")
+
+
+def a_text_is_typed_and_applied_or_an_example_is_taken(page: Page) -> None:
+    expect(page.get_by_text("1 token,")).to_be_visible()
+    before = pixels(page.get_by_role("grid"))
+    write(page, "a b")
+    expect(page.get_by_text("2 tokens,")).to_be_visible()
+    assert not np.array_equal(pixels(page.get_by_role("grid")), before)
+    the_text(page).fill("one two")
+    page.get_by_role("button", name="Apply").click()
+    expect(page).to_have_url(re.compile("text=one"))
     settle(page)
+    the_text(page).fill("not applied")
+    page.get_by_role("radio", name="中文", exact=True).click()
+    expect(the_text(page)).to_have_value(EXAMPLES["中文"])
+    expect(page).to_have_url(re.compile("text=%E5"))
+    settle(page)
+    expect(the_text(page)).to_have_value(EXAMPLES["中文"])
+    expect(page.get_by_role("radio", name="中文", exact=True)).not_to_be_checked()  # it can be taken again
+
+
+def only_numbers_of_kv_heads_that_divide_are_offered(page: Page) -> None:
+    slider = page.get_by_role("slider", name="KV heads")
+    offered = []
+    for _ in range(4):
+        offered.append(slider.get_attribute("aria-valuetext"))
+        slider.press("ArrowRight")
+        settle(slider.page)
+    assert offered == ["1", "2", "3", "6"]
+
+
+def what_belongs_to_a_model_of_ones_own_is_offered_for_that_alone(page: Page) -> None:
+    expect(page.get_by_role("slider", name="Query heads")).to_have_value("1")
+    expect(page.get_by_role("slider", name="KV heads")).to_be_hidden()  # one head: nothing to choose
+    pick_model(page, "MLA")
+    settle(page)
+    for name in ("Layers", "Query heads", "d_model"):
+        expect(page.get_by_role("slider", name=name)).to_be_hidden()
+    open_masks(page)
+    expect(page.get_by_text("The checkpoints were trained causal")).to_be_visible()
+
+
+def settings_changed_one_right_after_the_other_are_all_in_the_address(page: Page) -> None:
+    open_masks(page)
+    page.get_by_role("checkbox", name="Causal").press("Space")
+    page.get_by_role("slider", name="Sliding window").press("ArrowRight")
+    page.get_by_role("slider", name="Sliding window").press("ArrowRight")
+    page.get_by_role("checkbox", name="RoPE").press("Space")
+    expect(page).to_have_url(re.compile("window=2"))
+    settle(page)
+    assert {name: in_address(page).get(name) for name in ("causal", "window", "rope")} == {
+        "causal": ["0"], "window": ["2"], "rope": ["0"]
+    }  # fmt: skip
+
+
+def the_source_that_is_shown_is_the_module_that_ran(page: Page) -> None:
+    page.get_by_role("button", name="View source").click()
+    expect(page.get_by_role("dialog").get_by_text("class MultiHeadLatentAttention")).to_be_visible()
+    page.keyboard.press("Escape")
+
+
+def a_setting_is_one_message_and_leaves_the_title_alone(page: Page) -> None:
     page.get_by_role("heading", level=1).evaluate("(title) => (window.before = title)")
-    sent.clear()
+    sent = count_messages(page)
     pick_model(page, "GQA-2")
     expect(page.get_by_text("8 query heads read 2 KV heads")).to_be_visible()
     settle(page)
-    assert len(sent) == 1 and page.get_by_role("heading", level=1).evaluate("(title) => title === window.before")
+    assert sent() == 1 and page.get_by_role("heading", level=1).evaluate("(title) => title === window.before")
 
 
-def test_the_source_that_is_shown_is_the_module_that_ran(visit: Callable[..., Page]) -> None:
-    page = visit("heads?model=mla")
-    page.get_by_role("button", name="View source").click()
-    expect(page.get_by_role("dialog").get_by_text("class MultiHeadLatentAttention")).to_be_visible()
+def what_was_typed_is_in_force_on_the_page_that_is_opened_next(page: Page) -> None:
+    """Its link says what was in force before, and is clicked before another one has come."""
+    the_text(page).fill("one two three")
+    to_page(page, "Query grouping").click(delay=100)  # as long as a finger takes
+    expect(page.get_by_role("heading", level=1)).to_have_text("Query grouping")
+    settle(page)
+    expect(the_text(page)).to_have_value("one two three")
+    assert in_address(page) == {"text": ["one two three"], "window": ["9"]}
 
 
-# ---- the grid
+SETTINGS = {  # what is asserted, at which address
+    a_notice_names_the_layer_and_the_query_that_are_shown: "heads?layer=7&head=31&query=511&key=99",
+    the_model_card_is_a_click_away_where_a_model_runs_beyond_its_training: "heads?window=5",
+    a_text_is_typed_and_applied_or_an_example_is_taken: "heads?text=a",
+    only_numbers_of_kv_heads_that_divide_are_offered: "heads?model=own&n_heads=6&n_kv_heads=1",
+    what_belongs_to_a_model_of_ones_own_is_offered_for_that_alone: "heads?model=own&n_heads=1&d_model=64",
+    settings_changed_one_right_after_the_other_are_all_in_the_address: "heads?model=own",
+    the_source_that_is_shown_is_the_module_that_ran: "heads?model=mla",
+    a_setting_is_one_message_and_leaves_the_title_alone: "heads",
+    what_was_typed_is_in_force_on_the_page_that_is_opened_next: "heads?window=9",
+}
 
 
-def test_a_click_and_the_keys_select_a_head(visit: Callable[..., Page]) -> None:
-    page = visit("heads")
+def test_the_text_and_the_model_are_chosen_beside_a_page(visit: Callable[..., Page]) -> None:
+    page = visit()
+    for each, address in SETTINGS.items():
+        turn_to(page, address)
+        each(page)
+
+
+# ---- the grid and downloads
+
+
+def a_click_and_the_keys_select_a_head(page: Page) -> None:
     page.get_by_role("gridcell", name="Layer 2, head 3,").click()
     settle(page)
     expect(page.get_by_role("heading", name="Layer 2, head 3")).to_be_visible()
@@ -263,46 +276,40 @@ def test_a_click_and_the_keys_select_a_head(visit: Callable[..., Page]) -> None:
     assert (in_address(page)["layer"], in_address(page)["head"]) == (["3"], ["4"])
 
 
-def test_pointing_at_a_cell_names_it_in_every_head_without_asking_the_server(
-    window: Callable[..., Page], server: Server
-) -> None:
-    page, sent = window(), []
-    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
-    page.goto(f"{server.url}/heads")
-    settle(page)
-    assert sent
-    sent.clear()
+KINDS = """(marks) => new Set(marks.map(
+    (mark) => `${mark.getBoundingClientRect().width} ${mark.checkVisibility({ visibilityProperty: true })}`
+)).size"""
+
+
+def pointing_at_a_cell_names_it_in_every_head_without_asking_the_server(page: Page) -> None:
+    sent = count_messages(page)
     page.get_by_role("gridcell").nth(9).locator(".map").hover(position={"x": 3, "y": 30})
     expect(page.get_by_text(re.compile("Layer 1, H1 reads KV 0.*Query"))).to_be_visible()
-    marks = page.get_by_role("gridcell").locator(".mark")
-    assert len({(mark.bounding_box()["width"], mark.is_visible()) for mark in marks.all()}) == 1
-    assert sent == []
+    assert page.get_by_role("gridcell").locator(".mark").evaluate_all(KINDS) == 1
+    assert sent() == 0
 
 
-# ---- downloads
-
-
-@pytest.fixture
-def downloads(visit: Callable[..., Page]) -> Callable[[str], bytes]:
-    """downloads("CSV"): the bytes of the first chart of the heads page, saved as that."""
-    page = visit("heads")
+def a_chart_can_be_saved_in_four_ways(page: Page) -> None:
     page.get_by_text("Zoom, numbers and downloads").click()
     settle(page)
-
-    def save(kind: str) -> bytes:
-        with page.expect_download() as started:
-            page.get_by_role("button", name=kind, exact=True).first.click()
-        download: Download = started.value
-        return download.path().read_bytes()
-
-    return save
-
-
-def test_a_chart_can_be_saved_in_four_ways(downloads: Callable[[str], bytes]) -> None:
-    rows = list(csv.reader(io.StringIO(downloads("CSV").decode())))
+    rows = list(csv.reader(io.StringIO(saved(page, "CSV").decode())))
     assert len(rows) > 29 and len({len(row) for row in rows}) == 1
-    assert downloads("PNG").startswith(b"\x89PNG")
-    svg = downloads("SVG")
+    assert saved(page, "PNG").startswith(b"\x89PNG")
+    svg = saved(page, "SVG")
     assert b"<svg" in svg[:200]
     assert b"fill: rgb(91, 95, 106)" in svg and b"fill: rgb(128, 132, 149)" not in svg  # as style.css has it
-    assert b"plotly" in downloads("HTML").lower()
+    assert b"plotly" in saved(page, "HTML").lower()
+
+
+def saved(page: Page, kind: str) -> bytes:
+    """The first chart of the page, downloaded as "CSV", "PNG", …"""
+    with page.expect_download() as started:
+        page.get_by_role("button", name=kind, exact=True).first.click()
+    return started.value.path().read_bytes()
+
+
+def test_a_head_is_chosen_pointed_at_and_saved(visit: Callable[..., Page]) -> None:
+    page = visit("heads")
+    pointing_at_a_cell_names_it_in_every_head_without_asking_the_server(page)
+    a_click_and_the_keys_select_a_head(page)
+    a_chart_can_be_saved_in_four_ways(page)
