@@ -14,6 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.conftest import turn_to
 from tests.browser.painted import settle
 from tests.browser.server import serve
 from tests.figures.test_theme import contrast
@@ -64,21 +65,22 @@ TEXTS = """
 """
 
 
-@pytest.mark.parametrize(("scheme", "address"), [(scheme, a) for scheme, each in LOOKS.items() for a in each])
-def test_axe_finds_nothing_serious_and_what_is_written_on_charts_can_be_read(
-    visit: Visit, scheme: str, address: str
-) -> None:
-    page = visit(address, scheme=scheme)
-    show_all(page)
-    assert [finding for finding in serious(page) if not is_streamlits_own(finding)] == []
-    ground = rgb(page.get_by_test_id("stApp").evaluate("app => getComputedStyle(app).backgroundColor"))
-    texts = page.evaluate(TEXTS)
-    assert len(texts) > 10 or not page.get_by_test_id("stPlotlyChart").count()
-    assert [text for text, fill in texts if contrast(rgb(fill), ground) < 4.5] == []
+@pytest.mark.parametrize("scheme", LOOKS)
+def test_axe_finds_nothing_serious_and_what_is_written_on_charts_can_be_read(visit: Visit, scheme: str) -> None:
+    page = visit(scheme=scheme)
+    for address in LOOKS[scheme]:
+        turn_to(page, address)
+        show_all(page)
+        assert [finding for finding in serious(page) if not is_streamlits_own(finding)] == [], address
+        ground = rgb(page.get_by_test_id("stApp").evaluate("app => getComputedStyle(app).backgroundColor"))
+        texts = page.evaluate(TEXTS)
+        assert len(texts) > 10 or not page.get_by_test_id("stPlotlyChart").count(), address
+        assert [text for text, fill in texts if contrast(rgb(fill), ground) < 4.5] == [], address
+    assert (sum(ground) < 3 * 64) == (scheme == "dark")
 
 
 def test_axe_would_find_something(visit: Visit) -> None:
-    page = visit("")
+    page = visit()
     page.get_by_role("gridcell").first.evaluate("cell => cell.closest('.row').removeAttribute('role')")
     page.get_by_test_id("stMain").get_by_test_id("stCaptionContainer").locator("p").first.evaluate(
         "caption => caption.style.color = '#999'"
@@ -146,35 +148,47 @@ def stops(page: Page, most: int = 70) -> list[tuple[str, int]]:
     raise AssertionError(f"the tab key does not come to the end of the page: {found}")
 
 
-WALKS = {
-    "heads": [
-        "Skip to main content", "Query grouping", "Text", "Apply", "a phrase said twice", "Model",
-        "Mask and position settings", "View source", "Copy link", "Heads shown", "Layer 1, head 3", "The text",
-        "Query token", "Key token", "Pin to compare", "Heat map of layer 1, head 3", "Colour scale",
-        "Exclude first token", "Zoom, numbers and downloads", "This head", "Lines between tokens", "L1 H3",
-        "Share of each query", "Queries", "Keys",
-    ],
+WALK = [
+    "Skip to main content", "Query grouping", "Text", "Apply", "a phrase said twice", "Model",
+    "Mask and position settings", "View source", "Copy link", "Heads shown", "Layer 1, head 3", "The text",
+    "Query token", "Key token", "Pin to compare", "Heat map of layer 1, head 3", "Colour scale",
+    "Exclude first token", "Zoom, numbers and downloads", "This head", "Lines between tokens", "L1 H3",
+    "Share of each query", "Queries", "Keys",
+]  # fmt: skip
+IN_THE_MAIN_PART = {
     "heads?tab=side": ["Layer 1, head 3", "Lines between tokens", "Pinned heads", "Numbers and downloads"],
     "query_groups": ["MHA", "Query head 0", "Wrong order", "Layer 1, head 3", "Numerical checks"],
-}  # fmt: skip
+}
 
 
-@pytest.mark.parametrize("address", WALKS)
-def test_the_tab_key_goes_through_a_page_in_order_and_can_be_followed(visit: Visit, address: str) -> None:
-    found = stops(visit(address))
+def test_the_tab_key_goes_through_pages_in_order_and_can_be_followed(visit: Visit) -> None:
+    page = visit("heads")
+    leads_through(page, WALK)
+    for address, wanted in IN_THE_MAIN_PART.items():
+        turn_to(page, address)
+        page.get_by_test_id("stSidebar").get_by_role("button", name="Copy link").focus()
+        leads_through(page, wanted)
+
+
+def leads_through(page: Page, wanted: list[str]) -> None:
+    """From where the focus is, the tab key comes to what is wanted, in this order, and each stop is seen."""
+    found = stops(page)
     names = iter(name for name, _ in found)
-    for wanted in WALKS[address]:
-        assert any(wanted in name for name in names), f"no stop, or not in this order: {wanted} in {found}"
+    for each in wanted:
+        assert any(each in name for name in names), f"no stop, or not in this order: {each} in {found}"
     assert [stop for stop in found if stop[1] < 40] == []
 
 
-def test_the_rotations_play_with_the_keyboard_alone(visit: Visit) -> None:
-    page = visit("rope")
+def test_pages_are_used_with_the_keyboard_alone(visit: Visit) -> None:
+    page = visit("heads")
+    the_lines_are_walked_and_pinned(page)
+    turn_to(page, "rope")
     for component in (".rp", ".rc"):
-        plays_with_the_keyboard_alone(page.locator(component))
+        plays(page.locator(component))
+    a_part_is_chosen(page)
 
 
-def plays_with_the_keyboard_alone(picture: Locator) -> None:
+def plays(picture: Locator) -> None:
     slider = picture.get_by_role("slider").first
     started = slider.input_value()
     picture.get_by_role("button", name="Play").focus()
@@ -188,8 +202,7 @@ def plays_with_the_keyboard_alone(picture: Locator) -> None:
     expect(slider).to_have_value(str(stopped + 1))
 
 
-def test_a_part_is_chosen_with_the_keyboard_alone(visit: Visit) -> None:
-    page = visit("rope")
+def a_part_is_chosen(page: Page) -> None:
     page.get_by_role("radio", name="Only distance counts").focus()
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Space")
@@ -197,8 +210,7 @@ def test_a_part_is_chosen_with_the_keyboard_alone(visit: Visit) -> None:
     expect(page).to_have_url(re.compile("tab=without"))
 
 
-def test_the_lines_are_walked_and_pinned_with_the_keyboard(visit: Visit) -> None:
-    page = visit("heads")
+def the_lines_are_walked_and_pinned(page: Page) -> None:
     page.get_by_role("listbox", name="Queries").focus()
     page.keyboard.press("ArrowDown")
     expect(page.locator(".lv .read")).to_contain_text("Query 1 ")
