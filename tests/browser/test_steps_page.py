@@ -3,12 +3,10 @@
 import re
 from collections.abc import Callable
 
-import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import go
-from tests.browser.painted import fits, hue_shares, overflow, painted_fraction, pixels, settle
-from tests.browser.server import Server
+from tests.browser.conftest import NARROW, turn_to, viewport
+from tests.browser.painted import fits, hue_shares, painted_fraction, pixels, settle
 from tests.browser.sidebar import take_option
 
 WALK = ".sw"
@@ -29,8 +27,7 @@ def walk(page: Page, keys: str, most: int = 80) -> list[str]:
     return found
 
 
-def test_the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits(visit: Callable[..., Page]) -> None:
-    page = visit("steps")
+def the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits(page: Page) -> None:
     page.locator(WALK).focus()
     asked: list[str] = []
     page.on("request", lambda request: "/static/" in request.url or asked.append(request.url))
@@ -51,13 +48,16 @@ def test_the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits(
     for line in ("q = q_pre_rope", "scores = torch.einsum", "softmax(-1)", "hidden = F.silu", "F.linear(x"):
         assert any(line in each for each in seen), line
     expect(page.locator(".sw .title")).to_contain_text("vocab_size")
-    page.wait_for_timeout(600)
+    the_address_says_the_step(page)
     assert asked == []  # a websocket carries the one message about the last step
-    expect(page).to_have_url(re.compile("step="))
 
 
-def test_a_step_is_in_the_link_and_opens_again(visit: Callable[..., Page]) -> None:
-    page = visit("steps?step=20")
+def the_address_says_the_step(page: Page) -> None:
+    step = page.locator(".sw [data-stop][aria-current=step]").get_attribute("data-stop")
+    expect(page).to_have_url(re.compile(f"step={step}(&|$)"))
+
+
+def a_step_is_in_the_link_and_opens_again(page: Page) -> None:
     shown = here(page)
     page.locator(WALK).focus()
     page.keyboard.press("ArrowRight")
@@ -65,11 +65,12 @@ def test_a_step_is_in_the_link_and_opens_again(visit: Callable[..., Page]) -> No
     assert after != shown
     expect(page).to_have_url(re.compile("step=2[1-9]"))
     settle(page)
-    assert here(visit(page.url.rpartition("/")[2])) == after
+    page.reload()
+    settle(page)
+    assert here(page) == after
 
 
-def test_an_entry_that_is_clicked_is_computed_and_chosen_everywhere(visit: Callable[..., Page]) -> None:
-    page = visit("steps")
+def an_entry_that_is_clicked_is_computed_and_chosen_everywhere(page: Page) -> None:
     go_to(page, "scores = torch.einsum")
     canvas = page.locator(".sw .main canvas")
     box = canvas.bounding_box()
@@ -87,8 +88,7 @@ def go_to(page: Page, code: str) -> None:
     page.locator(".sw button.row", has_text=code).click()
 
 
-def test_pictures_are_painted_in_the_hue_of_the_kv_head(visit: Callable[..., Page]) -> None:
-    page = visit("steps")
+def pictures_are_painted_in_the_hue_of_the_kv_head(page: Page) -> None:
     go_to(page, "scores.add_(bias)")
     weights = page.locator(".sw .main canvas")
     assert painted_fraction(pixels(weights)) > 0.1
@@ -102,50 +102,18 @@ def choose(page: Page, label: str, option: str) -> None:
     settle(page)
 
 
-def test_playing_goes_on_by_itself_and_pauses(visit: Callable[..., Page]) -> None:
-    page = visit("steps")
+def playing_goes_on_by_itself_and_pauses(page: Page) -> None:
     page.locator(WALK).focus()
-    before = here(page)
     page.keyboard.press(" ")
-    expect(page.locator(".sw .path b, .sw .row.here code").first).not_to_have_text(before, timeout=5000)
-    page.wait_for_timeout(1500)
-    assert here(page) != before
+    line = page.locator(".sw .row.here code").first
+    for _ in range(2):
+        expect(line).not_to_have_text(line.inner_text(), timeout=5000)
     page.keyboard.press(" ")
     expect(page.locator("[data-go=play]")).to_contain_text("play")
+    the_address_says_the_step(page)
 
 
-def canvases(page: Page) -> list[Locator]:
-    return page.locator(".sw canvas:visible").all()
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-def test_it_fits_and_on_a_phone_the_source_is_above(visit: Callable[..., Page], width: int) -> None:
-    page = visit("steps?step=30", width=width)
-    assert overflow(page) <= 0
-    source, made = page.locator(".sw .code").bounding_box(), page.locator(".sw .made").bounding_box()
-    if width < 400:
-        assert source["y"] + source["height"] <= made["y"]
-    else:
-        assert source["x"] + source["width"] <= made["x"]
-    assert all(painted_fraction(pixels(canvas)) > 0.005 for canvas in canvases(page))
-
-
-def test_every_part_is_drawn_with_any_text(visit: Callable[..., Page], server: Server) -> None:
-    page = visit("steps?tab=lens&model=mla")
-    fits(page)
-    for address in (
-        *("tab=tiles&model=own&text=a", f"tab=residual&model=own&text={HOSTILE}"),
-        f"tab=lens&causal=0&query=120&text={'The+king+said+no.+' * 60}",  # a part of it is recorded, and no mask
-    ):
-        go(page, server, f"steps?{address}")
-        expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible()
-        fits(page)
-    go(page, server, f"steps?text={HOSTILE}")
-    fits(page)
-
-
-def test_a_cell_of_the_lens_is_clicked_into(visit: Callable[..., Page]) -> None:
-    page = visit("steps?tab=lens")
+def a_cell_of_the_lens_is_clicked_into(page: Page) -> None:
     table = page.get_by_test_id("stDataFrame")
     table.scroll_into_view_if_needed()
     box = table.bounding_box()
@@ -156,4 +124,50 @@ def test_a_cell_of_the_lens_is_clicked_into(visit: Callable[..., Page]) -> None:
     assert page.get_by_text(f"next tokens after token {query}, read after layer 0").count() == 1
 
 
+STEPPED = {  # what is asserted, at which address
+    the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits: "steps",
+    a_step_is_in_the_link_and_opens_again: "steps?step=20",
+    an_entry_that_is_clicked_is_computed_and_chosen_everywhere: "steps",
+    pictures_are_painted_in_the_hue_of_the_kv_head: "steps",
+    playing_goes_on_by_itself_and_pauses: "steps",
+    a_cell_of_the_lens_is_clicked_into: "steps?tab=lens",
+}
+
+
+def test_the_steps_are_walked_played_and_clicked(visit: Callable[..., Page]) -> None:
+    page = visit()
+    for each, address in STEPPED.items():
+        turn_to(page, address)
+        each(page)
+
+
 HOSTILE = "%3Cscript%3Ealert(1)%3C%2Fscript%3E%20%F0%9F%91%A9%E2%80%8D%F0%9F%91%A9%E2%80%8D%F0%9F%91%A7%20%E4%B8%AD"
+PARTS = [  # with any text
+    "tab=lens&model=mla",
+    "tab=tiles&model=own&text=a",
+    f"tab=residual&model=own&text={HOSTILE}",
+    f"tab=lens&causal=0&query=120&text={'The+king+said+no.+' * 60}",  # a part of it is recorded, and no mask
+]
+
+
+def test_it_fits_with_any_text_and_on_a_phone_the_source_is_above(visit: Callable[..., Page]) -> None:
+    page = visit("steps?step=30", width=1280)
+    source, made = boxes(page)
+    assert source["x"] + source["width"] <= made["x"]
+    page.set_viewport_size(viewport(NARROW))
+    settle(page)
+    source, made = boxes(page)
+    assert source["y"] + source["height"] <= made["y"]
+    for part in PARTS:
+        turn_to(page, f"steps?{part}")
+        expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible()
+        fits(page)
+    turn_to(page, f"steps?text={HOSTILE}")
+    fits(page)
+
+
+def boxes(page: Page) -> tuple[dict, dict]:
+    """Where the source and what it made are; their pictures are painted, inside the window."""
+    fits(page)
+    assert all(painted_fraction(pixels(canvas)) > 0.005 for canvas in page.locator(".sw canvas:visible").all())
+    return page.locator(".sw .code").bounding_box(), page.locator(".sw .made").bounding_box()
