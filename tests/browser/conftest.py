@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect
 
-from tests.browser.painted import PATIENCE, settle
+from tests.browser.painted import PATIENCE, rest, settle
 from tests.browser.server import CHROMIUM_ARGS, Server, chromium, serve
 from tests.browser.sidebar import to_page
 
@@ -132,16 +132,21 @@ def go(page: Page, server: Server, address: str) -> None:
     settle(page)
 
 
-TURN_TO = """(address) => {
+TURN_TO = """async (address) => {
+    const app = document.querySelector("[data-testid=stApp]");
+    const began = new Promise((resolve) => new MutationObserver(resolve).observe(app, {
+        attributeFilter: ["data-test-script-state"],
+    }));
     History.prototype.pushState.call(history, null, "", address);
     dispatchEvent(new PopStateEvent("popstate", { state: null }));
+    await Promise.race([began, new Promise((later) => setTimeout(later, 5000))]);
 }"""
 
 
 def turn_to(page: Page, address: str) -> None:
-    """Open an address of the app as Back and Forward do, a third of the time of `go`: nothing is loaded again."""
+    """Open an address of the app as Back and Forward do, in a third of the time of `go`: nothing is loaded again."""
     page.evaluate(TURN_TO, f"/{address}")
-    settle(page)
+    rest(page)
 
 
 COUNT_MESSAGES = """() => {

@@ -25,6 +25,11 @@ FULL_PAGE_LIMIT = 6000  # pixels of height that a kept screenshot may have
 def settle(page: Page) -> None:
     """Wait until the script has run, the charts are drawn and nothing moves; fail where an exception is shown."""
     page.wait_for_timeout(200)  # an edit takes a moment to leave the browser
+    rest(page)
+
+
+def rest(page: Page) -> None:
+    """As `settle`, where the script is known to have begun."""
     page.wait_for_function(STILL, polling=50, timeout=PATIENCE)  # `expect` would look once a second
     assert page.get_by_test_id("stException").all_inner_texts() == []
     page.evaluate(REPAINTED)

@@ -47,10 +47,8 @@ def title(page: Page, start: str) -> Locator:
     return page.get_by_role("heading", name=re.compile("^" + start))
 
 
-def slide(page: Page, name: str, key: str, times: int = 1) -> None:
-    thumb = page.get_by_role("slider", name=name)
-    for _ in range(times):
-        thumb.press(key)
+def slide(page: Page, name: str, key: str) -> None:
+    page.get_by_role("slider", name=name).press(key)
     settle(page)
 
 
@@ -169,16 +167,16 @@ def the_arrows_step_where_less_motion_is_asked_for(page: Page) -> None:
     unshifted(page)
     frequency, start = 10_000 ** (-2 * pair_of(page) / 24), pointing(page, "q")
     press(page, ".rp", "Play")
-    seen = page.locator(".rp .arrow.q.after").evaluate(HANDS, 3)
+    seen = page.locator(".rp .arrow.q.after").evaluate(HANDS, 2)
     steps = [(math.radians(degrees) - start) / frequency for degrees in seen]
     turn = 2 * math.pi / frequency
-    assert [step % turn for step in steps] == pytest.approx([0, 1, 2], abs=1e-3)
+    assert [step % turn for step in steps] == pytest.approx([0, 1], abs=1e-3)
 
 
 def clocks_step_where_less_motion_is_asked_for(page: Page) -> None:
     page.emulate_media(reduced_motion="reduce")
     press(page, ".rc", "Play")
-    stepped = hand_positions(page, 3)
+    stepped = hand_positions(page, 2)
     assert stepped == [pytest.approx(round(p), abs=1e-6) for p in stepped]
 
 
@@ -261,26 +259,6 @@ def theta_slows_the_pairs_down(page: Page) -> None:
     expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 428")).to_be_visible()
 
 
-def longer_texts_take_a_factor_and_a_pasted_scaling(page: Page) -> None:
-    expect(title(page, r"Beyond 256 tokens the loss is \d")).to_be_visible()
-    expect(page.get_by_text("YaRN also multiplies cos and sin by 1.0693")).to_be_visible()
-    slide(page, "Scaling factor", "ArrowRight", times=2)
-    expect(page.get_by_text("YaRN also multiplies cos and sin by 1.1099")).to_be_visible()
-    paste = page.get_by_role("textbox", name="rope_scaling")
-    paste.fill('{"rope_type": "longrope", "factor": 2, "original_max_position_embeddings": 4096, "short_factor": [1], '
-               '"long_factor": [2]}')  # fmt: skip
-    paste.press("Enter")
-    settle(page)
-    expect(page.get_by_test_id("stAlert")).to_contain_text("long_factor must hold 12 numbers, one a pair, not 1")
-    lists = ", ".join(["2"] * 12)
-    paste.fill('{"rope_type": "longrope", "factor": 2, "original_max_position_embeddings": 4096, "short_factor": '
-               f'[{lists}], "long_factor": [{lists}]}}')  # fmt: skip
-    paste.press("Enter")
-    settle(page)
-    expect(page.get_by_test_id("stAlert")).to_have_count(0)
-    expect(title(page, "7 of 12 pairs pass their trained angle; .*pasted.*: 0")).to_be_visible()
-
-
 def a_part_of_the_dimensions_can_turn(page: Page) -> None:
     expect(title(page, "24 of 24 dimensions rotated: off by up to 0$")).to_be_visible()
     slide(page, "Share of rotated dimensions", "Home")
@@ -311,11 +289,10 @@ def many_pairs_are_thinned_until_all_are_asked_for(page: Page) -> None:
     expect(clocks).to_have_count(12)
 
 
-CONTROLS = {  # what is asserted, at which address
+CONTROLS = {  # what is asserted, at which address; "": that of the one before
     a_chosen_clock_is_the_page_s_pair: f"rope?text={quote(TEXT)}&query=4&key=1&pair=3",
-    the_key_is_chosen_by_its_select_box: f"rope?text={quote(TEXT)}&query=4&key=1",
+    the_key_is_chosen_by_its_select_box: "",
     theta_slows_the_pairs_down: "rope",
-    longer_texts_take_a_factor_and_a_pasted_scaling: "rope?tab=longer",
     a_part_of_the_dimensions_can_turn: "rope?tab=without&fraction=1",
     the_decoupled_key_opens_with_the_mla_checkpoint: "rope",
     with_rope_off_the_page_says_so: "rope?rope=0",
@@ -326,7 +303,8 @@ CONTROLS = {  # what is asserted, at which address
 def test_every_control_moves_what_it_is_about(visit: Callable[..., Page]) -> None:
     page = visit()
     for each, address in CONTROLS.items():
-        turn_to(page, address)
+        if address:
+            turn_to(page, address)
         each(page)
 
 

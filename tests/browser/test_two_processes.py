@@ -17,7 +17,8 @@ def test_people_of_a_killed_process_go_on_in_the_other(window: Callable[..., Pag
     with behind_proxy() as proxy:
         people = people_in_both(proxy, window)
         for page in people.values():
-            page.goto(f"{proxy.url}/heads?text=a+dog&layer=2&head=5")
+            page.goto(f"{proxy.url}/heads?text=a+dog&layer=2&head=5", wait_until="commit")
+        for page in people.values():
             settle(page)
             page.get_by_role("gridcell", name="Layer 3, head 4,").click()
             settle(page)
@@ -35,12 +36,12 @@ def test_people_of_a_killed_process_go_on_in_the_other(window: Callable[..., Pag
 
 
 def people_in_both(proxy: Proxy, window: Callable[..., Page]) -> dict[int, Page]:
-    """A page of somebody in each process, by the process's id."""
+    """A page of somebody in each process, by the process's id; nothing is open in it yet."""
     people: dict[int, Page] = {}
     for _ in range(MOST_PEOPLE):
         page = window()
-        page.goto(proxy.url)
-        settle(page)
+        for _ in range(2):  # the first brings the cookie; nginx writes it down before it answers the second
+            assert page.request.get(proxy.url).ok
         people.setdefault(proxy.process_of(person(page)).pid, page)
         if len(people) == len(proxy.processes):
             return people

@@ -128,6 +128,20 @@ def test_yarns_softmax_scale_reaches_the_page():
     assert f"{(0.1 * np.log(40) + 1) ** 2:.4f}" in said(app)
 
 
+def test_longer_texts_take_a_factor_and_a_pasted_scaling():
+    app = opened(text=TEXT, tab="longer")
+    app.slider(key="control-factor").set_value(app.slider(key="control-factor").value + 1).run()
+    assert "1.1099" in next(m.value for m in app.main.markdown if "YaRN also multiplies" in m.value)
+    longrope = {"rope_type": "longrope", "factor": 2, "original_max_position_embeddings": 4096}
+    paste = app.text_input(key="pasted-scaling")
+    paste.set_value(json.dumps({**longrope, "short_factor": [1], "long_factor": [2]})).run()
+    assert "long_factor must hold 12 numbers, one a pair, not 1" in app.error[0].value.replace("\\", "")
+    lists = {"short_factor": [2] * 12, "long_factor": [2] * 12}
+    app.text_input(key="pasted-scaling").set_value(json.dumps(longrope | lists)).run()
+    assert not app.error and not app.exception
+    assert re.search("7 of 12 pairs pass their trained angle; .*pasted.*: 0", said(app))
+
+
 @pytest.mark.parametrize("words", [257, 258])
 def test_a_loss_beyond_training_needs_a_prediction_beyond_training(words):
     """256 tokens and the one after them are in a training row: a text of 257 has nothing beyond."""
