@@ -24,8 +24,17 @@ NEAR = (
 )  # fmt: skip
 FAR = tuple(  # for points that must be named: a line leads there
     Spot(x, y, side)
-    for y in (24, -24, 38, -38, 54, -54, 72, -72, 92, -92, 120, -120, 150, -150, 180, -180)
-    for x, side in ((10, "left"), (-10, "right"), (30, "left"), (-30, "right"), (60, "left"), (-60, "right"))
+    for y in (24, -24, 38, -38, 54, -54, 72, -72, 92, -92, 120, -120, 150, -150, 180, -180, 220, -220)
+    for x, side in (
+        (10, "left"),
+        (-10, "right"),
+        (30, "left"),
+        (-30, "right"),
+        (60, "left"),
+        (-60, "right"),
+        (90, "left"),
+        (-90, "right"),
+    )  # fmt: skip
 )
 
 
@@ -46,13 +55,24 @@ def place(
     """For each point (fractions of the plot, 0 to 1, up is 1) a place for its name, and one for a number otherwise.
 
     Earlier points choose first. `height` is the plot's, in pixels. The first `n_needed` and all numbers may also stand
-    further away; a later point that another covers stays without a name, which would seem to be the other's.
+    further away; a later point that another covers stays without a name, which would seem to be the other's. Where
+    names would leave a point without a number, only the first `n_needed` have names.
     """
+    placed, numbers = _placed(points, names, height, n_needed, len(points))
+    if all(name or number for name, number in zip(placed, numbers, strict=True)):
+        return placed, numbers
+    return _placed(points, names, height, n_needed, n_needed)
+
+
+def _placed(
+    points: Sequence[tuple[float, float]], names: Sequence[str], height: float, n_needed: int, n_named: int
+) -> tuple[list[Spot | None], list[Spot | None]]:
+    """The same, with names for the first `n_named` at most."""
     taken = {width: [_mark(point, width, height) for point in points] for width in PLOT_WIDTHS}
     covered = [any(_covers(marks, i) for marks in taken.values()) for i in range(len(points))]
     placed: list[Spot | None] = []
     for i, (point, name) in enumerate(zip(points, names, strict=True)):
-        spots = NEAR + FAR if i < n_needed else () if covered[i] else NEAR
+        spots = NEAR + FAR if i < n_needed else () if covered[i] or i >= n_named else NEAR
         placed.append(_first_free(point, name, height, taken, spots))
     numbers = [
         None

@@ -44,23 +44,18 @@ def caches_text(models: Sequence[ModelConfig], n_tokens: int, batch_size: int, p
     return f"KV cache of **{crowd_text(n_tokens, batch_size)}** in {precision}: {cached}."
 
 
-def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig], toy: ModelConfig | None = None) -> Drawing:
-    """Each model's bf16 cache for one token against its parameters, both logarithmic; the chosen ones stand out.
-
-    toy: the model that runs here, drawn among them and named as no published one.
-    """
-    drawn = [*models, *([toy] if toy else [])]
-    size = {m: count_parameters(m).total for m in drawn}
-    cost = {m: kv_cache_bytes(m, 1) for m in drawn}
-    stand_out = [*chosen, *([toy] if toy else [])]
+def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> Drawing:
+    """Each model's bf16 cache for one token against its parameters, both logarithmic; the chosen ones stand out."""
+    size = {m: count_parameters(m).total for m in models}
+    cost = {m: kv_cache_bytes(m, 1) for m in models}
     figure = base_figure(HEIGHT, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"}, margin={"t": LEGEND})
     for kind in KINDS:
-        figure.add_trace(_kind([m for m in drawn if m.attention == kind], kind, size, cost, stand_out))
+        figure.add_trace(_kind([m for m in models if m.attention == kind], kind, size, cost, chosen))
     x, y = _log_range(size.values()), _log_range(cost.values())
     figure.update_xaxes(type="log", range=x, title="parameters", **_decades(x, count_text))
     figure.update_yaxes(type="log", range=y, **_decades(y, lambda n: bytes_text(n, binary=False)))
     rest = sorted((m for m in models if m not in chosen), key=lambda m: m.id not in WELL_KNOWN)
-    numbered = _label(figure, [*stand_out, *rest], len(stand_out), size, cost, x, y)
+    numbered = _label(figure, [*chosen, *rest], len(chosen), size, cost, x, y)
     largest = max(models, key=size.__getitem__)
     dearer = min((m for m in models if cost[m] > cost[largest]), key=size.__getitem__, default=largest)
     title = f"{short_name(largest)} ({count_text(size[largest])} parameters) has the largest cache per token"
@@ -75,19 +70,15 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig], toy:
         title=title,
         note=f"{len(models)} published models, counted by formula: bytes cached for one token in bf16 (1 kB is 1,000 "
         "bytes) against all parameters. The marker's shape is the type of attention. Where a name has no room a "
-        f"number stands for it, and the names are below.{_toy_note(toy)} "
+        "number stands for it, and the names are below. "
         "With sliding windows, a long text takes less than this times its tokens.",
         below=" · ".join(f"**{i}** {short_name(m)}" for i, m in enumerate(numbered, 1)),
         alt=f"{title}: {cost[largest]:,} and {cost[dearer]:,} bytes. Most: {_extreme(cost, max)}; least: "
         f"{_extreme(cost, min)}.",
-        table=published_table(drawn),
+        table=published_table(models),
         formula=rf"{tex_text(f'{short_name(largest)}, one token: ')}{aligned(equation)}",
         legend=meanings(equation),
     )
-
-
-def _toy_note(toy: ModelConfig | None) -> str:
-    return f" {short_name(toy)} is the model selected in the sidebar." if toy else ""
 
 
 def published_table(models: Sequence[ModelConfig]) -> dict[str, list]:

@@ -174,7 +174,7 @@ def published(view: View) -> None:
     bars = figures.caches_panel(chosen, toy, s.context, s.batch, s.precision)
     to_scale([bars], "compared", figures.kinds_of([*chosen, toy]))
     _pairs(s)
-    charts.show(_all_published(s.compare, toy), "published")
+    charts.show(_all_published(s.compare), "published")
     if s.compare:
         charts.show(_totals(s.compare, s.context), "totals")
         _notes(s.compare, "compared")
@@ -191,9 +191,9 @@ def _pairs(s: Settings) -> None:
 
 
 @lru_cache(maxsize=16)
-def _all_published(chosen: tuple[str, ...], toy: ModelConfig) -> Drawing:
+def _all_published(chosen: tuple[str, ...]) -> Drawing:
     presets = load_presets()
-    return figures.published(list(presets.values()), [presets[id] for id in chosen], toy)
+    return figures.published(list(presets.values()), [presets[id] for id in chosen])
 
 
 @lru_cache(maxsize=16)
