@@ -4,12 +4,12 @@ pytest tests/browser/test_cost_page.py
 """
 
 import re
+from collections.abc import Callable
 
-import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import NARROW, WIDE
-from tests.browser.painted import overflow, painted_fraction, pixels, settle, shoot
+from tests.browser.conftest import NARROW, WIDE, turn_to
+from tests.browser.painted import background, overflow, painted_fraction, pixels, settle, shoot
 
 TINY = "model=own&n_layers=1&n_heads=2&n_kv_heads=1&d_model=8"
 
@@ -25,25 +25,23 @@ def title(page: Page, words: str):
 PARTS = {"Published models": "alternatives", "What fits in GPU memory": "filling", "Decode speed": "machines"}
 
 
-@pytest.mark.parametrize("width, scheme", [(WIDE, "light"), (NARROW, "dark")])
-def test_every_part_is_painted_and_as_wide_as_its_window(visit, width, scheme):
-    page = visit("cost?tab=measured", width=width, scheme=scheme)
+def every_part_is_painted_and_as_wide_as_its_window(page: Page, width: int, scheme: str) -> None:
+    page.set_viewport_size({"width": width, "height": 4500})  # charts that are out of sight are not drawn
     seen = ["attention", "cache"]
     for part, drawn in PARTS.items():
         page.get_by_role("radio", name=part).click()
         expect(chart(page, drawn)).to_be_visible()
         settle(page)
-        assert overflow(page) == 0
+        assert overflow(page) == 0, part
         for key in (*seen, drawn):
-            chart(page, key).scroll_into_view_if_needed()
-            settle(page)
-            assert painted_fraction(pixels(chart(page, key))) > 0.04
+            image = pixels(chart(page, key))
+            assert painted_fraction(image) > 0.04, f"{key} is not painted"
+            assert (sum(background(image)) < 3 * 64) == (scheme == "dark"), key
         seen = []
         shoot(page, f"cost-{drawn}-{width}-{scheme}")
 
 
-def test_the_page_opens_with_published_models_and_the_shipped_one_among_them(visit):
-    page = visit("cost")
+def the_page_opens_with_published_models_and_the_shipped_one_among_them(page: Page) -> None:
     heights = [chart(page, key).bounding_box()["y"] for key in ("published", "attention")]
     assert heights[0] < heights[1]
     expect(page.get_by_role("heading", name=re.compile("^AttnViz toy GQA-4"))).to_be_visible()
@@ -51,8 +49,7 @@ def test_the_page_opens_with_published_models_and_the_shipped_one_among_them(vis
         expect(chart(page, "published").locator("text", has_text=name).first).to_be_visible()
 
 
-def test_a_config_json_is_counted_and_what_was_assumed_is_said(visit):
-    page = visit("cost?tab=facts")
+def a_config_json_is_counted_and_what_was_assumed_is_said(page: Page) -> None:
     field = page.get_by_role("textbox", name=re.compile("config.json"))
     field.fill(
         '{"architectures": ["MistralForCausalLM"], "hidden_size": 4096, "vocab_size": 32768, "sliding_window": null,'
@@ -68,26 +65,21 @@ def test_a_config_json_is_counted_and_what_was_assumed_is_said(visit):
     expect(page.get_by_role("alert")).to_contain_text("mamba")
 
 
-def test_a_link_reopens_a_comparison_with_its_sentence(visit):
-    page = visit("cost?context=131072&compare=gemma-3-27b,qwen3-32b")
+def a_link_reopens_a_comparison_with_its_sentence(page: Page) -> None:
     expect(page.get_by_text("10.4 GiB instead of 62 GiB")).to_be_visible()
     expect(title(page, "At 128 K tokens: Gemma 3 27B 10.4 GiB and Qwen3 32B 32 GiB")).to_be_visible()
     expect(page.get_by_text("5 live models were built")).to_be_visible()
 
 
-def test_one_click_compares_two_models_and_the_address_says_so(visit):
-    page = visit("cost")
+def one_click_compares_two_models_and_the_address_says_so(page: Page) -> None:
     page.get_by_text("Half the heads", exact=True).click()
     settle(page)
     expect(page.get_by_text("does not depend on the number of heads")).to_be_visible()
     expect(page).to_have_url(re.compile("compare=deepseek-v3%2Ckimi-k2"))
-    page.reload()
-    settle(page)
     expect(title(page, "At 128 K tokens: .* 8.58 GiB")).to_be_visible()
 
 
-def test_the_precision_moves_the_cache_and_the_weights_move_the_memory(visit):
-    page = visit("cost?tab=memory&context=8192")
+def the_precision_moves_the_cache_and_the_weights_move_the_memory(page: Page) -> None:
     expect(title(page, "holds Llama 3 8B and 56 sequences of 8 K tokens")).to_be_visible()
     page.get_by_role("radiogroup", name="Weights in").get_by_text("int4").click()
     settle(page)
@@ -99,8 +91,7 @@ def test_the_precision_moves_the_cache_and_the_weights_move_the_memory(visit):
     expect(title(page, "GQA-4 caches 6 MiB")).to_be_visible()
 
 
-def test_the_number_of_sequences_moves_the_cache_and_the_speed(visit):
-    page = visit("cost?tab=speed&context=8192")
+def the_number_of_sequences_moves_the_cache_and_the_speed(page: Page) -> None:
     before = page.get_by_role("figure").last.get_attribute("aria-label")
     page.get_by_role("slider", name="Sequences at once").press("ArrowRight")
     expect(page).to_have_url(re.compile("batch=2"))
@@ -108,8 +99,7 @@ def test_the_number_of_sequences_moves_the_cache_and_the_speed(visit):
     expect(title(page, "GQA-4 caches 24 MiB")).to_be_visible()
 
 
-def test_decoding_is_measured_and_the_counted_cache_stands_beside_it(visit):
-    page = visit(f"cost?tab=measured&{TINY}")
+def decoding_is_measured_and_the_counted_cache_stands_beside_it(page: Page) -> None:
     page.get_by_role("button", name="Measure").click()
     expect(title(page, "MHA takes .* ms per token after 8 K tokens")).to_be_visible(timeout=90_000)
     settle(page)
@@ -125,8 +115,7 @@ def begin_to_measure(page: Page) -> None:
     page.wait_for_function("document.querySelector('[data-testid=stProgress]')?.innerText.includes('tokens:')")
 
 
-def test_a_measurement_can_be_stopped_and_started_again(visit):
-    page = visit(f"cost?tab=measured&{LONG}")
+def a_measurement_can_be_stopped_and_started_again(page: Page) -> None:
     for _ in range(2):
         begin_to_measure(page)
         page.get_by_role("button", name="Stop measuring").click()
@@ -135,3 +124,29 @@ def test_a_measurement_can_be_stopped_and_started_again(visit):
         name = page.get_by_role("figure", name=re.compile("^MHA takes")).get_attribute("aria-label")
         assert "after 256 tokens" in name and "after 8,192 tokens" not in name  # it ended before its end
     expect(page.get_by_text("Somebody else is measuring")).to_have_count(0)
+
+
+WALK = {  # what is asserted, at which address
+    the_page_opens_with_published_models_and_the_shipped_one_among_them: "cost",
+    one_click_compares_two_models_and_the_address_says_so: "cost",
+    a_link_reopens_a_comparison_with_its_sentence: "cost?context=131072&compare=gemma-3-27b,qwen3-32b",
+    a_config_json_is_counted_and_what_was_assumed_is_said: "cost?tab=facts",
+    the_precision_moves_the_cache_and_the_weights_move_the_memory: "cost?tab=memory&context=8192",
+    the_number_of_sequences_moves_the_cache_and_the_speed: "cost?tab=speed&context=8192",
+    decoding_is_measured_and_the_counted_cache_stands_beside_it: f"cost?tab=measured&{TINY}",
+    a_measurement_can_be_stopped_and_started_again: f"cost?tab=measured&{LONG}",
+}
+
+
+def test_every_control_moves_what_it_is_about(visit: Callable[..., Page]) -> None:
+    page = visit("cost")
+    for each, address in WALK.items():
+        turn_to(page, address)
+        each(page)
+
+
+def test_every_part_is_painted_and_as_wide_as_its_window(visit: Callable[..., Page]) -> None:
+    page = visit("cost?tab=measured", width=NARROW, scheme="dark")
+    every_part_is_painted_and_as_wide_as_its_window(page, NARROW, "dark")
+    page.emulate_media(color_scheme="light")
+    every_part_is_painted_and_as_wide_as_its_window(page, WIDE, "light")

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
-import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import NARROW
+from tests.browser.conftest import NARROW, turn_to
 from tests.browser.painted import hue_shares, overflow, painted_fraction, pixels, settle
 
 Visit = Callable[..., Page]
@@ -38,12 +38,13 @@ def choose(page: Page, model: str) -> None:
     settle(page)
 
 
-def test_a_button_moves_everything(visit: Visit) -> None:
-    page = visit("query_groups")
+def a_button_moves_everything(page: Page) -> None:
     sizes = {"GQA-4": (4, "3,072"), "GQA-2": (2, "1,536"), "MQA": (1, "768"), "MHA": (8, "6,144")}
     for model, (n_kv_heads, n_bytes) in sizes.items():
         choose(page, model)
         expect(kv_heads(page)).to_have_count(n_kv_heads)
+        if model != "MHA":  # of whose eight hues two are alike
+            the_diagram_is_painted_in_one_hue_per_kv_head(page, model, n_kv_heads)
         expect(page.get_by_text(f"8 query heads read {n_kv_heads} KV head")).to_be_visible()
         expect(heading(page, f"^W_k and W_v are {24 * n_kv_heads} wide")).to_be_visible()
         expect(heading(page, f"caches {n_bytes} B per token")).to_be_visible()
@@ -56,8 +57,7 @@ def test_a_button_moves_everything(visit: Visit) -> None:
             expect(page).to_have_url(re.compile(f"model={model.lower()}(&|$)"))
 
 
-def test_buttons_cache_and_heads_share_the_first_screen_of_a_projector(visit: Visit) -> None:
-    page = visit("query_groups", width=1280)
+def buttons_cache_and_heads_share_the_first_screen_of_a_projector(page: Page) -> None:
     page.set_viewport_size({"width": 1280, "height": 720})
     for model in ("MHA", "GQA-4", "GQA-2", "MQA", "MLA"):
         button = page.get_by_role("radio", name=model, exact=True)
@@ -68,18 +68,12 @@ def test_buttons_cache_and_heads_share_the_first_screen_of_a_projector(visit: Vi
     expect(page.get_by_text("KV head that each query head reads")).to_be_visible()
 
 
-@pytest.mark.parametrize("scheme", ["dark"])
-def test_the_diagram_is_painted_in_one_hue_per_kv_head(visit: Visit, scheme: str) -> None:
-    page = visit("query_groups?model=mqa", scheme=scheme)
-    for n_hues, model in ((1, "MQA"), (2, "GQA-2"), (4, "GQA-4")):
-        choose(page, model)
-        expect(kv_heads(page)).to_have_count(n_hues)
-        shares = hue_shares(pixels(page.locator(".gd svg")), bins=12)
-        assert int((shares > 0.002).sum()) == n_hues
+def the_diagram_is_painted_in_one_hue_per_kv_head(page: Page, model: str, n_hues: int) -> None:
+    shares = hue_shares(pixels(page.locator(".gd svg")), bins=12)
+    assert int((shares > 0.002).sum()) == n_hues, model
 
 
-def test_a_head_that_is_pointed_at_or_walked_to_shows_its_partners(visit: Visit) -> None:
-    page = visit("query_groups")
+def a_head_that_is_pointed_at_or_walked_to_shows_its_partners(page: Page) -> None:
     query_head(page, 3).locator("circle").hover()
     expect(page.locator(".gd-says")).to_have_text("Query head 3 reads KV head 1, together with query head 2.")
     lit = page.locator(".gd .head.on")
@@ -104,8 +98,7 @@ def test_a_head_that_is_pointed_at_or_walked_to_shows_its_partners(visit: Visit)
     expect(query_head(page, 4)).to_have_attribute("aria-pressed", "true")
 
 
-def test_tiling_shows_the_wrong_partners_and_what_they_do(visit: Visit) -> None:
-    page = visit("query_groups?model=gqa-2")
+def tiling_shows_the_wrong_partners_and_what_they_do(page: Page) -> None:
     expect(page.locator(".gd .link.wrong")).to_have_count(0)
     expect(page.locator(".gd-index")).to_contain_text("repeat_interleave(4) = 0 0 0 0 1 1 1 1")
     page.get_by_text("Wrong order: repeat() instead").click()
@@ -140,8 +133,7 @@ PARTS = {
 }
 
 
-def test_looking_closer_paints_the_part_and_goes_into_the_link(visit: Visit) -> None:
-    page = visit("query_groups")
+def looking_closer_paints_the_part_and_goes_into_the_link(page: Page) -> None:
     every_equality_holds_in_both_precisions(page)
     for part, (tab, title, charts) in PARTS.items():
         look_closer(page, part)
@@ -150,21 +142,21 @@ def test_looking_closer_paints_the_part_and_goes_into_the_link(visit: Visit) -> 
         expect(heading(page, title)).to_have_count(2 if tab == "work" else 1)  # the work is to scale above, too
         for chart in charts:
             assert painted_fraction(pixels(page.locator(f".st-key-chart-{chart}"))) > 0.02
-    page.reload()
-    settle(page)
+    link = urlsplit(page.url)
+    turn_to(page, "query_groups")
+    expect(page.get_by_role("radio", name=part)).not_to_be_checked()
+    turn_to(page, f"query_groups?{link.query}")
     expect(page.get_by_role("radio", name=part)).to_be_checked()
     expect(heading(page, title)).to_be_visible()
 
 
-def test_keys_and_values_are_compared(visit: Visit) -> None:
-    page = visit("query_groups?tab=alike")
+def keys_and_values_are_compared(page: Page) -> None:
     look_closer(page, "values")
     expect(heading(page, r"^Averaging neighbours loses \d+% of the values")).to_be_visible()
     expect(page).to_have_url(re.compile("alike=values"))
 
 
-def test_a_map_and_a_layer_are_chosen(visit: Visit) -> None:
-    page = visit("query_groups")
+def a_map_and_a_layer_are_chosen(page: Page) -> None:
     page.get_by_role("gridcell", name=re.compile("head 6")).first.click()
     settle(page)
     expect(page).to_have_url(re.compile("head=6"))
@@ -174,8 +166,7 @@ def test_a_map_and_a_layer_are_chosen(visit: Visit) -> None:
     expect(page).to_have_url(re.compile("layer=2"))
 
 
-def test_latent_attention_has_a_button_of_its_own(visit: Visit) -> None:
-    page = visit("query_groups?model=mqa")
+def latent_attention_has_a_button_of_its_own(page: Page) -> None:
     choose(page, "MLA")
     expect(page).to_have_url(re.compile("model=mla"))
     expect(kv_heads(page)).to_have_count(1)
@@ -184,12 +175,41 @@ def test_latent_attention_has_a_button_of_its_own(visit: Visit) -> None:
     expect(page.get_by_text(re.compile("Absorbed form = expanded form.*in float64"))).to_be_visible()
 
 
-def test_own_settings_share_over_their_own_divisors(visit: Visit) -> None:
-    page = visit("query_groups?model=own&n_heads=6&n_kv_heads=3&d_model=96&n_layers=2")
+def own_settings_share_over_their_own_divisors(page: Page) -> None:
     expect(kv_heads(page)).to_have_count(3)
     choose(page, "GQA-2 (K=2)")
     expect(kv_heads(page)).to_have_count(2)
     expect(page).to_have_url(re.compile("n_kv_heads=2"))
+
+
+def the_maps_say_what_each_model_s_heads_read(page: Page) -> None:
+    expect(page.get_by_role("gridcell", name=re.compile("^MHA, head 3, reads KV 3, its own"))).to_have_count(1)
+    expect(page.get_by_role("gridcell", name=re.compile("^averaged, head 3, reads KV 0$"))).to_have_count(1)
+    choose(page, "MLA")
+    expect(page.locator(".hg .read").first).to_contain_text("H3 reads keys and values of its own, expanded from the")
+    expect(page.get_by_text(re.compile("reads KV|KV 3"))).to_have_count(0)
+
+
+WALK = {  # what is asserted, at which address
+    a_button_moves_everything: "query_groups",
+    a_head_that_is_pointed_at_or_walked_to_shows_its_partners: "query_groups",
+    tiling_shows_the_wrong_partners_and_what_they_do: "query_groups?model=gqa-2",
+    looking_closer_paints_the_part_and_goes_into_the_link: "query_groups",
+    keys_and_values_are_compared: "query_groups?tab=alike",
+    a_map_and_a_layer_are_chosen: "query_groups",
+    latent_attention_has_a_button_of_its_own: "query_groups?model=mqa",
+    own_settings_share_over_their_own_divisors: "query_groups?model=own&n_heads=6&n_kv_heads=3&d_model=96&n_layers=2",
+    the_maps_say_what_each_model_s_heads_read: "query_groups?model=gqa-2&tab=maps",
+    buttons_cache_and_heads_share_the_first_screen_of_a_projector: "query_groups",
+}
+
+
+def test_every_control_moves_what_it_is_about(visit: Visit) -> None:
+    page = visit("query_groups", scheme="dark")
+    for each, address in WALK.items():
+        page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
+        turn_to(page, address)
+        each(page)
 
 
 def test_sixteen_heads_fit_on_a_phone(visit: Visit) -> None:
@@ -198,12 +218,3 @@ def test_sixteen_heads_fit_on_a_phone(visit: Visit) -> None:
     boxes = [query_head(page, h).locator("circle").bounding_box() for h in range(16)]
     assert boxes[0]["x"] >= 0 and boxes[-1]["x"] + boxes[-1]["width"] <= NARROW
     assert all(a["x"] + a["width"] <= b["x"] + 1 for a, b in zip(boxes, boxes[1:], strict=False))
-
-
-def test_the_maps_say_what_each_model_s_heads_read(visit: Visit) -> None:
-    page = visit("query_groups?model=gqa-2&tab=maps")
-    expect(page.get_by_role("gridcell", name=re.compile("^MHA, head 3, reads KV 3, its own"))).to_have_count(1)
-    expect(page.get_by_role("gridcell", name=re.compile("^averaged, head 3, reads KV 0$"))).to_have_count(1)
-    page = visit("query_groups?model=mla")
-    expect(page.locator(".hg .read").first).to_contain_text("H3 reads keys and values of its own, expanded from the")
-    expect(page.get_by_text(re.compile("reads KV|KV 3"))).to_have_count(0)

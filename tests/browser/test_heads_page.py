@@ -3,14 +3,14 @@
 import io
 import re
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import numpy as np
-import pytest
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
 from attnviz.session.pages import PAGES
-from tests.browser.conftest import NARROW
+from tests.browser.conftest import NARROW, count_messages, turn_to
 from tests.browser.painted import hue_shares, overflow, painted_fraction, pixels, settle
 from tests.browser.server import Server
 from tests.browser.sidebar import take_option
@@ -46,8 +46,7 @@ def heading(page: Page, pattern: str):
     return page.get_by_role("heading", name=re.compile(pattern))
 
 
-def test_a_query_and_a_key_are_explained_as_chosen(visit: Visit) -> None:
-    page = visit("heads?tab=number")
+def a_query_and_a_key_are_explained_as_chosen(page: Page) -> None:
     choose(page, "Query token", "21")
     choose(page, "Key token", "3")
     expect(heading(page, "^Query 21 .* key 3 .*score")).to_be_visible()
@@ -56,8 +55,7 @@ def test_a_query_and_a_key_are_explained_as_chosen(visit: Visit) -> None:
     expect(heading(page, "masked, so no weight")).to_be_visible()
 
 
-def test_a_click_in_the_grid_changes_the_head_and_its_parts_alone(visit: Visit) -> None:
-    page = visit("heads?tab=does")
+def a_click_in_the_grid_changes_the_head_and_its_parts_alone(page: Page) -> None:
     page.get_by_role("gridcell", name=re.compile("^Layer 2, head 5,")).first.click()
     settle(page)
     expect(heading(page, "^Layer 2, head 5 reads KV head 2")).to_be_visible()
@@ -66,8 +64,7 @@ def test_a_click_in_the_grid_changes_the_head_and_its_parts_alone(visit: Visit) 
     expect(page).to_have_url(re.compile("head=5"))
 
 
-def test_a_chosen_head_is_in_sight_and_an_example_goes_where_it_says(visit: Visit) -> None:
-    page = visit("heads")
+def a_chosen_head_is_in_sight_and_an_example_goes_where_it_says(page: Page) -> None:
     page.set_viewport_size({"width": 1280, "height": 720})  # a projector's
     settle(page)
     page.get_by_role("gridcell", name=re.compile("^Layer 3, head 6,")).first.click()
@@ -84,15 +81,7 @@ def test_a_chosen_head_is_in_sight_and_an_example_goes_where_it_says(visit: Visi
     expect(page.get_by_text(re.compile(f"^Query {query} .* key {key} ")).first).to_be_visible()
 
 
-def test_on_a_phone_the_head_stands_right_below_its_grid(visit: Visit) -> None:
-    page = visit("heads", width=NARROW)
-    places = [page.locator(f".st-key-{key}").first.bounding_box() for key in ("head-grid", "head-view", "text-view")]
-    grid, head, text = (place["y"] for place in places)
-    assert grid < head < text and head < grid + places[0]["height"] + 60
-
-
-def test_a_head_chosen_in_a_part_is_the_one_that_is_marked_in_the_grid(visit: Visit) -> None:
-    page = visit("heads?tab=family&layer=1&head=3")
+def a_head_chosen_in_a_part_is_the_one_that_is_marked_in_the_grid(page: Page) -> None:
     chosen = page.get_by_role("gridcell", selected=True)
     expect(chosen.first).to_have_attribute("aria-label", re.compile("^Layer 1, head 3,"))
     page.get_by_role("gridcell", name=re.compile("^Layer 1, head 6,")).last.click()  # in the last family member's row
@@ -102,8 +91,7 @@ def test_a_head_chosen_in_a_part_is_the_one_that_is_marked_in_the_grid(visit: Vi
     expect(page.locator(".hg .read").first).to_contain_text("Layer 1, H6 reads")
 
 
-def test_a_layer_chosen_in_a_part_is_the_layer_of_the_part_and_of_the_head(visit: Visit) -> None:
-    page = visit("heads?tab=family")
+def a_layer_chosen_in_a_part_is_the_layer_of_the_part_and_of_the_head(page: Page) -> None:
     page.get_by_role("radiogroup", name="Layer").get_by_text("3", exact=True).click()
     expect(heading(page, "^Layer 3, head 3 reads")).to_be_visible()
     expect(heading(page, "^Layer 3 in 5 models")).to_be_visible()
@@ -112,8 +100,7 @@ def test_a_layer_chosen_in_a_part_is_the_layer_of_the_part_and_of_the_head(visit
     assert all(cell.get_attribute("aria-label").startswith("Layer 3, head 3,") for cell in chosen.all())
 
 
-def test_a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid(visit: Visit) -> None:
-    page = visit("heads?layer=0&head=0&tab=side")
+def a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid(page: Page) -> None:
     add(page, "Pinned heads", "L1 H5")
     expect(page.get_by_text("· pinned")).to_have_count(1)
     part(page, "Lines between tokens")
@@ -126,8 +113,7 @@ def test_a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid(visit: V
     assert all(painted_fraction(pixels(page.locator(f".st-key-chart-side-{head}"))) > 0.05 for head in ("0-0", "1-5"))
 
 
-def test_a_mask_is_selected_by_a_click_and_the_whole_page_follows(visit: Visit) -> None:
-    page = visit("heads?tab=masks")
+def a_mask_is_selected_by_a_click_and_the_whole_page_follows(page: Page) -> None:
     page.get_by_role("gridcell", name=re.compile("^Padding of 3, head 1,")).click()
     settle(page)
     expect(page.get_by_text("The first 3 tokens are padding.")).to_be_visible()
@@ -138,8 +124,7 @@ def test_a_mask_is_selected_by_a_click_and_the_whole_page_follows(visit: Visit) 
     expect(page).to_have_url(re.compile("n_sinks=1"))
 
 
-def test_one_head_and_several_are_ablated(visit: Visit) -> None:
-    page = visit("heads?tab=off&layer=0&head=0")
+def one_head_and_several_are_ablated(page: Page) -> None:
     expect(heading(page, "^Without L0 H0, the loss goes from")).to_be_visible()
     add(page, "Ablated heads", "L2 H1")
     add(page, "Ablated heads", "L3 H7")
@@ -147,19 +132,6 @@ def test_one_head_and_several_are_ablated(visit: Visit) -> None:
     expect(heading(page, "^Most important head on this text: L")).to_be_visible()
     part(page, "mean ablation")
     expect(page).to_have_url(re.compile("off_way=mean"))
-
-
-def test_parts_are_opened_on_a_phone_and_stay_inside_the_window(visit: Visit) -> None:
-    page = visit("heads", width=NARROW, scheme="dark")
-    for name, says in {
-        "Attention rollout": "^Rollout through .* on average",
-        "Compare attention types": "^Layer . in 5 models",
-        "Cross-attention": "of the second text with weight",
-        "Score, mask, softmax": "become weights of at most",
-    }.items():
-        part(page, name)
-        expect(heading(page, says)).to_be_visible()
-        assert overflow(page) <= 0
 
 
 # ---- the head looked at: its map, and the path of a query
@@ -207,22 +179,8 @@ def weight_in(line: Locator) -> str:
     return line.locator("b").inner_text().removeprefix("weight ")
 
 
-def messages(page: Page) -> list:
-    """What the page sends to the server from its opening on."""
-    sent = []
-    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
-    return sent
-
-
-def test_pointing_at_a_cell_and_at_a_bar_says_their_numbers_without_asking_the_server(
-    window: Callable[..., Page], server: Server
-) -> None:
-    page = window()
-    sent = messages(page)
-    page.goto(f"{server.url}/heads?query=20")
-    settle(page)
-    assert sent
-    sent.clear()
+def pointing_at_a_cell_and_at_a_bar_says_their_numbers_without_asking_the_server(page: Page) -> None:
+    sent = count_messages(page)
     the_map(page).hover(position=centre(box_of(page, 20, 4)))
     expect(reading(page)).to_contain_text(re.compile(r"^Query 20 “.+” → key 4 “.+”: weight \d\.\d{4}$"))
     weight = weight_in(reading(page))
@@ -241,31 +199,32 @@ def test_pointing_at_a_cell_and_at_a_bar_says_their_numbers_without_asking_the_s
     the_map(page).hover(position={"x": 3, "y": at["y"]})  # on the labels
     expect(reading(page)).to_contain_text("Query 20 ")
     expect(the_map(page).locator("i")).to_be_hidden()
-    assert sent == []
+    assert sent() == 0, "pointing asks the server"
+    the_map(page).click(position=at)
+    expect(page).to_have_url(re.compile("key=4"))
+    assert sent() > 0  # a choice asks the server, so the messages are counted
 
 
-def test_grid_head_view_lines_titles_and_equations_say_the_same_weight(visit: Visit) -> None:
+def grid_head_view_titles_and_equations_say_the_same_weight(page: Page) -> None:
     """The grid and the head view are read in the browser; the server writes the titles and the equations."""
-    for address in ("layer=0&head=3&query=21&key=20", "layer=1&head=6&query=13&key=2&model=mla&window=16"):
-        page = visit(f"heads?tab=number&{address}")
-        weight = weight_in(reading(page))
-        assert re.fullmatch(r"0\.\d{4}", weight)
-        assert weight_in(saying(page)) == weight
-        expect(heading(page, rf"^From score to weight: .*: {weight}$")).to_be_visible()
-        expect(heading(page, rf"^Query .* key .*: score .*, weight {weight}$")).to_be_visible()
-        expect(page.locator(".hv .sum")).to_contain_text(f" = {weight}. ")
-        query, key = re.findall(r"(?:query|key)=(\d+)", address)
-        selected = page.get_by_role("gridcell", selected=True)
-        selected.focus()
-        for step, n in (("ArrowUp", LAST - int(query) + 1), ("ArrowRight", int(key))):
-            for _ in range(n):
-                page.keyboard.press(f"Shift+{step}")
-        told = page.locator(".hg .read").first
-        expect(told).to_contain_text(re.compile(rf"Query {query} “.* → key {key} “.*: weight {weight}$"))
+    weight = weight_in(reading(page))
+    assert re.fullmatch(r"0\.\d{4}", weight)
+    assert weight_in(saying(page)) == weight
+    expect(heading(page, rf"^From score to weight: .*: {weight}$")).to_be_visible()
+    expect(heading(page, rf"^Query .* key .*: score .*, weight {weight}$")).to_be_visible()
+    expect(page.locator(".hv .sum")).to_contain_text(f" = {weight}. ")
+    query, key = re.findall(r"(?:query|key)=(\d+)", page.url)
+    told = page.locator(".hg .read").first
+    page.get_by_role("gridcell", selected=True).focus()
+    page.keyboard.press("Shift+ArrowUp")  # begins at the corner, or where it was before
+    at = [int(n) for n in re.search(r"Query (\d+) .* → key (\d+) ", told.inner_text()).groups()]
+    for back, forth, n in (("Up", "Down", int(query) - at[0]), ("Left", "Right", int(key) - at[1])):
+        for _ in range(abs(n)):
+            page.keyboard.press(f"Shift+Arrow{forth if n > 0 else back}")
+    expect(told).to_contain_text(re.compile(rf"Query {query} “.* → key {key} “.*: weight {weight}$"))
 
 
-def test_a_click_on_a_cell_chooses_its_query_and_key(visit: Visit) -> None:
-    page = visit("heads?tab=number")
+def a_click_on_a_cell_chooses_its_query_and_key(page: Page) -> None:
     the_map(page).click(position=centre(box_of(page, 17, 4)))
     weight = weight_in(reading(page))
     settle(page)
@@ -285,8 +244,7 @@ def test_a_click_on_a_cell_chooses_its_query_and_key(visit: Visit) -> None:
     expect(page).not_to_have_url(re.compile("key="))
 
 
-def test_the_arrow_keys_go_over_the_map_and_enter_chooses(visit: Visit) -> None:
-    page = visit("heads?query=20&key=7")
+def the_arrow_keys_go_over_the_map_and_enter_chooses(page: Page) -> None:
     the_map(page).focus()
     expect(reading(page)).to_contain_text(re.compile("^Query 20 .* → key 7 "))
     for key in ("ArrowUp", "ArrowUp", "ArrowLeft", "ArrowDown", "ArrowRight", "ArrowRight"):
@@ -322,8 +280,7 @@ def saturation(image: np.ndarray) -> float:
     return float(np.ptp(image.astype(int), axis=2).mean())
 
 
-def test_other_colours_are_there_at_once_and_in_the_address(visit: Visit) -> None:
-    page = visit("heads?query=20&key=4")
+def other_colours_are_there_at_once_and_in_the_address(page: Page) -> None:
     first = box_of(page, 0, 0)  # the first token has nothing to look at but itself
     x, y = round(first["x"] + 2), round(first["y"] + 2)
     page.mouse.move(2, 2)
@@ -341,8 +298,9 @@ def test_other_colours_are_there_at_once_and_in_the_address(visit: Visit) -> Non
     cell = np.s_[y : y + down, x : x + across]
     assert saturation(plain[cell]) > 40 and saturation(excluded[cell]) < 3
     expect(page.locator(".hv .note")).to_contain_text("excluded from the colour scale")
-    page.reload()
-    settle(page)
+    link = urlsplit(page.url)
+    turn_to(page, "heads")
+    turn_to(page, f"heads?{link.query}")
     expect(page.get_by_role("combobox", name="Colour scale")).to_have_value("log")
     expect(page.get_by_label("Exclude first token from colour scale")).to_be_checked()
     assert drawn(page) == as_drawn
@@ -354,20 +312,17 @@ FIRST_COLUMN = """(canvas, { left, width, y }) => {
 }"""
 
 
-def test_the_first_column_is_set_aside_to_its_edge(visit: Visit) -> None:
+def the_first_column_is_set_aside_to_its_edge(page: Page) -> None:
     """Cells of a long text are no whole number of pixels wide: no stripe of colour stays beside the grey."""
-    page, shares = visit(f"heads?query=20&key=4&sink_aside=1&text={'once%20upon%20a%20time%20' * 12}"), set()
-    for window in (1440, 1417, 1390, 1361):
+    shares = set()
+    for window in (1417, 1390, 1361):
         page.set_viewport_size({"width": window, "height": 900})
         settle(page)
-        whole = point_at_the_last_cell(page)
-        the_map(page).focus()
-        for key in ["ArrowLeft"] * 60 + ["ArrowUp"] * 60:
-            page.keyboard.press(key)
+        the_map(page).press("ArrowUp")  # from the first cell to the first
         expect(reading(page)).to_contain_text(
             re.compile("^Query 0 .* → key 0 .*: outside the colour scale, weight 1.0000")
         )
-        box = the_map(page).locator("i").bounding_box()
+        whole, box = the_map(page).bounding_box(), the_map(page).locator("i").bounding_box()
         asked = {"left": box["x"] - whole["x"], "width": box["width"], "y": box["y"] - whole["y"] + 4}
         colours = the_map(page).locator("canvas").evaluate(FIRST_COLUMN, asked)
         assert all(max(colour) - min(colour) < 4 for colour in colours), colours
@@ -375,28 +330,7 @@ def test_the_first_column_is_set_aside_to_its_edge(visit: Visit) -> None:
     assert any(0 < share < 0.5 for share in shares), shares  # else nothing was tried
 
 
-def test_labels_are_written_again_when_the_font_has_come(window: Callable[..., Page], server: Server) -> None:
-    page, held, free = window(), [], []
-    page.route("**/*.woff2", lambda request: request.continue_() if free else held.append(request))
-    page.goto(f"{server.url}/heads", wait_until="commit")  # what else there is to load waits for the font
-    expect(heading(page, "^From score to weight: query 21 ")).to_be_visible()
-    page.wait_for_function("() => document.fonts.status === 'loading'")
-    the_map(page).scroll_into_view_if_needed()
-    page.wait_for_timeout(500)
-    before = drawn(page)
-    free.append(True)
-    for request in held:
-        request.continue_()
-    settle(page)
-    with_font = drawn(page)
-    assert with_font != before
-    page.reload()
-    settle(page)
-    assert drawn(page) == with_font
-
-
-def test_a_pinned_head_is_marked_in_the_grid_and_stays_in_the_lines(visit: Visit) -> None:
-    page = visit("heads?layer=1&head=3")
+def a_pinned_head_is_marked_in_the_grid_and_stays_in_the_lines(page: Page) -> None:
     page.get_by_role("button", name="Pin to compare").click()
     settle(page)
     expect(page).to_have_url(re.compile("pinned=1.3"))
@@ -414,22 +348,7 @@ def test_a_pinned_head_is_marked_in_the_grid_and_stays_in_the_lines(visit: Visit
     expect(page).not_to_have_url(re.compile("pinned="))
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(NARROW, "dark")])
-def test_the_map_and_the_path_are_painted(visit: Visit, width: int, scheme: str) -> None:
-    page = visit("heads", width=width, scheme=scheme)
-    for part_of_it in (the_map(page), the_path(page)):
-        part_of_it.scroll_into_view_if_needed()
-        page.mouse.move(2, 2)
-        settle(page)
-        image = pixels(part_of_it)
-        assert painted_fraction(image) > 0.1
-        assert hue_shares(image).max() > 0.005  # the KV head's, not only the greys
-        assert part_of_it.bounding_box()["width"] > 0.8 * min(width - 40, 440)
-    assert overflow(page) <= 0
-
-
-def test_the_map_and_the_path_can_be_zoomed_and_saved(visit: Visit) -> None:
-    page = visit("heads")
+def the_map_and_the_path_can_be_zoomed_and_saved(page: Page) -> None:
     expect(page.locator(".js-plotly-plot")).to_have_count(0)  # nothing is drawn that nobody has asked for
     page.get_by_text("Zoom, numbers and downloads").click()
     settle(page)
@@ -443,3 +362,115 @@ def test_the_map_and_the_path_can_be_zoomed_and_saved(visit: Visit) -> None:
         assert started.value.suggested_filename == f"attnviz-heads-{name}-gqa-4.png"
         image = np.asarray(Image.open(io.BytesIO(started.value.path().read_bytes())).convert("RGB"))
         assert image.shape[1] > 600 and painted_fraction(image) > 0.05
+
+
+# ---- in one tab
+
+LONG = "once%20upon%20a%20time%20" * 12
+CHOICES = {  # what is asserted, at which address
+    a_query_and_a_key_are_explained_as_chosen: "heads?tab=number",
+    a_click_in_the_grid_changes_the_head_and_its_parts_alone: "heads?tab=does",
+    a_head_chosen_in_a_part_is_the_one_that_is_marked_in_the_grid: "heads?tab=family&layer=1&head=3",
+    a_layer_chosen_in_a_part_is_the_layer_of_the_part_and_of_the_head: "heads?tab=family",
+    a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid: "heads?layer=0&head=0&tab=side",
+    a_pinned_head_is_marked_in_the_grid_and_stays_in_the_lines: "heads?layer=1&head=3",
+    a_mask_is_selected_by_a_click_and_the_whole_page_follows: "heads?tab=masks",
+    one_head_and_several_are_ablated: "heads?tab=off&layer=0&head=0",
+    a_chosen_head_is_in_sight_and_an_example_goes_where_it_says: "heads",
+}
+ONE_HEAD = (
+    (pointing_at_a_cell_and_at_a_bar_says_their_numbers_without_asking_the_server, "heads?query=20"),
+    (grid_head_view_titles_and_equations_say_the_same_weight, "heads?tab=number&head=3&query=21&key=20"),
+    (
+        grid_head_view_titles_and_equations_say_the_same_weight,
+        "heads?tab=number&layer=1&head=6&query=13&key=2&model=mla&window=16",
+    ),
+    (a_click_on_a_cell_chooses_its_query_and_key, "heads?tab=number"),
+    (the_arrow_keys_go_over_the_map_and_enter_chooses, "heads?query=20&key=7"),
+    (other_colours_are_there_at_once_and_in_the_address, "heads?query=20&key=4"),
+    (the_first_column_is_set_aside_to_its_edge, f"heads?query=0&key=0&sink_aside=1&text={LONG}"),
+    (the_map_and_the_path_can_be_zoomed_and_saved, "heads"),
+)
+
+
+def turn_afresh(page: Page, address: str) -> None:
+    """Open an address at its top, with nothing focused and nothing pointed at."""
+    page.evaluate("document.activeElement?.blur()")
+    page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
+    page.mouse.move(2, 2)
+    turn_to(page, address)
+
+
+def test_what_is_chosen_is_shown_by_the_whole_page(visit: Visit) -> None:
+    page = visit("heads")
+    for each, address in CHOICES.items():
+        turn_afresh(page, address)
+        each(page)
+
+
+def test_the_map_of_a_head_and_the_path_of_a_query_say_their_numbers(visit: Visit) -> None:
+    page = visit("heads")
+    for each, address in ONE_HEAD:
+        turn_afresh(page, address)
+        each(page)
+
+
+def test_labels_are_written_again_when_the_font_has_come(window: Callable[..., Page], server: Server) -> None:
+    page, held, free = window(), [], []
+    page.route("**/*.woff2", lambda request: request.continue_() if free else held.append(request))
+    page.goto(f"{server.url}/heads", wait_until="commit")  # what else there is to load waits for the font
+    expect(heading(page, "^From score to weight: query 21 ")).to_be_visible()
+    page.wait_for_function("() => document.fonts.status === 'loading'")
+    the_map(page).scroll_into_view_if_needed()
+    page.wait_for_timeout(500)
+    before = drawn(page)
+    free.append(True)
+    for request in held:
+        request.continue_()
+    settle(page)
+    with_font = drawn(page)
+    assert with_font != before
+    turn_to(page, "heads?layer=3")
+    assert drawn(page) != with_font
+    turn_to(page, "heads")
+    assert drawn(page) == with_font
+
+
+# ---- on a phone
+
+
+def the_head_stands_right_below_its_grid(page: Page) -> None:
+    places = [page.locator(f".st-key-{key}").first.bounding_box() for key in ("head-grid", "head-view", "text-view")]
+    grid, head, text = (place["y"] for place in places)
+    assert grid < head < text and head < grid + places[0]["height"] + 60
+
+
+def the_map_and_the_path_are_painted(page: Page) -> None:
+    for part_of_it in (the_map(page), the_path(page)):
+        part_of_it.scroll_into_view_if_needed()
+        page.mouse.move(2, 2)
+        settle(page)
+        image = pixels(part_of_it)
+        assert painted_fraction(image) > 0.1
+        assert hue_shares(image).max() > 0.005  # the KV head's, not only the greys
+        assert part_of_it.bounding_box()["width"] > 0.8 * min(NARROW - 40, 440)
+    assert overflow(page) <= 0
+
+
+def parts_stay_inside_the_window(page: Page) -> None:
+    for name, says in {
+        "Attention rollout": "^Rollout through .* on average",
+        "Compare attention types": "^Layer . in 5 models",
+        "Cross-attention": "of the second text with weight",
+        "Score, mask, softmax": "become weights of at most",
+    }.items():
+        part(page, name)
+        expect(heading(page, says)).to_be_visible()
+        assert overflow(page) <= 0
+
+
+def test_a_phone_shows_the_head_below_its_grid_and_every_part_inside_the_window(visit: Visit) -> None:
+    page = visit("heads", width=NARROW, scheme="dark")
+    the_head_stands_right_below_its_grid(page)
+    the_map_and_the_path_are_painted(page)
+    parts_stay_inside_the_window(page)

@@ -6,9 +6,8 @@ pytest tests/browser/test_meanwhile.py
 import asyncio
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -16,24 +15,21 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from attnviz.session.examples import EXAMPLES
-from tests.browser.conftest import go
+from tests.browser.conftest import go, turn_to
 from tests.browser.heads import VIEW, choose, shows
 from tests.browser.painted import PATIENCE, settle
 from tests.browser.server import Server, serve
-from tests.browser.sidebar import the_text
+from tests.browser.sidebar import the_text, to_page
 from tests.soak.session import Session, connected
 from tests.waiting import result_of
 
-# ---- going to another page while this one is still used
+# ---- going to another page, or on, while this one is still used or drawn
 
 
-@pytest.mark.parametrize("milliseconds", [200])
-def test_a_setting_made_while_another_page_comes_is_in_force_there(
-    visit: Callable[..., Page], milliseconds: int
-) -> None:
-    page = visit(VIEW)
+def a_setting_made_while_another_page_comes_is_in_force_there(page: Page) -> None:
+    turn_to(page, VIEW)
     page.get_by_test_id("stSidebar").get_by_role("link", name="RoPE", exact=True).click()
-    page.wait_for_timeout(milliseconds)
+    page.wait_for_timeout(200)
     page.get_by_role("radio", name="a list", exact=True).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
     expect(page).to_have_url(re.compile("rope.*apples"))
@@ -41,10 +37,8 @@ def test_a_setting_made_while_another_page_comes_is_in_force_there(
     expect(the_text(page)).to_have_value(EXAMPLES["a list"])
 
 
-def test_a_page_that_a_click_on_the_front_page_opens_can_be_used_each_time(
-    visit: Callable[..., Page], walk: Callable[[Page, str], None]
-) -> None:
-    page = visit("")
+def a_page_that_a_click_on_the_front_page_opens_can_be_used_each_time(page: Page) -> None:
+    turn_to(page, "")
     for example in ("a list", "brackets"):
         choose(page, "Layer 3, head 4")
         expect(page.get_by_role("heading", level=1)).to_have_text("Heads")
@@ -54,7 +48,46 @@ def test_a_page_that_a_click_on_the_front_page_opens_can_be_used_each_time(
         expect(the_text(page)).to_have_value(EXAMPLES[example])
         choose(page, "Layer 1, head 2")
         expect(page.get_by_role("heading", name="Layer 1, head 2")).to_be_visible()
-        walk(page, "front")
+        to_page(page, "Overview").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Overview")
+        settle(page)
+
+
+def a_head_chosen_while_another_text_comes_is_shown_for_that_text(page: Page) -> None:
+    for milliseconds in (0, 50, 150):
+        turn_to(page, VIEW)
+        page.get_by_role("radio", name="a list", exact=True).click()
+        page.wait_for_timeout(milliseconds)
+        choose(page, "Layer 3, head 4")
+        shows(page, "Layer 3, head 4", EXAMPLES["a list"])
+
+
+def a_part_chosen_while_another_text_comes_is_shown(page: Page) -> None:
+    for address, part in (("heads", "Score, mask, softmax"), ("cost", "Measured here")):
+        turn_to(page, address)
+        page.get_by_role("radio", name="a list", exact=True).click()
+        page.get_by_role("radio", name=part, exact=True).click()
+        expect(page).to_have_url(re.compile(r"apples.*&\w+="))
+        settle(page)
+        expect(page.get_by_role("radio", name=part, exact=True)).to_be_checked()
+        expect(the_text(page)).to_have_value(EXAMPLES["a list"])
+
+
+WALK = (
+    a_page_that_a_click_on_the_front_page_opens_can_be_used_each_time,
+    a_setting_made_while_another_page_comes_is_in_force_there,
+    a_head_chosen_while_another_text_comes_is_shown_for_that_text,
+    a_part_chosen_while_another_text_comes_is_shown,
+)
+
+
+def test_what_is_done_while_a_page_is_still_at_something_else_is_shown(visit: Callable[..., Page]) -> None:
+    page = visit()
+    for each in WALK:
+        each(page)
+
+
+# ---- what comes from the server then
 
 
 def asked(page_hash: str, query: str) -> BackMsg:
@@ -79,14 +112,13 @@ async def leave_and_use(session: Session, to: str) -> list[ForwardMsg]:
     return answers
 
 
-@pytest.mark.parametrize("page", ["heads"])
-def test_what_is_used_on_a_page_that_was_left_does_not_take_the_next_one_away(server: Server, page: str) -> None:
+def test_what_is_used_on_a_page_that_was_left_does_not_take_the_next_one_away(server: Server) -> None:
     """Streamlit's browser side clears the page, and cannot go on, for a run of another page's part."""
 
     async def left() -> tuple[str, list[ForwardMsg]]:
         session, other = [await connected(server.url, "model=own") for _ in range(2)]
-        await session.open(page)
-        await other.open("heads" if page == "cost" else "cost")
+        await session.open("heads")
+        await other.open("cost")
         answers = await leave_and_use(session, other.page_hash)
         for each in (session, other):
             await each.socket.close()
@@ -97,51 +129,28 @@ def test_what_is_used_on_a_page_that_was_left_does_not_take_the_next_one_away(se
     assert all(a.delta.new_element.WhichOneof("type") != "exception" for a in answers)
 
 
-# ---- going on while the page is still being drawn
-
-
-def test_a_head_chosen_while_another_text_comes_is_shown_for_that_text(
-    visits: Callable,
-) -> None:
-    for milliseconds, (_, page) in zip((0, 50, 150), visits([VIEW] * 3), strict=True):
-        page.get_by_role("radio", name="a list", exact=True).click()
-        page.wait_for_timeout(milliseconds)
-        choose(page, "Layer 3, head 4")
-        shows(page, "Layer 3, head 4", EXAMPLES["a list"])
-
-
-@pytest.mark.parametrize(
-    ("address", "part"),
-    [
-        ("heads", "Score, mask, softmax"),
-        ("cost", "Measured here"),
-    ],
-)
-def test_a_part_chosen_while_another_text_comes_is_shown(visit: Callable[..., Page], address: str, part: str) -> None:
-    page = visit(address)
-    page.get_by_role("radio", name="a list", exact=True).click()
-    page.get_by_role("radio", name=part, exact=True).click()
-    expect(page).to_have_url(re.compile(r"apples.*&\w+="))
-    settle(page)
-    expect(page.get_by_role("radio", name=part, exact=True)).to_be_checked()
-    expect(the_text(page)).to_have_value(EXAMPLES["a list"])
-
-
 SLOWLY = """
 from streamlit.runtime import runtime_util
 runtime_util.MESSAGE_FLUSH_INTERVAL_SECS = 0.2
 """
 
 
-@pytest.mark.parametrize("page", ["heads"])
-def test_what_is_set_while_a_page_comes_does_not_leave_its_parts_without_a_place(tmp_path: Path, page: str) -> None:
+@pytest.fixture(scope="module")
+def slow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server that has not yet sent much, or anything, of what it has when something else is asked of it."""
+    folder = tmp_path_factory.mktemp("slow")
+    (folder / "sitecustomize.py").write_text(SLOWLY)
+    with serve(env={"PYTHONPATH": str(folder)}) as running:
+        yield running
+
+
+def test_what_is_set_while_a_page_comes_does_not_leave_its_parts_without_a_place(slow_server: Server) -> None:
     """Streamlit forgets what it has not sent when the next run begins, but not the parts inside of it."""
-    (tmp_path / "sitecustomize.py").write_text(SLOWLY)  # so that there is much that it has not sent
 
     async def came(url: str) -> list[ForwardMsg]:
         session, answers, runs = await connected(url, ""), [], 0
         opening = BackMsg()
-        opening.rerun_script.page_name = page
+        opening.rerun_script.page_name = "heads"
         await session.socket.send(opening.SerializeToString())
         while runs < 2:
             answers.append(ForwardMsg.FromString(await asyncio.wait_for(session.socket.recv(), PATIENCE / 1000)))
@@ -153,15 +162,12 @@ def test_what_is_set_while_a_page_comes_does_not_leave_its_parts_without_a_place
         await session.socket.close()
         return answers
 
-    with serve(env={"PYTHONPATH": str(tmp_path)}) as server:
-        answers = result_of(came(server.url))
+    answers = result_of(came(slow_server.url))
     assert without_a_place([a for a in answers if a.WhichOneof("type") == "delta"]) == []
 
 
-@pytest.mark.parametrize("seconds", [0.1])
-def test_a_run_that_was_cut_off_does_not_end_in_the_next_connection(tmp_path: Path, seconds: float) -> None:
+def test_a_run_that_was_cut_off_does_not_end_in_the_next_connection(slow_server: Server) -> None:
     """Streamlit stops it and says that it has ended well: a browser would clear what it has not come to."""
-    (tmp_path / "sitecustomize.py").write_text(SLOWLY)  # so that it has sent nothing when the connection is cut
 
     async def came(url: str) -> list[str]:
         session = await connected(url, "")
@@ -169,8 +175,8 @@ def test_a_run_that_was_cut_off_does_not_end_in_the_next_connection(tmp_path: Pa
         started = next(a for frame in session.frames if (a := ForwardMsg.FromString(frame)).HasField("new_session"))
         asked = session.asks("text", "A dog met another dog. " * 20)
         await session.socket.send(asked.SerializeToString())
-        await asyncio.sleep(seconds)
-        await session.socket.close()
+        await asyncio.sleep(0.1)
+        session.socket.transport.abort()  # as a network does: nobody waits for the other side to agree
         again = await connected(url, "", resumes=started.new_session.initialize.session_id)
         left = []
         with suppress(TimeoutError):
@@ -182,8 +188,7 @@ def test_a_run_that_was_cut_off_does_not_end_in_the_next_connection(tmp_path: Pa
         await again.socket.close()
         return left
 
-    with serve(env={"PYTHONPATH": str(tmp_path)}) as server:
-        assert not {"new_session", "delta", "script_finished"} & set(result_of(came(server.url)))
+    assert not {"new_session", "delta", "script_finished"} & set(result_of(came(slow_server.url)))
 
 
 def without_a_place(deltas: list[ForwardMsg]) -> list[tuple[int, ...]]:
@@ -209,14 +214,12 @@ CHANGES = (
 )
 
 
-@pytest.mark.parametrize("address", ["query_groups?tiled=1"])
-def test_a_part_of_a_page_stays_what_it_is_whatever_comes_and_goes_above_it(server: Server, address: str) -> None:
+def test_a_part_of_a_page_stays_what_it_is_whatever_comes_and_goes_above_it(server: Server) -> None:
     """What is asked of a part that has become another one meanwhile would be dropped."""
-    page, _, query = address.partition("?")
 
     async def walked() -> list[set[str]]:
-        session = await connected(server.url, query)
-        await session.open(page)
+        session = await connected(server.url, "tiled=1")
+        await session.open("query_groups")
         parts = [fragments(session)]
         for changes in CHANGES:
             await session.set(changes)
@@ -262,8 +265,10 @@ def test_a_component_hears_on_when_an_earlier_call_of_it_ends_late(window: Calla
     """Streamlit calls it for each change, and ends a call that a change has overtaken when the later one has begun."""
     page = window()
     page.add_init_script(CALLED)
+    go(page, server, "")
     for address in ("heads", "query_groups", "rope", "steps"):
-        go(page, server, address)
+        page.evaluate("calls.clear()")
+        turn_to(page, address)
         before = page.evaluate("listening()")
         assert len(before) >= 2, address
         page.evaluate("[...calls.values()].map(({ again, end }) => [again(), end]).forEach(([, end]) => end?.())")

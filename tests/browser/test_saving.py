@@ -8,10 +8,10 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
-import pytest
 from PIL import Image
 from playwright.sync_api import Download, Locator, Page, expect
 
+from tests.browser.conftest import NARROW, turn_to
 from tests.browser.painted import SHOTS, background, hue_shares, painted_fraction, settle
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -77,10 +77,9 @@ def size(svg: ET.Element) -> tuple[float, float]:
     return float(svg.get("width")), float(svg.get("height"))
 
 
-@pytest.mark.parametrize(("key", "scheme"), [*((key, "light") for key in PICTURES), ("head-grid", "dark")])
-def test_a_picture_is_saved_with_title_legend_and_link(visit: Callable[..., Page], key: str, scheme: str) -> None:
-    address, name, title, n_kv_heads = PICTURES[key]
-    page = visit(address, scheme=scheme)
+def assert_saved_with_title_legend_and_link(page: Page, key: str, scheme: str) -> ET.Element:
+    """Both files of the component that is shown; returns the SVG."""
+    _, name, title, n_kv_heads = PICTURES[key]
     component = shown(page, key)
     before = component.bounding_box()["height"]
     (svg_name, source), (png_name, pixels) = save(component, "SVG"), save(component, "PNG")
@@ -105,6 +104,7 @@ def test_a_picture_is_saved_with_title_legend_and_link(visit: Callable[..., Page
     assert np.asarray(image.convert("RGBA"))[..., 3].min() == 255  # a background
     assert (sum(background(rgb)) < 3 * 64) == (scheme == "dark")
     assert painted_fraction(rgb) > 0.02 and hue_shares(rgb).max() > 0.0005
+    return svg
 
 
 def assert_nothing_is_needed_from_elsewhere(svg: ET.Element, least_shapes: int) -> None:
@@ -115,10 +115,8 @@ def assert_nothing_is_needed_from_elsewhere(svg: ET.Element, least_shapes: int) 
     assert sum(1 for e in svg.iter() if e.tag.removeprefix(SVG) in ("path", "line", "circle", "rect")) >= least_shapes
 
 
-def test_what_is_out_of_sight_is_saved_too(visit: Callable[..., Page]) -> None:
+def what_is_out_of_sight_is_saved_too(page: Page) -> None:
     """A long text's tokens and lines, though the component shows a part of them."""
-    text = " ".join(f"cat {i}" for i in range(70))
-    page = visit(f"heads?text={text}")
     svg = ET.fromstring(save(shown(page, "lines"), "SVG")[1])
     n_tokens = page.locator(".side.q [role=option]").count()
     assert n_tokens > 100 and size(svg)[1] > 20 * n_tokens
@@ -126,21 +124,12 @@ def test_what_is_out_of_sight_is_saved_too(visit: Callable[..., Page]) -> None:
     assert max(max(points[1::2]) for points in curves) > 20 * (n_tokens - 2)
 
 
-def test_a_narrow_window_saves_the_whole_grid(visit: Callable[..., Page]) -> None:
-    page = visit("heads", width=390)
-    svg = ET.fromstring(save(shown(page, "head-grid"), "SVG")[1])
-    assert size(svg)[0] > 360
-    assert texts(svg).count("H7") >= 4
-
-
-def test_a_strange_text_gives_valid_xml(visit: Callable[..., Page]) -> None:
-    page = visit("heads?text=<b>\x01 %26amp; ]]> 👩‍👩‍👧 مرحبا")
+def a_strange_text_gives_valid_xml(page: Page) -> None:
     for key in ("head-grid", "head-view", "lines"):
         ET.fromstring(save(shown(page, key), "SVG")[1])
 
 
-def test_a_chart_of_plotly_has_title_and_link_too(visit: Callable[..., Page]) -> None:
-    page = visit("heads?tab=rollout&model=mqa")
+def a_chart_of_plotly_has_title_and_link_too(page: Page) -> None:
     page.get_by_test_id("stMain").get_by_text("Numbers and downloads", exact=True).first.click()
     settle(page)
     component = page.locator(".st-key-save-chart-rollout")
@@ -153,3 +142,31 @@ def test_a_chart_of_plotly_has_title_and_link_too(visit: Callable[..., Page]) ->
     assert " ".join(heading.split())[:20] in texts(svg)
     assert next(svg.iter(f"{SVG}a")).get("href") == page.url
     expect(component).to_be_visible()
+
+
+def test_every_picture_is_saved_with_title_legend_and_link(visit: Callable[..., Page]) -> None:
+    page = visit("heads")
+    for key, (address, *_) in PICTURES.items():
+        turn_to(page, address)
+        assert_saved_with_title_legend_and_link(page, key, "light")
+
+
+OTHERS = {  # what is asserted, at which address
+    what_is_out_of_sight_is_saved_too: "heads?text=" + " ".join(f"cat {i}" for i in range(70)),
+    a_strange_text_gives_valid_xml: "heads?text=<b>\x01 %26amp; ]]> 👩‍👩‍👧 مرحبا",
+    a_chart_of_plotly_has_title_and_link_too: "heads?tab=rollout&model=mqa",
+}
+
+
+def test_long_and_strange_texts_and_plotly_s_charts_are_saved_too(visit: Callable[..., Page]) -> None:
+    page = visit("heads")
+    for each, address in OTHERS.items():
+        turn_to(page, address)
+        each(page)
+
+
+def test_a_narrow_dark_window_saves_the_whole_grid(visit: Callable[..., Page]) -> None:
+    page = visit(PICTURES["head-grid"][0], width=NARROW, scheme="dark")
+    svg = assert_saved_with_title_legend_and_link(page, "head-grid", "dark")
+    assert size(svg)[0] > 360
+    assert texts(svg).count("H7") >= 4
