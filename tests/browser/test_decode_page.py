@@ -6,6 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from playwright.sync_api import Page, expect
 
+from attnviz.session.pages import PAGES
 from tests.browser.conftest import NARROW, go
 from tests.browser.painted import fits, hue_shares, painted_fraction, pixels, settle
 from tests.browser.server import Server
@@ -50,14 +51,14 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     expect(page.get_by_role("radio", name=re.compile("^… "))).to_be_visible()  # what was left
     written = parse_qs(urlsplit(page.url).query)["written"]
 
+    player.get_by_label("Tokens per second").select_option("30")
     player.get_by_label("Tokens to run").fill("4")
     press(page, "run")
     expect(new).to_have_count(3 + 4)
     expect(player.get_by_role("button", name="▶ play")).to_be_visible()  # it has stopped there
-    page.wait_for_timeout(500)
+    page.wait_for_timeout(300)  # for nine tokens
     assert new.count() == 3 + 4
 
-    player.get_by_label("Tokens per second").select_option("30")
     player.get_by_label("Tokens to run").fill("40")
     press(page, "run")  # the server writes more while it plays
     expect(new).to_have_count(7 + 40, timeout=30_000)
@@ -90,11 +91,13 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     assert new.all_inner_texts() == [*first, word.replace("·", " ")]
 
 
-def test_on_a_phone_it_fits_and_its_parts_are_drawn(visit: Callable[..., Page], server: Server) -> None:
+def test_on_a_phone_it_fits_and_its_parts_are_drawn(visit: Callable[..., Page]) -> None:
     page = visit("decode?tab=bounded&text=小女孩 found a 🐈.", width=NARROW, scheme="dark")
     expect(page.get_by_role("heading", name=re.compile("^After 48 tokens: loss"))).to_be_visible()
     fits(page)
     for tab in ("models", "paged", "speculate", "roofline"):
-        go(page, server, f"decode?tab={tab}")
+        page.get_by_role("radio", name=PAGES["decode"].tabs[tab], exact=True).click()
+        expect(page).to_have_url(re.compile(f"tab={tab}"))
+        settle(page)
         expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible()
         fits(page)

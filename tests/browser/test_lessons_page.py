@@ -137,6 +137,13 @@ def test_presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(
     fits(page)
 
 
+RESTS = """() => {
+  const at = document.querySelector("[data-testid=stMain]").scrollTop;
+  window.places = [...(window.places ?? []), at].slice(-4);
+  return window.places.length === 4 && window.places.every(place => place === at);
+}"""
+
+
 @pytest.mark.parametrize("scheme", ["dark"])
 def test_a_lesson_on_a_phone_scrolls_and_a_long_press_reads_a_cell(visit: Callable[..., Page], scheme: str) -> None:
     page = visit("heads?lesson=one-head&lesson_step=3", width=NARROW, scheme=scheme)
@@ -161,6 +168,6 @@ def test_a_lesson_on_a_phone_scrolls_and_a_long_press_reads_a_cell(visit: Callab
         touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{**at, "y": at["y"] - up}]})
     touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
     page.wait_for_function(f"top => {scrolled} > top + 80", arg=top)
-    page.wait_for_timeout(1000)  # a tap while it still moves stops it, and does nothing else
+    page.wait_for_function(RESTS, polling=100)  # a tap while it still moves stops it, and does nothing else
     page.locator(".st-key-lesson-next button").tap()
     at_step(page, 4, "Where the weight goes", "lines")

@@ -23,8 +23,8 @@ def test_a_mistake_is_predicted_and_then_run_on_the_text(visit: Callable[..., Pa
     expect(charts).to_have_count(3)
     for chart in charts.all():
         chart.scroll_into_view_if_needed()
-        settle(page)
-        assert painted_fraction(pixels(chart)) > 0.05 and hue_shares(pixels(chart)).max() > 0.003
+        image = pixels(chart)
+        assert painted_fraction(image) > 0.05 and hue_shares(image).max() > 0.003
     expect(page.get_by_text("1 of 1 answered right")).to_be_visible()
 
 

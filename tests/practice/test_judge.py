@@ -1,35 +1,42 @@
 """Files that try to pass without the right outputs, and files that go wrong, each judged in a process of its own."""
 
 import os
+import sys
 import time
+from contextlib import redirect_stdout
+from pathlib import Path
 
 import psutil
 import pytest
 
+from attnviz.practice import child
 from attnviz.practice.__main__ import main, told
 from attnviz.practice.judge import MEMORY, judge, printable, task_named_in
 from attnviz.practice.tasks import TASKS
 from attnviz.practice.tasks.attention import MANY_KEYS, MANY_QUERIES
 from tests.practice.answers import ANSWERS
 
-pytestmark = pytest.mark.slow  # each judges in a process that imports torch
+pytestmark = pytest.mark.slow  # most judge in a process that imports torch
 
 RIGHT = ANSWERS["rms-norm"][0]
 WRONG = "def rms_norm(x, weight, eps=1e-6):\n    return x\n"
 HOSTILE = {  # few: each takes as long as importing torch
-    "ends with exit code 0": "import os\nprint('5 of 5 checks passed.\\x1b[2J')\nos._exit(0)",
-    "ends the program": "import sys\nprint('5 of 5 checks passed')\nsys.exit(0)",
     "patches torch": "import torch\ntorch.allclose = lambda *a, **k: True\n"
     "torch.Tensor.__le__ = lambda *a: torch.ones(1)"
     "\ntorch.Tensor.all = lambda *a: True\n" + WRONG,
     "patches what writes": "import sys\nchild = sys.modules['__main__']\nchild.run_steps = lambda *a: []\n" + WRONG,
-    "puts other things there": "import sys, os, pathlib\nroot = pathlib.Path(sys.argv[1])\nout = root / 'out'\n"
-    "os.mkfifo(out / '0.safetensors')\nos.symlink(root / 'inputs.safetensors', out / '1.safetensors')\n"
-    "(out / '2.safetensors').write_bytes(b'passed')\n(out / '3.safetensors').mkdir()\nos._exit(0)",
+    "puts other things there and ends with exit code 0": "import sys, os, pathlib\nroot = pathlib.Path(sys.argv[1])\n"
+    "out = root / 'out'\nos.mkfifo(out / '0.safetensors')\n"
+    "os.symlink(root / 'inputs.safetensors', out / '1.safetensors')\n"
+    "(out / '2.safetensors').write_bytes(b'passed')\n(out / '3.safetensors').mkdir()\n"
+    "print('5 of 5 checks passed.\\x1b[2J', flush=True)\nos._exit(0)",
+    "kills its parent's group": "import os, signal\nos.killpg(0, signal.SIGTERM)\n" + RIGHT,
+}
+HARMLESS = {  # to this process
+    "ends the program": "import sys\nprint('5 of 5 checks passed\\x1b[2J')\nsys.exit(0)",
     "does not parse": "def rms_norm(x, weight, eps=1e-6:\n    return x",
     "always equal": "class Equal:\n    shape = property(lambda s: s)\n    __eq__ = lambda *a: True\n"
     "def rms_norm(x, weight, eps=1e-6):\n    return Equal()",
-    "kills its parent's group": "import os, signal\nos.killpg(0, signal.SIGTERM)\n" + RIGHT,
 }
 
 
@@ -43,9 +50,32 @@ def written(tmp_path):
     return write
 
 
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Where it is not tested that a process of its own keeps a file apart: torch is imported already."""
+
+    def run(command, folder, *limits):
+        with (folder / "printed").open("w") as printed, redirect_stdout(printed):
+            child.main(*map(Path, command[-2:]))
+        return 0
+
+    monkeypatch.setattr(child, "limit", lambda: None)
+    monkeypatch.setattr("attnviz.practice.judge.run_limited", run)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setitem(sys.modules, "answer", None)
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_file_never_passes(name, written, capsys):
-    file = written(HOSTILE[name])
+    never_passes(written(HOSTILE[name]), capsys)
+
+
+@pytest.mark.parametrize("name", HARMLESS)
+def test_a_wrong_file_never_passes(name, written, capsys, in_this_process):
+    never_passes(written(HARMLESS[name]), capsys)
+
+
+def never_passes(file, capsys):
     assert main(["check", str(file), "--task", "rms-norm"]) != 0
     said = capsys.readouterr().out
     assert "\x1b" not in said and len(said) > 100
@@ -59,12 +89,12 @@ def test_a_right_file_passes_and_leaves_nothing(written, capsys):
 
 
 @pytest.mark.parametrize("name", ["cache"])
-def test_right_files_pass_in_their_process(name, written):
-    verdict = judge(written(ANSWERS[name][0]), TASKS[name], seconds=60)
+def test_right_files_pass(name, written, in_this_process):
+    verdict = judge(written(ANSWERS[name][0]), TASKS[name])
     assert verdict.passed, told(written("x"), TASKS[name], verdict)
 
 
-def test_a_mistake_is_named(written, capsys):
+def test_a_mistake_is_named(written, capsys, in_this_process):
     tiled = ANSWERS["gqa"][0].replace("repeat_interleave(self.n_heads // self.n_kv_heads, 1)",
                                       "repeat(1, self.n_heads // self.n_kv_heads, 1, 1)")  # fmt: skip
     assert tiled != ANSWERS["gqa"][0]
@@ -93,16 +123,15 @@ def test_what_hangs_is_stopped_with_all_it_started(written):
     assert not psutil.Process().children(recursive=True)
 
 
-@pytest.mark.parametrize(
-    "eat",
-    [
-        "x = bytearray(8 * 2**30)",
-        "import os, time\nos.fork()\nx = bytearray(b'1') * (1400 * 2**20)\ntime.sleep(60)",
-    ],
-)
-def test_memory_is_bounded(eat, written):
-    verdict = judge(written(eat + "\n" + RIGHT), TASKS["rms-norm"], seconds=60)
-    assert not verdict.passed and ("memory" in verdict.problem or "2 GiB" in verdict.problem)
+def test_memory_of_a_process_is_bounded(written):
+    verdict = judge(written("x = bytearray(8 * 2**30)\n" + RIGHT), TASKS["rms-norm"], seconds=60)
+    assert not verdict.passed and "2 GiB" in verdict.problem
+
+
+def test_memory_of_all_processes_together_is_bounded(written):
+    eat = "import os, time\nos.fork()\nx = bytearray(b'1') * (500 * 2**20)\ntime.sleep(60)"  # each within the limit
+    verdict = judge(written(eat), TASKS["rms-norm"], seconds=60, memory=2**30)
+    assert not verdict.passed and "stopped above 1 GiB, the limit on memory" in verdict.problem
 
 
 def test_a_disk_is_not_filled(written):

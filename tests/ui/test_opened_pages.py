@@ -16,6 +16,7 @@ from transformers import (
     Qwen3ForCausalLM,
 )  # fmt: skip
 
+from attnviz.compute import decode
 from attnviz.session import opening
 from attnviz.session.pages import ALL, PAGES
 from tests.checkpoints.tokenizers import byte_level, words
@@ -51,6 +52,8 @@ def folders(tmp_path_factory) -> dict[str, Path]:
 @pytest.fixture
 def listed(folders, monkeypatch):
     monkeypatch.setenv(opening.ALLOWED, ",".join(map(str, folders.values())))
+    for name, tokens in (("N_READ", 70), ("N_SPECULATED", 7), ("AHEAD", 5)):  # of which a picture is made as well
+        monkeypatch.setattr(decode, name, tokens)
     return folders
 
 
