@@ -11,7 +11,6 @@ class Page:
     """One page. `path` is the last part of its address, `module` what draws it (a function `show()`).
 
     tabs: the parts of which one is open at a time, {value in links: name}; the first is open by default.
-    charts_first: whether the page begins with charts of plotly's.
     groups: where there are many, the groups they are offered in, {name: tabs}.
     tab_before: the setting that said so in links made before there was `tab`.
     """
@@ -24,7 +23,6 @@ class Page:
     tabs: Mapping[str, str] = field(default_factory=dict)
     tab_before: str = ""
     needs_text: bool = True
-    charts_first: bool = False
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def open_tab(self, tab: str) -> str:
@@ -142,7 +140,6 @@ ALL = (
         },
         "part",
         needs_text=False,
-        charts_first=True,
     ),
     Page(
         "mistakes", "pages/7_mistakes.py", "Mistakes",

@@ -32,7 +32,7 @@ SHOWN = 40  # characters of the text
 def sidebar() -> None:
     """All of it."""
     with st.sidebar:
-        early(state.page().charts_first)
+        early()
         _links()
         _controls()
         open_model()

@@ -45,8 +45,11 @@ def the_page_opens_with_published_models_and_the_shipped_one_among_them(page: Pa
     heights = [chart(page, key).bounding_box()["y"] for key in ("published", "attention")]
     assert heights[0] < heights[1]
     expect(page.get_by_role("heading", name=re.compile("^AttnViz toy GQA-4"))).to_be_visible()
-    for name in ("Llama 3 8B", "DeepSeek-V3", "AttnViz toy GQA-4"):
+    for name in ("Llama 3 8B", "DeepSeek-V3"):
         expect(chart(page, "published").locator("text", has_text=name).first).to_be_visible()
+    bars = page.locator(".st-key-compared")
+    assert bars.bounding_box()["y"] < heights[0] and bars.locator("rect").count() == 5
+    expect(bars.get_by_text("AttnViz toy GQA-4", exact=True)).to_be_visible()
 
 
 def a_config_json_is_counted_and_what_was_assumed_is_said(page: Page) -> None:

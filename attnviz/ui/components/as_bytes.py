@@ -5,6 +5,6 @@ from __future__ import annotations
 import json
 
 
-def as_bytes(data: dict) -> bytes:
+def as_bytes(data: dict | list) -> bytes:
     """JSON, for `JSON.parse(new TextDecoder().decode(data))` in the browser."""
     return json.dumps(data, separators=(",", ":")).encode()

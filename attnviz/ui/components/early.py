@@ -18,9 +18,9 @@ SCRIPTS = ("PlotlyChart", "DataFrame", "rehype-katex", "DownloadButton")
 _component = declared("early", "<span hidden></span>\n")
 
 
-def early(charts_first: bool) -> None:
-    """charts_first: whether the page begins with charts, whose script is then loaded at once."""
-    _component(key="early", data=as_bytes({"scripts": _scripts(), "first": charts_first}), height="content")
+def early() -> None:
+    """For the sidebar, where nothing of it is seen."""
+    _component(key="early", data=as_bytes(_scripts()), height="content")
 
 
 @cache
