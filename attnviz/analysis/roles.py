@@ -191,8 +191,8 @@ class Column:
     share: Share
 
 
-def largest_column(weights: np.ndarray, allowed: np.ndarray) -> Column | None:
-    """From one head's weights (T, T); None where no key but the first is open to enough queries."""
+def largest_columns(weights: np.ndarray, allowed: np.ndarray) -> list[Column | None]:
+    """Of each head, from a layer's weights (H, T, T); None where no key but the first is open to enough queries."""
     n_allowed = allowed.sum(-1)
     choosing = n_allowed > 1
     at = allowed & choosing[:, None]  # (T, T)
@@ -200,10 +200,14 @@ def largest_column(weights: np.ndarray, allowed: np.ndarray) -> Column | None:
     open_ = (n_queries > 0) & (n_queries >= ENOUGH * choosing.sum())
     open_[first_key(allowed)] = False
     if not open_.any():
-        return None
-    key = int(np.where(open_, (weights * at).sum(0), -1).argmax())
-    asked, n = at[:, key], int(n_queries[key])
-    return Column(key, Share(float(weights[asked, key].mean()), float((1 / n_allowed[asked]).mean()), n))
+        return [None] * len(weights)
+    sums = np.einsum("hij,ij->hj", weights, at.astype(weights.dtype))  # (H, T)
+    chance = (at / n_allowed[:, None].clip(1)).sum(0) / n_queries.clip(1)  # (T,)
+    keys = np.where(open_, sums, -1).argmax(-1)
+    return [
+        Column(int(key), Share(float(on[key] / n_queries[key]), float(chance[key]), int(n_queries[key])))
+        for key, on in zip(keys, sums, strict=True)
+    ]
 
 
 def probes(vocab_size: int, period: int, n: int, seed: int = 0) -> list[list[int]]:

@@ -117,7 +117,7 @@ def on_text(view: View, arrived: Arrived | None = None, *, stopped: bool = False
                 raise queue.Interrupted
             weights, allowed = trace.weights[layer][None], trace.allowed[layer][None]
             scores = analysis.score(weights, allowed, trace.tokens)
-            columns = [analysis.largest_column(each, allowed[0]) for each in weights[0]]
+            columns = analysis.largest_columns(weights[0], allowed[0])
             first = first_token_weight(weights, allowed)
             found.measures.append(np.concatenate((scores.entropy, scores.distance, first)))
             found.labels.append([role_captions.text_label(scores.of(0, h), c) for h, c in enumerate(columns)])
@@ -141,7 +141,7 @@ def text_scores_of(trace: Trace, layer: int, head: int) -> tuple[analysis.HeadSc
     """Return the shares of one head's weight on the text, and the key that gets most of it."""
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]
     scores = analysis.score(weights[None, None], allowed[None], trace.tokens)
-    return scores.of(0, 0), analysis.largest_column(weights, allowed)
+    return scores.of(0, 0), analysis.largest_columns(weights[None], allowed)[0]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from attnviz.analysis.roles import (
     NAMED,
     NO_ROLE,
     UNIFORM,
-    largest_column,
+    largest_columns,
     probes,
     role_of,
     score,
@@ -99,7 +99,7 @@ def test_one_dark_column_that_is_not_the_first_is_no_role_but_is_found_on_a_text
     weights[:, column] += share
     weights[: column + 1] = uniform()[: column + 1]
     assert role(weights) == NO_ROLE
-    assert largest_column(weights, CAUSAL).key == column
+    assert largest_columns(weights[None], CAUSAL)[0].key == column
 
 
 @pytest.mark.parametrize("window", [3, 4, 5])
@@ -221,7 +221,7 @@ def test_the_largest_column_is_the_one_a_loop_finds(seed):
         queries = [i for i in choosing if allowed[i, k]]
         if k != first and queries and len(queries) >= ENOUGH * len(choosing):
             sums[k] = sum(float(weights[i, k]) for i in queries), len(queries)
-    found = largest_column(weights, allowed)
+    _, found = largest_columns(np.stack([allowed / allowed.sum(-1, keepdims=True).clip(1), weights]), allowed)
     assert (found is None) == (not sums)
     if found:
         most, n = sums[found.key]
@@ -235,7 +235,7 @@ def test_what_takes_most_weight_comes_first_and_local_only_alone():
     assert names[:2] == ["first token", "induction"] and "local" not in names
     assert [name for name, _ in stand_out(scored(uniform(windowed(LOCAL))))] == ["local"]
     dark = pattern(lambda i: 7)
-    assert stand_out(scored(dark), largest_column(dark, CAUSAL))[0][0] == COLUMN
+    assert stand_out(scored(dark), largest_columns(dark[None], CAUSAL)[0])[0][0] == COLUMN
 
 
 def test_roles_are_laid_out_layer_by_head():

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+import re
 
 import pytest
 from hypothesis import given
@@ -29,7 +30,7 @@ from attnviz.cost.units import bytes_text
 from attnviz.experiments.measurement import Timing, counted_cache_bytes, counted_parameters
 from attnviz.figures import cost as figures
 from attnviz.figures.cost.formulas import attention_equation
-from attnviz.figures.cost.labels import PLOT_WIDTHS, Box, _box, _mark, place, spread
+from attnviz.figures.cost.labels import PLOT_WIDTHS, Box, _box, _mark, place, ranges, spread
 from attnviz.figures.theme import kv_colour
 
 GQA = ModelConfig(n_layers=3, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)
@@ -114,18 +115,32 @@ def test_every_published_model_is_a_point_at_its_parameters_and_its_cache():
         assert points[model.name] == (count_parameters(model).total, kv_cache_bytes(model, 1))
 
 
+def numbers_in(text: str) -> list[int]:
+    """ "16–19, 23" as 16, 17, 18, 19, 23; none where it is a name."""
+    if not re.fullmatch(r"\d+([,–] ?\d+)*", text):
+        return []
+    parts = [[int(n) for n in part.split("–")] for part in text.split(", ")]
+    return [n for part in parts for n in range(part[0], part[-1] + 1)]
+
+
+@given(st.sets(st.integers(1, 70), min_size=1))
+def test_numbers_that_follow_one_another_are_a_range(numbers):
+    assert numbers_in(ranges(sorted(numbers))) == sorted(numbers)
+    assert ranges([1, 2, 16, 17, 18, 19, 23]) == "1, 2, 16–19, 23"
+
+
 def test_every_published_model_has_its_name_or_the_number_of_its_name():
     drawing = DRAWINGS["published"]
     listed = dict(part.split("** ", 1) for part in drawing.below.removeprefix("**").split(" · **"))
     written = [note.text.removeprefix("<b>").removesuffix("</b>") for note in drawing.figure.layout.annotations]
-    found = sorted(listed.get(text, text) for text in written)
+    found = sorted(name for text in written for name in [listed[str(n)] for n in numbers_in(text)] or [text])
     assert found == sorted(figures.short_name(m) for m in PRESETS.values()) and len(listed) == int(max(listed, key=int))
-    at = {note.text: (note.x, note.y) for note in drawing.figure.layout.annotations}
+    at = {n: (note.x, note.y) for note in drawing.figure.layout.annotations for n in numbers_in(note.text)}
+    names = {name: int(number) for number, name in listed.items()}
     for model in PRESETS.values():
-        number = next((i for i, name in listed.items() if name == figures.short_name(model)), None)
-        if number:
-            place_of = (math.log10(count_parameters(model).total), math.log10(kv_cache_bytes(model, 1)))
-            assert at[number] == pytest.approx(place_of)
+        if number := names.get(figures.short_name(model)):  # beside its point, or one that hardly differs
+            size, cost = math.log10(count_parameters(model).total), math.log10(kv_cache_bytes(model, 1))
+            assert at[number] == (pytest.approx(size, abs=0.04), pytest.approx(cost, abs=0.06))
 
 
 def test_chosen_models_are_named_on_the_plot():
@@ -138,13 +153,14 @@ def test_no_label_covers_a_point_or_another_label_on_any_width(chosen):
     models = list(PRESETS.values())
     points = [(i / 58, (i * 23 % 58) / 58) for i in range(58)] if not chosen else crowded_points()
     names = [figures.short_name(m) for m in models]
-    spots, others = place(points, names, 400.0, n_needed=len(chosen))
+    spots, numbered, numbers = place(points, names, 400.0, n_needed=len(chosen))
     assert sum(spot is not None for spot in spots) >= 5
-    assert all(spot is None or other is None for spot, other in zip(spots, others, strict=True))
+    assert sorted(numbered) == [i for i, spot in enumerate(spots) if spot is None]
+    assert sorted(n for number in numbers for n in numbers_in(number.text)) == list(range(1, len(numbered) + 1))
     for width in PLOT_WIDTHS:
         marks = [_mark(point, width, 400.0) for point in points]
         boxes = [_box(p, s, n, width, 400.0) for p, s, n in zip(points, spots, names, strict=True) if s]
-        boxes += [_box(p, s, "00", width, 400.0) for p, s in zip(points, others, strict=True) if s]
+        boxes += [_box(points[n.point], n.spot, n.text, width, 400.0) for n in numbers if n.spot]
         assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
         assert not any(box.overlaps(mark) for box in boxes for mark in marks)
         assert all(0 < box.left and box.right < width for box in boxes)
@@ -239,7 +255,8 @@ def test_every_model_is_named_or_numbered_whichever_are_chosen():
     for _ in range(40):
         chosen = rng.sample(list(PRESETS.values()), rng.randint(0, 6))
         notes = figures.published(list(PRESETS.values()), chosen).figure.layout.annotations
-        assert len(notes) == len(PRESETS), [m.id for m in chosen]
+        said = sum(len(numbers_in(note.text)) or 1 for note in notes)
+        assert said == len(PRESETS), [m.id for m in chosen]
 
 
 def test_no_table_of_published_models_holds_none():

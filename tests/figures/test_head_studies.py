@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnviz.analysis.heads import statistics
-from attnviz.analysis.roles import BROAD, COLUMN, KEYED, NO_ROLE, UNIFORM, largest_column, role_of, score
+from attnviz.analysis.roles import BROAD, COLUMN, KEYED, NO_ROLE, UNIFORM, largest_columns, role_of, score
 from attnviz.config import ModelConfig
 from attnviz.figures.head_studies import STATISTICS, probe_scores, statistic_map, text_scores
 from attnviz.figures.role_captions import Probes
@@ -97,7 +97,7 @@ def test_on_a_text_the_key_with_most_weight_is_drawn_too():
     weights = weights[0, 2] * 0.5
     weights[:, 4] += 0.5
     weights[:5] = np.eye(26)[0]
-    scores, column = score(weights[None, None], allowed, tokens).of(0, 0), largest_column(weights, allowed[0])
+    scores, column = score(weights[None, None], allowed, tokens).of(0, 0), largest_columns(weights[None], allowed[0])[0]
     drawing = text_scores(scores, column, [f"·w{i}" for i in range(26)], "#123456")
     bars = drawing.figure.data[0]
     by_hand = weights[4:, 4].mean()

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnviz.analysis.roles import COLUMN, KEYED, Role, largest_column, role_of, score, stand_out
+from attnviz.analysis.roles import COLUMN, KEYED, Role, largest_columns, role_of, score, stand_out
 from attnviz.config import ModelConfig
 from attnviz.figures.role_captions import (
     Probes,
@@ -34,7 +34,7 @@ def invented(seed: int):
     weights = (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
     tokens = rng.integers(0, 5, n)
     found = score(weights[None, None], allowed[None], tokens).of(0, 0)
-    return found, largest_column(weights, allowed), [f"w{t}" for t in tokens]
+    return found, largest_columns(weights[None], allowed)[0], [f"w{t}" for t in tokens]
 
 
 def percents(text: str) -> list[int]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 PLOT_WIDTHS = (260, 560, 1000)  # pixels between the axes: the server cannot know the page's width, so all must do
-NUMBER = "00"  # as wide as a number can be; with a space behind it where there is room
 CHARACTER, LINE, MARK = 6.4, 15, 6  # pixels: width of a character, height of a line, half a marker
 
 
@@ -22,19 +22,17 @@ NEAR = (
     Spot(9, 0, "left"), Spot(-9, 0, "right"), Spot(0, 15, "center"), Spot(0, -15, "center"),
     Spot(4, 14, "left"), Spot(4, -14, "left"), Spot(-4, 14, "right"), Spot(-4, -14, "right"),
 )  # fmt: skip
-FAR = tuple(  # for points that must be named: a line leads there
-    Spot(x, y, side)
-    for y in (24, -24, 38, -38, 54, -54, 72, -72, 92, -92, 120, -120, 150, -150, 180, -180, 220, -220)
-    for x, side in (
-        (10, "left"),
-        (-10, "right"),
-        (30, "left"),
-        (-30, "right"),
-        (60, "left"),
-        (-60, "right"),
-        (90, "left"),
-        (-90, "right"),
-    )  # fmt: skip
+FAR = tuple(  # for points that must be named, nearest first: a line leads there
+    sorted(
+        (
+            Spot(side * x, y, "left" if side > 0 else "right")
+            for y in (*range(-222, -20, 18), 0, *range(24, 230, 18))
+            for x in (14, 36, 60, 90)
+            for side in (1, -1)
+            if y or x > 14
+        ),
+        key=lambda spot: math.hypot(spot.xshift, spot.yshift),
+    )
 )
 
 
@@ -49,24 +47,40 @@ class Box(NamedTuple):
         return not (beside or self.top <= other.bottom or other.top <= self.bottom)
 
 
-def place(
-    points: Sequence[tuple[float, float]], names: Sequence[str], height: float, n_needed: int = 0
-) -> tuple[list[Spot | None], list[Spot | None]]:
-    """For each point (fractions of the plot, 0 to 1, up is 1) a place for its name, and one for a number otherwise.
+class Number(NamedTuple):
+    """What stands for the names of points that lie on one another: their numbers, as "16–19, 23"."""
+
+    text: str
+    point: int  # beside which it stands
+    spot: Spot | None  # None where there is no room
+
+
+class Labels(NamedTuple):
+    """Where each point's name stands, if it has one, and the numbers of all others."""
+
+    names: list[Spot | None]
+    numbered: list[int]  # points without a name, from left to right: the first is number 1
+    numbers: list[Number]
+
+    @property
+    def complete(self) -> bool:
+        return all(number.spot for number in self.numbers)
+
+
+def place(points: Sequence[tuple[float, float]], names: Sequence[str], height: float, n_needed: int = 0) -> Labels:
+    """For each point (fractions of the plot, 0 to 1, up is 1) a place for its name, or for a number that stands for it.
 
     Earlier points choose first. `height` is the plot's, in pixels. The first `n_needed` and all numbers may also stand
     further away; a later point that another covers stays without a name, which would seem to be the other's. Where
     names would leave a point without a number, only the first `n_needed` have names.
     """
-    placed, numbers = _placed(points, names, height, n_needed, len(points))
-    if all(name or number for name, number in zip(placed, numbers, strict=True)):
-        return placed, numbers
-    return _placed(points, names, height, n_needed, n_needed)
+    labels = _placed(points, names, height, n_needed, len(points))
+    return labels if labels.complete else _placed(points, names, height, n_needed, n_needed)
 
 
 def _placed(
     points: Sequence[tuple[float, float]], names: Sequence[str], height: float, n_needed: int, n_named: int
-) -> tuple[list[Spot | None], list[Spot | None]]:
+) -> Labels:
     """The same, with names for the first `n_named` at most."""
     taken = {width: [_mark(point, width, height) for point in points] for width in PLOT_WIDTHS}
     covered = [any(_covers(marks, i) for marks in taken.values()) for i in range(len(points))]
@@ -74,14 +88,42 @@ def _placed(
     for i, (point, name) in enumerate(zip(points, names, strict=True)):
         spots = NEAR + FAR if i < n_needed else () if covered[i] or i >= n_named else NEAR
         placed.append(_first_free(point, name, height, taken, spots))
-    numbers = [
-        None
-        if spot
-        else _first_free(point, NUMBER + " ", height, taken, NEAR + FAR)
-        or _first_free(point, NUMBER, height, taken, NEAR + FAR)
-        for point, spot in zip(points, placed, strict=True)
-    ]
-    return placed, numbers
+    numbered = sorted((i for i, spot in enumerate(placed) if not spot), key=points.__getitem__)
+    numbers = []
+    for group in _on_one_another([points[i] for i in numbered], height):
+        text, first = ranges([place + 1 for place in group]), numbered[group[0]]
+        spot = _first_free(points[first], text + " ", height, taken, NEAR + FAR)
+        numbers.append(Number(text, first, spot or _first_free(points[first], text, height, taken, NEAR + FAR)))
+    return Labels(placed, numbered, numbers)
+
+
+def _on_one_another(points: Sequence[tuple[float, float]], height: float) -> list[list[int]]:
+    """Indices of the points, those together that no width sets apart."""
+    marks = [_mark(point, PLOT_WIDTHS[-1], height) for point in points]
+    groups: list[list[int]] = []
+    for i, mark in enumerate(marks):
+        group = next((g for g in groups if _near(marks[g[0]], mark)), None)
+        if group is None:
+            groups.append([i])
+        else:
+            group.append(i)
+    return groups
+
+
+def _near(one: Box, other: Box) -> bool:
+    """Half of a marker or less apart."""
+    return abs(one.left - other.left) <= MARK and abs(one.bottom - other.bottom) <= MARK
+
+
+def ranges(numbers: Sequence[int]) -> str:
+    """Ascending numbers, those that follow one another as a range: "1, 2", "16–19, 23"."""
+    runs: list[list[int]] = []
+    for n in numbers:
+        if runs and n == runs[-1][-1] + 1:
+            runs[-1].append(n)
+        else:
+            runs.append([n])
+    return ", ".join(f"{run[0]}–{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs)
 
 
 def _covers(marks: list[Box], i: int) -> bool:

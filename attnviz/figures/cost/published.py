@@ -70,7 +70,7 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> D
         title=title,
         note=f"{len(models)} published models, counted by formula: bytes cached for one token in bf16 (1 kB is 1,000 "
         "bytes) against all parameters. The marker's shape is the type of attention. Where a name has no room a "
-        "number stands for it, and the names are below. "
+        "number stands for it, and the names are below; models that lie on one another share a label. "
         "With sliding windows, a long text takes less than this times its tokens.",
         below=" · ".join(f"**{i}** {short_name(m)}" for i, m in enumerate(numbered, 1)),
         alt=f"{title}: {cost[largest]:,} and {cost[dearer]:,} bytes. Most: {_extreme(cost, max)}; least: "
@@ -231,18 +231,17 @@ def _label(
     """Names beside the markers, those of the chosen first, and numbers in place of the others: return whose."""
     points = [(_share(size[m], x), _share(cost[m], y)) for m in models]
     names = [short_name(m) for m in models]
-    spots, others = place(points, names, HEIGHT - LEGEND - 60, n_chosen)
-    numbered = sorted((m for m, spot in zip(models, spots, strict=True) if not spot), key=size.__getitem__)
-    for i, model in enumerate(models):
-        text = bold(names[i], i < n_chosen) if spots[i] else str(numbered.index(model) + 1)
-        if spot := spots[i] or others[i]:
+    labels = place(points, names, HEIGHT - LEGEND - 60, n_chosen)
+    said = [(i, bold(names[i], i < n_chosen), spot, NEUTRAL) for i, spot in enumerate(labels.names)]
+    for i, text, spot, line in [*said, *((n.point, n.text, n.spot, FAINT) for n in labels.numbers)]:
+        if spot:
             figure.add_annotation(
-                x=math.log10(size[model]), y=math.log10(cost[model]), ax=spot.xshift, ay=-spot.yshift,
+                x=math.log10(size[models[i]]), y=math.log10(cost[models[i]]), ax=spot.xshift, ay=-spot.yshift,
                 text=text, font={"size": 12}, xanchor=spot.xanchor, yanchor="middle",
-                showarrow=True, arrowhead=0, arrowwidth=1, standoff=MARK, arrowcolor=NEUTRAL if spot in FAR else CLEAR,
+                showarrow=True, arrowhead=0, arrowwidth=1, standoff=MARK, arrowcolor=line if spot in FAR else CLEAR,
                 borderpad=0,
             )  # fmt: skip
-    return numbered
+    return [models[i] for i in labels.numbered]
 
 
 def _line(model: ModelConfig) -> list[dict]:
