@@ -214,6 +214,7 @@ def test_code_in_a_page_is_noticed() -> None:
     assert [source for source in broken if len(code_in_a_page(source)) != 1] == []
 
 
+@pytest.mark.slow
 def test_nothing_is_pickled() -> None:
     assert [wrong for path in SOURCES for wrong in pickling(path.read_text(), module_of(path))] == []
 

@@ -62,6 +62,7 @@ def test_a_head_looks_up_what_followed_in_real_text_and_in_random_tokens(shipped
         assert scored["induction"] >= 0.30 and scored["gain"] >= 1.5, scored
 
 
+@pytest.mark.slow
 def test_a_story_it_never_saw_is_less_of_a_surprise_than_to_a_model_untrained(shipped):
     _, model, _, tokenizer = shipped
     untrained = Transformer.random(model.config, 0)

@@ -220,6 +220,7 @@ def test_texts_that_share_blocks_are_those_of_a_plain_cache(model: str) -> None:
 
 
 @pytest.mark.parametrize("drafter", ["mqa", "n-grams", "gqa-4"])
+@pytest.mark.slow
 def test_a_drafter_changes_the_passes_alone(drafter: str) -> None:
     v = view(drafter=drafter, temperature=0.0)
     found = compute.speculated(v)

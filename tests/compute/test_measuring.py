@@ -59,6 +59,7 @@ FIELDS = ["n_layers", "moe", "id", "model_type", "hidden_size"]
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS), inner),
     max_leaves=8,
 ))  # fmt: skip
+@pytest.mark.slow
 def test_any_json_gives_a_model_or_a_sentence(value):
     try:
         compute_cost.pasted_model(json.dumps(value))

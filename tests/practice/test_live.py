@@ -116,6 +116,7 @@ def trace_ids(models, task: str, n: int) -> list[int]:
 
 
 @pytest.mark.parametrize(("task", "i"), [(t, i) for t in ANSWERS for i in range(len(ANSWERS[t]))])
+@pytest.mark.slow
 def test_each_way_of_writing_is_walked_and_each_sum_told_comes_out(models, tmp_path, task, i):
     walk = walked(models, tmp_path, task, ANSWERS[task][i])
     assert 2 <= len(walk.stops) <= MOST_LINES and {call.file for call in walk.run.calls} == {f"{task}.py"}

@@ -39,6 +39,7 @@ def test_any_right_way_passes(name, i):
 
 
 @pytest.mark.parametrize("name", TASKS)
+@pytest.mark.slow
 def test_each_mistake_is_named(name):
     """Each mistaken version fails, and its outputs are no other version's."""
     task = TASKS[name]
@@ -64,6 +65,7 @@ NAMED = {
 
 
 @pytest.mark.parametrize("name", TASKS)
+@pytest.mark.slow
 def test_the_mistakes_of_the_mistakes_page_are_named(name):
     """The right version run with each of the product's mistakes is named by that mistake, where it is another one."""
     task = TASKS[name]

@@ -36,6 +36,7 @@ def chosen_of(app: AppTest) -> str:
 
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("part", PARTS)
+@pytest.mark.slow
 def test_every_part_has_a_picture_or_a_sentence(part, settings):
     app = opened("pages/2_query_groups.py", closer=part, tiled="1", head="15", layer="7", **settings)
     assert chosen_of(app) == part

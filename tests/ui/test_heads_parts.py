@@ -31,6 +31,7 @@ def opened(**link: str) -> AppTest:
 
 @pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
 @pytest.mark.parametrize("part", PAGES["heads"].tabs)
+@pytest.mark.slow
 def test_every_part_opens_for_any_text_and_model(part, view):
     app = opened(tab=part, pinned="0.3,7.15", **view)
     assert not app.error

@@ -128,6 +128,7 @@ def test_yarns_softmax_scale_reaches_the_page():
     assert f"{(0.1 * np.log(40) + 1) ** 2:.4f}" in said(app)
 
 
+@pytest.mark.slow
 def test_longer_texts_take_a_factor_and_a_pasted_scaling():
     app = opened(text=TEXT, tab="longer")
     app.slider(key="control-factor").set_value(app.slider(key="control-factor").value + 1).run()
