@@ -1,1 +1,1 @@
-"""The pages and what is around them. The only streamlit in the package, but for attnviz/server."""
+"""Streamlit pages and their frame; besides attnviz/server the only code that imports streamlit."""

@@ -1,4 +1,4 @@
-"""One element of a page alone, in a frame of another site or for a room; and the presenter's bar."""
+"""Single-element view of a page (for an iframe or a projector), and the presenter's bar."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attnviz.ui import state
 from attnviz.ui.components.stage import stage
 from attnviz.ui.qr_code import qr_code
 
-# What is not the element, nor in it, is not shown. What holds it takes all of the width, and no gap.
+# Hides everything but the element and its contents; its containers take the full width, without gaps.
 STYLE = """<style>
 .stMainBlockContainer :is(.stElementContainer, .stExpander, .stColumn):not(
   .{it}, .{it} *, :has(.{it}, .stAlert)
@@ -36,10 +36,10 @@ def style(element: Element) -> None:
 
 
 def present_button() -> None:
-    """For the sidebar: show the page for a room."""
+    """Sidebar button that starts presentation mode."""
     st.button(
         "Present", key="present", shortcut="P", on_click=_begin, icon=":material/slideshow:",
-        help="One drawing at a time, large, without the sidebar.",
+        help="Show one drawing at a time, enlarged and without the sidebar.",
     )  # fmt: skip
 
 
@@ -48,7 +48,7 @@ def _begin() -> None:
 
 
 def presenter() -> None:
-    """The presenter's bar: the drawings of the page one after another, the link as a QR code, and the way out."""
+    """Presenter's bar: step through the page's drawings, show the link as a QR code, leave."""
     st.html(PRESENTED)
     if not state.alone():
         st.html(WHOLE_PAGE)
@@ -59,20 +59,20 @@ def presenter() -> None:
 @state.part(state.PRESENTER, anything)
 def _presenter(view: View) -> None:
     s, element = view.settings, state.alone()
-    there = drawings(state.page().path, s.tab)
-    at = there.index(element) if element in there else -1
+    shown = drawings(state.page().path, s.tab)
+    at = shown.index(element) if element in shown else -1
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="right"):
-        st.caption(f"{state.page().name} · {element.name}, {at + 1} of {len(there)}" if element else state.page().name)
-        if there:
-            _turn("◀", "previous", "Left", there, at - 1)
-            _turn("▶", "following", "Right", there, at + 1)
+        st.caption(f"{state.page().name} · {element.name}, {at + 1} of {len(shown)}" if element else state.page().name)
+        if shown:
+            _step_button("◀", "previous", "Left", shown, at - 1)
+            _step_button("▶", "following", "Right", shown, at + 1)
         qr_code(s)
         st.button("Leave", key="present-leave", shortcut="Esc", on_click=_end)
         stage(element.css_class if element else "", key="stage")
 
 
-def _turn(label: str, name: str, shortcut: str, there: tuple[Element, ...], to: int) -> None:
-    key = there[to].key if 0 <= to < len(there) else ""
+def _step_button(label: str, name: str, shortcut: str, shown: tuple[Element, ...], to: int) -> None:
+    key = shown[to].key if 0 <= to < len(shown) else ""
     st.button(
         label, key=f"present-{name}", shortcut=shortcut, disabled=not key, on_click=_show, args=(key,),
         help=f"The {name} drawing of this page",

@@ -1,4 +1,4 @@
-"""The head grid of a large model while it is computed: how far it is, the layers so far, a button that ends it."""
+"""Progress display for the head grid of a large model: a progress bar, the layers computed so far, a stop button."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ FIRST_AFTER, BETWEEN = 0.5, 2  # seconds
 
 
 @dataclass
-class Arriving:
-    """Called with each layer, it says how many there are, and draws those so far now and then.
+class LayerProgress:
+    """Callback for each computed layer: updates the progress bar and redraws the partial grid from time to time.
 
-    place: where, as `st.empty()` makes it. draw: draws the grid of some layers' cells in `grid`. stop: what the button
-    calls.
+    place, grid: `st.empty()` placeholders for the bar and the grid. draw: draws the grid of the given layers' cells.
+    stop: callback of the stop button.
     """
 
     n_layers: int

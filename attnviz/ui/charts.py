@@ -1,4 +1,4 @@
-"""A drawing on the page: title, what one is looking at, the chart, the formula, the numbers and the downloads."""
+"""A drawing on the page: title, note, chart, formula, table of numbers and downloads."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from attnviz.ui import state
 from attnviz.ui.components.save_picture import save_picture
 
 CONFIG = {"displayModeBar": False, "responsive": True}
-PRESENTED_HEIGHT = 385  # pixels: at 1.4 times the size, under its title, it fills a screen of 1280 x 720
-TABLE_HEIGHT = 240  # pixels: the names of the columns and five rows and a half, which says that there are more
+PRESENTED_HEIGHT = 385  # pixels: zoomed 1.4 times, with its title, it fills a screen of 1280 x 720
+TABLE_HEIGHT = 240  # pixels: header and five and a half rows; the half row shows that the table scrolls
 
 
 def show(drawing: Drawing, key: str) -> None:
@@ -28,12 +28,12 @@ def show(drawing: Drawing, key: str) -> None:
 
 
 def is_open(expander: Any) -> bool:
-    """Whether an expander is open: what is in it is made only then."""
+    """Check whether an expander is open; its content is computed only then."""
     return expander.open
 
 
 def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
-    """Drawings that are made when somebody opens them, by their keys: what they show stands on the page already."""
+    """Expander whose drawings, by key, are computed only when it is opened; the page already shows their content."""
     with st.expander(label, key=f"numbers-{'-'.join(make)}", on_change="rerun") as numbers:
         if is_open(numbers):
             for key, draw in make.items():
@@ -44,8 +44,8 @@ def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
 
 
 def picture(drawing: Drawing, key: str) -> None:
-    """The title, the note and the chart alone."""
-    with st.container(key=f"figure-{key}"):  # what a lesson marks, and a link with `only` shows alone
+    """Show the title, the note and the chart, without numbers and downloads."""
+    with st.container(key=f"figure-{key}"):  # the element that a lesson marks and a link with `only` selects
         st.markdown(f"#### {drawing.title}")
         st.caption(drawing.note)
         chart = drawing.chart
@@ -57,7 +57,7 @@ def picture(drawing: Drawing, key: str) -> None:
 
 
 def formula(drawing: Drawing | Caption) -> None:
-    """Print the formula, and below it what its letters mean."""
+    """Show the formula, with the meaning of its symbols below."""
     if drawing.formula:
         st.latex(drawing.formula)
     if drawing.legend:
@@ -78,12 +78,12 @@ def _numbers(drawing: Drawing, key: str) -> None:
 
 
 def _html(drawing: Drawing) -> str:
-    """A page of its own that works offline: plotly's script is inside."""
+    """Return a standalone HTML page that works offline: plotly's script is embedded."""
     return drawing.figure.to_html(include_plotlyjs=True, full_html=True, config={"displaylogo": False})
 
 
 def as_csv(table: Mapping[str, Sequence]) -> str:
-    """Columns to CSV. A text that a spreadsheet would take for a formula gets an apostrophe in front."""
+    """Convert columns to CSV. A text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe."""
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(table)

@@ -1,4 +1,4 @@
-"""A page: the sidebar, the title, what has to be said first, and what the page itself draws. Imports no torch."""
+"""Frame of every page: sidebar, title, notices, then the page's own content. Imports no torch."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from attnviz.ui.lesson_bar import lesson_bar
 from attnviz.ui.sidebar import on_narrow_screens, sidebar
 
 STYLE = Path(__file__).with_name("style.css")
-ICON = Path(__file__).with_name("icon.svg")  # an icon of Streamlit's would be fetched from fonts.gstatic.com
+ICON = Path(__file__).with_name("icon.svg")  # Streamlit's icons would be fetched from fonts.gstatic.com
 
-opening.is_local = local.asked_locally  # the session's code has no Streamlit to ask
+opening.is_local = local.is_local_session  # attnviz.session must not import streamlit
 
 
 def show_page(path: str) -> None:
-    """The page of this path: its frame at once, then what its module draws, imported when it does."""
+    """Draw the page at this path: the frame first, then the content of its module, imported only then."""
     page = PAGES[path]
     st.set_page_config(page_title=f"{page.name} · AttnViz", page_icon=ICON, layout="wide")
     state.follow(page)
     state.open_page(page)
     element, presented = state.alone(), state.current().present
     if not element:
-        st.title(page.name)  # first: the sooner something is to be seen, the better
+        st.title(page.name)  # first, so that something is visible early
     st.html(STYLE)
     if element:
         alone.style(element)
@@ -46,12 +46,12 @@ def show_page(path: str) -> None:
     _notices()
     import_module(page.module).show()
     if element:
-        copy_link.copy_link()  # unseen: it brings what pictures are saved with
+        copy_link.copy_link()  # hidden here: it loads save.js, which saves pictures
 
 
 @state.part("notices", anything)
 def _notices(view: View) -> None:
-    """What of the link could not be used, what keeps the page from being drawn, and how far the model is trained."""
+    """Show unusable link values, problems with the text or model, and settings outside the model's training."""
     _warn(state.take_notices())
     if state.page().needs_text:
         if state.page().path or not view.maps_ship:  # the overview shows these before there is a model
@@ -70,18 +70,18 @@ def _about_the_text(view: View) -> None:
         st.error(f"{escaped(view.problem)} Choose another model in the sidebar.", icon=":material/error:")
         return
     if len(view.settings.text) > MAX_CHARACTERS:
-        st.warning(f"The text has {len(view.settings.text):,} characters; the first {MAX_CHARACTERS:,} are read.")
+        st.warning(f"The text has {len(view.settings.text):,} characters; only the first {MAX_CHARACTERS:,} are used.")
     if not view.ids:
-        st.info("There is no text yet: type one in the sidebar, or choose an example.", icon=":material/edit:")
+        st.info("There is no text yet. Type one in the sidebar, or choose an example.", icon=":material/edit:")
         return
     if view.cut_notice:
         st.warning(escaped(view.cut_notice), icon=":material/content_cut:")
-    _warn(view.link_notices(state.take_asked()))
+    _warn(view.link_notices(state.take_link_selection()))
     _beyond_training(view)
 
 
 def _beyond_training(view: View) -> None:
-    """Where a trained model runs in a way that it was not trained for: what differs, and the model card."""
+    """Warn, with the model card, if a trained model runs with settings it was not trained with."""
     if view.trained_config is None:
         return
     if view.settings.opened:
@@ -90,6 +90,6 @@ def _beyond_training(view: View) -> None:
         return
     if differs := beyond_training(view.trained_config, view.config, view.shown_text, len(view.ids)):
         with st.container(horizontal=True, vertical_alignment="center"):
-            said = " ".join([*differs, trained_on(view.trained_config)])
-            st.warning(said, icon=":material/model_training:", width="stretch")
+            message = " ".join([*differs, trained_on(view.trained_config)])
+            st.warning(message, icon=":material/model_training:", width="stretch")
             st.popover("Model card", width="content").markdown(model_card())

@@ -1,4 +1,4 @@
-"""Sentences that pages share."""
+"""Sentences shared by several pages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KINDS = {"mha": "MHA", "gqa": "GQA", "mqa": "MQA", "mla": "MLA"}
 
 
 def sharing(view: View) -> str:
-    """Which query heads read which KV heads, in words with the numbers."""
+    """Return a phrase on how many query heads read how many KV heads."""
     c = view.config
     if c.attention == "mla":
         return (
@@ -24,7 +24,7 @@ def sharing(view: View) -> str:
 
 
 def what_heads_read(config: ModelConfig, n_rows: int = 1) -> dict[str, Any]:
-    """For a head grid of n_rows layers: what MLA's heads read, which has no KV heads; nothing for the others."""
+    """Return `head_grid`'s kv_names and reads for MLA, which has no KV heads; {} for the other types of attention."""
     if config.attention != "mla":
         return {}
     own = "keys and values of its own, expanded from the latent, and the shared RoPE key"
@@ -32,7 +32,7 @@ def what_heads_read(config: ModelConfig, n_rows: int = 1) -> dict[str, Any]:
 
 
 def headline(view: View) -> str:
-    """One sentence for the top of a page that traced the text."""
+    """Return the sentence on the run for the top of a page."""
     trace = view.trace
     return (
         f"{sharing(view)}, {len(view.ids)} token{'s' * (len(view.ids) > 1)}, {view.origin}, "
@@ -41,6 +41,6 @@ def headline(view: View) -> str:
 
 
 def soft_capped(view: View) -> str:
-    """Say what a model does to its scores that has a soft cap on them."""
+    """Return a sentence on the soft cap that this model applies to its scores."""
     cap = view.config.attention_softcap
     return f"This model caps its scores: {cap:g} · tanh(score / {cap:g}) (Gemma 2)."

@@ -1,6 +1,6 @@
-"""The bar over a page while a lesson is on: the step's text, next, back, home, and the mark on what to look at.
+"""Lesson bar at the bottom of a page: the step's text, navigation buttons, and the mark on the element to look at.
 
-The step is a part of the settings, and so of every link: whoever wanders off takes the bar along.
+The step is part of the settings, and so of every link: the bar stays when the user leaves the lesson's path.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from attnviz.session.settings import Settings
 from attnviz.ui import state
 from attnviz.ui.components.lesson_mark import lesson_mark
 
-_ANSWERED = "answered"  # the lesson and the step whose answer is shown
+_ANSWERED = "answered"  # session key: the (lesson, step) whose answer is shown
 
 
 def lesson_bar() -> None:
-    """The bar, where a lesson is on."""
+    """Draw the bar if a lesson is open."""
     if state.current().lesson:
         with st.bottom, st.container(key="lesson-bar"):
             _bar()
@@ -29,17 +29,17 @@ def lesson_bar() -> None:
 
 @state.part(state.LESSON, anything)
 def _bar(view: View) -> None:
-    from attnviz.compute import lessons  # with numpy, which a page without a lesson does not wait for
+    from attnviz.compute import lessons  # imported late: numpy would delay pages without a lesson
 
     s = view.settings
     lesson = lessons.lesson(s.lesson)
     if lesson is None:
-        st.warning(f"There is no lesson “{escaped(s.lesson[:40])}”: the lessons are listed on the Lessons page.")
+        st.warning(f"There is no lesson “{escaped(s.lesson[:40])}”. The Lessons page lists all lessons.")
         st.button("Close", key="lesson-close", on_click=_leave)
         return
     number = min(s.lesson_step, len(lesson.steps))
     step, at_step = lesson.step(number), View(lesson.settings(number))
-    wandered = _wandered(step, s, at_step.settings)
+    left_step = _left_step(step, s, at_step.settings)
     place = f"Step {number} of {len(lesson.steps)}"
     with st.container(key="lesson-text"):
         st.markdown(f"##### {step.title}\n\n{lessons.filled(step.text, at_step)}")
@@ -51,22 +51,22 @@ def _bar(view: View) -> None:
         st.caption(f"{lesson.title} · {place}{look}")
         _button("Back", "back", "K", lesson, number - 1, number > 1)
         _button("Next", "next", "J", lesson, number + 1, number < len(lesson.steps))
-        if wandered:
+        if left_step:
             _button("Back to the step", "return", "G", lesson, number, True)
         st.button("All lessons", key="lesson-home", shortcut="L", on_click=_home)
         st.button("Leave", key="lesson-leave", on_click=_leave)
-    _mark(step, f"{place}: {step.title}", "" if wandered else f"{lesson.name}-{number}")
+    _mark(step, f"{place}: {step.title}", "" if left_step else f"{lesson.name}-{number}")
 
 
-def _mark(step: Step, said: str, name: str) -> None:
-    """The ring round what the step points at, where its page is open."""
+def _mark(step: Step, announcement: str, name: str) -> None:
+    """Outline the step's element if its page is open."""
     element = ELEMENTS.get(step.target) if state.page() == step.page else None
-    lesson_mark(said, element.css_class if element else "", element.name if element else "", name)
+    lesson_mark(announcement, element.css_class if element else "", element.name if element else "", name)
 
 
-def _button(label: str, name: str, shortcut: str, lesson: Lesson, number: int, there: bool) -> None:
+def _button(label: str, name: str, shortcut: str, lesson: Lesson, number: int, active: bool) -> None:
     st.button(
-        label, key=f"lesson-{name}", shortcut=shortcut, disabled=not there, on_click=_open, args=(lesson.name, number),
+        label, key=f"lesson-{name}", shortcut=shortcut, disabled=not active, on_click=_open, args=(lesson.name, number),
         type="primary" if name == "next" else "secondary",
     )  # fmt: skip
 
@@ -99,8 +99,8 @@ def _answer(name: str, number: int) -> None:
     st.session_state[_ANSWERED] = name, number
 
 
-def _wandered(step: Step, now: Settings, then: Settings) -> bool:
-    """Whether something else is shown than the step opens."""
+def _left_step(step: Step, now: Settings, then: Settings) -> bool:
+    """Check whether the page or the settings differ from those the step opens."""
     return state.page() != step.page or replace(now, only="", present=False) != then
 
 

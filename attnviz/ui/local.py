@@ -1,7 +1,7 @@
-"""Whether whoever asks sits at this machine: only then may any folder or hub id be opened.
+"""Detection of local sessions: only they may open any folder or hub id.
 
-Told by Streamlit's options and the headers of the websocket's request: bound to loopback, asked for by a loopback name,
-and not handed on by a proxy.
+A session is local if the server is bound to loopback and the websocket request has a loopback host name and no proxy
+headers.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 import streamlit as st
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-OF_PROXIES = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via")
+PROXY_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Real-Ip", "Via")
 
 
-def asked_locally() -> bool:
-    """Whether the session that runs here belongs to somebody at this machine."""
-    return st.get_option("server.address") in LOOPBACK and from_here(st.context.headers)
+def is_local_session() -> bool:
+    """Check whether the running session belongs to a browser on this machine."""
+    return st.get_option("server.address") in LOOPBACK and is_local_request(st.context.headers)
 
 
-def from_here(headers: Mapping[str, str]) -> bool:
-    """Whether a request with these headers came from this machine's own browser, as far as they tell."""
+def is_local_request(headers: Mapping[str, str]) -> bool:
+    """Check whether the headers show a request from this machine's own browser, not forwarded by a proxy."""
     host = urlsplit(f"//{headers.get('Host') or ''}").hostname
-    return host in LOOPBACK and not any(headers.get(name) for name in OF_PROXIES)
+    return host in LOOPBACK and not any(headers.get(name) for name in PROXY_HEADERS)

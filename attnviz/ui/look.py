@@ -1,4 +1,4 @@
-"""python -m attnviz.ui.look FOLDER FILE: run a person's file on the shipped weights, in a process of its own."""
+"""python -m attnviz.ui.look FOLDER FILE: run a user's file on the shipped weights, in a separate process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attnviz.ui.components.source_walk import pack, places_in
 
 
 def packed(walk: Walk, labels: list[str], n_kv_heads: int, at: int) -> tuple[bytes, list]:
-    """The walk as the browser gets it, and what can be chosen in it."""
+    """Return the walk packed for the browser, and the places that can be selected in it."""
     return pack(walk, labels, n_kv_heads, at), places_in(walk)
 
 

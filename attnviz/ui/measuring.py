@@ -1,4 +1,4 @@
-"""A computation that takes a while: how long it takes, how far it is, what it has found, and a button that ends it."""
+"""Progress display for a long computation: progress bar, time left, results so far, stop button."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ import streamlit as st
 from attnviz.figures.drawing import Drawing
 from attnviz.ui import charts
 
-LONG = 10  # seconds, above which it is said how long it will take
-BETWEEN_CHARTS = 1  # second
+SHOW_TIME_LEFT_ABOVE = 10  # seconds of total time
+CHART_INTERVAL = 1  # second between two redraws of the chart
 
 
 class Found(Protocol):
-    """What has been found so far."""
+    """Partial result of a computation."""
 
     @property
     def seconds(self) -> float:
-        """About how long all of it takes."""
+        """Estimated total time."""
 
     @property
     def n_measured(self) -> int:
-        """How many results there are."""
+        """Number of results so far."""
 
 
 @dataclass
-class Measuring:
-    """Called with what is known and the share of the work that is done, it draws both, and a button.
+class MeasurementProgress:
+    """Callback for partial results: draws them, the share of the work that is done, and a stop button.
 
-    place, chart: where, as `st.empty()` makes them. stop: what the button calls.
+    place, chart: `st.empty()` placeholders for the progress bar and the chart. stop: callback of the button.
     """
 
     label: str
@@ -43,7 +43,7 @@ class Measuring:
     draw: Callable[[Any], Drawing]
     stop: Callable[[], None]
     _bar: Any = None
-    _drawn: int = 0  # results
+    _drawn: int = 0  # results in the last chart
     _drawn_at: float = field(default_factory=time.perf_counter)
 
     def __call__(self, found: Found, done: float) -> None:
@@ -51,10 +51,12 @@ class Measuring:
             with self.place.container():
                 self._bar = st.progress(done)
                 st.button(self.stop_label, on_click=self.stop)
-        long = f", about {_tens(found.seconds * (1 - done))} seconds left" if found.seconds > LONG else ""
+        long = (
+            f", about {_tens(found.seconds * (1 - done))} seconds left" if found.seconds > SHOW_TIME_LEFT_ABOVE else ""
+        )
         self._bar.progress(done, f"{self.label}: {done:.0%} done{long} …")
         now = time.perf_counter()
-        if found.n_measured > self._drawn and now > self._drawn_at + BETWEEN_CHARTS:
+        if found.n_measured > self._drawn and now > self._drawn_at + CHART_INTERVAL:
             with self.chart.container():
                 charts.picture(self.draw(found), f"so-far-{found.n_measured}")
             self._drawn, self._drawn_at = found.n_measured, now

@@ -1,4 +1,4 @@
-"""Open a model: a folder of one's own machine, or a hub id with its download. Drawn only where any may be opened."""
+"""Form that opens a local folder or downloads a hub id. Shown only where any model may be opened."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from attnviz.figures.drawing import escaped
 from attnviz.session import opening as allowed
 from attnviz.ui import state
 
-FIELD, PICKED, SAID = "open-model-name", "open-model-picked", "open-model-said"
+FIELD, PICKED, MESSAGE = "open-model-name", "open-model-picked", "open-model-said"
 STARTED, OPEN = "open-model-started", "open-model-shown"
-EVERY = 0.5  # seconds from one look at a download to the next
+POLL_INTERVAL = 0.5  # seconds between two polls of a download
 
 
 @state.part(state.OPEN_MODEL, anything)
 def open_model(view: View) -> None:
-    """What opens a model, closed until it is wanted: looking into the hub's cache takes its library."""
+    """Expander with the form; drawn only when open, because listing the hub's cache imports huggingface_hub."""
     if not allowed.may_choose():
         return
     with st.expander("Open a model", icon=":material/folder_open:", key=OPEN, on_change="rerun") as shown:
@@ -32,8 +32,8 @@ def _form() -> None:
 
     st.text_input(
         "Path of a folder, or hub id", key=FIELD, placeholder="~/models/smol or Qwen/Qwen3-0.6B",
-        help="A folder in Hugging Face's layout: config.json, tokenizer.json, safetensors. Llama, Mistral, Qwen2, "
-        "Qwen3, GPT-2, Gemma 2 and Gemma 3 (text) run here.",
+        help="A folder in Hugging Face's layout: config.json, tokenizer.json, safetensors. Supported: Llama, Mistral, "
+        "Qwen2, Qwen3, GPT-2, Gemma 2 and Gemma 3 (text).",
     )  # fmt: skip
     here = opening.in_the_cache()
     names = [*here, *(name for name in allowed.SMALL if name not in here)]
@@ -43,9 +43,9 @@ def _form() -> None:
     )  # fmt: skip
     st.button("Open this model", key="open-model-go", on_click=_open, width="stretch")
     if st.session_state.pop(STARTED, False):
-        st.rerun()  # all of the page, with the progress of the download
-    if said := st.session_state.pop(SAID, ""):
-        st.error(escaped(said), icon=":material/error:")
+        st.rerun()  # the whole page, to show the progress of the download
+    if message := st.session_state.pop(MESSAGE, ""):
+        st.error(escaped(message), icon=":material/error:")
 
 
 def _take_picked() -> None:
@@ -55,7 +55,7 @@ def _take_picked() -> None:
 
 
 def _open() -> None:
-    """Open what is here at once, and download what is not."""
+    """Open the chosen model, downloading it first if it is not on this machine."""
     from attnviz.compute import opening
 
     try:
@@ -67,12 +67,12 @@ def _open() -> None:
         opening.download(name)
         st.session_state[STARTED] = True
     except ConfigError as error:
-        st.session_state[SAID] = str(error)
+        st.session_state[MESSAGE] = str(error)
     state.rerun(state.OPEN_MODEL)
 
 
 def _show(name: str) -> None:
-    """Give the page to a model that can be opened. ConfigError for one that cannot."""
+    """Select the model for the page. Raises ConfigError if it cannot be opened."""
     from attnviz.compute import opening
 
     opening.check(name)
@@ -82,10 +82,10 @@ def _show(name: str) -> None:
 
 
 def download_progress() -> None:
-    """How far a download is, looked at twice per second while there is one."""
-    opening = sys.modules.get("attnviz.compute.opening")  # or nothing was ever downloaded
+    """Show the progress of a running download, polled twice per second."""
+    opening = sys.modules.get("attnviz.compute.opening")  # not imported: nothing was ever downloaded
     if opening and allowed.may_choose() and opening.running():
-        st.fragment(_progress, run_every=EVERY)()
+        st.fragment(_progress, run_every=POLL_INTERVAL)()
 
 
 def _progress() -> None:
@@ -96,7 +96,7 @@ def _progress() -> None:
         return
     if found.running:
         share = min(found.there / found.size, 1.0) if found.size else 0.0
-        size = f"{found.there / 1e6:,.0f} of {found.size / 1e6:,.0f} MB" if found.size else "asking for its size"
+        size = f"{found.there / 1e6:,.0f} of {found.size / 1e6:,.0f} MB" if found.size else "requesting its size"
         st.progress(share, f"{escaped(found.name)}: {size}")
         st.button("Cancel the download", key="open-model-cancel", on_click=found.cancel, width="stretch")
         return
@@ -105,8 +105,8 @@ def _progress() -> None:
         if found.done:
             _show(found.name)
         else:
-            st.session_state[SAID] = found.problem
+            st.session_state[MESSAGE] = found.problem
     except ConfigError as error:
-        st.session_state[SAID] = str(error)
+        st.session_state[MESSAGE] = str(error)
     state.write_link()
     st.rerun()

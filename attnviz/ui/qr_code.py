@@ -1,4 +1,4 @@
-"""The link as a QR code, for a room that follows."""
+"""QR code of the current link, for an audience that wants to follow along."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ NOT_SHARED = {"present", "only"}
 
 
 def address(url: str, settings: Settings) -> str:
-    """The link to these settings for everybody: the page as it is, not presented. url: that of the page."""
+    """Return the link to these settings without presentation mode. url: the page's address."""
     link = {name: written for name, written in settings.to_link().items() if name not in NOT_SHARED}
     return url.partition("?")[0] + ("?" + urlencode(link) if link else "")
 
 
 @lru_cache(maxsize=64)
 def svg(link: str) -> str | None:
-    """The code as SVG; None for a link that is longer than a QR code can hold."""
-    import segno  # by who presents alone
+    """Return the QR code as SVG; None if the link is too long for one."""
+    import segno  # imported late: only needed while presenting
 
     try:
         return segno.make(link, micro=False, error="l").svg_inline(scale=6, light="#fff", dark="#000", border=3)
@@ -30,11 +30,11 @@ def svg(link: str) -> str | None:
 
 
 def qr_code(settings: Settings) -> None:
-    """A button that shows it, with the link below."""
+    """Popover with the QR code and the link below it."""
     with st.popover("QR code", icon=":material/qr_code_2:", width="content"):
         link = address(st.context.url or "", settings)
         if code := svg(link):
             st.image(code, width=320)
             st.code(link, language=None, wrap_lines=True)
         else:
-            st.info("This link is too long for a QR code: choose a shorter text.")
+            st.info("This link is too long for a QR code. Choose a shorter text.")

@@ -1,6 +1,6 @@
-"""The sidebar: links to the pages, the text, the model, and how it runs. Streamlit's own controls.
+"""Sidebar: page links, text, model, and mask and position settings, as Streamlit widgets.
 
-A phone's sidebar covers the page. There, text and model stand on the page itself (`on_narrow_screens`).
+On a phone the sidebar covers the page, so text and model are also on the page itself (`on_narrow_screens`).
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from attnviz.ui.source import source_button
 
 ATTENTIONS = {"gqa": "MHA, GQA or MQA", "mla": "MLA"}  # the first by the number of KV heads
 NARROW_OPEN = "narrow-open"
-SHOWN = 40  # characters of the text
+MAX_QUOTED_CHARS = 40  # of the text
 
 
 def sidebar() -> None:
-    """All of it."""
+    """Draw the sidebar."""
     with st.sidebar:
         early()
         _links()
@@ -43,7 +43,7 @@ def sidebar() -> None:
 
 @state.part(state.LINKS, anything)
 def _links(view: View) -> None:
-    """Links to the pages carry the settings, also into a new tab."""
+    """Page links that carry the settings, also into a new tab."""
     st.markdown("### AttnViz")
     link = view.settings.to_link()
     for page in ALL:
@@ -65,12 +65,12 @@ def _controls(view: View) -> None:
 
 @state.part(state.NARROW, anything)
 def on_narrow_screens(view: View) -> None:
-    """The text and the model that are shown, and behind them what changes both; style.css hides it on wide screens."""
+    """Expander titled with the text and the model, with the controls for both; style.css hides it on wide screens."""
     s = view.settings
-    said = [_beginning(s.text)] * state.page().needs_text + [s.model_name]
+    title = [_quoted_start(s.text)] * state.page().needs_text + [s.model_name]
     with (
         st.container(key="narrow"),
-        st.expander(" · ".join(said), key=NARROW_OPEN, on_change="rerun", icon=":material/edit:") as opened,
+        st.expander(" · ".join(title), key=NARROW_OPEN, on_change="rerun", icon=":material/edit:") as opened,
     ):
         if opened.open:
             if state.page().needs_text:
@@ -78,26 +78,28 @@ def on_narrow_screens(view: View) -> None:
             _control(
                 st.selectbox, "Model", "model", options=_models(s), format_func=_model, place="narrow-", then=_close
             )
-            st.caption("Everything else is in the sidebar, behind “»” above.")
+            st.caption("All other settings are in the sidebar: open it with “»” above.")
 
 
 def _close() -> None:
-    """So that the page, which changes, is in sight."""
+    """Close the expander, so that the page that changes is visible."""
     st.session_state[NARROW_OPEN] = False
 
 
-def _beginning(text: str) -> str:
+def _quoted_start(text: str) -> str:
     one_line = " ".join(text.split())
-    return f"“{escaped(one_line[:SHOWN])}{'…' * (len(one_line) > SHOWN)}”" if one_line else "No text"
+    if not one_line:
+        return "No text"
+    return f"“{escaped(one_line[:MAX_QUOTED_CHARS])}{'…' * (len(one_line) > MAX_QUOTED_CHARS)}”"
 
 
 def _text(place: str = "", then: Callable[[], object] = lambda: None) -> None:
-    """The text, and examples. then: called when one is applied."""
+    """Text area and example pills. then: called after the text or an example is applied."""
     _control(
         st.text_area, "Your text" if place else "Text", "text", height=124, place=place,
         placeholder="Type anything, in any script …",
     )  # fmt: skip
-    # Leaving the box applies what is in it; the button is there to be pressed.
+    # The text area already applies its text on blur; the button makes that discoverable.
     st.button(
         "Apply", key=f"{place}apply-text", help="Or press Ctrl + Enter in the text.", on_click=_apply, args=(then,)
     )
@@ -114,7 +116,7 @@ def _take_example(key: str, then: Callable[[], object]) -> None:
     chosen = st.session_state[key]
     st.session_state[key] = None
     if chosen:
-        from attnviz.compute import examples  # with torch, which the sidebar does not wait for
+        from attnviz.compute import examples  # imports torch, which must not delay the sidebar
 
         state.change(**examples.chosen(state.current(), chosen))
         then()
@@ -127,16 +129,16 @@ def _own_model(s: Settings) -> None:
     _steps("d_model", "d_model", widths(s.n_heads))
     _select("Attention type", "attention", ATTENTIONS, format_func=ATTENTIONS.__getitem__)
     if s.attention == "mla":
-        _number("Latent, in numbers per token (kv_lora_rank)", "kv_lora_rank")
-        _number("Rotated key, in dimensions (qk_rope_head_dim)", "qk_rope_head_dim", step=2)
+        _number("Latent size, numbers per token (kv_lora_rank)", "kv_lora_rank")
+        _number("RoPE key dimensions (qk_rope_head_dim)", "qk_rope_head_dim", step=2)
     else:
         _steps("KV heads", "n_kv_heads", divisors(s.n_heads))
     _number(
         "head_dim (0: d_model / query heads)", "head_dim", step=2,
-        help="Dimensions of each head; of MLA, those without RoPE, and those of a value.",
+        help="Dimensions per head. For MLA: the key dimensions without RoPE, and the value dimensions.",
     )  # fmt: skip
     _number("Seed", "seed")
-    if s.attention != "mla":  # whose projections have no biases
+    if s.attention != "mla":  # MLA's projections have no bias
         _control(st.checkbox, "Bias on q, k and v", "qkv_bias")
 
 
@@ -145,13 +147,13 @@ def _mask(s: Settings) -> None:
     _slider("Sliding window, in tokens (0: none)", "window")
     _slider(
         "Attention-sink tokens", "n_sinks",
-        help="First tokens that stay visible behind the window (StreamingLLM, arXiv 2309.17453).",
+        help="First tokens that stay visible outside the window (StreamingLLM, arXiv 2309.17453).",
     )  # fmt: skip
     _control(st.checkbox, "RoPE", "rope")
     if s.opened:
-        st.caption("A window of 0 and RoPE’s default θ stand for the model’s own.")
+        st.caption("Window 0 and the default θ mean the model’s own values.")
     elif s.model != "own":
-        st.caption("The checkpoints were trained causal, without a window, with RoPE.")
+        st.caption("The checkpoints were trained with a causal mask and RoPE, without a window.")
 
 
 def _slider(label: str, field: str, **options: object) -> None:
@@ -167,7 +169,7 @@ def _number(label: str, field: str, step: int = 1, **options: Any) -> None:
 
 
 def _steps(label: str, field: str, possible: Iterable[int]) -> None:
-    """A slider over the values that go with the number of query heads; none where that is one value."""
+    """Slider over the values allowed by the number of query heads; no slider for a single value."""
     values = sorted(possible)
     if len(values) > 1:
         _control(st.select_slider, label, field, options=values)
@@ -178,7 +180,7 @@ def _select(label: str, field: str, options: Iterable[str], format_func: Callabl
 
 
 def _control(widget: Callable, label: str, field: str, **options: Any) -> None:
-    """All of the page follows what is set here."""
+    """Widget for a setting whose change reruns the whole page."""
     state.control(widget, label, field, reruns=(), **options)
 
 
@@ -189,5 +191,5 @@ def _model(name: str) -> str:
 
 
 def _models(s: Settings) -> list[str]:
-    """The shipped ones, one's own, and those that are listed, were opened before, or are open."""
+    """Return the shipped checkpoints, "own", and the listed, previously opened and current models."""
     return [*MODELS, *offered(s.model, MODELS)]

@@ -1,4 +1,4 @@
-"""The source of the attention that just ran, in a dialog."""
+"""Dialog with the source of the attention that just ran."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from attnviz.ui import state
 
 
 def source_button(view: View) -> None:
-    """A button that opens the dialog."""
+    """Button that opens the dialog."""
     if st.button("View source", icon=":material/code:", key="view-source"):
         _show(view.settings.model, state.page().path == "decode")
 
 
 @st.dialog("The code that just ran", width="large")
 def _show(model: str, decoding: bool) -> None:
-    """The modules; before them, on the page Decode, what calls them."""
+    """Show the modules' source; on the Decode page, the decoding code first."""
     from attnviz.modules.sources import sources
 
     if decoding:

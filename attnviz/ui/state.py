@@ -1,7 +1,7 @@
-"""The current settings, held in the session and mirrored in the address, and the parts of a page that run alone.
+"""Current settings, stored in the session and mirrored in the URL, and the fragments ("parts") of a page.
 
-The settings live under one permanent key of the session, not under the widgets' keys, which Streamlit drops with the
-page that showed them. The address says what is current; whoever opens an address gets what it says.
+The settings live under one permanent session key, not under the widgets' keys, which Streamlit drops with the page
+that showed them. The URL always contains the current settings; opening a URL restores them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from attnviz.session.elements import ELEMENTS, Element, drawings, on_page
 from attnviz.session.pages import PAGES, Page
 from attnviz.session.settings import SELECTION, Settings
 
-_SETTINGS, _NOTICES, _ASKED = "settings", "notices", "asked selection"
+_SETTINGS, _NOTICES, _LINK_SELECTION = "settings", "notices", "asked selection"  # session keys, as the three below
 _DRAWN, _PAGE = "parts drawn", "page"
-_GOING = "going to"  # the path of a page, until it is open
-CONTROLS, NARROW, OPEN_MODEL = "controls", "narrow", "open-model"  # what chooses the text, the model and how it runs
+_TARGET_PAGE = "going to"  # the path of the page to switch to, until it is open
+CONTROLS, NARROW, OPEN_MODEL = "controls", "narrow", "open-model"  # parts that set text, model, mask and position
 LINKS = "links"  # a part of the sidebar, like CONTROLS
-LESSON, PRESENTER = "lesson", "presenter"  # the parts at the bottom: the step of a lesson, the presenter's bar
-CHOICES = (CONTROLS, NARROW, OPEN_MODEL)
-WORDS = ("notices", "top")  # said above the drawings, and sent after them
-SHOWN_BY_CHOICES = ("text", "model", "n_heads", "attention")  # settings that other controls show, or depend on
-_HERE: ContextVar[str] = ContextVar("part")  # the part that is being drawn
+LESSON, PRESENTER = "lesson", "presenter"  # parts at the bottom: the lesson bar, the presenter's bar
+CONTROL_PARTS = (CONTROLS, NARROW, OPEN_MODEL)
+TEXT_PARTS = ("notices", "top")  # text above the drawings; rerun after them, so that the drawings come first
+FIELDS_OF_CONTROLS = ("text", "model", "n_heads", "attention")  # settings that other controls show or depend on
+_CURRENT_PART: ContextVar[str] = ContextVar("part")  # the part that is being drawn
 
 
 def current() -> Settings:
@@ -40,24 +40,24 @@ def current() -> Settings:
 
 
 def change(**fields: Any) -> None:
-    """Change some of the settings; called from widgets' callbacks. The part that runs then writes the address.
+    """Change some of the settings, from a widget's callback; the part that reruns then writes the URL.
 
-    What a model has written belongs to its text: another text, or another model, begins anew.
+    A new text or model discards the generated tokens, which belong to the old ones.
     """
     if {"text", "model"} & fields.keys():
         fields = {"written": (), "shown": -1, **fields}
     st.session_state[_SETTINGS] = replace(current(), **fields).normalised()
 
 
-# ---- the address
+# ---- the URL
 
 
 def open_page(page: Page) -> None:
-    """Take the settings from the address, and keep a sentence for each value that could not be used.
+    """Read the settings from the URL, and store a notice for each value that could not be used.
 
-    Where the address has the current settings already, the session's settings stay: they may hold a text longer than an
-    address can carry. They stay on the way to another page, too, where a link may not say yet what was set just before
-    it was clicked; not by Back and Forward, and not where the link leads to a step of a lesson.
+    The session's settings win if the URL already matches them, since they may contain a text too long for a URL. They
+    also win when a link leads to another page, because it may predate the latest change; but not for Back and Forward,
+    nor for a link to a lesson step.
     """
     to_another = st.session_state.get(_PAGE, page.path) != page.path and not _by_history()
     st.session_state[_PAGE], st.session_state[_DRAWN] = page.path, []
@@ -65,58 +65,58 @@ def open_page(page: Page) -> None:
     to_another = to_another and _step_of(link) in (("", "1"), _step_of(current().to_link()))
     if _SETTINGS not in st.session_state or (link != current().to_link() and not to_another):
         st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link, page)
-        st.session_state[_ASKED] = {name: link[name] for name in SELECTION if name in link}
-    _only_what_is_there(page)
+        st.session_state[_LINK_SELECTION] = {name: link[name] for name in SELECTION if name in link}
+    _drop_missing_element(page)
 
 
 def _step_of(link: Mapping[str, str]) -> tuple[str, str]:
-    """The lesson and the step that a link leads to."""
+    """Return the lesson and the step that a link opens."""
     return link.get("lesson", ""), link.get("lesson_step", "1")
 
 
-def _only_what_is_there(page: Page) -> None:
-    """Show all of the page where it does not have the element that the link asks for alone."""
+def _drop_missing_element(page: Page) -> None:
+    """Show the whole page if it lacks the single element that the link selects."""
     s = current()
     if s.only and s.only not in {element.key for element in on_page(page.path, s.tab)}:
         if not s.present:
-            said = f"{page.name} does not show “{s.only}” with these settings; all of the page is shown."
-            st.session_state.setdefault(_NOTICES, []).append(said)
+            notice = f"{page.name} does not show “{s.only}” with these settings; the whole page is shown instead."
+            st.session_state.setdefault(_NOTICES, []).append(notice)
         change(only="")
 
 
 def alone() -> Element | None:
-    """The element that is shown alone: the one asked for; in presenting, the page's first drawing otherwise."""
+    """Return the element that is shown alone: the one in the link or, while presenting, the page's first drawing."""
     s = current()
     if s.only:
         return ELEMENTS[s.only]
-    there = drawings(page().path, s.tab) if s.present else ()
-    return there[0] if there else None
+    shown = drawings(page().path, s.tab) if s.present else ()
+    return shown[0] if shown else None
 
 
 def go(path: str, settings: Settings) -> None:
-    """From a callback: open a page with these settings."""
-    st.session_state[_SETTINGS], st.session_state[_GOING] = settings, path
-    st.rerun()  # all of the page, which leaves for the other one
+    """Open a page with these settings, from a callback."""
+    st.session_state[_SETTINGS], st.session_state[_TARGET_PAGE] = settings, path
+    st.rerun()  # of the whole page: `follow` then switches to the other one
 
 
 def follow(page: Page) -> None:
-    """Open the page that a callback asked for; called before anything is drawn on this one."""
-    path = st.session_state.pop(_GOING, None)
+    """Switch to the page that a callback passed to `go`; called before anything is drawn on this one."""
+    path = st.session_state.pop(_TARGET_PAGE, None)
     if path == page.path:
-        write_link()  # or the address, which is still that of before, would be taken for what is wanted
+        write_link()  # otherwise `open_page` would restore the settings of the old URL
     elif path is not None:
         st.switch_page(PAGES[path].file, query_params=current().to_link())
 
 
 def _by_history() -> bool:
-    """Whether Back or Forward brought this run."""
+    """Check whether the browser's Back or Forward started this run."""
     run = get_script_run_ctx()
     return run is not None and run.is_history_navigation
 
 
 def write_link() -> None:
-    """Write the current settings to the address; not to that of a page that is about to be left for another."""
-    if _GOING in st.session_state:
+    """Write the current settings to the URL, unless a switch to another page is pending."""
+    if _TARGET_PAGE in st.session_state:
         return
     link = current().to_link()
     if st.query_params.to_dict() != link:
@@ -124,17 +124,17 @@ def write_link() -> None:
 
 
 def take_notices() -> list[str]:
-    """What of the link could not be used; said once."""
+    """Return and clear the notices about unusable values of the link."""
     return st.session_state.pop(_NOTICES, [])
 
 
-def take_asked() -> dict[str, str]:
-    """The layer, head, query and key that the link asked for, in its words; given once."""
-    return st.session_state.pop(_ASKED, {})
+def take_link_selection() -> dict[str, str]:
+    """Return and clear the layer, head, query and key of the link, as written there."""
+    return st.session_state.pop(_LINK_SELECTION, {})
 
 
 def file_name(part: str) -> str:
-    """What a file of this part is called: the page, the part, the model; as in `components/save.js`."""
+    """Return the download name for this part: page, part and model; as in `components/save.js`."""
     name = page().path.replace("_", "-") or "overview"
     return f"attnviz-{name}-{part}-{current().model_name}"
 
@@ -143,15 +143,14 @@ def file_name(part: str) -> str:
 
 
 def page() -> Page:
-    """The page that is open."""
+    """Return the open page."""
     return PAGES[st.session_state.get(_PAGE, "")]
 
 
 def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callable[[View], None]], Callable[[], None]]:
-    """A part of a page that runs alone: a fragment that draws `body(view)` from the current settings.
+    """Decorate `body(view)` as a fragment that draws from the current settings and reruns independently.
 
-    Parts stand side by side and are not nested. needs: what has to be there to draw it; the page's top says what is
-    missing.
+    Parts are not nested. needs: predicate that must hold for the part to be drawn; the notices say what is missing.
     """
 
     def decorate(body: Callable[[View], None]) -> Callable[[], None]:
@@ -161,9 +160,9 @@ def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callab
             drawn = st.session_state.setdefault(_DRAWN, [])
             if key not in drawn:
                 drawn.append(key)
-            _HERE.set(key)
-            said = st.empty()
-            token = TELL.set(lambda before: _say(said, before))
+            _CURRENT_PART.set(key)
+            place = st.empty()
+            token = TELL.set(lambda before: _show_queue_position(place, before))
             try:
                 with PARTS.turn():
                     view = View(current())
@@ -174,42 +173,43 @@ def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callab
                 TELL.reset(token)
 
         @wraps(body)
-        def run_if_wanted() -> None:
-            if _wanted(key):
+        def run_if_shown() -> None:
+            if _is_shown(key):
                 run()
 
-        return run_if_wanted
+        return run_if_shown
 
     return decorate
 
 
-def _wanted(key: str) -> bool:
-    """Whether the part is drawn: where one element is shown alone, only the part that has it."""
+def _is_shown(key: str) -> bool:
+    """Check whether the part is drawn: if one element is shown alone, only the part that contains it."""
     element = alone()
     return element is None or key in (element.part, LESSON, PRESENTER, "notices")
 
 
-def _say(place: Any, before: int) -> None:
-    """Say how many runs are before this one; nothing any more once it runs."""
+def _show_queue_position(place: Any, before: int) -> None:
+    """Show how many runs are ahead of this one in the queue; clear the message once it runs."""
     if not before:
         place.empty()
         return
-    place.caption(f":material/hourglass_empty: {before} {'run is' if before == 1 else 'runs are'} before yours …")
+    place.caption(f":material/hourglass_empty: Waiting: {before} {'run is' if before == 1 else 'runs are'} ahead …")
 
 
 def rerun(*parts: str, sidebar: bool = True) -> None:
-    """From a callback: run these parts again, or all of the page, and last the links, which carry the settings.
+    """Rerun these parts, or all parts of the page, from a callback; then the links, which carry the settings.
 
-    sidebar: whether the controls that choose text and model change too, where all of the page runs again.
+    sidebar: whether a rerun of all parts includes the controls for text and model.
     """
     drawn = st.session_state.get(_DRAWN, [])
-    asked = parts or [key for key in drawn if sidebar or key not in CHOICES]
-    wanted = [key for key in drawn if key in asked and key not in (*CHOICES, LINKS)]
-    wanted.sort(key=WORDS.__contains__)
-    if LESSON in drawn and LESSON not in wanted:
-        wanted.append(LESSON)  # it says whether the settings are still those of the step
+    requested = parts or [key for key in drawn if sidebar or key not in CONTROL_PARTS]
+    page_parts = [key for key in drawn if key in requested and key not in (*CONTROL_PARTS, LINKS)]
+    page_parts.sort(key=TEXT_PARTS.__contains__)
+    if LESSON in drawn and LESSON not in page_parts:
+        page_parts.append(LESSON)  # it shows whether the settings are still those of the step
+    control_parts = [key for key in drawn if key in CONTROL_PARTS and key in requested]
     try:
-        st.rerun([*wanted, *(key for key in drawn if key in CHOICES and key in asked), *({LINKS} & set(drawn))])
+        st.rerun([*page_parts, *control_parts, *({LINKS} & set(drawn))])
     except StreamlitAPIException:  # one of them is not on this page, or not drawn yet
         st.rerun()
 
@@ -218,9 +218,9 @@ def rerun(*parts: str, sidebar: bool = True) -> None:
 
 
 def tabs(view: View, label: str, *, quiet: bool = False) -> str:
-    """Choose which of the page's parts is open, and say which is. quiet: the label stands above already."""
+    """Draw the page's tab control and return the open tab. quiet: hide the label, which is already on the page."""
     tab = page().open_tab(view.settings.tab)
-    names = _in_its_group(tab)
+    names = _group_tabs(tab)
     control(
         st.segmented_control, label, "tab", shown=tab, options=list(names), format_func=names.__getitem__,
         required=True, label_visibility="collapsed" if quiet or page().groups else "visible",
@@ -228,15 +228,20 @@ def tabs(view: View, label: str, *, quiet: bool = False) -> str:
     return tab
 
 
-def _in_its_group(tab: str) -> dict[str, str]:
-    """The tabs offered beside this one, {value in links: name}: those of its group, which is chosen above."""
+def _group_tabs(tab: str) -> dict[str, str]:
+    """Draw the group control, if the page has groups; return the tabs of this tab's group, {value in links: name}."""
     names, groups = page().tabs, page().groups
     if not groups:
         return dict(names)
     group = next(name for name, tabs_ in groups.items() if tab in tabs_)
     st.session_state["control-group"] = group
     st.segmented_control(
-        "Look closer", list(groups), key="control-group", required=True, on_change=_take_group, args=(_HERE.get(),)
+        "Look closer",
+        list(groups),
+        key="control-group",
+        required=True,
+        on_change=_take_group,
+        args=(_CURRENT_PART.get(),),
     )
     return {name: names[name] for name in groups[group]}
 
@@ -257,16 +262,16 @@ def control(
     then: Callable[[], object] | None = None,
     **options: Any,
 ) -> Any:
-    """A widget for one field of the settings: `control(st.slider, "Layers", "n_layers", min_value=1, …)`.
+    """Draw a widget for one field of the settings: `control(st.slider, "Layers", "n_layers", min_value=1, …)`.
 
-    shown: what it stands at where the field's own value is not among what is offered just now.
-    reruns: the parts that show the field; by default the one that the widget stands in; () for all of the page.
-    place: where there is a second widget for the same field. then: called once the field is changed.
+    shown: the widget's value, if the field's own value is not among the options.
+    reruns: the parts that show the field; by default the part that contains the widget; () for the whole page.
+    place: key prefix of a second widget for the same field. then: called after the field has changed.
     """
     key = f"control-{place}{field}"
     value = getattr(current(), field) if shown is None else shown
     st.session_state[key] = list(value) if isinstance(value, tuple) else value  # as the browser will send it back
-    parts = [_HERE.get()] if reruns is None else reruns
+    parts = [_CURRENT_PART.get()] if reruns is None else reruns
     return widget(label, key=key, on_change=_take, args=(field, key, parts, then), **options)
 
 
@@ -274,4 +279,4 @@ def _take(field: str, key: str, reruns: Sequence[str], then: Callable[[], object
     change(**{field: st.session_state[key]})
     if then:
         then()
-    rerun(*reruns, sidebar=field in SHOWN_BY_CHOICES)
+    rerun(*reruns, sidebar=field in FIELDS_OF_CONTROLS)

@@ -200,7 +200,7 @@ def what_belongs_to_a_model_of_ones_own_is_offered_for_that_alone(page: Page) ->
     for name in ("Layers", "Query heads", "d_model"):
         expect(page.get_by_role("slider", name=name)).to_be_hidden()
     open_masks(page)
-    expect(page.get_by_text("The checkpoints were trained causal")).to_be_visible()
+    expect(page.get_by_text("The checkpoints were trained with a causal mask")).to_be_visible()
 
 
 def settings_changed_one_right_after_the_other_are_all_in_the_address(page: Page) -> None:

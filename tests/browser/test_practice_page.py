@@ -53,7 +53,7 @@ def test_a_cell_is_clicked_lines_are_moved_and_the_card_is_saved(visit: Callable
     press(page, "Score card")
     page.get_by_text("1 of 2 right").wait_for()
     with page.expect_download() as started:
-        press(page, "Save the score card, to print")
+        press(page, "Save the score card for printing")
     assert "1 of 2 right" in started.value.path().read_text(encoding="utf-8")
 
     address, (question, _) = set_with("lines_of_attention")
@@ -125,7 +125,7 @@ def test_ones_own_file_is_shown_at_every_save(tmp_path, window: Callable[..., Pa
         expect(page.locator(".sw .title")).to_contain_text("q[0, 3] (B, H, T, D) = (1, 8, 29, 24)")
         file.write_text(f'TASK = "gqa"\n{right}')
         page.get_by_text("All 8 checks passed").wait_for()
-        page.get_by_text("They are the same").wait_for()
+        page.get_by_text("They are equal").wait_for()
         file.write_text(f'TASK = "gqa"\n{right}(')
         page.get_by_text("SyntaxError in line").wait_for()
         assert own.tracebacks() == []

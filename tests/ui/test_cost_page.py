@@ -59,7 +59,7 @@ def test_only_what_was_counted_is_said_to_be_equal(precision):
     said = cost_page._counted_caption(models, live, settings)
     assert live.cache == tuple(counted_cache_bytes(m, 70, 2) for m in models)
     assert "bf16 caches were counted" in said and "Every" not in said
-    assert (f"{precision} bytes drawn are by formula" in said) == (precision != "bf16")
+    assert (f"{precision} bytes drawn come from the formula" in said) == (precision != "bf16")
 
 
 def test_models_beyond_their_context_are_marked_in_table_and_words():
@@ -151,5 +151,5 @@ def test_no_title_on_the_page_is_long():
 
 def test_the_measurement_names_the_attentions_that_are_timed():
     shown = texts(tab="measured", model="own", n_layers=1, n_heads=2, n_kv_heads=1, d_model=8)
-    (said,) = (text for text in shown if text.startswith("One decode step"))
+    (said,) = (text for text in shown if text.startswith("Time one decode step"))
     assert "MHA, MQA and MLA" in said and "GQA" not in said

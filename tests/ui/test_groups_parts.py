@@ -51,9 +51,7 @@ def test_a_text_of_one_token_is_too_short_to_be_compared(part):
 
 
 def test_a_model_too_large_to_be_converted_is_said():
-    assert "too large to be converted" in sentences(
-        opened("pages/2_query_groups.py", closer="maps", **SETTINGS["largest"])
-    )
+    assert "too large to convert" in sentences(opened("pages/2_query_groups.py", closer="maps", **SETTINGS["largest"]))
 
 
 def test_where_nothing_is_merged_the_maps_say_so():

@@ -2,12 +2,12 @@
 
 import pytest
 
-from attnviz.ui.local import from_here
+from attnviz.ui.local import is_local_request
 
 
 @pytest.mark.parametrize("host", ["localhost:8501", "127.0.0.1:8501", "[::1]:8501", "localhost"])
 def test_the_machines_own_browser(host):
-    assert from_here({"Host": host})
+    assert is_local_request({"Host": host})
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ def test_the_machines_own_browser(host):
     ],
 )  # fmt: skip
 def test_somebody_else(headers):
-    assert not from_here(headers)
+    assert not is_local_request(headers)

@@ -67,7 +67,7 @@ def test_any_text_gets_a_picture(page, text):
 @pytest.mark.parametrize("page", TRACED)
 def test_no_text_gets_one_sentence_that_says_what_to_do(page):
     app = opened(page, text="")
-    assert len(app.info) == 1 and "type one" in app.info[0].value
+    assert len(app.info) == 1 and "Type one" in app.info[0].value
 
 
 OWN = {

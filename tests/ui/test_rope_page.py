@@ -108,7 +108,7 @@ def test_latent_attention_is_said_to_read_no_kv_head(turning):
 @pytest.mark.parametrize("tab", ["without", "layouts"])
 def test_maps_say_whose_they_are_and_what_a_row_is(tab):
     text = said(opened(model="gqa-2", text=TEXT, tab=tab, layer="2", head="5"))
-    assert "Layer 2, head 5 (KV head 1), trained checkpoint. Each row is a query, its weights sum to 1" in text
+    assert "Layer 2, head 5 (KV head 1), trained checkpoint. Each row is a query; its weights sum to 1" in text
 
 
 @pytest.mark.parametrize(("model", "part"), [("mla", "16 of 32"), ("gqa-4", "each score by")])

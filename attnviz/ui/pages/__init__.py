@@ -1,1 +1,1 @@
-"""The pages: what each shows, in the order it is read."""
+"""Content of the pages, one module each, from top to bottom."""

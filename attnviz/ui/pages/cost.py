@@ -1,4 +1,4 @@
-"""The parts of the Cost page, from the top. What a control changes is drawn again alone."""
+"""Parts of the Cost page, from the top. A control reruns only the parts that depend on it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
 
 
 def show() -> None:
-    """The whole page, from the top."""
+    """Draw the page."""
     controls()
     closer()
     own_model()
@@ -48,7 +48,7 @@ def show() -> None:
 
 @state.part("amounts", countable)
 def controls(view: View) -> None:
-    """The page in one sentence, and the controls for all of it: tokens, sequences, precision of the cache."""
+    """Summary sentence, and the controls for the whole page: context, batch size, precision of the cache."""
     s = view.settings
     presets = load_presets()
     st.markdown(
@@ -65,23 +65,23 @@ def controls(view: View) -> None:
             width=320,
             reruns=(),
         )
-        all_of_it = ("amounts", "own", "closer")
+        all_parts = ("amounts", "own", "closer")
         state.control(
-            st.select_slider, "Sequences at once", "batch", options=sorted(batches), width=220, reruns=all_of_it
+            st.select_slider, "Sequences at once", "batch", options=sorted(batches), width=220, reruns=all_parts
         )
         state.control(
-            st.segmented_control, "Cache in", "precision", options=list(PRECISIONS), required=True, reruns=all_of_it
+            st.segmented_control, "Cache in", "precision", options=list(PRECISIONS), required=True, reruns=all_parts
         )
 
 
 def _toy(view: View) -> ModelConfig:
-    """The model selected in the sidebar, under a name that tells it from the published ones."""
+    """Return the model selected in the sidebar, renamed to distinguish it from the published ones."""
     return replace(view.config, name=f"AttnViz toy {attention_name(view.config)}")
 
 
 @state.part("own", countable)
 def own_model(view: View) -> None:
-    """The selected model and what it costs."""
+    """Parameters and cache of the selected model."""
     n = count_parameters(view.config).total
     st.subheader(f"{_toy(view).name}: the model selected in the sidebar, {count_text(n)} parameters", divider="gray")
     _introduction(compute_cost.compared(view.config), view.config, view.settings)
@@ -94,7 +94,7 @@ def own(view: View) -> None:
 
 
 def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
-    """One model's parameters and cache with each type of attention, beside what live tensors hold."""
+    """Draw one model's parameters and cache with each type of attention, and the counts in live tensors."""
     models = compute_cost.compared(c)
     live = compute_cost.counted(models, s)
     attention, model, cache, precisions = _own_drawings(tuple(models), c, live, s.context, s.batch, s.precision)
@@ -106,25 +106,25 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
         charts.show(cache, f"cache{key}")
         charts.show(precisions, f"precisions{key}")
     if live is None:
-        st.caption("By formula only: the live modules run Llama-shaped models and MLA.")
+        st.caption("By formula only: live modules exist for Llama-like models and MLA.")
     else:
         st.caption(_counted_caption(models, live, s))
 
 
 def _counted_caption(models: list[ModelConfig], live: compute_cost.Counted, s: Settings) -> str:
-    """What was counted in live tensors, and whether the formulas say the same."""
+    """Return a sentence on what was counted in live tensors, and whether the formulas agree."""
     counted = (
-        f"{len(models)} live models were built, one layer of each, as its layers are alike; their parameters and the "
-        "bytes of their bf16 caches were counted"
+        f"{len(models)} live models were built with one layer each, since all layers have the same shapes; their "
+        "parameters and the bytes of their bf16 caches were counted"
     )
-    drawn = "" if s.precision == "bf16" else f" The {s.precision} bytes drawn are by formula and were not counted."
-    apart = compute_cost.differing(models, live, s)
-    if apart:
-        return f"{counted}. Formula and count differ for {listed(apart)}: see the numbers under each figure.{drawn}"
-    return f":material/check: {counted}; the formulas give the same.{drawn}"
+    drawn = "" if s.precision == "bf16" else f" The {s.precision} bytes drawn come from the formula, not from a count."
+    differing = compute_cost.differing(models, live, s)
+    if differing:
+        return f"{counted}. Formula and count differ for {listed(differing)}: see the numbers under each figure.{drawn}"
+    return f":material/check: {counted}; the formulas give the same numbers.{drawn}"
 
 
-@lru_cache(maxsize=16)  # drawn once for everybody
+@lru_cache(maxsize=16)  # shared by all sessions
 def _own_drawings(
     models: tuple[ModelConfig, ...],
     c: ModelConfig,
@@ -142,29 +142,29 @@ def _own_drawings(
 
 
 def _introduction(models: Sequence[ModelConfig], c: ModelConfig, s: Settings) -> None:
-    """What sharing KV heads saves of the cache, and of the parameters."""
+    """Show how much of the cache and of the parameters sharing KV heads saves."""
     bits, block = PRECISIONS[s.precision]
     full, here = (kv_cache_bytes(m, s.context, s.batch, bits, block_size=block) for m in (models[0], c))
     share = count_parameters(c).total / count_parameters(models[0]).total
     first, name = attention_name(models[0]), attention_name(c)
-    said = f"For **{figures.crowd_text(s.context, s.batch)}** in {s.precision}, {first} caches **{bytes_text(full)}**"
+    text = f"For **{figures.crowd_text(s.context, s.batch)}** in {s.precision}, {first} caches **{bytes_text(full)}**"
     if c != models[0]:
-        said += (
+        text += (
             f" and the selected {name} **{bytes_text(here)}**: {here / full:.1%} of the cache, with {share:.1%} of the "
             "parameters"
         )
-    st.markdown(f"{said}.")
+    st.markdown(f"{text}.")
 
 
 @state.part("closer", countable)
 def closer(view: View) -> None:
-    """One of the page's other parts; only the open one is computed."""
+    """The open tab; the others are not computed."""
     show = {"published": published, "facts": facts, "memory": memory, "speed": speed, "measured": measured}
     show[state.tabs(view, "Part", quiet=True)](view)
 
 
 def published(view: View) -> None:
-    """A few published models to scale, all on one plot, the few over the context, one with another attention."""
+    """Published models: the chosen ones to scale, all on one plot, totals over the context, other attention types."""
     s, presets = view.settings, load_presets()
     state.control(
         st.multiselect, "Models to compare (at most six)", "compare", options=list(presets),
@@ -182,7 +182,7 @@ def published(view: View) -> None:
 
 
 def _pairs(s: Settings) -> None:
-    """Models to compare that teach something, and what the chosen ones teach."""
+    """Pills with instructive comparisons, and the sentence on the chosen one."""
     pairs = {pair.name: pair for pair in instructive_pairs()}
     st.pills("Instructive comparisons", list(pairs), key="pair", on_change=_take_pair, args=(pairs,))
     for pair in pairs.values():
@@ -202,7 +202,7 @@ def _totals(chosen: tuple[str, ...], context: int) -> Drawing:
 
 
 def _alternatives(s: Settings) -> None:
-    _preset("What if this model had another attention?")
+    _preset("What if this model had another type of attention?")
     charts.show(_alternatives_of(s.preset, s.context), "alternatives")
     _notes([s.preset], "alternative")
 
@@ -222,7 +222,7 @@ def _take_pair(pairs: dict) -> None:
 
 
 def _notes(ids: Sequence[str], key: str) -> None:
-    """What was assumed about these models, and the sources of their configurations."""
+    """Show the assumptions about these models, and the sources of their configurations."""
     facts = published_facts()
     for id in ids:
         if facts[id].get("notes"):
@@ -239,13 +239,13 @@ def _preset(label: str) -> None:
 
 
 def facts(view: View) -> None:
-    """A model's config.json, or a configuration in this page's fields, counted like the others."""
+    """Costs of a pasted config.json, or of a configuration in this page's own fields."""
     s = view.settings
     name = load_presets()[s.preset].name
     state.control(
         st.text_area, "A Hugging Face config.json, or this page's own fields (JSON)", "facts", height=260,
         placeholder='{"model_type": "llama", "num_hidden_layers": 32, …}   or   {"n_layers": 32, "d_model": 4096, …}',
-        help="Paste a model's config.json as it is. Unknown architectures and impossible values are named.",
+        help="Paste a model's config.json unchanged. An error names unknown architectures and impossible values.",
     )  # fmt: skip
     st.button(
         f"Start from {name}", icon=":material/edit:", on_click=_take_facts, args=(s.preset,),
@@ -263,7 +263,7 @@ def facts(view: View) -> None:
 
 
 def _describe(found: Description) -> None:
-    """What was read of a config.json, what was assumed, and what of the model is not counted."""
+    """Show the fields used from a config.json, the assumed defaults, and the parts that are not counted."""
     n = count_parameters(found.model).total
     st.markdown(
         f"#### {escaped(found.architecture)}: {n:,} parameters, {kv_cache_bytes(found.model, 1):,} B of cache per token"
@@ -279,7 +279,7 @@ def _describe(found: Description) -> None:
 
 
 def _fields(fields: Mapping[str, object]) -> str:
-    """Names and values: "`hidden_size` 4096"; of a list only its length."""
+    """Format names and values: "`hidden_size` 4096"; a list only by its length."""
     shown = (
         f"`{name}` {f'(a list of {len(value):,})' if isinstance(value, list | tuple) else json.dumps(value)}"
         for name, value in fields.items()
@@ -293,7 +293,7 @@ def _take_facts(preset: str) -> None:
 
 
 def memory(view: View) -> None:
-    """How many sequences fit beside the weights, and how long one can be."""
+    """Number of sequences that fit beside the weights, and the longest context of one."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _preset("Model")
         _machine()
@@ -323,7 +323,7 @@ def _machine() -> None:
 
 
 def speed(view: View) -> None:
-    """The roofline bound on decoding."""
+    """Roofline bound on decoding speed."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _preset("Model")
         _machine()
@@ -346,10 +346,10 @@ def measured(view: View) -> None:
     """Decode steps of the live modules, timed on this server."""
     c = view.config
     st.markdown(
-        f"One decode step of the selected model ({count(c.n_layers, 'layer')}, d_model {c.d_model}, random weights, no "
-        f"window) as {listed(dict.fromkeys(map(attention_name, what_if(c))))}, after {compute_cost.CONTEXTS[0]} to "
-        f"{compute_cost.CONTEXTS[-1]:,} tokens, on this server's CPU. It ends after about {compute_cost.MOST_SECONDS} "
-        "seconds; other people's requests slow it down."
+        f"Time one decode step of the selected model ({count(c.n_layers, 'layer')}, d_model {c.d_model}, random "
+        f"weights, no window) as {listed(dict.fromkeys(map(attention_name, what_if(c))))}, after "
+        f"{compute_cost.CONTEXTS[0]} to {compute_cost.CONTEXTS[-1]:,} tokens, on this server's CPU. The measurement "
+        f"ends after about {compute_cost.MOST_SECONDS} seconds; other users' requests slow it down."
     )
     found = st.session_state.get("measurement")
     here = found if found and found.config == c else None
@@ -359,23 +359,23 @@ def measured(view: View) -> None:
         st.warning(here.problem, icon=":material/hourglass:")
     elif here and here.results and not here.running:
         charts.show(figures.measured(here.results, n_threads()), "measured")
-        st.caption("Measured on this server, for these settings. A link does not carry the measurement.")
+        st.caption("Measured on this server, for these settings. A link does not contain the measurement.")
 
 
 def _start_measuring(config: ModelConfig) -> None:
     st.session_state["measurement"] = compute_cost.Measurement(config)
-    st.rerun()  # all of the page, for its part that looks again and again
+    st.rerun()  # of the whole page, which then draws the polling fragment
 
 
 @st.fragment(run_every=0.4)
 def _progress() -> None:
-    """How far the measurement is, with what it has found, and a button that ends it."""
+    """Progress of the measurement, the results so far, and a stop button."""
     found = st.session_state["measurement"]
     if not found.running:
         st.rerun()
     last = found.results[-1] if found.results else None
-    said = f"{attention_name(last.config)} after {last.n_tokens:,} tokens: {last.median * 1000:.2f} ms" if last else ""
-    st.progress(found.share, said or "Warming up …")
+    text = f"{attention_name(last.config)} after {last.n_tokens:,} tokens: {last.median * 1000:.2f} ms" if last else ""
+    st.progress(found.share, text or "Warming up …")
     st.button("Stop measuring", on_click=found.stop)
     if found.results:
         charts.show(figures.measured(list(found.results), n_threads()), "measured-so-far")

@@ -1,4 +1,4 @@
-"""The Decode page: a text that the model writes, and what its cache changes."""
+"""Decode page: the model generates text token by token, with and without a KV cache."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from attnviz.ui import charts, state
 from attnviz.ui.components.decode_player import Place, decode_player
 from attnviz.ui.headline import sharing
 
-BRANCHES = "decode branches"  # in the session: {text: continuations left for another, the newest last}
-ASKED = (
-    "decode asked"  # in the session, once: tokens beyond the link's, the browser's number for its wish, steps it has
-)
-CLOSER = "decode closer"  # in the session: what the part below was drawn for
-MOST_BRANCHES = 6
+# Session keys
+BRANCHES = "decode branches"  # {text: earlier continuations, the newest last}
+REQUEST = "decode asked"  # (tokens beyond the link's, the browser's request number, steps the browser has), read once
+CLOSER = "decode closer"  # container key of the open tab, which identifies what it was drawn for
+MAX_BRANCHES = 6
 
 
 def show() -> None:
-    """The whole page."""
+    """Draw the page."""
     sampling()
     player()
     closer()
@@ -36,7 +35,7 @@ def show() -> None:
 
 @state.part("sampling")
 def sampling(view: View) -> None:
-    """How the next token is chosen, and the layer that is looked at."""
+    """Sampling controls, and the layer whose maps are shown."""
     with st.container(horizontal=True, vertical_alignment="bottom", key="sampling"):
         _number("Temperature (0: greedy)", "temperature", 0.0, 5.0, 0.1, 140)
         _number("top-k (0: off)", "top_k", 0, view.config.vocab_size, 5)
@@ -52,79 +51,79 @@ def sampling(view: View) -> None:
 
 def _number(label: str, field: str, low: float, high: float, step: float, width: int = 115) -> None:
     state.control(
-        st.number_input, label, field, min_value=low, max_value=high, step=step, width=width, then=_write_anew,
+        st.number_input, label, field, min_value=low, max_value=high, step=step, width=width, then=_discard_written,
         reruns=("sampling", "player"),
     )  # fmt: skip
 
 
 @state.part("player")
 def player(view: View) -> None:
-    """The text as it is written."""
-    ahead, answer, first = st.session_state.pop(ASKED, (compute.AHEAD, 0, 0))
+    """The decode player: the text as it is generated."""
+    ahead, answer, first = st.session_state.pop(REQUEST, (compute.AHEAD, 0, 0))
     written = compute.written_of(view, ahead)
     if not written.steps:
-        st.info(f"The text fills the {len(view.ids)} tokens there is room for: shorten it to have more written.")
+        st.info(f"The text already has {len(view.ids)} tokens, the maximum here. Shorten it to generate more.")
         return
     fixed, n, ids = compute.usable(view), len(view.ids), [step.id for step in written.steps]
     at = len(fixed) if view.settings.shown < 0 else min(view.settings.shown, len(fixed))
     st.markdown(f"{sharing(view)}. {figures.said_of(written.steps[0], n)}")
     if not view.config.causal:
-        st.caption("Decoding is causal: the setting that lets tokens look ahead is not used on this page.")
+        st.caption("Decoding is causal: this page ignores the setting that lets tokens attend to later ones.")
     layer, head = view.layer_and_head
-    late = _late(view)
+    stale = _is_stale(view)
     decode_player(
         written, view.config, view.labels, vocabulary(view.settings),
-        Place(at, layer, head, compute.room(view), answer, first, late), key="decode-player",
+        Place(at, layer, head, compute.room(view), answer, first, stale), key="decode-player",
         on_at=lambda reached: _take_at(ids, reached), on_choose=lambda count, token: _take_candidate(ids, count, token),
         on_more=lambda reached, number: _take_more(ids, reached, number), on_head=_take_head,
     )  # fmt: skip
     st.button("Walk this step line by line", icon=":material/code:", key="walk-step", on_click=_walk)
     _branches(view)
-    if late:
+    if stale:
         st.html(f"<style>.st-key-{st.session_state[CLOSER]} {{ opacity: 0.5 }}</style>")
 
 
-def _write_anew() -> None:
-    """Other sampling writes other tokens after the text; what was written is left as a branch."""
+def _discard_written() -> None:
+    """Discard the generated tokens after a change of sampling; they are stored as a branch."""
     s = state.current()
-    _leave(s.text, s.written)
+    _store_branch(s.text, s.written)
     state.change(written=(), shown=-1)
 
 
 def _take_at(ids: list[int], reached: int) -> None:
-    """The browser shows it already: only what stands below follows, and the links."""
-    _keep(ids, reached)
-    state.rerun("closer" if _late(View(state.current())) else state.LINKS)
+    """Rerun only the open tab, if it is stale, and the links: the browser already shows the position."""
+    _store_position(ids, reached)
+    state.rerun("closer" if _is_stale(View(state.current())) else state.LINKS)
 
 
-def _keep(ids: list[int], reached: int) -> None:
-    """Write to the link what the browser has reached."""
+def _store_position(ids: list[int], reached: int) -> None:
+    """Store in the settings how many tokens the browser has shown."""
     longest = max(reached, len(compute.usable(View(state.current()))))
     state.change(written=tuple(ids[:longest]), shown=reached if reached < longest else -1)
 
 
 def _take_candidate(ids: list[int], count: int, token: int) -> None:
-    """Answer with the few tokens that are needed; what stands below follows when the browser has shown them."""
+    """Answer with the few tokens needed now; the open tab follows when the browser has shown them."""
     s = state.current()
     if ids[count : count + 1] != [token]:
-        _leave(s.text, s.written)
+        _store_branch(s.text, s.written)
     state.change(written=(*ids[:count], token), shown=-1)
-    st.session_state[ASKED] = compute.AT_ONCE, 0, 0  # its own part runs now: a rerun of others would be a second run
+    st.session_state[REQUEST] = compute.AT_ONCE, 0, 0  # the player's fragment reruns anyway: no `state.rerun`
 
 
 def _take_more(ids: list[int], reached: int, number: int) -> None:
-    _keep(ids, reached)
+    _store_position(ids, reached)
     beyond = len(ids) - len(state.current().written)
-    st.session_state[ASKED] = beyond + compute.MORE, number, len(ids) if number else 0
+    st.session_state[REQUEST] = beyond + compute.MORE, number, len(ids) if number else 0
 
 
 def _walk() -> None:
-    """Step by step, with the text as it is written, from the first line."""
+    """Open this decode step in Step by step, at its first line."""
     state.go("steps", replace(state.current(), tab="step", step=0, column=-1, only=""))
 
 
 def _take_head(head: int) -> None:
-    """The browser marks it already."""
+    """Store the head; only the links rerun, since the browser already marks it."""
     state.change(head=head)
     state.rerun(state.LINKS)
 
@@ -132,64 +131,65 @@ def _take_head(head: int) -> None:
 # ---- branches
 
 
-def _leave(text: str, written: tuple[int, ...]) -> None:
-    """Keep a continuation to go back to, in this session."""
-    kept = st.session_state.setdefault(BRANCHES, {}).setdefault(text, [])
-    if written and written not in kept:
-        kept.append(written)
-        del kept[:-MOST_BRANCHES]
+def _store_branch(text: str, written: tuple[int, ...]) -> None:
+    """Store a continuation in the session, to return to."""
+    branches = st.session_state.setdefault(BRANCHES, {}).setdefault(text, [])
+    if written and written not in branches:
+        branches.append(written)
+        del branches[:-MAX_BRANCHES]
 
 
 def _branches(view: View) -> None:
-    """The continuations that were left for another."""
-    kept = [w for w in st.session_state.get(BRANCHES, {}).get(view.settings.text, []) if w != view.settings.written]
-    if kept:
+    """Pills with earlier continuations of this text."""
+    stored = st.session_state.get(BRANCHES, {}).get(view.settings.text, [])
+    branches = [written for written in stored if written != view.settings.written]
+    if branches:
         st.pills(
-            "Left for another continuation", range(len(kept)), key="branch", on_change=_take_branch, args=(kept,),
-            format_func=lambda i: f"… {_said(view, kept[i][-6:])}",
+            "Earlier continuations", range(len(branches)), key="branch", on_change=_take_branch, args=(branches,),
+            format_func=lambda i: f"… {_text_of(view, branches[i][-6:])}",
         )  # fmt: skip
 
 
-def _take_branch(kept: list[tuple[int, ...]]) -> None:
+def _take_branch(branches: list[tuple[int, ...]]) -> None:
     chosen, s = st.session_state["branch"], state.current()
     st.session_state["branch"] = None
     if chosen is not None:
-        _leave(s.text, s.written)
-        state.change(written=kept[chosen], shown=-1)
+        _store_branch(s.text, s.written)
+        state.change(written=branches[chosen], shown=-1)
         state.rerun("player")
 
 
-# ---- the parts below
+# ---- the tabs
 
 
 @state.part("closer")
 def closer(view: View) -> None:
-    """One of the other parts; only the open one is computed."""
+    """The open tab; the others are not computed."""
     tab = state.tabs(view, "Look closer")
     drawn_for = st.session_state[CLOSER] = _drawn_for(view)
-    with st.container(key=drawn_for):  # its class says what the part was drawn for, until it is drawn anew
+    with st.container(key=drawn_for):  # the key is a CSS class: `player` dims the tab while it is stale
         PARTS[tab](view)
-    with st.expander("Source of what decodes: attnviz/decode", key="decode-source", on_change="rerun") as source:
+    with st.expander("Source of decoding: attnviz/decode", key="decode-source", on_change="rerun") as source:
         if charts.is_open(source):
             for file, text in zip(st.tabs(list(compute.sources())), compute.sources().values(), strict=True):
                 file.code(text, language="python")
 
 
 def _drawn_for(view: View) -> str:
-    """A name for what the open part depends on: the text as written, except where the checkpoints write their own."""
+    """Return a key for what the open tab depends on: text, sampling and, except for "models", the written tokens."""
     s = view.settings
     own = () if state.page().open_tab(s.tab) == "models" else compute.usable(view)
     return f"drawn-for-{crc32(repr((s.text, own, compute.sampling_of(s))).encode()):x}"
 
 
-def _late(view: View) -> bool:
-    """Whether the open part is there, and drawn for something else."""
+def _is_stale(view: View) -> bool:
+    """Check whether the open tab was drawn for another text or other sampling."""
     return st.session_state.get(CLOSER) not in (None, _drawn_for(view))
 
 
 def _with(view: View) -> None:
     if view.config.sliding_window is not None:
-        st.info("With a sliding window the cache need not hold every token; set the window to 0 to compare the two.")
+        st.info("With a sliding window the cache does not need all tokens. Set the window to 0 to compare the two.")
         return
     found = compute.compared(view)
     left, right = st.columns(2, gap="large")
@@ -201,7 +201,7 @@ def _with(view: View) -> None:
 
 def _models(view: View) -> None:
     if view.settings.opened:
-        st.info("The five checkpoints go on with the same tokens here, and an opened model's tokens are others.")
+        st.info("This part compares the five checkpoints on the same tokens; an opened model has another tokenizer.")
         return
     found = compute.family(view.ids[: compute.MOST_TOKENS - compute.AHEAD], compute.sampling_of(view.settings))
     left, right = st.columns(2, gap="large")
@@ -211,17 +211,17 @@ def _models(view: View) -> None:
         charts.show(figures.family_times(found), "family-times")
     for member in found:
         rate = f"{figures.rate_of(member)} tokens per second"
-        st.markdown(f"**{figures.NAMES[member.model]}**, {rate}: … {quoted(_said(view, member.ids))}")
+        st.markdown(f"**{figures.NAMES[member.model]}**, {rate}: … {quoted(_text_of(view, member.ids))}")
 
 
 def _bounded(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(st.slider, "Tokens that a cache holds", "bound", min_value=8, max_value=128, width=320)
+        state.control(st.slider, "Cache size, tokens", "bound", min_value=8, max_value=128, width=320)
         state.control(
-            st.slider, "First tokens kept", "kept_first", min_value=1, max_value=7, width=220,
+            st.slider, "Attention-sink tokens", "kept_first", min_value=1, max_value=7, width=220,
         )  # fmt: skip
     if view.config.sliding_window is not None:
-        st.info("The model's own window is on: set the window to 0 to see what a cache of limited size does.")
+        st.info("This model runs with a sliding window. Set the window to 0 to see the effect of a bounded cache.")
         return
     with st.spinner("Reading the text with each cache, token by token …"):
         found, stored = compute.bounded(view), compute.kept(view)
@@ -237,7 +237,7 @@ def _bounded(view: View) -> None:
 def _paged(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(st.slider, "Continuations of the text", "n_texts", min_value=2, max_value=8, width=260)
-        state.control(st.slider, "Tokens in a block", "block_size", min_value=1, max_value=64, width=260)
+        state.control(st.slider, "Tokens per block", "block_size", min_value=1, max_value=64, width=260)
     found = compute.shared(view)
     left, right = st.columns([3, 2], gap="large")
     with left:
@@ -246,55 +246,55 @@ def _paged(view: View) -> None:
         charts.show(part_figures.waste(found), "waste")
     drawn = compute.shared_sampling(view.settings)
     st.caption(
-        f"Drawn at temperature {drawn.temperature:g} without filters, so that the texts can differ: seed {drawn.seed} "
-        f"for the first, {drawn.seed + len(found.ids) - 1} for the last."
+        f"Sampled at temperature {drawn.temperature:g} without filters, so that the texts can differ, with seeds "
+        f"{drawn.seed} to {drawn.seed + len(found.ids) - 1}."
     )
     for i, ids in enumerate(found.ids):
-        st.markdown(f"**Text {i + 1}**: … {quoted(_said(view, ids))}")
+        st.markdown(f"**Text {i + 1}**: … {quoted(_text_of(view, ids))}")
 
 
 def _speculate(view: View) -> None:
     names = {**figures.NAMES, "n-grams": "the text's own 2-grams"}
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        drafters = ["n-grams"] if view.settings.opened else list(names)  # the checkpoints read other tokens
+        drafters = ["n-grams"] if view.settings.opened else list(names)  # the checkpoints use another tokenizer
         state.control(
             st.selectbox, "Drafter", "drafter", options=drafters, format_func=names.__getitem__, width=260,
             shown="n-grams" if view.settings.opened else view.settings.drafter,
         )  # fmt: skip
-        state.control(st.slider, "Tokens proposed at a time", "proposed", min_value=1, max_value=8, width=260)
+        state.control(st.slider, "Tokens proposed per pass", "proposed", min_value=1, max_value=8, width=260)
     if view.settings.opened:
         st.caption(
-            "A drafter must read the same tokens as the model. The shipped checkpoints read others, so only n-grams of "
-            "the text are offered for an opened model."
+            "A drafter needs the same tokenizer as the model. The shipped checkpoints have another one, so an opened "
+            "model can only use n-grams of the text."
         )
         view = view.but(drafter="n-grams")
     found = compute.speculated(view)
     charts.show(part_figures.rounds(found, view.settings.drafter), "rounds")
     st.markdown(" ".join(_round(view, each) for each in found.rounds))
-    st.caption("Blue: proposed and accepted. Struck out: refused. Bold: the model's own.")
+    st.caption("Blue: proposed and accepted. Struck through: rejected. Bold: the model's own token.")
 
 
 def _round(view: View, each: Round) -> str:
-    """What one pass wrote and what it refused, in markdown."""
-    accepted, refused = each.proposed[: each.n_accepted], each.proposed[each.n_accepted :]
+    """Format one pass in markdown: accepted tokens, the model's own token, rejected tokens."""
+    accepted, rejected = each.proposed[: each.n_accepted], each.proposed[each.n_accepted :]
     pieces = [
-        f":blue-background[{escaped(_said(view, accepted))}]" if accepted else "",
-        f"**{escaped(_said(view, each.ids[-1:]))}**",
+        f":blue-background[{escaped(_text_of(view, accepted))}]" if accepted else "",
+        f"**{escaped(_text_of(view, each.ids[-1:]))}**",
     ]
-    if refused:
-        pieces.append(f"~~{escaped(_said(view, refused))}~~")
+    if rejected:
+        pieces.append(f"~~{escaped(_text_of(view, rejected))}~~")
     return " ".join(piece for piece in pieces if piece)
 
 
 def _roofline(view: View) -> None:
     if view.config.sliding_window is not None:
-        st.info("With a sliding window the bytes read are not counted by this formula: set the window to 0.")
+        st.info("This formula does not count the bytes read with a sliding window. Set the window to 0.")
         return
     charts.show(part_figures.roofline(compute.roofline(view)), "roofline")
 
 
-def _said(view: View, ids: Sequence[int]) -> str:
-    """The tokens as they would be read."""
+def _text_of(view: View, ids: Sequence[int]) -> str:
+    """Return the tokens as plain text."""
     return "".join(vocabulary(view.settings)[token] for token in ids).replace("·", " ").strip()
 
 

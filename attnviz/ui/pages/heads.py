@@ -1,4 +1,4 @@
-"""The heads page from the top: all heads, the selected head, and one of several parts about it."""
+"""Heads page: the grid of all heads, the selected head, and one of several tabs about it."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from attnviz.figures.role_captions import grid_note, role_label, role_text, role
 from attnviz.figures.theme import kv_colour
 from attnviz.session.settings import MOST_PINNED
 from attnviz.ui import charts, state
-from attnviz.ui.arriving import Arriving
+from attnviz.ui.arriving import LayerProgress
 from attnviz.ui.components.head_grid import head_grid, layer_cells
 from attnviz.ui.components.head_view import Look, head_path, head_view
 from attnviz.ui.components.text_view import text_view
 from attnviz.ui.headline import headline, soft_capped, what_heads_read
 from attnviz.ui.pages import heads_parts
 
-STOPPED = "layers stopped"  # of which model and text the person has stopped the grid's computation
+STOPPED = "layers stopped"  # session key: the `_grid_key` whose computation the user has stopped
 PARTS = {
     "lines": heads_parts.lines,
     "writes": heads_parts.writes,
@@ -46,15 +46,15 @@ PARTS = {
 
 
 def prepare(view: View) -> None:
-    """What `grid` draws from, computed before anybody's session asks for it."""
+    """Compute and cache what `grid` draws, before the first session needs it."""
     padded = replace(view, padded=True)
     padded.labels, padded.trace, compute_heads.roles_of(view.settings), compute_heads.on_text(padded)  # noqa: B018
 
 
 def show() -> None:
-    """The whole page, of a text whose first tokens may be padding: all heads, the selected one beside them."""
+    """Draw the page."""
     top()
-    with st.container(key="split"):  # on a phone the head stands right below the grid: ui/style.css
+    with st.container(key="split"):  # reordered on a phone by ui/style.css
         left, right = st.columns(2, gap="medium")
         with left:
             grid()
@@ -67,13 +67,13 @@ def show() -> None:
 
 @state.part("top")
 def top(view: View) -> None:
-    """One sentence on the run; of an example, one on what to look at."""
+    """One sentence on the run; for an example text, one on what to look at."""
     view = replace(view, padded=True)
     padding = f" The first {count(view.n_padding, 'token')} {'is' if view.n_padding == 1 else 'are'} padding."
     st.markdown(f"{headline(view)}{padding if view.n_padding else ''}")
     if found := examples.found_in(view):
-        said, go = st.columns([6, 1], vertical_alignment="center")
-        said.markdown(f":material/search: {examples.sentence(view, found)}")
+        sentence, go = st.columns([6, 1], vertical_alignment="center")
+        sentence.markdown(f":material/search: {examples.sentence(view, found)}")
         if (*view.layer_and_head, view.query, view.key) != (found.layer, found.head, found.query, found.key):
             go.button("Show it", width="stretch", on_click=_go_to, args=(examples.place(found),))
 
@@ -85,26 +85,26 @@ def _go_to(place: dict[str, object]) -> None:
 
 @state.part("grid")
 def grid(view: View) -> None:
-    """All layers and heads at once, a large model's as they are computed; a click shows that head beside them."""
+    """Grid of all layers and heads, filled as they are computed for a large model; a click selects a head."""
     view = replace(view, padded=True)
     if not compute_heads.arrives(view):
         _draw_grid(view)
         return
-    here, trace, n = _what(view), view.trace, view.config.n_layers
-    stopped = st.session_state.get(STOPPED) == here
+    key, trace, n = _grid_key(view), view.trace, view.config.n_layers
+    stopped = st.session_state.get(STOPPED) == key
     place, drawn = st.empty(), st.empty()
     cells = [
         layer_cells(trace.weights[i][None], trace.allowed[i][None], n)
         for i in range(len(compute_heads.on_text(view, stopped=True).labels))
     ]
-    arriving = Arriving(n, place, drawn, partial(_draw_so_far, view), partial(_stop, here), cells)
-    compute_heads.on_text(view, arriving, stopped=stopped)
+    progress = LayerProgress(n, place, drawn, partial(_draw_so_far, view), partial(_set_stopped, key), cells)
+    compute_heads.on_text(view, progress, stopped=stopped)
     place.empty()
     if cells:
         with drawn.container():
             _draw_grid(view, cells, "head-grid" if len(cells) == n else "layers-stopped-at")
     if len(cells) < n:
-        st.button(f"Compute the other {count(n - len(cells), 'layer')}", on_click=_stop, args=(None,))
+        st.button(f"Compute the other {count(n - len(cells), 'layer')}", on_click=_set_stopped, args=(None,))
 
 
 def _draw_so_far(view: View, cells: Sequence[np.ndarray]) -> None:
@@ -112,7 +112,7 @@ def _draw_so_far(view: View, cells: Sequence[np.ndarray]) -> None:
 
 
 def _draw_grid(view: View, cells: Sequence[np.ndarray] = (), key: str = "head-grid") -> None:
-    """The grid of all layers, or of those whose cells are given; of one run no two may have the same key."""
+    """Draw the grid of all layers, or of the layers in `cells`. key: unique within one run."""
     found, n = compute_heads.on_text(view, stopped=bool(cells)), len(cells) or view.config.n_layers
     whole = n == view.config.n_layers
     head_grid(
@@ -133,13 +133,13 @@ def _draw_grid(view: View, cells: Sequence[np.ndarray] = (), key: str = "head-gr
     )
 
 
-def _what(view: View) -> Hashable:
-    """What the grid is computed from."""
+def _grid_key(view: View) -> Hashable:
+    """Return a key for everything that the grid depends on."""
     return view.config, view.settings.model, view.settings.seed, view.ids, view.n_padding
 
 
-def _stop(here: Hashable) -> None:
-    st.session_state[STOPPED] = here
+def _set_stopped(key: Hashable) -> None:
+    st.session_state[STOPPED] = key
     state.rerun("grid")
 
 
@@ -170,11 +170,11 @@ def head(view: View) -> None:
 
 @state.part("path")
 def path(view: View) -> None:
-    """What the selected head does, one query from score to weight, and both drawings to zoom into."""
+    """Role of the selected head, one query from score to weight, and zoomable charts of the map and this path."""
     view = replace(view, padded=True)
     look = _look(view)
     if view.config.attention_softcap is not None:
-        st.info(f"{soft_capped(view)} The way from a score to its weight is not drawn for it.")
+        st.info(f"{soft_capped(view)} The steps from score to weight are not drawn for this model.")
         return
     caption = path_caption(view.trace, view.labels, look.layer, look.head, look.query, look.key)
     head_path(view.trace, view.labels, look, caption, _role(view, look), key="head-path", on_cell=_take_cell)
@@ -182,7 +182,7 @@ def path(view: View) -> None:
 
 
 def _role(view: View, look: Look) -> tuple[str, str]:
-    """What the head does on the probes and on this text."""
+    """Return a title and a text on what the head does on the probes and on this text."""
     probes, role = compute_heads.probes_of(view.settings), compute_heads.roles_of(view.settings)[look.layer][look.head]
     scores = compute_heads.scores_of(view.settings).of(look.layer, look.head)
     here = text_sentence(*compute_heads.text_scores_of(view.trace, look.layer, look.head), view.labels)
@@ -243,5 +243,5 @@ def _path(view: View) -> Drawing:
 
 @state.part("closer")
 def closer(view: View) -> None:
-    """The open part; the others are not computed."""
+    """The open tab; the others are not computed."""
     PARTS[state.tabs(view, "Look closer")](replace(view, padded=True))

@@ -1,4 +1,4 @@
-"""The parts of the heads page, of which one at a time is shown, in the order they are offered."""
+"""Tabs of the Heads page, in their order; one at a time is shown."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
 from attnviz.ui.headline import quoted, soft_capped
-from attnviz.ui.measuring import Measuring
+from attnviz.ui.measuring import MeasurementProgress
 
-TRAINING = (  # as attnviz/checkpoints/README.md, the model card, has it
+TRAINING = (  # as in the model card, attnviz/checkpoints/README.md
     "MHA, GQA and MQA share one training run up to 15,667,200 of 24,371,200 tokens; then its KV heads were averaged "
     "into groups and each model was trained separately. MLA had its own run: its heads do not correspond to theirs."
 )
-STOPPED = "ablation stopped"  # of which model, text and way the person has stopped the measurement
+STOPPED = "ablation stopped"  # session key: the (ablation, model, text) whose measurement the user has stopped
 SELECTED = ("top", "text", "head", "path", "closer")  # parts that show the selected head or cell
 DIFFERENCES = {"heads": "with another head", "texts": "with itself on a second text"}
 AVERAGES = {"layer": "the selected layer", "all": "all layers"}
-MOST_ALIKE = 10  # heads of another model in the table
+MAX_SIMILAR = 10  # heads of another model in the table
 ABLATIONS = {"zero": "zero ablation", "mean": "mean ablation"}
 
 
@@ -61,15 +61,15 @@ def number(view: View) -> None:
 
 
 def stages(view: View) -> None:
-    """The whole head at three stages."""
+    """The selected head's maps of scores, masked scores and weights."""
     if view.config.attention_softcap is not None:
-        st.caption(f"{soft_capped(view)} The scores are drawn behind it.")
+        st.caption(f"{soft_capped(view)} The scores are drawn after this cap.")
     charts.show(heads.stage_maps(view.trace, view.labels, *view.layer_and_head), "stages")
 
 
 def lines(view: View) -> None:
     """The selected head and the pinned ones as lines between two columns of tokens."""
-    shown = beside_one_another(view)
+    shown = selected_and_pinned(view)
     layers, members = (list(axis) for axis in zip(*shown, strict=True))
     read = view.config.layer.kv_head_of
     line_view(
@@ -77,18 +77,18 @@ def lines(view: View) -> None:
         [f"L{layer} H{head}" for layer, head in shown], [read[head] for head in members], view.config.n_kv_heads,
         key="lines",
         title=f"Line thickness = attention weight, for {', '.join(f'L{layer} H{head}' for layer, head in shown)}",
-        note="Queries on the left, keys on the right. Point at a token to see only its lines, click to keep them. The "
-        "slider leaves out each query's smallest weights. Pinned heads stay while others are selected.",
+        note="Queries on the left, keys on the right. Point at a token to see only its lines; click to keep them. The "
+        "slider hides each query's smallest weights. Pinned heads stay when another head is selected.",
         kv_names=kv_names(view.config),
     )  # fmt: skip
 
 
 def writes(view: View) -> None:
-    """The value side of the selected head: value-weighted maps, what it writes, and which logits that moves."""
+    """Output of the selected head: value-weighted maps, output norms, and the logits it changes most."""
     (layer, head), config = view.layer_and_head, view.config
     if config.norms_per_layer == 4:
-        st.info("In this model a norm follows the attention's output, so that what one head adds to the residual "
-                "stream depends on all of them: it is not drawn for a single head.")  # fmt: skip
+        st.info("This model normalises the attention output, so what one head adds to the residual stream depends on "
+                "all heads. It is not drawn for a single head.")  # fmt: skip
         return
     found, allowed, read = compute_heads.writes_of(view), view.trace.allowed[layer], config.layer.kv_head_of[head]
     name, scale = f"L{layer} H{head}", kv_scale(read, config.n_kv_heads)
@@ -107,7 +107,7 @@ def writes(view: View) -> None:
 
 
 def difference(view: View) -> None:
-    """The selected head's weights less another head's, or less its own on another text."""
+    """Map of the selected head's weights minus another head's, or minus its own on another text."""
     state.control(
         st.segmented_control, "Compare the selected head", "difference_of", options=list(DIFFERENCES), required=True,
         format_func=DIFFERENCES.__getitem__,
@@ -119,18 +119,18 @@ def difference(view: View) -> None:
 
 
 def _difference_of_heads(view: View) -> None:
-    there, (layer, head), trace = view.heads, view.layer_and_head, view.trace
-    beside = f"{layer}.{(head + 1) % view.config.n_heads}"
-    other = view.settings.other_head if view.settings.other_head in there else beside
+    heads_by_name, (layer, head), trace = view.heads, view.layer_and_head, view.trace
+    neighbour = f"{layer}.{(head + 1) % view.config.n_heads}"
+    other = view.settings.other_head if view.settings.other_head in heads_by_name else neighbour
     state.control(
-        st.selectbox, "With head", "other_head", options=list(there), shown=other, format_func=head_name
+        st.selectbox, "With head", "other_head", options=list(heads_by_name), shown=other, format_func=head_name
     )  # fmt: skip
-    other_layer, other_head = there[other]
+    other_layer, other_head = heads_by_name[other]
     allowed = trace.allowed[layer] | trace.allowed[other_layer]
     names = f"L{layer} H{head}", f"L{other_layer} H{other_head}"
-    what = f"The weights of {names[0]} less those of {names[1]}, on this text."
+    note = f"The weights of {names[0]} minus those of {names[1]}, on this text."
     drawing = head_values.difference_map(
-        trace.weights[layer, head], trace.weights[other_layer, other_head], allowed, view.labels, names, what
+        trace.weights[layer, head], trace.weights[other_layer, other_head], allowed, view.labels, names, note
     )
     charts.show(drawing, "difference")
 
@@ -143,16 +143,16 @@ def _difference_of_texts(view: View) -> None:
         return
     n, (layer, head) = len(two.labels[0]), view.layer_and_head
     labels = [a if a == b else f"{a} | {b}" for a, b in zip(*two.labels, strict=True)]
-    what = (
-        f"L{layer} H{head} on the first {count(n, 'token')} of each text, as many as the shorter has: position by "
-        "position, whatever the tokens are. A label gives the first text's token | the second's."
+    note = (
+        f"L{layer} H{head} on the first {count(n, 'token')} of each text, the length of the shorter one. Positions are "
+        "compared, whatever the tokens are. Labels: first text's token | second text's token."
     )
     allowed = two.allowed[0] | two.allowed[1]
-    charts.show(head_values.difference_map(*two.weights, allowed, labels, ("Text", "second text"), what), "difference")
+    charts.show(head_values.difference_map(*two.weights, allowed, labels, ("Text", "second text"), note), "difference")
 
 
 def average(view: View) -> None:
-    """The mean map of the selected layer's heads, or of all heads."""
+    """Mean map of the selected layer's heads, or of all heads."""
     state.control(
         st.segmented_control, "Mean over", "average", options=list(AVERAGES), required=True,
         format_func=AVERAGES.__getitem__,
@@ -168,9 +168,9 @@ def average(view: View) -> None:
 
 
 def side_by_side(view: View) -> None:
-    """The maps of the selected head and the pinned ones, two in a row, on one colour scale."""
+    """Maps of the selected and the pinned heads, two per row, on one colour scale."""
     _pins(view)
-    shown = beside_one_another(view)
+    shown = selected_and_pinned(view)
     if len(shown) == 1:
         st.info("Pin another head above to see its map beside this one.", icon=":material/push_pin:")
     log = view.settings.colour == "log"
@@ -181,23 +181,23 @@ def side_by_side(view: View) -> None:
                 charts.show(drawing, f"side-{layer}-{head}")
 
 
-def beside_one_another(view: View) -> list[tuple[int, int]]:
-    """The selected head and the pinned ones, each once."""
+def selected_and_pinned(view: View) -> list[tuple[int, int]]:
+    """Return (layer, head) of the selected head and of the pinned ones, without duplicates."""
     return list(dict.fromkeys([view.layer_and_head, *view.pinned]))
 
 
 def _pins(view: View) -> None:
-    there = view.heads
+    heads_by_name = view.heads
     state.control(
-        st.multiselect, "Pinned heads, shown beside the selected one", "pinned", options=list(there),
-        shown=[name for name in view.settings.pinned if name in there], format_func=head_name,
+        st.multiselect, "Pinned heads, shown beside the selected one", "pinned", options=list(heads_by_name),
+        shown=[name for name in view.settings.pinned if name in heads_by_name], format_func=head_name,
         max_selections=MOST_PINNED,
         reruns=(),  # the grid marks them too
     )  # fmt: skip
 
 
 def does(view: View) -> None:
-    """Statistics of all heads on this text, and the selected head's shares of weight on the probes and on this text."""
+    """Statistics of all heads on this text, and the selected head's role scores on the probes and on this text."""
     (layer, head), trace = view.layer_and_head, view.trace
     if (trace.allowed.sum(-1) > 1).any():
         found = statistics(trace.weights, trace.allowed)
@@ -206,7 +206,7 @@ def does(view: View) -> None:
                 drawing = head_studies.statistic_map(found, name, layer, head)
                 charts.show(drawing, f"statistic-{name.replace('_', '-')}")
     else:
-        st.info("On this text, mask and window, no query may attend to more than one key: there is nothing to compare.")
+        st.info("With this text, mask and window, no query can attend to more than one key. Nothing can be compared.")
     scores, role = (
         compute_heads.scores_of(view.settings).of(layer, head),
         compute_heads.roles_of(view.settings)[layer][head],
@@ -227,7 +227,7 @@ def does(view: View) -> None:
 
 
 def masks(view: View) -> None:
-    """One layer under five masks; a click selects a mask for the whole page."""
+    """One layer under several masks; a click selects a mask for the whole page."""
     layer, head = view.layer_and_head
     with st.container(horizontal=True):
         state.control(st.number_input, "Window, in tokens", "mask_window", min_value=1, max_value=128)
@@ -239,7 +239,7 @@ def masks(view: View) -> None:
     st.markdown(f"#### Layer {layer} under {len(offered)} masks{_mask_losses(offered, found.losses)}")
     st.caption(
         f"The same model on the first {count(n, 'token')} of the text, one row of maps per mask. "
-        + (f"Loss: mean over {count(n - 1, 'prediction')} of the next token. " if n > 1 else "")
+        + (f"Loss: mean over {count(n - 1, 'next-token prediction')}. " if n > 1 else "")
         + "Masked keys get no weight; the weights of the others sum to 1. "
         "**Click a map to select its mask for the whole page.**"
     )
@@ -250,7 +250,7 @@ def masks(view: View) -> None:
         kv_names=kv_names(view.config), row_names=[mask.name for mask in offered],
     )  # fmt: skip
     if not any(selected):
-        st.caption("The selected mask is none of these: see “Mask and position settings” on the left.")
+        st.caption("The selected mask is none of these: see “Mask and position settings” in the sidebar.")
 
 
 def _take_mask(row: int, head: int) -> None:
@@ -259,9 +259,9 @@ def _take_mask(row: int, head: int) -> None:
 
 
 def _mask_losses(offered: list[compute_heads.Mask], losses: list[float]) -> str:
-    """The loss under the first three masks, for a title."""
-    said = [f"{loss:.3f} ({mask.name.lower()})" for mask, loss in zip(offered, losses, strict=False)]
-    return f": loss {', '.join(said)} nats per token" if said else ""
+    """Return the losses under the first three masks, for a title."""
+    parts = [f"{loss:.3f} ({mask.name.lower()})" for mask, loss in zip(offered, losses, strict=False)]
+    return f": loss {', '.join(parts)} nats per token" if parts else ""
 
 
 def family(view: View) -> None:
@@ -275,15 +275,15 @@ def family(view: View) -> None:
         )  # fmt: skip
     members = compute_groups.variants(view.settings)
     if view.settings.opened:
-        st.info("The maps side by side are those of the five checkpoints, which were trained alike. Choose one of them "
-                "on the left.")  # fmt: skip
+        st.info("This part compares the five checkpoints, which were trained in the same way. Choose one of them in "
+                "the sidebar.")  # fmt: skip
         return
     st.markdown(f"#### Layer {layer} in {count(len(members), 'model')}, coloured by KV head")
     trained = f" {TRAINING}" if _is_trained(view) else ""
     st.caption(f"The first {count(len(ids), 'token')} of the text. Each row of a map is a query.{trained}")
     for member in members:
         config, traced = models.config_of(member), models.trace_of(member, ids, min(view.n_padding, len(ids) - 1))
-        st.markdown(f"**{attention_name(config)}**: {_who_shares(config, head)}")
+        st.markdown(f"**{attention_name(config)}**: {_sharing(config, head)}")
         head_grid(
             traced.weights[layer : layer + 1], traced.allowed[layer : layer + 1], view.labels[: len(ids)],
             config.layer.kv_head_of, key=f"family-{attention_name(config).lower()}", selected=(0, head),
@@ -292,7 +292,7 @@ def family(view: View) -> None:
 
 
 def kv_names(config: ModelConfig) -> list[str] | None:
-    """What MLA's expanded keys are called; None for KV heads that are projected."""
+    """Return names for MLA's expanded keys; None for the other types of attention."""
     return [f"Keys {head}" for head in range(config.n_heads)] if config.attention == "mla" else None
 
 
@@ -300,18 +300,18 @@ def _is_trained(view: View) -> bool:
     return view.settings.model != "own"
 
 
-def _who_shares(config: ModelConfig, head: int) -> str:
-    """Which heads read what head `head` reads."""
+def _sharing(config: ModelConfig, head: int) -> str:
+    """Return a phrase on the KV head that `head` reads, and the heads it shares it with."""
     if config.attention == "mla":
         return f"each head has keys and values of its own, expanded from {config.kv_lora_rank} numbers per token"
     read = config.layer.kv_head_of
     others = [h for h in range(config.n_heads) if read[h] == read[head] and h != head]
-    company = f"with {'head' if len(others) == 1 else 'heads'} {listed(others)}" if others else "alone"
-    return f"{count(config.n_kv_heads, 'KV head')}; head {head} reads KV head {read[head]} {company}"
+    readers = f"with {'head' if len(others) == 1 else 'heads'} {listed(others)}" if others else "alone"
+    return f"{count(config.n_kv_heads, 'KV head')}; head {head} reads KV head {read[head]} {readers}"
 
 
 def rolled(view: View) -> None:
-    """Attention rollout through the layers, with what it leaves out."""
+    """Attention rollout through the layers, and its limits as an explanation."""
     layer, _ = view.layer_and_head
     shares, reach = rollout(view.trace.weights), reachable(view.trace.allowed)
     left, right = st.columns(2, gap="large")
@@ -332,39 +332,39 @@ def off(view: View) -> None:
     if len(view.ids) < 2:
         st.info("A single token has no next token to predict. Type a longer text.")
         return
-    there, (layer, head) = view.heads, view.layer_and_head
+    heads_by_name, (layer, head) = view.heads, view.layer_and_head
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(
-            st.multiselect, "Ablated heads", "off", options=list(there), format_func=head_name,
-            shown=[name for name in view.settings.off if name in there], max_selections=32,
+            st.multiselect, "Ablated heads", "off", options=list(heads_by_name), format_func=head_name,
+            shown=[name for name in view.settings.off if name in heads_by_name], max_selections=32,
             placeholder=f"the selected one, L{layer} H{head}",
         )  # fmt: skip
         state.control(
-            st.segmented_control, "Their output becomes zero, or a mean", "off_way", options=list(ABLATIONS),
+            st.segmented_control, "Type of ablation", "off_way", options=list(ABLATIONS),
             required=True, format_func=ABLATIONS.get,
         )  # fmt: skip
-    gone = [there[name] for name in view.settings.off if name in there] or [(layer, head)]
+    ablated = [heads_by_name[name] for name in view.settings.off if name in heads_by_name] or [(layer, head)]
     ids = view.ids[: compute_heads.MAX_ABLATED]
     left, right = st.columns(2, gap="large")
     with left:
-        title = st.empty()  # the loss comes with that of every head alone, so that both charts say the same
-        own_loss = _prediction(view, ids, gone)
+        title = st.empty()  # filled below with the loss from `effects`, so that both charts show the same number
+        own_loss = _prediction(view, ids, ablated)
     with right:
         effects = _effects(view, ids)
-    after = effects.losses[gone[0]] if len(gone) == 1 and effects.complete else own_loss
-    names = listed(f"L{layer} H{head}" for layer, head in gone)
+    after = effects.losses[ablated[0]] if len(ablated) == 1 and effects.complete else own_loss
+    names = listed(f"L{layer} H{head}" for layer, head in ablated)
     title.markdown(f"#### Without {names}, the loss goes from {effects.before:.3f} to {after:.3f} nats per token")
 
 
 def _effects(view: View, ids: tuple[int, ...]) -> compute_heads.Effects:
-    """How much each head alone lowers the loss: drawn as it is measured, which can be stopped and gone on with."""
-    here = view.settings.off_way, view.config, view.settings.model, view.settings.seed, ids
-    stopped = st.session_state.get(STOPPED) == here
+    """Measure and draw how much each head alone lowers the loss; the measurement can be stopped and resumed."""
+    key = view.settings.off_way, view.config, view.settings.model, view.settings.seed, ids
+    stopped = st.session_state.get(STOPPED) == key
     above, chart = st.container(), st.empty()
     with above:
         place = st.empty()
-        running = Measuring(
-            "Ablating each head", "Stop ablating", place, chart, partial(_effect_map, view), partial(_set_stopped, here)
+        running = MeasurementProgress(
+            "Ablating each head", "Stop ablating", place, chart, partial(_effect_map, view), partial(_set_stopped, key)
         )
         effects = compute_heads.effects_of(view.settings, ids, None if stopped else running)
         place.empty()
@@ -381,40 +381,40 @@ def _effect_map(view: View, effects: compute_heads.Effects) -> Drawing:
     return ablation_figures.effect_map(effects.losses, effects.before, view.settings.off_way, *view.layer_and_head)
 
 
-def _set_stopped(here: Hashable) -> None:
-    st.session_state[STOPPED] = here
+def _set_stopped(key: Hashable) -> None:
+    st.session_state[STOPPED] = key
     state.rerun("closer")
 
 
-def _prediction(view: View, ids: tuple[int, ...], gone: list[tuple[int, int]]) -> float:
-    """Next tokens before and after; returns the loss after, in nats per token."""
+def _prediction(view: View, ids: tuple[int, ...], ablated: list[tuple[int, int]]) -> float:
+    """Draw the next tokens before and after ablation; return the loss after it, in nats per token."""
     query, means = min(view.query, len(ids) - 1), compute_heads.means_of(view.settings)
-    before, after = (ablation.predict_without(view.model, ids, heads, means) for heads in ([], gone))
+    before, after = (ablation.predict_without(view.model, ids, heads, means) for heads in ([], ablated))
     padding = " Padding tokens are not masked here." if view.n_padding else ""
     reference = (
-        f" In the place of a head's output: its mean over "
+        f" A head's output is replaced by its mean over "
         f"{count(len(compute_heads.reference(view.settings)), 'token')} of a fixed text, written for this project."
         if means is not None
         else ""
     )
     st.caption(
-        f"Loss: mean over {count(len(ids) - 1, 'prediction')} of the next token, in the first "
-        f"{count(len(ids), 'token')} of the text; {view.origin}.{reference}{padding}"
+        f"Loss: mean over {count(len(ids) - 1, 'next-token prediction')} in the first {count(len(ids), 'token')} of "
+        f"the text; {view.origin}.{reference}{padding}"
     )
-    came = ids[query + 1] if query + 1 < len(ids) else None
+    actual = ids[query + 1] if query + 1 < len(ids) else None
     words = compute_heads.vocabulary(view.settings)
     odds, odds_after = (np.exp(log_softmax(logits[query])) for logits in (before, after))
     charts.show(
-        ablation_figures.next_tokens(odds, odds_after, words, view.labels[query], query, came),
+        ablation_figures.next_tokens(odds, odds_after, words, view.labels[query], query, actual),
         "next-tokens",
     )
     return float(next_token_losses(after, np.array(ids)).mean())
 
 
 def crossed(view: View) -> None:
-    """The text's queries on a second text's keys, in all layers and heads."""
+    """Cross-attention: the text's queries on a second text's keys, in all layers and heads."""
     if view.config.attention == "mla":
-        st.info("Cross-attention is not implemented for MLA. Choose MHA, GQA or MQA on the left.")
+        st.info("Cross-attention is not implemented for MLA. Choose MHA, GQA or MQA in the sidebar.")
         return
     state.control(st.text_area, "Second text, whose tokens become keys and values", "second_text", height=80)
     reader = models.tokenizer_of(view.settings.model)
@@ -436,7 +436,7 @@ def crossed(view: View) -> None:
         f"{compute_heads.MAX_COMPARED} of each); the weights of each row sum to 1. Each text runs through the model "
         "separately; then each layer takes queries from the first text's hidden states and keys and values from the "
         "second's, without a mask and without RoPE, since positions in two texts have no distance. "
-        f"{_never_crossed(view)}"
+        f"{_training_note(view)}"
     )
     read = view.config.layer.kv_head_of
     head_grid(
@@ -448,12 +448,12 @@ def crossed(view: View) -> None:
     )  # fmt: skip
 
 
-def _never_crossed(view: View) -> str:
-    return "The model was not trained to do this." if _is_trained(view) else f"{view.origin.capitalize()}."
+def _training_note(view: View) -> str:
+    return "The model was not trained for cross-attention." if _is_trained(view) else f"{view.origin.capitalize()}."
 
 
 def two_models(view: View) -> None:
-    """The selected head beside a head of another model, on the same text in each model's own tokens."""
+    """The selected head beside a head of another model, on the same text, each with its own tokenizer."""
     names = [name for name in (*MODELS, *offered(view.settings.model, MODELS)) if name != view.settings.model]
     shown = view.settings.other_model if view.settings.other_model in names else names[0]
     state.control(
@@ -464,29 +464,29 @@ def two_models(view: View) -> None:
     if other.problem:
         st.error(escaped(other.problem), icon=":material/error:")
         return
-    (layer, head), there = view.layer_and_head, other.heads
+    (layer, head), heads_by_name = view.layer_and_head, other.heads
     ranked = compute_heads.most_alike(view.settings, layer, head, other.settings)
     best = f"{ranked[0][0]}.{ranked[0][1]}"
-    chosen = view.settings.other_head if view.settings.other_head in there else best
+    chosen = view.settings.other_head if view.settings.other_head in heads_by_name else best
     state.control(
-        st.selectbox, "Its head", "other_head", options=list(there), shown=chosen,
-        format_func=lambda name: f"{head_name(name)}{' · most alike on the probes' * (name == best)}",
+        st.selectbox, "Its head", "other_head", options=list(heads_by_name), shown=chosen,
+        format_func=lambda name: f"{head_name(name)}{' · most similar on the probes' * (name == best)}",
     )  # fmt: skip
     query = min(other.query, len(other.ids) - 1) if view.settings.query < 0 else min(view.query, len(other.ids) - 1)
-    maps = (view, layer, head, view.query), (other, *there[chosen], query)
+    maps = (view, layer, head, view.query), (other, *heads_by_name[chosen], query)
     for i, (column, (each, at, one, row)) in enumerate(zip(st.columns(2, gap="large"), maps, strict=True)):
         with column:
             st.markdown(f"**{each.settings.model_name}**: {count(len(each.ids), 'token')}, {each.origin}")
             log = view.settings.colour == "log"
             charts.show(heads.head_map(each.trace, each.labels, at, one, log=log, query=row), f"model-{i}")
-    st.markdown(f"#### Heads of {other.settings.model_name} most alike to L{layer} H{head}")
+    st.markdown(f"#### Heads of {other.settings.model_name} most similar to L{layer} H{head}")
     st.caption(
-        "By the shares of weight that roles are scored by and by the entropy, on repeated random tokens of each "
-        "model's own vocabulary: the mean absolute difference, 0 for the same."
+        "Mean absolute difference of the role scores (shares of weight) and of the entropy, on repeated random tokens "
+        "of each model's own vocabulary; 0 means equal."
     )
     roles = compute_heads.roles_of(other.settings)
     st.dataframe(
-        {"head": [f"L{i} H{h}" for i, h, _ in ranked[:MOST_ALIKE]],
-         "difference": [round(apart, 4) for _, _, apart in ranked[:MOST_ALIKE]],
-         "role": [roles[i][h].name for i, h, _ in ranked[:MOST_ALIKE]]}, hide_index=True,
+        {"head": [f"L{i} H{h}" for i, h, _ in ranked[:MAX_SIMILAR]],
+         "difference": [round(difference, 4) for _, _, difference in ranked[:MAX_SIMILAR]],
+         "role": [roles[i][h].name for i, h, _ in ranked[:MAX_SIMILAR]]}, hide_index=True,
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The Lessons page: all lessons, each with its first step a click away."""
+"""Lessons page: the list of lessons, each linking to its first step."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ COLUMNS = 2
 
 
 def show() -> None:
-    """The whole page."""
+    """Draw the page."""
     st.markdown(
-        "Each lesson leads through the pages of this app: a bar says what to look at, and it is marked. Keys: J next, "
-        "K back, Q answer, L this list. Change what you like on the way: G brings you back to the step."
+        "Each lesson leads through pages of this app; a bar says what to look at, and the page marks it. Keys: J next, "
+        "K back, Q answer, L this list. Change any setting on the way: G returns to the step."
     )
-    everything()
+    lesson_list()
 
 
 @state.part("lessons", anything)
-def everything(view: View) -> None:
-    """The lessons, and what is wrong with files that are none."""
+def lesson_list(view: View) -> None:
+    """The lessons, and an error for each file that is not a valid lesson."""
     found, unread = compute.lessons()
     for each in unread:
         st.error(f"**{escaped(each.file)}** is not shown. {escaped(each.reason)}", icon=":material/error:")

@@ -1,4 +1,4 @@
-"""The Mistakes page: wrong code, a question about it, then what it does to the text."""
+"""Mistakes page: wrong code, a question about it, then its effect on the text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from attnviz.session.settings import MODEL_NAMES
 from attnviz.ui import charts, state
 
 KINDS = {"raises": "Raises an error", "nan": "Gives NaN", "silent": "Silent"}
-ANSWERS = "answers to mistakes"  # of the session, {id: answer}: a link opens a question that is not answered yet
+ANSWERS = "answers to mistakes"  # session key, {id: answer}; not in links, which open an unanswered question
 SKIPPED = -1
 LIST, QUESTION, REVEAL = "mistake-list", "mistake-question", "mistake-reveal"
 
 
 def show() -> None:
-    """The whole page."""
+    """Draw the page."""
     st.markdown("Read the changed lines, predict what they do, then see them run on your text.")
     left, right = st.columns([2, 5], gap="medium")
     with left:
@@ -32,13 +32,13 @@ def show() -> None:
 
 
 def prepare(view: View) -> None:
-    """What the page shows first."""
+    """Compute and cache what the page shows first."""
     compute_mistakes.mistake_of(view.settings)
 
 
 @state.part(LIST)
 def choose(view: View) -> None:
-    """All mistakes, by how they show themselves: a list, or on a phone one box."""
+    """All mistakes, grouped by symptom: a list, or a select box on a phone."""
     by_kind = compute_mistakes.ids_by_kind()
     ids = [name for names in by_kind.values() for name in names]
     with st.container(key="mistake-list", height=560, border=False):
@@ -82,7 +82,7 @@ def _answers() -> dict[str, int]:
 
 @state.part(QUESTION)
 def question(view: View) -> None:
-    """The mistaken lines, and what one thinks that they do."""
+    """The changed lines, and the question about their effect."""
     mistake = compute_mistakes.mistake_of(view.settings)
     with st.container(key="mistake-code"):
         st.markdown(f"#### {mistake.title}")
@@ -123,19 +123,19 @@ def _verdict(mistake: Mistake, given: int) -> None:
 
 @state.part(REVEAL)
 def reveal(view: View) -> None:
-    """What it does to the text, and what there is to know about it; nothing before the question is answered."""
+    """Effect of the mistake on the text, and its description; nothing before the question is answered."""
     mistake = compute_mistakes.mistake_of(view.settings)
     if mistake.id not in _answers():
         return
     if reason := compute_mistakes.reason(view):
-        _elsewhere(view, reason)
+        _not_applicable(view, reason)
     else:
         _run(view, compute_mistakes.symptom_of(view))
     _about(view, mistake)
 
 
-def _elsewhere(view: View, reason: str) -> None:
-    """Why it cannot occur in this model, and a checkpoint in which it can."""
+def _not_applicable(view: View, reason: str) -> None:
+    """Say why the mistake cannot occur in this model, and offer a checkpoint where it can."""
     model = view.settings.model_name
     st.info(f"**It cannot occur in {model}.** {reason}", icon=":material/block:")
     if other := compute_mistakes.where_it_occurs(view.settings):
@@ -184,10 +184,10 @@ def _about(view: View, mistake: Mistake) -> None:
     with left:
         st.markdown(f"#### What it is\n{mistake.what}")
         st.markdown("\n".join(f"- [{source.title}]({source.url})" for source in mistake.sources))
-        st.markdown(f"#### When one would notice\n{mistake.noticed}")
+        st.markdown(f"#### When you would notice it\n{mistake.noticed}")
     with right:
         st.markdown("#### How to test for it")
-        st.caption("It passes on the right version and fails on this one.")
+        st.caption("This test passes on the right version and fails on the mistaken one.")
         st.code(mistake.test.strip(), language="python", wrap_lines=True)
         st.markdown(f"#### How interviewers ask\n{mistake.interview}")
     if compute_mistakes.can_be_walked(mistake) and not compute_mistakes.reason(view):

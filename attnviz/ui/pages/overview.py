@@ -1,6 +1,6 @@
-"""The overview: the maps of the text and the model chosen, and a door to each page. Imports neither torch nor plotly.
+"""Overview page: the maps of the current text and model, and links to all pages. Imports neither torch nor plotly.
 
-The maps of the default text ship with the app: they are there before torch is.
+The maps of the default text ship with the app, so they are shown before torch is imported.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.headline import headline, what_heads_read
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
-WIDER = {"Look around": 3}  # shares of the width; 2 for the other ways
+COLUMN_WIDTHS = {"Look around": 3}  # relative; 2 for the other groups of pages
 HOW_TO_READ = (
     "Each map is one attention head: each row is a query, each column a key; the more a cell stands out, the larger "
     "its weight. Its hue is the KV head it reads. Point at a cell; click a head to open it."
@@ -28,32 +28,32 @@ HOW_TO_READ = (
 
 
 def show() -> None:
-    """A sentence, all heads on the text, a door to each page."""
-    if st.session_state.pop("open heads", False):  # pages cannot be changed in a callback
+    """Draw the page: a sentence, all heads on the text, links to all pages."""
+    if st.session_state.pop("open heads", False):  # st.switch_page cannot be called in a callback
         st.switch_page(PAGES["heads"].file, query_params=state.current().to_link())
     st.markdown(state.page().sentence)
     maps()
-    doors()
+    page_links()
 
 
-def ready(view: View) -> bool:
-    """Whether the maps are there, or can be computed."""
+def has_maps(view: View) -> bool:
+    """Check whether the maps ship with the app or can be computed."""
     return view.maps_ship or drawable(view)
 
 
-@state.part("maps", ready)
+@state.part("maps", has_maps)
 def maps(view: View) -> None:
     """All layers and heads on the text, in the hues of the KV heads."""
     reads: dict[str, Any] = {}
     kv_head_of: Sequence[int]
     if view.maps_ship:
         weights, allowed, labels, kv_head_of = _shipped()
-        says = f"GQA: {len(kv_head_of)} query heads read {max(kv_head_of) + 1} KV heads, {len(labels)} tokens."
+        sentence = f"GQA: {len(kv_head_of)} query heads read {max(kv_head_of) + 1} KV heads, {len(labels)} tokens."
     else:
         weights, allowed, labels = view.trace.weights, view.trace.allowed, view.labels
-        kv_head_of, says = view.config.layer.kv_head_of, headline(view)
+        kv_head_of, sentence = view.config.layer.kv_head_of, headline(view)
         reads = what_heads_read(view.config, view.config.n_layers)
-    st.caption(f"{says} {HOW_TO_READ}")
+    st.caption(f"{sentence} {HOW_TO_READ}")
     head_grid(
         weights, allowed, labels, kv_head_of,
         key="front-grid", selected=(view.settings.layer, view.settings.head), on_select=_open,
@@ -62,7 +62,7 @@ def maps(view: View) -> None:
 
 
 def _shipped() -> tuple[np.ndarray, np.ndarray, list[str], list[int]]:
-    """Weights (L, H, T, T), who may attend (L, T, T), T labels, and the KV head that each of H heads reads."""
+    """Return weights (L, H, T, T), allowed pairs (L, T, T), T labels, and the KV head of each of H heads."""
     with np.load(SHIPPED, allow_pickle=False) as file:
         weights, ids = file["weights"].astype(np.float32), file["ids"].tolist()
     L, H, T, _ = weights.shape
@@ -77,10 +77,11 @@ def _open(layer: int, head: int) -> None:
 
 
 @state.part("doors", anything)
-def doors(view: View) -> None:
-    """The ways that lead on: to understand, to look around, to prepare, to work out a cost."""
+def page_links(view: View) -> None:
+    """Links to all pages, grouped by purpose."""
     link, found = view.settings.to_link(), ways()
-    for column, (way, pages) in zip(st.columns([WIDER.get(way, 2) for way in found]), found.items(), strict=True):
+    widths = [COLUMN_WIDTHS.get(way, 2) for way in found]
+    for column, (way, pages) in zip(st.columns(widths), found.items(), strict=True):
         with column.container(border=True, height="stretch"):
             st.markdown(f"##### {way}")
             for page in pages:

@@ -1,4 +1,4 @@
-"""The Practice page: drills, a mock interview, and tasks to write yourself. Nothing that is sent to it is ever run."""
+"""Practice page: drills, a mock interview, and coding tasks. Code sent to this page is never run."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ PAGE = PAGES["practice"]
 
 
 def prepare(view: View) -> None:
-    """What the page needs first: the questions of the set in force."""
+    """Compute and cache the questions of the selected set."""
     compute.set_of(view.settings)
 
 
 def show() -> None:
-    """The whole page."""
+    """Draw the page."""
     clock()
     parts()
 
 
 @state.part("clock", anything)
 def clock(view: View) -> None:
-    """The time left of a set that has a limit; and a look, now and then, whether one's own file was saved."""
+    """Countdown of a set with a time limit; polls the user's own file for changes on the Write tab."""
     attempt = _attempt()
     if attempt and attempt.seconds and not attempt.done:
         countdown(attempt.left(time.monotonic()), key="time-left", on_up=_time_is_up)
@@ -51,7 +51,7 @@ def clock(view: View) -> None:
 
 @state.part("parts", anything)
 def parts(view: View) -> None:
-    """The open part."""
+    """The open tab."""
     tab = state.tabs(view, "Show", quiet=True)
     with st.container(key=f"practice-{tab}"):
         PARTS[tab](view)
@@ -65,16 +65,16 @@ def _progress() -> compute.Progress:
     return st.session_state.get(PROGRESS) or compute.Progress()
 
 
-def _keep(attempt: Attempt, counted: Attempt | None = None) -> None:
-    """Keep the attempt; once it is over, count its answers, if they were not counted one by one."""
+def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
+    """Store the attempt; when it ends, add its answers to the progress unless they were added one by one."""
     if attempt.done and not (counted and counted.done) and not attempt.feedback:
         st.session_state[PROGRESS] = compute.after_all(_progress(), attempt)
     st.session_state[ATTEMPT] = attempt
 
 
-def _go_on(after: Attempt, counted: Attempt | None = None) -> None:
-    """Keep the attempt and show it; once it is over, the clock goes too."""
-    _keep(after, counted)
+def _continue(after: Attempt, counted: Attempt | None = None) -> None:
+    """Store the attempt and rerun its part; rerun the whole page when it ends, to remove the clock."""
+    _store(after, counted)
     state.rerun(*([] if after.done else ["parts"]))
 
 
@@ -91,7 +91,7 @@ def _drills(view: View) -> None:
     st.markdown(
         f"**{count(s.questions, 'question')}** on {subject if s.subject == 'rope' else subject.lower()}, "
         f"made from live tensors, the shipped checkpoints and {len(compute.PRESETS)} published models, and graded by "
-        "computing. Everybody with this page's link gets the same ones in the same order."
+        "computation. Everyone with this page's link gets the same questions in the same order."
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(
@@ -103,19 +103,19 @@ def _drills(view: View) -> None:
             format_func=compute.LEVELS.__getitem__,
         )  # fmt: skip
         state.control(st.number_input, "Questions", "questions", min_value=1, max_value=50, width=120)
-        state.control(st.number_input, "Minutes, 0: no limit", "minutes", min_value=0, max_value=120, width=150)
-        _which_set()
+        state.control(st.number_input, "Minutes (0: no limit)", "minutes", min_value=0, max_value=120, width=150)
+        _set_controls()
     with st.container(horizontal=True):
         _start("set", "Start")
         if n := len(_progress().missed):
             st.button(
-                f"Repeat what was missed ({min(n, compute.MOST_AGAIN)})", on_click=_begin, args=("missed",),
+                f"Repeat missed questions ({min(n, compute.MOST_AGAIN)})", on_click=_begin, args=("missed",),
                 key="again", icon=":material/replay:",
             )  # fmt: skip
-    _saved()
+    _progress_section()
 
 
-def _which_set() -> None:
+def _set_controls() -> None:
     state.control(st.number_input, "Set", "question_set", min_value=0, max_value=999_999, width=130)
     st.button("Another set", on_click=_another, icon=":material/casino:")
 
@@ -126,11 +126,11 @@ def _interview(view: View) -> None:
         _run(attempt)
         return
     st.markdown(
-        f"**{compute.INTERVIEW_QUESTIONS} questions in {compute.INTERVIEW_MINUTES} minutes**, of all subjects and "
-        "levels, with no feedback until the end. Everybody with this page's link gets the same ones."
+        f"**{compute.INTERVIEW_QUESTIONS} questions in {compute.INTERVIEW_MINUTES} minutes**, on all subjects and "
+        "levels, with no feedback until the end. Everyone with this page's link gets the same questions."
     )
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        _which_set()
+        _set_controls()
         _start("interview", "Start the interview")
 
 
@@ -150,12 +150,12 @@ def _begin(of: str) -> None:
 
 
 def _serial() -> int:
-    """Counts sets and questions, so that each field is a new one."""
+    """Return a counter of sets and questions, which makes the widget keys of each question unique."""
     return st.session_state.get(SERIAL, 0)
 
 
-def _saved() -> None:
-    """How far one is, and progress as a file: nothing is stored on the server."""
+def _progress_section() -> None:
+    """Table of the user's progress, and saving to and loading from a file; the server stores nothing."""
     progress = _progress()
     kinds = {subject: sum(k.subject == subject for k in compute.KINDS.values()) for subject in compute.SUBJECTS}
     st.markdown("##### Your progress")
@@ -171,16 +171,16 @@ def _saved() -> None:
     )  # fmt: skip
     first, second, third = compute.GAPS
     st.caption(
-        f"A missed question comes back after {first} other answers, then after {second} and {third} more once it was "
-        f"right; {len(progress.missed)} to come. Progress is kept while this tab is open, unless you save it to a "
-        "file; nothing is stored on the server."
+        f"A missed question comes back after {first} other answers; once answered right, after {second} and then "
+        f"{third} more. {len(progress.missed)} still to repeat. Progress lasts while this tab is open; save it to a "
+        "file to keep it. The server stores nothing."
     )
-    with st.expander("Save progress to a file, load it again"):
+    with st.expander("Save or load progress"):
         st.download_button("Save progress", progress.written(), "attnviz-practice.json", "application/json")
-        uploads = st.session_state.setdefault(UPLOADS, 0)  # another key after each: the server then forgets the file
+        uploads = st.session_state.setdefault(UPLOADS, 0)  # a new key after each upload makes the server drop the file
         st.file_uploader("Load progress", type="json", key=f"progress-file-{uploads}", on_change=_load)
-        if said := st.session_state.pop("progress said", ""):
-            st.warning(escaped(said))
+        if message := st.session_state.pop("progress said", ""):
+            st.warning(escaped(message))
 
 
 def _load() -> None:
@@ -206,7 +206,7 @@ def _run(attempt: Attempt) -> None:
     subject = f"{compute.SUBJECTS[question.subject]} · {compute.LEVELS[question.level]}"
     st.progress(len(attempt.given) / n)
     if attempt.again:
-        st.caption(f":material/replay: Comes back: you missed this one. It does not count for the set. · {subject}")
+        st.caption(f":material/replay: Repeated: you missed this question. It does not count for the set. · {subject}")
     else:
         st.caption(f"Question {attempt.at + 1} of {n} · {subject}")
     st.markdown(f"#### {escaped(question.text)}")
@@ -245,8 +245,8 @@ def _ask(question: Question, key: str) -> None:
         with st.container(horizontal=True):
             st.form_submit_button("Answer", type="primary", on_click=_take, args=(key,))
             st.form_submit_button("I do not know", on_click=_take, args=("",))
-    if said := st.session_state.pop("practice said", ""):
-        st.warning(escaped(said))
+    if message := st.session_state.pop("practice said", ""):
+        st.warning(escaped(message))
 
 
 def _label(question: Question) -> str:
@@ -264,7 +264,7 @@ def _put(key: str, order: list[int]) -> None:
 
 
 def _pictures(question: Question, key: str, given: object, *, answered: bool = False) -> None:
-    """The question's maps. One can be chosen, or a cell of the one map; once answered, the right one is outlined."""
+    """The question's maps: choose one map, or a cell of a single map; once answered, the right one is outlined."""
     answer = question.answer
     if isinstance(answer, CellAnswer):
         cell = compute.cell_of(given)
@@ -278,7 +278,7 @@ def _pictures(question: Question, key: str, given: object, *, answered: bool = F
         number = int(str(given)) if many and str(given).isdecimal() else None
         answer_maps(
             [(each.values, each.title) for each in question.maps], key=f"{key}-map", labels=question.maps[0].labels,
-            pick="map" if many and not answered else "", told=question.maps[0].told or answered,
+            pick="map" if many and not answered else "", show_weights=question.maps[0].told or answered,
             width=215 if many else 420, chosen=() if number is None else (number,),
             right=(answer.right,) if answered and many and isinstance(answer, ChoiceAnswer) else (),
             on_pick=lambda at: _choose_map(key, at[0]),
@@ -296,7 +296,7 @@ def _choose_map(key: str, i: int) -> None:
 
 
 def _take(key: str) -> None:
-    """Take the answer; what cannot be read as one is said, and asked again. No key: skipped."""
+    """Grade the answer. An answer that cannot be parsed gets a message and is asked again. key "": skipped."""
     attempt = _attempt()
     if attempt is None or attempt.done or attempt.answered:
         return
@@ -312,25 +312,25 @@ def _take(key: str) -> None:
         st.session_state[PROGRESS] = _progress().after(question, grade.right)
     if not after.answered:
         st.session_state[SERIAL] = _serial() + 1
-    _go_on(after, counted=attempt)
+    _continue(after, counted=attempt)
 
 
 def _next() -> None:
     if attempt := _attempt():
         st.session_state[SERIAL] = _serial() + 1
-        _go_on(attempt.next(_progress().due()))
+        _continue(attempt.next(_progress().due()))
 
 
 def _end() -> None:
     if attempt := _attempt():
-        _go_on(attempt.stop(), counted=attempt)
+        _continue(attempt.stop(), counted=attempt)
 
 
 def _time_is_up() -> None:
-    """End the set; a browser whose clock runs ahead of the server's is told what is left."""
+    """End the set, or correct the countdown of a browser whose clock runs ahead of the server's."""
     attempt = _attempt()
     if attempt and not attempt.done and not attempt.left(time.monotonic()):
-        _go_on(attempt.stop(), counted=attempt)
+        _continue(attempt.stop(), counted=attempt)
     else:
         state.rerun("clock")
 
@@ -343,12 +343,12 @@ def _feedback(attempt: Attempt, question: Question, key: str) -> None:
     elif not given:
         st.warning(f"Not answered. The answer is {_code(question)}.", icon=":material/help:")
     else:
-        said = f" {escaped(grade.says)}" if grade.says and grade.read else ""
+        comment = f" {escaped(grade.says)}" if grade.says and grade.read else ""
         shown = escaped(compute.shown(question, given))
-        st.error(f"Wrong: {shown}.{said} The answer is {_code(question)}.", icon=":material/cancel:")
+        st.error(f"Wrong: {shown}.{comment} The answer is {_code(question)}.", icon=":material/cancel:")
     _pictures(question, f"{key}-after", given, answered=True)
     with st.container(border=True):
-        _way(question)
+        _explanation(question)
     last = attempt.at + 1 == len(attempt.questions) and not attempt.again
     st.button("Score card" if last else "Next question", type="primary", on_click=_next, key="next")
 
@@ -361,8 +361,8 @@ def _code(question: Question) -> str:
     return f"`{shown}`" if code else f"**{escaped(shown)}**"
 
 
-def _way(question: Question) -> None:
-    """The way to the answer with this question's numbers, and where it is seen."""
+def _explanation(question: Question) -> None:
+    """Explanation of the answer with this question's numbers, and a link to the page that shows it."""
     st.markdown(escaped(question.because))
     if lines := compute.in_the_right_order(question):
         st.code("\n".join(lines), language="python", wrap_lines=True)
@@ -401,16 +401,16 @@ def _score_card(attempt: Attempt) -> None:
         )
     with st.container(horizontal=True):
         st.button("Done", type="primary", on_click=_leave, key="leave")
-        st.download_button("Save the score card, to print", compute.card(attempt), "attnviz-score.html", "text/html")
+        st.download_button("Save the score card for printing", compute.card(attempt), "attnviz-score.html", "text/html")
     for i, (question, given, grade) in enumerate(zip(attempt.questions, attempt.given, grades, strict=True), 1):
         mark = ":green[:material/check:]" if grade.right else ":red[:material/close:]"
         with st.expander(f"{mark} {i}. {escaped(question.text)}"):
             if question.code:
                 st.code(question.code, language="python", wrap_lines=True)
-            said = f" {escaped(grade.says)}" if grade.says and grade.read else ""
-            st.markdown(f"Given: {escaped(compute.shown(question, given))}.{said} The answer is {_code(question)}.")
+            comment = f" {escaped(grade.says)}" if grade.says and grade.read else ""
+            st.markdown(f"Given: {escaped(compute.shown(question, given))}.{comment} The answer is {_code(question)}.")
             _pictures(question, f"card-{_serial()}-{i}", given, answered=True)
-            _way(question)
+            _explanation(question)
 
 
 def _leave() -> None:
@@ -422,17 +422,17 @@ def _leave() -> None:
 
 
 def _own_file() -> tuple[Path | None, str]:
-    """The file of `make run CODE=…`, where it may be run here; or none, and why, where one was asked for."""
+    """Return the file of `make run CODE=…` if it may be run here; otherwise None and the reason, "" without CODE."""
     file = own_code.own_file()
     if file is None:
         return None, ""
-    why = own_code.refused(st.get_option("server.address"), st.context.headers.to_dict(), st.context.ip_address)
-    return (None, why) if why else (file, "")
+    reason = own_code.refused(st.get_option("server.address"), st.context.headers.to_dict(), st.context.ip_address)
+    return (None, reason) if reason else (file, "")
 
 
 @st.fragment(run_every=0.7)
 def _watch(file: Path) -> None:
-    """Draw the page anew once the file was saved."""
+    """Rerun the page when the file is saved."""
     before = st.session_state.get(STAMP)
     st.session_state[STAMP] = own_code.stamp_of(file)
     if before not in (None, st.session_state[STAMP]):
@@ -440,18 +440,18 @@ def _watch(file: Path) -> None:
 
 
 def _write(view: View) -> None:
-    """The tasks, and how they are judged at home; on one's own machine, one's own file with its verdict and maps."""
-    file, why = _own_file()
+    """Tasks and how to check them locally; with `make run CODE=…`, the user's own file with its verdict and maps."""
+    file, reason = _own_file()
     if file:
         _own(view, file)
         return
     st.markdown(
         f"**{len(compute.TASKS)} tasks** to write in your own editor. A judge on your machine runs your file in a "
-        "process of its own (20 s, 2 GiB), compares its outputs with those of AttnViz's modules on inputs drawn anew, "
-        "and names the mistake where it is a known one."
+        "separate process (20 s, 2 GiB), compares its outputs with those of AttnViz's modules on new random inputs, "
+        "and names the mistake if it is a known one."
     )
-    if why:
-        st.warning(f"Code is shown here only on the machine that it lies on. {why}", icon=":material/lock:")
+    if reason:
+        st.warning(f"Your file is shown only on the machine it is stored on. {reason}", icon=":material/lock:")
     _choose_task()
     task = compute.TASKS[view.settings.task]
     left, right = st.columns([3, 2], gap="large")
@@ -459,7 +459,7 @@ def _write(view: View) -> None:
         st.markdown("##### The skeleton")
         st.code(task.source(), language="python", wrap_lines=True)
     with right:
-        _at_home(task)
+        _local_commands(task)
 
 
 def _choose_task() -> None:
@@ -469,34 +469,34 @@ def _choose_task() -> None:
     )  # fmt: skip
 
 
-def _at_home(task: compute.Task) -> None:
-    """How a file is judged, in a terminal and in the app."""
+def _local_commands(task: compute.Task) -> None:
+    """Commands that judge a file, in a terminal and in the app."""
     st.markdown("##### On your own machine, in a checkout of AttnViz")
     file = f"practice/{task.file}"
-    for says, command in (
+    for text, command in (
         (f"Write the skeleton to `{file}`:", f".venv/bin/python -m attnviz.practice new {task.name}"),
         (
-            "Judge it: what was expected, what came, the mistake. The exit code is 0 only if all checks pass; with "
-            "`--watch` at every save:",
+            "Judge it: prints expected and actual outputs and the mistake. The exit code is 0 only if all checks pass; "
+            "`--watch` repeats it at every save:",
             f".venv/bin/python -m attnviz.practice check {file}",
         ),
         (
-            "Or on this page: the verdict at every save, your maps with the shipped weights beside the right ones, and "
-            "your source line by line:",
+            "Or on this page: the verdict at every save, your maps with the shipped weights beside the correct ones, "
+            "and your source line by line:",
             f"make run CODE={file}",
         ),
     ):
-        st.markdown(says)
+        st.markdown(text)
         st.code(command, language="bash", wrap_lines=True)
-    st.markdown("Any right way of writing it passes: loops, einsum, fused kernels.")
+    st.markdown("Any correct implementation passes: loops, einsum, fused kernels.")
     st.download_button("Download the skeleton", task.source(), task.file, "text/x-python")
     st.caption(
-        "The limits protect from accidents, not from an attacker: judge your own code. This page runs no code that it "
-        "is sent."
+        "The limits protect against accidents, not against an attacker: judge only your own code. This page runs no "
+        "code sent to it."
     )
 
 
-# ---- one's own file
+# ---- the user's own file
 
 
 def _own(view: View, file: Path) -> None:
@@ -533,10 +533,10 @@ def _verdict(verdict: own_code.Verdict) -> None:
     if verdict.passed:
         st.success(f"All {count(n, 'check')} passed.", icon=":material/check_circle:")
     else:
-        said = escaped(verdict.problem) or f"{passed} of {count(n, 'check')} passed."
+        message = escaped(verdict.problem) or f"{passed} of {count(n, 'check')} passed."
         if verdict.mistaken:
-            said += f" **Your output equals ours {escaped(verdict.mistaken.says)}.**"
-        st.error(said, icon=":material/cancel:")
+            message += f" **Your output equals ours {escaped(verdict.mistaken.says)}.**"
+        st.error(message, icon=":material/cancel:")
         if verdict.mistaken and verdict.mistaken.mistake:
             address = f"mistakes?mistake={verdict.mistaken.mistake}"
             st.link_button("See this mistake", address, icon=":material/open_in_new:")
@@ -546,17 +546,17 @@ def _verdict(verdict: own_code.Verdict) -> None:
                 "": ["✓" if check.passed else "✗" for check in verdict.checks],
                 "Check": [check.label for check in verdict.checks],
                 "Expected": [check.expected for check in verdict.checks],
-                "Came": [check.came for check in verdict.checks],
+                "Got": [check.came for check in verdict.checks],
             },
             hide_index=True,
         )
     if verdict.printed.strip():
-        with st.expander("What the file printed"):
+        with st.expander("Output of the file"):
             st.code("\n".join(verdict.printed.strip().splitlines()[-40:]), language=None)
 
 
 def _selected(view: View) -> None:
-    """The layer, and the head whose maps are large."""
+    """Controls for the layer, and for the head whose maps are large."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         for label, field, n in (("Layer", "layer", view.config.n_layers), ("Head", "head", view.config.n_heads)):
             shown = min(getattr(view.settings, field), n - 1)
@@ -564,16 +564,16 @@ def _selected(view: View) -> None:
 
 
 def _own_maps(look: own_code.Look, task: str) -> None:
-    """Yours beside the right ones: of the selected head large, and of all heads small."""
-    st.markdown("##### Your maps with the shipped weights, beside the right ones")
+    """The user's maps beside the correct ones: the selected head large, all heads small."""
+    st.markdown("##### Your maps with the shipped weights, beside the correct ones")
     if look.found.yours is None:
-        st.warning(escaped(look.found.maps_problem or "Your code gave no maps."), icon=":material/grid_off:")
+        st.warning(escaped(look.found.maps_problem or "Your code returned no maps."), icon=":material/grid_off:")
         return
-    maps, apart = look.maps, look.apart
+    maps, differences = look.maps, look.apart
     at = look.head if len(maps) > 1 else 0
-    worst = max(apart)
-    same = "They are the same" if worst < own_code.LEAST_SHOWN else f"They differ by up to {worst:.2f}"
-    rope = " The task has no RoPE, so neither has it." if task in own_code.WITHOUT_ROPE else ""
+    worst = max(differences)
+    same = "They are equal" if worst < own_code.LEAST_SHOWN else f"They differ by up to {worst:.2f}"
+    rope = " The task has no RoPE, so both maps are computed without it." if task in own_code.WITHOUT_ROPE else ""
     where = f"checkpoint {look.checkpoint}, layer {look.layer}"
     st.markdown(f"{where.capitalize()}, {count(len(look.labels), 'token')}. {same}.{rope}")
     answer_maps(
@@ -582,10 +582,12 @@ def _own_maps(look: own_code.Look, task: str) -> None:
         labels=look.labels, hues=(look.kv_heads[at],) * 2, n_kv_heads=look.n_kv_heads, width=400,
     )  # fmt: skip
     if len(maps) > 1:
-        yours = [(m[0], f"{h}: yours{' ✗' if apart[h] > own_code.LEAST_SHOWN else ''}") for h, m in enumerate(maps)]
+        yours = [
+            (m[0], f"{h}: yours{' ✗' if differences[h] > own_code.LEAST_SHOWN else ''}") for h, m in enumerate(maps)
+        ]
         answer_maps(
             [*yours, *((m[1], f"{h}: right") for h, m in enumerate(maps))],
-            key="own-heads", title=f"Yours above, right below, {where}", in_a_row=len(maps),
+            key="own-heads", title=f"Yours above, right below, {where}", per_row=len(maps),
             labels=look.labels, hues=look.kv_heads * 2, n_kv_heads=look.n_kv_heads,
         )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The parts of the query-grouping page, in their order from the top."""
+"""Parts of the query-grouping page, from the top."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.to_scale import to_scale
 from attnviz.ui.headline import headline, soft_capped, what_heads_read
 
-ALIKE = "Models are compared here that were trained alike: the five checkpoints."
-TOO_LARGE = "This model is too large to be run so here."
+ONLY_CHECKPOINTS = "This part compares the five checkpoints, which were trained in the same way."
+TOO_LARGE = "This model is too large to run in the wrong order here."
 ROW_NAMES = {group_quality.TRAINED: "trained", group_quality.FIRST: "first head"}  # short, beside a row of maps
 
 
 def show() -> None:
-    """The whole page, from the top."""
+    """Draw the page."""
     control()
     left, right = st.columns([3, 2], gap="large")
     with left:
@@ -40,16 +40,16 @@ def show() -> None:
 
 
 def comparable(view: View) -> bool:
-    """Whether the page can be drawn, the multi-head model that it compares with included."""
+    """Check whether the page can be drawn, including the MHA model it compares with."""
     return drawable(view) and not models.problem_of(compute_groups.base_of(view.settings))
 
 
 @state.part("kv-heads")
 def control(view: View) -> None:
-    """A button per model; the whole page follows the choice."""
+    """A button per model; a choice reruns the whole page."""
     if problem := models.problem_of(compute_groups.base_of(view.settings)):
         st.error(
-            f"{escaped(str(problem))} This page compares models with it: choose “My own settings” in the sidebar.",
+            f"{escaped(str(problem))} This page needs it for comparison. Choose “My own settings” in the sidebar.",
             icon=":material/error:",
         )
         return
@@ -57,10 +57,10 @@ def control(view: View) -> None:
     variants = compute_groups.variants(view.settings)
     configs = [models.config_of(variant) for variant in variants]
     if view.settings.opened:
-        st.caption("An opened model has the KV heads that it has; the five checkpoints differ in their number alone.")
+        st.caption("An opened model's number of KV heads is fixed. Choose a checkpoint in the sidebar to vary it.")
         return
     if len(variants) == 1:
-        st.caption("With one query head there is one KV head. Choose more query heads on the left.")
+        st.caption("With one query head there is one KV head. Choose more query heads in the sidebar.")
         return
     st.session_state["kv-heads"] = configs.index(view.config)
     st.segmented_control(
@@ -75,7 +75,7 @@ def control(view: View) -> None:
 
 
 def _button(config: ModelConfig, own: bool) -> str:
-    """The attention's name; of a model of one's own also its number of KV heads."""
+    """Return the attention's name; for an untrained model also its number of KV heads."""
     return attention_name(config) + f" (K={config.n_kv_heads})" * (own and config.attention != "mla")
 
 
@@ -87,7 +87,7 @@ def _take_variant(variants: list) -> None:
 
 @state.part("sharing", comparable)
 def sharing(view: View) -> None:
-    """Which query head reads which KV head, and the wrong order."""
+    """Diagram of which query head reads which KV head, and the effect of the wrong order."""
     layer, head = view.layer_and_head
     c = view.config
     if c.attention == "mla":
@@ -133,13 +133,13 @@ def _tiled_loss(found: compute_groups.Tiling, text: str) -> str:
 
 
 def _text(view: View, most: int = compute_groups.MAX_COMPARED) -> str:
-    """The tokens that a comparison is made on, of which there are at most so many."""
+    """Return a phrase for the tokens that a comparison uses, at most `most`."""
     return "this text" if len(view.ids) <= most else f"the first {count(most, 'token')} of this text"
 
 
 @state.part("cached", comparable)
 def cached(view: View) -> None:
-    """What each of the models caches per token, to scale, beside the drawing of its heads."""
+    """Bytes that each of the models caches per token, to scale."""
     to_scale([groups.cache_panel(compute_groups.cache_of_family(view.settings), view.config)], "cached")
 
 
@@ -163,7 +163,7 @@ def scale(view: View) -> None:
 
 @state.part("maps", comparable)
 def maps(view: View) -> None:
-    """The maps of one layer, each in the hue of the KV head that its head reads."""
+    """Maps of one layer, each in the hue of the KV head that its head reads."""
     layer, head = view.layer_and_head
     st.markdown(f"#### Layer {layer}: {_maps_finding(view)}")
     st.caption(f"Each row is a query; its weights sum to 1. Each column is a key. {view.origin.capitalize()}.")
@@ -206,7 +206,7 @@ def _take_map(_: int, head: int) -> None:
 
 @state.part("closer", comparable)
 def closer(view: View) -> None:
-    """The chosen one of several parts; the others are not computed."""
+    """The open tab; the others are not computed."""
     show = {
         "equal": _equal,
         "work": _work,
@@ -221,7 +221,7 @@ def closer(view: View) -> None:
 def _equal(view: View) -> None:
     layer, _ = view.layer_and_head
     if view.config.attention_softcap is not None:
-        st.info(f"{soft_capped(view)} PyTorch's kernel does not, so the numerical checks are not made for it.")
+        st.info(f"{soft_capped(view)} PyTorch's kernel has no such cap, so the numerical checks are skipped.")
         return
     found = compute_groups.equalities_of(view.settings, view.ids, layer)
     st.markdown(
@@ -233,7 +233,7 @@ def _equal(view: View) -> None:
 
 
 def _agreement(found: list[tuple[Comparison, Comparison]]) -> str:
-    """The checks in one phrase with the largest difference in float32."""
+    """Return a phrase on the result of the checks, with the largest difference in float32."""
     failed = sum(not (single.equal and double.equal) for single, double in found)
     if failed:
         return f"{failed} of {count(len(found), 'numerical check')} failed"
@@ -246,13 +246,13 @@ def _work(view: View) -> None:
 
 
 def _compared(view: View) -> list[ModelConfig]:
-    """The models with KV heads, from MHA on; MLA only where it is selected."""
+    """Return the models with KV heads, starting with MHA, and MLA if it is selected."""
     configs = [c for c in map(models.config_of, compute_groups.variants(view.settings)) if c.attention != "mla"]
     return configs + ([view.config] if view.config.attention == "mla" else [])
 
 
 def _equalities(found: list[tuple[Comparison, Comparison]]) -> str:
-    """A list in markdown: each check with its largest difference in both precisions."""
+    """Format the checks in markdown, each with its largest difference in both precisions."""
     return "\n\n".join(_equality(single, double) for single, double in found)
 
 
@@ -269,10 +269,10 @@ def _difference(c: Comparison) -> str:
 
 def _cost(view: View) -> None:
     if view.settings.model == "own":
-        st.info("Loss is compared here, and untrained weights predict nothing: choose a trained model on the left.")
+        st.info("This part compares losses; untrained weights predict nothing. Choose a trained model in the sidebar.")
         return
     if view.settings.opened:
-        st.info(f"{ALIKE} Choose one of them on the left.")
+        st.info(f"{ONLY_CHECKPOINTS} Choose one of them in the sidebar.")
         return
     if not _comparable(view):
         return
@@ -289,11 +289,11 @@ def _cost(view: View) -> None:
 
 
 def _comparable(view: View) -> bool:
-    """Whether other models can be compared on this text; a sentence where they cannot."""
+    """Check whether other models can be compared on this text; show a message if they cannot."""
     if len(view.ids) < 2:
         st.info("A single token has no next token to predict. Type a longer text.")
     elif not compute_groups.can_convert(view.settings):
-        st.info("This model is too large to be converted several times here: choose fewer layers or a smaller d_model.")
+        st.info("This model is too large to convert several times here. Choose fewer layers or a smaller d_model.")
     else:
         if view.settings.model == "own":
             st.caption(
@@ -307,7 +307,7 @@ def _comparable(view: View) -> bool:
 def _before_after(view: View) -> None:
     c, (layer, head) = view.config, view.layer_and_head
     if view.settings.opened:
-        st.info(f"{ALIKE} Choose one of them on the left.")
+        st.info(f"{ONLY_CHECKPOINTS} Choose one of them in the sidebar.")
         return
     if not _comparable(view):
         return
@@ -318,14 +318,15 @@ def _before_after(view: View) -> None:
     found = compute_groups.maps_of(view.settings, view.ids, n_kv_heads, layer)
     n_tokens = found.weights.shape[-1]
     moved = dict(zip(found.names, found.moved[:, head], strict=True))
-    rest = ", ".join(f"{name} {share:.0%}" for name, share in moved.items() if name != "MHA")
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in moved.items() if name != "MHA")
     st.markdown(
         f"#### Layer {layer}, head {head}: averaging moves {moved[group_quality.AVERAGED]:.0%} of its attention"
     )
     st.caption(
-        f"Moved since MHA with {count(n_kv_heads, 'KV head')}: {rest}. The share is the total variation distance "
-        f"½ Σ|before − after| of a row, averaged over the queries of {_text(view, compute_groups.MAX_MAPPED)}. The hue "
-        "is that of the KV head after merging. Point at a cell to see the same query and key in all of these models."
+        f"Share moved compared with MHA, at {count(n_kv_heads, 'KV head')}: {shares}. The share is the total variation "
+        f"distance ½ Σ|before − after| of a row, averaged over the queries of "
+        f"{_text(view, compute_groups.MAX_MAPPED)}. The hue is that of the KV head after merging. Point at a cell to "
+        "see the same query and key in all of these models."
     )
     read = c.layer.kv_head_of
     head_grid(
@@ -350,7 +351,7 @@ def _similarity(view: View) -> None:
     state.control(st.segmented_control, "Compare", "alike", options=("keys", "values"), required=True)
     part, c = view.settings.alike, view.config
     if view.settings.opened and c.n_kv_heads < c.n_heads:
-        st.info("The heads are compared before they share KV heads, and this model has always shared them.")
+        st.info("This part compares heads before they share KV heads; this model has shared them from the start.")
         return
     if c.n_heads > analysis.MAX_HEADS:
         st.info(f"Groupings are compared for up to {analysis.MAX_HEADS} heads; this model has {c.n_heads}.")
@@ -366,14 +367,14 @@ def _similarity(view: View) -> None:
 def _latent(view: View) -> None:
     layer, _ = view.layer_and_head
     if view.settings.opened:
-        st.info("The MLA shown here is the shipped checkpoint, whose tokens are others: choose it on the left.")
+        st.info("This part shows the shipped MLA checkpoint, which has another tokenizer. Choose it in the sidebar.")
         return
     config, found = compute_groups.latent_equalities(view.settings, view.ids, layer)
-    beside, numbers = st.columns(2, gap="large")
-    if view.config.attention != "mla":  # there it stands at the top of the page
-        with beside:
+    left, right = st.columns(2, gap="large")
+    if view.config.attention != "mla":  # for MLA this figure is at the top of the page
+        with left:
             charts.show(latent.latent(config), "latent")
-    with numbers if view.config.attention != "mla" else beside:
+    with right if view.config.attention != "mla" else left:
         st.markdown(f"#### MLA, layer {layer}: {_agreement(found)}")
         st.caption(
             f"{_which_latent(view)}: {latent.shape(config)} (DeepSeek-V2, arXiv 2405.04434). Absorbed: W_UK is applied "

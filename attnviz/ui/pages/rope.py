@@ -1,4 +1,4 @@
-"""The parts of the RoPE page, in the order they are walked. What a control changes is drawn again alone."""
+"""Parts of the RoPE page, from the top. A control reruns only the parts that depend on it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from attnviz.ui.components import rope_pair
 from attnviz.ui.components.rope_clocks import rope_clocks
 from attnviz.ui.headline import headline
 
-PARTS = ("rotation", "pairs", "closer")  # what shows the selected head, tokens and pair
-LAYOUTS = {"half": "half-split", "interleaved": "interleaved"}  # the settings' names, and those of the field
+PARTS = ("rotation", "pairs", "closer")  # parts that show the selected head, tokens and pair
+LAYOUTS = {"half": "half-split", "interleaved": "interleaved"}  # {value in the config: name on the page}
 STEPS = (1, 1.25, 1.5, 2, 2.5, 3, 4, 5, 6, 8)
 THETAS = tuple(round(step * 10.0**power) for power in range(2, 7) for step in STEPS) + (10_000_000,)
 ALMOST_ALL = 0.995  # share of the weights below full colour
-FARTHEST = 255  # distances drawn, at least
+MIN_FARTHEST = 255  # largest distance drawn, at least
 PASTE = '{"rope_type": "longrope", "short_factor": [1, …], "long_factor": [2, …], "factor": 2, …}'
 
 
 def show() -> None:
-    """The whole page, from the top."""
+    """Draw the page."""
     top()
     rotation()
     pairs()
@@ -38,11 +38,11 @@ def show() -> None:
 
 @state.part("top")
 def top(view: View) -> None:
-    """The page in one sentence, with this text's numbers in it."""
+    """One sentence on the page with this text's numbers, and notices on the model."""
     if not compute_rope.rotates(view):
         st.markdown(headline(view))
-        st.info("This model has no RoPE: it adds a learned vector of each position to the embedding. Choose another "
-                "model on the left.", icon=":material/rotate_right:")  # fmt: skip
+        st.info("This model has no RoPE: it adds a learned position embedding to the token embedding. Choose another "
+                "model in the sidebar.", icon=":material/rotate_right:")  # fmt: skip
         return
     n_pairs = len(compute_rope.frequencies(view))
     st.markdown(
@@ -52,18 +52,18 @@ def top(view: View) -> None:
     if not view.settings.rope:
         st.info("RoPE is off: this page shows the rotations it would apply.", icon=":material/rotate_right:")
     if kind := compute_rope.scaled_by(view):
-        st.info(f"This model runs with RoPE scaled ({kind}). What is drawn here are the rotations by θ alone.")
+        st.info(f"This model runs with scaled RoPE ({kind}). This page draws the rotations by θ without the scaling.")
     if view.config.score_root != view.config.head_dim or view.config.attention_softcap:
-        st.caption("The equations of this page divide q·k by √D; this model's own scores have another scale or a cap.")
+        st.caption("The equations on this page divide q·k by √D; this model's own scores have another scale or a cap.")
     if view.config.rope_theta_windowed is not None:
-        st.caption("Layers with a window have a θ of their own; the selected layer's is in force here.")
+        st.caption("Layers with a sliding window have their own θ; this page uses that of the selected layer.")
 
 
 @state.part("rotation", compute_rope.rotates)
 def rotation(view: View) -> None:
-    """One pair of a query and a key: its rotation in numbers, and both as arrows that shift together."""
+    """Rotation of one pair of a query and a key: in numbers, and as arrows that shift together."""
     st.subheader("The rotation of one pair", divider="gray")
-    st.markdown("Press Play: q and k rotate by the same angle, so the distance and the score stay as they are.")
+    st.markdown("Press Play: q and k rotate by the same angle, so the distance and the score do not change.")
     selection(view)
     config, values = compute_rope.rotated(view), compute_rope.frequencies(view)
     rotated = compute_rope.rotated_pair(view, compute_rope.pair_of(view))
@@ -86,7 +86,7 @@ def rotation(view: View) -> None:
 
 
 def selection(view: View) -> None:
-    """Whose rotation: the query, the key, the head, the pair."""
+    """Controls for the query, key, layer, head and pair."""
     (layer, head), pair = view.layer_and_head, compute_rope.pair_of(view)
     last, key = len(view.labels) - 1, view.settings.key
     degrees = np.degrees(compute_rope.frequencies(view))
@@ -115,7 +115,7 @@ def selection(view: View) -> None:
 def pairs(view: View) -> None:
     """All pairs: their clocks, their frequencies, and the tables of cos and sin."""
     st.subheader("Each pair as a clock, each token a point on it", divider="gray")
-    st.markdown("Look at the dots: the further they reach round a clock, the further the text turns that pair.")
+    st.markdown("Look at the dots: the further they reach round a clock, the further that pair rotates in this text.")
     values, theta = compute_rope.frequencies(view), compute_rope.rotated(view).rope_theta
     rope_clocks(
         values, view.labels, view.query, compute_rope.pair_of(view), _head(view).colour,
@@ -132,7 +132,7 @@ def _take_pair(pair: int) -> None:
 def frequencies(view: View) -> None:
     """Wavelengths, and the tables of cos and sin."""
     st.subheader("Fast pairs and slow pairs", divider="gray")
-    st.markdown("Move θ and watch the slow pairs: a larger θ slows each pair but the first.")
+    st.markdown("Move θ and watch the slow pairs: a larger θ slows each pair except the first.")
     theta = view.config.rope_theta if view.settings.opened else view.settings.theta
     state.control(
         st.select_slider, "θ, the base of the frequencies", "theta", shown=theta, options=_thetas(theta),
@@ -157,7 +157,7 @@ def _theta_name(theta: float) -> str:
 
 @state.part("closer", compute_rope.rotates)
 def closer(view: View) -> None:
-    """One of the parts below, as chosen; the others are not computed."""
+    """The open tab; the others are not computed."""
     st.subheader("Look closer", divider="gray")
     show = {
         "distance": _distance, "values": _values, "layouts": _layouts, "longer": _longer, "without": _without,
@@ -167,14 +167,14 @@ def closer(view: View) -> None:
 
 
 def _distance(view: View) -> None:
-    """One score against distance, the bound, and what the head makes of distance on this text."""
+    """One score against distance, its decay bound, and the head's mean score by distance on this text."""
     st.markdown(
-        "Look at the marked point, the distance in this text: the line is the same two vectors at other distances."
+        "The marked point is the distance in this text; the line shows the same two vectors at other distances."
     )
     config, values, head = compute_rope.rotated(view), compute_rope.frequencies(view), _head(view)
     (m, n), (q, k) = (view.query, view.key), compute_rope.selected_vectors(view)
     head_dim, unrotated = config.head_dim, config.head_dim - config.rotary_dim
-    distances = np.arange(max(FARTHEST, len(view.labels)) + 1) * (1 if m >= n else -1)
+    distances = np.arange(max(MIN_FARTHEST, len(view.labels)) + 1) * (1 if m >= n else -1)
     parts = analysis.score_parts(q, k, values, distances, config.rope_layout)
     bound = analysis.decay_bound(q, k, values, distances, config.rope_layout)
     left, right = st.columns(2, gap="large")
@@ -190,9 +190,9 @@ def _distance(view: View) -> None:
 
 
 def _rounding(view: View) -> None:
-    """What rounding makes of a score that would not change in exact arithmetic."""
+    """Rounding error in a score that would not change under a shift in exact arithmetic."""
     st.markdown(
-        "Compare the lines: in exact arithmetic no shift would change the score, so what changes it is rounding."
+        "Compare the lines: in exact arithmetic no shift would change the score, so every change is rounding error."
     )
     config, (q, k) = compute_rope.rotated(view), compute_rope.selected_vectors(view)
     m, n = view.query, view.key
@@ -201,8 +201,8 @@ def _rounding(view: View) -> None:
 
 
 def _values(view: View) -> None:
-    """Why queries and keys are rotated, and values are not."""
-    st.markdown("Compare the lines: with v rotated too, the output depends on where in the text its tokens stand.")
+    """Reason why queries and keys are rotated, and values are not."""
+    st.markdown("Compare the lines: with v rotated too, the output depends on the absolute positions of its tokens.")
     head, trace = _head(view), view.trace
     q, k = compute_rope.pre_rope(view, head.layer, head.head)
     v, allowed = trace.v[head.layer, head.kv_head], trace.allowed[head.layer]
@@ -212,9 +212,9 @@ def _values(view: View) -> None:
 
 
 def _layouts(view: View) -> None:
-    """The two ways to pair dimensions, the permutation between them, and weights of one run under the other."""
+    """The two RoPE layouts, the permutation between them, and maps of the weights run with the other layout."""
     st.markdown(
-        "Compare the maps: as the model runs, in the other layout, and there with the rows of W_q and W_k reordered."
+        "Compare the maps: in the model's layout, in the other one, and in that one with reordered rows of W_q and W_k."
     )
     head, values = _head(view), compute_rope.frequencies(view)
     compared = rope_equalities.compare_layouts(*compute_rope.pre_rope(view, head.layer, head.head), values)
@@ -233,8 +233,8 @@ def _layouts(view: View) -> None:
 
 
 def _without(view: View) -> None:
-    """The same head with RoPE, without, and with some of its dimensions rotated."""
-    st.markdown("Compare the maps: the same head with RoPE, without it, and with a part of its dimensions rotated.")
+    """The same head with RoPE, without RoPE, and with partial RoPE."""
+    st.markdown("Compare the maps: the same head with RoPE, without it, and with some of its dimensions rotated.")
     head = _head(view)
     variants = {"With RoPE": "on", "Without": "off"}
     maps = {name: compute_rope.weights_of(view, variant, head.layer, head.head) for name, variant in variants.items()}
@@ -255,11 +255,11 @@ def _without(view: View) -> None:
 
 
 def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], notes: dict[str, str]) -> None:
-    """Attention maps side by side, each with its largest difference from the first and a note of its own."""
+    """Draw attention maps side by side, each with its largest difference from the first and its own note."""
     allowed, first = view.trace.allowed[head.layer], next(iter(maps.values()))
     top = max(float(np.quantile(weights[allowed], ALMOST_ALL)) for weights in maps.values())
     st.caption(
-        f"{head.said}. Each row is a query, its weights sum to 1; each column is a key. Full colour from {top:.2g}."
+        f"{head.said}. Each row is a query; its weights sum to 1. Each column is a key. Full colour at {top:.2g}."
     )
     for i, (column, (name, weights)) in enumerate(zip(st.columns(len(maps)), maps.items(), strict=True)):
         title = name if i == 0 else f"{name}: off by up to {np.abs(weights - first).max():.2g}"
@@ -269,7 +269,7 @@ def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], notes
 
 
 def _longer(view: View) -> None:
-    """Texts longer than any training row: what each scaling method does to the pairs, and to the loss."""
+    """Context extension: effect of each scaling method on the pairs and on the loss of a long text."""
     st.markdown(
         "Compare the methods: how much each slows the slow pairs, and what that does to the loss of a long text."
     )
@@ -280,8 +280,8 @@ def _longer(view: View) -> None:
     )  # fmt: skip
     if view.settings.opened and (view.config.rope_scaling or not compute_rope.can_be_longer(view)):
         st.info(
-            f"This model was made for texts of {trained:,} tokens, and up to {view.max_tokens} are traced here, so "
-            "none is beyond its training. Choose a checkpoint on the left."
+            f"This model was made for texts of {trained:,} tokens, and at most {view.max_tokens} are traced here, so "
+            "no token is beyond its training length. Choose a checkpoint in the sidebar."
         )
         return
     methods, problem = compute_rope.scalings(view, factor, _pasted(config.rotary_dim // 2))
@@ -295,8 +295,8 @@ def _longer(view: View) -> None:
     with right:
         if view.settings.model == "own":
             st.info(
-                "With a trained checkpoint, the loss under each method is shown here. These weights are untrained: "
-                "choose another model on the left."
+                "For a trained checkpoint, this part shows the loss with each method. These weights are untrained. "
+                "Choose another model in the sidebar."
             )
         else:
             with st.spinner("Reading a long text under each method …"):
@@ -306,25 +306,25 @@ def _longer(view: View) -> None:
     latent = config.attention == "mla"
     for name, scaling in methods.items():
         sizes = config.rotary_dim, config.head_dim
-        if scaling and (said := figures.scores_scaled(name, scaling, *sizes, latent)):
-            st.markdown(said)
+        if scaling and (sentence := figures.scores_scaled(name, scaling, *sizes, latent)):
+            st.markdown(sentence)
 
 
 def _pasted(n_pairs: int) -> str:
     return st.text_input(
         "rope_scaling of a model's config.json", placeholder=PASTE, key="pasted-scaling",
         help="JSON. Its original_max_position_embeddings is replaced by this model's training context. LongRoPE can "
-        f"only be given here: its factors differ from model to model, {n_pairs} short and {n_pairs} long ones for this "
-        "one.",
+        f"only be entered here, since its factors differ between models: this one needs {n_pairs} short and {n_pairs} "
+        "long ones.",
     )  # fmt: skip
 
 
 def _latent(view: View) -> None:
-    """MLA: content scores from the latent, position from one key that all heads share."""
+    """Decoupled RoPE of MLA: content scores from the latent, position scores from one key shared by all heads."""
     st.markdown(
         "MLA absorbs W_UK, which expands keys from the latent, into W_Q, so that scores are computed from the latent "
-        "itself. RoPE on the expanded keys would put a rotation, another one for each distance, between W_Q and "
-        "W_UK, which could then not be multiplied in advance. So RoPE is decoupled: it rotates extra query dimensions "
+        "itself. RoPE on the expanded keys would put a rotation between W_Q and W_UK, a different one for each "
+        "distance, so they could not be multiplied in advance. So RoPE is decoupled: it rotates extra query dimensions "
         "and one extra key shared by all heads."
     )
     if view.config.attention != "mla":
@@ -356,7 +356,7 @@ def _take_mla() -> None:
 
 
 def _reads(view: View) -> str:
-    """Which head this is and what it reads, for the legend of a saved picture."""
+    """Return the head and the KV head it reads, for the legend of a saved picture."""
     head = _head(view)
     return f"L{head.layer} H{head.head}" + ("" if head.latent else f", KV {head.kv_head}")
 

@@ -1,4 +1,4 @@
-"""The Step by step page: the source that ran, what the model predicts, the residual stream, softmax in tiles."""
+"""Step by step page: the source that ran, the prediction, the residual stream, softmax by tiles."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from attnviz.ui.headline import headline, soft_capped
 
 
 def show() -> None:
-    """The whole page."""
+    """Draw the page."""
     top()
     parts()
 
 
 @state.part("top")
 def top(view: View) -> None:
-    """What ran, and what is looked at in it."""
-    st.markdown(f"{headline(view)} The source below is what ran; each marked line shows the tensor that it made.")
+    """One sentence on the run, and the limit on recorded tokens."""
+    st.markdown(f"{headline(view)} The source below is the code that ran; each marked line shows the tensor it made.")
     if len(view.ids) > compute_steps.MAX_RECORDED:
         st.caption(f"The first {compute_steps.MAX_RECORDED} of {len(view.ids)} tokens are recorded on this page.")
 
 
 @state.part("parts")
 def parts(view: View) -> None:
-    """The open part, and what is looked at in it; the others are not computed."""
+    """The open tab with the controls for layer, head and tokens; the other tabs are not computed."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         tab = state.tabs(view, "Show", quiet=True)
         _selection(view, tab)
@@ -48,7 +48,7 @@ def _selection(view: View, tab: str) -> None:
     _choose("Layer", "layer", layer, range(view.config.n_layers), lambda i: f"Layer {i}", 105)
     _choose("Head", "head", head, range(view.config.n_heads), lambda i: f"Head {i}", 105)
     if tab == "step":
-        return  # its query is the last token
+        return  # the query of a decode step is the last token
     _choose("Query token", "query", min(view.query, n - 1), range(n), lambda i: f"query {i} {view.labels[i]}", 130)
     _choose("Key token", "key", min(view.key, n - 1), range(n), lambda i: f"key {i} {view.labels[i]}", 130)
 
@@ -70,7 +70,7 @@ def _walk(view: View) -> None:
         )  # fmt: skip
     if view.config.attention == "mla" and not compute_steps.mistake_of(view):
         state.control(
-            st.checkbox, "Absorbed form: W_uk moves to the query's side, and keys and values are never expanded",
+            st.checkbox, "Absorbed form: W_uk is applied to the query, and keys and values are never expanded",
             "absorbed",
         )  # fmt: skip
     walk = compute_steps.walk_of(view)
@@ -81,7 +81,7 @@ def _walk(view: View) -> None:
 
 
 def _decode_step(view: View) -> None:
-    """One token read with a cache of those before it, and the choice of the next, through the filters."""
+    """One decode step: a token read with the cache of those before it, then the next token sampled."""
     step, words = compute_steps.decode_step_of(view), vocabulary(view.settings)
     n_written = len(step.ids) - len(view.ids)
     labels = [*view.labels, *(words[i] for i in step.ids[len(view.ids) :])]
@@ -95,24 +95,24 @@ def _decode_step(view: View) -> None:
 
 
 def _take_step_entry(step: int, row: tuple[int, bool], column: tuple[int, bool]) -> None:
-    """There is one query, the last token."""
+    """Store the chosen entry's step and column; a decode step has one query, the last token."""
     state.change(**{"step": step, "key" if column[1] else "column": column[0]})
     state.rerun("parts")
 
 
 def _from_the_change() -> None:
-    """The walk of the other version begins at the changed line, too."""
+    """Start the walk of the other version at its changed line."""
     state.change(step=0)
 
 
 def _take_step(step: int) -> None:
-    """The browser shows the step already: only the address and the links follow it."""
+    """Store the step; only the URL and the links rerun, since the browser already shows it."""
     state.change(step=step)
     state.rerun(state.LINKS)
 
 
 def _take_entry(step: int, row: tuple[int, bool], column: tuple[int, bool]) -> None:
-    """Rows and columns that are tokens are the query and the key of all pages."""
+    """Store the chosen entry: a row or column that is a token becomes the selected query or key of all pages."""
     chosen = {"step": step}
     if row[1]:
         chosen["query"] = row[0]
@@ -122,7 +122,7 @@ def _take_entry(step: int, row: tuple[int, bool], column: tuple[int, bool]) -> N
 
 
 def _prediction(view: View) -> None:
-    """The next token after the selected one, read early, and what each part added to its logit."""
+    """Logit lens of the selected token, and how much each part added to the logit of the next one."""
     read = compute_steps.lens_of(view)
     query, last = _query(view), len(read.best) - 1
     layer = last if view.settings.lens < 0 else min(view.settings.lens + 1, last)
@@ -149,7 +149,10 @@ def _prediction(view: View) -> None:
 
 
 def _take_lens() -> None:
-    """A row of the table is a layer, 0 the embedding; a column's name begins with the token's position."""
+    """Select the layer and the query of the clicked cell.
+
+    A row of the table is a layer, 0 the embedding; a column's name begins with the token's position.
+    """
     cells = st.session_state["lens-table"].selection.cells
     if cells and cells[0][1][0].isdigit():
         state.change(lens=max(0, cells[0][0] - 1), query=int(cells[0][1].split()[0]))
@@ -160,7 +163,7 @@ def _attribution(view: View, odds: np.ndarray, words: Sequence[str], query: int)
     best = np.argsort(odds)[::-1][: figures.CANDIDATES].tolist()
     rank = view.settings.candidate
     state.control(
-        st.selectbox, "Next token whose logit is taken apart", "candidate", options=range(len(best)), width=320,
+        st.selectbox, "Next token whose logit is decomposed", "candidate", options=range(len(best)), width=320,
         format_func=lambda i: f"{i + 1}. {words[best[i]]} ({100 * odds[best[i]]:.1f} %)",
     )  # fmt: skip
     token = best[rank]
@@ -177,7 +180,7 @@ def _attribution(view: View, odds: np.ndarray, words: Sequence[str], query: int)
 
 
 def _residual(view: View) -> None:
-    """The norm of the residual stream, and how much each part wrote into it."""
+    """Norm of the residual stream, and how much each part wrote into it."""
     written, names, query = compute_steps.residual_of(view), compute_steps.part_names(view), _query(view)
     labels = view.labels[: compute_steps.MAX_RECORDED]
     after, parts = compute_steps.norms(written)
@@ -190,9 +193,9 @@ def _residual(view: View) -> None:
 
 
 def _tiles(view: View) -> None:
-    """The selected head's softmax by tiles, as FlashAttention computes it."""
+    """The selected head's softmax by tiles, as in FlashAttention."""
     if view.config.attention_softcap is not None:
-        st.info(f"{soft_capped(view)} The tiles here are computed without that, so they are not shown for it.")
+        st.info(f"{soft_capped(view)} The tiles are computed without the cap, so they are not shown for this model.")
         return
     n = len(view.ids)
     sizes = sorted({*(2**i for i in range(10) if 2**i < n), n, min(view.settings.block, n)})
