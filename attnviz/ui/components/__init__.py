@@ -1,1 +1,1 @@
-"""The pieces that plotly cannot draw, or not fast enough: Streamlit components v2, each a .py, a .js and a .css."""
+"""Streamlit components v2 for what plotly cannot draw, or not fast enough; each is a .py, a .js and a .css."""

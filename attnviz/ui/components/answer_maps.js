@@ -1,4 +1,4 @@
-// Maps of weights beside each other: a cell is a weight, pointed at it is read out, a map or a cell can be chosen.
+// Attention maps side by side: hover shows a cell's weight; a map or a cell can be chosen.
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".am");
@@ -18,17 +18,17 @@ function update(view, bytes) {
   view.d = JSON.parse(new TextDecoder().decode(bytes));
   view.dark = isDark(view.root);
   const { d } = view;
-  view.unscaled = !d.maps.some((map) => map.rows.flat().some((w) => w)); // a rule's map: who may attend to what
+  view.unscaled = !d.maps.some((map) => map.rows.flat().some((w) => w)); // a mask: no weights, only allowed and masked pairs
   view.root.classList.toggle("unscaled", view.unscaled);
   view.boxes.style.setProperty("--most", `${d.width}px`);
-  view.boxes.style.setProperty("--all", d.inARow ? "none" : `${d.maps.length * (d.width + 24)}px`);
-  view.boxes.style.gridTemplateColumns = d.inARow ? `repeat(${d.inARow}, minmax(64px, 1fr))` : "";
-  view.boxes.classList.toggle("small", Boolean(d.inARow));
+  view.boxes.style.setProperty("--all", d.perRow ? "none" : `${d.maps.length * (d.width + 24)}px`);
+  view.boxes.style.gridTemplateColumns = d.perRow ? `repeat(${d.perRow}, minmax(64px, 1fr))` : "";
+  view.boxes.classList.toggle("small", Boolean(d.perRow));
   view.figures = d.maps.map((map, i) => figure(view, map, i));
   view.boxes.replaceChildren(...view.figures.map((each) => each.box));
   view.swatch.style.background = `rgba(${d.masked.join(",")})`;
   paint(view);
-  tell(view, null);
+  showReadout(view, null);
   if (d.title) saveButtons(view.root, () => ({ title: d.title, unsaved: ".read", stage: () => { sharply(view, () => paint(view)); return () => paint(view); } }));
 }
 
@@ -71,17 +71,17 @@ function point(view, found, at) {
   if (String(found.at) === String(at)) return;
   found.at = at;
   draw(view, found);
-  tell(view, at && found);
+  showReadout(view, at && found);
 }
 
 const named = (view, i) => (view.d.labels[i] === undefined ? `${i}` : `${i} “${short(view.d.labels[i])}”`);
 
-function tell(view, found) {
+function showReadout(view, found) {
   const { d } = view;
-  const usual = d.pick === "cell" ? "Click a cell; with the keyboard: arrows and Enter." : d.pick ? "Click a map, or choose its letter below." : d.told && !view.unscaled ? "Point at a cell to read its weight." : "";
+  const usual = d.pick === "cell" ? "Click a cell; with the keyboard: arrows and Enter." : d.pick ? "Click a map, or choose its letter below." : d.showWeights && !view.unscaled ? "Point at a cell to read its weight." : "";
   if (!found) return void (view.read.textContent = usual);
   const [row, column] = found.at, w = found.map.rows[row][column];
-  const weight = w === null ? ": masked" : d.told && !view.unscaled ? `: ${printed(w)}` : "";
+  const weight = w === null ? ": masked" : d.showWeights && !view.unscaled ? `: ${printed(w)}` : "";
   view.read.textContent = `${found.map.title ? `${found.map.title}, ` : ""}${d.axes[0]} ${named(view, row)}, ${d.axes[1]} ${named(view, column)}${weight}`;
 }
 
@@ -93,7 +93,7 @@ function paint(view) {
   for (let x = 0; x < 240; x++) { ink.fillStyle = shade(view, d.maps[0].hue, x / 239); ink.fillRect(x, 0, 1, 24); }
 }
 
-// As on the other pages, the square root of a weight says how far along the ramp it lies.
+// Square-root colour scale, as on the other pages.
 function shade(view, hue, weight) {
   const stops = view.d.ramps[view.dark ? "dark" : "light"][hue], at = Math.sqrt(Math.max(0, Math.min(1, weight))) * (stops.length - 1);
   const n = Math.min(at | 0, stops.length - 2), mixed = [0, 1, 2].map((c) => Math.round(stops[n][c] + (at - n) * (stops[n + 1][c] - stops[n][c])));
@@ -103,7 +103,7 @@ function shade(view, hue, weight) {
 function draw(view, found) {
   const { d, root } = view, { canvas, map, N, M, i } = found, width = found.box.clientWidth;
   if (!width) return;
-  const [left, top] = d.inARow ? [2, 2] : [24, 18], size = Math.max(3, Math.min(42, (width - left - 2) / M)), ratio = ratioOf(view);
+  const [left, top] = d.perRow ? [2, 2] : [24, 18], size = Math.max(3, Math.min(42, (width - left - 2) / M)), ratio = ratioOf(view);
   found.geometry = { left, top, size };
   const ink = sheet(canvas, Math.round((left + size * M + 2) * ratio), Math.round((top + size * N + 2) * ratio), ratio);
   const text = getComputedStyle(root).color;
@@ -119,7 +119,7 @@ function draw(view, found) {
   ink.lineWidth = 1;
   if (view.unscaled) for (let n = 0; n < N * M; n++) ink.strokeRect(left + (n % M) * size - 0.5, top + Math.floor(n / M) * size - 0.5, size, size);
   ink.strokeRect(left - 0.5, top - 0.5, size * M, size * N);
-  if (!d.inARow) ticks(ink, found, text);
+  if (!d.perRow) ticks(ink, found, text);
   ink.globalAlpha = 1;
   if (found.at) outline(ink, found, found.at, text, [3, 2]);
   if (d.chosen.length === 3 && d.chosen[0] === i) outline(ink, found, d.chosen.slice(1), text, []);

@@ -1,5 +1,6 @@
-"""Maps of attention weights beside each other, of which one, or a cell of one, can be chosen; hover is answered in the
-browser. A map is rows of weights, None where it is masked.
+"""Attention maps side by side; one map, or a cell of a map, can be chosen. Hover is handled in the browser.
+
+A map is rows of weights, None where masked.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ Place = tuple[int, int, int]  # map, row, column
 
 def answer_maps(
     maps: Sequence[tuple[Rows, str]], *, key: str, labels: Sequence[str] = (), axes: tuple[str, str] = ("query", "key"),
-    title: str = "", pick: str = "", told: bool = True, chosen: Sequence[int] = (), right: Sequence[int] = (),
-    hues: Sequence[int] = (), n_kv_heads: int = 1, width: int = 300, in_a_row: int = 0,
+    title: str = "", pick: str = "", show_weights: bool = True, chosen: Sequence[int] = (), right: Sequence[int] = (),
+    hues: Sequence[int] = (), n_kv_heads: int = 1, width: int = 300, per_row: int = 0,
     on_pick: Callable[[Place], None] | None = None,
 ) -> None:  # fmt: skip
-    """Show the maps with their titles. title: of all together, in a saved picture; without one none is saved.
+    """Show the maps with their titles. title: of the saved picture; without one there are no save buttons.
 
-    pick: "map" or "cell", what can be chosen; on_pick(map, row, column) then runs. told: whether pointing at a cell
-    says its weight. chosen and right: a map, or a map, a row and a column, that are outlined. hues: the KV head of
-    each map. width: of a map at most, in pixels; in_a_row: how many stand side by side, where width does not say it.
+    pick: "map" or "cell", what can be chosen; on_pick(map, row, column) runs after a choice. show_weights: whether
+    hover shows a cell's weight. chosen, right: a map, or (map, row, column), to outline. hues: the KV head of each map.
+    width: maximal width of a map in pixels; per_row: maps per row, 0 to derive it from width.
     """
     sizes = [(len(rows), len(rows[0])) for rows, _ in maps]
 
@@ -56,8 +57,8 @@ def answer_maps(
             }
             for i, (rows, title) in enumerate(maps)
         ],
-        "title": title, "labels": list(labels), "axes": list(axes), "pick": pick, "told": told,
-        "width": width, "inARow": in_a_row,
+        "title": title, "labels": list(labels), "axes": list(axes), "pick": pick, "showWeights": show_weights,
+        "width": width, "perRow": per_row,
         "chosen": list(chosen), "right": list(right), "masked": list(theme.MASKED_RGBA),
         "ramps": {look: [ramp(k, n_kv_heads, look) for k in range(n_kv_heads)] for look in theme.RAMP_ENDS},
     }  # fmt: skip

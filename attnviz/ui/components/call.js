@@ -1,5 +1,5 @@
-// Streamlit calls a component anew for each change, on the same elements, and may end an earlier call after a later one has
-// begun. So what a call has to end, it starts with a signal of its own: `const call = begun(root)`, `return call.end`.
+// Streamlit calls a component again for each change, on the same elements, and may clean up an earlier call after a later one
+// has begun. So each call has its own abort signal for its listeners: `const call = begun(root)`, `return call.end`.
 function begun(root) {
   root.call?.abort();
   const call = (root.call = new AbortController());
@@ -7,13 +7,13 @@ function begun(root) {
 }
 
 
-// The height that a presented drawing has for all of itself, in its own pixels; without end where it stands on its page.
+// The height available to a presented drawing, in its own (zoomed) pixels; Infinity outside presentation mode.
 function slideHeight(element) {
   return parseFloat(getComputedStyle(element).getPropertyValue("--slide-height")) || Infinity;
 }
 
-// How many pixels of the window there are to one of an element: more than 1 where it is presented. Boxes and pointers are told in
-// those of the window, widths of elements in their own.
+// The zoom factor of an element, window pixels per element pixel: above 1 while presenting. Bounding boxes and pointer positions
+// are in window pixels, an element's own width is not.
 function zoomOf(element) {
   return element.currentCSSZoom ?? 1;
 }

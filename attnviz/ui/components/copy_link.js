@@ -1,10 +1,9 @@
-// Copies the address of the page; where the clipboard is closed to us, shows it to be copied by hand. And lets the links to
-// the other pages carry what the address says just now, for who opens one in another tab: the server wrote them earlier.
-// And brings `save.js`, which all pictures of the page are saved with, and `one_entry.js`.
+// Copies the page's URL; without clipboard permission, shows it for copying by hand. Also updates the links to other pages from
+// the current URL, for links opened in another tab: the server's may be outdated. Also loads `save.js`, which saves all
+// pictures of the page, and `one_entry.js`.
 const LINKS = "[data-testid=stPageLink-NavLink]", EVENTS = ["pointerover", "focusin"];
 
-// A chart of plotly's takes every touch for a zoom, and a page could not be scrolled over it. It still answers a tap, which comes
-// as a click of the mouse does.
+// Plotly treats every touch as a zoom, which would block scrolling over a chart. Taps still work: they arrive as mouse clicks.
 function leaveToThePage(event) {
   if (event.target.closest?.(".stPlotlyChart")) event.stopPropagation();
 }
@@ -24,7 +23,7 @@ async function copy(text, status) {
   setTimeout(() => (status.textContent = ""), 4000);
 }
 
-// The drawings that the page shows just now, to choose the one to embed.
+// Options for the drawings currently on the page, to choose the one to embed.
 function offer(choice, drawings) {
   const there = drawings.filter(([name]) => document.querySelector(`.${name}`));
   const first = Object.assign(document.createElement("option"), { value: "", textContent: there.length ? "Which drawing?" : "No drawing on this page", disabled: true, selected: true });
@@ -46,7 +45,7 @@ function embedCode(key) {
 
 export default function ({ data, parentElement }) {
   oneEntryPerPage();
-  document.attnvizSave = Object.assign(saving, JSON.parse(new TextDecoder().decode(data))); // an address leaves out what is usual
+  document.attnvizSave = Object.assign(saving, JSON.parse(new TextDecoder().decode(data))); // URLs omit default values
   const [button, code, choice, status] = [".link", ".code", "select", "[role=status]"].map((each) => parentElement.querySelector(each));
   const call = begun(button);
   for (const event of EVENTS) document.addEventListener(event, carry, { signal: call.signal });

@@ -1,4 +1,4 @@
-"""Buttons that copy the address of exactly this view, and what shows one of its drawings in another page."""
+"""Buttons that copy the link to this view, and an iframe code that embeds one of its drawings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _component = declared("copy_link", HTML, "save", "one_entry", css="buttons")
 
 
 def copy_link() -> None:
-    """The address bar has the current settings, so the browser copies it itself, and writes it below pictures."""
+    """Draw the buttons. The URL contains the current settings, so the browser copies it without the server."""
     drawings = [(element.css_class, element.key, element.name) for element in ALL if element.drawing]
     data = {"usualModel": Settings().model, "drawings": drawings}
     _component(key="copy-link", data=as_bytes(data), height="content")

@@ -1,4 +1,4 @@
-// Counts down by the browser's own clock from what was left when the server said it.
+// Counts down with the browser's clock from the remaining time in the payload.
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".cd"), call = begun(root), text = new TextDecoder().decode(data);

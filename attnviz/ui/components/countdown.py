@@ -1,4 +1,4 @@
-"""The time that is left, counted down in the browser: the server hears of it once, when it is up."""
+"""Countdown that runs in the browser; the server gets one event, when the time is up."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ _mount = declared("countdown", '<p class="cd" role="timer"><b></b> left</p>\n')
 
 
 def countdown(seconds: float, *, key: str, on_up: Callable[[], None]) -> None:
-    """Show the seconds that are left as minutes and seconds; on_up() runs when the browser has counted them down."""
+    """Show the remaining time as minutes and seconds; on_up() runs when it reaches zero in the browser."""
     _mount(key=key, data=as_bytes({"seconds": seconds}), on_up_change=on_event(key, "up", lambda _: on_up()))

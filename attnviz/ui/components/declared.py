@@ -1,4 +1,4 @@
-"""A component as Streamlit is told of it: its markup, and the files beside this one that have its name."""
+"""Declaration of a Streamlit component from its markup and the .js and .css files in this folder."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ HERE = Path(__file__).parent
 
 
 def declared(name: str, html: str, *before: str, css: str | None = None) -> Callable:
-    """The component of `name`.js and, where there is one, `name`.css; called, it stands on the page.
+    """Return the component made of `name`.js and, if present, `name`.css; calling it mounts it on the page.
 
-    before: scripts whose functions its own uses, besides `call`, with their style. css: another's style, where it is
-    the same.
+    before: shared scripts prepended to its own, in addition to `call`, with their styles. css: name of another style
+    file to use instead of its own.
     """
     styles = [HERE / f"{each}.css" for each in ("call", *before, css or name)]
     return st.components.v2.component(

@@ -1,15 +1,15 @@
-// A text that a model writes: played, stepped and taken back in the browser. Another candidate is asked of the server.
+// Player of a generated text: playing and stepping run in the browser; another candidate is requested from the server.
 
-const MOST_COLUMN = 9, BAND = 4; // pixels: of a token in the caches at most; of a cached tensor of one head
-const LOW = 16, FRAME = 24; // tokens: so many before the last that are known, more are asked for; the drawings have room for
-const REST = 700, FAR = 1500, PATIENCE = 5000; // milliseconds: from the last step to the message about it; while it plays; until more is asked for again
+const MOST_COLUMN = 9, BAND = 4; // pixels: maximal width of a token in the caches; height of a cached tensor of one head
+const PREFETCH = 16, FRAME = 24; // tokens: remaining steps below which more are requested; granularity of the drawings' width
+const SEND_AFTER = 700, SEND_AFTER_PLAYING = 1500, RETRY_AFTER = 5000; // milliseconds: debounce of the position, and while playing; wait before `more` is repeated
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".dp");
   const view = (root.view ??= create(root)), call = begun(root);
   view.send = setTriggerValue;
   if (view.bytes !== data) update(view, data);
-  else show(view); // another look of the page
+  else show(view); // only the theme or the size changed
   return call.end;
 }
 
@@ -29,13 +29,13 @@ function create(root) {
   return view;
 }
 
-// ---- the message
+// ---- the payload
 
 function update(view, bytes) {
   const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true), old = view.d;
   const d = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));
   view.bytes = bytes;
-  if (d.first > (old?.steps.length ?? 0)) return view.send("more", [0, 0]); // what was left out is not there: all of it
+  if (d.first > (old?.steps.length ?? 0)) return view.send("more", [0, 0]); // steps omitted by the server are missing here: request all of them
   d.T = d.prompt.length;
   d.H = d.marks.length;
   d.cells = new Uint16Array(bytes.slice(start).buffer);
@@ -49,14 +49,14 @@ function update(view, bytes) {
   d.frame = Math.min(d.most, FRAME * Math.ceil(d.steps.length / FRAME)); // tokens
   let from = d.H * d.before * d.T;
   d.from = d.steps.map((_, i) => { const at = from; from += d.H * (d.T + i); return at; });
-  const more = d.answer > view.since; // what is shown goes on
+  const more = d.answer > view.since; // an answer to `more`: the player keeps its position
   view.asked = 0;
   if (!more) stop(view);
   view.n = Math.min(more ? view.n : d.at, d.steps.length);
   view.legend.textContent = d.legend;
   makeMaps(view, old);
   show(view);
-  if (d.late || view.chose) tell(view, view.timer ? FAR : REST);
+  if (d.stale || view.chose) sendPosition(view, view.timer ? SEND_AFTER_PLAYING : SEND_AFTER);
   if (more && view.going) to(view, view.n + 1);
   view.going = view.chose = false;
   saveButtons(view.root, () => ({ title: "Decode", legend: hues(d), unsaved: ".tools, .how" }));
@@ -70,28 +70,28 @@ function press(view, go) {
   if (go === "play" && !view.timer) return play(view);
   stop(view);
   if (go === "run") return play(view, view.n + Math.max(1, Math.trunc(view.some.value) || 1));
-  if (go === "next" && view.n === view.d.steps.length) { // as soon as it is known
+  if (go === "next" && view.n === view.d.steps.length) { // once the server has sent it
     view.going = true;
     return more(view);
   }
   if (go !== "play") to(view, { start: 0, back: view.n - 1, next: view.n + 1, end: view.d.steps.length }[go]);
 }
 
-// until: how many tokens are written when it stops; by default all that there is room for.
+// until: number of written tokens at which it stops; by default the maximum.
 function play(view, until = Infinity) {
   view.until = Math.min(until, view.d.most);
   view.root.querySelector("[data-go=play]").textContent = "❚❚ pause";
   view.timer = setInterval(() => {
-    if (!view.root.isConnected) return stop(view); // another page is open
+    if (!view.root.isConnected) return stop(view); // the user has left the page
     if (view.n < Math.min(view.until, view.d.steps.length)) to(view, view.n + 1);
-    else ahead(view);
+    else prefetch(view);
     if (view.n >= view.until) stop(view);
   }, 1000 / view.rate.value);
-  ahead(view);
+  prefetch(view);
 }
 
 function stop(view) {
-  if (view.timer) tell(view, REST);
+  if (view.timer) sendPosition(view, SEND_AFTER);
   clearInterval(view.timer);
   view.timer = 0;
   view.root.querySelector("[data-go=play]").textContent = "▶ play";
@@ -100,35 +100,35 @@ function stop(view) {
 function to(view, n) {
   view.n = Math.max(0, Math.min(n, view.d.steps.length));
   show(view);
-  tell(view, view.timer ? FAR : REST);
-  if (view.timer) ahead(view);
+  sendPosition(view, view.timer ? SEND_AFTER_PLAYING : SEND_AFTER);
+  if (view.timer) prefetch(view);
   else if (view.n === view.d.steps.length) more(view);
 }
 
-// The address, and what stands below, follow a moment after the last step.
-function tell(view, after) {
+// Debounced: the URL and the tab below follow shortly after the last step.
+function sendPosition(view, after) {
   clearTimeout(view.later);
   view.later = setTimeout(() => view.root.isConnected && view.send("at", view.n), after);
 }
 
-// While it plays, more tokens are asked for before the last one is reached.
-function ahead(view) {
+// Requests more tokens before the known steps run out.
+function prefetch(view) {
   const known = view.d.steps.length;
-  if (known < view.until && view.n > known - LOW) more(view);
+  if (known < view.until && view.n > known - PREFETCH) more(view);
 }
 
 function more(view) {
-  if (Date.now() - view.asked < PATIENCE || view.d.steps.length >= view.d.most) return;
+  if (Date.now() - view.asked < RETRY_AFTER || view.d.steps.length >= view.d.most) return;
   view.asked = Date.now();
   view.send("more", [view.n, view.asked]);
 }
 
-// At once where it is the next token anyway; else the server computes what follows, and the text has it meanwhile.
+// Step immediately if the choice is the next token anyway; otherwise append it while the server computes what follows.
 function choose(view, now, id) {
   stop(view);
   if (id === view.d.steps[now].id && now + 1 < view.d.steps.length) return to(view, now + 1);
   clearTimeout(view.later);
-  view.since = Date.now(); // what was asked for before is no longer wanted
+  view.since = Date.now(); // ignore answers to earlier requests
   view.asked = 0;
   if (now < view.n) view.text.lastChild.remove();
   view.text.querySelector(".last")?.classList.remove("last");
@@ -137,7 +137,7 @@ function choose(view, now, id) {
   view.send("choose", [now, id]);
 }
 
-// ---- what is shown
+// ---- rendering
 
 function show(view) {
   const { d, n } = view, now = Math.min(n, d.steps.length - 1), step = d.steps[now], on = (go, yes) => (view.root.querySelector(`[data-go=${go}]`).disabled = !yes);
@@ -150,7 +150,7 @@ function show(view) {
   const last = n > now ? "Written last" : "Next token";
   view.next.textContent = `${last}: ${step.title}`;
   candidates(view, step, now);
-  view.how.textContent = "Click a candidate to write it instead. In the text, the stronger the ground, the less probable the token.";
+  view.how.textContent = "Click a candidate to write it instead. In the text, a stronger background means a less probable token.";
   view.held.textContent = `The caches hold ${d.T + now} tokens`;
   view.sum.textContent = step.counted;
   paintCaches(view);
@@ -161,7 +161,7 @@ function show(view) {
 const labelAt = (d, i) => (i < d.T ? d.prompt[i] : d.words[d.steps[i - d.T].id]);
 const plain = (label) => label.replaceAll("·", " ").replaceAll("⏎", "\n");
 
-// What the text has already stays: of a long one, only its end is another.
+// Reuses the unchanged beginning of the text, and replaces only its end.
 function writeText(view) {
   const { d, n, text } = view, wanted = [d.prompt.map(plain).join(""), ...d.steps.slice(0, n).map((step) => step.id)];
   let same = 0;
@@ -176,7 +176,7 @@ function writeText(view) {
 
 function pieceOf(d, step) {
   const piece = el("span", "new", plain(d.words[step.id]));
-  piece.style.background = `color-mix(in srgb, var(--st-primary-color) ${Math.round(45 * (1 - step.p))}%, transparent)`; // the stronger, the less expected
+  piece.style.background = `color-mix(in srgb, var(--st-primary-color) ${Math.round(45 * (1 - step.p))}%, transparent)`; // stronger = less probable
   piece.title = `probability ${chance(step.p)}`;
   return piece;
 }
@@ -211,7 +211,7 @@ function shareOf(p) {
   return cell;
 }
 
-// One column for each token and, for each layer, one band for each cached tensor of a head: heights to one scale.
+// One column per token; per layer, one band per cached tensor of a head, with heights to one scale.
 function paintCaches(view) {
   const { d, n, caches } = view, now = Math.min(n, d.steps.length - 1), held = d.T + now, all = d.T + d.frame;
   const wide = caches.parentElement.clientWidth;
@@ -238,7 +238,7 @@ function paintCaches(view) {
       };
       fill(0, n ? held - 1 : held, name[0] === "K" || name === "latent" ? 0.6 : 0.38);
       if (n) fill(held - 1, held, 1); // the newest
-      ink.globalAlpha = 0.12; // what is still to be written
+      ink.globalAlpha = 0.12; // tokens not yet written
       ink.fillRect(left + held * column, top, (all - held) * column, numbers * unit - 0.5);
       top += numbers * unit;
     }
@@ -247,12 +247,12 @@ function paintCaches(view) {
   caches.ariaLabel = `Caches of ${d.layers} layers, each with ${held} tokens`;
 }
 
-// ---- maps: a pixel for each weight, a row for each query, scaled by the browser
+// ---- maps: one pixel per weight, one row per query, scaled by the browser
 
 function makeMaps(view, old) {
   const { d } = view, rows = d.before + d.frame, wide = d.T + d.frame - 1, dark = isDark(view.root);
   const key = JSON.stringify([d.prompt, d.layer, d.before, d.kvHeadOf, rows, wide, dark]);
-  if (key === view.mapsKey) { // rows up to the first that is another one stay
+  if (key === view.mapsKey) { // keep the rows up to the first that changed
     let same = 0;
     while (same < d.cells.length && d.cells[same] === old.cells[same]) same++;
     while (view.painted >= d.steps.length || (view.painted >= 0 && d.from[view.painted] + d.H * (d.T + view.painted) > same)) view.painted--;
@@ -273,13 +273,13 @@ function makeMaps(view, old) {
   mark(view);
 }
 
-// The selected head.
+// Marks the selected head.
 function mark(view) {
   [...view.maps.children].forEach((head, h) => head.setAttribute("aria-pressed", h === view.d.head));
   view["maps-title"].textContent = newest(view, Math.min(view.n, view.d.steps.length - 1));
 }
 
-// What the newest row of the selected head says.
+// Title with the strongest key of the newest query, for the selected head.
 function newest(view, now) {
   const { d } = view, n = d.T + now, from = d.from[now] + d.head * n, row = d.cells.subarray(from, from + n);
   const most = row.reduce((best, cell, k) => (cell > row[best] ? k : best), 0), word = (i) => `${i} “${short(labelAt(d, i), 12)}”`;
@@ -294,7 +294,7 @@ function paintMaps(view, now) {
     if (end <= first) return;
     const image = new ImageData(width, end - first), out = new Uint32Array(image.data.buffer), table = view.tables[h];
     for (let y = first; y < end; y++) {
-      const i = y - d.before, at = i < 0 ? (h * d.before + y) * d.T : d.from[i] + h * (d.T + i), n = d.T + i; // keys: a query does not look ahead
+      const i = y - d.before, at = i < 0 ? (h * d.before + y) * d.T : d.from[i] + h * (d.T + i), n = d.T + i; // number of keys: causal mask
       for (let k = 0; k < width; k++) out[(y - first) * width + k] = table[k < n ? d.cells[at + k] : d.scale + 1];
     }
     ink.putImageData(image, 0, first);

@@ -1,7 +1,7 @@
-"""A text that a model writes, played in the browser: tokens, candidates, caches and maps grow step by step.
+"""Player of a generated text in the browser: tokens, candidates, caches and maps grow step by step.
 
-The steps that the browser lacks are sent: [u32 length of the header, little-endian][header as JSON][weights as
-little-endian uint16, in ten-thousandths]. Another candidate, and more tokens, are asked of the server.
+The payload has the steps that the browser lacks: [u32 length of the header, little-endian][header as JSON][weights as
+little-endian uint16, in ten-thousandths]. Another candidate and more tokens are requested from the server.
 
 T tokens of the text, S tokens cached, H query heads.
 """
@@ -47,21 +47,21 @@ HTML = """
 </div>
 """
 
-LARGEST = 2**53  # whole number that a browser counts to
+LARGEST = 2**53  # of the integers that a JavaScript number represents exactly
 _mount = declared("decode_player", HTML, "packed_weights", "save_buttons")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where the player stands."""
+    """Position of the player, and limits of the payload."""
 
     at: int  # tokens written
     layer: int
     head: int
-    most: int  # tokens that there is room for
-    answer: int = 0  # the browser's own number for the `more` that this answers: it stays where it is
-    first: int = 0  # steps that the browser has already, which are left out
-    late: bool = False  # whether what stands below is still that of another text: the browser tells when it rests
+    most: int  # maximal number of written tokens
+    answer: int = 0  # number of the browser's `more` request that this answers: the player then keeps its position
+    first: int = 0  # steps that the browser has already, which are not sent
+    stale: bool = False  # whether the tab below is stale: the browser then sends its position once it rests
 
 
 def decode_player(
@@ -71,9 +71,9 @@ def decode_player(
 ) -> None:  # fmt: skip
     """Play the steps after the labels of the text.
 
-    on_at(n) runs a moment after the player came to rest behind n tokens; on_choose(n, id) when another token is to
-    stand behind the first n written; on_more(n, number) at n, before the end of what was sent; on_head(h) when a head
-    is selected.
+    on_at(n) runs shortly after the player stopped at n written tokens; on_choose(n, id) when another token is chosen
+    after the first n; on_more(n, number) at n, before the steps sent so far run out; on_head(h) when a head is
+    selected.
     """
     most, n_ids = len(written.steps), len(vocabulary)
 
@@ -99,7 +99,7 @@ def decode_player(
 def pack(
     written: Written, config: ModelConfig, prompt: Sequence[str], vocabulary: Sequence[str], place: Place
 ) -> bytes:
-    """The message for the browser."""
+    """Return the payload for the browser."""
     n, heads, steps = len(prompt) + place.first, range(config.n_heads), written.steps[place.first :]
     counted = [figures.cache_text(config, n + i, sum(step.layer_bytes)) for i, step in enumerate(steps)]
     header = {
@@ -125,12 +125,12 @@ def pack(
         "scale": STEPS,
     }  # fmt: skip
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    text += b" " * (-len(text) % 2)  # uint16 begin at a multiple of two
+    text += b" " * (-len(text) % 2)  # align the uint16 values
     cells = [*([] if place.first else [written.rows]), *(step.rows for step in steps)]
     body = b"".join(ten_thousandths(each.numpy()).clip(0, STEPS).astype("<u2").tobytes() for each in cells)
     return len(text).to_bytes(4, "little") + text + body
 
 
 def _short(p: float) -> float:
-    """As many digits as are printed: four decimals, of less than half of the last the first two digits."""
+    """Round to the printed digits: four decimals; two significant digits below 0.00005."""
     return round(p, 4) if p >= 0.00005 else float(f"{p:.1e}")

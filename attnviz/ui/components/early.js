@@ -1,5 +1,5 @@
-// Imports scripts by the addresses that Streamlit's own scripts import them by, so that a browser has them already when it
-// is asked for them: after the page has been drawn, and while it has nothing else to do.
+// Preloads scripts from the URLs that Streamlit itself imports, so that the browser has them cached: after the page is drawn,
+// and while the browser is idle.
 const AFTER = 700; // milliseconds
 const idle = window.requestIdleCallback ?? ((then) => setTimeout(then));
 

@@ -1,7 +1,7 @@
-"""Load the scripts of charts, tables and formulas while nothing else happens, for the first that somebody opens.
+"""Preload the scripts of charts, tables and formulas while the browser is idle, so that the first chart opens quickly.
 
-The scripts are Streamlit's own, plotly's alone 4.7 MB; without this a browser fetches and runs them when the first
-chart is asked for. Where Streamlit calls them something else, nothing is loaded early.
+The scripts are Streamlit's own, plotly's alone 4.7 MB; without preloading, a browser fetches and runs them when the
+first chart is opened. If a Streamlit version renames them, nothing is preloaded.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ _component = declared("early", "<span hidden></span>\n")
 
 
 def early() -> None:
-    """For the sidebar, where nothing of it is seen."""
+    """Draw the invisible component, in the sidebar."""
     _component(key="early", data=as_bytes(_scripts()), height="content")
 
 
 @cache
 def _scripts() -> list[str]:
-    """Addresses as Streamlit's page has them, from where it is."""
+    """Return the scripts' URLs, relative to Streamlit's page."""
     static = Path(st.__file__).parent / "static"
     found = [path for name in SCRIPTS for path in static.glob(f"static/js/{name}.*.js")]
     return [f"./{path.relative_to(static).as_posix()}" for path in found]

@@ -1,4 +1,4 @@
-"""What a browser sends to a component: it can send anything, and at any time."""
+"""Validation of component events: a browser can send anything, at any time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import streamlit as st
 
 
 def on_event(key: str, event: str, run: Callable[[object], None]) -> Callable[[], None]:
-    """A callback for an event of the component with this key: run(what the browser sent).
+    """Return a callback for an event of the component with this key, which calls run(value sent by the browser).
 
-    Nothing runs when the component is not on the page any more: somebody went to another page, and used this one while
-    the other was being drawn.
+    It does nothing if the component is no longer on the page: the user has left the page, and used the component while
+    the next one was being drawn.
     """
 
     def callback() -> None:
@@ -24,7 +24,7 @@ def on_event(key: str, event: str, run: Callable[[object], None]) -> Callable[[]
 
 
 def within(sent: Any, least: int, most: tuple[int, int]) -> tuple[int, int]:
-    """The two whole numbers that a browser sent, each between least and its most; least for what are no two numbers."""
+    """Return the two integers that a browser sent, clamped to least..most; (least, least) for anything else."""
     try:
         first, second = (int(number) for number in sent)
     except (TypeError, ValueError, OverflowError):

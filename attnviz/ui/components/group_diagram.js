@@ -1,4 +1,4 @@
-// Which query head reads which KV head: circles above, boxes below, a line for every reading.
+// Which query head reads which KV head: circles above, boxes below, one line per query head.
 // data: {label, hint, rows: {queries, kvs, reads, index}, queries: [{name, kv, says, wrong}], kvs: [{name, colour, says}], selected}
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -10,7 +10,7 @@ function add(parent, tag, attributes = {}, text = "") {
   return node;
 }
 
-// Where everything stands for a given width; a KV head stands below the middle of its share of the row.
+// Positions for a given width; a KV head is centred below its share of the row.
 function layout(data, width) {
   const slot = width / data.queries.length, share = width / data.kvs.length;
   return {
@@ -65,7 +65,7 @@ function draw(root, data, width) {
   root.querySelector(".gd-index").textContent = data.rows.index;
 }
 
-// Everything of one KV head stays, the rest steps back; a query head also singles out its own line.
+// Highlights one KV head with its query heads and dims the rest; for a query head, also emphasises its own line.
 function light(root, data, node) {
   const svg = root.querySelector("svg");
   svg.classList.toggle("lit", Boolean(node));
@@ -78,7 +78,7 @@ function light(root, data, node) {
   if (line.textContent !== says) line.textContent = says;
 }
 
-// One tab stop; left and right walk along a row, up and down change the row.
+// Roving tab index: one tab stop; left and right move along a row, up and down change the row.
 function step(nodes, node, key) {
   const row = nodes.filter((n) => (n.dataset.q === undefined) === (node.dataset.q === undefined));
   const i = row.indexOf(node);

@@ -1,6 +1,6 @@
-"""The bipartite drawing of query heads and KV heads, as a small SVG component; pointing at a head shows its partners.
+"""Bipartite diagram of query heads and KV heads as an SVG component; hovering over a head highlights its partners.
 
-What is drawn comes from `attnviz.figures.groups.sharing`; nothing here decides anything about attention.
+The data come from `attnviz.figures.groups.sharing`; this module contains no logic about attention.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def group_diagram(data: dict, key: str, on_head: Callable[[int], None]) -> None:
     heads = list(range(len(data["queries"])))
 
     def chosen(sent: object) -> None:
-        if sent in heads:  # a browser can send anything
+        if sent in heads:  # the browser's value is not trusted
             on_head(int(sent))
 
     _mount(key=key, data=as_bytes(data), on_head_change=on_event(key, "head", chosen))

@@ -1,5 +1,5 @@
-// The head grid in the browser: unpacks the cells, paints all heads on one canvas under their boxes (a canvas each would be
-// a layer each, put together anew for every frame), answers pointer and keys without the server.
+// The head grid in the browser: unpacks the cells, paints all heads on one canvas under their boxes (a canvas per head would
+// be a compositor layer each), and handles pointer and keys without the server.
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".hg");
@@ -21,7 +21,7 @@ function create(root) {
   zooming(view);
   view.grid.onclick = (e) => { const head = headAt(e); if (head) choose(view, head); };
   view.grid.onkeydown = (e) => key(view, e);
-  view.grid.addEventListener("focusin", (e) => { const head = headAt(e); if (head) { view.at = head; tell(view); } });
+  view.grid.addEventListener("focusin", (e) => { const head = headAt(e); if (head) { view.at = head; showReadout(view); } });
   return view;
 }
 
@@ -34,20 +34,20 @@ function update(view, bytes) {
   if (!old || frameOf(old) !== frameOf(d)) { tools(view); lay(view); }
   mark(view);
   legend(view);
-  view.paint(); // measures where the maps stand: before a sentence is written that would have to be laid out first
+  view.paint(); // reads layout, so it comes before the text updates that would force another layout
   view.scored.textContent = d.scored;
-  tell(view);
+  showReadout(view);
   saveButtons(view.root, () => picture(view));
 }
 
-// To be saved: without what is pointed at and chosen with, all heads, not zoomed, and sharp at twice the size.
+// For saving: all heads, without hover and controls, not zoomed, and sharp at twice the size.
 function picture(view) {
   const { d, root, scroll } = view, usual = d.model && { model: d.model, link: location.origin + location.pathname };
   const stage = () => {
     const { zoom } = view, { scrollLeft, scrollTop } = scroll;
     view.zoom = 1;
     widths(view);
-    root.style.width = `${scroll.scrollWidth}px`; // what one would have to scroll to
+    root.style.width = `${scroll.scrollWidth}px`; // includes the part that scrolls
     scroll.scrollTo(0, 0);
     sharply(view, () => paint(view));
     return () => { root.style.width = ""; view.zoom = zoom; widths(view); scroll.scrollTo(scrollLeft, scrollTop); paint(view); };
@@ -60,7 +60,7 @@ const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.r
 // ---- the elements
 
 const PLAIN = ["broad", "no clear role", "first token", "current token"]; // roles without a dot
-const MANY = 128; // heads, above which the grid begins with all of them small
+const MANY = 128; // heads, above which the grid starts in the overview
 
 function tools(view) {
   view.tools.replaceChildren();
@@ -106,7 +106,7 @@ function lay(view) {
   }
 }
 
-// "Layer 0", and "L0" where it is narrow.
+// "Layer 0", or "L0" in a narrow grid.
 function rowName(name) {
   const box = el("div", "layer"), [, rest] = name.match(/^L(ayer )\d+$/) ?? [];
   if (!rest) box.textContent = name;
@@ -131,7 +131,7 @@ function groups(view) {
   return [[named, all.sort((a, b) => b[2] - a[2])]];
 }
 
-// The cosine of two heads' maps, over the cells that the mask leaves to either.
+// Cosine similarity of two heads' maps, over the cells that are unmasked in either.
 function similarTo(d, [layer, head]) {
   const [, H, N, M] = d.shape, size = N * M, masked = d.steps + 1;
   const of = ([l, h]) => d.cells.subarray((l * H + h) * size, (l * H + h + 1) * size), mine = of([layer, head]);
@@ -193,7 +193,7 @@ function makeHead(view, layer, head) {
 const readBy = (d, layer, head) => d.reads?.[layer][head] ?? d.kvNames[d.kv[head]];
 const same = (box, [layer, head]) => box.layer === layer && box.head === head;
 
-const write = (at, text) => at.textContent === text || (at.title = at.textContent = text); // written anew is laid out anew
+const write = (at, text) => at.textContent === text || (at.title = at.textContent = text); // unchanged text is not rewritten, to avoid a layout
 
 function mark(view) {
   const { selected, pinned, here } = view.d;
@@ -225,7 +225,7 @@ function legend(view) {
 
 // ---- the pixels
 
-const MOST_PIXELS = 12e6; // phones take no canvas much larger
+const MOST_PIXELS = 12e6; // phones limit the size of a canvas
 
 function paint(view) {
   const { d, heads, grid, canvas } = view, all = grid.getBoundingClientRect();
@@ -246,7 +246,7 @@ function paint(view) {
   }
 }
 
-// Of a zoomed grid only what its window shows is painted.
+// Of a zoomed grid only the visible part is painted.
 function inSight({ scroll }, zoom) {
   const box = scroll.getBoundingClientRect();
   return new DOMRect(box.left, box.top, scroll.clientWidth * zoom, scroll.clientHeight * zoom);
@@ -269,13 +269,13 @@ function point(view, e) {
   const at = (p, from, size, n) => Math.max(0, Math.min(n - 1, Math.floor(((p - from) / size) * n)));
   view.at = map.parentElement;
   view.cell = [at(e.clientY, box.top, box.height, N), at(e.clientX, box.left, box.width, M)];
-  tell(view);
+  showReadout(view);
 }
 
 function leave(view) {
   view.cell = null;
   view.at = view.chosen;
-  tell(view);
+  showReadout(view);
 }
 
 function key(view, e) {
@@ -293,7 +293,7 @@ function key(view, e) {
 function step(view, [down, right]) {
   const [, , N, M] = view.d.shape, [q, k] = view.cell ?? [N - 1 - down, 0 - right];
   view.cell = [Math.max(0, Math.min(N - 1, q + down)), Math.max(0, Math.min(M - 1, k + right))];
-  tell(view);
+  showReadout(view);
   if (view.zoom > 1) view.at.map.querySelector(".mark").scrollIntoView({ block: "nearest", inline: "nearest" });
 }
 
@@ -315,24 +315,24 @@ function select(view, head) {
   legend(view);
 }
 
-// Another head is shown than was chosen here: head_view says so.
+// Marks the head reported by head_view, if it is not the one selected here.
 function follow(view, head) {
   if (!view.d || view.d.asks) return;
   if (!view.cell) view.at = null;
   select(view, head);
-  tell(view);
+  showReadout(view);
 }
 
 function choose(view, box) {
   view.at = box;
-  select(view, [box.layer, box.head]); // at once; the server's answer says the same
+  select(view, [box.layer, box.head]); // immediately; the server's answer agrees
   if (view.d.asks) view.select(box.layer, box.head);
-  else document.dispatchEvent(new CustomEvent("attnviz-head", { detail: [box.layer, box.head] })); // head_view asks
+  else document.dispatchEvent(new CustomEvent("attnviz-head", { detail: [box.layer, box.head] })); // head_view sends the event to the server
 }
 
-// ---- the words
+// ---- the readout
 
-function tell(view) {
+function showReadout(view) {
   const { d, at, cell, read, grid } = view, kv = d.kv[at.head];
   const role = d.roles?.[at.layer][at.head][2], does = role ? `: ${role}; here: ${d.here[at.layer][at.head]}` : "";
   const line = [el("b", "", `${d.rows[at.layer]}, H${at.head}`), ` reads ${readBy(d, at.layer, at.head)}${does}. `];
@@ -354,7 +354,7 @@ function place(style, q, k, N, M) {
   style.setProperty("--h", 1 / N);
 }
 
-// How many tokens a row, or a column, stands for.
+// Number of tokens per row or column.
 const blockOf = (d, axis) => Math.ceil(d.tokens[axis] / d.shape[2 + axis]);
 
 function tokens(d, axis, index) {

@@ -1,4 +1,4 @@
-"""All layers x heads at once on one canvas: two bytes per weight, hover and arrow keys answered in the browser.
+"""Grid of all layers x heads on one canvas: two bytes per weight; hover and arrow keys are handled in the browser.
 
 L layers, H query heads, T query tokens, S key tokens.
 """
@@ -15,8 +15,8 @@ from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
 from attnviz.ui.components.packed_weights import cells_of, message, ramp
 
-MOST_CELLS = 128  # a side; a thumbnail has no more pixels than that
-MOST_IN_ALL = 128 * MOST_CELLS**2  # of all heads: a thousand heads are drawn smaller
+MOST_CELLS = 128  # per side of a head's map; a thumbnail has no more pixels
+MAX_TOTAL_CELLS = 128 * MOST_CELLS**2  # of all heads: the maps of a thousand heads have lower resolution
 HTML = """
 <div class="hg">
   <div class="tools"></div>
@@ -52,24 +52,24 @@ def head_grid(
     measures: Mapping[str, np.ndarray] | None = None,
     cells: Sequence[np.ndarray] = (),
 ) -> None:
-    """Show every head of a model; `on_select(layer, head)` runs before the rerun that a click or Enter causes.
+    """Show every head of a model; `on_select(layer, head)` runs as the callback of a click or Enter.
 
-    Without on_select, a click is told to `head_view` in the browser: then its part of the page runs, and not this one.
-    title: what a saved picture of it is called.
-    weights (L, H, T, S) and allowed (L, T, S), as in a `Trace`; labels: T token labels, key_labels: S of them where the
-    keys are another text's. kv_head_of: the KV head that each query head reads; kv_names: what to call the KV heads
-    instead of "KV 0", "KV 1"; row_names: what to call the L rows where they are not layers.
-    reads[layer][head]: what that head reads, where it is not the KV head of its column. roles[layer][head] =
-    (role, score, both in words): the words are written under the map, to sort and filter by; no clear role has no
-    score. measures: by name, (L, H) numbers to sort by, NaN where there is none.
-    here[layer][head]: with roles, what the head does on this text. scored: a sentence on how both were found.
-    cells: as `layer_cells` made them of each layer, if they are known; where they are fewer than the layers, those of
-    the first layers are drawn, and `roles`, `here` and `measures` are of no more.
-    model: whose maps these are, with the usual settings, where they do not follow the address; saved pictures say so.
+    Without on_select, a click dispatches a DOM event to `head_view`, so that only the head's part of the page reruns.
+    title: title of a saved picture.
+    weights (L, H, T, S) and allowed (L, T, S), as in a `Trace`; labels: T token labels; key_labels: S labels if the
+    keys are another text's. kv_head_of: the KV head that each query head reads; kv_names: names of the KV heads, by
+    default "KV 0", "KV 1"; row_names: names of the L rows if they are not layers.
+    reads[layer][head]: what that head reads, if not the KV head of its column. roles[layer][head] = (role, score,
+    text): the text is under the map; heads can be sorted and filtered by role; score is None without a clear role.
+    measures: {name: (L, H) numbers to sort by, NaN for missing ones}.
+    here[layer][head]: with roles, what the head does on this text. scored: a sentence on how both were computed.
+    cells: the output of `layer_cells` for each layer, if available; if they are fewer than the layers, only these first
+    layers are drawn, and `roles`, `here` and `measures` cover no more.
+    model: name of the model, with default settings, if the maps do not follow the URL; used in saved pictures.
     """
     n_rows = len(cells) or len(weights)
     header = {
-        "layers": len(weights),  # of the whole grid, where its first ones are drawn
+        "layers": len(weights),  # of the whole grid, of which only the first may be drawn
         "title": title,
         "asks": on_select is not None,
         "labels": [list(labels), list(labels if key_labels is None else key_labels)],
@@ -86,27 +86,27 @@ def head_grid(
         "model": model,
     }
 
-    most = n_rows - 1, weights.shape[1] - 1  # the session keeps what the callback refers to: not the weights
+    most = n_rows - 1, weights.shape[1] - 1  # the session stores the callback: it must not hold the weights
 
     def chosen(sent: object) -> None:
-        if on_select:  # or a browser has sent what it was not asked for
+        if on_select:  # a browser could send the event without being asked
             on_select(*within(sent, 0, most))
 
     _mount(key=key, data=pack(weights, allowed, header, cells), on_select_change=on_event(key, "select", chosen))
 
 
 def _numbers(values: np.ndarray) -> list[list[float | None]]:
-    """Four decimals each; None for NaN, which JSON has not."""
+    """Round to four decimals; None for NaN, which JSON does not have."""
     return [[None if math.isnan(v) else round(float(v), 4) for v in row] for row in values]
 
 
 def layer_cells(weights: np.ndarray, allowed: np.ndarray, n_layers: int) -> np.ndarray:
-    """One layer's cells (1, H, N, M), of weights (1, H, T, S) and allowed (1, T, S), for a grid of n_layers."""
-    return cells_of(weights, allowed, min(MOST_CELLS, math.isqrt(MOST_IN_ALL // (n_layers * weights.shape[1]))))
+    """Return one layer's cells (1, H, N, M) from weights (1, H, T, S) and allowed (1, T, S), for a grid of n_layers."""
+    return cells_of(weights, allowed, min(MOST_CELLS, math.isqrt(MAX_TOTAL_CELLS // (n_layers * weights.shape[1]))))
 
 
 def pack(weights: np.ndarray, allowed: np.ndarray, header: dict, cells: Sequence[np.ndarray] = ()) -> bytes:
-    """The message for the browser: `header` with colours added, then the cells.
+    """Return the payload for the browser: `header` with colours added, then the cells.
 
     weights (L, H, T, S) in 0..1, allowed (L, T, S) bool.
     """
@@ -118,6 +118,6 @@ def pack(weights: np.ndarray, allowed: np.ndarray, header: dict, cells: Sequence
         "masked": list(theme.MASKED_RGBA),
     }
     L = len(weights)
-    if not cells:  # a layer at a time
+    if not cells:  # layer by layer, to limit memory
         cells = [layer_cells(weights[i : i + 1], allowed[i : i + 1], L) for i in range(L)]
     return message({**header, **added}, np.concatenate(cells))

@@ -1,4 +1,4 @@
-// The way of one query from score to weight, a bar per key. Pointing is answered here; another key is told to the server.
+// One query from score to weight, a bar per key. Hover is handled here; choosing another key is sent to the server.
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".hv");
@@ -13,9 +13,9 @@ function create(root) {
   for (const name of ["role", "scored", "from", "steps", "said", "path", "sum"]) view[name] = root.querySelector("." + name);
   view.paint = painter(root, () => paint(view));
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(root);
-  document.fonts.load(fontOf(view)).then(view.paint, () => {}); // what was written before the font came is written again
-  view.path.onpointermove = (e) => tellKey(view, keyAt(view, e));
-  view.path.onpointerleave = () => tellKey(view, null);
+  document.fonts.load(fontOf(view)).then(view.paint, () => {}); // repaint once the font has loaded
+  view.path.onpointermove = (e) => showReadout(view, keyAt(view, e));
+  view.path.onpointerleave = () => showReadout(view, null);
   view.path.onclick = (e) => { const k = keyAt(view, e); if (k !== null) view.send("cell", [view.d.query, k]); };
   return view;
 }
@@ -28,7 +28,7 @@ function update(view, d) {
   saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".said, i[hidden]", stage: () => staged(view) }));
 }
 
-// To be saved: sharp at twice the size.
+// For saving: sharp at twice the size.
 function staged(view) {
   const paintAgain = () => paintPath(view);
   sharply(view, paintAgain);
@@ -38,7 +38,7 @@ function staged(view) {
 function paint(view) {
   if (!view.root.clientWidth) return;
   paintPath(view);
-  tellKey(view, null);
+  showReadout(view, null);
 }
 
 function paintPath(view) {
@@ -91,7 +91,7 @@ function keyAt(view, e) {
   return x >= 0 && x < 1 ? Math.floor(x * n) : null;
 }
 
-function tellKey(view, at) {
+function showReadout(view, at) {
   const { d, path, way, said } = view, k = at ?? d.key, mark = path.lastElementChild;
   const weight = d.allowed[k] ? ["weight ", el("b", "", printed(d.weights[k]))] : ["masked, so it has no weight"];
   said.replaceChildren("Key ", name(d, k), `: score ${printed(d.scores[k])}, `, ...weight);

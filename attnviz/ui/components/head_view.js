@@ -1,17 +1,17 @@
-// One head in the browser: its map with tokens on both axes. Pointing, colours and marks are answered here; another query or
-// key is told to the server.
+// One head in the browser: its map with tokens on both axes. Hover, colours and marks are handled here; choosing another
+// query or key is sent to the server.
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".hv");
   const view = (root.view ??= create(root)), call = begun(root);
   view.send = setTriggerValue;
-  // chosen in the grid: asked from here, since only this part changes
+  // a head chosen in the grid: sent from here, so that only this part reruns
   document.addEventListener("attnviz-head", (e) => { view.send("head", e.detail); intoSight(root); }, { signal: call.signal });
   update(view, data);
   return call.end;
 }
 
-// On a phone the head stands below the grid that it was chosen in.
+// On a phone the head is below the grid that it was chosen in.
 function intoSight(root) {
   const { top } = root.getBoundingClientRect();
   if (top > 0.7 * innerHeight || top < 0) root.scrollIntoView({ block: "start", behavior: "smooth" });
@@ -24,13 +24,13 @@ function create(root) {
     view[name] = part(name);
   view.paint = painter(root, () => paint(view));
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(root);
-  document.fonts.load(fontOf(view)).then(view.paint, () => {}); // what was written before the font came is written again
+  document.fonts.load(fontOf(view)).then(view.paint, () => {}); // repaint once the font has loaded
   view.query.onchange = () => choose(view, +view.query.value, view.d.chosen);
   view.key.onchange = () => choose(view, view.d.query, +view.key.value);
   view.colour.onchange = view.exclude.onchange = () => look(view, view.colour.value === "log", view.exclude.checked);
   view.pin.onclick = () => view.send("pin", !view.d.pinned);
   view.map.onpointermove = hovering((e) => point(view, e));
-  view.map.onpointerleave = hovering(() => tell(view, null));
+  view.map.onpointerleave = hovering(() => showReadout(view, null));
   fingers(view.map, (e) => point(view, e));
   view.map.onclick = (e) => { point(view, e); if (view.cell) choose(view, ...view.cell); };
   view.map.onkeydown = (e) => key(view, e);
@@ -49,12 +49,12 @@ function update(view, bytes) {
   Object.assign(view.exclude, { checked: d.exclude });
   view.pin.textContent = d.pinned ? "Unpin this head" : "Pin to compare";
   view.map.setAttribute("aria-label", d.alt);
-  document.dispatchEvent(new CustomEvent("attnviz-shown", { detail: d.head })); // the grid marks it, whoever chose it
+  document.dispatchEvent(new CustomEvent("attnviz-shown", { detail: d.head })); // the grid marks it, wherever it was chosen
   view.paint();
   saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".tools, .read, .hint, i[hidden]", stage: () => staged(view) }));
 }
 
-// To be saved: sharp at twice the size.
+// For saving: sharp at twice the size.
 function staged(view) {
   const paintAgain = () => paintMap(view);
   sharply(view, paintAgain);
@@ -73,7 +73,7 @@ function paint(view) {
   if (!view.root.clientWidth) return;
   paintMap(view);
   paintBar(view);
-  tell(view, null);
+  showReadout(view, null);
 }
 
 function paintMap(view) {
@@ -82,7 +82,7 @@ function paintMap(view) {
   ink.font = fontOf(view);
   const columns = ticks(S, full - 90, d.key), top = widest(ink, columns, names);
   const besides = view.root.offsetHeight - map.offsetHeight + top, slide = Math.max(slideHeight(view.root) - besides - 4, 160);
-  const most = Math.min(Math.max(20 * T, 180), 500, full, Math.max(0.46 * innerHeight, 240), slide); // in sight as a whole
+  const most = Math.min(Math.max(20 * T, 180), 500, full, Math.max(0.46 * innerHeight, 240), slide); // fits in the window
   const rows = ticks(T, most, d.query);
   const plot = (view.plot = { left: widest(ink, rows, names), top, T, S });
   plot.width = full - plot.left - 2;
@@ -105,7 +105,7 @@ function tableOf(d, view) {
   return colours(stops, d.masked, d.steps, along);
 }
 
-// How many powers of ten the logarithmic scale covers: from its top down to the last decimal that is printed.
+// Decades of the logarithmic scale: from its top down to the last printed decimal.
 const decades = (d) => Math.log10(d.tops[+d.exclude] * d.steps);
 
 const firstColumn = (d, T, S) => Uint16Array.from({ length: T }, (_, q) => d.cells[q * S]);
@@ -150,19 +150,19 @@ function point(view, e) {
   const { left, top, width, height, T, S } = view.plot, box = view.map.getBoundingClientRect();
   const zoom = zoomOf(view.map), x = ((e.clientX - box.left) / zoom - left) / width, y = ((e.clientY - box.top) / zoom - top) / height;
   const inside = x >= 0 && x < 1 && y >= 0 && y < 1;
-  tell(view, inside ? [Math.floor(y * T), Math.floor(x * S)] : null);
+  showReadout(view, inside ? [Math.floor(y * T), Math.floor(x * S)] : null);
 }
 
 function key(view, e) {
   const way = ways[e.key], { T, S } = view.plot, [q, k] = view.cell ?? [view.d.query, view.d.key];
   if (e.ctrlKey || e.altKey || e.metaKey) return;
   if (e.key === "Enter" || e.key === " ") choose(view, q, k);
-  else if (way) tell(view, [Math.max(0, Math.min(T - 1, q + way[0])), Math.max(0, Math.min(S - 1, k + way[1]))]);
+  else if (way) showReadout(view, [Math.max(0, Math.min(T - 1, q + way[0])), Math.max(0, Math.min(S - 1, k + way[1]))]);
   else return;
   e.preventDefault();
 }
 
-// At once what the browser knows; the server's answer says the same, and has the scores.
+// Shows immediately what the browser knows; the server's answer agrees, and has the scores.
 function choose(view, query, chosen) {
   const { d } = view, row = d.cells.subarray(query * d.shape[3], (query + 1) * d.shape[3]);
   const most = () => row.reduce((best, c, k) => (c <= d.steps && (best < 0 || c > row[best]) ? k : best), -1);
@@ -182,7 +182,7 @@ function look(view, log, exclude) {
 
 // ---- texts
 
-function tell(view, cell) {
+function showReadout(view, cell) {
   const { d, map, plot, read } = view, [q, k] = cell ?? [d.query, d.key], mark = map.lastElementChild;
   view.cell = cell;
   const outside = d.exclude && !k ? "outside the colour scale, weight " : "weight ";

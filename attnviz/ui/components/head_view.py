@@ -1,7 +1,7 @@
-"""One head large: its map with tokens on both axes, and the steps of one query from score to weight; a canvas each.
+"""One head enlarged, on two canvases: its map with tokens on both axes, and one query's path from score to weight.
 
-plotly draws the same where somebody wants to zoom or to save it, but takes as long as all the rest of the page, and
-draws anew from nothing for every change (`attnviz/figures/heads.py`). T query tokens, S key tokens.
+`attnviz/figures/heads.py` has both as plotly charts for zooming and saving, but plotly takes as long as the rest of the
+page and redraws from scratch on every change. T query tokens, S key tokens.
 """
 
 from __future__ import annotations
@@ -93,11 +93,11 @@ def head_view(
     on_look: Callable[[bool, bool], None],
     on_pin: Callable[[], None],
 ) -> None:
-    """Show the map. `on_head(layer, head)` runs after another head was chosen in a `head_grid`; `on_cell(query, key)`
-    after a cell or a token was, key -1 for the strongest key; `on_look(log, exclude_first)` after another
-    scale of colours; `on_pin()` when the head is to be pinned, or no longer.
+    """Show the map.
 
-    labels: T token labels.
+    `on_head(layer, head)` runs after a head was chosen in a `head_grid`; `on_cell(query, key)` after a cell or token
+    was chosen, key -1 for the strongest key; `on_look(log, exclude_first)` after a change of the colour scale;
+    `on_pin()` when the head is pinned or unpinned. labels: T token labels.
     """
     n, most = len(labels), (trace.config.n_layers - 1, trace.config.n_heads - 1)
 
@@ -130,7 +130,7 @@ def head_path(
     key: str,
     on_cell: Callable[[int, int], None],
 ) -> None:
-    """Show what the head does, and one query from score to weight. `on_cell(query, key)` runs after a click on a bar.
+    """Show the head's role, and one query's path from score to weight. `on_cell(query, key)` runs on a click on a bar.
 
     role: a title and a sentence on what the head does.
     """
@@ -140,7 +140,7 @@ def head_path(
 
 
 def pack(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> bytes:
-    """The message for the browser, of shape (1, 1, T, S)."""
+    """Return the payload for the browser, with cells of shape (1, 1, T, S)."""
     weights, allowed = trace.weights[look.layer, look.head], trace.allowed[look.layer]  # (T, S) each
     read, n_kv_heads = trace.config.layer.kv_head_of[look.head], trace.config.n_kv_heads
     header = {
@@ -155,7 +155,7 @@ def pack(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> b
 
 
 def path_of(trace: Trace, labels: Sequence[str], look: Look, caption: Caption, role: tuple[str, str]) -> dict:
-    """What the browser is told of the path: the query's scores and weights as they are printed."""
+    """Return the path's payload: the query's scores and weights, rounded as they are printed."""
     layer, head, query = look.layer, look.head, look.query
     return {
         **_shared(trace, labels, look, caption),
@@ -171,7 +171,7 @@ def path_of(trace: Trace, labels: Sequence[str], look: Look, caption: Caption, r
 
 
 def _shared(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> dict:
-    """What the map and the path are both told."""
+    """Return the header fields shared by the map and the path."""
     mark = theme.kv_colour(trace.config.layer.kv_head_of[look.head], trace.config.n_kv_heads)
     return {
         "labels": list(labels), "query": look.query, "key": look.key, "alt": caption.alt,
@@ -184,6 +184,6 @@ def _with_legend(caption: Caption) -> str:
 
 
 def _hue_name(trace: Trace, head: int) -> str:
-    """What the head's hue stands for: the KV head it reads, or the keys that MLA expands for it."""
+    """Return the meaning of the head's hue: the KV head it reads, or the keys that MLA expands for it."""
     name = "keys of head" if trace.config.attention == "mla" else "KV"
     return f"H{head} reads {name} {trace.config.layer.kv_head_of[head]}"

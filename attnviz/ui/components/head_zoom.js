@@ -1,6 +1,6 @@
-// The head grid zoomed: from all heads in sight down to single cells, by wheel, fingers, keys and buttons.
+// Zoom of the head grid: from all heads down to single cells, by wheel, pinch, keys and buttons.
 
-const CELL = 24, STEP = 1.5; // pixels of a cell where it is zoomed most; of one press
+const CELL = 24, STEP = 1.5; // maximal pixels per cell; factor per press
 
 function zoomButtons(view) {
   const line = el("span", "zoom"), add = (text, name, press) => {
@@ -16,7 +16,7 @@ function zoomButtons(view) {
   return line;
 }
 
-// Ctrl + wheel, as a pinch on a touchpad is told too, and two fingers; the wheel alone and one finger scroll.
+// Ctrl + wheel (browsers report a touchpad pinch as this) and two fingers zoom; the wheel alone and one finger scroll.
 function zooming(view) {
   const { scroll, grid } = view;
   let start = null, due = false;
@@ -44,7 +44,7 @@ function zooming(view) {
   });
 }
 
-// The point (x, y) of the window stays where it is; without one, the head that is pointed at or selected comes to the middle.
+// Zooms around the point (x, y) of the window; without one, centres the hovered or selected head.
 function zoomTo(view, level, x, y, at = held(view, x, y)) {
   const { scroll, d } = view;
   if (view.zoom === 1) view.fit = { side: at.head.map.clientWidth, height: scroll.clientHeight };
@@ -59,7 +59,7 @@ function zoomTo(view, level, x, y, at = held(view, x, y)) {
   view.paint();
 }
 
-// The head under (x, y), and where in its map; the same as before while the pointer rests, where the edge keeps the grid from following.
+// The head under (x, y), and the position in its map; unchanged while the pointer rests, since at an edge the grid cannot follow.
 function held(view, x, y) {
   const { d, cell, hold } = view;
   if (x === undefined) {
@@ -79,14 +79,14 @@ function headNear({ heads }, x, y) {
 
 const inRows = (view) => view.show === "layers" || view.show === "overview";
 
-const LARGE = 72; // pixels: a map under which its name is written
+const LARGE = 72; // pixels: width of a map from which its name is shown
 
-// As wide as all maps fit, or as far as it is zoomed; then the grid scrolls within the height that it had.
+// Column widths: all maps fit, or follow the zoom; a zoomed grid scrolls within its unzoomed height.
 function widths(view) {
   const { grid, scroll, zoom, d } = view, L = d.layers, H = d.shape[1], side = zoom > 1 ? Math.round(view.fit.side * zoom) : 0;
   const overview = view.show === "overview", small = overview && side < LARGE, fixed = side && `${side}px`;
   const usual = overview ? `minmax(7px, ${Math.max(12, Math.min(44, Math.round(600 / L)))}px)` : "minmax(24px, 170px)";
-  const least = overview ? 32 + 9 * H : 28 + 27 * H; // as narrow as fingers and names allow
+  const least = overview ? 32 + 9 * H : 28 + 27 * H; // minimal width for touch targets and names
   grid.classList.toggle("flow", !inRows(view));
   grid.classList.toggle("small", small);
   scroll.classList.toggle("zoomed", !!side);

@@ -1,6 +1,6 @@
-// Marks the element that the step of a lesson points at, scrolls to it once it is drawn, and says the step in a live region. The
-// mark is a rule of a style sheet: a class would be gone with the next thing that Streamlit draws there.
-const PATIENCE = 20000; // milliseconds that a drawing may take until the bar says that it is not there
+// Outlines the element of a lesson step, scrolls to it once it is drawn, and announces the step in a live region. The outline
+// is a style sheet rule: Streamlit would remove a class with its next rerun.
+const TIMEOUT = 20000; // milliseconds after which the bar reports that the element is not drawn
 
 export default function ({ data, parentElement }) {
   const call = begun(parentElement), { said, target, name, step } = JSON.parse(new TextDecoder().decode(data));
@@ -13,12 +13,12 @@ export default function ({ data, parentElement }) {
     document.head.append(sheet);
     if (step && document.attnvizStep !== step) arrive(call.signal, target, step, look, name);
   }
-  if (!target || document.attnvizStep !== step) document.attnvizStep = ""; // whoever comes back is brought to it again
+  if (!target || document.attnvizStep !== step) document.attnvizStep = ""; // scroll again when the user returns to the step
   call.signal.addEventListener("abort", () => sheet.remove());
   return call.end;
 }
 
-// Scrolls when the element stands still: what is drawn above it moves it down.
+// Scrolls once the element's position is stable: elements drawn above it move it down.
 function arrive(signal, target, step, look, name) {
   const began = performance.now();
   let last = null, still = 0;
@@ -34,7 +34,7 @@ function arrive(signal, target, step, look, name) {
       if (box.top < 0 || box.bottom > room) element.scrollIntoView({ block: box.height < room ? "nearest" : "start", behavior: calm ? "auto" : "smooth" });
       return;
     }
-    if (performance.now() - began > PATIENCE && !ready) return void (look.textContent = `“${name}” is not drawn with these settings.`);
+    if (performance.now() - began > TIMEOUT && !ready) return void (look.textContent = `“${name}” is not drawn with these settings.`);
     setTimeout(turn, 60);
   };
   turn();

@@ -1,4 +1,4 @@
-"""The mark of a lesson: brings the element to look at into sight, and says the step to who listens."""
+"""Marker of a lesson step: scrolls to the element to look at, and announces the step to screen readers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _component = declared("lesson_mark", HTML)
 
 
 def lesson_mark(said: str, css_class: str, name: str, step: str) -> None:
-    """Mark the element of this class. said: the step, in words; step: the element is scrolled to where
-    this is another one; "" for who has left the step.
+    """Outline the element with this class. said: the announcement. step: a new value scrolls to the element; "" if the
+    user has left the step.
     """
     data = {"said": said, "target": css_class, "name": name, "step": step}
     _component(key="lesson-mark", data=as_bytes(data), height="content")

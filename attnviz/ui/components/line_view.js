@@ -1,6 +1,6 @@
-// The line view in the browser: two columns of tokens, and a canvas between them that is as tall as what can be seen.
+// The line view in the browser: two columns of tokens, and between them a canvas as tall as the visible part.
 
-const ROW = 20, WIDEST = 7, MOST_LINES = 1500; // CSS pixels: a token, a line of weight 1; lines in one picture
+const ROW = 20, WIDEST = 7, MOST_LINES = 1500; // CSS pixels: row height, thickness of weight 1; maximal number of lines
 
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".lv");
@@ -46,7 +46,7 @@ function update(view, bytes) {
   saveButtons(view.root, () => ({ title: d.title ? "" : undefined, legend, unsaved: ".tools, .read", stage: () => staged(view) }));
 }
 
-// To be saved: all tokens and not only those in sight, the lines as shapes.
+// For saving: all tokens, not only the visible ones, and the lines as vector shapes.
 function staged({ scroll }) {
   const from = scroll.scrollTop;
   scroll.style.maxHeight = "none";
@@ -97,7 +97,7 @@ function chip(view, name, i) {
   return button;
 }
 
-// For every head and query, the smallest cell that is drawn: the largest, until they make `mass` percent of the row.
+// For every head and query, the smallest cell that is drawn: the largest cells that together make `mass` percent of the row.
 function cutoffs(view) {
   const { d, mass } = view, [H, , T, S] = d.shape, cut = new Uint16Array(H * T);
   for (let row = 0; row < H * T; row++) {
@@ -110,13 +110,13 @@ function cutoffs(view) {
   return cut;
 }
 
-// Computed when lines are in view: most changes happen while they are out of sight.
+// Computed lazily, when the lines are visible: most changes happen while they are not.
 const cutOf = (view) => (view.cut ??= cutoffs(view));
 
 // ---- the selection
 
 function look(view, at) {
-  const nothing = !at && !view.at; // then no row is marked, and none has to be
+  const nothing = !at && !view.at; // no row is marked, and none has to be
   view.at = at;
   const shown = at && weights(view, at);
   view.root.classList.toggle("focus", !!at);
@@ -132,13 +132,13 @@ function look(view, at) {
       else row.removeAttribute("aria-selected");
     });
   });
-  tell(view, shown);
+  showReadout(view, shown);
   draw(view);
 }
 
 const active = (view) => view.d.names.map((_, i) => i).filter((i) => !view.off.has(i));
 
-// For every token of the other column, what is drawn between it and the token at: [[head, cell], …].
+// For every token of the other column, the lines drawn between it and the selected token: [[head, cell], …].
 function weights(view, [axis, index]) {
   const { d, off } = view, cut = cutOf(view), [H, , T, S] = d.shape;
   return d.labels[1 - axis].map((_, other) => {
@@ -151,7 +151,7 @@ function weights(view, [axis, index]) {
   });
 }
 
-// A token's background: a strip for each head shown, always in the same place, as strong as its weight.
+// A token's background: one strip per head shown, in a fixed place, with the weight as opacity.
 function strips(view, heads) {
   if (!heads.length) return "";
   const cells = new Map(heads), shown = active(view);
@@ -163,7 +163,7 @@ function strips(view, heads) {
   return `linear-gradient(90deg, ${parts})`;
 }
 
-function tell(view, shown) {
+function showReadout(view, shown) {
   const { d, at, read } = view, named = (axis, i) => `${i} “${short(d.labels[axis][i])}”`;
   if (!at) return void (read.textContent = "Point at a token to see only its lines; click it, or press Enter, to keep them. Arrow keys move. Line thickness = attention weight.");
   const [axis, index] = at, line = [el("b", "", `${axis ? "Key" : "Query"} ${named(axis, index)}`), axis ? " is read by: " : " reads: "];
@@ -228,14 +228,14 @@ function strokesOf(view, pen, first, last, wide) {
   const { d } = view, shown = view.alone == null ? active(view) : [view.alone];
   const found = shown.map((h) => lines(view, h, first, last)), least = floor(found, d.steps);
   shown.forEach((h, i) => {
-    const offset = (i - (shown.length - 1) / 2) * Math.min(4, 14 / shown.length); // or heads of one hue would hide each other
+    const offset = (i - (shown.length - 1) / 2) * Math.min(4, 14 / shown.length); // so that heads of one hue do not hide each other
     pen.strokeStyle = d.marks[h];
     strokes(pen, shaded(found[i], least, d.steps), wide, offset, view.at ? 0.4 : 0.12);
   });
   return least;
 }
 
-// The lines of one head with an end in sight: [cell, q, k, cell, q, k, …].
+// The lines of one head with a visible end: [cell, q, k, cell, q, k, …].
 function lines(view, h, first, last) {
   const { d, at } = view, cut = cutOf(view), [, , T, S] = d.shape, found = [], seen = (i) => i >= first && i <= last;
   for (let q = 0; q < T; q++) {
@@ -250,7 +250,7 @@ function lines(view, h, first, last) {
   return found;
 }
 
-// The smallest cell that is drawn, where there are more lines than an eye, or a frame, can take.
+// The smallest cell that is drawn, if there are more than MOST_LINES lines.
 function floor(found, steps) {
   const count = new Uint32Array(steps + 1);
   for (const of of found) for (let i = 0; i < of.length; i += 3) count[of[i]]++;
@@ -259,7 +259,7 @@ function floor(found, steps) {
   return cell;
 }
 
-const SHADES = 255; // thicknesses that are told apart: lines of one are drawn together
+const SHADES = 255; // distinct thicknesses: lines of equal thickness are drawn as one path
 
 // From a cell of `least` up: shade -> [q, k, q, k, …].
 function shaded(found, least, steps) {

@@ -1,6 +1,6 @@
-"""Two columns of tokens, and lines whose thickness is the weight; several heads at once, in their KV heads' hues.
+"""Two columns of tokens joined by lines whose thickness is the weight, for several heads in their KV heads' hues.
 
-Everything is answered in the browser: which heads, how much of the weight is shown, which token is selected.
+All interaction (heads shown, share of weight shown, selected token) is handled in the browser.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from attnviz.figures import theme
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.packed_weights import cells_of, message
 
-MOST_TOKENS = 256  # per side: more are not told apart
+MOST_TOKENS = 256  # per side; more lines could not be distinguished
 HTML = """
 <div class="lv">
   <h4></h4>
@@ -42,11 +42,11 @@ def line_view(
     key_labels: Sequence[str] | None = None,
     kv_names: Sequence[str] | None = None,
 ) -> None:
-    """Lines from T queries (left) to S keys (right) for the chosen heads; beyond `MOST_TOKENS` tokens are left out.
+    """Draw lines from T queries (left) to S keys (right) for the chosen heads; tokens beyond `MOST_TOKENS` are omitted.
 
-    weights and allowed: (H', T, S), one map for each chosen head, from whatever layers; names and kv_heads: H' of each,
-    "L1 H5" and the KV head it reads. title, note: plain text above it. labels: T token labels; key_labels: S of them
-    where the keys are another text's. kv_names: what to call the KV heads instead of "KV 0", "KV 1".
+    weights and allowed: (H', T, S), one map per chosen head, from any layers; names and kv_heads: H' of each, such as
+    "L1 H5" and the KV head it reads. title, note: plain text above it. labels: T token labels; key_labels: S labels if
+    the keys are another text's. kv_names: names of the KV heads, by default "KV 0", "KV 1".
     """
     reads = [kv_names[k] if kv_names else f"KV {k}" for k in kv_heads]
     caption = {"title": title, "note": note, "reads": reads}
@@ -63,7 +63,7 @@ def pack(
     caption: Mapping[str, object],
     key_labels: Sequence[str] | None = None,
 ) -> bytes:
-    """Pack the browser's message: `caption` in the header, weights (H', 1, T, S), T and S at most `MOST_TOKENS`."""
+    """Return the payload: `caption` in the header, weights (H', 1, T, S), T and S at most `MOST_TOKENS`."""
     cut = np.s_[:, None, :MOST_TOKENS, :MOST_TOKENS]
     keys = labels if key_labels is None else key_labels
     header = {

@@ -1,4 +1,4 @@
-"""Lines to be put in order, by dragging or by their buttons."""
+"""List of lines that the user puts in order, by dragging or with buttons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _mount = declared("order_lines", HTML, "packed_weights")
 
 
 def order_lines(lines: Sequence[str], *, key: str, on_order: Callable[[list[int]], None]) -> None:
-    """Show the lines; on_order(places of the lines, from 0, as they stand now) runs after each move."""
+    """Show the lines; on_order(indices of the lines in their current order) runs after each move."""
 
     def take(sent: object) -> None:
         try:

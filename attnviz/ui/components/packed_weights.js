@@ -1,4 +1,4 @@
-// What the components that show weights share: the message read back, weights as colours, labels and weights in words.
+// Shared by the components that show weights: decoding of the payload, colours, labels and printed numbers.
 
 const el = (tag, name, text = "") => Object.assign(document.createElement(tag), { className: name, textContent: text });
 
@@ -23,7 +23,7 @@ function unpack(bytes) {
 
 // ---- colours
 
-const darkness = {}; // by the page's colour, since reading a pixel back takes a millisecond
+const darkness = {}; // cache by colour: reading a pixel back takes a millisecond
 
 function isDark(root) {
   const ground = getComputedStyle(root).getPropertyValue("--st-background-color").trim() || "#fff";
@@ -38,7 +38,7 @@ function sumOf(colour) {
   return r + g + b;
 }
 
-// A colour for every cell there can be; `along` says how far along the ramp a weight lies.
+// Colour table for every possible cell; `along` maps a weight to its position on the ramp.
 function colours(stops, masked, steps, along = Math.sqrt) {
   const shades = new Uint8ClampedArray(4 * 257);
   for (let i = 0; i < 256; i++) {
@@ -51,7 +51,7 @@ function colours(stops, masked, steps, along = Math.sqrt) {
   return table;
 }
 
-// Paints at once where the element can be seen, or nearly, and else when it comes into sight: what nobody sees costs nothing.
+// Paints immediately if the element is visible, or nearly, otherwise when it becomes visible.
 function painter(element, paint) {
   let near = true, due = false;
   new IntersectionObserver(([at]) => {
@@ -64,23 +64,23 @@ function painter(element, paint) {
 
 const ratioOf = (view) => view.ratio ?? (window.devicePixelRatio || 1) * zoomOf(view.root);
 
-// Painted as it is saved, with two pixels to one of the page's at least.
+// Repaints for saving, with at least two device pixels per CSS pixel.
 function sharply(view, paint) {
   view.ratio = Math.max(2, window.devicePixelRatio || 1);
   paint();
   view.ratio = undefined;
 }
 
-// The canvas, empty and of this size in device pixels, of which there are `ratio` to one of the page's.
+// Clears the canvas and sets its size in device pixels, with `ratio` of them per CSS pixel.
 function sheet(canvas, width, height, ratio) {
   const ink = canvas.getContext("2d");
-  if (canvas.width === width && canvas.height === height) ink.reset(); // another width, even the same, is another buffer
+  if (canvas.width === width && canvas.height === height) ink.reset(); // setting the width would allocate a new buffer
   else Object.assign(canvas, { width, height });
   Object.assign(canvas.style, { width: `${width / ratio}px`, height: `${height / ratio}px` });
   return ink;
 }
 
-// Every device pixel shows the largest weight of the cells under it, so that no line is lost where cells are finer than pixels.
+// Every device pixel shows the largest weight of its cells, so that no line is lost when cells are smaller than pixels.
 function scale(cells, N, M, width, height, table) {
   const image = new ImageData(width, height), out = new Uint32Array(image.data.buffer), masked = table.length - 1;
   const rows = edges(N, height), columns = edges(M, width);
@@ -106,19 +106,19 @@ function largest(cells, M, q0, q1, k0, k1, masked) {
   return most < 0 ? masked : most;
 }
 
-// ---- words
+// ---- text
 
 const weightText = (cell, steps, before = "") => (cell > steps ? "masked" : before + printed(cell / steps));
 
-// A score or a weight as the server writes it; it sends them rounded, so that nothing is rounded twice.
+// A score or a weight as the server prints it; the server sends rounded numbers, so that nothing is rounded twice.
 const printed = (value) => value.toFixed(4).replace("-", "−");
 
-// A finger that rests reads the cell under it, and goes on reading as it moves; every other finger moves the page, or pinches it.
-const RESTS = 350, SLIPS = 12; // milliseconds, pixels
+// A long press reads the cell under the finger, and keeps reading as it moves; other touches scroll or pinch the page.
+const LONG_PRESS = 350, TOUCH_SLOP = 12; // milliseconds, pixels
 
 function fingers(element, read) {
   let timer = 0, start = null, held = false;
-  const tell = (touch) => read({ clientX: touch.clientX, clientY: touch.clientY, target: element.getRootNode().elementFromPoint(touch.clientX, touch.clientY) ?? element });
+  const readAt = (touch) => read({ clientX: touch.clientX, clientY: touch.clientY, target: element.getRootNode().elementFromPoint(touch.clientX, touch.clientY) ?? element });
   const stop = () => { clearTimeout(timer); start = null; };
   element.addEventListener("touchstart", (e) => {
     stop();
@@ -126,17 +126,17 @@ function fingers(element, read) {
     const touch = e.touches[0];
     if (e.touches.length > 1) return;
     start = [touch.clientX, touch.clientY];
-    timer = setTimeout(() => { held = true; tell(touch); }, RESTS);
+    timer = setTimeout(() => { held = true; readAt(touch); }, LONG_PRESS);
   }, { passive: true });
   element.addEventListener("touchmove", (e) => {
     const touch = e.touches[0];
-    if (held) { e.preventDefault(); tell(touch); }
-    else if (start && Math.hypot(touch.clientX - start[0], touch.clientY - start[1]) > SLIPS) stop();
+    if (held) { e.preventDefault(); readAt(touch); }
+    else if (start && Math.hypot(touch.clientX - start[0], touch.clientY - start[1]) > TOUCH_SLOP) stop();
   }, { passive: false });
-  element.addEventListener("touchend", (e) => { if (held) e.preventDefault(); stop(); }); // no click after it was read
+  element.addEventListener("touchend", (e) => { if (held) e.preventDefault(); stop(); }); // no click after a long press
   element.addEventListener("touchcancel", stop);
   element.addEventListener("contextmenu", (e) => { if (held || start) e.preventDefault(); });
 }
 
-// For pointers that hover: a finger has no place when it is up, and what it has read stays.
+// Handlers for hovering pointers only: a lifted finger has no position, and its last reading stays.
 const hovering = (then) => (e) => { if (e.pointerType !== "touch") then(e); };

@@ -1,10 +1,9 @@
-"""Weights as a message for the browser, two bytes each; `packed_weights.js` reads it and goes before each component's
-own script.
+"""Binary payload of weights, two bytes each; `packed_weights.js`, prepended to each component's script, decodes it.
 
 A message is [u32 length of the header, little-endian][header as JSON][cells as little-endian uint16]. A cell is a
-weight as it is printed, in ten-thousandths: what the browser writes is the number that the server writes.
+weight as it is printed, in ten-thousandths, so the browser prints the same number as the server.
 
-L layers (or rows of the caller's own), H heads, T query tokens, S key tokens; N x M is what is left of T x S.
+L layers (or other rows), H heads, T query tokens, S key tokens; N x M cells after pooling T x S.
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ RAMP_STOPS = 17
 
 
 def cells_of(weights: np.ndarray, allowed: np.ndarray, most_cells: int) -> np.ndarray:
-    """weights (L, H, T, S) and allowed (L, T, S) -> uint16 (L, H, N, M), N and M at most `most_cells`.
+    """Pool weights (L, H, T, S) and allowed (L, T, S) to uint16 (L, H, N, M), N and M at most `most_cells`.
 
-    A cell is the largest weight of its block in units of the last decimal printed; MASKED where the mask lets no pair
-    of the block through.
+    A cell is the largest weight of its block in units of the last printed decimal; MASKED if every pair of the block is
+    masked.
     """
     cells = steps(pool(weights, np.maximum, most_cells)).clip(0, STEPS)  # (L, H, N, M)
     some_allowed = pool(allowed, np.logical_or, most_cells)[:, None]  # (L, 1, N, M)
@@ -35,9 +34,9 @@ def cells_of(weights: np.ndarray, allowed: np.ndarray, most_cells: int) -> np.nd
 
 
 def message(header: dict, cells: np.ndarray) -> bytes:
-    """The header, with the shape added, and the cells (L, H, N, M).
+    """Return the header, with the shape added, and the cells (L, H, N, M).
 
-    Where everything above the diagonal is masked, those cells are left out, which halves the message.
+    If everything above the diagonal is masked, those cells are omitted, which halves the message.
     """
     flat = cells.reshape(-1, cells.shape[2] * cells.shape[3])  # (L·H, N·M)
     lower = np.tri(*cells.shape[2:], dtype=np.bool_).ravel()
@@ -49,5 +48,5 @@ def message(header: dict, cells: np.ndarray) -> bytes:
 
 
 def ramp(kv_head: int, n_kv_heads: int, name: str) -> list[list[int]]:
-    """The stops of a KV head's canvas ramp, (RAMP_STOPS, 3); name: "light" or "dark"."""
+    """Return the colour stops of a KV head's ramp, (RAMP_STOPS, 3); name: "light" or "dark"."""
     return theme.kv_ramp(kv_head, n_kv_heads, name)[np.linspace(0, 255, RAMP_STOPS).round().astype(int)].tolist()

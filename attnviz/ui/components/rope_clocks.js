@@ -2,7 +2,7 @@
 // data: JSON {label, frequencies, labels, last, query, pair, colour, equations, legend}; sends the chosen `pair`.
 const FEW = 12, SHADES = 6, RADIUS = 46;
 
-// Dots of equal shade are one path of strokes without length, so that a long text stays cheap.
+// Dots of equal shade are one path of zero-length strokes, which is fast for a long text.
 function drawDots(svg, data, frequency) {
   const n = data.labels.length, shades = Math.min(SHADES, n);
   for (let s = 0; s < shades; s++) {
@@ -28,7 +28,7 @@ function drawClock(list, data, pair) {
   add(clock, "span", {}, `${number(degrees(data.frequencies[pair]))}°`);
 }
 
-// The pairs on show: all of them, or a few spread evenly from the fastest to the slowest, the selected one among them.
+// The pairs shown: all, or a few spread evenly from the fastest to the slowest, including the selected one.
 function shownPairs(data, state) {
   const n = data.frequencies.length;
   if (state.all || n <= FEW) return [...Array(n).keys()];
@@ -46,7 +46,7 @@ function sentence(data, state) {
     `${number(turn / (2 * Math.PI), 2)} of a turn; one turn takes ${number(2 * Math.PI / frequency)} tokens.`;
 }
 
-// What moves at every frame, and nothing else: the hands and the sentence.
+// Per-frame update: only the hands and the sentence.
 function paint(root, data, state) {
   for (const clock of root.querySelectorAll("[data-pair]")) {
     const angle = degrees(state.shown * data.frequencies[clock.dataset.pair]) % 360;

@@ -1,6 +1,6 @@
-"""The clocks of RoPE as a small SVG component: position slider and play run in the browser.
+"""Clocks of the RoPE pairs as an SVG component; the position slider and playback run in the browser.
 
-Nothing is asked of the server while it plays: frequencies and labels are sent once. A chosen pair is told to the page.
+Frequencies and labels are sent once, so playback needs no server requests. Choosing a pair sends an event.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
 
-SHORTEST = 64  # positions the slider offers at least, so that there is something to turn in a short text
+MIN_POSITIONS = 64  # of the slider, so that the pairs rotate visibly even for a short text
 HTML = """
 <div class="rc">
   <div class="bar">
@@ -45,13 +45,13 @@ def rope_clocks(
     on_pair: Callable[[int], None],
     reads: str = "",
 ) -> None:
-    """Draw a clock for each of `frequencies` (n_pairs,), radians per token, with the tokens `labels` on it.
+    """Draw a clock for each of `frequencies` (n_pairs,), radians per token, with the tokens `labels` as dots.
 
-    query: the position that is shown first. pair: the selected one; `on_pair(pair)` runs when another is chosen.
-    equations: what is printed for each pair when it is selected. reads: which head this is and what it reads, for the
-    legend of a saved picture.
+    query: the initial position. pair: the selected one; `on_pair(pair)` runs when another is chosen. equations: text
+    for each pair, shown when it is selected. reads: the head and the KV head it reads, for the legend of a saved
+    picture.
     """
-    last = len(frequencies) - 1  # the session keeps what the callback refers to
+    last = len(frequencies) - 1  # the session stores the callback: it must not hold the array
     data = pack(frequencies, labels, query, pair, colour, equations, reads)
     chosen = on_event(key, "pair", lambda sent: on_pair(within((sent, 0), 0, (last, 0))[0]))
     _mount(key=key, data=data, width="stretch", height="content", on_pair_change=chosen)
@@ -66,12 +66,12 @@ def pack(
     equations: Sequence[str],
     reads: str = "",
 ) -> bytes:
-    """What the browser is sent."""
+    """Return the payload for the browser."""
     return as_bytes({
         "label": f"{len(frequencies)} pairs of dimensions as clocks; arrow keys choose one",
         "frequencies": frequencies.tolist(),
         "labels": list(labels),
-        "last": max(len(labels), SHORTEST) - 1,
+        "last": max(len(labels), MIN_POSITIONS) - 1,
         "query": query,
         "pair": pair,
         "colour": colour,

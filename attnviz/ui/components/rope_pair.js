@@ -1,11 +1,11 @@
 // One pair of a query and a key on the plane; a slider shifts both positions, another the key's alone.
 // data: JSON {frequencies, q, k, unrotated, root, pair, dimensions, positions, tokens, alone, last, colour, legend}; q and
 // k: [first, second] dimension of each pair, before RoPE.
-const EDGE = 100, LEAST = 3, STILL = 3; // the first rows of the numbers stand still while both positions shift
+const EDGE = 100, LEAST = 3, STILL = 3; // STILL: the first rows of numbers do not change while both positions shift
 
 const rotated = ([x, y], angle) => [x * Math.cos(angle) - y * Math.sin(angle), x * Math.sin(angle) + y * Math.cos(angle)];
 
-// Everything about one place: both positions, the pair of each, and the dot products of the pair and of the head.
+// Values at positions m and n: the rotated pair of each, and the dot products of the pair and of the head.
 function look(data, m, n) {
   const products = data.frequencies.map((frequency, i) => {
     const [q, k] = [rotated(data.q[i], m * frequency), rotated(data.k[i], n * frequency)];
@@ -57,7 +57,7 @@ function turnArrow(root, name, state, [x, y]) {
   root.querySelector(`.arrow.${name}.${state}`).setAttribute("transform", `rotate(${-degrees(Math.atan2(y, x))})`);
 }
 
-// The names stand behind the tips; where the arrows nearly point the same way, beside them.
+// Places the names beyond the tips, or beside them if the arrows nearly coincide.
 function nameTips(root, scale, q, k) {
   for (const [name, [x, y], [a, b]] of [["q", q, k], ["k", k, q]]) {
     const length = Math.hypot(x, y) * scale, angle = Math.atan2(y, x), near = Math.hypot(x - a, y - b) * scale < 22;
@@ -70,12 +70,12 @@ function nameTips(root, scale, q, k) {
 
 function shadeAngle(root, q, k) {
   const from = Math.atan2(k[1], k[0]), turn = (Math.atan2(q[1], q[0]) - from + 4 * Math.PI) % (2 * Math.PI);
-  const [start, sweep] = turn > Math.PI ? [from + turn, 2 * Math.PI - turn] : [from, turn]; // the smaller of both
+  const [start, sweep] = turn > Math.PI ? [from + turn, 2 * Math.PI - turn] : [from, turn]; // the smaller of the two angles
   const point = (angle) => `${30 * Math.cos(angle)} ${-30 * Math.sin(angle)}`;
   root.querySelector(".between").setAttribute("d", `M0 0L${point(start)}A30 30 0 0 0 ${point(start + sweep)}Z`);
 }
 
-// What moves at every frame: arrows glide, numbers are those of the whole positions.
+// Per-frame update: arrows move continuously, numbers are for integer positions.
 function paint(root, data, state) {
   const [m, n] = data.positions, shift = Math.floor(state.shown);
   const drawn = look(data, m + state.shown, n + state.shown + state.alone);

@@ -1,6 +1,6 @@
-"""One pair of a query and a key as arrows that RoPE rotates: both positions shift together, and the score stays.
+"""One pair of a query and a key as arrows that RoPE rotates: shifting both positions leaves the score unchanged.
 
-Everything is computed in the browser, in float64, from the head's q and k before RoPE, which are sent once.
+The browser computes everything in float64 from the head's q and k before RoPE, which are sent once.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
 
-LAST_SHIFT = 64  # positions
+MAX_SHIFT = 64  # positions
 HTML = """
 <div class="rp">
   <div class="bar">
@@ -37,7 +37,7 @@ _mount = declared("rope_pair", HTML, "save_buttons", "rope_playing")
 
 
 def rope_pair(data: bytes, key: str) -> None:
-    """Draw what `pack` made."""
+    """Draw the payload of `pack`."""
     _mount(key=key, data=data, width="stretch", height="content")
 
 
@@ -54,12 +54,12 @@ def pack(
     colour: str,
     reads: str,
 ) -> bytes:
-    """What the browser is sent.
+    """Return the payload for the browser.
 
     q, k (n_pairs,) complex: the pairs before RoPE, which rotate by `frequencies` (n_pairs,) radians per token.
-    unrotated: what the dimensions that do not rotate add to q·k. pair: the one that is drawn, with its two `dimensions`
-    of the head. positions: of the query and of the key in the text with these `labels`. reads: which head this is and
-    what it reads.
+    unrotated: contribution of the unrotated dimensions to q·k. pair: the pair that is drawn, with its two `dimensions`
+    of the head. positions: of the query and of the key in the text with these `labels`. reads: the head and the KV head
+    it reads.
     """
     m, n = positions
     return as_bytes({
@@ -73,7 +73,7 @@ def pack(
         "positions": [m, n],
         "tokens": [labels[m], labels[n]],
         "alone": [-n, len(labels) - 1 - n],
-        "last": LAST_SHIFT,
+        "last": MAX_SHIFT,
         "colour": colour,
         "legend": [[colour, reads]],
     })  # fmt: skip

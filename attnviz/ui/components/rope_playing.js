@@ -1,4 +1,4 @@
-// What the pictures of RoPE share: small SVG, numbers, and a position that plays. state: {position, shown, playing}.
+// Shared by the RoPE components: SVG helpers, number formats, and playback of a position. state: {position, shown, playing}.
 const SVG = "http://www.w3.org/2000/svg";
 const number = (x, digits = 3) => x.toLocaleString("en", { maximumSignificantDigits: digits });
 const signed = (x, decimals) => x.toFixed(decimals).replace("-", "−").replace(/^−(0\.?0*)$/, "$1");
@@ -12,16 +12,16 @@ function add(parent, tag, attributes = {}, text = "") {
   return node;
 }
 
-// Glides from 0 to `last` and begins again; whole steps, one a second, where less motion is asked for. Paused, it stands
-// at a whole position.
+// Animates from 0 to `last` in a loop; with prefers-reduced-motion, in integer steps, one per second. Pausing stops at an
+// integer position.
 function play(root, last, state, signal, paint) {
   const calm = matchMedia("(prefers-reduced-motion: reduce)").matches;
   root.querySelector(".play").textContent = state.playing ? "❚❚ Pause" : "▶ Play";
   let before = performance.now();
   const frame = (now) => {
-    if (!state.playing || signal.aborted) return; // a later call goes on with what it was given
+    if (!state.playing || signal.aborted) return; // a later call continues with its own data
     requestAnimationFrame(frame);
-    if (now - before < 1000 / 30 - 4) return; // 30 frames a second are enough for a hand
+    if (now - before < 1000 / 30 - 4) return; // 30 frames per second are enough
     state.position += (now - before) / 1000 * (calm ? 1 : Number(root.querySelector(".speed").value));
     before = now;
     if (state.position >= last + 1) state.position = 0;

@@ -1,13 +1,13 @@
-// Pictures to keep. What a component shows is read off the page, shape by shape, into an SVG that needs no page around it: with
-// the theme's background, the title above it, the KV heads' hues and the link of the settings below it. The PNG is that SVG at
-// twice the size. It stands on the page once, brought by copy_link, and as document.attnvizSave serves all components; about is
-//   title: what stands above, unless the component has a title of its own ("") or the page's heading will do (undefined)
-//   legend: [[colour, name], …]; unsaved: a selector for what belongs to the page alone, such as controls
-//   stage: called before the picture is read, to draw everything, and sharply; returns what puts it back
-//   model, link: where the picture is not of the settings in the address
+// Export of pictures. Converts a component's DOM, shape by shape, to a standalone SVG: with the theme's background, the title
+// above, and the KV heads' hues and the link to the settings below. The PNG is that SVG at twice the size. copy_link loads this
+// once per page; all components use it as document.attnvizSave. The argument `about` has
+//   title: text above; "" if the component has its own title, undefined to use the page's heading
+//   legend: [[colour, name], …]; unsaved: a selector for elements to leave out, such as controls
+//   stage: called before the DOM is read, to draw everything at high resolution; returns a function that undoes it
+//   model, link: if the picture does not show the settings in the URL
 const saving = (() => {
   const SVG = "http://www.w3.org/2000/svg", MARGIN = 16, SCALE = 2, NARROWEST = 360;
-  const FONT = "sans-serif"; // an SVG has not the page's fonts: what is set here is measured in one that it has
+  const FONT = "sans-serif"; // a standalone SVG lacks the page's fonts: measure with a generic one
   const STYLE = ["font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline", "stroke-width", "stroke-dasharray",
     "stroke-linecap", "opacity", "vector-effect", "overflow"];
   const probe = Object.assign(document.createElement("canvas"), { width: 1, height: 1 }).getContext("2d", { willReadFrequently: true });
@@ -87,13 +87,13 @@ const saving = (() => {
     return { shapes, height: legend.length ? y + 24 - top : 0 };
   }
 
-  // The heading of the page that the component stands under.
+  // The page heading above the component.
   function heading(root) {
     const host = root.getRootNode().host ?? root, above = (each) => each.compareDocumentPosition(host) & Node.DOCUMENT_POSITION_FOLLOWING;
     return [...document.querySelectorAll("[data-testid=stMain] :is(h1, h2, h3, h4)")].filter(above).at(-1)?.textContent.trim() ?? "";
   }
 
-  // Lines that are no wider; what has no space to break at, such as a link, is broken anywhere.
+  // Wraps text to the width; a word without spaces, such as a link, is broken anywhere.
   function wrapped(text, width, font) {
     const fits = (line) => measured(line, font).width <= width, lines = [];
     for (const word of text.split(/\s+/).filter(Boolean)) {
@@ -105,7 +105,7 @@ const saving = (() => {
     return lines.filter(Boolean);
   }
 
-  // ---- the page, read shape by shape
+  // ---- the DOM, shape by shape
 
   function drawn(element, origin, right) {
     const style = getComputedStyle(element), box = element.getBoundingClientRect();
@@ -120,7 +120,7 @@ const saving = (() => {
     return all.length && style.opacity < 1 ? [node("g", { opacity: style.opacity }, ...all)] : all;
   }
 
-  // A canvas is an image, unless it knows its shapes.
+  // A canvas becomes an image, unless it can draw itself as shapes.
   function canvas(element, at) {
     if (element.shapes) return node("g", { transform: `translate(${at.x} ${at.y})` }, ...element.shapes(pen()));
     return node("image", { ...at, href: element.toDataURL() });
@@ -148,7 +148,7 @@ const saving = (() => {
       (places ?? [`${(100 * i) / Math.max(1, found.length - 1)}%`]).map((offset) => node("stop", { offset, ...paint("stop", colour, "stop-color") })));
   }
 
-  // A text as it is broken into lines on the page, each as wide as there, whatever font will be found.
+  // Text with the page's line breaks, each line scaled to its width on the page, whatever font the viewer has.
   function written(text, style, origin, right) {
     const range = document.createRange(), lines = [];
     const { fontStyle, fontWeight, fontSize, fontFamily } = style;
@@ -170,7 +170,7 @@ const saving = (() => {
     }, line.text.trimEnd()));
   }
 
-  // A copy of an SVG that needs no style sheet.
+  // A copy of an SVG with computed styles inlined.
   function asPainted(svg, at) {
     const copy = svg.cloneNode(true), from = [svg, ...svg.querySelectorAll("*")];
     [copy, ...copy.querySelectorAll("*")].forEach((each, i) => {
@@ -181,9 +181,9 @@ const saving = (() => {
     return set(copy, at);
   }
 
-  // ---- small things
+  // ---- helpers
 
-  // A colour as every program that reads SVG knows it: CSS has more ways to say one.
+  // A colour in a notation that every SVG viewer supports; CSS has more.
   function paint(what, colour, name = what) {
     if (!colour || colour === "none" || colour.startsWith("url(")) return { [name]: colour || "none" };
     probe.clearRect(0, 0, 1, 1);
@@ -209,10 +209,10 @@ const saving = (() => {
     return element;
   }
 
-  // XML has no control characters and no halves of characters.
+  // XML allows neither control characters nor lone surrogates.
   const printable = (text) => text.replace(/[^\t\n\r\x20-\uD7FF\uE000-\uFFFD\u{10000}-\u{10FFFF}]/gu, "\uFFFD");
 
-  // A canvas's pen for curves, which keeps them as shapes.
+  // A stand-in for a canvas context that records curves as SVG paths.
   function pen() {
     const shapes = [];
     let d = "";

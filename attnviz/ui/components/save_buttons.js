@@ -1,6 +1,6 @@
-// Buttons that save what a component shows, and one that opens it full-screen. about() gives what `save.js` wants to know, as a button
-// is pressed.
-const LARGEST_ON_SCREEN = 3, NARROWER = [5, 10, 15, 20, 25, ""], DRAWN = 60; // times, % of the width on each side, milliseconds
+// Buttons that save a component's picture, and one that opens it full-screen. about() returns the argument for `save.js`; it is called
+// on a press.
+const LARGEST_ON_SCREEN = 3, NARROWER = [5, 10, 15, 20, 25, ""], DRAWN = 60; // maximal zoom; padding tried on each side, % of the width; milliseconds until redrawn
 
 function saveButtons(root, about) {
   root.about = about;
@@ -17,28 +17,28 @@ function saveButtons(root, about) {
   if (document.fullscreenEnabled) fullScreen(root, (label, then) => add(label, label, then));
 }
 
-// As many times larger as fits, at least as many as both sides of the screen allow. A grid grows as high as it is wide: it is made
-// narrower until it fits. What never fits scrolls.
+// Zooms until the component fills the screen. A grid's height grows with its width, so it is narrowed until it fits; if it
+// never fits, it scrolls.
 function fullScreen(root, add) {
   let before = root.getBoundingClientRect();
   const isOpen = () => root.matches(":fullscreen"), button = add("Full screen", () => {
     if (isOpen()) return void document.exitFullscreen();
     before = root.getBoundingClientRect();
-    root.requestFullscreen().catch(() => {}); // a frame of another page may not allow it
+    root.requestFullscreen().catch(() => {}); // an embedding iframe may not allow it
   });
   const zoomTo = (zoom) => {
     root.style.zoom = zoom;
-    root.style.setProperty("--slide-height", zoom && `${innerHeight / zoom - 80}px`); // but for the buttons
+    root.style.setProperty("--slide-height", zoom && `${innerHeight / zoom - 80}px`); // minus the buttons
   };
   const fits = () => root.scrollHeight <= root.clientHeight + 1 && root.scrollWidth <= root.clientWidth + 1;
   const fit = () => {
     const high = innerHeight / before.height, least = Math.max(1, Math.min(innerWidth / before.width, high));
     let zoom = Math.min(Math.max(high, least), LARGEST_ON_SCREEN);
     for (zoomTo(zoom); zoom > least && !fits(); zoomTo(zoom)) zoom = Math.max(zoom * 0.9, least);
-    if (!fits()) zoomTo(Math.max(1, 0.75 * least)); // larger maps before larger type
+    if (!fits()) zoomTo(Math.max(1, 0.75 * least)); // larger maps are preferred to larger type
     narrow(NARROWER);
   };
-  const narrow = ([share, ...smaller]) => setTimeout(() => { // once what draws itself has drawn
+  const narrow = ([share, ...smaller]) => setTimeout(() => { // after components have redrawn themselves
     if (!isOpen() || fits()) return;
     root.style.paddingInline = share && `${share}%`;
     if (share) narrow(smaller);

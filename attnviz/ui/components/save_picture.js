@@ -1,11 +1,11 @@
-// A plotly chart lies in the page as several SVGs, one over the other; joined they are the picture.
+// A plotly chart consists of several stacked SVGs; the picture joins them.
 function chartPicture(chart) {
   const layers = [...chart.querySelectorAll("svg.main-svg")], { width, height } = layers[0].getBoundingClientRect();
   const { node, sheet, heading } = document.attnvizSave;
   return sheet(chart, node("g", {}, ...layers.map(asPainted)), width, height, { title: heading(chart) });
 }
 
-// A copy that needs no style sheet: the page's own changes the colour of some texts.
+// A copy with colours inlined: style.css overrides the colour of some texts.
 function asPainted(layer) {
   const copy = layer.cloneNode(true), texts = layer.querySelectorAll("text");
   copy.querySelectorAll("text").forEach((text, i) => { text.style.fill = getComputedStyle(texts[i]).fill; });

@@ -1,4 +1,4 @@
-"""Buttons that save a chart of the page as PNG or SVG, from what the browser has already drawn."""
+"""Buttons that save a chart as PNG or SVG, from the SVG that the browser has already drawn."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _component = declared("save_picture", HTML, css="buttons")
 
 
 def save_picture(chart_key: str) -> None:
-    """Buttons for the chart that was drawn with this key."""
+    """Draw the buttons for the chart with this key."""
     _component(key=f"save-{chart_key}", data={"chart": chart_key}, height="content", width="content")

@@ -1,8 +1,8 @@
-// The source that ran, walked line by line. Stepping, playing, jumping and pointing are answered here; another entry is asked of
-// the server, which knows the whole tensors. Pictures are canvases: rows are down, columns to the right.
+// Walk through the source that ran, line by line. Stepping, playing, jumping and hover are handled here; another entry is
+// requested from the server, which has the whole tensors. Pictures are canvases: rows down, columns to the right.
 
-const GAP = 2, FAR = 300; // pixels between bars; milliseconds from the last step to the message about it
-const PLAY = 1100; // milliseconds a line, while playing
+const GAP = 2, SEND_AFTER = 300; // pixels between bars; milliseconds of debounce for the step sent to the server
+const PLAY = 1100; // milliseconds per line while playing
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".sw");
@@ -39,14 +39,14 @@ function update(view, bytes) {
   view.bytes = bytes;
   d.calls.forEach((each, i) => Object.assign(each, { stops: d.stops.flatMap((stop, n) => (stop.call === i ? [n] : [])) }));
   d.stops.forEach((stop, n) => (stop.into = d.calls.flatMap((each) => (each.from === n && each.stops.length ? [each] : []))));
-  // a step that the server has been told of comes back; one that it has not must not be undone by an earlier answer
-  if (!view.telling) view.stop = Math.min(Math.max(0, d.at), d.stops.length - 1);
+  // a step not yet sent must not be overwritten by an earlier answer
+  if (!view.sending) view.stop = Math.min(Math.max(0, d.at), d.stops.length - 1);
   view.chip = null;
   way(view);
   jumps(view);
 }
 
-// ---- going
+// ---- navigation
 
 const outermost = (view) => view.d.calls.findIndex((call) => call.parent < 0);
 
@@ -75,7 +75,7 @@ function act(view, action) {
   go(view, next);
 }
 
-// Behind the last line of a call: the next call of the same line, or the line after it.
+// The stop after the last line of a call: the next call of the same line, or the line after it.
 function after(view, call) {
   const { d } = view;
   if (call.from < 0) return view.stop;
@@ -89,14 +89,14 @@ function go(view, to) {
   view.stop = Math.max(0, Math.min(view.d.stops.length - 1, to));
   view.chip = null;
   show(view);
-  clearTimeout(view.telling);
-  view.telling = setTimeout(() => {
-    view.telling = 0;
+  clearTimeout(view.sending);
+  view.sending = setTimeout(() => {
+    view.sending = 0;
     view.send("step", view.stop);
-  }, FAR);
+  }, SEND_AFTER);
 }
 
-// Every line in the order they began, into each call.
+// Plays every line in execution order, into each call.
 function play(view) {
   const last = view.d.stops.length - 1;
   if (view.stop === last) view.stop = 0;
@@ -141,7 +141,7 @@ function source(view, call, stop) {
     view.source.replaceChildren(...rows.map((text, i) => {
       const number = call.first + i, row = el(made.has(number) ? "button" : "div", "row"), at = made.get(number);
       const code = el("code", "", text.slice(indent).trimStart() || " "), inner = text.slice(indent).match(/^ */)[0].length;
-      code.style.paddingLeft = `${inner + 4}ch`; // what does not fit goes on further in
+      code.style.paddingLeft = `${inner + 4}ch`; // hanging indent of wrapped lines
       row.append(el("small", "", number), el("i", made.has(number) ? "dot" : ""), code);
       row.number = number;
       if (made.has(number)) {
@@ -221,7 +221,7 @@ function paint(view) {
   paintBars(view, shown);
 }
 
-// row and column: the entry that is marked; null for the whole of an axis, undefined for none.
+// row, column: the marked entry; null for a whole axis, undefined for none.
 function draw(view, canvas, p, row, column, width, height, large) {
   const [n, m] = p.size, label = large && p.tokens[0] ? 74 : large ? 26 : 0, top = large ? 16 : 0;
   const most = large ? 26 : 9, wide = Math.max(2, Math.min(most, (width - label) / m)), high = Math.max(2, Math.min(most, height / n, large ? 26 : 9));
@@ -263,7 +263,7 @@ function labels(view, pen, p, { label, top, wide, high }, ink, row, column) {
   if (column >= 0) write(column + p.first[1], label + (column + 0.5) * wide, 8);
 }
 
-// Sequential where nothing is negative, else on both sides of 0; grey for what is masked.
+// Sequential colours without negative numbers, otherwise diverging around 0; grey for masked.
 function colourOf(view, p) {
   const ramps = view.d.ramps[view.dark ? "dark" : "light"].at(p.hue), masked = `rgba(${view.d.masked.join(",")})`, table = new Map();
   return (x) => {
@@ -290,7 +290,7 @@ function paintBars(view, shown) {
   });
 }
 
-// ---- pointing
+// ---- hover
 
 function cellAt(view, e) {
   const { label, top, wide, high } = view.canvas.geometry, box = view.canvas.getBoundingClientRect(), p = view.d.pictures[shownOf(view).picture];
@@ -325,7 +325,7 @@ function point(view, cell) {
   }
   const part = n < N || m < M ? ` Rows ${p.first[0]} to ${p.first[0] + n - 1} of ${N}, columns ${p.first[1]} to ${p.first[1] + m - 1} of ${M} are drawn.` : "";
   const colour = p.truth ? "Coloured: true; grey: false." : p.signed ? `Colour: ${p.hue < 0 ? "brown below zero, petrol above" : "grey below zero, the KV head's hue above"}, up to ±${written(p.top)}.`
-    : p.top ? `Colour: from 0 to ${written(p.top)}.` : "All that is not masked is 0.";
+    : p.top ? `Colour: from 0 to ${written(p.top)}.` : "Every unmasked entry is 0.";
   const masked = p.masked ? " Grey: −∞, masked." : "";
   view.read.textContent = `${colour}${masked}${part} Point at an entry to read it; click it to see how it was computed.`;
 }
@@ -341,8 +341,8 @@ function choose(view, cell) {
   if (!cell) return;
   pause(view);
   const p = view.d.pictures[shownOf(view).picture];
-  clearTimeout(view.telling); // the server is told of the line with the entry
-  view.telling = 0;
+  clearTimeout(view.sending); // the entry's event contains the step
+  view.sending = 0;
   view.send("entry", [view.stop, view.chip, cell[0] + p.first[0], cell[1] + p.first[1]]);
 }
 
@@ -352,7 +352,7 @@ function moved(view, [down, right]) {
   if (row >= 0 && column >= 0 && row < p.size[0] && column < p.size[1]) choose(view, [row, column]);
 }
 
-// ---- the whole run: a column for each line, a row for each depth of calls
+// ---- the whole run: a column per line, a row per call depth
 
 function way(view) {
   const { d } = view, n = d.stops.length, depth = (i) => (d.calls[i].parent < 0 ? 0 : depth(d.calls[i].parent) + 1);
@@ -388,7 +388,7 @@ function way(view) {
   view.way.replaceChildren(...boxes, ...ticks);
 }
 
-// The token of a row or column; of the vocabulary, where the columns are its tokens.
+// The token of a row or column, of the text or, for a column over the vocabulary, of the vocabulary.
 const nameOf = (view, p, axis, i) => (p.tokens[axis] ? view.d.labels[i + p.text[axis]] ?? "" : (axis && p.names[i - p.first[1]]) || "");
 
 const within = (d, call, outer) => call === outer || (d.calls[call].parent >= 0 && within(d, d.calls[call].parent, outer));

@@ -1,7 +1,7 @@
-"""The source that ran, walked line by line, with the tensor that each line made. The browser answers each step.
+"""Walk through the source that ran, line by line, with the tensor that each line made; steps run in the browser.
 
 All lines of the run and a part of each tensor are sent once: [u32 length of the header, little-endian][header as
-JSON][numbers as little-endian float32]. Another entry, head or token is asked of the server.
+JSON][numbers as little-endian float32]. Another entry, head or token is requested from the server.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def source_walk(
     walk: Walk, labels: Sequence[str], n_kv_heads: int, *, key: str, at: int, words: Sequence[str] = (),
     on_step: Callable[[int], None], on_entry: Callable[[int, tuple[int, bool], tuple[int, bool]], None],
 ) -> None:  # fmt: skip
-    """Show the walk, at the stop `at`. `on_step(stop)` runs a moment after the last step. words: of the vocabulary.
+    """Show the walk, at the stop `at`. `on_step(stop)` is debounced. words: the vocabulary.
 
     on_entry(stop, (row, whether rows are tokens), (column, whether columns are)) runs after an entry was chosen.
     """
@@ -63,11 +63,11 @@ def source_walk(
     packed_walk(packed, places_in(walk), key=key, on_step=on_step, on_entry=on_entry)
 
 
-Place = tuple[tuple[bool, bool], tuple[int, int]]  # whether rows and columns are tokens, and how many there are
+Place = tuple[tuple[bool, bool], tuple[int, int]]  # whether rows and columns are tokens, and how many of each
 
 
 def places_in(walk: Walk) -> list[list[Place]]:
-    """What can be chosen in each picture of each stop."""
+    """Return the places that can be chosen in each picture of each stop."""
     return [[(_tokens(shown.picture), shown.picture.size) for shown in stop.shown] for stop in walk.stops]
 
 
@@ -75,8 +75,8 @@ def packed_walk(
     data: bytes, places: Sequence[Sequence[Place]], *, key: str, on_step: Callable[[int], None],
     on_entry: Callable[[int, tuple[int, bool], tuple[int, bool]], None],
 ) -> None:  # fmt: skip
-    """Show a walk that is packed already; otherwise as `source_walk`."""
-    most = len(places) - 1  # the session keeps what the callbacks refer to: not the tensors
+    """Show a packed walk; otherwise as `source_walk`."""
+    most = len(places) - 1  # the session stores the callbacks: they must not hold the tensors
 
     def step(sent: object) -> None:
         on_step(within((sent, 0), 0, (most, 0))[0])
@@ -93,13 +93,13 @@ def packed_walk(
 
 
 def _tokens(picture: Picture) -> tuple[bool, bool]:
-    """Whether its rows and its columns are tokens."""
+    """Return whether its rows, and whether its columns, are tokens."""
     rows, columns = ("", "", *picture.axes)[-2:]
     return rows in TOKEN_AXES, columns in TOKEN_AXES
 
 
 def _entry(sent: object) -> tuple[int, int, int, int]:
-    """Four whole numbers of at least 0, whatever a browser has sent."""
+    """Return the four non-negative integers that a browser sent; zeros for anything else."""
     try:
         stop, shown, row, column = (max(0, int(number)) for number in sent)  # type: ignore[attr-defined]
     except (TypeError, ValueError, OverflowError):
@@ -108,7 +108,7 @@ def _entry(sent: object) -> tuple[int, int, int, int]:
 
 
 def pack(walk: Walk, labels: Sequence[str], n_kv_heads: int, at: int, words: Sequence[str] = ()) -> bytes:
-    """The message for the browser."""
+    """Return the payload for the browser."""
     pictures = _Pictures(words)
     stops = [
         {
@@ -131,7 +131,7 @@ def pack(walk: Walk, labels: Sequence[str], n_kv_heads: int, at: int, words: Seq
         "masked": list(theme.MASKED_RGBA),
     }
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    text += b" " * (-len(text) % 4)  # float32 begin at a multiple of four
+    text += b" " * (-len(text) % 4)  # align the float32 values
     return len(text).to_bytes(4, "little") + text + b"".join(pictures.bodies)
 
 
@@ -179,7 +179,7 @@ def _shown(shown: Shown, labels: Sequence[str], pictures: _Pictures, words: Sequ
 
 
 class _Pictures:
-    """Each part of a tensor once, however many lines show it."""
+    """Parts of tensors, deduplicated: one that several lines show is sent once."""
 
     def __init__(self, words: Sequence[str]) -> None:
         self._words = words
@@ -208,13 +208,13 @@ class _Pictures:
         return self._seen[key]
 
     def _names(self, picture: Picture) -> list[str]:
-        """What its columns are called where each is a token of the vocabulary."""
+        """Return the tokens of the columns if they are the vocabulary; otherwise []."""
         if picture.axes != ("V",) or not self._words:
             return []
         return [self._words[picture.first[1] + i] for i in range(picture.numbers.shape[1])]
 
 
 def _ramp(look: str, kv_head: int | None, n_kv_heads: int) -> list[list[list[int]]]:
-    """What is negative and what is positive, RAMP_STOPS colours each: a KV head's own hue, and grey below 0."""
+    """Return the ramps for negative and positive values, RAMP_STOPS colours each: grey below 0, the KV head's hue."""
     picked = np.linspace(0, 255, RAMP_STOPS).round().astype(int)
     return [each[picked].tolist() for each in theme.diverging_ramps(kv_head, n_kv_heads, look)]

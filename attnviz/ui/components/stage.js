@@ -1,7 +1,7 @@
-// Presenting: zooms the drawing until it fills the window over the bar, with type TYPE times as large at least; what is then higher
-// than the window scrolls. Rings the pointer; B makes the screen black. What a clicker sends, Page Up and Page Down, goes on and back.
-const TYPE = 1.4, LARGEST = 4, SHARES = [1, 0.85, 0.75, 0.65, 0.55, 0.45]; // zooms, and the shares of the widest width that are tried
-const WIDEST = 1.6, RING = 56, TRIES = 6, SETTLED = 80; // times the height, pixels, turns, milliseconds
+// Presentation mode: zooms the drawing until it fills the window above the bar, at least by TYPE; if it is then higher than the
+// window, it scrolls. Draws a ring around the pointer; B blanks the screen. Page Up and Page Down, as sent by a clicker, step.
+const TYPE = 1.4, LARGEST = 4, SHARES = [1, 0.85, 0.75, 0.65, 0.55, 0.45]; // minimal and maximal zoom; widths tried, as shares of the widest
+const WIDEST = 1.6, RING = 56, TRIES = 6, SETTLED = 80; // maximal useful width / height; pixels; attempts; milliseconds until laid out
 
 export default function ({ data, parentElement }) {
   const call = begun(parentElement), { signal } = call, { target } = JSON.parse(new TextDecoder().decode(data));
@@ -45,8 +45,8 @@ function key(e, black) {
   if (name) e.preventDefault();
 }
 
-// Grids grow as high as they are wide, charts keep their height: so several widths are tried, and the one is taken that fills most
-// of the screen. What a drawing can leave out, and how high it may be, it is told by properties of its style.
+// A grid's height grows with its width, a chart's does not: so several widths are tried, and the one that fills most of the screen
+// is used. CSS properties tell the drawing its maximal height, and to hide what it can omit.
 function fitting(sheet, target, signal) {
   let turn = 0, seen = "";
   const roomFor = () => {
@@ -54,7 +54,7 @@ function fitting(sheet, target, signal) {
     return [window.innerWidth - 32, (bar?.height ? bar.top : window.innerHeight) - 24];
   };
   const wait = (ms) => new Promise((then) => setTimeout(then, ms));
-  // A chart is drawn as large as its box is in the window, and finds the pointer in what is transformed, not in what is zoomed.
+  // Plotly sizes a chart by its box in the window, and maps pointer positions correctly under a transform, but not under zoom.
   const lay = (zoom, width) => {
     sheet.textContent = `.${target} { --slide-height: ${roomFor()[1] / TYPE}px; --slide-rest: none; zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; }
       .${target} .stElementContainer { overflow: visible; }
@@ -72,10 +72,10 @@ function fitting(sheet, target, signal) {
     const room = roomFor(), all = [];
     for (const share of SHARES) {
       all.push(await tried(element, room, (room[0] * share) / TYPE));
-      if (stale()) return; // the window has another size: what goes on would measure the other's
+      if (stale()) return; // the window was resized: the measurements so far are invalid
     }
     let best = all.reduce((a, b) => (b.worth > a.worth ? b : a));
-    const wider = await tried(element, room, room[0] / best.zoom); // where the height has not changed with the width
+    const wider = await tried(element, room, room[0] / best.zoom); // for a height that does not depend on the width
     if (stale()) return;
     if (wider.worth > best.worth) best = wider;
     lay(best.zoom, best.width);
@@ -83,14 +83,14 @@ function fitting(sheet, target, signal) {
   };
   return async function start() {
     const element = target && document.querySelector(`.${target}`), now = `${window.innerWidth} ${window.innerHeight}`;
-    if (signal.aborted || !target || seen === now) return; // a chart that takes its new width says that the window has one
+    if (signal.aborted || !target || seen === now) return; // plotly's own resize events do not change the window's size
     if (!element || element.getBoundingClientRect().height < 20) return void setTimeout(start, SETTLED);
-    const mine = ++turn, stale = () => mine !== turn || signal.aborted;
+    const run = ++turn, stale = () => run !== turn || signal.aborted;
     seen = now;
     for (let i = 0; i < TRIES && !stale(); i++) {
       await fill(element, stale);
       const { height } = element.getBoundingClientRect();
-      await wait(6 * SETTLED); // what is drawn late has another height
+      await wait(6 * SETTLED); // elements drawn late change the height
       if (Math.abs(element.getBoundingClientRect().height - height) < 8) return;
     }
   };

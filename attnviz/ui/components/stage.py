@@ -1,4 +1,4 @@
-"""Presenting in the browser: the drawing fills the screen, a ring follows the pointer, and B makes the screen black."""
+"""Browser side of presentation mode: the drawing fills the screen, a ring follows the pointer, B blanks the screen."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ _component = declared("stage", HTML)
 
 
 def stage(css_class: str, *, key: str) -> None:
-    """Fill the screen with the element of this class; without one, with the page."""
+    """Fill the screen with the element of this class; "" for the whole page."""
     _component(key=key, data=as_bytes({"target": css_class}), height="content", width="content")

@@ -1,4 +1,4 @@
-// The text in the browser: the token pointed at is the query, every other one is shaded by the weight that it gets from it.
+// The text in the browser: the hovered token is the query; every token is shaded by the weight that the query gives it.
 
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".tv");
@@ -28,7 +28,7 @@ function update(view, bytes) {
   saveButtons(view.root, () => ({ title: "", legend: [[d.mark, d.name]], unsaved: ".said" }));
 }
 
-// "·the" is written " the"; a line ends where the text's line does.
+// Shows "·the" as " the", and keeps the text's line breaks.
 function lay({ d, text }) {
   text.replaceChildren(...d.labels.flatMap((label, at) => {
     const token = Object.assign(el("bdi", "token", label.replace(/^·(?=.)/, "\u00a0")), { at, title: `${at} “${label}”` });
@@ -49,12 +49,12 @@ function show(view, q) {
     token.classList.toggle("query", k === q);
     token.style.setProperty("--share", `${masked ? 0 : 65 * Math.sqrt(c / d.steps)}%`);
   });
-  tell(view, q);
+  showReadout(view, q);
 }
 
 const quote = (d, i) => `${i} “${short(d.labels[i])}”`;
 
-function tell(view, q) {
+function showReadout(view, q) {
   const { d, title, said, after, bars } = view, next = d.next[q];
   const most = d.labels.map((_, k) => k).filter((k) => cell(view, q, k) <= d.steps).sort((a, b) => cell(view, q, b) - cell(view, q, a)).slice(0, 3);
   title.textContent = `Text shaded by the weights of query ${quote(d, q)}`;

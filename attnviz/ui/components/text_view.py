@@ -1,5 +1,6 @@
-"""The text itself, shaded by the weights of one query, and the next tokens predicted after it; hover is answered in the
-browser. T tokens.
+"""The text shaded by the weights of one query, and the next tokens predicted after it; hover runs in the browser.
+
+T tokens.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Pictures made of rectangles to scale, side by side: one message and no plotly, for what moves with a slider.
+"""Pictures of rectangles to scale, side by side: one payload without plotly, for figures that follow a slider.
 
-What is drawn comes from `attnviz.figures`; nothing here decides anything.
+The data come from `attnviz.figures`; this module contains no logic of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _mount = declared("to_scale", '<div class="ts"></div>\n', "save_buttons")
 
 
 def to_scale(panels: list[dict], key: str, legend: Sequence[tuple[str, str]] = ()) -> None:
-    """Draw the panels, such as `figures.groups.cache_panel` gives; they stand below one another where it is narrow.
+    """Draw the panels, such as those of `figures.groups.cache_panel`; they stack in a narrow window.
 
     legend: (colour, name) of each hue, for a saved picture.
     """
