@@ -1,4 +1,4 @@
-"""Query groups: which query head reads which KV head."""
+"""Query grouping: which query head reads which KV head."""
 
 from attnviz.ui.frame import show_page
 

@@ -1,4 +1,4 @@
-"""RoPE: how queries and keys turn with their position."""
+"""RoPE: how queries and keys are rotated by position."""
 
 from attnviz.ui.frame import show_page
 

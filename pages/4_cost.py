@@ -1,4 +1,4 @@
-"""Cost: parameters and KV cache, of one's own settings and of published models."""
+"""Cost: parameters and KV cache of the selected model and of published models."""
 
 from attnviz.ui.frame import show_page
 

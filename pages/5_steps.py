@@ -1,4 +1,4 @@
-"""Step by step: the source that ran, line by line, with the tensors that each line made."""
+"""Step by step: the source that ran, line by line, with the tensors that each line computed."""
 
 from attnviz.ui.frame import show_page
 

@@ -1,4 +1,4 @@
-"""Decode: one token at a time, with the cache that grows."""
+"""Decode: one token at a time, with a growing KV cache."""
 
 from attnviz.ui.frame import show_page
 

@@ -1,4 +1,4 @@
-"""Mistakes: wrong code of these modules, run on your text beside the right code."""
+"""Mistakes: wrong versions of these modules, run on your text beside the right one."""
 
 from attnviz.ui.frame import show_page
 

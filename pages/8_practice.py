@@ -1,4 +1,4 @@
-"""Practice: questions graded by computing, and tasks to write yourself."""
+"""Practice: questions graded by computation, and coding tasks."""
 
 from attnviz.ui.frame import show_page
 

@@ -1,4 +1,4 @@
-"""Lessons: ways through the pages, step by step."""
+"""Lessons: guided tours through the pages, step by step."""
 
 from attnviz.ui.frame import show_page
 
