@@ -23,7 +23,7 @@ def sharing(view: View) -> str:
     return f"{KINDS[c.attention]}: {readers} {heads}"
 
 
-def what_heads_read(config: ModelConfig, n_rows: int = 1) -> dict[str, Any]:
+def mla_grid_options(config: ModelConfig, n_rows: int = 1) -> dict[str, Any]:
     """Return `head_grid`'s kv_names and reads for MLA, which has no KV heads; {} for the other types of attention."""
     if config.attention != "mla":
         return {}

@@ -35,11 +35,11 @@ def _form() -> None:
         help="A folder in Hugging Face's layout: config.json, tokenizer.json, safetensors. Supported: Llama, Mistral, "
         "Qwen2, Qwen3, GPT-2, Gemma 2 and Gemma 3 (text).",
     )  # fmt: skip
-    here = opening.in_the_cache()
-    names = [*here, *(name for name in allowed.SMALL if name not in here)]
+    cached = opening.in_the_cache()
+    names = [*cached, *(name for name in allowed.SMALL if name not in cached)]
     st.selectbox(
         "Or one of these", names, index=None, key=PICKED, on_change=_take_picked, placeholder="Small models",
-        format_func=lambda name: f"{name} · {'downloaded' if name in here else allowed.SMALL[name]}",
+        format_func=lambda name: f"{name} · {'downloaded' if name in cached else allowed.SMALL[name]}",
     )  # fmt: skip
     st.button("Open this model", key="open-model-go", on_click=_open, width="stretch")
     if st.session_state.pop(STARTED, False):

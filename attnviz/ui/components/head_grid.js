@@ -134,12 +134,12 @@ function groups(view) {
 // Cosine similarity of two heads' maps, over the cells that are unmasked in either.
 function similarTo(d, [layer, head]) {
   const [, H, N, M] = d.shape, size = N * M, masked = d.steps + 1;
-  const of = ([l, h]) => d.cells.subarray((l * H + h) * size, (l * H + h + 1) * size), mine = of([layer, head]);
+  const of = ([l, h]) => d.cells.subarray((l * H + h) * size, (l * H + h + 1) * size), selected = of([layer, head]);
   return (at) => {
     const other = of(at);
     let both = 0, a = 0, b = 0;
     for (let i = 0; i < size; i++) {
-      const x = mine[i] === masked ? 0 : mine[i], y = other[i] === masked ? 0 : other[i];
+      const x = selected[i] === masked ? 0 : selected[i], y = other[i] === masked ? 0 : other[i];
       both += x * y; a += x * x; b += y * y;
     }
     return a && b ? both / Math.sqrt(a * b) : 0;

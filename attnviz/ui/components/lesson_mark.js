@@ -3,10 +3,10 @@
 const TIMEOUT = 20000; // milliseconds after which the bar reports that the element is not drawn
 
 export default function ({ data, parentElement }) {
-  const call = begun(parentElement), { said, target, name, step } = JSON.parse(new TextDecoder().decode(data));
+  const call = begun(parentElement), { announcement, target, name, step } = JSON.parse(new TextDecoder().decode(data));
   const [look, status] = [".look", ".said"].map((each) => parentElement.querySelector(each));
   const sheet = document.createElement("style");
-  if (status.textContent !== said) status.textContent = said;
+  if (status.textContent !== announcement) status.textContent = announcement;
   look.textContent = "";
   if (target) {
     sheet.textContent = `.${target} { outline: 3px solid light-dark(#b3541e, #f0a36b); outline-offset: 5px; border-radius: 6px; scroll-margin: 12px; }`;

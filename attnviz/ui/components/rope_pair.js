@@ -61,10 +61,10 @@ function turnArrow(root, name, state, [x, y]) {
 function nameTips(root, scale, q, k) {
   for (const [name, [x, y], [a, b]] of [["q", q, k], ["k", k, q]]) {
     const length = Math.hypot(x, y) * scale, angle = Math.atan2(y, x), near = Math.hypot(x - a, y - b) * scale < 22;
-    const aside = near ? (name === "q" ? 0.16 : -0.16) : 0, r = Math.min(Math.max(length, 8) + 13, 114);
+    const offset = near ? (name === "q" ? 0.16 : -0.16) : 0, r = Math.min(Math.max(length, 8) + 13, 114);
     const text = root.querySelector(`.name.${name}`);
-    text.setAttribute("x", r * Math.cos(angle + aside));
-    text.setAttribute("y", -r * Math.sin(angle + aside));
+    text.setAttribute("x", r * Math.cos(angle + offset));
+    text.setAttribute("y", -r * Math.sin(angle + offset));
   }
 }
 

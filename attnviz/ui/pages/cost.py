@@ -144,13 +144,13 @@ def _own_drawings(
 def _introduction(models: Sequence[ModelConfig], c: ModelConfig, s: Settings) -> None:
     """Show how much of the cache and of the parameters sharing KV heads saves."""
     bits, block = PRECISIONS[s.precision]
-    full, here = (kv_cache_bytes(m, s.context, s.batch, bits, block_size=block) for m in (models[0], c))
+    full, own = (kv_cache_bytes(m, s.context, s.batch, bits, block_size=block) for m in (models[0], c))
     share = count_parameters(c).total / count_parameters(models[0]).total
     first, name = attention_name(models[0]), attention_name(c)
     text = f"For **{figures.crowd_text(s.context, s.batch)}** in {s.precision}, {first} caches **{bytes_text(full)}**"
     if c != models[0]:
         text += (
-            f" and the selected {name} **{bytes_text(here)}**: {here / full:.1%} of the cache, with {share:.1%} of the "
+            f" and the selected {name} **{bytes_text(own)}**: {own / full:.1%} of the cache, with {share:.1%} of the "
             "parameters"
         )
     st.markdown(f"{text}.")
@@ -352,13 +352,13 @@ def measured(view: View) -> None:
         f"ends after about {compute_cost.MOST_SECONDS} seconds; other users' requests slow it down."
     )
     found = st.session_state.get("measurement")
-    here = found if found and found.config == c else None
-    if not (here and here.running):
+    current = found if found and found.config == c else None
+    if not (current and current.running):
         st.button("Measure", type="primary", icon=":material/timer:", on_click=_start_measuring, args=(c,))
-    if here and here.problem:
-        st.warning(here.problem, icon=":material/hourglass:")
-    elif here and here.results and not here.running:
-        charts.show(figures.measured(here.results, n_threads()), "measured")
+    if current and current.problem:
+        st.warning(current.problem, icon=":material/hourglass:")
+    elif current and current.results and not current.running:
+        charts.show(figures.measured(current.results, n_threads()), "measured")
         st.caption("Measured on this server, for these settings. A link does not contain the measurement.")
 
 

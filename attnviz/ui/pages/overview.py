@@ -17,13 +17,13 @@ from attnviz.session.pages import PAGES, ways
 from attnviz.text import tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
-from attnviz.ui.headline import headline, what_heads_read
+from attnviz.ui.headline import headline, mla_grid_options
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
 COLUMN_WIDTHS = {"Look around": 3}  # relative; 2 for the other groups of pages
 HOW_TO_READ = (
-    "Each map is one attention head: each row is a query, each column a key; the more a cell stands out, the larger "
-    "its weight. Its hue is the KV head it reads. Point at a cell; click a head to open it."
+    "Each map is one attention head: each row is a query, each column a key; a stronger colour means a larger weight. "
+    "The hue shows the KV head that the head reads. Point at a cell; click a head to open it."
 )
 
 
@@ -52,7 +52,7 @@ def maps(view: View) -> None:
     else:
         weights, allowed, labels = view.trace.weights, view.trace.allowed, view.labels
         kv_head_of, sentence = view.config.layer.kv_head_of, headline(view)
-        reads = what_heads_read(view.config, view.config.n_layers)
+        reads = mla_grid_options(view.config, view.config.n_layers)
     st.caption(f"{sentence} {HOW_TO_READ}")
     head_grid(
         weights, allowed, labels, kv_head_of,

@@ -19,7 +19,7 @@ from attnviz.ui import charts, state
 from attnviz.ui.components.group_diagram import group_diagram
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.to_scale import to_scale
-from attnviz.ui.headline import headline, soft_capped, what_heads_read
+from attnviz.ui.headline import headline, mla_grid_options, soft_capped
 
 ONLY_CHECKPOINTS = "This part compares the five checkpoints, which were trained in the same way."
 TOO_LARGE = "This model is too large to run in the wrong order here."
@@ -186,7 +186,7 @@ def maps(view: View) -> None:
         selected=(0, head),
         on_select=_take_map,
         row_names=[f"Layer {layer}"],
-        **what_heads_read(view.config),
+        **mla_grid_options(view.config),
     )
 
 
