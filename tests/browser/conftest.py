@@ -1,4 +1,4 @@
-"""One server for all browser tests, and windows on it: light or dark, wide or narrow."""
+"""Fixtures of the browser tests: one shared server, and browser windows: light or dark, wide or narrow."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
@@ -14,7 +14,7 @@ from tests.browser.sidebar import to_page
 
 expect.set_options(timeout=PATIENCE)
 WIDE, NARROW = 1440, 390
-PAGES = {  # the name for screenshots: the address, what the sidebar and the page call it
+PAGES = {  # name of the screenshot: (path, name in the sidebar and on the page)
     "front": ("", "Overview"),
     "heads": ("heads", "Heads"),
     "query-groups": ("query_groups", "Query grouping"),
@@ -24,7 +24,7 @@ PAGES = {  # the name for screenshots: the address, what the sidebar and the pag
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Try a browser's test once more, and list it: on a busy machine a window can stand still for seconds."""
+    """Retry a failed browser test once, and list it: on a busy machine a window can freeze for seconds."""
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent):
             item.add_marker(pytest.mark.flaky(reruns=1))
@@ -37,7 +37,7 @@ def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """The app, shared by the tests of a run. A traceback in its log fails the run, whatever the pages showed."""
+    """Start the app, shared by the tests of a run. A traceback in its log fails the run, whatever the pages showed."""
     with serve() as running:
         yield running
         assert running.tracebacks() == []
@@ -68,7 +68,7 @@ def watched() -> Iterator[Callable[[Page], Page]]:
 
 @pytest.fixture
 def window(new_context: Callable, watched: Callable[[Page], Page]) -> Callable[..., Page]:
-    """window(width=…, scheme=…): the window of somebody else, with cookies and a cache of their own."""
+    """window(width=…, scheme=…): open a window in a new browser context, with its own cookies and cache."""
 
     def open_window(width: int = WIDE, scheme: str = "light") -> Page:
         return watched(new_context(viewport=viewport(width), color_scheme=scheme, has_touch=width == NARROW).new_page())
@@ -78,7 +78,7 @@ def window(new_context: Callable, watched: Callable[[Page], Page]) -> Callable[.
 
 @pytest.fixture(scope="session")
 def people(browser: Browser) -> Iterator[Callable[[bool, str], BrowserContext]]:
-    """people(touch, scheme): somebody with a finger or a mouse who likes it light or dark; the same for all tests."""
+    """people(touch, scheme): return a browser context with touch or mouse, light or dark, shared by all tests."""
 
     @cache
     def person(touch: bool, scheme: str) -> BrowserContext:
@@ -89,9 +89,9 @@ def people(browser: Browser) -> Iterator[Callable[[bool, str], BrowserContext]]:
 
 @pytest.fixture
 def visit(people: Callable, watched: Callable[[Page], Page], server: Server) -> Iterator[Callable[..., Page]]:
-    """visit("heads?kv=2", width=…, scheme=…): that address of the app in a new tab, once it has come to rest.
+    """visit("heads?kv=2", width=…, scheme=…): open that URL of the app in a new tab, and wait until it has settled.
 
-    A tab shares its browser's cache with the tabs of tests before: Streamlit's scripts are read and compiled once.
+    Tabs share the browser's cache with those of earlier tests: Streamlit's scripts are parsed and compiled once.
     """
     used = set()
 
@@ -105,14 +105,14 @@ def visit(people: Callable, watched: Callable[[Page], Page], server: Server) -> 
 
     yield visit_address
     for person in used:
-        person.pages[0].evaluate("localStorage.clear()")  # whether the sidebar was left open
+        person.pages[0].evaluate("localStorage.clear()")  # forget whether the sidebar was open
         for page in person.pages:
             page.close()
 
 
 @pytest.fixture
 def visits(visit: Callable[..., Page], server: Server) -> Callable[..., Iterator[tuple[str, Page]]]:
-    """visits(addresses, width=…): each address and its page, one after the other in one tab."""
+    """visits(addresses, width=…): yield each URL and its page, one after the other in one tab."""
 
     def visit_each(addresses: Iterable[str], **options: Any) -> Iterator[tuple[str, Page]]:
         page: Page | None = None
@@ -127,7 +127,7 @@ def visits(visit: Callable[..., Page], server: Server) -> Callable[..., Iterator
 
 
 def go(page: Page, server: Server, address: str) -> None:
-    """Open an address of the app in a tab that is open, and wait until it has come to rest."""
+    """Open a URL of the app in an open tab, and wait until it has settled."""
     page.goto(f"{server.url}/{address}")
     settle(page)
 
@@ -144,7 +144,7 @@ TURN_TO = """async (address) => {
 
 
 def turn_to(page: Page, address: str) -> None:
-    """Open an address of the app as Back and Forward do, in a third of the time of `go`: nothing is loaded again."""
+    """Open a URL of the app as Back and Forward do, without a reload, in a third of the time of `go`."""
     page.evaluate(TURN_TO, f"/{address}")
     rest(page)
 
@@ -157,7 +157,7 @@ COUNT_MESSAGES = """() => {
 
 
 def count_messages(page: Page) -> Callable[[], int]:
-    """From now on count what a page sends to the server; returns what says how many messages it was."""
+    """Count the messages that a page sends to the server from now on; return a function for the count."""
     page.evaluate(COUNT_MESSAGES)
     return lambda: page.evaluate("sent")
 

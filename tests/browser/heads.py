@@ -1,4 +1,4 @@
-"""The heads page as the browser tests meet it: a short text, and which head is chosen of it."""
+"""Helpers for browser tests of the Heads page: a short text, choosing a head, the head shown."""
 
 import re
 from urllib.parse import urlencode
@@ -17,7 +17,7 @@ def choose(page: Page, name: str) -> None:
 
 
 def shows(page: Page, name: str, text: str = TEXT) -> None:
-    """The page has come to rest on this head of this text, and its address says so."""
+    """Expect the page to settle on this head of this text, and the URL to match."""
     expect(page.get_by_role("heading", name=name)).to_be_visible()
     settle(page)
     expect(the_text(page)).to_have_value(text)

@@ -1,4 +1,4 @@
-"""What is really on the screen: fractions and hues of pixels, where a test of elements alone would be content."""
+"""Measures of the painted pixels: fractions, hues and overflow, which a test of DOM elements alone would miss."""
 
 import colorsys
 import io
@@ -9,8 +9,8 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Locator, Page
 
-SHOTS = os.environ.get("SHOTS")  # a folder for screenshots; none are kept without it
-PATIENCE = 120_000  # milliseconds; a bound on hanging, not a promise of speed
+SHOTS = os.environ.get("SHOTS")  # folder for screenshots; none are saved without it
+PATIENCE = 120_000  # milliseconds; a timeout against hangs, not a performance target
 STILL = """document.querySelector("[data-testid=stApp][data-test-script-state=notRunning]")
     && !document.querySelector("[data-testid=stSkeleton], [data-testid=stSpinner]")
     && !document.querySelector("[data-testid=stPlotlyChart]:not(:has(.main-svg))")"""
@@ -19,49 +19,49 @@ WIDER = (
     "Math.max(...[document.documentElement, ...document.querySelectorAll('[data-testid=stMain]')]"
     ".map(e => e.scrollWidth - e.clientWidth))"
 )
-FULL_PAGE_LIMIT = 6000  # pixels of height that a kept screenshot may have
+FULL_PAGE_LIMIT = 6000  # maximal height of a saved screenshot, pixels
 
 
 def settle(page: Page) -> None:
-    """Wait until the script has run, the charts are drawn and nothing moves; fail where an exception is shown."""
-    page.wait_for_timeout(200)  # an edit takes a moment to leave the browser
+    """Wait until the script has run, the charts are drawn and nothing moves; fail if an exception is shown."""
+    page.wait_for_timeout(200)  # Streamlit sends an edit with a delay
     rest(page)
 
 
 def rest(page: Page) -> None:
-    """As `settle`, where the script is known to have begun."""
-    page.wait_for_function(STILL, polling=50, timeout=PATIENCE)  # `expect` would look once a second
+    """Like `settle`, if the script is known to have started."""
+    page.wait_for_function(STILL, polling=50, timeout=PATIENCE)  # `expect` would poll once a second
     assert page.get_by_test_id("stException").all_inner_texts() == []
     page.evaluate(REPAINTED)
 
 
 def pixels(target: Locator | Page) -> np.ndarray:
-    """Screenshot of an element, or of what is in the window, as (height, width, 3) bytes."""
+    """Return a screenshot of an element, or of the window, as (height, width, 3) bytes."""
     return np.asarray(Image.open(io.BytesIO(target.screenshot(animations="disabled"))).convert("RGB"))
 
 
 def colours_of(image: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The different colours, (n, 3), and how many pixels have each, (n,)."""
-    # one number per colour: sorted 20 times faster than rows
+    """Return the distinct colours, (n, 3), and their pixel counts, (n,)."""
+    # one number per colour: sorts 20 times faster than rows
     packed = image.reshape(-1, 3).astype(np.uint32) @ np.array([65536, 256, 1], dtype=np.uint32)
     found, counts = np.unique(packed, return_counts=True)
     return np.stack((found >> 16, found >> 8 & 255, found & 255), axis=1), counts
 
 
 def background(image: np.ndarray) -> tuple[int, int, int]:
-    """The most frequent colour."""
+    """Return the most frequent colour."""
     colours, counts = colours_of(image)
     return tuple(int(c) for c in colours[counts.argmax()])
 
 
 def painted_fraction(image: np.ndarray, tolerance: int = 12) -> float:
-    """Share of the pixels that differ from the background by more than the tolerance in some channel."""
+    """Return the share of pixels that differ from the background by more than the tolerance in some channel."""
     difference = np.abs(image.astype(int) - background(image)).max(axis=2)
     return float((difference > tolerance).mean())
 
 
 def hue_shares(image: np.ndarray, bins: int = 12, saturation: float = 0.25) -> np.ndarray:
-    """Share of all pixels in each of `bins` equal ranges of hue; greys, black and white are in none. Shape (bins,)."""
+    """Return the share of all pixels in each of `bins` equal ranges of hue, (bins,), without greys, black and white."""
     colours, counts = colours_of(image)
     shares = np.zeros(bins)
     for colour, count in zip(colours, counts, strict=True):
@@ -72,17 +72,17 @@ def hue_shares(image: np.ndarray, bins: int = 12, saturation: float = 0.25) -> n
 
 
 def overflow(page: Page) -> int:
-    """Pixels by which the page is wider than its window; 0 where nobody has to scroll sideways."""
+    """Return the pixels by which the page is wider than its window; 0 without horizontal scrolling."""
     return page.evaluate(WIDER)
 
 
 def fits(page: Page) -> None:
-    """Nobody has to scroll sideways, once the charts have taken their new width: a chart follows its box later."""
+    """Expect no horizontal scrolling, once the charts, which follow their boxes late, have their new width."""
     page.wait_for_function(f"() => {WIDER} <= 0")
 
 
 def cut_off(page: Page) -> list[str]:
-    """What is written on plotly's charts and reaches beyond them, so that it is not seen."""
+    """Return the texts of plotly charts that extend beyond the chart, and so are cut off."""
     return page.evaluate("""
         [...document.querySelectorAll("[data-testid=stPlotlyChart]")].flatMap(chart => {
           const frame = chart.getBoundingClientRect();
@@ -95,7 +95,7 @@ def cut_off(page: Page) -> list[str]:
 
 
 def trimmed(page: Page) -> list[str]:
-    """Formulas that are painted up to the upper or lower edge of their box, which cuts off what is beyond."""
+    """Return the formulas painted up to the upper or lower edge of their box, which may cut them off."""
     formulas = page.locator(".katex-display").all()
     images = [pixels(formula).astype(int) for formula in formulas]
     edges = [np.concatenate((image[:1], image[-1:])) - background(image) for image in images]
@@ -103,7 +103,7 @@ def trimmed(page: Page) -> list[str]:
 
 
 def shoot(page: Page, name: str) -> None:
-    """Keep a picture of the whole page, not only of what fits into the window, if screenshots are wanted."""
+    """Save a screenshot of the whole page, not only of the window, if SHOTS is set."""
     if SHOTS is None:
         return
     Path(SHOTS).mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""A Streamlit server of its own for a test or a measurement, and the Chromium that looks at it."""
+"""A separate Streamlit server for a test or a benchmark, and the path of Chromium."""
 
 import os
 import shutil
@@ -31,7 +31,7 @@ SECONDS_TO_START = 60.0
 
 @dataclass(frozen=True)
 class Server:
-    """A running server: its address, and the file that everything it says goes to."""
+    """A running server: its URL, and the file with its output."""
 
     url: str
     log: Path
@@ -39,13 +39,13 @@ class Server:
     pid: int
 
     def tracebacks(self) -> list[str]:
-        """What went wrong in scripts, whether a page showed it or not."""
+        """Return the tracebacks in the log, whether a page showed them or not."""
         text = self.log.read_text(errors="replace")
         return [part.strip() for part in text.split("Traceback (most recent call last):")[1:]]
 
 
 def chromium() -> str:
-    """Path of the browser. Tests fail without one, and never pass by being skipped."""
+    """Return the path of the browser. Tests fail without one; they are not skipped."""
     for name in (os.environ.get("CHROMIUM", ""), *CHROMIUM_NAMES):
         if path := shutil.which(name):
             return path
@@ -69,13 +69,13 @@ def serve(
 ) -> Iterator[Server]:
     """Run a Streamlit script until the block ends.
 
-    port: a free one unless told; root: the project's, or a copy's; under: a command that starts the server in its own
-    place, such as prlimit; env: added to the environment.
+    port: a free one by default; root: of the project or of a copy; under: a wrapper command, such as prlimit; env:
+    added to the environment.
     """
     port = port or free_port()
     command = [*under, sys.executable, "-m", "streamlit", "run", str(script), f"--server.port={port}"]
     command += ["--server.address=127.0.0.1", "--server.headless=true", "--server.fileWatcherType=none"]
-    command += ["--logger.enableRich=false", *options]  # rich, where it is installed, writes tracebacks in colours
+    command += ["--logger.enableRich=false", *options]  # rich, if installed, would colour the tracebacks
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "log.txt"
         started = time.perf_counter()

@@ -1,4 +1,4 @@
-"""The sidebar as a person uses it: the text, the model, the mask."""
+"""Helpers that use the sidebar as a user would: text, model, mask."""
 
 from contextlib import suppress
 
@@ -28,7 +28,7 @@ def pick_model(page: Page, name: str) -> None:
 
 
 def take_option(box: Locator, option: Locator, typed: str = "", touch: bool = False) -> None:
-    """Open one of Streamlit's lists and choose from it. A list that a scroll or a rerun closes is opened once more."""
+    """Open a Streamlit select box and choose an option; reopen it once if a scroll or a rerun closes it."""
     for _ in range(4):
         if not option.is_visible():
             box.tap() if touch else box.click()
@@ -40,14 +40,14 @@ def take_option(box: Locator, option: Locator, typed: str = "", touch: bool = Fa
 
 
 def to_page(page: Page, name: str) -> Locator:
-    """The link to the page of this name."""
+    """Return the link to the page with this name."""
     return page.get_by_test_id("stSidebar").get_by_role("link", name=name, exact=True)
 
 
 def open_masks(page: Page) -> None:
-    """Open what holds them, where it is not open yet."""
+    """Open the expander of the mask settings, if it is closed."""
     if page.get_by_role("slider", name="Sliding window").is_visible():
         return
     page.get_by_test_id("stSidebar").get_by_text("Mask and position settings").click()
     expect(page.get_by_role("slider", name="Sliding window")).to_be_visible()
-    page.wait_for_timeout(400)  # it opens slowly
+    page.wait_for_timeout(400)  # the expander's animation

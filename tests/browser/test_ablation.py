@@ -1,4 +1,4 @@
-"""Ablating each head of a large model: what is seen meanwhile, and how it is stopped and gone on with."""
+"""Ablating each head of a large model: progress, stopping and resuming."""
 
 import re
 from collections.abc import Callable
@@ -31,7 +31,7 @@ FOUND = re.compile("^Most important head on this text|^No ablation raises")
 
 
 def test_no_old_number_stays_at_full_strength_and_a_stopped_measurement_goes_on(visit: Callable[..., Page]) -> None:
-    page = visit(LARGE)  # with a short text, which takes no time
+    page = visit(LARGE)  # with a short text, which is fast
     expect(page.get_by_role("heading", name=FOUND)).to_be_visible()
     assert page.get_by_role("button", name="Stop ablating").count() == 0
     the_text(page).fill("Two cats and " + "the old man saw a " * 66)

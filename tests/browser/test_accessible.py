@@ -1,6 +1,6 @@
-"""Axe-core finds nothing serious, and the keyboard goes everywhere.
+"""Accessibility: axe-core finds nothing serious, and everything can be reached with the keyboard.
 
-axe-core judges what is in the window, so the window is made as tall as the page.
+axe-core checks only the visible part, so the window is made as tall as the page.
 """
 
 import io
@@ -21,8 +21,8 @@ from tests.figures.test_theme import contrast
 
 Visit = Callable[..., Page]
 FORMULA = "scrollable-region-focusable", '<span class="katex-display">'
-# A formula wider than its column scrolls in a box that Streamlit draws and that the app cannot mark as focusable.
-# The tests below show that a page with nothing but st.latex has it too, and that the keyboard scrolls it all the same.
+# A formula wider than its column scrolls in a box of Streamlit's that the app cannot make focusable. The tests below
+# show that a page with only st.latex has this finding too, and that the keyboard scrolls the box anyway.
 STREAMLITS_OWN = {FORMULA}
 LOOKS = {
     "light": [
@@ -37,7 +37,7 @@ LOOKS = {
 
 
 def serious(page: Page) -> list[tuple[str, str]]:
-    """Every serious or critical finding in the window: the rule, and the beginning of the element."""
+    """Return every serious or critical finding in the window: the rule, and the beginning of the element."""
     found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
     return [
         (rule["id"], node["html"][:100])
@@ -58,7 +58,7 @@ def show_all(page: Page) -> None:
     settle(page)
 
 
-# Each text of a chart with its colour; axe leaves them out.
+# Each text of a chart with its colour; axe skips SVG text.
 TEXTS = """
 [...document.querySelectorAll("[data-testid=stPlotlyChart] text")]
   .filter(text => text.textContent.trim()).map(text => [text.textContent, getComputedStyle(text).fill])
@@ -123,7 +123,7 @@ ROUND = 6  # pixels round an element that its focus ring may take
 
 
 def picture_round(page: Page, box: dict) -> np.ndarray:
-    """What is painted at and round a box, as far as it is in the window."""
+    """Return a screenshot of a box and its surroundings, clipped to the window."""
     left, top = max(0, box["x"] - ROUND), max(0, box["y"] - ROUND)
     right = min(page.viewport_size["width"], box["x"] + box["width"] + ROUND)
     bottom = min(page.viewport_size["height"], box["y"] + box["height"] + ROUND)
@@ -133,7 +133,7 @@ def picture_round(page: Page, box: dict) -> np.ndarray:
 
 
 def stops(page: Page, most: int = 70) -> list[tuple[str, int]]:
-    """Where the tab key stops, from the top of the page to its end, and how many pixels show it."""
+    """Return the tab stops, from the top of the page to its end, and the number of pixels that show the focus."""
     found = []
     for _ in range(most):
         page.keyboard.press("Tab")
@@ -171,7 +171,7 @@ def test_the_tab_key_goes_through_pages_in_order_and_can_be_followed(visit: Visi
 
 
 def leads_through(page: Page, wanted: list[str]) -> None:
-    """From where the focus is, the tab key comes to what is wanted, in this order, and each stop is seen."""
+    """Expect the tab key to reach the wanted elements in this order, each with a visible focus."""
     found = stops(page)
     names = iter(name for name, _ in found)
     for each in wanted:

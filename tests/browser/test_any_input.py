@@ -1,4 +1,4 @@
-"""Any text and any link gets a picture or a sentence; markup in them is text, and stays text."""
+"""Any text and any link gives a picture or a sentence; markup in them is shown as text."""
 
 from collections.abc import Callable
 from urllib.parse import quote
@@ -19,8 +19,8 @@ SHORT = {
     "control characters": "a\u0007b\u200bc\u202ed\r\n\te",
     "markup": MARKUP,
 }
-LONG = "Once upon a time there was a king. " * 571 + "The end of it"  # 20,000 characters, more than an address can say
-ALL_KINDS = " ".join(SHORT.values())  # where a text takes long to be drawn
+LONG = "Once upon a time there was a king. " * 571 + "The end of it"  # 20,000 characters, too long for a URL
+ALL_KINDS = " ".join(SHORT.values())  # for pages where drawing takes long
 
 
 def test_any_text_is_drawn_on_every_page_and_a_long_one_stays_whole(
@@ -48,7 +48,7 @@ def test_any_text_is_drawn_on_every_page_and_a_long_one_stays_whole(
 
 
 def is_drawn(page: Page, picture: str, name: str, shortened: bool = False) -> None:
-    """A picture of the text is painted, inside the window, and nothing of it is taken for markup."""
+    """Expect a painted picture inside the window, without markup from the text."""
     expect(page.get_by_test_id("stAlert").filter(has_text="first 512 are shown")).to_have_count(int(shortened))
     page.locator(picture).first.scroll_into_view_if_needed()
     assert painted_fraction(pixels(page.locator(picture).first)) > 0.01, name
@@ -102,11 +102,11 @@ def no_sentence_holds_a_link_or_a_picture_of_a_stranger(page: Page) -> None:
 
 def test_the_log_holds_no_text_of_a_user(visit: Callable[..., Page], server: Server) -> None:
     page = visit("heads?text=Quokka&n_layers=Wombat&Numbat=1&facts=Bilby&second_text=Dingo")
-    assert "Numbat" in page.get_by_test_id("stMain").inner_text()  # it did arrive
+    assert "Numbat" in page.get_by_test_id("stMain").inner_text()  # the text did arrive
     write(page, "Potoroo")
     turn_to(page, "cost?tab=facts&facts=%7B%22Bandicoot%22%3A%201%7D")
     assert "Bandicoot" in page.get_by_test_id("stMain").inner_text()
     log = server.log.read_text(errors="replace")
-    assert "streamlit" in log.lower() or server.url in log  # it is the log
+    assert "streamlit" in log.lower() or server.url in log  # it really is the log
     for word in ("Quokka", "Wombat", "Numbat", "Bilby", "Dingo", "Potoroo", "Bandicoot"):
         assert word.lower() not in log.lower()

@@ -1,4 +1,4 @@
-"""Where the browser looks for the server: at once where the app begins, whatever page it opens."""
+"""The browser finds the server at the app's base URL at the first try, on any page."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.browser.server import Server
 
 
 def test_the_server_is_found_at_the_first_try(window: Callable[..., Page], server: Server) -> None:
-    """And links made from what was found lead to pages of the app."""
+    """Links built from that base URL lead to pages of the app."""
     page, tried = window(), []
     page.on("request", lambda request: tried.append(request.url) if "_stcore/health" in request.url else None)
     page.goto(f"{server.url}/query_groups")

@@ -1,4 +1,4 @@
-"""The cost page in a real browser: what links ask for is drawn, controls change it, and measuring can be stopped.
+"""Cost page in a browser: links restore the view, controls change it, and a measurement can be stopped.
 
 pytest tests/browser/test_cost_page.py
 """
@@ -26,7 +26,7 @@ PARTS = {"Published models": "alternatives", "What fits in GPU memory": "filling
 
 
 def every_part_is_painted_and_as_wide_as_its_window(page: Page, width: int, scheme: str) -> None:
-    page.set_viewport_size({"width": width, "height": 4500})  # charts that are out of sight are not drawn
+    page.set_viewport_size({"width": width, "height": 4500})  # charts outside the window are not drawn
     seen = ["attention", "cache"]
     for part, drawn in PARTS.items():
         page.get_by_role("radio", name=part).click()
@@ -113,7 +113,7 @@ LONG = "model=own&n_layers=8&d_model=384&n_heads=16&n_kv_heads=16"  # takes seco
 
 
 def begin_to_measure(page: Page) -> None:
-    """Press the button and see the first results come, which stand for less than a second."""
+    """Press the button and wait for the first results, which are visible for less than a second."""
     page.get_by_role("button", name="Measure", exact=True).click()
     page.wait_for_function("document.querySelector('[data-testid=stProgress]')?.innerText.includes('tokens:')")
 
@@ -125,11 +125,11 @@ def a_measurement_can_be_stopped_and_started_again(page: Page) -> None:
         expect(page.get_by_role("progressbar")).to_have_count(0)
         settle(page)
         name = page.get_by_role("figure", name=re.compile("^MHA takes")).get_attribute("aria-label")
-        assert "after 256 tokens" in name and "after 8,192 tokens" not in name  # it ended before its end
+        assert "after 256 tokens" in name and "after 8,192 tokens" not in name  # it was stopped early
     expect(page.get_by_text("Somebody else is measuring")).to_have_count(0)
 
 
-WALK = {  # what is asserted, at which address
+WALK = {  # {assertion: URL}
     the_page_opens_with_published_models_and_the_shipped_one_among_them: "cost",
     one_click_compares_two_models_and_the_address_says_so: "cost",
     a_link_reopens_a_comparison_with_its_sentence: "cost?context=131072&compare=gemma-3-27b,qwen3-32b",

@@ -1,4 +1,4 @@
-"""A text is written step by step in the browser, another candidate is taken, and the link holds what was written."""
+"""Decoding step by step in the browser: stepping, choosing another candidate, and the written tokens in the link."""
 
 import re
 from collections.abc import Callable
@@ -41,26 +41,26 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
 
     others = player.locator(".candidates tr:not(.chosen) button")
     word, dated = others.first.inner_text(), page.get_by_role("heading", name=re.compile("computing 32 tokens anew"))
-    expect(dated).to_be_visible()  # it follows the text when that rests
+    expect(dated).to_be_visible()  # it follows once the player rests
     timed = dated.inner_text()
     others.first.click()
     expect(new).to_have_count(3)
     settle(page)
-    assert timed == dated.inner_text()  # as many tokens are not timed again
+    assert timed == dated.inner_text()  # the timing is cached by the number of tokens
     assert new.all_inner_texts() == [*first, word.replace("·", " ")]
-    expect(page.get_by_role("radio", name=re.compile("^… "))).to_be_visible()  # what was left
+    expect(page.get_by_role("radio", name=re.compile("^… "))).to_be_visible()  # the earlier continuation
     written = parse_qs(urlsplit(page.url).query)["written"]
 
     player.get_by_label("Tokens per second").select_option("30")
     player.get_by_label("Tokens to run").fill("4")
     press(page, "run")
     expect(new).to_have_count(3 + 4)
-    expect(player.get_by_role("button", name="▶ play")).to_be_visible()  # it has stopped there
-    page.wait_for_timeout(300)  # for nine tokens
+    expect(player.get_by_role("button", name="▶ play")).to_be_visible()  # it has stopped
+    page.wait_for_timeout(300)  # long enough for nine tokens
     assert new.count() == 3 + 4
 
     player.get_by_label("Tokens to run").fill("40")
-    press(page, "run")  # the server writes more while it plays
+    press(page, "run")  # the server generates more during playback
     expect(new).to_have_count(7 + 40, timeout=30_000)
     expect(player.get_by_role("button", name="▶ play")).to_be_visible()
     player.get_by_role("button", name="Head 5").click()
@@ -85,7 +85,9 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     press(page, "▶ play")
     expect(new).not_to_have_count(7 + 40)
     page.get_by_role("link", name="Cost", exact=True).click()
-    page.wait_for_function("!left.root.isConnected && !left.timer")  # nothing is asked for from another page
+    page.wait_for_function(
+        "!left.root.isConnected && !left.timer"
+    )  # the player of a page that was left requests nothing
 
     go(page, server, f"decode?written={written[0]}")
     assert new.all_inner_texts() == [*first, word.replace("·", " ")]

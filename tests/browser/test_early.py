@@ -1,4 +1,4 @@
-"""The scripts of charts, tables and formulas have come before the first of them is opened."""
+"""The scripts of charts, tables and formulas are preloaded before the first of them is opened."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What goes wrong around the app, done to it: servers killed, files damaged, disks full, connections cut, tabs kept."""
+"""Fault injection: killed servers, damaged files, full disks, cut connections, tabs left open."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ from tests.waiting import result_of
 
 
 def goes_on(page: Page, name: str, text: str = TEXT) -> None:
-    """Another head can be chosen. A click before the first run after a connection is lost, so a person clicks again."""
+    """Expect that another head can be chosen. A click before the first run after a reconnect is lost: click again."""
     for _ in range(5):
         choose(page, name)
         with suppress(TimeoutError):
@@ -39,7 +39,7 @@ def connected_again(page: Page) -> None:
 
 
 class Cable:
-    """The websockets of a page, which can be cut, and kept from coming back for a while."""
+    """The websockets of a page, which can be cut, and blocked from reconnecting for a while."""
 
     def __init__(self, page: Page) -> None:
         self.sockets: list[WebSocketRoute] = []
@@ -64,7 +64,7 @@ class Cable:
         self.sockets[-1].close()
 
     def plugged_in_again(self, page: Page) -> None:
-        """Wait until the page, whose first socket was cut, has come back."""
+        """Wait until the page has reconnected after its first socket was cut."""
         end = time.monotonic() + PATIENCE / 1000
         while len(self.sockets) < 2:
             assert time.monotonic() < end, "the page did not come back"
@@ -73,7 +73,7 @@ class Cable:
 
 
 def test_a_tab_left_overnight_and_one_whose_server_is_killed_go_on(window: Callable[..., Page]) -> None:
-    """A session is kept for a day; here it is forgotten after a second, and the tab is away for longer."""
+    """The server keeps a session for a day; here for one second, and the tab is disconnected for longer."""
     page, port = window(), free_port()
     cable = Cable(page)
     with serve("app.py", "--server.disconnectedSessionTTL=1", port=port) as server:
@@ -122,7 +122,7 @@ def test_a_websocket_cut_in_a_run_loses_little_and_another_tab_has_settings_of_i
 
 
 def a_websocket_is_cut_in_the_middle_of_a_run(page: Page, cable: Cable) -> None:
-    """The change may be lost with its answer; nothing else is, and the page goes on."""
+    """The change may be lost with its answer; nothing else is lost, and the page still works."""
     cable.cut_when_used = True
     choose(page, "Layer 3, head 4")
     cable.plugged_in_again(page)
@@ -131,7 +131,7 @@ def a_websocket_is_cut_in_the_middle_of_a_run(page: Page, cable: Cable) -> None:
 
 
 def the_soak_reads_what_is_typed_drawn_and_read_out(page: Page) -> None:
-    """Or it would not notice a text that is on the wrong person's page."""
+    """Without these, the soak test would not notice a text on another user's page."""
     seen = page.evaluate(ALL_TEXT)
     assert TEXT in seen and "Query grouping" in seen and "Layer 2, head 5," in seen
 
@@ -141,7 +141,7 @@ def the_soak_reads_what_is_typed_drawn_and_read_out(page: Page) -> None:
 
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
-    """The app, copied to where it can be damaged."""
+    """Copy the app to a folder where it can be damaged."""
     for name in ("attnviz", "pages", ".streamlit"):
         shutil.copytree(ROOT / name, tmp_path / "app" / name, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "app.py", tmp_path / "app")
@@ -149,7 +149,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def visits(server: Server, *addresses: str) -> list[Session]:
-    """The app at these addresses, each in a session of its own."""
+    """Open the app at these URLs, each in a separate session."""
 
     async def visited() -> list[Session]:
         sessions = []
@@ -164,7 +164,7 @@ def visits(server: Server, *addresses: str) -> list[Session]:
 
 
 def damage(checkpoints: Path) -> None:
-    """One cut off, one replaced by another model's, one that cannot be read, by root neither."""
+    """Truncate one file, replace one by another model's, make one unreadable even for root."""
     whole = (checkpoints / "gqa-4.safetensors").read_bytes()
     (checkpoints / "gqa-4.safetensors").write_bytes(whole[: len(whole) // 2])
     shutil.copy(checkpoints / "mqa.safetensors", checkpoints / "gqa-2.safetensors")
@@ -192,7 +192,7 @@ def test_damaged_checkpoints_are_one_sentence_and_the_others_work(copy: Path) ->
 
 
 def test_a_full_disk_is_not_noticed(copy: Path, tmp_path: Path) -> None:
-    """No file may grow beyond the few lines of the log, and none is written at home or in the folder for them."""
+    """Limit files to the few lines of the log, and check that none is written in the home or temporary folder."""
     for name in ("home", "tmp"):
         (tmp_path / name).mkdir()
     env = {"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -204,7 +204,7 @@ def test_a_full_disk_is_not_noticed(copy: Path, tmp_path: Path) -> None:
     assert {path for path in tmp_path.rglob("*")} == before
 
 
-# ---- what tests would notice
+# ---- the tests notice faults
 
 
 def test_what_goes_wrong_in_a_script_is_noticed(tmp_path: Path) -> None:

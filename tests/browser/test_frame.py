@@ -1,4 +1,4 @@
-"""What is round every page: links, the text, the model, going from page to page, the clipboard, downloads."""
+"""Frame of every page: links, text, model, navigation between pages, clipboard, downloads."""
 
 import csv
 import io
@@ -33,7 +33,7 @@ def test_links_work_as_the_first_requests_after_a_start(window: Callable[..., Pa
         for name, page in pages.items():
             page.goto(f"{fresh.url}/{PAGES[name][0]}?{LINK}", wait_until="commit")
         for page in pages.values():
-            pick_model(page, "MQA")  # while the server still imports torch
+            pick_model(page, "MQA")  # while the server is still importing torch
         for name, page in pages.items():
             expect(page).to_have_url(re.compile("model=mqa"))
             settle(page)
@@ -179,7 +179,7 @@ def a_text_is_typed_and_applied_or_an_example_is_taken(page: Page) -> None:
     expect(page).to_have_url(re.compile("text=%E5"))
     settle(page)
     expect(the_text(page)).to_have_value(EXAMPLES["中文"])
-    expect(page.get_by_role("radio", name="中文", exact=True)).not_to_be_checked()  # it can be taken again
+    expect(page.get_by_role("radio", name="中文", exact=True)).not_to_be_checked()  # it can be chosen again
 
 
 def only_numbers_of_kv_heads_that_divide_are_offered(page: Page) -> None:
@@ -194,7 +194,7 @@ def only_numbers_of_kv_heads_that_divide_are_offered(page: Page) -> None:
 
 def what_belongs_to_a_model_of_ones_own_is_offered_for_that_alone(page: Page) -> None:
     expect(page.get_by_role("slider", name="Query heads")).to_have_value("1")
-    expect(page.get_by_role("slider", name="KV heads")).to_be_hidden()  # one head: nothing to choose
+    expect(page.get_by_role("slider", name="KV heads")).to_be_hidden()  # one query head: no choice of KV heads
     pick_model(page, "MLA")
     settle(page)
     for name in ("Layers", "Query heads", "d_model"):
@@ -232,16 +232,16 @@ def a_setting_is_one_message_and_leaves_the_title_alone(page: Page) -> None:
 
 
 def what_was_typed_is_in_force_on_the_page_that_is_opened_next(page: Page) -> None:
-    """Its link says what was in force before, and is clicked before another one has come."""
+    """The link still has the old settings when it is clicked, before the server has sent a new one."""
     the_text(page).fill("one two three")
-    to_page(page, "Query grouping").click(delay=100)  # as long as a finger takes
+    to_page(page, "Query grouping").click(delay=100)  # the duration of a tap
     expect(page.get_by_role("heading", level=1)).to_have_text("Query grouping")
     settle(page)
     expect(the_text(page)).to_have_value("one two three")
     assert in_address(page) == {"text": ["one two three"], "window": ["9"]}
 
 
-SETTINGS = {  # what is asserted, at which address
+SETTINGS = {  # {assertion: URL}
     a_notice_names_the_layer_and_the_query_that_are_shown: "heads?layer=7&head=31&query=511&key=99",
     the_model_card_is_a_click_away_where_a_model_runs_beyond_its_training: "heads?window=5",
     a_text_is_typed_and_applied_or_an_example_is_taken: "heads?text=a",
@@ -297,12 +297,12 @@ def a_chart_can_be_saved_in_four_ways(page: Page) -> None:
     assert saved(page, "PNG").startswith(b"\x89PNG")
     svg = saved(page, "SVG")
     assert b"<svg" in svg[:200]
-    assert b"fill: rgb(91, 95, 106)" in svg and b"fill: rgb(128, 132, 149)" not in svg  # as style.css has it
+    assert b"fill: rgb(91, 95, 106)" in svg and b"fill: rgb(128, 132, 149)" not in svg  # as in style.css
     assert b"plotly" in saved(page, "HTML").lower()
 
 
 def saved(page: Page, kind: str) -> bytes:
-    """The first chart of the page, downloaded as "CSV", "PNG", …"""
+    """Download the first chart of the page as "CSV", "PNG", … and return its bytes."""
     with page.expect_download() as started:
         page.get_by_role("button", name=kind, exact=True).first.click()
     return started.value.path().read_bytes()

@@ -1,4 +1,4 @@
-"""Every drawing of ours has a button that opens it full-screen; Streamlit's own does the same for a chart."""
+"""Every component has a button that opens it full-screen, like Streamlit's own button for charts."""
 
 import re
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def test_a_head_is_read_full_screen_and_clocks_fit(visit: Callable[..., Page]) -
 
 
 def opened(page: Page, drawing: Locator) -> None:
-    """Press its button, and wait until it is as large as it will be."""
+    """Press its button, and wait until its size is final."""
     drawing.get_by_role("button", name="Full screen", exact=True).click()
     expect(drawing.get_by_role("button", name="Leave full screen")).to_be_visible()
     page.wait_for_function("document.fullscreenElement")

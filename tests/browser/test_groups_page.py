@@ -1,4 +1,4 @@
-"""What a person does on the query-grouping page, and what follows."""
+"""User actions on the query-grouping page, and their effects."""
 
 import re
 from collections.abc import Callable
@@ -43,7 +43,7 @@ def a_button_moves_everything(page: Page) -> None:
     for model, (n_kv_heads, n_bytes) in sizes.items():
         choose(page, model)
         expect(kv_heads(page)).to_have_count(n_kv_heads)
-        if model != "MHA":  # of whose eight hues two are alike
+        if model != "MHA":  # whose eight hues include two similar ones
             the_diagram_is_painted_in_one_hue_per_kv_head(page, model, n_kv_heads)
         expect(page.get_by_text(f"8 query heads read {n_kv_heads} KV head")).to_be_visible()
         expect(heading(page, f"^W_k and W_v are {24 * n_kv_heads} wide")).to_be_visible()
@@ -139,7 +139,7 @@ def looking_closer_paints_the_part_and_goes_into_the_link(page: Page) -> None:
         look_closer(page, part)
         expect(page).to_have_url(re.compile(f"tab={tab}"))
         expect(heading(page, title).last).to_be_visible()
-        expect(heading(page, title)).to_have_count(2 if tab == "work" else 1)  # the work is to scale above, too
+        expect(heading(page, title)).to_have_count(2 if tab == "work" else 1)  # the work is also drawn to scale above
         for chart in charts:
             assert painted_fraction(pixels(page.locator(f".st-key-chart-{chart}"))) > 0.02
     link = urlsplit(page.url)
@@ -190,7 +190,7 @@ def the_maps_say_what_each_model_s_heads_read(page: Page) -> None:
     expect(page.get_by_text(re.compile("reads KV|KV 3"))).to_have_count(0)
 
 
-WALK = {  # what is asserted, at which address
+WALK = {  # {assertion: URL}
     a_button_moves_everything: "query_groups",
     a_head_that_is_pointed_at_or_walked_to_shows_its_partners: "query_groups",
     tiling_shows_the_wrong_partners_and_what_they_do: "query_groups?model=gqa-2",

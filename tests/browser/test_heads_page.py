@@ -1,4 +1,4 @@
-"""What a person does on the heads page, and what follows on the screen."""
+"""User actions on the Heads page, and their effects on the screen."""
 
 import io
 import re
@@ -19,13 +19,13 @@ Visit = Callable[..., Page]
 
 
 def choose(page: Page, label: str, option: str) -> None:
-    """Take an option of one of the select boxes over the map."""
+    """Choose an option of a select box above the map."""
     page.get_by_role("combobox", name=label).select_option(option)
     settle(page)
 
 
 def add(page: Page, label: str, option: str) -> None:
-    """Take one more option of a box that holds several."""
+    """Add an option to a multiselect."""
     box = page.get_by_role("combobox", name=label)
     take_option(box, page.get_by_role("option", name=option, exact=True), typed=option)
     page.keyboard.press("Escape")
@@ -33,7 +33,7 @@ def add(page: Page, label: str, option: str) -> None:
 
 
 def part(page: Page, name: str) -> None:
-    """Open the part of this name, by its group where it has one."""
+    """Open the tab with this name, through its group if it has one."""
     for group, tabs in PAGES["heads"].groups.items():
         if name in [PAGES["heads"].tabs[tab] for tab in tabs]:
             page.get_by_role("radio", name=group, exact=True).click()
@@ -134,7 +134,7 @@ def one_head_and_several_are_ablated(page: Page) -> None:
     expect(page).to_have_url(re.compile("off_way=mean"))
 
 
-# ---- the head looked at: its map, and the path of a query
+# ---- the selected head: its map, and the path of a query
 
 LAST = 28  # of the 29 tokens of the text that the page opens with
 
@@ -148,15 +148,15 @@ def the_path(page: Page) -> Locator:
 
 
 def point_at_the_last_cell(page: Page) -> dict[str, float]:
-    """It lies in the lower right corner; where the map is, is returned."""
+    """Hover over the cell in the lower right corner; return the map's bounding box."""
     whole = the_map(page).bounding_box()
     the_map(page).hover(position={"x": whole["width"] - 6, "y": whole["height"] - 6})
     expect(the_map(page).locator("i")).to_be_visible()
-    return the_map(page).bounding_box()  # it may have been scrolled to
+    return the_map(page).bounding_box()  # hovering may have scrolled
 
 
 def box_of(page: Page, query: int, key: int) -> dict[str, float]:
-    """Where a cell of the map is, from the top left of the map, counted from the last one."""
+    """Return the box of a cell relative to the top left of the map, derived from the last cell's."""
     whole = point_at_the_last_cell(page)
     last = the_map(page).locator("i").bounding_box()
     across, down = last["x"] - whole["x"] - (LAST - key) * last["width"], (LAST - query) * last["height"]
@@ -202,11 +202,11 @@ def pointing_at_a_cell_and_at_a_bar_says_their_numbers_without_asking_the_server
     assert sent() == 0, "pointing asks the server"
     the_map(page).click(position=at)
     expect(page).to_have_url(re.compile("key=4"))
-    assert sent() > 0  # a choice asks the server, so the messages are counted
+    assert sent() > 0  # a choice sends a message, so the counter works
 
 
 def grid_head_view_titles_and_equations_say_the_same_weight(page: Page) -> None:
-    """The grid and the head view are read in the browser; the server writes the titles and the equations."""
+    """The browser prints the numbers of the grid and the head view, the server those of titles and equations."""
     weight = weight_in(reading(page))
     assert re.fullmatch(r"0\.\d{4}", weight)
     assert weight_in(saying(page)) == weight
@@ -216,7 +216,7 @@ def grid_head_view_titles_and_equations_say_the_same_weight(page: Page) -> None:
     query, key = re.findall(r"(?:query|key)=(\d+)", page.url)
     told = page.locator(".hg .read").first
     page.get_by_role("gridcell", selected=True).focus()
-    page.keyboard.press("Shift+ArrowUp")  # begins at the corner, or where it was before
+    page.keyboard.press("Shift+ArrowUp")  # starts at the corner, or at the previous cell
     at = [int(n) for n in re.search(r"Query (\d+) .* → key (\d+) ", told.inner_text()).groups()]
     for back, forth, n in (("Up", "Down", int(query) - at[0]), ("Left", "Right", int(key) - at[1])):
         for _ in range(abs(n)):
@@ -257,7 +257,7 @@ def the_arrow_keys_go_over_the_map_and_enter_chooses(page: Page) -> None:
     expect(page).to_have_url(re.compile("key=8"))
     expect(heading(page, "^From score to weight: query 19 ")).to_be_visible()
     expect(the_map(page)).to_be_focused()
-    for _ in range(30):  # and no further than the first
+    for _ in range(30):  # it stops at the first
         page.keyboard.press("ArrowLeft")
     expect(reading(page)).to_contain_text(re.compile("^Query 19 .* → key 0 "))
 
@@ -271,17 +271,17 @@ CHANGED_AT_ONCE = """(control, change) => {
 
 
 def drawn(page: Page) -> str:
-    """The map's own pixels, wherever on the screen they are."""
+    """Return the map's canvas content, independent of its position on the screen."""
     return the_map(page).locator("canvas").evaluate("canvas => canvas.toDataURL()")
 
 
 def saturation(image: np.ndarray) -> float:
-    """How far the colours are from grey, on average."""
+    """Return the mean distance of the colours from grey."""
     return float(np.ptp(image.astype(int), axis=2).mean())
 
 
 def other_colours_are_there_at_once_and_in_the_address(page: Page) -> None:
-    first = box_of(page, 0, 0)  # the first token has nothing to look at but itself
+    first = box_of(page, 0, 0)  # the first token can attend only to itself
     x, y = round(first["x"] + 2), round(first["y"] + 2)
     page.mouse.move(2, 2)
     plain = pixels(the_map(page))
@@ -313,7 +313,7 @@ FIRST_COLUMN = """(canvas, { left, width, y }) => {
 
 
 def the_first_column_is_set_aside_to_its_edge(page: Page) -> None:
-    """Cells of a long text are no whole number of pixels wide: no stripe of colour stays beside the grey."""
+    """Cells of a long text have fractional pixel widths: no coloured stripe may remain beside the grey column."""
     shares = set()
     for window in (1417, 1390, 1361):
         page.set_viewport_size({"width": window, "height": 900})
@@ -327,7 +327,7 @@ def the_first_column_is_set_aside_to_its_edge(page: Page) -> None:
         colours = the_map(page).locator("canvas").evaluate(FIRST_COLUMN, asked)
         assert all(max(colour) - min(colour) < 4 for colour in colours), colours
         shares.add(round(box["width"] % 1, 2))
-    assert any(0 < share < 0.5 for share in shares), shares  # else nothing was tried
+    assert any(0 < share < 0.5 for share in shares), shares  # otherwise the case did not occur
 
 
 def a_pinned_head_is_marked_in_the_grid_and_stays_in_the_lines(page: Page) -> None:
@@ -349,7 +349,7 @@ def a_pinned_head_is_marked_in_the_grid_and_stays_in_the_lines(page: Page) -> No
 
 
 def the_map_and_the_path_can_be_zoomed_and_saved(page: Page) -> None:
-    expect(page.locator(".js-plotly-plot")).to_have_count(0)  # nothing is drawn that nobody has asked for
+    expect(page.locator(".js-plotly-plot")).to_have_count(0)  # charts are drawn on demand
     page.get_by_text("Zoom, numbers and downloads").click()
     settle(page)
     for name in ("map", "path"):
@@ -367,7 +367,7 @@ def the_map_and_the_path_can_be_zoomed_and_saved(page: Page) -> None:
 # ---- in one tab
 
 LONG = "once%20upon%20a%20time%20" * 12
-CHOICES = {  # what is asserted, at which address
+CHOICES = {  # {assertion: URL}
     a_query_and_a_key_are_explained_as_chosen: "heads?tab=number",
     a_click_in_the_grid_changes_the_head_and_its_parts_alone: "heads?tab=does",
     a_head_chosen_in_a_part_is_the_one_that_is_marked_in_the_grid: "heads?tab=family&layer=1&head=3",
@@ -394,7 +394,7 @@ ONE_HEAD = (
 
 
 def turn_afresh(page: Page, address: str) -> None:
-    """Open an address at its top, with nothing focused and nothing pointed at."""
+    """Open a URL, scrolled to the top, without focus or hover."""
     page.evaluate("document.activeElement?.blur()")
     page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
     page.mouse.move(2, 2)
@@ -418,7 +418,7 @@ def test_the_map_of_a_head_and_the_path_of_a_query_say_their_numbers(visit: Visi
 def test_labels_are_written_again_when_the_font_has_come(window: Callable[..., Page], server: Server) -> None:
     page, held, free = window(), [], []
     page.route("**/*.woff2", lambda request: request.continue_() if free else held.append(request))
-    page.goto(f"{server.url}/heads", wait_until="commit")  # what else there is to load waits for the font
+    page.goto(f"{server.url}/heads", wait_until="commit")  # the load event would wait for the font
     expect(heading(page, "^From score to weight: query 21 ")).to_be_visible()
     page.wait_for_function("() => document.fonts.status === 'loading'")
     the_map(page).scroll_into_view_if_needed()

@@ -1,4 +1,4 @@
-"""A lesson walked through several pages; one drawing alone and presenting; a lesson by finger on a phone."""
+"""A lesson across several pages; single-element view and presentation mode; a lesson with touch on a phone."""
 
 import re
 from collections.abc import Callable
@@ -20,7 +20,7 @@ RINGED = """name => {
 
 
 def at_step(page: Page, number: int, title: str, marked: str) -> None:
-    """The bar shows the step, a screen reader is told, and the element is ringed and in sight."""
+    """Expect the step in the bar and in the live region, and the element outlined and visible."""
     bar = page.locator(".st-key-lesson-bar")
     expect(bar.get_by_role("heading", name=title)).to_be_visible()
     expect(page.locator(".st-key-lesson-mark [role=status]")).to_contain_text(f"Step {number} of")
@@ -42,7 +42,7 @@ def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Call
     expect(page.locator(".st-key-lesson-text")).not_to_contain_text("part of W_o")
     page.keyboard.press("q")
     expect(page.locator(".st-key-lesson-text")).to_contain_text("part of W_o")
-    page.get_by_test_id("stSidebar").get_by_role("link", name="RoPE", exact=True).click()  # wander off
+    page.get_by_test_id("stSidebar").get_by_role("link", name="RoPE", exact=True).click()  # leave the step
     expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
     expect(page.locator(".st-key-lesson-return button")).to_be_visible()
     expect(page).to_have_url(re.compile("rope.*lesson_step=4"))
@@ -61,7 +61,7 @@ def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Call
     at_step(page, 8, "In published models", "figure-alternatives")
     expect(page.get_by_role("heading", level=1)).to_have_text("Cost")
     settle(page)
-    page.go_back()  # one step, whatever page it is on
+    page.go_back()  # one step back, across pages
     at_step(page, 7, "Keep the order", "diagram")
     expect(page).to_have_url(re.compile("query_groups.*lesson_step=7"))
     page.go_forward()
@@ -161,13 +161,13 @@ def test_a_lesson_on_a_phone_scrolls_and_a_long_press_reads_a_cell(visit: Callab
     expect(read).not_to_have_text(before)
     held = read.inner_text()
     touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
-    assert read.inner_text() == held and "query=" not in page.url  # read, not chosen
+    assert read.inner_text() == held and "query=" not in page.url  # the cell was read, not selected
     scrolled = "document.querySelector('[data-testid=stMain]').scrollTop"
     top = page.evaluate(scrolled)
     for kind, up in (("touchStart", 0), *(("touchMove", 15 * i) for i in range(1, 15))):
         touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{**at, "y": at["y"] - up}]})
     touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
     page.wait_for_function(f"top => {scrolled} > top + 80", arg=top)
-    page.wait_for_function(RESTS, polling=100)  # a tap while it still moves stops it, and does nothing else
+    page.wait_for_function(RESTS, polling=100)  # a tap during scrolling only stops the scrolling
     page.locator(".st-key-lesson-next button").tap()
     at_step(page, 4, "Where the weight goes", "lines")

@@ -1,4 +1,4 @@
-"""What somebody does while the page is still at something else: a click on another page or head, a setting, a part.
+"""User actions while the page is still running: clicks on another page or head, a setting, a tab.
 
 pytest tests/browser/test_meanwhile.py
 """
@@ -23,7 +23,7 @@ from tests.browser.sidebar import the_text, to_page
 from tests.soak.session import Session, connected
 from tests.waiting import result_of
 
-# ---- going to another page, or on, while this one is still used or drawn
+# ---- navigating or selecting while a page is still running
 
 
 def a_setting_made_while_another_page_comes_is_in_force_there(page: Page) -> None:
@@ -87,7 +87,7 @@ def test_what_is_done_while_a_page_is_still_at_something_else_is_shown(visit: Ca
         each(page)
 
 
-# ---- what comes from the server then
+# ---- the server's messages in such cases
 
 
 def asked(page_hash: str, query: str) -> BackMsg:
@@ -113,7 +113,7 @@ async def leave_and_use(session: Session, to: str) -> list[ForwardMsg]:
 
 
 def test_what_is_used_on_a_page_that_was_left_does_not_take_the_next_one_away(server: Server) -> None:
-    """Streamlit's browser side clears the page, and cannot go on, for a run of another page's part."""
+    """Streamlit's frontend clears the page, and gets stuck, for a fragment run of another page."""
 
     async def left() -> tuple[str, list[ForwardMsg]]:
         session, other = [await connected(server.url, "model=own") for _ in range(2)]
@@ -137,7 +137,7 @@ runtime_util.MESSAGE_FLUSH_INTERVAL_SECS = 0.2
 
 @pytest.fixture(scope="module")
 def slow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server that has not yet sent much, or anything, of what it has when something else is asked of it."""
+    """Start a server that sends its messages slowly, so that most are pending when the next request arrives."""
     folder = tmp_path_factory.mktemp("slow")
     (folder / "sitecustomize.py").write_text(SLOWLY)
     with serve(env={"PYTHONPATH": str(folder)}) as running:
@@ -145,7 +145,7 @@ def slow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_what_is_set_while_a_page_comes_does_not_leave_its_parts_without_a_place(slow_server: Server) -> None:
-    """Streamlit forgets what it has not sent when the next run begins, but not the parts inside of it."""
+    """Streamlit drops unsent messages when the next run starts, but keeps the fragments inside the dropped ones."""
 
     async def came(url: str) -> list[ForwardMsg]:
         session, answers, runs = await connected(url, ""), [], 0
@@ -167,7 +167,7 @@ def test_what_is_set_while_a_page_comes_does_not_leave_its_parts_without_a_place
 
 
 def test_a_run_that_was_cut_off_does_not_end_in_the_next_connection(slow_server: Server) -> None:
-    """Streamlit stops it and says that it has ended well: a browser would clear what it has not come to."""
+    """Streamlit stops it and reports a finished run: a browser would clear the elements not reached by then."""
 
     async def came(url: str) -> list[str]:
         session = await connected(url, "")
@@ -176,13 +176,13 @@ def test_a_run_that_was_cut_off_does_not_end_in_the_next_connection(slow_server:
         asked = session.asks("text", "A dog met another dog. " * 20)
         await session.socket.send(asked.SerializeToString())
         await asyncio.sleep(0.1)
-        session.socket.transport.abort()  # as a network does: nobody waits for the other side to agree
+        session.socket.transport.abort()  # like a network failure: no closing handshake
         again = await connected(url, "", resumes=started.new_session.initialize.session_id)
         left = []
         with suppress(TimeoutError):
             while frame := await asyncio.wait_for(again.socket.recv(), 2):
                 left.append(ForwardMsg.FromString(frame).WhichOneof("type"))
-        await again.socket.send(asked.SerializeToString())  # a part that only the same session knows
+        await again.socket.send(asked.SerializeToString())  # a fragment known only to the same session
         while not ForwardMsg.FromString(await asyncio.wait_for(again.socket.recv(), PATIENCE / 1000)).HasField("delta"):
             pass
         await again.socket.close()
@@ -192,8 +192,8 @@ def test_a_run_that_was_cut_off_does_not_end_in_the_next_connection(slow_server:
 
 
 def without_a_place(deltas: list[ForwardMsg]) -> list[tuple[int, ...]]:
-    """Where a browser is told to put something after others that have never come."""
-    held: dict[tuple[int, ...], int] = {(): 4}  # how much each box holds; the page's own are there
+    """Return the positions of deltas whose preceding siblings were never sent."""
+    held: dict[tuple[int, ...], int] = {(): 4}  # number of children by container; those of the root exist
     unplaced = []
     for delta in deltas:
         *box, at = delta.metadata.delta_path
@@ -215,7 +215,7 @@ CHANGES = (
 
 
 def test_a_part_of_a_page_stays_what_it_is_whatever_comes_and_goes_above_it(server: Server) -> None:
-    """What is asked of a part that has become another one meanwhile would be dropped."""
+    """Streamlit would drop a rerun of a fragment whose id has changed meanwhile."""
 
     async def walked() -> list[set[str]]:
         session = await connected(server.url, "tiled=1")
@@ -236,7 +236,7 @@ def fragments(session: Session) -> set[str]:
     return {shown.fragment for shown in session.shown.values() if shown.fragment}
 
 
-# Keeps, of every component's script, what it was called with and what ends that call; and which listeners it has.
+# Records, for every component's script, its calls, their clean-up functions, and the listeners it has.
 CALLED = """
 window.calls = new Map();
 window.listeners = [];
@@ -262,7 +262,7 @@ window.Blob = class extends plain {
 
 
 def test_a_component_hears_on_when_an_earlier_call_of_it_ends_late(window: Callable[..., Page], server: Server) -> None:
-    """Streamlit calls it for each change, and ends a call that a change has overtaken when the later one has begun."""
+    """Streamlit calls a component for each change, and may clean up a superseded call after the later one has begun."""
     page = window()
     page.add_init_script(CALLED)
     go(page, server, "")

@@ -1,4 +1,4 @@
-"""A mistake is predicted, then run: nothing of the answer before, the two versions side by side after."""
+"""Mistakes page: no part of the answer before the prediction, both versions side by side after it."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Models that are opened: on one's own machine by path or hub id, hosted those that are listed and no others."""
+"""Opened models: by path or hub id on the local machine, only listed ones when hosted."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -19,12 +19,12 @@ NAME = "somebody/hub-model"
 OPAQUE = """canvas => {
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
   return data.filter((each, i) => i % 4 === 3 && each).length / (data.length / 4);
-}"""  # the share of a canvas that is painted
+}"""  # share of painted pixels of a canvas
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
-    """A Llama of 14 layers of 10 heads: more than the grid shows large."""
+    """Write a Llama of 14 layers of 10 heads, enough that the grid starts in the overview."""
     from transformers import LlamaConfig, LlamaForCausalLM
 
     path = tmp_path_factory.mktemp("models") / "tall"
@@ -36,7 +36,7 @@ def folder(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def served(watched: Callable, new_context: Callable) -> Iterator[Callable[..., Page]]:
-    """served(address, **environment): a page of a server of its own, which must have logged no traceback."""
+    """served(address, **environment): open a page of a separate server, which must not log a traceback."""
     with ExitStack() as stack:
 
         def open_at(address: str, **env: str) -> Page:
@@ -86,7 +86,7 @@ def test_a_path_opens_and_a_large_grid_begins_small(served, folder: Path) -> Non
     two_fingers_zoom(page, grid)
     heads = page.get_by_label("Heads shown")
     heads.select_option("near")
-    assert grid.locator(".head").first.get_attribute("aria-selected") == "true"  # nothing is more similar than itself
+    assert grid.locator(".head").first.get_attribute("aria-selected") == "true"  # the head itself is the most similar
     heads.select_option("by:distance")
     expect(grid.locator(".role")).to_have_text("largest distance first")
     page.reload()
@@ -95,7 +95,7 @@ def test_a_path_opens_and_a_large_grid_begins_small(served, folder: Path) -> Non
 
 
 def _within(box: dict[str, float], at: tuple[float, float]) -> tuple[float, float]:
-    """A point of the window as shares of a box's width and height."""
+    """Return a point of the window as fractions of a box's width and height."""
     return (at[0] - box["x"]) / box["width"], (at[1] - box["y"]) / box["height"]
 
 
@@ -103,7 +103,10 @@ def zoom_down_to_a_cell(page: Page, grid: Locator) -> None:
     """Ctrl + wheel keeps the cell under the pointer; keys zoom too, and Fit shows all heads again."""
     head = grid.locator(".map").nth(4 * 10 + 3)
     small = head.bounding_box()
-    at = round(small["x"] + 0.2 * small["width"]), round(small["y"] + 0.8 * small["height"])  # as a wheel event has it
+    at = (
+        round(small["x"] + 0.2 * small["width"]),
+        round(small["y"] + 0.8 * small["height"]),
+    )  # integers, as in a wheel event
     before = _within(small, at)
     page.mouse.move(*at)
     said = grid.locator(".read").inner_text()
@@ -125,7 +128,7 @@ def zoom_down_to_a_cell(page: Page, grid: Locator) -> None:
 
 
 def two_fingers_zoom(page: Page, grid: Locator) -> None:
-    """Two fingers that part make maps as much larger, around the point between them; the page keeps its size."""
+    """A pinch zooms the maps by its ratio, around the point between the fingers; the page is not zoomed."""
     head = grid.locator(".map").nth(5 * 10 + 4)
     small = head.bounding_box()
     at = round(small["x"] + 0.5 * small["width"]), round(small["y"] + 0.5 * small["height"])

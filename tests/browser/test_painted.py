@@ -1,4 +1,4 @@
-"""The measures that the browser tests rest on, tried on pages whose pixels are known."""
+"""Tests of the pixel measures in painted.py, on pages with known pixels."""
 
 import pytest
 from playwright.sync_api import Page

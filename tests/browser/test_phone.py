@@ -1,4 +1,4 @@
-"""On a phone the text, the examples and the model are at hand on the page, and what they change is in sight."""
+"""On a phone, text, examples and model can be changed on the page itself, and the result is visible."""
 
 import re
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from tests.browser.sidebar import take_option
 
 
 def opened(page: Page) -> tuple[Locator, Locator]:
-    """The line that says what is shown, and the page, once what is behind the line is open."""
+    """Open the expander; return its summary line and the main part of the page."""
     line, main = page.locator(".st-key-narrow summary"), page.get_by_test_id("stMain")
     line.tap()
     settle(page)
@@ -30,7 +30,7 @@ def test_a_text_an_example_and_a_model_are_taken_on_the_page_itself(visit: Calla
     expect(line).to_contain_text("“three four five” · GQA-4")
     settle(page)
     assert not np.array_equal(pixels(page.get_by_role("grid")), before)
-    expect(main.get_by_label("Your text")).to_be_hidden()  # closed: what has changed is in sight
+    expect(main.get_by_label("Your text")).to_be_hidden()  # closed, so that the result is visible
     assert page.get_by_role("gridcell").first.bounding_box()["y"] < 500
 
     opened(page)

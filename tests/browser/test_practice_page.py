@@ -1,4 +1,4 @@
-"""Practice in the browser: a cell clicked, lines moved, the interview's clock, one's own file at every save."""
+"""Practice page in the browser: choosing a cell, moving lines, the interview's clock, the user's own file."""
 
 import re
 from collections.abc import Callable
@@ -16,7 +16,7 @@ GAP, TICKS = 24, 18  # of a map: left of its columns, above its rows
 
 
 def set_with(kind: str, n: int = 2) -> tuple[str, list[Question]]:
-    """The address of a set that begins with this kind of question, and its questions."""
+    """Return the URL of a set that begins with this kind of question, and its questions."""
     subject, level = KINDS[kind].subject, KINDS[kind].level
     seed = next(s for s in range(999) if question_set(subject, level, n, s)[0].kind == kind)
     address = f"practice?subject={subject}&level={level}&questions={n}&question_set={seed}"
@@ -89,7 +89,7 @@ def test_the_interview_has_a_clock_and_no_feedback_and_its_link_asks_the_same(vi
 
 
 def the_first_question(page: Page) -> str:
-    """It is asked inside the window, and the time begins."""
+    """Expect the question inside the window and the clock running; return its text."""
     press(page, "Start the interview")
     page.get_by_text("Question 1 of 10").wait_for()
     expect(page.get_by_role("timer")).to_have_text(re.compile(r"1[45]:\d\d left"))
@@ -103,7 +103,7 @@ def the_time_is_counted_down_in_the_browser_and_the_server_is_believed(page: Pag
     page.clock.fast_forward("10:00")
     expect(left).to_have_text(re.compile(r"[45]:\d\d left"))
     page.clock.fast_forward("10:00")
-    expect(left).to_have_text(re.compile(r"14:\d\d left"))  # of the server, whose minutes have not gone by
+    expect(left).to_have_text(re.compile(r"14:\d\d left"))  # the server's time, which has barely advanced
     expect(page.get_by_text("Question 1 of 10")).to_be_visible()
 
 

@@ -1,4 +1,4 @@
-"""Nothing is asked of any host but the server, on any page."""
+"""No page sends a request to any host but the server."""
 
 from collections.abc import Callable
 from urllib.parse import urlsplit
@@ -9,7 +9,7 @@ from tests.browser.conftest import go, turn_to
 from tests.browser.painted import settle
 from tests.browser.server import Server
 
-ADDRESSES = {  # and what is opened there
+ADDRESSES = {  # {URL: buttons, expanders and popovers to open}
     "": ["View source"],
     "heads?tab=cross": ["Zoom, numbers and downloads"],
     "heads?window=5&layer=99&text=小女孩在花园里": ["Model card"],  # with notices
@@ -36,7 +36,7 @@ def test_no_other_host_is_asked_for_anything(window: Callable[..., Page], server
     assert page.evaluate(ICON) == ["data:image/svg+xml;", True]
 
 
-# Playwright hides what a browser asks for an icon: its address is looked at above, and its picture here.
+# Playwright hides favicon requests: the test above checks the icon's URL, this one its image.
 ICON = """async () => {
     const image = Object.assign(new Image(), { src: document.querySelector("link[rel~=icon]").href });
     await image.decode();

@@ -1,4 +1,4 @@
-"""The RoPE page: clocks that turn without the server, and every control moves what it is about."""
+"""RoPE page: clocks run without the server, and every control changes its figures."""
 
 import math
 import re
@@ -13,7 +13,7 @@ from tests.browser.painted import cut_off, fits, hue_shares, painted_fraction, p
 from tests.browser.sidebar import pick_model, take_option
 
 TEXT = "one two three one two three"
-SLOWEST = 10_000 ** (-22 / 24)  # radians a token, of pair 11 of the shipped checkpoints
+SLOWEST = 10_000 ** (-22 / 24)  # radians per token, of pair 11 of the shipped checkpoints
 HANDS = """(hand, n) => new Promise((resolve) => {
     const seen = [hand.getAttribute("transform")];
     const look = () => {
@@ -34,7 +34,7 @@ def position(page: Page) -> Locator:
 
 
 def hand_positions(page: Page, n: int) -> list[float]:
-    """The next n different positions that the hands stand at, read off the slowest one, which never gets round."""
+    """Return the next n distinct positions of the hands, from the slowest one, which does not complete a turn."""
     degrees = clock(page, 11).locator(".hand").evaluate(HANDS, n)
     return [math.radians(d) / SLOWEST for d in degrees]
 
@@ -57,7 +57,7 @@ def choose(page: Page, part: str) -> None:
     settle(page)
 
 
-# ---- what turns in the browser alone
+# ---- playback in the browser
 
 
 def clocks_run(page: Page) -> None:
@@ -66,7 +66,9 @@ def clocks_run(page: Page) -> None:
     expect(page.locator(".rc .live")).to_contain_text("Position 3, “")
     expect(position(page)).to_have_attribute("aria-valuetext", re.compile("^3, “"))
     press(page, ".rc", "Play")
-    assert any(abs(p - round(p)) > 0.02 for p in hand_positions(page, 6))  # between whole positions: it glides
+    assert any(
+        abs(p - round(p)) > 0.02 for p in hand_positions(page, 6)
+    )  # between integer positions: continuous motion
     press(page, ".rc", "Pause")
     (stopped,) = hand_positions(page, 1)
     assert stopped == pytest.approx(int(position(page).input_value()), abs=1e-6)
@@ -86,22 +88,22 @@ REPAINTS = """(hand, seconds) => new Promise((resolve) => {
 
 
 def clocks_glide(page: Page) -> None:
-    """The clocks are drawn 30 times a second where the machine has the time for it; a film has 24."""
+    """The clocks are drawn up to 30 times per second, if the machine is fast enough."""
     press(page, ".rc", "Play")
     drawn = clock(page, 11).locator(".hand").evaluate(REPAINTS, 1)
     press(page, ".rc", "Pause")
-    assert 10 < drawn <= 32  # a loaded machine gets a third; more than 30 and one would be a waste
+    assert 10 < drawn <= 32  # a busy machine reaches a third; the limit is 30, plus one for timing
 
 
 def now(page: Page) -> dict[str, tuple[str, str]]:
-    """The numbers beside the arrows: what -> (unshifted, now), the tokens' names left out."""
+    """Return the numbers beside the arrows: {row: (unshifted, now)}, row names without the tokens."""
     rows = page.locator(".rp tbody tr").all_inner_texts()
     cells = (row.split("\t") for row in rows)
     return {re.sub(", “.*”", "", what): (unshifted, here) for what, unshifted, here in cells}
 
 
 def pointing(page: Page, name: str, state: str = "after") -> float:
-    """The angle of an arrow in radians."""
+    """Return the angle of an arrow in radians."""
     turned = page.locator(f".rp .arrow.{name}.{state}").get_attribute("transform")
     return -math.radians(float(turned[len("rotate(") : -1]))
 
@@ -157,7 +159,7 @@ def the_score_stands_still_while_it_plays(page: Page) -> None:
     started = now(page)
     press(page, ".rp", "Play")
     seen = page.locator(".rp .arrow.q.after").evaluate(HANDS, 6)
-    assert len(set(seen)) == 6  # it glides
+    assert len(set(seen)) == 6  # continuous motion
     assert now(page)["score q·k/√24"] == started["score q·k/√24"]
     press(page, ".rp", "Pause")
 
@@ -200,7 +202,7 @@ def test_clocks_and_arrows_turn_in_the_browser_alone(visit: Callable[..., Page])
         assert sent() == 0, f"the server was asked: {each.__name__}"
     page.emulate_media(reduced_motion="no-preference")
     a_change_does_not_make_the_clocks_run_faster(page)
-    assert sent() > 0  # a change asks the server, so the messages are counted
+    assert sent() > 0  # a change sends a message, so the counter works
 
 
 RATE = """async () => {
@@ -222,7 +224,7 @@ def a_change_does_not_make_the_clocks_run_faster(page: Page) -> None:
     assert page.evaluate(RATE) == pytest.approx(1, abs=0.3)
 
 
-# ---- what a control moves
+# ---- effects of the controls
 
 
 def a_chosen_clock_is_the_page_s_pair(page: Page) -> None:
@@ -241,7 +243,7 @@ def a_chosen_clock_is_the_page_s_pair(page: Page) -> None:
 def the_key_is_chosen_by_its_select_box(page: Page) -> None:
     box = page.get_by_role("combobox", name="Key token")
     box.scroll_into_view_if_needed()
-    settle(page)  # a list that opens while the page still scrolls closes again
+    settle(page)  # a list opened while the page scrolls closes again
     listed = page.get_by_test_id("stSelectboxVirtualDropdown")  # the clocks' own selects have options too
     take_option(box, listed.get_by_role("option", name="0 one", exact=True), typed="0 one")
     settle(page)
@@ -289,7 +291,7 @@ def many_pairs_are_thinned_until_all_are_asked_for(page: Page) -> None:
     expect(clocks).to_have_count(12)
 
 
-CONTROLS = {  # what is asserted, at which address; "": that of the one before
+CONTROLS = {  # {assertion: URL}; "": the previous URL
     a_chosen_clock_is_the_page_s_pair: f"rope?text={quote(TEXT)}&query=4&key=1&pair=3",
     the_key_is_chosen_by_its_select_box: "",
     theta_slows_the_pairs_down: "rope",
@@ -308,9 +310,9 @@ def test_every_control_moves_what_it_is_about(visit: Callable[..., Page]) -> Non
         each(page)
 
 
-# ---- how it looks
+# ---- layout
 
-PARTS = {  # and what the title of each says
+PARTS = {  # {tab: beginning of a title on it}
     "Why values aren't rotated": "Over 11 shifts this output",
     "Two layouts": "Half-split pairs dimension 16 with 24, interleaved with 17",
     "Context extension": "Beyond 256 tokens the loss is",
@@ -336,7 +338,7 @@ def test_on_a_phone_clocks_have_the_hue_of_their_kv_head_and_every_part_fits(vis
 
 
 def whole(page: Page, part: str) -> None:
-    """Nothing of a part is beyond the window, and nothing that is written in it is cut off."""
+    """Expect the tab inside the window, without cut-off text."""
     fits(page)
     assert (cut_off(page), trimmed(page)) == ([], []), f"cut off in {part}"
 
@@ -359,7 +361,7 @@ SMALL = """() => {
 
 def test_labels_can_be_read_from_afar_and_are_whole(visit: Callable[..., Page]) -> None:
     page = visit("rope", width=1280)
-    page.set_viewport_size({"width": 1280, "height": 4500})  # charts that are out of sight are not drawn
+    page.set_viewport_size({"width": 1280, "height": 4500})  # charts outside the window are not drawn
     for part in (
         "No RoPE / partial RoPE",
         "Two layouts",

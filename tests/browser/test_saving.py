@@ -1,4 +1,4 @@
-"""Every picture can be saved, as PNG of twice the size and as SVG."""
+"""Every picture can be saved, as SVG and as PNG at twice the size."""
 
 import io
 import re
@@ -34,7 +34,7 @@ OF_PIXELS = ("head-path", "head-view", "head-grid", "layer-maps", "front-grid", 
 
 
 def save(component: Locator, kind: str) -> tuple[str, bytes]:
-    """The name and the bytes of the file that this button gives."""
+    """Press the button; return the name and the bytes of the downloaded file."""
     with component.page.expect_download() as started:
         component.get_by_role("button", name=f"Save as {kind}", exact=True).click()
     download: Download = started.value
@@ -50,7 +50,7 @@ def shown(page: Page, key: str) -> Locator:
 
 
 def assert_nothing_is_cut_off(page: Page, source: bytes) -> None:
-    """No text reaches beyond the picture, nor over another, as a browser paints it."""
+    """Check in a browser that no text extends beyond the picture or overlaps another."""
     boxes = page.evaluate(
         """(source) => {
             const parsed = new DOMParser().parseFromString(source, "image/svg+xml");
@@ -78,13 +78,13 @@ def size(svg: ET.Element) -> tuple[float, float]:
 
 
 def assert_saved_with_title_legend_and_link(page: Page, key: str, scheme: str) -> ET.Element:
-    """Both files of the component that is shown; returns the SVG."""
+    """Save both files of the shown component and check them; return the SVG."""
     _, name, title, n_kv_heads = PICTURES[key]
     component = shown(page, key)
     before = component.bounding_box()["height"]
     (svg_name, source), (png_name, pixels) = save(component, "SVG"), save(component, "PNG")
     assert (svg_name, png_name) == (f"attnviz-{name}.svg", f"attnviz-{name}.png")
-    assert component.bounding_box()["height"] == before  # put back as it was
+    assert component.bounding_box()["height"] == before  # restored after saving
 
     svg = ET.fromstring(source)
     link = next(svg.iter(f"{SVG}a"))
@@ -101,14 +101,14 @@ def assert_saved_with_title_legend_and_link(page: Page, key: str, scheme: str) -
     image = Image.open(io.BytesIO(pixels))
     assert image.size == tuple(2 * side for side in size(svg))
     rgb = np.asarray(image.convert("RGB"))
-    assert np.asarray(image.convert("RGBA"))[..., 3].min() == 255  # a background
+    assert np.asarray(image.convert("RGBA"))[..., 3].min() == 255  # opaque background
     assert (sum(background(rgb)) < 3 * 64) == (scheme == "dark")
     assert painted_fraction(rgb) > 0.02 and hue_shares(rgb).max() > 0.0005
     return svg
 
 
 def assert_nothing_is_needed_from_elsewhere(svg: ET.Element, least_shapes: int) -> None:
-    """What is seen is in the file itself: pixels, shapes, colours."""
+    """Check that the file is self-contained: pixels, shapes, colours."""
     assert {image.get("href")[:22] for image in svg.iter(f"{SVG}image")} <= {"data:image/png;base64,"}
     assert not [e.tag for e in svg.iter() if e.tag.removeprefix(SVG) in ("style", "script", "foreignObject")]
     assert not [e for e in svg.iter() if e.get("class") or "var(" in str(e.attrib) or "color-mix" in str(e.attrib)]
@@ -116,7 +116,7 @@ def assert_nothing_is_needed_from_elsewhere(svg: ET.Element, least_shapes: int) 
 
 
 def what_is_out_of_sight_is_saved_too(page: Page) -> None:
-    """A long text's tokens and lines, though the component shows a part of them."""
+    """All tokens and lines of a long text are saved, though the component shows only a part."""
     svg = ET.fromstring(save(shown(page, "lines"), "SVG")[1])
     n_tokens = page.locator(".side.q [role=option]").count()
     assert n_tokens > 100 and size(svg)[1] > 20 * n_tokens
@@ -151,7 +151,7 @@ def test_every_picture_is_saved_with_title_legend_and_link(visit: Callable[..., 
         assert_saved_with_title_legend_and_link(page, key, "light")
 
 
-OTHERS = {  # what is asserted, at which address
+OTHERS = {  # {assertion: URL}
     what_is_out_of_sight_is_saved_too: "heads?text=" + " ".join(f"cat {i}" for i in range(70)),
     a_strange_text_gives_valid_xml: "heads?text=<b>\x01 %26amp; ]]> 👩‍👩‍👧 مرحبا",
     a_chart_of_plotly_has_title_and_link_too: "heads?tab=rollout&model=mqa",

@@ -1,6 +1,6 @@
 """Every page in light and dark, wide and narrow: drawn without an error, inside its window, nothing cut off.
 
-`make shots` keeps what these tests see, as shots/*.png.
+`make shots` saves the screenshots of these tests as shots/*.png.
 """
 
 from collections.abc import Callable
@@ -71,7 +71,7 @@ def test_what_is_written_is_not_cut_off(visit: Callable[..., Page], name: str) -
             settle(page)
             fits(page)
             assert (cut_off(page), trimmed(page)) == ([], []), f"{query}, {width} pixels wide"
-        widths.reverse()  # the next begins in the width that the window has
+        widths.reverse()  # start the next one at the window's current width
 
 
 def test_every_head_is_painted_and_the_grid_has_as_many_hues_as_kv_heads(visit: Callable[..., Page]) -> None:
@@ -90,7 +90,7 @@ def test_every_head_is_painted_and_the_grid_has_as_many_hues_as_kv_heads(visit: 
 
 
 def maps(grid: Locator) -> list[np.ndarray]:
-    """What is painted in each head of the grid, cut out of one picture of the grid."""
+    """Return the pixels of each head of the grid, cropped from one screenshot."""
     image, at = pixels(grid), grid.bounding_box()
     boxes = (
         grid.get_by_role("gridcell").locator(".map").evaluate_all("heads => heads.map(h => h.getBoundingClientRect())")
@@ -102,6 +102,6 @@ def maps(grid: Locator) -> list[np.ndarray]:
 
 
 def hues(page: Page) -> int:
-    """How many separate runs of neighbouring hues the grid has; one in 500 pixels is enough to count."""
+    """Return the number of separate runs of neighbouring hues in the grid; a hue counts from 1 in 500 pixels."""
     painted = hue_shares(pixels(page.get_by_role("grid")), bins=36) > 0.002
     return int((painted & ~np.roll(painted, 1)).sum())

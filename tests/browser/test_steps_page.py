@@ -1,4 +1,4 @@
-"""Step by step in the browser: from the text to the prediction with the keyboard, without asking the server."""
+"""Step by step page in the browser: from the text to the prediction with the keyboard, without server requests."""
 
 import re
 from collections.abc import Callable
@@ -13,7 +13,7 @@ WALK = ".sw"
 
 
 def here(page: Page) -> str:
-    """The call and the line that are shown."""
+    """Return the call and the line that are shown."""
     return (
         f"{page.locator('.sw .path b').inner_text()}: {page.locator('.sw .row.here code').first.inner_text().strip()}"
     )
@@ -49,7 +49,7 @@ def the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits(page:
         assert any(line in each for each in seen), line
     expect(page.locator(".sw .title")).to_contain_text("vocab_size")
     the_address_says_the_step(page)
-    assert asked == []  # a websocket carries the one message about the last step
+    assert asked == []  # the only message, about the last step, uses the websocket
 
 
 def the_address_says_the_step(page: Page) -> None:
@@ -124,7 +124,7 @@ def a_cell_of_the_lens_is_clicked_into(page: Page) -> None:
     assert page.get_by_text(f"next tokens after token {query}, read after layer 0").count() == 1
 
 
-STEPPED = {  # what is asserted, at which address
+STEPPED = {  # {assertion: URL}
     the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits: "steps",
     a_step_is_in_the_link_and_opens_again: "steps?step=20",
     an_entry_that_is_clicked_is_computed_and_chosen_everywhere: "steps",
@@ -146,7 +146,7 @@ PARTS = [  # with any text
     "tab=lens&model=mla",
     "tab=tiles&model=own&text=a",
     f"tab=residual&model=own&text={HOSTILE}",
-    f"tab=lens&causal=0&query=120&text={'The+king+said+no.+' * 60}",  # a part of it is recorded, and no mask
+    f"tab=lens&causal=0&query=120&text={'The+king+said+no.+' * 60}",  # only a part is recorded; no mask
 ]
 
 
@@ -167,7 +167,7 @@ def test_it_fits_with_any_text_and_on_a_phone_the_source_is_above(visit: Callabl
 
 
 def boxes(page: Page) -> tuple[dict, dict]:
-    """Where the source and what it made are; their pictures are painted, inside the window."""
+    """Check that the pictures are painted inside the window; return the boxes of the source and of the tensors."""
     fits(page)
     assert all(painted_fraction(pixels(canvas)) > 0.005 for canvas in page.locator(".sw canvas:visible").all())
     return page.locator(".sw .code").bounding_box(), page.locator(".sw .made").bounding_box()

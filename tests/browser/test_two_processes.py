@@ -1,4 +1,4 @@
-"""Two processes behind nginx: people are spread over both, stay there, and go on when one process is killed."""
+"""Two processes behind nginx: users are spread over both, stay there, and continue when one process is killed."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from tests.browser.painted import settle
 from tests.browser.test_faults import goes_on
 from tests.proxy.proxy import Proxy, behind_proxy
 
-MOST_PEOPLE = 12  # until both processes have somebody; that all go to one happens once in two thousand runs
+MOST_PEOPLE = 12  # maximal number of users until both processes have one; all go to one in 1 of 2,000 runs
 
 
 def test_people_of_a_killed_process_go_on_in_the_other(window: Callable[..., Page]) -> None:
@@ -36,11 +36,11 @@ def test_people_of_a_killed_process_go_on_in_the_other(window: Callable[..., Pag
 
 
 def people_in_both(proxy: Proxy, window: Callable[..., Page]) -> dict[int, Page]:
-    """A page of somebody in each process, by the process's id; nothing is open in it yet."""
+    """Return one user's blank page per process, by process id."""
     people: dict[int, Page] = {}
     for _ in range(MOST_PEOPLE):
         page = window()
-        for _ in range(2):  # the first brings the cookie; nginx writes it down before it answers the second
+        for _ in range(2):  # the first sets the cookie; nginx has logged it before it answers the second
             assert page.request.get(proxy.url).ok
         people.setdefault(proxy.process_of(person(page)).pid, page)
         if len(people) == len(proxy.processes):
@@ -49,5 +49,5 @@ def people_in_both(proxy: Proxy, window: Callable[..., Page]) -> dict[int, Page]
 
 
 def person(page: Page) -> str:
-    """Who nginx takes the page's person for."""
+    """Return nginx's cookie for the page's user."""
     return next(cookie["value"] for cookie in page.context.cookies() if cookie["name"] == "attnviz")

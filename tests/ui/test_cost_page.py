@@ -1,4 +1,4 @@
-"""What the Cost page says of what it counted, at the settings that say it."""
+"""Sentences of the Cost page on counted numbers, at the settings that show them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SMALL = ModelConfig(n_layers=3, d_model=35, n_heads=6, n_kv_heads=2, head_dim=14
 
 
 def texts(**changes) -> list[str]:
-    """Every text of the page at these settings."""
+    """Return all texts of the page at these settings."""
     with walking() as opened:
         return [said.text for said in opened(Visit(COST, Settings(**changes).normalised())).said]
 

@@ -1,4 +1,4 @@
-"""Whatever a browser sends to a component, and whenever, leaves what is valid."""
+"""Component events with arbitrary values, at arbitrary times, give valid values or nothing."""
 
 from types import SimpleNamespace
 

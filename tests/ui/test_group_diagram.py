@@ -1,4 +1,4 @@
-"""A click on a query head is told on, and nothing else that a browser sends."""
+"""The group diagram calls its callback for a query head, and for no other value that a browser sends."""
 
 from types import SimpleNamespace
 

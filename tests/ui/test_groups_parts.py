@@ -1,4 +1,4 @@
-"""Every part of the query-grouping page under hard settings, without a browser."""
+"""All tabs of the query-grouping page at edge-case settings, without a browser."""
 
 from dataclasses import replace
 
@@ -30,7 +30,7 @@ SETTINGS = {
 
 
 def chosen_of(app: AppTest) -> str:
-    """The part that the page says is shown."""
+    """Return the tab that is open."""
     return app.segmented_control(key="control-tab").value
 
 

@@ -1,6 +1,6 @@
-"""What the head grid sends: read back cell by cell, and compared with the weights it was made from.
+"""Payload of the head grid: decoded cell by cell, and compared with the weights it was made from.
 
-What the browser makes of it is tested in tests/browser. Run: .venv/bin/python -m pytest tests/test_head_grid.py
+Its rendering is tested in tests/browser. Run: .venv/bin/python -m pytest tests/ui/test_head_grid.py
 """
 
 import json
@@ -21,7 +21,7 @@ HEADER = {"kv": [0, 0, 1, 1, 2, 2], "labels": [["a"] * T] * 2}
 
 
 def attention(shape, allowed, seed=0):
-    """Softmax rows over what is allowed, (L, H, T, S)."""
+    """Return random softmax rows over the allowed keys, (L, H, T, S)."""
     scores = np.random.default_rng(seed).normal(scale=3, size=shape).astype(np.float32)
     exp = np.where(allowed[:, None], np.exp(scores), 0)
     return exp / exp.sum(-1, keepdims=True).clip(1e-30)
@@ -32,7 +32,7 @@ def causal(layers, n):
 
 
 def read(message):
-    """The message as the browser reads it: header and cells (L, H, N, M)."""
+    """Decode the payload as the browser does: header and cells (L, H, N, M)."""
     start = 4 + int.from_bytes(message[:4], "little")
     header = json.loads(message[4:start])
     body, (layers, heads, rows, columns) = np.frombuffer(message[start:], "<u2"), header["shape"]
@@ -133,7 +133,7 @@ def test_text_of_any_kind_survives():
 
 
 def test_eight_heads_of_128_tokens_stay_within_their_bytes():
-    allowed = np.ones((1, 128, 128), bool)  # the worst case: nothing can be left out
+    allowed = np.ones((1, 128, 128), bool)  # the worst case: no masked triangle to omit
     header = {"kv": list(range(8)), "labels": [["·token"] * 128] * 2}
     message = grid.pack(attention((1, 8, 128, 128), allowed), allowed, header)
     scripts = "call.js", "packed_weights.js", "head_zoom.js", "save_buttons.js", "head_grid.js"
@@ -169,7 +169,7 @@ def test_the_grid_asks_the_server_only_where_somebody_listens_there(monkeypatch,
     assert header["roles"][0][1] == ["induction", 0.875, "induction 0.88"] and header["roles"][1][4][1] is None
     assert header["here"][1][2] == "mixed" and header["scored"] == "How both were found."
     assert header["asks"] == listens and header["selected"] == [1, 4]
-    assert header["title"] == "<b>2 layers</b> of *heads*"  # plain text, as it stands
+    assert header["title"] == "<b>2 layers</b> of *heads*"  # plain text, unescaped
     monkeypatch.setattr(events.st, "session_state", {"grid": SimpleNamespace(select=[9, 2])})
     sent["on_select_change"]()
     assert heard == ([(L - 1, 2)] if listens else [])

@@ -1,7 +1,7 @@
-"""What the view of one head sends: read back cell by cell, and compared with the trace it was made from.
+"""Payload of the head view: decoded cell by cell, and compared with the trace it was made from.
 
-What the browser makes of it is tested in tests/browser/test_heads_page.py.
-Run: .venv/bin/python -m pytest tests/test_head_view.py
+Its rendering is tested in tests/browser/test_heads_page.py.
+Run: .venv/bin/python -m pytest tests/ui/test_head_view.py
 """
 
 import json
@@ -28,7 +28,7 @@ ROLE = "Sink, 0.91", "This head rests."
 
 
 def traced(allowed=None, n=T, seed=0):
-    """A trace's arrays without a model: random scores, and their softmax over what is allowed (n, n)."""
+    """Return a trace without a model: random scores, and their softmax over the allowed keys (n, n)."""
     allowed = np.tri(n, dtype=bool) if allowed is None else allowed
     scores = np.random.default_rng(seed).normal(scale=3, size=(L, H, n, n))
     exp = np.where(allowed, np.exp(scores), 0.0)
@@ -50,14 +50,14 @@ def looked(layer=1, head=4, query=7, key=5, chosen=-1, **how):
 
 
 def read(message):
-    """The message as the browser reads it: header, and as many of the cells as were sent."""
+    """Decode the payload as the browser does: header, and the cells that were sent."""
     start = 4 + int.from_bytes(message[:4], "little")
     header = json.loads(message[4:start], parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
     return header, np.frombuffer(message[start:], "<u2")
 
 
 def path(trace, look=None):
-    """What the path is told, through JSON."""
+    """Return the path's payload, decoded from JSON."""
     n = trace.scores.shape[-1]
     return json.loads(json.dumps(view.path_of(trace, labels(n), look or looked(), CAPTIONS[1], ROLE), allow_nan=False))
 
@@ -70,7 +70,7 @@ def sent(trace, look=None):
 
 
 def in_full(header, body):
-    """The cells (T, S), with what was left out above the diagonal."""
+    """Return the cells (T, S), with the omitted ones above the diagonal restored."""
     n = header["shape"][3]
     if not header["triangle"]:
         return body.reshape(n, n)
@@ -82,7 +82,7 @@ def in_full(header, body):
 
 
 def without_a_row():
-    """A window of 3 and 4 tokens of padding in front: queries 0 to 3 may attend to nothing."""
+    """Return a mask with a window of 3 and 4 tokens of left padding: queries 0 to 3 may attend to nothing."""
     t = np.arange(T)
     back = t[:, None] - t
     return (back >= 0) & (back < 3) & (t >= 4)
@@ -145,7 +145,7 @@ def test_a_query_that_may_attend_to_nothing():
     header, body = sent(trace, looked(query=2, key=0))
     row = path(trace, looked(query=2, key=0))
     assert row["allowed"] == [False] * T and row["weights"] == [0.0] * T
-    np.testing.assert_allclose(row["scores"], trace.scores[1, 4, 2], atol=5.1e-5)  # what is masked has a score
+    np.testing.assert_allclose(row["scores"], trace.scores[1, 4, 2], atol=5.1e-5)  # masked pairs have scores
     cells = in_full(header, body)
     assert (cells[:4] == MASKED).all()
     assert ((cells == MASKED) == ~without_a_row()).all()
@@ -154,12 +154,12 @@ def test_a_query_that_may_attend_to_nothing():
 def test_one_token():
     header, body = sent(traced(n=1), looked(query=0, key=0, log=True, exclude_first=True))
     assert body.tolist() == [STEPS]
-    assert header["tops"] == [1.0, 1e-3]  # nothing is left beside the first token
+    assert header["tops"] == [1.0, 1e-3]  # no key remains besides the first token
     row = path(traced(n=1), looked(query=0, key=0))
     assert (row["weights"], row["allowed"]) == ([1.0], [True])
 
 
-# ---- how it is shown
+# ---- display settings
 
 
 def test_the_colours_end_at_1_or_at_the_largest_weight_behind_the_first_key():
@@ -220,11 +220,11 @@ def test_labels_of_any_kind_survive_alone_and_in_titles():
     assert "query 0 “<script>alert(1)</script>”" in way["texts"]["from"]  # the browser shows it as text
 
 
-# ---- what comes back
+# ---- callbacks
 
 
 def test_the_message_is_not_kept_by_what_the_session_keeps(monkeypatch):
-    """Callbacks live as long as the session; a trace of 512 tokens takes megabytes."""
+    """Callbacks live as long as the session, and a trace of 512 tokens takes megabytes."""
     mounted = {}
     monkeypatch.setattr(view, "_mount", lambda **options: mounted.update(options))
     show(traced(), [])

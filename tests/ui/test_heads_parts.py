@@ -1,4 +1,4 @@
-"""Every part of the heads page, for texts and models at their limits."""
+"""All tabs of the Heads page, for texts and models at their limits."""
 
 import re
 from pathlib import Path
@@ -42,7 +42,7 @@ def said(app: AppTest) -> str:
 
 
 def test_how_the_models_were_trained_is_what_the_model_card_says():
-    """The shared run, the KV heads averaged, MLA's own run: every number of the sentence stands in the card."""
+    """Shared run, averaged KV heads, MLA's own run: every number of the sentence is in the model card."""
     card = " ".join((Path(checkpoints.__file__).parent / "README.md").read_text(encoding="utf-8").split())
     assert "MHA, GQA-4, GQA-2 and MQA share one run up to 15,667,200" in card
     assert "MLA had one run of its own" in card and "averaged into groups" in card

@@ -1,4 +1,4 @@
-"""Lessons without a browser: every element is on its page, every step opens, the bar leads on; one drawing alone."""
+"""Lessons without a browser: elements are on their pages, steps open, the bar navigates; single-element views."""
 
 import itertools
 
@@ -29,7 +29,7 @@ BY_TAB = [(link, list(elements)) for link, elements in itertools.groupby(sorted(
 
 
 def keys(app: AppTest) -> set[str]:
-    """The keys of all that the page has drawn in its main part."""
+    """Return the keys of all elements in the main part of the page."""
     found = set()
 
     def look(block: object) -> None:
@@ -75,7 +75,7 @@ def opened_step(lesson: Lesson, number: int) -> AppTest:
 
 
 def bar(app: AppTest) -> str:
-    """What the bar says: it is in no part of the page that AppTest names."""
+    """Return the bar's text; AppTest has no attribute for the bottom container."""
     return " ".join(each.value for each in (*app.markdown, *app.caption))
 
 
@@ -85,7 +85,7 @@ def test_every_step_opens_and_draws_what_it_points_at(name: str) -> None:
     for number in range(1, len(lesson.steps) + 1):
         app, step = opened_step(lesson, number), lesson.step(number)
         wrong = [each.value for each in (*app.warning, *app.error)]
-        assert wrong == [] or "theta" in step.link, (number, wrong)  # another θ than that of training is warned of
+        assert wrong == [] or "theta" in step.link, (number, wrong)  # a θ other than the trained one causes a warning
         assert shows(app, step.target), (number, step.target, keys(app))
         assert step.title in bar(app) and f"Step {number} of {len(lesson.steps)}" in bar(app)
         assert app.button(key="lesson-next").disabled == (number == len(lesson.steps))
@@ -109,7 +109,7 @@ def test_the_bar_leads_on_shows_the_answer_and_notices_that_one_has_left() -> No
 
 
 def link(app: AppTest) -> dict[str, str]:
-    """The address's query; AppTest gives a value as it was set, or in a list."""
+    """Return the URL's query; AppTest gives a value as it was set, or in a list."""
     return {name: value if isinstance(value, str) else value[0] for name, value in app.query_params.items()}
 
 

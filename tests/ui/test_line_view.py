@@ -1,6 +1,6 @@
-"""What the line view sends; what the browser makes of it is tested in tests/browser.
+"""Payload of the line view; its rendering is tested in tests/browser.
 
-Run: .venv/bin/python -m pytest tests/test_line_view.py
+Run: .venv/bin/python -m pytest tests/ui/test_line_view.py
 """
 
 import json

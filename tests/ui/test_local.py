@@ -1,4 +1,4 @@
-"""Whether a request comes from this machine: by the name it asks for, and not handed on by a proxy."""
+"""Detection of local requests: a loopback host name, and no proxy headers."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The Mistakes page: nothing of the answer before one answers, and afterwards what the run gave."""
+"""Mistakes page: no part of the answer before the question is answered, the numbers of the run after it."""
 
 from pathlib import Path
 
@@ -19,12 +19,12 @@ PAGE = "pages/7_mistakes.py"
 
 @pytest.fixture(autouse=True)
 def no_links_to_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fragment that runs alone in an AppTest knows no pages."""
+    """Replace page links: in an AppTest, a fragment's rerun has no page registry."""
     monkeypatch.setattr("streamlit.page_link", lambda *_, **__: None)
 
 
 def opened(answers: dict[str, int] | None = None, /, **link: str) -> AppTest:
-    """The page at this link; answers: those that were given in this session before."""
+    """Open the page at this link; answers: given earlier in this session."""
     app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page(PAGE)
     app.session_state[ANSWERS] = dict(answers or {})
     for name, value in link.items():

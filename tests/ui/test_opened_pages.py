@@ -1,4 +1,4 @@
-"""Every page and tab with models that were opened: a picture, or a sentence that says why there is none."""
+"""Every page and tab with opened models shows a picture, or a sentence that says why there is none."""
 
 from pathlib import Path
 
@@ -52,7 +52,7 @@ def folders(tmp_path_factory) -> dict[str, Path]:
 @pytest.fixture
 def listed(folders, monkeypatch):
     monkeypatch.setenv(opening.ALLOWED, ",".join(map(str, folders.values())))
-    for name, tokens in (("N_READ", 70), ("N_SPECULATED", 7), ("AHEAD", 5)):  # of which a picture is made as well
+    for name, tokens in (("N_READ", 70), ("N_SPECULATED", 7), ("AHEAD", 5)):  # shorter, but still with pictures
         monkeypatch.setattr(decode, name, tokens)
     return folders
 

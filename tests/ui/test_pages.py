@@ -1,4 +1,4 @@
-"""Every page, alone and as the first request, for any text and any link, no browser."""
+"""Every page, as the first request of a session, for any text and any link, without a browser."""
 
 from pathlib import Path
 
@@ -33,7 +33,7 @@ def sentences(app: AppTest) -> str:
 
 
 def pictures(app: AppTest) -> list[str]:
-    """The charts and the drawings on the page, by their keys; the button that copies the link is none."""
+    """Return the keys of the charts and drawings on the page, without the copy-link component."""
     charts = [chart.proto.id for chart in app.get("plotly_chart")]
     drawn = [each.proto for each in app.get("bidi_component") if "copy_link" not in each.proto.component_name]
     return charts + [each.id for each in drawn if each.bytes]

@@ -1,4 +1,4 @@
-"""The Practice page without a browser: a set answered, feedback, the score card, the interview, the tasks."""
+"""Practice page without a browser: answering a set, feedback, score card, interview, tasks."""
 
 import inspect
 from pathlib import Path
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(autouse=True)
 def no_links_to_pages(monkeypatch):
-    """A fragment that runs alone in an AppTest knows no pages."""
+    """Replace page links: in an AppTest, a fragment's rerun has no page registry."""
     monkeypatch.setattr("streamlit.page_link", lambda *_, **__: None)
 
 
@@ -47,7 +47,7 @@ def give(app: AppTest, question, given: str) -> None:
     if isinstance(question.answer, ChoiceAnswer):
         app.radio[0].set_value(int(given))
     elif isinstance(question.answer, CellAnswer | OrderAnswer):
-        app.session_state[field] = given  # what the component's callback puts there
+        app.session_state[field] = given  # as the component's callback does
     else:
         app.text_input(key=field).set_value(given)
     press(app, "Answer")
@@ -107,11 +107,11 @@ def test_the_browser_counts_the_time_down_and_the_server_ends_it(monkeypatch):
     clock(view)
     seconds, on_up = shown.pop()
     assert seconds == 0.5
-    on_up()  # a browser's clock may run ahead: it is told what is left, and nothing ends
+    on_up()  # a browser's clock may run ahead: the countdown is corrected, and nothing ends
     assert again.pop() == ("clock",) and not kept[practice.ATTEMPT].done
     now[0] = 1000.0
     on_up()
-    assert again.pop() == () and kept[practice.ATTEMPT].done  # the whole page: the clock goes
+    assert again.pop() == () and kept[practice.ATTEMPT].done  # a rerun of the whole page removes the clock
     clock(view)
     assert not shown
 

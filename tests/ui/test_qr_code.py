@@ -1,4 +1,4 @@
-"""The QR code holds the link for everybody, and a link that is too long says so."""
+"""The QR code encodes the link without presentation mode; a link that is too long has none."""
 
 from urllib.parse import parse_qsl
 

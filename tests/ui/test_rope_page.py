@@ -1,4 +1,4 @@
-"""What the RoPE page says at real addresses, recomputed from the trace behind it."""
+"""Numbers on the RoPE page at real URLs, recomputed from the trace."""
 
 import json
 import re
@@ -60,7 +60,7 @@ def test_every_formula_of_a_score_is_the_score_that_the_model_computed(model, la
 @pytest.mark.parametrize("pair", [0, 2, 7])
 @pytest.mark.parametrize("model", MODELS)
 def test_the_rotation_of_a_pair_is_that_of_the_model(model, pair):
-    """The numbers before and after are the trace's own q, and the pair's part of q·k is that of the trace's q and k."""
+    """The numbers before and after rotation are the trace's q; the pair's part of q·k is from the trace's q and k."""
     layer, head, m, n = 2, 5, 19, 7
     link = {"layer": layer, "head": head, "query": m, "key": n, "pair": pair}
     rotation = formulas(opened(model=model, text=TEXT, **{name: str(value) for name, value in link.items()}))[0]
@@ -78,7 +78,7 @@ def test_the_rotation_of_a_pair_is_that_of_the_model(model, pair):
 
 @pytest.mark.parametrize("model", MODELS)
 def test_the_arrows_are_sent_what_gives_the_score_at_each_shift(model):
-    """The score from what is sent, at the positions of the text and shifted by 40, is the model's own."""
+    """The score computed from the payload, at the positions of the text and shifted by 40, equals the model's."""
     app = opened(model=model, text=TEXT, layer="1", head="6", query="20", key="11")
     sent = json.loads(
         next(n.proto.bytes for n in app._tree if n.type == "bidi_component" and b'"tokens"' in n.proto.bytes)
@@ -145,7 +145,7 @@ def test_longer_texts_take_a_factor_and_a_pasted_scaling():
 
 @pytest.mark.parametrize("words", [257, 258])
 def test_a_loss_beyond_training_needs_a_prediction_beyond_training(words):
-    """256 tokens and the one after them are in a training row: a text of 257 has nothing beyond."""
+    """A training row has 256 tokens and the one after them: a text of 257 has no prediction beyond."""
     text = " ".join(["a"] * words)
     assert len(tokenizer().encode(text)) == words
     app = opened(text=text, turning="longer")

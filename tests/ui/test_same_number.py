@@ -1,5 +1,5 @@
-"""A cell has one printed number, in the grid, the head view, lines, titles, tables
-and equations of the Heads page, whatever the settings.
+"""A cell is printed as the same number in the grid, the head view, lines, titles, tables and equations of the Heads
+page, for any settings.
 """
 
 import math
@@ -49,13 +49,13 @@ def labels(trace):
 
 
 def cells(message):
-    """What the browser writes of each cell: it divides by 10,000 and shows four decimals."""
+    """Return the text of each cell as the browser prints it: divided by 10,000, with four decimals."""
     codes = read(message)[1]
     return np.where(codes > 10_000, "masked", np.char.mod("%.4f", codes / 10_000))
 
 
 def pairs(trace, most=40):
-    """Some of the (query, key) of a map, those at its corners among them."""
+    """Return some (query, key) pairs of a map, including its corners."""
     T = len(trace.tokens)
     drawn = np.random.default_rng(0).integers(0, T, (most, 2)).tolist()
     return [(0, 0), (T - 1, 0), (T - 1, T - 1), (0, T - 1), *map(tuple, drawn)]
@@ -100,7 +100,7 @@ def test_every_part_of_the_page_prints_the_same_weight(trace, labels):
 
 
 def test_the_equations_evaluate_to_what_they_say(trace, labels):
-    """Read back from the text alone, with as much error as four decimals leave."""
+    """Evaluated from the text alone, within the rounding error of four decimals."""
     for query, key in pairs(trace):
         line = path_caption(trace, labels, 0, 0, query, key).line
         if not line:
