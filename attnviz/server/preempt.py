@@ -14,7 +14,7 @@ from attnviz.compute import queue
 
 def start() -> None:
     """Let computations ask."""
-    queue.wanted_elsewhere = asked_for_more
+    queue.rerun_requested = asked_for_more
 
 
 def asked_for_more() -> bool:

@@ -25,7 +25,7 @@ from attnviz.session.pages import TABS, TABS_BEFORE, Page
 MAX_CHARACTERS = 20_000
 MAX_WIDTH = 384  # d_model of an untrained model: with 8 layers its weights take 60 MB
 SELECTION = ("layer", "head", "query", "key", "pair")  # what there is of these depends on the model and the text
-GIVEN = 40  # characters of a link's value that a sentence about it repeats
+MAX_QUOTED_CHARS = 40  # characters of a link's value that a sentence about it repeats
 MAX_ADDRESS = 7_000  # bytes; servers refuse addresses over 8 kB, and 512 tokens take about 2
 MODELS = ("mha", "gqa-4", "gqa-2", "mqa", "mla", "own")
 MODEL_NAMES = {
@@ -411,7 +411,10 @@ def _same(value: object, written: str) -> bool:
 
 def _replaced(name: str, written: str, values: Mapping[str, object], settings: Settings) -> str:
     """Say what a value of a link must be that could not be used as it was, and what is used instead."""
-    used, given = getattr(settings, name), f"not “{written[:GIVEN]}{'…' * (len(written) > GIVEN)}”"
+    used, given = (
+        getattr(settings, name),
+        f"not “{written[:MAX_QUOTED_CHARS]}{'…' * (len(written) > MAX_QUOTED_CHARS)}”",
+    )
     if name in ("model", "other_model"):
         return f"The link's {name} is {given.removeprefix('not ')}, which cannot be opened here; {used} is shown."
     if name in SELECTION:  # what is shown instead depends on the model and the text: see ui/selection.py

@@ -1,4 +1,4 @@
-"""What an example says is to be seen, counted again from the trace."""
+"""Each example's sentence agrees with the trace, recomputed here."""
 
 import re
 
@@ -29,7 +29,7 @@ def test_the_sentence_says_the_weight_of_the_cell_that_the_example_selects(model
 
 @pytest.mark.parametrize("model", MODELS)
 def test_no_other_head_has_a_larger_induction_score(model):
-    """By hand: the mean weight on the keys after earlier occurrences, over the queries that have one."""
+    """Computed by hand: mean weight on the key after the earlier occurrence, over queries that have one."""
     view = View(Settings(model=model), padded=True)
     assert LOOK_FOR["a phrase said twice"] == "induction"
     ids, weights = view.ids, view.trace.weights
