@@ -5,7 +5,7 @@ from __future__ import annotations
 from attnviz.session.settings import DEFAULT_TEXT
 
 EXAMPLES: dict[str, str] = {
-    "a phrase said twice": DEFAULT_TEXT,
+    "a repeated phrase": DEFAULT_TEXT,
     "a pronoun": "Alice gave the book to the Queen because she had asked for it, and then she went home to her sister.",
     "brackets": "He asked ( and nobody knew why ( not even the King ) ) whether the door ( the small one ) was open.",
     "a list": "One day she bought apples, pears, plums, apples, pears, plums, apples, pears, and plums.",
@@ -15,7 +15,7 @@ EXAMPLES: dict[str, str] = {
 }
 PRONOUN, BRACKETS = "pronoun", "brackets"  # patterns that are not a role
 LOOK_FOR = {  # the pattern of each example: a role of `attnviz.analysis.roles`, or one of the two above
-    "a phrase said twice": "induction",
+    "a repeated phrase": "induction",
     "a pronoun": PRONOUN,
     "brackets": BRACKETS,
     "a list": "duplicate token",
