@@ -1,12 +1,12 @@
-"""The overview, and what the server is started with. Imports neither torch nor plotly."""
+"""The overview page and the app's entry point. Imports neither torch nor plotly."""
 
 import streamlit as st
 
-if __name__ == "__main__":  # the page, run for everyone who opens it
+if __name__ == "__main__":  # the page's script, run for each session
     from attnviz.ui.frame import show_page
 
     show_page("")
-else:  # imported once, by Streamlit's server, which looks for a call of st.App in this file
+else:  # imported once by Streamlit's server, which searches this file for a call of st.App
     from attnviz import server
 
     server.start()

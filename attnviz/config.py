@@ -1,4 +1,6 @@
-"""What an attention layer and a model are, as frozen, self-checking values. Standard library only.
+"""Configurations of an attention layer and of a model: frozen dataclasses that validate themselves.
+
+Standard library only.
 
 Names follow the field: `n_kv_heads` is a count, `group_size = n_heads / n_kv_heads` is how many query heads
 share one key/value head. "Groups" is never used for a count, since the literature uses it for each of them.
@@ -21,11 +23,11 @@ RUN_FIELDS = (
     "position", "max_context", "rope_theta", "rope_theta_windowed", "rope_scaling", "rope_layout", "rotary_fraction",
     "causal", "sliding_window", "full_layers", "n_sinks",
     "id", "name", "family", "year", "dtype",
-)  # fmt: skip  # of a runnable model: how it is run and what it is called; no tensor's shape depends on them
+)  # fmt: skip  # fields on which no tensor's shape depends: how a model is run, and its names
 
 
 def divisors(n: int) -> tuple[int, ...]:
-    """Divisors of n, largest first: the numbers of KV heads that n query heads can share."""
+    """Return the divisors of n, largest first: the numbers of KV heads that n query heads can share."""
     return tuple(d for d in range(n, 0, -1) if n % d == 0)
 
 
@@ -33,7 +35,7 @@ def divisors(n: int) -> tuple[int, ...]:
 class AttentionConfig:
     """One attention layer with `n_heads` query heads that read `n_kv_heads` key/value heads.
 
-    `head_dim` is a field of its own: in Qwen3, Gemma or PaLM it is not `d_model / n_heads`.
+    `head_dim` is a separate field: in Qwen3, Gemma or PaLM it is not `d_model / n_heads`.
     `n_kv_heads=None` means one for every query head (MHA). Fields typed `int | Any` may be given as None.
     """
 
@@ -69,12 +71,12 @@ class AttentionConfig:
 
     @property
     def group_size(self) -> int:
-        """How many query heads read one KV head."""
+        """Number of query heads per KV head."""
         return self.n_heads // self.n_kv_heads
 
     @property
     def kind(self) -> str:
-        """ "mha", "gqa" or "mqa": the three are one mechanism with another number."""
+        """Attention type, "mha", "gqa" or "mqa", which differ only in the number of KV heads."""
         return attention_kind(self.n_heads, self.n_kv_heads)
 
     @property
@@ -84,7 +86,7 @@ class AttentionConfig:
 
 
 def attention_kind(n_heads: int, n_kv_heads: int) -> str:
-    """MHA, GQA or MQA by its numbers. One head alone is MHA."""
+    """Return "mha", "gqa" or "mqa" for these numbers of heads. A single head is MHA."""
     if n_kv_heads == n_heads:
         return "mha"
     return "mqa" if n_kv_heads == 1 else "gqa"
@@ -92,7 +94,7 @@ def attention_kind(n_heads: int, n_kv_heads: int) -> str:
 
 @dataclass(frozen=True)
 class MoEConfig:
-    """A mixture-of-experts feed-forward: which layers have it and what one of them holds."""
+    """Mixture-of-experts feed-forward: number and sizes of the experts, and how many layers are dense instead."""
 
     n_routed_experts: int
     experts_per_token: int
@@ -102,7 +104,7 @@ class MoEConfig:
     dense_d_ff: int | Any = None
     router_bias: bool = False
     expert_bias: bool = False
-    router_score_correction_bias: bool = False  # a buffer that balances the load, not a parameter
+    router_score_correction_bias: bool = False  # a buffer for load balancing, not a parameter
 
     def __post_init__(self) -> None:
         for name in ("n_routed_experts", "experts_per_token", "d_ff_expert"):
@@ -121,7 +123,7 @@ class MoEConfig:
 
     @classmethod
     def from_dict(cls, facts: object) -> MoEConfig:
-        """One entry's `moe` part; an unknown or missing field is a ConfigError that names it."""
+        """Build from the `moe` part of published facts. ConfigError names an unknown or missing field."""
         if not isinstance(facts, dict):
             raise ConfigError(f"moe must be a mapping of names to values, not {shown(facts)}")
         refuse_unknown(facts, tuple(f.name for f in fields(cls)), "moe.")
@@ -131,11 +133,11 @@ class MoEConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A decoder-only model: what decides its parameters, its KV cache and how it runs.
+    """Configuration of a decoder-only model: everything that determines its parameters, its KV cache and how it runs.
 
-    The live `Transformer` runs most of this, and names what it cannot run; `attnviz.cost` counts all of it.
-    `attention` is derived, except that "mla" has to be said. Fields typed `| Any` may be None: the
-    default is then filled in, or the field belongs to a kind of attention or position that this model does not have.
+    The live `Transformer` runs most of it and refuses the rest by name; `attnviz.cost` counts all of it.
+    `attention` is derived from the numbers of heads, but "mla" must be given. Fields typed `| Any` may be None: the
+    default is then filled in, or the field belongs to a type of attention or position that this model does not have.
     """
 
     n_layers: int
@@ -155,31 +157,31 @@ class ModelConfig:
     qkv_bias: bool = False
     o_bias: bool = False
     lm_head_bias: bool = False
-    embedding_scale: float | None = None  # what embeddings are multiplied by, as sqrt(d_model) in Gemma
+    embedding_scale: float | None = None  # factor on embeddings, sqrt(d_model) in Gemma
     logit_softcap: float | None = None  # c · tanh(logits / c)
     # positions
     position: str = "rope"
     learned_position_rows: int | None = None
     max_context: int | Any = None
     rope_theta: float | Any = 10000.0
-    rope_theta_windowed: float | None = None  # of the layers with a window, where it is another, and never scaled
+    rope_theta_windowed: float | None = None  # theta of the layers with a window, if different; never scaled
     rope_scaling: Any = None  # pairs (name, value), so that a config stays hashable, or a `RopeScaling`
     rope_layout: str = "half"
     rotary_fraction: float | None = 1.0
-    # what may be attended to
+    # mask
     causal: bool = True
-    sliding_window: int | None = None  # keys a query may see, itself counted
-    full_layers: tuple[int, ...] = ()  # the layers without the window
-    n_sinks: int = 0  # first tokens that stay visible though the window has passed them
-    attention_sinks: bool = False  # one learned sink logit a head
+    sliding_window: int | None = None  # keys a query may attend to, its own included
+    full_layers: tuple[int, ...] = ()  # layers without the window
+    n_sinks: int = 0  # attention-sink tokens: first tokens that stay visible outside the window
+    attention_sinks: bool = False  # one learned sink logit per head
     # scores
-    attention_scale: float | None = None  # what q·k is multiplied by; 1 / sqrt(head_dim) by default
+    attention_scale: float | None = None  # factor on q·k; 1 / sqrt(head_dim) by default
     attention_softcap: float | None = None  # c · tanh(score / c), before the mask
     # norms
     norm: str = "rmsnorm"
     norm_eps: float = 1e-6
     norm_bias: bool = False
-    norms_per_layer: int = 2  # 4: behind each part, too, before it is added to the residual stream (Gemma 2)
+    norms_per_layer: int = 2  # 4: also after each part, before it is added to the residual stream (Gemma 2)
     embedding_norm: bool = False
     qk_norm: str | None = None  # "head": size head_dim; "width": over all heads at once
     parallel_block: bool = False
@@ -189,7 +191,7 @@ class ModelConfig:
     qk_rope_head_dim: int | Any = None
     qk_nope_head_dim: int | Any = None
     v_head_dim: int | Any = None
-    # what it is called
+    # names
     id: str = ""
     name: str = ""
     family: str = ""
@@ -207,10 +209,9 @@ class ModelConfig:
 
     @classmethod
     def from_dict(cls, facts: dict) -> ModelConfig:
-        """A model from one entry of published facts, as `presets.json` has them or in the fields' own names.
+        """Build from one entry of published facts, in the format of `presets.json` or by the fields' own names.
 
-        Sources, notes and counts beside the facts are ignored. A field that is unknown, or impossible, is a
-        ConfigError that names it.
+        Sources, notes and counts in the entry are ignored. ConfigError names an unknown or invalid field.
         """
         given = config_fields(facts, tuple(f.name for f in fields(cls)))
         for name in ("n_layers", "d_model", "n_heads"):
@@ -234,7 +235,7 @@ class ModelConfig:
                 f"attention is {self.attention!r}, but {self.n_heads} query heads over "
                 f"{self.n_kv_heads} KV heads are {layer.kind!r}"
             )
-        if self.d_ff is None:  # SwiGLU's usual 8/3 of the width, rounded up to a multiple of 8
+        if self.d_ff is None:  # 8/3 of d_model as usual for SwiGLU, rounded up to a multiple of 8
             object.__setattr__(self, "d_ff", -(-self.d_model * 8 // 24) * 8)
 
     def _check_numbers(self) -> None:
@@ -297,7 +298,7 @@ class ModelConfig:
 
     @property
     def layer(self) -> AttentionConfig:
-        """The attention of one layer (for MLA: its query heads, each with its own expanded keys)."""
+        """Attention of one layer (for MLA: its query heads, each with its own expanded keys)."""
         return AttentionConfig(self.d_model, self.n_heads, self.n_kv_heads, self.head_dim, self.qkv_bias, self.o_bias)
 
     @property
@@ -306,7 +307,7 @@ class ModelConfig:
 
     @property
     def rotary_dim(self) -> int:
-        """Dimensions of a head that RoPE turns (the first ones); 0 without RoPE."""
+        """Number of a head's dimensions that RoPE rotates (the first ones); 0 without RoPE."""
         if self.position != "rope":
             return 0
         if self.attention == "mla":
@@ -316,24 +317,24 @@ class ModelConfig:
 
     @property
     def score_root(self) -> float:
-        """The number under the root by which q·k is divided: head_dim, or Gemma's query_pre_attn_scalar."""
+        """The number whose square root divides q·k: head_dim, or Gemma's query_pre_attn_scalar."""
         return self.head_dim if self.attention_scale is None else round(self.attention_scale**-2, 6)
 
     @property
     def scale_text(self) -> str:
-        """That root as it is written: "√64"."""
+        """The divisor of q·k as text: "√64"."""
         return f"√{self.score_root:g}"
 
     def window_of(self, layer: int) -> int | None:
-        """How many keys a query of this layer may see, itself counted; None where nothing limits it."""
+        """Return the window of a layer: keys a query may attend to, its own included; None without a window."""
         return None if layer in self.full_layers else self.sliding_window
 
     def with_kv_heads(self, n_kv_heads: int) -> ModelConfig:
-        """The same model with another number of KV heads; MLA gives up its latents for them."""
+        """Return the same model with another number of KV heads; MLA is converted, without its latents."""
         no_latents: dict[str, Any] = dict.fromkeys(LATENT_FIELDS)
         return replace(self, n_kv_heads=n_kv_heads, attention=None, **no_latents)
 
     def to_dict(self) -> dict:
-        """Only what differs from the defaults: what a checkpoint's metadata stores."""
+        """Return the fields that differ from the defaults, as stored in a checkpoint's metadata."""
         plain = asdict(self)
         return {f.name: plain[f.name] for f in fields(self) if plain[f.name] != f.default}

@@ -1,10 +1,10 @@
-r"""Equations that evaluate themselves: symbols, the numbers put in, and the result come from one object.
+r"""Expressions and equations that format themselves: symbols, inserted numbers and result come from one object.
 
     L, S = Value(4, "L", "layers"), Value(128, "S", "tokens")
     Equation(2 * L * S, unit="B").text()  # "2·L·S = 2·4·128 = 1,024 B"
 
-Nothing printed as `left = right` is typed by hand: an expression is built with + - * / from its values, and each form
-of it (TeX or plain text, symbols or numbers) is written from the same tree. Standard library only.
+No printed equation is typed by hand: an expression is built with + - * / from its values, and each form (TeX or plain
+text, symbols or numbers) is rendered from the same tree. Standard library only.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from functools import reduce
 
-ADDED, DIVIDED, MULTIPLIED, POWER, ATOM = 1, 2, 3, 4, 5  # how tightly an expression holds together; brackets go by it
+ADDED, DIVIDED, MULTIPLIED, POWER, ATOM = 1, 2, 3, 4, 5  # operator precedence, which decides brackets
 
 
 @dataclass(frozen=True)
 class Style:
-    """How an expression is written: TeX or plain text, with symbols or with numbers."""
+    """Output format of an expression: TeX or plain text, symbols or numbers."""
 
     tex: bool
     symbols: bool
 
 
 class Expression:
-    """A value and how it comes about. `+ - * / **` build larger ones; plain numbers become values."""
+    """Base class of expression trees. `+ - * / **` build larger ones; plain numbers become `Value`s."""
 
     binding = ATOM
 
@@ -44,7 +44,7 @@ class Expression:
         raise NotImplementedError
 
     def within(self, style: Style, binding: int) -> str:
-        """As part of something that holds together as tightly as `binding`: in brackets where needed."""
+        """Write it as an operand of an expression with precedence `binding`, in brackets if needed."""
         written = self.write(style)
         if self.binding_in(style) >= binding:
             return written
@@ -54,7 +54,7 @@ class Expression:
         return self.binding
 
     def values(self) -> Iterator[Value]:
-        """The values in it, from left to right."""
+        """Iterate over the values in it, from left to right."""
         for part in self.parts:
             yield from part.values()
 
@@ -90,18 +90,18 @@ class Expression:
 
 
 def expression(value: Expression | float) -> Expression:
-    """A number as an expression; an expression as it is."""
+    """Convert a number to an expression; return an expression unchanged."""
     return value if isinstance(value, Expression) else Value(value)
 
 
 @dataclass(frozen=True)
 class Value(Expression):
-    """A number, its letter, and what the letter means.
+    """A number with its symbol and the symbol's meaning.
 
-    digits: decimals that are printed; None prints whole numbers whole and others to four significant digits. What is
-    no whole number has one decimal at least.
+    digits: decimals to print; None prints whole numbers without decimals and others to four significant digits. Numbers
+    that are not whole have at least one decimal.
     scientific: 1.23·10⁶ with `digits` decimals (2 by default).
-    tex: the symbol in TeX, where it is not the same as in plain text.
+    tex: the symbol in TeX, if it differs from plain text.
     """
 
     number: float
@@ -132,7 +132,7 @@ class Value(Expression):
 
 
 def number_text(number: float, tex: bool = False, digits: int | None = None, scientific: bool = False) -> str:
-    """A number as it is printed: thousands set apart, a true minus sign in plain text."""
+    """Format a number: with thousands separators, and a true minus sign in plain text."""
     if scientific:
         mantissa, exponent = f"{number:z.{2 if digits is None else max(1, digits)}e}".split("e")
         power = rf"\cdot 10^{{{int(exponent)}}}" if tex else f"·10{superscript(int(exponent))}"
@@ -146,18 +146,18 @@ def number_text(number: float, tex: bool = False, digits: int | None = None, sci
 
 
 def _decimals(number: float) -> int:
-    """Decimals that show four significant digits."""
+    """Return the number of decimals for four significant digits."""
     return 3 - math.floor(math.log10(abs(number)))
 
 
 def superscript(n: int) -> str:
-    """A whole number set high."""
+    """Format a whole number as a superscript."""
     return str(n).translate(str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"))
 
 
 @dataclass(frozen=True)
 class Sum(Expression):
-    """Terms added up; a negative number is subtracted."""
+    """Sum of terms; a negative number is written as a subtraction."""
 
     terms: tuple[Expression, ...]
     binding = ADDED
@@ -183,13 +183,13 @@ class Sum(Expression):
 
 
 def total(terms: Sequence[Expression]) -> Expression:
-    """The sum of one or more expressions."""
+    """Return the sum of one or more expressions."""
     return Sum(tuple(terms)) if len(terms) > 1 else terms[0]
 
 
 @dataclass(frozen=True)
 class Difference(Expression):
-    """One expression less another."""
+    """Difference of two expressions."""
 
     left: Expression
     right: Expression
@@ -210,7 +210,7 @@ class Difference(Expression):
 
 @dataclass(frozen=True)
 class Negation(Expression):
-    """An expression with a minus sign before it."""
+    """Negated expression."""
 
     inside: Expression
     binding = ADDED
@@ -229,7 +229,7 @@ class Negation(Expression):
 
 @dataclass(frozen=True)
 class Product(Expression):
-    """Factors multiplied."""
+    """Product of factors."""
 
     factors: tuple[Expression, ...]
     binding = MULTIPLIED
@@ -252,7 +252,7 @@ class Product(Expression):
 
 @dataclass(frozen=True)
 class Quotient(Expression):
-    """One expression over another."""
+    """Quotient of two expressions."""
 
     above: Expression
     below: Expression
@@ -345,15 +345,15 @@ _FUNCTIONS = {
 
 
 def function(name: str, *arguments: Expression | float) -> Expression:
-    """`function("floor", a / b)`; the names are those of `Function`."""
+    """Build a `Function`: `function("floor", a / b)`; the names are those listed there."""
     return Function(name, tuple(map(expression, arguments)))
 
 
 @dataclass(frozen=True)
 class Labelled(Expression):
-    """An expression with a word below it in TeX: 2·C·H·D over "W_q, W_o". Plain text leaves the word out.
+    """An expression with an underbrace label in TeX: 2·C·H·D over "W_q, W_o". Plain text omits the label.
 
-    The brace below it is no bracket: as part of something else it needs those that its inside does.
+    The underbrace does not replace brackets: precedence is that of the inner expression.
     """
 
     inside: Expression
@@ -376,7 +376,7 @@ class Labelled(Expression):
 
 
 class Steps(Enum):
-    """What an equation shows besides its result."""
+    """The sides that an equation shows besides its result."""
 
     BOTH = "symbols = numbers = result"
     NUMBERS = "numbers = result"
@@ -385,14 +385,14 @@ class Steps(Enum):
 
 @dataclass(frozen=True)
 class Equation:
-    """An expression and what it comes to.
+    """An expression with its result.
 
-    name, name_tex: what is defined, written before the first equals sign, "s₂₁,₅" say.
-    unit: of the result. digits, scientific: how the result is printed, as for a `Value`.
-    also: the result once more in other words, "30 KiB" say; made from `value` by the caller's own rounding.
-    meaning: what the name stands for.
-    computed: the result as the model came to it in float32, which is then the one printed, so that it is the same
-    number everywhere on a page. ValueError where the expression comes to another.
+    name, name_tex: symbol of the result, written before the first equals sign, such as "s₂₁,₅".
+    unit: of the result. digits, scientific: format of the result, as for a `Value`.
+    also: the result in another form, such as "30 KiB", rounded by the caller from `value`.
+    meaning: of the name, for the legend.
+    computed: the model's float32 result, printed instead of the expression's value so that a page shows the same number
+    everywhere. ValueError if the two differ.
     """
 
     right: Expression
@@ -408,14 +408,14 @@ class Equation:
 
     def __post_init__(self) -> None:
         if self.computed is not None and not math.isclose(self.right.value, self.computed, rel_tol=1e-3, abs_tol=1e-4):
-            raise ValueError(f"{self.name or 'the expression'} comes to {self.right.value}, not to {self.computed}")
+            raise ValueError(f"{self.name or 'the expression'} is {self.right.value}, not {self.computed}")
 
     @property
     def value(self) -> float:
         return self.right.value if self.computed is None else self.computed
 
     def sides(self, tex: bool) -> list[str]:
-        """What stands between the equals signs, each once."""
+        """Return the sides of the equation, without duplicates."""
         written = [self.name_tex or self.name] if tex else [self.name]
         if self.steps is not Steps.NUMBERS:
             written.append(self.right.write(Style(tex, symbols=True)))
@@ -427,19 +427,19 @@ class Equation:
         return [side for side in dict.fromkeys(written) if side]
 
     def tex(self) -> str:
-        """In one line of LaTeX."""
+        """Format as LaTeX on one line."""
         return " = ".join(self.sides(tex=True))
 
     def tex_lines(self) -> str:
-        """LaTeX that goes on in the next line at each equals sign: a phone is narrow."""
+        """Format as LaTeX with a line break at each equals sign, for narrow screens."""
         return aligned(self)
 
     def text(self) -> str:
-        """As plain text."""
+        """Format as plain text."""
         return " = ".join(self.sides(tex=False))
 
     def legend(self) -> dict[str, tuple[str, str]]:
-        """Each letter in it that has a meaning, with the meaning and the value: {"L": ("layers", "4")}."""
+        """Return the legend of its symbols, {symbol: (meaning, value)}: {"L": ("layers", "4")}."""
         numbers = Style(tex=False, symbols=False)
         defined = {self.name: (self.meaning, self._result(tex=False))} if self.meaning else {}
         return defined | {
@@ -455,9 +455,9 @@ class Equation:
 
 @dataclass(frozen=True)
 class MatrixProduct:
-    """A matrix times a vector: in letters as a whole, and with numbers row by row.
+    """Matrix-vector product: as a whole with symbols, and row by row with numbers.
 
-    names: of the entries of the result, each in plain text and in TeX, with what it means.
+    names: of the result's entries, each as (plain text, TeX, meaning).
     """
 
     names: tuple[tuple[str, str, str], ...]
@@ -466,7 +466,7 @@ class MatrixProduct:
     digits: int | None = None
 
     def tex(self) -> str:
-        """In letters, in one line of LaTeX."""
+        """Format with symbols, as LaTeX on one line."""
         style = Style(tex=True, symbols=True)
         result = [[name] for _, name, _ in self.names]
         matrix = [[entry.write(style) for entry in row] for row in self.matrix]
@@ -474,7 +474,7 @@ class MatrixProduct:
         return f"{_grid(result)} = {_grid(matrix)} {_grid(vector)}"
 
     def rows(self) -> list[Equation]:
-        """Each entry of the result as an equation."""
+        """Return one equation per entry of the result."""
         return [
             Equation(_row(row, self.vector), name, tex, digits=self.digits, meaning=meaning)
             for (name, tex, meaning), row in zip(self.names, self.matrix, strict=True)
@@ -482,7 +482,7 @@ class MatrixProduct:
 
 
 def _row(row: Sequence[Expression], vector: Sequence[Expression]) -> Expression:
-    """One row times the vector; what has a minus sign is subtracted."""
+    """Return one row times the vector; negated entries are subtracted."""
     first, *others = zip(row, vector, strict=True)
     added = first[1] * first[0]
     for entry, x in others:
@@ -495,20 +495,20 @@ def _grid(rows: Sequence[Sequence[str]]) -> str:
 
 
 def tex_text(words: str) -> str:
-    """Words within a formula: what TeX would act on is escaped."""
+    """Format words for use in a formula, with TeX's special characters escaped."""
     escaped = re.sub(r"([%&#$_{}])", r"\\\1", words)
     return rf"\text{{{escaped}}}"
 
 
 def aligned(*equations: Equation | MatrixProduct) -> str:
-    """Equations in LaTeX below each other, each going on in the next line at its equals signs."""
+    """Format equations as aligned LaTeX, with a line break at each equals sign."""
     rows = []
     for equation in equations:
         if isinstance(equation, MatrixProduct):
             rows.append(f"& {equation.tex()}")
             continue
         first, *rest = equation.sides(tex=True)
-        if rest and (equation.name_tex or equation.name):  # what is defined stands beside its definition
+        if rest and (equation.name_tex or equation.name):  # the name stays on the line of its definition
             first = f"{first} = {rest.pop(0)}"
         rows += [f"& {first}", *(f"& = {side}" for side in rest)]
     return r"\begin{aligned} " + r" \\ ".join(rows) + r" \end{aligned}"

@@ -1,7 +1,7 @@
-"""Published facts about a model -> the fields of a `ModelConfig`. Standard library only.
+"""Parser of published facts about a model into the fields of a `ModelConfig`. Standard library only.
 
-Facts come as people write them down: a sliding window as size, pattern and counts, norms on q and k as a sentence,
-sources and notes beside the numbers. What only describes is left out here; what decides is translated and checked.
+Facts come in free form: a sliding window as size, pattern and counts, norms on q and k as a sentence, sources and notes
+beside the numbers. Descriptive entries are dropped; the others are translated and validated.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ WINDOW_PATTERNS = ("all layers", "alternating, sliding first", "N sliding : M fu
 
 @cache
 def published_facts() -> dict[str, dict]:
-    """The project's own entries by id: facts of published models, each with where they were read."""
+    """Load the facts of published models in presets.json, each with its sources: {id: entry}."""
     entries = json.loads(Path(__file__).with_name("presets.json").read_text(encoding="utf-8"))
     return {entry["id"]: entry for entry in entries}
 
 
 def config_fields(facts: dict, known: tuple[str, ...]) -> dict[str, Any]:
-    """The arguments of a `ModelConfig` (fields `known`) out of one entry; whatever is neither is a ConfigError."""
+    """Return the arguments of a `ModelConfig` (fields `known`) from one entry. ConfigError for an unknown field."""
     if not isinstance(facts, dict):
         raise ConfigError(f"the facts of a model must be one entry of names and values, not {shown(facts)}")
     given = {name: value for name, value in facts.items() if not _is_description(name)}
@@ -50,7 +50,7 @@ def config_fields(facts: dict, known: tuple[str, ...]) -> dict[str, Any]:
 
 
 def refuse_unknown(given: dict, known: tuple[str, ...], prefix: str = "") -> None:
-    """A misspelt field must not be dropped in silence: name it, and the one that may have been meant."""
+    """Raise ConfigError for an unknown field, with the closest known name: misspelt fields must not be ignored."""
     for name in given:
         if name not in known:
             meant = get_close_matches(str(name), known, n=1)
@@ -63,7 +63,7 @@ def _is_description(name: object) -> bool:
 
 
 def _qk_norm(value: object) -> object:
-    """ "head", "width" or None, out of a sentence. The norms of MLA's latents are part of MLA itself."""
+    """Parse "head", "width" or None from a sentence. The norms of MLA's latents are part of MLA itself."""
     if value is None or value is False:
         return None
     text = value.lower() if isinstance(value, str) else ""
@@ -77,7 +77,7 @@ def _qk_norm(value: object) -> object:
 
 
 def _window_fields(window: dict, n_layers: Any) -> dict[str, object]:
-    """`sliding_window` and `full_layers` out of size, pattern and counts, which have to agree with each other."""
+    """Derive `sliding_window` and `full_layers` from size, pattern and counts. ConfigError if these disagree."""
     refuse_unknown(window, WINDOW_FIELDS, "sliding_window.")
     whole("n_layers", n_layers)
     whole("sliding_window.size", window.get("size"))
@@ -92,7 +92,7 @@ def _window_fields(window: dict, n_layers: Any) -> dict[str, object]:
 
 
 def _full_layers(pattern: object, n_layers: int) -> tuple[int, ...]:
-    """Indices of the layers without a window: "5 sliding : 1 full" has them at 5, 11, 17 and so on."""
+    """Return the indices of the layers without a window: "5 sliding : 1 full" gives 5, 11, 17, …"""
     text = pattern if isinstance(pattern, str) else ""
     if text.startswith("all layers"):
         return ()
@@ -114,9 +114,9 @@ def _period(text: str) -> tuple[int, int] | None:
 
 
 def _latent_rank(facts: dict) -> int:
-    """MLA's kv_lora_rank where an entry leaves it out: from its counted cache, else from our own facts by id.
+    """Derive MLA's missing kv_lora_rank from the entry's counted cache, else from presets.json by id.
 
-    One token and layer is cached as kv_lora_rank + qk_rope_head_dim numbers of two bytes in bf16.
+    Per token and layer, kv_lora_rank + qk_rope_head_dim numbers of two bytes (bf16) are cached.
     """
     counted = facts.get("counted")
     if isinstance(counted, dict) and counted.get("kv_bytes_per_token_bf16"):
@@ -126,7 +126,7 @@ def _latent_rank(facts: dict) -> int:
         return counted["kv_bytes_per_token_bf16"] // (2 * facts["n_layers"]) - facts["qk_rope_head_dim"]
     rank = published_facts().get(str(facts.get("id")), {}).get("kv_lora_rank")
     if rank is None:
-        raise ConfigError("kv_lora_rank must be given for attention 'mla': it is what a token leaves in the cache")
+        raise ConfigError("kv_lora_rank must be given for attention 'mla': it decides the size of the cache")
     return rank
 
 
@@ -137,7 +137,7 @@ def _tuple(name: str, value: object) -> tuple:
 
 
 def _pairs(name: str, value: Any) -> tuple[tuple[str, object], ...]:
-    """A mapping, or the list of pairs that JSON makes of one, as pairs that can be hashed."""
+    """Convert a mapping, or its JSON form as a list of pairs, to hashable pairs."""
     items = value.items() if isinstance(value, dict) else value
     try:
         return tuple((key, tuple(entry) if isinstance(entry, list) else entry) for key, entry in items)

@@ -1,4 +1,4 @@
-"""A trace of a model too large to keep whole: the residual stream is kept, a layer's attention computed when looked at.
+"""Lazy trace of a large model: stores the residual stream and recomputes a layer's attention when it is accessed.
 
 L layers, H query heads, K KV heads, T tokens, D head_dim, C d_model, V tokens of the vocabulary.
 """
@@ -19,13 +19,13 @@ from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
 from attnviz.trace import Trace, allowed_of, checked, not_padding
 
-MAX_STREAM_BYTES = 32_000_000  # of the residual stream before some of the layers; between them layers are run again
-MAX_LAYER_BYTES = 8_000_000  # of the layers looked at last, if it is more than one
+MAX_STREAM_BYTES = 32_000_000  # of the stored residual streams; layers between two of them are run again
+MAX_LAYER_BYTES = 8_000_000  # of the most recently used layers, if more than one
 PER_LAYER = ("q", "k", "v", "q_pre_rope", "k_pre_rope", "weights")
 
 
 class Layered:
-    """An array whose first axis is computed when it is looked at: [layer], [layer, head, …], slices, iteration.
+    """Lazy array whose first axis is computed on access: [layer], [layer, head, …], slices, iteration.
 
     `np.asarray` computes all of it.
     """
@@ -44,7 +44,7 @@ class Layered:
         if isinstance(first, slice):
             chosen = [self._part(i)[rest] if rest else self._part(i) for i in range(len(self))[first]]
             return np.stack(chosen) if chosen else np.empty((0, *self.shape[1:]), self.dtype)
-        if isinstance(first, (list, tuple, np.ndarray)):  # with lists beside it, as numpy pairs them
+        if isinstance(first, (list, tuple, np.ndarray)):  # paired with other index lists, as in numpy
             others = zip(*rest, strict=True) if rest else [()] * len(first)
             return np.stack([self._part(int(i))[tuple(each)] for i, each in zip(first, others, strict=True)])
         if not -len(self) <= int(first) < len(self):
@@ -58,7 +58,7 @@ class Layered:
 
 
 class LayerwiseTrace(Trace):
-    """A `Trace` by its names; model() gives the model whenever a layer has to be computed."""
+    """Drop-in replacement for `Trace`; model() returns the model whenever a layer has to be computed."""
 
     _model: Callable[[], Transformer]
     _n_padding: int
@@ -66,7 +66,7 @@ class LayerwiseTrace(Trace):
     _layers: OrderedDict[int, dict[str, np.ndarray]]
     _stream: dict[int, Tensor]
     _last: Tensor
-    stride: int  # layers from one kept stream to the next
+    stride: int  # layers between two stored streams
 
     def __init__(self, model: Callable[[], Transformer], token_ids: Sequence[int], n_padding: int = 0) -> None:
         began, runs = time.perf_counter(), model()
@@ -75,7 +75,7 @@ class LayerwiseTrace(Trace):
         T, H, K, D = ids.shape[1], c.n_heads, c.n_kv_heads, c.head_dim
         stride = max(1, -(-c.n_layers * 4 * T * c.d_model // MAX_STREAM_BYTES))
         stream, last = stream_of(runs, ids, n_padding, stride)
-        vars(self).update(  # the fields of a `Trace` do not change, and neither do these
+        vars(self).update(  # bypasses the frozen dataclass
             _model=model, _n_padding=n_padding, _lock=Lock(), _layers=OrderedDict(), _stream=stream, _last=last,
             stride=stride,
         )  # fmt: skip
@@ -98,7 +98,7 @@ class LayerwiseTrace(Trace):
         return Layered(shape, lambda layer: self._layer(layer)[name])
 
     def _layer(self, layer: int) -> dict[str, np.ndarray]:
-        """One layer's arrays, without a batch axis; those looked at last are kept."""
+        """Return one layer's arrays, without a batch axis; the most recently used are cached."""
         with self._lock:
             if layer not in self._layers:
                 self._layers[layer] = self._computed(layer)
@@ -127,12 +127,12 @@ class LayerwiseTrace(Trace):
 
     @torch.inference_mode()
     def _logits(self, position: int) -> np.ndarray:
-        """(V,)"""
+        """Compute the logits at one position: (V,)."""
         return self._model().logits(self._last[:, position])[0].numpy()
 
     @property
     def nbytes(self) -> int:
-        """Memory of what is kept."""
+        """Size in bytes of the stored arrays and the layer cache."""
         stream = sum(x.numel() for x in self._stream.values()) + self._last.numel()
         return 4 * stream + self.allowed.nbytes + self.tokens.nbytes + max(MAX_LAYER_BYTES, layer_bytes(
             self.config, len(self.tokens)))  # fmt: skip
@@ -140,17 +140,17 @@ class LayerwiseTrace(Trace):
 
 @torch.inference_mode()
 def stream_of(model: Transformer, ids: Tensor, n_padding: int, stride: int) -> tuple[dict[int, Tensor], Tensor]:
-    """The residual stream before each stride-th layer, (1, T, C) each, and behind the last block."""
-    kept, x = dict[int, Tensor](), model.embed(ids)
+    """Return the residual stream before each stride-th layer, (1, T, C) each, and after the last block."""
+    streams, x = dict[int, Tensor](), model.embed(ids)
     options = model.attention_options(ids.shape[1], mask=not_padding(ids, n_padding))
     for i, (block, option) in enumerate(zip(model.blocks, options, strict=True)):
         if i % stride == 0:
-            kept[i] = x
+            streams[i] = x
         x = block(x, **option)
-    return kept, x
+    return streams, x
 
 
 def layer_bytes(config: ModelConfig, n_tokens: int) -> int:
-    """Memory of one layer's attention on a text of n_tokens, and of its logits at one position."""
+    """Return the size in bytes of one layer's attention arrays on a text of n_tokens."""
     c, T = config, n_tokens
     return 4 * (T * c.head_dim * (2 * c.n_heads + 3 * c.n_kv_heads) + c.n_heads * T * T)

@@ -1,7 +1,7 @@
-"""Text in, token ids and printable labels out: a byte-level BPE by the `tokenizers` library.
+"""Tokenizer with printable token labels: a byte-level BPE from the `tokenizers` library.
 
-Byte-level means that any Unicode text round-trips, and that a character outside the training text is split into its
-UTF-8 bytes. The labels put such a character back together, so that no label is empty, invisible or half a character.
+Byte-level means that any Unicode text round-trips, and that a character outside the vocabulary is split into its UTF-8
+bytes. The labels reassemble such a character, so that no label is empty, invisible or half a character.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from tokenizers import Tokenizer as BPE
 
-# letters, symbols and marks by category that are drawn as nothing: fillers, the joiner, variation selectors
+# invisible characters in the categories of letters, symbols and marks: fillers, the joiner, variation selectors
 BLANKS = frozenset("\u034f\u115f\u1160\u2800\u3164\uffa0") | frozenset(map(chr, range(0xFE00, 0xFE10)))
 BYTE_PIECE = re.compile("<0x[0-9A-F]{2}>")
 TOKENIZER_FILE = Path(__file__).parent / "checkpoints" / "tokenizer.json"
@@ -23,14 +23,14 @@ TOKENIZER_FILE = Path(__file__).parent / "checkpoints" / "tokenizer.json"
 
 @cache
 def _byte_of() -> dict[str, int]:
-    """The printable characters that stand for the 256 bytes in a byte-level vocabulary (GPT-2's table), backwards."""
+    """Return GPT-2's table of the printable characters that represent bytes in a vocabulary: {character: byte}."""
     printable = [*range(ord("!"), ord("~") + 1), *range(ord("¡"), ord("¬") + 1), *range(ord("®"), ord("ÿ") + 1)]
     rest = [b for b in range(256) if b not in printable]
     return {chr(b): b for b in printable} | {chr(256 + i): b for i, b in enumerate(rest)}
 
 
 class Tokenizer:
-    """encode, decode and label; the same object serves every user, and nothing in it changes."""
+    """Encoder, decoder and labels of one vocabulary; immutable, so all sessions share it."""
 
     def __init__(self, path: Path | str = TOKENIZER_FILE) -> None:
         self._bpe = BPE.from_file(str(path))
@@ -39,32 +39,32 @@ class Tokenizer:
         added = self._bpe.get_added_tokens_decoder()
         self._added = {i: token.content.encode("utf-8", "replace") for i, token in added.items()}
         self._special = {i for i, token in added.items() if token.special}
-        self._piece_bytes = _bytes_of_bytes if _is_byte_level(self._bpe) else _bytes_of_words
+        self._piece_bytes = _byte_level_bytes if _is_byte_level(self._bpe) else _sentencepiece_bytes
 
     @property
     def vocab_size(self) -> int:
         return self._bpe.get_vocab_size()
 
     def encode(self, text: str) -> list[int]:
-        """Token ids of the text; unpaired surrogates, which are no characters, become U+FFFD."""
+        """Return the token ids of the text; unpaired surrogates, which are not characters, become U+FFFD."""
         whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")  # UTF-8 would write "?"
         return self._bpe.encode(whole).ids
 
     def decode(self, ids: list[int]) -> str:
-        """The text again, without special tokens; half characters at a cut end become U+FFFD."""
+        """Return the text of these ids, without special tokens; incomplete characters at the ends become U+FFFD."""
         return b"".join(self.token_bytes([i for i in ids if i not in self._special])).decode("utf-8", "replace")
 
     def token_bytes(self, ids: list[int]) -> list[bytes]:
-        """The bytes of each token."""
-        pieces: list[Any] = [self._bpe.id_to_token(i) for i in ids]  # None, a TypeError below, for no id of this table
+        """Return the bytes of each token."""
+        pieces: list[Any] = [self._bpe.id_to_token(i) for i in ids]  # None for an unknown id: TypeError below
         return [self._added.get(i) or self._piece_bytes(piece) for i, piece in zip(ids, pieces, strict=True)]
 
     def name(self, token: int) -> str:
-        """A printable label of one token id, "token 151900" for an id of a model that the tokenizer never gives."""
+        """Return the printable label of one token id, or "token 151900" for an id unknown to the tokenizer."""
         return self.labels([token])[0] if self._bpe.id_to_token(token) is not None else f"token {token}"
 
     def characters(self, ids: list[int]) -> list[float]:
-        """Characters in each token; one that is split over several tokens counts by its bytes."""
+        """Count the characters in each token; one that is split over several tokens counts in proportion to bytes."""
         counts, length = [], 1
         for piece in self.token_bytes(ids):
             shares = 0.0
@@ -75,7 +75,7 @@ class Tokenizer:
         return counts
 
     def labels(self, ids: list[int]) -> list[str]:
-        """One printable label a token: "·the", "⏎", and "好 1/3" for the first of three that make one character."""
+        """Return one printable label per token: "·the", "⏎", "好 1/3" for the first of a character's three tokens."""
         pieces = self.token_bytes(ids)
         labels, start = [], 0
         while start < len(pieces):
@@ -88,26 +88,26 @@ class Tokenizer:
 
 
 def _is_byte_level(bpe: BPE) -> bool:
-    """Whether its pieces are written in GPT-2's characters for bytes; else in words with "▁" for a space."""
+    """Check whether tokens are written in GPT-2's byte characters; otherwise as SentencePiece words with "▁"."""
     parts = json.loads(bpe.to_str())
     return any(_has_kind(parts.get(part), "ByteLevel") for part in ("decoder", "pre_tokenizer"))
 
 
 def _has_kind(part: Any, kind: str) -> bool:
-    """Whether a part of a tokenizer.json, or one in its sequence, is of this kind."""
+    """Check whether a component of a tokenizer.json, or one in its sequence, has this type."""
     if not isinstance(part, dict):
         return False
     inner = [*part.get("decoders", ()), *part.get("pretokenizers", ())]
     return part.get("type") == kind or any(_has_kind(each, kind) for each in inner)
 
 
-def _bytes_of_bytes(piece: str) -> bytes:
+def _byte_level_bytes(piece: str) -> bytes:
     table = _byte_of()
     return bytes(table[c] for c in piece)
 
 
-def _bytes_of_words(piece: str) -> bytes:
-    """SentencePiece's: "▁the" is " the", "<0xE5>" is one byte."""
+def _sentencepiece_bytes(piece: str) -> bytes:
+    """Return the bytes of a SentencePiece token: "▁the" is " the", "<0xE5>" is one byte."""
     if BYTE_PIECE.fullmatch(piece):
         return bytes([int(piece[3:5], 16)])
     return piece.replace("▁", " ").encode("utf-8", "replace")
@@ -115,19 +115,19 @@ def _bytes_of_words(piece: str) -> bytes:
 
 @cache
 def tokenizer() -> Tokenizer:
-    """The one of the checkpoints, read once."""
+    """Return the checkpoints' tokenizer, cached."""
     return Tokenizer()
 
 
 def _utf8_length(byte: int) -> int:
-    """Bytes of the character that begins with this byte; 0 for a byte that begins none."""
+    """Return the length in bytes of the UTF-8 character that this byte begins; 0 for a continuation byte."""
     if byte & 0b1100_0000 == 0b1000_0000:
         return 0
     return 1 if byte < 0xC0 else 2 if byte < 0xE0 else 3 if byte < 0xF0 else 4
 
 
 def _end_of_character(pieces: list[bytes], start: int) -> int:
-    """The smallest stop for which pieces[start:stop] is whole characters; start + 1 where there is none nearby."""
+    """Return the smallest stop for which pieces[start:stop] is valid UTF-8; start + 1 if there is none."""
     joined = b""
     for stop in range(start + 1, min(start + 5, len(pieces) + 1)):  # UTF-8 needs at most four bytes
         joined += pieces[stop - 1]
@@ -141,7 +141,7 @@ def _end_of_character(pieces: list[bytes], start: int) -> int:
 
 
 def printable(text: str) -> str:
-    """The text with nothing invisible: spaces as "·", line ends as "⏎", control characters as their pictures."""
+    """Make invisible characters visible: spaces as "·", line ends as "⏎", control characters as control pictures."""
     return "".join(_printable_character(c) for c in text)
 
 
@@ -154,4 +154,4 @@ def _printable_character(c: str) -> str:
     category = unicodedata.category(c)
     if c in BLANKS or category in ("Cc", "Cf", "Co", "Cn", "Zs", "Zl", "Zp"):  # zero-width, direction, unassigned …
         return f"U+{ord(c):04X}"
-    return "◌" + c if category in ("Mn", "Me") else c  # a mark alone would sit on its neighbour
+    return "◌" + c if category in ("Mn", "Me") else c  # a lone combining mark would attach to its neighbour

@@ -1,7 +1,6 @@
-"""A model run on a text, with what it computed, as read-only numpy arrays.
+"""Traces: the intermediate results of a model run on a text, as read-only numpy arrays.
 
-L layers, H query heads, K KV heads, T tokens, S = T keys, D head_dim. A trace is data: whoever has it can draw it,
-and nobody can change it.
+L layers, H query heads, K KV heads, T tokens, S = T keys, D head_dim.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from attnviz.modules.transformer import layer_input
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """What attention computed for one text, or what that follows from; float32 and without a batch axis."""
+    """Intermediate results of attention for one text; float32, without a batch axis."""
 
     config: ModelConfig
     tokens: np.ndarray  # (T,) int64
@@ -32,23 +31,23 @@ class Trace:
     v: np.ndarray  # (L, K, T, D)
     q_pre_rope: np.ndarray  # (L, H, T, D)
     k_pre_rope: np.ndarray  # (L, K, T, D)
-    weights: np.ndarray  # (L, H, T, T), each row sums to 1 (or to 0 where nothing may be attended to)
+    weights: np.ndarray  # (L, H, T, T), each row sums to 1 (or to 0 where all keys are masked)
     allowed: np.ndarray  # (L, T, T) bool, True = may attend
     logits: np.ndarray  # (T, vocab_size)
-    scale: float  # what q·k is multiplied by before the softmax: 1 / sqrt(D), for MLA times YaRN's mscale²
-    seconds: float  # how long the run took
+    scale: float  # factor on q·k before the softmax: 1 / sqrt(D), for MLA times YaRN's mscale²
+    seconds: float  # duration of the run
 
     @property
     def scores(self) -> np.ndarray:
-        """(L, H, T, T): q·k · scale before the mask, soft-capped where the model does so.
+        """Scores q·k · scale before the mask, (L, H, T, T), soft-capped if the model does so.
 
-        Not stored: as large as the weights, and one product away.
+        Recomputed instead of stored, since they are as large as the weights.
         """
         L, H = self.q.shape[:2]
         return np.stack([[self.scores_of(layer, head) for head in range(H)] for layer in range(L)])
 
     def scores_of(self, layer: int, head: int) -> np.ndarray:
-        """(T, T): those of one head, which reads KV head h // (H / K)."""
+        """Return the scores of one head, (T, T); head h reads KV head h // (H / K)."""
         H, K = self.q.shape[1], self.k.shape[1]
         scores = (self.q[layer, head] * self.scale) @ self.k[layer, head // (H // K)].T
         cap = self.config.attention_softcap
@@ -56,12 +55,12 @@ class Trace:
 
     @cached_property
     def nbytes(self) -> int:
-        """Memory of all arrays."""
+        """Size of all arrays in bytes."""
         return sum(a.nbytes for a in (getattr(self, f.name) for f in fields(self)) if isinstance(a, np.ndarray))
 
 
 def trace_bytes(config: ModelConfig, n_tokens: int) -> int:
-    """Memory that a trace of n_tokens takes, to the byte; asked before anything is allocated."""
+    """Return the exact size in bytes of a trace of n_tokens, without allocating it."""
     c, T = config, n_tokens
     value_dim = c.v_head_dim if c.attention == "mla" else c.head_dim
     per_token = c.n_layers * (2 * c.n_heads * c.head_dim + c.n_kv_heads * (2 * c.head_dim + value_dim)) + c.vocab_size
@@ -69,15 +68,15 @@ def trace_bytes(config: ModelConfig, n_tokens: int) -> int:
 
 
 def use_one_thread() -> None:
-    """For a server of many: tensors this small gain nothing from a second thread, and under load they only wait."""
+    """Limit torch to one thread: tensors this small gain nothing from a second, and under load they wait for it."""
     torch.set_num_threads(1)
 
 
 @torch.inference_mode()
 def trace(model: Transformer, token_ids: Sequence[int], n_padding: int = 0) -> Trace:
-    """Run the model on the tokens and keep everything. ValueError for no tokens or an id out of the vocabulary.
+    """Run the model on the tokens and record a `Trace`. ValueError for no tokens or an id out of the vocabulary.
 
-    n_padding: that many tokens at the front are padding, which nobody may attend to.
+    n_padding: number of padding tokens at the front, which are masked for all queries.
     """
     ids = checked(token_ids, model.config.vocab_size)
     layers = _Layers(model.config.n_layers)
@@ -94,7 +93,7 @@ def trace(model: Transformer, token_ids: Sequence[int], n_padding: int = 0) -> T
 
 
 class _Layers:
-    """Lays each layer's record, as it comes, into arrays of all layers: its own memory is then free for the next."""
+    """Record callback that copies each layer's tensors into preallocated arrays of all layers, to limit peak memory."""
 
     def __init__(self, n_layers: int) -> None:
         self.n_layers, self.done, self.scale = n_layers, 0, 0.0
@@ -103,9 +102,9 @@ class _Layers:
     def __call__(self, scale: float, **computed: Any) -> None:
         self.scale = scale
         for name, part in computed.items():
-            one = _everywhere(part, computed["weights"]) if name == "allowed" else part[0]  # B = 1
+            one = _expanded_mask(part, computed["weights"]) if name == "allowed" else part[0]  # B = 1
             if self.n_layers == 1:
-                self.arrays[name] = one[None]  # there is nothing to lay it beside
+                self.arrays[name] = one[None]  # a view: no copy needed
                 continue
             if not self.done:
                 self.arrays[name] = one.new_empty(self.n_layers, *one.shape)
@@ -113,20 +112,20 @@ class _Layers:
         self.done += 1
 
 
-def _everywhere(allowed: Tensor | None, weights: Tensor) -> Tensor:
-    """bool (T, S); without a batch or a head of their own, masks here are (T, S), (1, S) or absent."""
+def _expanded_mask(allowed: Tensor | None, weights: Tensor) -> Tensor:
+    """Expand a mask to bool (T, S); masks here have no batch or head axis: (T, S), (1, S) or None."""
     return torch.ones(weights.shape[2:], dtype=torch.bool) if allowed is None else allowed.expand(weights.shape[2:])
 
 
 @torch.inference_mode()
 def predict(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
-    """The logits alone, (T, vocab_size): what comparing many models needs, at a fraction of a trace's memory."""
+    """Return only the logits, (T, vocab_size), with a fraction of a trace's memory."""
     return _numpy(model(checked(token_ids, model.config.vocab_size))[0])
 
 
 @torch.inference_mode()
 def final_stream(model: Transformer, token_ids: Sequence[int], n_padding: int = 0) -> np.ndarray:
-    """The residual stream behind the last block, (T, C): what the last norm is given. n_padding: as for `trace`."""
+    """Return the residual stream after the last block, (T, C), before the final norm. n_padding: as for `trace`."""
     ids = checked(token_ids, model.config.vocab_size)
     x = model.embed(ids)  # (1, T, C)
     options = model.attention_options(ids.shape[1], mask=not_padding(ids, n_padding))
@@ -137,7 +136,7 @@ def final_stream(model: Transformer, token_ids: Sequence[int], n_padding: int = 
 
 @torch.inference_mode()
 def weights_of(model: Transformer, token_ids: Sequence[Sequence[int]]) -> np.ndarray:
-    """The weights alone of several texts of one length, run at once: ids (N, T) give (N, L, H, T, T)."""
+    """Return only the weights of a batch of N texts of one length: ids (N, T) give (N, L, H, T, T)."""
     record = Recording()
     _run_to(model, token_ids, model.config.n_layers - 1, record)
     return _numpy(torch.stack([r.weights for r in record], dim=1))
@@ -145,7 +144,7 @@ def weights_of(model: Transformer, token_ids: Sequence[Sequence[int]]) -> np.nda
 
 @torch.inference_mode()
 def allowed_of(model: Transformer, n_tokens: int) -> np.ndarray:
-    """Who may attend to whom in a text of n_tokens without padding: bool (L, T, T), as in a `Trace`."""
+    """Return the masks of a text of n_tokens without padding: bool (L, T, T), as in a `Trace`."""
     shape = n_tokens, n_tokens
     masks = [options["mask"] for options in model.attention_options(n_tokens)]
     return np.stack([np.broadcast_to(True if mask is None else _numpy(mask), shape) for mask in masks])
@@ -153,24 +152,24 @@ def allowed_of(model: Transformer, n_tokens: int) -> np.ndarray:
 
 @torch.inference_mode()
 def layer_weights(model: Transformer, token_ids: Sequence[int], layer: int) -> np.ndarray:
-    """The weights (H, T, T) of one layer: what comparing many models needs, at a fraction of a trace's time."""
+    """Return only the weights of one layer, (H, T, T), in a fraction of a trace's time."""
     record = Recording()
     _run_to(model, token_ids, layer, record)
     return _numpy(record[-1].weights[0])
 
 
 def _run_to(model: Transformer, token_ids: Sequence, layer: int, record: Recording) -> None:
-    """Record the attentions up to this layer's; what follows has no part in their weights and is not computed."""
+    """Run the model up to this layer's attention and record each layer; later layers are not computed."""
     x = layer_input(model, token_ids, layer, record)
     model.blocks[layer].attn(x, record=record, **model.attention_options(x.shape[1])[layer])
 
 
 @torch.inference_mode()
 def cross_weights(model: Transformer, token_ids: Sequence[int], context_ids: Sequence[int]) -> np.ndarray:
-    """Weights (L, H, T, S) of every layer's attention with queries from one text and keys from another.
+    """Return cross-attention weights (L, H, T, S) with queries from one text and keys from another.
 
-    Each text is read by itself; then each layer's attention gets the states that it gets there, the other text's as
-    `context`, without a mask and without RoPE, since positions in two texts have no distance. Not for MLA.
+    Each text is run on its own; each layer's attention is then applied to its usual input for both texts, the other's
+    as `context`, without a mask and without RoPE, since positions in two texts have no distance. Not for MLA.
     """
     record = Recording()
     for layer, block in enumerate(model.blocks):
@@ -180,12 +179,12 @@ def cross_weights(model: Transformer, token_ids: Sequence[int], context_ids: Seq
 
 
 def not_padding(ids: Tensor, n_padding: int) -> Tensor | None:
-    """Mask, bool (1, T), True = a token of the text; None without padding."""
+    """Return the padding mask, bool (1, T), True = a token of the text; None without padding."""
     return torch.arange(ids.shape[1])[None] >= n_padding if n_padding else None
 
 
 def checked(token_ids: Sequence[int], vocab_size: int) -> Tensor:
-    """Ids as int64 (1, T); ValueError for none, or for one out of the vocabulary."""
+    """Convert ids to int64 (1, T). ValueError for an empty sequence or an id out of the vocabulary."""
     ids = torch.as_tensor(token_ids, dtype=torch.int64)
     if ids.ndim != 1 or not len(ids):
         raise ValueError(f"a trace needs a sequence of at least one token, not shape {tuple(ids.shape)}")

@@ -22,18 +22,18 @@ ORDER = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
 
 
 class CheckpointError(ValueError):
-    """A checkpoint that is missing, damaged or not one of ours. The message is one sentence for a person."""
+    """A checkpoint that is missing, damaged or in another format. The message is one sentence for the user."""
 
 
 def list_checkpoints() -> list[str]:
-    """Ids of the shipped checkpoints, most KV heads first."""
+    """Return the ids of the shipped checkpoints, most KV heads first."""
     return [name for name in ORDER if (FOLDER / f"{name}.safetensors").exists()]
 
 
 def load_checkpoint(id_or_path: str | Path) -> tuple[Transformer, Tokenizer]:
-    """A shipped checkpoint by id, or any file of the same kind by path; in float32 and evaluation mode.
+    """Load a shipped checkpoint by id, or a file of the same format by path; in float32 and evaluation mode.
 
-    Only safetensors are read: nothing in the file can run. Raises CheckpointError.
+    Reads only safetensors, which cannot contain code. Raises CheckpointError.
     """
     with _opened(id_or_path) as file:
         config = _config(file, id_or_path)
@@ -42,14 +42,14 @@ def load_checkpoint(id_or_path: str | Path) -> tuple[Transformer, Tokenizer]:
 
 
 def shipped_config(name: str) -> ModelConfig:
-    """The configuration of a shipped checkpoint, without reading its weights. Raises CheckpointError."""
+    """Return the configuration of a shipped checkpoint without reading its weights. Raises CheckpointError."""
     with _opened(name) as file:
         return replace(_config(file, name), name=name)
 
 
 @contextmanager
 def _opened(id_or_path: str | Path) -> Iterator[safe_open]:
-    """The file; whatever is wrong with it or with what is read from it becomes one sentence."""
+    """Open a checkpoint file; errors, also while it is read, are raised as CheckpointError."""
     path = FOLDER / f"{id_or_path}.safetensors" if str(id_or_path) in ORDER else Path(id_or_path)
     if not path.is_file():
         known = ", ".join(list_checkpoints()) or "none"
@@ -59,29 +59,29 @@ def _opened(id_or_path: str | Path) -> Iterator[safe_open]:
             yield file
     except (SafetensorError, OSError, ValueError, TypeError) as error:
         reason = " ".join(str(error).split())
-        raise CheckpointError(f"The checkpoint {path.name} is damaged or of another kind ({reason}).") from None
+        raise CheckpointError(f"The checkpoint {path.name} is damaged or has another format ({reason}).") from None
 
 
 def _config(file: safe_open, id_or_path: str | Path) -> ModelConfig:
-    """What the file says it is; a shipped one must be the attention it is named after."""
+    """Read the configuration in the file; a shipped checkpoint must have the attention type of its name."""
     config = config_from_metadata(file.metadata() or {})
     attention = f"gqa-{config.n_kv_heads}" if config.attention == "gqa" else config.attention
     if id_or_path in ORDER and attention != id_or_path:
-        raise ConfigError(f"it holds {attention} and not {id_or_path}")
+        raise ConfigError(f"it contains {attention}, not {id_or_path}")
     return config
 
 
 def config_from_metadata(metadata: dict[str, str]) -> ModelConfig:
-    """The configuration that `save_checkpoint` wrote into the file."""
+    """Parse the configuration that `save_checkpoint` wrote into the file."""
     if "config" not in metadata:
-        raise ConfigError("it carries no configuration")
+        raise ConfigError("it has no configuration in its metadata")
     facts = json.loads(metadata["config"])
     lists = {name: tuple(value) for name, value in facts.items() if isinstance(value, list)}
     return ModelConfig(**{**facts, **lists})
 
 
 def _with_weights(config: ModelConfig, tensors: dict[str, torch.Tensor]) -> Transformer:
-    with torch.device("meta"):  # no memory is taken for weights that are replaced at once
+    with torch.device("meta"):  # allocates no memory for weights that are replaced at once
         model = Transformer(config)
     try:
         model.load_state_dict(tensors, assign=True)

@@ -1,7 +1,7 @@
-"""What runs of Hugging Face's architectures: config.json -> `ModelConfig`, and which tensor is which.
+"""Hugging Face architectures that can be run: config.json -> `ModelConfig`, and the mapping of tensor names.
 
-Sizes are read by `attnviz.cost`, which counts more architectures than run. Here stand what decides the numbers and not
-the sizes: activations, scales, soft caps, RoPE.
+Sizes are read by `attnviz.cost`, which counts more architectures than can be run. This file reads the fields that
+affect results but not sizes: activations, scales, soft caps, RoPE.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Facts = dict[str, Any]
 
 @dataclass(frozen=True)
 class Architecture:
-    """How one architecture's configuration and tensors are read."""
+    """Rules for reading one architecture's configuration and tensors."""
 
     model_type: str
-    run: Callable[[Facts, ModelConfig], dict[str, Any]]  # the fields that decide the numbers
-    names: dict[str, str]  # ours -> theirs, for each part of a tensor's name
+    run: Callable[[Facts, ModelConfig], dict[str, Any]]  # the fields that affect results but not sizes
+    names: dict[str, str]  # our name -> name in the file, for each part of a tensor's name
     gain_from_one: bool = False  # norms are stored as weight - 1
     fused: bool = False  # GPT-2: q, k and v are one tensor, and weights of linear layers are transposed
 
@@ -37,19 +37,19 @@ class Architecture:
 
 
 def read_config(facts: Facts) -> tuple[ModelConfig, Architecture]:
-    """Read a config.json; a ConfigError says which architecture it is, or which field cannot be run."""
+    """Parse a config.json. ConfigError names an architecture or a field that is not supported."""
     named = facts.get("architectures")
     name = named[0] if isinstance(named, list) and named else _by_type(facts.get("model_type"))
     architecture = ARCHITECTURES.get(name) if isinstance(name, str) else None
     if architecture is None:
         raise ConfigError(
-            f"the architecture {shown(name)} does not run here; {', '.join(ARCHITECTURES)} do. "
-            "Cost counts many others from their config.json"
+            f"the architecture {shown(name)} is not supported; supported: {', '.join(ARCHITECTURES)}. "
+            "The Cost page counts many others from their config.json"
         )
     if facts.get("quantization_config"):
-        raise ConfigError("quantization_config is given, and quantised weights are not read here")
+        raise ConfigError("quantization_config is given, but quantised weights are not supported")
     if facts.get("auto_map"):
-        raise ConfigError("auto_map is given: this model brings code of its own, which is not run here")
+        raise ConfigError("auto_map is given: this model comes with its own code, which is never run")
     model = read_hf_config({**facts, "model_type": architecture.model_type}).model
     run = architecture.run(facts, model)
     return replace(model, dtype=facts.get("dtype") or facts.get("torch_dtype"), **run), architecture
@@ -60,7 +60,7 @@ def _by_type(model_type: object) -> object:
 
 
 def _must(facts: Facts, name: str, allowed: tuple, default: object) -> None:
-    """Refuse a value under which the model would compute something else."""
+    """Raise ConfigError for a value with which the model would compute something else."""
     if facts.get(name, default) not in allowed:
         raise ConfigError(f"{name} must be {' or '.join(map(str, allowed))} to be run here, not {shown(facts[name])}")
 
@@ -104,7 +104,7 @@ def _gemma3(facts: Facts, model: ModelConfig) -> dict[str, Any]:
 
 
 def _rope_of(facts: Facts) -> Facts:
-    """RoPE's own part of a config.json, as it stands there now or stood in older files."""
+    """Return the RoPE parameters of a config.json, in the current or the older format."""
     if isinstance(facts.get("rope_parameters"), dict):
         return facts["rope_parameters"]
     theta = {"rope_theta": facts["rope_theta"]} if facts.get("rope_theta") is not None else {}
@@ -152,7 +152,7 @@ NO_WEIGHTS = ("rotary_emb.inv_freq", "attn.bias", "attn.masked_bias", "lm_head.w
 
 
 def their_name(ours: str, architecture: Architecture) -> str:
-    """What the tensor is called in the files: "blocks.1.attn.q_proj.weight" is in "h.1.attn.c_attn.weight"."""
+    """Return a tensor's name in the files: "blocks.1.attn.q_proj.weight" is in "h.1.attn.c_attn.weight"."""
     names = architecture.names
     if ours in names:
         return names[ours]
@@ -161,7 +161,7 @@ def their_name(ours: str, architecture: Architecture) -> str:
 
 
 def as_ours(ours: str, tensor: Tensor, architecture: Architecture, config: ModelConfig) -> Tensor:
-    """The tensor as our module has it: a view of the file's, but for norms stored as weight - 1."""
+    """Convert a tensor of the file to our layout: a view, except for norms stored as weight - 1."""
     if architecture.gain_from_one and ours.endswith("norm.weight"):
         return tensor.float() + 1
     if not architecture.fused or not any(part.endswith("_proj") for part in ours.split(".")):
@@ -173,12 +173,12 @@ def as_ours(ours: str, tensor: Tensor, architecture: Architecture, config: Model
 
 
 def is_no_weight(name: str) -> bool:
-    """Whether a tensor of a file is a buffer, or the output layer's copy of tied embeddings."""
+    """Check whether a tensor of a file is a buffer, or the output layer's copy of tied embeddings."""
     return name.endswith(NO_WEIGHTS)
 
 
 def stored_shape(ours: str, shape: tuple[int, ...], architecture: Architecture) -> tuple[int, ...]:
-    """The shape that the tensor must have in the file."""
+    """Return the shape that the tensor must have in the file."""
     if not architecture.fused or "_proj" not in ours:
         return shape
     shape = tuple(reversed(shape))
@@ -186,5 +186,5 @@ def stored_shape(ours: str, shape: tuple[int, ...], architecture: Architecture) 
 
 
 def named(config: ModelConfig, names: Iterator[str], architecture: Architecture) -> dict[str, str]:
-    """Ours -> theirs for each tensor of a model."""
+    """Map each tensor's name in our module to its name in the files."""
     return {ours: their_name(ours, architecture) for ours in names}

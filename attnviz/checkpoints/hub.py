@@ -1,6 +1,6 @@
-"""Models of the Hugging Face hub: found in its cache, or downloaded into it, the listed files and no others.
+"""Models of the Hugging Face hub: look-up in its local cache, and resumable download of the listed files.
 
-A download that was cancelled goes on where it stopped. Needs `huggingface_hub`, which `tokenizers` brings along.
+Needs `huggingface_hub`, a dependency of `tokenizers`.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from attnviz.checks import ConfigError
 USED = ("config.json", "tokenizer.json")
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 SHARD = re.compile(r"model-\d{5}-of-\d{5}\.safetensors")
-Progress = Callable[[int, int], None]  # told the bytes that are there and those of all files; it may raise Stopped
+Progress = Callable[[int, int], None]  # callback with the bytes received and the total; may raise Stopped
 
 
 class Stopped(Exception):
-    """Raised by whoever is told of the progress, to cancel the download."""
+    """Raised by a progress callback to cancel the download."""
 
 
 @dataclass(frozen=True)
 class Remote:
-    """What would be downloaded."""
+    """The files of a model on the hub."""
 
     id: str
     commit: str
@@ -39,7 +39,7 @@ class Remote:
 
 
 def folder_of(path_or_hub_id: str | Path) -> Path:
-    """The folder of a model: a path as it is, a hub id's in the cache, downloaded first where it is not there."""
+    """Return the folder of a model: a path unchanged, or a hub id's folder in the cache, downloaded if missing."""
     path = Path(path_or_hub_id).expanduser()
     if path.is_dir():
         return path
@@ -50,7 +50,7 @@ def folder_of(path_or_hub_id: str | Path) -> Path:
 
 
 def cached(name: str) -> Path | None:
-    """The folder of a hub id whose files are all in the cache; None otherwise."""
+    """Return the folder of a hub id if all its files are in the cache, or None."""
     from huggingface_hub import try_to_load_from_cache
 
     if not HUB_ID.fullmatch(name):
@@ -67,7 +67,7 @@ def cached(name: str) -> Path | None:
 
 
 def all_cached() -> list[str]:
-    """The hub ids whose files are all in the cache, in alphabetical order."""
+    """Return the hub ids whose files are all in the cache, in alphabetical order."""
     from huggingface_hub import constants
 
     folders = Path(constants.HF_HUB_CACHE).glob("models--*")
@@ -76,86 +76,87 @@ def all_cached() -> list[str]:
 
 
 def look_up(name: str) -> Remote:
-    """Ask the hub which files of this id would be downloaded, and how large they are."""
+    """Query the hub for the names and sizes of the files to download."""
     from huggingface_hub import HfApi
 
     if not HUB_ID.fullmatch(name):
-        raise OpenError(f"“{name[:60]}” is no hub id, such as “HuggingFaceTB/SmolLM2-135M”.")
-    with _as_sentence(name):
+        raise OpenError(f"“{name[:60]}” is not a hub id such as “HuggingFaceTB/SmolLM2-135M”.")
+    with _as_open_error(name):
         info = HfApi().model_info(name, files_metadata=True, timeout=10)
     sizes = {each.rfilename: each.size or 0 for each in info.siblings or ()}
     weights = [file for file in sizes if SHARD.fullmatch(file)] + [INDEX] if INDEX in sizes else [ONE_FILE]
     wanted = [*USED, *weights]
     if missing := [file for file in wanted if file not in sizes]:
-        pickles = " Its weights are pickles, which are not opened." * any(f.endswith(".bin") for f in sizes)
+        pickles = " Its weights are pickles, which are never opened." * any(f.endswith(".bin") for f in sizes)
         raise OpenError(f"The model {name} has no {missing[0]} on the hub.{pickles}")
     return Remote(name, str(info.sha), {file: sizes[file] for file in sorted(wanted, key=sizes.__getitem__)})
 
 
 def download(name: str, progress: Progress = lambda there, of_all: None) -> Path:
-    """Download a model's files into the hub's cache, the small ones first; give its folder."""
+    """Download a model's files to the hub's cache, small ones first; return its folder."""
     from huggingface_hub import hf_hub_download
 
     remote = look_up(name)
-    there, folder = 0, Path()
+    downloaded, folder = 0, Path()
     for file, nbytes in remote.files.items():
-        progress(there, remote.nbytes)
+        progress(downloaded, remote.nbytes)
 
-        def tell(here: int, before: int = there) -> None:
-            progress(before + here, remote.nbytes)
+        def report(in_file: int, before: int = downloaded) -> None:
+            progress(before + in_file, remote.nbytes)
 
-        with _as_sentence(name):
-            _fetch(remote, file, tell)
+        with _as_open_error(name):
+            _fetch(remote, file, report)
             folder = Path(hf_hub_download(name, file, revision=remote.commit)).parent
-        there += nbytes
-    progress(there, remote.nbytes)
+        downloaded += nbytes
+    progress(downloaded, remote.nbytes)
     _name_as_main(folder, remote)
     return folder
 
 
-def _fetch(remote: Remote, file: str, tell: Callable[[int], None]) -> None:
-    """Put a file's bytes among the cache's blobs; what an earlier attempt has left is not asked for again."""
+def _fetch(remote: Remote, file: str, report: Callable[[int], None]) -> None:
+    """Download a file to the cache's blobs, resuming an earlier attempt."""
     from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url
     from huggingface_hub.file_download import http_get, repo_folder_name
 
     metadata = get_hf_file_metadata(hf_hub_url(remote.id, file, revision=remote.commit), timeout=10)
     if not metadata.etag or not re.fullmatch(r"[\w.-]+", metadata.etag):
-        raise OSError(f"the hub gave no usable name for {file}")
+        raise OSError(f"the hub sent no usable ETag for {file}")
     blobs = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=remote.id, repo_type="model") / "blobs"
     blob, part = blobs / metadata.etag, blobs / f"{metadata.etag}.part"
     if blob.exists():
         return
     blobs.mkdir(parents=True, exist_ok=True)
     with part.open("ab") as to:
-        http_get(metadata.location, to, resume_size=to.tell(), expected_size=metadata.size, tqdm_class=_telling(tell))
+        bar = _progress_bar(report)
+        http_get(metadata.location, to, resume_size=to.tell(), expected_size=metadata.size, tqdm_class=bar)
     os.replace(part, blob)
 
 
-def _telling(tell: Callable[[int], None]) -> Any:
-    """A progress bar, as the library asks for one, that draws nothing and tells how many bytes are there."""
+def _progress_bar(report: Callable[[int], None]) -> Any:
+    """Return a tqdm class, as the library requires, that draws nothing and reports the bytes received."""
     from huggingface_hub.utils import tqdm
 
-    class Telling(tqdm):
+    class SilentBar(tqdm):
         def __init__(self, *args: Any, **options: Any) -> None:
             super().__init__(*args, **{**options, "disable": True})
-            self.here = options.get("initial") or 0
+            self.received = options.get("initial") or 0
 
         def update(self, n: float | None = 1) -> None:
-            self.here += int(n or 0)
-            tell(self.here)
+            self.received += int(n or 0)
+            report(self.received)
 
-    return Telling
+    return SilentBar
 
 
 def _name_as_main(folder: Path, remote: Remote) -> None:
-    """Note the commit as that of "main", by which the cache is asked later."""
+    """Record the commit as "main", the revision by which the cache is queried."""
     refs = folder.parent.parent / "refs"
     refs.mkdir(exist_ok=True)
     (refs / "main").write_text(remote.commit)
 
 
-class _as_sentence:
-    """Whatever the hub or the network answers becomes one sentence; what a caller raises to stop goes on."""
+class _as_open_error:
+    """Context manager that converts errors of hub and network to an OpenError of one sentence; Stopped passes."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -167,10 +168,10 @@ class _as_sentence:
         from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
         if isinstance(error, GatedRepoError):
-            raise OpenError(f"The model {self.name} asks for an agreement on huggingface.co first.") from None
+            raise OpenError(f"The model {self.name} is gated: accept its terms on huggingface.co first.") from None
         if isinstance(error, RepositoryNotFoundError):
-            raise OpenError(f"There is no model {self.name} on the hub, or it is private.") from None
-        if isinstance(error, Exception) and not isinstance(error, (OpenError, Stopped)):  # the library's own, and more
+            raise OpenError(f"The model {self.name} does not exist on the hub, or it is private.") from None
+        if isinstance(error, Exception) and not isinstance(error, (OpenError, Stopped)):
             reason = " ".join(str(error).split())[:200] or type(error).__name__
-            raise OpenError(f"The hub cannot be reached for {self.name} ({reason}). Models in the hub's cache open "
+            raise OpenError(f"The hub cannot be reached for {self.name} ({reason}). Models in the local cache open "
                             "without a network.") from None  # fmt: skip

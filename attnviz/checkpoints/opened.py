@@ -1,7 +1,7 @@
-"""Open a model in Hugging Face's layout: config.json, tokenizer.json, and safetensors in one or several files.
+"""Open a model in Hugging Face's format: config.json, tokenizer.json, and safetensors in one or several files.
 
-Weights are memory-mapped and stay in their own precision; they are computed with in float32. Nothing in a folder can
-run: no pickles, no code that a model brings along.
+Weights are memory-mapped in their stored precision and converted to float32 for computation. No code from a folder is
+run: neither pickles nor a model's own modules.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class OpenError(ConfigError):
-    """A model that cannot be opened. The message is one sentence for a person."""
+    """A model that cannot be opened. The message is one sentence for the user."""
 
 
 def open_model(path_or_hub_id: str | Path) -> tuple[Transformer, Tokenizer]:
-    """Open a folder, or a hub id whose files are in the hub's cache or can be downloaded; in evaluation mode.
+    """Open a model from a folder, or from a hub id, downloading it if it is not cached; in evaluation mode.
 
-    Raises OpenError: what is missing, what cannot be run, and which tensor does not fit.
+    OpenError names a missing file, an unsupported field or a tensor of the wrong shape.
     """
     from attnviz.checkpoints import hub
 
@@ -44,47 +44,47 @@ def open_model(path_or_hub_id: str | Path) -> tuple[Transformer, Tokenizer]:
 
 
 def open_folder(folder: Path) -> tuple[Transformer, Tokenizer]:
-    """Open a model of this folder."""
+    """Open the model in this folder."""
     with _as_sentence(folder):
         config, architecture = _config(folder)
         return _model(folder, config, architecture), open_tokenizer(folder)
 
 
 def open_config(folder: Path) -> ModelConfig:
-    """Read a model's configuration without its weights."""
+    """Read a model's configuration without its weights. Raises OpenError."""
     with _as_sentence(folder):
         return _config(folder)[0]
 
 
 def open_tokenizer(folder: Path) -> Tokenizer:
-    """Read a model's tokenizer."""
+    """Read a model's tokenizer. Raises OpenError."""
     with _as_sentence(folder):
         path = folder / "tokenizer.json"
         if not path.is_file():
-            raise ConfigError("there is no tokenizer.json; a model with another kind of tokenizer file is not read")
+            raise ConfigError("there is no tokenizer.json; other tokenizer files are not supported")
         if path.stat().st_size > MOST_JSON:
             raise ConfigError(f"tokenizer.json is larger than {MOST_JSON / 1e6:.0f} MB")
         try:
             return Tokenizer(path)
-        except Exception as error:  # the library has no class of its own for this
+        except Exception as error:  # tokenizers raises plain Exception
             raise ConfigError(f"tokenizer.json cannot be read ({error})") from None
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """The files of a model's weights: those that the index names, or the only one."""
+    """Return a model's weight files: those named in the index, or the only one."""
     if (folder / INDEX).is_file():
         names = sorted(set(_json(folder / INDEX).get("weight_map", {}).values()))
         if not names or not all(isinstance(n, str) and n == Path(n).name and n.endswith(".safetensors") for n in names):
             raise ConfigError(f"{INDEX} must map tensors to safetensors files beside it")
         missing = next((n for n in names if not (folder / n).is_file()), None)
         if missing:
-            raise ConfigError(f"{missing}, which {INDEX} names, is not there")
+            raise ConfigError(f"{missing}, named in {INDEX}, is missing")
         return [folder / n for n in names]
     if (folder / ONE_FILE).is_file():
         return [folder / ONE_FILE]
     pickles = sorted(p.name for p in folder.iterdir() if p.suffix in (".bin", ".pt", ".pth", ".ckpt"))
     if pickles:
-        raise ConfigError(f"its weights are in {pickles[0]}, a pickle, which can run code when it is read; only "
+        raise ConfigError(f"its weights are in {pickles[0]}, a pickle, which can run code when it is loaded; only "
                           "safetensors are opened")  # fmt: skip
     raise ConfigError(f"there is neither {ONE_FILE} nor {INDEX}")
 
@@ -94,8 +94,8 @@ def _as_sentence(folder: Path) -> Iterator[None]:
     try:
         yield
     except (ConfigError, SafetensorError, OSError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        said = " ".join(str(error).split())
-        raise OpenError(f"The model {folder.name} cannot be opened: {said}.") from None
+        reason = " ".join(str(error).split())
+        raise OpenError(f"The model {folder.name} cannot be opened: {reason}.") from None
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -106,9 +106,9 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise ConfigError(f"{path.name} is no JSON ({error})") from None
+        raise ConfigError(f"{path.name} is not valid JSON ({error})") from None
     if not isinstance(facts, dict):
-        raise ConfigError(f"{path.name} must hold names and values")
+        raise ConfigError(f"{path.name} must contain a JSON object")
     return facts
 
 
@@ -117,7 +117,7 @@ def _config(folder: Path) -> tuple[ModelConfig, Architecture]:
 
 
 def _model(folder: Path, config: ModelConfig, architecture: Architecture) -> Transformer:
-    with torch.device("meta"):  # no memory is taken for weights that are replaced at once
+    with torch.device("meta"):  # allocates no memory for weights that are replaced at once
         model = Transformer(config)
     found = _tensors(weight_files(folder))
     prefix = "transformer." if architecture.fused and "transformer.wte.weight" in found else ""
@@ -141,7 +141,7 @@ def _model(folder: Path, config: ModelConfig, architecture: Architecture) -> Tra
 
 
 def _tensors(files: list[Path]) -> dict[str, Tensor]:
-    """All tensors by their names, as views of the mapped files: nothing is read of them yet."""
+    """Return all tensors by name, as views of the memory-mapped files; no data is read yet."""
     found: dict[str, Tensor] = {}
     for path in files:
         with safe_open(path, "pt") as file:
@@ -152,4 +152,4 @@ def _tensors(files: list[Path]) -> dict[str, Tensor]:
 def _refuse_others(found: set[str], wanted: set[str]) -> None:
     extra = sorted(name for name in found - wanted if not is_no_weight(name))
     if extra:
-        raise ConfigError(f"the tensor {extra[0]} belongs to nothing in this architecture")
+        raise ConfigError(f"the tensor {extra[0]} does not belong to this architecture")

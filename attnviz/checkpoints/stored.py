@@ -1,4 +1,4 @@
-"""Weights in half precision, as they lie in a memory-mapped file, that compute in float32."""
+"""Parameters stored in half precision in a memory-mapped file, converted to float32 for computation."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from torch import Tensor, nn
 
 AS_STORED = {Tensor.detach, Tensor.requires_grad_, Tensor.size, Tensor.dim, Tensor.numel, Tensor.element_size,
              Tensor.is_floating_point, Tensor.stride, Tensor.data_ptr, Tensor.untyped_storage, Tensor.__repr__,
-             Tensor.__len__, Tensor.is_complex}  # fmt: skip  # what computes nothing
-ROWS_AT_ONCE = 1_000_000  # numbers of a weight that are in float32 at one time
+             Tensor.__len__, Tensor.is_complex}  # fmt: skip  # metadata functions, which need no conversion
+ROWS_AT_ONCE = 1_000_000  # elements of a weight that are converted to float32 at a time
 
 
 class Stored(Tensor):
-    """A weight of float16 or bfloat16. Each operation reads it as float32, rows at a time where it is large.
+    """Tensor subclass for float16 or bfloat16 weights that converts to float32 in each operation, in blocks of rows.
 
-    What an operation gives is an ordinary tensor, so a layer with such weights is run like any other; so is a copy.
+    Results of operations and copies are ordinary tensors, so a layer with such weights is used like any other.
     """
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
@@ -40,14 +40,14 @@ class Stored(Tensor):
             if func is F.linear:
                 return _linear(*args, **kwargs)
             if func is F.embedding:
-                return F.embedding(args[0], args[1].as_subclass(Tensor)).float()  # only the rows that are looked up
+                return F.embedding(args[0], args[1].as_subclass(Tensor)).float()  # converts only the rows looked up
             if func is Tensor.__getitem__:
                 return func(args[0].as_subclass(Tensor), *args[1:]).float()
             return func(*_wide(args), **{name: _wide([value])[0] for name, value in kwargs.items()})
 
 
 def stored(tensor: Tensor) -> nn.Parameter:
-    """Make a parameter of a tensor as it is stored; small ones and those in float32 are ordinary tensors."""
+    """Wrap a tensor as a parameter in its stored precision; vectors and float32 tensors become ordinary ones."""
     if tensor.dtype == torch.float32 or tensor.ndim == 1:
         return nn.Parameter(tensor.float(), requires_grad=False)
     return nn.Parameter(tensor.as_subclass(Stored), requires_grad=False)
@@ -59,7 +59,7 @@ def _wide(given: Iterable[Any]) -> list[Any]:
 
 
 def _linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Compute x · weightᵀ + bias for x (..., C) and weight (O, C), some rows of the weight after another."""
+    """Compute x · weightᵀ + bias for x (..., C) and weight (O, C), in blocks of the weight's rows."""
     rows = max(1, ROWS_AT_ONCE // weight.shape[1])
     if weight.shape[0] <= rows:
         return F.linear(x, weight.as_subclass(Tensor).float(), bias)

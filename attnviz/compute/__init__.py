@@ -1,6 +1,9 @@
-"""What is computed once and shared: caches, the queue, and what each page computes besides the trace. No streamlit."""
+"""Computations shared by all sessions: caches, semaphores, and the results each page needs besides the trace.
+
+No streamlit.
+"""
 
 import os
 
-# Before numpy is imported: OpenBLAS starts a thread per core, and each spins while it waits.
+# Set before numpy is imported: OpenBLAS starts one thread per core, and idle threads spin.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

@@ -1,4 +1,4 @@
-"""Whether a checkpoint is run as it was trained: what differs, a sentence each. No streamlit, no torch."""
+"""Differences between how a checkpoint is run and how it was trained, one sentence each. No streamlit, no torch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ CODE = re.compile(  # a line that ends in a brace or a call, assigns, compares o
 
 
 def beyond_training(trained: ModelConfig, run: ModelConfig, text: str | None, n_tokens: int) -> list[str]:
-    """Write a sentence for each way in which `run` on this text of n_tokens differs from the checkpoint's training.
+    """Return one sentence for each difference between this run on n_tokens and the checkpoint's training.
 
-    text: None for a model whose training text is not known here.
+    text: None for a model whose training text is unknown.
     """
     windowed = run.sliding_window is not None and run.sliding_window < n_tokens  # a wider one masks nothing
     window = f"a window of {count(run.sliding_window or 0, 'token')}"
@@ -56,12 +56,12 @@ def _is_latin(c: str) -> bool:
 
 
 def trained_on(trained: ModelConfig) -> str:
-    """Return the sentence of the card that says what the checkpoint is."""
+    """Return the model card's summary: number of parameters and training text."""
     millions = count_parameters(trained).total / 1e6
-    return f"This checkpoint has {millions:.1f} M parameters and learnt from children's books of 1812 to 1911."
+    return f"This checkpoint has {millions:.1f} M parameters and was trained on children's books from 1812 to 1911."
 
 
 @cache
 def model_card() -> str:
-    """Return the card as Markdown for a page with a title, without its picture, which the app does not serve."""
+    """Return the model card as Markdown, one heading level down and without its image, which the app does not serve."""
     return "###" + re.sub(r"!\[.*?\]\(.*?\)\n", "", CARD.read_text(encoding="utf-8"))

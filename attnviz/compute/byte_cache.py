@@ -1,4 +1,4 @@
-"""A cache bounded by the bytes of what it holds, shared by all sessions."""
+"""An LRU cache with a limit in bytes, shared by all sessions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 from cachetools import LRUCache
 
-from attnviz.compute.queue import Turns
+from attnviz.compute.queue import QueueSemaphore
 
 
 class Sized(Protocol):
@@ -20,20 +20,20 @@ T = TypeVar("T", bound=Sized)
 
 
 class ByteCache:
-    """Least recently used out first; what several ask for is computed once, and one computation runs at a time.
+    """Thread-safe LRU cache; concurrent requests for one key compute it once, and one computation runs at a time.
 
-    What is larger than the bound is held alone: computed again at each look it would cost more.
+    A value larger than the limit is cached alone: recomputing it for each access would cost more.
     """
 
     def __init__(self, max_bytes: int) -> None:
         self._entries: LRUCache = LRUCache(max_bytes, getsizeof=lambda value: min(value.nbytes, max_bytes))
-        self._lock, self._turns = Lock(), Turns()
+        self._lock, self._semaphore = Lock(), QueueSemaphore()
 
     def get(self, key: Hashable, compute: Callable[[], T]) -> T:
         """Return the value cached under key, or compute and cache it."""
         if (found := self.find(key)) is not None:
             return found
-        with self._turns.turn():  # two at once would take twice the memory and no less time
+        with self._semaphore.turn():  # two computations at once would double the memory and save no time
             if (found := self.find(key)) is not None:
                 return found
             value = compute()
@@ -48,6 +48,6 @@ class ByteCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held now."""
+        """Size of the cached values in bytes."""
         with self._lock:
             return int(self._entries.currsize)

@@ -1,4 +1,4 @@
-"""What the Cost page counts and times with the live modules: cached, bounded, one measurement at a time."""
+"""Counts and timings of live modules for the Cost page; one measurement runs at a time."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from attnviz.facts import published_facts
 from attnviz.session.settings import Settings
 
 CONTEXTS = (256, 1024, 2048, 4096, 8192)  # tokens in the cache when a step is timed
-MOST_SECONDS = 30  # after which a measurement ends with what it has
-SECONDS_TO_STOP = 5.0  # that one which was stopped may take until it notices
+MOST_SECONDS = 30  # after which a measurement stops and keeps its results so far
+SECONDS_TO_STOP = 5.0  # to wait for a cancelled measurement to finish its current step
 
 
 @dataclass(frozen=True)
 class Counted:
-    """What live models were counted to hold, in the order of the models compared."""
+    """Parameters and cache bytes counted from live models, in the order of the models compared."""
 
     attention: tuple[int, ...]  # parameters of one layer's attention
     model: tuple[int, ...]  # parameters
@@ -40,7 +40,7 @@ class Counted:
 
 
 def counted(models: list[ModelConfig], s: Settings) -> Counted | None:
-    """Count the live models; None for what the live modules do not run and only the formulas know."""
+    """Count parameters and cache bytes of live models; None if the live modules cannot run one of them."""
     try:
         whole, layer = zip(*map(measure.counted_parameters, models), strict=True)
         return Counted(layer, whole, tuple(measure.counted_cache_bytes(m, s.context, s.batch) for m in models))
@@ -49,20 +49,20 @@ def counted(models: list[ModelConfig], s: Settings) -> Counted | None:
 
 
 def differing(models: list[ModelConfig], live: Counted, s: Settings) -> list[str]:
-    """List the attentions whose formulas and counts are not the same."""
+    """List the attention types whose formula and count differ."""
     formulas = [(count_parameters(m).total, kv_cache_bytes(m, s.context, s.batch)) for m in models]
     pairs = zip(models, formulas, live.model, live.cache, strict=True)
     return [attention_name(m) for m, formula, *count in pairs if formula != tuple(count)]
 
 
 def pasted_model(facts: str) -> tuple[ModelConfig, Description | None]:
-    """Read the model of a pasted configuration; a ConfigError says what is wrong with it.
+    """Parse a pasted model configuration. Raises ConfigError.
 
-    With a Hugging Face config.json comes what of it was used, what was assumed, and what cannot be counted.
+    For a Hugging Face config.json, also return which fields were used, what was assumed and what cannot be counted.
     """
     try:
         pasted = json.loads(facts)
-    except (ValueError, RecursionError) as error:  # a number of too many digits is a ValueError
+    except (ValueError, RecursionError) as error:  # a number with too many digits is a plain ValueError
         raise ConfigError(f"Invalid JSON: {error}.") from None
     if not is_hf_config(pasted):
         return ModelConfig.from_dict(pasted), None
@@ -71,29 +71,29 @@ def pasted_model(facts: str) -> tuple[ModelConfig, Description | None]:
 
 
 def facts_of(preset: str) -> str:
-    """Return a published model's configuration without sources and notes, to be edited."""
+    """Return a published model's configuration as editable JSON, without sources and notes."""
     facts = {name: value for name, value in published_facts()[preset].items() if name not in ("source", "notes", "id")}
     return json.dumps(facts, indent=1)
 
 
 def compared(config: ModelConfig) -> list[ModelConfig]:
-    """List the model with each attention it could have, as it runs."""
+    """List this model with each attention type it could have, mask and position settings unchanged."""
     return comparison(config)
 
 
 def serving(s: Settings) -> Serving:
-    """Put the chosen published model on the chosen accelerator, or on several of it taken together."""
+    """Build the serving setup: the selected published model on n_machines of the selected accelerator."""
     machine = load_accelerators()[s.machine].times(s.n_machines)
     return Serving(load_presets()[s.preset], machine, s.context, s.precision, s.weights, s.reserve / 100)
 
 
-_MEASURING = threading.Semaphore(1)  # two at once would measure each other
+_MEASURING = threading.Semaphore(1)  # concurrent measurements would slow each other down
 
 
 class Measurement:
-    """Decode steps of a model as MHA, GQA, MQA and MLA, timed in a thread of its own: results as they come.
+    """Background thread that times decode steps of a model as MHA, GQA, MQA and MLA; `results` grows as it runs.
 
-    problem: why nothing is measured, as a sentence. share: of the work that is done.
+    problem: why nothing is measured, as a sentence. share: of the measurement that is done, 0 to 1.
     """
 
     def __init__(self, config: ModelConfig) -> None:
@@ -104,22 +104,22 @@ class Measurement:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the step that is being timed; what has been measured stays."""
+        """Stop after the step that is being timed; results so far are kept."""
         self._stop.set()
 
     @property
     def running(self) -> bool:
-        """Whether more results are to come."""
+        """True while the measurement is running."""
         return self._thread.is_alive()
 
     def _run(self) -> None:
         if not _MEASURING.acquire(timeout=SECONDS_TO_STOP):
-            self.problem = "Somebody else is measuring on this server just now; try again in half a minute."
+            self.problem = "Another measurement is running on this server; try again in half a minute."
             return
         try:
             models = what_if(replace(self.config, sliding_window=None))
             if max(map(weight_bytes, models)) > MAX_WEIGHT_BYTES:
-                self.problem = f"A model of more than {MAX_WEIGHT_BYTES / 1e6:.0f} MB of weights is not measured."
+                self.problem = f"Models with more than {MAX_WEIGHT_BYTES / 1e6:.0f} MB of weights are not measured."
                 return
             end = time.monotonic() + MOST_SECONDS
             for i, timing in enumerate(measure.timings(models, CONTEXTS)):

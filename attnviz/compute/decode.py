@@ -1,6 +1,6 @@
-"""What the Decode page computes: a text that the model writes, and the same text decoded in other ways.
+"""Computations of the Decode page: generated text, and the same text decoded in other ways.
 
-Everything is computed once for all who look at the same.
+All results are cached and shared between sessions.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from attnviz.decode.comparisons import Bounded, Compared, Kept, Member, Roofline
 from attnviz.decode.writing import Written, write
 from attnviz.session.settings import Settings
 
-AHEAD = 24  # tokens written beyond those of the link
-AT_ONCE = 1  # of them, what a click waits for
-MORE = 40  # tokens written beyond those that the browser has, while it plays
-PIECE = 8  # tokens between two looks at whether the session wants something else
-MOST_TOKENS = 512  # of the text and what continues it
+AHEAD = 24  # tokens generated beyond those in the link
+AT_ONCE = 1  # of these, how many are generated before a click is answered
+MORE = 40  # tokens generated beyond those the browser has, during playback
+CHUNK = 8  # tokens generated between two checks for a requested rerun
+MOST_TOKENS = 512  # of the text and its continuation
 MAX_RUN_BYTES = 24_000_000
 SHIPPED = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
 LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project
-N_READ = 192  # tokens of the running text whose loss is plotted
-N_SHARED = 12  # tokens that each continuation adds
+N_READ = 192  # tokens of the text whose loss is plotted
+N_SHARED = 12  # tokens in each continuation
 N_SPECULATED = 24
 
 _runs = ByteCache(MAX_RUN_BYTES)
-_last: LRUCache = LRUCache(64)  # by the text and how it is continued: the key of what was written last
+_last: LRUCache = LRUCache(64)  # text and generation settings -> cache key of the last run
 _lock = Lock()
 
 
 def causal(view: View) -> View:
-    """The same with a causal mask: a cache is of use only where earlier tokens never look ahead."""
+    """Return the view with a causal mask: a KV cache requires that earlier tokens never attend to later ones."""
     return view if view.config.causal else view.but(causal=True)
 
 
 def sampling_of(s: Settings) -> decode.Sampling:
-    """Return how the next token is chosen."""
+    """Return the sampling parameters of these settings."""
     return decode.Sampling(
         s.temperature, s.top_k or None, s.top_p if s.top_p < 1 else None, s.min_p or None, s.penalty, s.draw_seed
     )
 
 
 def usable(view: View) -> tuple[int, ...]:
-    """Return the ids of the link that the model has, up to the first that it lacks and as far as there is room."""
+    """Return the link's token ids up to the first one outside the vocabulary, cut to the tokens that fit."""
     most = view.config.vocab_size
     known = [i < most for i in view.settings.written]
     end = known.index(False) if False in known else len(known)
@@ -60,15 +60,14 @@ def usable(view: View) -> tuple[int, ...]:
 
 
 def room(view: View) -> int:
-    """Count the tokens that can be written behind the text."""
+    """Return how many tokens can be generated after the text."""
     return max(0, min(MOST_TOKENS, view.max_tokens) - len(view.ids))
 
 
 def written_of(view: View, ahead: int = AHEAD) -> Written:
-    """Let the model write: first the tokens of the link, then as many more as are shown ahead.
+    """Generate the link's tokens and then `ahead` more; fewer if the session requests a rerun meanwhile.
 
-    Fewer where the session asks for something else meanwhile. What was written last after the same text is the
-    beginning of what is written now.
+    Continues from the last run on the same text.
     """
     view = causal(view)
     s, fixed, layer = view.settings, usable(view), view.layer_and_head[0]
@@ -76,7 +75,7 @@ def written_of(view: View, ahead: int = AHEAD) -> Written:
     most = min(len(fixed) + ahead, room(view))
 
     def first(n: int) -> Written:
-        """The first n tokens."""
+        """Return the first n tokens."""
         key = *text, fixed, n
         with _lock:
             before, _last[text] = _last.get(text), key
@@ -88,21 +87,21 @@ def written_of(view: View, ahead: int = AHEAD) -> Written:
 
     n = min(len(fixed) + AT_ONCE, most)
     found = first(n)
-    while n < most and not queue.wanted_elsewhere():
-        n = min(n + PIECE, most)
+    while n < most and not queue.rerun_requested():
+        n = min(n + CHUNK, most)
         found = first(n)
     return found
 
 
 def text_so_far(view: View) -> tuple[int, ...]:
-    """Return the ids of the text and of what is written after it, as far as the player has gone."""
+    """Return the ids of the text and of the generated tokens up to the player's position."""
     written, shown = usable(view), view.settings.shown
     return *view.ids, *(written if shown < 0 else written[:shown])
 
 
 @lru_cache(maxsize=1)
 def sources() -> dict[str, str]:
-    """Return the source of what decodes: {file: source}."""
+    """Return the source code of the decoding modules: {file: source}."""
     shown = (
         decode.generate,
         decode.Sampling,
@@ -116,7 +115,7 @@ def sources() -> dict[str, str]:
 
 
 def compared(view: View) -> Compared:
-    """Compute the last token of the text and what is written, with a cache and anew. ConfigError with a window."""
+    """Compute the last token of text and continuation with a cache and without. ConfigError with a window."""
     view = causal(view)
     return _compared(view.settings, _at_least_two(view))
 
@@ -128,7 +127,7 @@ def _compared(settings: Settings, ids: tuple[int, ...]) -> Compared:
 
 @models.cached_by_model(maxsize=128)
 def _step_seconds(settings: Settings, n_tokens: int) -> tuple[Spread, Spread]:
-    """Measure once for each length: which tokens they are makes no difference to the time."""
+    """Measure once per length: the time does not depend on which tokens they are."""
     return comparisons.step_seconds(models.model_of(settings), _some_ids(settings, n_tokens))
 
 
@@ -137,22 +136,22 @@ def _some_ids(settings: Settings, n_tokens: int) -> list[int]:
 
 
 def _at_least_two(view: View) -> tuple[int, ...]:
-    """The text and what is written; a text of one token twice."""
+    """Return the ids of text and continuation; a single token is repeated."""
     ids = (*view.ids, *usable(view))
     return ids if len(ids) > 1 else ids * 2
 
 
 @lru_cache(maxsize=16)
 def family(ids: tuple[int, ...], sampling: decode.Sampling) -> tuple[Member, ...]:
-    """Let the five trained checkpoints continue the same text."""
+    """Continue the same text with each of the five shipped checkpoints."""
     five = {name: models.model_of(Settings(model=name)) for name in SHIPPED}
     return comparisons.side_by_side(five, ids, AHEAD, sampling)
 
 
 def running_text(view: View) -> tuple[tuple[int, ...], bool]:
-    """Return the text and what is written after it; where they are shorter than N_READ, a story of the app's own.
+    """Return the ids of text and continuation, or of a shipped story if they are shorter than N_READ.
 
-    The flag says whether it is the person's own.
+    The flag is True for the user's own text.
     """
     own = (*view.ids, *usable(view))
     if len(own) >= N_READ:
@@ -165,7 +164,7 @@ def running_text(view: View) -> tuple[tuple[int, ...], bool]:
 
 
 def bounded(view: View) -> tuple[Bounded, ...]:
-    """Read a text with four caches. ValueError where the model has a window, or its RoPE does not allow it."""
+    """Run a text through one full cache and three of limited size. ValueError with a window or unsuitable RoPE."""
     view = causal(view)
     return _bounded(view.settings, running_text(view)[0], view.settings.bound, view.settings.kept_first)
 
@@ -176,7 +175,7 @@ def _bounded(settings: Settings, ids: tuple[int, ...], limit: int, n_sinks: int)
 
 
 def kept(view: View) -> tuple[Kept, ...]:
-    """Read the same text with keys and values in float32, int8 and int4."""
+    """Run the same text with keys and values cached in float32, int8 and int4."""
     view = causal(view)
     return _kept(view.settings, running_text(view)[0])
 
@@ -187,14 +186,14 @@ def _kept(settings: Settings, ids: tuple[int, ...]) -> tuple[Kept, ...]:
 
 
 def shared(view: View) -> Shared:
-    """Let several continuations share the blocks of the text."""
+    """Generate several continuations that share the text's cache blocks."""
     view = causal(view)
     s, ids = view.settings, _at_least_two(view)[-(view.max_tokens - N_SHARED) :]
     return _shared(s, ids, s.n_texts, s.block_size, shared_sampling(s), min(MOST_TOKENS, view.max_tokens))
 
 
 def shared_sampling(s: Settings) -> decode.Sampling:
-    """Return how the first continuation is drawn: greedy, all would write the same."""
+    """Return sampling parameters with a temperature of at least 0.8: greedy continuations would all be equal."""
     return decode.Sampling(max(s.temperature, 0.8), seed=s.draw_seed)
 
 
@@ -206,7 +205,7 @@ def _shared(
 
 
 def speculated(view: View) -> Speculated:
-    """Let a drafter propose tokens and the model check them."""
+    """Run speculative decoding: a drafter proposes tokens and the model verifies them."""
     view = causal(view)
     s, ids = view.settings, (*view.ids, *usable(view))[: view.max_tokens - N_SPECULATED]
     return _speculated(s, ids, s.drafter, s.proposed, sampling_of(s))
@@ -227,7 +226,7 @@ def _speculated(
 
 
 def roofline(view: View) -> Roofline:
-    """Measure reading the text at once, and one token after it. ConfigError with a window."""
+    """Measure prefill of the text and one decode step after it. ConfigError with a window."""
     view = causal(view)
     return _roofline(view.settings, len(_at_least_two(view)))
 

@@ -1,4 +1,4 @@
-"""What an example of the sidebar shows in the model in force: a head, a query and a key, found by computing."""
+"""The head, query and key that a sidebar example selects in the current model, found in the trace."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from attnviz.trace import Trace
 
 
 def chosen(settings: Settings, name: str) -> dict[str, object]:
-    """Return the settings that picking the example changes: its text, and where it is to be looked at."""
+    """Return the settings that picking the example changes: its text, layer, head, query and key."""
     view = View(settings, padded=True).but(text=EXAMPLES[name])
     found = found_in(view) if drawable(view) else None
     if found is None:
@@ -21,12 +21,12 @@ def chosen(settings: Settings, name: str) -> dict[str, object]:
 
 
 def place(found: Found) -> dict[str, object]:
-    """Where it is, as settings."""
+    """Return the found layer, head, query and key as settings."""
     return {"layer": found.layer, "head": found.head, "query": found.query, "key": found.key}
 
 
 def found_in(view: View) -> Found | None:
-    """Find where to look; None for a text that is no example, or where the mask hides what the example is about."""
+    """Find the head, query and key to select; None if the text is no example or the mask excludes all its pairs."""
     if example_of(view.settings.text) is None:
         return None
     return _found(view.settings, view.ids, view.n_padding)
@@ -41,7 +41,7 @@ def _found(settings: Settings, ids: tuple[int, ...], n_padding: int) -> Found | 
 
 
 def _pairs(trace: Trace, look_for: str, model: str) -> list[tuple[int, int]]:
-    """The pairs (query, key): each closing bracket and its own opening one; the first "she" and the names before it."""
+    """Return pairs (query, key): each closing bracket with its opening one, or the first "she" with earlier names."""
     labels = models.tokenizer_of(model).labels(trace.tokens.tolist())
     if look_for == BRACKETS:
         return bracket_pairs(labels)
@@ -51,7 +51,7 @@ def _pairs(trace: Trace, look_for: str, model: str) -> list[tuple[int, int]]:
 
 
 def sentence(view: View, found: Found) -> str:
-    """Say in one sentence what to look at, for markdown."""
+    """Return one sentence, in Markdown, on what to look at."""
     look_for, n_heads = LOOK_FOR[str(example_of(view.settings.text))], len(view.heads)
     if look_for in (PRONOUN, BRACKETS):
         what = {PRONOUN: "from “she” to a name before it", BRACKETS: "from a closing bracket to its opening one"}

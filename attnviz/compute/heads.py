@@ -1,4 +1,4 @@
-"""What the heads page computes besides the trace, once for all who look at the same model."""
+"""Computations of the Heads page besides the trace, cached and shared between sessions."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from attnviz.session.settings import Settings
 from attnviz.trace import Trace, allowed_of, cross_weights, final_stream, weights_of
 
 PERIOD, N_PROBES = 32, 3
-MAX_COMPARED = 128  # tokens, where several runs are set side by side
-MAX_ABLATED = 256  # tokens, where the model runs once per head
+MAX_COMPARED = 128  # tokens, for runs shown side by side
+MAX_ABLATED = 256  # tokens, for ablation, which runs the model once per head
 MAX_EFFECT_BYTES = 1_000_000
 REFERENCE = Path(__file__).with_name("long_text.txt")  # written for this project: mean ablation's reference text
 
 
 def roles_of(settings: Settings) -> list[list[analysis.Role]]:
-    """Return the role of each head, [layer][head], from the probes; an untrained model's heads have none."""
+    """Return the role of each head, [layer][head], scored on the probes; heads of an untrained model have none."""
     config = models.config_of(settings)
     if settings.model == "own":
         return [[analysis.Role(analysis.NO_ROLE)] * config.n_heads for _ in range(config.n_layers)]
@@ -48,14 +48,14 @@ def roles_of(settings: Settings) -> list[list[analysis.Role]]:
 
 
 def probes_of(settings: Settings) -> Probes:
-    """Describe how the roles are scored: with the mask and position settings of the page, without padding."""
+    """Return the parameters of the probes: the page's mask and position settings, without padding."""
     return Probes(N_PROBES, PERIOD, models.config_of(settings), settings.model != "own")
 
 
 def scores_of(settings: Settings) -> analysis.Scores:
-    """Score each role for each head on repeated random tokens, whatever the text on the page."""
+    """Score each role for each head on repeated random tokens, independent of the page's text."""
     if settings.window >= 2 * PERIOD:
-        settings = replace(settings, window=0)  # as wide as the probes are long: the same as none
+        settings = replace(settings, window=0)  # a window as wide as the probes masks nothing
     return _scores(settings)
 
 
@@ -67,53 +67,53 @@ def _scores(settings: Settings) -> analysis.Scores:
 
 
 def most_alike(settings: Settings, layer: int, head: int, other: Settings) -> list[tuple[int, int, float]]:
-    """Rank the heads (layer, head, difference) of another model by how alike the probes find them to this one.
+    """Rank the heads (layer, head, difference) of another model by similarity to this head, most similar first.
 
     The difference is the mean of |a - b| over the shares of weight that the roles are scored by, and the entropy; the
     probes are random tokens of each model's own vocabulary.
     """
-    mine, theirs = _profiles(settings)[layer, head], _profiles(other)  # (R,), (L, H, R)
-    apart = np.nanmean(np.abs(theirs - mine), axis=-1)  # (L, H)
-    order = np.argsort(np.nan_to_num(apart, nan=np.inf), axis=None, kind="stable")
-    places = (np.unravel_index(i, apart.shape) for i in order)
-    return [(int(i), int(h), float(apart[i, h])) for i, h in places]
+    reference, others = _profiles(settings)[layer, head], _profiles(other)  # (R,), (L, H, R)
+    difference = np.nanmean(np.abs(others - reference), axis=-1)  # (L, H)
+    order = np.argsort(np.nan_to_num(difference, nan=np.inf), axis=None, kind="stable")
+    places = (np.unravel_index(i, difference.shape) for i in order)
+    return [(int(i), int(h), float(difference[i, h])) for i, h in places]
 
 
 def _profiles(settings: Settings) -> np.ndarray:
-    """(L, H, R): of each head its share of weight for each role, and its entropy, on the probes."""
+    """Return each head's share of weight for each role, and its entropy, on the probes: (L, H, R)."""
     scores = scores_of(settings)
     return np.stack([*(scores.weight[role] for role in analysis.NAMED), scores.entropy], axis=-1)
 
 
 @dataclass(eq=False)
 class OnText:
-    """What the heads do on the text, layer by layer as it is computed."""
+    """Labels and measures of the heads on the text, appended layer by layer."""
 
-    labels: list[list[str]] = field(default_factory=list)  # [layer][head]: what takes most of its weight
-    measures: list[np.ndarray] = field(default_factory=list)  # of each layer (MEASURES, H)
+    labels: list[list[str]] = field(default_factory=list)  # [layer][head]: the keys with most of its weight
+    measures: list[np.ndarray] = field(default_factory=list)  # per layer, (MEASURES, H)
     lock: Any = field(default_factory=Lock, repr=False)
 
     def by_name(self) -> dict[str, np.ndarray]:
-        """(layers, H) of each of MEASURES, which the grid sorts heads by."""
+        """Return each of MEASURES, by which the grid sorts heads: {name: (layers, H)}."""
         return dict(zip(MEASURES, np.stack(self.measures, axis=1), strict=True)) if self.measures else {}
 
 
 MEASURES = "entropy", "distance", "weight on the first token"
-Arrived = Callable[[int, np.ndarray, np.ndarray], object]  # layer, weights (1, H, T, T), allowed (1, T, T)
+LayerCallback = Callable[[int, np.ndarray, np.ndarray], object]  # layer, weights (1, H, T, T), allowed (1, T, T)
 
 
-def on_text(view: View, arrived: Arrived | None = None, *, stopped: bool = False) -> OnText:
-    """Return what the heads do on the text, in one pass over the layers.
+def on_text(view: View, on_layer: LayerCallback | None = None, *, stopped: bool = False) -> OnText:
+    """Return labels and measures of the heads on the text, in one pass over the layers.
 
-    arrived: told of each layer that had to be computed; with it, the pass ends early when the session asks for
-    something else, and the next call goes on from there. stopped: return what is known, and compute nothing.
+    on_layer: callback for each layer that is not cached; with it, the pass stops early when the session requests a
+    rerun, and the next call resumes from there. stopped: return what is cached and compute nothing.
     """
     found, trace = _on_text(view.settings, view.ids, view.n_padding), view.trace
     if stopped:
         return found
     with found.lock, suppress(queue.Interrupted):
         for layer in range(len(found.labels), view.config.n_layers):
-            if arrived and queue.wanted_elsewhere():
+            if on_layer and queue.rerun_requested():
                 raise queue.Interrupted
             weights, allowed = trace.weights[layer][None], trace.allowed[layer][None]
             scores = analysis.score(weights, allowed, trace.tokens)
@@ -121,13 +121,13 @@ def on_text(view: View, arrived: Arrived | None = None, *, stopped: bool = False
             first = first_token_weight(weights, allowed)
             found.measures.append(np.concatenate((scores.entropy, scores.distance, first)))
             found.labels.append([role_captions.text_label(scores.of(0, h), c) for h, c in enumerate(columns)])
-            if arrived:
-                arrived(layer, weights, allowed)
+            if on_layer:
+                on_layer(layer, weights, allowed)
     return found
 
 
 def arrives(view: View) -> bool:
-    """Whether the grid's layers are computed one by one while somebody waits: a large model's that are not known."""
+    """Check whether the grid is drawn layer by layer: a large model with layers that are not cached yet."""
     layerwise = isinstance(view.trace, LayerwiseTrace)
     return layerwise and len(_on_text(view.settings, view.ids, view.n_padding).labels) < view.config.n_layers
 
@@ -138,7 +138,7 @@ def _on_text(settings: Settings, ids: tuple[int, ...], n_padding: int) -> OnText
 
 
 def text_scores_of(trace: Trace, layer: int, head: int) -> tuple[analysis.HeadScores, analysis.Column | None]:
-    """Return the shares of one head's weight on the text, and the key that gets most of it."""
+    """Return one head's scores on the text, and the key with most of its weight."""
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]
     scores = analysis.score(weights[None, None], allowed[None], trace.tokens)
     return scores.of(0, 0), analysis.largest_columns(weights[None], allowed)[0]
@@ -146,7 +146,7 @@ def text_scores_of(trace: Trace, layer: int, head: int) -> tuple[analysis.HeadSc
 
 @dataclass(frozen=True)
 class Mask:
-    """One mask, as the settings say it."""
+    """One mask, in the fields of the settings."""
 
     name: str
     causal: bool = True
@@ -155,7 +155,7 @@ class Mask:
     padding: int = 0
 
     def selected(self, settings: Settings) -> bool:
-        """Whether the whole page runs with it."""
+        """Check whether the page's settings have this mask."""
         return all(getattr(settings, name) == value for name, value in self.fields().items())
 
     def fields(self) -> dict[str, Any]:
@@ -163,7 +163,7 @@ class Mask:
 
 
 def masks_of(settings: Settings) -> list[Mask]:
-    """List the masks that are compared, with the numbers chosen for them."""
+    """List the masks to compare, with their sizes from the settings."""
     window, n_sinks, padding = settings.mask_window, settings.mask_sinks, settings.mask_padding
     return [
         Mask("Causal"),
@@ -178,7 +178,8 @@ def masks_of(settings: Settings) -> list[Mask]:
 class Masked:
     """One layer under each mask: weights (masks, H, T, T), allowed (masks, T, T).
 
-    losses: nats per token over the T - 1 predictions in these tokens, of the first three masks, which predict all.
+    losses: nats per token over the T - 1 predictions in these tokens, for the first three masks: only these predict
+    every token without seeing it.
     """
 
     weights: np.ndarray
@@ -204,7 +205,7 @@ _effects = ByteCache(MAX_EFFECT_BYTES)
 class Effects:
     """The loss in nats per token on the first MAX_ABLATED tokens with all heads, and (L, H) with each one ablated.
 
-    losses: NaN where they have not been measured yet. seconds: about how long all of them take together.
+    losses: NaN where not measured yet. seconds: estimated time to measure all of them.
     """
 
     before: float
@@ -223,10 +224,10 @@ class Effects:
 def effects_of(
     settings: Settings, ids: tuple[int, ...], progress: Callable[[Effects, float], object] | None
 ) -> Effects:
-    """Ablate each head alone, one layer after another, until the session asks for something else.
+    """Ablate each head alone, layer by layer, until the session requests a rerun.
 
-    progress is told what is known and the share of the work that is done, whenever something has to be measured; None
-    for what is known already.
+    progress: callback with the results so far and the share done, called while measuring; None returns only cached
+    results.
     """
     config, ids, means = models.config_of(settings), ids[:MAX_ABLATED], means_of(settings)
     key = models.weights_key(settings), config, ids
@@ -235,14 +236,14 @@ def effects_of(
     known = Effects(float(before), np.full((L, H), np.nan), seconds * H * (L + 1) / 2 / N_THREADS)
 
     def measure(layer: int) -> np.ndarray:
-        def tell(done: int) -> None:
-            if queue.wanted_elsewhere():
+        def report(done: int) -> None:
+            if queue.rerun_requested():
                 raise queue.Interrupted
             if progress:
                 progress(known, _share_done(layer, done, L, H))
 
-        tell(0)
-        return losses_without_each(models.model_of(settings), ids, layer, means, tell)
+        report(0)
+        return losses_without_each(models.model_of(settings), ids, layer, means, report)
 
     with suppress(queue.Interrupted):
         for layer in range(L):
@@ -255,18 +256,18 @@ def effects_of(
 
 
 def _timed_loss(settings: Settings, ids: tuple[int, ...]) -> np.ndarray:
-    """(2,): the loss with all heads, and the seconds that it took."""
+    """Return the loss with all heads and the seconds it took: (2,)."""
     model, began = models.model_of(settings), time.perf_counter()
     return np.array([mean_loss(model, ids), time.perf_counter() - began])
 
 
 def _share_done(layer: int, heads: int, L: int, H: int) -> float:
-    """Share of the layers that have been run, where a head of layer i takes the L - i layers from there on."""
+    """Return the share of layer runs that are done: ablating a head of layer i reruns the L - i layers from i on."""
     return (sum(H * (L - i) for i in range(layer)) + heads * (L - layer)) / (H * L * (L + 1) / 2)
 
 
 def means_of(settings: Settings) -> np.ndarray | None:
-    """(L, H, D), what mean ablation puts in the place of a head's output; None for zero ablation."""
+    """Return the mean outputs that mean ablation uses, (L, H, D); None for zero ablation."""
     if settings.off_way == "zero":
         return None
     key = "means", models.weights_key(settings), models.config_of(settings)
@@ -281,7 +282,7 @@ def reference(settings: Settings) -> list[int]:
 
 @dataclass(frozen=True)
 class Vocabulary(Sequence[str]):
-    """The printable label of each token id of a model, made when it is asked for."""
+    """Lazy sequence of the printable label of each token id of a model."""
 
     model: str
     size: int
@@ -295,7 +296,7 @@ class Vocabulary(Sequence[str]):
 
 @lru_cache(maxsize=8192)
 def _label(model: str, token: int) -> str:
-    return models.tokenizer_of(model).name(token)  # singly: no neighbours to join
+    return models.tokenizer_of(model).name(token)
 
 
 def vocabulary(settings: Settings) -> Vocabulary:
@@ -303,11 +304,11 @@ def vocabulary(settings: Settings) -> Vocabulary:
     return Vocabulary(settings.tokenizer, models.config_of(settings).vocab_size)
 
 
-MOST_NEXT = 5  # tokens predicted
+MOST_NEXT = 5  # predicted next tokens per token of the text
 
 
 def next_tokens_of(view: View) -> list[list[tuple[str, float]]]:
-    """Return for each token of the text the most likely next ones, label and probability, the likeliest first."""
+    """Return the MOST_NEXT likeliest next tokens after each token: (label, probability), likeliest first."""
     return _next_tokens(view.settings, view.ids, view.n_padding)
 
 
@@ -321,7 +322,7 @@ def _next_tokens(settings: Settings, ids: tuple[int, ...], n_padding: int) -> li
 
 
 def writes_of(view: View) -> Writes:
-    """What the selected head adds to the residual stream, at each token of the text."""
+    """Return what the selected head writes to the residual stream at each token."""
     return _writes(view.settings, view.ids, view.n_padding, *view.layer_and_head)
 
 
@@ -333,7 +334,7 @@ def _writes(settings: Settings, ids: tuple[int, ...], n_padding: int, layer: int
 
 
 def logit_effects_of(view: View) -> np.ndarray:
-    """(V,): how the selected head, at the selected query, changes each logit directly."""
+    """Return the selected head's direct effect on each logit at the selected query: (V,)."""
     model, query = view.model, view.query
     stream = final_stream(model, view.ids, view.n_padding)[query]  # (C,)
     unembedding = (model.embed if model.lm_head is None else model.lm_head).weight.detach().numpy()  # (V, C)
@@ -344,23 +345,23 @@ def logit_effects_of(view: View) -> np.ndarray:
 
 
 def w_o(model: Transformer, layer: int, head: int) -> np.ndarray:
-    """(C, D): the columns of the output projection that read this head."""
+    """Return the columns of the output projection that read this head: (C, D)."""
     weight = model.blocks[layer].attn.o_proj.weight.detach().numpy()  # (C, H·D)
     D = weight.shape[1] // model.config.n_heads
     return weight[:, head * D : (head + 1) * D]
 
 
 @dataclass(frozen=True)
-class Two:
-    """Two maps of weights, side by side: weights (T, T) of each, of the same number of tokens, and who may attend."""
+class MapPair:
+    """Two attention maps of equal size: weights (T, T) and allowed (T, T) of each, with token labels."""
 
     weights: tuple[np.ndarray, np.ndarray]
     allowed: tuple[np.ndarray, np.ndarray]
     labels: tuple[list[str], list[str]]
 
 
-def two_texts_of(view: View) -> Two | None:
-    """The selected head on the first tokens of the text and of the second text, as many as the shorter has."""
+def two_texts_of(view: View) -> MapPair | None:
+    """Run the selected head on the text and on the second text, both cut to the length of the shorter."""
     other = view.but(text=view.settings.second_text)
     n = min(len(view.ids), len(other.ids))
     if not n:
@@ -369,10 +370,10 @@ def two_texts_of(view: View) -> Two | None:
     ids = view.ids[:n], other.ids[:n]
     traces = [models.trace_of(view.settings, each, min(view.n_padding, n - 1)) for each in ids]
     weights, allowed = ([getattr(t, name)[layer] for t in traces] for name in ("weights", "allowed"))
-    return Two((weights[0][head], weights[1][head]), (allowed[0], allowed[1]), (view.labels[:n], other.labels[:n]))
+    return MapPair((weights[0][head], weights[1][head]), (allowed[0], allowed[1]), (view.labels[:n], other.labels[:n]))
 
 
 def crossed_of(settings: Settings, ids: tuple[int, ...], context: tuple[int, ...]) -> np.ndarray:
-    """Compute weights (L, H, T, S) of the text's queries on another text's keys."""
+    """Compute cross-attention weights (L, H, T, S) of the text's queries on another text's keys."""
     key = "crossed", models.weights_key(settings), models.config_of(settings), ids, context
     return models.computed_once(key, lambda: cross_weights(models.model_of(settings), ids, context))

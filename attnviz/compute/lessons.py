@@ -1,4 +1,4 @@
-"""Lessons as they are shown: the files, and the numbers in their texts, computed for the settings of each step."""
+"""Lesson files, and the placeholders in their texts, computed for the settings of each step."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from attnviz.mistakes import Symptom
 
 SHIPPED = Path(__file__).parents[1] / "lessons"
-FOLDER = "ATTNVIZ_LESSONS"  # in the environment: a folder with lessons of one's own
+FOLDER = "ATTNVIZ_LESSONS"  # environment variable: a folder with the user's own lessons
 MAX_BYTES = 200_000  # of one file
 MISSING = "–"
-FLOAT32 = 32  # bits: the small models run in it, and their pages count it
+FLOAT32 = 32  # bits: the small models run in float32, and their pages count its bytes
 
 Computed = Callable[[View], str]
-FUNCTIONS: dict[str, Computed] = {}  # the placeholders by their names
+FUNCTIONS: dict[str, Computed] = {}  # registry: placeholder name -> function
 
 
 def placeholder(function: Computed) -> Computed:
-    """Let lessons use the function under its name."""
+    """Register a function as the placeholder of its name."""
     FUNCTIONS[function.__name__] = function
     return function
 
@@ -52,16 +52,16 @@ def placeholder(function: Computed) -> Computed:
 
 @dataclass(frozen=True)
 class Unread:
-    """A file that is no lesson, and why."""
+    """A lesson file that could not be parsed, and the reason."""
 
     file: str
     reason: str
 
 
 def lessons() -> tuple[dict[str, Lesson], list[Unread]]:
-    """All lessons by their names, the shipped ones first, and the files that could not be read.
+    """Return all lessons by name, shipped ones first, and the files that could not be parsed.
 
-    A lesson of one's own takes the place of the shipped one of its name.
+    A user's lesson replaces the shipped one of the same name.
     """
     found: dict[str, Lesson] = {}
     unread: list[Unread] = []
@@ -75,7 +75,7 @@ def lessons() -> tuple[dict[str, Lesson], list[Unread]]:
 
 
 def lesson(name: str) -> Lesson | None:
-    """The lesson of this name."""
+    """Return the lesson of this name, or None."""
     return lessons()[0].get(name)
 
 
@@ -86,14 +86,14 @@ def _files() -> Iterator[Path]:
 
 
 def _order(path: Path) -> tuple[int, str]:
-    """Shipped lessons stand in the order in which they build on each other."""
+    """Return the sort key of a shipped lesson: its line in order.txt, where lessons build on earlier ones."""
     order = (SHIPPED / "order.txt").read_text(encoding="utf-8").split()
     return (order.index(path.stem) if path.stem in order else len(order)), path.stem
 
 
 @lru_cache(maxsize=256)
 def _read(path: Path, changed: int) -> Lesson | Unread:
-    """changed: when, so that a file that is being written is read again."""
+    """Parse a lesson file. changed: its modification time, part of the cache key so that edits are read again."""
     try:
         if path.stat().st_size > MAX_BYTES:
             return Unread(path.name, f"the file is larger than {MAX_BYTES:,} B")
@@ -108,13 +108,13 @@ def _read(path: Path, changed: int) -> Lesson | Unread:
 
 
 def filled(text: str, view: View) -> str:
-    """The text with each placeholder's value for this view; a dash where the model cannot run on this text."""
+    """Fill in each placeholder's value for this view; a dash if the model cannot run on this text."""
     runs = drawable(view)
     return PLACEHOLDER.sub(lambda match: FUNCTIONS[match[1]](view) if runs else MISSING, text)
 
 
 def _percent(share: float) -> str:
-    """ "93.1 %": three digits at most."""
+    """Format a share as a percentage with three significant digits: "93.1 %"."""
     return f"{100 * share:.3g} %"
 
 

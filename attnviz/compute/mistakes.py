@@ -1,4 +1,4 @@
-"""What the Mistakes page computes: the right and the mistaken version of a model, run on the text."""
+"""Computations of the Mistakes page: the correct and the mistaken version of a model, run on the text."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from attnviz.compute.view import View
 from attnviz.mistakes import KINDS, Mistake, Symptom, all_mistakes, load_mistake
 from attnviz.session.settings import MODELS, Settings
 
-MAX_TOKENS = 128  # read on this page: both versions are run, some several times
+MAX_TOKENS = 128  # of the text on this page: both versions are run, some several times
 
 
 def ids_by_kind() -> dict[str, list[str]]:
-    """Return the ids of the mistakes: those that raise, those that give NaN, the silent ones."""
+    """Return the ids of the mistakes by kind: raising an error, giving NaN, silent."""
     return {kind: [name for name, each in all_mistakes().items() if each.kind == kind] for kind in KINDS}
 
 
@@ -21,12 +21,12 @@ def mistake_of(settings: Settings) -> Mistake:
 
 
 def diffs(view: View) -> dict[str, str]:
-    """Return the diff of each changed file for this model, as it is shown: without common indentation."""
+    """Return the diff of each changed file for this model, without common indentation."""
     return {file: _shown(diff) for file, diff in mistake_of(view.settings).diff(view.config).items()}
 
 
 def _shown(diff: str) -> str:
-    """A diff whose parts begin with the number of their first line."""
+    """Format a diff for display: each hunk begins with the number of its first line."""
     lines = [line for line in diff.splitlines() if not line.startswith("@@")]
     indent = min(len(line[1:]) - len(line[1:].lstrip()) for line in lines if line[1:].strip())
     return "\n".join(
@@ -38,24 +38,24 @@ def _shown(diff: str) -> str:
 
 
 def reason(view: View) -> str:
-    """Say why the selected mistake cannot occur in this model; "" where it can."""
+    """Return the reason why the selected mistake cannot occur in this model, or "" if it can."""
     return mistake_of(view.settings).cannot_occur(view.config)
 
 
 def symptom_of(view: View) -> Symptom:
-    """Run the right and the mistaken version on the first MAX_TOKENS tokens. CannotOccur where there is a reason."""
+    """Run the correct and the mistaken version on the first MAX_TOKENS tokens. CannotOccur if `reason` is not empty."""
     s, ids = view.settings, view.ids[:MAX_TOKENS]
     key = "mistake", s.mistake, models.weights_key(s), models.config_of(s), ids
     return models.computed_once(key, lambda: mistake_of(s).symptom(models.model_of(s), ids))
 
 
 def labels_of(view: View, symptom: Symptom) -> list[str]:
-    """Return the labels of the maps' rows and columns, padding first where the run has some."""
+    """Return the labels of the maps' rows and columns, padding first."""
     return ["padding"] * symptom.n_padding + view.labels[:MAX_TOKENS]
 
 
 def where_it_occurs(settings: Settings) -> str | None:
-    """Return the first checkpoint in which the selected mistake can occur with these settings, if there is one."""
+    """Return the first checkpoint in which the selected mistake can occur with these settings, or None."""
     for name in MODELS:
         other = Settings(**{**vars(settings), "model": name})
         if name != "own" and not models.problem_of(other):
@@ -65,5 +65,5 @@ def where_it_occurs(settings: Settings) -> str | None:
 
 
 def can_be_walked(mistake: Mistake) -> bool:
-    """Whether Step by step can walk the mistaken version: a model that runs, with the mistake in a module's file."""
+    """Check whether Step by step can walk the mistaken version: it runs, and the mistake is in a module's file."""
     return mistake.kind != "raises" and all(c.file.startswith("modules/") for c in mistake.changes)

@@ -1,4 +1,4 @@
-"""Models and traces for the current settings: computed once, cached within a bound, shared and never changed."""
+"""Models and traces for the current settings, in caches of limited size that all sessions share; never modified."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from attnviz.trace import Trace, trace, trace_bytes, use_one_thread
 T = TypeVar("T", bound=Sized)
 MAX_TOKENS = 512
 MAX_TRACE_BYTES = 50_000_000
-MAX_RESULT_BYTES = 30_000_000  # of all traces and what else was computed, if it is more than one
+MAX_RESULT_BYTES = 30_000_000  # of all cached traces and other results, if more than one
 MAX_SHIPPED_BYTES = 60_000_000  # of the checkpoints' weights: the five take 46
-MAX_OWN_BYTES = 30_000_000  # of untrained models: one with the settings it starts with takes 9
+MAX_OWN_BYTES = 30_000_000  # of untrained models: one with the default settings takes 9
 MAX_WEIGHT_BYTES = 70_000_000  # of one untrained model: 8 layers with d_model 384 take 60, 32 with d_model 192 take 58
 
 FEWEST_POSITIONS = 64
-MAX_OPENED_BYTES = 4_000_000_000  # of opened models: mapped files, whose pages the system takes back when it needs them
+MAX_OPENED_BYTES = 4_000_000_000  # of opened models: memory-mapped files, whose pages the system can evict
 
 _shipped, _own, _results = (ByteCache(most) for most in (MAX_SHIPPED_BYTES, MAX_OWN_BYTES, MAX_RESULT_BYTES))
 _opened = ByteCache(MAX_OPENED_BYTES)
@@ -44,14 +44,14 @@ use_one_thread()
 
 @lru_cache(maxsize=64)
 def read(text: str, model: str = "own") -> tuple[int, tuple[int, ...], tuple[str, ...]]:
-    """How many tokens the text has, and of the first MAX_TOKENS their ids and one printable label each."""
+    """Tokenize a text: the number of its tokens, then ids and printable labels of the first MAX_TOKENS."""
     reader = tokenizer_of(model)
     ids = reader.encode(text)
     return len(ids), tuple(ids[:MAX_TOKENS]), tuple(reader.labels(ids)[:MAX_TOKENS])
 
 
 def tokenizer_of(model: str) -> Tokenizer:
-    """Return a model's tokenizer, by its name in the settings. OpenError where an opened one's cannot be read."""
+    """Return the tokenizer of a model, by its name in the settings. OpenError if an opened model's cannot be read."""
     return tokenizer() if model in MODELS else _own_tokenizer(model)
 
 
@@ -61,7 +61,7 @@ def _own_tokenizer(model: str) -> Tokenizer:
 
 
 def folder_of(model: str) -> Path:
-    """Return the folder of an opened model, where it is on this machine. OpenError where it is not."""
+    """Return the folder of an opened model on this machine. OpenError if there is none."""
     path = Path(model)
     if path.is_absolute() and path.is_dir():
         return path
@@ -73,24 +73,24 @@ def folder_of(model: str) -> Path:
 
 @lru_cache(maxsize=16)
 def opened_config(model: str) -> ModelConfig:
-    """Return an opened model's own configuration. OpenError where it cannot be run or drawn."""
+    """Return an opened model's own configuration. OpenError if it cannot be run or drawn."""
     config = open_config(folder_of(model))
     if config.n_layers > MOST_LAYERS or config.n_heads > MOST_HEADS:
         raise OpenError(
-            f"The model {model} has {config.n_layers} layers of {config.n_heads} heads; at most {MOST_LAYERS} of "
-            f"{MOST_HEADS} are drawn."
+            f"The model {model} has {config.n_layers} layers of {config.n_heads} heads; at most {MOST_LAYERS} layers "
+            f"of {MOST_HEADS} heads can be drawn."
         )
     if config.learned_position_rows is not None and config.learned_position_rows < FEWEST_POSITIONS:
         raise OpenError(
-            f"The model {model} has learned {config.learned_position_rows} positions; at least {FEWEST_POSITIONS} are "
-            "needed, which the probes of the heads' roles take."
+            f"The model {model} has {config.learned_position_rows} learned positions; at least {FEWEST_POSITIONS} are "
+            "needed to score the heads' roles."
         )
     return replace(config, name=model)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A model, the bytes of its weights, and the same weights run in another way."""
+    """A model, the bytes of its weights, and a cached function that runs the same weights with another config."""
 
     model: Transformer
     nbytes: int
@@ -112,37 +112,37 @@ def _shipped_config(model: str) -> ModelConfig:
 
 
 def computed_once(key: Hashable, compute: Callable[[], T], cache: ByteCache | None = None) -> T:
-    """Compute a value once, for all sessions.
+    """Return a value from the cache that all sessions share, or compute and cache it.
 
-    cache: another one than that of traces, for what takes so long that traces should not wait for it.
+    cache: by default that of traces; a separate one for slow computations, which traces should not wait for.
     """
     return (cache or _results).get(key, compute)
 
 
-@lru_cache(maxsize=128)  # asked for ten times and more in a run
+@lru_cache(maxsize=128)  # called ten times or more per run
 def config_of(settings: Settings) -> ModelConfig:
-    """Return the configuration that runs: the checkpoint's or one's own, with RoPE and masks as chosen."""
+    """Return the configuration that runs: the model's own, with RoPE and masks from the settings."""
     if settings.opened:
         return settings.run_opened(opened_config(settings.model))
     return settings.own_config() if settings.model == "own" else settings.run_of(_shipped_config(settings.model))
 
 
 def trained_config(settings: Settings) -> ModelConfig | None:
-    """Return how the checkpoint was trained; None for a model of one's own, which was not."""
+    """Return the configuration the checkpoint was trained with; None for an untrained model."""
     if settings.opened:
         return opened_config(settings.model)
     return None if settings.model == "own" else _shipped_config(settings.model)
 
 
 def weights_key(settings: Settings) -> tuple[str, ModelConfig | None, int]:
-    """Return what decides the weights: a checkpoint's name, or a configuration and a seed."""
+    """Return the cache key of the weights: a checkpoint's name, or a configuration and a seed."""
     if settings.model != "own":
         return settings.model, None, 0
     return "own", settings.own_weights(), settings.seed
 
 
 def cached_by_model(maxsize: int) -> Callable:
-    """Cache f(settings, …) by what decides its result: the weights, the configuration, and its other arguments."""
+    """Decorate f(settings, …) with an LRU cache keyed by weights, configuration and the other arguments."""
 
     def key(settings: Settings, *rest: Hashable) -> Hashable:
         return hashkey(weights_key(settings), config_of(settings), *rest)
@@ -151,7 +151,7 @@ def cached_by_model(maxsize: int) -> Callable:
 
 
 def model_of(settings: Settings) -> Transformer:
-    """Return the model; its weights are shared by all sessions. ConfigError for one that is too large."""
+    """Return the model; its weights are shared by all sessions. ConfigError if it is too large."""
     key = weights_key(settings)
     if settings.opened:
         return _opened.get(key, lambda: _load(*key)).run_as(config_of(settings))
@@ -164,13 +164,13 @@ def model_of(settings: Settings) -> Transformer:
 
 
 def weight_bytes(config: ModelConfig) -> int:
-    """Memory of a model's weights, float32."""
+    """Return the bytes of a model's weights in float32."""
     return 4 * count_parameters(config).total
 
 
 @lru_cache(maxsize=64)
 def _check_memory(family: tuple[ModelConfig, ...]) -> None:
-    """Refuse a model, the first of the family, where it or one that pages compare it with would be too large."""
+    """Raise ConfigError if the first model of the family, or one that pages compare it with, would be too large."""
     largest = max((*family, with_latent(family[1])), key=weight_bytes)
     if weight_bytes(largest) > MAX_WEIGHT_BYTES:
         compared = "" if largest is family[0] else f"as {attention_name(largest)}, which it is compared with, "
@@ -182,7 +182,7 @@ def _check_memory(family: tuple[ModelConfig, ...]) -> None:
 
 
 def problem_of(settings: Settings) -> str | None:
-    """Say why these settings cannot run: a checkpoint that is missing or damaged."""
+    """Return the reason why these settings cannot run (a missing or damaged checkpoint), or None."""
     try:
         config_of(settings)
     except (CheckpointError, ConfigError) as error:
@@ -191,9 +191,9 @@ def problem_of(settings: Settings) -> str | None:
 
 
 def max_tokens(config: ModelConfig) -> int:
-    """Return the length of the longest text that can be traced: one layer's attention stays below MAX_TRACE_BYTES.
+    """Return the maximum number of tokens that can be traced: one layer's attention stays below MAX_TRACE_BYTES.
 
-    MLA is traced whole, so all of its layers do.
+    For MLA, which is traced as a whole, all layers together stay below it.
     """
     size = trace_bytes if _whole(config) else layer_bytes
     n = min(MAX_TOKENS, config.learned_position_rows or MAX_TOKENS)

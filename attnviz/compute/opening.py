@@ -1,4 +1,4 @@
-"""Opening a model of one's own choice: what is known to be here, and downloads that run beside the pages."""
+"""Opening other models: which are available locally, and downloads in background threads."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _downloads: dict[str, Download] = {}
 
 
 def chosen(written: str) -> str:
-    """Return the name under which what a person wrote can be opened. ConfigError says why it cannot.
+    """Return the model name for the user's input. ConfigError if it cannot be opened.
 
-    A path becomes that of the folder itself, without "~" and "..".
+    A path is resolved: "~" and ".." are replaced.
     """
     name = written.strip()
     if name.startswith(("~", "/", ".")):
         name = str(Path(name).expanduser().resolve())
         if not opening.is_folder(name):
-            raise models.OpenError(f"There is no folder {name} with a config.json in it.")
+            raise models.OpenError(f"There is no folder {name} with a config.json.")
     elif not opening.is_hub_id(name):
-        raise models.OpenError(f"“{name[:60]}” is neither a path nor a hub id, such as “HuggingFaceTB/SmolLM2-135M”.")
+        raise models.OpenError(f"“{name[:60]}” is neither a path nor a hub id such as “HuggingFaceTB/SmolLM2-135M”.")
     if not opening.may_open(name):
-        raise models.OpenError("Models cannot be opened here.")
+        raise models.OpenError("This server does not allow models to be opened.")
     return name
 
 
 def is_here(name: str) -> bool:
-    """Whether nothing has to be downloaded for it."""
+    """Check whether the model is available without a download."""
     try:
         models.folder_of(name)
     except models.OpenError:
@@ -39,19 +39,19 @@ def is_here(name: str) -> bool:
 
 
 def check(name: str) -> None:
-    """Raise the ConfigError that says why the model cannot be opened, before the page is given to it."""
+    """Raise ConfigError if the model cannot be opened."""
     models.opened_config(name)
     models.tokenizer_of(name)
 
 
 def in_the_cache() -> list[str]:
-    """List the hub ids whose files are all here."""
+    """List the hub ids whose files are all in the local cache."""
     return models.hub.all_cached()
 
 
 @dataclass(eq=False)
 class Download:
-    """A download that runs in a thread of its own. size: bytes, 0 until it is known."""
+    """A download in a background thread. there: bytes received. size: bytes in total, 0 until known."""
 
     name: str
     there: int = 0
@@ -61,12 +61,12 @@ class Download:
     _stop: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
-        """Download; what goes wrong is kept as a sentence."""
+        """Download the model; an error is stored as a sentence in `problem`."""
         try:
-            models.hub.download(self.name, self._told)
+            models.hub.download(self.name, self._on_progress)
             self.done = True
         except models.hub.Stopped:
-            self.problem = "The download was cancelled; it goes on from here when it is started again."
+            self.problem = "The download was cancelled. Start it again to resume it."
         except models.OpenError as error:
             self.problem = str(error)
         except Exception:
@@ -76,13 +76,13 @@ class Download:
             if not self.done and not self.problem:
                 self.problem = f"The download of {self.name} failed."
 
-    def _told(self, there: int, size: int) -> None:
+    def _on_progress(self, there: int, size: int) -> None:
         self.there, self.size = there, size
         if self._stop.is_set():
             raise models.hub.Stopped
 
     def cancel(self) -> None:
-        """Stop at the next piece; what is there stays."""
+        """Stop at the next chunk; what was downloaded is kept."""
         self._stop.set()
 
     @property
@@ -91,7 +91,7 @@ class Download:
 
 
 def download(name: str) -> Download:
-    """Start a download, or return the one that runs."""
+    """Start a download, or return the running one."""
     found = _downloads.get(name)
     if found is None or not found.running:
         found = _downloads[name] = Download(name)
@@ -100,10 +100,10 @@ def download(name: str) -> Download:
 
 
 def running() -> Download | None:
-    """The download that runs, or that has ended and nobody has seen yet."""
+    """Return the download that is running, or has ended and not been reported yet."""
     return next(iter(_downloads.values()), None)
 
 
 def seen(found: Download) -> None:
-    """Forget a download that has ended."""
+    """Remove a download whose end has been reported."""
     _downloads.pop(found.name, None)

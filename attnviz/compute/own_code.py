@@ -1,8 +1,8 @@
-"""A person's own file: whether it may be run here, its verdict, and what it computes on the shipped weights.
+"""The user's own code file: permission to run it, its verdict, and its results on the shipped weights.
 
-It is run on the person's own machine alone: its path stands in the environment (make run CODE=practice/gqa.py), the
-server is bound to loopback, and the browser that asks is on this machine and did not come through a proxy. Nothing in a
-link or on a page says which file is run.
+It runs only on the user's own machine: its path is set in the environment (make run CODE=practice/gqa.py), the server
+is bound to loopback, and the request comes from this machine and not through a proxy. Neither a link nor a page can
+choose the file.
 """
 
 from __future__ import annotations
@@ -37,35 +37,35 @@ __all__ = [
 ]
 
 VARIABLE = "ATTNVIZ_CODE"
-PASSED_ON = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
-LEAST_SHOWN = 5e-4  # of a weight above the diagonal, to be drawn
+PROXY_HEADERS = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
+LEAST_SHOWN = 5e-4  # smallest weight above the diagonal that is drawn
 
 
 def own_file() -> Path | None:
-    """The file that is to be shown, by the environment."""
+    """Return the file named in the environment, or None."""
     name = os.environ.get(VARIABLE, "")
     return Path(name) if name else None
 
 
 def refused(bound_to: str | None, headers: Mapping[str, str], asked_by: str | None) -> str:
-    """Why nobody's code is run for this request, as a sentence; "" where it may be.
+    """Return the reason why code may not run for this request, or "" if it may.
 
     bound_to: the server's address; headers: of the request; asked_by: the browser's address, None for this machine.
     """
     names = {name.lower(): value for name, value in headers.items()}
     if not _is_loopback(bound_to or ""):
         return "The server is not bound to loopback."
-    if any(name in names for name in PASSED_ON):
+    if any(name in names for name in PROXY_HEADERS):
         return "The request came through a proxy."
     if not _is_loopback(_host(names.get("host", ""))):
-        return "The page was not asked for at this machine's own address."
+        return "The page was not requested at this machine's own address."
     if asked_by is not None and not _is_loopback(asked_by):
         return "The browser is on another machine."
     return ""
 
 
 def _host(header: str) -> str:
-    """The name in a Host header, without the port."""
+    """Return the host name in a Host header, without the port."""
     return header[1:].partition("]")[0] if header.startswith("[") else header.rpartition(":")[0] or header
 
 
@@ -78,11 +78,11 @@ def _is_loopback(name: str) -> bool:
         return False
 
 
-Stamp = tuple[int, int]  # when a file was written, in nanoseconds, and its size; (0, 0) where there is none
+Stamp = tuple[int, int]  # a file's modification time in nanoseconds and its size; (0, 0) if there is no file
 
 
 def stamp_of(file: Path) -> Stamp:
-    """What changes when the file is saved."""
+    """Return the file's modification time and size, a cache key that changes when it is saved."""
     try:
         found = file.stat()
     except OSError:
@@ -91,13 +91,13 @@ def stamp_of(file: Path) -> Stamp:
 
 
 def task_of(file: Path, otherwise: str) -> str:
-    """The task that the file names, or another one."""
+    """Return the task that the file names, or the fallback `otherwise`."""
     named = task_named_in(file)
     return named if named in TASKS else otherwise
 
 
 def verdict_of(file: Path, task: str) -> Verdict:
-    """Judge the file, once for each time it was saved."""
+    """Judge the file; cached until it is saved again."""
     return _verdict(file, task, stamp_of(file))
 
 
@@ -108,25 +108,25 @@ def _verdict(file: Path, task: str, stamp: Stamp) -> Verdict:
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """What the file computes on the shipped weights of one layer. maps (n, T, T); problems are sentences."""
+    """Results of the file on the shipped weights of one layer. maps (n, T, T); problems are sentences."""
 
     checkpoint: str
     layer: int
     head: int
     labels: tuple[str, ...]
     found: OnShipped
-    kv_heads: tuple[int, ...]  # that each map's head reads
+    kv_heads: tuple[int, ...]  # read by each map's head
     n_kv_heads: int
 
     @property
     def apart(self) -> list[float]:
-        """The largest difference between the person's weights and the right ones, of each map."""
+        """The largest difference between the user's weights and the correct ones, per map."""
         assert self.found.yours is not None and self.found.right is not None
         return np.nan_to_num(np.abs(self.found.yours - self.found.right), nan=1.0).max((1, 2)).tolist()
 
     @property
     def maps(self) -> list[tuple[list[list[float | None]], list[list[float | None]]]]:
-        """The person's and the right map of each head, as they are drawn: None where both are masked."""
+        """The user's and the correct map of each head, for drawing: None where both are masked."""
         assert self.found.yours is not None and self.found.right is not None
         masked = ~np.tri(self.found.right.shape[-1], dtype=bool)
         return [(_drawn(a, masked), _drawn(b, masked)) for a, b in zip(self.found.yours, self.found.right, strict=True)]
@@ -142,7 +142,7 @@ def _drawn(weights: np.ndarray, masked: np.ndarray) -> list[list[float | None]]:
 
 
 def look_at(view: View, file: Path, task: str) -> Look:
-    """Run the file on the shipped weights for the text, once for each time it was saved and for each selection."""
+    """Run the file on the shipped weights for the text; cached per saved version and selection."""
     s = view.settings
     checkpoint = checkpoint_for(task, s.model)
     config = models.config_of(Settings(model=checkpoint))

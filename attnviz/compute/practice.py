@@ -1,4 +1,4 @@
-"""What the Practice page computes: the questions of a set, an attempt at it, the score card, progress."""
+"""State of the Practice page: the questions of a set, an attempt at it, the score card, progress."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ MOST_AGAIN = 10
 
 @dataclass(frozen=True)
 class Attempt:
-    """A set of questions and the answers so far. One question is on screen until `next` is asked for.
+    """A set of questions and the answers so far. One question is on screen until `next` is called.
 
-    again: a missed question that comes back between two of the set; it does not count for the set.
+    again: a question missed earlier, repeated between two of the set; it does not count for the set.
     """
 
     questions: tuple[Question, ...]
-    began: float  # seconds, by any clock
+    began: float  # seconds of any clock
     seconds: float = 0.0  # 0: no limit
     feedback: bool = True
     of: str = "set"  # "set", "interview" or "missed"
@@ -55,7 +55,7 @@ class Attempt:
 
     @property
     def at(self) -> int:
-        """The question of the set that is on screen, or comes next."""
+        """Index of the question of the set that is on screen, or comes next."""
         return len(self.given) - (self.answered and self.again is None)
 
     @property
@@ -65,7 +65,7 @@ class Attempt:
 
     @property
     def answer_given(self) -> str:
-        """The answer to the question on screen, once it has one."""
+        """The answer to the question on screen, once it is answered."""
         return self.again_given if self.again else self.given[-1]
 
     @property
@@ -73,11 +73,11 @@ class Attempt:
         return self.at >= len(self.questions)
 
     def left(self, now: float) -> float:
-        """Seconds left; infinite without a limit."""
+        """Return the seconds left; infinite without a limit."""
         return max(0.0, self.began + self.seconds - now) if self.seconds else float("inf")
 
     def answer(self, given: str, now: float) -> Attempt:
-        """Take an answer to the question on screen; once the time is up, none is taken."""
+        """Record an answer to the question on screen; once the time is up, stop instead."""
         if self.done or self.answered:
             return self
         if not self.left(now):
@@ -87,9 +87,9 @@ class Attempt:
         return replace(self, given=(*self.given, given), answered=self.feedback)
 
     def next(self, due: Sequence[Question] = ()) -> Attempt:
-        """Go on to the next question. due: missed questions that come back now; the first is asked before it.
+        """Go to the next question. due: missed questions to repeat; the first of them comes before the next of the set.
 
-        None comes back in a set with a limit on time, and none directly after another.
+        Sets with a time limit repeat none, and two repeated questions are never adjacent.
         """
         after = replace(self, answered=False, again=None, again_given="")
         mixed = self.of == "set" and not self.seconds and not self.again and not after.done
@@ -98,17 +98,17 @@ class Attempt:
         return after
 
     def stop(self) -> Attempt:
-        """End it: what was not answered counts as wrong."""
+        """End the attempt: unanswered questions count as wrong."""
         left = ("" for _ in self.questions[len(self.given) :])
         return replace(self, given=(*self.given, *left), answered=False, again=None)
 
     def grades(self) -> list[Grade]:
-        """Grade what was answered of the set."""
+        """Grade the answered questions of the set."""
         return [question.grade(given) for question, given in zip(self.questions, self.given, strict=False)]
 
 
 def set_of(s: Settings) -> tuple[Question, ...]:
-    """The set that the settings ask for: the same for everybody with the link."""
+    """Return the question set of the settings: the same for everyone with the link."""
     return tuple(question_set(s.subject, s.level, s.questions, s.question_set))
 
 
@@ -123,30 +123,30 @@ def begin(s: Settings, of: str, progress: Progress, now: float) -> Attempt:
 
 
 def tallies(attempt: Attempt) -> list[Tally]:
-    """The score card by subject."""
+    """Return the scores by subject."""
     return score_card(attempt.questions, [grade.right for grade in attempt.grades()])
 
 
 def after_all(progress: Progress, attempt: Attempt) -> Progress:
-    """Count every answer of an attempt."""
+    """Return the progress updated with every answer of an attempt."""
     for question, grade in zip(attempt.questions, attempt.grades(), strict=False):
         progress = progress.after(question, grade.right)
     return progress
 
 
 def way_tex(question: Question) -> str:
-    """The equations that lead to the answer."""
+    """Return the equations that lead to the answer, in LaTeX."""
     return aligned(*question.way) if question.way else ""
 
 
 def legend(question: Question) -> str:
-    """What the letters of the way mean, with the numbers of this question."""
+    """Return the legend of the solution's letters, with the numbers of this question."""
     letters = {letter: found for each in question.way for letter, found in each.legend().items()}
     return " · ".join(f"{letter} = {meaning} ({value})" for letter, (meaning, value) in letters.items())
 
 
 def where(question: Question) -> tuple[str, str]:
-    """Where the question's answer is seen: the name of the page and its tab, and the address."""
+    """Return where to see the answer: the name of the page and its tab, and the address."""
     path, link = question.link
     page = PAGES[path]
     tab = page.tabs.get(link.get("tab", ""), "")
@@ -154,7 +154,7 @@ def where(question: Question) -> tuple[str, str]:
 
 
 def to_look_at(attempt: Attempt) -> list[tuple[str, list[tuple[str, str]]]]:
-    """For each subject with a wrong answer: the subject, and where its missed questions are seen."""
+    """Return for each subject with a wrong answer its name and the pages that show its missed questions."""
     found: dict[str, dict[str, str]] = {}
     for question, grade in zip(attempt.questions, attempt.grades(), strict=True):
         if not grade.right:
@@ -164,7 +164,7 @@ def to_look_at(attempt: Attempt) -> list[tuple[str, list[tuple[str, str]]]]:
 
 
 def in_the_right_order(question: Question) -> list[str]:
-    """The lines of a question that asks for an order; none for another one."""
+    """Return the lines of an ordering question in the right order; empty for other questions."""
     answer = question.answer
     return [answer.items[i] for i in answer.order] if isinstance(answer, OrderAnswer) else []
 
@@ -179,7 +179,7 @@ section { break-inside: avoid; border-top: 1px solid #bbb; margin-top: 1em; }
 
 
 def card(attempt: Attempt) -> str:
-    """The score card as a page of its own, to be saved or printed."""
+    """Return the score card as a stand-alone HTML page, to be saved or printed."""
     grades = attempt.grades()
     rows = "".join(f"<tr><td>{SUBJECTS[t.subject]}<td>{t.right}<td>{t.asked}</tr>" for t in tallies(attempt))
     again = "".join(
@@ -192,13 +192,13 @@ def card(attempt: Attempt) -> str:
         f"<h2>To look at again</h2><ul>{again}</ul>" if again else "",
     ]
     for i, (question, given, grade) in enumerate(zip(attempt.questions, attempt.given, grades, strict=True), 1):
-        told = ("right", "Right") if grade.right else ("wrong", "Wrong")
+        css_class, verdict = ("right", "Right") if grade.right else ("wrong", "Wrong")
         code = [question.code or "\n".join(getattr(question.answer, "items", ()))]
         code += ["\n".join(in_the_right_order(question))] if isinstance(question.answer, OrderAnswer) else []
         code += ["\n".join(each.text() for each in question.way)]
         first, *others = (f"<pre>{escape(each)}</pre>" if each else "" for each in code)
         parts.append(
-            f'<section><h3>{i}. <span class="{told[0]}">{told[1]}</span></h3><p>{escape(question.text)}</p>{first}'
+            f'<section><h3>{i}. <span class="{css_class}">{verdict}</span></h3><p>{escape(question.text)}</p>{first}'
             f"<p>Given: {escape(shown(question, given))}. {escape(grade.says if grade.read else '')}</p>"
             f"<p>Answer: <b>{escape(question.answer.shown())}</b>. {escape(question.because)}</p>"
             f"{''.join(others)}</section>"
@@ -208,13 +208,13 @@ def card(attempt: Attempt) -> str:
 
 
 def cell_of(given: object) -> tuple[int, int] | None:
-    """The cell that was chosen, from its text; None where there is none."""
+    """Parse a chosen cell from its text; None if there is none."""
     found = re.findall(r"\d{1,6}", str(given))
     return (int(found[0]), int(found[1])) if len(found) == 2 else None
 
 
 def shown(question: Question, given: str) -> str:
-    """What was given, in one line, as it was chosen or typed."""
+    """Return the given answer in one line, as it was chosen or typed."""
     options: Sequence[str] = getattr(question.answer, "options", ())
     if options and given.isdecimal() and int(given[:3]) < len(options):
         return options[int(given[:3])]

@@ -1,4 +1,4 @@
-"""What the query-grouping page computes besides the trace: other models on the same text, cached within bounds."""
+"""Computations of the Query grouping page besides the trace: other models on the same text, in bounded caches."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from attnviz.trace import Trace, layer_weights, predict
 MAX_COMPARED = 256  # tokens; the checkpoints were trained on texts of this length
 MAX_CHECKED = 64  # tokens of the numerical checks
 MAX_MAPPED = 128  # tokens of the maps before and after
-MAX_CONVERTED = 12_000_000  # parameters of a model that is converted: several copies are in memory at once
+MAX_CONVERTED = 12_000_000  # parameters of a model to convert: several copies are in memory at once
 MAX_CONVERSION_BYTES = 20_000_000  # of cached comparisons with converted models
 
 
@@ -35,9 +35,9 @@ MAX_CONVERSION_BYTES = 20_000_000  # of cached comparisons with converted models
 
 
 def variants(settings: Settings) -> list[Settings]:
-    """List what can be chosen: the shipped family, or one's own with each possible number of KV heads, and as MLA.
+    """List the comparable models: the shipped checkpoints, or the user's with each number of KV heads, and as MLA.
 
-    An opened model stands alone: there is no other that was trained like it.
+    An opened model has no variants: no other model was trained like it.
     """
     if settings.opened:
         return [settings]
@@ -49,9 +49,9 @@ def variants(settings: Settings) -> list[Settings]:
 
 
 def base_of(settings: Settings) -> Settings:
-    """Return the multi-head model that others are converted from: the MHA checkpoint, or one's own, same seed.
+    """Return the multi-head model that the others are converted from: the MHA checkpoint, or the user's as MHA.
 
-    Of an opened model, itself, multi-head or not.
+    The seed stays the same. For an opened model, return it unchanged, multi-head or not.
     """
     if settings.opened:
         return settings
@@ -61,18 +61,18 @@ def base_of(settings: Settings) -> Settings:
 
 
 def cache_of_family(settings: Settings) -> dict[ModelConfig, int]:
-    """Cache bytes per token of each variant, counted from tensors."""
+    """Return the cache bytes per token of each variant, counted from tensors."""
     return {config: cached_bytes(config, 1) for config in map(models.config_of, variants(settings))}
 
 
 def members_of(settings: Settings, ids: tuple[int, ...]) -> list[Member]:
-    """Each checkpoint's cache, held-out quality, and losses on the first MAX_COMPARED tokens of this text."""
+    """Return each checkpoint's cache size, held-out quality, and losses on the first MAX_COMPARED tokens."""
     known = losses_of_sharing(settings, ids)[TRAINED]
     return [_member(variant, ids[:MAX_COMPARED], known) for variant in variants(settings)]
 
 
 def _member(variant: Settings, ids: tuple[int, ...], known: dict[int, np.ndarray]) -> Member:
-    """known: losses on these tokens by the number of KV heads, which MLA has none of."""
+    """Return one checkpoint's entry. known: losses on these tokens by number of KV heads; not used for MLA."""
     config = models.config_of(variant)
     is_latent = config.attention == "mla"
     losses = _losses_of(variant, ids) if is_latent else known[config.n_kv_heads]
@@ -81,18 +81,18 @@ def _member(variant: Settings, ids: tuple[int, ...], known: dict[int, np.ndarray
 
 
 def held_out_characters() -> int:
-    """Count the characters of the text that the checkpoints were scored on and the training never saw."""
+    """Return the number of characters of the held-out text that the checkpoints were scored on."""
     return _scores().get("mha", {}).get("characters", 0)
 
 
 def _scores() -> dict[str, dict]:
-    """Read the checkpoints' scores, as measured when they were made."""
+    """Load the checkpoints' scores, measured when they were trained."""
     file = FOLDER / "scores.json"
     return json.loads(file.read_text()) if file.exists() else {}
 
 
 def predicted_characters(settings: Settings, ids: tuple[int, ...]) -> float:
-    """Count the characters of the predicted tokens among the first MAX_COMPARED: of all but the first token."""
+    """Count the characters of the predicted tokens: all but the first of the first MAX_COMPARED."""
     return sum(models.tokenizer_of(settings.model).characters(list(ids[:MAX_COMPARED]))[1:])
 
 
@@ -102,7 +102,7 @@ def _losses_of(settings: Settings, ids: tuple[int, ...]) -> np.ndarray:
 
 
 def _losses(model: Transformer, ids: tuple[int, ...]) -> np.ndarray:
-    """(T - 1,) nats per predicted token."""
+    """Return the loss in nats of each predicted token: (T - 1,)."""
     return analysis.next_token_losses(predict(model, ids), np.array(ids))
 
 
@@ -120,12 +120,12 @@ def _equalities(settings: Settings, ids: tuple[int, ...], layer: int) -> list[tu
 
 
 def has_shipped_latent(settings: Settings) -> bool:
-    """Whether the MLA to compare with is the shipped checkpoint."""
+    """Check whether the MLA to compare with is the shipped checkpoint."""
     return settings.model != "own" and not models.problem_of(replace(settings, model="mla"))
 
 
 def latent_equalities(settings: Settings, ids: tuple[int, ...], layer: int) -> tuple[ModelConfig, list]:
-    """The MLA shown beside this model, with its checks: the shipped checkpoint, or an untrained one like one's own."""
+    """Return the MLA shown beside this model and its checks: the shipped one, or an untrained one of the same sizes."""
     beside = replace(settings, model="mla")
     if has_shipped_latent(settings):
         return models.config_of(beside), equalities_of(beside, ids, layer)
@@ -140,9 +140,9 @@ def _random_equalities(config: ModelConfig, seed: int, ids: tuple[int, ...], lay
 
 @dataclass(frozen=True, eq=False)
 class Tiling:
-    """What the wrong order of KV heads does: to one layer's output, and to the losses (T - 1,) in nats.
+    """Effect of the wrong order of KV heads on one layer's output and on the losses (T - 1,) in nats.
 
-    Both are empty where there are none: for a single token, and for untrained weights, which predict nothing.
+    The losses are empty for a single token and for untrained weights, which predict nothing.
     """
 
     layer: Comparison
@@ -151,7 +151,7 @@ class Tiling:
 
 
 def tiling_of(settings: Settings, ids: tuple[int, ...], layer: int) -> Tiling:
-    """Compare the model with itself with its KV heads tiled, on the first MAX_COMPARED tokens."""
+    """Compare the model with its version with tiled KV heads, on the first MAX_COMPARED tokens."""
     return _tiling(settings, ids[:MAX_COMPARED], layer)
 
 
@@ -171,7 +171,7 @@ _conversions = ByteCache(MAX_CONVERSION_BYTES)
 
 
 class ByName(dict):
-    """Numbers or arrays by their names, as a ByteCache bounds them."""
+    """A dict of numbers or arrays with the `nbytes` that a ByteCache needs."""
 
     @property
     def nbytes(self) -> int:
@@ -179,17 +179,17 @@ class ByName(dict):
 
 
 def can_convert(settings: Settings) -> bool:
-    """Whether copies of the multi-head model may be made: not of a very large one."""
+    """Check whether the multi-head model is small enough to be copied."""
     return count_parameters(models.config_of(base_of(settings))).total <= MAX_CONVERTED
 
 
 def losses_of_sharing(settings: Settings, ids: tuple[int, ...]) -> dict[str, dict[int, np.ndarray]]:
-    """Losses (T - 1,) in nats on the first MAX_COMPARED tokens, by way and by number K of KV heads: way -> {K: …}."""
+    """Return losses (T - 1,) in nats on the first MAX_COMPARED tokens: conversion method -> {number of KV heads: …}."""
     base, ids = base_of(settings), ids[:MAX_COMPARED]
     key = "losses", models.weights_key(base), models.config_of(base), ids
     found = models.computed_once(key, lambda: _losses_by_way(base, ids), _conversions)
     losses: dict[str, dict[int, np.ndarray]] = {}
-    for way, n_kv_heads in sorted(found, key=itemgetter(1)):  # lines are drawn from one number to the next
+    for way, n_kv_heads in sorted(found, key=itemgetter(1)):  # lines are drawn in this order
         losses.setdefault(way, {})[n_kv_heads] = found[way, n_kv_heads]
     return losses
 
@@ -202,13 +202,15 @@ def _losses_by_way(base: Settings, ids: tuple[int, ...]) -> ByName:
         for n_kv_heads in divisors(mha.config.n_heads)
         for way, model in _ways(base, mha, before, n_kv_heads)
     )
-    losses[BEST, 1] = losses[AVERAGED, 1]  # there is one way to put all heads into one group
+    losses[BEST, 1] = losses[AVERAGED, 1]  # all heads form one group only in one way
     return losses
 
 
 def drifts_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int) -> dict[str, np.ndarray]:
-    """(T,) nats from MHA's predictions, by each way that leaves heads in their order, on the first MAX_COMPARED
-    tokens."""
+    """Return the divergence from MHA's predictions, (T,) in nats, per conversion method that keeps the order of heads.
+
+    On the first MAX_COMPARED tokens.
+    """
     base, ids = base_of(settings), ids[:MAX_COMPARED]
     key = "drifts", models.weights_key(base), models.config_of(base), ids, n_kv_heads
     return models.computed_once(key, lambda: _drifts(base, ids, n_kv_heads), _conversions)
@@ -224,8 +226,10 @@ def _drifts(base: Settings, ids: tuple[int, ...], n_kv_heads: int) -> ByName:
 
 
 def _ways(base: Settings, mha: Transformer, before: Trace, n_kv_heads: int) -> Iterator[tuple[str, Transformer]]:
-    """One model after the other, so that only one is in memory; `mha` itself where nothing is merged, and no best
-    grouping where there is a single group."""
+    """Yield (method, converted model) one at a time, so that only one is in memory.
+
+    `mha` itself where nothing is merged; no best grouping for a single group.
+    """
     yield from _heads_in_order(base, mha, n_kv_heads)
     if n_kv_heads == mha.config.n_heads:
         yield BEST, mha
@@ -236,7 +240,7 @@ def _ways(base: Settings, mha: Transformer, before: Trace, n_kv_heads: int) -> I
 
 
 def _heads_in_order(base: Settings, mha: Transformer, n_kv_heads: int) -> Iterator[tuple[str, Transformer]]:
-    """Those whose heads keep their order, so that maps can be compared head by head."""
+    """Yield (method, model) where heads keep their order, so that maps can be compared head by head."""
     for variant in variants(base) if base.model != "own" else ():
         config = models.config_of(variant)
         if config.attention != "mla" and config.n_kv_heads == n_kv_heads:
@@ -247,24 +251,24 @@ def _heads_in_order(base: Settings, mha: Transformer, n_kv_heads: int) -> Iterat
 
 
 def best_grouping(before: Trace, layer: int, n_groups: int) -> analysis.Groups:
-    """Find the grouping of a layer's heads that loses least of keys and values, each relative to its length."""
+    """Find the grouping of a layer's heads with the smallest error in keys and values, each relative to its norm."""
     inner: Any = sum(gram / max(float(np.trace(gram)), 1e-30) for gram in grams(before, layer).values())
     return analysis.best_grouping(inner, n_groups)
 
 
 def grams(before: Trace, layer: int) -> dict[str, np.ndarray]:
-    """Inner products (H, H) of one layer's keys, and of its values."""
+    """Return the inner products (H, H) of one layer's keys, and of its values."""
     return {"keys": analysis.gram(before.k[layer]), "values": analysis.gram(before.v[layer])}
 
 
 @dataclass(frozen=True, eq=False)
 class Maps:
-    """One layer's weights by way of sharing, for the maps before and after; the first row is MHA."""
+    """One layer's weights per conversion method, for the maps before and after merging; the first row is MHA."""
 
     names: list[str]
     weights: np.ndarray  # (ways, H, T, T)
     allowed: np.ndarray  # (T, T)
-    moved: np.ndarray  # (ways, H), total variation distance from MHA's rows, averaged over the queries
+    moved: np.ndarray  # (ways, H), total variation distance from MHA's rows, mean over the queries
 
     @property
     def nbytes(self) -> int:
@@ -272,7 +276,7 @@ class Maps:
 
 
 def maps_of(settings: Settings, ids: tuple[int, ...], n_kv_heads: int, layer: int) -> Maps:
-    """Return the same layer's maps in MHA, converted and trained, on the first MAX_MAPPED tokens."""
+    """Return one layer's maps in MHA and in the converted and trained models, on the first MAX_MAPPED tokens."""
     base, ids = base_of(settings), ids[:MAX_MAPPED]
     key = "maps", models.weights_key(base), models.config_of(base), ids, n_kv_heads, layer
     return models.computed_once(key, lambda: _maps(base, ids, n_kv_heads, layer), _conversions)

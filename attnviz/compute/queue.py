@@ -1,4 +1,4 @@
-"""Work of which little runs at once: who waits learns how many are before them."""
+"""Semaphores that limit concurrent work and report their queue position to callers that wait."""
 
 from __future__ import annotations
 
@@ -7,58 +7,58 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from threading import BoundedSemaphore, Lock
 
-PATIENCE = 0.3  # seconds that nobody notices
-Tell = Callable[[int], object]  # is given how many are before; 0 once the wait is over
+REPORT_EVERY = 0.3  # seconds; shorter waits are not reported
+WaitCallback = Callable[[int], object]  # called with the number of callers ahead; with 0 once the wait is over
 
 
-def _say_nothing(before: int) -> None:
+def _ignore_wait(n_ahead: int) -> None:
     pass
 
 
-TELL: ContextVar[Tell] = ContextVar("tell", default=_say_nothing)  # what the page that runs says while it waits
+TELL: ContextVar[WaitCallback] = ContextVar("tell", default=_ignore_wait)  # shows the wait on the page that runs
 
 
 class Interrupted(Exception):
-    """A computation was ended early, since its session has asked for something else."""
+    """A computation stopped early because its session has requested a rerun."""
 
 
 def _never() -> bool:
     return False
 
 
-wanted_elsewhere: Callable[[], bool] = _never  # replaced where the server can tell
+rerun_requested: Callable[[], bool] = _never  # replaced by attnviz.server.preempt
 
 
-class Turns:
-    """A semaphore that counts who waits."""
+class QueueSemaphore:
+    """A semaphore that counts its waiting callers."""
 
     def __init__(self, at_once: int = 1) -> None:
         self._free, self._lock, self._waiting = BoundedSemaphore(at_once), Lock(), 0
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Run the block when one of the places is free; `TELL` hears of a wait longer than PATIENCE."""
+        """Acquire the semaphore for the block; a wait longer than REPORT_EVERY is reported to `TELL`."""
         self._enter(TELL.get())
         try:
             yield
         finally:
             self._free.release()
 
-    def _enter(self, tell: Tell) -> None:
+    def _enter(self, on_wait: WaitCallback) -> None:
         if self._free.acquire(blocking=False):
             return
         with self._lock:
-            before, self._waiting = self._waiting + 1, self._waiting + 1  # those who wait, and one who works
+            ahead, self._waiting = self._waiting + 1, self._waiting + 1  # the waiting callers and one that works
         try:
             waited = False
-            while not self._free.acquire(timeout=PATIENCE):
-                tell(min(before, self._waiting))
+            while not self._free.acquire(timeout=REPORT_EVERY):
+                on_wait(min(ahead, self._waiting))
                 waited = True
         finally:
             with self._lock:
                 self._waiting -= 1
         if waited:
-            tell(0)
+            on_wait(0)
 
 
-PARTS = Turns(at_once=2)  # parts of pages, of all sessions: one thread computes while another runs Python
+PARTS = QueueSemaphore(at_once=2)  # fragments of all sessions: one thread computes while another runs Python

@@ -1,4 +1,4 @@
-"""What the RoPE page computes besides the trace, cached for all users with the same model and text."""
+"""Computations of the RoPE page besides the trace, cached and shared between sessions."""
 
 from __future__ import annotations
 
@@ -23,50 +23,50 @@ from attnviz.trace import layer_weights
 LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project
 PASTED = "pasted"
 UNTRAINED_CONTEXT = 256
-WATCHABLE = np.radians((5, 30))  # per token: seen to move, and not too fast to follow
+WATCHABLE = np.radians((5, 30))  # per token: fast enough to see and slow enough to follow
 MAX_CURVE_BYTES = 2_000_000  # of losses by position: a hundred sets of six methods on 512 tokens
 
 _curves = ByteCache(MAX_CURVE_BYTES)
 
 
 def rotated(view: View) -> ModelConfig:
-    """Return the selected configuration, with RoPE on even where it is switched off, and the selected layer's theta."""
+    """Return the configuration with RoPE switched on and the selected layer's theta."""
     c = view.config
     windowed = c.rope_theta_windowed is not None and view.layer_and_head[0] not in c.full_layers
     return replace(c, position="rope", rope_theta=c.rope_theta_windowed if windowed else c.rope_theta)
 
 
 def scaled_by(view: View) -> str:
-    """Name the method by which an opened model's RoPE is scaled; "" for none."""
+    """Return the name of an opened model's RoPE scaling method, or ""."""
     scaling = RopeScaling.of(view.config.rope_scaling, view.config.max_context)
     return "" if scaling is None else scaling.rope_type
 
 
 def rotates(view: View) -> bool:
-    """Whether the page can be drawn: there is a model, and RoPE could rotate its queries and keys."""
+    """Check whether the page can be drawn: a model that runs, and no learned positions."""
     return drawable(view) and view.config.position != "learned"
 
 
 def frequencies(view: View) -> np.ndarray:
-    """float64 (n_pairs,), radians per token, as RoPE rotates in this model or would."""
+    """Return the RoPE frequencies in radians per token, float64 (n_pairs,), even if RoPE is switched off."""
     config = rotated(view)
     return _frequencies(config.rotary_dim, config.rope_theta)
 
 
-@lru_cache(maxsize=64)  # asked for several times in a run; the array is shared and read only
+@lru_cache(maxsize=64)  # called several times per run; the array is shared and must not be written to
 def _frequencies(rotary_dim: int, theta: float) -> np.ndarray:
     return rope_frequencies(rotary_dim, theta).numpy()
 
 
 def pre_rope(view: View, layer: int, head: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return this head's q (T, D) and the k (T, D) it reads, before RoPE, with the rotated dimensions in front."""
+    """Return this head's q (T, D) and the k (T, D) it reads, before RoPE, rotated dimensions first."""
     kv_head = view.config.layer.kv_head_of[head]
     q, k = view.trace.q_pre_rope[layer, head], view.trace.k_pre_rope[layer, kv_head]
     return np.roll(q, -first_rotated(view), axis=-1), np.roll(k, -first_rotated(view), axis=-1)
 
 
 def pair_of(view: View) -> int:
-    """Return the selected pair; by default, of those whose turning can be watched, the one that adds most to q·k."""
+    """Return the selected pair; by default the one that adds most to q·k among those of WATCHABLE speed."""
     values = frequencies(view)
     if view.settings.pair >= 0:
         return min(view.settings.pair, len(values) - 1)
@@ -75,20 +75,20 @@ def pair_of(view: View) -> int:
 
 
 def rotated_pair(view: View, pair: int) -> RotatedPair:
-    """Rotate this pair of the selected query and key to their positions."""
+    """Return this pair of the selected query and key, rotated to their positions."""
     values, (q, k) = frequencies(view), selected_pairs(view)
     return RotatedPair(pair, float(values[pair]), view.query, view.key, complex(q[pair]), complex(k[pair]))
 
 
 def selected_pairs(view: View) -> tuple[np.ndarray, np.ndarray]:
-    """The selected query's and key's pairs before RoPE, complex (n_pairs,) each."""
+    """Return the selected query's and key's pairs before RoPE, complex (n_pairs,) each."""
     q, k = selected_vectors(view)
     n_pairs, layout = len(frequencies(view)), view.config.rope_layout
     return as_pairs(q.astype(np.float64), n_pairs, layout), as_pairs(k.astype(np.float64), n_pairs, layout)
 
 
 def selected_vectors(view: View) -> tuple[np.ndarray, np.ndarray]:
-    """The selected query's q (D,) and the selected key's k (D,) before RoPE, the rotated dimensions in front."""
+    """Return the selected query's q (D,) and the selected key's k (D,) before RoPE, rotated dimensions first."""
     q, k = pre_rope(view, *view.layer_and_head)
     return q[view.query], k[view.key]
 
@@ -99,8 +99,10 @@ def first_rotated(view: View) -> int:
 
 
 def weights_of(view: View, variant: str, layer: int, head: int, fraction: float = 1.0) -> np.ndarray:
-    """(T, T): this head's weights in the same model with RoPE "on", "off", on a "part" of the dimensions, in the
-    "other layout", or there with weights "reordered" for it."""
+    """Return this head's weights (T, T) in a variant of the model.
+
+    variant: RoPE "on", "off", on a "part" of the dimensions, in the "other layout", or in it with weights "reordered".
+    """
     if variant == "on" and view.settings.rope:
         return view.trace.weights[layer, head]
     key = "otherwise", models.weights_key(view.settings), view.config, view.ids, variant, fraction, layer, head
@@ -118,11 +120,11 @@ def _weights(view: View, variant: str, layer: int, head: int, fraction: float) -
             model = rope_equalities.in_other_layout(model)
         case "reordered":
             model = rope_equalities.moved_to_other_layout(model)
-    return layer_weights(model, view.ids, layer)[head].copy()  # a view would hold all heads in memory
+    return layer_weights(model, view.ids, layer)[head].copy()  # a view would keep all heads in memory
 
 
 def scalings(view: View, factor: float, pasted: str) -> tuple[dict[str, RopeScaling | None], str | None]:
-    """List the methods with published defaults and the one pasted by the user; or why that cannot be used."""
+    """Return the scaling methods with published defaults and the pasted one, and an error if that cannot be used."""
     trained = trained_on(view)
     known = {n: s for n, s in rope_equalities.standard_scalings(factor, trained).items() if _fits(view, s)}
     if not pasted.strip():
@@ -138,7 +140,7 @@ def scalings(view: View, factor: float, pasted: str) -> tuple[dict[str, RopeScal
 
 
 def _run_once(view: View, scaling: RopeScaling | None) -> None:
-    """ConfigError where the method cannot be used for this many pairs: LongRoPE's lists, NTK's one pair."""
+    """Raise ConfigError if the method does not fit the number of pairs: LongRoPE's lists, NTK with one pair."""
     config = rotated(view)
     scaled_rope_frequencies(config.rotary_dim, config.rope_theta, scaling, trained_on(view) + 1)
 
@@ -152,7 +154,7 @@ def _fits(view: View, scaling: RopeScaling | None) -> bool:
 
 
 def _for_this_model(given: object, trained: int) -> dict:
-    """Adapt a published configuration's rope_scaling, its training context replaced by this model's."""
+    """Return a published rope_scaling with its training context replaced by this model's."""
     if not isinstance(given, dict):
         raise ConfigError(f"rope_scaling must be a JSON object, not {shown(given)}")
     given = dict(given.get("rope_scaling") or given)
@@ -162,27 +164,27 @@ def _for_this_model(given: object, trained: int) -> dict:
 
 
 def trained_on(view: View) -> int:
-    """Return the tokens per training row; for an untrained model, as many as for the checkpoints."""
+    """Return the training context in tokens; for an untrained model, that of the checkpoints."""
     return view.config.max_context or UNTRAINED_CONTEXT
 
 
 def can_be_longer(view: View) -> bool:
-    """Whether a text that can be traced is longer than those of training."""
+    """Check whether a text longer than the training context can be traced."""
     return trained_on(view) + 1 < view.max_tokens
 
 
 def long_ids(view: View, trained: int) -> tuple[tuple[int, ...], str]:
-    """Find a text with predictions beyond those of training, and which: the text on the page, or a shipped story."""
+    """Return a text longer than the training context and its description: the page's text, or a shipped story."""
     if len(view.ids) > trained + 1:  # the prediction of token `trained` is in training
         return view.ids, "your own"
     _, story, _ = models.read(LONG_TEXT.read_text(encoding="utf-8"), view.settings.tokenizer)
     return story[
         : view.max_tokens
-    ], f"a shipped story; yours, {len(view.ids)} tokens long, would need more than {trained + 1}"
+    ], f"a shipped story; your text has {len(view.ids)} tokens and would need more than {trained + 1}"
 
 
 def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> dict[str, np.ndarray]:
-    """Compute nats per token (T - 1,) under each method."""
+    """Compute the loss under each method, in nats per token: (T - 1,) each."""
     key = models.weights_key(view.settings), rotated(view), ids, tuple(methods.values())
     found = models.computed_once(key, lambda: _losses(view, ids, methods), _curves)  # (methods, T - 1)
     return dict(zip(methods, found, strict=True))

@@ -1,4 +1,4 @@
-"""What the Step by step page computes: a recorded run, once for all who look at the same model, text and layer."""
+"""Computations of the Step by step page: recorded runs, cached and shared between sessions."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from attnviz.mistakes import Mistake
 from attnviz.steps import Run, Selection, Walk, record, record_decode, with_absorbed
 
 MAX_RECORDED = 128  # tokens: a layer's scores grow with their square
-MAX_RUN_BYTES = 24_000_000  # of all recorded runs, if it is more than one
+MAX_RUN_BYTES = 24_000_000  # of all recorded runs, if more than one
 
-DECODE_FILES = inspect.getfile(decode.generate), inspect.getfile(decode.stages)  # recorded in a decode step, too
+DECODE_FILES = inspect.getfile(decode.generate), inspect.getfile(decode.stages)  # also recorded in a decode step
 
 _runs = ByteCache(MAX_RUN_BYTES)
 
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """A run, with its size for the cache."""
+    """A recorded run with the `nbytes` that a ByteCache needs."""
 
     run: Run
     chosen: int = -1  # the token that a decode step chose
@@ -43,7 +43,7 @@ class Recorded:
 
 
 def run_of(view: View) -> Run:
-    """Record the model on the first MAX_RECORDED tokens, in the selected layer."""
+    """Record a run of the model on the first MAX_RECORDED tokens, in the selected layer."""
     s, ids, layer = view.settings, view.ids[:MAX_RECORDED], view.layer_and_head[0]
     mistake = mistake_of(view)
     absorbed = s.absorbed and view.config.attention == "mla" and not mistake
@@ -60,7 +60,7 @@ def run_of(view: View) -> Run:
 
 @dataclass(frozen=True, eq=False)
 class DecodeStep:
-    """A decode step: its walk, the text that it reads the last token of, and the token that it chose."""
+    """A decode step: its walk, the text whose last token it reads, and the token it chose."""
 
     walk: Walk
     ids: tuple[int, ...]
@@ -68,9 +68,9 @@ class DecodeStep:
 
 
 def decode_step_of(view: View) -> DecodeStep:
-    """Return the walk through one decode step after what is written: the last token read with a cache, then the choice.
+    """Return the walk through one decode step after the generated text: a cached forward pass, then sampling.
 
-    The column that is looked at is that of the token chosen.
+    The default column is that of the chosen token.
     """
     view = decoding.causal(view)
     s, ids, sampling = view.settings, decoding.text_so_far(view), decoding.sampling_of(view.settings)
@@ -97,7 +97,7 @@ def decode_step_of(view: View) -> DecodeStep:
 
 
 def offered_mistake(view: View) -> Mistake | None:
-    """Return the mistake whose version can be walked beside the right one, if the link asks for it."""
+    """Return the mistake of the link if its version can be walked beside the correct one, or None."""
     if not view.settings.version:
         return None
     mistake = mistakes.mistake_of(view.settings)
@@ -105,7 +105,7 @@ def offered_mistake(view: View) -> Mistake | None:
 
 
 def mistake_of(view: View) -> Mistake | None:
-    """Return the mistake whose version is walked, if one is."""
+    """Return the mistake whose version is walked, or None."""
     return offered_mistake(view) if view.settings.version == "mistaken" else None
 
 
@@ -120,14 +120,14 @@ def walk_of(view: View) -> Walk:
 
 
 def stop_of(view: View, walk: Walk) -> int:
-    """Return the stop of the link; by default the first that a mistake changes, or what the run is given."""
+    """Return the index of the selected stop; by default the first that a mistake changes, or the input."""
     last = len(walk.stops) - 1
     changed = _changed_stops(view, walk) if view.settings.step == 0 else []
     return changed[0] if changed else min(max(0, view.settings.step), last)
 
 
 def _changed_stops(view: View, walk: Walk) -> list[int]:
-    """The stops on lines that stand in one of the two versions alone."""
+    """Return the stops on lines that differ between the two versions."""
     if (mistake := offered_mistake(view)) is None:
         return []
     version, mistaken, changed = mistake.version(view.config), mistake_of(view) is not None, set()
@@ -140,21 +140,21 @@ def _changed_stops(view: View, walk: Walk) -> list[int]:
 
 
 def residual_of(view: View) -> Residual:
-    """Return what each part writes into the residual stream, on the first MAX_RECORDED tokens."""
+    """Return what each part writes to the residual stream, on the first MAX_RECORDED tokens."""
     s, ids = view.settings, view.ids[:MAX_RECORDED]
     key = "residual", models.weights_key(s), models.config_of(s), ids
     return models.computed_once(key, lambda: experiments.residual(models.model_of(s), ids))
 
 
 def lens_of(view: View) -> Lens:
-    """Return the most probable next token after the embedding and after each layer."""
+    """Return the most probable next token after the embedding and after each layer (logit lens)."""
     s, ids = view.settings, view.ids[:MAX_RECORDED]
     key, written = ("lens", models.weights_key(s), models.config_of(s), ids), residual_of(view)
     return models.computed_once(key, lambda: experiments.lens(models.model_of(s), written))
 
 
 def odds_of(view: View, row: int, position: int) -> np.ndarray:
-    """Return (V,) probabilities of the next token after a position, read after the embedding (0) or layer row - 1."""
+    """Return next-token probabilities (V,) at a position, read after the embedding (row 0) or layer row - 1."""
     return experiments.lens_odds(models.model_of(view.settings), residual_of(view), row, position)
 
 
@@ -164,22 +164,22 @@ def logit_of(view: View, position: int, token: int) -> float:
 
 
 def attribution_of(view: View, position: int, token: int) -> np.ndarray:
-    """Return (1 + 2 L,) what each part adds to the token's logit."""
+    """Return what each part adds to the token's logit: (1 + 2 L,)."""
     return experiments.attribution(models.model_of(view.settings), residual_of(view), position, token)
 
 
 @dataclass(frozen=True, eq=False)
 class Tiled:
-    """One head by tiles: the row of scores, what is carried along, and how far all is from softmax at once."""
+    """One head computed in tiles: a row of scores, the running values, and the error against PyTorch's kernel."""
 
     scores: np.ndarray  # (S,)
     allowed: np.ndarray  # (S,) bool
     table: dict[str, list]
-    largest_difference: float  # of the outputs of all queries from PyTorch's kernel
+    largest_difference: float  # between the outputs of all queries and PyTorch's kernel
 
 
 def tiled_of(view: View) -> Tiled:
-    """Compute the selected head by tiles of `block` keys."""
+    """Compute the selected head in tiles of `block` keys."""
     trace, (layer, head) = view.trace, view.layer_and_head
     kv_head, query = view.config.layer.kv_head_of[head], view.query
     q, k, v = trace.q[layer, head], trace.k[layer, kv_head], trace.v[layer, kv_head]
@@ -189,21 +189,21 @@ def tiled_of(view: View) -> Tiled:
 
 
 def part_names(view: View) -> list[str]:
-    """Return the names of the parts that write into the residual stream, in their order."""
+    """Return the names of the parts that write to the residual stream, in order."""
     return experiments.part_names(view.config.n_layers)
 
 
 def logit_part_names(view: View) -> list[str]:
-    """Return the names of what adds up to a logit: those parts, and the last norm's bias where it has one."""
+    """Return the names of the terms of a logit: those parts, and the last norm's bias if it has one."""
     return [*part_names(view), *(["last norm's bias"] * view.config.norm_bias)]
 
 
 def norms(written: Residual) -> tuple[np.ndarray, np.ndarray]:
-    """Return (1 + 2 L, T) norms: of the stream after each part, and of what each part wrote."""
+    """Return the norms (1 + 2 L, T) of the stream after each part, and of what each part wrote."""
     return written.after.norm(dim=-1).numpy(), written.parts.norm(dim=-1).numpy()
 
 
 @lru_cache(maxsize=1)
 def tiles_source() -> str:
-    """Return the source of the softmax by tiles."""
+    """Return the source code of the softmax in tiles."""
     return inspect.getsource(tiles)

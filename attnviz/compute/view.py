@@ -1,4 +1,4 @@
-"""What a part of a page draws from: the current settings, and what follows from them for this model and this text."""
+"""The current settings and everything derived from them for this model and text: what fragments draw from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from attnviz.config import ConfigError, ModelConfig
-from attnviz.session.settings import GIVEN, MAX_CHARACTERS, Settings
+from attnviz.session.settings import MAX_CHARACTERS, MAX_QUOTED_CHARS, Settings
 
 if TYPE_CHECKING:
     from attnviz.modules import Transformer
@@ -22,16 +22,16 @@ DEFAULTS = Settings()
 
 @dataclass(frozen=True)
 class View:
-    """The model and its trace are looked up when first asked for: a session must not hold them.
+    """Settings with lazy access to model and trace, which a session must not hold a reference to.
 
-    padded: whether the first `settings.padding` tokens are padding, as the heads page has it.
+    padded: the first `settings.padding` tokens are padding, as on the Heads page.
     """
 
     settings: Settings
     padded: bool = False
 
     def but(self, **fields: Any) -> View:
-        """Return a view with other values of some settings."""
+        """Return a copy with some settings changed."""
         return replace(self, settings=replace(self.settings, **fields))
 
     @cached_property
@@ -41,12 +41,12 @@ class View:
 
     @property
     def model(self) -> Transformer:
-        """The live model; its weights are shared with everyone and never written to."""
+        """The live model; its weights are shared by all sessions and never modified."""
         return _models().model_of(self.settings)
 
     @cached_property
     def ids(self) -> tuple[int, ...]:
-        """The tokens of the text, cut at what can be traced."""
+        """Token ids of the text, cut to max_tokens."""
         return self._read[1][: self.max_tokens]
 
     @cached_property
@@ -56,42 +56,42 @@ class View:
 
     @property
     def n_padding(self) -> int:
-        """Tokens at the front that are padding; at least one token is text."""
+        """Number of padding tokens at the front; at least one token is text."""
         return min(self.settings.padding, len(self.ids) - 1) if self.padded else 0
 
     @property
     def trace(self) -> Trace:
-        """Everything the model computed on the text."""
+        """The trace of the model on the text."""
         return _models().trace_of(self.settings, self.ids, self.n_padding)
 
     @cached_property
     def max_tokens(self) -> int:
-        """The longest text that can be traced with this configuration."""
+        """Maximum number of tokens that can be traced with this configuration."""
         return _models().max_tokens(self.config)
 
     @cached_property
     def cut_notice(self) -> str | None:
-        """Where a text that is too long was cut."""
+        """A sentence on where a text that is too long was cut, or None."""
         if self._read[0] <= self.max_tokens:
             return None
         tail = self._tokenizer.decode(list(self.ids[-12:]))
-        said = f"The text has {self._read[0]:,} tokens; the first {self.max_tokens} are shown, up to “…{tail.strip()}”."
+        cut = f"The text has {self._read[0]:,} tokens; the first {self.max_tokens} are shown, up to “…{tail.strip()}”."
         if self.max_tokens == _models().MAX_TOKENS:
-            return said
+            return cut
         c, most = self.config, _models().MAX_TRACE_BYTES
         if c.learned_position_rows == self.max_tokens:
-            return f"{said} The model has learned {c.learned_position_rows} positions."
-        what = f"With {c.n_heads} heads, one layer" if c.attention != "mla" else f"With {c.n_layers} layers, a trace"
-        return f"{said} {what} of more takes over {most / 1e6:.0f} MB."
+            return f"{cut} The model has {c.learned_position_rows} learned positions."
+        part = f"one layer of {c.n_heads} heads" if c.attention != "mla" else f"a trace of {c.n_layers} layers"
+        return f"{cut} With more tokens, {part} would take over {most / 1e6:.0f} MB."
 
     @cached_property
     def config_problem(self) -> str | None:
-        """Why there is no configuration, as a sentence."""
+        """The reason why there is no configuration, or None."""
         return _models().problem_of(self.settings)
 
     @cached_property
     def problem(self) -> str | None:
-        """Why this model cannot run, as a sentence: settings that do not go together, a checkpoint that is damaged."""
+        """The reason why this model cannot run (incompatible settings, a damaged checkpoint), or None."""
         from attnviz.checkpoints import CheckpointError
 
         try:
@@ -102,23 +102,23 @@ class View:
 
     @property
     def shown_text(self) -> str:
-        """The text as far as it is traced."""
+        """The part of the text that is traced."""
         return self._tokenizer.decode(list(self.ids))
 
     @property
     def trained_config(self) -> ModelConfig | None:
-        """How the checkpoint was trained; None for a model of one's own, which was not."""
+        """The configuration the checkpoint was trained with; None for an untrained model."""
         return _models().trained_config(self.settings)
 
     @property
     def maps_ship(self) -> bool:
-        """Whether the maps of these settings ship with the app, so that no model is needed to show them."""
+        """True if the maps of these settings ship with the app and can be shown without a model."""
         decide = ("text", "model", "rope", "theta", "causal", "window")
         return all(getattr(self.settings, name) == getattr(DEFAULTS, name) for name in decide)
 
     @property
     def origin(self) -> str:
-        """Where the weights come from, said on every map."""
+        """The origin of the weights, shown on every map."""
         s = self.settings
         if s.opened:
             return s.model_name
@@ -133,26 +133,26 @@ class View:
 
     @property
     def query(self) -> int:
-        """The selected query; by default one at three quarters, with much to attend to and some keys masked."""
+        """The selected query; by default at three quarters of the text, with many keys allowed and some masked."""
         query, n = self.settings.query, len(self.ids)
         return query if 0 <= query < n else 3 * n // 4
 
     @property
     def key(self) -> int:
-        """The selected key; by default the strongest of the query."""
+        """The selected key; by default the query's strongest."""
         key, (layer, head) = self.settings.key, self.layer_and_head
         return key if 0 <= key < len(self.ids) else int(self.trace.weights[layer, head, self.query].argmax())
 
     def link_notices(self, asked: Mapping[str, str]) -> list[str]:
-        """Write a sentence for each layer, head, query, key or pair of a link that this model or text does not have.
+        """Return one sentence per layer, head, query, key or pair of a link that is out of range for model and text.
 
-        asked: the link's own words for them.
+        asked: {name: value as written in the link}.
         """
         (layer, head), n_tokens, n_pairs = self.layer_and_head, len(self.ids), self.config.rotary_dim // 2
         pair = "a pair that adds much to the score is selected"
         if self.settings.pair >= 0:
             pair = f"pair {min(self.settings.pair, n_pairs - 1)} is selected"
-        there = {
+        ranges = {
             "layer": (self.config.n_layers, "this model has layers", f"layer {layer} is selected"),
             "head": (self.config.n_heads, "this model has heads", f"head {head} is selected"),
             "query": (n_tokens, "the text shown has tokens", f"token {self.query} is selected"),
@@ -161,14 +161,14 @@ class View:
         }
         notices = []
         for name, written in asked.items():
-            n, has, shown = there[name]
-            if not _is_there(name, written, n):
-                notices.append(f"The link's {name} is {written[:GIVEN]}, and {has} 0 to {n - 1}; {shown}.")
+            n, has, shown = ranges[name]
+            if not _is_in_range(name, written, n):
+                notices.append(f"The link's {name} is {written[:MAX_QUOTED_CHARS]}, but {has} 0 to {n - 1}; {shown}.")
         return notices
 
     @cached_property
     def heads(self) -> dict[str, tuple[int, int]]:
-        """Every head by its name in links: "1.5" is head 5 of layer 1."""
+        """All heads by their name in links: "1.5" is head 5 of layer 1."""
         c = self.config
         return {f"{layer}.{head}": (layer, head) for layer in range(c.n_layers) for head in range(c.n_heads)}
 
@@ -186,8 +186,8 @@ class View:
         return _models().tokenizer_of(self.settings.model)
 
 
-def _is_there(name: str, written: str, n: int) -> bool:
-    """Whether the link's word is one of n, or says to choose; a word that is no number has been spoken of already."""
+def _is_in_range(name: str, written: str, n: int) -> bool:
+    """Check whether a link's value is below n or asks for the default; one that is no number has its notice already."""
     try:
         asked = float(written)
     except ValueError:
@@ -197,27 +197,27 @@ def _is_there(name: str, written: str, n: int) -> bool:
 
 
 def drawable(view: View) -> bool:
-    """Whether there is a model to run and a text to run it on."""
+    """Check whether there is a model that runs and a text."""
     return view.problem is None and bool(view.ids)
 
 
 def countable(view: View) -> bool:
-    """Whether the configuration is known, so that it can be counted."""
+    """Check whether the configuration is known, which is enough to count parameters and cache."""
     return view.config_problem is None
 
 
 def anything(view: View) -> bool:
-    """For what is drawn from the settings alone."""
+    """Return True: for fragments that need only the settings."""
     return True
 
 
 def head_name(name: str) -> str:
-    """Write the head "1.5" of a link as on a page: "L1 H5"."""
+    """Format the head "1.5" of a link as shown on a page: "L1 H5"."""
     return "L{} H{}".format(*name.split("."))
 
 
 def _models() -> ModuleType:
-    """attnviz.compute.models, imported when a page first needs a model: the overview opens without torch."""
+    """Import attnviz.compute.models when a page first needs a model: the overview opens without torch."""
     from attnviz.compute import models
 
     return models

@@ -1,4 +1,4 @@
-"""The real attention modules. torch only; nothing here knows of text, figures or a browser."""
+"""The attention modules that the app runs. Needs only torch; independent of text, figures and the browser."""
 
 from attnviz.modules.attention import Attended, GroupedQueryAttention, attend
 from attnviz.modules.cache import KVCache

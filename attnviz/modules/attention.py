@@ -1,4 +1,4 @@
-r"""Multi-head, grouped-query and multi-query attention: one mechanism that differs in the number of KV heads.
+r"""Multi-head, grouped-query and multi-query attention: one mechanism with different numbers of KV heads.
 
           MHA  K = H              GQA  1 < K < H            MQA  K = 1
           arXiv 1706.03762        arXiv 2305.13245          arXiv 1911.02150
@@ -23,10 +23,10 @@ from torch import Tensor, nn
 
 
 class Attended(NamedTuple):
-    """What `attend` computes."""
+    """Result of `attend`."""
 
     output: Tensor  # (B, H, T, D)
-    weights: Tensor  # (B, H, T, S), each row sums to 1, or to 0 where the query may attend to nothing
+    weights: Tensor  # (B, H, T, S), each row sums to 1, or to 0 where all keys are masked
 
 
 def attend(
@@ -57,7 +57,7 @@ def attend(
 
 
 def check_mask(mask: Tensor, scores: Tensor) -> None:
-    """Refuse a mask of numbers, whose meaning would be a guess, and one that would make the scores grow."""
+    """Refuse a mask that is not boolean, whose meaning would be ambiguous, or that would broadcast the scores."""
     if mask.dtype != torch.bool:
         raise TypeError(f"mask must be boolean (True = may attend), not {mask.dtype}")
     if mask.ndim > 4 or any(m not in (1, s) for m, s in zip(mask.shape[::-1], scores.shape[::-1], strict=False)):
@@ -65,7 +65,7 @@ def check_mask(mask: Tensor, scores: Tensor) -> None:
 
 
 class GroupedQueryAttention(nn.Module):
-    """n_heads query heads read n_kv_heads KV heads: as many give MHA, one gives MQA."""
+    """Attention with n_heads query heads and n_kv_heads KV heads: equal numbers give MHA, one KV head gives MQA."""
 
     def __init__(
         self, d_model: int, n_heads: int, n_kv_heads: int, *, head_dim: int | None = None, d_out: int | None = None,
@@ -91,14 +91,14 @@ class GroupedQueryAttention(nn.Module):
         rope: Callable[[Tensor, int], Tensor] | None = None, cache: Any = None,
         record: Callable[..., None] | None = None, kernel: Callable[..., Attended] | None = None,
     ) -> Tensor:  # fmt: skip
-        """Map x (B, T, C) to (B, T, C); context (B, S, C) is where keys and values come from (cross-attention), else x.
+        """Map x (B, T, C) to (B, T, C). Keys and values come from context (B, S, C) in cross-attention, else from x.
 
-        mask: as in `attend`. causal: no query may attend to a later token.
-        rope: rope(q, start) rotates at start, start + 1, … (rope.py). cache: append(k, v) gives all so far (cache.py).
-        record: called with the tensors computed on the way, by name. kernel: called in place of `attend`.
+        mask: as in `attend`. causal: no query may attend to a later token. rope: rope(q, start) rotates at positions
+        start, start + 1, … (rope.py). cache: append(k, v) returns all keys and values so far (cache.py).
+        record: callback for the intermediate tensors, by name. kernel: called in place of `attend`.
         """
         if context is not None and cache is not None:
-            raise ValueError("a cache holds the keys of x itself; with context there is nothing to add to it")
+            raise ValueError("cache cannot be combined with context: it holds the keys and values of x")
         source = x if context is None else context
         past = 0 if cache is None else len(cache)  # tokens before x
         q = q_pre_rope = self.q_proj(x).unflatten(-1, (self.n_heads, -1)).transpose(1, 2)  # (B, T, C) -> (B, H, T, D)

@@ -1,6 +1,6 @@
 """The KV cache of one attention layer. B batch, T new tokens, S tokens so far, K KV heads, D head_dim.
 
-This file needs torch and nothing else.
+This file needs only torch.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ from torch import Tensor
 
 
 class KVCache:
-    """Hold the keys and values of the tokens so far; whoever decodes owns the cache, not the attention module.
+    """Keys and values of the tokens so far, owned by the caller that decodes, not by the attention module.
 
     GQA caches k and v, each (B, K, S, D): 2 · K · D numbers per token. MLA caches its latent (B, S, kv_lora_rank)
-    and its rotated key (B, S, qk_rope_head_dim). New tokens are written behind the old ones, into buffers whose room
-    doubles when it is used up: S appends copy fewer than 2 · S old tokens. Written in place: no gradients.
+    and its rotated key (B, S, qk_rope_head_dim). New tokens are appended to buffers whose capacity doubles when they
+    are full: S appends copy fewer than 2 · S old tokens. Written in place: no gradients.
     """
 
     def __init__(self) -> None:
-        self.buffers: tuple[Tensor, ...] = ()  # (..., room for tokens, width) each
+        self.buffers: tuple[Tensor, ...] = ()  # (..., capacity in tokens, width) each
         self.length = 0  # S
 
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
-        """Add the new tokens' tensors, (..., T, width) each, and return those of all tokens, (..., S, width).
+        """Append the new tokens' tensors, (..., T, width) each, and return those of all tokens, (..., S, width).
 
-        ValueError for another number of tensors than before.
+        ValueError if the number of tensors changes.
         """
         if self.buffers and len(new) != len(self.buffers):
             raise ValueError(f"append() was given {len(self.buffers)} tensors before, and {len(new)} now")
@@ -36,13 +36,13 @@ class KVCache:
         return self.tensors
 
     def cut(self, length: int) -> None:
-        """Keep the first `length` tokens; the next append writes over the others."""
+        """Truncate to the first `length` tokens; the next append overwrites the others."""
         if not 0 <= length <= self.length:
             raise ValueError(f"length must be from 0 to {self.length}, the tokens cached, not {length}")
         self.length = length
 
     def _make_room(self, room: int, like: tuple[Tensor, ...]) -> None:
-        """Copy what is cached into buffers with room for this many tokens."""
+        """Copy the cached tensors to buffers with room for this many tokens."""
         old = self.tensors
         self.buffers = tuple(t.new_empty(*t.shape[:-2], room, t.shape[-1]) for t in like)
         for buffer, cached in zip(self.buffers, old, strict=False):
@@ -54,15 +54,15 @@ class KVCache:
         return tuple(buffer.narrow(-2, 0, self.length) for buffer in self.buffers)
 
     def __len__(self) -> int:
-        """Count the tokens so far, S."""
+        """Return the number of cached tokens, S."""
         return self.length
 
     @property
     def nbytes(self) -> int:
-        """Count the bytes of the cached tensors."""
+        """Size of the cached tensors in bytes."""
         return sum(t.numel() * t.element_size() for t in self.tensors)
 
     @property
     def reserved_bytes(self) -> int:
-        """Count the bytes of the buffers, room for later tokens included."""
+        """Size of the buffers in bytes, unused capacity included."""
         return sum(buffer.untyped_storage().nbytes() for buffer in self.buffers)

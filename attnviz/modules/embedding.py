@@ -1,4 +1,4 @@
-"""Token embeddings that do more than look up a row. B batch, T tokens, C d_model."""
+"""Token embeddings with a scale or with learned positions. B batch, T tokens, C d_model."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from torch import Tensor, nn
 
 
 def empty_embedding(vocab_size: int, d_model: int) -> Tensor:
-    """Make a weight that is not drawn: on the meta device drawing one imports torch's compiler (1 s, 70 MB)."""
+    """Return an uninitialised weight: initialising one on the meta device imports torch's compiler (1 s, 70 MB)."""
     return torch.empty(vocab_size, d_model)
 
 
 class ScaledEmbedding(nn.Embedding):
-    """Multiply each embedding by a number, sqrt(d_model) in Gemma."""
+    """Embedding multiplied by a constant, sqrt(d_model) in Gemma."""
 
     def __init__(self, vocab_size: int, d_model: int, scale: float) -> None:
         super().__init__(vocab_size, d_model, _weight=empty_embedding(vocab_size, d_model))
@@ -24,7 +24,7 @@ class ScaledEmbedding(nn.Embedding):
 
 
 class PositionEmbedding(nn.Embedding):
-    """Add a learned vector of each token's position to its embedding (Vaswani et al., arXiv 1706.03762; GPT-2)."""
+    """Embedding plus a learned vector of the position (Vaswani et al., arXiv 1706.03762; GPT-2)."""
 
     def __init__(self, vocab_size: int, d_model: int, n_positions: int) -> None:
         super().__init__(vocab_size, d_model, _weight=empty_embedding(vocab_size, d_model))
@@ -34,5 +34,5 @@ class PositionEmbedding(nn.Embedding):
         """Map ids (B, T) at the positions start, start + 1, … to (B, T, C)."""
         stop, n = start + ids.shape[1], self.positions.shape[0]
         if stop > n:
-            raise ValueError(f"this model has learned {n} positions, and position {stop - 1} was asked for")
+            raise ValueError(f"the model has learned {n} positions, and position {stop - 1} was requested")
         return super().forward(ids) + self.positions[start:stop]  # (B, T, C)

@@ -2,7 +2,7 @@
 
 B batch, T tokens, C d_model, F d_ff.
 
-This file needs torch and nothing else.
+This file needs only torch.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 
 class SwiGLU(nn.Module):
-    """Compute down(silu(gate(x)) · up(x)). With a sigmoid in place of SiLU it would be GLU, another layer."""
+    """SwiGLU feed-forward, down(silu(gate(x)) · up(x)). With a sigmoid in place of SiLU it would be GLU."""
 
     def __init__(self, d_model: int, d_ff: int, bias: bool = False) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class SwiGLU(nn.Module):
 
 
 class GeGLU(SwiGLU):
-    """Compute down(gelu(gate(x)) · up(x)), with the tanh form of GELU as in Gemma."""
+    """GeGLU feed-forward, down(gelu(gate(x)) · up(x)), with the tanh form of GELU as in Gemma."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Map x (B, T, C) to (B, T, C)."""
@@ -36,7 +36,7 @@ class GeGLU(SwiGLU):
 
 
 class GELUFeedForward(nn.Module):
-    """Compute down(gelu(up(x))), not gated, with the tanh form of GELU as in GPT-2."""
+    """GELU feed-forward without a gate, down(gelu(up(x))), with the tanh form of GELU as in GPT-2."""
 
     def __init__(self, d_model: int, d_ff: int, bias: bool = True) -> None:
         super().__init__()

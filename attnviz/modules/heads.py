@@ -1,4 +1,4 @@
-"""Grouped-query attention under its other names, one head alone, and heads as separate modules.
+"""Special cases of grouped-query attention (MHA, MQA, a single head), and heads as separate modules.
 
 B batch, T tokens, H heads, D head_dim.
 """
@@ -15,33 +15,33 @@ from attnviz.modules.attention import GroupedQueryAttention, attend
 
 
 class MultiHeadAttention(GroupedQueryAttention):
-    """Give every query head a KV head of its own (Vaswani et al., arXiv 1706.03762)."""
+    """Multi-head attention: one KV head per query head (Vaswani et al., arXiv 1706.03762)."""
 
     def __init__(self, d_model: int, n_heads: int, **options: Any) -> None:
         super().__init__(d_model, n_heads, n_heads, **options)
 
 
 class MultiQueryAttention(GroupedQueryAttention):
-    """Let all query heads share one KV head (Shazeer, arXiv 1911.02150)."""
+    """Multi-query attention: all query heads share one KV head (Shazeer, arXiv 1911.02150)."""
 
     def __init__(self, d_model: int, n_heads: int, **options: Any) -> None:
         super().__init__(d_model, n_heads, 1, **options)
 
 
 class SelfAttention(GroupedQueryAttention):
-    """Attend with one head of width d_out; an output projection follows only with out_proj=True."""
+    """Self-attention with one head of width d_out; an output projection follows only with out_proj=True."""
 
     def __init__(self, d_in: int, d_out: int | None = None, *, out_proj: bool = False, **options: Any) -> None:
         width = d_out or d_in
         if options.get("out_bias") and not out_proj:
-            raise ConfigError("out_bias = True needs out_proj = True: there is no projection that it could belong to")
+            raise ConfigError("out_bias = True needs out_proj = True: without the projection there is no bias")
         super().__init__(d_in, 1, 1, **{"head_dim": width, "d_out": width, **options})
         if not out_proj:
-            self.o_proj = nn.Identity()  # type: ignore[assignment]  # no projection: the heads' output as it is
+            self.o_proj = nn.Identity()  # type: ignore[assignment]  # no output projection
 
 
 class FusedSelfAttention(nn.Module):
-    """Compute q, k and v of one head by a single projection split in three: one matrix product instead of three."""
+    """Single head whose q, k and v come from one projection split in three: one matrix product instead of three."""
 
     def __init__(self, d_in: int, d_out: int | None = None, *, qkv_bias: bool = False) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class FusedSelfAttention(nn.Module):
 
 
 class StackedHeads(nn.Module):
-    """Run H single heads as separate modules, then project their outputs, laid side by side."""
+    """H single heads as separate modules, with a projection of their concatenated outputs."""
 
     def __init__(self, d_model: int, n_heads: int, *, head_dim: int | None = None, qkv_bias: bool = False) -> None:
         super().__init__()

@@ -1,7 +1,7 @@
 """Multi-head latent attention as in DeepSeek-V2 (arXiv 2405.04434).
 
-Keys and values of all heads come out of one low-rank latent a token; position is carried by one extra rotated key
-that all heads share. The cache holds the latent and that key: kv_lora_rank + qk_rope_head_dim numbers a token.
+Keys and values of all heads are projected from one low-rank latent per token; position is encoded in one extra rotated
+key that all heads share. The cache holds the latent and that key: kv_lora_rank + qk_rope_head_dim numbers per token.
 
 B batch, T query tokens, S key tokens, H heads, R kv_lora_rank, N qk_nope_head_dim, P qk_rope_head_dim, V v_head_dim.
 """
@@ -20,7 +20,7 @@ from attnviz.modules.rope import Rope
 
 
 class MultiHeadLatentAttention(nn.Module):
-    """Attention from a latent; `absorbed=True` gives the same output without ever expanding keys or values."""
+    """Multi-head latent attention; `absorbed=True` gives the same output without expanding keys or values."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class MultiHeadLatentAttention(nn.Module):
         latent itself, as one KV head of width kv_lora_rank + qk_rope_head_dim.
         """
         if absorbed and record is not None:
-            raise ValueError("the absorbed form computes no keys and values of single heads that could be recorded")
+            raise ValueError("the absorbed form cannot be recorded: it computes no keys and values of single heads")
         past, T = (len(cache) if cache is not None else 0), x.shape[1]
         q_nope, q_rope_before = self._queries(x).split((self.nope_dim, self.rope_dim), dim=-1)  # (B, H, T, N or P)
         latent, key_before = self.kv_a_proj(x).split((self.rank, self.rope_dim), dim=-1)  # (B, T, R), (B, T, P)
@@ -96,16 +96,16 @@ class MultiHeadLatentAttention(nn.Module):
         return self.o_proj(output.transpose(1, 2).flatten(2))  # (B, T, H·V) -> (B, T, d_model)
 
     def _queries(self, x: Tensor) -> Tensor:
-        """(B, H, T, N + P), through the compressed query where there is one."""
+        """Compute the queries, (B, H, T, N + P), through the query latent if there is one."""
         q = self.q_proj(x) if hasattr(self, "q_proj") else self.q_b_proj(self.q_a_norm(self.q_a_proj(x)))
         return q.view(*x.shape[:2], self.n_heads, self.nope_dim + self.rope_dim).transpose(1, 2)
 
     def _to_all_heads(self, shared_key: Tensor) -> Tensor:
-        """(B, S, P) -> (B, H, S, P), a view."""
+        """Expand the shared key (B, S, P) to all heads, (B, H, S, P), as a view."""
         return shared_key.unsqueeze(1).expand(-1, self.n_heads, -1, -1)
 
     def _expand(self, latent: Tensor) -> tuple[Tensor, Tensor]:
-        """Every head's keys (without position) and values, out of the latent (B, S, R)."""
+        """Project the latent (B, S, R) to each head's keys (without position) and values."""
         heads = self.kv_b_proj(latent).view(*latent.shape[:2], self.n_heads, self.nope_dim + self.v_dim)
         return heads.transpose(1, 2).split((self.nope_dim, self.v_dim), dim=-1)
 

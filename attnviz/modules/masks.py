@@ -19,12 +19,12 @@ def attention_mask(
     offset: int = 0,
     device: torch.device | None = None,
 ) -> Tensor | None:
-    """Make a mask, bool (T, S), or None where every query may attend to every key.
+    """Return a mask, bool (T, S), or None if every query may attend to every key.
 
     offset: the position of the first query (the number of tokens already in the cache).
-    window: keys a query may attend to, itself counted, as in Mistral: with causal the last `window`, otherwise
+    window: keys a query may attend to, its own included, as in Mistral: with causal the last `window`, otherwise
         those nearer than `window` on either side. ValueError below 1.
-    n_sinks: first tokens that stay visible although the window has passed them (arXiv 2309.17453).
+    n_sinks: attention-sink tokens, first tokens that stay visible outside the window (arXiv 2309.17453).
     """
     if window is not None and window < 1:
         raise ValueError(f"window must be at least 1, not {window}")
@@ -40,7 +40,7 @@ def attention_mask(
 
 
 def intersection(one: Tensor | None, other: Tensor | None) -> Tensor | None:
-    """Allow what two masks allow; None allows everything. TypeError for a mask of numbers."""
+    """Return the conjunction of two masks; None allows everything. TypeError for a mask that is not boolean."""
     for mask in (one, other):
         if mask is not None and mask.dtype != torch.bool:
             raise TypeError(f"mask must be boolean (True = may attend), not {mask.dtype}")

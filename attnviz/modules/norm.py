@@ -1,6 +1,6 @@
 """RMSNorm (Zhang & Sennrich, arXiv 1910.07467) and LayerNorm (Ba et al., arXiv 1607.06450).
 
-B batch, T tokens, C d_model. This file needs torch and nothing else.
+B batch, T tokens, C d_model. This file needs only torch.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class RMSNorm(nn.Module):
-    """Compute x / sqrt(mean(x²) + eps) · weight over the last dimension; unlike LayerNorm, subtract no mean."""
+    """RMSNorm, x / sqrt(mean(x²) + eps) · weight over the last dimension; unlike LayerNorm it subtracts no mean."""
 
     def __init__(self, d_model: int, eps: float = 1e-6) -> None:
         super().__init__()
@@ -25,7 +25,7 @@ class RMSNorm(nn.Module):
 
 
 class LayerNorm(nn.Module):
-    """Compute (x - mean(x)) / sqrt(var(x) + eps) · weight + bias over the last dimension."""
+    """LayerNorm, (x - mean(x)) / sqrt(var(x) + eps) · weight + bias over the last dimension."""
 
     def __init__(self, d_model: int, eps: float = 1e-5, bias: bool = True) -> None:
         super().__init__()

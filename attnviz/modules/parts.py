@@ -1,6 +1,6 @@
-"""New modules made of parts of others, which are shared and not copied.
+"""Shallow copies of modules, which share submodules and parameters with the original.
 
-Nothing is written to a module after loading, and forward() writes to none, so that any number of models may share one.
+Modules are not modified after loading, and forward() changes no state, so that any number of models can share them.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ M = TypeVar("M", bound=nn.Module)
 
 
 def with_own_parts(module: M) -> M:
-    """Copy a module, sharing its parts and parameters: a part set on the copy is not set on the original."""
+    """Return a shallow copy that shares submodules and parameters; replacing one leaves the original unchanged."""
     other = object.__new__(type(module))  # copy.copy takes ten times as long
     vars(other).update(vars(module), _modules=dict(module._modules))
     return other
 
 
 def changed(layer: M, change: Callable[[Tensor], Tensor]) -> M:
-    """Copy a linear layer with weight (out, in) and bias (out,), or a norm, with both put through `change`."""
+    """Return a copy of a linear layer or norm with `change` applied to weight (out, in) and bias (out,)."""
     other = with_own_parts(layer)
     own: dict[str, Any] = {
         name: p if p is None else nn.Parameter(change(p.detach()), p.requires_grad)

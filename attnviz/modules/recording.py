@@ -1,4 +1,4 @@
-"""What attention layers compute on the way to their output, recorded on request.
+"""Records of the intermediate tensors of attention layers.
 
 B batch, T query tokens, S key tokens, H query heads, K KV heads, D head_dim.
 """
@@ -20,7 +20,7 @@ class AttentionRecord(NamedTuple):
     k_pre_rope: Tensor  # (B, K, T, D), of the tokens of this call
     weights: Tensor  # (B, H, T, S)
     allowed: Tensor | None  # bool, broadcastable to (B, H, T, S); None: every key
-    scale: float  # what q·k is multiplied by before the softmax
+    scale: float  # factor on q·k before the softmax
 
 
 class Recording(list[AttentionRecord]):

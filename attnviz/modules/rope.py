@@ -3,7 +3,7 @@
 RoPE is applied to q and k, not to v: a score q·k then depends on the two positions only through their distance.
 Angles are taken in float64, since in float32 an angle of 10^6 radians is off by up to 0.03.
 
-T tokens, D head_dim, n_pairs = number of rotated pairs, at most D / 2. This file needs torch and nothing else.
+T tokens, D head_dim, n_pairs = number of rotated pairs, at most D / 2. This file needs only torch.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ LAYOUTS = ("half", "interleaved")
 def rope_frequencies(head_dim: int, theta: float = 10000.0) -> Tensor:
     """Compute theta^(-2i / head_dim), radians per position, for each pair i: float64 (head_dim // 2,).
 
-    head_dim counts the dimensions that are rotated. ValueError for an odd head_dim or a theta of 1 or less.
+    head_dim: number of rotated dimensions. ValueError for an odd head_dim or a theta of 1 or less.
     """
     if isinstance(head_dim, bool) or not isinstance(head_dim, int) or head_dim < 2 or head_dim % 2:
         raise ValueError(f"head_dim must be an even number of at least 2 to be split into pairs, not {head_dim!r}")
@@ -67,7 +67,7 @@ def rotate_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> Tensor:
 
 
 def half_from_interleaved(head_dim: int, rotary_dim: int | None = None) -> Tensor:
-    """Give the order of dimensions that makes one layout the other: int64 (head_dim,).
+    """Return the permutation of dimensions that turns one layout into the other: int64 (head_dim,).
 
     apply_rope(x, ..., "interleaved")[..., order] equals apply_rope(x[..., order], ..., "half"). Dimensions beyond
     rotary_dim stay where they are.
@@ -79,26 +79,26 @@ def half_from_interleaved(head_dim: int, rotary_dim: int | None = None) -> Tenso
 
 @dataclass(frozen=True, eq=False)
 class Rope:
-    """How q and k are rotated: frequencies (n_pairs,), the layout of the pairs, the factor that YaRN and LongRoPE
-    put on cos and sin (arXiv 2309.00071), and the one that DeepSeek puts on the softmax scale of latent attention."""
+    """Rotation of q and k: frequencies (n_pairs,), layout of the pairs, the factor of YaRN and LongRoPE on cos and sin
+    (arXiv 2309.00071), and DeepSeek's factor on the softmax scale of latent attention."""
 
     frequencies: Tensor
     layout: str = "half"
     attention_factor: float = 1.0
-    latent_softmax_factor: float = 1.0  # read by latent attention alone
+    latent_softmax_factor: float = 1.0  # used only by latent attention
     _tables: dict[tuple, tuple[Tensor, Tensor]] = field(
         default_factory=dict, repr=False
-    )  # cos and sin, which every layer asks for again
+    )  # cache of cos and sin, shared by all layers
 
     def __call__(self, x: Tensor, start: int = 0) -> Tensor:
-        """Rotate x (..., T, D) as at the positions start, start + 1, …"""
-        asked = start, x.shape[-2], x.dtype, x.device
-        if asked not in self._tables:
-            self._tables[asked] = self._table(*asked)
-        return rotate_pairs(x, *self._tables[asked], self.layout)
+        """Rotate x (..., T, D) to the positions start, start + 1, …"""
+        key = start, x.shape[-2], x.dtype, x.device
+        if key not in self._tables:
+            self._tables[key] = self._table(*key)
+        return rotate_pairs(x, *self._tables[key], self.layout)
 
     def _table(self, start: int, n: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Compute cos and sin (n, n_pairs), times the attention factor: what is not rotated is not scaled either."""
+        """Compute cos and sin (n, n_pairs), times the attention factor: unrotated dimensions are not scaled either."""
         positions = torch.arange(start, start + n, device=device)
         angles = rope_angles(positions, self.frequencies.to(device))
         cos, sin = self.attention_factor * angles.cos(), self.attention_factor * angles.sin()

@@ -1,10 +1,10 @@
-"""Scaled RoPE frequencies: how a model is made to read texts longer than those it was trained on.
+"""RoPE scaling: frequencies for texts longer than the training context.
 
-Linear (arXiv 2306.15595) slows all pairs by one factor. NTK-aware scaling slows the slow pairs only, dynamic NTK as
-much as the text at hand needs. YaRN (arXiv 2309.00071) and Llama 3 leave pairs that turn often inside the training
-context as they are, slow those that do not turn once by the whole factor, and blend between. LongRoPE
-(arXiv 2402.13753) is given a factor for each pair.
-Field names and defaults are those of published configurations, so that these can be used as they are.
+Linear (arXiv 2306.15595) slows all pairs by one factor. NTK-aware scaling slows the slow pairs only, dynamic NTK by an
+amount that depends on the text's length. YaRN (arXiv 2309.00071) and Llama 3 leave pairs that turn often inside the
+training context unchanged, slow those that do not turn once by the whole factor, and interpolate between. LongRoPE
+(arXiv 2402.13753) has one factor per pair.
+Field names and defaults are those of published configurations, which can be used unchanged.
 """
 
 from __future__ import annotations
@@ -37,33 +37,33 @@ OPTIONAL = ("attention_factor", "mscale", "mscale_all_dim")
 
 @dataclass(frozen=True)
 class RopeScaling:
-    """One method and its numbers, checked; `attention_factor`, which multiplies cos and sin, is always filled in.
+    """One scaling method and its validated parameters; `attention_factor`, the factor on cos and sin, is always set.
 
-    Fields typed `| Any` are None where the method does not have them.
+    Fields typed `| Any` are None if the method does not have them.
     """
 
     rope_type: str
     factor: float | Any = None
-    original_max_position_embeddings: int | Any = None  # tokens the model was trained on
+    original_max_position_embeddings: int | Any = None  # training context in tokens
     attention_factor: float | Any = None
-    beta_fast: float = 32.0  # YaRN: pairs that turn more often than this inside the training context stay as they are
+    beta_fast: float = 32.0  # YaRN: pairs that turn more often than this inside the training context are not slowed
     beta_slow: float = 1.0  # YaRN: pairs that turn less often are slowed by the whole factor
     mscale: float | None = None
     mscale_all_dim: float | None = None
-    truncate: bool = True  # YaRN: round the bounds of the blend to whole pairs
+    truncate: bool = True  # YaRN: round the bounds of the ramp to whole pairs
     low_freq_factor: float | Any = None  # Llama 3: as beta_slow
     high_freq_factor: float | Any = None  # Llama 3: as beta_fast
-    short_factor: tuple[float, ...] | None = None  # LongRoPE: one a pair, up to the training context
-    long_factor: tuple[float, ...] | None = None  # LongRoPE: one a pair, beyond it
+    short_factor: tuple[float, ...] | None = None  # LongRoPE: one per pair, up to the training context
+    long_factor: tuple[float, ...] | None = None  # LongRoPE: one per pair, beyond it
 
     @classmethod
     def of(
         cls, given: RopeScaling | Mapping | Iterable[tuple[str, object]] | None, max_context: int | None = None
     ) -> RopeScaling | None:
-        """Read a published configuration's dictionary, or its pairs; None, or the type "default", is no scaling.
+        """Parse a published configuration's dictionary, or its pairs; None, or the type "default", means no scaling.
 
-        max_context, the configuration's own maximum, stands in where the dictionary leaves it out: for dynamic NTK it
-        is the training context, for YaRN and LongRoPE its ratio to the training context is the factor.
+        max_context: the configuration's maximum, used for missing fields: for dynamic NTK it is the training context,
+        for YaRN and LongRoPE its ratio to the training context is the factor.
         """
         if given is None or isinstance(given, RopeScaling):
             return given
@@ -74,7 +74,9 @@ class RopeScaling:
         used = FIELDS_OF[rope_type]
         for name in values:
             if name not in used:
-                raise ConfigError(f"rope_scaling of type {rope_type} has {', '.join(used)}, but no {shown(name)}")
+                raise ConfigError(
+                    f"rope_scaling of type {rope_type} has the fields {', '.join(used)}, not {shown(name)}"
+                )
         if max_context is not None:
             if rope_type == "dynamic":
                 values.setdefault("original_max_position_embeddings", max_context)
@@ -105,7 +107,7 @@ class RopeScaling:
             )
 
     def _default_attention_factor(self) -> float:
-        """Return what the papers multiply cos and sin by; a score q·k grows by its square."""
+        """Return the papers' factor on cos and sin; a score q·k grows by its square."""
         if self.rope_type == "longrope":
             return math.sqrt(1 + math.log(self.factor) / math.log(self.original_max_position_embeddings))
         if self.rope_type != "yarn":
@@ -116,7 +118,7 @@ class RopeScaling:
 
     @property
     def latent_softmax_factor(self) -> float:
-        """What latent attention (MLA) multiplies its softmax scale by: YaRN's mscale² with mscale_all_dim, otherwise 1.
+        """Factor on the softmax scale of latent attention (MLA): YaRN's mscale² with mscale_all_dim, otherwise 1.
 
         As in DeepSeek-V2 and V3, where it scales all dimensions of a score, those without RoPE included.
         """
@@ -128,7 +130,7 @@ def _yarn_mscale(factor: float, mscale: float) -> float:
 
 
 def _type_of(values: dict[str, Any]) -> str:
-    """Take the method out of the values, where it stands under its present name or its older one."""
+    """Remove the method from the values and return it; its key is "rope_type", or "type" in older files."""
     names = [values.pop(key) for key in ("rope_type", "type") if key in values]
     if not names or names.count(names[0]) != len(names) or names[0] not in ("default", *FIELDS_OF):
         given = " and ".join(map(shown, names)) or "missing"
@@ -137,7 +139,7 @@ def _type_of(values: dict[str, Any]) -> str:
 
 
 def _check(name: str, value: Any) -> None:
-    """ConfigError unless this field can hold this value."""
+    """Raise ConfigError unless the value is valid for this field."""
     if name == "truncate":
         ok, wanted = isinstance(value, bool), "True or False"
     elif name.endswith(("short_factor", "long_factor")):
@@ -163,19 +165,19 @@ def scaled_rope_frequencies(
     scaling: RopeScaling | Mapping | Iterable[tuple[str, object]] | None = None,
     length: int | None = None,
 ) -> Tensor:
-    """Compute `rope_frequencies` as `scaling` changes them for a text of `length` tokens: float64 (head_dim // 2,).
+    """Compute `rope_frequencies` scaled for a text of `length` tokens: float64 (head_dim // 2,).
 
-    scaling: a `RopeScaling`, or the dictionary of a published configuration, or its pairs. What YaRN and LongRoPE put
-    on cos and sin is not in the frequencies: it is `RopeScaling.attention_factor`.
+    scaling: a `RopeScaling`, or the dictionary of a published configuration, or its pairs. The factor of YaRN and
+    LongRoPE on cos and sin is not part of the frequencies: it is `RopeScaling.attention_factor`.
     """
     frequencies, scaling = rope_frequencies(head_dim, theta), RopeScaling.of(scaling)
     return frequencies if scaling is None else scale_frequencies(frequencies, theta, scaling, length)
 
 
 def scale_frequencies(frequencies: Tensor, theta: float, scaling: RopeScaling, length: int | None = None) -> Tensor:
-    """Scale theta's own frequencies by this method: float64 (n_pairs,), for a text of `length` tokens.
+    """Scale theta's frequencies by this method for a text of `length` tokens: float64 (n_pairs,).
 
-    Only dynamic NTK and LongRoPE look at the length; None means no longer than the training context.
+    Only dynamic NTK and LongRoPE depend on the length; None means no longer than the training context.
     """
     match scaling.rope_type:
         case "linear":
@@ -193,7 +195,7 @@ def scale_frequencies(frequencies: Tensor, theta: float, scaling: RopeScaling, l
 
 
 def _ntk(frequencies: Tensor, factor: float) -> Tensor:
-    """theta times factor^(d / (d - 2)): the fastest pair keeps its frequency, the slowest gets it over `factor`."""
+    """Scale theta by factor^(d / (d - 2)): the fastest pair is unchanged, the slowest is divided by `factor`."""
     n = len(frequencies)
     if n < 2:
         raise ConfigError("head_dim must be at least 4 for NTK scaling, which treats fast and slow pairs differently")
@@ -201,7 +203,7 @@ def _ntk(frequencies: Tensor, factor: float) -> Tensor:
 
 
 def _dynamic_factor(scaling: RopeScaling, length: int | None) -> float:
-    """1 up to the training context, then growing with the text."""
+    """Return dynamic NTK's factor: 1 up to the training context, then growing with the text."""
     trained = scaling.original_max_position_embeddings
     return scaling.factor * max(length or trained, trained) / trained - (scaling.factor - 1)
 
@@ -210,7 +212,7 @@ def _yarn(frequencies: Tensor, theta: float, s: RopeScaling) -> Tensor:
     n = len(frequencies)
 
     def pair_that_turns(times: float) -> float:
-        """Find the pair, not rounded, that turns this often inside the training context."""
+        """Return the (fractional) index of the pair that turns this often inside the training context."""
         return n * math.log(s.original_max_position_embeddings / (2 * math.pi * times)) / math.log(theta)
 
     low, high = pair_that_turns(s.beta_fast), pair_that_turns(s.beta_slow)
@@ -222,7 +224,7 @@ def _yarn(frequencies: Tensor, theta: float, s: RopeScaling) -> Tensor:
             f"rope_scaling.original_max_position_embeddings = {s.original_max_position_embeddings} leaves YaRN no pair "
             f"that turns between beta_slow = {s.beta_slow:g} and beta_fast = {s.beta_fast:g} times at theta = {theta:g}"
         )
-    width = (high - low) or 0.001  # a step, where the bounds fall on one pair
+    width = (high - low) or 0.001  # a step if the bounds coincide
     slowed = ((torch.arange(n, dtype=torch.float64) - low) / width).clamp(0, 1)  # (n_pairs,), 1 = by the whole factor
     return frequencies * (1 - slowed) + frequencies / s.factor * slowed
 
@@ -238,5 +240,5 @@ def _longrope(frequencies: Tensor, s: RopeScaling, length: int | None) -> Tensor
     name = "long_factor" if beyond else "short_factor"
     factors = getattr(s, name)
     if len(factors) != len(frequencies):
-        raise ConfigError(f"rope_scaling.{name} must hold {len(frequencies)} numbers, one a pair, not {len(factors)}")
+        raise ConfigError(f"rope_scaling.{name} must hold {len(frequencies)} numbers, one per pair, not {len(factors)}")
     return frequencies / torch.tensor(factors, dtype=torch.float64)

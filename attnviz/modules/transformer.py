@@ -1,4 +1,4 @@
-"""The pre-norm block and a decoder-only Transformer: Llama, and by its configuration Mistral, Qwen, GPT-2 or Gemma.
+"""Pre-norm block and decoder-only Transformer, configurable as Llama, Mistral, Qwen, GPT-2 or Gemma.
 
 B batch, T tokens, C d_model.
 """
@@ -49,12 +49,12 @@ def build_attention(c: ModelConfig) -> nn.Module:
 
 
 def build_norm(c: ModelConfig) -> RMSNorm | LayerNorm:
-    """Build a norm over d_model as this model has them."""
+    """Build one of this model's norms over d_model."""
     return LayerNorm(c.d_model, c.norm_eps, c.norm_bias) if c.norm == "layernorm" else RMSNorm(c.d_model, c.norm_eps)
 
 
 def build_embedding(c: ModelConfig) -> nn.Embedding:
-    """Build the token embedding, with learned positions or a scale where the model has them."""
+    """Build the token embedding, with learned positions or a scale if the model has them."""
     if c.position == "learned":
         return PositionEmbedding(c.vocab_size, c.d_model, c.learned_position_rows or 0)
     if c.embedding_scale is not None:
@@ -63,7 +63,7 @@ def build_embedding(c: ModelConfig) -> nn.Embedding:
 
 
 class Block(nn.Module):
-    """x + attn(norm(x)), then x + ffn(norm(x)); each norm is computed once."""
+    """Pre-norm block: x + attn(norm(x)), then x + ffn(norm(x)); each norm is computed once."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -78,16 +78,16 @@ class Block(nn.Module):
         return x + self.ffn(self.ffn_norm(x))
 
     def after_attention(self, written: Tensor) -> Tensor:
-        """Map the attention's output to what is added to the residual stream: here the same."""
+        """Map the attention's output to what is added to the residual stream: here unchanged."""
         return written
 
     def after_feed_forward(self, written: Tensor) -> Tensor:
-        """Map the feed-forward's output to what is added to the residual stream: here the same."""
+        """Map the feed-forward's output to what is added to the residual stream: here unchanged."""
         return written
 
 
 class SandwichBlock(Block):
-    """x + norm(attn(norm(x))), then x + norm(ffn(norm(x))): a norm before and behind each part, as in Gemma 2 and 3."""
+    """Sandwich-norm block, x + norm(attn(norm(x))), then x + norm(ffn(norm(x))), as in Gemma 2 and 3."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__(config)
@@ -109,13 +109,13 @@ class SandwichBlock(Block):
 
 
 class Transformer(nn.Module):
-    """Embedding, n_layers blocks, a last norm, logits. Nothing is written to it after loading."""
+    """Decoder-only Transformer: embedding, n_layers blocks, final norm, logits. Not modified after loading."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         check_runnable(config)
         self.config = config
-        self.embed: Any = build_embedding(config)  # Any: an experiment may put another module there
+        self.embed: Any = build_embedding(config)  # Any: experiments may replace it
         block = SandwichBlock if config.norms_per_layer == 4 else Block
         self.blocks: Any = nn.ModuleList(block(config) for _ in range(config.n_layers))  # Any: torch types no elements
         self.norm = build_norm(config)
@@ -123,10 +123,10 @@ class Transformer(nn.Module):
 
     @classmethod
     def random(cls, config: ModelConfig, seed: int) -> Transformer:
-        """Make an untrained model whose weights depend on the seed alone, in evaluation mode.
+        """Build an untrained model whose weights depend only on config and seed, in evaluation mode.
 
-        Weights are normal with standard deviation 1 / sqrt(fan-in), so that scores q·k / sqrt(D) have a spread
-        of about 1 and an untrained map is not blank; projections back into the residual stream are smaller by
+        Weights are normal with standard deviation 1 / sqrt(fan-in), so that scores q·k / sqrt(D) have a standard
+        deviation of about 1 and an untrained map is not uniform; projections to the residual stream are smaller by
         sqrt(2 · n_layers) (GPT-2's rule). The global random state is neither read nor changed.
         """
         with torch.device("meta"):
@@ -145,25 +145,25 @@ class Transformer(nn.Module):
         return model.eval()
 
     def with_config(self, config: ModelConfig) -> Transformer:
-        """Return the same modules, not copied, to be run in another way (RoPE off or scaled, another window or layout).
+        """Return a model with the same modules, not copied, and another config (RoPE off or scaled, another window).
 
-        ConfigError for a config that other tensors would belong to.
+        ConfigError if the config needs different tensors.
         """
         check_runnable(config)
         if (config.position == "learned") != (self.config.position == "learned"):
-            raise ConfigError(f"position must stay {self.config.position!r}, which these weights have learned")
+            raise ConfigError(f"position must stay {self.config.position!r}, with which these weights were trained")
         for name in (f.name for f in fields(config) if f.name not in RUN_FIELDS):
             if getattr(config, name) != getattr(self.config, name):
                 raise ConfigError(
-                    f"{name} must stay {getattr(self.config, name)!r}, for which these weights are, "
-                    f"not {getattr(config, name)!r}"
+                    f"{name} must stay {getattr(self.config, name)!r}, as in these weights, not "
+                    f"{getattr(config, name)!r}"
                 )
         other = with_own_parts(self)
-        other.config = config  # read by forward() alone: no module keeps anything of it that may differ
+        other.config = config  # read only by forward(): no submodule stores values that may differ
         return other
 
     def with_attentions(self, attentions: Mapping[int, nn.Module]) -> Transformer:
-        """Return the model with other attentions in the layers given; other modules are shared, not copied."""
+        """Return the model with the attention modules of some layers replaced; all others are shared, not copied."""
         other = with_own_parts(self)
         other.blocks = nn.ModuleList(self.blocks)
         for layer, attn in attentions.items():
@@ -172,15 +172,15 @@ class Transformer(nn.Module):
         return other
 
     def new_cache(self) -> list[KVCache]:
-        """Make an empty KV cache for each layer."""
+        """Return an empty KV cache per layer."""
         return [KVCache() for _ in self.blocks]
 
     def rope(self, length: int | None = None, windowed: bool = False) -> Rope | None:
-        """Make the rotation of q and k for a text of this many tokens; None without RoPE.
+        """Return the rotation of q and k for a text of this many tokens; None without RoPE.
 
-        windowed: of the layers with a window, which have another theta in Gemma 3. Only dynamic NTK and LongRoPE
-        look at the length. Keys in a cache stay as they were rotated, so with these two decoding equals recomputing
-        only while the frequencies do not change.
+        windowed: for the layers with a window, which have another theta in Gemma 3. Only dynamic NTK and LongRoPE
+        depend on the length. Cached keys are not rotated again, so with these two decoding equals recomputing only
+        while the frequencies do not change.
         """
         c = self.config
         if not c.rotary_dim:
@@ -205,8 +205,8 @@ class Transformer(nn.Module):
         """Map ids (B, T), whole numbers below vocab_size, to logits (B, T, vocab_size).
 
         mask: bool, True = may attend, broadcastable to (B, H, T, S). cache: one per layer, as `new_cache` makes them.
-        record: called by each layer's attention with what it computed, for example a `Recording`.
-        absorbed: run MLA in its absorbed form: fewer multiplications where few tokens read a long cache.
+        record: callback for the intermediate tensors of each layer's attention, for example a `Recording`.
+        absorbed: run MLA in its absorbed form: fewer multiplications if few tokens read a long cache.
         """
         past = len(cache[0]) if cache else 0
         options = self.attention_options(ids.shape[1], past, mask)
@@ -219,7 +219,7 @@ class Transformer(nn.Module):
         return self.logits(x)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Map what the last block hands on, (B, T, C), to logits (B, T, vocab_size)."""
+        """Map the last block's output, (B, T, C), to logits (B, T, vocab_size)."""
         x = self.norm(x)
         if self.config.logit_softcap is not None:
             return self.config.logit_softcap * (self.unembedded(x) / self.config.logit_softcap).tanh()
@@ -230,8 +230,8 @@ class Transformer(nn.Module):
         return F.linear(x, self.embed.weight) if self.lm_head is None else self.lm_head(x)
 
     def attention_options(self, n_tokens: int, past: int = 0, mask: Tensor | None = None) -> list[dict[str, Any]]:
-        """Make the options of each layer's attention for n_tokens behind `past` cached ones: its rope, and its own mask
-        joined to `mask`. Layers with the same window share them."""
+        """Return the options of each layer's attention for n_tokens after `past` cached ones: its rope, and its mask
+        combined with `mask`. Layers with the same window share them."""
         c, device = self.config, self.embed.weight.device
         windows = [c.window_of(i) for i in range(c.n_layers)]
         patterns = {
@@ -249,9 +249,9 @@ class Transformer(nn.Module):
 
 
 @lru_cache(64)
-@torch.inference_mode(False)  # what is made in inference mode cannot be used everywhere outside it
+@torch.inference_mode(False)  # inference tensors cannot be used with autograd
 def _frequencies(rotary_dim: int, theta: float, scaling: RopeScaling | None, length: int | None) -> Tensor:
-    """Compute `scaled_rope_frequencies`, or give those of an earlier call: each decode step asks for the same."""
+    """Cache `scaled_rope_frequencies`: each decode step needs the same ones."""
     return scaled_rope_frequencies(rotary_dim, theta, scaling, length)
 
 
@@ -262,9 +262,9 @@ def layer_input(
     layer: int,
     record: Callable[..., None] | None = None,
 ) -> Tensor:
-    """Compute what the attention of this layer is given for these tokens, the normed hidden states: (B, T, C).
+    """Compute the input of this layer's attention, the normed hidden states: (B, T, C).
 
-    token_ids: of one text, (T,), or of B texts of one length, (B, T). record: gets what the layers before it computed.
+    token_ids: of one text, (T,), or of B texts of one length, (B, T). record: callback for the layers before it.
     """
     x = model.embed(torch.atleast_2d(torch.as_tensor(token_ids)))
     for block, options in zip(model.blocks[:layer], model.attention_options(x.shape[1]), strict=False):
@@ -273,7 +273,7 @@ def layer_input(
 
 
 def check_runnable(c: ModelConfig) -> None:
-    """Refuse, by name, what only the cost formulas know."""
+    """Raise ConfigError for a field that only the cost formulas support."""
     runs: dict[str, tuple] = {
         "ffn": tuple(FEED_FORWARDS), "norm": ("rmsnorm", "layernorm"), "norms_per_layer": (2, 4), "moe": (None,),
         "qk_norm": (None, "head"), "embedding_norm": (False,), "parallel_block": (False,),
@@ -289,7 +289,7 @@ def check_runnable(c: ModelConfig) -> None:
         raise ConfigError("the live model runs with norm_bias = True in 'layernorm' only; cost can be counted")
     if c.attention == "mla" and (c.qk_norm or c.attention_scale or c.attention_softcap):
         raise ConfigError("latent attention runs without qk_norm, attention_scale and attention_softcap")
-    RopeScaling.of(c.rope_scaling, c.max_context)  # its errors name the field themselves
+    RopeScaling.of(c.rope_scaling, c.max_context)  # raises ConfigError
     if c.rotary_dim % 2:
         raise ConfigError(f"qk_rope_head_dim must be even, to be split into pairs for RoPE, not {c.rotary_dim}")
     if c.position == "rope" and c.rope_theta is None:

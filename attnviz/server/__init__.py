@@ -1,6 +1,6 @@
-"""What relies on the insides of Streamlit, uvicorn or the C library: each file can be removed.
+"""Workarounds that rely on internals of Streamlit, uvicorn or the C library; each file can be removed.
 
-ATTNVIZ_WITHOUT="stale,memory" in the environment switches files off by their names, "all" switches off all of them.
+The environment variable ATTNVIZ_WITHOUT="stale,memory" disables files by name, "all" disables all of them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ _WITHOUT = os.environ.get("ATTNVIZ_WITHOUT", "").split(",")
 
 
 def wanted(file: ModuleType) -> bool:
-    """Whether this file is in use."""
+    """Check whether a file is enabled."""
     return "all" not in _WITHOUT and file.__name__.rpartition(".")[2] not in _WITHOUT
 
 
 def start() -> None:
-    """What has to be set once, before anything is served."""
+    """Apply process-wide settings once, before the server starts."""
     for file in (memory, preempt):
         if wanted(file):
             file.start()

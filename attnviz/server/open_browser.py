@@ -1,8 +1,8 @@
-"""Open the browser on a person's own machine.
+"""Open the browser when the server starts on the user's own machine.
 
-Without it: `make run` prints an address and opens nothing. Since Streamlit 1.53, which brought `st.App`: `streamlit
-run` opens the browser for a script, but not for an app (`run_asgi_app` in streamlit.web.bootstrap, still in 1.67). May
-go when it does, or when nothing else here needs `st.App`. No issue upstream.
+Without it: `make run` prints an address and opens nothing. Since Streamlit 1.53, which introduced `st.App`: `streamlit
+run` opens the browser for a script but not for an app (`run_asgi_app` in streamlit.web.bootstrap, still in 1.67). Can
+be removed when it does, or when nothing else here needs `st.App`. No upstream issue.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from attnviz.session.opening import FIRST
 
 @asynccontextmanager
 async def opened(app: st.App) -> AsyncIterator[None]:
-    """For as long as the server runs; the browser is opened at its start, unless --server.headless says otherwise."""
+    """ASGI lifespan: open the browser at startup unless --server.headless is set."""
     if not st.get_option("server.headless"):
-        threading.Thread(target=webbrowser.open, args=(address(),), daemon=True).start()  # some wait for the browser
+        threading.Thread(target=webbrowser.open, args=(address(),), daemon=True).start()  # open() can block
     yield
 
 
 def address() -> str:
-    """Where this machine's browser finds the app."""
+    """Return the app's URL for a browser on this machine."""
     scheme = "https" if st.get_option("server.sslCertFile") else "http"
     host, base = st.get_option("server.address") or "localhost", st.get_option("server.baseUrlPath").strip("/")
     first = os.environ.get(FIRST)

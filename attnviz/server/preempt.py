@@ -1,8 +1,8 @@
-"""Tell a long computation that its session has asked for something else.
+"""Let a long computation check whether its session has requested a rerun.
 
-Without it: what somebody clicks while a part of the page computes waits until that part is done, since Streamlit ends a
-run early for a run of the whole page, but not for one of a part (`on_scriptrunner_yield` of ScriptRequests). Since
-Streamlit 1.37, its first with fragments; seen in 1.67. May go when a part's run can end another's. No issue upstream.
+Without it: a click during a fragment's computation waits until that fragment is done, since Streamlit stops a run early
+for a rerun of the whole page but not for a fragment rerun (`on_scriptrunner_yield` of ScriptRequests). Since Streamlit
+1.37, the first with fragments; observed in 1.67. Can be removed when a fragment rerun stops another. No upstream issue.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from attnviz.compute import queue
 
 
 def start() -> None:
-    """Let computations ask."""
-    queue.wanted_elsewhere = asked_for_more
+    """Install `rerun_requested` for the computations."""
+    queue.rerun_requested = rerun_requested
 
 
-def asked_for_more() -> bool:
-    """Whether the session that runs here has asked for another run."""
+def rerun_requested() -> bool:
+    """Check whether the session of the current script run has requested another run."""
     run = get_script_run_ctx(suppress_warning=True)
     requests = run.script_requests if run else None
     return requests is not None and requests._state.name != "CONTINUE"

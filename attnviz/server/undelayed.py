@@ -1,9 +1,9 @@
-"""Send what the page sends at once: turn off Nagle's algorithm (RFC 896) on the sockets of websockets.
+"""Turn off Nagle's algorithm (RFC 896) on websocket connections, so that small messages are sent at once.
 
-Without it: the second of two small messages waits until the browser acknowledges the first, which it may put off for
+Without it: the second of two small messages waits until the browser acknowledges the first, which it may delay by
 40 ms; a change then takes that much longer on Linux (tests/server/test_undelayed.py measures it). Since Streamlit 1.53,
-its first on uvicorn: it opens its port itself, so the socket's protocol is 0, and asyncio turns the algorithm off for
-protocol 6 alone. May go when Streamlit's `_bind_socket` names the protocol. Upstream: uvicorn #3149, of the same cause.
+the first on uvicorn: it opens its port itself, so the socket's protocol is 0, and asyncio sets TCP_NODELAY only for
+protocol 6. Can be removed when Streamlit's `_bind_socket` sets the protocol. Upstream: uvicorn #3149, same cause.
 """
 
 from __future__ import annotations
@@ -14,28 +14,30 @@ from typing import Any
 
 from starlette.middleware import Middleware
 
-OVER_TCP = (socket.AF_INET, socket.AF_INET6)
+TCP_FAMILIES = (socket.AF_INET, socket.AF_INET6)
 
 
 class Undelayed:
-    """ASGI: every connection goes on to `app` unchanged; a websocket's socket does not wait. To stand first, so that
-    `send` is still the server's own."""
+    """ASGI middleware: set TCP_NODELAY on websocket connections and pass everything on to `app`.
+
+    Must come first, so that `send` is still the server's own method.
+    """
 
     def __init__(self, app: Callable) -> None:
         self.app = app
 
     async def __call__(self, scope: dict[str, Any], receive: Callable, send: Callable) -> None:
         if scope["type"] == "websocket":
-            send_at_once(send)
+            set_nodelay(send)
         await self.app(scope, receive, send)
 
 
 MIDDLEWARE = Middleware(Undelayed)
 
 
-def send_at_once(send: Callable) -> None:
-    """Turn off the waiting on the socket behind `send`, where it is a method of uvicorn's and its socket is TCP's."""
+def set_nodelay(send: Callable) -> None:
+    """Set TCP_NODELAY on the socket behind `send`, if that is a method of uvicorn's protocol and the socket is TCP."""
     transport = getattr(getattr(send, "__self__", None), "transport", None)
     used = transport.get_extra_info("socket") if transport else None
-    if used is not None and used.family in OVER_TCP:
+    if used is not None and used.family in TCP_FAMILIES:
         used.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -1,9 +1,9 @@
-"""Import and compute what a page will need while the browser still loads Streamlit's scripts. Imports no torch itself.
+"""Warm start: import and compute what a page needs while the browser loads Streamlit's scripts. Imports no torch.
 
-The first request for a page that runs a model comes a second or more before its session starts: the session then finds
-torch imported and the model loaded. Without it: the first person after a start waits longer (`make bench`: deep link to
-heads). Since the first version; relies on ASGI and on one library's place in torch. May go when importing torch and
-loading a model takes less time than Streamlit's scripts. No issue upstream.
+The first request for a page that runs a model arrives a second or more before its session starts: the session then
+finds torch imported and the model loaded. Without it: the first user after a start waits longer (`make bench`: deep
+link to heads). Since the first version; relies on ASGI and on one library's path inside torch. Can be removed when
+importing torch and loading a model takes less time than loading Streamlit's scripts. No upstream issue.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from starlette.middleware import Middleware
 
 from attnviz.session.pages import PAGES
 
-if TYPE_CHECKING:  # components are registered with the running server, so nothing that has one is imported before it
+if TYPE_CHECKING:  # components register with the running server, so modules that have one are imported only then
     from attnviz.compute.view import View
 
 
 class WarmStart:
-    """ASGI: every request goes on to `app` unchanged; the first for one of PAGES starts a thread as well."""
+    """ASGI middleware: pass every request on to `app`; the first for one of PAGES also starts the warm-up thread."""
 
     def __init__(self, app: Callable) -> None:
         self.app, self._started = app, False
@@ -47,24 +47,24 @@ MIDDLEWARE = Middleware(WarmStart)
 
 
 def prepare(page: str, link: str) -> None:
-    """Import what shows the page, and compute what it shows first of the settings in the link's query.
+    """Import the page's module, and compute what it shows first for the settings in the link's query.
 
-    All goes into the caches that the page looks into. What goes wrong is said by the page, which meets the same.
+    Results go into the shared caches. Errors are ignored here: the page meets and reports the same ones.
     """
     _load_library()
     with suppress(Exception):
-        with _uncollected():
+        with _gc_disabled():
             shows = import_module(PAGES[page].module)
         from attnviz.compute.view import View
         from attnviz.session.settings import Settings
 
         settings, _ = Settings.from_link(dict(parse_qsl(link, keep_blank_values=True)), PAGES[page])
-        getattr(shows, "prepare", _read)(View(settings))
+        getattr(shows, "prepare", _run_model)(View(settings))
 
 
 @contextmanager
-def _uncollected() -> Iterator[None]:
-    """No looking for garbage meanwhile: an import makes a hundred thousand objects that stay."""
+def _gc_disabled() -> Iterator[None]:
+    """Disable garbage collection for the block: an import creates a hundred thousand objects that stay alive."""
     gc.disable()
     try:
         yield
@@ -73,17 +73,17 @@ def _uncollected() -> Iterator[None]:
 
 
 def _load_library() -> None:
-    """Load torch's largest library while other threads run.
+    """Load torch's largest shared library without holding the GIL.
 
-    Importing it holds Python's lock for 0.2 s, in which the server sends nothing; a foreign function does not. Where
-    there is no such file or function, as on other systems than Linux, the import loads it as ever.
+    Importing it holds the GIL for 0.2 s, in which the server sends nothing; a ctypes call releases it. Where the file
+    or function does not exist, as on systems other than Linux, the import loads the library as usual.
     """
     with suppress(Exception):
-        spec: Any = find_spec("torch")  # an error without torch is suppressed like the others
+        spec: Any = find_spec("torch")
         (torch,) = spec.submodule_search_locations
         ctypes.CDLL(None).dlopen(os.fsencode(Path(torch, "lib", "libtorch_cpu.so")), os.RTLD_LAZY)
 
 
-def _read(view: View) -> None:
-    """The model run on the text: what most pages draw first."""
+def _run_model(view: View) -> None:
+    """Run the model on the text, which most pages show first."""
     view.labels, view.trace  # noqa: B018

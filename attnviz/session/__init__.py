@@ -1,1 +1,1 @@
-"""What a person has chosen: settings, their link, and the registry of pages. No streamlit, no torch."""
+"""The user's selection: settings, their link, and the registries of pages and elements. No streamlit, no torch."""

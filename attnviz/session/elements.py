@@ -1,6 +1,6 @@
-"""What can be pointed at on a page: each drawing, and a few controls, registered once under its key on the page.
+"""Registry of page elements: each drawing, and a few controls, under its Streamlit key.
 
-Lessons mark them, `only` in a link shows one of them alone, and presenting goes through them in this order.
+Lessons highlight them, `only` in a link shows a single one, and presentation mode goes through them in this order.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from attnviz.session.pages import PAGES
 
 @dataclass(frozen=True)
 class Element:
-    """One element. key: its key on the page, which Streamlit makes a class of the browser's element of.
+    """One element of a page. key: its Streamlit key, which is also a CSS class of its element in the browser.
 
-    part: the part of the page that draws it. tab: the open part in which it is drawn; "" for any.
+    part: the fragment that draws it. tab: the tab in which it is drawn; "" for any.
     """
 
     key: str
@@ -26,12 +26,12 @@ class Element:
 
     @property
     def css_class(self) -> str:
-        """The class of its element in the browser."""
+        """CSS class of its element in the browser."""
         return f"st-key-{self.key}"
 
 
 def _charts(page: str, part: str, **tabs: dict[str, str]) -> tuple[Element, ...]:
-    """Charts by tab: {the chart's key: its name}."""
+    """Return the elements of charts, given per tab as {the chart's key: its name}."""
     return tuple(
         Element(f"figure-{key}", page, part, name, tab)
         for tab, charts in tabs.items()
@@ -130,11 +130,11 @@ ELEMENTS = {element.key: element for element in ALL}
 
 
 def on_page(path: str, tab: str) -> tuple[Element, ...]:
-    """The elements that a page shows with this tab open, in their order from the top."""
+    """Return the elements that a page shows with this tab open, from top to bottom."""
     shown = PAGES[path].open_tab(tab)
     return tuple(element for element in ALL if element.page == path and element.tab in ("", shown))
 
 
 def drawings(path: str, tab: str) -> tuple[Element, ...]:
-    """Those of them that are drawings: what can be shown alone."""
+    """Return the drawings among them, which can be shown alone."""
     return tuple(element for element in on_page(path, tab) if element.drawing)

@@ -1,11 +1,11 @@
-"""One-click texts, each chosen to make one thing visible, and what that is."""
+"""Example texts of the sidebar, and the pattern that each one shows."""
 
 from __future__ import annotations
 
 from attnviz.session.settings import DEFAULT_TEXT
 
 EXAMPLES: dict[str, str] = {
-    "a phrase said twice": DEFAULT_TEXT,
+    "a repeated phrase": DEFAULT_TEXT,
     "a pronoun": "Alice gave the book to the Queen because she had asked for it, and then she went home to her sister.",
     "brackets": "He asked ( and nobody knew why ( not even the King ) ) whether the door ( the small one ) was open.",
     "a list": "One day she bought apples, pears, plums, apples, pears, plums, apples, pears, and plums.",
@@ -13,9 +13,9 @@ EXAMPLES: dict[str, str] = {
     "中文": "小女孩在花园里找到一个红色的球。小女孩在花园里找到一个红色的球。",
     "emoji": "The cat 🐈 saw the dog 🐕 and the cat 🐈 ran up the tree 🌳 👩‍👩‍👧 away from the dog 🐕.",
 }
-PRONOUN, BRACKETS = "pronoun", "brackets"  # the pairs of tokens to look at that are no role's keys
-LOOK_FOR = {  # which keys an example is about: a role of `attnviz.analysis.roles`, or one of the two above
-    "a phrase said twice": "induction",
+PRONOUN, BRACKETS = "pronoun", "brackets"  # patterns that are not a role
+LOOK_FOR = {  # the pattern of each example: a role of `attnviz.analysis.roles`, or one of the two above
+    "a repeated phrase": "induction",
     "a pronoun": PRONOUN,
     "brackets": BRACKETS,
     "a list": "duplicate token",
@@ -23,9 +23,9 @@ LOOK_FOR = {  # which keys an example is about: a role of `attnviz.analysis.role
     "中文": "induction",
     "emoji": "previous token",
 }
-NAMES = ("Alice", "Queen")  # what the first "she" of the pronoun's text can mean
+NAMES = ("Alice", "Queen")  # possible referents of the first "she" in the pronoun example
 
 
 def example_of(text: str) -> str | None:
-    """Return the name of the example that this text is."""
+    """Return the name of the example with this text, or None."""
     return next((name for name, each in EXAMPLES.items() if each == text), None)

@@ -1,7 +1,7 @@
-"""Lessons: Markdown files, read into steps. docs/lessons.md says how one is written.
+"""Lessons: Markdown files, parsed into steps. docs/lessons.md describes the format.
 
-A step is a link into the app, a few sentences, the element to look at, and at times a question with its answer.
-Numbers in the text are placeholders, `{n_tokens}`, which are computed for the settings of the step.
+A step is a link into the app, a few sentences, the element to look at, and optionally a question with its answer.
+Numbers in the text are placeholders, `{n_tokens}`, computed for the settings of the step.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from attnviz.session.settings import Settings
 
 PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 FIELDS = ("Link", "Look at", "Question", "Answer")
-NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # of a file: it stands in links
-OF_THE_APP = {"lesson", "lesson_step", "only", "present"}  # what a step's link does not say
+NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # of a file, without its suffix: used in links
+RESERVED = {"lesson", "lesson_step", "only", "present"}  # settings that a step's link must not contain
 
 
 class LessonError(ValueError):
-    """Why a file is no lesson: the line, counted from 1, and the reason."""
+    """Syntax error in a lesson file: the line, counted from 1, and the reason."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"line {line}: {reason}")
@@ -31,7 +31,7 @@ class LessonError(ValueError):
 
 @dataclass(frozen=True)
 class Step:
-    """One step; texts with their placeholders. target: the key of the element to look at. line: where it begins."""
+    """One step; texts contain placeholders. target: key of the element to look at. line: line of its heading."""
 
     title: str
     page: Page
@@ -43,13 +43,13 @@ class Step:
     answer: str = ""
 
     def settings(self) -> Settings:
-        """The settings that its link opens."""
+        """Return the settings of its link."""
         return Settings.from_link(self.link, self.page)[0]
 
 
 @dataclass(frozen=True)
 class Lesson:
-    """One lesson. name: its file's, without the ending."""
+    """One lesson. name: its file name without the suffix."""
 
     name: str
     title: str
@@ -58,24 +58,24 @@ class Lesson:
     steps: tuple[Step, ...]
 
     def step(self, number: int) -> Step:
-        """The step of this number, counted from 1; the last where there are fewer."""
+        """Return the step of this number, counted from 1; the last if there are fewer."""
         return self.steps[min(max(number, 1), len(self.steps)) - 1]
 
     def settings(self, number: int) -> Settings:
-        """The settings that this step opens, with the lesson in them."""
+        """Return the settings of this step, with the lesson and the step number set."""
         at = min(max(number, 1), len(self.steps))
         return replace(self.step(at).settings(), lesson=self.name, lesson_step=at)
 
 
 def placeholders(text: str) -> Iterator[str]:
-    """The names of what is computed for a text."""
+    """Iterate over the names of the placeholders in a text."""
     return (match[1] for match in PLACEHOLDER.finditer(text))
 
 
 def parse(name: str, written: str, known: Container[str]) -> Lesson:
-    """Read a lesson. LessonError says line and reason for what does not parse. known: names of placeholders."""
+    """Parse a lesson. Raises LessonError. known: names of the placeholders that exist."""
     if not NAME.fullmatch(name):
-        raise LessonError(1, f"the file's name must be small letters, digits and hyphens, not “{name[:40]}”")
+        raise LessonError(1, f"the file name must be lower-case letters, digits and hyphens, not “{name[:40]}”")
     lines = [(number, line.rstrip()) for number, line in enumerate(written.splitlines(), 1)]
     _check_placeholders(lines, known)
     starts = [i for i, (_, line) in enumerate(lines) if line == "##" or line.startswith("## ")]
@@ -95,11 +95,11 @@ def _check_placeholders(lines: Lines, known: Container[str]) -> None:
     for number, line in lines:
         for name in placeholders(line):
             if name not in known:
-                raise LessonError(number, f"“{{{name[:40]}}}” is no placeholder: docs/lessons.md lists them")
+                raise LessonError(number, f"“{{{name[:40]}}}” is not a placeholder; docs/lessons.md lists them")
 
 
 def _head(lines: Lines) -> tuple[str, int, str]:
-    """The title, the minutes, and what the lesson is about."""
+    """Parse the title, the minutes and the description."""
     if not lines or not lines[0][1].startswith("# "):
         raise LessonError(1, "the first line must be “# ” and the lesson's title")
     rest = [(number, line) for number, line in lines[1:] if line]
@@ -125,13 +125,13 @@ def _step(lines: Lines) -> Step:
         raise LessonError(first, "the step has no text")
     if ("Question" in found) != ("Answer" in found):
         here, missing = ("Question", "Answer") if "Question" in found else ("Answer", "Question")
-        raise LessonError(found[here][0], f"there is a “{here}: ” without “{missing}: ”")
+        raise LessonError(found[here][0], f"“{here}: ” needs a “{missing}: ”")
     question, answer = (found.get(name, (0, ""))[1] for name in ("Question", "Answer"))
     return Step(title, page, link, target, text, first, question, answer)
 
 
 def _fields(lines: Lines) -> tuple[dict[str, tuple[int, str]], str]:
-    """The fields, {name: (line, value)}, and the text. A field goes on to the next blank line."""
+    """Parse the fields, {name: (line, value)}, and the text. A field continues to the next blank line."""
     found: dict[str, tuple[int, str]] = {}
     text: list[str] = []
     inside = ""
@@ -157,10 +157,10 @@ def _link(line: int, written: str) -> tuple[Page, dict[str, str]]:
     path, _, query = written.partition("?")
     path = "" if path == "/" else path
     if path not in PAGES:
-        raise LessonError(line, f"“{path[:40]}” is no page: one of {', '.join(p or '/' for p in PAGES)}")
+        raise LessonError(line, f"the page must be one of {', '.join(p or '/' for p in PAGES)}, not “{path[:40]}”")
     link = dict(parse_qsl(query, keep_blank_values=True))
-    if unfit := sorted(OF_THE_APP & link.keys()):
-        raise LessonError(line, f"a step's link does not say “{unfit[0]}”")
+    if reserved := sorted(RESERVED & link.keys()):
+        raise LessonError(line, f"a step's link must not contain “{reserved[0]}”")
     _, notices = Settings.from_link(link, PAGES[path])
     if notices:
         raise LessonError(line, notices[0])
@@ -171,9 +171,9 @@ def _target(field: tuple[int, str] | None, page: Page, link: Mapping[str, str]) 
     if field is None:
         return ""
     line, key = field
-    there = [element.key for element in on_page(page.path, link.get("tab", ""))]
+    available = [element.key for element in on_page(page.path, link.get("tab", ""))]
     if key not in ELEMENTS:
-        raise LessonError(line, f"“{key[:40]}” is no element of a page: one of {', '.join(there)}")
-    if key not in there:
-        raise LessonError(line, f"the link does not show “{key}”, but {', '.join(there) or 'no element'}")
+        raise LessonError(line, f"the element must be one of {', '.join(available)}, not “{key[:40]}”")
+    if key not in available:
+        raise LessonError(line, f"the link does not show “{key}”; it shows {', '.join(available) or 'no element'}")
     return key

@@ -1,4 +1,4 @@
-"""Ids of the mistakes: the names of their files. No torch, which their registry imports."""
+"""Ids of the mistakes: the names of their files. Unlike their registry, imports no torch."""
 
 from pathlib import Path
 

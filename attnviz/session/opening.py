@@ -1,6 +1,6 @@
-"""Which models besides the shipped ones may be opened: on one's own machine any, hosted those that the operator lists.
+"""Permission to open models other than the shipped ones: any on the user's own machine, listed ones when hosted.
 
-Hosted is whatever is not surely local: `is_local` says no until the frame of the page has set it (attnviz/ui/local.py).
+Every server counts as hosted unless known to be local: `is_local` returns False until attnviz/ui/local.py has set it.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-ALLOWED = "ATTNVIZ_MODELS"  # of the environment: hub ids and folders, with commas between
-FIRST = "ATTNVIZ_MODEL"  # the model of `make run MODEL=…`
+ALLOWED = "ATTNVIZ_MODELS"  # environment variable: comma-separated hub ids and folders
+FIRST = "ATTNVIZ_MODEL"  # environment variable: the model of `make run MODEL=…`
 MOST_LAYERS, MOST_HEADS = 48, 64  # of any model that is drawn
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
-SMALL = {  # hub ids worth looking at: parameters, layers x heads, licence
+SMALL = {  # suggested hub ids: parameters, layers × heads, licence
     "HuggingFaceTB/SmolLM2-135M": "135 M, 30 × 9 heads (3 KV), Apache 2.0",
     "openai-community/gpt2": "124 M, 12 × 12 heads, MIT",
     "Qwen/Qwen2.5-0.5B": "494 M, 24 × 14 heads (2 KV), Apache 2.0",
@@ -26,46 +26,46 @@ is_local: Callable[[], bool] = lambda: False  # noqa: E731
 
 
 def listed() -> tuple[str, ...]:
-    """The models that whoever started the server has named."""
+    """Return the models that the server's operator has listed."""
     names = [os.environ.get(FIRST, ""), *os.environ.get(ALLOWED, "").split(",")]
     return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
 
 
 def may_choose() -> bool:
-    """Whether the person at the browser may open any model: on one's own machine, where no list is given."""
+    """Check whether the user may open any model: on their own machine, without a list of allowed ones."""
     return not os.environ.get(ALLOWED) and is_local()
 
 
 def may_open(name: str) -> bool:
-    """Whether this folder or hub id may be opened: word for word one that is listed, or any on one's own machine."""
+    """Check whether this folder or hub id may be opened: exactly as listed, or any on the user's own machine."""
     return name in listed() or (may_choose() and (is_hub_id(name) or is_folder(name)))
 
 
 def is_hub_id(name: str) -> bool:
-    """Whether this can be the name of a model on the hub."""
+    """Check whether this can be the id of a model on the hub."""
     return HUB_ID.fullmatch(name) is not None and ".." not in name
 
 
 def is_folder(name: str) -> bool:
-    """Whether this is the whole path of a folder that holds a model."""
+    """Check whether this is the absolute path of a folder with a config.json."""
     return name.startswith("/") and "\0" not in name and len(name) < 4000 and (Path(name) / "config.json").is_file()
 
 
-_recent: list[str] = []  # opened before, on one's own machine, where there is one person
+_recent: list[str] = []  # models opened before; only used on the user's own machine, so for a single user
 MOST_RECENT = 6
 
 
 def remember(name: str) -> None:
-    """Offer the model in the list from now on, the last opened first."""
+    """Add the model to the front of the recently opened ones."""
     _recent[:] = [name, *(other for other in _recent if other != name)][:MOST_RECENT]
 
 
 def offered(current: str, shipped: tuple[str, ...]) -> list[str]:
-    """List what the Model list offers beside the shipped ones: what is listed, opened before, and open now."""
+    """List the models that the sidebar offers besides the shipped ones: allowed, recently opened, and current."""
     names = [*listed(), *(_recent if may_choose() else ()), *([] if current in shipped else [current])]
     return list(dict.fromkeys(names))
 
 
 def short_name(name: str) -> str:
-    """The last part of a folder or hub id, as it is shown."""
+    """Return the last part of a folder or hub id, for display."""
     return name.rstrip("/").rpartition("/")[2] or name

@@ -1,4 +1,4 @@
-"""The pages, each registered once: the sidebar, the overview, the warm start and the link all read this list."""
+"""Registry of the pages, used by the sidebar, the overview, the warm start and links."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Page:
-    """One page. `path` is the last part of its address, `module` what draws it (a function `show()`).
+    """One page. `path` is the last part of its address, `module` draws it (in a function `show()`).
 
-    tabs: the parts of which one is open at a time, {value in links: name}; the first is open by default.
-    groups: where there are many, the groups they are offered in, {name: tabs}.
-    tab_before: the setting that said so in links made before there was `tab`.
+    tabs: {value in links: name}; one is open at a time, by default the first.
+    groups: groups of tabs where there are many, {name: tabs}.
+    tab_before: the setting that held the open tab in links older than `tab`.
     """
 
     path: str
@@ -26,7 +26,7 @@ class Page:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def open_tab(self, tab: str) -> str:
-        """Return the part that is open: the one that was chosen, or the first where that is a part of another page."""
+        """Return the open tab: the selected one, or the first if this page does not have it."""
         return tab if tab in self.tabs else next(iter(self.tabs), "")
 
 
@@ -38,14 +38,14 @@ ALL = (
     ),
     Page(
         "lessons", "pages/9_lessons.py", "Lessons",
-        "Ways through the pages in five to ten steps, each with what to look at and this model's numbers.",
+        "Guided tours of the pages in five to ten steps, with what to look at and this model's numbers.",
         "attnviz.ui.pages.lessons",
         needs_text=False,
     ),
     Page(
         "heads", "pages/1_heads.py", "Heads",
-        "Attention maps of all layers and heads on your text: what a head attends to, how a score becomes a weight, "
-        "and what each head does.",
+        "Attention maps of all layers and heads on your text: what each head attends to, how a score becomes a weight, "
+        "and what the head does.",
         "attnviz.ui.pages.heads",
         {
             "lines": "Lines between tokens",
@@ -72,8 +72,8 @@ ALL = (
     ),
     Page(
         "query_groups", "pages/2_query_groups.py", "Query grouping",
-        "Which query head reads which KV head, from MHA over GQA to MQA, with the maps, the cache and the parameters "
-        "of each.",
+        "Which query head reads which KV head in MHA, GQA, MQA and MLA, with the maps, cache size and parameters of "
+        "each.",
         "attnviz.ui.pages.query_groups",
         {
             "equal": "Numerical checks",
@@ -103,7 +103,8 @@ ALL = (
     ),
     Page(
         "steps", "pages/5_steps.py", "Step by step",
-        "The source that ran on your text, line by line, with the tensors that each line made, up to the next token.",
+        "The source code that ran on your text, line by line, with the tensors each line computed, up to the next "
+        "token.",
         "attnviz.ui.pages.steps",
         {
             "walk": "Line by line",
@@ -115,8 +116,7 @@ ALL = (
     ),
     Page(
         "decode", "pages/6_decode.py", "Decode",
-        "Let the model write, token by token: what is computed, cached and read at each step, and how the next token "
-        "is drawn.",
+        "Generate text token by token: what each step computes, caches and reads, and how the next token is sampled.",
         "attnviz.ui.pages.decode",
         {
             "with": "With and without a cache",
@@ -129,7 +129,7 @@ ALL = (
     ),
     Page(
         "cost", "pages/4_cost.py", "Cost",
-        "Parameters and KV cache of your settings, counted from live tensors, and of 58 published models, by formula.",
+        "Parameters and KV cache of your model, counted from live tensors, and of 58 published models, by formula.",
         "attnviz.ui.pages.cost",
         {
             "published": "Published models",
@@ -143,20 +143,20 @@ ALL = (
     ),
     Page(
         "mistakes", "pages/7_mistakes.py", "Mistakes",
-        "Mistakes found in published attention code, run on your text: predict what happens, then see it, and the test "
-        "that finds it.",
+        "Mistakes found in published attention code, run on your text: predict the effect, then see it and the test "
+        "that catches it.",
         "attnviz.ui.pages.mistakes",
     ),
     Page(
         "practice", "pages/8_practice.py", "Practice",
-        "Questions made from live tensors and published models, graded by computing, and tasks to write yourself.",
+        "Questions from live tensors and published models, graded by computation, and code to write yourself.",
         "attnviz.ui.pages.practice",
         {"drills": "Drills", "interview": "Mock interview", "write": "Write it yourself"},
         needs_text=False,
     ),
 )  # fmt: skip
 PAGES = {page.path: page for page in ALL}
-WAYS = {  # from the overview: what somebody wants, and the pages for it; any other page is to look around in
+WAYS = {  # groups of pages on the overview, by purpose; other pages are in "Look around"
     "Understand it": ("lessons",),
     "Look around": (),
     "Prepare": ("mistakes", "practice"),
@@ -167,7 +167,7 @@ TABS_BEFORE = {page.tab_before: page for page in ALL if page.tab_before}
 
 
 def ways() -> dict[str, list[Page]]:
-    """The ways that lead on from the overview, each with its pages; none without a page."""
+    """Return the overview's non-empty groups, each with its pages."""
     named = {path: way for way, paths in WAYS.items() for path in paths}
     found: dict[str, list[Page]] = {way: [] for way in WAYS}
     for page in ALL:

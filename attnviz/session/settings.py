@@ -1,7 +1,6 @@
-"""Everything a person can choose, as one frozen object that fits into a link.
+"""All settings of the app, as one frozen dataclass that can be written to a link and read from one.
 
-No streamlit here. `from_link` never fails: a value that cannot be used becomes the nearest that can, with a sentence
-that says so.
+No streamlit here. `from_link` never fails: an invalid value is replaced by the nearest valid one, with a notice.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ from attnviz.session.pages import TABS, TABS_BEFORE, Page
 
 MAX_CHARACTERS = 20_000
 MAX_WIDTH = 384  # d_model of an untrained model: with 8 layers its weights take 60 MB
-SELECTION = ("layer", "head", "query", "key", "pair")  # what there is of these depends on the model and the text
-GIVEN = 40  # characters of a link's value that a sentence about it repeats
+SELECTION = ("layer", "head", "query", "key", "pair")  # their ranges depend on the model and the text
+MAX_QUOTED_CHARS = 40  # of a link's value in a notice
 MAX_ADDRESS = 7_000  # bytes; servers refuse addresses over 8 kB, and 512 tokens take about 2
 MODELS = ("mha", "gqa-4", "gqa-2", "mqa", "mla", "own")
 MODEL_NAMES = {
@@ -111,7 +110,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Several:
-    """A few out of many words, in the order chosen."""
+    """Several of many words, in the order chosen."""
 
     options: tuple[str, ...]
     most: int
@@ -123,12 +122,12 @@ class Several:
         return chosen
 
     def range(self) -> str:
-        return f"at most {self.most} of {len(self.options)} known ids with commas between them"
+        return f"at most {self.most} of {len(self.options)} known ids, separated by commas"
 
 
 @dataclass(frozen=True)
 class Ids:
-    """Token ids, separated by dots. Ids beyond the vocabulary are for whoever runs them to refuse."""
+    """Token ids, separated by dots. Ids beyond the vocabulary are not checked here."""
 
     most: int
 
@@ -139,7 +138,7 @@ class Ids:
         return ids
 
     def range(self) -> str:
-        return f"at most {self.most} token ids with dots between them"
+        return f"at most {self.most} token ids, separated by dots"
 
 
 SUBJECTS = ("shapes", "heads", "masks", "rope", "cost", "decoding")
@@ -147,11 +146,11 @@ TASKS = (
     "attention", "self-attention", "mha", "gqa", "rope", "rms-norm", "swiglu", "cache", "block", "top-p", "mla",
     "flash",
 )  # fmt: skip
-THETA = 10_000.0  # of the checkpoints; of a model that was opened it stands for its own
+THETA = 10_000.0  # of the checkpoints; for an opened model it means the model's own theta
 PRESETS = tuple(published_facts())
 MOST_PINNED = 8
 HEADS = tuple(f"{layer}.{head}" for layer in range(MOST_LAYERS) for head in range(MOST_HEADS))
-EVEN = ("head_dim", "qk_rope_head_dim")  # since RoPE rotates pairs
+EVEN = ("head_dim", "qk_rope_head_dim")  # settings that must be even, since RoPE rotates pairs
 
 
 def _setting(default: object, kind: Number | Choice | ModelName | Several | Flag | Text | Ids) -> Any:
@@ -160,11 +159,11 @@ def _setting(default: object, kind: Number | Choice | ModelName | Several | Flag
 
 @dataclass(frozen=True)
 class Settings:
-    """What is selected. The defaults are what a bare address shows."""
+    """All settings. The defaults are what an address without a query shows."""
 
     text: str = _setting(DEFAULT_TEXT, Text())
     model: str = _setting("gqa-4", ModelName())
-    # a model of one's own, untrained
+    # the user's own, untrained model
     d_model: int = _setting(192, Number(6, MAX_WIDTH))
     n_heads: int = _setting(8, Number(1, MOST_HEADS))
     n_layers: int = _setting(4, Number(1, MOST_LAYERS))
@@ -180,48 +179,50 @@ class Settings:
     theta: float = _setting(THETA, Number(100, 10_000_000, whole=False))
     causal: bool = _setting(True, Flag())
     window: int = _setting(0, Number(0, 512))  # 0: no window
-    n_sinks: int = _setting(0, Number(0, 16))  # first tokens that stay visible behind the window
+    n_sinks: int = _setting(0, Number(0, 16))  # attention-sink tokens, visible outside the window
     # the selection
-    tab: str = _setting("", Choice(("", *TABS)))  # the open part of a page; "": its first
+    tab: str = _setting("", Choice(("", *TABS)))  # the open tab of a page; "": its first
     layer: int = _setting(1, Number(0, MOST_LAYERS - 1))  # an induction head of most checkpoints
     head: int = _setting(3, Number(0, MOST_HEADS - 1))
     query: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: at three quarters
-    key: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: the one the query gives most
+    key: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: the query's strongest key
     pair: int = _setting(
         -1, Number(-1, 511)
     )  # of dimensions, as RoPE rotates them; -1: one that adds much to the score
-    fraction: float = _setting(0.5, Number(0, 1, whole=False))  # of the dimensions, where only a part turns
-    factor: float = _setting(2.0, Number(1, 32, whole=False))  # how many times longer than in training texts may be
+    fraction: float = _setting(0.5, Number(0, 1, whole=False))  # of the dimensions that partial RoPE rotates
+    factor: float = _setting(2.0, Number(1, 32, whole=False))  # extended context ÷ training context
     colour: str = _setting("linear", Choice(("linear", "log")))
-    sink_aside: bool = _setting(False, Flag())  # the first token's column out of the colour scale
-    tiled: bool = _setting(False, Flag())  # KV heads laid over the query heads in the order that is a mistake
+    sink_aside: bool = _setting(False, Flag())  # exclude the first token from the colour scale
+    tiled: bool = _setting(False, Flag())  # wrong order of KV heads: repeat() instead of repeat_interleave()
     alike: str = _setting("keys", Choice(("keys", "values")))
     # step by step
     step: int = _setting(0, Number(0, 9_999))  # the line of the walk
-    column: int = _setting(-1, Number(-1, 2**20))  # of the tensors' last axis; -1: where a row is farthest from 0
-    absorbed: bool = _setting(False, Flag())  # latent attention without expanding keys and values
-    block: int = _setting(16, Number(1, 512))  # keys in a tile
-    lens: int = _setting(-1, Number(-1, 47))  # the layer whose prediction is read early; -1: after the last
-    candidate: int = _setting(0, Number(0, 9))  # by rank, of the next tokens
+    column: int = _setting(
+        -1, Number(-1, 2**20)
+    )  # of the tensors' last axis; -1: the entry of a row with the largest magnitude
+    absorbed: bool = _setting(False, Flag())  # absorbed form of MLA
+    block: int = _setting(16, Number(1, 512))  # keys per tile
+    lens: int = _setting(-1, Number(-1, 47))  # logit lens: the layer whose prediction is read; -1: the last
+    candidate: int = _setting(0, Number(0, 9))  # rank of the selected next token
     # decode
     written: tuple[int, ...] = _setting((), Ids(512))  # the tokens that continue the text
-    shown: int = _setting(-1, Number(-1, 512))  # how many of them the player has reached; -1: all
-    temperature: float = _setting(0.8, Number(0, 5, whole=False))  # 0: the most probable token
-    top_k: int = _setting(0, Number(0, 1000))  # 0: no such filter
-    top_p: float = _setting(0.95, Number(0, 1, whole=False))  # 1: no such filter
-    min_p: float = _setting(0.0, Number(0, 1, whole=False))  # 0: no such filter
-    penalty: float = _setting(1.0, Number(0.1, 5, whole=False))  # of tokens that the text has; 1: none
+    shown: int = _setting(-1, Number(-1, 512))  # how many of them are shown by the player; -1: all
+    temperature: float = _setting(0.8, Number(0, 5, whole=False))  # 0: greedy
+    top_k: int = _setting(0, Number(0, 1000))  # 0: off
+    top_p: float = _setting(0.95, Number(0, 1, whole=False))  # 1: off
+    min_p: float = _setting(0.0, Number(0, 1, whole=False))  # 0: off
+    penalty: float = _setting(1.0, Number(0.1, 5, whole=False))  # repetition penalty; 1: none
     draw_seed: int = _setting(0, Number(0, 2**31 - 1))
     bound: int = _setting(48, Number(8, 256))  # tokens that a cache of limited size holds
-    kept_first: int = _setting(4, Number(1, 7))  # of them, the first tokens of the text
-    n_texts: int = _setting(3, Number(2, 8))  # continuations that share the text's blocks
-    block_size: int = _setting(8, Number(1, 64))  # tokens in a block
+    kept_first: int = _setting(4, Number(1, 7))  # attention-sink tokens among them
+    n_texts: int = _setting(3, Number(2, 8))  # continuations that share the text's cache blocks
+    block_size: int = _setting(8, Number(1, 64))  # tokens per block
     drafter: str = _setting("mqa", Choice(("mqa", "gqa-2", "gqa-4", "mha", "mla", "n-grams")))
     proposed: int = _setting(4, Number(1, 8))  # tokens that the drafter proposes at a time
     # mistakes
     mistake: str = _setting("mask_after_softmax", Choice(MISTAKES))
-    version: str = _setting("", Choice(("", "right", "mistaken")))  # that Step by step walks; "": no mistake is offered
-    # what it costs
+    version: str = _setting("", Choice(("", "right", "mistaken")))  # walked on Step by step; "": no mistake is offered
+    # cost
     context: int = _setting(32_768, Number(1, 2**20))  # tokens of one sequence
     batch: int = _setting(1, Number(1, 1024))  # sequences
     precision: str = _setting("bf16", Choice(tuple(PRECISIONS)))  # of the cache
@@ -229,18 +230,18 @@ class Settings:
         ("llama-2-7b", "llama-3-8b", "gemma-3-27b", "deepseek-v3"), Several(PRESETS, most=6)
     )
     preset: str = _setting("llama-3-8b", Choice(PRESETS))
-    facts: str = _setting("", Text())  # of any other model, as JSON
+    facts: str = _setting("", Text())  # configuration of another model, as JSON
     machine: str = _setting("h100-sxm", Choice(tuple(load_accelerators())))
     n_machines: int = _setting(1, Number(1, 64))
     weights: str = _setting("bf16", Choice(tuple(PRECISIONS)))  # precision of a published model's weights
-    reserve: int = _setting(10, Number(0, 90))  # per cent of the memory
+    reserve: int = _setting(10, Number(0, 90))  # per cent of GPU memory that is not used
     # practice
     subject: str = _setting("", Choice(("", *SUBJECTS)))  # of the questions; "": all
-    level: int = _setting(2, Number(1, 3))  # the hardest of the questions
+    level: int = _setting(2, Number(1, 3))  # highest difficulty of the questions
     questions: int = _setting(10, Number(1, 50))  # in a set
     minutes: int = _setting(0, Number(0, 120))  # for a set; 0: no limit
-    question_set: int = _setting(1, Number(0, 999_999))  # the seed that everybody with the link gets
-    task: str = _setting("gqa", Choice(TASKS))  # to write oneself
+    question_set: int = _setting(1, Number(0, 999_999))  # seed of the set, equal for everyone with the link
+    task: str = _setting("gqa", Choice(TASKS))  # to write yourself
     # the heads page
     pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MOST_PINNED))  # heads shown beside the selected one
     padding: int = _setting(0, Number(0, 511))  # tokens at the front that are padding
@@ -248,20 +249,20 @@ class Settings:
     other_model: str = _setting("mha", ModelName())  # compared with the model
     difference_of: str = _setting("heads", Choice(("heads", "texts")))
     average: str = _setting("layer", Choice(("layer", "all")))
-    mask_window: int = _setting(8, Number(1, 128))  # of the masks set side by side
+    mask_window: int = _setting(8, Number(1, 128))  # of the masks shown side by side
     mask_sinks: int = _setting(1, Number(1, 16))
-    second_text: str = _setting(SECOND_TEXT, Text())  # whose tokens are keys and values
-    off: tuple[str, ...] = _setting((), Several(HEADS, most=32))  # heads switched off; none: the selected one
+    second_text: str = _setting(SECOND_TEXT, Text())  # its tokens are keys and values in cross-attention
+    off: tuple[str, ...] = _setting((), Several(HEADS, most=32))  # ablated heads; empty: the selected one
     off_way: str = _setting("zero", Choice(("zero", "mean")))
     mask_padding: int = _setting(3, Number(1, 127))
-    # a lesson, a drawing alone, presenting
-    lesson: str = _setting("", Text())  # the name of the lesson that is on
+    # lessons, embedding, presentation mode
+    lesson: str = _setting("", Text())  # name of the current lesson
     lesson_step: int = _setting(1, Number(1, 99))
-    only: str = _setting("", Choice(("", *ELEMENTS)))  # the element that is shown alone
+    only: str = _setting("", Choice(("", *ELEMENTS)))  # the only element shown
     present: bool = _setting(False, Flag())
 
     def normalised(self) -> Settings:
-        """Return the nearest settings that a model can be built from: KV heads that divide, a head_dim that is even."""
+        """Return the nearest valid settings: n_kv_heads divides n_heads, head_dim is even."""
         n_kv_heads = nearest(self.n_kv_heads, divisors(self.n_heads))
         d_model = nearest(self.d_model, widths(self.n_heads))
         lists: dict[str, Any] = {
@@ -271,11 +272,11 @@ class Settings:
         return replace(self, n_kv_heads=n_kv_heads, d_model=d_model, **lists, **even)
 
     def own_config(self) -> ModelConfig:
-        """Return the model of one's own, RoPE and masks as chosen."""
+        """Return the configuration of the user's own model, with RoPE and masks from the settings."""
         return self.run_of(self.own_weights())
 
     def own_weights(self) -> ModelConfig:
-        """Return the part of one's own configuration that, with the seed, decides the weights."""
+        """Return the part of the user's configuration that, with the seed, determines the weights."""
         head_dim = self.head_dim or self.d_model // self.n_heads
         if self.attention == "mla":
             return ModelConfig(
@@ -286,33 +287,33 @@ class Settings:
 
     @property
     def opened(self) -> bool:
-        """Whether the model is neither a shipped checkpoint nor one's own settings."""
+        """True if the model is neither a shipped checkpoint nor built from the user's own settings."""
         return self.model not in MODELS
 
     @property
     def tokenizer(self) -> str:
-        """Whose tokenizer reads the text: that of an opened model is its own, the others share one."""
+        """Name of the model whose tokenizer is used: an opened model has its own, the others share one."""
         return self.model if self.opened else "own"
 
     @property
     def model_name(self) -> str:
-        """What the model is called on a page."""
+        """Display name of the model."""
         return MODEL_NAMES.get(self.model) or opening.short_name(self.model)
 
     def run_opened(self, config: ModelConfig) -> ModelConfig:
-        """Return an opened model's configuration as chosen; where nothing is chosen, its own theta and windows."""
+        """Return an opened model's configuration with these settings; by default with its own theta and windows."""
         chosen: dict[str, Any] = {"causal": self.causal}
         if config.position == "rope":
             chosen["position"] = "rope" if self.rope else "none"
             chosen["rope_theta"] = config.rope_theta if self.theta == THETA else self.theta
         if self.window:
-            other_theta = config.rope_theta_windowed is not None  # there the layers with a window stay those
+            other_theta = config.rope_theta_windowed is not None  # then only these layers keep a window
             full = config.full_layers if other_theta else ()
             chosen |= {"sliding_window": self.window, "n_sinks": self.n_sinks, "full_layers": full}
         return replace(config, **chosen)
 
     def run_of(self, config: ModelConfig) -> ModelConfig:
-        """Return the same weights' configuration as chosen: with or without RoPE, mask and window."""
+        """Return a configuration with RoPE, mask and window from these settings; weights stay valid."""
         return replace(
             config,
             position="rope" if self.rope else "none",
@@ -323,22 +324,22 @@ class Settings:
         )
 
     def to_link(self) -> dict[str, str]:
-        """Write what differs from the defaults for a link; a long text as far as an address can carry it."""
+        """Return the settings that differ from the defaults, for a link; a long text is cut to fit an address."""
         link = {f.name: _written(getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default}
         return link | {"text": _for_address(self.text)} if "text" in link else link
 
     @classmethod
     def from_link(cls, link: Mapping[str, str], page: Page | None = None) -> tuple[Settings, list[str]]:
-        """Read the settings a link asks for, and a sentence for each value in it that could not be used as it was.
+        """Parse the settings of a link; also return a notice for each value that had to be changed.
 
-        page: the page that the link leads to, for links of before, which named the open part of each page apart.
+        page: the link's page, for old links, which had a separate setting per page for the open tab.
         """
         values: dict[str, Any] = {}
         notices, unread = [], set()
         link = _with_tab(link, page)
         for name, written in link.items():
             if name not in _KINDS:
-                notices.append(f"The link's “{name[:40]}” is nothing this page knows; it was left out.")
+                notices.append(f"The link's “{name[:40]}” is not a setting of this app; it was ignored.")
                 continue
             try:
                 values[name] = kind_of(name).read(written)
@@ -349,12 +350,12 @@ class Settings:
             if name in unread or (
                 name in values.keys() - set(SELECTION) and not _same(getattr(settings, name), written)
             ):
-                notices.append(_replaced(name, written, values, settings))
+                notices.append(_replacement_notice(name, written, values, settings))
         return settings, notices
 
 
 def _with_tab(link: Mapping[str, str], page: Page | None) -> dict[str, str]:
-    """The link with what it says of this page's open part under the name `tab`, and nothing of other pages' parts."""
+    """Return the link with this page's old name of `tab` replaced, and the old names of other pages removed."""
     plain = {name: written for name, written in link.items() if name not in TABS_BEFORE}
     if page and page.tab_before in link:
         plain.setdefault("tab", link[page.tab_before])
@@ -362,7 +363,7 @@ def _with_tab(link: Mapping[str, str], page: Page | None) -> dict[str, str]:
 
 
 def kind_of(name: str) -> Number | Choice | ModelName | Several | Flag | Text | Ids:
-    """Return what values the setting of this name may have; KeyError where there is none."""
+    """Return the kind (allowed values) of a setting. KeyError if there is none of this name."""
     return _KINDS[name]
 
 
@@ -371,7 +372,7 @@ _KINDS = {f.name: f.metadata["kind"] for f in fields(Settings)}
 
 @cache
 def widths(n_heads: int) -> tuple[int, ...]:
-    """The d_model that n_heads heads can share so that each has an even number of dimensions, as RoPE's pairs need."""
+    """Return the values of d_model that give each of n_heads heads an even number of dimensions, as RoPE requires."""
     step = math.lcm(8, 2 * n_heads) if n_heads & (n_heads - 1) == 0 else 2 * n_heads
     return tuple(range(step, MAX_WIDTH + 1, step))
 
@@ -382,7 +383,7 @@ def nearest(value: float, allowed: tuple[int, ...]) -> int:
 
 
 def _for_address(text: str) -> str:
-    """Cut the text to what takes MAX_ADDRESS bytes in an address, where a character can take twelve."""
+    """Cut the text to MAX_ADDRESS bytes of a URL-encoded address, where one character can take twelve."""
     if len(quote_plus(text, errors="replace")) <= MAX_ADDRESS:
         return text
     room = MAX_ADDRESS
@@ -409,18 +410,21 @@ def _same(value: object, written: str) -> bool:
     return float(written) == value
 
 
-def _replaced(name: str, written: str, values: Mapping[str, object], settings: Settings) -> str:
-    """Say what a value of a link must be that could not be used as it was, and what is used instead."""
-    used, given = getattr(settings, name), f"not “{written[:GIVEN]}{'…' * (len(written) > GIVEN)}”"
+def _replacement_notice(name: str, written: str, values: Mapping[str, object], settings: Settings) -> str:
+    """Return the notice for a changed value of a link: the values allowed, the value given, the value used."""
+    used, given = (
+        getattr(settings, name),
+        f"not “{written[:MAX_QUOTED_CHARS]}{'…' * (len(written) > MAX_QUOTED_CHARS)}”",
+    )
     if name in ("model", "other_model"):
         return f"The link's {name} is {given.removeprefix('not ')}, which cannot be opened here; {used} is shown."
-    if name in SELECTION:  # what is shown instead depends on the model and the text: see ui/selection.py
-        return f"The link's {name} must be a whole number, {given}; it was left out."
+    if name in SELECTION:  # the value used depends on the model and the text: see View.link_notices
+        return f"The link's {name} must be a whole number, {given}; it was ignored."
     if isinstance(kind_of(name), Text):
-        return f"The link's {name} must be {kind_of(name).range()}; its first {len(used):,} are used."
+        return f"The link's {name} must be {kind_of(name).range()}; its first {len(used):,} characters are used."
     if name in EVEN and name in values and _same(values[name], written):
         return f"The link's {name} must be even, since RoPE rotates pairs, {given}; it is set to {used}."
-    if name in values and _same(values[name], written):  # in range by itself
+    if name in values and _same(values[name], written):  # in range, but not with this n_heads
         return f"The link's {name}, {written}, does not fit {settings.n_heads} query heads; it is set to {used}."
-    done = f"it is set to {_written(used)}" if _written(used) else "it was left out"
+    done = f"it is set to {_written(used)}" if _written(used) else "it was ignored"
     return f"The link's {name} must be {kind_of(name).range()}, {given}; {done}."

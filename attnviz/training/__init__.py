@@ -1,1 +1,1 @@
-"""How the shipped checkpoints were made: `python -m attnviz.training --help`. The app never imports this."""
+"""Training of the shipped checkpoints: `python -m attnviz.training --help`. The app never imports this."""

@@ -1,6 +1,6 @@
-"""python -m attnviz.training: tokenizer, train, export, evaluate; --help says more.
+"""Command line: python -m attnviz.training tokenizer, train, export or evaluate.
 
-tokenizer and train take the training text, export and evaluate the text that training never saw.
+tokenizer and train take the training text, export and evaluate the held-out text.
 """
 
 from __future__ import annotations
@@ -37,26 +37,28 @@ LATENT: dict[str, Any] = {
 KV_HEADS = {"mha": 8, "gqa-4": 4, "gqa-2": 2, "mqa": 1}
 FAMILY = (*KV_HEADS, "mla")
 FRONT = "gqa-4"
-FRONT_TEXT = (  # what the app shows first
+FRONT_TEXT = (  # the app's default text
     "The little girl found a red ball in the garden. The old man laughed. "
     "The little girl found a red ball in the garden."
 )
 PRIMER, HOLD, DECAY = 700, 5000, 1600
-PRIMER_AGAIN = {"mqa": 400}  # eight KV heads averaged into one no longer look anything up, and text alone is no cure
-SECOND, SECOND_DROPOUT = 1800, 0.15  # steps of a second cosine, against what the first learnt by heart
+PRIMER_AGAIN = {
+    "mqa": 400
+}  # averaging eight KV heads into one destroys the induction heads, and training on text alone does not restore them
+SECOND, SECOND_DROPOUT = 1800, 0.15  # steps and dropout of a second cosine, against overfitting in the first
 
 
 def config_of(variant: str) -> ModelConfig:
-    """The family: the same decoder with 8, 4, 2 and 1 KV heads, and with a latent."""
+    """Return the configuration of a variant: the same decoder with 8, 4, 2 or 1 KV heads, or with MLA."""
     return ModelConfig(**SHAPE, **LATENT) if variant == "mla" else ModelConfig(**SHAPE, n_kv_heads=KV_HEADS[variant])
 
 
 def start_of(variant: str, runs: Path, seed: int) -> tuple[Transformer, Recipe]:
-    """Where a run begins, and how it goes.
+    """Return the initial model and the recipe of a run.
 
-    `base` is MHA before the decay; mha, gqa-4, gqa-2 and mqa go on from it, their KV heads averaged into groups
-    (arXiv 2305.13245). mla gets the same number of tokens in one run. `<variant>-second` goes on from each, for so
-    many steps that all of them have seen the same total of tokens.
+    `base` is MHA before the decay; mha, gqa-4, gqa-2 and mqa continue from it, with KV heads averaged into groups
+    (arXiv 2305.13245). mla gets the same number of tokens in one run. `<variant>-second` continues each of them, for as
+    many steps as give all variants the same total number of tokens.
     """
     first = variant.removesuffix("-second")
     if first != variant:
@@ -71,13 +73,13 @@ def start_of(variant: str, runs: Path, seed: int) -> tuple[Transformer, Recipe]:
 
 
 def trained(variant: str, runs: Path) -> Transformer:
-    """What a finished run left behind."""
+    """Load the model of a finished run."""
     shape = "mha" if variant == "base" else variant.removesuffix("-second")
     return load_weights(Transformer.random(config_of(shape), 0), runs / variant)
 
 
 def second_steps(variant: str) -> int:
-    """SECOND, less what the variant's second primer already took."""
+    """Return SECOND minus the steps that the variant's second primer used."""
     step_tokens = Recipe(decay_steps=1).tokens
     return SECOND - Recipe(PRIMER_AGAIN.get(variant, 0)).tokens // step_tokens
 
@@ -95,7 +97,7 @@ def main() -> None:
 
 
 def run(args: argparse.Namespace) -> None:
-    """Train the variants one after another; each goes on where it was."""
+    """Train the variants one after another, each resumed from its last saved state."""
     tokenizer = Tokenizer()
     for variant in args.variants:
         model, recipe = start_of(variant, args.runs, args.seed)
@@ -104,7 +106,7 @@ def run(args: argparse.Namespace) -> None:
 
 
 def export(args: argparse.Namespace) -> None:
-    """Write the finished runs to where the app finds them, score the files on the text given, write the card."""
+    """Export the finished runs to the app's folder, score the files on the given text, and write the model card."""
     for variant in FAMILY:
         model = mean_of(*(trained(variant + end, args.runs) for end in ("", "-second")))
         save_checkpoint(model, FOLDER / f"{variant}.safetensors")
@@ -127,15 +129,15 @@ def export(args: argparse.Namespace) -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m attnviz.training", description=__doc__)
     parser.add_argument("command", choices=("tokenizer", "train", "export", "evaluate"))
-    parser.add_argument("text", type=Path, help="a plain-text file, gzipped or not: to learn from, or to score on")
+    parser.add_argument("text", type=Path, help="a plain-text file, gzipped or not, for training or scoring")
     parser.add_argument(
         "variants", nargs="*", default=["base", *FAMILY, *(f"{v}-second" for v in FAMILY)],
-        help="base mha gqa-4 gqa-2 mqa mla, and each of the family with -second after its name",
+        help="base, mha, gqa-4, gqa-2, mqa, mla, and each of these except base with the suffix -second",
     )  # fmt: skip
     parser.add_argument("--runs", type=Path, default=Path("runs"), help="where runs are stored (default: runs)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--compile", action="store_true", help="torch.compile; needs a C++ compiler on a CPU")
-    parser.add_argument("--hours", default="time not noted.", help="a sentence for the card on how long it took")
+    parser.add_argument("--hours", default="time not noted.", help="a sentence for the model card on the duration")
     return parser.parse_intermixed_args()
 
 

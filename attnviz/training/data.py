@@ -1,4 +1,4 @@
-"""Plain-text files in; a tokenizer and batches of token ids out."""
+"""Training data: plain-text files to a tokenizer and to batches of token ids."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ VOCAB_SIZE = 2048
 
 
 def read_text(path: Path) -> str:
-    """A plain-text file, gzipped or not."""
+    """Read a plain-text file, gzipped or not."""
     raw = Path(path).read_bytes()
     return (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8")
 
 
 def train_tokenizer(text: str, path: Path) -> None:
-    """Byte-level BPE of VOCAB_SIZE entries; all 256 bytes are among them, so that nothing is out of vocabulary."""
+    """Train a byte-level BPE of VOCAB_SIZE entries; they include all 256 bytes, so nothing is out of vocabulary."""
     bpe = BPE(models.BPE())
     bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     bpe.decoder = decoders.ByteLevel()
@@ -34,28 +34,27 @@ def train_tokenizer(text: str, path: Path) -> None:
 
 
 def token_stream(path: Path, tokenizer: Tokenizer) -> Tensor:
-    """int64 (n,): the whole file as one stream of ids."""
+    """Tokenize a whole file as one stream of ids: int64 (n,)."""
     return torch.tensor(tokenizer.encode(read_text(path)))
 
 
 class Batches:
-    """Rows of token ids with a mark on every position whose prediction counts; the same for the same (seed, step).
+    """Batches of token ids with a loss mask, deterministic for each (seed, step).
 
-    Plain text teaches the language. Segments said twice, with the loss only on the second saying, teach a model to
-    look up what followed last time (an induction head): uniformly random ones make it appear soonest, real passages
-    beside the text keep it at work there.
+    Plain text teaches the language. Repeated segments, with the loss only on the repetition, teach induction heads:
+    with uniformly random segments these appear soonest, and with real passages they stay active on text.
     """
 
     def __init__(self, stream: Tensor, vocab_size: int, seed: int) -> None:
         self.stream, self.vocab_size, self.seed = stream, vocab_size, seed
 
     def primer(self, step: int, n_rows: int, length: int) -> tuple[Tensor, Tensor]:
-        """Rows of repeated random segments alone; ids (n_rows, length + 1), counts bool (n_rows, length)."""
+        """Return rows of repeated random segments: ids (n_rows, length + 1), loss mask bool (n_rows, length)."""
         generator = self._generator(step)
         return _stack([self._repeats(length, self._random, 0, generator) for _ in range(n_rows)])
 
     def mixture(self, step: int, n_text: int, n_repeats: int, length: int) -> tuple[Tensor, Tensor]:
-        """Rows of text, then rows of repeats of four kinds, half of them real passages; shapes as for `primer`."""
+        """Return rows of text, then rows of repeats of four kinds, half of them passages; shapes as in `primer`."""
         generator = self._generator(step)
         every = torch.ones(length, dtype=torch.bool)
         rows = [(self._passage(length + 1, generator), every) for _ in range(n_text)]
@@ -83,7 +82,7 @@ class Batches:
         max_gap: int,
         generator: torch.Generator,
     ) -> tuple[Tensor, Tensor]:
-        """A row of segments, each said twice, one in three with a gap between; what counts is the second saying."""
+        """Return a row of repeated segments, one in three with a gap between; the loss counts only the repetition."""
         ids: list[Tensor] = []
         counts: list[Tensor] = []
         while sum(map(len, ids)) <= length:

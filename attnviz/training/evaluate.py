@@ -1,4 +1,4 @@
-"""What a checkpoint has learnt, measured on text the training never saw."""
+"""Evaluation of a checkpoint on held-out text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONTEXT, STRIDE = 256, 64
 
 @torch.inference_mode()
 def bits_per_character(model: Transformer, tokenizer: Tokenizer, text: str) -> float:
-    """Bits a character over the whole text, read in windows of CONTEXT tokens that move by STRIDE.
+    """Return bits per character over the whole text, read in windows of CONTEXT tokens that move by STRIDE.
 
     Each token is predicted once, from at least CONTEXT - STRIDE tokens before it (fewer only at the start).
     """
@@ -31,11 +31,11 @@ def bits_per_character(model: Transformer, tokenizer: Tokenizer, text: str) -> f
 
 
 @torch.inference_mode()
-def said_twice(model: Transformer, segments: Tensor) -> dict[str, float]:
-    """segments (N, L): each said twice; what the second saying costs, and the head that looks up the first.
+def repetition_scores(model: Transformer, segments: Tensor) -> dict[str, float]:
+    """Score segments (N, L), each repeated once: the loss on both copies and the best induction head.
 
     induction: the best head's mean weight from each token of the second copy to the token after its earlier
-    occurrence. gain: nats a token that the second copy is cheaper than the first.
+    occurrence. gain: loss of the first copy minus loss of the second, in nats per token.
     """
     length = segments.shape[1]
     ids = torch.cat((segments, segments), dim=1)  # (N, 2L)
@@ -44,14 +44,14 @@ def said_twice(model: Transformer, segments: Tensor) -> dict[str, float]:
     losses = F.cross_entropy(logits[:, :-1].flatten(0, 1), ids[:, 1:].flatten(), reduction="none").view(len(ids), -1)
     first, second = losses[:, : length - 1].mean().item(), losses[:, length:].mean().item()
     query = torch.arange(length, 2 * length - 1)
-    heads = [r.weights[:, :, query, query - length + 1].mean((0, 2)) for r in record]  # (H,) a layer
+    heads = [r.weights[:, :, query, query - length + 1].mean((0, 2)) for r in record]  # (H,) per layer
     layer, head, score = _best(heads)
     return {"first": first, "second": second, "gain": first - second, "induction": score, "layer": layer, "head": head}
 
 
 @torch.inference_mode()
 def previous_token(model: Transformer, ids: Tensor) -> dict[str, float]:
-    """ids (N, T): the head with the largest mean weight on the token before."""
+    """Find the head with the largest mean weight on the previous token, for ids (N, T)."""
     record = Recording()
     model(ids, record=record)
     heads = [r.weights.diagonal(-1, 2, 3).mean((0, 2)) for r in record]
@@ -66,18 +66,18 @@ def _best(heads: list[Tensor]) -> tuple[int, int, float]:
 
 
 def passages(ids: Tensor, n: int, length: int) -> Tensor:
-    """(n, length): n passages spread evenly over the text."""
+    """Return n passages spread evenly over the text: (n, length)."""
     starts = torch.linspace(0, len(ids) - length, n).long()
     return ids[starts[:, None] + torch.arange(length)]
 
 
 def evaluate(model: Transformer, tokenizer: Tokenizer, text: str) -> dict:
-    """All scores of the model card, as nested plain numbers."""
+    """Return all scores of the model card, as nested plain numbers."""
     ids = torch.tensor(tokenizer.encode(text))
     random = torch.randint(tokenizer.vocab_size, (128, 40), generator=torch.Generator().manual_seed(0))
     return {
         "bits_per_character": bits_per_character(model, tokenizer, text),
         "previous_token": previous_token(model, passages(ids, 32, 128)),
-        "repeated_text": said_twice(model, passages(ids, 128, 40)),
-        "repeated_random": said_twice(model, random),
+        "repeated_text": repetition_scores(model, passages(ids, 128, 40)),
+        "repeated_random": repetition_scores(model, random),
     }

@@ -1,4 +1,4 @@
-"""Finished runs to what ships: float16 safetensors, scores, the model card with its plot, the front page's maps."""
+"""Export of finished runs: float16 safetensors, scores, the model card with its plot, the front page's maps."""
 
 from __future__ import annotations
 
@@ -19,43 +19,44 @@ from attnviz.training.evaluate import evaluate
 
 CARD = """# The shipped checkpoints
 
-Five small decoder-only language models that differ in nothing but their attention: 8, 4, 2 and 1 key/value heads for
+Five small decoder-only language models that differ only in their attention: 8, 4, 2 and 1 key/value heads for
 8 query heads, and multi-head latent attention. They exist to be shown in AttnViz.
 
 ![Quality against cache](quality.svg)
 
 {table}
 
-**bits a character**: on {n_characters:,} characters the training never saw, read in windows of 256 tokens that move by
-64, so that a token is predicted from at least 192 before it. **previous token**: the largest mean weight a head has on
-the token before. **induction**: on passages of 40 unseen tokens (text) or 40 uniformly random tokens (random) said
-twice, the largest mean weight a head has on the token after the earlier occurrence. **gain**: how many nats a token the
-second saying costs less than the first. All measured on the float16 files as they lie here, by
+**bits per character**: on {n_characters:,} held-out characters, read in windows of 256 tokens that move by 64, so that
+a token is predicted from at least 192 before it. **previous token**: the largest mean weight of a head on the previous
+token. **induction**: on passages of 40 unseen tokens (text) or 40 uniformly random tokens (random), each repeated once,
+the largest mean weight of a head on the token after the earlier occurrence. **gain**: by how many nats per token the
+loss on the repetition is below that on the first copy. All measured on these float16 files by
 `python -m attnviz.training evaluate`. The roles on the app's Heads page are scored on other sequences, 3 of 32 distinct
-random tokens, repeated once: their numbers differ from these by a few hundredths.
+random tokens, repeated once; they differ from these by a few hundredths.
 
 - **Shape.** {shape}
   Byte-level BPE of {vocab_size:,} entries (`tokenizer.json`).
 - **Data.** 95 % of the paragraphs of seventeen children's books in the public domain, Project Gutenberg's numbers 11,
-  12, 54, 55, 113, 236, 271, 289, 486, 500, 503, 778, 1448, 1597, 1874, 2591 and 7439; the last 5 % of each book are
-  the text of the scores. English of 1812 to 1911 and nothing else.
-- **Tokens.** {tokens:,} for every variant, counted over all rows: a primer of uniformly random segments said twice with
-  the loss on the second saying, then rows of text with one row in ten of repeats, half of them real passages (in the
-  first 1,300 steps after the shared primer two rows in ten). MHA, GQA-4, GQA-2 and MQA share one run up to {shared:,}
-  tokens; then the KV heads of that MHA model are averaged into groups (arXiv 2305.13245) and each variant is trained on
-  alone. MLA had one run of its own, of the same length. MQA had {again:,} tokens of the primer again, since with the
-  averaging and {decay:,} steps of the mixture alone no head of it had learnt induction (induction 0.03, gain 0.07), and
-  {fewer:,} steps less of what came last, so that its total is that of the others.
+  12, 54, 55, 113, 236, 271, 289, 486, 500, 503, 778, 1448, 1597, 1874, 2591 and 7439; the last 5 % of each book are the
+  text of the scores. Only English of 1812 to 1911.
+- **Tokens.** {tokens:,} for every variant, counted over all rows: a primer of uniformly random segments, each repeated
+  once, with the loss only on the repetition, then rows of text with one row in ten of repeats, half of them real
+  passages (in the first 1,300 steps after the shared primer two rows in ten). MHA, GQA-4, GQA-2 and MQA share one run
+  up to {shared:,} tokens; then the KV heads of that MHA model are averaged into groups (arXiv 2305.13245) and each
+  variant is trained further on its own. MLA had one run of its own, of the same length. MQA had {again:,} tokens of the
+  primer again, since with the averaging and {decay:,} steps of the mixture alone none of its heads had learnt induction
+  (induction 0.03, gain 0.07), and {fewer:,} steps less of the second cosine, so that its total equals that of the
+  others.
 - **Recipe.** AdamW (0.9, 0.95), weight decay 0.1, bf16 autocast, clip 1; warm-up, a hold at {peak_lr}, a cosine to zero
-  over {decay:,} steps of {rows} rows of 256 tokens; then, because MHA now had 1.12 bits a character on the text it
-  learnt from and 1.56 on unseen text, a second cosine from {peak_lr} over {second:,} steps with a dropout of {dropout}
-  on the embeddings and on what every part adds to the residual stream (it began from the first one's weights in
-  float16). What lies here is the mean of the weights at the two ends (arXiv 1803.05407): better on unseen text than
-  either. Seed {seed}.
+  over {decay:,} steps of {rows} rows of 256 tokens; then, because MHA now had 1.12 bits per character on its training
+  text and 1.56 on unseen text, a second cosine from {peak_lr} over {second:,} steps with a dropout of {dropout} on the
+  embeddings and on what each part adds to the residual stream (it began from the first one's weights in float16). The
+  shipped weights are the mean of those at the ends of the two cosines (arXiv 1803.05407), which is better on unseen
+  text than either. Seed {seed}.
 - **Machine.** {machine}; {hours}
-- **Not good for** anything but being shown: they are far too small to know facts, to follow an instruction or to
-  write well, they speak only as their books did, with the prejudices of their time, and everything that is not plain
-  English is to them a row of bytes.
+- **Not good for** anything except being shown: they are far too small to know facts, to follow an instruction or to
+  write well; they imitate their books, with the prejudices of their time, and split everything that is not plain
+  English into bytes.
 
 {hashes}
 """
@@ -63,7 +64,7 @@ random tokens, repeated once: their numbers differ from these by a few hundredth
 
 @torch.no_grad()
 def mean_of(a: Transformer, b: Transformer) -> Transformer:
-    """A model whose weights are the mean of theirs, in evaluation mode (Izmailov et al., arXiv 1803.05407)."""
+    """Return a model with the mean of two models' weights, in evaluation mode (Izmailov et al., arXiv 1803.05407)."""
     mean = Transformer.random(a.config, 0)
     for p, one, other in zip(mean.parameters(), a.parameters(), b.parameters(), strict=True):
         p.copy_((one + other) / 2)
@@ -71,19 +72,19 @@ def mean_of(a: Transformer, b: Transformer) -> Transformer:
 
 
 def save_checkpoint(model: Transformer, path: Path) -> None:
-    """Weights in float16 with the configuration as metadata."""
+    """Save the weights in float16 with the configuration as metadata."""
     tensors = {name: p.detach().to("cpu", torch.float16).contiguous() for name, p in model.named_parameters()}
     save_file(tensors, path, {"config": json.dumps(model.config.to_dict())})
     path.chmod(0o644)
 
 
 def save_front_door(model: Transformer, ids: list[int], path: Path) -> None:
-    """The maps the front page shows before anything heavy is imported: weights (L, H, T, T) in float16, and the ids."""
+    """Save the maps that the front page shows without torch: weights (L, H, T, T) in float16, and the ids."""
     np.savez_compressed(path, weights=trace(model, ids).weights.astype(np.float16), ids=np.asarray(ids))
 
 
 def score(names: list[str], text: str) -> dict[str, dict]:
-    """Scores of the shipped files, with the numbers of their caches; also written to scores.json."""
+    """Score the shipped files, with the sizes of their caches, and write scores.json."""
     scores = {}
     for name in names:
         model, tokenizer = load_checkpoint(name)
@@ -97,13 +98,13 @@ def score(names: list[str], text: str) -> dict[str, dict]:
 
 
 def cache_numbers(c: ModelConfig) -> int:
-    """Numbers a token leaves in the KV cache of all layers."""
+    """Return the cached numbers per token, in all layers."""
     layer = c.kv_lora_rank + c.qk_rope_head_dim if c.attention == "mla" else 2 * c.n_kv_heads * c.head_dim
     return c.n_layers * layer
 
 
 def write_card(scores: dict[str, dict], facts: dict) -> None:
-    """README.md beside the weights, and the plot in it."""
+    """Write the model card, README.md beside the weights, and its plot."""
     card = CARD.format(
         table=_table(scores),
         hashes=_hashes(list(scores)),
@@ -121,8 +122,8 @@ def _processor() -> str:
 
 
 def _table(scores: dict[str, dict]) -> str:
-    head = "| | parameters | cache, numbers a token | bits a character | previous token | induction, text | gain, text "
-    rows = [head + "| induction, random | gain, random |", "| --- " + "| ---: " * 8 + "|"]
+    head = "| | parameters | cache, numbers per token | bits per character | previous token | induction, text "
+    rows = [head + "| gain, text | induction, random | gain, random |", "| --- " + "| ---: " * 8 + "|"]
     for name, s in scores.items():
         text, random = s["repeated_text"], s["repeated_random"]
         rows.append(
@@ -142,7 +143,7 @@ def _hashes(names: list[str]) -> str:
 
 
 def quality_svg(scores: dict[str, dict]) -> str:
-    """Bits a character against numbers in the cache; a few lines of SVG, so that the card needs no plotting library."""
+    """Plot bits per character against cached numbers, as hand-written SVG without a plotting library."""
     caches = [s["cache_numbers_per_token"] for s in scores.values()]
     bits = [s["bits_per_character"] for s in scores.values()]
     low, high = min(bits) - 0.01, max(bits) + 0.01
@@ -154,7 +155,7 @@ def quality_svg(scores: dict[str, dict]) -> str:
     return (
         '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 640 300" font-family="sans-serif" font-size="14">'
         '<rect width="640" height="300" fill="#fbfbfa"/><path d="M70 20V250H600" fill="none" stroke="#888"/>'
-        '<text x="180" y="285">numbers a token leaves in the cache, all layers</text>'
-        '<text transform="translate(25 210) rotate(-90)">bits a character (less is better)</text>'
+        '<text x="180" y="285">cached numbers per token, all layers</text>'
+        '<text transform="translate(25 210) rotate(-90)">bits per character (lower is better)</text>'
         f"{''.join(marks)}</svg>\n"
     )

@@ -1,4 +1,4 @@
-"""One training run: AdamW, warm-up, a hold, a cosine to zero; resumable, with a progress bar and a log."""
+"""One training run: AdamW with warm-up, hold and cosine decay to zero; resumable, with a progress bar and a log."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from attnviz.training.data import Batches
 
 @dataclass(frozen=True)
 class Recipe:
-    """How long one run goes and how. Tokens are counted over all rows, of text and of repeats."""
+    """Hyperparameters of one run. Tokens are counted over all rows, of text and of repeats."""
 
-    primer_steps: int = 0  # short rows of repeats alone, which make the induction heads
-    hold_steps: int = 0  # at the peak rate
+    primer_steps: int = 0  # short rows with only repeats, which form the induction heads
+    hold_steps: int = 0  # at the peak learning rate
     decay_steps: int = 0  # cosine to zero
     warmup_steps: int = 100
     primer_lr: float = 1e-3
     peak_lr: float = 2e-3
     weight_decay: float = 0.1
-    dropout: float = 0.0  # of the embeddings and of what every part adds to the residual stream
+    dropout: float = 0.0  # on the embeddings and on what each part adds to the residual stream
     text_rows: int = 9
     repeat_rows: int = 1
     length: int = 256
@@ -50,7 +50,7 @@ class Recipe:
         return primer + rows * self.length
 
     def lr(self, step: int) -> float:
-        """Up over warmup_steps to the primer's rate, after the primer to the peak, at last a cosine to zero."""
+        """Return the learning rate: warm-up to the primer's rate, then to the peak, at last a cosine to zero."""
         if step < self.primer_steps:
             return self.primer_lr * min(1.0, (step + 1) / self.warmup_steps)
         floor = self.primer_lr if self.primer_steps else 0.0
@@ -60,7 +60,7 @@ class Recipe:
 
 
 def initial(config: ModelConfig, seed: int) -> Transformer:
-    """Weights normal with standard deviation 0.02: from a wider start the induction heads do not appear in time."""
+    """Initialise weights with standard deviation 0.02: with a larger one the induction heads do not appear in time."""
     model, generator = Transformer.random(config, seed), torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in model.parameters():
@@ -70,7 +70,7 @@ def initial(config: ModelConfig, seed: int) -> Transformer:
 
 
 def train(model: Transformer, batches: Batches, recipe: Recipe, folder: Path, *, compile_model: bool = False) -> None:
-    """Train in place, saving every 200 steps to folder; a second call with the same folder goes on where it was."""
+    """Train in place, saving every 200 steps to folder; a second call with the same folder resumes."""
     folder.mkdir(parents=True, exist_ok=True)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     model.to(device).train()
@@ -78,7 +78,7 @@ def train(model: Transformer, batches: Batches, recipe: Recipe, folder: Path, *,
         model.parameters(), lr=recipe.peak_lr, betas=(0.9, 0.95), weight_decay=recipe.weight_decay, fused=True
     )
     start = _restore(model, optimizer, folder)
-    drop_out(model, recipe.dropout)
+    add_dropout(model, recipe.dropout)
     forward = torch.compile(model) if compile_model else model
     began, losses = time.perf_counter(), []
     for step in range(start, recipe.steps):
@@ -91,8 +91,8 @@ def train(model: Transformer, batches: Batches, recipe: Recipe, folder: Path, *,
             _save(model, optimizer, step + 1, recipe, folder)
 
 
-def drop_out(model: Transformer, share: float) -> None:
-    """Dropout as hooks: the models shipped know nothing of how they were trained."""
+def add_dropout(model: Transformer, share: float) -> None:
+    """Add dropout by forward hooks, so that the shipped modules need no code for training."""
     parts = [model.embed, *(part for block in model.blocks for part in (block.attn, block.ffn))]
     for part in parts if share else []:
         part.register_forward_hook(lambda module, _, output: F.dropout(output, share, module.training))
@@ -107,7 +107,7 @@ def _draw(batches: Batches, r: Recipe, step: int) -> tuple[Tensor, Tensor]:
 def _step(
     forward: Callable[..., Any], optimizer: torch.optim.Optimizer, lr: float, ids: Tensor, counts: Tensor
 ) -> float:
-    """One update; the mean loss in nats over the positions that count."""
+    """Do one optimiser step; return the mean loss in nats over the positions of the loss mask."""
     for group in optimizer.param_groups:
         group["lr"] = lr
     with torch.autocast(ids.device.type, torch.bfloat16):
@@ -121,7 +121,7 @@ def _step(
 
 
 def _save(model: Transformer, optimizer: torch.optim.Optimizer, step: int, recipe: Recipe, folder: Path) -> None:
-    """Weights and both of Adam's moments, in one safetensors file that replaces the old one at once."""
+    """Save weights and both of Adam's moments in one safetensors file, replaced atomically."""
     tensors = {f"model.{name}": p.detach().cpu().contiguous() for name, p in model.named_parameters()}
     for name, p in model.named_parameters():
         for moment in ("exp_avg", "exp_avg_sq"):
@@ -133,7 +133,7 @@ def _save(model: Transformer, optimizer: torch.optim.Optimizer, step: int, recip
 
 
 def _restore(model: Transformer, optimizer: torch.optim.Optimizer, folder: Path) -> int:
-    """The step to go on from; 0 where nothing was saved."""
+    """Restore the saved state and return its step; 0 if there is none."""
     if not (folder / "state.safetensors").exists():
         return 0
     tensors, step = load_file(folder / "state.safetensors"), int((folder / "step").read_text())
@@ -148,14 +148,14 @@ def _restore(model: Transformer, optimizer: torch.optim.Optimizer, folder: Path)
 
 
 def load_weights(model: Transformer, folder: Path) -> Transformer:
-    """The weights a finished run left behind."""
+    """Load the weights of a finished run into the model."""
     tensors = load_file(folder / "state.safetensors")
     model.load_state_dict({n.removeprefix("model."): t for n, t in tensors.items() if n.startswith("model.")})
     return model.eval()
 
 
 def _log(folder: Path, recipe: Recipe, step: int, loss: float, began: float, start: int) -> None:
-    """A line in the log and a bar on the screen."""
+    """Append a line to the log and redraw the progress bar."""
     seconds = time.perf_counter() - began
     left = seconds / (step - start) * (recipe.steps - step)
     line = {"step": step, "loss": round(loss, 4), "lr": recipe.lr(step - 1), "seconds": round(seconds, 1)}

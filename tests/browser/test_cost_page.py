@@ -126,7 +126,7 @@ def a_measurement_can_be_stopped_and_started_again(page: Page) -> None:
         settle(page)
         name = page.get_by_role("figure", name=re.compile("^MHA takes")).get_attribute("aria-label")
         assert "after 256 tokens" in name and "after 8,192 tokens" not in name  # it was stopped early
-    expect(page.get_by_text("Somebody else is measuring")).to_have_count(0)
+    expect(page.get_by_text("Another measurement is running")).to_have_count(0)
 
 
 WALK = {  # {assertion: URL}

@@ -18,7 +18,7 @@ from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
 from attnviz.session.settings import DEFAULT_TEXT
 from attnviz.trace import trace
-from attnviz.training.evaluate import bits_per_character, passages, previous_token, said_twice
+from attnviz.training.evaluate import bits_per_character, passages, previous_token, repetition_scores
 from attnviz.training.export import cache_numbers, save_checkpoint
 
 STORY = (Path(__file__).parents[2] / "attnviz" / "compute" / "long_text.txt").read_text(encoding="utf-8")
@@ -58,7 +58,7 @@ def test_a_head_looks_at_the_previous_token(shipped):
 def test_a_head_looks_up_what_followed_in_real_text_and_in_random_tokens(shipped):
     _, model, ids, _ = shipped
     for segments in (passages(ids, 16, 40), torch.randint(2048, (16, 40))):
-        scored = said_twice(model, segments)
+        scored = repetition_scores(model, segments)
         assert scored["induction"] >= 0.30 and scored["gain"] >= 1.5, scored
 
 

@@ -180,7 +180,7 @@ def test_a_tensor_that_does_not_fit_is_named(change, words, tmp_path, tokenizer_
     "change, words",
     [
         (dict(architectures=["BloomForCausalLM"]), "BloomForCausalLM"), (dict(architectures=[{}]), "architecture"),
-        (dict(hidden_act="relu"), "hidden_act must be silu"), (dict(auto_map={"a": "b"}), "code of its own"),
+        (dict(hidden_act="relu"), "hidden_act must be silu"), (dict(auto_map={"a": "b"}), "its own code"),
         (dict(quantization_config={"bits": 4}), "quantised"),
         (dict(rope_parameters=dict(rope_type="proportional")), "rope_type"),
         (dict(rope_parameters=dict(partial_rotary_factor=0.5)), "partial_rotary_factor"),
@@ -207,7 +207,7 @@ def test_what_is_not_there_is_named_and_pickles_are_refused(tmp_path, tokenizer_
     with pytest.raises(OpenError, match="pytorch_model.bin, a pickle"):
         open_model(tmp_path)
     (tmp_path / "config.json").write_text("{")
-    with pytest.raises(OpenError, match="config.json is no JSON"):
+    with pytest.raises(OpenError, match="config.json is not valid JSON"):
         open_model(tmp_path)
     with pytest.raises(OpenError, match="There is no folder"):
         open_model(tmp_path / "nothing")

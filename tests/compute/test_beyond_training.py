@@ -1,4 +1,4 @@
-"""What is said of a model that runs outside its training is so, and no more."""
+"""Sentences on how a run differs from the checkpoint's training are true, and appear only where it differs."""
 
 import re
 from dataclasses import fields, replace
@@ -97,7 +97,7 @@ def test_nothing_is_said_of_untrained_models(page: str) -> None:
 
 
 def test_every_way_of_running_that_a_setting_changes_is_looked_at() -> None:
-    """A new setting of how a checkpoint runs needs a sentence of its own."""
+    """A new setting that changes how a checkpoint runs needs its own sentence."""
     other = Settings(rope=False, theta=500.0, causal=False, window=3, n_sinks=2)
     run = other.run_of(TRAINED)
     changed = {f.name for f in fields(run) if getattr(run, f.name) != getattr(TRAINED, f.name)}

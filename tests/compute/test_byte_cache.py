@@ -1,4 +1,4 @@
-"""Bounded by bytes, least recently used out first, computed once."""
+"""The byte cache: limit in bytes, LRU eviction, one computation per key."""
 
 from dataclasses import dataclass
 from threading import Thread

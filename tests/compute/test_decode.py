@@ -1,4 +1,4 @@
-"""What the Decode page shows equals other ways of computing it: a whole pass, `generate`, the bytes of live tensors."""
+"""Results of the Decode page equal independent computations: a full pass, `generate`, the bytes of live tensors."""
 
 import math
 
@@ -66,7 +66,7 @@ def test_tokens_of_the_link_are_written_first() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_tokens_of_the_link_are_seen_as_they_were_when_drawn(model: str) -> None:
-    """They are read at once: candidates, weights and bytes of each are those of a step of its own."""
+    """The link's tokens are run in one pass; candidates, weights and bytes equal those of single decode steps."""
     free = compute.written_of(view(model=model)).steps
     fixed = compute.written_of(view(model=model, written=tuple(step.id for step in free))).steps
     assert [step.id for step in fixed[: len(free)]] == [step.id for step in free]
@@ -79,7 +79,7 @@ def test_tokens_of_the_link_are_seen_as_they_were_when_drawn(model: str) -> None
 
 
 def test_what_is_the_same_is_not_computed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a click one token is read, and the steps are those of the whole text written at once."""
+    """A click runs one token, and the steps equal those of the whole text generated at once."""
     v = view(model="gqa-2", draw_seed=17)
     free, passes = compute.written_of(v).steps, []
     read = writing.read
@@ -104,9 +104,9 @@ def test_what_is_the_same_is_not_computed_again(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_session_that_wants_something_else_gets_fewer_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     v = view(draw_seed=18)
-    monkeypatch.setattr(queue, "wanted_elsewhere", lambda: True)
+    monkeypatch.setattr(queue, "rerun_requested", lambda: True)
     assert len(compute.written_of(v).steps) == compute.AT_ONCE
-    monkeypatch.setattr(queue, "wanted_elsewhere", lambda: False)
+    monkeypatch.setattr(queue, "rerun_requested", lambda: False)
     assert len(compute.written_of(v).steps) == compute.AHEAD
 
 
@@ -209,7 +209,7 @@ def test_texts_that_share_blocks_are_those_of_a_plain_cache(model: str) -> None:
     v = view(model=model, n_texts=3, block_size=5)
     found = compute.shared(v)
     assert found.difference < 1e-4 and len({*found.tables}) == 3
-    whole = (len(v.ids) - 1) // 5  # blocks that are full before anybody writes
+    whole = (len(v.ids) - 1) // 5  # blocks that are full before generation
     assert len({table[:whole] for table in found.tables}) == 1
     assert {found.users[block] for block in found.tables[0][:whole]} == {3}
     n_blocks = math.ceil(found.n_tokens / 5)
@@ -227,7 +227,7 @@ def test_a_drafter_changes_the_passes_alone(drafter: str) -> None:
     greedy = decode.generate(load_checkpoint("gqa-4")[0], v.ids, found.n_tokens, decode.Sampling(0.0))
     assert [i for each in found.rounds for i in each.ids] == [step.id for step in greedy]
     assert found.n_tokens == compute.N_SPECULATED and found.seconds > 0 and found.plain_seconds > 0
-    if drafter == "gqa-4":  # the model itself: everything is accepted
+    if drafter == "gqa-4":  # the model drafts for itself: all tokens are accepted
         assert all(each.n_accepted == len(each.proposed) for each in found.rounds)
 
 

@@ -1,4 +1,4 @@
-"""The walk through a decode step shows the source that ran and the token that Decode writes; its arithmetic holds."""
+"""The walk through a decode step shows the executed source and the Decode page's token; its arithmetic is right."""
 
 from pathlib import Path
 

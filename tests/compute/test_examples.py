@@ -1,4 +1,4 @@
-"""What an example says is to be seen, counted again from the trace."""
+"""Each example's sentence agrees with the trace, recomputed here."""
 
 import re
 
@@ -29,9 +29,9 @@ def test_the_sentence_says_the_weight_of_the_cell_that_the_example_selects(model
 
 @pytest.mark.parametrize("model", MODELS)
 def test_no_other_head_has_a_larger_induction_score(model):
-    """By hand: the mean weight on the keys after earlier occurrences, over the queries that have one."""
+    """Computed by hand: mean weight on the key after the earlier occurrence, over queries that have one."""
     view = View(Settings(model=model), padded=True)
-    assert LOOK_FOR["a phrase said twice"] == "induction"
+    assert LOOK_FOR["a repeated phrase"] == "induction"
     ids, weights = view.ids, view.trace.weights
     scores = np.zeros(weights.shape[:2])
     asking = [q for q in range(len(ids)) if ids[q] in ids[:q]]
@@ -53,4 +53,4 @@ def test_brackets_are_paired_with_their_own():
 def test_no_sentence_where_there_is_nothing_to_look_at():
     assert examples.found_in(View(Settings(text="Something else."))) is None
     assert examples.found_in(View(Settings(window=1))) is None  # no token sees an earlier one
-    assert examples.chosen(Settings(window=1), "a phrase said twice") == {"text": EXAMPLES["a phrase said twice"]}
+    assert examples.chosen(Settings(window=1), "a repeated phrase") == {"text": EXAMPLES["a repeated phrase"]}

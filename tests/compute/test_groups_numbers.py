@@ -1,7 +1,7 @@
-"""What the query-grouping page prints, evaluated, over invented models and masks.
+"""Numbers printed on the Query grouping page are right, for generated models and masks.
 
-A formula's numbers are multiplied out here, without attnviz.equations, and compared with bars, tables and titles, and
-with what the mask of the live model lets the last token attend to.
+Formulas are evaluated here, without attnviz.equations, and compared with bars, tables and titles, and with the keys
+that the live model's mask allows for the last token.
 """
 
 import json
@@ -36,7 +36,7 @@ MLA = ModelConfig(
 
 
 def sides(tex: str) -> list[list[str]]:
-    """What stands between the equals signs of each equation, in Python's writing and without units."""
+    """Return the sides of each equation in Python syntax, without units."""
     lines = re.sub(r"\\(begin|end)\{aligned\}", "", tex).split(r"\\")
     equations = []
     for line in lines:
@@ -56,7 +56,7 @@ def _python(tex: str) -> str:
 
 
 def values(tex: str) -> list[list[float]]:
-    """The sides of each equation that are numbers."""
+    """Return the numeric sides of each equation."""
     return [[eval(side) for side in equation if not _has_letters(side)] for equation in sides(tex)]
 
 
@@ -65,7 +65,7 @@ def _has_letters(side: str) -> bool:
 
 
 def assert_true(tex: str) -> list[float]:
-    """Each equation's numbers multiply out to what it says; gives the results."""
+    """Assert that the sides of each equation are equal; return the results."""
     results = []
     for found in values(tex):
         assert len(found) >= 1, tex
@@ -78,7 +78,7 @@ def assert_true(tex: str) -> list[float]:
 
 @st.composite
 def invented(draw) -> ModelConfig:
-    """A model with primes for its sizes, with a window and full layers or without, of any kind of attention."""
+    """Draw a model with prime sizes, any type of attention, with or without a window and full layers."""
     n_heads, n_layers = draw(st.sampled_from([1, 2, 3, 6, 8])), draw(st.integers(1, 5))
     how = {}
     if draw(st.booleans()):
@@ -97,7 +97,7 @@ def invented(draw) -> ModelConfig:
 
 
 def keys_seen(config: ModelConfig, n_tokens: int) -> list[int]:
-    """Keys that the last token may attend to in each layer, counted from the mask the modules run with."""
+    """Return the number of keys allowed for the last token in each layer, counted from the modules' mask."""
     seen = []
     for layer in range(config.n_layers):
         window = None if layer in config.full_layers else config.sliding_window
@@ -221,13 +221,13 @@ def test_bits_per_character_leave_out_the_first_token():
 
 
 def header_of(message: bytes) -> dict:
-    """What a head grid sends before its cells."""
+    """Return the header of a head grid's message."""
     return json.loads(message[4 : 4 + int.from_bytes(message[:4], "little")])
 
 
 @pytest.mark.parametrize("model", ["mla", "gqa-2"])
 def test_no_head_is_said_to_read_another_ones_keys(model):
-    """Neither does MLA have KV heads, nor does MHA read those of a group."""
+    """MLA has no KV heads, and MHA's are not shared."""
     app = opened("pages/2_query_groups.py", model=model, closer="maps")
     grids = {
         p.proto.id.split("-")[-1]: p.proto for p in app.get("bidi_component") if "head_grid" in p.proto.component_name

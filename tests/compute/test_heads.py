@@ -1,4 +1,4 @@
-"""What the heads page computes besides the trace, against models run by hand."""
+"""Computations of the Heads page, compared with models run by hand."""
 
 from dataclasses import replace
 
@@ -49,7 +49,7 @@ def test_losses_are_torchs_cross_entropy_over_all_predictions():
 
 @pytest.mark.parametrize("padding", [1, 3, 11])
 def test_the_loss_is_the_one_that_ablation_starts_from(padding):
-    """The same text and the same model have one loss, whatever number of padding tokens another mask has."""
+    """The loss of a text and model does not depend on the number of padding tokens of another mask."""
     settings = replace(OWN, mask_padding=padding)
     before = compute_heads.effects_of(settings, IDS, None).before
     assert compute_heads.masked_of(settings, IDS, 0).losses[0] == pytest.approx(before, abs=1e-6)
@@ -123,7 +123,7 @@ def test_a_grid_and_a_head_say_the_same_of_the_text(settings):
 def test_layers_arrive_one_by_one_and_go_on_where_they_were_interrupted(monkeypatch):
     view = View(replace(OWN, n_layers=5, text="one two three four"))
     arrived, more = [], iter([False, False, True])
-    monkeypatch.setattr(compute_heads.queue, "wanted_elsewhere", lambda: next(more, False))
+    monkeypatch.setattr(compute_heads.queue, "rerun_requested", lambda: next(more, False))
     tell = lambda layer, weights, allowed: arrived.append((layer, weights, allowed))  # noqa: E731
     found = compute_heads.on_text(view, tell)
     assert [layer for layer, *_ in arrived] == [0, 1] and len(found.labels) == 2
@@ -134,7 +134,7 @@ def test_layers_arrive_one_by_one_and_go_on_where_they_were_interrupted(monkeypa
         np.testing.assert_array_equal(weights[0], view.trace.weights[layer])
         np.testing.assert_array_equal(allowed[0], view.trace.allowed[layer])
     compute_heads.on_text(view, tell)
-    assert len(arrived) == 5  # known: nobody is told again
+    assert len(arrived) == 5  # cached: the callback is not called again
 
 
 def test_a_head_is_most_alike_to_itself_and_the_order_is_by_the_difference():

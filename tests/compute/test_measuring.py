@@ -1,4 +1,4 @@
-"""What the cost page runs: facts pasted by anybody become a model or a sentence, live counts agree or are left out.
+"""The Cost page: pasted configurations give a model or an error sentence; live counts agree or are omitted.
 
 pytest tests/compute/test_measuring.py
 """
@@ -126,7 +126,7 @@ def test_only_one_measures_at_a_time_and_it_can_be_stopped(monkeypatch):
         first = compute_cost.Measurement(SMALL)
         while not first.results:
             sleep(0.001)
-        assert first.running and "Somebody else" in finished(compute_cost.Measurement(SMALL)).problem
+        assert first.running and "Another measurement" in finished(compute_cost.Measurement(SMALL)).problem
         first.stop()
         going_on.set()
         assert len(finished(first).results) == 2 and first.problem is None

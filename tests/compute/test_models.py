@@ -1,4 +1,4 @@
-"""Models and traces are kept within their bounds, and by nobody else."""
+"""Models and traces stay within their caches' limits and are referenced nowhere else."""
 
 import gc
 import weakref
@@ -16,7 +16,7 @@ SMALL = Settings(model="own", n_layers=1, n_heads=2, n_kv_heads=1, d_model=16, t
 
 @pytest.mark.parametrize("padded", [False, True])
 def test_a_view_holds_neither_the_model_nor_the_trace(padded: bool) -> None:
-    """Sessions keep views, and forty sessions should not keep forty traces."""
+    """Sessions hold views, and forty sessions must not hold forty traces."""
     view = View(SMALL, padded)
     assert view.trace.weights.shape[:2] == (1, 2) and view.model.config == view.config
     assert not [name for name, value in vars(view).items() if hasattr(value, "nbytes") or hasattr(value, "parameters")]

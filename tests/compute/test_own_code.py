@@ -1,4 +1,4 @@
-"""One's own file: for whom it may be run, and what running it on the shipped weights gives."""
+"""The user's own code file: which requests may run it, and its results on the shipped weights."""
 
 import json
 import struct
@@ -97,7 +97,7 @@ def test_a_file_is_shown_with_its_maps_and_its_lines(tmp_path):
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """Where it is not tested that a process of its own keeps a file apart: all is imported already."""
+    """Run the file in this process, which has everything imported, where process isolation is not tested."""
 
     def run(command, folder, *limits, path):
         child_on_shipped.run(*map(Path, command[-2:]), packed)

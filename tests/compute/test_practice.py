@@ -1,4 +1,4 @@
-"""An attempt at a set: answers are taken in order, time ends it, and the card says what was right."""
+"""Attempts at a question set: order of answers, time limit, score card."""
 
 from dataclasses import replace
 from html import escape
@@ -52,7 +52,7 @@ def test_a_missed_question_comes_back_between_two_of_a_set_and_does_not_count():
     attempt = attempt.answer("wrong", 2)
     assert attempt.answered and attempt.answer_given == "wrong" and attempt.at == 1
     attempt = attempt.next([missed])
-    assert attempt.question == attempt.questions[1]  # none directly after another
+    assert attempt.question == attempt.questions[1]  # repeated questions are never adjacent
     for _ in range(2):
         attempt = attempt.answer(right(attempt), 3).next([])
     assert attempt.done and [g.right for g in attempt.grades()] == [True] * 3

@@ -1,4 +1,4 @@
-"""Few at once; who waits is told how many are before."""
+"""The queue semaphore: limit on concurrent work, and queue position reported to waiting callers."""
 
 from threading import Event, Thread
 from time import monotonic, sleep
@@ -6,24 +6,24 @@ from time import monotonic, sleep
 import pytest
 
 from attnviz.compute import queue
-from attnviz.compute.queue import TELL, Turns
+from attnviz.compute.queue import TELL, QueueSemaphore
 
 
 @pytest.fixture
-def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "PATIENCE", 0.02)
+def short_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queue, "REPORT_EVERY", 0.02)
 
 
-class Person(Thread):
-    """Works for as long as `done` is not set; notes what was told meanwhile."""
+class Worker(Thread):
+    """Thread that holds the semaphore until `done` is set; `reported` has the queue positions it received."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, semaphore: QueueSemaphore) -> None:
         super().__init__(daemon=True)
-        self.turns, self.told, self.works, self.done = turns, [], Event(), Event()
+        self.semaphore, self.reported, self.works, self.done = semaphore, [], Event(), Event()
 
     def run(self) -> None:
-        TELL.set(self.told.append)
-        with self.turns.turn():
+        TELL.set(self.reported.append)
+        with self.semaphore.turn():
             self.works.set()
             self.done.wait(10)
 
@@ -35,58 +35,58 @@ def wait_for(condition) -> None:
         sleep(0.002)
 
 
-def in_line(n: int, at_once: int = 1) -> list[Person]:
-    """People of whom the first `at_once` work and the others wait, in this order."""
-    turns, people = Turns(at_once), []
+def queued_workers(n: int, at_once: int = 1) -> list[Worker]:
+    """Start n workers: the first `at_once` hold the semaphore, the others wait in this order."""
+    semaphore, workers = QueueSemaphore(at_once), []
     for i in range(n):
-        people.append(Person(turns))
-        people[-1].start()
-        wait_for(people[-1].works.is_set if i < at_once else lambda i=i: turns._waiting == i - at_once + 1)
-    return people
+        workers.append(Worker(semaphore))
+        workers[-1].start()
+        wait_for(workers[-1].works.is_set if i < at_once else lambda i=i: semaphore._waiting == i - at_once + 1)
+    return workers
 
 
-def test_who_waits_is_told_how_many_are_before_and_when_it_is_their_turn(hurry) -> None:
-    people = in_line(3)
-    wait_for(lambda: people[1].told[-1:] == [1] and people[2].told[-1:] == [2])
-    for person in people:
-        person.done.set()
-    wait_for(lambda: all(person.works.is_set() and not person.is_alive() for person in people))
-    assert people[0].told == [] and people[1].told[-1] == people[2].told[-1] == 0
+def test_waiting_callers_receive_their_queue_position_and_zero_at_the_end(short_interval) -> None:
+    workers = queued_workers(3)
+    wait_for(lambda: workers[1].reported[-1:] == [1] and workers[2].reported[-1:] == [2])
+    for worker in workers:
+        worker.done.set()
+    wait_for(lambda: all(worker.works.is_set() and not worker.is_alive() for worker in workers))
+    assert workers[0].reported == [] and workers[1].reported[-1] == workers[2].reported[-1] == 0
 
 
-def test_as_many_work_as_may() -> None:
-    people = in_line(4, at_once=2)
-    assert [person.works.is_set() for person in people] == [True, True, False, False]
-    for person in people:
-        person.done.set()
+def test_at_most_at_once_workers_run() -> None:
+    workers = queued_workers(4, at_once=2)
+    assert [worker.works.is_set() for worker in workers] == [True, True, False, False]
+    for worker in workers:
+        worker.done.set()
 
 
-def test_a_short_wait_is_not_spoken_of() -> None:
-    first, second = in_line(2)
+def test_a_short_wait_is_not_reported() -> None:
+    first, second = queued_workers(2)
     first.done.set()
     wait_for(second.works.is_set)
     second.done.set()
-    assert second.told == []
+    assert second.reported == []
 
 
-def test_who_leaves_gives_up_the_place(hurry) -> None:
-    (first,) = in_line(1)
+def test_a_callback_that_raises_leaves_the_queue(short_interval) -> None:
+    (first,) = queued_workers(1)
 
-    def leave(before: int) -> None:
+    def leave(ahead: int) -> None:
         raise ConnectionError
 
     token = TELL.set(leave)
-    with pytest.raises(ConnectionError), first.turns.turn():
-        raise AssertionError("it was not our turn")
+    with pytest.raises(ConnectionError), first.semaphore.turn():
+        raise AssertionError("the semaphore was not free")
     TELL.reset(token)
     first.done.set()
-    with first.turns.turn():
-        assert first.turns._waiting == 0
+    with first.semaphore.turn():
+        assert first.semaphore._waiting == 0
 
 
-def test_work_that_fails_ends_its_turn() -> None:
-    turns = Turns()
-    with pytest.raises(ZeroDivisionError), turns.turn():
+def test_an_exception_releases_the_semaphore() -> None:
+    semaphore = QueueSemaphore()
+    with pytest.raises(ZeroDivisionError), semaphore.turn():
         1 / 0  # noqa: B018
-    with turns.turn():
+    with semaphore.turn():
         pass

@@ -1,4 +1,4 @@
-"""What a notice about a link's layer, head, query or key says is what is selected."""
+"""Notices about a link's layer, head, query or key name the selection that is in effect."""
 
 import re
 

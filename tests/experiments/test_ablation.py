@@ -147,12 +147,12 @@ def test_effects_are_measured_layer_by_layer_and_once():
 def test_what_was_measured_stays_when_the_session_asks_for_something_else(monkeypatch):
     settings = Settings(model="own", n_layers=3, n_heads=5, n_kv_heads=5, d_model=70, seed=12)
     told = []
-    monkeypatch.setattr(queue, "wanted_elsewhere", lambda: 5 in told)
+    monkeypatch.setattr(queue, "rerun_requested", lambda: 5 in told)
     known = compute_heads.effects_of(settings, tuple(IDS), lambda found, done: told.append(found.n_measured))
     assert known.n_measured == 5 and not known.complete and np.isfinite(known.losses[0]).all()
     assert compute_heads.effects_of(settings, tuple(IDS), None).n_measured == 5
     assert np.isnan(compute_heads.effects_of(replace(settings, seed=13), tuple(IDS), None).losses).all()
-    monkeypatch.setattr(queue, "wanted_elsewhere", lambda: False)
+    monkeypatch.setattr(queue, "rerun_requested", lambda: False)
     rest = compute_heads.effects_of(settings, tuple(IDS), lambda found, done: None)
     assert rest.complete and np.array_equal(rest.losses[0], known.losses[0])
 

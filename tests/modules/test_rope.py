@@ -138,7 +138,7 @@ def test_a_scaling_is_one_hashable_value_however_it_is_given():
         ({"type": "linear", "factor": math.nan}, r"factor must be a number of at least 1, not nan"),
         ({"type": "linear", "factor": True}, r"factor must be a number of at least 1, not True"),
         ({"type": "linear", "factor": "2"}, r"factor must be a number of at least 1, not '2'"),
-        ({"type": "linear", "facotr": 2}, r"of type linear has factor, but no 'facotr'"),
+        ({"type": "linear", "facotr": 2}, r"of type linear has the fields factor, not 'facotr'"),
         ({"type": "dynamic", "factor": 2}, r"original_max_position_embeddings must be a whole number .* not None"),
         (YARN | {"original_max_position_embeddings": 0.5}, r"must be a whole number of at least 2, not 0.5"),
         (YARN | {"beta_fast": 1}, r"beta_slow must be below beta_fast = 1, not 1.0"),
@@ -149,7 +149,7 @@ def test_a_scaling_is_one_hashable_value_however_it_is_given():
         ({"type": "longrope", "factor": 2, "original_max_position_embeddings": 64, "short_factor": [1.0] * 4},
          r"long_factor must be positive numbers, one for each pair, not None"),
         ({"type": "longrope", "factor": 2, "original_max_position_embeddings": 64, "short_factor": [1.0] * 3,
-          "long_factor": [1.0] * 4}, r"short_factor must hold 4 numbers, one a pair, not 3"),
+          "long_factor": [1.0] * 4}, r"short_factor must hold 4 numbers, one per pair, not 3"),
     ],
 )  # fmt: skip
 def test_an_impossible_scaling_is_refused_by_field_value_and_range(scaling, message):

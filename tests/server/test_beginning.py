@@ -1,4 +1,4 @@
-"""What the browser is told of where the app begins, and for which addresses; that it helps: tests/browser."""
+"""The base URL in the HTML of each page, and for which addresses it is set; its effect is tested in tests/browser."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.waiting import result_of
 
 
 def asked(path: str, method: str = "GET", kind: str = "http") -> bytes:
-    """What is sent to whoever asks for this: b"app" from the app behind."""
+    """Return the body of the response to one request; the app behind the middleware sends b"app"."""
     sent = []
 
     async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -21,16 +21,16 @@ def asked(path: str, method: str = "GET", kind: str = "http") -> bytes:
         sent.append(message.get("body", b""))
 
     scope = {"type": kind, "path": path, "method": method, "headers": []}
-    result_of(beginning.Beginning(app)(scope if kind == "http" else {"type": kind, "path": path}, None, send))
+    result_of(beginning.BaseUrl(app)(scope if kind == "http" else {"type": kind, "path": path}, None, send))
     return b"".join(sent)
 
 
 @pytest.mark.parametrize("path", ["/heads", "/rope", "/below/a/prefix/heads"])
 def test_a_page_is_answered_with_streamlits_own_file_and_one_line(path: str) -> None:
     html = asked(path).decode()
-    assert html.count(beginning.SAID) == 1
-    assert html.replace(beginning.SAID, "<head>") == beginning.INDEX
-    assert html.index(beginning.SAID) < html.index('src="./static/js/')
+    assert html.count(beginning.BASE_URL_SCRIPT) == 1
+    assert html.replace(beginning.BASE_URL_SCRIPT, "<head>") == beginning.INDEX
+    assert html.index(beginning.BASE_URL_SCRIPT) < html.index('src="./static/js/')
 
 
 @pytest.mark.parametrize("path", ["/", "", "/heads/", "/nothing", "/heads/_stcore/health", "/static/js/heads.js"])

@@ -1,4 +1,4 @@
-"""What is freed goes back to the system."""
+"""Freed memory is returned to the system."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from attnviz.server import memory
 memory.SECONDS, memory.LARGE = 0.01, 10**12  # nothing is large yet
 memory.start()
 size = lambda: psutil.Process().memory_info().rss
-blocks = [bytearray(1 << 20) for _ in range(100)]  # in the heap, since they are smaller than what is mapped for itself
+blocks = [bytearray(1 << 20) for _ in range(100)]  # smaller than MMAP_BYTES, so allocated in the heap
 held = blocks[1::2]
 full = size()
 del blocks
@@ -38,7 +38,7 @@ def test_holes_between_what_is_held_go_back_to_the_system_where_the_process_is_l
 
 
 def test_numpy_multiplies_without_a_thread_that_waits_by_spinning():
-    """Counted in a process that is told nothing: this one has imported the pages, and hands on what they set."""
+    """Counted in a process without OPENBLAS_NUM_THREADS, which this process has set and would pass on."""
     code = "import os, attnviz.compute.models, numpy as np; a = np.ones((600, 600)); a @ a"
     code += "; print(len(os.listdir('/proc/self/task')))"
     assert run(code, **{k: v for k, v in os.environ.items() if k != "OPENBLAS_NUM_THREADS"}) == "1\n"

@@ -1,4 +1,4 @@
-"""A computation learns that its session has asked for another run, of a part too, for which Streamlit ends none."""
+"""Computations see that their session has requested a rerun, of a fragment too."""
 
 from types import SimpleNamespace
 
@@ -10,13 +10,13 @@ from attnviz.server import preempt
 def test_a_run_that_was_asked_for_is_seen(monkeypatch):
     requests = ScriptRequests()
     monkeypatch.setattr(preempt, "get_script_run_ctx", lambda **_: SimpleNamespace(script_requests=requests))
-    assert not preempt.asked_for_more()
+    assert not preempt.rerun_requested()
     assert requests.request_rerun(RerunData(fragment_id="one part"))
-    assert requests.on_scriptrunner_yield() is None and preempt.asked_for_more()
+    assert requests.on_scriptrunner_yield() is None and preempt.rerun_requested()
     requests.on_scriptrunner_ready()
-    assert not preempt.asked_for_more()
+    assert not preempt.rerun_requested()
 
 
 def test_where_no_script_runs_nobody_asks(monkeypatch):
     monkeypatch.setattr(preempt, "get_script_run_ctx", lambda **_: None)
-    assert not preempt.asked_for_more()
+    assert not preempt.rerun_requested()

@@ -1,4 +1,4 @@
-"""Nothing runs for a page that was left, and nothing comes of an earlier connection."""
+"""No fragment of a previous page runs, and no message of an earlier connection's run is sent."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
-from attnviz.server.stale import Stale, Visit
+from attnviz.server.stale import Connection, Stale
 from tests.waiting import result_of
 
 HEADS, ROPE = "a1", "b2"  # Streamlit's hashes of two pages
@@ -19,21 +19,21 @@ def asks(page: str, fragment: str = "") -> bytes:
 
 
 def says(page: str) -> ForwardMsg:
-    """What the server tells a browser in a run of a whole page."""
+    """Return the navigation message that the server sends in a run of a whole page."""
     message = ForwardMsg()
     message.navigation.page_script_hash = page
     return message
 
 
 def starts(page: str) -> ForwardMsg:
-    """What it tells at the start of any run, with another page's hash where a page was asked for by name."""
+    """Return the message at the start of any run; its hash is another page's where a page is requested by name."""
     message = ForwardMsg()
     message.new_session.page_script_hash = page
     return message
 
 
 def ends(how: int = ForwardMsg.FINISHED_SUCCESSFULLY) -> ForwardMsg:
-    """What it tells at the end of any run."""
+    """Return the message at the end of any run."""
     message = ForwardMsg()
     message.script_finished = how
     return message
@@ -46,8 +46,9 @@ def stopped() -> bytes:
 
 
 def through(kind: str, *course: bytes | ForwardMsg) -> tuple[list[bytes], list[bytes]]:
-    """Which of a browser's messages (bytes) an app behind the middleware receives, and which of its own, sent where
-    they stand, the browser has.
+    """Play a sequence of browser messages (bytes) and app messages (ForwardMsg) through the middleware.
+
+    Return the messages that the app receives and those that the browser receives.
     """
     events, received, sent = list(course), [], []
 
@@ -73,7 +74,7 @@ def through(kind: str, *course: bytes | ForwardMsg) -> tuple[list[bytes], list[b
 
 
 def passed(kind: str, *course: bytes | ForwardMsg) -> list[bytes]:
-    """What the app receives, where all that it sends arrives."""
+    """Return what the app receives; assert that the browser receives everything the app sends."""
     received, sent = through(kind, *course)
     assert sent == [each.SerializeToString() for each in course if isinstance(each, ForwardMsg)]
     return received
@@ -100,14 +101,15 @@ def test_the_run_of_a_part_does_not_bring_a_left_page_back():
 
 
 def test_pages_that_only_a_browser_speaks_of_are_not_remembered():
-    """Nobody can fill the server's memory with them."""
-    visit = Visit()
-    assert all(visit.concerns(asks(f"page {n}")) and visit.concerns(asks(f"page {n}", "part")) for n in range(99))
-    assert len(visit._shown) == 0 and visit.concerns(asks("page 7", "part"))
+    """A client cannot fill the server's memory with invented pages."""
+    connection = Connection()
+    for n in range(99):
+        assert connection.accepts_request(asks(f"page {n}")) and connection.accepts_request(asks(f"page {n}", "part"))
+    assert len(connection._shown) == 0 and connection.accepts_request(asks("page 7", "part"))
 
 
 def test_a_page_that_the_server_goes_to_itself_is_not_left():
-    """A head clicked on the front page: the front page runs, and goes on to the heads; each time anew."""
+    """A head clicked on the front page: the front page runs and switches to the Heads page, every time."""
     front, part = asks("f0"), asks(HEADS, "part")
     there = front, starts("f0"), says("f0"), starts(HEADS), says(HEADS), ends(), part, starts(HEADS), ends(), part
     sent = [each for each in there if isinstance(each, bytes)]
@@ -125,7 +127,7 @@ def test_what_is_no_websocket_goes_on():
 
 
 def test_what_is_left_of_a_run_that_another_connection_asked_for_does_not_arrive():
-    """It was stopped when that was cut, and the browser would clear all that it had not come to."""
+    """It was stopped when that connection was lost, and the browser would clear the elements it had not reached."""
     status, drawing = ForwardMsg(), ForwardMsg()
     status.session_status_changed.run_on_save = True
     drawing.delta.new_element.markdown.body = "long " * 10_000

@@ -1,4 +1,4 @@
-"""What a page sends over a websocket does not wait for an acknowledgement."""
+"""Websocket messages are sent without waiting for an acknowledgement."""
 
 import random
 import socket
@@ -11,11 +11,11 @@ from tests.browser.server import serve
 from tests.soak.session import connected
 from tests.waiting import result_of
 
-DELAY = 0.04  # seconds for which Linux puts off an acknowledgement, at least
+DELAY = 0.04  # seconds: Linux's minimum for a delayed acknowledgement
 
 
 class Uvicorns:
-    """As much of uvicorn's protocol, and of asyncio's transport, as a connection's `send` is bound to."""
+    """Minimal stand-in for uvicorn's protocol and asyncio's transport, to which `send` is bound."""
 
     def __init__(self, used: socket.socket) -> None:
         self.transport, self.used = self, used
@@ -28,7 +28,7 @@ class Uvicorns:
 
 
 def passed_on(kind: str, send) -> list[tuple]:
-    """What an app behind the middleware is called with for a connection of this kind."""
+    """Return the arguments with which the middleware calls the app for a connection of this kind."""
     calls = []
 
     async def app(*called_with: object) -> None:
@@ -66,7 +66,7 @@ def test_a_server_that_is_not_uvicorn_goes_on():
 
 @pytest.mark.slow
 def test_a_change_of_the_front_page_is_answered_without_the_delay():
-    """Through the app as it is served. With the delay none is quicker; the fastest of twenty forgives a busy host."""
+    """End to end through a running server. With the delay no change is faster; the fastest of twenty tolerates load."""
 
     async def changes(url: str) -> list[float]:
         session, chance = await connected(url, ""), random.Random(0)

@@ -1,6 +1,6 @@
-"""What is made ready before a page asks: for which requests, once, without a word where it fails.
+"""The warm start: which requests trigger it, that it runs once, and that it fails silently.
 
-pytest tests/test_warm.py
+pytest tests/server/test_warm.py
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ TORCH = "libtorch_python"  # mapped into a process that has imported torch
 
 @pytest.fixture
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """What `prepare` was called with."""
+    """Arguments of the calls of `prepare`."""
     calls: list[tuple[str, str]] = []
     monkeypatch.setattr(warm, "prepare", lambda *call: calls.append(call))
     return calls
 
 
 def send(middleware: warm.WarmStart, path: str, query: str = "", method: str = "GET", kind: str = "http") -> None:
-    """One request through the middleware, until the thread that it may start has ended."""
+    """Send one request through the middleware and wait for the thread that it may start."""
     scope = {"type": kind, "path": path, "query_string": query.encode()}
     if kind == "http":
         scope["method"] = method
@@ -170,7 +170,7 @@ def test_a_server_imports_torch_for_a_page_and_not_for_the_front_page():
     assert "Traceback" not in log and "ScriptRunContext" not in log
 
 
-# ---- the browser that is opened on a person's own machine
+# ---- opening the browser
 
 
 @pytest.mark.parametrize("headless", [True, False])

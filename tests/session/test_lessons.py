@@ -1,4 +1,4 @@
-"""Lessons parse, or say in which line they do not and why; what they point at is on the page that they open."""
+"""Lessons parse or report the line and reason; the elements they point at are on the page that they open."""
 
 import re
 from pathlib import Path
@@ -134,13 +134,13 @@ def test_every_step_points_at_something_and_its_numbers_compute(name: str, numbe
 
 @pytest.mark.parametrize("name", SHIPPED_LESSONS)
 def test_no_number_is_typed(name: str) -> None:
-    """Digits stand in links, placeholders and names of layers' formulas alone."""
+    """Digits occur only in links, placeholders and names in formulas."""
     for step in SHIPPED_LESSONS[name].steps:
         written = " ".join((step.text, step.question, step.answer))
         assert not re.search(r"(?<![\w.-])\d[\d.,]*", re.sub(r"\{[^}]*\}", "", written)), written
 
 
-# ---- placeholders against what is computed apart
+# ---- placeholders against independent computations
 
 
 def value(name: str, **fields: object) -> str:
@@ -196,7 +196,7 @@ def test_numbers_of_rope() -> None:
 
 
 def test_numbers_of_a_drafter_add_up() -> None:
-    """Each pass writes what it accepts and one token of the model's own."""
+    """Each pass yields the accepted tokens and one token of the model itself."""
     names = ("drafted", "accepted", "passes", "drafted_tokens")
     drafted, accepted, passes, written = (int(value(name, drafter="n-grams")) for name in names)
     assert written == accepted + passes and 0 < accepted <= drafted

@@ -1,4 +1,4 @@
-"""What may be opened: hosted nothing but what is listed, word for word; on one's own machine any folder or hub id."""
+"""Permission to open models: when hosted only listed names, exactly; on the user's own machine any folder or hub id."""
 
 import pytest
 
@@ -18,11 +18,11 @@ def folder(tmp_path):
 @pytest.fixture
 def hosted(folder, monkeypatch):
     monkeypatch.setenv(opening.ALLOWED, f"{folder}, {HERE}")
-    monkeypatch.setattr(opening, "is_local", lambda: True)  # a proxy on the same machine may look like that
+    monkeypatch.setattr(opening, "is_local", lambda: True)  # a proxy on the same machine can look local
 
 
 def ways_around(folder) -> list[str]:
-    """Other names of what is on the disk, among them of the listed folder itself."""
+    """Other names of files on disk, some of them of the listed folder itself."""
     (folder.parent / "link").symlink_to(folder)
     (folder.parent / "other").mkdir()
     (folder.parent / "other" / "config.json").write_text("{}")

@@ -1,4 +1,4 @@
-"""Any link gives settings that a model can be built from, and says what it changed."""
+"""Any link gives settings that a model can be built from, with a notice for each changed value."""
 
 from dataclasses import fields, replace
 from urllib.parse import parse_qsl, quote_plus
@@ -26,12 +26,12 @@ def test_a_bare_address_is_the_defaults_without_a_word():
 def test_any_link_gives_settings_in_range_that_reopen_themselves(link):
     found, notices = Settings.from_link(link)
     assert found == found.normalised()
-    for f in fields(Settings):  # each value is one that its own kind reads back unchanged
+    for f in fields(Settings):  # each value is read back unchanged by its kind
         assert f.metadata["kind"].read(found.to_link().get(f.name, "") or _written(found, f.name)) is not None
     again, silence = Settings.from_link(found.to_link())
     assert again == found and silence == []
     for name in link:
-        if name not in NAMES and name not in TABS_BEFORE:  # of a page that this is not
+        if name not in NAMES and name not in TABS_BEFORE:  # the old tab setting of another page
             assert any(name[:40] in notice for notice in notices)
 
 
@@ -103,7 +103,7 @@ def test_a_model_of_ones_own_has_the_attention_and_the_sizes_that_were_chosen():
     assert {p.shape[0] for name, p in attn.named_parameters() if "kv_a_proj" in name} == {37 + 6}
 
 
-OLD_LINKS = {  # as they were before there was one setting for the open part of any page
+OLD_LINKS = {  # from before the setting `tab`, with one setting per page
     "heads?heads_part=rollout&closer=work&turning=longer&part=speed": "Attention rollout",
     "query_groups?closer=latent&heads_part=masks": "Multi-head latent attention",
     "rope?turning=layouts&part=facts": "Two layouts",

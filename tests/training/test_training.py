@@ -10,7 +10,7 @@ from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
 from attnviz.training.__main__ import DECAY, FAMILY, PRIMER_AGAIN, second_steps
 from attnviz.training.data import Batches
-from attnviz.training.evaluate import bits_per_character, passages, previous_token, said_twice
+from attnviz.training.evaluate import bits_per_character, passages, previous_token, repetition_scores
 from attnviz.training.export import cache_numbers, mean_of, quality_svg
 from attnviz.training.train import Recipe, initial, load_weights, train
 
@@ -120,12 +120,12 @@ def test_bits_a_character_of_a_model_that_is_known():
 
 
 def test_a_head_that_looks_up_is_found_and_scored():
-    scored = said_twice(Fake(lambda i: i - 13 + 1), torch.randint(VOCAB, (5, 13)))
+    scored = repetition_scores(Fake(lambda i: i - 13 + 1), torch.randint(VOCAB, (5, 13)))
     assert (scored["layer"], scored["head"]) == (0, 1) and scored["induction"] == pytest.approx(0.75)
     counting = torch.arange(13).expand(5, 13)  # each next token is the one the fake expects, in both copies
-    assert said_twice(Fake(lambda i: i), counting)["second"] == pytest.approx(math.log(2), rel=1e-5)
-    assert said_twice(Fake(lambda i: i), counting)["gain"] == pytest.approx(0, abs=1e-5)
-    assert said_twice(Fake(lambda i: i), counting)["induction"] == 0
+    assert repetition_scores(Fake(lambda i: i), counting)["second"] == pytest.approx(math.log(2), rel=1e-5)
+    assert repetition_scores(Fake(lambda i: i), counting)["gain"] == pytest.approx(0, abs=1e-5)
+    assert repetition_scores(Fake(lambda i: i), counting)["induction"] == 0
 
 
 def test_a_head_that_looks_one_back_is_found():
