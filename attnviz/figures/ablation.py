@@ -1,4 +1,4 @@
-"""Ablated heads, drawn: how much each one lowers the loss on this text, and what happens to one prediction.
+"""Figures of ablated heads: how much each ablation changes the loss on this text, and its effect on one prediction.
 
 L layers, H heads, V tokens of the vocabulary.
 """
@@ -15,17 +15,17 @@ from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
 from attnviz.figures.token_maps import BARE, token_text
 
-MOST_TOKENS = 6  # of each of two predictions
-HOW = {
+MOST_TOKENS = 6  # per prediction
+METHOD_TEXTS = {
     "zero": "its output is set to zero",
     "mean": "its output is replaced, at every position, by its mean over a fixed reference text",
 }
 
 
 def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: int) -> Drawing:
-    """The loss (L, H) of the text with each head ablated, against the loss with all heads, in nats per token.
+    """Draw the change of the loss with each head ablated, in nats per token; before: the loss with all heads.
 
-    losses: NaN where a head has not been ablated yet; of one at least it is known.
+    losses: (L, H), NaN where a head has not been ablated yet; at least one is measured.
     """
     effects, (L, H) = losses - before, losses.shape
     far = max(float(np.nanmax(np.abs(effects))), 1e-6)
@@ -47,17 +47,17 @@ def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: in
         },
     )  # fmt: skip
     helpful = int((effects > 0).sum())
-    said = f"L{most[0]} H{most[1]}, loss {before:.3f} → {losses[most]:.3f}"
+    finding = f"L{most[0]} H{most[1]}, loss {before:.3f} → {losses[most]:.3f}"
     title = "Most important head on this text" if effects[most] > 0 else "No ablation raises the loss; nearest"
     if n_measured < losses.size:
         title = f"After {n_measured} of {losses.size} heads: {title[0].lower()}{title[1:]}"
     return Drawing(
         figure,
-        title=f"{title}: {said}",
-        note=f"Change of the loss, in nats per token, with one head ablated: {HOW[way]}. Petrol: the loss rises "
-        f"({count(helpful, 'head')} of {n_measured}); brown: it falls. Several heads ablated together need not change "
-        "it by the sum.",
-        alt=f"A table of {count(L, 'layer')} and {count(H, 'head')}. {title}: {said}. The changes go from "
+        title=f"{title}: {finding}",
+        note=f"Change of the loss, in nats per token, with one head ablated: {METHOD_TEXTS[way]}. Petrol: the loss "
+        f"rises ({count(helpful, 'head')} of {n_measured}); brown: it falls. The effects of heads ablated together "
+        "need not add up.",
+        alt=f"A table of {count(L, 'layer')} and {count(H, 'head')}. {title}: {finding}. The changes range from "
         f"{signed(float(np.nanmin(effects)))} to {signed(float(np.nanmax(effects)))}.",
         table={
             "layer": np.repeat(np.arange(L), H).tolist(),
@@ -69,14 +69,17 @@ def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: in
 
 
 def signed(change: float) -> str:
-    """ "+0.132", "−0.050"."""
+    """Format a change with its sign: "+0.132", "−0.050"."""
     return f"{change:+.3f}".replace("-", "−")
 
 
 def next_tokens(
     before: np.ndarray, after: np.ndarray, vocabulary: Sequence[str], label: str, query: int, came: int | None
 ) -> Drawing:
-    """Probabilities (V,) of the next token before and after; `came` is the id of the one that follows in the text."""
+    """Draw the next token's probabilities (V,) with all heads and with heads ablated.
+
+    came: id of the token that follows in the text; None at its end.
+    """
     likely = [*np.argsort(-before)[:MOST_TOKENS], *np.argsort(-after)[:MOST_TOKENS], *([] if came is None else [came])]
     shown = sorted({int(token) for token in likely}, key=lambda token: -before[token])
     names = [vocabulary[token] for token in shown]
@@ -103,10 +106,10 @@ def next_tokens(
     return Drawing(
         figure,
         title=f"Next token after {query} {quoted(shortened(label, 30))}: {outcome}",
-        note=f"The {MOST_TOKENS} most likely next tokens with and without the heads"
-        + ("." if came is None else ", and the one that follows in the text."),
-        alt=f"After {query} “{label}” the most likely token is “{vocabulary[first]}”, with heads ablated "
-        f"“{vocabulary[then]}”. "
+        note=f"The {MOST_TOKENS} most likely next tokens with all heads and with heads ablated"
+        + ("." if came is None else ", and the token that follows in the text."),
+        alt=f"After {query} “{label}” the most likely token is “{vocabulary[first]}” with all heads, "
+        f"“{vocabulary[then]}” with heads ablated. "
         + "; ".join(f"“{vocabulary[t]}” {before[t]:.3f}, then {after[t]:.3f}" for t in shown)
         + ".",
         table={

@@ -1,4 +1,4 @@
-"""Maps too large for the screen, made smaller: neighbouring cells joined into blocks, never left out."""
+"""Pooling of maps too large for the screen: neighbouring cells are joined into blocks, none is left out."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import numpy as np
 
 
 def block_size(n: int, most: int) -> int:
-    """How many of n tokens one row or column stands for, so that at most `most` are drawn."""
+    """Return the tokens per row or column, so that n tokens take at most `most` of them."""
     return -(-n // most)
 
 
 def pool(values: np.ndarray, join: np.ufunc, most: int) -> np.ndarray:
-    """(..., T, S) -> (..., N, M), N and M at most `most`: `join` (np.maximum, np.logical_or) over blocks."""
+    """Pool (..., T, S) to (..., N, M), N and M at most `most`, with `join` (np.maximum, np.logical_or) over blocks."""
     for axis in (-2, -1):
         values = _joined(values, join, axis, block_size(values.shape[axis], most))
     return values
 
 
 def _joined(values: np.ndarray, join: np.ufunc, axis: int, step: int) -> np.ndarray:
-    """Every `step` neighbours along one axis made one: slice on slice, since `reduceat` takes five times as long."""
+    """Join every `step` neighbours along one axis, slice by slice: `reduceat` takes five times as long."""
     if step == 1:
         return values
     along = np.moveaxis(values, axis, -1)

@@ -1,7 +1,7 @@
-"""A chart as the JSON that plotly.js reads: plain dicts, lists and arrays, put together by methods named as plotly's.
+"""A chart as the JSON that plotly.js reads: plain dicts, lists and arrays, built by methods named as plotly's.
 
-plotly's own objects do the same with a path string and a parent for every part, and take ten times as long. What is
-written here nobody checks, until `figure()` lets plotly check all of it, as the tests and the download do.
+plotly's own objects keep a path string and a parent for every part, and take ten times as long. Nothing is validated
+here; `figure()` has plotly validate the whole chart, as the tests and the download do.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    import numpy as np  # only here: the frame of every page is drawn before numpy is needed
+    import numpy as np  # for type checkers only: the frame of every page is drawn before numpy is needed
     import plotly.graph_objects as go
     from plotly.basedatatypes import BaseFigure
 
-TICK_ROOM = 14  # pixels: what a label on a vertical axis takes
+TICK_ROOM = 14  # pixels per label on a vertical axis
 FULL_HEIGHT = {"y0": 0, "y1": 1, "xref": "x", "yref": "y domain"}
 
 
 class Chart:
-    """Traces and a layout. What is passed in stays as it is, arrays too; dicts are merged into new ones."""
+    """Traces and a layout. Arguments, arrays included, are not modified; dicts are merged into new ones."""
 
     def __init__(self, **layout: Any) -> None:
         self.data: list[dict] = []
         self.layout: dict = {}
-        self.foot = 0  # pixels at the bottom of the plot that keep their height whatever the chart's: a colour bar's
+        self.foot = 0  # pixels at the bottom of the plot that keep their height at any chart height: the colour bar's
         self.update_layout(**layout)
 
     def add_trace(self, trace: dict) -> None:
@@ -48,11 +48,11 @@ class Chart:
         self.layout.setdefault("annotations", []).append(annotation)
 
     def add_vline(self, x: float, **line: Any) -> None:
-        """A line from the bottom of the plot to its top."""
+        """Add a line from the bottom of the plot to its top."""
         self.add_shape(type="line", x0=x, x1=x, **FULL_HEIGHT, **line)
 
     def add_vrect(self, x0: float, x1: float, **rect: Any) -> None:
-        """A band from the bottom of the plot to its top."""
+        """Add a band from the bottom of the plot to its top."""
         self.add_shape(type="rect", x0=x0, x1=x1, **FULL_HEIGHT, **rect)
 
     def update_layout(self, **layout: Any) -> None:
@@ -65,7 +65,7 @@ class Chart:
         self._update_axes("yaxis", axis)
 
     def lowered(self, height: int) -> Chart:
-        """The same chart, this many pixels high, with as many labels on its vertical axes as it has room for."""
+        """Return the chart at a lower height in pixels, with as many labels on its vertical axes as fit."""
         chart, sides = Chart(), self.layout["margin"]["t"] + self.layout["margin"]["b"]
         chart.data, chart.layout = self.data, {**self.layout, "height": height}
         before, now = self.layout["height"] - sides, height - sides
@@ -84,19 +84,19 @@ class Chart:
                 _merge(self.layout[name], axis)
 
     def figure(self) -> go.Figure:
-        """plotly's own object, every part of it checked."""
-        import plotly.graph_objects as go  # here: the front page has no charts and does not wait for plotly
+        """Return plotly's own object, which validates every part of the chart."""
+        import plotly.graph_objects as go  # lazily: the front page has no charts and does not wait for plotly
 
         return go.Figure(self.data, self.layout)
 
     def sent(self) -> BaseFigure:
-        """What `st.plotly_chart` is given: it checks every dict anew, and asks a figure only for its JSON."""
+        """Return a figure for `st.plotly_chart`, which validates a dict on every call but only serialises a figure."""
         return _sent()(self)
 
 
 @cache
 def _sent() -> type:
-    """A figure that is no more than its JSON, which is that of `Chart.figure()`."""
+    """Return a figure class that only holds its JSON, the same as that of `Chart.figure()`."""
     import plotly.io as pio
     from plotly.basedatatypes import BaseFigure
 
@@ -115,7 +115,7 @@ def _sent() -> type:
 
 
 def _copied(part: Any) -> Any:
-    """Dicts and lists copied, without what is None, and arrays as plotly.js reads them fastest."""
+    """Copy dicts and lists, drop values that are None, and encode arrays as plotly.js reads them fastest."""
     if isinstance(part, dict):
         return {key: _copied(value) for key, value in part.items() if value is not None}
     if getattr(part, "ndim", 0):
@@ -124,7 +124,7 @@ def _copied(part: Any) -> Any:
 
 
 def _in_base64(array: np.ndarray) -> object:
-    """An array's bytes: what plotly makes of it, which tries pandas and more first and takes ten times as long."""
+    """Encode an array as plotly does; plotly tries pandas and others first and takes ten times as long."""
     if array.dtype.str not in ("<f4", "<f8") or not array.size:
         from plotly.basedatatypes import convert_to_base64
 
@@ -135,12 +135,12 @@ def _in_base64(array: np.ndarray) -> object:
 
 
 def numbered(axis: str, number: int) -> str:
-    """An axis as plotly.js calls it, the first one without its number: "x", "x2", "x3" and "xaxis", "xaxis2"."""
+    """Return plotly.js's name of an axis; the first has no number: "x", "x2", "x3" and "xaxis", "xaxis2"."""
     return axis if number == 1 else f"{axis}{number}"
 
 
 def _merge(into: dict, update: dict) -> None:
-    """Dicts key by key, down to what is no dict. Titles may be given as text, plotly.js reads {"text": …} only."""
+    """Merge dicts recursively. A title may be given as text; plotly.js reads only {"text": …}."""
     for key, value in update.items():
         if key == "title" and isinstance(value, str):
             value = {"text": value}

@@ -1,4 +1,4 @@
-"""What the Decode page says and draws: the cache in bytes, work with and without it, what was sampled.
+"""Captions and figures of the Decode page: the cache in bytes, work with and without it, the sampled token.
 
 S tokens cached, L layers, K KV heads, D head_dim.
 """
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from attnviz.decode.comparisons import Compared, Member, Spread
     from attnviz.decode.writing import WrittenStep
 
-FLOAT32 = 4  # bytes of a number
+FLOAT32 = 4  # bytes per number
 NAMES = {"mha": "MHA", "gqa-4": "GQA-4", "gqa-2": "GQA-2", "mqa": "MQA", "mla": "MLA"}
 KINDS_OF = {"mha": "mha", "gqa-4": "gqa", "gqa-2": "gqa", "mqa": "mqa", "mla": "mla"}
-REMOVE = ("top-k", "top-p", "min-p")  # filters that leave fewer tokens
+FILTERS = ("top-k", "top-p", "min-p")  # stages that can remove tokens
 DASHES = {"mha": "solid", "gqa-4": "solid", "gqa-2": "dash", "mqa": "solid", "mla": "dot"}
 
 
 def cache_equation(config: ModelConfig, n_tokens: int) -> Equation:
-    """The bytes of the cache of all layers, in float32."""
+    """Return the equation of the cache bytes of all layers, in float32."""
     layers, tokens = Value(config.n_layers, "L", "layers"), Value(n_tokens, "S", "tokens cached")
     width = Value(FLOAT32, "b", "bytes per number")
     if config.attention == "mla":
@@ -44,50 +44,50 @@ def cache_equation(config: ModelConfig, n_tokens: int) -> Equation:
 
 
 def cache_text(config: ModelConfig, n_tokens: int, counted: int) -> str:
-    """The formula with its numbers, and what was counted in the live tensors."""
+    """Return the formula with its numbers, and the bytes counted in the live tensors."""
     return f"{cache_equation(config, n_tokens).text()}; {counted:,} B counted in the live tensors"
 
 
 def cache_legend(config: ModelConfig) -> str:
-    """What the letters of the formula mean; the number of tokens is said by the formula."""
+    """Return the meanings of the formula's letters; the number of tokens is only in the formula."""
     return meanings(cache_equation(config, 1)).replace("S = 1: tokens cached", "S: tokens cached")
 
 
 def cache_parts(config: ModelConfig) -> list[list]:
-    """What is cached for a token in one layer: [name, numbers, KV head or −1] for each tensor and head."""
+    """List the vectors cached per token in one layer: [name, numbers, KV head or −1] for each tensor and head."""
     if config.attention == "mla":
         return [["latent", config.kv_lora_rank, -1], ["RoPE key", config.qk_rope_head_dim, -1]]
     return [[f"{name}{head}", config.head_dim, head] for head in range(config.n_kv_heads) for name in "KV"]
 
 
 def said_of(step: WrittenStep, n_tokens: int) -> str:
-    """What the first step finds in the cache, and what each adds to it."""
+    """State the bytes in the cache after the text, and what each step reads."""
     held = sum(step.layer_bytes)
     return (
-        f"After the text's {count(n_tokens, 'token')} the caches hold {held:,} B, {held // n_tokens:,} B per token. "
+        f"After the text's {count(n_tokens, 'token')}, the caches hold {held:,} B, {held // n_tokens:,} B per token. "
         "Each step reads one new token and the cached ones."
     )
 
 
 def choice_title(step: WrittenStep, vocabulary: Sequence[str]) -> str:
-    """The most probable token beside the second, and how many the filters leave to draw from."""
+    """Compare the most probable token with the second, and state how many tokens pass the filters."""
     probabilities = dict(zip(step.candidates, step.stages[0][1], strict=True))
     best, *others = sorted(probabilities, key=lambda i: -probabilities[i])
-    said = f"“{vocabulary[best]}” {printed(probabilities[best])}"
+    leader = f"“{vocabulary[best]}” {printed(probabilities[best])}"
     if others:
-        said += f", {_times_as(probabilities[best], probabilities[others[0]])} “{vocabulary[others[0]]}”"
+        leader += f", {_times_as(probabilities[best], probabilities[others[0]])} “{vocabulary[others[0]]}”"
     names = [name for name, _ in step.stages]
     if names[-1] == "greedy":
-        return f"{said}; greedy takes the largest"
-    removing = [name for name in names if name in REMOVE]
+        return f"{leader}; greedy takes the largest"
+    removing = [name for name in names if name in FILTERS]
     if not removing:
-        return f"{said}; no filter removes a token"
+        return f"{leader}; no filter removes a token"
     by = removing[0] if len(removing) == 1 else "the filters"
-    return f"{said}; {step.left[-1]:,} of {len(vocabulary):,} pass {by}"
+    return f"{leader}; {step.left[-1]:,} of {len(vocabulary):,} pass {by}"
 
 
 def _times_as(p: float, other: float) -> str:
-    """How much more probable one is than another: "twice as likely as", "about as likely as"."""
+    """Compare two probabilities in words: "2.0 times as likely as", "about as likely as"."""
     ratio = p / other if other else math.inf
     if ratio < 1.05:
         return "about as likely as"
@@ -100,17 +100,17 @@ def _times_as(p: float, other: float) -> str:
 
 
 def work(found: Compared) -> Drawing:
-    """Multiplications and bytes read of one step, with a cache and without."""
-    with_cache, anew = found.cached, found.anew
+    """Draw the multiplications and bytes read of one step, with a cache and without."""
+    with_cache, without = found.cached, found.anew
     rows = {
-        "multiplications": (with_cache.multiplications, anew.multiplications),
-        "bytes of weights read": (with_cache.weight_bytes, anew.weight_bytes),
-        "bytes of cache read": (with_cache.cache_bytes, anew.cache_bytes),
+        "multiplications": (with_cache.multiplications, without.multiplications),
+        "bytes of weights read": (with_cache.weight_bytes, without.weight_bytes),
+        "bytes of cache read": (with_cache.cache_bytes, without.cache_bytes),
     }
     figure = base_figure(240, barmode="group", bargap=0.3)
     for name, colour, values in (
         ("with a cache", NEUTRAL, [row[0] for row in rows.values()]),
-        ("computed anew", FAINT, [row[1] for row in rows.values()]),
+        ("without a cache", FAINT, [row[1] for row in rows.values()]),
     ):
         figure.add_bar(
             x=[v or None for v in values], y=list(rows), orientation="h", name=name, marker={"color": colour},
@@ -122,36 +122,36 @@ def work(found: Compared) -> Drawing:
         yaxis={**BARE, "autorange": "reversed"}, legend={"orientation": "h", "y": 1.2},
     )  # fmt: skip
     share = Equation(
-        Value(anew.multiplications, "A", "multiplications, computed anew")
+        Value(without.multiplications, "A", "multiplications without a cache")
         / Value(with_cache.multiplications, "C", "multiplications with a cache")
     )
     return Drawing(
         figure,
         title=f"With a cache one step takes 1/{share.value:.1f} of the multiplications",
-        note=f"The last of {found.n_tokens} tokens, read with the cache of all before it, and with all of them "
-        "computed anew. By formula; the axis is logarithmic. Weights are read once either way: the cache saves "
-        f"arithmetic. Largest difference of the logits: {found.difference:.1e}.",
-        alt=f"A step with a cache takes {with_cache.multiplications:,} multiplications, one anew "
-        f"{anew.multiplications:,}: 1 of {share.value:.1f}.",
+        note=f"The step that reads the last of {found.n_tokens} tokens: with the cache of all tokens before it, and "
+        "without a cache, where all of them are recomputed. By formula; the axis is logarithmic. Weights are read once "
+        f"either way: the cache saves arithmetic. Largest difference of the logits: {found.difference:.1e}.",
+        alt=f"A step with a cache takes {with_cache.multiplications:,} multiplications, without a cache "
+        f"{without.multiplications:,}: 1/{share.value:.1f}.",
         table={
             "": list(rows), "with a cache": [row[0] for row in rows.values()],
-            "computed anew": [row[1] for row in rows.values()],
+            "without a cache": [row[1] for row in rows.values()],
         },
         formula=share.tex(), legend=meanings(share),
     )  # fmt: skip
 
 
 def step_times(found: Compared) -> Drawing:
-    """Milliseconds of one step, measured here."""
-    names, times = ["with a cache", "computed anew"], [found.cached_seconds, found.anew_seconds]
+    """Draw the milliseconds of one step, measured here."""
+    names, times = ["with a cache", "without a cache"], [found.cached_seconds, found.anew_seconds]
     slower = found.anew_seconds.median / found.cached_seconds.median
     return Drawing(
         _times(names, times),
-        title=f"Measured here: computing {found.n_tokens} tokens anew takes {slower:.1f} times as long",
+        title=f"Measured here: without a cache, {found.n_tokens} tokens take {slower:.1f} times as long",
         note="Bars: median of 9 runs on this machine; lines: from the first to the third quartile. A short text needs "
         "so little arithmetic that reading the weights takes most of the time either way.",
         alt=f"A step over {found.n_tokens} tokens: median {_ms(times[0].median)} with a cache, {_ms(times[1].median)} "
-        f"anew, {slower:.1f} times as long.",
+        f"without, {slower:.1f} times as long.",
         table={
             "": names, "median, ms": [round(1e3 * t.median, 3) for t in times],
             "first quartile, ms": [round(1e3 * t.low, 3) for t in times],
@@ -166,7 +166,7 @@ def _ms(seconds: float) -> str:
 
 
 def _times(names: Sequence[str], times: Sequence[Spread], colours: Sequence[str] | None = None) -> Chart:
-    """Milliseconds as bars with the quartiles."""
+    """Draw milliseconds as bars with their quartiles."""
     figure = base_figure(60 + 40 * len(names), showlegend=False)
     middle = [1e3 * t.median for t in times]
     figure.add_bar(
@@ -187,12 +187,12 @@ def _times(names: Sequence[str], times: Sequence[Spread], colours: Sequence[str]
 
 
 def rate_of(member: Member) -> int:
-    """Compute the tokens per second of the median step."""
+    """Return the tokens per second of the median step."""
     return round(1 / member.seconds.median)
 
 
 def growth(found: Sequence[Member], n_tokens: int) -> Drawing:
-    """Five caches that grow, on one scale."""
+    """Draw the growth of the checkpoints' caches on one scale."""
     figure = base_figure(300, legend={"orientation": "h", "y": 1.15})
     n = max(len(member.ids) for member in found)
     x = [n_tokens, n_tokens + n]
@@ -207,10 +207,10 @@ def growth(found: Sequence[Member], n_tokens: int) -> Drawing:
         xaxis={"title": {"text": "tokens"}}, yaxis={"title": {"text": "bytes cached"}, "rangemode": "tozero"}
     )
     most, least = max(found, key=lambda m: m.token_bytes), min(found, key=lambda m: m.token_bytes)
-    said = f"{NAMES[most.model]} caches {most.token_bytes:,} B per token"
     return Drawing(
         figure,
-        title=f"{said}, {NAMES[least.model]} {least.token_bytes:,} B",
+        title=f"{NAMES[most.model]} caches {most.token_bytes:,} B per token, {NAMES[least.model]} "
+        f"{least.token_bytes:,} B",
         note=f"The five trained checkpoints continue the same text by {count(n, 'token')}. Bytes are counted in the "
         "live caches of all layers, float32.",
         alt="; ".join(f"{NAMES[m.model]} caches {m.token_bytes:,} B per token" for m in found) + ".",
@@ -222,7 +222,7 @@ def growth(found: Sequence[Member], n_tokens: int) -> Drawing:
 
 
 def family_times(found: Sequence[Member]) -> Drawing:
-    """Milliseconds of a decode step of each checkpoint, measured here."""
+    """Draw the milliseconds of each checkpoint's decode step, measured here."""
     fastest = min(found, key=lambda m: m.seconds.median)
     slowest = max(found, key=lambda m: m.seconds.median)
     apart = slowest.seconds.median / fastest.seconds.median
@@ -231,9 +231,9 @@ def family_times(found: Sequence[Member]) -> Drawing:
     return Drawing(
         _times(names, [m.seconds for m in found]),
         title=f"Measured here: the slowest step takes {apart:.1f} times the fastest",
-        note="A decode step of each model, measured in turns; lines: from the first to the third quartile. "
-        f"{_smaller_and_faster(found)} In models this small a step reads more bytes of weights than of cache. "
-        "Where a cache takes gigabytes, reading it is what a step waits for.",
+        note="Bars: median time of a decode step, the models measured in turn; lines: from the first to the third "
+        f"quartile. {_smallest_vs_largest(found)} In models this small, a step reads more bytes of weights than of "
+        "cache. If a cache takes gigabytes, reading it limits the step.",
         alt="; ".join(f"{name} {_ms(m.seconds.median)}" for name, m in zip(names, found, strict=True))
         + f". The slowest takes {apart:.1f} times the fastest.",
         table={
@@ -243,8 +243,8 @@ def family_times(found: Sequence[Member]) -> Drawing:
     )  # fmt: skip
 
 
-def _smaller_and_faster(found: Sequence[Member]) -> str:
-    """What the smallest cache did to a step, beside the largest."""
+def _smallest_vs_largest(found: Sequence[Member]) -> str:
+    """Compare the step with the smallest cache with that of the largest."""
     most, least = max(found, key=lambda m: m.token_bytes), min(found, key=lambda m: m.token_bytes)
     return (
         f"{NAMES[least.model]} caches 1/{most.token_bytes / least.token_bytes:g} of {NAMES[most.model]}'s bytes, and "

@@ -1,4 +1,4 @@
-"""What the parts of the Decode page draw: caches of limited size, shared blocks, speculation, the roofline."""
+"""Figures of the Decode page's tabs: caches of limited size, shared blocks, speculative decoding, the roofline."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from attnviz.figures.token_maps import BARE
 if TYPE_CHECKING:
     from attnviz.decode.comparisons import Bounded, Kept, Roofline, Shared, Speculated
 
-SMOOTHED = 16  # tokens that a point of the loss is the mean of
+SMOOTHED = 16  # tokens that are averaged per point of the loss
 STYLES = (("solid", NEUTRAL), ("longdash", NEUTRAL), ("dot", BROWN), ("dash", PETROL))
 
 
 def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
-    """The loss along the text for each way to bound the cache."""
+    """Draw the loss along the text for each way to bound the cache."""
     figure = base_figure(300, legend={"orientation": "h", "y": 1.18})
     for each, (dash, colour) in zip(found, STYLES, strict=True):
         figure.add_scatter(
@@ -37,23 +37,23 @@ def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
     after = [float(np.mean(each.losses[limit:])) if len(each.losses) > limit else math.nan for each in found]
     whole = {"loss after it is full": [None if math.isnan(a) else round(a, 3) for a in after]}
     n = len(full.losses) + 1
-    text = "your text and what is written after it" if own else "a story shipped with AttnViz: your text is shorter"
+    text = "your text and its continuation" if own else "a story shipped with AttnViz, as your text is too short"
     if n <= limit + 1:
         title, finding = f"The text's {count(n, 'token')} fit: no cache of {limit} is full", ""
     else:
         title = f"After {limit} tokens: loss {after[0]:.3f} with all, {after[2]:.3f} sliding, {after[3]:.3f} with sinks"
         worse = after[2] - after[0]
         finding = (
-            f" Sliding costs {worse:.3f} nats: without the first tokens the loss collapses here."
+            f" Sliding without the first tokens raises the loss by {worse:.3f} nats."
             if worse > 1
-            else f" Sliding changes the loss by {worse:+.3f} nats: it does not collapse here, with or without the "
-            "first tokens. StreamingLLM (arXiv 2309.17453) reports a collapse for large models, which lean on them."
+            else f" Sliding changes the loss by {worse:+.3f} nats: no collapse here, with or without the first tokens. "
+            "StreamingLLM (arXiv 2309.17453) reports that large models collapse without them."
         )
     return Drawing(
         figure,
         title=title,
-        note=f"Read: {text}. Each point is the mean loss of up to {SMOOTHED} tokens; the line stands where a cache of "
-        f"{limit} tokens is full. A full cache stops there.{finding}",
+        note=f"Text: {text}. Each point is the mean loss of up to {SMOOTHED} tokens; the vertical line marks where a "
+        f"cache of {limit} tokens is full. The curve “{found[1].name}” ends there.{finding}",
         alt=f"{title}. The loss along {count(n, 'token')} of text, for {len(found)} caches.",
         table={"cache": [each.name for each in found], "tokens read": [len(e.losses) + 1 for e in found], **whole,
                "bytes at the end": [each.nbytes for each in found]},
@@ -61,7 +61,7 @@ def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
 
 
 def _smooth(values: Sequence[float]) -> np.ndarray:
-    """Means of the last SMOOTHED values."""
+    """Return the running means of the last SMOOTHED values."""
     total = np.concatenate(([0.0], np.cumsum(values)))
     at = np.arange(1, len(values) + 1)
     first = np.maximum(at - SMOOTHED, 0)
@@ -69,7 +69,7 @@ def _smooth(values: Sequence[float]) -> np.ndarray:
 
 
 def held(found: Sequence[Bounded], n_tokens: int) -> Drawing:
-    """Which tokens each cache holds at the end; what it dropped is grey."""
+    """Draw the tokens that each cache holds at the end; dropped ones are grey."""
     z = np.zeros((len(found), n_tokens), np.float32)
     for row, each in zip(z, found, strict=True):
         row[list(each.held)] = 1
@@ -84,7 +84,7 @@ def held(found: Sequence[Bounded], n_tokens: int) -> Drawing:
     least = found[2]
     return Drawing(
         figure,
-        title=f"At the end {least.name} holds {len(least.held)} of {n_tokens} tokens, {least.nbytes:,} B",
+        title=f"At the end, “{least.name}” holds {len(least.held)} of {n_tokens} tokens, {least.nbytes:,} B",
         note="Read from the caches' slots: a sliding cache is a ring buffer, in which a new token overwrites the "
         "oldest. Grey: dropped, or never read because the cache was full.",
         alt="; ".join(f"{each.name}: {len(each.held)} of {n_tokens} tokens, {each.nbytes:,} B" for each in found) + ".",
@@ -94,7 +94,7 @@ def held(found: Sequence[Bounded], n_tokens: int) -> Drawing:
 
 
 def precisions(found: Sequence[Kept]) -> Drawing:
-    """Bytes, error and loss with keys and values in fewer bits."""
+    """Draw the cache bytes with keys and values in fewer bits; loss and error are in the table."""
     figure = base_figure(190, showlegend=False)
     figure.add_bar(
         x=[each.nbytes for each in found], y=[each.name for each in found], orientation="h", marker={"color": NEUTRAL},
@@ -109,9 +109,9 @@ def precisions(found: Sequence[Kept]) -> Drawing:
     share = last.nbytes / exact.nbytes
     return Drawing(
         figure,
-        title=f"{last.name} keeps {share:.1%} of the bytes and changes the loss by {changes[-1]:+.4f}",
-        note="Bytes of the stored numbers and their scales, one scale for each vector, counted in the live tensors "
-        "after the same text as above. The computation itself runs in float32.",
+        title=f"{last.name} takes {share:.1%} of the bytes and changes the loss by {changes[-1]:+.4f}",
+        note="Bytes of the stored numbers and their scales, one scale per vector, counted in the live tensors after "
+        "the same text as above. The computation itself runs in float32.",
         alt="; ".join(
             f"{each.name}: {each.nbytes:,} B, {each.nbytes / exact.nbytes:.1%}, loss {change:+.4f}"
             for each, change in zip(found, changes, strict=True)
@@ -126,11 +126,11 @@ def precisions(found: Sequence[Kept]) -> Drawing:
     )  # fmt: skip
 
 
-# ---- many at once
+# ---- several continuations of one prompt
 
 
 def blocks(found: Shared) -> Drawing:
-    """The block table of each continuation."""
+    """Draw the block table of each continuation."""
     n_rows, n_columns = len(found.tables), max(map(len, found.tables))
     users = np.array([[found.users[b] for b in table] for table in found.tables], np.float32)
     figure = base_figure(70 + 44 * n_rows, showlegend=False)
@@ -150,10 +150,10 @@ def blocks(found: Shared) -> Drawing:
     return Drawing(
         figure,
         title=f"{count(n_rows, 'text')} share {count(used, 'block')}; without sharing they need {alone}",
-        note=f"PagedAttention (arXiv 2309.06180): a table for each text names the blocks of {found.block_size} tokens "
-        "that hold its keys and values. A number is a block of the pool; the stronger its colour, the more texts have "
-        "it. The last block of the prompt is copied by whoever writes into it while others have it. The logits differ "
-        f"from those of a plain cache by at most {found.difference:.1e}.",
+        note=f"PagedAttention (arXiv 2309.06180): each text has a block table, which lists the blocks of "
+        f"{found.block_size} tokens that hold its keys and values. A number is a block of the pool; the stronger its "
+        "colour, the more texts share it. A text that writes into a shared block copies it first (copy-on-write). The "
+        f"logits differ from those of a plain cache by at most {found.difference:.1e}.",
         alt=f"{n_rows} tables of {n_columns} blocks; {count(used, 'block')} of the pool in use, "
         f"{alone} without sharing.",
         table={"text": list(range(1, n_rows + 1)), "blocks": [", ".join(map(str, table)) for table in found.tables],
@@ -162,8 +162,8 @@ def blocks(found: Shared) -> Drawing:
 
 
 def waste(found: Shared) -> Drawing:
-    """Slots that hold no token, with blocks and with one reservation for each text."""
-    names, values = ["blocks", f"{found.n_reserved} reserved for each"], [found.unused, found.unused_if_reserved]
+    """Draw the slots that hold no token, with blocks and with one reservation per text."""
+    names, values = ["blocks", f"{found.n_reserved} reserved per text"], [found.unused, found.unused_if_reserved]
     figure = base_figure(150, showlegend=False)
     figure.add_bar(
         x=values, y=names, orientation="h", marker={"color": NEUTRAL}, text=[f"{v:,}" for v in values],
@@ -177,11 +177,10 @@ def waste(found: Shared) -> Drawing:
     return Drawing(
         figure,
         title=f"Unused slots: {found.unused:,} with blocks, {found.unused_if_reserved:,} with a reservation",
-        note=f"A slot holds one token in all layers, {slot:,} B. With blocks only the last block of a text can have "
-        f"empty slots; a reservation of {found.n_reserved} tokens for each text stays empty behind its "
-        f"{found.n_tokens}.",
+        note=f"A slot holds one token in all layers, {slot:,} B. With blocks, only a text's last block can have empty "
+        f"slots; a reservation of {found.n_reserved} tokens per text leaves those after its {found.n_tokens} empty.",
         alt=f"{names[0]}: {values[0]:,} unused slots; {names[1]}: {values[1]:,}.",
-        table={"memory taken as": names, "unused slots": values, "unused bytes": [v * slot for v in values]},
+        table={"allocation": names, "unused slots": values, "unused bytes": [v * slot for v in values]},
     )  # fmt: skip
 
 
@@ -189,13 +188,13 @@ def waste(found: Shared) -> Drawing:
 
 
 def rounds(found: Speculated, drafter: str) -> Drawing:
-    """Accepted and refused tokens of each pass."""
+    """Draw the accepted and rejected tokens of each pass."""
     accepted = [each.n_accepted for each in found.rounds]
-    refused = [len(each.proposed) - each.n_accepted for each in found.rounds]
+    rejected = [len(each.proposed) - each.n_accepted for each in found.rounds]
     x = list(range(1, len(accepted) + 1))
     figure = base_figure(260, barmode="stack", legend={"orientation": "h", "y": 1.2})
     for name, values, colour in (("accepted", accepted, PETROL), ("the model's own", [1] * len(x), NEUTRAL),
-                                 ("refused", [-r for r in refused], FAINT)):  # fmt: skip
+                                 ("rejected", [-r for r in rejected], FAINT)):  # fmt: skip
         figure.add_bar(x=x, y=values, name=name, marker={"color": colour}, hoverinfo="skip")
     figure.update_layout(
         xaxis={"title": {"text": "pass of the model"}, "dtick": 1}, yaxis={"title": {"text": "tokens"}}
@@ -203,20 +202,20 @@ def rounds(found: Speculated, drafter: str) -> Drawing:
     per_pass = Equation(Value(found.n_tokens, "N", "tokens written") / Value(len(accepted), "P", "passes of the model"))
     passes = f"{len(accepted)} pass{'es' * (len(accepted) != 1)}"
     ratio = found.seconds / found.plain_seconds
-    proposed = sum(accepted) + sum(refused)
+    proposed = sum(accepted) + sum(rejected)
     return Drawing(
         figure,
         title=f"{found.n_tokens} tokens in {passes}: {per_pass.value:.2f} per pass",
         note=f"Speculative decoding (arXiv 2211.17192): {NAMES.get(drafter, drafter)} proposes tokens, and the model "
-        f"checks all of them in one pass. Accepted: {sum(accepted)} of {proposed}. Below zero: refused. Measured "
+        f"checks all of them in one pass. Accepted: {sum(accepted)} of {proposed}. Below zero: rejected. Measured "
         f"here, it takes {ratio:.2f} times as long as decoding without a drafter."
-        + (f" Each token that {NAMES[drafter]} proposes is a pass of its own." if drafter in NAMES else "")
-        + " The tokens are distributed as the model alone would draw them.",
+        + (f" Each token that {NAMES[drafter]} proposes takes a pass of {NAMES[drafter]}." if drafter in NAMES else "")
+        + " The tokens have the same distribution as those sampled from the model alone.",
         alt=f"{sum(accepted)} of {proposed} proposed tokens are accepted; {found.n_tokens} tokens in {passes}, "
         f"{per_pass.value:.2f} per pass.",
         table={
             "pass": x, "proposed": [len(each.proposed) for each in found.rounds], "accepted": accepted,
-            "refused": refused, "written": [len(each.ids) for each in found.rounds],
+            "rejected": rejected, "written": [len(each.ids) for each in found.rounds],
             "all tokens": [found.n_tokens] * len(x), "passes": [len(x)] * len(x),
         },
         formula=per_pass.tex(), legend=meanings(per_pass),
@@ -227,7 +226,7 @@ def rounds(found: Speculated, drafter: str) -> Drawing:
 
 
 def roofline(found: Roofline) -> Drawing:
-    """What each phase does per byte read, under what this machine does at most."""
+    """Draw the FLOP/s of prefill and of a decode step by FLOPs per byte read, under this machine's roofline."""
     peak, stream = found.flops_per_second, found.bytes_per_second
     ridge = peak / stream
     intensity = [phase.flops / phase.bytes_read for phase in found.phases]
@@ -252,10 +251,10 @@ def roofline(found: Roofline) -> Drawing:
     return Drawing(
         figure,
         title=f"Per byte read, prefill does {intensity[0]:.1f} FLOPs and a decode step {intensity[1]:.2f}",
-        note=f"Measured on this machine, one thread. Line: the roofline, {peak / 1e9:.1f} GFLOP/s in a product of "
-        f"matrices and {bytes_text(stream, binary=False)}/s in a copy. Prefill reads the weights once for "
-        f"{count(prefill.n_tokens, 'token')}, {1e3 * per_token[0]:.3f} ms each; decoding reads them for one, "
-        f"{1e3 * per_token[1]:.3f} ms.",
+        note=f"Measured on this machine, one thread. Line: the roofline, {peak / 1e9:.1f} GFLOP/s in a matrix product "
+        f"and {bytes_text(stream, binary=False)}/s in a copy. Prefill reads the weights once for "
+        f"{count(prefill.n_tokens, 'token')}, {1e3 * per_token[0]:.3f} ms per token; a decode step reads them for one "
+        f"token, {1e3 * per_token[1]:.3f} ms.",
         alt=f"Prefill at {intensity[0]:.1f} FLOPs per byte, decode at {intensity[1]:.2f}; the roofline bends at "
         f"{ridge:.1f}.",
         table={

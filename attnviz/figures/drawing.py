@@ -1,4 +1,4 @@
-"""What every figure function returns: the chart and its caption."""
+"""The return type of the figure functions: a chart and its caption."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Caption:
-    """What is written beside a picture: a `Drawing` without its chart."""
+    """The texts beside a picture: a `Drawing` without its chart."""
 
     title: str
     note: str
     alt: str
     formula: str = ""
     table: dict[str, list] = field(default_factory=dict)
-    line: str = ""  # the formula once more as plain text: KaTeX takes a browser as long as a small chart
-    legend: str = ""  # what the formula's letters mean
+    line: str = ""  # the formula as plain text: KaTeX takes a browser as long as a small chart
+    legend: str = ""  # meaning of the formula's letters
 
 
 @dataclass(frozen=True)
 class Drawing:
-    """A chart, what it says, and the numbers behind it. Every number in the texts is computed."""
+    """A chart, its texts, and the numbers behind it. Every number in the texts is computed."""
 
     chart: Chart  # without a title: the page writes it
-    title: str  # states what to look for
-    note: str  # what one is looking at, one or two plain sentences (markdown)
-    alt: str  # the finding in words, for those who cannot see the figure
-    table: Mapping[str, Sequence]  # column -> values, all of one length
-    formula: str = ""  # LaTeX with the user's own numbers put in
-    legend: str = ""  # what its letters mean
-    below: str = ""  # what the numbers in the chart stand for
+    title: str  # the finding
+    note: str  # what is drawn and how to read it, one or two sentences (markdown)
+    alt: str  # the finding in words, for screen readers
+    table: Mapping[str, Sequence]  # column -> values, all of the same length
+    formula: str = ""  # LaTeX with the user's own numbers
+    legend: str = ""  # meaning of the formula's letters
+    below: str = ""  # meaning of the numbers in the chart
 
     @property
     def figure(self) -> go.Figure:
-        """The chart as plotly's own object, every part of it validated."""
+        """The chart as plotly's own object, which validates every part of it."""
         return self.chart.figure()
 
 
@@ -51,13 +51,13 @@ def drawn(chart: Chart, caption: Caption) -> Drawing:
 
 
 def escaped(text: str) -> str:
-    """A stranger's text for a sentence in markdown: nothing in it is acted on, and no address becomes a link."""
-    apart = re.sub(r"(?i)(:(?=//)|@|www(?=\.))", "\\1\u2060", text)  # a bare address is a link for all escapes
-    return _escaped(apart)
+    """Escape untrusted text for markdown: its markup has no effect, and no address becomes a link."""
+    unlinked = re.sub(r"(?i)(:(?=//)|@|www(?=\.))", "\\1\u2060", text)  # a bare address is a link in spite of escapes
+    return _escaped(unlinked)
 
 
 def quoted(label: str) -> str:
-    """A token's label for a sentence in markdown, in quotation marks."""
+    """Escape a token's label for markdown and put it in quotation marks."""
     return f"“{_escaped(label)}”"
 
 

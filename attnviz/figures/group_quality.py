@@ -1,4 +1,4 @@
-"""Pictures of what fewer KV heads cost: similarity of heads, the loss by way of sharing, held-out quality, divergence.
+"""Figures of what fewer KV heads cost: similarity of heads, loss by conversion, held-out quality, divergence.
 
 H heads, K KV heads, T tokens, N = T - 1 predicted tokens.
 """
@@ -22,14 +22,14 @@ from attnviz.figures.token_maps import MOST_X_TICKS, few_ticks
 Groups = Sequence[Sequence[int]]
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]  # converted, trained
 SPREAD = (
-    "Bars: one standard error of the difference over the tokens, as if they were independent; a difference within two "
-    "of them does not tell the models apart."
+    "Error bars: one standard error of the difference over the tokens, treated as independent; a difference within two "
+    "standard errors does not tell the models apart."
 )
-DARK_CELL = 0.8  # cosine from which a cell is so dark in either theme that its number is black
-NEAR = 1.4  # times a number is the next, on a logarithmic axis, where their labels touch on a narrow screen
+DARK_CELL = 0.8  # absolute cosine from which a cell is dark enough in either theme for a black number
+NEAR = 1.4  # ratio of neighbouring ticks on a logarithmic axis below which labels overlap on a narrow screen
 TRAINED, AVERAGED = "trained with this many KV heads", "averaged"
 FIRST, BEST = "first head of each group", "averaged, best grouping"
-WAYS = {  # way to have fewer KV heads -> dash, symbol, colour; told apart by the first two without the third
+WAYS = {  # way to get fewer KV heads -> dash, symbol, colour; dash and symbol tell them apart without colour
     TRAINED: ("solid", "circle", PETROL),
     AVERAGED: ("dash", "square", BROWN),
     FIRST: ("dot", "triangle-up", BROWN),
@@ -44,16 +44,16 @@ class Member:
     name: str
     kind: str
     bytes_per_token: int
-    held_out: float | None  # bits per character on text that the training never saw; None where it was not measured
+    held_out: float | None  # bits per character on text not seen in training; None if not measured
     losses: NDArray  # (N,) nats per predicted token of this text
 
 
 def similarity(
     cosine: NDArray, groups: Groups, best: Groups, lost: tuple[float, float], total: float, part: str
 ) -> Drawing:
-    """Cosines (H, H) between the heads' `part` ("keys" or "values"), the groups outlined, the best grouping dotted.
+    """Draw cosines (H, H) between the heads' `part` ("keys" or "values"): groups outlined, best grouping dotted.
 
-    lost: the share of squared length that averaging loses in `groups`, and in `best`. total: that squared length.
+    lost: share of the squared length that averaging loses with `groups` and with `best`. total: that squared length.
     """
     n_heads = len(cosine)
     figure = base_figure(height=520, showlegend=False)
@@ -62,7 +62,7 @@ def similarity(
         colorbar={"title": {"text": "cosine"}, "thickness": 12, "len": 0.7, "tickvals": [-1, -0.5, 0, 0.5, 1]},
         hovertemplate="heads %{y} and %{x}: cosine %{z:.3f}<extra></extra>",
     )  # fmt: skip
-    if n_heads <= 8:  # more do not fit into their cells
+    if n_heads <= 8:  # with more heads the numbers do not fit into the cells
         for strong, colour in ((False, None), (True, TABLE_TEXT)):
             figure.add_trace(_cell_numbers(cosine, (abs(cosine) >= DARK_CELL) == strong, colour))
     for group in groups:
@@ -80,8 +80,8 @@ def similarity(
         figure,
         title=title,
         note=f"Cosine similarity of the {part} of MHA's heads, each head's {part} on this text taken as one vector. "
-        "Outlined: neighbours, the heads that grouping merges. Dots: the grouping that loses least. Lost: the share of "
-        "squared length. RoPE rotates all heads by the same angles, so pre-RoPE keys have these cosines too.",
+        "Outlined: the neighbouring heads that grouping merges. Dots: the grouping that loses the smallest share of "
+        "the squared length. RoPE rotates all heads by the same angles, so pre-RoPE keys have these cosines too.",
         alt=f"{title}. {best_text}",
         table={
             "head": [a for a in range(n_heads) for _ in range(n_heads)],
@@ -94,8 +94,8 @@ def similarity(
 
 
 def lost_share_equation(lost: float, total: float) -> Equation:
-    """Share of the squared length of all heads that goes when each is replaced by its group's mean."""
-    digits = max(2, 3 - math.floor(math.log10(total)))  # of lost and of total: a whole number would be read as exact
+    """Return the share of the heads' squared length that is lost when each head is replaced by its group's mean."""
+    digits = max(2, 3 - math.floor(math.log10(total)))  # never 0: a whole number would be read as exact
     residue = Value(
         lost * total, "Σ‖x − x̄‖²", "squared distance of the heads from their group's mean", digits,
         tex=r"\textstyle\sum_h \lVert x_h - \bar x_{g(h)}\rVert^2",
@@ -106,9 +106,9 @@ def lost_share_equation(lost: float, total: float) -> Equation:
 
 
 def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str) -> Drawing:
-    """Loss less MHA's, in nats per token, by way of having fewer KV heads: way -> {K: losses (N,)}.
+    """Draw the loss minus MHA's, in nats per token, for each way to get fewer KV heads: way -> {K: losses (N,)}.
 
-    n_kv_heads: the selected K. text: which text the tokens are of.
+    n_kv_heads: the selected K. text: name of the text that the tokens belong to.
     """
     counts = sorted({k for by_count in ways.values() for k in by_count}, reverse=True)
     mha = ways[AVERAGED][counts[0]]
@@ -124,15 +124,15 @@ def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str
     here = counts.index(n_kv_heads)
     figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line={"width": 0}, layer="below")
     figure.update_xaxes(tickvals=list(range(len(counts))), ticktext=list(map(str, counts)), title="KV heads")
-    figure.update_yaxes(title="loss less MHA's, nats per token")
+    figure.update_yaxes(title="loss minus MHA's, nats per token")
     title = _losses_finding(found[AVERAGED], n_kv_heads)
     return Drawing(
         figure,
         title=title,
         note=f"{count(len(mha), 'predicted token')} of {text}, on which MHA's loss is {mha.mean():.2f} nats per token. "
         f"{SPREAD} *Averaged* and *first head of each group* convert the MHA checkpoint without further training "
-        "(arXiv 2305.13245); *best grouping* averages those heads that lose least, neighbours or not. "
-        f"Grey: {count(n_kv_heads, 'KV head')}.",
+        "(arXiv 2305.13245); *best grouping* averages the heads that lose least, neighbours or not. "
+        f"Grey: the selected {count(n_kv_heads, 'KV head')}.",
         alt=f"{title}. " + " ".join(f"{way}: {_series(by_count)}." for way, by_count in found.items()),
         table=_losses_table(counts, ways, found),
     )
@@ -142,21 +142,21 @@ def _losses_table(counts: Sequence[int], ways: Mapping, found: Mapping[str, Mapp
     table: dict[str, list] = {"KV heads": list(counts)}
     for way, by in found.items():
         table[f"{way}, nats per token"] = [float(ways[way][k].mean()) if k in by else None for k in counts]
-        table[f"{way}, less MHA"] = [by[k].mean if k in by else None for k in counts]
+        table[f"{way}, minus MHA"] = [by[k].mean if k in by else None for k in counts]
         table[f"{way}, standard error"] = [_known(by[k].error) if k in by else None for k in counts]
     return table
 
 
 def quality(members: Sequence[Member], selected: str, n_characters: int) -> Drawing:
-    """The family on held-out text: bits per character over the cache bytes per token.
+    """Draw the checkpoints on held-out text: bits per character over the cache bytes per token.
 
-    n_characters: of the held-out text.
+    n_characters: length of the held-out text.
     """
     figure = base_figure(height=340, showlegend=False)
     figure.add_scatter(
         x=[m.bytes_per_token for m in members], y=[m.held_out for m in members], mode="markers+text",
         text=[bold(m.name, m.name == selected) for m in members], cliponaxis=False,
-        textposition=["bottom center" if m.kind == "mla" else "top center" for m in members],  # beside GQA-2's
+        textposition=["bottom center" if m.kind == "mla" else "top center" for m in members],  # or it meets GQA-2's
         marker=_markers(members, selected),
         hovertemplate="%{text}: %{x:,} B per token, %{y:.3f} bits per character<extra></extra>",
     )  # fmt: skip
@@ -169,9 +169,9 @@ def quality(members: Sequence[Member], selected: str, n_characters: int) -> Draw
     return Drawing(
         figure,
         title=title,
-        note=f"The shipped checkpoints on {n_characters:,} characters that the training never saw, run as they were "
-        "trained (causal, no window). Lower and further left is better. One training run each: how much another run "
-        "would differ is not known.",
+        note=f"The shipped checkpoints on {n_characters:,} characters not seen in training, run as they were trained "
+        "(causal, no window). Lower and further left is better. There was one training run each, so the variation "
+        "between runs is not known.",
         alt=title + ".",
         table={
             "model": [m.name for m in members],
@@ -182,9 +182,9 @@ def quality(members: Sequence[Member], selected: str, n_characters: int) -> Draw
 
 
 def this_text(members: Sequence[Member], selected: str, n_characters: float, text: str) -> Drawing:
-    """The family on one text: bits per character less MHA's, with the spread of the difference.
+    """Draw the checkpoints on one text: bits per character minus MHA's, with the standard error of the difference.
 
-    n_characters: of the predicted tokens. text: which text they are of.
+    n_characters: characters of the predicted tokens. text: name of the text that they belong to.
     """
     mha = next(m for m in members if m.kind == "mha")
     to_bits = len(mha.losses) / math.log(2) / n_characters  # from nats per token to bits per character
@@ -199,7 +199,7 @@ def this_text(members: Sequence[Member], selected: str, n_characters: float, tex
     figure.update_xaxes(
         tickvals=list(range(len(members))), ticktext=[bold(m.name, m.name == selected) for m in members]
     )
-    figure.update_yaxes(title="less MHA's, bits per character")
+    figure.update_yaxes(title="minus MHA's, bits per character")
     here = [m.name for m in members].index(selected)
     title = _this_text_finding(selected, found[here])
     if members[here] is mha:
@@ -212,7 +212,7 @@ def this_text(members: Sequence[Member], selected: str, n_characters: float, tex
         table={
             "model": [m.name for m in members],
             "bits per character": [each.value for each in bits],
-            "less MHA": [d.mean for d in found],
+            "minus MHA": [d.mean for d in found],
             "standard error": [_known(d.error) for d in found],
             "predicted tokens": [d.n for d in found],
         },
@@ -222,7 +222,7 @@ def this_text(members: Sequence[Member], selected: str, n_characters: float, tex
 
 
 def bits_per_character(losses: NDArray, n_characters: float) -> Equation:
-    """Loss of the predicted tokens over the characters of the predicted tokens: the first token is in neither."""
+    """Return the loss of the predicted tokens per character of theirs; the first token is not predicted."""
     nats = Value(float(losses.mean()), "ℓ", "loss, nats per token", digits=4, tex=r"\ell")
     characters = Value(n_characters, "c", "characters of the predicted tokens")
     return Equation(
@@ -232,7 +232,7 @@ def bits_per_character(losses: NDArray, n_characters: float) -> Equation:
 
 
 def drift(divergences: Mapping[str, NDArray], labels: Sequence[str], n_kv_heads: int) -> Drawing:
-    """Divergence of the next-token distribution from MHA's, in nats, at each token: way -> (T,)."""
+    """Draw the divergence of the next-token distribution from MHA's at each token, in nats: way -> (T,)."""
     figure = base_figure(height=300, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
     positions = list(range(len(labels)))
     for way, values in divergences.items():
@@ -253,7 +253,7 @@ def drift(divergences: Mapping[str, NDArray], labels: Sequence[str], n_kv_heads:
         figure,
         title=title,
         note="Divergence of the next-token distribution from the MHA checkpoint's after each token, KL(MHA ‖ other); "
-        f"0 where both are the same. The title has the mean over {count(len(labels), 'token')}.",
+        f"0 where both are the same. The title gives the mean over {count(len(labels), 'token')}.",
         alt=f"{title} on average, most after token {at}, “{labels[at]}”. "
         + " ".join(f"{way}: mean {mean:.3f} nats." for way, mean in means.items()),
         table={"position": positions, "token": list(labels), **{way: v.tolist() for way, v in divergences.items()}},
@@ -261,13 +261,13 @@ def drift(divergences: Mapping[str, NDArray], labels: Sequence[str], n_kv_heads:
 
 
 def signed(d: Difference) -> str:
-    """ "+0.39 ± 0.11"; without its error where that is not known."""
+    """Format a difference: "+0.39 ± 0.11"; without the error if it is not known."""
     spread = "" if math.isnan(d.error) else f" ± {d.error:.2f}"
     return f"{d.mean:+z.2f}".replace("-", "−") + spread
 
 
 def _cell_numbers(values: NDArray, where: NDArray, colour: str | None) -> dict:
-    """The numbers in these cells of a square map. colour: None for the page's own text colour."""
+    """Return a text trace with the numbers of these cells of a square map. colour: None for the page's text colour."""
     rows, columns = np.nonzero(where)
     text = [f"{value:z.2f}".replace("-", "−") for value in values[where]]
     return {
@@ -278,14 +278,14 @@ def _cell_numbers(values: NDArray, where: NDArray, colour: str | None) -> dict:
 
 def _markers(members: Sequence[Member], selected: str) -> dict:
     return {
-        "size": [15 if m.name == selected else 10 for m in members], "opacity": 1,  # 0.7 with several sizes
+        "size": [15 if m.name == selected else 10 for m in members], "opacity": 1,  # plotly's default here is 0.7
         "symbol": [kind_style(m.kind)["symbol"] for m in members],
         "color": [kind_style(m.kind)["colour"] for m in members], "line": {"width": 2},
     }  # fmt: skip
 
 
 def _similarity_finding(groups: Groups, best: Groups, lost: tuple[float, float], part: str) -> tuple[str, str]:
-    """The title, and which heads the dots mark."""
+    """Return the title, and a sentence on the heads that the dots mark."""
     if len(groups[0]) == 1:
         return f"{count(len(groups), 'KV head')} in MHA: nothing is averaged", "No heads are merged."
     title = f"Averaging neighbours loses {lost[0]:.0%} of the {part}, the best grouping {lost[1]:.0%}"
@@ -299,8 +299,8 @@ def _losses_finding(averaged: Mapping[int, Difference], n_kv_heads: int) -> str:
 
 
 def _this_text_finding(selected: str, d: Difference) -> str:
-    clear = abs(d.mean) > 2 * d.error  # not where the error is NaN
-    return f"{selected} {'less MHA' if clear else 'vs MHA, no clear difference'}: {signed(d)} bits per character"
+    clear = abs(d.mean) > 2 * d.error  # false if the error is NaN
+    return f"{selected} {'minus MHA' if clear else 'vs MHA, no clear difference'}: {signed(d)} bits per character"
 
 
 def _in_bits(d: Difference, factor: float) -> Difference:
@@ -316,7 +316,7 @@ def _known(error: float) -> float | None:
 
 
 def _in_two_lines(sizes: Sequence[int]) -> list[str]:
-    """Rising numbers as labels of a logarithmic axis; one that comes soon after another stands a line below it."""
+    """Return rising numbers as labels of a logarithmic axis; one too close to the previous goes a line below."""
     labels: list[str] = []
     for before, size in zip((0, *sizes), sizes, strict=False):
         below = size < NEAR * before and not labels[-1].startswith("<br>")

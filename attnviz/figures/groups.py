@@ -1,6 +1,6 @@
-"""Pictures of query grouping: which head reads which KV head, the projections to scale, the KV cache, one decode step.
+"""Figures of query grouping: the KV head that each head reads, the projections to scale, the KV cache, a decode step.
 
-H query heads, K KV heads, D head_dim, C d_model, L layers, S tokens. Every hue is a KV head.
+H query heads, K KV heads, D head_dim, C d_model, L layers, S tokens. Each hue is a KV head.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from attnviz.figures.drawing import Caption, Drawing, drawn
 from attnviz.figures.phrases import bold, count, listed, meanings
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure, kv_colour
 
-SOFT, STRONG = 0.35, 1.0  # opacity: of the rest and of what is selected
+SOFT, STRONG = 0.35, 1.0  # opacity: of the others and of the selected
 FLOAT32 = Value(4, "b", "bytes per number in float32")
 
 
 def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int) -> dict:
-    """What the group diagram draws: `read[h]` is the KV head that query head h reads, in the right order or not."""
+    """Return the payload of the group diagram: `read[h]` is the KV head that query head h reads, correct or not."""
     size = n_heads // n_kv_heads
     right = [h // size for h in range(n_heads)]
     readers = {kv: [h for h in range(n_heads) if read[h] == kv] for kv in range(n_kv_heads)}
@@ -36,7 +36,7 @@ def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int) -
             "index": f"arange({n_kv_heads}).{how} = {' '.join(map(str, read))}",
         },
         "queries": [
-            {"name": f"Q{h}", "kv": kv, "says": _says_query(h, kv, readers[kv], right[h]), "wrong": kv != right[h]}
+            {"name": f"Q{h}", "kv": kv, "says": _query_text(h, kv, readers[kv], right[h]), "wrong": kv != right[h]}
             for h, kv in enumerate(read)
         ],
         "kvs": [
@@ -62,7 +62,7 @@ def _cached(n_heads: int, n_kv_heads: int) -> str:
 
 
 def projections(config: ModelConfig) -> Drawing:
-    """W_q, W_k, W_v and W_o to one scale, cut into heads in the hue of their KV head."""
+    """Draw W_q, W_k, W_v and W_o to one scale, split into heads in the hue of their KV head."""
     stripes, labels = _all_stripes(config.layer)
     figure = base_figure(height=210, showlegend=False, bargap=0)
     figure.add_trace(_bars(stripes))
@@ -73,7 +73,7 @@ def projections(config: ModelConfig) -> Drawing:
 
 
 def projections_panel(config: ModelConfig) -> dict:
-    """The same for the `to_scale` component: rectangles and labels in weights, rightwards and downwards."""
+    """Return the same for the `to_scale` component; coordinates are numbers of weights, rightwards and downwards."""
     stripes, labels = _all_stripes(config.layer)
     rects = [_rect(bar, bar.at - bar.width / 2, bar.base, bar.width, bar.length) for bar in stripes]
     height = max(y + h for _, y, _, h, *_ in rects)
@@ -83,7 +83,7 @@ def projections_panel(config: ModelConfig) -> dict:
 
 
 def projections_caption(config: ModelConfig) -> Caption:
-    """Title, note and numbers of the projections."""
+    """Return title, note and numbers of the projections."""
     c, equation = config.layer, projection_weights(config)
     shapes, kv_width = _shapes(c), c.n_kv_heads * c.head_dim
     weights = [n_in * n_out for n_in, n_out in shapes.values()]
@@ -91,9 +91,9 @@ def projections_caption(config: ModelConfig) -> Caption:
     finding = f"W_k and W_v are {kv_width} wide, {wide}"
     return Caption(
         title=finding,
-        note="The four projections of one layer to one scale, inputs downwards, outputs to the right. Each stripe is a "
-        f"head in the hue of its KV head: {count(c.n_heads, 'query head')} and {count(c.n_kv_heads, 'KV head')} of "
-        f"{c.head_dim}." + " Biases are not drawn." * c.qkv_bias,
+        note="The four projections of one layer to one scale, inputs downwards, outputs to the right. Each stripe is "
+        f"one head in the hue of its KV head: {count(c.n_heads, 'query head')} and {count(c.n_kv_heads, 'KV head')}, "
+        f"each {c.head_dim} wide." + " Biases are not drawn." * c.qkv_bias,
         alt=f"{finding}. W_q and W_o hold {weights[0]:,} weights each, W_k and W_v {weights[1]:,} each, "
         f"{sum(weights):,} per layer.",
         table={
@@ -109,7 +109,7 @@ def projections_caption(config: ModelConfig) -> Caption:
 
 
 def projection_weights(config: ModelConfig) -> Equation:
-    """Weights of W_q, W_k, W_v and W_o of one layer."""
+    """Return the equation of the weights in W_q, W_k, W_v and W_o of one layer."""
     c = config.layer
     width, dim = Value(c.d_model, "C", "d_model"), Value(c.head_dim, "D", "head_dim")
     return Equation(2 * width * (_query_heads(config) + _kv_heads(config)) * dim, unit="weights")
@@ -128,17 +128,17 @@ def _kv_heads(c: ModelConfig) -> Value:
 
 
 def _shapes(c: AttentionConfig) -> dict[str, tuple[int, int]]:
-    """Inputs and outputs of each projection."""
+    """Return the inputs and outputs of each projection."""
     q_width, kv_width = c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim
     kv = c.d_model, kv_width
     return {"W_q": (c.d_model, q_width), "W_k": kv, "W_v": kv, "W_o": (q_width, c.d_model)}
 
 
 def _all_stripes(c: AttentionConfig) -> tuple[list[_Bar], dict[float, tuple[str, str]]]:
-    """The matrices side by side, and below the middle of each its name and shape."""
+    """Return the matrices side by side, and the name and shape of each by the x of its middle."""
     left, labels, stripes, widest = 0.0, {}, [], max(c.n_heads * c.head_dim, c.d_model)
     for name, (n_in, n_out) in _shapes(c).items():
-        room = max(n_out, 0.34 * widest)  # what its label takes
+        room = max(n_out, 0.34 * widest)  # at least the width of its label
         stripes += _stripes(name, left + (room - n_out) / 2, n_in, n_out, c)
         labels[left + room / 2] = name, f"{n_in} × {n_out}"
         left += room + 0.14 * widest
@@ -146,7 +146,7 @@ def _all_stripes(c: AttentionConfig) -> tuple[list[_Bar], dict[float, tuple[str,
 
 
 def cache(measured: dict[ModelConfig, int], selected: ModelConfig) -> Drawing:
-    """Cache bytes per token of each model, a segment per KV head; bytes as counted from live tensors."""
+    """Draw each model's cache bytes per token, one segment per KV head; bytes are counted from live tensors."""
     rows, chosen = list(range(len(measured))), [c == selected for c in measured]
     figure = base_figure(height=60 + 32 * len(rows), showlegend=False)
     figure.add_trace(_bars(_all_segments(measured, selected), orientation="h"))
@@ -161,7 +161,7 @@ def cache(measured: dict[ModelConfig, int], selected: ModelConfig) -> Drawing:
 
 
 def cache_panel(measured: dict[ModelConfig, int], selected: ModelConfig) -> dict:
-    """The same for the `to_scale` component: bytes rightwards, a row per model downwards."""
+    """Return the same for the `to_scale` component: bytes rightwards, a row per model downwards."""
     rects = [
         _rect(bar, bar.base, bar.at + 0.5 - bar.width / 2, bar.length, bar.width)
         for bar in _all_segments(measured, selected)
@@ -171,14 +171,14 @@ def cache_panel(measured: dict[ModelConfig, int], selected: ModelConfig) -> dict
         strong = "strong" if config == selected else ""
         labels.append([0, row + 0.5, f"before {strong}", attention_name(config), ""])
         labels.append([n, row + 0.5, f"after {strong}", f"{n:,} B", ""])
-    latent = " MLA's are its latent and its RoPE key." * any(c.attention == "mla" for c in measured)
+    latent = " MLA's segments are its latent and its RoPE key." * any(c.attention == "mla" for c in measured)
     note = f"KV cache of all layers in float32. Each segment is one KV head.{latent}"
     short = replace(cache_caption(measured, selected), note=note)
     return _panel(short, max(measured.values()), len(measured), rects, labels, row=28)
 
 
 def cache_caption(measured: dict[ModelConfig, int], selected: ModelConfig) -> Caption:
-    """Title, note and numbers of the cache."""
+    """Return title, note and numbers of the cache."""
     names, sizes = [attention_name(c) for c in measured], list(measured.values())
     n_bytes, largest = measured[selected], max(sizes)
     title, equation = f"{attention_name(selected)} caches {n_bytes:,} B per token", cache_bytes_per_token(selected)
@@ -187,7 +187,7 @@ def cache_caption(measured: dict[ModelConfig, int], selected: ModelConfig) -> Ca
     return Caption(
         title=title,
         note="KV cache per token over all layers in float32, as run here; 16-bit numbers take half. Each segment is "
-        "one KV head. Bytes are counted from the tensors of a cache that the live modules filled."
+        "one KV head. Bytes are counted in the tensors of a cache that the live modules filled."
         + "".join(f" MLA here: {latent_sizes(c)}." for c in measured if c.attention == "mla"),
         alt=title + ". " + "; ".join(f"{name} {n:,} B" for name, n in zip(names, sizes, strict=True)) + ".",
         table={
@@ -202,17 +202,17 @@ def cache_caption(measured: dict[ModelConfig, int], selected: ModelConfig) -> Ca
 
 
 def latent_sizes(c: ModelConfig) -> str:
-    """What is cached in MLA, in the names of its configuration."""
+    """Return the widths that MLA caches, under their configuration names."""
     return f"kv_lora_rank {c.kv_lora_rank}, qk_rope_head_dim {c.qk_rope_head_dim}"
 
 
 def cache_bytes_per_token(c: ModelConfig) -> Equation:
-    """Bytes that one token takes in the cache in float32."""
+    """Return the equation of the bytes that one token takes in the cache in float32."""
     return Equation(_cached_bytes(c, _layers(c)), unit="B")
 
 
 def _cached_bytes(c: ModelConfig, tokens: Expression) -> Expression:
-    """Bytes in float32 of `tokens`, which are counted over all layers."""
+    """Return the float32 bytes of `tokens`, a number of tokens summed over the layers."""
     if c.attention == "mla":
         return tokens * (_rank(c) + _rope_dim(c)) * FLOAT32
     return 2 * tokens * _kv_heads(c) * Value(c.head_dim, "D", "head_dim") * FLOAT32
@@ -232,7 +232,7 @@ def _all_segments(measured: dict[ModelConfig, int], selected: ModelConfig) -> li
 
 
 def _panel(caption: Caption, width: float, height: float, rects: list, labels: list, row: int = 0) -> dict:
-    """A picture of rectangles. row: pixels that one unit downwards takes; 0: the same scale in both directions."""
+    """Return a `to_scale` payload. row: pixels per unit downwards; 0: the same scale in both directions."""
     return {
         "title": caption.title, "note": caption.note, "alt": caption.alt, "width": width, "height": height, "row": row,
         "line": caption.line, "legend": caption.legend, "rects": rects, "labels": labels,
@@ -240,11 +240,11 @@ def _panel(caption: Caption, width: float, height: float, rects: list, labels: l
 
 
 def _rect(bar: _Bar, x: float, y: float, width: float, height: float) -> list:
-    return [x, y, width, height, bar.colour, STRONG if bar.strong else SOFT, bar.says]
+    return [x, y, width, height, bar.colour, STRONG if bar.strong else SOFT, bar.hover]
 
 
 def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Drawing:
-    """One decode step at n_tokens for each number of KV heads, as a share of the first config's."""
+    """Draw the costs of one decode step at n_tokens for each configuration, as a share of the first one's."""
     costs, caption = _costs(configs, n_tokens), work_caption(configs, selected, n_tokens)
     names, here = [attention_name(c) for c in configs], configs.index(selected)
     figure = base_figure(height=300, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
@@ -262,19 +262,19 @@ def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -
 
 
 def work_panel(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> dict:
-    """The selected one alone for the `to_scale` component: a bar per cost, as a share of the first config's."""
+    """Return the selected configuration's costs for the `to_scale` component, as shares of the first one's."""
     here, rects, labels, longest = configs.index(selected), [], [], 1.0
     for row, (what, values) in enumerate(_costs(configs, n_tokens).items()):
         share = values[here] / values[0]
-        says = f"{attention_name(selected)} {values[here]:,}, {attention_name(configs[0])} {values[0]:,}"
-        rects.append([0, row + 0.15, share, 0.7, NEUTRAL, STRONG, says])
+        hover = f"{attention_name(selected)} {values[here]:,}, {attention_name(configs[0])} {values[0]:,}"
+        rects.append([0, row + 0.15, share, 0.7, NEUTRAL, STRONG, hover])
         labels += [[0, row + 0.5, "before", what, ""], [share, row + 0.5, "after strong", share_text(share), ""]]
         longest = max(longest, share)
     return _panel(work_caption(configs, selected, n_tokens), longest, len(rects), rects, labels, row=32)
 
 
 def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Caption:
-    """Title, note and numbers of a decode step."""
+    """Return title, note and numbers of a decode step."""
     costs, here = _costs(configs, n_tokens), configs.index(selected)
     equations = step_flops(selected, n_tokens), step_cache_bytes(selected, n_tokens)
     names = [attention_name(c) for c in configs]
@@ -286,7 +286,7 @@ def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens
     return Caption(
         title=title,
         note=f"One decode step: the last of {count(n_tokens, 'token')} attends to "
-        f"{_attended_text(selected, n_tokens)}. {_why(selected)}",
+        f"{_attended_text(selected, n_tokens)}. {_flops_note(selected)}",
         alt=f"{title}; {costs['parameters'][here]:,} of {costs['parameters'][0]:,} parameters.",
         table={"attention": names, **costs},
         formula=aligned(*equations),
@@ -296,12 +296,12 @@ def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens
 
 
 def share_text(share: float) -> str:
-    """ "100%", "33.3%"."""
+    """Format a share: "100%", "33.3%"."""
     return f"{share:.1%}".replace(".0%", "%")
 
 
 def step_flops(c: ModelConfig, n_tokens: int) -> Equation:
-    """Scores and weighted sum of one new token; in MLA's absorbed form the heads work on the latent itself."""
+    """Return the FLOPs of one new token's scores and weighted sum; MLA in its absorbed form, on the latent itself."""
     if c.attention == "mla":
         per_key = 2 * _query_heads(c) * (2 * _rank(c) + _rope_dim(c))
     else:
@@ -310,13 +310,13 @@ def step_flops(c: ModelConfig, n_tokens: int) -> Equation:
 
 
 def step_cache_bytes(c: ModelConfig, n_tokens: int) -> Equation:
-    """Bytes of the cache that one new token reads, in float32."""
+    """Return the equation of the cache bytes that one new token reads, in float32."""
     return Equation(_cached_bytes(c, _attended(c, n_tokens)), unit="B")
 
 
 def _attended(c: ModelConfig, n_tokens: int) -> Expression:
-    """Keys that one new token attends to, over all layers."""
-    tokens = Value(n_tokens, "S", "tokens, the new one among them")
+    """Return the number of keys that one new token attends to, summed over the layers."""
+    tokens = Value(n_tokens, "S", "tokens, including the new one")
     if c.sliding_window is None or _all_full(c):
         return _layers(c) * tokens
     inside: Expression = Value(c.sliding_window, "W", "window")
@@ -339,10 +339,10 @@ def _attended_text(c: ModelConfig, n_tokens: int) -> str:
     n_full, nearest = len(set(c.full_layers)), min(n_tokens, c.sliding_window + c.n_sinks)
     sinks = f" + {count(c.n_sinks, 'attention-sink token')}" if c.n_sinks else ""
     inside = f"{count(nearest, 'key')} in each layer (window {c.sliding_window}{sinks})"
-    return inside + (f", in the {count(n_full, 'full layer')} to {n_tokens:,}" if n_full else "")
+    return inside + (f", to {n_tokens:,} in {count(n_full, 'full layer')}" if n_full else "")
 
 
-def _why(selected: ModelConfig) -> str:
+def _flops_note(selected: ModelConfig) -> str:
     causal = "" if selected.causal else " Decoding with a cache needs a causal mask, so one is assumed."
     if selected.attention == "mla":
         return (
@@ -352,7 +352,7 @@ def _why(selected: ModelConfig) -> str:
         )
     return (
         "Attention FLOPs are scores and weighted sum. Query heads that share a key still compute a score each, so the "
-        "number of KV heads does not change them; it changes the cache, W_k and W_v." + causal
+        "number of KV heads changes the cache, W_k and W_v, but not the FLOPs." + causal
     )
 
 
@@ -366,7 +366,7 @@ def _costs(configs: Sequence[ModelConfig], n_tokens: int) -> dict[str, list[int]
 
 @dataclass(frozen=True)
 class _Bar:
-    """One coloured rectangle: its place across the bars, its width, where it begins and how long it is."""
+    """One coloured rectangle: position and width across the bars, start and length along them."""
 
     at: float
     width: float
@@ -374,11 +374,11 @@ class _Bar:
     length: float
     colour: str
     strong: bool
-    says: str
+    hover: str
 
 
 def _bars(bars: Sequence[_Bar], orientation: str = "v") -> dict:
-    """All rectangles as one trace: one trace each takes the browser several times as long."""
+    """Return all rectangles as one trace: one trace per rectangle takes the browser several times as long."""
     at, length = [bar.at for bar in bars], [bar.length for bar in bars]
     return {
         "type": "bar",
@@ -392,20 +392,20 @@ def _bars(bars: Sequence[_Bar], orientation: str = "v") -> dict:
             "opacity": [STRONG if bar.strong else SOFT for bar in bars],
             "line": {"width": 1, "color": FAINT},
         },
-        "hovertext": [bar.says for bar in bars],
+        "hovertext": [bar.hover for bar in bars],
         "hoverinfo": "text",
     }
 
 
 def _stripes(name: str, left: float, n_in: int, n_out: int, c: AttentionConfig) -> list[_Bar]:
-    """One matrix as stripes, one per head; horizontal for W_o, whose inputs are the heads."""
+    """Return one matrix as stripes, one per head; horizontal for W_o, whose inputs are the heads."""
     shared = name in ("W_k", "W_v")
     n = c.n_kv_heads if shared else c.n_heads
     stripes = []
     for i in range(n):
         kv = i * c.n_kv_heads // n
-        whose = f"{name}, KV head {kv}" if shared else f"{name}, query head {i}, KV head {kv}"
-        paint = kv_colour(kv, c.n_kv_heads), shared, whose
+        hover = f"{name}, KV head {kv}" if shared else f"{name}, query head {i}, KV head {kv}"
+        paint = kv_colour(kv, c.n_kv_heads), shared, hover
         if name == "W_o":
             stripes.append(_Bar(left + n_out / 2, n_out, i * n_in / n, n_in / n, *paint))
         else:
@@ -414,7 +414,7 @@ def _stripes(name: str, left: float, n_in: int, n_out: int, c: AttentionConfig) 
 
 
 def _segments(row: int, config: ModelConfig, n_bytes: int, strong: bool) -> list[_Bar]:
-    """One bar of the cache, cut into its parts."""
+    """Return one bar of the cache, split into its parts."""
     if config.attention == "mla":
         parts = {"latent": config.kv_lora_rank, "shared RoPE key": config.qk_rope_head_dim}
         colours = [NEUTRAL] * 2
@@ -424,13 +424,13 @@ def _segments(row: int, config: ModelConfig, n_bytes: int, strong: bool) -> list
     start, segments = 0.0, []
     for (part, share), colour in zip(parts.items(), colours, strict=True):
         length = n_bytes * share / sum(parts.values())
-        says = f"{attention_name(config)}, {part}: {length:,.0f} B"
-        segments.append(_Bar(row, 0.7, start, length, colour, strong, says))
+        hover = f"{attention_name(config)}, {part}: {length:,.0f} B"
+        segments.append(_Bar(row, 0.7, start, length, colour, strong, hover))
         start += length
     return segments
 
 
-def _says_query(head: int, kv: int, readers: Sequence[int], right: int) -> str:
+def _query_text(head: int, kv: int, readers: Sequence[int], right: int) -> str:
     others = [h for h in readers if h != head]
     company = f"together with query head{'s' * (len(others) > 1)} {listed(others)}" if others else "alone"
     wrong = "" if kv == right else f"; with repeat_interleave() it reads KV head {right}"

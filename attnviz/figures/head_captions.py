@@ -1,5 +1,6 @@
-"""What is said of one head: of its map, and of the way of one query from score to weight. No plotly: the heads page
-writes this beside a canvas, and the charts of `heads.py` say the same.
+"""Captions of one head: of its map, and of one query's path from score to weight.
+
+No plotly: the heads page shows these beside a canvas, and the charts of `heads.py` have the same captions.
 
 T query tokens, S key tokens, D head_dim.
 """
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 STAGES = ("1 · scores", "2 · masked", "3 · weights")
 LONGEST_TOKEN = 40  # characters, in a title
-LOWEST_TOP = 1e-3  # a colour scale ends no lower: ten steps of what is printed
+LOWEST_TOP = 1e-3  # lowest end of a colour scale: ten units of the last decimal printed
 
 
 def shortened(label: str, longest: int) -> str:
@@ -31,19 +32,19 @@ def shortened(label: str, longest: int) -> str:
 
 
 def largest_but_first(weights: np.ndarray) -> float:
-    """Where the colour scale of a map (T, S) ends that excludes the first key, the usual attention sink."""
+    """Return the end of the colour scale of a map (T, S) that excludes the first key, the usual attention sink."""
     return max(float(weights[:, 1:].max(initial=0.0)), LOWEST_TOP)
 
 
 def decades(top: float) -> float:
-    """How many powers of ten the logarithmic scale covers: from `top` down to the last decimal that is printed."""
+    """Return the powers of ten that the logarithmic scale covers: from `top` down to the last decimal printed."""
     return DIGITS + math.log10(top)
 
 
 def map_caption(
     trace: Trace, labels: Sequence[str], layer: int, head: int, *, log: bool = False, exclude_first: bool = False
 ) -> Caption:
-    """Write the caption of one head's map. log: logarithmic colours; exclude_first: the first key out of the scale."""
+    """Write the caption of one head's map. log: logarithmic colours; exclude_first: first key not in the scale."""
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
     return Caption(
         f"Layer {layer}, head {head} reads {_reads(trace, head)}",
@@ -64,9 +65,9 @@ def path_caption(
     key: int,
     name: Callable[[str], str] = "“{}”".format,
 ) -> Caption:
-    """Write the caption of one query's scores, what the mask leaves, and its weights; the equation is the key's.
+    """Write the caption of one query's scores, masked scores and weights; the equation is that of the key.
 
-    name: puts a label in quotation marks, so that it is safe where the title goes.
+    name: quotes a label and escapes it for the place where the title is shown.
     """
     scores, weights = trace.scores_of(layer, head)[query], trace.weights[layer, head, query]  # (S,) each
     allowed = trace.allowed[layer, query]  # (S,)
@@ -85,9 +86,9 @@ def path_caption(
 def weight_equation(
     scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, query: int, key: int
 ) -> Equation | None:
-    """The softmax of one row (S,) for one key, numerator and denominator divided by e to the row's largest score.
+    """Return the softmax of one row (S,) at one key, numerator and denominator divided by e to the largest score.
 
-    None where the key is masked: it has no weight.
+    None if the key is masked: it has no weight.
     """
     if not allowed[key]:
         return None
@@ -110,26 +111,26 @@ def _number(value: float) -> float:
 
 def _path_note(root: str, n_allowed: int) -> str:
     if not n_allowed:
-        return "Every key is masked for this query: it has scores and no weights."
+        return "Every key is masked for this query: it has scores but no weights."
     return (
         f"q·k / {root}, then the mask, then the softmax over {count(n_allowed, 'key')}; the weights sum to 1. Grey "
-        "keys are masked: they have a score and no weight."
+        "keys are masked: they have a score but no weight."
     )
 
 
 def _path_alt(scores: np.ndarray, weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str], query: int) -> str:
-    said = (
+    rows = (
         f"Three rows of bars for query {query} “{labels[query]}”, one bar per key: {count(len(scores), 'score')} from "
         f"{printed(scores.min())} to {printed(scores.max())}, the {int(allowed.sum())} of unmasked keys, and weights"
     )
     if not allowed.any():
-        return f"{said}, of which there are none."
+        return f"{rows}, of which there are none."
     best = int(weights.argmax())
-    return f"{said}; the largest, {printed(weights[best])}, is on key {best} “{labels[best]}”."
+    return f"{rows}; the largest, {printed(weights[best])}, is on key {best} “{labels[best]}”."
 
 
 def _reads(trace: Trace, head: int) -> str:
-    """ "KV head 2, as head 4 does"."""
+    """Name the keys that a head reads: "KV head 2, as head 4 does"."""
     if trace.config.attention == "mla":
         return "keys of its own, expanded from the latent that all heads share"
     kv_head_of = trace.config.layer.kv_head_of
@@ -141,7 +142,7 @@ def _reads(trace: Trace, head: int) -> str:
 
 
 def _range(numbers: list[int]) -> str:
-    """ "1, 2 and 3", and "1 to 7" where every one between is meant."""
+    """List head numbers: "1, 2 and 3", or "1 to 7" for more than three in a row."""
     whole = len(numbers) > 3 and numbers[-1] - numbers[0] == len(numbers) - 1
     return f"{numbers[0]} to {numbers[-1]}" if whole else listed(numbers)
 
@@ -165,7 +166,7 @@ def _map_note(weights: np.ndarray, allowed: np.ndarray, log: bool, exclude_first
 
 
 def sums(allowed: np.ndarray) -> str:
-    """What the rows of weights (T, S) sum to, as a sentence; a row that is masked as a whole has no weights."""
+    """State what the rows of weights sum to; a fully masked row has no weights. allowed: (T, S)."""
     n_empty = int((~allowed.any(-1)).sum())
     if not n_empty:
         return "The weights of each row sum to 1."
@@ -173,13 +174,13 @@ def sums(allowed: np.ndarray) -> str:
 
 
 def _map_alt(weights: np.ndarray, labels: Sequence[str], layer: int, head: int) -> str:
-    said = f"Heat map of layer {layer}, head {head}: {count(len(weights), 'query row')} of attention weights. "
+    start = f"Heat map of layer {layer}, head {head}: {count(len(weights), 'query row')} of attention weights. "
     if len(weights) == 1:
-        return said + "The only token attends to itself."
+        return start + "The only token attends to itself."
     q, k = map(
         int, np.unravel_index(int(weights[1:].argmax()), weights[1:].shape)
-    )  # a causal row 0 can only look at itself
-    return said + (
+    )  # with a causal mask, query 0 can only attend to itself
+    return start + (
         f"After the first row, the largest weight is {printed(weights[q + 1, k])}, "
         f"from query {q + 1} “{labels[q + 1]}” to key {k} “{labels[k]}”."
     )
@@ -198,7 +199,7 @@ def _root_letter(trace: Trace) -> str:
 
 
 def _weights_line(trace: Trace, head: int) -> str:
-    """The same as plain text."""
+    """Return the same formula as plain text."""
     inside = f"Q{low(head)} K{low(trace.config.layer.kv_head_of[head])}ᵀ / √{_root_letter(trace)}"
     if trace.config.attention_softcap is not None:
         inside = f"c · tanh({inside} / c)"
@@ -220,11 +221,11 @@ def _weights_legend(trace: Trace, head: int) -> str:
 
 
 def low(n: int | str) -> str:
-    """A whole number as a subscript."""
+    """Format a whole number as a subscript."""
     return str(n).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 
 
-WHY = {  # what makes a key one of the role's, after "key 7 “found”"
+KEY_CLAUSES = {  # why a key is one of the role's, to follow "key 7 “found”"
     "induction": "which followed an earlier {query}",
     "duplicate token": "an earlier occurrence of the same token",
     "previous token": "the token before it",
@@ -232,18 +233,19 @@ WHY = {  # what makes a key one of the role's, after "key 7 “found”"
 
 
 def shown_by_role(found: Found, labels: Sequence[str], role: str, n_heads: int) -> str:
-    """Where to look for a role, for markdown: the head with the largest score on this text, and one cell of it."""
+    """Point to a role, in markdown: the head with the largest score on this text, and one cell of its map."""
     assert found.share
     name, share = role.replace(" ", "-"), found.share
-    why = WHY[role].format(query=quoted(shortened(labels[found.query], LONGEST_TOKEN)))
+    clause = KEY_CLAUSES[role].format(query=quoted(shortened(labels[found.query], LONGEST_TOKEN)))
     return (
-        f"**Look at layer {found.layer}, head {found.head}**, which of {count(n_heads, 'head')} has the largest {name} "
-        f"score on this text ({share.weight:.2f}; {share.chance:.2f} by chance): {_gives(found, labels)}, {why}."
+        f"**Look at layer {found.layer}, head {found.head}**, which has the largest {name} score of "
+        f"{count(n_heads, 'head')} on this text ({share.weight:.2f}; {share.chance:.2f} by chance): "
+        f"{_gives(found, labels)}, {clause}."
     )
 
 
 def shown_by_pair(found: Found, labels: Sequence[str], what: str, n_heads: int) -> str:
-    """Where to look for a relation between tokens, for markdown: the largest weight on it in any head."""
+    """Point to a relation between tokens, in markdown: the largest weight on it in any head."""
     return (
         f"**Look at layer {found.layer}, head {found.head}**: {_gives(found, labels)}, the largest weight {what} in "
         f"{count(n_heads, 'head')}."

@@ -1,6 +1,6 @@
 """One weight, step by step: two vectors, their products dimension by dimension, the sum, the softmax.
 
-D head_dim. Dimensions stand in RoPE's pairs, the fastest first, and behind them those that RoPE does not rotate.
+D head_dim. Dimensions are ordered by RoPE's pairs, the fastest first, followed by those that RoPE does not rotate.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ROWS = ("q", "k", "q × k")
 
 
 def weight_by_steps(trace: Trace, labels: Sequence[str], layer: int, head: int, query: int, key: int) -> Drawing:
-    """The weight of one query and one key taken apart: q, k, their products, the running sum, the score, the weight."""
+    """Draw how one weight is computed: q, k, their products, the running sum, the score, the weight."""
     parts = score_parts(trace, layer, head, query, key)
     at, added = _terms(parts)
     equations = _equations(trace, parts, layer, head, query, key)
@@ -60,7 +60,7 @@ def weight_by_steps(trace: Trace, labels: Sequence[str], layer: int, head: int, 
 
 
 def _terms(parts: ScoreParts) -> tuple[np.ndarray, np.ndarray]:
-    """Where each term of the sum stands and what it adds: one per pair, one per dimension that is not rotated."""
+    """Return the position and the value of each term of the sum: one per pair, one per unrotated dimension."""
     rotated = 2 * len(parts.pairs)
     in_pairs = parts.products[:rotated].reshape(-1, 2).sum(-1)  # (n_pairs,)
     at = np.concatenate((np.arange(0, rotated, 2) + 0.5, np.arange(rotated, len(parts.order))))
@@ -69,31 +69,31 @@ def _terms(parts: ScoreParts) -> tuple[np.ndarray, np.ndarray]:
 
 def _note(parts: ScoreParts, added: np.ndarray) -> str:
     most, D = int(np.abs(added).argmax()), len(parts.order)
-    said = []
+    sentences = []
     if parts.pairs:
         still = D - 2 * len(parts.pairs)
         rest = f", then {count(still, 'dimension')} without rotation" if still else ""
-        said.append(f"q and k after RoPE, in its {count(len(parts.pairs), 'pair')}, fastest first{rest}.")
+        sentences.append(f"q and k after RoPE, in its {count(len(parts.pairs), 'pair')}, fastest first{rest}.")
     else:
-        said.append("q and k, dimension by dimension; this model does not rotate them.")
-    said.append(
+        sentences.append("q and k, dimension by dimension; this model does not rotate them.")
+    sentences.append(
         f"The products add up to {printed(parts.dot)}; divided by √{D}, the sum is the score. The largest contribution "
         f"comes from {_term(parts, most)}: {printed(added[most])}."
     )
     if not parts.allowed:
-        said.append("This pair is masked: it has a score, which the softmax leaves out.")
-    return " ".join(said)
+        sentences.append("This pair is masked: it has a score, which the softmax leaves out.")
+    return " ".join(sentences)
 
 
 def _term(parts: ScoreParts, i: int) -> str:
-    """ "pair 3 (dimensions 3 and 15)"."""
+    """Name a term: "pair 3 (dimensions 3 and 15)"."""
     if i < len(parts.pairs):
         return f"pair {i} (dimensions {parts.pairs[i][0]} and {parts.pairs[i][1]})"
     return f"dimension {parts.order[i + len(parts.pairs)]}"
 
 
 def _add_vectors(figure: Chart, parts: ScoreParts) -> None:
-    """Three rows of D cells; q and k share a scale, the products have one of their own."""
+    """Add three rows of D cells; q and k share a colour scale, the products have their own."""
     vectors = np.stack((parts.q, parts.k))
     for y, values in ((0, vectors), (2, parts.products[None])):
         far = max(float(np.abs(values).max()), 1e-9)
@@ -109,16 +109,16 @@ def _add_vectors(figure: Chart, parts: ScoreParts) -> None:
 
 
 def _add_sum(figure: Chart, parts: ScoreParts, at: np.ndarray, added: np.ndarray) -> None:
-    """Bars for what each pair adds, and a line for the running sum."""
-    says = [_term(parts, i) for i in range(len(added))]
+    """Add a bar for each term and a line for the running sum."""
+    terms = [_term(parts, i) for i in range(len(added))]
     figure.add_bar(
-        x=at, y=added, width=np.where(np.arange(len(at)) < len(parts.pairs), 1.7, 0.85), hovertext=says,
+        x=at, y=added, width=np.where(np.arange(len(at)) < len(parts.pairs), 1.7, 0.85), hovertext=terms,
         marker={"color": [PETROL if value >= 0 else BROWN for value in added], "line": {"width": 0}},
         hovertemplate=f"%{{hovertext}} adds %{{y:.{DIGITS}f}}<extra></extra>",
     )  # fmt: skip
     figure.add_scatter(
         x=at, y=np.cumsum(added), mode="lines+markers", line={"color": NEUTRAL, "width": 2, "shape": "hv"},
-        marker={"size": 5, "color": NEUTRAL}, hovertext=says,
+        marker={"size": 5, "color": NEUTRAL}, hovertext=terms,
         hovertemplate=f"sum up to %{{hovertext}}: %{{y:.{DIGITS}f}}<extra></extra>",
     )  # fmt: skip
     figure.add_annotation(
@@ -143,7 +143,7 @@ def _tick(parts: ScoreParts, i: int) -> str:
 
 
 def score_equation(parts: ScoreParts, query: int, key: int, root: float | None = None) -> Equation:
-    """The score of one query and one key as their scaled dot product, by √root, or √head_dim."""
+    """Return the equation of one score: the dot product divided by √root, or by √head_dim if root is None."""
     at = f"{query},{key}"
     dot = Value(
         float(rounded(parts.dot)), f"q{low(query)}·k{low(key)}", "dot product of query and key vector", DIGITS,
@@ -159,7 +159,7 @@ def score_equation(parts: ScoreParts, query: int, key: int, root: float | None =
 
 
 def _equations(trace: Trace, parts: ScoreParts, layer: int, head: int, query: int, key: int) -> list[Equation]:
-    """Score and weight with their numbers; the score alone where the key is masked."""
+    """Return the equations of score and weight; only the score if the key is masked."""
     row = trace.scores_of(layer, head)[query], trace.weights[layer, head, query], trace.allowed[layer, query]
     weight = weight_equation(*row, query, key)
     return [each for each in (score_equation(parts, query, key, trace.config.score_root), weight) if each]

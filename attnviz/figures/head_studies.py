@@ -1,4 +1,4 @@
-"""What the heads of a model do, in numbers: statistics on the text shown, and the scores that a head's role rests on.
+"""Figures of all heads of a model: statistics on the text shown, and the scores behind a head's role.
 
 L layers, H heads.
 """
@@ -18,28 +18,29 @@ from attnviz.figures.role_captions import Probes, role_label, role_text, text_se
 from attnviz.figures.theme import FAINT, NEUTRAL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE
 
-STATISTICS = {  # field of HeadStatistics -> its name, decimals, unit, what one is looking at
+STATISTICS = {  # field of HeadStatistics -> name, decimals, unit, note
     "entropy": (
         "Normalised entropy", 2, "",
-        "How spread the weights of a query are on this text: 0 where one key has all the weight, 1 where the allowed "
-        "keys share it equally. Mean over the queries that may attend to two keys or more.",
+        "How spread out a query's weights are on this text: 0 if one key has all the weight, 1 if the allowed keys "
+        "share it equally. Mean over the queries that may attend to at least two keys.",
     ),
     "distance": (
         "Mean distance", 1, " tokens",
-        "How far the key is from the query on this text, weighted by attention; mean over the same queries.",
+        "Distance from query to key on this text, weighted by attention; mean over the queries that may attend to at "
+        "least two keys.",
     ),
     "first_token": (
         "On the first token", 2, " of the weight",
-        "Mean weight on the first token, over the same queries of this text. A first token that gets much weight is "
-        "called an attention sink (arXiv 2309.17453).",
+        "Mean weight on the first token of this text, over the queries that may attend to at least two keys. A first "
+        "token that gets much weight is called an attention sink (arXiv 2309.17453).",
     ),
 }  # fmt: skip
-HOW_TO_READ = "Bar: mean weight on such keys. Dot: chance. Line: what a role needs."
-SINK = 0.5  # of the weight on the first token; heads above it are counted
+HOW_TO_READ = "Bar: mean weight on the role's keys. Dot: chance. Line: the role's threshold."
+SINK = 0.5  # share of the weight on the first token above which a head is counted
 
 
 def statistic_map(found: HeadStatistics, name: str, layer: int, head: int) -> Drawing:
-    """One of STATISTICS for every head, a cell per head with its number in it; the selected head is framed."""
+    """Draw one of STATISTICS as a table, one cell with its number per head; the selected head is framed."""
     values, (heading, decimals, unit, note) = getattr(found, name), STATISTICS[name]
     L, H = values.shape
     low, high = (np.unravel_index(at, values.shape) for at in (values.argmin(), values.argmax()))
@@ -66,11 +67,11 @@ def statistic_map(found: HeadStatistics, name: str, layer: int, head: int) -> Dr
 
 def _sinks(first_token: np.ndarray) -> str:
     n = int((first_token > SINK).sum())
-    return f"{n} of {count(first_token.size, 'head')}: over half on the first token"
+    return f"{n} of {count(first_token.size, 'head')}: over half the weight on the first token"
 
 
 def _add_cells(figure: Chart, values: np.ndarray, says: str, decimals: int) -> None:
-    """An L x H table; the numbers are a trace of their own, since plotly chooses a colour for those in a heat map."""
+    """Add an L x H table; the numbers are a separate trace, since plotly picks the text colour inside a heat map."""
     L, H = values.shape
     figure.add_heatmap(
         z=values.astype(np.float32), colorscale=TABLE, zmin=0, zmax=max(float(values.max()), 1e-6),
@@ -91,7 +92,7 @@ def _add_cells(figure: Chart, values: np.ndarray, says: str, decimals: int) -> N
 
 
 def probe_scores(scores: HeadScores, role: Role, probes: Probes, layer: int, head: int, colour: str) -> Drawing:
-    """One head's score for each role on the probes, beside chance and what the role needs."""
+    """Draw one head's score for each role on the probes, with chance and the role's threshold."""
     title, named = f"Layer {layer}, head {head}: {role_label(role)}", role.score is not None
     if not probes.trained:
         title, named = f"Layer {layer}, head {head} is untrained: no role", False
@@ -103,14 +104,14 @@ def probe_scores(scores: HeadScores, role: Role, probes: Probes, layer: int, hea
 
 
 def text_scores(scores: HeadScores, column: Column | None, labels: Sequence[str], colour: str) -> Drawing:
-    """The same shares of one head's weight on the text shown, with the key that gets most of it."""
+    """Draw the same shares of one head's weight on the text shown, with the key that gets most of it."""
     found = [name for name, _ in stand_out(scores, column)[:1]] or [BROAD] * (scores.entropy >= UNIFORM)
     note = f"{text_sentence(scores, column, labels, quoted)} {HOW_TO_READ}"
     return _share_bars(scores, column, dict.fromkeys(found, colour), text_title(scores, column), note)
 
 
 def _share_bars(scores: HeadScores, column: Column | None, coloured: dict[str, str], title: str, note: str) -> Drawing:
-    """A bar per share, chance and what is needed marked; the normalised entropy last."""
+    """Draw one bar per share with marks at chance and threshold; the normalised entropy comes last."""
     shares = scores.shares | ({COLUMN: column.share} if column else {})
     names = [*shares, BROAD]
     labels = [_row(name, column) for name in names]
@@ -123,13 +124,13 @@ def _share_bars(scores: HeadScores, column: Column | None, coloured: dict[str, s
         y=labels, x=values, orientation="h", hovertemplate="%{y}: %{x:.3f}<extra></extra>",
         marker={"color": [coloured.get(name, FAINT) for name in names], "line": {"width": 0}},
     )  # fmt: skip
-    for said, at, symbol, size in (("chance", chance, "circle", 6), ("needs", needed, "line-ns", 16)):
+    for name, at, symbol, size in (("chance", chance, "circle", 6), ("threshold", needed, "line-ns", 16)):
         figure.add_scatter(
-            y=labels, x=at, mode="markers", hovertemplate=f"{said} %{{x:.3f}}<extra></extra>",
+            y=labels, x=at, mode="markers", hovertemplate=f"{name} %{{x:.3f}}<extra></extra>",
             marker={"symbol": symbol, "size": size, "color": NEUTRAL, "line": {"color": NEUTRAL, "width": 2}},
         )  # fmt: skip
-    written = [f"{value:.2f}" for value in values]
-    figure.add_scatter(y=labels, x=[1.1] * len(labels), text=written, mode="text", hoverinfo="skip")
+    texts = [f"{value:.2f}" for value in values]
+    figure.add_scatter(y=labels, x=[1.1] * len(labels), text=texts, mode="text", hoverinfo="skip")
     figure.update_xaxes(range=[0, 1.17], tickvals=[0, 0.5, 1])
     figure.update_yaxes(autorange="reversed", showgrid=False)
     listed = (f"{label} {value:.2f} (chance {c:.2f})" for label, value, c in zip(labels, values, chance, strict=True))
@@ -137,7 +138,7 @@ def _share_bars(scores: HeadScores, column: Column | None, coloured: dict[str, s
         figure,
         title=title,
         note=note,
-        alt=f"{title}. All of them: {', '.join(listed)}.",
+        alt=f"{title}. All scores: {', '.join(listed)}.",
         table={
             "share": labels,
             "weight": [round(value, 6) for value in values],

@@ -1,4 +1,4 @@
-"""What a head writes, averages over heads, and differences of two maps.
+"""Figures of a head's output, of averages over heads, and of differences between two maps.
 
 T query tokens, S key tokens, V tokens of the vocabulary.
 """
@@ -23,9 +23,9 @@ from attnviz.figures.token_maps import (
     MOST_X_TICKS,
     add_cells,
     add_colourbar,
+    add_frames,
     add_masked,
     blocks,
-    bring_out,
     few_ticks,
     room_for,
     span_text,
@@ -33,23 +33,24 @@ from attnviz.figures.token_maps import (
     token_text,
 )
 
-MOST_TOKENS = 6  # raised, and as many lowered
+MOST_TOKENS = 6  # tokens with raised logits, and as many with lowered ones
 
 
 def value_map(
     writes: Writes, allowed: np.ndarray, labels: Sequence[str], scale: list, query: int, *, projected: bool
 ) -> Drawing:
-    """The weights times the length of what each key's value is (or, projected, of what W_o makes of it)."""
+    """Draw the weights times the length of each key's value, or with `projected` of W_o times that value."""
     values = writes.projected if projected else writes.weighted  # (T, S)
     what = "‖weight × W_o value‖" if projected else "‖weight × value‖"
     q, k = (int(i) for i in np.unravel_index(int(values.argmax()), values.shape))
     figure = _map(np.where(allowed, values, np.nan), allowed, labels, scale, (0.0, _top(values)), what)
-    bring_out(figure, len(labels), query, None)
+    add_frames(figure, len(labels), query, None)
     note = (
         "Each key's weight times the length of its value after the output projection W_o, without a bias: how much it "
         "adds to the residual stream (Kobayashi et al., arXiv 2004.10102)."
         if projected
-        else "Each key's weight times the length of its value vector: a large weight on a short value passes on little."
+        else "Each key's weight times the length of its value vector: a large weight on a short value contributes "
+        "little."
     )
     return Drawing(
         figure,
@@ -62,7 +63,7 @@ def value_map(
 
 
 def output_norms(writes: Writes, labels: Sequence[str], query: int, name: str, colour: str) -> Drawing:
-    """‖output‖ of one head at each token; the selected query's bar is in the head's colour."""
+    """Draw ‖output‖ of one head at each token; the selected query's bar has the head's colour."""
     norms = writes.norms
     most = int(norms.argmax())
     figure = base_figure(
@@ -82,16 +83,16 @@ def output_norms(writes: Writes, labels: Sequence[str], query: int, name: str, c
     return Drawing(
         figure,
         title=f"{name} writes most at {most} {_name(labels, most)}: norm {printed(norms[most])}",
-        note=f"Length of what the head adds to the residual stream at each token, after W_o. Query {query} "
+        note=f"Norm of the vector that the head adds to the residual stream at each token, after W_o. Query {query} "
         f"{_name(labels, query)}: {printed(norms[query])}.",
-        alt=f"What {name} writes: one bar per token; the longest, {printed(norms[most])}, at token {most} "
+        alt=f"Norm of the output of {name}: one bar per token; the longest, {printed(norms[most])}, at token {most} "
         f"“{labels[most]}”; at query {query} “{labels[query]}” it is {printed(norms[query])}.",
         table={"token": [f"{i} {label}" for i, label in enumerate(labels)], "norm": norms.tolist()},
     )
 
 
 def logit_bars(effects: np.ndarray, vocabulary: Sequence[str], labels: Sequence[str], query: int, name: str) -> Drawing:
-    """The tokens whose logits the head's output at the query raises and lowers most, by itself."""
+    """Draw the tokens whose logits the head's output at the query directly raises and lowers most."""
     order = np.argsort(-effects)
     shown = [int(i) for i in (*order[:MOST_TOKENS], *order[-MOST_TOKENS:])]
     up, down = shown[0], shown[-1]
@@ -115,10 +116,10 @@ def logit_bars(effects: np.ndarray, vocabulary: Sequence[str], labels: Sequence[
     return Drawing(
         figure,
         title=f"At {query} {_name(labels, query)}, {name} raises {raised}",
-        note=f"It lowers most {lowered}. Direct effect alone: the head's output through W_o, the final norm and the "
-        "unembedding, less the mean over the vocabulary. The final norm's divisor is held at its value in this run; "
-        "what later layers make of the output is not counted.",
-        alt=f"What {name} does to logits at query {query} “{labels[query]}”: bars of {len(shown)} tokens. "
+        note=f"Lowered most: {lowered}. Direct effect only: the head's output through W_o, the final norm and the "
+        "unembedding, minus the mean over the vocabulary. The final norm's divisor is held at its value in this run; "
+        "effects through later layers are not counted.",
+        alt=f"Direct effect of {name} on logits at query {query} “{labels[query]}”: bars of {len(shown)} tokens. "
         + "; ".join(f"“{vocabulary[i]}” {'+' if effects[i] > 0 else ''}{printed(effects[i])}" for i in shown)
         + ".",
         table={"token": names, "change of the logit": effects[shown].tolist()},
@@ -126,11 +127,11 @@ def logit_bars(effects: np.ndarray, vocabulary: Sequence[str], labels: Sequence[
 
 
 def average_map(weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str], of: str, query: int) -> Drawing:
-    """The mean of the maps weights (N, T, S) of N heads. of: which heads, "the 8 heads of layer 1"."""
+    """Draw the mean of N heads' maps, weights (N, T, S). of: the heads' names, "the 8 heads of layer 1"."""
     mean = weights.mean(0, dtype=np.float64)  # (T, S)
     q, k = _largest_after_first(mean)
     figure = _map(np.where(allowed, mean, np.nan), allowed, labels, SEQUENTIAL, (0.0, 1.0), "mean weight")
-    bring_out(figure, len(labels), query, None)
+    add_frames(figure, len(labels), query, None)
     return Drawing(
         figure,
         title=f"Mean over {of}: at most {printed(mean[q, k])} after the first row",
@@ -146,7 +147,7 @@ def average_map(weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str],
 def difference_map(
     first: np.ndarray, second: np.ndarray, allowed: np.ndarray, labels: Sequence[str], names: tuple[str, str], what: str
 ) -> Drawing:
-    """first − second, maps of weights (T, S). names: of the two; what: a sentence on what is compared."""
+    """Draw first − second, two maps of weights (T, S). names: their names; what: a sentence on the comparison."""
     change = first.astype(np.float64) - second  # (T, S)
     q, k = (int(i) for i in np.unravel_index(int(np.abs(change).argmax()), change.shape))
     mean = float(np.abs(change)[allowed].mean()) if allowed.any() else 0.0
@@ -180,7 +181,7 @@ def _top(values: np.ndarray) -> float:
 
 
 def _largest_after_first(values: np.ndarray) -> tuple[int, int]:
-    """Where; a causal first row can only look at itself."""
+    """Return query and key of the largest value outside row 0, which a causal mask restricts to key 0."""
     start = min(1, len(values) - 1)
     q, k = np.unravel_index(int(values[start:].argmax()), values[start:].shape)
     return int(q) + start, int(k)

@@ -1,6 +1,6 @@
-"""One head: its map of weights, and the way from score to weight.
+"""Figures of one head: its map of weights, and the path from score to weight.
 
-T query tokens, S key tokens, D head_dim; N x M is what is drawn of T x S. Each row is a query.
+T query tokens, S key tokens, D head_dim; T x S is pooled to N x M cells. Each row is a query.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from attnviz.figures.token_maps import (
     MOST_X_TICKS,
     add_cells,
     add_colourbar,
+    add_frames,
     add_masked,
     block_ticks,
     blocks,
-    bring_out,
     few_ticks,
     room_for,
     span_text,
@@ -35,7 +35,7 @@ from attnviz.figures.token_maps import (
 if TYPE_CHECKING:
     from attnviz.trace import Trace
 
-MOST_CELLS = 256  # per side; above it neighbouring cells are joined
+MOST_CELLS = 256  # per side; in larger maps neighbouring cells are joined
 MOST_STAGE_CELLS = 96
 MOST_STAGE_TICKS = 15
 HOVER = f"weight %{{z:.{DIGITS}f}}"
@@ -53,11 +53,11 @@ def head_map(
     key: int | None = None,
     ground: str | None = None,
 ) -> Drawing:
-    """The weights of one head, tokens on both axes; masked cells are grey and say so.
+    """Draw the weights of one head, tokens on both axes; masked cells are grey, also named in the hover text.
 
-    labels: T token labels. log: shade by the logarithm. exclude_first: the first key, the usual attention sink, in grey
-    and out of the scale, so that the rest can be seen. query, key: a row or a column to bring out.
-    ground: "light" or "dark", to draw with the colours that the canvas has on such a page; None: for both.
+    labels: T token labels. log: logarithmic colours. exclude_first: draw the first key, the usual attention sink, in
+    grey and outside the scale, so that the rest is visible. query, key: a row or a column to frame.
+    ground: "light" or "dark", for the canvas colours on such a page; None: a scale that suits both.
     """
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
     drawn = np.where(allowed, weights, np.float32(np.nan))
@@ -74,7 +74,7 @@ def head_map(
         first = np.where(allowed, weights, np.float32(np.nan))[:, :1]
         add_cells(figure, blocks(first, MOST_CELLS), SEQUENTIAL, (0.0, 1.0), f"outside the colour scale, {HOVER}")
     add_colourbar(figure, kv_scale(kv_head, n_kv_heads, ground=ground), top, log)
-    bring_out(figure, len(labels), query, key)
+    add_frames(figure, len(labels), query, key)
     caption = map_caption(trace, labels, layer, head, log=log, exclude_first=exclude_first)
     return Drawing(
         figure,
@@ -88,7 +88,7 @@ def head_map(
 
 
 def joined(labels: Sequence[str], most_cells: int, what: str) -> str:
-    """What a cell of a long text's map stands for."""
+    """State what one cell of a long text's map stands for; "" if it is one pair."""
     block = block_size(len(labels), most_cells)
     return f" A cell is the largest of {block} × {block} {what}." if block > 1 else ""
 
@@ -98,16 +98,16 @@ def map_height(n: int) -> int:
 
 
 def matrix_table(values: np.ndarray, labels: Sequence[str]) -> dict[str, Sequence]:
-    """One row per query, one column per key; a masked cell is not a number. As computed: the page shows four digits."""
-    columns = values.astype(np.float64).T  # no lists, which take longer than all the rest
+    """Return one row per query and one column per key, NaN for masked cells, unrounded (the page shows four digits)."""
+    columns = values.astype(np.float64).T  # arrays: converting to lists takes longer than all the rest
     keys = {f"{k} {label}": column for k, (label, column) in enumerate(zip(labels, columns, strict=True))}
     return {"query": [f"{q} {label}" for q, label in enumerate(labels)], **keys}
 
 
 def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query: int, key: int) -> Drawing:
-    """One query row: its scores, the scores that are not masked, and the weights, key under key.
+    """Draw one query row: its scores, the unmasked scores and the weights, aligned by key.
 
-    key: the one whose weight the title and the equation are about.
+    key: the key of the title and the equation.
     """
     scores, weights = trace.scores_of(layer, head)[query], trace.weights[layer, head, query]  # (S,) each
     allowed = trace.allowed[layer, query]  # (S,)
@@ -171,7 +171,7 @@ def _add_bars(
 
 
 def _shade_masked(figure: Chart, row: int, allowed: np.ndarray) -> None:
-    """Grey bands over each run of masked keys."""
+    """Add a grey band over each run of masked keys."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], ~allowed, [0])).astype(int)))
     for start, stop in zip(edges[::2], edges[1::2], strict=True):
         figure.add_shape(
@@ -181,7 +181,7 @@ def _shade_masked(figure: Chart, row: int, allowed: np.ndarray) -> None:
 
 
 def _share_range(figure: Chart, scores: np.ndarray) -> None:
-    """One scale for both rows of scores."""
+    """Set one scale for both rows of scores."""
     low, high = min(0.0, float(scores.min())), max(0.0, float(scores.max()))
     pad = 0.05 * (high - low or 1.0)
     shared = {"range": [low - pad, high + pad]}
@@ -189,7 +189,7 @@ def _share_range(figure: Chart, scores: np.ndarray) -> None:
 
 
 def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int) -> Drawing:
-    """The whole head at three stages, the range of each written under it: scores, masked scores, weights."""
+    """Draw the whole head at three stages, each with its range below: scores, masked scores, weights."""
     scores, weights = trace.scores_of(layer, head), trace.weights[layer, head]  # (T, S) each
     allowed = trace.allowed[layer]  # (T, S)
     far = max(float(np.abs(scores).max()), 1e-6)
@@ -213,7 +213,7 @@ def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int) -> Dr
 def _add_stage(
     figure: Chart, column: int, values: np.ndarray, allowed: np.ndarray, scale: list, bounds: tuple[float, float]
 ) -> None:
-    """One map, and under it the smallest and the largest number in it."""
+    """Add one map, and below it its smallest and largest number."""
     shown = np.where(allowed, values, np.float32(np.nan))
     add_masked(figure, allowed, MOST_STAGE_CELLS, axes=column)
     add_cells(figure, blocks(shown, MOST_STAGE_CELLS), scale, bounds, f"%{{z:.{DIGITS}f}}", axes=column)
@@ -222,7 +222,7 @@ def _add_stage(
 
 
 def _three_maps(labels: Sequence[str]) -> Chart:
-    """Three square maps side by side: queries named once on the left, keys above each; the hover text names all."""
+    """Return three square maps side by side: query labels on the left, key labels above each, all in the hover text."""
     all_ = {**FIXED, **block_ticks(labels, MOST_STAGE_CELLS), "showticklabels": False}
     few = few_ticks(labels, MOST_STAGE_TICKS)
     span, room = [-0.5, len(labels) - 0.5], room_for(few)
@@ -234,7 +234,7 @@ def _three_maps(labels: Sequence[str]) -> Chart:
         figure.update_layout(**{
             numbered("xaxis", column): {**all_, "range": span, "domain": [left, left + 0.31], "anchor": y},
             numbered("yaxis", column): {**all_, "range": span[::-1], "anchor": x},
-            # over them, for the eye
+            # overlaid, with the visible labels
             numbered("xaxis", column + 3): {
                 **FIXED, **few, "overlaying": x, "matches": x, "side": "top", "tickangle": -90, "anchor": y,
             },

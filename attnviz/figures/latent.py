@@ -1,4 +1,4 @@
-"""MLA to scale: the numbers cached per token, and each head's key and value that are expanded from them.
+"""MLA to scale: the numbers cached per token, and each head's key and value expanded from them.
 
 H heads, R kv_lora_rank, N qk_nope_head_dim, P qk_rope_head_dim, V v_head_dim.
 """
@@ -11,11 +11,11 @@ from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import count, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
 
-LATENT, KEY = 1.0, 0.55  # opacity: the latent is the darker of the two cached parts
+LATENT, KEY = 1.0, 0.55  # opacity of the two cached parts
 
 
 def latent_sharing(config: ModelConfig, selected: int) -> dict:
-    """What the group diagram draws for MLA: the keys and values of each query head are expanded from one latent."""
+    """Return the payload of the group diagram for MLA: each query head's keys and values come from one latent."""
     cached = f"a latent of {config.kv_lora_rank} numbers and a shared RoPE key of {config.qk_rope_head_dim}"
     says = "Query head {} reads its own keys and values, expanded from the latent, and the shared RoPE key."
     return {
@@ -34,13 +34,13 @@ def latent_sharing(config: ModelConfig, selected: int) -> dict:
 
 
 def shape(c: ModelConfig) -> str:
-    """Which MLA this is, in the names of its configuration."""
+    """Return MLA's widths under their configuration names: "kv_lora_rank 96, qk_nope_head_dim 24, …"."""
     names = ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
     return ", ".join(f"{name} {getattr(c, name)}" for name in names)
 
 
 def latent(config: ModelConfig) -> Drawing:
-    """One token in one layer: the cached numbers on top, below them each head's key and value, all to one scale."""
+    """Draw one token in one layer to scale: the cached numbers on top, each head's key and value below."""
     c = config
     figure = base_figure(height=110 + 24 * c.n_heads, showlegend=False, barmode="overlay")
     rows = ["cached", *(f"head {h}" for h in range(c.n_heads))]
@@ -62,10 +62,10 @@ def latent(config: ModelConfig) -> Drawing:
     return Drawing(
         figure,
         title=title,
-        note="Per token and layer, to one scale. Top: what is cached, the latent and one shared RoPE key "
-        f"({c.kv_lora_rank} + {c.qk_rope_head_dim}). Below: each head's key, {c.qk_nope_head_dim} numbers expanded "
-        f"from the latent and the shared {c.qk_rope_head_dim}, and its value, {c.v_head_dim} from the latent.",
-        alt=f"{title}. The cache holds {cached.value / expanded.value:.1%} of the numbers that the heads read.",
+        note=f"Per token and layer, to one scale. Top: the cache holds the latent ({c.kv_lora_rank}) and one shared "
+        f"RoPE key ({c.qk_rope_head_dim}). Below: each head's key has {c.qk_nope_head_dim} numbers expanded from the "
+        f"latent and the shared {c.qk_rope_head_dim}; its value has {c.v_head_dim} from the latent.",
+        alt=f"{title}. The cache holds {cached.value / expanded.value:.1%} as many numbers as the heads read.",
         table={
             "what": ["latent", "shared RoPE key", "key from the latent, per head", "value from the latent, per head"],
             "numbers": [c.kv_lora_rank, c.qk_rope_head_dim, c.qk_nope_head_dim, c.v_head_dim],
@@ -77,7 +77,7 @@ def latent(config: ModelConfig) -> Drawing:
 
 
 def sizes(c: ModelConfig) -> tuple[Equation, Equation]:
-    """Numbers cached per token and layer, and numbers that its heads read."""
+    """Return the equations of the numbers cached per token and layer, and of the numbers that its heads read."""
     rope = Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the shared RoPE key")
     nope = Value(c.qk_nope_head_dim, "N", "qk_nope_head_dim, width of a head's key from the latent")
     value = Value(c.v_head_dim, "V", "v_head_dim, width of a head's value")

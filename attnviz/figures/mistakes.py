@@ -1,4 +1,4 @@
-"""A mistake beside the right version: a head's map in both, their difference, or counts as bars.
+"""Figures of a mistake beside the right version: a head's map in both, their difference, or counts as bars.
 
 T query tokens, S key tokens.
 """
@@ -26,20 +26,20 @@ from attnviz.figures.token_maps import (
 )
 from attnviz.mistakes import Symptom
 
-MOST_CELLS = 64  # a side: three maps stand beside each other
+MOST_CELLS = 64  # per side: three maps stand side by side
 MOST_TICKS = 15
 HEIGHT = 400  # pixels
 HOW_TO_READ = (
     "Each row is a query, each column a key. Faint grey: weight 0 in the right version; solid grey: NaN. In the "
-    "difference, mistaken less right, blue-green is more weight and brown is less."
+    "difference (mistaken − right), petrol means more weight and brown less."
 )
 RIGHT, MISTAKEN = "right", "mistaken"
 
 
 def version_map(symptom: Symptom, labels: Sequence[str], hue: tuple[int, int] | None, version: str) -> Drawing:
-    """The head's weights in one version; faint grey where the right version gives 0, grey where it is NaN.
+    """Draw the head's weights in one version; faint grey where the right version gives 0, solid grey for NaN.
 
-    hue: the head's KV head and their number; None for a mean of heads.
+    hue: the head's KV head and the number of KV heads; None for a mean of heads.
     """
     weights = symptom.right if version == RIGHT else symptom.wrong
     assert weights is not None
@@ -50,13 +50,12 @@ def version_map(symptom: Symptom, labels: Sequence[str], hue: tuple[int, int] | 
     add_cells(figure, blocks(shown, MOST_CELLS), scale, (0.0, 1.0), HOVER)
     _add_nan(figure, weights)
     add_colourbar(figure, scale, 1.0, False)
-    said = _sums(weights)
-    title, note = f"{version.capitalize()}: {said}", f"{symptom.picture}."
+    title, note = f"{version.capitalize()}: {_sums(weights)}", f"{symptom.picture}."
     return Drawing(figure, title, note, f"{note} {title}.", matrix_table(weights, labels))
 
 
 def _axes(labels: Sequence[str]) -> Chart:
-    """Token axes with fewer labels than a map that stands alone has."""
+    """Return a figure with token axes that have fewer labels than those of a single map."""
     figure, ticks = token_map_figure(labels, HEIGHT, MOST_CELLS), few_ticks(labels, MOST_TICKS)
     room = room_for(ticks)
     figure.update_layout(xaxis=ticks, yaxis=ticks, margin={"l": room, "t": room})
@@ -70,16 +69,16 @@ def _add_nan(figure: Chart, weights: np.ndarray) -> None:
 
 
 def _sums(weights: np.ndarray) -> str:
-    """What is said of a map: how many rows are NaN, or what rows sum to."""
+    """State how many rows of a map are NaN, or what its rows sum to."""
     n_nan = int(np.isnan(weights).any(-1).sum())
     if n_nan:
         return f"{n_nan} of {count(len(weights), 'row')} {'is' if n_nan == 1 else 'are'} NaN"
     low, high = (f"{each:.2f}" for each in (weights.sum(-1).min(), weights.sum(-1).max()))
-    return f"rows sum to {low}" if low == high else f"rows sum to {low} up to {high}"
+    return f"rows sum to {low}" if low == high else f"rows sum to between {low} and {high}"
 
 
 def difference_map(symptom: Symptom, labels: Sequence[str]) -> Drawing:
-    """The mistaken weights less the right ones."""
+    """Draw the mistaken weights minus the right ones."""
     difference = symptom.difference
     assert difference is not None
     finite = np.nan_to_num(difference)
@@ -101,7 +100,7 @@ def difference_map(symptom: Symptom, labels: Sequence[str]) -> Drawing:
 
 
 def counts(symptom: Symptom, hue: str | None = None) -> Drawing:
-    """Two bars for each count: right and mistaken."""
+    """Draw two bars for each count: right and mistaken."""
     right, wrong = symptom.right[0].tolist(), [] if symptom.wrong is None else symptom.wrong[0].tolist()
     figure = base_figure(300, barmode="group", legend={"orientation": "h", "y": 1.12})
     for name, values, colour in ((RIGHT, right, hue or kv_colour(0, 1)), (MISTAKEN, wrong, NEUTRAL)):

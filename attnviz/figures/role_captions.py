@@ -1,4 +1,4 @@
-"""Captions of a head's role: the scores it rests on, and what the head does on the text shown. No plotly."""
+"""Captions of a head's role: the scores behind it, and where the head's weight goes on the text shown. No plotly."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ KEYS = {
 DEFINITION = (
     "A score is the mean weight on a role's keys, over the queries that may attend to one of them and to another key; "
     f"chance is the score of uniform weights over the allowed keys. A role needs {analysis.ABOVE_CHANCE} above chance, "
-    f"broad a normalised entropy of {analysis.UNIFORM}; a head with neither has no clear role. The role furthest above "
-    f"chance is named, local (the last {analysis.LOCAL} tokens) where no other reaches its mark."
+    f"“broad” a normalised entropy of {analysis.UNIFORM}; a head with neither has no clear role. The role furthest "
+    f"above chance is named; “local” (the last {analysis.LOCAL} tokens) only if no other role reaches its threshold."
 )
 
 
@@ -37,12 +37,12 @@ class Probes:
     trained: bool
 
     def text(self) -> str:
-        """ "3 sequences of 32 random tokens, repeated once (causal, no window, RoPE θ = 10,000)"."""
+        """Describe the run: "3 sequences of 32 random tokens, repeated once (causal, no window, RoPE θ = 10,000)"."""
         return f"{self.n} sequences of {self.period} random tokens, repeated once ({run_text(self.config)})"
 
 
 def run_text(config: ModelConfig) -> str:
-    """Mask and position settings of a run: "causal, window of 4 tokens, 1 attention-sink token, no RoPE"."""
+    """List a run's mask and position settings: "causal, window of 4 tokens, 1 attention-sink token, no RoPE"."""
     window = f"window of {count(config.sliding_window, 'token')}" if config.sliding_window else "no window"
     sinks = [count(config.n_sinks, "attention-sink token")] if config.n_sinks else []
     some = config.n_layers - len(config.full_layers)
@@ -54,19 +54,19 @@ def run_text(config: ModelConfig) -> str:
 
 
 def grid_note(probes: Probes) -> str:
-    """How the roles in a grid were found."""
+    """Explain how the roles in a grid were scored."""
     if not probes.trained:
-        return "“Here”: what takes most of a head's weight on this text. Untrained heads have no role."
-    return f"Roles are scored on {probes.text()}; “here”: what takes most of a head's weight on this text."
+        return "“Here”: the keys that take most of a head's weight on this text. Untrained heads have no role."
+    return f"Roles are scored on {probes.text()}; “here”: the keys that take most of a head's weight on this text."
 
 
 def role_label(role: Role) -> str:
-    """ "induction 0.89", or "no clear role"."""
+    """Return the role and its score: "induction 0.89", or "no clear role"."""
     return role.name if role.score is None else f"{role.name} {role.score:.2f}"
 
 
 def role_title(role: Role, scores: HeadScores, probes: Probes) -> str:
-    """ "Induction: 0.89 on repeated random tokens, 0.02 by chance"."""
+    """Return the title: "Induction: 0.89 on repeated random tokens, 0.02 by chance"."""
     if not probes.trained:
         return "Untrained: no role"
     if role.score is None:
@@ -78,14 +78,14 @@ def role_title(role: Role, scores: HeadScores, probes: Probes) -> str:
 
 
 def role_text(role: Role, scores: HeadScores, probes: Probes) -> str:
-    """What the head does on the probes, and how they were run."""
-    said = f"On {probes.text()}: {_on_probes(role, scores)}{_not_scored(scores)}"
-    return said if probes.trained else f"Roles are named for trained checkpoints only. {said}"
+    """Describe where the head's weight goes on the probes, and how these were run."""
+    text = f"On {probes.text()}: {_on_probes(role, scores)}{_not_scored(scores)}"
+    return text if probes.trained else f"Roles are named for trained checkpoints only. {text}"
 
 
 def _on_probes(role: Role, scores: HeadScores) -> str:
     if role.name == analysis.BROAD:
-        return f"normalised entropy {role.score:.2f}; uniform weights have 1, broad needs {analysis.UNIFORM}."
+        return f"normalised entropy {role.score:.2f}; uniform weights have 1, “broad” needs {analysis.UNIFORM}."
     if role.name == analysis.NO_ROLE:
         none = "" if stand_out(scores) or not scores.shares else f"no score is {analysis.ABOVE_CHANCE} above chance; "
         return f"{none}{_highest(scores)}{_spread(scores)}."
@@ -94,7 +94,7 @@ def _on_probes(role: Role, scores: HeadScores) -> str:
 
 
 def _highest(scores: HeadScores) -> str:
-    """ "highest relative to chance: induction 0.09 (chance 0.02)"."""
+    """Return the highest score: "highest relative to chance: induction 0.09 (chance 0.02)"."""
     if not scores.shares:
         return "no role can be scored"
     name, share = max(scores.shares.items(), key=lambda found: found[1].weight - found[1].chance)
@@ -110,7 +110,7 @@ def _not_scored(scores: HeadScores) -> str:
 
 
 def text_title(scores: HeadScores, column: Column | None) -> str:
-    """ "On this text: 62 % on the first token"."""
+    """Return the title: "On this text: 62 % on the first token"."""
     found = stand_out(scores, column)
     if not found:
         return f"On this text: {_without_target(scores)}"
@@ -121,9 +121,9 @@ def text_title(scores: HeadScores, column: Column | None) -> str:
 def text_sentence(
     scores: HeadScores, column: Column | None, labels: Sequence[str], name: Callable[[str], str] = "“{}”".format
 ) -> str:
-    """What takes most of a head's weight on the text, mask and window shown; two at most.
+    """Describe the keys that take most of a head's weight on this text, with this mask and window; two at most.
 
-    name: puts a label in quotation marks, so that it is safe where the sentence goes.
+    name: quotes a label and escapes it for the place where the sentence is shown.
     """
     found = stand_out(scores, column)[:2]
     if not scores.n_queries:
@@ -168,11 +168,11 @@ def _short(name: str, column: Column | None) -> str:
 
 
 def _share(keys: str, share: Share, scores: HeadScores) -> str:
-    """ "71 % of the weight on the first token", and of which queries where it is not all with a choice of keys."""
-    said = f"{_percent(share.weight)} of the weight on {keys}"
+    """Return "71 % of the weight on the first token", with the number of queries if not all with two keys count."""
+    text = f"{_percent(share.weight)} of the weight on {keys}"
     if share.n_queries == scores.n_queries:
-        return said
-    return f"{said}, over the {share.n_queries} of {scores.n_queries} queries that may attend to one"
+        return text
+    return f"{text}, over the {share.n_queries} of {scores.n_queries} queries that may attend to one"
 
 
 def _percent(weight: float) -> str:

@@ -1,6 +1,6 @@
-"""Attention rollout drawn: one layer's map, and where one position's information comes from, layer after layer.
+"""Figures of attention rollout: the map after one layer, and one query's row after each layer.
 
-L layers, T tokens. It mixes all heads, so nothing here has a KV head's hue.
+L layers, T tokens. Rollout averages all heads, so no colour here is a KV head's.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from attnviz.figures.token_maps import (
     MOST_X_TICKS,
     add_cells,
     add_colourbar,
+    add_frames,
     add_masked,
     blocks,
-    bring_out,
     few_ticks,
     shortened,
     span_text,
@@ -33,7 +33,7 @@ FORMULA = r"R_l = \tilde A_l \cdots \tilde A_0,\quad \tilde A_l = (1 - \alpha) \
 
 
 def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], layer: int, query: int) -> Drawing:
-    """The rollout (L, T, T) after one layer, grey where no path leads (reach, bool (L, T, T)); one row brought out."""
+    """Draw the rollout (L, T, T) after one layer, one row framed; grey where `reach`, bool (L, T, T), has no path."""
     shares = rolled[layer]  # (T, T)
     drawn = np.where(reach[layer], shares, np.nan)
     top = _largest_of_others(shares)
@@ -41,12 +41,12 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
     add_masked(figure, reach[layer], MOST_CELLS)
     add_cells(figure, blocks(drawn, MOST_CELLS), SEQUENTIAL, (0.0, top), "share %{z:.4f}")
     add_colourbar(figure, SEQUENTIAL, top, log=False, title="share")
-    bring_out(figure, len(labels), query, None)
+    add_frames(figure, len(labels), query, None)
     own = float(np.diagonal(shares).mean())
     ends = f" Colour ends at {top:.2g}, the largest share of a token other than the query." if len(labels) > 1 else ""
     return Drawing(
         figure,
-        title=f"Rollout through {count(layer + 1, 'layer')}: positions keep {own:.0%} of their own token on average",
+        title=f"Rollout through {count(layer + 1, 'layer')}: on average {own:.0%} comes from a position's own token",
         note="Each row is a query, each column the token that its information comes from; each row sums to 1. Grey: no "
         f"path through the masks.{ends} Rollout (arXiv 2005.00928) averages each layer's heads (Ā), gives the residual "
         f"stream (I, the identity) a share α of {RESIDUAL:g}, and multiplies the layers' matrices.",
@@ -61,12 +61,12 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
 
 
 def _largest_of_others(shares: np.ndarray) -> float:
-    """The largest share (T, T) off the diagonal, where the scale ends, since tokens' own would drown the rest."""
+    """Return the largest share (T, T) off the diagonal: the scale ends there, as the diagonal would dwarf the rest."""
     return float(np.where(np.eye(len(shares), dtype=bool), 0.0, shares).max()) or 1.0
 
 
 def rollout_of_query(rolled: np.ndarray, labels: Sequence[str], query: int) -> Drawing:
-    """One row of the rollout (L, T, T) after each layer, token beside token."""
+    """Draw one query's row of the rollout (L, T, T) after each layer."""
     shares = rolled[:, query]  # (L, T)
     L, last, top = len(shares), shares[-1], float(np.delete(shares, query, axis=1).max(initial=0.0)) or 1.0
     figure = base_figure(150 + 44 * L, showlegend=False, hovermode="closest")
@@ -90,8 +90,8 @@ def rollout_of_query(rolled: np.ndarray, labels: Sequence[str], query: int) -> D
     return Drawing(
         figure,
         title=f"Rollout through {count(L, 'layer')}: " + found.format(quoted(shortened(labels[most], 30))),
-        note="The same row after each layer. Rollout looks at attention weights alone: it leaves out values, output "
-        "projections and feed-forward layers, and a head with an output of zero counts like the others. "
+        note="The same row after each layer. Rollout uses attention weights only: it ignores values, output "
+        "projections and feed-forward layers, and counts a head whose output is zero like the others. "
         f"Colour ends at {top:.2g}.",
         alt=f"Heat map of {L} layers and {count(len(labels), 'token')}. " + found.format(f"“{labels[most]}”") + ".",
         table={"token": [f"{j} {label}" for j, label in enumerate(labels)]}

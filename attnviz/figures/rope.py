@@ -1,4 +1,4 @@
-"""RoPE before any query or key: each pair's frequency, what a scaling changes of it, and what that does to the loss."""
+"""Figures of RoPE without queries and keys: each pair's frequency, its change by scaling, the effect on the loss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from attnviz.modules.rope_scaling import RopeScaling
 
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]
-METHODS = {  # dash, symbol, colour; told apart by the first two without the third
+METHODS = {  # dash, symbol, colour; dash and symbol tell them apart without colour
     "none": ("solid", "circle", NEUTRAL),
     "linear": ("dash", "square", BROWN),
     "NTK-aware": ("dot", "triangle-up", BROWN),
@@ -31,29 +31,29 @@ METHODS = {  # dash, symbol, colour; told apart by the first two without the thi
     "pasted": ("dot", "x", NEUTRAL),
 }
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
-LEAST_POSITIONS = 64  # so that a short text still shows the pattern
+LEAST_POSITIONS = 64  # drawn at least, so that a short text still shows the pattern
 PI = Value(math.pi, "π", digits=6, tex=r"\pi")
-BIN = 32  # tokens whose losses are averaged
-NARROW, CHARACTER = 260, 6.0  # pixels between the axes in a narrow window, and of a digit
+BIN = 32  # tokens per mean of the loss
+NARROW, CHARACTER = 260, 6.0  # pixels: width of the plot in a narrow window, width of a digit
 
 
 def three_digits(n: float) -> str:
-    """Three digits, or all that stand before the point."""
+    """Format a number with three digits, or with all digits before the decimal point."""
     return f"{n:,.0f}" if n >= 100 else f"{n:.3g}"
 
 
 def _digits(number: float, significant: int) -> int | None:
-    """Decimals that show this many significant digits; None for a whole number, which is printed whole."""
+    """Return the decimals that show this many significant digits; None for a whole number."""
     return None if float(number).is_integer() else max(0, significant - 1 - math.floor(math.log10(number)))
 
 
 def subscript(index: int | str) -> str:
-    """An index, or two with a comma between, set low."""
+    """Format an index, or two with a comma between, as a subscript."""
     return str(index).translate(str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉"))
 
 
 def frequency(pair: int, n_pairs: int, theta: float) -> Equation:
-    """θ_i of one pair in radians per token."""
+    """Return the equation of θ_i, one pair's frequency in radians per token."""
     base, i = Value(theta, "θ", "base of the frequencies", tex=r"\theta"), Value(pair, "i", "pair")
     rotary_dim = Value(2 * n_pairs, "d", "rotated dimensions of a head")
     right = 1 / base ** (2 * i / rotary_dim)
@@ -63,7 +63,7 @@ def frequency(pair: int, n_pairs: int, theta: float) -> Equation:
 
 
 def wavelength(pair: int, n_pairs: int, theta: float) -> Equation:
-    """λ_i, the tokens per full turn of one pair."""
+    """Return the equation of λ_i, one pair's tokens per full turn."""
     right = 2 * PI / frequency_value(pair, n_pairs, theta)
     name, name_tex = f"λ{subscript(pair)}", rf"\lambda_{{{pair}}}"
     digits = _digits(right.value, 3)
@@ -71,26 +71,26 @@ def wavelength(pair: int, n_pairs: int, theta: float) -> Equation:
 
 
 def turns_within(pair: int, n_pairs: int, theta: float, n_tokens: int) -> Equation:
-    """The turns of one pair from the first to the last token of a text."""
+    """Return the equation of one pair's turns from the first to the last token of a text."""
     steps = Value(n_tokens, "N", "tokens in the text") - 1
     return Equation(steps * frequency_value(pair, n_pairs, theta) / (2 * PI), "turns", r"\text{turns}", digits=3)
 
 
 def pair_in_numbers(n_pairs: int, theta: float) -> list[str]:
-    """Frequency and wavelength of every pair as plain text, each with what its letters mean, for the clocks."""
+    """Return every pair's frequency and wavelength as plain text with the letters' meanings, for the clocks."""
     pairs = [(frequency(i, n_pairs, theta), wavelength(i, n_pairs, theta)) for i in range(n_pairs)]
     return ["\n".join((*(each.text() for each in both), meanings(*both))) for both in pairs]
 
 
 def frequency_value(pair: int, n_pairs: int, theta: float) -> Value:
-    """θ_i of one pair as a letter of another equation."""
+    """Return θ_i of one pair as a letter of another equation."""
     equation = frequency(pair, n_pairs, theta)
     meaning = f"frequency of pair {pair} in rad per token"
     return Value(equation.value, equation.name, meaning, digits=equation.digits, tex=equation.name_tex)
 
 
 def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta: float) -> Drawing:
-    """A bar for each pair: its tokens per turn, with this text and the training context marked."""
+    """Draw each pair's tokens per turn as a bar, with this text and the training context marked."""
     lengths, n = wavelengths_of(frequencies), len(frequencies)
     inside, named = lengths <= n_tokens - 1, n <= 16
     numbers = [f" {three_digits(length)}" for length in lengths]
@@ -107,7 +107,7 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
     ends = lengths * 10 ** (decades * CHARACTER / NARROW * np.char.str_len(numbers)) if named else lengths
     marks = {"this text": n_tokens} | ({"training": context} if context else {})
     for level, (what, tokens) in enumerate(marks.items()):
-        steps = max(tokens - 1, 1)  # from the first token to the last; one token stands at the edge
+        steps = max(tokens - 1, 1)  # from the first token to the last; at least 1, for the log axis
         _add_line_between(figure, steps, np.flatnonzero((lengths < steps) & (steps < ends)), n)
         figure.add_annotation(
             x=np.log10(steps), y=1, yref="paper", yshift=18 * level, yanchor="bottom", showarrow=False,
@@ -144,7 +144,7 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
 
 
 def _add_line_between(figure: Chart, x: float, left_out: NDArray, n: int) -> None:
-    """A dashed upright line over n rows, open at those where it would run through a number."""
+    """Add a dashed vertical line over n rows, with gaps where it would cross a number."""
     edges = [-0.5, *np.add.outer(left_out, (-0.5, 0.5)).ravel(), n - 0.5]
     for top, bottom in zip(edges[::2], edges[1::2], strict=True):
         if top < bottom:
@@ -153,7 +153,7 @@ def _add_line_between(figure: Chart, x: float, left_out: NDArray, n: int) -> Non
 
 
 def rotation_maps(frequencies: NDArray, n_tokens: int, query: int, theta: float) -> Drawing:
-    """cos and sin of position × frequency, position by pair, one map above the other; the formula is for `query`."""
+    """Draw cos and sin of position × frequency as maps of position by pair; the formula is for `query`."""
     n, positions = len(frequencies), np.arange(max(n_tokens, LEAST_POSITIONS))
     angles = np.outer(frequencies, positions)  # (n_pairs, positions)
     figure = base_figure(height=2 * max(110, min(260, 14 * n)) + 70)
@@ -197,13 +197,13 @@ def rotation_maps(frequencies: NDArray, n_tokens: int, query: int, theta: float)
 
 
 def _rotation(name: str, position: int, pair: int, n_pairs: int, theta: float) -> Equation:
-    """cos or sin of m · θ_i."""
+    """Return the equation of cos or sin of m · θ_i."""
     angle = Value(position, "m", "position of the query") * frequency_value(pair, n_pairs, theta)
     return Equation(function(name, angle), digits=3)
 
 
 def slowed(by_method: Mapping[str, NDArray], trained: int, n_tokens: int) -> Drawing:
-    """How many times slower each method makes each pair than no scaling; by_method: frequencies (n_pairs,)."""
+    """Draw how many times slower each method makes each pair; by_method: frequencies (n_pairs,)."""
     plain = by_method["none"]
     beyond = {m: beyond_training(f, plain, n_tokens, trained) for m, f in by_method.items()}
     passing = {name: int(pairs.sum()) for name, pairs in beyond.items()}
@@ -221,8 +221,8 @@ def slowed(by_method: Mapping[str, NDArray], trained: int, n_tokens: int) -> Dra
         figure,
         title=title,
         note="How many times slower each method makes each pair. Pairs right of the dashed line completed no turn in "
-        f"the {trained:,} positions of training. Those that in {n_tokens:,} tokens reach the angle of position "
-        f"{trained:,}, the first one beyond training, pass their trained angle: "
+        f"the {trained:,} positions of training. A pair of these passes its trained angle if, within {n_tokens:,} "
+        f"tokens, it reaches the angle of position {trained:,}, the first beyond training. Pairs that do: "
         f"{listed(f'{name}: {n}' for name, n in passing.items())}. "
         "Only dynamic NTK and LongRoPE depend on the number of tokens.",
         alt=f"{title}. Times slower than without scaling, slowest pair: "
@@ -235,23 +235,25 @@ def slowed(by_method: Mapping[str, NDArray], trained: int, n_tokens: int) -> Dra
 
 
 def scores_scaled(name: str, scaling: RopeScaling, rotary_dim: int, head_dim: int, latent: bool) -> str:
-    """What a method multiplies scores by besides changing frequencies, as a sentence; empty where by nothing.
+    """State the factors by which a method multiplies scores, besides changing frequencies; "" if there are none.
 
-    latent: the model's attention is MLA, whose softmax scale mscale_all_dim changes as well.
+    latent: the model's attention is MLA, whose softmax scale is changed by mscale_all_dim as well.
     """
     squared, whole = scaling.attention_factor**2, scaling.latent_softmax_factor if latent else 1.0
-    said = []
+    effects = []
     if squared != 1:
         part = f"the rotated part of each score ({rotary_dim} of {head_dim} dimensions)"
         changed = part if rotary_dim < head_dim else "each score"
-        said.append(f"multiplies cos and sin by **{scaling.attention_factor:.4f}**, and so {changed} by {squared:.4f}")
+        effects.append(
+            f"multiplies cos and sin by **{scaling.attention_factor:.4f}**, and so {changed} by {squared:.4f}"
+        )
     if whole != 1:
-        said.append(f"multiplies MLA's softmax scale, and so all parts of each score, by **{whole:.4f}**")
-    return f"{name} also {listed(said)}." if said else ""
+        effects.append(f"multiplies MLA's softmax scale, and so all parts of each score, by **{whole:.4f}**")
+    return f"{name} also {listed(effects)}." if effects else ""
 
 
 def loss_by_position(by_method: Mapping[str, NDArray], trained: int, attention: str, origin: str) -> Drawing:
-    """Mean loss in bins of positions for each method; by_method: nats per token (T - 1,), the first predicts token 1.
+    """Draw each method's mean loss per bin of positions; by_method: nats per token (T - 1,), the first for token 1.
 
     A training row of `trained` inputs has `trained` predictions: of the tokens 1 … trained.
     """
@@ -266,16 +268,16 @@ def loss_by_position(by_method: Mapping[str, NDArray], trained: int, attention: 
     beyond = {name: float(losses[trained:].mean()) for name, losses in by_method.items()}
     inside = {name: float(losses[:trained].mean()) for name, losses in by_method.items()}
     best = min(beyond, key=beyond.__getitem__)
-    found = "no method lowers it" if best == "none" else f"{beyond[best]:.2f} with {best}"
-    title = f"Beyond {trained} tokens the loss is {beyond['none']:.2f} without scaling, {found}"
+    found = "; no method lowers it" if best == "none" else f", {beyond[best]:.2f} with {best}"
+    title = f"Beyond {trained} tokens the loss is {beyond['none']:.2f} without scaling{found}"
     return Drawing(
         figure,
         title=title,
         note=f"{attention}, {origin}, trained on rows of {trained} tokens (dashed), reads this text of {n_tokens:,} "
-        f"with the same weights under each method. Each point is the mean of up to {BIN} predictions, the title's "
-        f"numbers the means of the {n_tokens - 1 - trained} after more than {trained} tokens; lower is better. No "
-        "method was fine-tuned, as linear scaling usually is.",
-        alt=f"{title}. All of them: " + ", ".join(f"{name} {loss:.2f}" for name, loss in beyond.items()) + ".",
+        f"with the same weights under each method. Each point is the mean of up to {BIN} predictions; the title gives "
+        f"means over the {n_tokens - 1 - trained} after more than {trained} tokens. Lower is better. No method was "
+        "fine-tuned here; linear scaling usually is.",
+        alt=f"{title}. All methods: " + ", ".join(f"{name} {loss:.2f}" for name, loss in beyond.items()) + ".",
         table={
             "method": list(by_method),
             f"nats per token up to {trained}": list(inside.values()),

@@ -1,4 +1,4 @@
-"""The rotation of one pair of dimensions in numbers: the 2 × 2 matrix, its two rows, and what the pair adds to q·k."""
+"""The rotation of one pair of dimensions in numbers: the 2 × 2 matrix, its two rows, and the pair's part of q·k."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from attnviz.figures.drawing import Caption, quoted
 from attnviz.figures.phrases import meanings
 from attnviz.figures.rope import frequency_value, subscript, three_digits
 
-DIGITS = 3  # decimals of what is rotated
+DIGITS = 3  # decimals of the rotated numbers
 
 
 def rotation(rotated: RotatedPair, dimensions: tuple[int, int], q_label: str, n_pairs: int, theta: float) -> Caption:
-    """The pair's rotation of q from its numbers before RoPE to those at position m, and its part of q·k."""
+    """Write the caption of a pair's rotation of q from before RoPE to position m, and of its part of q·k."""
     i, m, degrees = rotated.pair, rotated.m, math.degrees(rotated.m * rotated.frequency)
     angle = angle_of(rotated, n_pairs, theta)
     product = matrix_product(rotated, dimensions, angle)
@@ -23,7 +23,7 @@ def rotation(rotated: RotatedPair, dimensions: tuple[int, int], q_label: str, n_
     return Caption(
         title=title,
         note=f"q of {quoted(q_label)}, dimensions {dimensions[0]} and {dimensions[1]}: before RoPE, then rotated by "
-        "position × frequency. The last line is what this pair adds to the score's q·k.",
+        "position × frequency. The last line is this pair's part of q·k.",
         alt=f"{title}; it adds {rotated.product:.{DIGITS}f} to q·k with the key at position {rotated.n}.",
         formula=aligned(angle, product, *equations[1:]),
         legend=meanings(*equations),
@@ -31,7 +31,7 @@ def rotation(rotated: RotatedPair, dimensions: tuple[int, int], q_label: str, n_
 
 
 def angle_of(rotated: RotatedPair, n_pairs: int, theta: float) -> Equation:
-    """φ, the angle of the pair at the query's position."""
+    """Return the equation of φ, the angle of the pair at the query's position."""
     position = Value(rotated.m, "m", "position of the query")
     right = position * frequency_value(rotated.pair, n_pairs, theta)
     whole = float(right.value).is_integer()
@@ -41,7 +41,7 @@ def angle_of(rotated: RotatedPair, n_pairs: int, theta: float) -> Equation:
 
 
 def matrix_product(rotated: RotatedPair, dimensions: tuple[int, int], angle: Equation) -> MatrixProduct:
-    """The rotation matrix times the pair of q."""
+    """Return the rotation matrix times the pair of q."""
     phi = Value(angle.value, "φ", angle.meaning, digits=angle.digits, tex=r"\varphi")
     cos, sin = function("cos", phi), function("sin", phi)
     before = [
@@ -53,11 +53,11 @@ def matrix_product(rotated: RotatedPair, dimensions: tuple[int, int], angle: Equ
 
 
 def product_of_pair(rotated: RotatedPair, dimensions: tuple[int, int]) -> Equation:
-    """What the pair adds to q·k: the dot product of the rotated pairs."""
+    """Return the equation of the pair's part of q·k: the dot product of the rotated pairs."""
     (a, b), q, k = dimensions, rotated.q_rotated, rotated.k_rotated
     right = _rotated_value("q", a, q.real) * _rotated_value("k", a, k.real, rotated.n)
     right = right + _rotated_value("q", b, q.imag) * _rotated_value("k", b, k.imag, rotated.n)
-    meaning = f"what pair {rotated.pair} adds to q·k"
+    meaning = f"part of q·k from pair {rotated.pair}"
     name, name_tex = f"r{subscript(rotated.pair)}", f"r_{{{rotated.pair}}}"
     return Equation(right, name, name_tex, digits=DIGITS, meaning=meaning)
 

@@ -1,4 +1,4 @@
-"""RoPE on a head's own queries and keys: scores by distance, the decay bound, shifts, the two layouts, maps.
+"""Figures of RoPE on a head's queries and keys: scores by distance, the decay bound, shifts, the two layouts, maps.
 
 T query tokens, S key tokens, D head_dim. Scores are divided by sqrt(D), as the head uses them.
 """
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
 MAP_HEIGHT, MOST_CELLS, MOST_TICKS = 400, 256, 16
-MOST_TERMS = 4  # of a sum in a formula: pairs are added up in groups, from fast to slow, to fit a column
-ARITHMETICS = {  # field of ShiftedScores -> what it is called, dash, symbol, colour
+MOST_TERMS = 4  # of a sum in a formula: to fit a column, pairs are added up in groups, from fast to slow
+ARITHMETICS = {  # field of ShiftedScores -> name, dash, symbol, colour
     "float32_angles": ("float32 throughout, angles too", "dot", "triangle-up", BROWN),
     "float32": ("float32, angles in float64 (run here)", "dash", "square", NEUTRAL),
     "float64": ("float64", "solid", "circle", PETROL),
@@ -37,9 +37,9 @@ ARITHMETICS = {  # field of ShiftedScores -> what it is called, dash, symbol, co
 
 @dataclass(frozen=True)
 class Head:
-    """Whose numbers are drawn: a head of a layer, the KV head it reads, and where its weights come from.
+    """The head that is drawn: its layer, the KV head it reads, and the origin of its weights.
 
-    latent: the attention is MLA, which has no KV heads; kv_head then stands for the colour alone.
+    latent: the attention is MLA, which has no KV heads; kv_head then only selects the colour.
     """
 
     layer: int
@@ -66,9 +66,9 @@ class Head:
 def moved_apart(
     parts: NDArray, m: int, n: int, q_label: str, k_label: str, head_dim: int, unrotated: int, head: Head
 ) -> Drawing:
-    """The score of the query at m and the key at n over the distance between them, both vectors staying the same.
+    """Draw the score of the query at m and the key at n over their distance, with both vectors unchanged.
 
-    parts (n_pairs + 1, n_distances): what each pair adds to q·k at the distances 0, 1, … (0, -1, … for a key after the
+    parts (n_pairs + 1, n_distances): each pair's part of q·k at the distances 0, 1, … (0, -1, … for a key after the
     query), and last the unrotated part, of `unrotated` dimensions.
     """
     scores, here = parts.sum(0) / head_dim**0.5, abs(m - n)
@@ -109,21 +109,21 @@ def _signed(number: float) -> str:
 
 
 def _score(parts: NDArray, m: int, n: int, head_dim: int, unrotated: int) -> list[Equation]:
-    """The score of query m and key n from what each pair adds to q·k (n_pairs + 1,), the unrotated part last."""
+    """Return the equations of one score from each pair's part of q·k (n_pairs + 1,), the unrotated part last."""
     n_pairs, at = len(parts) - 1, f"{m},{n}"
     rotated = Value(
         float(parts[:-1].sum()), "Re Σⱼ qⱼ·k̄ⱼ·e^(i·d·θⱼ)",
-        "what the rotated pairs j of q and k, as complex numbers, add to q·k at distance d", digits=3,
+        "part of q·k from the rotated pairs j of q and k, as complex numbers, at distance d", digits=3,
         tex=r"\mathrm{Re}\sum_j q_j\,\bar k_j\,e^{\,i\,d\,\theta_j}",
     )  # fmt: skip
     distance = Value(m, "m", "position of the query") - Value(n, "n", "position of the key")
     terms, equations = [rotated], [Equation(distance, "d", "d", meaning="distance")]
     if unrotated:
-        terms.append(Value(float(parts[-1]), "c", f"what the {unrotated} unrotated dimensions add to q·k", digits=3))
+        terms.append(Value(float(parts[-1]), "c", f"part of q·k from the {unrotated} unrotated dimensions", digits=3))
     groups = np.array_split(np.arange(n_pairs), min(MOST_TERMS, n_pairs))
     equations.append(
         Equation(
-            total([_added(parts, group) for group in groups]), rotated.symbol, rotated.tex, digits=3,
+            total([_pairs_term(parts, group) for group in groups]), rotated.symbol, rotated.tex, digits=3,
             meaning=rotated.meaning,
         )
     )  # fmt: skip
@@ -131,23 +131,21 @@ def _score(parts: NDArray, m: int, n: int, head_dim: int, unrotated: int) -> lis
     return [*equations, Equation(score, f"s{subscript(at)}", rf"s_{{{at}}}", digits=2, meaning=meaning)]
 
 
-def _added(parts: NDArray, pairs: NDArray) -> Value:
-    """What these neighbouring pairs add to q·k."""
+def _pairs_term(parts: NDArray, pairs: NDArray) -> Value:
+    """Return the part of q·k from these neighbouring pairs."""
     first, last = int(pairs[0]), int(pairs[-1])
-    name, meaning = (
-        (f"{first}–{last}", f"pairs {first} to {last} add") if last > first else (f"{first}", "this pair adds")
-    )
+    name, source = (f"{first}–{last}", f"pairs {first} to {last}") if last > first else (f"{first}", f"pair {first}")
     symbol, tex = f"r{subscript(name)}", "r_{" + name.replace("–", r"\text{–}") + "}"
-    return Value(float(parts[pairs].sum()), symbol, f"what {meaning} to q·k", digits=4, tex=tex)
+    return Value(float(parts[pairs].sum()), symbol, f"part of q·k from {source}", digits=4, tex=tex)
 
 
 def _over_root(product: Expression, head_dim: int) -> Expression:
-    """A product q·k, or what takes its place, divided by √D."""
+    """Return a product q·k, or a bound of it, divided by √D."""
     return product / function("√", Value(head_dim, "D", "dimensions of a head"))
 
 
 def decay(scores: NDArray, bound: DecayBound, here: int, head_dim: int, unrotated: int, head: Head) -> Drawing:
-    """|score| and the bound of the RoFormer paper at the distances 0, 1, … for the same query and key.
+    """Draw |score| and the RoFormer paper's bound at the distances 0, 1, … for the same query and key.
 
     scores (n,), divided by sqrt(D); the formula is for the distance `here`.
     """
@@ -169,8 +167,8 @@ def decay(scores: NDArray, bound: DecayBound, here: int, head_dim: int, unrotate
         title=title,
         note=f"The RoFormer paper (arXiv 2104.09864, section 3.4.3) bounds |score| at each distance by how much "
         "neighbouring pairs differ and by |S\\_j|, the lengths of the sums of the first j rotations. The bound is "
-        f"{limit[0]:.3g} at distance 0 and lowest, {limit[lowest]:.3g}, at distance {lowest}. It limits the score and "
-        "does not force it to fall.",
+        f"{limit[0]:.3g} at distance 0 and lowest, {limit[lowest]:.3g}, at distance {lowest}. It limits the score but "
+        "does not force it to decrease.",
         alt=f"{title}. On average |score| is {share.mean():.0%} of the bound.",
         table={"distance": distances.tolist(), "|score|": size.tolist(), "bound": limit.tolist()},
         formula=equation.tex_lines(),
@@ -179,7 +177,7 @@ def decay(scores: NDArray, bound: DecayBound, here: int, head_dim: int, unrotate
 
 
 def _bound(bound: DecayBound, distance: int, head_dim: int, unrotated: int) -> Equation:
-    """The bound at one distance."""
+    """Return the equation of the bound at one distance."""
     steepest = Value(
         bound.steepest, "max|hⱼ₊₁ − hⱼ|",
         "largest difference between neighbouring pairs j, as complex numbers hⱼ = qⱼ·k̄ⱼ",
@@ -191,7 +189,7 @@ def _bound(bound: DecayBound, distance: int, head_dim: int, unrotated: int) -> E
     )  # fmt: skip
     product = steepest * sums
     if unrotated:
-        meaning = f"what the {unrotated} unrotated dimensions add to |q·k|"
+        meaning = f"size of the part of q·k from the {unrotated} unrotated dimensions"
         product = product + Value(abs(bound.unrotated), "|c|", meaning, digits=3)
     name, name_tex = f"|s| ≤ B{subscript(distance)}", rf"|s| \le B_{{{distance}}}"
     meaning = f"bound of the score at distance {distance}"
@@ -199,7 +197,7 @@ def _bound(bound: DecayBound, distance: int, head_dim: int, unrotated: int) -> E
 
 
 def by_distance(distances: NDArray, mean: NDArray, low: NDArray, high: NDArray, n_pairs: int, head: Head) -> Drawing:
-    """Mean, lowest and highest score (n,) of the n_pairs allowed pairs of this text at each distance (n,)."""
+    """Draw mean, lowest and highest score (n,) of this text's n_pairs allowed pairs at each distance (n,)."""
     figure = base_figure(height=300, legend=LEGEND)
     figure.add_scatter(
         x=np.concatenate((distances, distances[::-1])), y=np.concatenate((high, low[::-1])), fill="toself",
@@ -220,14 +218,15 @@ def by_distance(distances: NDArray, mean: NDArray, low: NDArray, high: NDArray, 
         figure,
         title=title,
         note=f"The {count(n_pairs, 'pair')} of a query and an allowed key in this text, in {head.name}, {head.origin}, "
-        "by distance. The band runs from the lowest to the highest score at each distance; content counts too.",
+        "by distance. The band runs from the lowest to the highest score at each distance. Scores depend on the tokens "
+        "too, not only on distance.",
         alt=f"{title}; {mean[-1]:.2f} at distance {int(distances[-1])}.",
         table={"distance": distances.tolist(), "mean": mean.tolist(), "lowest": low.tolist(), "highest": high.tolist()},
     )
 
 
 def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
-    """How much each common shift changes the score of query m and key n, in three kinds of arithmetic."""
+    """Draw how much each common shift changes the score of query m and key n, in three kinds of arithmetic."""
     figure = base_figure(height=300, legend=LEGEND)
     table: dict[str, list] = {"shift": list(shifted.shifts)}
     for field, (name, dash, symbol, colour) in ARITHMETICS.items():
@@ -245,7 +244,7 @@ def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
         figure,
         title=title,
         note="The same query and key, both shifted by the same number of positions. In exact arithmetic the score "
-        f"depends on their distance alone; what changes is rounding. Largest change in the {tried} tried: "
+        f"depends only on their distance; any change is rounding. Largest change over the {tried} tried: "
         f"{found['float32']} in float32, {found['float64']} in float64, {found['float32_angles']} where the angles are "
         f"float32 too, as in many implementations: {last:,} radians are then known to about "
         f"{np.spacing(np.float32(last)) / 2:.1g}. Other shifts may change it more. Shifts that change "
@@ -258,14 +257,14 @@ def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
 
 
 def _changes(largest: float) -> str:
-    """What was found, by its largest change."""
+    """State the largest change."""
     return f"changes by at most {largest:.2g}" if largest else "does not change"
 
 
 def _add_changes(
     figure: Chart, shifts: Sequence[int], changes: NDArray, name: str, style: tuple[str, str, str]
 ) -> None:
-    """A mark for what each shift changes; none where it changes nothing, which a log axis cannot show."""
+    """Add a mark for each shift's change; a change of 0 has no mark, as a log axis cannot show it."""
     dash, symbol, colour = style
     figure.add_scatter(
         x=shifts, y=np.where(changes > 0, changes, np.nan), name=name, mode="lines+markers",
@@ -275,7 +274,7 @@ def _add_changes(
 
 
 def _shifted_score(shifted: ShiftedScores, i: int, m: int, n: int, head_dim: int) -> Equation:
-    """The score at one of the shifts, in float64."""
+    """Return the equation of the score at one of the shifts, in float64."""
     at, score = (m + shifted.shifts[i], n + shifted.shifts[i]), float(shifted.float64[i])
     dot = Value(
         score * head_dim**0.5, f"⟨R{subscript(at[0])}·q, R{subscript(at[1])}·k⟩",
@@ -289,7 +288,7 @@ def _shifted_score(shifted: ShiftedScores, i: int, m: int, n: int, head_dim: int
 
 
 def values(moved: ShiftedOutputs, query: int, head_dim: int, head: Head) -> Drawing:
-    """Why values aren't rotated: how much a query's output changes when the text is shifted, with v rotated or not."""
+    """Draw how much a query's output changes when the text is shifted, with v rotated and without."""
     figure = base_figure(height=300, legend=LEGEND)
     for name, changes, style in (
         ("q and k rotated", moved.q_and_k, ("solid", "circle", PETROL)),
@@ -307,9 +306,9 @@ def values(moved: ShiftedOutputs, query: int, head_dim: int, head: Head) -> Draw
         figure,
         title=title,
         note="A score compares a query with a key, so their two rotations leave only the distance. The output is a "
-        "weighted sum of values, and nothing rotates a value back: with v rotated, the same text would give another "
-        f"output at other positions. Shifts tried: up to {moved.shifts[-1]:,} positions. The largest number of this "
-        f"output is {moved.largest:.2g}. {head.said}, in float32.",
+        "weighted sum of values, and nothing rotates a value back: with v rotated, the same text would give a "
+        f"different output at other positions. Shifts tried: up to {moved.shifts[-1]:,} positions. The largest number "
+        f"of this output is {moved.largest:.2g}. {head.said}, in float32.",
         alt=title + ".",
         table={
             "shift": list(moved.shifts),
@@ -323,8 +322,11 @@ def values(moved: ShiftedOutputs, query: int, head_dim: int, head: Head) -> Draw
 
 
 def layout_pairs(order: NDArray, n_pairs: int, first: int = 0) -> Drawing:
-    """Which dimensions are a pair in either layout, and where each goes: order (D,), the half-split dimension that
-    stands at each place of the interleaved layout; both counted from the first rotated dimension of the head."""
+    """Draw the pairs of dimensions in both layouts and the permutation between them.
+
+    order (D,): the half-split dimension at each place of the interleaved layout; both are counted from `first`, the
+    head's first rotated dimension.
+    """
     D, places = len(order), np.arange(len(order))
     figure = base_figure(height=210, showlegend=False)
     for place, dimension in enumerate(order.tolist()):
@@ -350,8 +352,8 @@ def layout_pairs(order: NDArray, n_pairs: int, first: int = 0) -> Drawing:
     return Drawing(
         figure,
         title=title,
-        note="The number on a dimension is the pair it belongs to. A line leads from its place in one layout to "
-        "its place in the other: one fixed permutation, the same for q and k.",
+        note="The number on a dimension is its pair. A line leads from its place in one layout to its place in the "
+        "other: one fixed permutation, the same for q and k.",
         alt=f"{title}. Interleaved from half-split: {' '.join(map(str, order))}.",
         table={
             "place": places.tolist(),
@@ -363,17 +365,18 @@ def layout_pairs(order: NDArray, n_pairs: int, first: int = 0) -> Drawing:
 
 
 def layout_finding(compared: LayoutsCompared) -> str:
-    """The difference in a sentence."""
+    """State the difference between the layouts in a sentence."""
     return (
-        f"Rotated in the other layout, the same q and k give scores off by up to **{compared.difference:.2f}**, with "
-        f"the same shapes. With their dimensions permuted first: **{compared.difference_reordered:.1e}**."
+        f"Rotated in the other layout, the same q and k give scores that differ by up to "
+        f"**{compared.difference:.2f}**, with the same shapes. With their dimensions permuted first: "
+        f"**{compared.difference_reordered:.1e}**."
     )
 
 
 def weight_map(
     weights: NDArray, allowed: NDArray, labels: Sequence[str], top: float, head: Head, title: str, note: str
 ) -> Drawing:
-    """A head's weights (T, T) in the hue of its KV head, full from `top`; masked cells are grey."""
+    """Draw a head's weights (T, T) in the hue of its KV head, full colour at `top`; masked cells are grey."""
     figure = _map(labels, allowed, weights, kv_scale(head.kv_head, head.n_kv_heads), (0.0, top))
     add_colourbar(figure, kv_scale(head.kv_head, head.n_kv_heads), top, log=False)
     strongest = weights.argmax(axis=1)
@@ -392,7 +395,7 @@ def weight_map(
 
 
 def score_map(scores: NDArray, allowed: NDArray, labels: Sequence[str], limit: float, title: str, note: str) -> Drawing:
-    """Scores (T, T) before the softmax, brown below zero and petrol above, from -limit to limit."""
+    """Draw scores (T, T) before the softmax, brown below zero and petrol above, from -limit to limit."""
     inside = scores[allowed]
     return Drawing(
         _map(labels, allowed, scores, DIVERGING, (-limit, limit)),
@@ -418,5 +421,5 @@ def _map(labels: Sequence[str], allowed: NDArray, values: NDArray, scale: list, 
 
 
 def _pair_colour(pair: int) -> str:
-    """Three colours in turn, so that neighbouring pairs can be told apart; the number says which pair it is."""
+    """Return one of three colours in turn, to tell neighbouring pairs apart; the number identifies the pair."""
     return (BROWN, PETROL, NEUTRAL)[pair % 3]

@@ -1,7 +1,4 @@
-"""What is written beside a line that ran: what its operations do, and one entry's arithmetic with its numbers.
-
-The sentences are about torch's operations, whatever line called them.
-"""
+"""Captions of an executed line: what its torch operations do, and one entry's arithmetic with its numbers."""
 
 from __future__ import annotations
 
@@ -17,17 +14,17 @@ from attnviz.steps import Arithmetic, Picture, Shown, Stop
 
 TERMS_WRITTEN = 3
 MOST_BARS = 64
-DOES = {  # torch's name -> what it does, for the sentence below the source
+OPERATIONS = {  # torch's name -> what it does, for the sentence below the source
     "linear": "multiplies each row by every row of the weight and adds up (torch.nn.functional.linear)",
     "einsum": "multiplies and adds up along the letter that the result lacks (torch.einsum)",
     "matmul": "multiplies rows by columns and adds up",
     "unflatten": "splits one axis into two",
     "flatten": "joins axes into one",
     "transpose": "swaps two axes",
-    "chunk": "cuts an axis into equal parts",
-    "split": "cuts an axis into parts",
-    "cat": "puts tensors side by side",
-    "stack": "puts tensors side by side along a new axis",
+    "chunk": "splits an axis into equal parts",
+    "split": "splits an axis into parts",
+    "cat": "joins tensors along an axis",
+    "stack": "joins tensors along a new axis",
     "softmax": "takes exponentials and divides by their sum, so that each row sums to 1",
     "add": "adds entry by entry",
     "sub": "subtracts entry by entry",
@@ -37,21 +34,21 @@ DOES = {  # torch's name -> what it does, for the sentence below the source
     "rsqrt": "takes 1 / √x of each entry",
     "silu": "takes x / (1 + exp(−x)) of each entry",
     "where": "chooses by a condition, entry by entry",
-    "masked_fill": "puts one number where a condition is true",
-    "le": "asks of each entry whether it is at most a number",
-    "lt": "asks of each entry whether it is below a number",
+    "masked_fill": "writes one number wherever a condition is true",
+    "le": "tests whether each entry is at most a number",
+    "lt": "tests whether each entry is below a number",
     "topk": "finds the largest entries",
-    "sort": "puts the entries in ascending order",
-    "argsort": "says in which order the entries would ascend",
-    "cumsum": "adds up the entries, from the first to each",
-    "searchsorted": "finds the first entry above a number, in a list that ascends",
+    "sort": "sorts the entries in ascending order",
+    "argsort": "gives the indices that sort the entries in ascending order",
+    "cumsum": "adds up the entries from the first to each one",
+    "searchsorted": "finds the first entry above a number in a sorted list",
     "index_copy": "replaces the entries at some indices",
     "argmax": "finds the index of the largest entry",
     "max": "finds the largest entry",
     "nonzero": "lists the indices of the entries that are not 0",
-    "double": "writes the numbers with 64 bits",
-    "any": "asks whether any entry of the row is true",
-    "tril": "sets what lies above the diagonal to false",
+    "double": "converts the numbers to 64 bits",
+    "any": "tests whether any entry of the row is true",
+    "tril": "sets the entries above the diagonal to false",
     "embedding": "looks up one row of the table for each token id",
     "cos": "takes the cosine of each entry",
     "sin": "takes the sine of each entry",
@@ -60,8 +57,10 @@ DOES = {  # torch's name -> what it does, for the sentence below the source
 
 
 def number(x: float) -> str:
-    """As on the other pages, four decimals; four significant digits where these would be lost, and for whole numbers
-    none. The browser writes numbers by the same rule (source_walk.js)."""
+    """Format a number with four decimals, four significant digits if it is small, and no decimals if it is whole.
+
+    The browser formats numbers by the same rule (source_walk.js).
+    """
     if not np.isfinite(x):
         return "−∞" if x < 0 else "∞" if x > 0 else "not a number"
     if x == int(x):
@@ -72,7 +71,7 @@ def number(x: float) -> str:
 
 
 def shape_text(shape: Sequence[int], axes: Sequence[str]) -> str:
-    """(B, H, T, D) = (1, 8, 29, 24), or C = 192 of one axis; only the sizes where an axis has no name."""
+    """Return "(B, H, T, D) = (1, 8, 29, 24)", or "C = 192" for one axis; the sizes alone if an axis has no name."""
     sizes, named = ", ".join(map(str, shape)), bool(axes) and all(axes)
     if len(shape) < 2:
         return f"{axes[0]} = {sizes}" if named else f"({sizes})"
@@ -80,50 +79,48 @@ def shape_text(shape: Sequence[int], axes: Sequence[str]) -> str:
 
 
 def slice_text(name: str, picture: Picture) -> str:
-    """Which slice is drawn, as one would write it: "scores[0, 3]"."""
+    """Return the slice that is drawn, as in Python: "scores[0, 3]"."""
     return name + (f"[{', '.join(map(str, picture.lead))}]" if picture.lead else "")
 
 
 def place_text(picture: Picture, labels: Sequence[str], words: Sequence[str] = ()) -> str:
-    """The selected row and column, tokens by name: "row 21 “·a”, column 5 “·red”". words: of the vocabulary."""
+    """Return the selected row and column with their tokens: "row 21 “·a”, column 5 “·red”". words: the vocabulary."""
     axes = (*("", ""), *picture.axes)[-2:]
-    said = []
+    places = []
     for word, axis, at, start, size in zip(
         ("row", "column"), axes, picture.at, picture.start, picture.size, strict=True
     ):
         names, i = (labels, at + start) if axis in ("T", "S") else (words if picture.axes == ("V",) else (), at)
         token = f" “{names[i]}”" if i < len(names) else ""
         if size > 1 or len(picture.value.shape) > 1:
-            said.append(f"{word} {at}{token}")
-    return ", ".join(said)
+            places.append(f"{word} {at}{token}")
+    return ", ".join(places)
 
 
 def decode_step_text(labels: Sequence[str], n_written: int, chosen: str) -> str:
-    """What a decode step read, with how much in the cache, and the token that it chose."""
-    where = f", {count(n_written, 'token')} behind the text," if n_written else ", the text's last token,"
+    """Describe a decode step: the token it reads, the number of cached tokens, and the token it chooses."""
+    where = f", {count(n_written, 'token')} after the text," if n_written else ", the text's last token,"
     cached = count(len(labels) - 1, "token")
     return f"{quoted(labels[-1])}{where} is read with {cached} in the cache; {quoted(chosen)} is chosen next."
 
 
 def does_text(stop: Stop, own: bool = False) -> str:
-    """The operations of the line in order, with what each does. own: of a run of somebody's own file."""
+    """Describe the operations of the line in order. own: the run is of the user's own file."""
     if stop.line.skipped:
         return f"{stop.line.skipped} ran here. Choose its layer to walk through it."
     if stop.line.index == 0 and own:
-        return "The call begins: this is what it is given, by the shipped model for the text."
+        return "The call begins: these are its arguments, which the shipped model computed from the text."
     if stop.line.index == 0:
-        return (
-            "The run begins: the tokenizer has cut the text into tokens, and this is the id of each in the vocabulary."
-        )
+        return "The run begins: the tokenizer has split the text into tokens; this is the vocabulary id of each token."
     if not stop.operations:
-        return "Calls the functions that you can step into (↓); what they give back is shown."
+        return "Calls functions that you can step into (↓); their result is shown."
     names = dict.fromkeys(name.strip("_").removeprefix("r") if name.strip("_") in ("radd", "rmul") else name.strip("_")
                           for name in stop.operations)  # fmt: skip
-    return "; ".join(f"{name} {DOES[name]}" if name in DOES else name for name in names) + "."
+    return "; ".join(f"{name} {OPERATIONS[name]}" if name in OPERATIONS else name for name in names) + "."
 
 
 def arithmetic_text(how: Arithmetic | None) -> str:
-    """One entry's arithmetic; of a sum the first few terms, and the sum of the others as one number."""
+    """Write one entry's arithmetic; of a sum the first few terms, and the sum of the others as one number."""
     if how is None:
         return ""
     if how.terms:
@@ -143,7 +140,7 @@ def arithmetic_text(how: Arithmetic | None) -> str:
     if set(given) == {"x"} and how.operation in UNARY:
         return f"{UNARY[how.operation](given['x'])} = {result}"
     if how.written == "the same entry":
-        return f"the entry [{', '.join(map(str, how.used[0][1]))}] of what it was made from: {result}"
+        return f"entry [{', '.join(map(str, how.used[0][1]))}] of the tensor it comes from: {result}"
     return f"{how.operation}: {result}"
 
 
@@ -170,7 +167,7 @@ def _sum_text(how: Arithmetic) -> str:
 
 
 def bars(how: Arithmetic | None) -> tuple[list[float], float]:
-    """The terms of a sum for a chart, and the sum of those that are not drawn: the largest are, in their order."""
+    """Return the largest terms of a sum for a chart, in their order, and the sum of the terms that are not drawn."""
     products = how.products if how else ()
     if len(products) <= MOST_BARS:
         return [float(p) for p in products], 0.0
@@ -179,19 +176,19 @@ def bars(how: Arithmetic | None) -> tuple[list[float], float]:
 
 
 def bars_text(how: Arithmetic | None) -> str:
-    """How many terms there are, and how much of the sum the four largest make."""
+    """Describe the number of terms and the share of the four largest in the sum of magnitudes."""
     if how is None or not how.terms:
         return ""
     products = np.asarray(how.products)
     four = np.sort(np.abs(products))[::-1][:4].sum()
     total = np.abs(products).sum()
-    share = f"; the four largest make {100 * four / total:.0f} % of what is added and subtracted" if total else ""
+    share = f"; the four largest make up {100 * four / total:.0f} % of the total magnitude" if total else ""
     cut = f" The {MOST_BARS} largest are drawn." if len(products) > MOST_BARS else ""
     return f"{count(len(products), 'term')}, one bar each{share}.{cut}"
 
 
 def alt_text(shown: Shown, labels: Sequence[str], words: Sequence[str] = ()) -> str:
-    """The picture for those who cannot see it."""
+    """Return the picture's alt text."""
     picture = shown.picture
     part = picture.numbers[np.isfinite(picture.numbers)] if picture.numbers.dtype.kind == "f" else picture.numbers
     spread = f", from {number(float(part.min()))} to {number(float(part.max()))}" if part.size else ""
@@ -207,6 +204,6 @@ def _product(term: Sequence[float]) -> str:
 
 
 def _signed(x: float) -> str:
-    """In brackets where it is negative or has a power of ten, so that no sign stands beside another."""
+    """Format a number, in brackets if it is negative or has a power of ten, so that no two signs meet."""
     written = number(x)
     return f"({written})" if x < 0 or "·" in written else written

@@ -1,4 +1,4 @@
-"""What the Step by step page draws besides the walk: predictions, the residual stream, softmax in tiles.
+"""Figures of the Step by step page besides the walk: predictions, the residual stream, softmax in tiles.
 
 L layers, T tokens, V tokens of the vocabulary.
 """
@@ -18,12 +18,12 @@ from attnviz.figures.phrases import count, meanings
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, SEQUENTIAL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE, token_text
 
-MOST_COLUMNS = 16  # tokens of a table that has their text in it
+MOST_COLUMNS = 16  # tokens in a table with text in its cells
 CANDIDATES = 10
 
 
 def candidates(odds: np.ndarray, vocabulary: Sequence[str], after: str, position: int, where: str) -> Drawing:
-    """The most probable next tokens as bars: odds (V,). after: the token they follow. where: read from which layer."""
+    """Draw the most probable next tokens, odds (V,). after: the token they follow. where: layer they are read at."""
     best = np.argsort(odds)[::-1][:CANDIDATES]
     names = [vocabulary[i] for i in best]
     figure = base_figure(40 + 26 * len(best), showlegend=False)
@@ -39,19 +39,19 @@ def candidates(odds: np.ndarray, vocabulary: Sequence[str], after: str, position
             "range": [len(best) - 0.5, -0.5],
         },
     )  # fmt: skip
-    said = f"{quoted(names[0])} with {100 * odds[best[0]]:.1f} %"
+    finding = f"{quoted(names[0])} with {100 * odds[best[0]]:.1f} %"
     return Drawing(
         figure,
-        title=f"Next after {quoted(after)}: {said}",
+        title=f"Next after {quoted(after)}: {finding}",
         note=f"The {len(best)} most probable next tokens after token {position}, {where}. Together they have "
         f"{100 * odds[best].sum():.1f} % of the probability.",
-        alt=f"Bars of the {len(best)} most probable tokens after token {position}; the first is {said}.",
+        alt=f"Bars of the {len(best)} most probable tokens after token {position}; the first is {finding}.",
         table={"token": names, "id": best.tolist(), "probability": odds[best].astype(float).round(6).tolist()},
     )
 
 
 def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query: int, layer: int) -> Drawing:
-    """What would be predicted after the embedding and after each layer."""
+    """Draw the prediction read after the embedding and after each layer."""
     n_rows, n_tokens = read.best.shape
     first = max(0, min(query - MOST_COLUMNS // 2, n_tokens - MOST_COLUMNS))
     shown = slice(first, min(first + MOST_COLUMNS, n_tokens))
@@ -83,8 +83,8 @@ def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query
         figure,
         title=title,
         note="Logit lens: the last norm and the unembedding applied to the residual stream after each layer. A cell is "
-        "the most probable next token there; the stronger its colour, the more probable. The layers before the last "
-        "were not trained to be read so.",
+        "the most probable next token there; the stronger its colour, the more probable. Only the last layer was "
+        "trained to be read this way.",
         alt=f"{title}. A table of {n_rows} rows and {shown.stop - first} tokens; the last row is the model's own "
         f"prediction, for the selected token {quoted(vocabulary[final])}.",
         table={
@@ -97,7 +97,7 @@ def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query
 
 
 def lens_table(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query: int) -> dict[str, list[str]]:
-    """The most probable next token after each layer, a column for each of some tokens around the query."""
+    """Return the most probable next token after each layer, a column for each of the tokens around the query."""
     n_rows, n_tokens = read.best.shape
     first = max(0, min(query - MOST_COLUMNS // 2, n_tokens - MOST_COLUMNS))
     columns = range(first, min(first + MOST_COLUMNS, n_tokens))
@@ -110,7 +110,7 @@ def lens_table(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], que
 
 
 def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: float, labels_at: str) -> Drawing:
-    """What each part of the model adds to one logit: added (1 + 2 L,), which sums to the logit."""
+    """Draw how much each part of the model adds to one logit: added (1 + 2 L,), which sums to the logit."""
     largest = int(np.abs(added).argmax())
     figure = base_figure(50 + 24 * len(added), showlegend=False)
     figure.add_bar(
@@ -133,7 +133,7 @@ def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: floa
         figure,
         title=title,
         note=f"Direct attribution: what each part added to the residual stream after {quoted(labels_at)}, through the "
-        f"last norm (its scale kept) and the row of {quoted(token)} in the unembedding. The "
+        f"last norm (its scale held fixed) and the row of {quoted(token)} in the unembedding. The "
         f"{len(added)} bars add up to {printed(float(added.sum()))}; the model's logit is {printed(logit)}.",
         alt=f"{title}. {', '.join(f'{n} {_signed(a)}' for n, a in zip(names, added, strict=True))}.",
         table={"part": list(names), "added to the logit": added.astype(float).round(6).tolist()},
@@ -151,7 +151,7 @@ def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: floa
 def stream(
     norms: np.ndarray, names: Sequence[str], labels: Sequence[str], query: int, d_model: int, rms_norm: bool = True
 ) -> Drawing:
-    """The residual stream's norm after each part: norms (1 + 2 L, T). rms_norm: LayerNorm divides by another number."""
+    """Draw the residual stream's norm after each part: norms (1 + 2 L, T). rms_norm: False for LayerNorm."""
     n_rows, n_tokens = norms.shape
     figure = base_figure(80 + 26 * n_rows, showlegend=False, hovermode="closest")
     figure.add_heatmap(
@@ -178,9 +178,9 @@ def stream(
     return Drawing(
         figure,
         title=title,
-        note="Norm of the residual stream after each part was added, by token. "
+        note="Norm of the residual stream after each part was added, per token. "
         + ("RMSNorm divides by it (times 1 / √C) before each part reads the stream." if rms_norm else
-           "LayerNorm takes the mean away and divides by the standard deviation before each part reads the stream."),
+           "LayerNorm subtracts the mean and divides by the standard deviation before each part reads the stream."),
         alt=f"{title}. A map of {n_rows} rows and {n_tokens} tokens.",
         formula=rms.tex() if rms_norm else "",
         legend="" if not rms_norm else f"{meanings(rms)} It is what the last RMSNorm divides token {query} by.",
@@ -190,7 +190,7 @@ def stream(
 
 
 def written(norms: np.ndarray, names: Sequence[str], query: int, label: str) -> Drawing:
-    """How much each part wrote: norms (1 + 2 L, T) of what was added, for the selected token and the mean."""
+    """Draw the norms (1 + 2 L, T) of what each part added, for the selected token and as the mean of all tokens."""
     figure = base_figure(60 + 30 * len(names), showlegend=True, barmode="group", legend={"orientation": "h", "y": 1.1})
     for name, values, colour in (
         (f"token {query}", norms[:, query], NEUTRAL), ("mean of all tokens", norms.mean(1), FAINT)
@@ -219,7 +219,7 @@ def written(norms: np.ndarray, names: Sequence[str], query: int, label: str) -> 
 def tile_row(
     scores: np.ndarray, allowed: np.ndarray, table: dict[str, list], labels: Sequence[str], query: int, hue: str
 ) -> Drawing:
-    """One row of scores (S,), cut into tiles; table: what is carried along after each."""
+    """Draw one row of scores (S,), split into tiles; table: the running values after each tile."""
     keys = np.flatnonzero(allowed).tolist()
     figure = base_figure(260, showlegend=False)
     figure.add_bar(
@@ -246,7 +246,7 @@ def tile_row(
         yaxis={"title": {"text": "score"}},
     )
     rescaled = sum(1 for factor in table["factor"][1:] if 0 < factor < 1)
-    rises = f"the maximum rises {count(rescaled, 'time')}" if rescaled else "the first holds the largest score"
+    rises = f"the maximum rises {count(rescaled, 'time')}" if rescaled else "the first tile holds the largest score"
     title = f"{count(len(edges) + 1, 'tile')}: {rises}"
     return Drawing(
         figure,
@@ -259,11 +259,11 @@ def tile_row(
 
 
 def traffic(n_tokens: int, head_dim: int, block: int) -> Drawing:
-    """Bytes to and from slow memory for one head in fp32: with the matrix of scores, and by tiles."""
+    """Draw the bytes to and from slow memory for one head in fp32: with the full score matrix, and with tiles."""
     lengths = [2**i for i in range(5, 18)]
     whole, tiled = ([_moved(T, head_dim, block)[i].value for T in lengths] for i in (0, 1))
     figure = base_figure(300, showlegend=True, legend={"orientation": "h", "y": 1.15})
-    for name, values, dash in (("scores kept whole", whole, "solid"), (f"tiles of {block}", tiled, "dash")):
+    for name, values, dash in (("full score matrix", whole, "solid"), (f"tiles of {block}", tiled, "dash")):
         figure.add_scatter(
             x=lengths, y=values, mode="lines", name=name, line={"color": NEUTRAL, "dash": dash},
             hovertemplate="%{x:,} tokens: %{y:.3s}B<extra></extra>",
@@ -279,11 +279,10 @@ def traffic(n_tokens: int, head_dim: int, block: int) -> Drawing:
     return Drawing(
         figure,
         title=title,
-        note="One head, fp32, no mask: what is read from and written to slow memory. With the scores kept whole, "
-        "scores and weights are each written and read once. By tiles, keys and values are read once per block of "
-        "queries.",
+        note="One head, fp32, no mask: bytes read from and written to slow memory. With the full score matrix, scores "
+        "and weights are each written and read once. With tiles, keys and values are read once per block of queries.",
         alt=f"{title}. Two lines over the number of tokens, from {lengths[0]} to {lengths[-1]:,}.",
-        table={"tokens": lengths, "scores kept whole, B": whole, f"tiles of {block}, B": tiled},
+        table={"tokens": lengths, "full score matrix, B": whole, f"tiles of {block}, B": tiled},
         formula=aligned(*equations),
         legend=f"{meanings(*equations)} 4 bytes per number.",
     )

@@ -1,11 +1,11 @@
-"""Every colour of the product. Colour is the KV head: one lightness ramp in several hues, always with a label besides.
+"""All colours of the product. Each KV head has a hue, all with the same lightness ramp, and always a label as well.
 
 The hues were chosen by searching for the eight of equal OKLCH lightness whose closest pair is as far apart as possible
-for normal sight and for simulated protanopia, deuteranopia and tritanopia; then ordered so that the first few are the
+for normal sight and for simulated protanopia, deuteranopia and tritanopia; then ordered so that the first few are
 farthest apart. A ninth KV head repeats the first hue.
 
-The server cannot know whether a page is light or dark. So plotly's colours are either of a middle lightness or shade
-from transparent to one; the canvas components, which can ask the browser, get one ramp for each.
+The server does not know whether a page is light or dark. Plotly colours therefore have a middle lightness or shade from
+transparent to such a colour; the canvas components, which can query the browser, get one ramp per theme.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ HUES = (  # OKLCH hue in degrees, largest chroma
     (291.0, 0.153),  # violet
     (324.0, 0.105),  # mauve
 )
-MID_LIGHTNESS = 0.59  # contrast of about 4 against white and against a near-black page
+MID_LIGHTNESS = 0.59  # contrast of about 4 against a white and against a near-black page
 RAMP_ENDS = {"light": (0.985, 0.30), "dark": (0.18, 0.92)}  # OKLCH lightness of weight 0 and of weight 1
 
-RAMP_STEPS = 33  # between which plotly shades straight
-MASKED_RGBA = (128, 128, 128, 0.16)  # a cell that is not allowed: grey, which no weight ever is
+RAMP_STEPS = 33  # stops of a colour scale; plotly interpolates linearly between them
+MASKED_RGBA = (128, 128, 128, 0.16)  # a masked cell: grey, which no weight has as its colour
 MASKED = "rgba({}, {}, {}, {})".format(*MASKED_RGBA)
 NEUTRAL = "#7d7d7d"  # lines, bars and marks that belong to no KV head
-FAINT = "rgba(128, 128, 128, 0.35)"  # what is excluded or only gives orientation
+FAINT = "rgba(128, 128, 128, 0.35)"  # excluded values, grid lines and guides
 
-_KINDS = {  # muted, so that no kind is taken for a KV head; lightness, chroma, hue, plotly marker, plotly dash
+_KINDS = {  # muted, so that no type is mistaken for a KV head; lightness, chroma, hue, plotly marker, plotly dash
     "mha": (0.50, 0.060, 250.0, "circle", "solid"),
     "gqa": (0.66, 0.070, 95.0, "square", "dash"),
     "mqa": (0.58, 0.060, 20.0, "diamond", "dot"),
@@ -46,15 +46,15 @@ _KINDS = {  # muted, so that no kind is taken for a KV head; lightness, chroma, 
 
 
 def oklch(lightness: ArrayLike, chroma: ArrayLike, hue: float) -> np.ndarray:
-    """OKLCH (hue in degrees) as gamma-encoded sRGB in 0..1; the chroma gives way where sRGB ends, the lightness never.
+    """Convert OKLCH (hue in degrees) to gamma-encoded sRGB in 0..1; outside sRGB, reduce the chroma, not the lightness.
 
-    lightness and chroma may be arrays of shape (N,), the result is then (N, 3), else (3,). Matrices: Björn Ottosson,
+    lightness and chroma may be arrays of shape (N,); the result is then (N, 3), else (3,). Matrices: Björn Ottosson,
     "A perceptual color space for image processing", 2020 (public domain).
     """
     lightness, chroma = np.broadcast_arrays(np.asarray(lightness, float), np.asarray(chroma, float))
     low, high = np.zeros_like(chroma), chroma
     fits = _inside(_linear_rgb(lightness, chroma, hue))
-    for _ in range(20):  # the largest chroma inside sRGB, to a millionth
+    for _ in range(20):  # bisect for the largest chroma inside sRGB, to a millionth
         middle = (low + high) / 2
         inside = _inside(_linear_rgb(lightness, middle, hue))
         low, high = np.where(inside, middle, low), np.where(inside, high, middle)
@@ -101,22 +101,22 @@ def _check(kv_head: int, n_kv_heads: int) -> None:
 
 @cache
 def kv_rgb(kv_head: int, n_kv_heads: int) -> tuple[int, int, int]:
-    """The KV head's colour at middle lightness as three bytes."""
+    """Return the KV head's colour at middle lightness as three bytes."""
     _check(kv_head, n_kv_heads)
     hue, chroma = HUES[kv_head % len(HUES)]
     return _bytes(MID_LIGHTNESS, chroma, hue)
 
 
 def kv_colour(kv_head: int, n_kv_heads: int) -> str:
-    """The KV head's colour as "#rrggbb": reads on white and on near-black, of the same lightness for every head."""
+    """Return the KV head's colour as "#rrggbb": readable on white and on near-black, equally light for every head."""
     return _hex(kv_rgb(kv_head, n_kv_heads))
 
 
 def kv_scale(kv_head: int, n_kv_heads: int, decades: float = 0, ground: str | None = None) -> list[list]:
-    """A plotly colour scale from transparent (0) to the KV head's colour (1), monotone on light and dark pages.
+    """Return a plotly colour scale from transparent (0) to the KV head's colour (1), monotone on light and dark pages.
 
-    With `decades`, it shades by the logarithm and is transparent from 10**-decades down, for values that stay weights.
-    ground: "light" or "dark", for the colours of the canvas on such a page, instead of a scale that suits both.
+    With `decades`, colour is logarithmic and transparent at 10**-decades and below; the values remain weights.
+    ground: "light" or "dark", for the canvas colours on such a page instead of a scale that suits both.
     """
     if ground:
         return _along(kv_ramp(kv_head, n_kv_heads, ground), decades)
@@ -124,7 +124,7 @@ def kv_scale(kv_head: int, n_kv_heads: int, decades: float = 0, ground: str | No
 
 
 def _along(ramp: np.ndarray, decades: float) -> list[list]:
-    """A ramp (256, 3) as a plotly colour scale."""
+    """Convert a ramp (256, 3) to a plotly colour scale."""
     share = np.linspace(0, 1, RAMP_STEPS)
     at = np.concatenate(([0.0], 10 ** (decades * (share[1:] - 1)))) if decades else share
     return [[float(a), "rgb({}, {}, {})".format(*ramp[round(255 * s)])] for a, s in zip(at, share, strict=True)]
@@ -135,12 +135,12 @@ def _fade(rgb: tuple[int, int, int], decades: float = 0) -> list[list]:
         return [[0.0, _rgba(rgb, 0)], [1.0, _rgba(rgb, 1)]]
     exponents = np.linspace(
         -decades, 0, round(8 * decades) + 1
-    )  # plotly shades straight between stops, so many of them
+    )  # plotly interpolates linearly between stops, so use many
     return [[0.0, _rgba(rgb, 0)], *([float(10.0**e), _rgba(rgb, 1 + e / decades)] for e in exponents)]
 
 
 SEQUENTIAL = _fade((125, 125, 125))  # a quantity that belongs to no KV head
-TABLE, TABLE_TEXT = [[0, "#d6d6d6"], [1, "#8c8c8c"]], "#000000"  # opaque cells that numbers stand in
+TABLE, TABLE_TEXT = [[0, "#d6d6d6"], [1, "#8c8c8c"]], "#000000"  # opaque cells with numbers in them
 _NEGATIVE, _POSITIVE = _bytes(MID_LIGHTNESS, 0.09, 65.0), _bytes(MID_LIGHTNESS, 0.09, 215.0)  # brown and petrol, muted
 BROWN, PETROL = _hex(_NEGATIVE), _hex(_POSITIVE)  # two lines or marks that belong to no KV head
 DIVERGING: list[list[Any]] = [  # the middle, zero, is transparent
@@ -153,9 +153,9 @@ DIVERGING: list[list[Any]] = [  # the middle, zero, is transparent
 
 @cache
 def kv_ramp(kv_head: int, n_kv_heads: int, theme: str) -> np.ndarray:
-    """The canvas ramp of a KV head: uint8 (256, 3), read-only, row 0 nearly the page and row 255 farthest from it.
+    """Return a KV head's canvas ramp: uint8 (256, 3), read-only, row 0 close to the page's colour, row 255 farthest.
 
-    theme: "light" or "dark". Row i is of the same lightness in every hue, so that maps of different heads compare.
+    theme: "light" or "dark". Row i has the same lightness in every hue, so that maps of different heads are comparable.
     """
     _check(kv_head, n_kv_heads)
     hue, chroma = HUES[kv_head % len(HUES)]
@@ -169,9 +169,9 @@ def kv_ramp(kv_head: int, n_kv_heads: int, theme: str) -> np.ndarray:
 
 @cache
 def diverging_ramps(kv_head: int | None, n_kv_heads: int, theme: str) -> tuple[np.ndarray, np.ndarray]:
-    """The canvas ramps of negative and of positive numbers, from 0 on: uint8 (256, 3) each, read-only.
+    """Return the canvas ramps of negative and of positive numbers, each starting at 0: uint8 (256, 3), read-only.
 
-    A KV head's positive numbers have its hue and its negative ones are grey; without one, petrol and brown.
+    With a KV head, positive numbers have its hue and negative ones are grey; without one, they are petrol and brown.
     """
     first, last = RAMP_ENDS[theme]
     values = np.linspace(0, 1, 256)
@@ -188,16 +188,16 @@ def diverging_ramps(kv_head: int | None, n_kv_heads: int, theme: str) -> tuple[n
 
 
 def kind_style(kind: str) -> dict[str, str]:
-    """colour, symbol and dash for "mha", "gqa", "mqa" or "mla": a palette of its own, and a shape of its own."""
+    """Return colour, symbol and dash of "mha", "gqa", "mqa" or "mla"; the palette differs from that of the KV heads."""
     lightness, chroma, hue, symbol, dash = _KINDS[kind]
     return {"colour": _hex(_bytes(lightness, chroma, hue)), "symbol": symbol, "dash": dash}
 
 
-LABEL = {"size": 12}  # of ticks and legends, in pixels; Streamlit's own are smaller
+LABEL = {"size": 12}  # font of ticks and legends, in pixels; Streamlit's default is smaller
 
 
 def base_figure(height: int, **layout: Any) -> Chart:
-    """An empty figure, transparent, with narrow margins; text takes the page's own colour. height in pixels."""
+    """Return an empty, transparent figure with narrow margins; text has the page's colour. height in pixels."""
     grid = {"gridcolor": FAINT, "zerolinecolor": FAINT, "gridwidth": 0.5, "zerolinewidth": 0.5, "tickfont": LABEL}
     figure = Chart(
         height=height,

@@ -1,7 +1,7 @@
-"""The parts of a map of query x key: token axes, cells, grey for what is masked, a colour bar.
+"""Parts of a query x key map: token axes, cells, grey masked cells, a colour bar.
 
-T query tokens, S key tokens; N x M is what is drawn of T x S. The axes are positions with labels as tick texts, since
-plotly takes equal labels for one and the same place.
+T query tokens, S key tokens; T x S is pooled to N x M cells. The axes are positions with labels as tick texts, since
+plotly merges equal labels into one position.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from attnviz.figures.head_captions import decades, shortened
 from attnviz.figures.numbers import DIGITS
 from attnviz.figures.theme import LABEL, MASKED, NEUTRAL, base_figure
 
-MOST_X_TICKS, MOST_Y_TICKS = 24, 36  # what a phone has room for
+MOST_X_TICKS, MOST_Y_TICKS = 24, 36  # as many as fit on a phone
 LONGEST_LABEL = 14  # characters
 BARE = {"showgrid": False, "zeroline": False, "ticks": ""}
-FIXED = {**BARE, "automargin": False}  # where the margins are said beforehand: plotly draws twice to find them out
+FIXED = {**BARE, "automargin": False}  # for figures with given margins: plotly draws twice to compute them
 BAR_STEPS = 64
-BAR_ROOM, BAR_BOTTOM, BAR_HEIGHT = 62, 22, 10  # pixels below a map: all of it, from the edge up to the bar, the bar
+BAR_ROOM, BAR_BOTTOM, BAR_HEIGHT = 62, 22, 10  # pixels below a map: in all, from the edge up to the bar, of the bar
 
 
 def token_map_figure(labels: Sequence[str], height: int, most_cells: int) -> Chart:
-    """Axes x and y carry few tick labels, for the eye; x2 and y2 lie over them and carry all, for the hover text."""
+    """Return a figure with token axes: x and y have few tick labels; x2 and y2, overlaid, have all, for hover texts."""
     n = len(labels)
     all_ = block_ticks(labels, most_cells)
     span = [-0.5, n - 0.5]
@@ -41,36 +41,36 @@ def token_map_figure(labels: Sequence[str], height: int, most_cells: int) -> Cha
         xaxis2={**FIXED, **all_, "matches": "x", "overlaying": "x", "showticklabels": False},
         yaxis2={**FIXED, **all_, "matches": "y", "overlaying": "y", "showticklabels": False},
     )
-    figure.add_scatter(x=[None], y=[None], mode="markers", hoverinfo="skip")  # plotly labels no empty axes
+    figure.add_scatter(x=[None], y=[None], mode="markers", hoverinfo="skip")  # plotly does not label empty axes
     return figure
 
 
 def room_for(ticks: dict) -> int:
-    """Pixels that the longest of these tick labels takes."""
+    """Return the pixels that the longest of these tick labels takes."""
     return 12 + round(max((_width(text) for text in ticks["ticktext"]), default=0))
 
 
 def _width(text: str) -> float:
-    """About how many pixels a tick label is wide: full-width characters take twice as much, marks nothing."""
+    """Estimate a tick label's width in pixels: full-width characters take twice as much, combining marks nothing."""
     takes = {"W": 12.0, "F": 12.0}
     seen = (c for c in unescape(text) if unicodedata.category(c) not in ("Mn", "Me", "Cf"))
     return sum(takes.get(unicodedata.east_asian_width(c), 6.6) for c in seen)
 
 
 def few_ticks(labels: Sequence[str], most: int) -> dict:
-    """At most `most` ticks at round distances, token and position."""
+    """Return at most `most` ticks at round distances, labelled with token and position."""
     step = _round_step(len(labels) / most)
     at = list(range(0, len(labels), step))
     return {"tickvals": at, "ticktext": [f"{token_text(labels[i])} {i}" for i in at], "tickfont": LABEL}
 
 
 def _round_step(least: float) -> int:
-    """The smallest of 1, 2, 5, 10, 20, 50, … that is at least `least`."""
+    """Return the smallest of 1, 2, 5, 10, 20, 50, … that is at least `least`."""
     return next(step * 10**e for e in range(9) for step in (1, 2, 5) if step * 10**e >= least)
 
 
 def block_ticks(labels: Sequence[str], most_cells: int) -> dict:
-    """A tick for every cell of a map of at most `most_cells` a side: what plotly says when the mouse is over it."""
+    """Return a tick for every cell of a map of at most `most_cells` per side; plotly shows them as hover text."""
     block = block_size(len(labels), most_cells)
     firsts = range(0, len(labels), block)
     lasts = [min(first + block, len(labels)) - 1 for first in firsts]
@@ -85,12 +85,12 @@ def span_text(labels: Sequence[str], first: int, last: int) -> str:
 
 
 def token_text(label: str, longest: int = LONGEST_LABEL) -> str:
-    """A token for plotly: shortened, its markup escaped, and isolated from its neighbours' writing direction."""
+    """Format a token for plotly: shortened, markup escaped, and isolated from its neighbours' writing direction."""
     return f"\u2068{escape(shortened(label, longest), quote=False)}\u2069"
 
 
 def blocks(values: np.ndarray, most_cells: int) -> dict:
-    """values (T, S) as z (N, M) with the places of its cells; a cell is the largest of its block, NaN where all are."""
+    """Pool values (T, S) to z (N, M) with its cells' positions; a cell is its block's maximum, NaN if all are NaN."""
     z = pool(values.astype(np.float32, copy=False), np.fmax, most_cells)
     return {"z": z, **places(values.shape, most_cells)}
 
@@ -103,13 +103,13 @@ def places(shape: tuple[int, ...], most_cells: int) -> dict:
     return at
 
 
-def add_cells(figure: Chart, cells: dict, scale: list, bounds: tuple[float, float], says: str, axes: int = 2) -> None:
-    """One heatmap of what `blocks` gave; `says` is what the hover text says of a cell. NaN is a gap."""
+def add_cells(figure: Chart, cells: dict, scale: list, bounds: tuple[float, float], hover: str, axes: int = 2) -> None:
+    """Add a heatmap of the cells from `blocks`; `hover` is the hover text of a cell. NaN is a gap."""
     figure.add_heatmap(
         **cells, xaxis=numbered("x", axes), yaxis=numbered("y", axes), colorscale=scale, zmin=bounds[0], zmax=bounds[1],
         showscale=False, hoverongaps=False,
         xgap=_gap(cells["z"]), ygap=_gap(cells["z"]),
-        hovertemplate=f"query %{{y}}<br>key %{{x}}<br>{says}<extra></extra>",
+        hovertemplate=f"query %{{y}}<br>key %{{x}}<br>{hover}<extra></extra>",
     )  # fmt: skip
 
 
@@ -118,17 +118,17 @@ def _gap(z: np.ndarray) -> float:
 
 
 def add_masked(figure: Chart, allowed: np.ndarray, most_cells: int, axes: int = 2) -> None:
-    """Grey where no pair of a cell is allowed; it lies below the weights, which have gaps there."""
-    masked = 1 - pool(allowed, np.logical_or, most_cells).astype(np.uint8)  # a byte a cell
+    """Add grey for cells without any allowed pair; it lies below the weights, which have gaps there."""
+    masked = 1 - pool(allowed, np.logical_or, most_cells).astype(np.uint8)  # one byte per cell
     grey = [[0, "rgba(128, 128, 128, 0)"], [1, MASKED]]
     add_cells(figure, {"z": masked, **places(allowed.shape, most_cells)}, grey, (0, 1), "masked", axes)
 
 
 def add_colourbar(figure: Chart, scale: list, top: float, log: bool, title: str = "weight") -> None:
-    """The scale as a map of one row, with axes of its own: plotly's own colour bar takes as long as all the rest."""
+    """Add the colour scale as a map of one row with its own axes: plotly's colour bar takes as long as all the rest."""
     low, high = (-decades(top), 0.0) if log else (0.0, top)
     if log:
-        at = [e - math.log10(top) for e in range(-DIGITS, 1)]  # the powers of ten, wherever the top is
+        at = [e - math.log10(top) for e in range(-DIGITS, 1)]  # the powers of ten
         text = [f"{10.0**e:g}" for e in range(-DIGITS, 1)]
     else:
         at = [top * i / 2 for i in range(3)]
@@ -153,7 +153,8 @@ def add_colourbar(figure: Chart, scale: list, top: float, log: bool, title: str 
     figure.add_annotation(text=title, x=0.5, y=1, xref="x3 domain", yref="y3 domain", yanchor="bottom", showarrow=False)
 
 
-def bring_out(figure: Chart, n: int, query: int | None, key: int | None) -> None:
+def add_frames(figure: Chart, n: int, query: int | None, key: int | None) -> None:
+    """Frame the row of a query and the column of a key in a map of n tokens."""
     line = {"color": NEUTRAL, "width": 2}
     if query is not None:
         figure.add_shape(type="rect", x0=-0.5, x1=n - 0.5, y0=query - 0.5, y1=query + 0.5, line=line)

@@ -192,7 +192,7 @@ def test_losses_printed_are_those_drawn(both, n_characters):
     assert drawing.table["bits per character"][1] == pytest.approx(bits)
     assert float(drawing.formula.split("=")[-1].replace("{,}", "")) == pytest.approx(bits, abs=6e-4)
     apart = [b - a for a, b in zip(*both, strict=True)]
-    mean, error = drawing.table["less MHA"][1], drawing.table["standard error"][1]
+    mean, error = drawing.table["minus MHA"][1], drawing.table["standard error"][1]
     assert mean == pytest.approx(sum(apart) / math.log(2) / n_characters) == drawing.chart.data[0]["y"][1]
     if len(apart) > 1:
         expected = statistics.stdev(apart) * math.sqrt(len(apart)) / math.log(2) / n_characters

@@ -63,4 +63,4 @@ def test_only_a_model_that_drafts_has_passes_of_its_own(drafter: str, passes: bo
     found = Speculated((decode.Round([7, 11, 13], 2, [7, 11, 17]), decode.Round([19], 1, [19, 23])), 0.005, 0.004)
     note = decode_parts.rounds(found, drafter).note
     assert "1.25 times" in note and "Accepted: 3 of 4" in note
-    assert ("a pass of its own" in note) is passes
+    assert ("takes a pass of" in note) is passes

@@ -254,7 +254,7 @@ def test_losses_are_drawn_less_those_of_mha_with_their_spread():
     table = drawing.table
     assert table["KV heads"] == [6, 3, 2, 1] and equal_tables(drawing)
     assert table[f"{TRAINED}, nats per token"] == [7 / 3, None, pytest.approx(31 / 12), pytest.approx(17 / 6)]
-    assert table[f"{AVERAGED}, less MHA"] == list(averaged.y)
+    assert table[f"{AVERAGED}, minus MHA"] == list(averaged.y)
     assert table[f"{AVERAGED}, standard error"] == list(averaged.error_y.array)
     assert "3 predicted tokens of this text" in drawing.note and "2.33 nats per token" in drawing.note
     band = drawing.figure.layout.shapes[0]
@@ -303,14 +303,14 @@ def test_on_this_text_models_are_compared_with_their_spread():
     factor = 3 / math.log(2) / 11
     differences = [0, -0.25 * factor, factor]
     error = statistics.stdev([0.5, -1.5, 0.25]) / math.sqrt(3) * factor
-    assert drawing.table["less MHA"] == pytest.approx(differences) == list(drawing.figure.data[0].y)
+    assert drawing.table["minus MHA"] == pytest.approx(differences) == list(drawing.figure.data[0].y)
     assert drawing.table["standard error"] == pytest.approx([0, error, 0])
     assert drawing.table["bits per character"] == pytest.approx([7 * factor / 3, 6.25 * factor / 3, 10 * factor / 3])
     assert drawing.title == (
         f"GQA-2 vs MHA, no clear difference: −{0.25 * factor:.2f} ± {error:.2f} bits per character"
     )
     clear = group_quality.this_text(MEMBERS, "MQA", 11, "this text")
-    assert clear.title == f"MQA less MHA: +{factor:.2f} ± 0.00 bits per character"
+    assert clear.title == f"MQA minus MHA: +{factor:.2f} ± 0.00 bits per character"
     assert drawing.formula.endswith(f"{6.25 * factor / 3:.3f}") and "3 predicted tokens" in drawing.note
     assert group_quality.this_text(MEMBERS, "MHA", 11, "").title.startswith(f"MHA: {7 * factor / 3:.3f} ")
 

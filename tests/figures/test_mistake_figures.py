@@ -68,7 +68,7 @@ def test_titles_say_what_rows_sum_to():
         figures.version_map(found, labels(found), (0, 2), version).title for version in ("right", "mistaken")
     )
     assert right == "Right: rows sum to 1.00"
-    assert wrong == f"Mistaken: rows sum to {sums.min():.2f} up to {sums.max():.2f}"
+    assert wrong == f"Mistaken: rows sum to between {sums.min():.2f} and {sums.max():.2f}"
 
 
 def test_nan_is_grey_and_counted():

@@ -210,7 +210,7 @@ def test_loss_names_the_best_method_beyond_the_training_context():
     assert list(drawing.figure.data[0].x) == [16.5, 48.5, 80.5, 98.0]  # the middles of positions 1-32, 33-64, …, 97-99
     np.testing.assert_allclose(drawing.figure.data[0].y, [1, 1, 5, 5])
     worse = rope.loss_by_position({"none": flat, "linear": flat + 1}, 64, "GQA-4", "trained")
-    assert worse.title.endswith("2.00 without scaling, no method lowers it")
+    assert worse.title.endswith("2.00 without scaling; no method lowers it")
 
 
 def test_a_score_moved_apart_is_marked_where_it_stands():

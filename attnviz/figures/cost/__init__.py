@@ -1,4 +1,4 @@
-"""Pictures of what models cost: parameters and cache of the selected model, published models, and accelerators."""
+"""Figures of model costs: parameters and cache of the selected model, published models, and accelerators."""
 
 from attnviz.figures.cost.captions import crowd_text, short_name
 from attnviz.figures.cost.compared import caches_panel, kinds_of

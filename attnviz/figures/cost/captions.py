@@ -11,27 +11,27 @@ from attnviz.figures.phrases import count, listed
 
 
 def short_name(model: ModelConfig) -> str:
-    """The name without what stands in brackets: "GPT-2 small"."""
+    """Return the model's name without the part in brackets: "GPT-2 small"."""
     return model.name.partition(" (")[0]
 
 
 def crowd_text(n_tokens: int, batch_size: int) -> str:
-    """ "128 K tokens", "3 sequences of 128 K tokens"."""
+    """Format a batch: "128 K tokens", "3 sequences of 128 K tokens"."""
     return context_text(n_tokens) if batch_size == 1 else f"{batch_size:,} sequences of {context_text(n_tokens)}"
 
 
 def written(n: int | None) -> str:
-    """A number for a table in which others are missing."""
+    """Format a number for a table; "–" if it is missing."""
     return "–" if n is None else f"{n:,}"
 
 
 def is_beyond(model: ModelConfig, n_tokens: int) -> bool:
-    """Whether this is more than the context that the model was published with."""
+    """Check whether this is more than the context that the model was published with."""
     return model.max_context is not None and n_tokens > model.max_context
 
 
 def beyond_context(model: ModelConfig, *n_tokens: int) -> str:
-    """A warning where the model is shown beyond its context, else nothing."""
+    """Return a warning if the model is shown beyond its context, else ""."""
     beyond = [context_text(n) for n in sorted(set(n_tokens)) if is_beyond(model, n)]
     if not beyond:
         return ""
@@ -42,13 +42,13 @@ def beyond_context(model: ModelConfig, *n_tokens: int) -> str:
 
 
 def cached_tokens_text(model: ModelConfig) -> str:
-    """How many tokens a layer with a window caches: "16 tokens of the window and 4 attention-sink tokens"."""
+    """Describe the tokens that a windowed layer caches: "16 tokens of the window and 4 attention-sink tokens"."""
     sinks = f" and {count(model.n_sinks, 'attention-sink token')}" if model.n_sinks else ""
     return f"{model.sliding_window:,} token{'s' * (model.sliding_window != 1)} of the window{sinks}"
 
 
 def precision_note(precision: str) -> str:
-    """How a cache in this precision is stored: where it is quantised, that is an assumption, and said as one."""
+    """Describe the assumed storage of a cache in a quantised precision; "" if it is not quantised."""
     bits, block = PRECISIONS[precision]
     if block:
         return (
@@ -64,8 +64,8 @@ def precision_note(precision: str) -> str:
 
 
 def weights_note(precision: str) -> str:
-    """How weights in this precision are counted."""
-    everything = "Weights: all parameters, those of idle experts too"
+    """Describe how weights in this precision are counted."""
+    everything = "Weights: all parameters, including idle experts"
     if precision == "int4":
         bits, block = PRECISIONS[precision]
         each = f"{bits} and a {SCALE_BITS}-bit scale per {block} weights"
@@ -76,12 +76,12 @@ def weights_note(precision: str) -> str:
 
 
 def latent_widths(model: ModelConfig) -> str:
-    """What one token of MLA caches: "kv_lora_rank 96 and qk_rope_head_dim 12"."""
+    """Return the widths that MLA caches per token: "kv_lora_rank 96 and qk_rope_head_dim 12"."""
     return f"kv_lora_rank {model.kv_lora_rank} and qk_rope_head_dim {model.qk_rope_head_dim}"
 
 
 def latent_note(model: ModelConfig) -> str:
-    """The widths of MLA as this page compares it: the model's own, or those of the what-if."""
+    """Describe the MLA widths that this page compares: the model's own, or those of the what-if."""
     widths = latent_widths(with_latent(model))
     if model.attention == "mla":
         return f"{widths}, the model's own"

@@ -19,12 +19,12 @@ KINDS = {"mha": "MHA", "gqa": "GQA", "mqa": "MQA", "mla": "MLA"}
 def caches_panel(
     models: Sequence[ModelConfig], toy: ModelConfig, n_tokens: int, batch_size: int, precision: str
 ) -> dict:
-    """For the `to_scale` component: bytes rightwards, a row per model downwards, the one that runs here last."""
+    """Return the `to_scale` payload: bytes rightwards, a row per model downwards, last the model that runs here."""
     bits, block = PRECISIONS[precision]
     rows = [*models, toy]
     sizes = [kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in rows]
     names = [short_name(m) for m in rows]
-    shares = [n / max(sizes) for n in sizes]  # a browser draws nothing that is billions wide
+    shares = [n / max(sizes) for n in sizes]  # browsers do not draw shapes that are billions of units wide
     equation = cache_equation(rows[0], n_tokens, batch_size, bits, block)
     title = _title(names[:-1] or names, sizes[:-1] or sizes)
     return {
@@ -41,24 +41,24 @@ def caches_panel(
         "labels": [
             label
             for row, (m, n, share) in enumerate(zip(rows, sizes, shares, strict=True))
-            for label in ([0, row + 0.5, "before", _named(m), ""], [share, row + 0.5, "after", bytes_text(n), ""])
+            for label in ([0, row + 0.5, "before", _row_label(m), ""], [share, row + 0.5, "after", bytes_text(n), ""])
         ],
     }  # fmt: skip
 
 
 def kinds_of(models: Sequence[ModelConfig]) -> list[tuple[str, str]]:
-    """(colour, name) of each type of attention among these models."""
+    """Return (colour, name) of each type of attention among these models."""
     return [(kind_style(kind)["colour"], name) for kind, name in KINDS.items() if kind in {m.attention for m in models}]
 
 
-def _named(model: ModelConfig) -> str:
-    """ "Llama 3 8B, GQA-8"."""
+def _row_label(model: ModelConfig) -> str:
+    """Name model and attention: "Llama 3 8B, GQA-8"."""
     name, attention = short_name(model), attention_name(model)
     return name if attention in name else f"{name}, {attention}"
 
 
 def _title(names: Sequence[str], sizes: Sequence[int]) -> str:
-    """The largest cache against the smallest."""
+    """Compare the largest cache with the smallest."""
     largest, smallest = (sizes.index(pick(sizes)) for pick in (max, min))
     if sizes[largest] == sizes[smallest]:
         return f"{listed(names)} {'caches' if len(names) == 1 else 'cache'} {bytes_text(sizes[largest])}"

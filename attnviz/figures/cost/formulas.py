@@ -1,4 +1,4 @@
-"""The equations under the figures, each built from its values, which are the user's own."""
+"""The equations under the figures, built from the user's own values."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from attnviz.cost.cache import SCALE_BITS
 from attnviz.cost.units import bytes_text
 from attnviz.equations import Equation, Expression, Labelled, Steps, Value, function, tex_text, total
 
-TERMS_IN_A_LINE = 3  # of a long sum: a phone is narrow
+TERMS_PER_LINE = 3  # of a long sum, to fit on a phone
 
 
 def attention_equation(model: ModelConfig) -> Equation:
-    """The weights of one layer's attention."""
+    """Return the equation of the weights in one layer's attention."""
     c, n = model, count_parameters(model).attention_per_layer
     if c.attention == "mla":
         return sum_equation(count_parameters(c).attention)
@@ -28,15 +28,15 @@ def attention_equation(model: ModelConfig) -> Equation:
 
 
 def sum_equation(parts: dict[str, int]) -> Equation:
-    """Parts, each with its name below, and what they add up to."""
+    """Return the sum of the parts, each with its name below."""
     return Equation(total([Labelled(Value(n), tex_text(part)) for part, n in parts.items()]), steps=Steps.NUMBERS)
 
 
 def wrapped(equation: Equation) -> str:
-    """A sum of named numbers as LaTeX, a few terms in each line."""
-    terms, result = equation.sides(tex=True)
-    apart = terms.split(" + ")
-    rows = [" + ".join(apart[i : i + TERMS_IN_A_LINE]) for i in range(0, len(apart), TERMS_IN_A_LINE)]
+    """Return a sum of named numbers as LaTeX, a few terms per line."""
+    left, result = equation.sides(tex=True)
+    terms = left.split(" + ")
+    rows = [" + ".join(terms[i : i + TERMS_PER_LINE]) for i in range(0, len(terms), TERMS_PER_LINE)]
     return r"\begin{aligned} & " + r" \\ & + ".join(rows) + rf" \\ & = {result} \end{{aligned}}"
 
 
@@ -48,7 +48,7 @@ def cache_equation(
     block_size: int | None = None,
     steps: Steps = Steps.BOTH,
 ) -> Equation:
-    """The bytes of a cache; a begun byte is a whole one."""
+    """Return the equation of a cache's bytes, rounded up to whole bytes."""
     tokens = cached_tokens_expression(model, n_tokens)
     if batch_size > 1:
         tokens = Value(batch_size, "B", "sequences") * tokens
@@ -60,7 +60,7 @@ def cache_equation(
 
 
 def cached_tokens_expression(model: ModelConfig, n_tokens: int) -> Expression:
-    """Tokens cached, summed over the layers; those with a window cache its tokens and the sinks."""
+    """Return the cached tokens, summed over the layers; windowed layers cache the window's tokens and the sinks."""
     layers, tokens = Value(model.n_layers, "L", "layers"), Value(n_tokens, "S", "tokens")
     n_full = len(set(model.full_layers))
     if model.sliding_window is None or n_full == model.n_layers:
@@ -76,14 +76,14 @@ def cached_tokens_expression(model: ModelConfig, n_tokens: int) -> Expression:
 
 
 def totals_formula(models: dict[str, ModelConfig], n_tokens: int) -> str:
-    """The bf16 cache of each model, a line for each, in LaTeX."""
+    """Return each model's bf16 cache as LaTeX, one line per model."""
     equations = {name: cache_equation(model, n_tokens, steps=Steps.NUMBERS) for name, model in models.items()}
     rows = [f"& {tex_text(f'{name}: ')}{equation.tex()}" for name, equation in equations.items()]
     return r"\begin{aligned} " + r" \\ ".join(rows) + r" \end{aligned}"
 
 
 def fit_equation(plan: MemoryPlan) -> Equation:
-    """How many sequences fit, or how much memory is missing."""
+    """Return the equation of the sequences that fit, or of the missing memory."""
     memory, weights = Value(plan.memory, "M", "bytes of memory"), Value(plan.weights, "W", "bytes of weights")
     reserve = Value(plan.reserve, "E", "bytes in reserve")
     if not plan.weights_fit:
@@ -95,7 +95,7 @@ def fit_equation(plan: MemoryPlan) -> Equation:
 
 
 def rate_equation(step: DecodeStep, machine: Accelerator) -> Equation:
-    """The bound on tokens per second."""
+    """Return the equation of the bound on tokens per second."""
     read = _weight_bytes(step) + _cache_bytes(step)
     bandwidth = Value(machine.bandwidth, "β", "bytes per second", scientific=True, tex=r"\beta")
     peak = Value(machine.flops, "P", f"peak {machine.arithmetic} FLOP/s", scientific=True)
@@ -104,7 +104,7 @@ def rate_equation(step: DecodeStep, machine: Accelerator) -> Equation:
 
 
 def intensity_equation(step: DecodeStep) -> Equation:
-    """FLOPs per byte read."""
+    """Return the equation of the FLOPs per byte read."""
     intensity = _flops(step) / (_weight_bytes(step) + _cache_bytes(step))
     return Equation(intensity, unit="FLOPs per byte")
 
@@ -114,7 +114,7 @@ def _kv_heads(c: ModelConfig) -> Value:
 
 
 def _bits_per_token(c: ModelConfig, bits: float, block_size: int | None) -> Expression:
-    """Bits cached per token and layer: those of the numbers, and a scale for every begun block of each vector."""
+    """Return the bits cached per token and layer: the numbers, and a scale for every full or partial block."""
     if c.attention == "mla":
         latent = Value(c.kv_lora_rank, "R", "kv_lora_rank, width of the latent")
         widths = [latent, Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the rotated key")]

@@ -1,4 +1,4 @@
-"""How long a decode step took on this server."""
+"""The measured duration of a decode step on this server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def measured(timings: Sequence[Timing], n_threads: int) -> Drawing:
-    """Milliseconds of one decode step against the tokens in the cache: medians, and the middle half of the repeats."""
+    """Draw the milliseconds of a decode step over the tokens in the cache: median and interquartile range."""
     figure = base_figure(400, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
     by_model: dict[ModelConfig, list[Timing]] = {}
     for timing in timings:
@@ -39,7 +39,7 @@ def measured(timings: Sequence[Timing], n_threads: int) -> Drawing:
         figure,
         title=title,
         note=f"One new token through the live modules in float32 on this server's CPU, {count(n_threads, 'thread')}: "
-        f"the median of {n_repeats} steps; the bar is the middle half of them. The cache holds random keys and values; "
+        f"the median of {n_repeats} steps; error bars span the middle half. The cache holds random keys and values; "
         f"adding a token copies it once, as these modules do.{_latent_note(by_model)} The equation is the cache of "
         f"{attention_name(first)}.",
         alt=f"{title}. " + "; ".join(
@@ -83,7 +83,7 @@ def _line(config: ModelConfig, timings: list[Timing]) -> dict:
 
 
 def _finding(by_model: dict[ModelConfig, list[Timing]]) -> str:
-    """The first model against the one that was fastest, at the longest context that both were measured at."""
+    """Compare the first model with the fastest other one, at the longest context of the first."""
     first, own = next(iter(by_model.items()))
     last = own[-1]
     others = [t for config, ts in by_model.items() if config != first for t in ts if t.n_tokens == last.n_tokens]

@@ -1,4 +1,4 @@
-"""Labels that give way: each goes where it covers neither a point nor another label, or a number takes its place."""
+"""Label placement without overlaps: a label that would cover a point or another label is replaced by a number."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-PLOT_WIDTHS = (260, 560, 1000)  # pixels between the axes: the server cannot know the page's width, so all must do
+PLOT_WIDTHS = (260, 560, 1000)  # pixels of the plot: the server does not know the page's width, so all must work
 CHARACTER, LINE, MARK = 6.4, 15, 6  # pixels: width of a character, height of a line, half a marker
 
 
 class Spot(NamedTuple):
-    """Where a label stands beside its point: shifts in pixels (up is positive) and the side it is held by."""
+    """Position of a label relative to its point: shifts in pixels (up is positive) and the anchored side."""
 
     xshift: float
     yshift: float
@@ -22,7 +22,7 @@ NEAR = (
     Spot(9, 0, "left"), Spot(-9, 0, "right"), Spot(0, 15, "center"), Spot(0, -15, "center"),
     Spot(4, 14, "left"), Spot(4, -14, "left"), Spot(-4, 14, "right"), Spot(-4, -14, "right"),
 )  # fmt: skip
-FAR = tuple(  # for points that must be named, nearest first: a line leads there
+FAR = tuple(  # for labels that must be shown, nearest first; a line connects point and label
     sorted(
         (
             Spot(side * x, y, "left" if side > 0 else "right")
@@ -48,18 +48,18 @@ class Box(NamedTuple):
 
 
 class Number(NamedTuple):
-    """What stands for the names of points that lie on one another: their numbers, as "16–19, 23"."""
+    """Label with numbers, "16–19, 23", in place of the names of overlapping points."""
 
     text: str
-    point: int  # beside which it stands
-    spot: Spot | None  # None where there is no room
+    point: int  # index of the point it stands beside
+    spot: Spot | None  # None if there is no room
 
 
 class Labels(NamedTuple):
-    """Where each point's name stands, if it has one, and the numbers of all others."""
+    """Positions of the points' names, and the numbers of the points without a name."""
 
     names: list[Spot | None]
-    numbered: list[int]  # points without a name, from left to right: the first is number 1
+    numbered: list[int]  # points without a name, from left to right; the first is number 1
     numbers: list[Number]
 
     @property
@@ -68,11 +68,11 @@ class Labels(NamedTuple):
 
 
 def place(points: Sequence[tuple[float, float]], names: Sequence[str], height: float, n_needed: int = 0) -> Labels:
-    """For each point (fractions of the plot, 0 to 1, up is 1) a place for its name, or for a number that stands for it.
+    """Place a name, or a number in its stead, for each point (fractions of the plot, 0 to 1, up is 1).
 
-    Earlier points choose first. `height` is the plot's, in pixels. The first `n_needed` and all numbers may also stand
-    further away; a later point that another covers stays without a name, which would seem to be the other's. Where
-    names would leave a point without a number, only the first `n_needed` have names.
+    Earlier points choose first. `height` is the plot's, in pixels. The first `n_needed` names and all numbers may also
+    stand further away; a later point that is covered by another gets no name, as that would seem to be the other's. If
+    names leave no room for a number, only the first `n_needed` points have names.
     """
     labels = _placed(points, names, height, n_needed, len(points))
     return labels if labels.complete else _placed(points, names, height, n_needed, n_needed)
@@ -81,7 +81,7 @@ def place(points: Sequence[tuple[float, float]], names: Sequence[str], height: f
 def _placed(
     points: Sequence[tuple[float, float]], names: Sequence[str], height: float, n_needed: int, n_named: int
 ) -> Labels:
-    """The same, with names for the first `n_named` at most."""
+    """Place the labels, with names for the first `n_named` points at most."""
     taken = {width: [_mark(point, width, height) for point in points] for width in PLOT_WIDTHS}
     covered = [any(_covers(marks, i) for marks in taken.values()) for i in range(len(points))]
     placed: list[Spot | None] = []
@@ -90,15 +90,15 @@ def _placed(
         placed.append(_first_free(point, name, height, taken, spots))
     numbered = sorted((i for i, spot in enumerate(placed) if not spot), key=points.__getitem__)
     numbers = []
-    for group in _on_one_another([points[i] for i in numbered], height):
+    for group in _overlapping_groups([points[i] for i in numbered], height):
         text, first = ranges([place + 1 for place in group]), numbered[group[0]]
         spot = _first_free(points[first], text + " ", height, taken, NEAR + FAR)
         numbers.append(Number(text, first, spot or _first_free(points[first], text, height, taken, NEAR + FAR)))
     return Labels(placed, numbered, numbers)
 
 
-def _on_one_another(points: Sequence[tuple[float, float]], height: float) -> list[list[int]]:
-    """Indices of the points, those together that no width sets apart."""
+def _overlapping_groups(points: Sequence[tuple[float, float]], height: float) -> list[list[int]]:
+    """Group the indices of the points that overlap even at the largest plot width."""
     marks = [_mark(point, PLOT_WIDTHS[-1], height) for point in points]
     groups: list[list[int]] = []
     for i, mark in enumerate(marks):
@@ -111,12 +111,12 @@ def _on_one_another(points: Sequence[tuple[float, float]], height: float) -> lis
 
 
 def _near(one: Box, other: Box) -> bool:
-    """Half of a marker or less apart."""
+    """Check whether two markers are at most half a marker apart."""
     return abs(one.left - other.left) <= MARK and abs(one.bottom - other.bottom) <= MARK
 
 
 def ranges(numbers: Sequence[int]) -> str:
-    """Ascending numbers, those that follow one another as a range: "1, 2", "16–19, 23"."""
+    """Format ascending numbers, more than two in a row as a range: "1, 2", "16–19, 23"."""
     runs: list[list[int]] = []
     for n in numbers:
         if runs and n == runs[-1][-1] + 1:
@@ -160,7 +160,7 @@ def _box(point: tuple[float, float], spot: Spot, name: str, width: float, height
 
 
 def spread(heights: Sequence[float], gap: float) -> list[float]:
-    """The heights in their order, no two closer than `gap`: what is too close is set apart around its middle."""
+    """Move heights so that no two are closer than `gap`: clusters are spread around their mean, in the same order."""
     clusters: list[list[int]] = []
     for i in sorted(range(len(heights)), key=lambda i: heights[i]):
         clusters.append([i])

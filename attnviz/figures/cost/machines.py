@@ -1,4 +1,4 @@
-"""Models on accelerators: what a memory holds, and the roofline bound on decoding."""
+"""Figures of models on accelerators: what fits in memory, and the roofline bound on decoding."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from attnviz.figures.phrases import meanings
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
 
 BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
-LARGEST_SPLIT = 64  # sequences that are still drawn one by one
-WARM, COOL = DIVERGING[0][1], DIVERGING[-1][1]  # beside the grey: two colours that are no KV head's
+LARGEST_SPLIT = 64  # most sequences that are drawn one by one
+WARM, COOL = DIVERGING[0][1], DIVERGING[-1][1]  # two colours, besides grey, that belong to no KV head
 
 
 def filling(serving: Serving) -> Drawing:
-    """Weights, caches, reserve and what is left, as they fill the memory."""
+    """Draw how weights, caches and reserve fill the memory, and what is left over."""
     plan = serving.plan()
     legend = {"orientation": "h", "y": 1.2, "yanchor": "bottom", "traceorder": "normal"}
     figure = base_figure(190, barmode="stack", legend=legend)
@@ -43,14 +43,14 @@ def filling(serving: Serving) -> Drawing:
     )  # fmt: skip
     figure.update_xaxes(visible=False, range=[0, widest * 1.02])
     figure.update_yaxes(visible=False, range=[-0.5, 0.5])
-    title, equation = _verdict(plan, serving), fit_equation(plan)
+    title, equation = _fit_title(plan, serving), fit_equation(plan)
     by_data_sheet = serving.on(serving.accelerator.by_data_sheet()).plan()
     return Drawing(
         figure,
         title=title,
-        note=f"{beyond_context(serving.model, serving.n_tokens)}{_longest(plan, serving.model)}"
+        note=f"{beyond_context(serving.model, serving.n_tokens)}{_longest_context(plan, serving.model)}"
         f"{_memory_note(serving, by_data_sheet)} The reserve of {serving.reserve:.0%} is an assumption, for "
-        f"activations and what allocation loses. {weights_note(serving.weights)}",
+        f"activations and allocation overhead. {weights_note(serving.weights)}",
         alt=f"{title}. " + "; ".join(f"{name} {bytes_text(n, False)}" for name, n in pieces.items()) + ".",
         table={
             "what": [*pieces, "cache of one sequence", "memory", "memory by the data sheet, GB = 10⁹ B"],
@@ -62,7 +62,7 @@ def filling(serving: Serving) -> Drawing:
 
 
 def speed(serving: Serving) -> Drawing:
-    """The bound on tokens per second as the batch grows, at four contexts; dotted where the batch does not fit."""
+    """Draw the bound on tokens per second over the batch size at several contexts; dotted if the batch does not fit."""
     contexts = sorted({1024, 8192, 32_768, serving.n_tokens})
     largest, machine = _largest_batch(serving), serving.machine
     batches = sorted({*BATCHES, max(largest, 1)})
@@ -108,7 +108,7 @@ def speed(serving: Serving) -> Drawing:
 
 
 def roof(serving: Serving) -> Drawing:
-    """The roofline: FLOP/s that can be had at each arithmetic intensity, and where decode steps of this model lie."""
+    """Draw the roofline, the attainable FLOP/s by arithmetic intensity, and the model's decode steps on it."""
     machine, largest = serving.machine, _largest_batch(serving)
     batches = sorted({*BATCHES, max(largest, 1)})
     steps, fits = [serving.step(b) for b in batches], [b <= largest for b in batches]
@@ -132,17 +132,17 @@ def roof(serving: Serving) -> Drawing:
     figure.update_xaxes(type="log", title="FLOPs per byte read", tickvals=[1, 10, 100, 1000])
     figure.update_yaxes(type="log", title="FLOP/s", dtick=1, tickformat="~s")
     last = serving.step(max(largest, 1))
-    crowd = f"{largest:,} sequences fit" if largest > 1 else f"One sequence {'fits' if largest else 'does not fit'}"
+    batch = f"{largest:,} sequences fit" if largest > 1 else f"One sequence {'fits' if largest else 'does not fit'}"
     ridge = rate_text(machine.ridge)
     side = "below" if last.bound_by(machine) == "memory" else "above"
-    title = f"{crowd}: {rate_text(last.intensity)} FLOPs per byte, {side} the ridge of {ridge}"
+    title = f"{batch}: {rate_text(last.intensity)} FLOPs per byte, {side} the ridge of {ridge}"
     equation = intensity_equation(last)
     return Drawing(
         figure,
         title=title,
         note=f"{beyond_context(serving.model, serving.n_tokens)}{_fit_note(serving, largest)} Left of the dotted line, "
-        f"the ridge, a step of {machine.name} waits for memory, right of it for arithmetic. Each point is a batch of 1 "
-        f"to {batches[-1]:,} sequences of {context_text(serving.n_tokens)}; hollow: does not fit."
+        f"the ridge, a step on {machine.name} is limited by memory, right of it by arithmetic. Each point is one batch "
+        f"size, 1 to {batches[-1]:,} sequences of {context_text(serving.n_tokens)}; hollow: does not fit."
         f"{_experts_note(serving, last.batch_size)} {_peak_note(serving)}",
         alt=f"{title}. One sequence: {rate_text(steps[0].intensity)} FLOPs per byte; {batches[-1]:,} sequences: "
         f"{rate_text(steps[-1].intensity)}; ridge: {ridge}.",
@@ -161,7 +161,7 @@ def roof(serving: Serving) -> Drawing:
 
 
 def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: int = 1) -> Drawing:
-    """The bound on each accelerator for this batch and context; pale where they do not fit."""
+    """Draw the bound on each accelerator for this batch and context; faint if they do not fit."""
     step, model = serving.step(batch_size), serving.model
     each = sorted((serving.on(a) for a in accelerators), key=lambda s: s.tokens_per_second(batch_size))
     rates, fits = [s.tokens_per_second(batch_size) for s in each], [batch_size <= s.plan().n_users for s in each]
@@ -192,10 +192,10 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
         title=title,
         note=f"{beyond_context(model, serving.n_tokens)}{short_name(model)} with {_sequences(batch_size)} of "
         f"{context_text(serving.n_tokens)}: an upper bound, all sequences together, at the makers' peak "
-        f"figures.{_experts_note(serving, batch_size)} Weights and caches take {needed}; faint: "
-        f"that and a reserve of {serving.reserve:.0%} do not fit. Memory is as the driver reports it where "
+        f"figures.{_experts_note(serving, batch_size)} Weights and caches take {needed}; faint bars: "
+        f"these and a reserve of {serving.reserve:.0%} do not fit. Memory is as the driver reports it if "
         "a source is known, else the data sheet's GB of 10⁹ bytes. "
-        f"{_peaks_note(serving)} The equation is that of {names[fastest]}.",
+        f"{_peaks_note(serving)} The equation is for {names[fastest]}.",
         alt=f"{title}. " + "; ".join(
             f"{name} {rate_text(r)} tokens per second" for name, r in zip(names, rates, strict=True)) + ".",
         table={
@@ -217,7 +217,7 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
 
 
 def _largest_batch(serving: Serving) -> int:
-    """The most sequences that fit, and no more than are drawn; 0 where none does."""
+    """Return the most sequences that fit, at most the largest batch drawn; 0 if none fits."""
     return min(serving.plan().n_users, BATCHES[-1])
 
 
@@ -226,33 +226,33 @@ def _sequences(n: int) -> str:
 
 
 def _teraflops(machine: Accelerator) -> str:
-    """ "989", "165.2", "15,832"."""
+    """Format the peak in TFLOP/s: "989", "165.2", "15,832"."""
     return f"{machine.flops / 1e12:,.1f}".removesuffix(".0")
 
 
 def _fit_note(serving: Serving, largest: int) -> str:
     reserve = f"a reserve of {serving.reserve:.0%}"
     if largest == BATCHES[-1]:
-        return f"{largest:,} sequences and more fit beside the weights and {reserve}; {largest:,} are drawn."
+        return f"At least {largest:,} sequences fit beside the weights and {reserve}; up to {largest:,} are drawn."
     if largest:
-        return f"{_sequences(largest)} at most fit{'s' * (largest == 1)} beside the weights and {reserve}."
+        return f"At most {_sequences(largest)} fit{'s' * (largest == 1)} beside the weights and {reserve}."
     return f"Weights, one sequence and {reserve} do not fit in {bytes_text(serving.accelerator.memory, False)}."
 
 
 def _experts_note(serving: Serving, batch_size: int) -> str:
-    """How many experts a step is taken to read: an expectation, so that the bound holds for choices like it."""
+    """State how many experts a step is expected to read; the bound holds for such choices only."""
     moe = serving.model.moe
     if moe is None:
         return ""
     read = f"{experts_read(moe, batch_size):.1f} of {moe.n_routed_experts} routed experts"
     return (
-        f" Counted as read for {_sequences(batch_size)}: {read} per layer, the expectation if tokens choose "
-        "them evenly. Tokens that choose the same experts read fewer and can be faster."
+        f" Counted as read for {_sequences(batch_size)}: {read} per layer, the expected number if tokens choose "
+        "experts evenly. A step whose tokens choose the same experts reads fewer and can be faster."
     )
 
 
 def _peak_note(serving: Serving) -> str:
-    """Which peak arithmetic is counted with, and why."""
+    """State the peak arithmetic that is assumed, and why."""
     machine = serving.machine
     peak = f"Peak arithmetic: {_teraflops(machine)} TFLOP/s, dense {machine.arithmetic}"
     return f"{peak}. {_arithmetic_note(serving, machine.arithmetic == '16-bit')}".strip()
@@ -276,15 +276,15 @@ def _arithmetic_note(serving: Serving, sixteen: bool) -> str:
 
 
 def _memory_note(serving: Serving, by_data_sheet: MemoryPlan) -> str:
-    """Which memory is counted with, where it was read, and what the other reading of GB would give."""
+    """State the memory size that is used, its source, and the result with the data sheet's GB instead."""
     a = serving.accelerator
     each = " each" if a.count > 1 else ""
     gb = f"{a.data_sheet_gb / a.count:g} GB{each} of the data sheet, read as 10⁹ bytes"
     if not a.reported_by:
-        return f"{a.name}: the {gb}; no report of what the driver shows is known here."
-    in_all = bytes_text(a.memory, False) + (" in all" if each else "")
+        return f"{a.name}: the {gb}; no report of the memory that its driver shows is known here."
+    sum_text = bytes_text(a.memory, False) + (" in all" if each else "")
     return (
-        f"{a.name}: {a.memory // a.count // 2**20:,} MiB{each} ({in_all}), as the driver reports ({a.reported_by}). "
+        f"{a.name}: {a.memory // a.count // 2**20:,} MiB{each} ({sum_text}), as the driver reports ({a.reported_by}). "
         f"With the {gb}, {_sequences(by_data_sheet.n_users)} would fit."
     )
 
@@ -298,7 +298,7 @@ def _piece(name: str, n: int, colour: str, shape: str) -> dict:
 
 
 def _rate(name: str, batches: list[int], rate: list[float], n_fit: int, shade: float, chosen: bool) -> list[dict]:
-    """A line that is dotted from the last batch that fits."""
+    """Return the traces of one line, dotted after the last batch that fits."""
     style = {"color": COOL if chosen else NEUTRAL, "width": 4 if chosen else 2}
     cut = max(n_fit - 1, 0)
     shown = [f"{rate_text(r)} tokens per second" for r in rate]
@@ -316,8 +316,8 @@ def _rate(name: str, batches: list[int], rate: list[float], n_fit: int, shade: f
     ]  # fmt: skip
 
 
-def _verdict(plan: MemoryPlan, serving: Serving) -> str:
-    """What fits, in one sentence."""
+def _fit_title(plan: MemoryPlan, serving: Serving) -> str:
+    """State in one sentence what fits."""
     machine, name = serving.accelerator.name, short_name(serving.model)
     if not plan.weights_fit:
         missing = bytes_text(plan.weights - plan.memory, binary=False)
@@ -330,8 +330,8 @@ def _verdict(plan: MemoryPlan, serving: Serving) -> str:
     return f"{machine} holds {name} and {_sequences(plan.n_users)} of {context_text(serving.n_tokens)}"
 
 
-def _longest(plan: MemoryPlan, model: ModelConfig) -> str:
-    """The longest context of a single sequence."""
+def _longest_context(plan: MemoryPlan, model: ModelConfig) -> str:
+    """State the longest context of a single sequence that fits."""
     if plan.free < 0:
         return ""
     if plan.n_tokens is None:

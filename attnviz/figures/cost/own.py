@@ -1,4 +1,4 @@
-"""The selected model with each type of attention: parameters by part and the cache, each on one scale."""
+"""Figures of the selected model with each type of attention: parameters by part and the cache, each on one scale."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from attnviz.figures.phrases import bold, count, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
 
 HEADING = 0.45  # rows of space above a bar whose parts are named
-ROOM = 1.3  # of the longest bar: what stands behind its end needs a place
-LARGEST_SPLIT = 32  # KV heads that are still drawn one by one
-SOFT, SOFTER = 0.5, 0.22  # opacity of q and o, and of what is no attention: neither depends on the KV heads
-PARTS = {"k": 1.0, "v": 0.7, "kv down": 1.0, "kv up": 0.7, "latent": 1.0, "rotated key": 0.7}  # and of what does
+ROOM = 1.3  # width of the plot in longest bars: leaves room for the total after its end
+LARGEST_SPLIT = 32  # most KV heads that are drawn one by one
+SOFT, SOFTER = 0.5, 0.22  # opacity of q and o, and of non-attention parts: neither depends on the KV heads
+PARTS = {"k": 1.0, "v": 0.7, "kv down": 1.0, "kv up": 0.7, "latent": 1.0, "rotated key": 0.7}  # those that do: opacity
 
 
 def attention_parameters(
     models: Sequence[ModelConfig], selected: ModelConfig, counted: Sequence[int] | None
 ) -> Drawing:
-    """One layer's attention by part, for every model; `counted` are the parameters of the live modules, if they run."""
+    """Draw one layer's attention by part for every model; `counted`: parameters of the live modules, if they run."""
     counts = [count_parameters(model) for model in models]
     figure = _bars(models, [c.attention for c in counts], selected, "parameters of one layer's attention")
     totals = [c.attention_per_layer for c in counts]
@@ -41,7 +41,7 @@ def attention_parameters(
         figure,
         title=title,
         note="One layer's projections on one scale. Grey: q and o, which serve the query heads. In the hues of the KV "
-        "heads: k, and fainter v. MLA has a down-projection to the latent and an up-projection from it instead, "
+        "heads: k and, fainter, v. MLA has a down-projection to the latent and an up-projection from it instead, "
         f"here with {latent_note(selected)}.",
         alt=f"{title}. " + "; ".join(f"{attention_name(m)} {n:,}" for m, n in zip(models, totals, strict=True)) + ".",
         table={
@@ -56,9 +56,9 @@ def attention_parameters(
 
 
 def model_parameters(models: Sequence[ModelConfig], selected: ModelConfig, counted: Sequence[int] | None) -> Drawing:
-    """The whole model by part, for every model; `counted` are the parameters of the live models, if they run."""
+    """Draw the whole model by part for every model; `counted`: parameters of the live models, if they run."""
     counts = [count_parameters(model) for model in models]
-    parts = [_gathered(c.parts, c.attention) for c in counts]
+    parts = [_merge_small_parts(c.parts, c.attention) for c in counts]
     figure = _bars(models, parts, selected, "parameters of the whole model")
     count_here = counts[models.index(selected)]
     attention = selected.n_layers * count_here.attention_per_layer
@@ -66,7 +66,7 @@ def model_parameters(models: Sequence[ModelConfig], selected: ModelConfig, count
     return Drawing(
         figure,
         title=title,
-        note="All parameters, tied embeddings counted once. The number of KV heads changes k and v alone.",
+        note="All parameters, tied embeddings counted once. The number of KV heads changes only k and v.",
         alt=f"{title} with {attention_name(selected)}: "
         + "; ".join(f"{part} {n:,}" for part, n in parts[models.index(selected)].items())
         + ".",
@@ -88,7 +88,7 @@ def cache(
     batch_size: int = 1,
     precision: str = "bf16",
 ) -> Drawing:
-    """The cache at this context and batch for every model; `counted` are bf16 bytes of live caches, if they run."""
+    """Draw the cache at this context and batch for every model; `counted`: bf16 bytes of live caches, if they run."""
     bits, block = PRECISIONS[precision]
     sizes = [kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in models]
     parts = [cache_parts(m, n_tokens, batch_size, bits, block_size=block) for m in models]
@@ -124,7 +124,7 @@ def cache(
 
 
 def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawing:
-    """One model's cache in four precisions."""
+    """Draw one model's cache in four precisions."""
     sizes = {p: kv_cache_bytes(model, n_tokens, batch_size, b, block_size=s) for p, (b, s) in PRECISIONS.items()}
     rows = list(range(len(sizes)))
     names = ["int4, scales" if block else p for p, (_, block) in PRECISIONS.items()]
@@ -136,8 +136,8 @@ def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawin
     return Drawing(
         figure,
         title=title,
-        note=f"{attention_name(model)}, {crowd_text(n_tokens, batch_size)}. {precision_note('int4')} A begun block has "
-        f"a scale of its own. {precision_note('fp8')}",
+        note=f"{attention_name(model)}, {crowd_text(n_tokens, batch_size)}. {precision_note('int4')} A partial block "
+        f"has its own scale. {precision_note('fp8')}",
         alt=f"{title}. " + "; ".join(f"{p}: {bytes_text(n)}" for p, n in sizes.items()) + ".",
         table={"precision": list(sizes), "bytes": list(sizes.values())},
         formula=aligned(equation),
@@ -148,7 +148,7 @@ def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawin
 def _bars(
     models: Sequence[ModelConfig], parts: list[dict], selected: ModelConfig, unit: str, totals: list[str] | None = None
 ) -> Chart:
-    """A stacked bar for every model, its parts in their order, the total at its end."""
+    """Draw a stacked bar for every model, its parts in order, the total at its end."""
     sizes, chosen = [sum(p.values()) for p in parts], [model == selected for model in models]
     named = [i == 0 or list(own) != list(parts[i - 1]) for i, own in enumerate(parts)]
     rows = list(accumulate(1 + HEADING * new for new in named))
@@ -162,7 +162,7 @@ def _bars(
 
 
 def _rows(names: list[str], chosen: list[bool], longest: int, unit: str, rows: Sequence[float]) -> Chart:
-    """Room for bars at these heights, their names beside them."""
+    """Return an empty chart for bars at these heights, with their names beside them."""
     span = [max(rows) + 0.5, min(rows) - 0.5 - HEADING]
     figure = base_figure(height=52 + round(34 * (span[0] - span[1])), showlegend=False, barmode="overlay")
     labels = [bold(name, yes) for name, yes in zip(names, chosen, strict=True)]
@@ -175,7 +175,7 @@ def _rows(names: list[str], chosen: list[bool], longest: int, unit: str, rows: S
 
 
 def _ticks(longest: int, binary: bool) -> tuple[list[float], list[str]]:
-    """Zero, half and the whole of the longest bar, rounded down to one digit of its own unit."""
+    """Return ticks at zero, half and the whole of the longest bar, rounded down to one digit of its unit."""
     base = 1024 if binary else 1000
     unit = base ** next(k for k in range(len(BINARY) - 1, -1, -1) if longest >= base**k or k == 0)
     step = 10 ** (len(str(int(longest / unit))) - 1)
@@ -184,7 +184,7 @@ def _ticks(longest: int, binary: bool) -> tuple[list[float], list[str]]:
 
 
 def _stack(row: float, model: ModelConfig, parts: dict[str, int]) -> dict:
-    """One bar: parts that belong to KV heads cut into them, in their hues."""
+    """Return one stacked bar; parts that belong to KV heads are split into them, in their hues."""
     pieces = [piece for part, n in parts.items() for piece in _pieces(model, part, n)]
     lengths = [piece[1] for piece in pieces]
     return {
@@ -205,7 +205,7 @@ def _stack(row: float, model: ModelConfig, parts: dict[str, int]) -> dict:
 
 
 def _names(height: float, parts: dict[str, int], longest: int) -> dict:
-    """The names of the parts above a bar, those that have room for them on any page."""
+    """Return the part names above a bar, for parts wide enough for theirs at the smallest plot width."""
     pixel = longest * ROOM / PLOT_WIDTHS[0]
     ends = list(accumulate(parts.values()))
     wide = {part: end - n / 2 for (part, n), end in zip(parts.items(), ends, strict=True)
@@ -217,7 +217,7 @@ def _names(height: float, parts: dict[str, int], longest: int) -> dict:
 
 
 def _pieces(model: ModelConfig, part: str, n: int) -> list[tuple[str, float, str, float]]:
-    """Name, length, colour and opacity of what a part is drawn as."""
+    """Return name, length, colour and opacity of each rectangle of a part."""
     if part not in PARTS:
         return [(part, n, NEUTRAL, SOFT if part[0] in "qo" and part != "output layer" else SOFTER)]
     if model.attention == "mla" or model.n_kv_heads > LARGEST_SPLIT:
@@ -227,18 +227,18 @@ def _pieces(model: ModelConfig, part: str, n: int) -> list[tuple[str, float, str
 
 
 def _totals(figure: Chart, sizes: list[int], texts: list[str], chosen: list[bool], rows: Sequence[float]) -> None:
-    """What each bar comes to, behind its end."""
+    """Add each bar's total after its end."""
     figure.add_scatter(
         x=sizes, y=list(rows), mode="text", textposition="middle right", hoverinfo="skip",
         text=[bold(f" {text}", yes) for text, yes in zip(texts, chosen, strict=True)], cliponaxis=False,
     )  # fmt: skip
 
 
-def _gathered(parts: dict[str, int], attention: dict[str, int]) -> dict[str, int]:
-    """The parts of a model with attention's small ones (norms, sinks) taken together with the other norms."""
+def _merge_small_parts(parts: dict[str, int], attention: dict[str, int]) -> dict[str, int]:
+    """Merge attention's small parts (norms, sinks) into the model's norms."""
     small = {"q and k norms", "latent norms", "sinks"} & attention.keys()
-    gathered = {part: n for part, n in parts.items() if part not in small}
-    return gathered | {"norms": gathered["norms"] + sum(parts[part] for part in small)}
+    merged = {part: n for part, n in parts.items() if part not in small}
+    return merged | {"norms": merged["norms"] + sum(parts[part] for part in small)}
 
 
 def _counted(name: str, counted: Sequence[int] | None) -> dict[str, list[int]]:
@@ -246,12 +246,12 @@ def _counted(name: str, counted: Sequence[int] | None) -> dict[str, list[int]]:
 
 
 def _columns(rows: list[dict[str, int]]) -> dict[str, list[int]]:
-    """One column for every part that any of the rows has."""
+    """Return one column for every part that any of the rows has."""
     return {part: [row.get(part, 0) for row in rows] for part in dict.fromkeys(p for row in rows for p in row)}
 
 
 def _window_note(model: ModelConfig, n_tokens: int) -> str:
-    """What the layers with a window cache, where there are any."""
+    """Describe what the windowed layers cache; "" if there are none."""
     if model.sliding_window is None:
         return ""
     n_full, most = len(set(model.full_layers)), model.sliding_window + model.n_sinks
@@ -259,12 +259,12 @@ def _window_note(model: ModelConfig, n_tokens: int) -> str:
         f"{count(model.n_layers - n_full, 'layer')} cache at most {count(most, 'token')}: {cached_tokens_text(model)}"
     )
     full = f"; {count(n_full, 'layer')} without a window: {n_tokens:,}" if n_full else ""
-    larger = " The live modules cache more, each token, so the counted bytes are larger." if most < n_tokens else ""
+    larger = " The live modules cache every token, so the counted bytes are larger." if most < n_tokens else ""
     return f"{held}{full}.{larger}"
 
 
 def _context_note(model: ModelConfig, n_tokens: int) -> str:
-    """A warning where the selected model is shown beyond its context."""
+    """Return a warning if the selected model is shown beyond its context, else ""."""
     if not is_beyond(model, n_tokens):
         return ""
     return f"The selected model was made for {model.max_context:,} tokens; {n_tokens:,} is beyond that."

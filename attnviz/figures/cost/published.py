@@ -1,4 +1,4 @@
-"""Published models: cache per token, cache over the context, and each model with another attention."""
+"""Figures of published models: cache per token, cache over the context, and each model with another attention."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ CONTEXTS = tuple(2**k for k in range(10, 21))  # 1 K to 1 M tokens
 HEIGHT, LEGEND = 480, 40
 SMALL, LARGE = 8, 13  # marker sizes
 CLEAR = "rgba(0,0,0,0)"
-WELL_KNOWN = (  # named first where names would overlap
+WELL_KNOWN = (  # named first if names would overlap
     "llama-3-8b", "deepseek-v3", "gpt2-small", "mistral-7b-v0.1", "qwen3-8b", "gemma-3-27b", "gpt-oss-120b",
     "llama-3.1-405b",
 )  # fmt: skip
 
 
 def caches_text(models: Sequence[ModelConfig], n_tokens: int, batch_size: int, precision: str) -> str:
-    """What each of these models caches, in one sentence."""
+    """State in one sentence how much each of these models caches."""
     bits, block = PRECISIONS[precision]
     sizes = (kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in models)
     cached = listed(f"{short_name(m)} **{bytes_text(n)}**" for m, n in zip(models, sizes, strict=True))
@@ -45,7 +45,7 @@ def caches_text(models: Sequence[ModelConfig], n_tokens: int, batch_size: int, p
 
 
 def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> Drawing:
-    """Each model's bf16 cache for one token against its parameters, both logarithmic; the chosen ones stand out."""
+    """Draw each model's bf16 cache per token over its parameters, both logarithmic; the chosen ones stand out."""
     size = {m: count_parameters(m).total for m in models}
     cost = {m: kv_cache_bytes(m, 1) for m in models}
     figure = base_figure(HEIGHT, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"}, margin={"t": LEGEND})
@@ -69,9 +69,9 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> D
         figure,
         title=title,
         note=f"{len(models)} published models, counted by formula: bytes cached for one token in bf16 (1 kB is 1,000 "
-        "bytes) against all parameters. The marker's shape is the type of attention. Where a name has no room a "
-        "number stands for it, and the names are below; models that lie on one another share a label. "
-        "With sliding windows, a long text takes less than this times its tokens.",
+        "bytes) over all parameters. The marker's shape is the type of attention. If a name does not fit, a number "
+        "stands for it, and the name is listed below; overlapping models share a label. "
+        "With sliding windows, a long text takes less than this number times its tokens.",
         below=" · ".join(f"**{i}** {short_name(m)}" for i, m in enumerate(numbered, 1)),
         alt=f"{title}: {cost[largest]:,} and {cost[dearer]:,} bytes. Most: {_extreme(cost, max)}; least: "
         f"{_extreme(cost, min)}.",
@@ -82,7 +82,7 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> D
 
 
 def published_table(models: Sequence[ModelConfig]) -> dict[str, list]:
-    """What is known of each model, in the order given."""
+    """Return the table of the models, in the order given."""
     counts = [count_parameters(m) for m in models]
     return {
         "model": [m.name for m in models],
@@ -102,7 +102,7 @@ def published_table(models: Sequence[ModelConfig]) -> dict[str, list]:
 
 
 def totals(models: Sequence[ModelConfig], n_tokens: int) -> Drawing:
-    """The bf16 cache of one sequence from 1 K to 1 M tokens; dotted beyond the context a model was made for."""
+    """Draw the bf16 cache of one sequence from 1 K to 1 M tokens; dotted beyond a model's context."""
     longest = max(len(short_name(m)) for m in models)
     figure = base_figure(HEIGHT, showlegend=False, hovermode="x unified", margin={"r": 16 + 7 * longest})
     for model in models:
@@ -117,15 +117,15 @@ def totals(models: Sequence[ModelConfig], n_tokens: int) -> Drawing:
     figure.add_vline(x=n_tokens, line={"color": FAINT, "width": 6})
     sizes = {m: kv_cache_bytes(m, n_tokens) for m in models}
     ranked = sorted(models, key=sizes.__getitem__)
-    said = listed(f"{short_name(m)} {bytes_text(sizes[m])}" for m in dict.fromkeys((ranked[0], ranked[-1])))
-    title = f"At {context_text(n_tokens)}: {said}"
+    extremes = listed(f"{short_name(m)} {bytes_text(sizes[m])}" for m in dict.fromkeys((ranked[0], ranked[-1])))
+    title = f"At {context_text(n_tokens)}: {extremes}"
     return Drawing(
         figure,
         title=title,
-        note=f"The cache of one sequence in bf16, both axes logarithmic; 1 GiB is 1,073,741,824 bytes. Where layers "
-        f"have a window, the line bends. Dotted: longer than the model was made for. {_beyond(models, n_tokens)}",
+        note=f"The cache of one sequence in bf16, both axes logarithmic; 1 GiB is 1,073,741,824 bytes. If layers have "
+        f"a window, the line bends. Dotted: longer than the model was made for. {_beyond_text(models, n_tokens)}",
         alt=f"{title}. All: {listed(f'{short_name(m)} {bytes_text(n)}' for m, n in sizes.items())}. "
-        f"{_beyond(models, n_tokens)}",
+        f"{_beyond_text(models, n_tokens)}",
         table={
             "model": [m.name for m in models],
             "attention": [attention_name(m) for m in models],
@@ -139,7 +139,7 @@ def totals(models: Sequence[ModelConfig], n_tokens: int) -> Drawing:
 
 
 def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
-    """What the cache would be if this model were MHA, GQA, MQA or MLA."""
+    """Draw the cache of this model as MHA, GQA, MQA and MLA."""
     others = what_if(model)
     names = [f"{attention_name(m)} (as it is)" if m == model else attention_name(m) for m in others]
     if model not in others:
@@ -170,8 +170,8 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
         figure,
         title=title,
         note=f"{beyond_context(model, n_tokens)}One sequence of {context_text(n_tokens)} in bf16, with another "
-        f"attention and all else as it is; MLA with {latent_note(model)}.{expanded} What a change would do to the "
-        f"model's quality is not computed here.{' Hatched: beyond its context.' if is_beyond(model, n_tokens) else ''}",
+        f"attention and all else unchanged; MLA with {latent_note(model)}.{expanded} The effect on the model's quality "
+        f"is not computed here.{' Hatched: beyond its context.' if is_beyond(model, n_tokens) else ''}",
         alt=f"{title}. " + "; ".join(f"{name}: {bytes_text(n)}" for name, n in zip(names, sizes, strict=True)) + ".",
         table={
             "attention": names,
@@ -186,7 +186,7 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
 
 
 def assumption(model: ModelConfig) -> str:
-    """What is cached, in a few words."""
+    """Describe in a few words what a layer caches per token."""
     if model.attention == "mla":
         return f"latent of {model.kv_lora_rank} and rotated key of {model.qk_rope_head_dim}, no factor 2"
     heads = f"2 × {model.n_kv_heads} KV heads of {model.head_dim}"
@@ -198,8 +198,8 @@ def assumption(model: ModelConfig) -> str:
     return f"{heads}; {model.n_layers - n_full} of {model.n_layers} layers cache at most {cached_tokens_text(model)}"
 
 
-def _beyond(models: Sequence[ModelConfig], n_tokens: int) -> str:
-    """Which of the models are shown beyond their context."""
+def _beyond_text(models: Sequence[ModelConfig], n_tokens: int) -> str:
+    """Name the models that are shown beyond their context; "" if there are none."""
     over = [f"{short_name(m)} ({tokens_text(m.max_context)})" for m in models if is_beyond(m, n_tokens)]
     return f"{context_text(n_tokens)} is beyond the context of {listed(over)}." if over else ""
 
@@ -228,12 +228,12 @@ def _kind(models: Sequence[ModelConfig], kind: str, size: dict, cost: dict, chos
 def _label(
     figure: Chart, models: Sequence[ModelConfig], n_chosen: int, size: dict, cost: dict, x: list[float], y: list[float]
 ) -> list[ModelConfig]:
-    """Names beside the markers, those of the chosen first, and numbers in place of the others: return whose."""
+    """Add names beside the markers, the chosen ones first, and numbers elsewhere; return the numbered models."""
     points = [(_share(size[m], x), _share(cost[m], y)) for m in models]
     names = [short_name(m) for m in models]
     labels = place(points, names, HEIGHT - LEGEND - 60, n_chosen)
-    said = [(i, bold(names[i], i < n_chosen), spot, NEUTRAL) for i, spot in enumerate(labels.names)]
-    for i, text, spot, line in [*said, *((n.point, n.text, n.spot, FAINT) for n in labels.numbers)]:
+    named = [(i, bold(names[i], i < n_chosen), spot, NEUTRAL) for i, spot in enumerate(labels.names)]
+    for i, text, spot, line in [*named, *((n.point, n.text, n.spot, FAINT) for n in labels.numbers)]:
         if spot:
             figure.add_annotation(
                 x=math.log10(size[models[i]]), y=math.log10(cost[models[i]]), ax=spot.xshift, ay=-spot.yshift,
@@ -245,7 +245,7 @@ def _label(
 
 
 def _line(model: ModelConfig) -> list[dict]:
-    """Solid up to the model's context, dotted beyond it."""
+    """Return one model's line, solid up to its context and dotted beyond it."""
     style, made_for = kind_style(model.attention), min(model.max_context or CONTEXTS[-1], CONTEXTS[-1])
     contexts = sorted({*CONTEXTS, made_for})
     parts = [n for n in contexts if n <= made_for], [n for n in contexts if n >= made_for]
@@ -264,7 +264,7 @@ def _line(model: ModelConfig) -> list[dict]:
 
 
 def _name_ends(figure: Chart, models: Sequence[ModelConfig], ends: list[int], y: list[float]) -> None:
-    """Every line's name at its right end, set apart where lines end together."""
+    """Add every line's name at its right end, moved apart if lines end close together."""
     plot = HEIGHT - 60
     heights = spread([_share(n, y) * plot for n in ends], gap=15)
     for model, height in zip(models, heights, strict=True):
@@ -280,7 +280,7 @@ def _share(value: float, log_range: list[float]) -> float:
 
 
 def _log_range(values: Iterable[float]) -> list[float]:
-    """Decimal logarithms of the least and greatest value with a little room."""
+    """Return the decimal logarithms of the smallest and largest value, with a margin."""
     logs = [math.log10(v) for v in values]
     room = 0.06 * (max(logs) - min(logs)) + 0.05
     return [min(logs) - room, max(logs) + room]
@@ -292,7 +292,7 @@ def _decades(log_range: list[float], text: Callable[[float], str]) -> dict[str, 
 
 
 def _binary_decades(log_range: list[float]) -> dict[str, list]:
-    """A tick at every KiB, MiB, GiB … and the thirty-twofold of it in between."""
+    """Return ticks at every KiB, MiB, GiB … and at 32 times each of them."""
     powers = [2.0 ** (5 * k) for k in range(4, 14)]
     ticks = [n for n in powers if log_range[0] <= math.log10(n) <= log_range[1]]
     return {"tickvals": ticks, "ticktext": [bytes_text(n) for n in ticks]}
