@@ -1,1 +1,1 @@
-"""Practice: code of one's own that is judged against the product's modules, and questions graded by computing."""
+"""Practice: tasks whose code is checked against AttnViz's modules, and questions graded by computing the answer."""

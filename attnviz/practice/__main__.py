@@ -1,7 +1,7 @@
-"""python -m attnviz.practice: write a task's skeleton, or judge a file; --help says more.
+"""python -m attnviz.practice: write a task's skeleton, or judge a file. See --help.
 
-The file runs in a process of its own, with limits on time (20 s) and memory (2 GiB). These protect from accidents, not
-from an attacker: judge your own code.
+The file runs in a separate process, limited to 20 s and 2 GiB of memory. The limits protect against accidents, not
+against an attacker: judge only your own code.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from attnviz.practice.tasks import TASKS
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Return the exit code: 0 where everything passed, 1 where a check failed, 2 where nothing could be judged."""
+    """Return the exit code: 0 if all checks passed, 1 if a check failed, 2 if the file could not be judged."""
     args = _parser().parse_args(arguments)
     if args.command == "new":
         return new(TASKS[args.task], args.folder)
@@ -28,37 +28,37 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     name = args.task or task_named_in(args.file)
     if name not in TASKS:
-        said = f"{args.file} names no task" if name is None else f"There is no task {name!r}"
-        print(f"{said}: give --task, one of {', '.join(TASKS)}.", file=sys.stderr)
+        problem = f"{args.file} does not name a task" if name is None else f"There is no task {name!r}"
+        print(f"{problem}. Pass --task with one of: {', '.join(TASKS)}.", file=sys.stderr)
         return 2
     return watch(args.file, TASKS[name], args.seed) if args.watch else check(args.file, TASKS[name], args.seed)
 
 
 def new(task: Task, folder: Path) -> int:
-    """Write the task's skeleton; a file that is there already is left alone."""
+    """Write the task's skeleton. An existing file is not overwritten."""
     file = folder / task.file
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with file.open("x", encoding="utf-8") as written:
             written.write(task.source())
     except FileExistsError:
-        print(f"{file} is there already and was left as it is.", file=sys.stderr)
+        print(f"{file} already exists and was not changed.", file=sys.stderr)
         return 2
-    print(f"{file}: {task.title}. Write it, then: python -m attnviz.practice check {file}")
+    print(f"{file}: {task.title}. Complete it, then run: python -m attnviz.practice check {file}")
     return 0
 
 
 def check(file: Path, task: Task, seed: int | None = None) -> int:
     """Judge the file once and print the verdict."""
     verdict = judge(file, task, seed)
-    print(told(file, task, verdict))
+    print(verdict_text(file, task, verdict))
     return 0 if verdict.passed else 1 if verdict.checks else 2
 
 
 def watch(file: Path, task: Task, seed: int | None = None) -> int:
-    """Judge the file at every save, until Ctrl-C."""
+    """Judge the file after every save, until Ctrl-C."""
     before, code = None, 2
-    print(f"Watching {file}; Ctrl-C ends.")
+    print(f"Watching {file}. Press Ctrl-C to stop.")
     try:
         while True:
             now = file.stat().st_mtime_ns if file.exists() else None
@@ -69,8 +69,8 @@ def watch(file: Path, task: Task, seed: int | None = None) -> int:
         return code
 
 
-def told(file: Path, task: Task, verdict: Verdict) -> str:
-    """The verdict as text: a table of checks, the mistake where it is known, what the file printed."""
+def verdict_text(file: Path, task: Task, verdict: Verdict) -> str:
+    """Format the verdict: the checks, the mistake if it is a known one, and the file's output."""
     width = max(40, shutil.get_terminal_size((110, 24)).columns - 20)
     lines = [f"{task.title} ({task.name}): {file}", ""]
     for row in verdict.checks:
@@ -81,14 +81,14 @@ def told(file: Path, task: Task, verdict: Verdict) -> str:
     if verdict.problem:
         lines += ["", *textwrap.wrap(verdict.problem, width + 16)]
     if verdict.checks:
-        lines += ["", f"{passed} of {len(verdict.checks)} checks passed. The same inputs again: --seed {verdict.seed}"]
+        lines += ["", f"{passed} of {len(verdict.checks)} checks passed. To repeat these inputs: --seed {verdict.seed}"]
     if verdict.mistaken:
         lines += textwrap.wrap(f"Your output equals ours {verdict.mistaken.says}.", width + 16)
         if verdict.mistaken.mistake:
             lines.append(f"In the app: mistakes?mistake={verdict.mistaken.mistake}")
     if verdict.printed.strip():
         shown = verdict.printed.strip().splitlines()[-20:]
-        lines += ["", "The file printed (last lines):", *(f"  | {line[:200]}" for line in shown)]
+        lines += ["", "Output of the file (last 20 lines):", *(f"  | {line[:200]}" for line in shown)]
     return "\n".join(lines)
 
 
@@ -97,14 +97,14 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m attnviz.practice", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    write = commands.add_parser("new", help="write the skeleton of a task")
+    write = commands.add_parser("new", help="write the skeleton of a task to a file")
     write.add_argument("task", choices=tuple(TASKS))
-    write.add_argument("--folder", type=Path, default=Path("practice"), help="where to (default: practice)")
-    judged = commands.add_parser("check", help="judge a file; exit code 0 only if all checks pass")
+    write.add_argument("--folder", type=Path, default=Path("practice"), help="target folder (default: practice)")
+    judged = commands.add_parser("check", help="judge a file; the exit code is 0 only if all checks pass")
     judged.add_argument("file", type=Path)
-    judged.add_argument("--task", choices=tuple(TASKS), help="the task, where the file does not name it")
-    judged.add_argument("--watch", action="store_true", help="judge at every save")
-    judged.add_argument("--seed", type=int, help="draw the inputs of an earlier verdict again")
+    judged.add_argument("--task", choices=tuple(TASKS), help="the task, if the file does not name it")
+    judged.add_argument("--watch", action="store_true", help="judge the file again after every save")
+    judged.add_argument("--seed", type=int, help="repeat the inputs of an earlier verdict")
     commands.add_parser("tasks", help="list the tasks")
     return parser
 

@@ -1,9 +1,9 @@
-"""Run a person's file in a process of its own: compute outputs on given inputs, and judge nothing.
+"""Run a learner's file in a separate process and compute its outputs, without judging them.
 
     python child.py FOLDER FILE
 
-FOLDER holds inputs.safetensors and cases.json; the outputs of case i go to FOLDER/out/<i>.safetensors, what went wrong
-to FOLDER/out/<i>.json. The parent (judge.py) holds the right outputs and compares. Stands alone: torch, safetensors.
+FOLDER holds inputs.safetensors and cases.json. The outputs of case i go to FOLDER/out/<i>.safetensors, an error report
+to FOLDER/out/<i>.json. The parent (judge.py) holds the right outputs and compares. Imports only torch and safetensors.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-EXTRA_MEMORY = 2 * 2**30  # bytes on top of what torch itself takes
+EXTRA_MEMORY = 2 * 2**30  # bytes, in addition to what torch itself uses
 LARGEST_FILE = 2**26  # bytes
 
 
 class Refused(Exception):
-    """The file's code does not have the interface of the task. The message says what is missing."""
+    """The file does not implement the task's interface. The message says what is missing."""
 
 
 def run_steps(steps: list[dict[str, Any]], tensors: Mapping[str, Tensor], names: Mapping[str, Any]) -> list[Tensor]:
-    """Carry out the steps of one case and return every output, in order.
+    """Execute the steps of one case and return all outputs, in order.
 
-    A step calls what stands under a name, {"call": name, "args": …, "kwargs": …}; "keep": name keeps the result under
-    that name, "out": true makes it an output. {"load": name} sets a module's parameters from tensors "name/parameter".
+    {"call": name, "args": …, "kwargs": …} calls a class or function; "keep": name stores the result under that name,
+    "out": true makes it an output. {"load": name} sets a module's parameters from tensors "name/parameter".
     {"length": name} and {"attribute": [name, attribute]} are outputs too. An argument is {"tensor": key},
     {"object": name} or {"value": anything}.
     """
     objects: dict[str, Any] = {}
     outputs: list[Tensor] = []
 
-    def found(name: str) -> Any:
+    def lookup(name: str) -> Any:
         if name in objects:
             return objects[name]
         if name not in names:
@@ -48,11 +48,11 @@ def run_steps(steps: list[dict[str, Any]], tensors: Mapping[str, Tensor], names:
     def argument(given: dict[str, Any]) -> Any:
         if "tensor" in given:
             return tensors[given["tensor"]].clone()
-        return found(given["object"]) if "object" in given else given["value"]
+        return lookup(given["object"]) if "object" in given else given["value"]
 
     for step in steps:
         if "load" in step:
-            _load(objects[step["load"]], {k.partition("/")[2]: v for k, v in tensors.items() if "/" in k})
+            _load_weights(objects[step["load"]], {k.partition("/")[2]: v for k, v in tensors.items() if "/" in k})
         elif "length" in step:
             outputs.append(torch.tensor(len(objects[step["length"]])))
         elif "attribute" in step:
@@ -63,39 +63,39 @@ def run_steps(steps: list[dict[str, Any]], tensors: Mapping[str, Tensor], names:
         else:
             args = [argument(each) for each in step.get("args", [])]
             kwargs = {key: argument(each) for key, each in step.get("kwargs", {}).items()}
-            result = found(step["call"])(*args, **kwargs)
+            result = lookup(step["call"])(*args, **kwargs)
             if step.get("keep"):
                 objects[step["keep"]] = result
             if step.get("out"):
                 results = result if isinstance(result, tuple | list) else (result,)
                 for each in results:
                     if not isinstance(each, Tensor):
-                        raise Refused(f"{step['call']} returned {type(each).__name__} where a tensor is expected.")
+                        raise Refused(f"{step['call']} returned {type(each).__name__} instead of a tensor.")
                 outputs += [each.detach().clone() for each in results]
     return outputs
 
 
-def _load(module: Any, weights: Mapping[str, Tensor]) -> None:
-    """Set each parameter by its name; refuse a module that lacks one, has one more, or has one of another shape."""
+def _load_weights(module: Any, weights: Mapping[str, Tensor]) -> None:
+    """Set the parameters by name. Refused if the names or shapes differ from the task's."""
     if not isinstance(module, nn.Module):
-        raise Refused(f"{type(module).__name__} is no nn.Module.")
+        raise Refused(f"{type(module).__name__} is not an nn.Module.")
     own = dict(module.named_parameters())
     missing, more = sorted(set(weights) - set(own)), sorted(set(own) - set(weights))
     if missing:
         raise Refused(f"The module has no parameter {', '.join(missing)}; it has {', '.join(sorted(own)) or 'none'}.")
     if more:
-        raise Refused(f"The module has parameters that the task does not: {', '.join(more)}.")
+        raise Refused(f"The module has parameters that the task does not have: {', '.join(more)}.")
     for name, weight in weights.items():
         if own[name].shape != weight.shape:
-            raise Refused(f"{name} has shape {tuple(own[name].shape)}, and the task asks for {tuple(weight.shape)}.")
+            raise Refused(f"{name} has shape {tuple(own[name].shape)}; the task needs {tuple(weight.shape)}.")
         own[name].data.copy_(weight)
     module.eval()
 
 
 def limit() -> None:
-    """Allow 2 GiB of addresses more than are in use now, files of 64 MiB and no core dump.
+    """Limit the address space to 2 GiB above current use and files to 64 MiB, and disable core dumps.
 
-    The parent watches the real memory besides.
+    The parent also watches the resident memory.
     """
     try:
         import resource
@@ -105,22 +105,22 @@ def limit() -> None:
         pages = int(Path("/proc/self/statm").read_text().split()[0])
         most = pages * resource.getpagesize() + EXTRA_MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
-    except (ImportError, OSError, ValueError):  # not Linux: the parent's watch is what there is
+    except (ImportError, OSError, ValueError):  # not Linux: only the parent's watch applies
         pass
 
 
-def names_in(file: Path) -> dict[str, Any]:
-    """Run a person's file as a module, and give what it defines by name."""
+def load_namespace(file: Path) -> dict[str, Any]:
+    """Execute a learner's file as a module and return its namespace."""
     module = types.ModuleType("answer")
     module.__file__ = str(file)
     sys.modules["answer"] = module
     sys.path.insert(0, str(file.parent))
-    exec(compile(file.read_bytes(), str(file), "exec"), vars(module))  # noqa: S102, the person's own file
+    exec(compile(file.read_bytes(), str(file), "exec"), vars(module))  # noqa: S102, the learner's own file
     return vars(module)
 
 
-def told(error: BaseException, file: str) -> dict[str, Any]:
-    """What went wrong, and in which line of the person's file."""
+def error_report(error: BaseException, file: str) -> dict[str, Any]:
+    """Return the exception's type and message, and the line of the learner's file."""
     lines = []
     trace = error.__traceback__
     while trace is not None:
@@ -134,16 +134,16 @@ def told(error: BaseException, file: str) -> dict[str, Any]:
 
 
 def main(folder: Path, file: Path) -> None:
-    """Compute every case; each result is written as soon as it is there."""
+    """Compute every case, and write each result as soon as it is computed."""
     out, name = folder / "out", str(file)
     cases = json.loads((folder / "cases.json").read_text())
     inputs = load_file(folder / "inputs.safetensors")
     torch.set_num_threads(1)
     limit()
     try:
-        names = names_in(file)
+        names = load_namespace(file)
     except BaseException as error:  # noqa: BLE001, SystemExit too
-        (out / "file.json").write_text(json.dumps(told(error, name)))
+        (out / "file.json").write_text(json.dumps(error_report(error, name)))
         return
     for i, steps in enumerate(cases):
         tensors = {key.partition(":")[2]: value for key, value in inputs.items() if key.startswith(f"{i}:")}
@@ -153,7 +153,7 @@ def main(folder: Path, file: Path) -> None:
                 results = run_steps(steps, tensors, names)
             save_file({str(n): each.contiguous() for n, each in enumerate(results)}, out / f"{i}.safetensors")
         except BaseException as error:  # noqa: BLE001
-            (out / f"{i}.json").write_text(json.dumps(told(error, name)))
+            (out / f"{i}.json").write_text(json.dumps(error_report(error, name)))
 
 
 if __name__ == "__main__":

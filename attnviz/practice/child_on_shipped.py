@@ -1,7 +1,7 @@
-"""In the process that runs a person's file on the shipped weights: its maps, and the walk through its lines.
+"""Run a learner's file on the shipped weights, in the child process: its attention maps and its line-by-line walk.
 
-FOLDER/ask.json says on what (see on_shipped.py). Written there: maps.safetensors, the attention weights that the code
-computes; walk.bin and places.json, its lines with their tensors; maps.json and walk.json, what went wrong instead.
+FOLDER/ask.json holds the request (see on_shipped.py). Written to FOLDER: maps.safetensors, the attention weights that
+the code computes; walk.bin and places.json, its lines with their tensors; maps.json and walk.json, error reports.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import torch
 from safetensors.torch import save_file
 
 from attnviz.checkpoints import load_checkpoint
-from attnviz.practice.child import limit, names_in, told
+from attnviz.practice.child import error_report, limit, load_namespace
 from attnviz.practice.live import Live
 from attnviz.steps import Selection, Walk, record_file
 
@@ -23,7 +23,7 @@ Pack = Callable[[Walk, list[str], int, int], tuple[bytes, list]]  # walk, labels
 
 
 def run(folder: Path, file: Path, pack: Pack) -> None:
-    """Write what the code computes; each part as soon as it is there."""
+    """Compute the maps and the walk, and write each as soon as it is computed."""
     ask = json.loads((folder / "ask.json").read_text())
     torch.set_num_threads(1)
     live = Live(load_checkpoint(ask["checkpoint"])[0], ask["ids"], ask["layer"], ask["head"])
@@ -43,14 +43,14 @@ def run(folder: Path, file: Path, pack: Pack) -> None:
 
     for part, write in (("maps", maps), ("walk", walk)):
         try:
-            names = names or names_in(file)
+            names = names or load_namespace(file)
             write()
         except BaseException as error:  # noqa: BLE001, SystemExit too
-            (folder / f"{part}.json").write_text(json.dumps(told(error, str(file))))
+            (folder / f"{part}.json").write_text(json.dumps(error_report(error, str(file))))
 
 
 def _walk(file: Path, ask: dict[str, Any], live: Live, names: dict[str, Any]) -> Walk:
-    """The walk through the lines of the file; ValueError where no line of it made a tensor."""
+    """Return the walk through the lines of the file. ValueError if no line made a tensor."""
     call, head = live.call(ask["task"], names), ask["head"]
     run = record_file(call.run, str(file), call.module, live.model, ask["ids"][: live.T], ask["layer"])
     query, key = (min(ask[name], live.T - 1) for name in ("query", "key"))

@@ -1,7 +1,7 @@
-"""Judge a file: its outputs, computed by a process of its own, against those of the product's modules.
+"""Judge a file: compare its outputs, computed in a separate process, with those of AttnViz's modules.
 
-The child (child.py) computes outputs and nothing else; what is right is computed here and never written where the child
-could read it. The inputs are drawn anew for every judgement, so no table of results passes.
+The child (child.py) only computes outputs. The right outputs are computed here and never written where the child could
+read them. The inputs are drawn again for every judgement, so that hard-coded results do not pass.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from attnviz.practice.known import known_mistakes
 from attnviz.practice.task import Case, Mistaken, Task
 
 SECONDS, MEMORY = 20.0, 2 * 2**30
-LARGEST_FILE, LARGEST_OUTPUT = 2**20, 2**26  # bytes: of a person's file; of what the child hands back for one case
-_ALONE = threading.Lock()
+LARGEST_FILE, LARGEST_OUTPUT = 2**20, 2**26  # bytes: of a learner's file; of the child's output for one case
+_RUN_LOCK = threading.Lock()
 TASK_LINE = re.compile(r"""^TASK\s*=\s*["']([a-z-]+)["']""", re.MULTILINE)
 
 
@@ -48,7 +48,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What judging a file came to. problem: a sentence where it could not be judged at all."""
+    """The result of judging a file. problem: a sentence if the file could not be judged."""
 
     checks: tuple[Check, ...] = ()
     problem: str = ""
@@ -66,7 +66,7 @@ class Ended(Exception):
 
 
 def task_named_in(file: Path) -> str | None:
-    """The task that a file carries in its line TASK = "…"; the file is read, not run."""
+    """Return the task in the file's line TASK = "…", or None. The file is read, not run."""
     try:
         found = TASK_LINE.search(file.read_bytes()[:LARGEST_FILE].decode("utf-8", "replace"))
     except OSError:
@@ -75,13 +75,13 @@ def task_named_in(file: Path) -> str | None:
 
 
 def judge(file: Path, task: Task, seed: int | None = None, seconds: float = SECONDS, memory: int = MEMORY) -> Verdict:
-    """Run the file's code on inputs drawn with the seed (a new one by default), and compare."""
+    """Run the file on inputs drawn with the seed (random by default) and compare its outputs with the right ones."""
     seed = secrets.randbelow(2**31) if seed is None else seed
     try:
         if not stat.S_ISREG(file.stat().st_mode):
-            return Verdict(problem=f"{file} is no file.", seed=seed)
-        if file.stat().st_size > LARGEST_FILE:
-            return Verdict(problem=f"{file} has more than {LARGEST_FILE:,} bytes.", seed=seed)
+            return Verdict(problem=f"{file} is not a regular file.", seed=seed)
+        if (size := file.stat().st_size) > LARGEST_FILE:
+            return Verdict(problem=f"{file} has {size:,} bytes; at most {LARGEST_FILE:,} are allowed.", seed=seed)
     except OSError as error:
         return Verdict(problem=f"{file} cannot be read: {error.strerror}.", seed=seed)
     cases = task.cases(seed)
@@ -108,10 +108,10 @@ def judge(file: Path, task: Task, seed: int | None = None, seconds: float = SECO
         printed = printable(bounded(folder / "printed", 2**16).decode("utf-8", "replace"))
         whole = error_in(folder / "out" / "file.json")
         if whole:
-            return Verdict(problem=f"The file cannot be used: {whole}", printed=printed, seed=seed)
+            return Verdict(problem=f"The file could not be run: {whole}", printed=printed, seed=seed)
         found = [_outputs(folder / "out", i, ended) for i in range(len(cases))]
     checks = tuple(_check(*each) for each in zip(cases, right, found, strict=True))
-    mistaken = None if all(check.passed for check in checks) else _named(task, cases, right, found)
+    mistaken = None if all(check.passed for check in checks) else _matching_mistake(task, cases, right, found)
     problem = ""
     if not any(isinstance(each, list) for each in found) and len(set(map(str, found))) == 1:
         problem = f"No case could be computed: {found[0]}"
@@ -119,16 +119,16 @@ def judge(file: Path, task: Task, seed: int | None = None, seconds: float = SECO
 
 
 def run_limited(command: list[str], folder: Path, seconds: float, memory: int, path: str = "") -> int:
-    """Run a command to its end in this folder and return its exit code; Ended with the reason where it was stopped.
+    """Run a command in this folder and return its exit code. Raises Ended, with the reason, if it was stopped.
 
-    What it prints goes to the file "printed" there. It runs alone: what it has started is known by when it began.
-    path: PYTHONPATH.
+    Its output goes to the file "printed" there. One command runs at a time, because the processes it starts are
+    recognised by not having existed before. path: PYTHONPATH.
     """
-    kept = ("PATH", "HOME", "LANG", "SYSTEMROOT", "TEMP", "LD_LIBRARY_PATH")
-    environment = {key: value for key, value in os.environ.items() if key in kept}
+    inherited = ("PATH", "HOME", "LANG", "SYSTEMROOT", "TEMP", "LD_LIBRARY_PATH")
+    environment = {key: value for key, value in os.environ.items() if key in inherited}
     environment |= {"OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1", "TMPDIR": str(folder)}
     environment |= {"PYTHONPATH": path} if path else {}
-    with _ALONE, (folder / "printed").open("wb") as printed:
+    with _RUN_LOCK, (folder / "printed").open("wb") as printed:
         _adopt_orphans()
         me = psutil.Process()
         before = set(me.children(recursive=True))
@@ -151,20 +151,20 @@ def _watch(
         except subprocess.TimeoutExpired:
             pass
         if time.monotonic() > end:
-            raise Ended(f"stopped after {seconds:g} s, the limit on time")
+            raise Ended(f"stopped after {seconds:g} s, the time limit")
         if sum(map(_resident, set(me.children(recursive=True)) - before)) > memory:
-            raise Ended(f"stopped above {memory / 2**30:g} GiB, the limit on memory")
+            raise Ended(f"stopped above {memory / 2**30:g} GiB, the memory limit")
 
 
 def _resident(process: psutil.Process) -> int:
     try:
         return process.memory_info().rss
-    except psutil.Error:  # it has ended
+    except psutil.Error:  # the process has ended
         return 0
 
 
 def _kill(child: subprocess.Popen, me: psutil.Process, before: set[psutil.Process]) -> None:
-    """End the child's whole group, and what left the group."""
+    """Kill the child's process group, and processes that left the group."""
     for _ in range(100):
         if os.name == "posix":
             try:
@@ -184,13 +184,13 @@ def _kill(child: subprocess.Popen, me: psutil.Process, before: set[psutil.Proces
 
 
 def _adopt_orphans() -> None:
-    """Let processes whose parent has ended become children of this one, so that they are found (Linux)."""
+    """Make this process adopt orphaned descendants, so that they can be found and killed (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
 
 
 def bounded(path: Path, limit: int) -> bytes:
-    """The first bytes of a plain file; nothing of a link, a pipe or a folder that the child put there."""
+    """Read at most `limit` bytes of a regular file; b"" for a link, a pipe or a folder that the child created."""
     try:
         if not stat.S_ISREG(path.lstat().st_mode):
             return b""
@@ -201,30 +201,30 @@ def bounded(path: Path, limit: int) -> bytes:
 
 
 def error_in(path: Path) -> str:
-    """What the child wrote about an exception, as one sentence; "" where there is none."""
+    """Return the child's error report as one sentence, or "" if there is none."""
     raw = bounded(path, 2**16)
     if not raw:
         return ""
     try:
-        told: Any = json.loads(raw)
-        kind, message, line = str(told["kind"]), str(told["message"]), told["line"]
+        report: Any = json.loads(raw)
+        kind, message, line = str(report["kind"]), str(report["message"]), report["line"]
     except (ValueError, KeyError, TypeError):
-        return "the process wrote something that is no report."
+        return "the process wrote an invalid error report."
     where = f" in line {line}" if isinstance(line, int) else ""
-    said = " ".join(printable(message).split())[:300]
+    text = " ".join(printable(message).split())[:300]
     if kind == "Refused":
-        return said
-    if kind == "NotImplementedError" and not said:
+        return text
+    if kind == "NotImplementedError" and not text:
         return f"not written yet (NotImplementedError{where})"
     if kind == "SystemExit":
-        return f"it ends the program{where} (SystemExit)."
-    if kind == "MemoryError" or "can't allocate memory" in said:
-        return f"out of memory{where}: 2 GiB is the limit."
-    return f"{printable(kind)[:60]}{where}: {said or 'no message'}"
+        return f"it exits the program{where} (SystemExit)."
+    if kind == "MemoryError" or "can't allocate memory" in text:
+        return f"out of memory{where}: the limit is 2 GiB."
+    return f"{printable(kind)[:60]}{where}: {text or 'no message'}"
 
 
 def _outputs(out: Path, i: int, ended: str) -> list[Tensor] | str:
-    """What the child computed for case i, or a sentence why there is nothing."""
+    """Return the child's outputs for case i, or a sentence that says why there are none."""
     error = error_in(out / f"{i}.json")
     if error:
         return error
@@ -235,8 +235,8 @@ def _outputs(out: Path, i: int, ended: str) -> list[Tensor] | str:
     try:
         tensors = load(raw)
         return [tensors[str(n)] for n in range(len(tensors))]
-    except Exception as wrong:  # noqa: BLE001, whatever the child put there
-        return f"the process wrote something that is no tensor ({type(wrong).__name__})"
+    except Exception as wrong:  # noqa: BLE001, the child may have written anything
+        return f"the process wrote an invalid tensor file ({type(wrong).__name__})"
 
 
 def _check(case: Case, right: list[Tensor], found: list[Tensor] | str) -> Check:
@@ -245,7 +245,7 @@ def _check(case: Case, right: list[Tensor], found: list[Tensor] | str) -> Check:
         return Check(case.label, expected, found, False)
     if len(found) != len(right):
         return Check(case.label, expected, f"{len(found)} tensors instead of {len(right)}", False)
-    wrong = [told for told in map(lambda f, r: difference(f, r, case.tolerance), found, right) if told]
+    wrong = [text for text in map(lambda f, r: difference(f, r, case.tolerance), found, right) if text]
     if wrong:
         return Check(case.label, expected, wrong[0], False)
     apart = max((float((f.double() - r.double()).abs().max()) for f, r in zip(found, right, strict=True)), default=0.0)
@@ -253,13 +253,13 @@ def _check(case: Case, right: list[Tensor], found: list[Tensor] | str) -> Check:
 
 
 def difference(found: Tensor, right: Tensor, tolerance: float) -> str:
-    """How an output differs from the right one; "" where it does not."""
+    """Describe how an output differs from the right one; "" if it does not."""
     if found.shape != right.shape:
         return f"shape {tuple(found.shape)}"
     if found.is_complex():
         return f"numbers of type {found.dtype}"
     a, b = found.double(), right.double()
-    close = (a - b).abs() <= tolerance + tolerance * b.abs()  # NaN is close to nothing
+    close = (a - b).abs() <= tolerance + tolerance * b.abs()  # False for NaN
     if bool(close.all()):
         return ""
     first = (~close).nonzero()[0].tolist()
@@ -277,39 +277,40 @@ def _short(tensor: Tensor) -> str:
 
 
 def _same(found: list[Tensor], other: list[Tensor], tolerance: float) -> bool:
-    """Equal, where NaN equals NaN."""
+    """Check whether all outputs are equal within the tolerance; NaN equals NaN."""
     return len(found) == len(other) and all(
         f.shape == o.shape and torch.allclose(f.double(), o.double(), rtol=tolerance, atol=tolerance, equal_nan=True)
         for f, o in zip(found, other, strict=True)
     )
 
 
-def _named(
+def _matching_mistake(
     task: Task, cases: list[Case], right: list[list[Tensor]], found: list[list[Tensor] | str]
 ) -> Mistaken | None:
-    """The known mistake that gives the outputs of the file in every case that gave outputs, or its very errors."""
-    told = [each for each in zip(cases, right, found, strict=True) if not each[0].large]
+    """Return the known mistake that reproduces the file's wrong outputs or errors in every case, if there is one."""
+    compared = [each for each in zip(cases, right, found, strict=True) if not each[0].large]
     for mistaken in known_mistakes(task):
-        alike = (_alike(case, ours, theirs, mistaken) for case, ours, theirs in told)
-        if set(alike) in ({"told"}, {"told", "silent"}):
+        results = (_compare(case, ours, theirs, mistaken) for case, ours, theirs in compared)
+        if set(results) in ({"match"}, {"match", "neutral"}):
             return mistaken
     return None
 
 
-def _alike(case: Case, right: list[Tensor], found: list[Tensor] | str, mistaken: Mistaken) -> str:
-    """Whether a mistaken version does in a case what the file does: "told"; "silent" where it says nothing; "no"."""
+def _compare(case: Case, right: list[Tensor], found: list[Tensor] | str, mistaken: Mistaken) -> str:
+    """Compare a mistaken version with the file in one case: "match", "mismatch", or "neutral" if the case does not
+    tell."""
     try:
         other: list[Tensor] | str = case.run(mistaken.names)
     except Exception as error:  # noqa: BLE001, the mistake may raise anything
         other = " ".join(printable(str(error)).split())[:300] or type(error).__name__
     if isinstance(found, str):
-        return "silent" if not isinstance(other, str) else "told" if other in found else "no"
+        return "neutral" if not isinstance(other, str) else "match" if other in found else "mismatch"
     if isinstance(other, str) or not _same(found, other, case.tolerance):
-        return "no"
-    return "silent" if _same(found, right, case.tolerance) else "told"
+        return "mismatch"
+    return "neutral" if _same(found, right, case.tolerance) else "match"
 
 
 def printable(text: str) -> str:
-    """Without what a terminal would act on."""
+    """Remove escape sequences and other control characters that a terminal would interpret."""
     text = re.sub(r"\x1b(\[[0-?]*[ -/]*[@-~]|.)", "", text)
     return "".join(c for c in text if c == "\n" or (c.isprintable() and c != "\u202e"))

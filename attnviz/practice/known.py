@@ -1,4 +1,4 @@
-"""The versions of a task that are known to be mistaken: the task's own, and the product's with its mistakes."""
+"""The known mistaken versions of a task: its own, and its right version with each mistake of attnviz/mistakes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attnviz.practice.task import Mistaken, Task
 
 
 def known_mistakes(task: Task) -> Iterator[Mistaken]:
-    """The task's own mistaken versions, then its right version run with each mistake of attnviz/mistakes."""
+    """Yield the task's own mistaken versions, then its right version with each mistake of attnviz/mistakes."""
     yield from task.mistaken
     module = task.cases.__module__.removeprefix("attnviz.")
     for mistake in all_mistakes().values():
@@ -19,7 +19,7 @@ def known_mistakes(task: Task) -> Iterator[Mistaken]:
 
 
 def _in_version(name: str, module: str, version: Version) -> Task | None:
-    """The task as a version has it; None where its files do not concern the task."""
+    """Return the task as defined in a version; None if the version's files do not affect the task."""
     changed = version.module(module)
     if changed.__name__ == f"attnviz.{module}":
         return None

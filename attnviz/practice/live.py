@@ -1,6 +1,6 @@
-"""A person's code on the shipped weights: what it is called on, and the attention weights that it computes.
+"""Run a learner's code on the shipped weights and recover the attention weights that it computes.
 
-The code gives outputs, and no weights. So its values are replaced by rows of the identity: the output for query t is
+The code returns outputs, not weights. So its values are replaced by rows of the identity: the output for query t is
 then the row of weights itself, head_dim keys at a time, however the code is written, loops and fused kernels included.
 T tokens, C d_model, H query heads, K KV heads, D head_dim.
 """
@@ -20,14 +20,14 @@ from attnviz.practice.child import Refused
 from attnviz.practice.task import Names
 
 WITH_MAPS = ("attention", "self-attention", "mha", "gqa", "rope", "cache", "block", "mla", "flash")
-WITHOUT_ROPE = ("self-attention", "mha", "gqa", "block")  # so the maps are not those of the whole model
+WITHOUT_ROPE = ("self-attention", "mha", "gqa", "block")  # so their maps differ from the full model's
 OF_ONE_HEAD = ("self-attention", "flash")
 MOST_TOKENS = 32
 TILE = 5  # keys
 
 
 def checkpoint_for(task: str, chosen: str) -> str:
-    """The shipped checkpoint whose weights a task is run on: MLA's for MLA, otherwise one with keys and values."""
+    """Return the shipped checkpoint for a task: the MLA checkpoint for MLA, otherwise one that caches K and V."""
     if task == "mla":
         return "mla"
     return chosen if chosen in ("mha", "gqa-4", "gqa-2", "mqa") else "gqa-4"
@@ -35,14 +35,14 @@ def checkpoint_for(task: str, chosen: str) -> str:
 
 @dataclass(frozen=True)
 class Call:
-    """A call of the person's code. module: what it is called on, where it is a module."""
+    """A call of the learner's code. module: the module that is called, if it is a module."""
 
     run: Callable[[], Any]
     module: nn.Module | None = None
 
 
 class Live:
-    """The tensors that one layer of a shipped model is given for a text."""
+    """The inputs of one layer of a shipped model on a text, for calling the learner's code on them."""
 
     def __init__(self, model: Transformer, ids: list[int], layer: int, head: int) -> None:
         self.model, self.config, self.head = model, model.config, head
@@ -61,10 +61,10 @@ class Live:
             self.logits = model(tokens)[0, -1]  # (V,)
         self.T = tokens.shape[1]
 
-    # ---- the call that is walked through
+    # ---- the call that is recorded line by line
 
     def call(self, task: str, names: Names) -> Call:
-        """The task's class or function called on the shipped weights."""
+        """Return the call of the task's class or function on the shipped weights."""
         match task:
             case "attention":
                 q, k, v = self._by_head()
@@ -87,11 +87,11 @@ class Live:
         module, x = self._module(task, names), self.x if task == "block" else self.normed
         return Call(lambda: module(x), module)
 
-    # ---- its maps
+    # ---- attention maps
 
     @torch.no_grad()
     def maps(self, task: str, names: Names) -> Tensor | None:
-        """The weights (n, T, T) of every head, or of the selected one in OF_ONE_HEAD; None where there are none."""
+        """Return the weights (n, T, T) of all heads, or of the selected one in OF_ONE_HEAD; None without attention."""
         if task not in WITH_MAPS:
             return None
         if task == "rope":
@@ -103,58 +103,61 @@ class Live:
         return self.config.v_head_dim if task == "mla" else self.config.head_dim
 
     def _weights_on(self, task: str, names: Names, first: int) -> Tensor:
-        """The weights on the keys from `first` on, as many as a value has dimensions: (n, T, width)."""
+        """Return the weights on the keys from `first` on, one per value dimension: (n, T, width)."""
         width = self._width(task)
         values = torch.eye(self.T, self.T + width)[:, first : first + width]  # (T, width)
         H = self.config.n_heads
         if task == "attention":
             q, k, _ = self._by_head()
-            return self._checked(names["attention"](q, k, values.expand(1, H, -1, -1)), (1, H, self.T, width))[0]
+            return self._check_shape(names["attention"](q, k, values.expand(1, H, -1, -1)), (1, H, self.T, width))[0]
         if task == "flash":
             q, k, _ = self._by_head()
             out = names["flash_attention"](q[0, self.head], k[0, self.head], values, TILE)
-            return self._checked(out, (self.T, width))[None]
+            return self._check_shape(out, (self.T, width))[None]
         if task == "cache":
             weights = self._weights("attn.") | {"o_proj": torch.eye(self.config.d_model)}
-            weights["v_proj"] = _solved(self.normed[0], values).repeat(self.config.n_kv_heads, 1)
+            weights["v_proj"] = _solve_weight(self.normed[0], values).repeat(self.config.n_kv_heads, 1)
             return self._split(self._decode(names, weights))
         module = self._module(task, names)
         attention = module.attn if task == "block" else module
         if task == "mla":
             self._replace_latent_values(attention, values)
         else:
-            attention.v_proj = _Values(attention.v_proj, self.normed[0], values)
+            attention.v_proj = _FixedValues(attention.v_proj, self.normed[0], values)
         if task == "self-attention":
-            return self._checked(module(self.normed), (1, self.T, width))
+            return self._check_shape(module(self.normed), (1, self.T, width))
         attention.o_proj.weight.copy_(torch.eye(self.config.d_model))
         if task == "block":
             module.ffn.down_proj.weight.zero_()
             return self._split(module(self.x) - self.x)
         return self._split(module(self.normed))
 
-    def _checked(self, out: Any, shape: tuple[int, ...]) -> Tensor:
+    def _check_shape(self, out: Any, shape: tuple[int, ...]) -> Tensor:
         if not isinstance(out, Tensor) or tuple(out.shape) != shape:
-            raise Refused(f"It returned {tuple(getattr(out, 'shape', ())) or type(out).__name__} instead of {shape}.")
+            raise Refused(
+                f"The output is {tuple(getattr(out, 'shape', ())) or type(out).__name__} instead of a tensor of shape "
+                f"{shape}."
+            )
         return out
 
     def _split(self, out: Any) -> Tensor:
         """(1, T, H · D) -> (H, T, D)."""
-        heads = self._checked(out, (1, self.T, self.config.d_model))[0].unflatten(-1, (self.config.n_heads, -1))
+        heads = self._check_shape(out, (1, self.T, self.config.d_model))[0].unflatten(-1, (self.config.n_heads, -1))
         return heads.transpose(0, 1)
 
     def _maps_of_rope(self, names: Names) -> Tensor:
-        """Rotated by the person's function; scores, mask and softmax are ours."""
+        """Return the weights with the learner's rotation; scores, mask and softmax are ours."""
         at = torch.arange(self.T)
         q, k = (names["rope"](x, at, self._theta) for x in (self.recorded.q_pre_rope, self.recorded.k_pre_rope))
         for found, given in ((q, self.recorded.q_pre_rope), (k, self.recorded.k_pre_rope)):
-            self._checked(found, tuple(given.shape))
+            self._check_shape(found, tuple(given.shape))
         return attend(q, k, self.recorded.v, self._causal()).weights[0]
 
     def _causal(self) -> Tensor:
         return torch.ones(self.T, self.T, dtype=torch.bool).tril()
 
     def _by_head(self) -> tuple[Tensor, Tensor, Tensor]:
-        """q, k, v (1, H, T, D) after RoPE, keys and values repeated for each query head."""
+        """Return q, k, v (1, H, T, D) after RoPE, with keys and values repeated for each query head."""
         groups = self.config.n_heads // self.recorded.k.shape[1]
         k, v = (t.repeat_interleave(groups, 1) for t in (self.recorded.k, self.recorded.v))
         return self.recorded.q, k, v
@@ -165,10 +168,10 @@ class Live:
     def _theta(self) -> float:
         return float(self.config.rope_theta or 10_000.0)
 
-    def _weights(self, before: str) -> dict[str, Tensor]:
-        """The layer's parameters whose names begin so, by the rest of the name without ".weight"."""
-        found = {name: p.detach().clone() for name, p in self.block.named_parameters() if name.startswith(before)}
-        return {name.removeprefix(before).removesuffix(".weight"): p for name, p in found.items()}
+    def _weights(self, prefix: str) -> dict[str, Tensor]:
+        """Return the layer's parameters with this name prefix, keyed by the rest of the name without ".weight"."""
+        found = {name: p.detach().clone() for name, p in self.block.named_parameters() if name.startswith(prefix)}
+        return {name.removeprefix(prefix).removesuffix(".weight"): p for name, p in found.items()}
 
     def _module(self, task: str, names: Names) -> Any:
         c, weights = self.config, self._weights("attn.")
@@ -177,29 +180,31 @@ class Live:
             case "self-attention":
                 rows = {"q_proj": self.head, "k_proj": kv_head, "v_proj": kv_head}
                 own = {f"{name}.weight": weights[name][D * i : D * (i + 1)] for name, i in rows.items()}
-                return _built(names, "SelfAttention", own, d_in=c.d_model, d_out=D)
+                return _build_module(names, "SelfAttention", own, d_in=c.d_model, d_out=D)
             case "mha":
                 for name in ("k_proj", "v_proj"):
                     heads = weights[name].unflatten(0, (c.n_kv_heads, D))
                     weights[name] = heads.repeat_interleave(c.n_heads // c.n_kv_heads, 0).flatten(0, 1)
                 own = {f"{name}.weight": weight for name, weight in weights.items()}
-                return _built(names, "MultiHeadAttention", own, d_model=c.d_model, n_heads=c.n_heads)
+                return _build_module(names, "MultiHeadAttention", own, d_model=c.d_model, n_heads=c.n_heads)
             case "gqa":
                 own = {f"{name}.weight": weight for name, weight in weights.items()}
                 sizes = {"d_model": c.d_model, "n_heads": c.n_heads, "n_kv_heads": c.n_kv_heads}
-                return _built(names, "GroupedQueryAttention", own, **sizes)
+                return _build_module(names, "GroupedQueryAttention", own, **sizes)
             case "block":
                 own = {f"{name}.weight": weight for name, weight in self._weights("").items()}
                 sizes = {"d_model": c.d_model, "n_heads": c.n_heads, "n_kv_heads": c.n_kv_heads, "d_ff": c.d_ff}
-                return _built(names, "Block", own, **sizes)
+                return _build_module(names, "Block", own, **sizes)
             case "mla":
                 own = {f"{name}.weight": weight for name, weight in weights.items()}
                 sizes = {
                     name: getattr(c, name)
                     for name in ("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
                 }
-                return _built(names, "MultiHeadLatentAttention", own, d_model=c.d_model, n_heads=c.n_heads, **sizes)
-        raise ValueError(f"no module belongs to the task {task!r}")
+                return _build_module(
+                    names, "MultiHeadLatentAttention", own, d_model=c.d_model, n_heads=c.n_heads, **sizes
+                )
+        raise ValueError(f"the task {task!r} has no module")
 
     def _decode(self, names: Names, weights: Mapping[str, Tensor]) -> Any:
         sizes = {"n_heads": self.config.n_heads, "n_kv_heads": self.config.n_kv_heads, "theta": self._theta}
@@ -207,16 +212,19 @@ class Live:
         return names["decode_step"](self.normed, names["Cache"](), **own, **sizes)
 
     def _replace_latent_values(self, attention: Any, values: Tensor) -> None:
-        """Each head's rows of kv_b_proj that make values are set so that the latents give `values`."""
+        """Set each head's value rows of kv_b_proj so that the latents are mapped to `values`."""
         c, weight = self.config, attention.kv_b_proj.weight
         ours: Any = self.block.attn
         latent = ours.kv_a_norm(ours.kv_a_proj(self.normed)[..., : c.kv_lora_rank])[0]  # (T, R)
         rows = weight.view(c.n_heads, c.qk_nope_head_dim + c.v_head_dim, -1)
-        rows[:, c.qk_nope_head_dim :] = _solved(latent, values)
+        rows[:, c.qk_nope_head_dim :] = _solve_weight(latent, values)
 
 
-class _Values(nn.Linear):
-    """Gives the same rows as values of every head, whatever it is called on; its weight gives them for the text."""
+class _FixedValues(nn.Linear):
+    """A value projection that returns the given rows for every head, whatever its input.
+
+    Its weight is fitted so that it maps the text's x to the same rows, for code that reads the weight instead.
+    """
 
     def __init__(self, like: Any, x: Tensor, values: Tensor) -> None:
         super().__init__(like.in_features, like.out_features, bias=False)
@@ -228,21 +236,26 @@ class _Values(nn.Linear):
         return self.rows.expand(*x.shape[:-1], -1)
 
 
-def _solved(x: Tensor, values: Tensor) -> Tensor:
-    """The weight (width, C) of a linear layer that makes `values` (T, width) of x (T, C)."""
+def _solve_weight(x: Tensor, values: Tensor) -> Tensor:
+    """Return the weight (width, C) of a linear layer that maps x (T, C) to `values` (T, width)."""
     if torch.linalg.matrix_rank(x) < len(x):
-        raise Refused("Equal tokens have equal inputs in layer 0: their weights cannot be told apart. Choose layer 1.")
+        raise Refused(
+            "Repeated tokens have identical inputs in layer 0, so their weights cannot be separated. Choose layer 1."
+        )
     return torch.linalg.lstsq(x, values, driver="gelsd").solution.T
 
 
-def _built(names: Names, name: str, weights: Mapping[str, Tensor], **sizes: int) -> Any:
-    """A module of the person's, with these weights."""
+def _build_module(names: Names, name: str, weights: Mapping[str, Tensor], **sizes: int) -> Any:
+    """Build the learner's module and set these weights. Refused if the parameters do not match."""
     if name not in names:
         raise Refused(f"The file defines no {name}.")
     module = names[name](**sizes)
     own = dict(module.named_parameters()) if isinstance(module, nn.Module) else {}
     if set(own) != set(weights):
-        raise Refused(f"The module has the parameters {', '.join(sorted(own)) or 'none'}, not those of the task.")
+        raise Refused(
+            f"The module has the parameters {', '.join(sorted(own)) or 'none'}; "
+            f"the task needs {', '.join(sorted(weights))}."
+        )
     for parameter, weight in weights.items():
         if own[parameter].shape != weight.shape:
             raise Refused(f"{parameter} has shape {tuple(own[parameter].shape)} instead of {tuple(weight.shape)}.")

@@ -1,4 +1,4 @@
-"""Run a person's file on the shipped weights in a process of its own (attnviz/ui/look.py), and read what comes back."""
+"""Run a learner's file on the shipped weights in a separate process (attnviz/ui/look.py), and read its results."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from attnviz.practice.judge import MEMORY, SECONDS, Ended, bounded, error_in, ru
 from attnviz.practice.live import Live
 from attnviz.practice.task import Names
 
-LARGEST = 2**25  # bytes of what comes back
+LARGEST = 2**25  # bytes of one result file
 RUNNER = "attnviz.ui.look"
 
 
 @dataclass(frozen=True, eq=False)
 class OnShipped:
-    """The attention weights (n, T, T) of the file and the right ones, and the walk through its lines as bytes.
+    """The attention weights (n, T, T) of the file and the right ones, and the packed walk through its lines.
 
-    problems: sentences, where there are none instead.
+    maps_problem, walk_problem: a sentence if the maps or the walk are missing.
     """
 
     yours: np.ndarray | None
@@ -39,7 +39,7 @@ class OnShipped:
 
 
 def run_on_shipped(file: Path, ask: dict[str, Any], model: Transformer, right: Names) -> OnShipped:
-    """Run the file on what `ask` says; what is right is computed here, before a line of it has run."""
+    """Run the file on the request `ask`. The right maps are computed here, before any line of the file runs."""
     with torch.inference_mode(False):
         ours = Live(model, list(ask["ids"]), ask["layer"], ask["head"]).maps(ask["task"], right)
     with tempfile.TemporaryDirectory(prefix="practice-", ignore_cleanup_errors=True) as name:
@@ -62,9 +62,9 @@ def run_on_shipped(file: Path, ask: dict[str, Any], model: Transformer, right: N
 
 
 def _array(raw: bytes, shape: tuple[int, ...]) -> np.ndarray | None:
-    """The maps that came back; None where there are none of this shape."""
+    """Parse the returned maps; None if they are missing or do not have this shape."""
     try:
         found = load(raw)["maps"].float().numpy()
-    except Exception:  # noqa: BLE001, whatever the process put there
+    except Exception:  # noqa: BLE001, the process may have written anything
         return None
     return found if found.shape == shape else None

@@ -1,4 +1,4 @@
-"""A task: what is asked for, inputs to judge it on, the right version and known mistakes."""
+"""A task: its statement and skeleton, test inputs, the right version and known mistaken versions."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from torch import Tensor
 from attnviz.config import ModelConfig
 from attnviz.practice.child import run_steps
 
-Names = Mapping[str, Any]  # what a person's file defines: classes and functions by name
+Names = Mapping[str, Any]  # the namespace of a learner's file: classes and functions by name
 
 
 @dataclass(frozen=True)
 class Case:
-    """One set of inputs, and what is called with them (see `child.run_steps`)."""
+    """One test case: inputs and the calls made with them (see `child.run_steps`)."""
 
     label: str
     steps: list[dict[str, Any]]
     tensors: dict[str, Tensor]
     tolerance: float = 2e-4
-    large: bool = False  # takes seconds, and is left out when mistakes are looked for
+    large: bool = False  # takes seconds; skipped when searching for the mistake
 
     def run(self, names: Names) -> list[Tensor]:
-        """Compute the outputs of this version."""
+        """Compute the outputs of a version, given its namespace."""
         with torch.no_grad():
             return run_steps(self.steps, self.tensors, names)
 
 
 @dataclass(frozen=True)
 class Mistaken:
-    """A version with a known mistake. says: continues "Your output equals ours …".
+    """A version with a known mistake. says: completes the sentence "Your output equals ours …".
 
-    mistake: the id of the mistake in attnviz/mistakes that it is a case of, or is.
+    mistake: the id of the corresponding mistake in attnviz/mistakes, or "".
     """
 
     says: str
@@ -45,28 +45,28 @@ class Mistaken:
 
 @dataclass(frozen=True)
 class Task:
-    """What is asked for. skeleton: the file that `new` writes, without the line that names the task."""
+    """A coding task. skeleton: the file that `new` writes, without the line that names the task."""
 
     name: str
     title: str
     skeleton: str
     right: Names
     cases: Callable[[int], list[Case]]
-    mistaken: tuple[Mistaken, ...] = field(default=())  # besides those of attnviz/mistakes
-    model: ModelConfig | None = None  # says which of a mistake's two versions it is: of MLA or not
+    mistaken: tuple[Mistaken, ...] = field(default=())  # in addition to those of attnviz/mistakes
+    model: ModelConfig | None = None  # selects a mistake's MLA version if the task is about MLA
 
     @property
     def file(self) -> str:
-        """The name that `new` gives the file."""
+        """The file name that `new` uses."""
         return self.name.replace("-", "_") + ".py"
 
     def source(self) -> str:
-        """The whole skeleton, which carries its task."""
+        """Return the skeleton, with the line that names its task."""
         return f'TASK = "{self.name}"  # read by: python -m attnviz.practice check {self.file}\n\n{self.skeleton}'
 
 
 def argument(value: Any, tensors: dict[str, Tensor], key: str) -> dict[str, Any]:
-    """Write one argument for a step; a tensor is put with the case's tensors."""
+    """Encode one argument of a step. A tensor is added to the case's tensors under the key."""
     if isinstance(value, Tensor):
         tensors[key] = value
         return {"tensor": key}
@@ -76,7 +76,7 @@ def argument(value: Any, tensors: dict[str, Tensor], key: str) -> dict[str, Any]
 def function_case(
     label: str, name: str, *args: Any, tolerance: float = 2e-4, large: bool = False, **kwargs: Any
 ) -> Case:
-    """Call one function."""
+    """Build a case that calls one function."""
     tensors: dict[str, Tensor] = {}
     step = {
         "call": name,
@@ -90,7 +90,7 @@ def function_case(
 def module_case(
     label: str, right: Names, name: str, sizes: dict[str, int], seed: int, x: Tensor, **kwargs: Any
 ) -> Case:
-    """Build a module, set its weights by name, call it on x."""
+    """Build a case that creates a module, sets its weights by name and calls it on x."""
     tensors: dict[str, Tensor] = {}
     call = {
         "call": "module",

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from attnviz.practice import child
-from attnviz.practice.__main__ import main, told
+from attnviz.practice.__main__ import main, verdict_text
 from attnviz.practice.judge import MEMORY, judge, printable, task_named_in
 from attnviz.practice.tasks import TASKS
 from attnviz.practice.tasks.attention import MANY_KEYS, MANY_QUERIES
@@ -91,7 +91,7 @@ def test_a_right_file_passes_and_leaves_nothing(written, capsys):
 @pytest.mark.parametrize("name", ["cache"])
 def test_right_files_pass(name, written, in_this_process):
     verdict = judge(written(ANSWERS[name][0]), TASKS[name])
-    assert verdict.passed, told(written("x"), TASKS[name], verdict)
+    assert verdict.passed, verdict_text(written("x"), TASKS[name], verdict)
 
 
 def test_a_mistake_is_named(written, capsys, in_this_process):
@@ -131,7 +131,7 @@ def test_memory_of_a_process_is_bounded(written):
 def test_memory_of_all_processes_together_is_bounded(written):
     eat = "import os, time\nos.fork()\nx = bytearray(b'1') * (500 * 2**20)\ntime.sleep(60)"  # each within the limit
     verdict = judge(written(eat), TASKS["rms-norm"], seconds=60, memory=2**30)
-    assert not verdict.passed and "stopped above 1 GiB, the limit on memory" in verdict.problem
+    assert not verdict.passed and "stopped above 1 GiB, the memory limit" in verdict.problem
 
 
 def test_a_disk_is_not_filled(written):

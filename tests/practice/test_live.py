@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attnviz.checkpoints import load_checkpoint
-from attnviz.practice.child import Refused, names_in
+from attnviz.practice.child import Refused, load_namespace
 from attnviz.practice.live import OF_ONE_HEAD, WITH_MAPS, Live, checkpoint_for
 from attnviz.practice.tasks import TASKS
 from attnviz.steps import Selection, Walk, record_file
@@ -102,7 +102,7 @@ def walked(models, tmp_path, task: str, source: str) -> Walk:
     file = tmp_path / f"{task}.py"
     file.write_text(source)
     given = live(models, task)
-    call = given.call(task, names_in(file))
+    call = given.call(task, load_namespace(file))
     ids = trace_ids(models, task, given.T)
     run = record_file(call.run, str(file), call.module, given.model, ids, LAYER)
     walk = Walk(run, Selection(HEAD, given.config.layer.kv_head_of[HEAD], 5, 2, -1))

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from attnviz.mistakes import all_mistakes
-from attnviz.practice.judge import _check, _named, difference
+from attnviz.practice.judge import _check, _matching_mistake, difference
 from attnviz.practice.known import known_mistakes
 from attnviz.practice.tasks import TASKS
 from attnviz.session.pages import PAGES
@@ -45,7 +45,7 @@ def test_each_mistake_is_named(name):
     task = TASKS[name]
     cases = [case for case in task.cases(5) if not case.large]
     right = [case.run(task.right) for case in cases]
-    named = [_named(task, cases, right, [case.run(each.names) for case in cases]) for each in task.mistaken]
+    named = [_matching_mistake(task, cases, right, [case.run(each.names) for case in cases]) for each in task.mistaken]
     assert [n and n.says for n in named] == [each.says for each in task.mistaken] and len(named) >= 2
     for each in task.mistaken:
         assert not all(row.passed for row in checks(name, dict(each.names)))
@@ -78,7 +78,7 @@ def test_the_mistakes_of_the_mistakes_page_are_named(name):
             not isinstance(f, str) and same(f, r) for f, r in zip(found, right, strict=False)
         ):
             continue
-        told = _named(task, cases, right, found)
+        told = _matching_mistake(task, cases, right, found)
         named[mistaken.mistake] = told and told.mistake
     assert all(id == told for id, told in named.items()) and len(named) >= NAMED[name], named
 
@@ -98,8 +98,8 @@ def test_what_is_right_is_named_nothing():
     task = TASKS["gqa"]
     cases = task.cases(1)
     right = [case.run(task.right) for case in cases]
-    assert _named(task, cases, right, right) is None
-    assert _named(task, cases, right, [[each + 1 for each in outputs] for outputs in right]) is None
+    assert _matching_mistake(task, cases, right, right) is None
+    assert _matching_mistake(task, cases, right, [[each + 1 for each in outputs] for outputs in right]) is None
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -117,7 +117,7 @@ def test_inputs_are_new_with_each_seed(name):
         return a.tensors.keys() == b.tensors.keys() and all(torch.equal(a.tensors[k], b.tensors[k]) for k in a.tensors)
 
     assert all(equal(a, b) for a, b in zip(one, same, strict=True))
-    assert sum(equal(a, b) for a, b in zip(one, other, strict=True)) <= 1  # the certain token of top-p
+    assert sum(equal(a, b) for a, b in zip(one, other, strict=True)) <= 1  # top-p's case of a near-certain token
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Questions made by seed from live tensors, configurations and published models, and graded by computing."""
+"""Seeded questions on live tensors, configurations and published models, graded by computing the answer."""
 
 from attnviz.practice.drills import cost, decoding, heads, lines, maps, masks, rope, shapes
 from attnviz.practice.drills.question import KINDS, LEVELS, SUBJECTS, Kind, Question, kinds_of, make

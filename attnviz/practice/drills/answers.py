@@ -1,4 +1,4 @@
-"""The kinds of answers, each of which grades what a person gave. What was given is text, as typed or chosen."""
+"""The answer types. Each grades an answer given as text, as it was typed or chosen."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from attnviz.equations import Expression, number_text
-from attnviz.practice.drills.evaluate import LONGEST, Unreadable, evaluate
+from attnviz.practice.drills.evaluate import MAX_CHARS, Unreadable, evaluate
 
 BYTES = {
     "B": 1, "kB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40,
@@ -20,7 +20,7 @@ _UNIT = re.compile(r"(?i)\s*(b|bytes?|kb|mb|gb|tb|kib|mib|gib|tib)$")
 
 @dataclass(frozen=True)
 class Grade:
-    """Whether an answer is right, and where it is not, what was probably done instead. read: it was an answer."""
+    """The result of grading. says: the likely mistake, if the answer is wrong; read: the text could be parsed."""
 
     right: bool
     says: str = ""
@@ -29,7 +29,7 @@ class Grade:
 
 @dataclass(frozen=True)
 class Wrong:
-    """A wrong answer that is known, and the mistake behind it."""
+    """A known wrong answer and the mistake that leads to it."""
 
     value: float
     says: str
@@ -37,7 +37,7 @@ class Wrong:
 
 @dataclass(frozen=True)
 class NumberAnswer:
-    """A number in `unit`; a quantity of bytes may be given in any unit of bytes. tolerance: relative."""
+    """A number in `unit`; bytes may be given in any unit of bytes. tolerance: relative."""
 
     value: float
     unit: str = ""
@@ -45,30 +45,30 @@ class NumberAnswer:
     wrong: tuple[Wrong, ...] = ()
 
     def __post_init__(self) -> None:
-        """Leave out what is known as wrong and here comes to the right number, or to another wrong one."""
-        kept: list[Wrong] = []
+        """Drop known wrong answers that equal the right number or an earlier wrong one for these inputs."""
+        distinct: list[Wrong] = []
         for each in self.wrong:
             if math.isfinite(each.value) and not any(
-                self._equal(each.value, v) for v in (self.value, *(w.value for w in kept))
+                self._equal(each.value, v) for v in (self.value, *(w.value for w in distinct))
             ):
-                kept.append(each)
-        object.__setattr__(self, "wrong", tuple(kept))
+                distinct.append(each)
+        object.__setattr__(self, "wrong", tuple(distinct))
 
     def _equal(self, a: float, b: float) -> bool:
         return math.isclose(a, b, rel_tol=max(self.tolerance, 1e-9), abs_tol=1e-9)
 
     def grade(self, given: str) -> Grade:
-        number, named = given.strip(), ""
+        number, typed_unit = given.strip(), ""
         if self.unit in BYTES and (found := _UNIT.search(number)):
-            number, named = number[: found.start()], found[1].lower()
+            number, typed_unit = number[: found.start()], found[1].lower()
         elif self.unit and number.endswith(self.unit):
             number = number.removesuffix(self.unit)
         try:
             value = evaluate(number)
         except Unreadable as error:
             return Grade(False, str(error), read=False)
-        if named:
-            value *= _BY_LOWER.get(named, 1) / BYTES[self.unit]
+        if typed_unit:
+            value *= _BY_LOWER.get(typed_unit, 1) / BYTES[self.unit]
         if self._equal(value, self.value):
             return Grade(True)
         for each in self.wrong:
@@ -82,14 +82,14 @@ class NumberAnswer:
         size = self.value * BYTES[self.unit]
         for other, factor in BYTES.items():
             if other != self.unit and self._equal(value, size / factor):
-                return f"That is the number of {other}; asked for is {self.unit}."
+                return f"That is the value in {other}; give it in {self.unit}."
         return ""
 
     def shown(self) -> str:
         return f"{number_text(round(self.value, 12))}{' ' * bool(self.unit)}{self.unit}"
 
     def forms(self) -> list[str]:
-        """Some ways in which the right answer may be written."""
+        """List some ways to write the right answer."""
         exact = repr(self.value)
         found = [exact, f" {exact} ", f"{exact} {self.unit}", f"({exact})", f"{exact}*2/2"]
         if float(self.value).is_integer():
@@ -101,7 +101,7 @@ class NumberAnswer:
 
 @dataclass(frozen=True)
 class ShapeAnswer:
-    """The shape of a tensor: whole numbers with anything between them. wrong: shapes that are known mistakes."""
+    """The shape of a tensor: whole numbers with any separator. wrong: known wrong shapes and their explanation."""
 
     shape: tuple[int, ...]
     wrong: Mapping[tuple[int, ...], str] = field(default_factory=dict)
@@ -110,16 +110,16 @@ class ShapeAnswer:
         object.__setattr__(self, "wrong", {s: says for s, says in self.wrong.items() if s != self.shape})
 
     def grade(self, given: str) -> Grade:
-        found = re.findall(r"\d+", given[:LONGEST])
+        found = re.findall(r"\d+", given[:MAX_CHARS])
         if not found or re.search(r"[^\d\s,()\[\]x×·]", given):
-            return Grade(False, "A shape is whole numbers with commas between them, such as 2, 3, 5.", read=False)
+            return Grade(False, "Type a shape as whole numbers separated by commas, such as 2, 3, 5.", read=False)
         shape = tuple(int(n[:12]) for n in found)
         if shape == self.shape:
             return Grade(True)
         if shape in self.wrong:
             return Grade(False, self.wrong[shape])
         same = sorted(shape) == sorted(self.shape)
-        return Grade(False, "The sizes are right, their order is not." if same else "")
+        return Grade(False, "The sizes are right, but their order is wrong." if same else "")
 
     def shown(self) -> str:
         return f"({', '.join(map(str, self.shape))})"
@@ -130,7 +130,7 @@ class ShapeAnswer:
 
 @dataclass(frozen=True)
 class ChoiceAnswer:
-    """One of a few; given is its number, from 0. says: of each option, why it is wrong."""
+    """One of a few options; the answer is its number, from 0. says: why each option is wrong."""
 
     options: tuple[str, ...]
     right: int
@@ -139,7 +139,7 @@ class ChoiceAnswer:
 
     def grade(self, given: str) -> Grade:
         if not given.isdecimal() or int(given[:3]) >= len(self.options):
-            return Grade(False, "Choose one of the answers.", read=False)
+            return Grade(False, "Choose one of the options.", read=False)
         i = int(given)
         return Grade(i == self.right, self.says[i] if self.says and i != self.right else "")
 
@@ -152,19 +152,19 @@ class ChoiceAnswer:
 
 @dataclass(frozen=True)
 class OrderAnswer:
-    """Items to be put in order; given are their numbers as shown, from 1, in the order wanted."""
+    """Items to put in order; the answer lists their numbers as shown, from 1."""
 
     items: tuple[str, ...]  # as they are shown
     order: tuple[int, ...]  # places in `items`, in the right order
 
     def grade(self, given: str) -> Grade:
-        found = tuple(int(n[:3]) - 1 for n in re.findall(r"\d+", given[:LONGEST]))
+        found = tuple(int(n[:3]) - 1 for n in re.findall(r"\d+", given[:MAX_CHARS]))
         if sorted(found) != list(range(len(self.items))):
-            return Grade(False, f"Give each of the numbers 1 to {len(self.items)} once.", read=False)
+            return Grade(False, f"Use each of the numbers 1 to {len(self.items)} exactly once.", read=False)
         if found == self.order:
             return Grade(True)
         first = next(i for i, (a, b) in enumerate(zip(found, self.order, strict=True)) if a != b)
-        return Grade(False, f"Right up to step {first}; step {first + 1} is another one." if first else "")
+        return Grade(False, f"Right up to line {first}; line {first + 1} should be a different one." if first else "")
 
     def shown(self) -> str:
         return ", ".join(str(i + 1) for i in self.order)
@@ -176,9 +176,9 @@ class OrderAnswer:
 
 @dataclass(frozen=True)
 class ExpressionAnswer:
-    """A formula in the letters given: right where it comes to the same for any numbers put in.
+    """A formula in the given variables, right if it equals the reference for 5 random assignments.
 
-    wrong: formulas that are known mistakes, as they would be typed.
+    wrong: known wrong formulas, as they would be typed, and their explanation.
     """
 
     formula: str
@@ -212,7 +212,7 @@ class ExpressionAnswer:
 
 @dataclass(frozen=True)
 class CellAnswer:
-    """A cell of a map; given is "row, column", from 0. values (rows × columns) are drawn, None where masked."""
+    """A cell of a map; the answer is "row, column", from 0. values (rows × columns): drawn, None where masked."""
 
     values: tuple[tuple[float | None, ...], ...]
     cell: tuple[int, int]
@@ -223,15 +223,15 @@ class CellAnswer:
         object.__setattr__(self, "wrong", {c: says for c, says in self.wrong.items() if c != self.cell})
 
     def grade(self, given: str) -> Grade:
-        found = tuple(int(n[:6]) for n in re.findall(r"\d+", given[:LONGEST]))
+        found = tuple(int(n[:6]) for n in re.findall(r"\d+", given[:MAX_CHARS]))
         if len(found) != 2 or found[0] >= len(self.values) or found[1] >= len(self.values[0]):
-            return Grade(False, "Choose a cell.", read=False)
+            return Grade(False, "Choose a cell of the map.", read=False)
         if found == self.cell:
             return Grade(True)
         return Grade(False, self.wrong.get((found[0], found[1]), ""))
 
     def named(self, cell: tuple[int, int]) -> str:
-        """A cell in words."""
+        """Describe a cell in words."""
         return f"{self.axes[0]} {cell[0]}, {self.axes[1]} {cell[1]}"
 
     def shown(self) -> str:
@@ -246,5 +246,5 @@ Answer = NumberAnswer | ShapeAnswer | ChoiceAnswer | OrderAnswer | ExpressionAns
 
 
 def known(*pairs: tuple[Expression | float, str]) -> tuple[Wrong, ...]:
-    """Wrong answers with what was done: `known((2 * K, "you counted K and V once"), …)`."""
+    """Build known wrong answers with their explanation: `known((2 * K, "you counted K and V once"), …)`."""
     return tuple(Wrong(float(v.value if isinstance(v, Expression) else v), says) for v, says in pairs)

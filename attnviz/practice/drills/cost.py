@@ -1,4 +1,4 @@
-"""Parameters and cache of published models. Answers come from attnviz.cost, the way from the formula."""
+"""Questions on parameters and cache of published models. Answers come from attnviz.cost, solutions from the formula."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ C, H, K, D, L = (
 
 
 def described(m: ModelConfig) -> str:
-    """The facts that a question about cache or parameters rests on."""
+    """Describe the sizes that a question about cache or parameters needs."""
     heads = f"{m.n_heads} query heads, {kv_heads(m)}, head_dim {m.head_dim}"
     return f"{m.name}: {m.n_layers} layers, d_model {m.d_model:,}, {heads}"
 
 
 def plain(rng: random.Random, *kinds: str) -> tuple[str, ModelConfig]:
-    """A published model without sliding windows, biases or norms in its attention."""
+    """Draw a published model whose attention has no sliding window, biases, norms or attention sinks."""
     found = [
         (id, m)
         for id, m in sorted(load_presets().items())
@@ -43,19 +43,19 @@ def attention_parameters(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa", "mqa")
     q, kv = m.d_model * m.n_heads * m.head_dim, m.d_model * m.n_kv_heads * m.head_dim
     return Question(
-        f"{described(m)}; no biases. How many parameters do q, k, v and o of one layer have together?",
+        f"{described(m)}; no biases. How many parameters do the q, k, v and o projections of one layer have together?",
         NumberAnswer(
             count_parameters(m).attention_per_layer,
             tolerance=0.005,
             wrong=known(
                 (4 * q, "You counted k and v with all query heads: GQA has fewer KV heads."),
                 (2 * q + kv, "You counted k and v once."),
-                (q + 2 * kv, "You left out o, or q."),
-                (3 * q, "o counts too."),
+                (q + 2 * kv, "You left out o or q."),
+                (3 * q, "You left out o."),
                 ((2 * q + 2 * kv) * m.n_layers, "That is for all layers."),
             ),
         ),
-        "q and o have H heads, k and v have K.",
+        "q and o have H heads each, k and v have K.",
         (Equation(2 * C(m) * H(m) * D(m) + 2 * C(m) * K(m) * D(m)),),
         page(id),
     )
@@ -73,12 +73,12 @@ def cache_per_token(rng: random.Random) -> Question:
             0.005,
             known(
                 (size / 2, "You counted K and V once, or 1 byte per number."),
-                (size * m.group_size, "That is the size with all query heads: the cache holds the KV heads alone."),
+                (size * m.group_size, "That is the size with all query heads; only the KV heads are cached."),
                 (size / m.n_layers, "That is for one layer."),
-                (size * 2, "bf16 has 2 bytes per number."),
+                (size * 2, "bf16 takes 2 bytes per number."),
             ),
         ),
-        "K and V, each layer, each KV head, head_dim numbers of 2 bytes.",
+        "For K and V, each layer and each KV head: head_dim numbers of 2 bytes.",
         (Equation(2 * L(m) * K(m) * D(m) * Value(2, "b", "bytes per number"), unit="B"),),
         page(id),
     )
@@ -102,13 +102,13 @@ def cache_of_a_context(rng: random.Random) -> Question:
             0.01,
             known(
                 (gib / 2, "You counted K and V once."),
-                (size / 1e9, "That is the number of GB; asked for is GiB."),
+                (size / 1e9, "That is the size in GB; give it in GiB."),
                 (gib * m.group_size, f"That is the size with {m.n_heads} KV heads."),
                 (gib / batch, "That is for one sequence."),
-                (gib * 16 / bits, f"{precision} has {bits // 8} byte(s) per number."),
+                (gib * 16 / bits, f"{precision} takes {bits // 8} byte{'s' * (bits > 8)} per number."),
             ),
         ),
-        f"2 for K and V; {bits // 8} byte{'s' * (bits > 8)} per number; 1 GiB = 2³⁰ B.",
+        f"The factor 2 is for K and V; {precision} takes {bits // 8} byte{'s' * (bits > 8)} per number; 1 GiB = 2³⁰ B.",
         (
             Equation(
                 2 * L(m) * K(m) * D(m) * s * b * Value(bits // 8, "b", "bytes per number") / Value(2**30), unit="GiB"
@@ -127,20 +127,20 @@ def cache_with_scales(rng: random.Random) -> Question:
     s = Value(tokens, "S", "tokens")
     way = 2 * L(m) * K(m) * D(m) * s * (4 + Value(16, "z", "bits of a scale") / Value(32, "g", "numbers per scale")) / 8
     return Question(
-        f"{described(m)}. The cache is stored in int4 with a 16-bit scale per 32 numbers. How many GiB do {tokens:,} "
-        "tokens take?",
+        f"{described(m)}. The cache is stored in int4 with a 16-bit scale per 32 numbers. How many GiB does the cache "
+        f"of {tokens:,} tokens take?",
         NumberAnswer(
             gib,
             "GiB",
             0.01,
             known(
-                (gib * 4 / bits, "You left out the scales: 0.5 bit per number."),
+                (gib * 4 / bits, "You left out the scales, which add 0.5 bits per number."),
                 (gib / 2, "You counted K and V once."),
-                (gib * 2**30 / 1e9, "That is the number of GB; asked for is GiB."),
-                (gib * 20 / bits, "The scale is shared by 32 numbers."),
+                (gib * 2**30 / 1e9, "That is the size in GB; give it in GiB."),
+                (gib * 20 / bits, "Each scale is shared by 32 numbers."),
             ),
         ),
-        "4 bits and its share of the scale, 16 / 32, for each number; 8 bits are a byte.",
+        "Each number takes 4 bits plus its share of the scale, 16 / 32 bits; 8 bits are one byte.",
         (Equation(way / Value(2**30), unit="GiB"),),
         ("cost", {"preset": id, "context": str(tokens), "precision": "int4", "tab": "memory"}),
     )
@@ -159,7 +159,7 @@ def cache_of_mla(rng: random.Random) -> Question:
             "B",
             0.005,
             known(
-                (2 * size, "One latent serves keys and values: no factor 2 for K and V."),
+                (2 * size, "Keys and values share one latent, so there is no factor 2 for K and V."),
                 (m.n_layers * m.kv_lora_rank * 2, "You left out the rotated key."),
                 (size * m.n_heads, "The latent and the rotated key are shared by all heads."),
                 (size / m.n_layers, "That is for one layer."),
@@ -183,18 +183,18 @@ def cache_behind_a_window(rng: random.Random) -> Question:
         Value(n_full, "F", "layers without a window"),
         Value(m.n_layers - n_full, "W", "layers with a window"),
     )
-    s, w = Value(tokens, "S", "tokens"), Value(m.sliding_window + m.n_sinks, "w", "tokens that a window holds")
+    s, w = Value(tokens, "S", "tokens"), Value(m.sliding_window + m.n_sinks, "w", "tokens cached per window")
     per_token = 2 * K(m) * D(m) * Value(2, "b", "bytes per number")
     return Question(
         f"{described(m)}. {n_full} layers attend to all tokens, {m.n_layers - n_full} to a sliding window of "
-        f"{m.sliding_window:,}. How many GiB does the cache of {tokens:,} tokens take in bf16?",
+        f"{m.sliding_window:,} tokens. How many GiB does the cache of {tokens:,} tokens take in bf16?",
         NumberAnswer(
             gib,
             "GiB",
             0.01,
             known(
-                (kv_cache_bytes(m, 1) * tokens / 2**30, "That is without the windows."),
-                (gib * 2**30 / 1e9, "That is the number of GB; asked for is GiB."),
+                (kv_cache_bytes(m, 1) * tokens / 2**30, "That is the size without sliding windows."),
+                (gib * 2**30 / 1e9, "That is the size in GB; give it in GiB."),
                 (gib / 2, "You counted K and V once."),
             ),
         ),
@@ -216,11 +216,11 @@ def times_smaller(rng: random.Random) -> Question:
             found,
             wrong=known(
                 (m.n_kv_heads, "That is the number of KV heads."),
-                (2 * found, "K and V shrink alike: no factor 2."),
+                (2 * found, "K and V shrink by the same factor, so there is no extra factor 2."),
                 (found * found, "Only the number of KV heads changes."),
             ),
         ),
-        "The cache grows with the number of KV heads; all else stays.",
+        "The cache is proportional to the number of KV heads; everything else stays the same.",
         (Equation(H(m) / K(m)),),
         page(id),
     )
@@ -236,17 +236,17 @@ def feed_forward_parameters(rng: random.Random) -> Question:
     n = count_parameters(m).parts["feed-forward"] / m.n_layers
     return Question(
         f"{m.name}: d_model {m.d_model:,}, d_ff {m.d_ff:,}, SwiGLU without biases. How many parameters does the "
-        "feed-forward of one layer have?",
+        "feed-forward network of one layer have?",
         NumberAnswer(
             n,
             tolerance=0.005,
             wrong=known(
                 (n * 2 / 3, "SwiGLU has three matrices: gate, up and down."),
-                (n / 3, "That is one matrix of three."),
+                (n / 3, "That is one of the three matrices."),
                 (n * m.n_layers, "That is for all layers."),
             ),
         ),
-        "Gate, up and down.",
+        "SwiGLU has three matrices of d_model · d_ff weights: gate, up and down.",
         (Equation(3 * C(m) * width),),
         page(id),
     )
@@ -266,12 +266,12 @@ def weights_in_memory(rng: random.Random) -> Question:
             "GB",
             0.01,
             known(
-                (gb * 1e9 / 2**30, "That is the number of GiB; asked for is GB."),
+                (gb * 1e9 / 2**30, "That is the size in GiB; give it in GB."),
                 (gb * 8, "8 bits are one byte."),
-                (gb * 32 / bits, "That is in fp32."),
+                (gb * 32 / bits, "That is the size in fp32."),
             ),
         ),
-        "8 bits are a byte.",
+        "Parameters times bits per parameter, divided by 8 bits per byte.",
         (Equation(n * b / 8 / Value(10**9), unit="GB"),),
         page(id),
     )
@@ -292,18 +292,18 @@ def formula_of_the_cache(rng: random.Random) -> Question:
     if not tokens:
         del letters["S"]
     return Question(
-        f"Write the bytes of the cache of {asked} as a formula in {', '.join(letters)}.",
+        f"Write the cache size of {asked}, in bytes, as a formula in {', '.join(letters)}.",
         ExpressionAnswer(
             f"2*L*K*D*b{tokens}",
             letters,
             {
                 f"L*K*D*b{tokens}": "You counted K and V once.",
                 f"2*L*H*D*b{tokens}": "The cache holds the KV heads, not the query heads.",
-                f"2*K*D*b{tokens}": "Each layer has a cache.",
-                f"2*L*K*D{tokens}": "Those are numbers, not bytes.",
+                f"2*K*D*b{tokens}": "Each layer has its own cache.",
+                f"2*L*K*D{tokens}": "That counts numbers, not bytes.",
             },
         ),
-        "K and V (2), each layer, each KV head, head_dim numbers, b bytes each.",
+        "For K and V (2), each layer (L) and each KV head (K): head_dim numbers (D) of b bytes each.",
         link=("cost", {}),
     )
 
@@ -315,18 +315,19 @@ def formula_of_the_parameters(rng: random.Random) -> Question:
     times = "" if n == "one layer" else "L*"
     letters |= {"L": "layers"} if times else {}
     return Question(
-        f"Write the number of parameters of q, k, v and o (no biases) of {n} as a formula in {', '.join(letters)}.",
+        f"Write the number of parameters of the q, k, v and o projections of {n}, without biases, as a formula in "
+        f"{', '.join(letters)}.",
         ExpressionAnswer(
             f"{times}2*C*D*(H + K)",
             letters,
             {
-                f"{times}4*C*C": "Only where H · D = C and K = H.",
-                f"{times}4*C*H*D": "k and v have K heads.",
+                f"{times}4*C*C": "That holds only if H · D = C and K = H.",
+                f"{times}4*C*H*D": "k and v have K heads, not H.",
                 f"{times}C*D*(2*H + K)": "You counted k and v once.",
                 f"{times}C*D*(H + 2*K)": "You left out o.",
             },
         ),
-        "q and o have C · H · D each, k and v C · K · D each.",
+        "q and o have C · H · D parameters each, k and v C · K · D each.",
         link=("query_groups", {}),
     )
 
@@ -343,11 +344,11 @@ def embedding_parameters(rng: random.Random) -> Question:
             n,
             tolerance=0.005,
             wrong=known(
-                (2 * n, "The output layer is not asked for (where embeddings are tied, it is the same matrix)."),
+                (2 * n, "Do not count the output layer (with tied embeddings it is the same matrix)."),
                 (m.vocab_size, "Each token has d_model numbers."),
             ),
         ),
-        "One row of d_model numbers for each token.",
+        "One row of d_model numbers for each token of the vocabulary.",
         (Equation(v * C(m)),),
         page(id),
     )

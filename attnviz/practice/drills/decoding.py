@@ -1,4 +1,4 @@
-"""Decoding and speed: caches, sampling, and what a step reads. Answers come from attnviz.decode and attnviz.cost."""
+"""Questions on decoding: the cache, sampling and speed. Answers come from attnviz.decode and attnviz.cost."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def position_of_the_next(rng: random.Random) -> Question:
         cache.append(torch.empty(1, 1, T, 1, device="meta"), torch.empty(1, 1, T, 1, device="meta"))
     p, n = Value(prompt, "P", "tokens of the prompt"), Value(new, "n", "new token, from 1")
     return Question(
-        f"A prompt of {prompt} tokens is in the cache, positions from 0. {new} tokens are generated one by one, each "
-        f"fed back. At which position is new token {new} (from 1) rotated by RoPE when it is fed back?",
+        f"A prompt of {prompt} tokens is cached, with positions from 0. {new} tokens are generated one by one, and "
+        f"each is fed back. At which position does RoPE rotate new token {new} (from 1) when it is fed back?",
         NumberAnswer(
             len(cache),
             wrong=known(
                 (prompt + new, "Positions are counted from 0."),
-                (new, "Positions go on behind the prompt."),
-                (0, "Positions do not start again with every step."),
+                (new, "Positions continue after the prompt."),
+                (0, "Positions do not restart at each step."),
             ),
         ),
         "The position is the number of tokens cached before it.",
@@ -52,10 +52,10 @@ def numbers_added(rng: random.Random) -> Question:
             wrong=known(
                 (m.n_layers * m.n_kv_heads * m.head_dim, "You counted K and V once."),
                 (2 * m.n_layers * m.n_heads * m.head_dim, "Only the KV heads are cached."),
-                (2 * m.n_kv_heads * m.head_dim, "Each layer has a cache."),
+                (2 * m.n_kv_heads * m.head_dim, "Each layer has its own cache."),
             ),
         ),
-        "A key and a value for each KV head of each layer.",
+        "A decode step adds one key and one value for each KV head of each layer.",
         (Equation(2 * L(m) * K(m) * D(m)),),
         ("cost", {"preset": id, "tab": "memory"}),
     )
@@ -67,18 +67,18 @@ def scores_with_a_cache(rng: random.Random) -> Question:
     n = Value(T, "T", "tokens")
     with_cache = sum(range(1, T + 1))
     return Question(
-        f"One head decodes {T} tokens one by one with a cache, from an empty text. How many scores q · k does it "
-        "compute?",
+        f"One head decodes {T} tokens one by one with a cache, starting from an empty text. How many scores q · k does "
+        "it compute?",
         NumberAnswer(
             with_cache,
             wrong=known(
                 (
                     sum(t * t for t in range(1, T + 1)),
-                    "That is without a cache, all scores computed again in each step.",
+                    "That is without a cache, when every step recomputes all scores.",
                 ),
                 (T * T, "Step t has t keys, not T."),
-                (T, "Each step compares with all keys so far."),
-                (with_cache - T, "A query attends to its own key too."),
+                (T, "Each step compares the query with all keys so far."),
+                (with_cache - T, "A query also attends to its own key."),
             ),
         ),
         "Step t compares one query with t keys.",
@@ -95,13 +95,13 @@ def most_probable(rng: random.Random) -> Question:
     odds = scale_by_temperature(logits, T).softmax(-1)
     x, y, t = Value(a, "a", "first logit"), Value(b, "b", "second logit"), Value(T, "τ", "temperature", tex=r"\tau")
     return Question(
-        f"Two tokens have the logits {a} and {b}. How many times as probable as the second is the first at "
+        f"Two tokens have the logits {a} and {b}. How many times more probable is the first than the second at "
         f"temperature {T:g}?",
         NumberAnswer(
             float(odds[0] / odds[1]),
             tolerance=0.01,
             wrong=known(
-                (math.exp(a - b), "That is at temperature 1."),
+                (math.exp(a - b), "That is the ratio at temperature 1."),
                 (math.exp((a - b) * T), "Logits are divided by the temperature."),
                 (a / b, "Take the exponentials of the logits."),
             ),
@@ -113,7 +113,7 @@ def most_probable(rng: random.Random) -> Question:
 
 
 def _distribution(rng: random.Random, n: int) -> list[int]:
-    """Percentages that sum to 100, from the largest, no two equal."""
+    """Draw n distinct percentages that sum to 100, largest first."""
     while True:
         cuts = sorted(rng.sample(range(1, 100), n - 1))
         found = sorted((b - a for a, b in zip((0, *cuts), (*cuts, 100), strict=True)), reverse=True)
@@ -134,12 +134,12 @@ def kept_by_top_p(rng: random.Random) -> Question:
         NumberAnswer(
             kept,
             wrong=known(
-                (kept - 1, "The token with which the sum reaches p is kept too."),
-                (sum(s / 100 >= 1 - p / 100 for s in shares), "p is compared with the running sum."),
-                (kept + 1, "One too many."),
+                (kept - 1, "The token at which the sum reaches p is also kept."),
+                (sum(s / 100 >= 1 - p / 100 for s in shares), "p is compared with the cumulative sum."),
+                (kept + 1, "That is one too many."),
             ),
         ),
-        f"The running sums are {', '.join(f'{s} %' for s in sums)}; kept are the fewest tokens that reach {p} %.",
+        f"The cumulative sums are {', '.join(f'{s} %' for s in sums)}; top-p keeps the fewest tokens that reach {p} %.",
         link=("steps", {"tab": "lens"}),
     )
 
@@ -151,17 +151,17 @@ def probability_after_top_k(rng: random.Random) -> Question:
     values = [Value(s, f"p{i + 1}", f"per cent of token {i + 1}") for i, s in enumerate(shares[:k])]
     return Question(
         f"Five tokens have the probabilities {', '.join(f'{s} %' for s in shares)}. What is the probability of the "
-        f"first after top-k with k = {k} (as a number from 0 to 1)?",
+        f"first token after top-k with k = {k}, as a number from 0 to 1?",
         NumberAnswer(
             found,
             tolerance=0.01,
             wrong=known(
-                (shares[0] / 100, "What is kept is made to sum to 1 again."),
-                (1 / k, "The shares stay in proportion."),
-                (100 * found, "As a number from 0 to 1, not in per cent."),
+                (shares[0] / 100, "The remaining probabilities are renormalised to sum to 1."),
+                (1 / k, "The ratios of the remaining probabilities stay the same; they are not equal."),
+                (100 * found, "Give a number from 0 to 1, not a percentage."),
             ),
         ),
-        "The others get 0, and those kept are divided by their sum.",
+        "Top-k sets the other probabilities to 0 and divides the remaining ones by their sum.",
         (Equation(values[0] / total(values)),),
         ("steps", {"tab": "lens"}),
     )
@@ -178,12 +178,12 @@ def what_bounds(rng: random.Random) -> Question:
     found = step.bound_by(a)
     other = said["compute" if found == "memory" else "memory"]
     because = (
-        f"The step has {step.intensity:.1f} FLOPs per byte read, and the machine balances at {a.ridge:.0f}: below "
-        "that it waits for memory."
+        f"The step does {step.intensity:.1f} FLOPs per byte read, and the accelerator's balance point is "
+        f"{a.ridge:.0f} FLOPs per byte: below it, memory bandwidth is the limit; above it, arithmetic."
     )
     return Question(
         f"{m.name} in bf16 on one {a.name} decodes {batch} sequence{'s' * (batch > 1)} of {tokens:,} tokens at once. "
-        "What bounds the speed of a step (both at their peak)?",
+        "With bandwidth and FLOP rate at their peak, what limits the speed of a step?",
         Options(said[found], [(other, because), ("both take equally long", because)]).shuffled(rng),
         because,
         link=("cost", {"preset": id, "machine": machine, "context": str(tokens), "batch": str(batch), "tab": "speed"}),
@@ -201,18 +201,18 @@ def tokens_per_second(rng: random.Random) -> Question:
     bandwidth = Value(a.bandwidth, "β", "bytes per second", scientific=True, tex=r"\beta")
     return Question(
         f"{m.name} on one {a.name}: a step reads {step.weight_bytes:,} B of weights and {step.cache_bytes:,} B of "
-        f"cache, at {a.bandwidth / 1e12:g} TB per second. How many tokens per second at most, for one sequence?",
+        f"cache, at {a.bandwidth / 1e12:g} TB/s. What is the maximum number of tokens per second for one sequence?",
         NumberAnswer(
             step.tokens_per_second(a),
             "tokens/s",
             0.02,
             known(
-                (a.bandwidth / step.weight_bytes, "The cache is read too."),
-                (float(seconds), "That is the time of a step."),
-                (1e3 * float(seconds), "That is the time of a step in milliseconds."),
+                (a.bandwidth / step.weight_bytes, "The cache is read as well."),
+                (float(seconds), "That is the time per step in seconds."),
+                (1e3 * float(seconds), "That is the time per step in milliseconds."),
             ),
         ),
-        "Every step reads all weights and the whole cache once; memory is the bound at batch 1.",
+        "Each step reads all weights and the whole cache once; at batch size 1, memory bandwidth is the limit.",
         (Equation(bandwidth / (weights + cache), unit="tokens/s"),),
         ("cost", {"preset": id, "machine": machine, "context": str(tokens), "tab": "speed"}),
     )
@@ -227,20 +227,20 @@ def speculated(rng: random.Random) -> Question:
         Value(k, "k", "drafted tokens"),
     )
     return Question(
-        f"Speculative decoding drafts {k} tokens per step; each is accepted with probability {a} independently, up "
-        "to the first rejection. How many tokens does a step of the large model yield on average?",
+        f"Speculative decoding drafts {k} tokens per step; each is accepted independently with probability {a}, up to "
+        "the first rejection. How many tokens does one step of the target model yield on average?",
         NumberAnswer(
             expected,
             "tokens",
             0.01,
             known(
                 (a * k, "A rejection ends the step."),
-                (expected - 1, "The large model's own token counts too."),
+                (expected - 1, "You left out the target model's own token."),
                 (a * k + 1, "A rejection ends the step."),
-                (k + 1, "That is where all are accepted."),
+                (k + 1, "That is if all drafted tokens are accepted."),
             ),
         ),
-        "1 + α + α² + … + α^k: the accepted ones, and one token of the large model itself (arXiv 2211.17192).",
+        "1 + α + α² + … + α^k: the accepted tokens, plus one token of the target model itself (arXiv 2211.17192).",
         (Equation((1 - rate ** (drafted + 1)) / (1 - rate), unit="tokens"),),
         ("cost", {"tab": "speed"}),
     )
@@ -248,7 +248,7 @@ def speculated(rng: random.Random) -> Question:
 
 @kind("decoding", 3)
 def cache_as_large_as_the_weights(rng: random.Random) -> Question:
-    """From which context on a step reads more cache than weights."""
+    """Ask for the context length at which the cache is as large as the weights."""
     id, m = plain(rng, "mha", "gqa")
     weights = 2 * count_parameters(m).total
     per_token = decode_step(m, 1).cache_bytes
@@ -261,11 +261,11 @@ def cache_as_large_as_the_weights(rng: random.Random) -> Question:
             "tokens",
             0.02,
             known(
-                (n / 2, "bf16 has 2 bytes per parameter."),
-                (2 * n, "The cache's bytes count K and V already."),
+                (n / 2, "bf16 takes 2 bytes per parameter."),
+                (2 * n, "The bytes of cache per token already include K and V."),
             ),
         ),
-        "Bytes of weights, divided by bytes per token.",
+        "Bytes of weights, divided by bytes of cache per token.",
         (
             Equation(
                 2 * Value(weights // 2, "N", "parameters") / Value(per_token, "c", "bytes of cache per token"),

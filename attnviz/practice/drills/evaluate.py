@@ -1,4 +1,4 @@
-"""A short expression, typed by a person, as a number: + − · / ^, brackets, sqrt, exp, log, cos, sin, pi, letters."""
+"""Evaluate a short typed expression: + − · / ^, brackets, sqrt, exp, log, cos, sin, pi and variables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 
-LONGEST = 200  # characters
+MAX_CHARS = 200
 _FUNCTIONS: dict[str, Callable[[float], float]] = {
     "sqrt": math.sqrt, "exp": math.exp, "log": math.log, "ln": math.log, "cos": math.cos, "sin": math.sin,
 }  # fmt: skip
@@ -17,13 +17,13 @@ _SIGNS = str.maketrans(
 
 
 class Unreadable(ValueError):
-    """What was typed is no expression. The message says why."""
+    """The text is not a valid expression. The message says why."""
 
 
 def evaluate(written: str, letters: Mapping[str, float] | None = None) -> float:
-    """Evaluate an expression; Unreadable where it is none or has no finite value."""
-    if len(written) > LONGEST:
-        raise Unreadable(f"An answer has at most {LONGEST} characters.")
+    """Evaluate an expression. Raises Unreadable if it is invalid or has no finite value."""
+    if len(written) > MAX_CHARS:
+        raise Unreadable(f"An answer can have at most {MAX_CHARS} characters; this one has {len(written):,}.")
     text = written.translate(_SIGNS).replace("^", "**").replace("√", "sqrt").strip()
     text = re.sub(r"(?<=\d)[, ](?=\d{3}(?!\d))", "", text)
     try:
@@ -31,7 +31,7 @@ def evaluate(written: str, letters: Mapping[str, float] | None = None) -> float:
     except Unreadable:
         raise
     except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
-        raise Unreadable(f"“{written[:40]}” is no number or expression that can be evaluated.") from error
+        raise Unreadable(f"“{written[:40]}” is not a number or an expression such as 2*32*8.") from error
     if not math.isfinite(value):
         raise Unreadable("The expression has no finite value.")
     return value
@@ -46,7 +46,7 @@ def _value(node: ast.expr, letters: Mapping[str, float]) -> float:
         case ast.Name(id="pi"):
             return math.pi
         case ast.Name(id=name):
-            raise Unreadable(f"“{name[:20]}” is no letter of this question.")
+            raise Unreadable(f"“{name[:20]}” is not a variable of this question.")
         case ast.UnaryOp(op=ast.USub(), operand=inside):
             return -_value(inside, letters)
         case ast.UnaryOp(op=ast.UAdd(), operand=inside):
@@ -55,7 +55,7 @@ def _value(node: ast.expr, letters: Mapping[str, float]) -> float:
             return _FUNCTIONS[name](_value(inside, letters))
         case ast.BinOp(left=left, op=op, right=right):
             return _binary(op, _value(left, letters), _value(right, letters))
-    raise Unreadable("An answer is made of numbers, + − * / ^, brackets and the letters of the question.")
+    raise Unreadable("Use numbers, + − * / ^, brackets, sqrt, exp, log, cos, sin, pi and the question's variables.")
 
 
 def _binary(op: ast.operator, a: float, b: float) -> float:
@@ -73,4 +73,4 @@ def _binary(op: ast.operator, a: float, b: float) -> float:
             if isinstance(found, complex):
                 raise Unreadable("The expression has no real value.")
             return found
-    raise Unreadable("Only + − * / ^ are evaluated.")
+    raise Unreadable("The only operators are + − * / ^.")

@@ -1,4 +1,4 @@
-"""Heads and grouping: which query head reads which KV head, and what a published model does."""
+"""Questions on query grouping: which query head reads which KV head, in general and in published models."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ GROUPED = ((8, 2), (8, 4), (12, 3), (12, 4), (16, 4), (32, 8), (24, 8), (40, 8),
 
 
 def published(rng: random.Random, *kinds: str) -> tuple[str, ModelConfig]:
-    """A published model with attention of one of these kinds, with its id."""
+    """Draw a published model with one of these attention types, and its id."""
     found = [(id, model) for id, model in sorted(load_presets().items()) if model.attention in kinds]
     return rng.choice(found)
 
 
 def kv_heads(m: ModelConfig) -> str:
-    """The number of KV heads in words."""
+    """Return the number of KV heads as text, such as "8 KV heads"."""
     return f"{m.n_kv_heads} KV head{'s' * (m.n_kv_heads != 1)}"
 
 
 def page(id: str) -> tuple[str, dict[str, str]]:
-    """Where a published model is looked at."""
+    """Return the page and settings that show a published model."""
     return "cost", {"preset": id, "tab": "memory"}
 
 
@@ -41,11 +41,11 @@ def kv_head_read(rng: random.Random) -> Question:
         NumberAnswer(
             AttentionConfig(H * 8, H, K).kv_head_of[h],
             wrong=known(
-                (h % K, "That is h mod K: the heads tiled (0 1 0 1) instead of interleaved (0 0 1 1)."),
+                (h % K, "That is h mod K, which tiles the KV heads (0 1 0 1) instead of repeating each (0 0 1 1)."),
                 (h // K, "You divided by the number of KV heads; divide by the group size, H / K."),
             ),
         ),
-        "Neighbouring query heads share a KV head.",
+        "Consecutive query heads share a KV head.",
         (
             Equation(heads / kv, "G", meaning="query heads per KV head"),
             Equation(function("floor", head / Value(H // K, "G", "query heads per KV head"))),
@@ -67,7 +67,7 @@ def size_of_a_group(rng: random.Random) -> Question:
                 (m.n_heads - m.n_kv_heads, "Divide; do not subtract."),
             ),
         ),
-        "The query heads are shared out evenly.",
+        "The query heads are divided evenly among the KV heads.",
         (Equation(heads / kv),),
         page(id),
     )
@@ -85,8 +85,8 @@ def name_of_the_attention(rng: random.Random) -> Question:
     assert m.attention is not None
     wrong = [(other.upper(), says) for other, says in said.items() if other != m.attention]
     return Question(
-        f"A layer of {m.name} has {m.n_heads} query heads, and its cache holds keys and values of {m.n_kv_heads} "
-        f"head{'s' * (m.n_kv_heads != 1)}. What is this called?",
+        f"A layer of {m.name} has {m.n_heads} query heads, and its cache holds the keys and values of "
+        f"{m.n_kv_heads} head{'s' * (m.n_kv_heads != 1)}. What is this type of attention called?",
         Options(m.attention.upper(), wrong).shuffled(rng),
         said[m.attention],
         link=page(id),
@@ -103,28 +103,28 @@ def readers_of_a_kv_head(rng: random.Random) -> Question:
 
     right = [h for h, read in enumerate(AttentionConfig(H * 8, H, K).kv_head_of) if read == j]
     wrong = [
-        (listed([h for h in range(H) if h % K == j]), "These are the heads if KV heads are tiled (0 1 0 1)."),
+        (listed([h for h in range(H) if h % K == j]), "These read it if the KV heads are tiled (0 1 0 1)."),
         (listed(list(range(j * K, min(j * K + K, H)))), "A group has H / K heads, not K."),
         (listed([(h + G) % H for h in right]), "These read the next KV head."),
-        (listed(list(range(H))), "All of them read one head in MQA alone."),
+        (listed(list(range(H))), "Only in MQA do all query heads read the same KV head."),
     ]
     return Question(
         f"{H} query heads, {K} KV heads. Which query heads read KV head {j}?",
         Options(listed(right), wrong).shuffled(rng),
-        f"A group has {H} / {K} = {G} heads; group {j} begins at {j} · {G} = {j * G}.",
+        f"A group has {H} / {K} = {G} query heads; group {j} begins at head {j} · {G} = {j * G}.",
         link=("query_groups", {}),
     )
 
 
 @kind("heads", 2)
 def line_that_repeats(rng: random.Random) -> Question:
-    """Each line is run, and compared with the heads as they should stand."""
+    """Ask which line repeats the KV heads correctly. Each line is run and compared with the expected order."""
     H, K = rng.choice([(h, k) for h, k in GROUPED if h <= 32 and h // k != k])
     G = H // K
     k = torch.arange(K)[None, :, None, None].expand(1, K, 3, 2)
     lines = {
         f"k.repeat_interleave({G}, dim=1)": (k.repeat_interleave(G, dim=1), ""),
-        f"k.repeat(1, {G}, 1, 1)": (k.repeat(1, G, 1, 1), "repeat tiles: 0 1 0 1 instead of 0 0 1 1."),
+        f"k.repeat(1, {G}, 1, 1)": (k.repeat(1, G, 1, 1), "repeat tiles the heads: 0 1 0 1 instead of 0 0 1 1."),
         f"k.repeat_interleave({K}, dim=1)": (k.repeat_interleave(K, dim=1), f"That gives {K * K} heads."),
         f"k.repeat_interleave({G}, dim=2)": (k.repeat_interleave(G, dim=2), "Axis 2 holds the tokens."),
     }
@@ -132,9 +132,9 @@ def line_that_repeats(rng: random.Random) -> Question:
     right = [line for line, (t, _) in lines.items() if t.shape[1] == H and torch.equal(t[0, :, 0, 0], expected)]
     assert len(right) == 1
     return Question(
-        f"k has shape (B, {K}, S, D). Which line makes it fit {H} query heads?",
+        f"k has shape (B, {K}, S, D). Which line expands it correctly for {H} query heads?",
         Options(right[0], [(line, says) for line, (_, says) in lines.items() if line not in right], True).shuffled(rng),
-        f"Each KV head is repeated {H} / {K} = {G} times in its place.",
+        f"Each KV head is repeated {H} / {K} = {G} times in a row.",
         link=("query_groups", {"tiled": "1"}),
     )
 
@@ -146,17 +146,17 @@ def still_right_when_tiled(rng: random.Random) -> Question:
     n = sum(h % K == read for h, read in enumerate(AttentionConfig(H * 8, H, K).kv_head_of))
     same = [h for h in range(H) if h % K == h // G]
     return Question(
-        f"{H} query heads, {K} KV heads. By mistake the KV heads are tiled (0 1 2 … 0 1 2 …). How many query heads "
+        f"{H} query heads, {K} KV heads. By mistake, the KV heads are tiled (0 1 2 … 0 1 2 …). How many query heads "
         "still read the right KV head?",
         NumberAnswer(
             n,
             wrong=known(
                 (0, "Query head 0 always reads KV head 0."),
-                (H / K, "Count the h with h mod K = ⌊h / G⌋."),
-                (H, "The shapes are right for all of them; the KV head is not."),
+                (H / K, "Count the heads h with h mod K = ⌊h / G⌋."),
+                (H, "All shapes are right, but not all query heads read the right KV head."),
             ),
         ),
-        f"Right are the heads h with h mod {K} = ⌊h / {G}⌋: {', '.join(map(str, same))}.",
+        f"Only the heads h with h mod {K} = ⌊h / {G}⌋ read the right one: {', '.join(map(str, same))}.",
         link=("query_groups", {"tiled": "1"}),
     )
 
@@ -171,16 +171,16 @@ def width_of_a_head(rng: random.Random) -> Question:
     id, m = rng.choice(candidates)
     C, H = Value(m.d_model, "C", "d_model"), Value(m.n_heads, "H", "query heads")
     return Question(
-        f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} query heads, {kv_heads(m)}, and the heads' outputs "
-        "laid side by side are as wide as d_model. What is head_dim?",
+        f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} query heads, {kv_heads(m)}, and the heads' concatenated "
+        "outputs are as wide as d_model. What is head_dim?",
         NumberAnswer(
             m.head_dim,
             wrong=known(
-                (m.d_model / m.n_kv_heads, "Divide by the query heads: they are laid side by side, not the KV heads."),
+                (m.d_model / m.n_kv_heads, "Divide by the number of query heads: their outputs are concatenated."),
                 (m.d_model, "That is the width of all heads together."),
             ),
         ),
-        "The query heads share d_model evenly.",
+        "d_model is divided evenly among the query heads.",
         (Equation(C / H),),
         page(id),
     )
@@ -188,17 +188,17 @@ def width_of_a_head(rng: random.Random) -> Question:
 
 @kind("heads", 3)
 def cell_of_the_group(rng: random.Random) -> Question:
-    """A map of query heads by KV heads; the cell that GQA connects."""
+    """Ask for the cell of a query head × KV head grid that GQA connects."""
     H, K = rng.choice(((6, 2), (6, 3), (8, 2), (8, 4), (12, 4)))
     h = rng.randrange(1, H)
     j = AttentionConfig(H * 8, H, K).kv_head_of[h]
     return Question(
-        f"Rows are {H} query heads, columns are {K} KV heads, from 0. Point at the cell of query head {h} and the KV "
-        "head that it reads.",
+        f"Rows are {H} query heads, columns are {K} KV heads, both counted from 0. Click the cell of query head {h} "
+        "and the KV head that it reads.",
         CellAnswer(
             tuple((0.0,) * K for _ in range(H)),
             (h, j),
-            {(h, h % K): "That is h mod K: the heads tiled instead of interleaved."},
+            {(h, h % K): "That is h mod K, which tiles the KV heads instead of repeating each one."},
             ("query head", "KV head"),
         ),
         f"The group size is {H} / {K} = {H // K}, and ⌊{h} / {H // K}⌋ is {j}.",

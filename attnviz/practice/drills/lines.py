@@ -1,4 +1,4 @@
-"""Lines of code: a blank to be filled, a line that is wrong. Each version is run, and compared with the right one."""
+"""Questions on lines of code: fill a blank, find a wrong line. Each version is run and compared with the right one."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from attnviz.practice.drills.answers import NumberAnswer, known
 from attnviz.practice.drills.question import Options, Question, kind
 
-B, T, H, K, D, PAST = 2, 7, 6, 2, 10, 3  # what the lines are run on
+B, T, H, K, D, PAST = 2, 7, 6, 2, 10, 3  # sizes on which the lines are run
 
 
 def _names() -> dict[str, Any]:
-    """What the lines refer to; the same numbers every time."""
+    """Return the namespace in which the lines are run, with the same values every time."""
     generator = torch.Generator().manual_seed(7)
 
     def drawn(*shape: int) -> Tensor:
@@ -35,7 +35,7 @@ def _names() -> dict[str, Any]:
 
 
 def run(lines: tuple[str, ...]) -> Tensor | str:
-    """The tensor that the last of these lines assigns; a sentence where one of them raises."""
+    """Run the lines. Return the tensor that the last one assigns, or a sentence if one raises."""
     names = _names()
     try:
         exec("\n".join(lines), names)  # noqa: S102, lines of this file
@@ -45,47 +45,47 @@ def run(lines: tuple[str, ...]) -> Tensor | str:
 
 
 def differs(found: Tensor | str, right: Tensor) -> str:
-    """How the result of a version differs from the right one; "" where it does not."""
+    """Describe how a result differs from the right one; "" if it does not."""
     if isinstance(found, str):
         return found
     if found.shape != right.shape:
-        return f"It runs and gives the shape {tuple(found.shape)} instead of {tuple(right.shape)}."
+        return f"It runs, but the shape is {tuple(found.shape)} instead of {tuple(right.shape)}."
     if found.dtype == torch.bool:
         n = int((found != right).sum())
-        return f"It runs, and {n} of {right.numel()} cells are wrong." if n else ""
+        return f"It runs, but {n} of {right.numel()} cells are wrong." if n else ""
     if bool(found.isnan().any()):
-        return "It runs and gives NaN."
-    return "" if torch.allclose(found, right, atol=1e-5) else "It runs, the shape is right, and the numbers are not."
+        return "It runs, but the result contains NaN."
+    return "" if torch.allclose(found, right, atol=1e-5) else "It runs with the right shape, but the values are wrong."
 
 
 BLANKS = (
     ("scores = q @ k.transpose(___)", ("-2, -1", "1, 2", "0, 1", "1, 3"), "scores compare each query with each key",
-     "Queries (T, D) times keys transposed (D, S): the last two axes are exchanged."),
+     "Queries (T, D) times transposed keys (D, S): the last two axes are swapped."),
     ("weights = scores.softmax(___)", ("-1", "-2", "1", "0"), "each query's weights sum to 1",
-     "Scores are (B, H, T, S): each query's weights, along the last axis S, sum to 1."),
+     "Scores have shape (B, H, T, S): each query's weights, along the last axis S, sum to 1."),
     ("scores = q @ k.transpose(-2, -1) / D ** ___", ("0.5", "1", "2", "-0.5"), "scores are scaled as in the paper",
      "Scores are divided by the square root of head_dim."),
     ("mask = torch.ones(T, T, dtype=torch.bool).tril(___)", ("0", "1", "-1", "T"),
-     "a query may attend to itself and to what stands before it (True = may attend)",
-     "tril(0) keeps the diagonal and what is below it."),
+     "a query may attend to itself and to the tokens before it (True = may attend)",
+     "tril(0) keeps the diagonal and everything below it."),
     ("mask = torch.ones(T, past + T, dtype=torch.bool).tril(___)", ("past", "0", "T", "past + 1"),
-     "T new tokens may attend to the past tokens in the cache, to the new ones before them and to themselves",
-     "New token i stands at position past + i, so the diagonal is shifted by past."),
+     "T new tokens may attend to the cached tokens (past of them), to the new ones before them and to themselves",
+     "New token i is at position past + i, so the diagonal is shifted by past."),
     ("k = kv.repeat_interleave(___, dim=1)", ("H // K", "K", "H", "H * K"),
-     "kv (B, K, S, D) fits H query heads, six for two KV heads",
-     "Each KV head is repeated H / K times in its place."),
+     "kv (B, K, S, D) is expanded to H query heads, six for two KV heads",
+     "Each KV head is repeated H / K times in a row."),
     ("rotated = torch.cat((-q[..., D // 2:], q[..., : D // 2]), ___)", ("-1", "-2", "1", "0"),
-     "each half of a head stands where the other was (RoPE, half-split)",
-     "The two halves are joined along head_dim, the last axis."),
+     "the two halves of each head are swapped, one of them negated (half-split RoPE)",
+     "The two halves are concatenated along head_dim, the last axis."),
     ("y = o_proj(out.transpose(___).reshape(B, T, H * D))", ("1, 2", "2, 3", "1, 3", "0, 1"),
-     "the heads' outputs (B, H, T, D) are laid side by side for each token",
-     "Tokens and heads are exchanged first: reshape then joins heads and head_dim."),
+     "the heads' outputs (B, H, T, D) are concatenated for each token",
+     "Tokens and heads are swapped first; reshape then merges heads and head_dim."),
 )  # fmt: skip
 RIGHT_BLANKS = {line: options[0] for line, options, *_ in BLANKS}
 
 
 @lru_cache(maxsize=64)
-def _told(line: str, option: str) -> str:
+def _difference(line: str, option: str) -> str:
     right = run((line.replace("___", RIGHT_BLANKS[line]),))
     assert isinstance(right, Tensor)
     return differs(run((line.replace("___", option),)), right)
@@ -94,12 +94,12 @@ def _told(line: str, option: str) -> str:
 @kind("shapes", 1)
 def blank_in_a_line(rng: random.Random) -> Question:
     line, options, wanted, because = rng.choice(BLANKS)
-    told = {option: _told(line, option) for option in options}
-    right = [option for option, says in told.items() if not says]
+    differences = {option: _difference(line, option) for option in options}
+    right = [option for option, says in differences.items() if not says]
     assert right == [options[0]]
     return Question(
-        f"Fill the blank so that {wanted}. Shapes: q, k, out (B, H, T, D), scores (B, H, T, S).",
-        Options(right[0], [(o, says) for o, says in told.items() if says], code=True).shuffled(rng),
+        f"Fill in the blank so that {wanted}. Shapes: q, k and out (B, H, T, D); scores (B, H, T, S).",
+        Options(right[0], [(o, says) for o, says in differences.items() if says], code=True).shuffled(rng),
         because,
         link=("steps", {}),
         code=line,
@@ -116,33 +116,33 @@ ATTENTION = (
 )
 DOES = (
     "It projects, splits into heads and puts the heads before the tokens.",
-    "It compares queries with keys and divides by √head_dim.",
-    "The mask says True = may attend, so what is not allowed gets −∞.",
+    "It multiplies queries by keys and divides by √head_dim.",
+    "True means “may attend”, so ~mask selects the masked cells, which get −∞.",
     "Each query's weights sum to 1 over the keys.",
-    "It averages the values, and lays the heads side by side for each token.",
-    "It mixes the heads.",
+    "It averages the values and concatenates the heads for each token.",
+    "It mixes the heads' outputs.",
 )
 MISTAKES = (
     (0, "q, k, v = (p(x).view(B, H, T, D) for p in (q_proj, k_proj, v_proj))",
-     "view(B, H, T, D) mixes tokens and heads: view(B, T, H, D).transpose(1, 2) moves the axes."),
+     "view(B, H, T, D) mixes tokens and heads; view(B, T, H, D).transpose(1, 2) swaps the axes."),
     (1, "scores = q @ k.transpose(-2, -1) / D", "Scores are divided by √head_dim, not by head_dim."),
     (1, "scores = q @ k.transpose(-2, -1) / (H * D) ** 0.5", "Scores are divided by √head_dim, not by √d_model."),
-    (1, "scores = q @ k.transpose(-2, -1)", "Scores are divided by √head_dim."),
-    (1, "scores = q @ q.transpose(-2, -1) / D ** 0.5", "Queries are compared with queries; the keys are never read."),
-    (2, "scores = scores.masked_fill(mask, -inf)", "The mask says True = may attend: ~mask is what gets −∞."),
-    (2, "scores = scores.masked_fill(~mask, 0.0)", "A masked score of 0 still has the exponential 1: it needs −∞."),
+    (1, "scores = q @ k.transpose(-2, -1)", "Scores must be divided by √head_dim."),
+    (1, "scores = q @ q.transpose(-2, -1) / D ** 0.5", "Queries are compared with queries; the keys are never used."),
+    (2, "scores = scores.masked_fill(mask, -inf)", "True means “may attend”, so ~mask must get −∞, not mask."),
+    (2, "scores = scores.masked_fill(~mask, 0.0)", "A masked score of 0 still has the exponential 1; it must be −∞."),
     (2, "scores = scores.masked_fill(~mask.T, -inf)", "The transposed mask lets a query attend to later tokens."),
-    (3, "weights = scores.softmax(-2)", "softmax(−2) is over the queries; weights sum to 1 over the keys."),
-    (3, "weights = scores.softmax(1)", "Axis 1 holds the heads; the softmax is over the keys."),
+    (3, "weights = scores.softmax(-2)", "softmax(-2) is over the queries; weights must sum to 1 over the keys."),
+    (3, "weights = scores.softmax(1)", "Axis 1 holds the heads; the softmax must be over the keys."),
     (3, "weights = scores.sigmoid()", "Sigmoids do not sum to 1 over the keys."),
-    (4, "heads = (weights @ v).reshape(B, T, H * D)", "transpose(1, 2) comes first: otherwise reshape mixes tokens."),
-    (4, "heads = (weights @ k).transpose(1, 2).reshape(B, T, H * D)", "Weights average the values, not the keys."),
+    (4, "heads = (weights @ v).reshape(B, T, H * D)", "transpose(1, 2) must come first, or reshape mixes tokens."),
+    (4, "heads = (weights @ k).transpose(1, 2).reshape(B, T, H * D)", "The weights average the values, not the keys."),
 )  # fmt: skip
 
 
 @lru_cache(maxsize=16)
 def _with(n: int) -> tuple[str, ...]:
-    """The six lines with mistake n, which changes the output and raises nothing."""
+    """Return the six lines with mistake n, after checking that it changes the output and raises no error."""
     at, line, _ = MISTAKES[n]
     lines = (*ATTENTION[:at], line, *ATTENTION[at + 1 :])
     right = run(ATTENTION)
@@ -155,12 +155,12 @@ def wrong_line(rng: random.Random) -> Question:
     n = rng.randrange(len(MISTAKES))
     at, _, says = MISTAKES[n]
     listed = "\n".join(f"{i}  {line}" for i, line in enumerate(_with(n), 1))
-    others = [(i + 1, f"Line {i + 1} is right. {said}") for i, said in enumerate(DOES) if i != at]
+    others = [(i + 1, f"Line {i + 1} is right. {does}") for i, does in enumerate(DOES) if i != at]
     return Question(
-        "Causal multi-head attention; mask is bool, True = may attend. One line is wrong, and nothing raises an error. "
-        "Which one (its number)?",
+        "Causal multi-head attention; mask is bool, and True means “may attend”. One line is wrong, but none raises an "
+        "error. What is the number of the wrong line?",
         NumberAnswer(at + 1, wrong=known(*others)),
-        f"{says} The right line: {ATTENTION[at]}.",
+        f"{says} The right line is: {ATTENTION[at]}.",
         link=("steps", {}),
         code=listed,
     )

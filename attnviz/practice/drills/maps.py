@@ -1,6 +1,6 @@
-"""Maps of attention weights: which head is this, which is untrained, which is wrong; a weight read off.
+"""Questions on attention maps: identify a head's role, an untrained head or a mistake; read off a weight.
 
-The maps are those of a shipped checkpoint on short texts. T tokens.
+The maps come from a shipped checkpoint on short texts. T tokens.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TEXTS = (
     "The old man saw a dog in the garden. The old man saw a dog in",
     "Alice ran down the hill to the river. Alice ran down the hill to",
 )
-CLEAR, UNCLEAR = 0.6, 0.3  # mean weight on a role's keys, for a head that is shown as having it or as having none
+CLEAR, UNCLEAR = 0.6, 0.3  # mean weight on a role's keys: at least CLEAR to show that role, below UNCLEAR to show none
 LETTERS = "ABCD"
 SINK = "attention sink"
 FOUND = {
@@ -56,7 +56,7 @@ def _trace(text: str, trained: bool = True) -> Trace:
 
 @lru_cache(maxsize=len(TEXTS))
 def heads_by_role(text: str) -> dict[str, list[tuple[int, int]]]:
-    """The heads that clearly have each role on this text, and no other role of the four."""
+    """Return, for each role, the heads that clearly have it on this text and no other role."""
     run = _trace(text)
     weight = score(run.weights, run.allowed, run.tokens).weight
     named = [role for role in FOUND if role in weight]
@@ -71,18 +71,18 @@ def heads_by_role(text: str) -> dict[str, list[tuple[int, int]]]:
 
 
 def _head(text: str, layer: int, head: int) -> tuple[str, dict[str, str]]:
-    """Where this head is seen on this text."""
+    """Return the page and settings that show this head on this text."""
     return "heads", {"model": CHECKPOINT, "text": text, "layer": str(layer), "head": str(head)}
 
 
 def causal(weights: np.ndarray) -> tuple[tuple[float | None, ...], ...]:
-    """A map as it is drawn: None where it is masked."""
+    """Convert a causal map to rows for drawing, with None where masked."""
     return tuple(tuple(w if j <= i else None for j, w in enumerate(row)) for i, row in enumerate(weights.tolist()))
 
 
 def _sink(run: Trace, layer: int, head: int) -> tuple[np.ndarray, int]:
-    """The head's weights with a constant added to the scores of key 0, and the constant: the smallest even one that
-    makes a clear sink. No shipped head is one by itself."""
+    """Turn a head into a clear attention sink by adding a constant to the scores of key 0. Return its weights and the
+    constant, the smallest even one that works. No shipped head is a sink by itself."""
     scores, allowed = _scores(run, layer, head)
     for added in range(2, 100, 2):
         biased = scores.clone()
@@ -90,7 +90,7 @@ def _sink(run: Trace, layer: int, head: int) -> tuple[np.ndarray, int]:
         weights = biased.masked_fill(~allowed, -torch.inf).softmax(-1)
         if float(weights[2:, 0].mean()) > 0.75:
             return weights.numpy(), added
-    raise AssertionError("scores of this head lie too far apart for a sink")
+    raise AssertionError("the scores of this head are too far apart for a sink")
 
 
 @kind("heads", 2)
@@ -108,9 +108,9 @@ def map_of_a_role(rng: random.Random) -> Question:
         LETTERS[i]: f"{LETTERS[i]} is {CALLED[role]}: {FOUND[role]}." for i, role in enumerate(roles) if role != asked
     }
     letter = LETTERS[roles.index(asked)]
-    extra = f" Made for this question: {added} is added to the scores of key 0." if asked == SINK else ""
+    extra = f" This map was made for the question by adding {added} to the scores of key 0." if asked == SINK else ""
     return Question(
-        f"Four maps on the text “{text}” (rows are queries, columns are keys). Which one is {CALLED[asked]}?",
+        f"Four attention maps of the text “{text}” (rows are queries, columns are keys). Which one is {CALLED[asked]}?",
         _letters(letter, says),
         f"In {letter}, {FOUND[asked]}.{extra}",
         link=_head(text, *chosen.get(asked, (0, 0))),
@@ -119,7 +119,7 @@ def map_of_a_role(rng: random.Random) -> Question:
 
 
 def _letters(right: str, says: dict[str, str]) -> ChoiceAnswer:
-    """A, B, C, D in this order: the maps are what was shuffled."""
+    """Build the options A, B, C, D in order: the maps are already shuffled."""
     return Options(right, tuple(says.items())).in_order()
 
 
@@ -137,14 +137,15 @@ def map_without_training(rng: random.Random) -> Question:
     maps.append((plain, ""))
     rng.shuffle(maps)
     right = LETTERS[next(i for i, (_, says) in enumerate(maps) if not says)]
-    says = {LETTERS[i]: f"{LETTERS[i]} {told}." for i, (_, told) in enumerate(maps) if told}
+    says = {LETTERS[i]: f"{LETTERS[i]} {role}." for i, (_, role) in enumerate(maps) if role}
     tokens = tuple(tokenizer().labels(run.tokens.tolist()))
     return Question(
-        "Four maps of one text: three heads of a trained model, and one of a model with random weights. Which one is "
-        "untrained?",
+        "Four attention maps of one text: three from heads of a trained model, one from a model with random weights. "
+        "Which one is untrained?",
         _letters(right, says),
-        f"Each trained head here has {CLEAR:g} or more of its weight on one kind of key: the token before, the token "
-        f"itself, or the one after its earlier occurrence. {right} has at most {most[layer, head]:.2f} on any of them.",
+        f"Each trained head here puts on average {CLEAR:g} or more of its weight on one kind of key: the previous "
+        "token, the token itself, or the token after its earlier occurrence. "
+        f"{right} puts at most {most[layer, head]:.2f} on any of them.",
         link=("heads", {"model": "own", "text": text}),
         maps=tuple(Drawn(causal(weights), LETTERS[i], tokens) for i, (weights, _) in enumerate(maps)),
     )
@@ -171,11 +172,11 @@ def _masked_by_zero(scores: Tensor, allowed: Tensor) -> Tensor:
 
 
 WRONG_MAPS = (
-    (_without_mask, "there is weight above the diagonal, on keys that come later: the mask is never used"),
+    (_without_mask, "there is weight above the diagonal, on later keys: the mask is never used"),
     (_off_by_one, "each query also attends to the next token, one cell above the diagonal: tril(1) instead of tril()"),
-    (_over_queries, "query 0 has one key only, and its weight is not 1: the softmax is over the queries"),
-    (_after_softmax, "query 0 has one key only, and its weight is not 1: the mask comes after the softmax"),
-    (_masked_by_zero, "there is weight above the diagonal: masked scores are 0 instead of −∞"),
+    (_over_queries, "query 0 has only one key, and its weight is not 1: the softmax is over the queries"),
+    (_after_softmax, "query 0 has only one key, and its weight is not 1: the mask is applied after the softmax"),
+    (_masked_by_zero, "there is weight above the diagonal: masked scores are set to 0 instead of −∞"),
 )  # fmt: skip
 
 
@@ -183,7 +184,7 @@ WRONG_MAPS = (
 def map_with_a_mistake(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, found = _trace(text), heads_by_role(text)
-    make, told = rng.choice(WRONG_MAPS)
+    make, reason = rng.choice(WRONG_MAPS)
     several = [head for role in ("induction", "current token") for head in found[role]]
     rng.shuffle(several)
     mistaken, head = next((w, head) for head in several if _is_wrong(w := make(*_scores(run, *head))))
@@ -192,26 +193,26 @@ def map_with_a_mistake(rng: random.Random) -> Question:
     maps.insert(wrong, _drawn_where(mistaken > 0, mistaken))
     tokens = tuple(tokenizer().labels(run.tokens.tolist()))
     says = {
-        LETTERS[i]: f"{LETTERS[i]} is right: nothing above the diagonal, and each row sums to 1."
+        LETTERS[i]: f"{LETTERS[i]} is correct: there is no weight above the diagonal, and each row sums to 1."
         for i in range(4)
         if i != wrong
     }
     return Question(
-        "Four causal maps, each query a row. Three are computed rightly; which one comes from code with a mistake?",
+        "Four causal attention maps; rows are queries. Three are correct. Which one comes from code with a mistake?",
         _letters(LETTERS[wrong], says),
-        f"In {LETTERS[wrong]}, {told}.",
+        f"In {LETTERS[wrong]}, {reason}.",
         link=("heads", {"tab": "masks"}),
         maps=tuple(Drawn(values, LETTERS[i], tokens) for i, values in enumerate(maps)),
     )
 
 
 def _scores(run: Trace, layer: int, head: int) -> tuple[Tensor, Tensor]:
-    """Scores and mask of one head, both (T, T)."""
+    """Return the scores and the mask of one head, both (T, T)."""
     return torch.tensor(run.scores_of(layer, head)), torch.tensor(run.allowed[layer])
 
 
 def _drawn_where(drawn: Tensor, weights: Tensor) -> tuple[tuple[float | None, ...], ...]:
-    """A map with None where `drawn` is False."""
+    """Convert a map to rows for drawing, with None where `drawn` is False."""
     return tuple(
         tuple(w if d else None for w, d in zip(row, keep, strict=True))
         for row, keep in zip(weights.tolist(), drawn.tolist(), strict=True)
@@ -219,7 +220,7 @@ def _drawn_where(drawn: Tensor, weights: Tensor) -> tuple[tuple[float | None, ..
 
 
 def _is_wrong(weights: Tensor) -> bool:
-    """Whether it can be seen: weight above the diagonal, or query 0 without the weight 1 on its only key."""
+    """Check whether the mistake is visible: weight above the diagonal, or a weight other than 1 for query 0."""
     return float(weights.triu(1).max()) > 0.1 or abs(float(weights[0, 0]) - 1) > 0.1
 
 
@@ -233,11 +234,11 @@ def weight_off_a_map(rng: random.Random) -> Question:
     j = rng.randrange(i + 1)
     right = float(weights[i, j])
     others = [right + step * sign for step in (0.3, 0.6) for sign in (-1, 1) if 0 <= right + step * sign <= 1]
-    says = "Compare the cell with the colours beside the maps: light is near 0, dark is near 1 (in dark mode, bright)."
+    says = "Compare the cell with the colour scale: light is near 0, dark is near 1 (in dark mode, bright is near 1)."
     tokens = tuple(tokenizer().labels(run.tokens[:n].tolist()))
     return Question(
-        f"A map of a trained head: rows are queries, columns are keys, both from 0. What is the weight of query {i} on "
-        f"key {j}, about?",
+        f"A map of a trained head: rows are queries, columns are keys, both from 0. Approximately what weight does "
+        f"query {i} put on key {j}?",
         Options(f"{right:.2f}", [(f"{other:.2f}", says) for other in others]).shuffled(rng),
         f"Row {i}, column {j}: {right:.2f}. The row's {i + 1} weights sum to 1.",
         link=_head(text, layer, head),
@@ -248,23 +249,23 @@ def weight_off_a_map(rng: random.Random) -> Question:
 @kind("masks", 2)
 def missing_weight(rng: random.Random) -> Question:
     run = _trace(rng.choice(TEXTS))
-    while True:  # until the rounded weights sum to 1, and the one left out is not nearly 0
+    while True:  # until the rounded weights sum to 1 and the missing one is at least 0.05
         layer, head = rng.randrange(run.weights.shape[0]), rng.randrange(run.weights.shape[1])
         i = rng.randrange(3, 6)
         row = [round(float(w), 2) for w in run.weights[layer, head, i, : i + 1]]
         j = rng.randrange(i + 1)
-        known_ = [w for k, w in enumerate(row) if k != j]
-        found = round(1 - sum(known_), 2)
+        others = [w for k, w in enumerate(row) if k != j]
+        found = round(1 - sum(others), 2)
         if found == row[j] >= 0.05:
             break
     listed = ", ".join("?" if k == j else f"{w:.2f}" for k, w in enumerate(row))
     values = [Value(w, f"w{k}", f"weight on key {k}", digits=2) for k, w in enumerate(row) if k != j]
     return Question(
-        f"Row {i} of a causal map, to two decimals: {listed}. Which weight is missing?",
+        f"Row {i} (from 0) of a causal map, to two decimals: {listed}. What is the missing weight?",
         NumberAnswer(
             found,
             wrong=known(
-                (sum(known_), "That is the sum of the others; all of them sum to 1."),
+                (sum(others), "That is the sum of the other weights; all together sum to 1."),
                 (1 / (i + 1), "The weights are not equal."),
             ),
         ),
@@ -276,16 +277,19 @@ def missing_weight(rng: random.Random) -> Question:
 
 @kind("masks", 2)
 def row_of_a_mask(rng: random.Random) -> Question:
-    n, sort = rng.choice((7, 8, 9)), rng.choice(("causal", "window", "sinks", "cache"))
+    n, mask_type = rng.choice((7, 8, 9)), rng.choice(("causal", "window", "sinks", "cache"))
     window, i = rng.choice((3, 4)), rng.randrange(4, 7)
     options: dict[str, dict] = {
-        "causal": {"said": "A causal mask", "made": {}},
-        "window": {"said": f"A causal sliding window of {window} tokens (the query counted)", "made": {"w": window}},
+        "causal": {"text": "A causal mask", "args": {}},
+        "window": {"text": f"A causal sliding window of {window} tokens (including the query)", "args": {"w": window}},
         "sinks": {
-            "said": f"A causal sliding window of {window} tokens (the query counted) and 1 attention-sink token",
-            "made": {"w": window, "s": 1},
+            "text": f"A causal sliding window of {window} tokens (including the query) and 1 attention-sink token",
+            "args": {"w": window, "s": 1},
         },
-        "cache": {"said": "3 tokens are cached and the next ones are run at once with a causal mask", "made": {"p": 3}},
+        "cache": {
+            "text": "3 tokens are cached, and the next ones are processed at once with a causal mask",
+            "args": {"p": 3},
+        },
     }
 
     def row(w: int | None = None, s: int = 0, p: int = 0, plus: int = 0) -> str:
@@ -294,20 +298,20 @@ def row_of_a_mask(rng: random.Random) -> Question:
         assert mask is not None
         return " ".join(str(int(x)) for x in mask[min(max(i - p + plus, 0), queries - 1)])
 
-    made = options[sort]["made"]
-    right = row(**made)
+    args = options[mask_type]["args"]
+    right = row(**args)
     wrong = [
         (row(), "That is the causal mask without a window."),
-        (row(w=window), "That is the window alone."),
-        (row(w=window + 1), "The query itself counts in the window."),
-        (row(w=window, s=1), "That also has a sink token."),
-        (row(**made, plus=-1), "A query may attend to itself too."),
-        (" ".join("0" if x == "1" else "1" for x in right.split()), "1 is what may be attended to."),
+        (row(w=window), f"That is a sliding window of {window} tokens without sink tokens."),
+        (row(w=window + 1), f"That is a window of {window + 1} tokens: the query itself is part of the window."),
+        (row(w=window, s=1), f"That is a sliding window of {window} tokens with a sink token."),
+        (row(**args, plus=-1), "A query may also attend to itself."),
+        (" ".join("0" if x == "1" else "1" for x in right.split()), "1 means that the key may be attended to."),
     ]
-    asked = f"new token {i - 3} (from 0)" if sort == "cache" else f"query {i} (from 0)"
+    asked = f"new token {i - 3} (from 0)" if mask_type == "cache" else f"query {i} (from 0)"
     return Question(
-        f"{options[sort]['said']}, {n} keys; 1 = may attend. What is the row of {asked}?",
+        f"{options[mask_type]['text']}; {n} keys; 1 means “may attend”. What is the mask row of {asked}?",
         Options(right, [w for w in wrong if w[0] != right][:4], code=True).shuffled(rng),
-        f"The row is that of position {i}: ones up to key {i}, from the start, the window or the sinks on.",
+        f"Position {i} may attend to keys up to {i}, within the window if there is one; a sink token stays visible.",
         link=("heads", {"tab": "masks"}),
     )

@@ -1,4 +1,4 @@
-"""Masks and softmax: who may attend to what, and what weights come of scores. Answers come from the real functions."""
+"""Questions on masks and softmax. The answers come from the functions the app itself uses."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def keys_of_a_query(rng: random.Random) -> Question:
     t = rng.randrange(1, T - 1)
     position = Value(t, "t", "position of the query, from 0")
     return Question(
-        f"A causal mask, {T} tokens, counted from 0. How many keys may query {t} attend to?",
+        f"A causal mask over {T} tokens, counted from 0. How many keys may query {t} attend to?",
         NumberAnswer(
             _row(attention_mask(T, T, causal=True), t, T),
             wrong=known(
-                (t, "A query may attend to itself too."),
-                (T - t, "Those are the queries that may attend to it."),
-                (T, "Without a mask."),
+                (t, "A query may also attend to itself."),
+                (T - t, "That is how many queries may attend to this token."),
+                (T, "That is without a mask."),
             ),
         ),
         "A query may attend to the tokens before it and to itself.",
@@ -50,19 +50,20 @@ def keys_in_a_window(rng: random.Random) -> Question:
     t = rng.randrange(w + sinks + 1, T)
     found = _row(attention_mask(T, T, causal=True, window=w, n_sinks=sinks), t, T)
     window, first = Value(w, "w", "window"), Value(sinks, "s", "attention-sink tokens")
-    said = f" and {sinks} attention-sink token{'s' * (sinks != 1)}" if sinks else ""
+    with_sinks = f" and {sinks} attention-sink token{'s' * (sinks != 1)}" if sinks else ""
     return Question(
-        f"A causal sliding window of {w} tokens (the query counted){said}, {T} tokens. How many keys may query {t} "
-        "attend to?",
+        f"A causal sliding window of {w} tokens (including the query){with_sinks}; {T} tokens, counted from 0. How "
+        f"many keys may query {t} attend to?",
         NumberAnswer(
             found,
             wrong=known(
                 (t + 1, "That is without the window."),
-                (found + 1, "The query itself counts in the window."),
-                (w, "The sink tokens stay visible besides."),
+                (found + 1, "The query itself is part of the window."),
+                (w, "The query may also attend to the sink tokens."),
             ),
         ),
-        "The last w tokens, the query among them, and the sink tokens, which lie before the window here.",
+        "A query may attend to the last w tokens, including itself, and to any sink tokens, which here lie before the "
+        "window.",
         (Equation(window + first if sinks else function("min", window, Value(t + 1, "t + 1", "tokens so far"))),),
         MASKS,
     )
@@ -75,17 +76,17 @@ def keys_with_a_cache(rng: random.Random) -> Question:
     found = _row(attention_mask(T, past + T, causal=True, offset=past), i, past + T)
     cached, new = Value(past, "P", "cached tokens"), Value(i, "i", "new token, from 0")
     return Question(
-        f"{past} tokens are cached, and {T} new ones are run at once with a causal mask. How many keys may new token "
-        f"{i} (from 0) attend to?",
+        f"{past} tokens are cached, and {T} new ones are processed at once with a causal mask. How many keys may new "
+        f"token {i} (from 0) attend to?",
         NumberAnswer(
             found,
             wrong=known(
-                (i + 1, "The mask has no offset: new token i sees the cached tokens too."),
-                (past + i, "It may attend to itself too."),
+                (i + 1, "You left out the cached tokens: the mask needs an offset."),
+                (past + i, "A token may also attend to itself."),
                 (past + T, "Later new tokens are masked."),
             ),
         ),
-        "All cached tokens, the new ones before it, and itself.",
+        "It may attend to all cached tokens, to the new ones before it, and to itself.",
         (Equation(cached + new + 1),),
         MASKS,
     )
@@ -98,15 +99,15 @@ def masked_cells(rng: random.Random) -> Question:
     assert mask is not None
     n = Value(T, "T", "tokens")
     return Question(
-        f"How many of the {T} × {T} cells does a causal mask mask?",
+        f"How many of the {T} × {T} cells are masked by a causal mask?",
         NumberAnswer(
             int((~mask).sum()),
             wrong=known(
-                (T * (T + 1) / 2, "Those are the cells that stay."),
-                (T * T / 2, "The diagonal stays."),
+                (T * (T + 1) / 2, "That is the number of cells that are not masked."),
+                (T * T / 2, "The diagonal is not masked."),
             ),
         ),
-        "The triangle above the diagonal, without the diagonal.",
+        "The cells above the diagonal are masked; the diagonal itself is not.",
         (Equation(n * (n - 1) / 2),),
         MASKS,
     )
@@ -126,18 +127,18 @@ def score_of_two_vectors(rng: random.Random) -> Question:
             found,
             tolerance=1e-3,
             wrong=known(
-                (dot, "The product is divided by √head_dim."),
+                (dot, "The dot product is divided by √head_dim."),
                 (dot / D, "Divide by √head_dim, not by head_dim."),
             ),
         ),
-        "Scores are divided by √head_dim, so that their spread does not grow with it.",
+        "Scores are divided by √head_dim, so that their standard deviation does not grow with head_dim.",
         (Equation(product / function("√", width)),),
         STAGES,
     )
 
 
 def weights_of(scores: list[float], allowed: list[bool]) -> Tensor:
-    """The weights that `attend` gives one query with these scores."""
+    """Return the weights that `attend` computes for one query with these scores."""
     k = torch.tensor(scores, dtype=torch.float64)[None, None, :, None]
     return attend(torch.ones(1, 1, 1, 1).double(), k, k, torch.tensor([allowed]), scale=1.0).weights[0, 0, 0]
 
@@ -152,20 +153,20 @@ def weight_of_two(rng: random.Random) -> Question:
     scores = [float(x) for x in rng.sample(range(-3, 4), 2)]
     found = float(weights_of(scores, [True, True])[0])
     return Question(
-        f"A query may attend to 2 keys, with the scores {' and '.join(map(number_text, scores))}. What is the weight "
-        "of the first?",
+        f"A query may attend to 2 keys, with scores {' and '.join(map(number_text, scores))}. What is the weight of "
+        "the first key?",
         NumberAnswer(
             found,
             tolerance=0.01,
             wrong=known(
-                (1 - found, "That is the weight of the second."),
+                (1 - found, "That is the weight of the second key."),
                 (
                     scores[0] / sum(scores) if sum(scores) else math.inf,
-                    "Take the exponentials before dividing by the sum.",
+                    "Take the exponentials before dividing by their sum.",
                 ),
             ),
         ),
-        "Exponentials, divided by their sum; only the difference of the two scores counts.",
+        "Softmax divides each exponential by their sum; only the difference of the two scores matters.",
         (Equation(_share(scores, 0, [0, 1])),),
         STAGES,
     )
@@ -177,15 +178,15 @@ def weight_beside_a_masked_key(rng: random.Random) -> Question:
     allowed = [True, True, False]
     found = float(weights_of(scores, allowed)[1])
     return Question(
-        f"Scores of keys 0, 1, 2 are {', '.join(map(number_text, scores))}; key 2 is masked. What is the weight of "
-        "key 1?",
+        f"The scores of keys 0, 1 and 2 are {', '.join(map(number_text, scores))}; key 2 is masked. What is the weight "
+        "of key 1?",
         NumberAnswer(
             found,
             tolerance=0.01,
             wrong=known(
                 (
                     float(weights_of(scores, [True] * 3)[1]),
-                    "You let the masked key take part: it is masked before the softmax.",
+                    "You included the masked key: it is masked before the softmax.",
                 ),
                 (1 - found, "That is the weight of key 0."),
                 (
@@ -194,7 +195,7 @@ def weight_beside_a_masked_key(rng: random.Random) -> Question:
                 ),
             ),
         ),
-        "A masked score is −∞, and its exponential 0: the others share the weight.",
+        "A masked score is −∞ and its exponential is 0, so the other keys share the weight.",
         (Equation(_share(scores, 1, [0, 1])),),
         STAGES,
     )
@@ -206,7 +207,7 @@ def entropy_of_a_flat_row(rng: random.Random) -> Question:
     weights = weights_of([0.0] * (t + 1), [True] * (t + 1))
     found = float(-(weights * weights.log()).sum())
     return Question(
-        f"A causal head gives every key that query {t} (from 0) may attend to the same weight. What is the entropy "
+        f"A causal head gives the same weight to every key that query {t} (from 0) may attend to. What is the entropy "
         "of this row, in nats?",
         NumberAnswer(
             found,
@@ -214,32 +215,35 @@ def entropy_of_a_flat_row(rng: random.Random) -> Question:
             0.01,
             known(
                 (math.log(t), f"Query {t} may attend to {t + 1} keys."),
-                (math.log2(t + 1), "That is in bits."),
+                (math.log2(t + 1), "That is the entropy in bits."),
                 (1 / (t + 1), "That is one weight."),
             ),
         ),
-        f"{t + 1} equal weights have the entropy ln {t + 1}; in figures: each of the {t + 1} weights w adds −w · ln w.",
+        f"Each of the {t + 1} weights w adds −w · ln w; for {t + 1} equal weights the sum is ln {t + 1}.",
         link=("heads", {"tab": "does"}),
     )
 
 
 @kind("masks", 2)
 def softmax_of_nothing(rng: random.Random) -> Question:
-    """Asked of torch, not written down."""
+    """Ask for the softmax of a fully masked row. The answer is computed by torch."""
     n = rng.choice((3, 5, 7))
     way = rng.choice(("−inf", "−1e9"))
     row = torch.full((n,), -math.inf if way == "−inf" else -1e9).softmax(-1)
-    found = "NaN in every place" if bool(row.isnan().all()) else f"{float(row[0]):.3g} in every place"
+    found = "NaN for every key" if bool(row.isnan().all()) else f"{float(row[0]):.3g} for every key"
     others = (
-        "0 in every place",
+        "0 for every key",
         "1 for the first key, 0 for the others",
-        "NaN in every place",
-        f"{1 / n:.3g} in every place",
+        "NaN for every key",
+        f"{1 / n:.3g} for every key",
     )
-    says = "All exponents are equal: −∞ − (−∞) is NaN, and a finite number less itself is 0, which gives equal weights."
+    says = (
+        "Softmax first subtracts the largest score: −∞ − (−∞) is NaN, but −1e9 − (−1e9) is 0, which gives equal "
+        "weights."
+    )
     return Question(
-        f"A query may attend to none of {n} keys, and the code fills masked scores with {way} before torch's softmax. "
-        "What are the weights?",
+        f"All {n} keys of a query are masked, and the code sets masked scores to {way} before torch's softmax. What "
+        "are the weights?",
         Options(found, [(other, says) for other in others]).shuffled(rng),
         says,
         link=MASKS,
@@ -253,7 +257,7 @@ def _map(rng: random.Random, T: int) -> Tensor:
 
 
 def drawn(weights: Tensor) -> tuple[tuple[float | None, ...], ...]:
-    """A causal map as it is drawn: None above the diagonal."""
+    """Convert a causal map to rows for drawing, with None above the diagonal."""
     return tuple(tuple(w if j <= i else None for j, w in enumerate(row)) for i, row in enumerate(weights.tolist()))
 
 
@@ -265,8 +269,8 @@ def strongest_key(rng: random.Random) -> Question:
     best = int(weights[i].argmax())
     column = int(weights[:, i].argmax())
     return Question(
-        f"A map of attention weights: rows are queries, columns are keys. Point at the strongest key of query {i}.",
-        CellAnswer(drawn(weights), (i, best), {(column, i): "That is the strongest query of key " + str(i) + "."}),
+        f"A map of attention weights: rows are queries, columns are keys. Click the strongest key of query {i}.",
+        CellAnswer(drawn(weights), (i, best), {(column, i): f"That is the strongest query of key {i}."}),
         f"In row {i} the largest weight is {float(weights[i, best]):.2f}, at key {best}; the row sums to 1.",
         link=("heads", {}),
     )
@@ -281,10 +285,12 @@ def earliest_key_of_a_window(rng: random.Random) -> Question:
     first = int(mask[i].nonzero()[0])
     empty = tuple(tuple(0.0 if j <= k else None for j in range(T)) for k in range(T))
     return Question(
-        f"A causal sliding window of {w} tokens, the query counted. Point at the earliest key that query {i} may "
+        f"A causal sliding window of {w} tokens, including the query. Click the earliest key that query {i} may "
         "attend to.",
         CellAnswer(
-            empty, (i, first), {(i, i - w): "The query itself counts in the window.", (i, 0): "The window ends before."}
+            empty,
+            (i, first),
+            {(i, i - w): "The query itself is part of the window.", (i, 0): "Key 0 is outside the window."},
         ),
         f"The window of query {i} holds the keys {first} to {i}: {w} keys.",
         link=MASKS,
@@ -293,25 +299,26 @@ def earliest_key_of_a_window(rng: random.Random) -> Question:
 
 @kind("masks", 3)
 def pattern_of_a_map(rng: random.Random) -> Question:
-    """The cell that previous-token and induction heads point at, in a text that repeats itself."""
+    """Ask for the key that an induction head attends to, in a text that repeats itself."""
     n = rng.choice((3, 4))
     words = rng.sample(["red", "ball", "cat", "sun", "tree", "hat", "dog"], n)
     text, T = words * 2, 2 * n
     i = rng.randrange(n, T - 1)
     target = i - n + 1
     empty = tuple(tuple(0.0 if j <= k else None for j in range(T)) for k in range(T))
-    said = " ".join(f"{j}:{word}" for j, word in enumerate(text))
+    numbered = " ".join(f"{j}:{word}" for j, word in enumerate(text))
     return Question(
-        f"The text is “{said}”. Point at the key that an induction head attends to from query {i} ({text[i]}).",
+        f"The text is “{numbered}”. Click the key that an induction head attends to from query {i} ({text[i]}).",
         CellAnswer(
             empty,
             (i, target),
             {
-                (i, i - n): "That is the same token before; an induction head looks at the token after it.",
-                (i, i - 1): "That is a previous-token head.",
-                (i, 0): "That is an attention sink.",
+                (i, i - n): "That is the earlier occurrence itself; an induction head attends to the token after it.",
+                (i, i - 1): "A previous-token head attends there.",
+                (i, 0): "That would be an attention sink.",
             },
         ),
-        f"Token {i} stood at position {i - n} before; the token that followed it, at {target}, is what comes next.",
+        f"“{text[i]}” occurs earlier at position {i - n}; an induction head attends to the token after it, at position "
+        f"{target}.",
         link=("heads", {"tab": "does"}),
     )

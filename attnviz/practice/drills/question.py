@@ -1,4 +1,4 @@
-"""A question, and the registry of kinds: each kind is a function of a random generator."""
+"""A question, and the registry of question kinds. Each kind is a function that takes a random generator."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LEVELS = {1: "Basic", 2: "Interview", 3: "Hard"}
 
 @dataclass(frozen=True)
 class Drawn:
-    """A map that belongs to a question. values: None where masked; told: whether pointing at a cell says its weight."""
+    """An attention map shown with a question. values: None where masked; told: whether hovering shows the weight."""
 
     values: tuple[tuple[float | None, ...], ...]
     title: str = ""
@@ -32,9 +32,9 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked. way: equations that lead to the answer; because: what they are based on, in words.
+    """A question with its answer and explanation. way: the equations of the solution; because: the reason in words.
 
-    link: page and settings where it is seen. code: a few lines that belong to the question.
+    link: page and settings that show it. code: lines of code shown with the question.
     """
 
     text: str
@@ -50,18 +50,18 @@ class Question:
     seed: int = 0
 
     def grade(self, given: str) -> Grade:
-        """Grade what a person typed or chose."""
+        """Grade an answer as typed or chosen."""
         return self.answer.grade(given)
 
     @property
     def id(self) -> str:
-        """What makes this very question again."""
+        """The kind and seed, from which `make` builds the same question."""
         return f"{self.kind}:{self.seed}"
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of question."""
+    """A kind of question, registered in KINDS."""
 
     name: str
     subject: str
@@ -85,7 +85,7 @@ def kind(
 
 
 def make(name: str, seed: int) -> Question:
-    """Make the question of this kind and seed. ValueError for a kind that there is not."""
+    """Make the question of this kind and seed. ValueError for an unknown kind."""
     if name not in KINDS:
         raise ValueError(f"There is no kind of question {name[:40]!r}.")
     found = KINDS[name]
@@ -95,27 +95,27 @@ def make(name: str, seed: int) -> Question:
 
 
 def kinds_of(subject: str, level: int) -> list[Kind]:
-    """Kinds of a subject ("" for all) and up to a level."""
+    """List the kinds of a subject ("" for all) up to a level."""
     return [k for k in KINDS.values() if subject in ("", k.subject) and k.level <= level]
 
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a choice before they are shuffled."""
+    """The options of a multiple-choice question before they are shuffled."""
 
     right: str
     wrong: Sequence[tuple[str, str]] = field(default_factory=tuple)  # option, why it is wrong
     code: bool = False
 
     def shuffled(self, rng: random.Random) -> ChoiceAnswer:
-        """Put them in a random order; what equals the right one or another one is left out."""
+        """Return the options in random order, without duplicates."""
         shown = self._shown()
         order = list(shown)
         rng.shuffle(order)
         return self._answer(shown, order)
 
     def in_order(self) -> ChoiceAnswer:
-        """Put them in alphabetical order: for letters of maps, which were shuffled themselves."""
+        """Return the options in alphabetical order, for the letters of maps that are already shuffled."""
         shown = self._shown()
         return self._answer(shown, sorted(shown))
 

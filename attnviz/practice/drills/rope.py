@@ -1,4 +1,4 @@
-"""RoPE: angles, wavelengths, pairs and what rotation leaves unchanged. Answers come from attnviz.modules.rope."""
+"""Questions on RoPE: angles, wavelengths, pairs and invariances. Answers come from attnviz.modules.rope."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ def angle_of_a_pair(rng: random.Random) -> Question:
                 (p * theta ** (-i / D), "The exponent is −2i / D."),
                 (p * theta ** (2 * i / D), "The exponent is negative."),
                 (angle / p, "That is the angle per position."),
-                (math.degrees(angle), "That is in degrees."),
+                (math.degrees(angle), "That is the angle in degrees."),
                 (p * theta ** (-2 * (i - 1) / D), "Pairs are counted from 0."),
             ),
         ),
-        "Position times frequency; the frequency of pair i is θ^(−2i / D).",
+        "The angle is position times frequency, and the frequency of pair i is θ^(−2i / D).",
         (Equation(position * base ** (-(2 * pair / d)), "angle"),),
         ("rope", {}),
     )
@@ -54,7 +54,7 @@ def wavelength(rng: random.Random) -> Question:
     D, i, theta, d, pair, base = _drawn(rng)
     found = 2 * math.pi / float(rope_frequencies(D, theta)[i])
     return Question(
-        f"head_dim = {D}, θ = {theta:,.0f}. After how many tokens has pair {i} (from 0) turned a full circle?",
+        f"head_dim = {D}, θ = {theta:,.0f}. After how many tokens has pair {i} (from 0) rotated by a full circle?",
         NumberAnswer(
             found,
             "tokens",
@@ -65,7 +65,7 @@ def wavelength(rng: random.Random) -> Question:
                 (2 * math.pi * theta ** (i / D), "The exponent is 2i / D."),
             ),
         ),
-        "A full circle, 2π, divided by the angle per position.",
+        "The wavelength is a full circle, 2π, divided by the angle per position.",
         (Equation(2 * Value(math.pi, "π", "half a circle", digits=4, tex=r"\pi") * base ** (2 * pair / d)),),
         ("rope", {}),
     )
@@ -78,14 +78,14 @@ def partner(rng: random.Random) -> Question:
     layout = rng.choice(("half", "interleaved"))
     x = torch.zeros(1, D)
     x[0, n] = 1.0
-    turned = apply_rope(x, torch.tensor([1]), rope_frequencies(D), layout)[0]
-    other = next(j for j in turned.nonzero().flatten().tolist() if j != n)
+    rotated = apply_rope(x, torch.tensor([1]), rope_frequencies(D), layout)[0]
+    other = next(j for j in rotated.nonzero().flatten().tolist() if j != n)
     half, beside = n + D // 2, n + 1 if n % 2 == 0 else n - 1
     width, dimension = Value(D, "D", "head_dim"), Value(n, "n", "dimension")
     way = dimension + width / 2 if layout == "half" else (dimension + 1 if n % 2 == 0 else dimension - 1)
     return Question(
         f"head_dim = {D}, {'half-split (Llama)' if layout == 'half' else 'interleaved (GPT-J)'} layout, dimensions "
-        f"from 0. With which dimension is dimension {n} rotated?",
+        f"counted from 0. Which dimension forms a pair with dimension {n}?",
         NumberAnswer(
             other,
             wrong=known(
@@ -94,7 +94,7 @@ def partner(rng: random.Random) -> Question:
                 (n + 1, ""),
             ),
         ),
-        "Half-split pairs dimension n with n + D / 2; interleaved pairs 2i with 2i + 1.",
+        "The half-split layout pairs n with n + D / 2; the interleaved layout pairs 2i with 2i + 1.",
         (Equation(way),),
         ("rope", {"tab": "layouts"}),
     )
@@ -102,7 +102,7 @@ def partner(rng: random.Random) -> Question:
 
 @kind("rope", 2)
 def same_score(rng: random.Random) -> Question:
-    """Scores of one q and one k at several positions, computed."""
+    """Ask which positions give the same score. The scores are computed."""
     m, n = rng.randrange(10, 40), rng.randrange(0, 9)
     shift = rng.choice((3, 17, 100))
     generator = torch.Generator().manual_seed(rng.randrange(2**31))
@@ -110,22 +110,22 @@ def same_score(rng: random.Random) -> Question:
     frequencies = rope_frequencies(16)
 
     def score(a: int, b: int) -> float:
-        turned = (apply_rope(x, torch.tensor([p]), frequencies)[0] for x, p in ((q, a), (k, b)))
-        return float(next(turned) @ next(turned))
+        rotated = (apply_rope(x, torch.tensor([p]), frequencies)[0] for x, p in ((q, a), (k, b)))
+        return float(next(rotated) @ next(rotated))
 
     pairs = [(m + shift, n + shift), (n, m), (m + shift, n), (2 * m, 2 * n), (m - 1, n)]
     equal = [pair for pair in pairs if math.isclose(score(*pair), score(m, n), rel_tol=1e-9)]
     assert equal == pairs[:1]
 
-    def told(pair: tuple[int, int]) -> str:
+    def described(pair: tuple[int, int]) -> str:
         return f"q at {pair[0]}, k at {pair[1]}"
 
-    says = "The distance is another one."
+    says = "The distance between query and key is different."
     return Question(
-        f"RoPE: a query at position {m} and a key at position {n} have some score. Which positions of the same two "
-        "vectors give the same score?",
-        Options(told(equal[0]), [(told(p), says) for p in pairs[1:] if p[0] - p[1] != m - n]).shuffled(rng),
-        f"Only the distance {m} − {n} = {m - n} counts.",
+        f"RoPE rotates a query at position {m} and a key at position {n}. At which positions do the same two vectors "
+        "give the same score?",
+        Options(described(equal[0]), [(described(p), says) for p in pairs[1:] if p[0] - p[1] != m - n]).shuffled(rng),
+        f"The score depends only on the distance, {m} − {n} = {m - n}.",
         link=("rope", {"tab": "distance"}),
     )
 
@@ -137,13 +137,13 @@ def rotated_pair(rng: random.Random) -> Question:
     first, second = Value(a, "a", "first number of the pair"), Value(b, "b", "second number of the pair")
     angle = Value(p, "α", "angle", tex=r"\alpha")
     return Question(
-        f"Pair 0, whose frequency is 1, holds ({number_text(a)}, {number_text(b)}). What is its first number at "
-        f"position {p}?",
+        f"Pair 0 has frequency 1 and holds ({number_text(a)}, {number_text(b)}). What is its first number after RoPE "
+        f"at position {p}?",
         NumberAnswer(
             found,
             tolerance=0.02,
             wrong=known(
-                (a * math.cos(p) + b * math.sin(p), "You rotated the other way round."),
+                (a * math.cos(p) + b * math.sin(p), "You rotated in the opposite direction."),
                 (b * math.cos(p) + a * math.sin(p), "That is the second number."),
                 (a * math.cos(math.radians(p)) - b * math.sin(math.radians(p)), "The angle is in radians."),
             ),
@@ -158,20 +158,20 @@ def rotated_pair(rng: random.Random) -> Question:
 def how_many_pairs(rng: random.Random) -> Question:
     id, m = rng.choice([(id, m) for id, m in sorted(load_presets().items()) if m.rotary_dim and m.attention != "mla"])
     rotated = Value(m.rotary_dim, "R", "rotated dimensions")
-    said = "" if m.rotary_dim == m.head_dim else f", of which RoPE rotates {m.rotary_dim}"
+    partial = "" if m.rotary_dim == m.head_dim else f", of which RoPE rotates {m.rotary_dim}"
     return Question(
-        f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} heads, head_dim = {m.head_dim}{said}. How many frequencies "
+        f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} heads, head_dim = {m.head_dim}{partial}. How many frequencies "
         "does RoPE have?",
         NumberAnswer(
             len(rope_frequencies(m.rotary_dim, m.rope_theta or 10_000.0)),
             wrong=known(
-                (m.head_dim, "One frequency per pair of dimensions."),
-                (m.head_dim / 2, "Only a part of the head is rotated."),
-                (m.rotary_dim, "One frequency per pair of dimensions."),
-                (m.d_model / 2, "RoPE rotates each head by itself."),
+                (m.head_dim, "There is one frequency per pair of dimensions, not per dimension."),
+                (m.head_dim / 2, "Only part of each head is rotated."),
+                (m.rotary_dim, "There is one frequency per pair of dimensions, not per dimension."),
+                (m.d_model / 2, "RoPE rotates each head separately."),
             ),
         ),
-        "One frequency for each pair of rotated dimensions, the same for all heads.",
+        "There is one frequency per pair of rotated dimensions, and all heads share the same frequencies.",
         (Equation(rotated / 2),),
         page(id),
     )
@@ -184,18 +184,18 @@ def interpolated_angle(rng: random.Random) -> Question:
     found = p / s * float(rope_frequencies(D, theta)[i])
     position, factor = Value(p, "p", "position"), Value(s, "s", "factor of the extension")
     return Question(
-        f"Position interpolation extends the context {s} times. head_dim = {D}, θ = {theta:,.0f}: what is the angle "
-        f"of pair {i} at position {p}, in radians?",
+        f"Position interpolation extends the context by a factor of {s}. head_dim = {D}, θ = {theta:,.0f}: what is the "
+        f"angle of pair {i} (from 0) at position {p}, in radians?",
         NumberAnswer(
             found,
             "rad",
             0.01,
             known(
-                (found * s, "Positions are divided by the factor."),
+                (found * s, "You did not divide the position by the factor."),
                 (found * s * s, "Divide by the factor; do not multiply."),
             ),
         ),
-        "Position interpolation divides positions by the factor and leaves the frequencies alone.",
+        "Position interpolation divides positions by the factor and leaves the frequencies unchanged.",
         (Equation(position / factor * base ** (-(2 * pair / d))),),
         ("rope", {"tab": "longer"}),
     )
@@ -210,17 +210,17 @@ def place_in_the_other_layout(rng: random.Random) -> Question:
     dimension, width = Value(n, "n", "dimension, interleaved"), Value(D, "D", "head_dim")
     way = dimension / 2 if n % 2 == 0 else (dimension - 1) / 2 + width / 2
     return Question(
-        f"head_dim = {D}. Weights for the interleaved layout are reordered for the half-split one. To which place does "
-        f"dimension {n} go (from 0)?",
+        f"head_dim = {D}. Weights for the interleaved layout are reordered for the half-split layout. To which index "
+        f"does dimension {n} move (both from 0)?",
         NumberAnswer(
             place,
             wrong=known(
-                (int(order[n]), "That is the way back, from half-split to interleaved."),
-                (n, "It stays only at both ends."),
+                (int(order[n]), "That is the inverse, from half-split to interleaved."),
+                (n, "Only the first and the last dimension keep their index."),
                 (n // 2 if n % 2 else n // 2 + D // 2, "Even dimensions come first, then the odd ones."),
             ),
         ),
-        "Even dimensions go to the first half, odd ones to the second, in their order.",
+        "Even dimensions move to the first half, odd ones to the second, in the same order.",
         (Equation(way),),
         ("rope", {"tab": "layouts"}),
     )

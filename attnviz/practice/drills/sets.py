@@ -1,4 +1,4 @@
-"""A set of questions that a link gives to everybody, what comes back, the score card, and progress as a file."""
+"""Reproducible question sets, repetition of missed questions, the score card, and the progress file."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _ID = re.compile(r"^([a-z_]{1,60}):(\d{1,10})$")
 
 
 def question_set(subject: str, level: int, n: int, seed: int) -> list[Question]:
-    """The questions of a set: the same for the same four. Every kind comes once before one comes again, and with all
-    subjects each is asked in turn."""
+    """Return the questions of a set, the same for the same four arguments. A kind repeats only after every other kind
+    was used; with all subjects, the subjects alternate."""
     rng = random.Random(f"set/{subject}/{level}/{seed}")
     pools: list[list[Kind]] = []
     for each in [subject] if subject else list(SUBJECTS):
@@ -35,7 +35,7 @@ def question_set(subject: str, level: int, n: int, seed: int) -> list[Question]:
 
 @dataclass(frozen=True)
 class Tally:
-    """Right answers of a subject."""
+    """The number of right answers and of questions in a subject."""
 
     subject: str
     right: int
@@ -43,7 +43,7 @@ class Tally:
 
 
 def score_card(questions: Sequence[Question], right: Sequence[bool]) -> list[Tally]:
-    """Count by subject, in the subjects' order; those not asked are left out."""
+    """Count right answers by subject, in the order of SUBJECTS, without subjects that were not asked."""
     rows = []
     for subject in SUBJECTS:
         own = [ok for question, ok in zip(questions, right, strict=True) if question.subject == subject]
@@ -54,7 +54,7 @@ def score_card(questions: Sequence[Question], right: Sequence[bool]) -> list[Tal
 
 @dataclass(frozen=True)
 class Missed:
-    """A question that comes back. due: the number of answers after which it does; gap: which of GAPS it waits."""
+    """A missed question to repeat. due: the total number of answers at which it repeats; gap: its index in GAPS."""
 
     id: str
     gap: int
@@ -63,9 +63,10 @@ class Missed:
 
 @dataclass(frozen=True)
 class Progress:
-    """What was answered: right and asked by kind, and the questions that come back.
+    """A learner's progress: right and asked counts by kind, and the missed questions to repeat.
 
-    A missed question comes back after GAPS[0] other answers; once right, after GAPS[1], then GAPS[2], then no more.
+    A missed question repeats after GAPS[0] other answers; each right answer moves it on to the next gap, and after the
+    last it is dropped.
     """
 
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)
@@ -73,11 +74,11 @@ class Progress:
 
     @property
     def answered(self) -> int:
-        """Answers so far."""
+        """The number of answers so far."""
         return sum(asked for _, asked in self.counts.values())
 
     def after(self, question: Question, right: bool) -> Progress:
-        """Count an answer."""
+        """Return the progress with one more answer counted."""
         done, asked = self.counts.get(question.kind, (0, 0))
         counts = {**self.counts, question.kind: (done + right, asked + 1)}
         before = next((each for each in self.missed if each.id == question.id), None)
@@ -88,16 +89,16 @@ class Progress:
         return Progress(counts, others)
 
     def due(self) -> list[Question]:
-        """The questions that come back now, the longest waiting first."""
+        """Return the questions that are due now, the longest overdue first."""
         found = sorted((each for each in self.missed if each.due <= self.answered), key=lambda each: each.due)
         return [make(*_parts(each.id)) for each in found]
 
     def again(self, n: int) -> list[Question]:
-        """At most n of the questions that come back, now or later, the first due first."""
+        """Return at most n missed questions, due or not, ordered by when they are due."""
         return [make(*_parts(each.id)) for each in sorted(self.missed, key=lambda each: each.due)[:n]]
 
     def tallies(self) -> list[Tally]:
-        """Count by subject, in the subjects' order, those not asked too."""
+        """Count right answers by subject, in the order of SUBJECTS, including subjects that were not asked."""
         rows = []
         for subject in SUBJECTS:
             own = [pair for kind, pair in self.counts.items() if KINDS[kind].subject == subject]
@@ -105,25 +106,25 @@ class Progress:
         return rows
 
     def written(self) -> str:
-        """As a file."""
+        """Serialise as JSON."""
         counts = {kind: list(pair) for kind, pair in sorted(self.counts.items())}
         missed = [[each.id, each.gap, each.due] for each in self.missed]
         return json.dumps({"attnviz practice": 1, "counts": counts, "missed": missed}, indent=1)
 
     @classmethod
     def read(cls, raw: bytes) -> Progress:
-        """Read what `written` wrote. ValueError with a sentence for anything else."""
+        """Parse the JSON of `written`. ValueError with a readable message for anything else."""
         if len(raw) > LARGEST_FILE:
-            raise ValueError(f"A progress file has at most {LARGEST_FILE:,} bytes; this one has {len(raw):,}.")
+            raise ValueError(f"A progress file can have at most {LARGEST_FILE:,} bytes; this one is larger.")
         try:
             found = json.loads(raw.decode("utf-8"))
         except (ValueError, RecursionError):
-            raise ValueError("This is no progress file: it cannot be read as JSON.") from None
+            raise ValueError("This is not a progress file: it is not valid JSON.") from None
         if not isinstance(found, dict) or found.get("attnviz practice") != 1:
-            raise ValueError("This is no progress file of this page.")
+            raise ValueError("This is not a progress file saved on this page.")
         counts, missed = found.get("counts"), found.get("missed")
         if not isinstance(counts, dict) or not isinstance(missed, list) or len(missed) > MOST_MISSED:
-            raise ValueError(f"A progress file holds “counts” and at most {MOST_MISSED} “missed”.")
+            raise ValueError(f"A progress file needs “counts” and “missed” (at most {MOST_MISSED} questions).")
         known = {kind: (pair[0], pair[1]) for kind, pair in counts.items() if kind in KINDS and _is_count(pair)}
         waiting = {each.id: each for each in map(_missed, missed) if each}
         return cls(known, tuple(waiting.values()))

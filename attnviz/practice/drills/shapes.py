@@ -1,4 +1,4 @@
-"""Shapes: what each line of attention makes of its tensors. Answers are the shapes of tensors that were computed."""
+"""Questions on tensor shapes in attention. The answers are the shapes of computed tensors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STEPS: tuple[str, dict[str, str]] = ("steps", {})
 
 
 def sizes(rng: random.Random) -> tuple[int, int, int, int, int]:
-    """B, T, H, K, D: small, and different from each other where they can be."""
+    """Draw small B, T, H, K, D, distinct where possible."""
     K, G = rng.choice(((1, 4), (2, 2), (2, 3), (2, 4), (3, 2), (4, 2)))
     return rng.choice((2, 3)), rng.choice((5, 7, 11, 13)), K * G, K, rng.choice((16, 24, 32, 64))
 
@@ -35,11 +35,12 @@ def queries_by_head(rng: random.Random) -> Question:
             tuple(q.shape),
             {
                 (B, T, H, D): "That is the shape before transpose(1, 2).",
-                (B, T, H * D): "That is what q_proj gives, before view.",
-                (B, H, D, T): "transpose(1, 2) exchanges tokens and heads; head_dim stays last.",
+                (B, T, H * D): "That is the output of q_proj, before view.",
+                (B, H, D, T): "transpose(1, 2) swaps tokens and heads; head_dim stays last.",
             },
         ),
-        f"head_dim = {H * D} / {H} = {D}; view makes (B, T, H, D), transpose(1, 2) puts the heads before the tokens.",
+        f"head_dim = {H * D} / {H} = {D}; view gives (B, T, H, D), and transpose(1, 2) moves the heads before the "
+        "tokens.",
         link=STEPS,
         code=f"q = q_proj(x).view({B}, {T}, {H}, {D}).transpose(1, 2)",
     )
@@ -52,16 +53,17 @@ def keys_in_gqa(rng: random.Random) -> Question:
         layer = modules.GroupedQueryAttention(H * D, H, K)
         k = layer.k_proj(_on_meta(B, T, H * D)).unflatten(-1, (K, -1)).transpose(1, 2)
     return Question(
-        f"d_model = {H * D}, {H} query heads, {K} KV heads, {B} texts of {T} tokens. What is the shape of k by head?",
+        f"d_model = {H * D}, {H} query heads, {K} KV heads, {B} texts of {T} tokens. What is the shape of k, split "
+        "into heads and with the heads before the tokens?",
         ShapeAnswer(
             tuple(k.shape),
             {
-                (B, H, T, D): f"That is q. k has {K} heads.",
+                (B, H, T, D): f"That is the shape of q; k has only {K} heads.",
                 (B, K, T, H * D // K): f"head_dim is d_model / n_heads = {D} for the keys too.",
                 (B, T, K, D): "The heads come before the tokens, so that each head is a matrix.",
             },
         ),
-        f"head_dim is {H * D} / {H} = {D} for queries and keys alike; k has K = {K} heads: (B, K, T, D).",
+        f"head_dim is {H * D} / {H} = {D} for both queries and keys; k has K = {K} heads: (B, K, T, D).",
         link=("query_groups", {}),
     )
 
@@ -77,12 +79,12 @@ def scores(rng: random.Random) -> Question:
             tuple(found.shape),
             {
                 (B, H, S, T): "Rows are queries, columns are keys.",
-                (B, H, T, T): f"There are {S} keys, since some are cached already.",
-                (B, H, D, D): "head_dim is summed over.",
-                (B, T, S): "Each head has a map of its own.",
+                (B, H, T, T): f"There are {S} keys, since some of them come from the cache.",
+                (B, H, D, D): "The product sums over head_dim.",
+                (B, T, S): "Each head has its own map.",
             },
         ),
-        f"head_dim is summed over; for each head there are {T} queries by {S} keys: (B, H, T, S).",
+        f"The product sums over head_dim, so each head has {T} queries by {S} keys: (B, H, T, S).",
         link=("heads", {"tab": "stages"}),
         code="scores = q @ k.transpose(-2, -1)",
     )
@@ -97,12 +99,12 @@ def heads_joined(rng: random.Random) -> Question:
         ShapeAnswer(
             tuple(out.shape),
             {
-                (B, H, T * D): "transpose(1, 2) comes first: the tokens are axis 1 then.",
-                (B, T, H, D): "flatten(2) joins the last two axes.",
-                (B, H * D, T): "The tokens stay axis 1.",
+                (B, H, T * D): "transpose(1, 2) comes first, and makes the tokens axis 1.",
+                (B, T, H, D): "flatten(2) then merges the last two axes.",
+                (B, H * D, T): "After transpose(1, 2) the tokens are axis 1, and flatten(2) leaves them there.",
             },
         ),
-        f"transpose gives ({B}, {T}, {H}, {D}); flatten(2) joins heads and head_dim to {H} · {D} = {H * D}.",
+        f"transpose gives ({B}, {T}, {H}, {D}); flatten(2) merges heads and head_dim into {H} · {D} = {H * D}.",
         link=STEPS,
         code="out = out.transpose(1, 2).flatten(2)",
     )
@@ -123,12 +125,12 @@ def einsum_of_groups(rng: random.Random) -> Question:
                     H,
                     T,
                     S,
-                ): "That is the shape after flatten(1, 2); this product still has KV heads and groups apart.",
-                (B, K, G, T, D): "d is not on the right of the arrow: it is summed over.",
-                (B, K, G, S, T): "t comes before s on the right of the arrow.",
+                ): "That is the shape after flatten(1, 2); KV heads and groups are separate axes here.",
+                (B, K, G, T, D): "d is not to the right of the arrow, so it is summed over.",
+                (B, K, G, S, T): "t comes before s to the right of the arrow.",
             },
         ),
-        "The letters on the right of the arrow are the axes of the result; d, which is not among them, is summed over.",
+        "The letters to the right of the arrow are the axes of the result; d is not among them, so it is summed over.",
         link=("query_groups", {"tab": "work"}),
         code='torch.einsum("bkgtd,bksd->bkgts", q, k)',
     )
@@ -145,7 +147,7 @@ def weight_of_k_proj(rng: random.Random) -> Question:
             tuple(weight.shape),
             {
                 (H * D, K * D): "nn.Linear stores (out, in).",
-                (H * D, H * D): "That is q_proj; k_proj has the KV heads alone.",
+                (H * D, H * D): "That is q_proj; k_proj projects to the KV heads only.",
             },
         ),
         f"nn.Linear stores (out, in): K · head_dim = {K} · {D} = {K * D} rows, d_model = {H * D} columns.",
@@ -156,25 +158,26 @@ def weight_of_k_proj(rng: random.Random) -> Question:
 @kind("shapes", 3)
 def broadcast_mask(rng: random.Random) -> Question:
     B, T, H, _, _ = sizes(rng)
-    S, kept = T + 3, rng.choice(("padding", "causal", "both"))
+    S, mask_type = T + 3, rng.choice(("padding", "causal", "both"))
     padding, causal = _on_meta(B, 1, 1, S), _on_meta(T, S)
-    mask = {"padding": padding, "causal": causal, "both": padding * causal}[kept]
+    mask = {"padding": padding, "causal": causal, "both": padding * causal}[mask_type]
     shape = tuple((_on_meta(B, H, T, S) + mask).shape)
     described = {
-        "padding": f"a padding mask ({B}, 1, 1, {S})",
-        "causal": f"a causal mask ({T}, {S})",
+        "padding": f"a padding mask of shape ({B}, 1, 1, {S})",
+        "causal": f"a causal mask of shape ({T}, {S})",
         "both": f"the product of a padding mask ({B}, 1, 1, {S}) and a causal mask ({T}, {S})",
-    }[kept]
+    }[mask_type]
     return Question(
         f"Scores of shape ({B}, {H}, {T}, {S}) are masked with {described}. What is the shape of the result?",
         ShapeAnswer(
             shape,
             {
-                tuple(mask.shape): "That is the shape of the mask: it is broadcast to that of the scores.",
-                (B, 1, T, S): "The mask is broadcast over the heads; the scores keep theirs.",
+                tuple(mask.shape): "That is the shape of the mask; it is broadcast to the shape of the scores.",
+                (B, 1, T, S): "The mask is broadcast over the heads; the scores keep their head axis.",
             },
         ),
-        "Axes of size 1 and missing axes at the front are broadcast; the scores keep their shape (B, H, T, S).",
+        "The mask's axes of size 1 and its missing leading axes are broadcast; the scores keep their shape "
+        "(B, H, T, S).",
         link=("heads", {"tab": "masks"}),
     )
 
@@ -186,16 +189,16 @@ def how_many_scores(rng: random.Random) -> Question:
     b, h, t = Value(B, "B", "texts"), Value(H, "H", "query heads"), Value(T, "T", "tokens")
     return Question(
         f"{B} texts of {T} tokens, {H} query heads, {K} KV heads, head_dim {D}: how many attention weights does one "
-        "layer compute without a cache (masked ones counted)?",
+        "layer compute without a cache, masked ones included?",
         NumberAnswer(
             n,
             wrong=known(
-                (B * K * T * T, "Each query head has a map, whatever KV head it reads."),
-                (B * H * T * D, "That counts the numbers of q."),
+                (B * K * T * T, "Each query head has its own map, even if query heads share a KV head."),
+                (B * H * T * D, "That is the number of entries of q."),
                 (H * T * T, "That is for one text."),
             ),
         ),
-        "Each query head of each text has a map of T by T.",
+        "Each query head has a T × T map for each text.",
         (Equation(b * h * t * t),),
         ("heads", {}),
     )
@@ -220,21 +223,21 @@ def lines_of_attention(rng: random.Random) -> Question:
     return Question(
         "Put the six lines of causal attention with RoPE in order.",
         OrderAnswer(tuple(LINES[i] for i in shown), order),
-        "Project, rotate, compare, mask, normalise, then average the values and project back.",
+        "Project, rotate q and k, compute scores, mask, apply the softmax, then average the values and project back.",
         link=STEPS,
     )
 
 
 @kind("shapes", 3)
 def line_that_raises(rng: random.Random) -> Question:
-    """Each line is run on a tensor that is not contiguous."""
+    """Ask which line raises. Each line is run to find out."""
     B, T, H, _, D = sizes(rng)
     out = torch.zeros(B, H, T, D)
     lines = {
         f"out.transpose(1, 2).view({B}, {T}, {H * D})": "",
-        f"out.transpose(1, 2).reshape({B}, {T}, {H * D})": "reshape copies where view cannot.",
-        f"out.transpose(1, 2).contiguous().view({B}, {T}, {H * D})": "contiguous() has copied it, so view can.",
-        f"out.view({B}, {H}, {T * D})": "This joins neighbouring axes of a contiguous tensor.",
+        f"out.transpose(1, 2).reshape({B}, {T}, {H * D})": "reshape copies the tensor where view would fail.",
+        f"out.transpose(1, 2).contiguous().view({B}, {T}, {H * D})": "contiguous() makes a copy on which view works.",
+        f"out.view({B}, {H}, {T * D})": "This merges adjacent axes of a contiguous tensor, which view can do.",
     }
     raising = [line for line in lines if _raises(line, out)]
     assert len(raising) == 1
@@ -242,7 +245,8 @@ def line_that_raises(rng: random.Random) -> Question:
     return Question(
         f"out is contiguous with shape ({B}, {H}, {T}, {D}). Which line raises an error?",
         Options(raising[0], wrong, code=True).shuffled(rng),
-        "After transpose the numbers no longer lie in the order that view needs: use reshape, or contiguous() first.",
+        "After transpose the tensor is no longer contiguous, and view cannot merge its axes: use reshape, or call "
+        "contiguous() first.",
         link=STEPS,
     )
 

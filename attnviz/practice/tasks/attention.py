@@ -1,4 +1,4 @@
-"""The attention tasks: scaled dot-product, one head, MHA, GQA, and attention in tiles.
+"""The attention tasks: scaled dot-product, single-head, MHA, GQA, and tiled attention.
 
 B batch, T query tokens, S key tokens, C d_model, H query heads, K KV heads, D head_dim.
 """
@@ -19,17 +19,17 @@ from attnviz.practice.task import Case, Mistaken, Task, function_case, module_ca
 
 
 def causal(T: int) -> Tensor:
-    """No query may attend to a later token: bool (T, T)."""
+    """Return the causal mask, bool (T, T), True = may attend."""
     return torch.ones(T, T, dtype=torch.bool).tril()
 
 
 def drawn(seed: int, *shape: int) -> Tensor:
-    """Normal numbers that depend on the seed and the shape."""
+    """Draw standard normal numbers from the seed."""
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def mask_with_an_empty_row(seed: int, *shape: int) -> Tensor:
-    """A mask in which each query may attend to itself or about half of the keys, and query 2 to nothing."""
+    """Draw a mask in which each query may attend to itself and about half of the keys, and query 2 is fully masked."""
     mask = drawn(seed, *shape) > 0
     mask |= torch.eye(shape[-2], shape[-1], dtype=torch.bool)
     mask[..., 2, :] = False
@@ -41,25 +41,25 @@ Kernel = Callable[..., Attended]
 
 def attend_with(
     scale: Callable[[int, int], float] = lambda H, D: D**-0.5,
-    shown: Callable[[Tensor], Tensor] = lambda mask: mask,
+    change_mask: Callable[[Tensor], Tensor] = lambda mask: mask,
     order: Callable[[int, int], list[int]] | None = None,
-    after: bool = False,
-    hidden: float = -math.inf,
+    mask_after: bool = False,
+    masked_score: float = -math.inf,
     axis: int = -1,
 ) -> Kernel:
-    """Attention with parts exchanged: what the scores are multiplied by, what becomes of the mask, which KV head each
-    query head reads, masking after the softmax, the score of what is hidden, the axis of the softmax."""
+    """Build an attention kernel with mistakes: the factor on the scores, a change of the mask, the KV head that each
+    query head reads, masking after the softmax, the score of masked keys, the axis of the softmax."""
 
     def kernel(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, **_: Any) -> Attended:
         H, K, D = q.shape[1], k.shape[1], q.shape[3]
         read = order(H, K) if order else [h * K // H for h in range(H)]
         scores = q @ k[:, read].mT * scale(H, D)  # (B, H, T, S)
-        allowed = shown(torch.ones((), dtype=torch.bool) if mask is None else mask)
-        if after:
+        allowed = change_mask(torch.ones((), dtype=torch.bool) if mask is None else mask)
+        if mask_after:
             weights = scores.softmax(axis) * allowed
         else:
-            weights = scores.masked_fill(~allowed, hidden).softmax(axis)
-            if hidden == -math.inf and axis == -1:
+            weights = scores.masked_fill(~allowed, masked_score).softmax(axis)
+            if masked_score == -math.inf and axis == -1:
                 weights = weights.masked_fill(~allowed.any(-1, keepdim=True), 0.0)
         return Attended(weights @ v[:, read], weights)
 
@@ -79,19 +79,19 @@ def _everything(mask: Tensor) -> Tensor:
 WRONG_KERNELS: tuple[tuple[str, str, Kernel], ...] = (
     ("without the division by √head_dim", "", attend_with(scale=lambda H, D: 1.0)),
     ("with scores divided by head_dim instead of √head_dim", "", attend_with(scale=lambda H, D: 1 / D)),
-    ("with the mask never used", "mask_never_used", attend_with(shown=_everything)),
-    ("with the mask inverted: True hides instead of allowing", "", attend_with(shown=torch.logical_not)),
+    ("with the mask never used", "mask_never_used", attend_with(change_mask=_everything)),
+    ("with the mask inverted, so that True masks a key", "", attend_with(change_mask=torch.logical_not)),
     ("with the mask applied after the softmax, so that rows do not sum to 1", "mask_after_softmax",
-     attend_with(after=True)),
-    ("with NaN in a row that may attend to nothing (a row of −∞ before the softmax)", "fully_masked_row",
+     attend_with(mask_after=True)),
+    ("with NaN for a fully masked query (a row of −∞ before the softmax)", "fully_masked_row",
      _nan_where_empty),
-    ("with the average of all values in a row that may attend to nothing (a large negative number instead of −∞)",
-     "fully_masked_row", attend_with(hidden=-1e9)),
+    ("with the average of all values for a fully masked query (a large negative number instead of −∞)",
+     "fully_masked_row", attend_with(masked_score=-1e9)),
     ("with the softmax over the queries instead of the keys", "softmax_over_queries", attend_with(axis=-2)),
 )  # fmt: skip
 BY_D_MODEL = ("with scores divided by √d_model instead of √head_dim", "scale_by_d_model",
               attend_with(scale=lambda H, D: (H * D) ** -0.5))  # fmt: skip
-TILED = ("with the KV heads tiled (0 1 0 1) instead of interleaved (0 0 1 1)", "tiled_kv_heads",
+TILED = ("with the KV heads tiled (0 1 0 1) instead of repeated in place (0 0 1 1)", "tiled_kv_heads",
          attend_with(order=lambda H, K: [h % K for h in range(H)]))  # fmt: skip
 
 
@@ -113,11 +113,11 @@ def _attention_cases(seed: int) -> list[Case]:
         return drawn(seed + n, B, H, T, D), drawn(seed + n + 1, B, H, S, D), drawn(seed + n + 2, B, H, S, D)
 
     return [
-        function_case("mask = None is causal", "attention", *qkv(0, T, T)),
+        function_case("mask = None: causal", "attention", *qkv(0, T, T)),
         function_case("mask (T, S), more keys than queries", "attention", *qkv(3, T, S), mask=drawn(seed, T, S) > -1),
         function_case("mask (B, 1, T, S)", "attention", *qkv(6, T, S), mask=drawn(seed + 1, B, 1, T, S) > -1),
         function_case(
-            "a query that may attend to nothing gives zeros", "attention", *qkv(9, T, T),
+            "a fully masked query: zeros", "attention", *qkv(9, T, T),
             mask=mask_with_an_empty_row(seed + 2, B, H, T, T),
         ),
         function_case("T = 1", "attention", *qkv(12, 1, 1)),
@@ -126,8 +126,8 @@ def _attention_cases(seed: int) -> list[Case]:
 
 
 INTERFACE = """\
-mask: bool, True = may attend, broadcastable to (B, H, T, S), of two or four dimensions; None = causal.
-A query that may attend to nothing gives zeros (not NaN)."""
+mask: bool, True = may attend, two- or four-dimensional and broadcastable to (B, H, T, S); None = causal.
+For a fully masked query, return zeros (not NaN)."""
 
 SCALED_DOT_PRODUCT = Task(
     "attention",
@@ -135,7 +135,7 @@ SCALED_DOT_PRODUCT = Task(
     f'''"""Scaled dot-product attention: softmax(q · kᵀ / √D) · v.
 
 q (B, H, T, D), k and v (B, H, S, D) -> (B, H, T, D). B batch, H heads, T queries, S keys, D head_dim.
-{INTERFACE} With None, T equals S.
+{INTERFACE} If mask is None, T equals S.
 """
 
 import torch
@@ -148,27 +148,29 @@ def attention(q, k, v, mask=None):
     _attention_cases,
     (
         *(Mistaken(says, _function(kernel), mistake) for says, mistake, kernel in WRONG_KERNELS),
-        Mistaken("without a causal mask where mask is None", {"attention": _not_causal}, "mask_never_used"),
+        Mistaken("without a causal mask if mask is None", {"attention": _not_causal}, "mask_never_used"),
     ),
 )
 
 
-def _module(name: str, base: Any, kernel: Kernel | None = None, *, joined: bool = False, free: bool = False) -> dict:
-    """The module under the task's name, with its fixed forward(x, mask=None).
+def _module(
+    name: str, base: Any, kernel: Kernel | None = None, *, no_transpose: bool = False, never_causal: bool = False
+) -> dict:
+    """Build the module under the task's name, with the task's forward(x, mask=None).
 
-    joined: heads are laid side by side without transposing first. free: None is taken for "every key".
+    no_transpose: heads are merged without transposing first. never_causal: mask=None masks nothing.
     """
 
     def forward(self: Any, x: Tensor, mask: Tensor | None = None) -> Tensor:
-        if not joined:
-            return base.forward(self, x, mask=mask, causal=mask is None and not free, kernel=kernel)
+        if not no_transpose:
+            return base.forward(self, x, mask=mask, causal=mask is None and not never_causal, kernel=kernel)
         project, heads = self.o_proj, []
 
-        def keep(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, **_: Any) -> Attended:
+        def record(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, **_: Any) -> Attended:
             heads.append(attend(q, k, v, mask))
             return heads[0]
 
-        base.forward(self, x, mask=mask, causal=mask is None, kernel=keep)
+        base.forward(self, x, mask=mask, causal=mask is None, kernel=record)
         return project(heads[0].output.reshape(*x.shape[:2], -1))
 
     return {name: type(name, (base,), {"forward": forward})}
@@ -177,11 +179,11 @@ def _module(name: str, base: Any, kernel: Kernel | None = None, *, joined: bool 
 def _module_mistakes(name: str, base: Any, kernels: tuple[tuple[str, str, Kernel], ...]) -> tuple[Mistaken, ...]:
     found = [Mistaken(says, _module(name, base, kernel), mistake) for says, mistake, kernel in kernels]
     found.append(
-        Mistaken("without a causal mask where mask is None", _module(name, base, free=True), "mask_never_used")
+        Mistaken("without a causal mask if mask is None", _module(name, base, never_causal=True), "mask_never_used")
     )
     if not issubclass(base, SelfAttention):
-        says = "with reshape(B, T, C) of the heads' output where transpose(1, 2) has to come first"
-        found.append(Mistaken(says, _module(name, base, joined=True), "reshape_without_transpose"))
+        says = "with reshape(B, T, C) of the heads' output without transpose(1, 2) first"
+        found.append(Mistaken(says, _module(name, base, no_transpose=True), "reshape_without_transpose"))
     return tuple(found)
 
 
@@ -198,12 +200,12 @@ def _self_cases(seed: int) -> list[Case]:
         return module_case(label, right, "SelfAttention", sizes, seed + n, x, **kwargs)
 
     return [
-        case("mask = None is causal", 0, 7, 13, 5),
+        case("mask = None: causal", 0, 7, 13, 5),
         case("mask (T, T)", 1, 7, 13, 5, mask=drawn(seed, 7, 7).fill_diagonal_(1) > 0),
         case(
             "mask (B, 1, 1, T): padding", 2, 7, 13, 17, mask=(torch.arange(7) < torch.tensor([[7], [4]]))[:, None, None]
         ),
-        case("a query that may attend to nothing gives zeros", 3, 7, 13, 5, mask=mask_with_an_empty_row(seed, 7, 7)),
+        case("a fully masked query: zeros", 3, 7, 13, 5, mask=mask_with_an_empty_row(seed, 7, 7)),
         case("T = 1", 4, 1, 13, 5),
     ]
 
@@ -213,7 +215,7 @@ SELF_ATTENTION = Task(
     "Single-head self-attention",
     f'''"""Single-head self-attention with projections q_proj, k_proj, v_proj (no bias), and no output projection.
 
-x (B, T, d_in) -> (B, T, d_out). The weights are set by these names.
+x (B, T, d_in) -> (B, T, d_out). The check sets the weights by these names.
 {INTERFACE}
 """
 
@@ -238,7 +240,7 @@ class SelfAttention(nn.Module):
 
 
 def _many_cases(task: Callable[[], Task], name: str, shapes: list[tuple[str, dict[str, int]]], seed: int) -> list[Case]:
-    """The first shape with every kind of mask, each other shape once."""
+    """Build cases: the first shape with every type of mask, each other shape once."""
     (first, sizes), *others = shapes
     B, T, H = 3, 7, sizes["n_heads"]
 
@@ -248,10 +250,10 @@ def _many_cases(task: Callable[[], Task], name: str, shapes: list[tuple[str, dic
 
     padding = (torch.arange(T) < torch.tensor([[7], [4], [5]]))[:, None, None] & causal(T)
     return [
-        case(f"{first}, mask = None is causal", 0, T, sizes),
+        case(f"{first}, mask = None: causal", 0, T, sizes),
         case("mask (T, T)", 1, T, sizes, mask=drawn(seed, T, T).fill_diagonal_(1) > 0),
         case("mask (B, 1, T, T): causal and padding", 2, T, sizes, mask=padding),
-        case("mask (B, H, T, T), a query that may attend to nothing", 3, T, sizes,
+        case("mask (B, H, T, T), one query fully masked", 3, T, sizes,
              mask=mask_with_an_empty_row(seed, B, H, T, T)),
         case("T = 1", 4, 1, sizes),
         *(case(label, 5 + n, 11, other) for n, (label, other) in enumerate(others)),
@@ -268,9 +270,9 @@ MULTI_HEAD = Task(
     "Causal multi-head attention",
     f'''"""Causal multi-head attention with projections q_proj, k_proj, v_proj, o_proj (no bias).
 
-x (B, T, d_model) -> (B, T, d_model). head_dim = d_model / n_heads; head h is columns h·head_dim …
-of a projection's output.
-The weights are set by these names.
+x (B, T, d_model) -> (B, T, d_model). head_dim = d_model / n_heads; head h is columns h·head_dim to
+(h + 1)·head_dim - 1 of a projection's output.
+The check sets the weights by these names.
 {INTERFACE}
 """
 
@@ -312,7 +314,7 @@ GROUPED_QUERY = Task(
 
 x (B, T, d_model) -> (B, T, d_model). head_dim = d_model / n_heads; query head h reads KV head
 h // (n_heads / n_kv_heads).
-The weights are set by these names.
+The check sets the weights by these names.
 {INTERFACE}
 """
 
@@ -344,7 +346,7 @@ def _flash(q: Tensor, k: Tensor, v: Tensor, block: int, mask: Tensor | None = No
 
 
 def _never_rescaled(q: Tensor, k: Tensor, v: Tensor, block: int, mask: Tensor | None = None) -> Tensor:
-    """Each tile's exponentials are taken from the maximum so far, and what was summed before is left as it was."""
+    """Tiled attention without rescaling: exponentials use the maximum so far, and earlier sums are not rescaled."""
     allowed = (causal(len(q)) if mask is None else mask).expand(len(q), len(k))
     largest, total, output = q.new_full((len(q),), -math.inf), q.new_zeros(len(q)), q.new_zeros(len(q), v.shape[1])
     for first in range(0, len(k), block):
@@ -365,7 +367,7 @@ def _softmax_per_tile(q: Tensor, k: Tensor, v: Tensor, block: int, mask: Tensor 
     return output
 
 
-MANY_QUERIES, MANY_KEYS = 1009, 270_001  # scores of 1.1 GB: with their softmax beside them, more than the limit
+MANY_QUERIES, MANY_KEYS = 1009, 270_001  # 1.1 GB of scores: together with their softmax, more than the limit
 
 
 def _flash_cases(seed: int) -> list[Case]:
@@ -374,13 +376,13 @@ def _flash_cases(seed: int) -> list[Case]:
 
     growing = drawn(seed + 9, 7, 5), torch.arange(1.0, 24)[:, None] * drawn(seed + 10, 1, 5), drawn(seed + 11, 23, 5)
     return [
-        function_case("mask = None is causal, tiles of 5", "flash_attention", *qkv(0, 23, 23, 7), 5),
+        function_case("mask = None: causal, tiles of 5", "flash_attention", *qkv(0, 23, 23, 7), 5),
         function_case("scores that grow from tile to tile", "flash_attention", *growing, 3,
                       mask=drawn(seed, 7, 23) > -2),
-        function_case("a query that may attend to nothing", "flash_attention", *qkv(3, 7, 11, 5), 3,
+        function_case("a fully masked query: zeros", "flash_attention", *qkv(3, 7, 11, 5), 3,
                       mask=mask_with_an_empty_row(seed, 7, 11)),
-        function_case("one tile larger than the text", "flash_attention", *qkv(6, 7, 7, 5), 13),
-        function_case(f"{MANY_KEYS:,} keys: all scores at once would not fit", "flash_attention",
+        function_case("a tile larger than the text", "flash_attention", *qkv(6, 7, 7, 5), 13),
+        function_case(f"{MANY_KEYS:,} keys: all scores at once would not fit into memory", "flash_attention",
                       *qkv(12, MANY_QUERIES, MANY_KEYS, 3), 4096, mask=torch.ones(1, MANY_KEYS, dtype=torch.bool),
                       large=True),
     ]  # fmt: skip
@@ -389,11 +391,11 @@ def _flash_cases(seed: int) -> list[Case]:
 FLASH = Task(
     "flash",
     "Tiled (flash) attention",
-    '''"""Attention of one head in tiles of keys, with a running softmax: no row of scores is ever kept whole.
+    '''"""Attention of one head in tiles of keys, with an online softmax: no full row of scores is ever stored.
 
 q (T, D), k and v (S, D) -> (T, D). block: keys per tile. mask: bool, True = may attend, broadcastable to (T, S);
-None = causal. A query that may attend to nothing gives zeros. The last check has so many keys that T · S scores and
-their softmax do not fit into 2 GiB.
+None = causal. For a fully masked query, return zeros. The last check has so many keys that T · S scores and their
+softmax do not fit into 2 GiB.
 """
 
 import torch
@@ -407,7 +409,7 @@ def flash_attention(q, k, v, block, mask=None):
     (
         Mistaken("without rescaling the sum and the output when a later tile has a larger maximum",
                  {"flash_attention": _never_rescaled}),
-        Mistaken("with a softmax of its own in each tile, the outputs added up",
+        Mistaken("with a separate softmax per tile and the outputs added",
                  {"flash_attention": _softmax_per_tile}),
     ),
 )  # fmt: skip

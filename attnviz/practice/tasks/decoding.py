@@ -24,8 +24,8 @@ def _decode(
     tiled: bool = False,
     rotate_values: bool = False,
 ) -> Callable[..., Tensor]:
-    """One step with parts exchanged: where positions start, where the causal mask starts, whether cached keys are
-    rotated again when they are read, the order of the KV heads, whether values are rotated too."""
+    """Build a decode step with mistakes: where positions start, the offset of the causal mask, rotating cached keys
+    again when they are read, tiling the KV heads, rotating the values."""
 
     def decode_step(
         x: Tensor, cache: Any, q_proj: Tensor, k_proj: Tensor, v_proj: Tensor, o_proj: Tensor,
@@ -59,21 +59,22 @@ def _right_step(
 
 
 class _ForAllHeads(KVCache):
-    """Counts as if keys and values of every query head were cached: three times as many in these cases."""
+    """A cache that counts bytes for all query heads: three times as many in these cases."""
 
     @property
     def nbytes(self) -> int:
         return 3 * super().nbytes
 
 
-class _KeysAlone(KVCache):
+class _KeysOnly(KVCache):
     @property
     def nbytes(self) -> int:
         return super().nbytes // 2
 
 
 def _cache_case(label: str, seed: int, chunks: list[int], C: int, K: int, **kwargs: Any) -> Case:
-    """A text in pieces through one cache; three query heads per KV head. Length and bytes are asked for at the end."""
+    """Build a case that feeds a text in chunks through one cache, with three query heads per KV head, and then reads
+    the cache's length and bytes."""
     tensors: dict[str, Tensor] = {}
     D, H = C // (3 * K), 3 * K
     shapes = {"q_proj": (H * D, C), "k_proj": (K * D, C), "v_proj": (K * D, C), "o_proj": (C, H * D)}
@@ -90,7 +91,7 @@ def _cache_case(label: str, seed: int, chunks: list[int], C: int, K: int, **kwar
 
 def _cache_cases(seed: int) -> list[Case]:
     return [
-        _cache_case("five tokens, then one by one", seed, [5, 1, 1, 1], 66, 1),
+        _cache_case("five tokens, then three one by one", seed, [5, 1, 1, 1], 66, 1),
         _cache_case("two tokens, then three: a mask with an offset", seed + 100, [2, 3], 84, 2),
         _cache_case("one by one from the first token", seed + 200, [1, 1, 1, 1], 60, 2),
         _cache_case("theta = 500,000", seed + 300, [7, 2], 54, 3, theta=500_000.0),
@@ -102,9 +103,9 @@ CACHE = Task(
     "Decoding with a KV cache",
     '''"""Grouped-query attention with RoPE, decoded with a KV cache.
 
-Cache holds the keys and values of one layer. decode_step attends for T new tokens x (B, T, C) -> (B, T, C): it rotates
-q and k (RoPE, half-split) at the positions len(cache), len(cache) + 1, …, adds k and v to the cache, and attends
-causally to all tokens so far. Weights are laid out as in nn.Linear: q_proj (H·D, C), k_proj and v_proj (K·D, C),
+Cache holds the keys and values of one layer. decode_step processes T new tokens x (B, T, C) -> (B, T, C): it rotates
+q and k (RoPE, half-split) at positions len(cache), len(cache) + 1, …, appends k and v to the cache, and attends
+causally to all tokens so far. Weights have the layout of nn.Linear: q_proj (H·D, C), k_proj and v_proj (K·D, C),
 o_proj (C, H·D). Query head h reads KV head h // (n_heads / n_kv_heads).
 """
 
@@ -113,12 +114,12 @@ import torch
 
 class Cache:
     def __len__(self):
-        """Tokens cached so far."""
+        """Number of tokens cached so far."""
         raise NotImplementedError
 
     @property
     def nbytes(self):
-        """Bytes of the keys and values cached so far: 2 · B · K · S · D numbers."""
+        """Size of the keys and values cached so far, in bytes: 2 · B · K · S · D numbers."""
         raise NotImplementedError
 
 
@@ -130,18 +131,18 @@ def decode_step(x, cache, q_proj, k_proj, v_proj, o_proj, n_heads, n_kv_heads, t
     tuple(
         Mistaken(says, {"Cache": cache, "decode_step": step}, mistake)
         for says, mistake, cache, step in (
-            ("with positions that start at 0 again in every step", "positions_restart", KVCache,
+            ("with positions that restart at 0 in every step", "positions_restart", KVCache,
              _decode(position=lambda past: 0)),
-            ("with a causal mask that has no offset: a new token sees the first tokens alone",
+            ("with a causal mask without offset, so that new tokens attend only to the first tokens",
              "causal_mask_without_offset", KVCache, _decode(visible=lambda past: 0)),
             ("with cached keys rotated again each time they are read", "keys_rotated_twice", KVCache,
              _decode(rotate_read=True)),
             ("with RoPE applied to the values too", "rope_on_values", KVCache, _decode(rotate_values=True)),
-            ("with the KV heads tiled (0 1 0 1) instead of interleaved (0 0 1 1)", "tiled_kv_heads", KVCache,
+            ("with the KV heads tiled (0 1 0 1) instead of repeated in place (0 0 1 1)", "tiled_kv_heads", KVCache,
              _decode(tiled=True)),
-            ("with a cache that counts n_heads instead of n_kv_heads", "cache_sized_with_n_heads", _ForAllHeads,
+            ("with n_heads instead of n_kv_heads in nbytes", "cache_sized_with_n_heads", _ForAllHeads,
              _decode()),
-            ("with the keys counted and the values forgotten in nbytes", "", _KeysAlone, _decode()),
+            ("with only the keys, not the values, counted in nbytes", "", _KeysOnly, _decode()),
         )
     ),
 )  # fmt: skip
@@ -152,7 +153,7 @@ def _probabilities(logits: Tensor, kept: Tensor) -> Tensor:
 
 
 def _in_order(logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Probabilities from the largest, their running sum, and the tokens in that order."""
+    """Return the probabilities in descending order, their cumulative sum, and the tokens in that order."""
     ordered, order = logits.softmax(-1).sort(descending=True)
     return ordered, ordered.cumsum(-1), order
 
@@ -193,7 +194,7 @@ def _right_top_p(logits: Tensor, p: float) -> Tensor:
 
 
 def _clear(logits: Tensor, p: float) -> Tensor:
-    """The logits, shifted until no running sum lies so close to p that rounding would decide."""
+    """Scale the logits until no cumulative sum is so close to p that rounding would decide."""
     while float((_in_order(logits)[1] - p).abs().min()) < 1e-3:
         logits = logits * 1.01
     return logits
@@ -206,8 +207,8 @@ def _top_p_cases(seed: int) -> list[Case]:
     return [
         case("13 tokens, p = 0.5", 0, 13, 0.5),
         case("97 tokens, p = 0.9", 1, 97, 0.9),
-        case("the first token alone holds more than p", 2, 7, 0.02, 3.0),
-        function_case("one certain token", "top_p", 40.0 * F.one_hot(torch.tensor(5), 11).float(), 0.9),
+        case("the most probable token alone exceeds p", 2, 7, 0.02, 3.0),
+        function_case("one token with probability near 1", "top_p", 40.0 * F.one_hot(torch.tensor(5), 11).float(), 0.9),
         function_case("p = 1 keeps every token", "top_p", drawn(seed + 4, 17), 1.0),
         case("1,009 tokens, p = 0.3", 5, 1009, 0.3, 2.0),
     ]
@@ -218,8 +219,8 @@ TOP_P = Task(
     "Top-p (nucleus) sampling",
     '''"""Top-p: the probabilities of the next token after the filter.
 
-logits (V,), 0 < p <= 1 -> (V,). Kept are the fewest tokens, most probable first, whose probabilities sum to at least p
-(always one token); the others get 0, and those kept sum to 1.
+logits (V,), 0 < p <= 1 -> (V,). Keep the fewest tokens, most probable first, whose probabilities sum to at least p
+(at least one token). Set the others to 0 and renormalise the remaining ones to sum to 1.
 """
 
 import torch
@@ -231,10 +232,10 @@ def top_p(logits, p):
     {"top_p": _right_top_p},
     _top_p_cases,
     (
-        Mistaken("without the token with which the sum reaches p", {"top_p": _before_crossing}),
+        Mistaken("without the token at which the sum reaches p", {"top_p": _before_crossing}),
         Mistaken("with one token too many", {"top_p": _one_more}),
-        Mistaken("with probabilities that are not made to sum to 1 again", {"top_p": _not_renormalised}),
-        Mistaken("in the order of the sorted probabilities instead of the vocabulary's", {"top_p": _left_sorted}),
-        Mistaken("with a threshold of 1 − p on each probability instead of on their sum", {"top_p": _above_p}),
+        Mistaken("without renormalising the remaining probabilities", {"top_p": _not_renormalised}),
+        Mistaken("in sorted order instead of the vocabulary's order", {"top_p": _left_sorted}),
+        Mistaken("with a threshold of 1 − p on each probability instead of p on their sum", {"top_p": _above_p}),
     ),
 )

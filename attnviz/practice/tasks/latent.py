@@ -1,4 +1,4 @@
-"""The task for the brave: multi-head latent attention."""
+"""The most difficult task: multi-head latent attention."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIZES = {
 
 
 class _Latent(MultiHeadLatentAttention):
-    """Ours with the interface of the task; its attributes and methods are exchanged by the mistaken versions."""
+    """Our module with the task's interface. The mistaken versions override its attributes and methods."""
 
     layout, normed = "half", True
 
@@ -44,8 +44,8 @@ class _Latent(MultiHeadLatentAttention):
         return 1.0
 
 
-def _version(**exchanged: Any) -> dict[str, Any]:
-    return {"MultiHeadLatentAttention": type("MultiHeadLatentAttention", (_Latent,), exchanged)}
+def _version(**overrides: Any) -> dict[str, Any]:
+    return {"MultiHeadLatentAttention": type("MultiHeadLatentAttention", (_Latent,), overrides)}
 
 
 def _without_rope(self: Any, x: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -58,30 +58,30 @@ def _cases(seed: int) -> list[Case]:
         return module_case(label, LATENT.right, "MultiHeadLatentAttention", sizes, seed + n, x, **kwargs)
 
     return [
-        case("mask = None is causal", 0, 7, SIZES),
+        case("mask = None: causal", 0, 7, SIZES),
         case("mask (T, T)", 1, 7, SIZES, mask=drawn(seed, 7, 7).fill_diagonal_(1) > 0),
-        case("mask (B, H, T, T), a query that may attend to nothing", 2, 7, SIZES,
+        case("mask (B, H, T, T), one query fully masked", 2, 7, SIZES,
              mask=mask_with_an_empty_row(seed, 2, 3, 7, 7)),
         case("T = 1", 3, 1, SIZES),
-        case("one head, a latent of 2", 4, 11, SIZES | {"n_heads": 1, "kv_lora_rank": 2, "qk_rope_head_dim": 10}),
+        case("one head, a latent of size 2", 4, 11, SIZES | {"n_heads": 1, "kv_lora_rank": 2, "qk_rope_head_dim": 10}),
     ]  # fmt: skip
 
 
 LATENT = Task(
     "mla",
     "Multi-head latent attention",
-    '''"""Multi-head latent attention (MLA, DeepSeek-V2) without compressed queries; no biases.
+    '''"""Multi-head latent attention (MLA, DeepSeek-V2) without query compression; no biases.
 
 x (B, T, d_model) -> (B, T, d_model). N = qk_nope_head_dim, P = qk_rope_head_dim, V = v_head_dim, R = kv_lora_rank.
-    q_proj     d_model -> n_heads · (N + P): per head N dimensions without position, then P that are rotated
-    kv_a_proj  d_model -> R + P: the latent, then one key that is rotated and shared by all heads
-    kv_a_norm  RMSNorm of the latent (weight R, eps = 1e-6)
+    q_proj     d_model -> n_heads · (N + P): per head N dimensions without RoPE, then P that are rotated
+    kv_a_proj  d_model -> R + P: the latent, then one rotated key shared by all heads
+    kv_a_norm  RMSNorm of the latent (weight of size R, eps = 1e-6)
     kv_b_proj  R -> n_heads · (N + V): per head N dimensions of the key, then V of the value
     o_proj     n_heads · V -> d_model
 RoPE is half-split with theta = 10,000 and positions from 0. Scores are divided by √(N + P).
-The weights are set by these names (kv_a_norm.weight for the norm).
-mask: bool, True = may attend, broadcastable to (B, H, T, T), of two or four dimensions; None = causal.
-A query that may attend to nothing gives zeros (not NaN).
+The check sets the weights by these names (kv_a_norm.weight for the norm).
+mask: bool, True = may attend, two- or four-dimensional and broadcastable to (B, H, T, T); None = causal.
+For a fully masked query, return zeros (not NaN).
 """
 
 from torch import nn
@@ -98,12 +98,12 @@ class MultiHeadLatentAttention(nn.Module):
     _version(),
     _cases,
     (
-        Mistaken("with scores divided by √qk_nope_head_dim: the rotated dimensions are forgotten",
+        Mistaken("with scores divided by √qk_nope_head_dim, ignoring the rotated dimensions",
                  _version(scale_factor=lambda self: (1 + self.rope_dim / self.nope_dim) ** 0.5)),
         Mistaken("without RMSNorm of the latent", _version(normed=False)),
         Mistaken("with RoPE in the interleaved layout", _version(layout="interleaved"), "rope_in_the_other_layout"),
         Mistaken("without RoPE", _version(forward=_without_rope)),
-        Mistaken("without a causal mask where mask is None", _version(causal=lambda self, mask: False),
+        Mistaken("without a causal mask if mask is None", _version(causal=lambda self, mask: False),
                  "mask_never_used"),
     ),
     ModelConfig(

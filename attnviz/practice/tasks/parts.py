@@ -1,4 +1,4 @@
-"""The tasks around attention: RoPE, RMSNorm, SwiGLU and the pre-norm block."""
+"""The tasks on the other parts of a block: RoPE, RMSNorm, SwiGLU and the pre-norm block itself."""
 
 from __future__ import annotations
 
@@ -50,9 +50,7 @@ def _theta_unused() -> dict[str, Any]:
 def _rope_cases(seed: int) -> list[Case]:
     return [
         function_case("positions 0, 1, 2, …", "rope", drawn(seed, 2, 3, 7, 10), torch.arange(7)),
-        function_case(
-            "positions from 13: a step with a cache", "rope", drawn(seed + 1, 2, 3, 5, 14), torch.arange(13, 18)
-        ),
+        function_case("positions from 13, as with a cache", "rope", drawn(seed + 1, 2, 3, 5, 14), torch.arange(13, 18)),
         function_case("positions in any order", "rope", drawn(seed + 2, 1, 5, 5, 6), torch.tensor([3, 0, 11, 7, 2])),
         function_case("theta = 500,000", "rope", drawn(seed + 3, 2, 3, 7, 22), torch.arange(7), theta=500_000.0),
         function_case("T = 1", "rope", drawn(seed + 4, 2, 3, 1, 10), torch.tensor([29])),
@@ -62,7 +60,7 @@ def _rope_cases(seed: int) -> list[Case]:
 
 ROPE = Task(
     "rope",
-    "RoPE: table and rotation",
+    "RoPE: angles and rotation",
     '''"""Rotary position embeddings, half-split: dimension i is paired with i + D / 2.
 
 x (B, H, T, D), positions (T,) -> (B, H, T, D). Pair i of the token at position p is rotated by the angle
@@ -79,10 +77,10 @@ def rope(x, positions, theta=10000.0):
     _rope_cases,
     (
         Mistaken("in the interleaved layout (2i with 2i + 1)", _rope(layout="interleaved"), "rope_in_the_other_layout"),
-        Mistaken("with each pair rotated the other way round", _rope(sign=-1)),
+        Mistaken("with each pair rotated in the opposite direction", _rope(sign=-1)),
         Mistaken("with positions that start at 1", _rope(first=1)),
-        Mistaken("with positions that start at 0 again, whatever positions says", _restarted(), "positions_restart"),
-        Mistaken("with theta = 10,000 whatever theta says", _theta_unused()),
+        Mistaken("with positions from 0, ignoring the argument positions", _restarted(), "positions_restart"),
+        Mistaken("with theta = 10,000, ignoring the argument theta", _theta_unused()),
         Mistaken("with the exponent −i / D instead of −2i / D", _rope(_by_whole_dim)),
         Mistaken("with the frequencies of pairs 1, 2, … instead of 0, 1, …", _rope(_first_pair_turns)),
     ),
@@ -104,8 +102,8 @@ def _norm_cases(seed: int) -> list[Case]:
         case("x (2, 7, 13)", 0, 2, 7, 13),
         case("one token", 2, 1, 1, 5),
         case("eps = 0.3", 4, 2, 3, 11, eps=0.3),
-        case("small x, where eps counts", 6, 2, 3, 11, size=1e-3),
-        case("x (5, 17), no batch", 8, 5, 17),
+        case("small x, where eps matters", 6, 2, 3, 11, size=1e-3),
+        case("x (5, 17), without a batch axis", 8, 5, 17),
     ]
 
 
@@ -127,14 +125,14 @@ def rms_norm(x, weight, eps=1e-6):
     {"rms_norm": _norm},
     _norm_cases,
     (
-        Mistaken("with the mean subtracted first: LayerNorm without bias",
+        Mistaken("with the mean subtracted first, which is LayerNorm without bias",
                  {"rms_norm": lambda x, weight, eps=1e-6: F.layer_norm(x, x.shape[-1:], weight, None, eps)}),
         Mistaken("with eps added outside the root", ROOT_OUTSIDE),
         Mistaken("with the sum of squares instead of their mean",
                  {"rms_norm": lambda x, weight, eps=1e-6: x * weight / ((x * x).sum(-1, keepdim=True) + eps).sqrt()}),
         Mistaken("without the weight",
                  {"rms_norm": lambda x, weight, eps=1e-6: _norm(x, torch.ones_like(weight), eps)}),
-        Mistaken("with eps = 1e-6 whatever eps says", {"rms_norm": lambda x, weight, eps=1e-6: _norm(x, weight)}),
+        Mistaken("with eps = 1e-6, ignoring eps", {"rms_norm": lambda x, weight, eps=1e-6: _norm(x, weight)}),
     ),
 )  # fmt: skip
 
@@ -172,7 +170,7 @@ SWIGLU = Task(
     "SwiGLU",
     '''"""SwiGLU: down · (silu(gate · x) * (up · x)), silu(a) = a · sigmoid(a).
 
-x (..., C), gate and up (F, C), down (C, F) -> (..., C). The matrices are laid out as in nn.Linear: out, in.
+x (..., C), gate and up (F, C), down (C, F) -> (..., C). The matrices have the layout of nn.Linear: (out, in).
 """
 
 import torch
@@ -184,11 +182,11 @@ def swiglu(x, gate, up, down):
     {"swiglu": _right_swiglu},
     _swiglu_cases,
     (
-        Mistaken("with a sigmoid in place of SiLU: that is GLU", _swiglu(torch.sigmoid), "sigmoid_gate"),
-        Mistaken("with gate and up exchanged", _swiglu(swapped=True)),
-        Mistaken("with GELU in place of SiLU: that is GEGLU", _swiglu(F.gelu)),
-        Mistaken("with ReLU in place of SiLU: that is ReGLU", _swiglu(F.relu)),
-        Mistaken("without any activation: that is a bilinear layer", _swiglu(lambda x: x)),
+        Mistaken("with a sigmoid instead of SiLU, which is GLU", _swiglu(torch.sigmoid), "sigmoid_gate"),
+        Mistaken("with gate and up swapped", _swiglu(swapped=True)),
+        Mistaken("with GELU instead of SiLU, which is GEGLU", _swiglu(F.gelu)),
+        Mistaken("with ReLU instead of SiLU, which is ReGLU", _swiglu(F.relu)),
+        Mistaken("without an activation, which is a bilinear layer", _swiglu(lambda x: x)),
     ),
 )
 
@@ -253,7 +251,7 @@ BLOCK = Task(
     "A pre-norm block",
     '''"""A pre-norm block as in Llama, without RoPE: x + attention(norm(x)), then x + SwiGLU(norm(x)).
 
-x (B, T, d_model) -> (B, T, d_model), causal. The parameters that are set, by name (no biases):
+x (B, T, d_model) -> (B, T, d_model), causal. The check sets these parameters by name (no biases):
     attn_norm.weight (d_model,)      ffn_norm.weight (d_model,)      RMSNorm, eps = 1e-6
     attn.q_proj.weight, attn.k_proj.weight, attn.v_proj.weight, attn.o_proj.weight      grouped-query attention
     ffn.gate_proj.weight, ffn.up_proj.weight (d_ff, d_model), ffn.down_proj.weight (d_model, d_ff)      SwiGLU
@@ -274,11 +272,11 @@ class Block(nn.Module):
     {"Block": _Block},
     _block_cases,
     (
-        Mistaken("with the norms after the residual sums: post-norm", _block(_post_norm), "norm_on_residual_sum"),
-        Mistaken("with the residual stream itself normed: x = norm(x) before x + …", _block(_normed_residual)),
-        Mistaken("without the residual sums", _block(_without_residual)),
-        Mistaken("with attention and feed-forward side by side: a parallel block", _block(_parallel)),
-        Mistaken("with attn_norm before both parts", _block(_one_norm)),
+        Mistaken("with the norms after the residual sums (post-norm)", _block(_post_norm), "norm_on_residual_sum"),
+        Mistaken("with the residual stream itself normalised: x = norm(x) before x + …", _block(_normed_residual)),
+        Mistaken("without the residual connections", _block(_without_residual)),
+        Mistaken("with attention and feed-forward in parallel, which is a parallel block", _block(_parallel)),
+        Mistaken("with attn_norm also before the feed-forward", _block(_one_norm)),
         Mistaken("without a causal mask", _block(_not_causal), "mask_never_used"),
     ),
 )
