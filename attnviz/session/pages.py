@@ -156,11 +156,11 @@ ALL = (
     ),
 )  # fmt: skip
 PAGES = {page.path: page for page in ALL}
-WAYS = {  # groups of pages on the overview, by purpose; other pages are in "Look around"
-    "Understand it": ("lessons",),
-    "Look around": (),
-    "Prepare": ("mistakes", "practice"),
-    "Work out a cost": ("cost",),
+WAYS = {  # groups of pages on the overview, by purpose: what they offer, and their paths; other pages: "Look around"
+    "Understand it": ("Lessons in five to ten steps each, with this model's own numbers.", ("lessons",)),
+    "Look around": ("Each head's map, the shared KV heads, RoPE's rotations, the source as it ran, and decoding.", ()),
+    "Prepare": ("Mistakes from published code, graded questions, code to write yourself.", ("mistakes", "practice")),
+    "Work out a cost": ("Parameters and KV cache of these settings and of published models.", ("cost",)),
 }
 TABS = tuple(dict.fromkeys(tab for page in ALL for tab in page.tabs))
 TABS_BEFORE = {page.tab_before: page for page in ALL if page.tab_before}
@@ -168,7 +168,7 @@ TABS_BEFORE = {page.tab_before: page for page in ALL if page.tab_before}
 
 def ways() -> dict[str, list[Page]]:
     """Return the overview's non-empty groups, each with its pages."""
-    named = {path: way for way, paths in WAYS.items() for path in paths}
+    named = {path: way for way, (_, paths) in WAYS.items() for path in paths}
     found: dict[str, list[Page]] = {way: [] for way in WAYS}
     for page in ALL:
         if page.path:

@@ -13,14 +13,13 @@ import numpy as np
 import streamlit as st
 
 from attnviz.compute.view import View, anything, drawable
-from attnviz.session.pages import PAGES, ways
+from attnviz.session.pages import PAGES, WAYS, ways
 from attnviz.text import tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.headline import headline, mla_grid_options
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
-COLUMN_WIDTHS = {"Look around": 3}  # relative; 2 for the other groups of pages
 HOW_TO_READ = (
     "Each map is one attention head: each row is a query, each column a key; a stronger colour means a larger weight. "
     "The hue shows the KV head that the head reads. Point at a cell; click a head to open it."
@@ -32,8 +31,11 @@ def show() -> None:
     if st.session_state.pop("open heads", False):  # st.switch_page cannot be called in a callback
         st.switch_page(PAGES["heads"].file, query_params=state.current().to_link())
     st.markdown(state.page().sentence)
-    maps()
-    page_links()
+    picture, links = st.columns([5, 3], gap="medium")
+    with picture:
+        maps()
+    with links:
+        page_links()
 
 
 def has_maps(view: View) -> bool:
@@ -79,14 +81,14 @@ def _open(layer: int, head: int) -> None:
 @state.part("doors", anything)
 def page_links(view: View) -> None:
     """Links to all pages, grouped by purpose."""
-    link, found = view.settings.to_link(), ways()
-    widths = [COLUMN_WIDTHS.get(way, 2) for way in found]
-    for column, (way, pages) in zip(st.columns(widths), found.items(), strict=True):
-        with column.container(border=True, height="stretch"):
+    link = view.settings.to_link()
+    for way, pages in ways().items():
+        with st.container(border=True, gap="xxsmall"):
             st.markdown(f"##### {way}")
-            for page in pages:
-                st.page_link(
-                    page.file, label=f"**{page.name}**", icon=":material/arrow_forward:", icon_position="right",
-                    query_params=link,
-                )  # fmt: skip
-                st.caption(page.sentence)
+            st.caption(WAYS[way][0])
+            with st.container(horizontal=True, gap="small"):
+                for page in pages:
+                    st.page_link(
+                        page.file, label=f"**{page.name}**", help=page.sentence, query_params=link, width="content",
+                        icon=":material/arrow_forward:", icon_position="right",
+                    )  # fmt: skip
