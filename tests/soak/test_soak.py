@@ -1,5 +1,5 @@
-"""pytest tests/soak: what the soak takes for another person's text, how it uses controls, where and how long its
-browsers run, and what it compares."""
+"""pytest tests/soak: how the load test recognises another user's text, uses widgets, schedules its browsers and
+compares figures."""
 
 import asyncio
 import os
@@ -93,11 +93,11 @@ def test_a_control_is_set_to_another_value_and_from_there_on(kind, fill, other, 
     assert sent(state) == other
     again = sent(another_value(after(element, state), random.Random(0)))
     assert again == then or again[0] in then
-    assert sent(another_value(element, random.Random(0))) == other  # what was drawn is left as it was
+    assert sent(another_value(element, random.Random(0))) == other  # the element itself is not modified
 
 
 def sent(state: WidgetState) -> object:
-    """The value that a browser sends; several as a list."""
+    """Return the value in a browser's message; several as a list."""
     value = getattr(state, state.WhichOneof("value"))
     return list(value.data) if hasattr(value, "data") else value
 
@@ -152,7 +152,7 @@ def test_browsers_run_for_a_share_of_the_time_and_go_on_at_the_end():
 
 
 def state(pid: int) -> str:
-    """R runs or could, T is stopped."""
+    """Return the process state: R is runnable, T is stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
 
