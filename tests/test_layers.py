@@ -78,7 +78,7 @@ PACKAGES = {
 }
 STAND_ALONE = {f"attnviz.modules.{name}" for name in ("attention", "rope", "norm", "feedforward", "cache")}
 PICKLING_MODULES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
-PICKLING_CALLS = {"torch.load(", "torch.save(", "np.load(", "numpy.load("}  # unless told not to
+PICKLING_CALLS = {"torch.load(", "torch.save(", "np.load(", "numpy.load("}  # these unpickle by default
 # In brackets, or this file would violate its own rule.
 PATHS_OF_ONE_MACHINE = re.compile(r"[/]work/|[/]farm/|[/]root/|[/]tmp/|[.][.]/shared|[.][.]/[.]library")
 

@@ -27,10 +27,8 @@ PAGES = ("", "heads", "query_groups", "rope", "cost")
 CHANGES_ON_A_PAGE = 5
 BUSY = (2.0, 5.0)  # seconds from one change to the next
 RUNNING, TURN = 0.25, 0.2  # share of time in which browsers may run, and seconds per period
-Pair = tuple[str, str]  # of words, by which a text is known: a model's predictions may say any one of them, not both
-PREDICTED = re.compile(
-    rb'"next":.*?"query":', re.DOTALL
-)  # by a model, after each token: of an untrained one, any words
+Pair = tuple[str, str]  # two words that identify a text: a model may predict one of them, but not both
+PREDICTED = re.compile(rb'"next":.*?"query":', re.DOTALL)  # a model's next tokens; an untrained model predicts any word
 ALL_TEXT = """() => {
     const said = [], look = (root) => {
         for (const e of root.querySelectorAll("*")) {
@@ -41,7 +39,7 @@ ALL_TEXT = """() => {
     };
     look(document.body);
     return said.join(" ");
-}"""  # with what is typed, read out or stands in a component, and without asking the browser for its markup
+}"""  # includes input values, aria labels and shadow roots; does not serialise the page's markup
 FILLER = "Once upon a time there was a {0} who met the {1} by the river. The {0} was happy and the {1} laughed. "
 
 

@@ -19,7 +19,7 @@ MODELS = ("mha", "gqa-4", "gqa-2", "mqa", "mla", "own")  # in the order of the b
 OF_PARTS = ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY
 DONE = (ForwardMsg.FINISHED_SUCCESSFULLY, OF_PARTS)  # a callback's run that requests a rerun ends with another status
 SECONDS_TO_ANSWER = 120.0
-Path = tuple[int, ...]  # where an element stands: its place in each box, from the outermost
+Path = tuple[int, ...]  # position of an element: its index in each container, from the outermost
 
 
 @dataclass

@@ -112,19 +112,19 @@ def test_a_session_keeps_its_own_text(label):
 
 def test_the_server_and_the_people_have_cores_of_their_own():
     code = "import os, tests.soak.__main__ as soak; print(soak.on_one_core(), sorted(os.sched_getaffinity(0)))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
     first, *others = sorted(os.sched_getaffinity(0))
     command = ("taskset", "--cpu-list", str(first)) if others else ()
-    assert told.strip() == f"{command} {others or [first]}"
+    assert output.strip() == f"{command} {others or [first]}"
 
 
 def test_browsers_get_what_is_left_of_one_core():
-    async def told() -> str:
+    async def scheduling() -> str:
         asks = "import os; print(os.sched_getscheduler(0), *os.sched_getaffinity(0))"
         async with last_in_line(sys.executable) as program:
             return subprocess.run([program, "-c", asks], capture_output=True, text=True, check=True).stdout
 
-    assert result_of(told()).split() == [str(os.SCHED_IDLE), str(max(os.sched_getaffinity(0)))]
+    assert result_of(scheduling()).split() == [str(os.SCHED_IDLE), str(max(os.sched_getaffinity(0)))]
 
 
 def test_browsers_run_for_a_share_of_the_time_and_go_on_at_the_end():
