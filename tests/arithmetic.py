@@ -1,10 +1,10 @@
-r"""Evaluate printed equations, in TeX or plain text, without attnviz.equations, which they are compared with.
+r"""Evaluator of printed equations, in TeX or plain text, independent of attnviz.equations.
 
     check("4·16·2·4·(24·16/8) = 30,720 B")  # ["4·16·2·4·(24·16/8) = 30,720 B: 24576 is not 30720"]
 
-A printed decimal stands for every number that is rounded to it: 8.71 is 8.705 to 8.715, and so is every 1.23·10⁴; a
-whole number is exact. Two sides of an equals sign are right if some number could be both. Sides with letters are left
-out: in `2·L = 2·4 = 8` the second equals sign is looked at.
+A printed decimal means the interval that rounds to it: 8.71 is 8.705 to 8.715, and likewise 1.23·10⁴; a whole number is
+exact. Two sides of an equals sign agree if their intervals overlap. Sides with letters are skipped: in
+`2·L = 2·4 = 8` only the second equals sign is checked.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-NOTHING = "nothing evaluated"  # what `check` says of a text without an equation between numbers
+NOTHING = "nothing evaluated"  # returned by `check` for a text without an equation between numbers
 
-# What a letter behind a number means. K and M count in two ways, and B is a byte or a billion: what fits is taken.
+# Meaning of a unit after a number. K and M have two meanings, and B is byte or billion: the one that fits is used.
 BINARY = {f"{letter}iB": 1024**power for power, letter in enumerate("KMGTPE", 1)}
 DECIMAL = {f"{letter}B": 1000**power for power, letter in enumerate("kMGTPE", 1)}
 FIXED = BINARY | DECIMAL | {"%": Fraction(1, 100), "ms": Fraction(1, 1000), "µs": Fraction(1, 10**6)}
@@ -26,15 +26,15 @@ READINGS = (
     FIXED | {"B": 10**9, "k": 1000, "K": 1000, "M": 10**6, "T": 10**12},
 )
 UNITS = {"B", "s", "°", *READINGS[0], *READINGS[1]}
-UNSCALED = dict.fromkeys(UNITS, 1)  # the value is in this unit already: for an equation with a unit on one side only
+UNSCALED = dict.fromkeys(UNITS, 1)  # ignores units, for an equation with a unit on only one side
 
 
 class Letters(Exception):
-    """There is a letter in it, so it has no value."""
+    """The expression contains letters, so it has no value."""
 
 
 class Unreadable(Exception):
-    """It is no expression."""
+    """The text is not an expression."""
 
 
 # ---- intervals
@@ -42,7 +42,7 @@ class Unreadable(Exception):
 
 @dataclass(frozen=True)
 class Interval:
-    """The numbers that a printed one may stand for."""
+    """The interval of values that round to a printed number."""
 
     low: Fraction
     high: Fraction
@@ -90,7 +90,7 @@ def _ends(interval: Interval) -> tuple[float, float]:
 
 
 def _rounded(x: float) -> Interval:
-    """A float that was computed: true to 12 digits."""
+    """Return the interval of a computed float, exact to 12 digits."""
     room = abs(Fraction(x)) * Fraction(1, 10**12)
     return Interval(Fraction(x) - room, Fraction(x) + room)
 
@@ -139,7 +139,7 @@ class Token:
 
     kind: str
     text: str
-    apart: bool = False  # from what stands before it
+    apart: bool = False  # preceded by whitespace
 
 
 NUMBER = r"\d{1,3}(?:(?:,|\{,\})\d{3})+(?!\d)(?:\.\d+)?|\d+(?:\.\d+)?"
@@ -185,7 +185,7 @@ def _found(match: re.Match, tex: bool) -> Iterator[Token]:
     elif kind == "command":
         yield from _command(match["command"])
     elif kind == "sign":
-        ends = text[match.end() : match.end() + 1].strip() == ""  # or it is the point of "a.b"
+        ends = text[match.end() : match.end() + 1].strip() == ""  # or it is the dot in "a.b"
         yield Token("letter", found) if found == "." and not ends else _sign(found)
 
 
@@ -227,7 +227,7 @@ def _sign(sign: str) -> Token:
 
 
 def _on_the_line(tokens: list[Token]) -> list[Token]:
-    """Without what stands low in TeX, `a_{21,5}`; of what has a brace below it what it is, which brackets nothing."""
+    """Remove TeX subscripts, `a_{21,5}`, and replace an underbrace by its content, without brackets."""
     kept, i = [], 0
     while i < len(tokens):
         kind, end = tokens[i].kind, _group_end(tokens, i + 1)
@@ -241,7 +241,7 @@ def _on_the_line(tokens: list[Token]) -> list[Token]:
 
 
 def _group_end(tokens: list[Token], start: int) -> int:
-    """Where the group, or the one token, that begins at `start` is over."""
+    """Return the end of the group, or single token, that begins at `start`."""
     depth = 0
     for i in range(start, len(tokens)):
         depth += {"open": 1, "close": -1}.get(tokens[i].kind, 0)
@@ -250,11 +250,11 @@ def _group_end(tokens: list[Token], start: int) -> int:
     return len(tokens)
 
 
-# ---- where equations stand in a text
+# ---- finding equations in a text
 
 
 def _chains(tokens: list[Token]) -> Iterator[list[list[Token]]]:
-    """What stands between equals signs, in chains `a = b = c`; prose around them is left out."""
+    """Return the chains `a = b = c` in a text, as lists of sides, without the prose around them."""
     segments, depth = [[]], 0
     for token in tokens:
         depth += {"open": 1, "close": -1}.get(token.kind, 0)
@@ -277,7 +277,7 @@ def _chains(tokens: list[Token]) -> Iterator[list[list[Token]]]:
 
 
 def _run(tokens: list[Token]) -> list[Token]:
-    """The expression that the tokens begin with."""
+    """Return the expression at the start of the tokens."""
     depth, previous = 0, None
     for i, token in enumerate(tokens):
         before = previous.kind if previous else "operator"
@@ -298,7 +298,7 @@ def _run(tokens: list[Token]) -> list[Token]:
 
 
 def _run_to_the_end(tokens: list[Token]) -> list[Token]:
-    """The longest expression that the tokens end with."""
+    """Return the longest expression at the end of the tokens."""
     for i, token in enumerate(tokens):
         begins = i == 0 or token.apart or tokens[i - 1].kind in ("end", "open")
         if begins and len(_run(tokens[i:])) == len(tokens) - i:
@@ -310,7 +310,7 @@ def _run_to_the_end(tokens: list[Token]) -> list[Token]:
 
 
 class _Reader:
-    """Reads one side by recursive descent; `units`: what each unit is worth. rounded: whole numbers are rounded."""
+    """Recursive-descent parser of one side. units: value of each unit. rounded: treat whole numbers as rounded."""
 
     def __init__(self, tokens: list[Token], units: dict, rounded: bool) -> None:
         self.tokens, self.units, self.rounded, self.at = tokens, units, rounded, 0
@@ -324,7 +324,7 @@ class _Reader:
         return value
 
     def _is_letter(self, i: int, token: Token) -> bool:
-        """Whether it is a symbol: e stands for a number, and a word behind a number is a unit."""
+        """Check whether a token is a symbol: e is a number, and a word after a number is a unit."""
         if token.kind == "letter":
             return token.text != "e"
         while i > 0 and self.tokens[i].kind == "word":
@@ -378,7 +378,7 @@ class _Reader:
         return self._operand()
 
     def _unit(self) -> Interval:
-        """What the unit behind an operand is worth; words that follow it count as one."""
+        """Return the value of the unit after an operand; words without a known unit count as 1."""
         first = self._next("word")
         while self._next("word") or (first and self._next_per()):
             pass
@@ -386,7 +386,7 @@ class _Reader:
         return Interval(worth, worth)
 
     def _next_per(self) -> bool:
-        """The rest of "GB/s"."""
+        """Consume the "/s" of "GB/s" and return True, if it comes next."""
         after = self.tokens[self.at : self.at + 2]
         if [t.kind for t in after] == ["operator", "word"] and after[0].text == "/":
             self.at += 2
@@ -426,7 +426,7 @@ class _Reader:
         return FUNCTIONS[{"⌊": "floor", "⌈": "ceil"}[kind]](inside) if kind in ("⌊", "⌈") else inside
 
     def _arguments(self) -> list[Interval]:
-        """What stands in brackets, with commas between."""
+        """Parse comma-separated arguments in brackets."""
         opened = self._next("open")
         if not opened:
             raise Unreadable("a bracket is missing")
@@ -448,7 +448,7 @@ class _Reader:
         return Interval(value, value) if exact else Interval(value - half, value + half)
 
     def _is_rounded(self, value: Fraction) -> bool:
-        """Whether a whole number is a rounded one: a percentage, and from 100 on one with a unit like KiB or M."""
+        """Check whether a whole number is rounded: a percentage, or one from 100 on with a unit like KiB or M."""
         unit = self.tokens[self.at].text if self.at < len(self.tokens) else ""
         return unit == "%" or (value >= 100 and UNSCALED.get(unit) is not None and self.units.get(unit, 1) > 1)
 
@@ -457,14 +457,14 @@ class _Reader:
 
 
 def value_of(text: str, tex: bool = False) -> Interval:
-    """What one printed expression may be worth."""
+    """Return the possible values of one printed expression."""
     return _value(_on_the_line(list(_tokens(text, tex))))
 
 
 def check(text: str, tex: bool | None = None) -> list[str]:
-    """What is wrong with the equations in a text, each with the values of its two sides.
+    """Return the wrong equations in a text, each with the values of its two sides.
 
-    tex: whether it is TeX; by default, whether it looks like it. [NOTHING] where no two numbers are said to be equal.
+    tex: the text is TeX; detected by default. [NOTHING] if the text has no equation between numbers.
     """
     tex = bool(re.search(r"\\[A-Za-z]{2,}|[\^_]\{|\{,\}", text)) if tex is None else tex
     problems, n_compared = [], 0
@@ -477,7 +477,7 @@ def check(text: str, tex: bool | None = None) -> list[str]:
 
 
 def _rows(text: str, tex: bool) -> list[str]:
-    """The lines; in TeX, those joined that go on with an equals sign or another operator."""
+    """Split into lines; in TeX, join lines that continue with an equals sign or another operator."""
     if not tex:
         return re.sub(r"\\([!-/:-@\[-`{-~])|\*\*", r"\1", text).splitlines()  # without markdown's escapes and bold
     rows: list[str] = []
@@ -491,7 +491,7 @@ def _rows(text: str, tex: bool) -> list[str]:
 
 
 def _compare(chain: list[list[Token]]) -> tuple[int, list[str]]:
-    """How many equals signs have a number on either side, and what is wrong with them."""
+    """Return how many equals signs have numbers on both sides, and the errors among them."""
     compared, problems, before = 0, [], None
     for side in chain:
         equals = side[0].text if side and side[0].kind == "equals" else ""
@@ -513,7 +513,7 @@ def _compare(chain: list[list[Token]]) -> tuple[int, list[str]]:
 
 
 def _equal(left: list[Token], right: list[Token], rounded: bool) -> bool:
-    """Whether some reading of the units makes both sides the same."""
+    """Check whether some interpretation of the units makes both sides equal."""
     has_units = [any(t.kind == "word" and t.text in UNITS for t in side) for side in (left, right)]
     readings = [*READINGS, UNSCALED] if has_units.count(True) == 1 else READINGS
     return any(

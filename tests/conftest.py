@@ -1,4 +1,4 @@
-"""What every test starts from."""
+"""Fixtures and settings of all tests."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,20 +7,20 @@ import pytest
 import torch
 from hypothesis import settings
 
-settings.register_profile("any machine", deadline=None)  # a first example pays for imports, and machines are busy
+settings.register_profile("any machine", deadline=None)  # the first example includes imports, and machines are busy
 settings.load_profile("any machine")
-torch.set_num_threads(1)  # tests' tensors are tiny: a second thread takes four times the processor time to wait
+torch.set_num_threads(1)  # tests' tensors are tiny: a waiting second thread quadruples the processor time
 
 
 @pytest.fixture(autouse=True)
 def same_random_numbers() -> None:
-    """Weights and inputs are drawn at random, the same ones in every run."""
+    """Seed the random weights and inputs, so that they are equal in every run."""
     torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session", autouse=True)
 def no_search_for_components() -> Iterator[None]:
-    """Every AppTest reads the metadata of all installed packages, for components: most of its time."""
+    """Skip Streamlit's search for components in all installed packages, which takes most of an AppTest's time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", lambda: [])
         yield
@@ -28,7 +28,7 @@ def no_search_for_components() -> Iterator[None]:
 
 @pytest.fixture
 def no_checkpoints(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
-    """The files are gone, and nobody remembers what was in them."""
+    """Remove the checkpoint files and clear the caches of their contents."""
     from attnviz.compute import models
 
     def forget() -> None:

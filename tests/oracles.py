@@ -1,4 +1,4 @@
-"""What is compared with: attention in plain numpy loops, torch's own layer, a watch on memory, equations evaluated."""
+"""Oracles for tests: attention in plain numpy loops, torch's own layer, a memory watch, an evaluator of equations."""
 
 import math  # noqa: F401, read by eval
 import re
@@ -11,12 +11,12 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 def agree(a: Tensor, b: Tensor, tolerance: float = 1e-5) -> bool:
-    """Equal in shape and, within the tolerance, in every number; NaN agrees with nothing."""
+    """Check whether two arrays are equal in shape and, within the tolerance, in all elements; NaN is never equal."""
     return a.shape == b.shape and torch.allclose(a, b, rtol=tolerance, atol=tolerance)
 
 
 def attention_by_hand(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Output (B, H, T, Dv) and weights (B, H, T, S), one query at a time in float64 numpy."""
+    """Compute output (B, H, T, Dv) and weights (B, H, T, S), one query at a time in float64 numpy."""
     (B, H, T, D), (K, S) = q.shape, k.shape[1:3]
     may = np.ones((B, H, T, S), bool) if allowed is None else allowed.expand(B, H, T, S).numpy()
     q, k, v = (x.detach().double().numpy() for x in (q, k, v))
@@ -31,7 +31,7 @@ def attention_by_hand(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor | None = 
 
 
 def torch_layer_like(ours: nn.Module) -> nn.MultiheadAttention:
-    """torch.nn.MultiheadAttention with the weights of a MultiHeadAttention copied in."""
+    """Build a torch.nn.MultiheadAttention with the weights of a MultiHeadAttention."""
     parts, bias = (ours.q_proj, ours.k_proj, ours.v_proj), ours.q_proj.bias is not None
     theirs = nn.MultiheadAttention(ours.q_proj.in_features, ours.n_heads, bias=bias, batch_first=True)
     theirs = theirs.to(ours.q_proj.weight.dtype)
@@ -45,12 +45,12 @@ def torch_layer_like(ours: nn.Module) -> nn.MultiheadAttention:
 
 
 def padding_mask(lengths: Tensor, n_keys: int) -> Tensor:
-    """Bool (B, 1, 1, S): the first `lengths[b]` keys of sequence b are real, the rest is padding."""
+    """Return a padding mask, bool (B, 1, 1, S): the first `lengths[b]` keys of sequence b are allowed."""
     return (torch.arange(n_keys) < lengths[:, None])[:, None, None, :]
 
 
 class LargestTensor(TorchDispatchMode):
-    """Inside `with`, `.bytes` is the largest memory any operation's result lies in (a view lies in its base's)."""
+    """Context manager; `.bytes` is the largest storage of any operation's result (a view counts as its base)."""
 
     bytes = 0
 
@@ -66,7 +66,7 @@ _KNOWN = {r"\left": "", r"\right": "", r"\cdot": "*", r"\cos": "math.cos", r"\si
 
 
 def _number(row: str) -> float | None:
-    """What a side of an equation in TeX comes to; None where it has letters."""
+    """Evaluate one side of a TeX equation; None if it has letters."""
     row = re.sub(r"\\text\{[^{}]*\}", "", row)
     for tex, python in _KNOWN.items():
         row = row.replace(tex, python)
@@ -80,7 +80,7 @@ def _number(row: str) -> float | None:
 
 
 def equation_results(formula: str) -> list[float]:
-    """The results of the equations in a formula, each equal to the numbers before it."""
+    """Return the results of the equations in a formula; assert that all their sides are equal."""
     rows = formula.removeprefix(r"\begin{aligned}").removesuffix(r"\end{aligned}").split(r"\\")
     sides = [_number(row.rpartition("=")[2]) for row in rows]
     found = []

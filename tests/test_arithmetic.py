@@ -1,4 +1,4 @@
-"""The evaluator of printed equations finds right what is right, and no more."""
+"""The evaluator of printed equations accepts right equations and rejects wrong ones."""
 
 import math
 import re
@@ -52,14 +52,14 @@ WRONG = [
     "3·GB = 3.00 GB = 3.10 GB",
     r"e^{1.00} = 3.0",
     r"\begin{aligned} & 1\\ & + 2\\ & = 4 \end{aligned}",
-    r"2 - \underbrace{3 + 4}_{\text{one}} = -5",  # a brace below brackets nothing
+    r"2 - \underbrace{3 + 4}_{\text{one}} = -5",  # an underbrace is not a bracket
     "it has 4 KV heads of 24 numbers, and 2·4·24 = 196 of them.",
     "2 = 1 / 0",
     "2 = (1",
     r"8 = \tfrac{4}{2}^{3}",
     "1 = 3 − −2",
 ]
-SILENT = [  # there are no two numbers that are said to be equal
+SILENT = [  # texts without an equation between two numbers
     "Row = query, column = key",
     "arange(4).repeat_interleave(2) = 0 0 1 1",
     r"\theta_i = 10{,}000^{-2i/24},\qquad \lambda_i = 2\pi/\theta_i",
@@ -87,7 +87,7 @@ def test_what_cannot_be_evaluated_is_said_to_be_so(text):
 
 @st.composite
 def python_expressions(draw: st.DrawFn, depth: int = 4) -> str:
-    """Arithmetic as Python writes it, with whole numbers."""
+    """Draw arithmetic expressions in Python syntax, with whole numbers."""
     if depth == 0 or draw(st.integers(0, 3)) == 0:
         return str(draw(st.integers(0, 2000)))
     parts = [draw(python_expressions(depth=depth - 1)) for _ in range(draw(st.integers(2, 3)))]

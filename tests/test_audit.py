@@ -1,4 +1,4 @@
-"""The audit fails where it must, and never calls audited what it could not ask about."""
+"""The dependency audit fails on vulnerabilities, and never reports packages as audited that it could not look up."""
 
 import importlib.util
 import json
@@ -29,7 +29,7 @@ def test_no_finding_passes_and_says_of_how_many():
 
 
 def test_what_was_not_asked_is_not_called_audited():
-    """A mirror of PyPI without its list of vulnerabilities knows no package, and pip-audit calls that no finding."""
+    """A PyPI mirror without vulnerability data knows no package, and pip-audit reports that as no finding."""
     for status, said in (judged(UNKNOWN, UNKNOWN), audit.judge("")):
         assert status == 0 and "not audited" in said
 

@@ -1,4 +1,4 @@
-"""attnviz/config.py: what is derived, what is refused, and that a refusal names the field and what is allowed."""
+"""attnviz/config.py: derived fields, refused values, and error messages with the field and the values allowed."""
 
 from dataclasses import FrozenInstanceError, replace
 

@@ -1,4 +1,4 @@
-"""Facts as people write them down become models, and every mistake in them is named.
+"""Published facts in free form become models, and each error in them is named.
 
 pytest tests/test_facts.py
 """
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.facts import published_facts
 
-DENSE = {  # one entry in the shape of the published tables, with everything beside the facts that they carry
+DENSE = {  # one entry in the format of the published tables, with all their descriptive fields
     "id": "a-model", "family": "A", "name": "A model", "year": 2024, "attention": "gqa", "n_layers": 7, "d_model": 30,
     "n_heads": 6, "n_kv_heads": 2, "head_dim": 8, "d_ff": 11, "ffn": "swiglu", "ffn_bias": False, "moe": None,
     "vocab_size": 101, "tokenizer_vocab_size": 97, "tie_embeddings": True, "qkv_bias": False, "o_bias": False,
@@ -42,7 +42,7 @@ def test_an_entry_is_taken_as_it_is():
     model = ModelConfig.from_dict(DENSE)
     assert (model.n_layers, model.head_dim, model.group_size, model.dtype) == (7, 8, 3, "bfloat16")
     assert model.rope_scaling == (("type", "yarn"), ("factor", 40))
-    assert {model: 1}[ModelConfig.from_dict(DENSE)] == 1  # it can be a key, as caches need
+    assert {model: 1}[ModelConfig.from_dict(DENSE)] == 1  # hashable, as caches need
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-"""Links and texts that nobody would write get settings in range, a sentence, a picture.
+"""Fuzz tests: any link or text gives valid settings, notices and a page without an exception.
 
-Invented by hypothesis, 2,000 for the links and 2,000 for the text box; the hostile ones below are written by hand.
+2,000 generated links and 2,000 texts by hypothesis; the hostile ones below are written by hand.
 """
 
 import re
@@ -62,7 +62,7 @@ LINKS = st.dictionaries(st.one_of(st.sampled_from(sorted(KINDS)), st.text(ANY, m
 
 
 def in_range(kind: object, value: object) -> bool:
-    """Whether a value is one that its kind allows, said anew."""
+    """Check independently whether a value is valid for its kind."""
     match kind:
         case Number(low, high, whole):
             return isinstance(value, int if whole else (int, float)) and low <= value <= high
@@ -95,7 +95,7 @@ def test_any_link_gives_settings_in_range_and_sentences(link):
 
 
 def chosen(kind: object) -> st.SearchStrategy:
-    """Any value that a kind allows."""
+    """Draw any value that a kind allows."""
     match kind:
         case Number(low, high, whole):
             return st.integers(low, high) if whole else st.floats(low, high)
@@ -114,13 +114,13 @@ def chosen(kind: object) -> st.SearchStrategy:
     raise AssertionError(f"{kind} is nothing this test knows")
 
 
-CHOSEN = {name: chosen(kind) for name, kind in sorted(KINDS.items())}  # once: they take longer than what they draw
+CHOSEN = {name: chosen(kind) for name, kind in sorted(KINDS.items())}  # built once, since it takes long
 NAMES = st.one_of(st.just([*CHOSEN]), *[st.lists(st.sampled_from([*CHOSEN]), unique=True, max_size=6)] * 5)
 
 
 @st.composite
 def any_settings(draw: st.DrawFn) -> Settings:
-    """Settings as a person could have chosen them: all fields of one in six, a few of the others."""
+    """Draw settings that a user could have chosen: all fields in one case of six, otherwise a few."""
     return Settings(**{name: draw(CHOSEN[name]) for name in draw(NAMES)}).normalised()
 
 
@@ -244,13 +244,13 @@ LINKS_BY_HAND = [
 
 
 def sendable(word: str) -> str:
-    """As a browser sends it: an address is UTF-8, in which there is no half of a surrogate pair."""
+    """Encode as a browser does: an address is UTF-8, which has no lone surrogates."""
     return word.encode("utf-8", "replace").decode()
 
 
 @pytest.mark.parametrize("i", range(5))
 def test_hostile_links_open_on_every_page(i):
-    """Each page gets every fifth of the links, so that each is opened on one page, and the last six on all."""
+    """Each page gets every fifth link, so that each link is opened on one page, and the last six on all."""
     for link in LINKS_BY_HAND[i::5] + LINKS_BY_HAND[-6:]:
         app = AppTest.from_file(ROOT / "app.py", default_timeout=60)
         if i:
@@ -258,4 +258,4 @@ def test_hostile_links_open_on_every_page(i):
         app.query_params.update({sendable(name): sendable(word) for name, word in link.items()})
         app.run()
         assert not app.exception, (PAGES[i], link, [e.value for e in app.exception])
-        assert app.title or {"only", "present"} & link.keys()  # a drawing alone has no title of the page
+        assert app.title or {"only", "present"} & link.keys()  # a drawing shown alone has no page title

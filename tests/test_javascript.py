@@ -1,4 +1,4 @@
-"""The linter of the components' scripts reads all of them and finds what is wrong."""
+"""The linter reads all scripts of the components and reports errors."""
 
 import importlib.util
 from pathlib import Path

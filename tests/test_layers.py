@@ -1,4 +1,4 @@
-"""The house keeps its one direction: imports, pages without code of their own, no pickles, no paths of one machine.
+"""Layer rules: direction of imports, pages without code, no pickles, no paths of one machine.
 
     config -> modules -> {text, checkpoints} -> trace -> {analysis, experiments}
     modules -> decode
@@ -9,8 +9,8 @@
     {analysis, cost, experiments, steps, decode, mistakes} -> figures
     {session, figures} -> compute -> {ui, server} -> pages, app.py
 
-Each rule is a function from a source text to sentences about what is wrong with it; one test per rule reads all files
-and reports every problem. A second test feeds the rule sources that break it: a rule that finds nothing is noticed.
+Each rule is a function from source text to error sentences; one test per rule reads all files and reports every
+violation. A second test feeds the rule sources that violate it, so that a rule that finds nothing is noticed.
 """
 
 import ast
@@ -25,7 +25,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
-# The rooms next to each on its left, and the packages it may use besides the standard library.
+# For each package: the packages next to it on its left, which it may import, and its third-party libraries.
 NEXT_ON_THE_LEFT = {
     "checks": (),
     "facts": ("checks",),
@@ -78,13 +78,13 @@ PACKAGES = {
 }
 STAND_ALONE = {f"attnviz.modules.{name}" for name in ("attention", "rope", "norm", "feedforward", "cache")}
 PICKLING_MODULES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
-PICKLING_CALLS = {"torch.load(", "torch.save(", "np.load(", "numpy.load("}  # unless told not to
-# Brackets, or this file would break its own rule.
+PICKLING_CALLS = {"torch.load(", "torch.save(", "np.load(", "numpy.load("}  # these unpickle by default
+# In brackets, or this file would violate its own rule.
 PATHS_OF_ONE_MACHINE = re.compile(r"[/]work/|[/]farm/|[/]root/|[/]tmp/|[.][.]/shared|[.][.]/[.]library")
 
 
 def room_of(module: str) -> str | None:
-    """The room a module of the project belongs to: "attnviz.ui.state" is in "ui"; None for anybody else's module."""
+    """Return the package of a module of the project: "ui" for "attnviz.ui.state"; None for other modules."""
     first, *rest = module.split(".")
     if first in ("app", "pages"):
         return "pages"
@@ -100,7 +100,7 @@ def module_of(path: Path) -> str:
 
 
 def imported(source: str, module: str, is_package: bool = False) -> Iterator[str]:
-    """Full names of all that a source imports, at any depth: inside functions, relative, and by name as a string."""
+    """Return the full names of all imports in a source: also inside functions, relative, and by name as a string."""
     package = module.split(".") if is_package else module.split(".")[:-1]
     for node in ast.walk(ast.parse(source)):
         match node:
@@ -241,7 +241,7 @@ EMPTY = "from_string('import streamlit')"
 
 @cache
 def heavy_modules(statement: str, heavy: tuple[str, ...] = HEAVY) -> set[str]:
-    """Heavy modules that a fresh Python holds once it has run the statement here."""
+    """Return the heavy modules that a new Python process has imported after running the statement."""
     code = f"import sys\n{statement}\nprint(*sys.modules)"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     names = run.stdout.splitlines()[-1].split()
@@ -250,7 +250,7 @@ def heavy_modules(statement: str, heavy: tuple[str, ...] = HEAVY) -> set[str]:
 
 @pytest.mark.slow
 def test_the_front_door_opens_without_anything_heavy() -> None:
-    """The script is run, not read. Streamlit loads some plotly itself: an empty page sets the mark."""
+    """Runs the script. Streamlit imports parts of plotly itself, so an empty page is the reference."""
     assert heavy_modules(RUN.format("from_file('app.py')")) - heavy_modules(RUN.format(EMPTY)) == set()
 
 

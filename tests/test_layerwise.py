@@ -1,4 +1,4 @@
-"""A trace by layers holds what a whole one holds, whichever way it is looked at, in a fraction of the memory."""
+"""A layerwise trace equals a full one for every kind of access, with a fraction of the memory."""
 
 import numpy as np
 import pytest

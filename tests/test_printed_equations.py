@@ -1,7 +1,7 @@
-"""What a page prints is true, on every view of every page.
+"""Printed equations and numbers are right on every tab of every page.
 
-Some hundreds of invented settings (tests/walk.py) are opened. Every equation on the page is evaluated by
-tests/arithmetic.py, and every number in the title of a drawing is looked for in what stands beside it.
+Several hundred generated settings (tests/walk.py) are opened. Every equation on the page is evaluated by
+tests/arithmetic.py, and every number in a drawing's title is searched for in its table, formula and alt text.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WALKS = {(STEPS, "walk"), (STEPS, "step")}  # drawn by a component: test_step_ca
 
 @dataclass
 class Found:
-    """What a walk has found: problems with the visit they were seen on, and how many equations were evaluated where."""
+    """Results of a walk: problems with their visits, and how many equations were evaluated per page."""
 
     wrong: dict[str, str] = field(default_factory=dict)
     unequal: dict[str, str] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Found:
 
 
 def found_on(visits: list[Visit]) -> Found:
-    """Each equation evaluated and each title compared."""
+    """Evaluate each equation and compare each title."""
     found = Found()
     with walking() as opened:
         for visit in visits:
@@ -66,7 +66,7 @@ def look_at(visit: Visit, page: Page, found: Found) -> None:
     everything = "\n".join(said.text for said in page.said)
     for maker, caption in page.captions:
         line = getattr(caption, "line", "")
-        if line and line in everything:  # where there is no room for TeX
+        if line and line in everything:  # plain text in place of TeX, for small screens
             missing = letters(caption.formula) - named(caption.legend if caption.legend in everything else "")
             found.unnamed |= {f"{letter} in {line}, {maker}": str(visit) for letter in missing}
         numbers = list(quantities(caption.title))
@@ -78,7 +78,7 @@ def look_at(visit: Visit, page: Page, found: Found) -> None:
 
 @cache
 def evaluated(said: Said) -> list[str]:
-    """What is wrong with the equations of a text; many stand on many pages."""
+    """Return the errors in a text's equations; cached, since many texts are on many pages."""
     return check(said.text, said.tex or None)
 
 
@@ -93,14 +93,14 @@ def test_every_view_is_visited_with_every_model():
         assert seen >= {(tab, model) for tab in tabs for model in MODELS}
 
 
-LEAST = {  # the equations evaluated and the numbers compared on all visits of a page: else nothing was looked at
+LEAST = {  # minimum of equations evaluated and numbers compared per page, so that none is skipped silently
     HEADS: (220, 25), GROUPS: (350, 650), ROPE: (1000, 10), STEPS: (1600, 12), DECODE: (160, 20), COST: (320, 400),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("path", [path for path, tabs in TABS.items() if tabs])
 def test_what_every_view_prints_is_right(path):
-    """Equations come out, their letters are named beside them, and quantities in titles equal those beside them."""
+    """Equations are right, their letters are in the legend, and quantities in titles equal those in the table."""
     visits = [visit for visit in VISITS if visit.page == path]
     found = found_on(visits)
     assert found.wrong == {}, report(found.wrong)
@@ -139,14 +139,14 @@ NO_LETTERS = re.compile(  # words, layouts, subscripts, and the imaginary unit i
 
 
 def letters(tex: str) -> set[str]:
-    """The letters of a formula, each without its index."""
+    """Return the letters of a formula, each without its index."""
     indexed = re.sub(r"_(?:\{[^{}]*\}|\w)", " ", NO_LETTERS.sub(" ", tex))
     found = re.findall(r"\\([A-Za-z]+)|([A-Za-z])", indexed)
     return {GREEK.get(command, "") if command else letter for command, letter in found} - CONSTANTS - {""}
 
 
 def named(legend: str) -> set[str]:
-    """The letters that a legend begins its entries with: "L = 4: layers; D = 24: head_dim."."""
+    """Return the letters that a legend defines: "L = 4: layers; D = 24: head_dim."."""
     symbols = (re.split(r" = |: ", entry)[0] for entry in normalize("NFD", legend).split("; "))
     return {letter for symbol in symbols for letter in re.findall(r"(?<![A-Za-z])[A-Za-zα-ωℓ](?![A-Za-z])", symbol)}
 
@@ -159,13 +159,13 @@ def test_letters_are_found_in_a_formula_and_in_a_legend():
 
 
 def look_at_one(path: str) -> Found:
-    """A page as it opens."""
+    """Check a page with its default settings."""
     return found_on([Visit(path, Settings(tab="tiles" if path == STEPS else ""))])
 
 
 # ---- one quantity shown twice
 
-SHOWN_ONCE = {  # titles with a number that follows from several columns, or that nothing beside them repeats
+SHOWN_ONCE = {  # titles with a number that follows from several columns, or is not repeated in the table
     "model_parameters",  # the share of all attention's parts
     "filling",  # what is missing of the memory
     "roof",  # the machine's own ridge
@@ -183,7 +183,7 @@ NUMBER = re.compile(rf"(?<![\w.-])([-−+]?\d[\d,]*(?:\.\d+)?(?:e[-+]\d+)?)(?: ?
 
 @dataclass(frozen=True)
 class Quantity:
-    """A printed number with a unit, and what it may stand for."""
+    """A printed number with a unit, and its rounding interval."""
 
     text: str
     value: float
@@ -191,7 +191,7 @@ class Quantity:
     scales: tuple[float, ...]
 
     def is_among(self, numbers: np.ndarray) -> bool:
-        """Whether one of the numbers is printed so; a sign may be said in words."""
+        """Check whether one of the numbers rounds to this one; its sign may be given in words."""
         return any(
             (np.abs(numbers - abs(self.value) * s) <= (self.half + 1e-9 * abs(self.value)) * s).any()
             for s in self.scales
@@ -209,7 +209,7 @@ def quantities(text: str, unit_needed: bool = True) -> Iterator[Quantity]:
 
 
 def shown_beside(caption: Caption | Drawing) -> np.ndarray:
-    """The numbers in a drawing's table, formula and alternative text, and the ratio, difference, mean and sum of those
+    """Return the numbers in a drawing's table, formula and alt text, and the ratio, difference, mean and sum of those
     in a column."""
     texts = [caption.formula.replace("{,}", ","), caption.alt.replace(caption.title, ""), getattr(caption, "line", "")]
     found = [np.array([q.value * s for text in texts for q in quantities(text, unit_needed=False) for s in q.scales])]

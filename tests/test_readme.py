@@ -1,4 +1,4 @@
-"""The README is short, and what it and the documentation name is there."""
+"""The README is short, and the files that it and the documentation name exist."""
 
 import re
 import tomllib
@@ -9,7 +9,7 @@ MOST_LINES = 130
 HIDDEN = [ROOT / ".github" / "CONTRIBUTING.md"]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *HIDDEN]
 OURS = re.compile(r"`((?:attnviz|tests|docs|pages|\.ci|\.github|\.streamlit)/[\w./-]*\w/?|[\w.-]+\.(?:toml|txt))`")
-REMOVED = {"packages.txt", "environment.yml"}  # named as what is not here
+REMOVED = {"packages.txt", "environment.yml"}  # named as files that do not exist
 
 
 def links(text: str) -> list[str]:
@@ -17,7 +17,7 @@ def links(text: str) -> list[str]:
 
 
 def missing(text: str, folder: Path) -> list[str]:
-    """Targets of links, and paths of ours in backquotes, that do not exist."""
+    """Return link targets, and paths of this project in backquotes, that do not exist."""
     targets = [target.split("#")[0] for target in links(text) if not target.startswith(("http", "#"))]
     paths = [path for path in OURS.findall(text) if path not in REMOVED]
     apart = [target for target in targets if not (folder / target).exists()]

@@ -1,4 +1,4 @@
-"""What the server sends and refuses, and what the package never does."""
+"""Safety: the server's headers and refusals, and calls that the package must not contain."""
 
 import ast
 import re
@@ -26,7 +26,7 @@ def server() -> Iterator[Server]:
 
 
 def asked(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:
-    """Status, headers and body of one request that another site's page could send."""
+    """Return status, headers and body of one request that another site's page could send."""
     request = urllib.request.Request(f"{server.url}/{path}", method=method, headers={"Origin": STRANGER, **headers})
     try:
         with urllib.request.urlopen(request, timeout=10) as answer:
@@ -67,7 +67,7 @@ def test_nothing_is_uploaded_without_the_token(server, method):
 def test_no_other_site_may_open_a_session(server):
     address = server.url.replace("http", "ws") + "/_stcore/stream"
     with connect(address, origin=server.url, subprotocols=["streamlit"]):
-        pass  # the page itself may, so that the refusal below is one
+        pass  # the page itself may, so the refusal below is meaningful
     with pytest.raises(InvalidStatus) as refused:
         connect(address, origin=STRANGER, subprotocols=["streamlit"])
     assert refused.value.response.status_code == 403
@@ -91,7 +91,7 @@ def test_no_machine_drives_the_app(server, path):
 
 
 def called(tree: ast.AST) -> Iterator[tuple[str, set[str]]]:
-    """The last name of everything that is called, with the keywords that are given."""
+    """Return the last name of every call, with its keyword arguments."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             whole = ast.unparse(node.func)
@@ -107,7 +107,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 
 def misdeeds(source: str) -> list[str]:
-    """What could run somebody's bytes: pickles in any dress, code from texts, a shell."""
+    """Return calls that could run untrusted data: pickles of any kind, code from text, a shell."""
     tree = ast.parse(source)
     bad = [name for name in imported(tree) if name in {"pickle", "dill", "joblib", "shelve", "marshal", "cloudpickle"}]
     for name, keywords in called(tree):
@@ -123,9 +123,9 @@ def misdeeds(source: str) -> list[str]:
     return bad
 
 
-RUN = {  # what is run by whom, and never in the server's process
-    "attnviz/practice/child.py": "a person's own file, in a process of its own on that person's machine",
-    "attnviz/practice/drills/lines.py": "lines of code that stand in this very file",
+RUN = {  # files that may call exec, and for which code; never in the server's process
+    "attnviz/practice/child.py": "the user's own file, in a separate process on the user's machine",
+    "attnviz/practice/drills/lines.py": "lines of code from the same file",
 }
 IN_A_PROCESS_OF_THEIR_OWN = {"child_on_shipped": {"look"}, "look": set()}  # which files import them
 
@@ -157,7 +157,7 @@ def test_the_search_above_would_find_it():
 
 
 def sinks(script: str) -> list[str]:
-    """What in a script would make markup or code of a text."""
+    """Return the places in a script that would turn text into markup or code."""
     known = ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc")
     return [sink for sink in known if sink in script]
 

@@ -1,4 +1,4 @@
-"""The tokenizer: any Unicode comes back, and every token has one label in which nothing is empty or invisible."""
+"""The tokenizer: any Unicode text round-trips, and every token has a label without invisible characters."""
 
 import unicodedata
 
@@ -10,7 +10,7 @@ from attnviz.text import Tokenizer, printable
 
 TOKENIZER = Tokenizer()
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}  # controls, formats, surrogates, unassigned, blanks
-FILLERS = "\u115f\u1160\u2800\u3164\uffa0"  # a letter or a symbol by category, and still nothing to see
+FILLERS = "\u115f\u1160\u2800\u3164\uffa0"  # letters or symbols by category, but invisible
 TEXTS = [
     "", " ", "a", "The cat sat.\n\n\tThe  end", "'s can't", "word " * 50, "好的", "مرحبا بالعالم", "שלום", "नमस्ते",
     "\U0001f469\u200d\U0001f469\u200d\U0001f467 ❤\ufe0f 🇨🇭", "e\u0301 a\u0308\u0323", "ﬁ ½ Ⅷ", "\u202eabc\u202c",
@@ -20,7 +20,7 @@ TEXTS = [
 
 
 def hides(label: str) -> bool:
-    """Nothing is drawn, or some character of the label is not."""
+    """Check whether the label is empty or has an invisible character."""
     shown = label.replace(" ", "")  # the one in "好 1/3"
     return not shown or any(unicodedata.category(c) in INVISIBLE or c in FILLERS for c in shown)
 
@@ -56,7 +56,7 @@ def test_any_tokens_have_labels_even_where_they_spell_no_text(ids):
     [
         ("\ud800", "\ufffd"),
         ("a\udc00b", "a\ufffdb"),
-        ("\ud83d\ude00", "😀"),  # two halves that belong together
+        ("\ud83d\ude00", "😀"),  # a valid surrogate pair
         ("\ude00\ud83d", "\ufffd\ufffd"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A trace holds what the model computed, read-only, and its size is known beforehand."""
+"""A trace holds the model's intermediate results, read-only, and its size is predicted exactly."""
 
 from dataclasses import replace
 
@@ -47,7 +47,7 @@ def test_weights_are_what_torchs_own_kernel_applies(traced):
         kernel = F.scaled_dot_product_attention(q, k, torch.eye(T).expand(c.n_heads, T, T), attn_mask=mask)
         np.testing.assert_allclose(t.weights[layer], kernel.numpy(), atol=2e-6)
         np.testing.assert_allclose(t.scores[layer], (q @ k.mT / c.head_dim**0.5).numpy(), atol=2e-5)
-        masked = torch.tensor(t.scores[layer]).masked_fill(~mask, float("-inf"))  # and the model's softmax was of them
+        masked = torch.tensor(t.scores[layer]).masked_fill(~mask, float("-inf"))  # the softmax was of these scores
         np.testing.assert_allclose(t.weights[layer], masked.softmax(-1).numpy(), atol=2e-6)
 
 
@@ -85,14 +85,14 @@ def test_what_cannot_be_traced_is_refused_in_words(ids):
 
 
 def test_padding_in_front_is_seen_by_nobody_and_changes_nothing_else(traced):
-    """RoPE looks at distances only, so a text behind padding gives the scores it gives without."""
+    """RoPE depends only on distances, so a text after padding gives the same scores."""
     model, alone = traced
     padded = trace(model, [3, 1, 4, *IDS], n_padding=3)
     assert not padded.allowed[:, :, :3].any() and not padded.weights[..., :3].any()
     np.testing.assert_array_equal(padded.allowed[:, 3:, 3:], alone.allowed)
     np.testing.assert_allclose(padded.weights[..., 3:, 3:], alone.weights, atol=1e-4)
     np.testing.assert_allclose(padded.logits[3:], alone.logits, atol=1e-3)
-    assert not padded.weights[..., :3, :].any()  # the padding's own rows see nothing: zeros, never NaN
+    assert not padded.weights[..., :3, :].any()  # rows of padding queries are all masked: zeros, never NaN
 
 
 def test_prediction_alone_is_the_traces(traced):
@@ -104,7 +104,7 @@ def test_prediction_alone_is_the_traces(traced):
 
 
 def caught_states(model, ids):
-    """What each layer's attention is given, caught by hooks on the live model."""
+    """Return each layer's attention input, recorded by hooks on the live model."""
     caught = []
     hooks = [b.attn_norm.register_forward_hook(lambda m, i, out: caught.append(out[0])) for b in model.blocks]
     predict(model, ids)
@@ -115,7 +115,7 @@ def caught_states(model, ids):
 
 @pytest.mark.parametrize("name", ["gqa", "window, bias, no rope"])
 def test_cross_attention_is_one_texts_queries_on_the_others_keys(name):
-    """The softmax is worked out in numpy."""
+    """The softmax is computed in numpy."""
     model, other = Transformer.random(CONFIGS[name], seed=3), [31, 7, 7, 2, 50]
     c, states, context = model.config, caught_states(model, IDS), caught_states(model, other)
     found = cross_weights(model, IDS, other)

@@ -1,4 +1,4 @@
-"""Asynchronous code in tests that are not."""
+"""Run asynchronous code in synchronous tests."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -6,6 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 
 def result_of(work: Coroutine) -> object:
-    """What it returns, run in a thread of its own: playwright's loop may be running in this one."""
+    """Return a coroutine's result, run in a separate thread: playwright's loop may be running in this one."""
     with ThreadPoolExecutor() as another_thread:
         return another_thread.submit(asyncio.run, work).result()

@@ -1,4 +1,4 @@
-"""Every view of every page under invented settings, run in this process, and every text on it."""
+"""Every tab of every page with generated settings, run in this process, and all texts on it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ RUNS = (  # how a model runs
     {}, {"window": 16, "n_sinks": 4}, {"window": 1}, {"window": 7, "n_sinks": 16}, {"window": 512, "n_sinks": 1},
     {"causal": False}, {"causal": False, "window": 8}, {"padding": 5}, {"rope": False}, {"theta": 500.0},
 )  # fmt: skip
-OWN = (  # models of one's own, in distinct numbers where they go together
+OWN = (  # untrained models, with distinct sizes where possible
     {"n_layers": 3, "n_heads": 10, "n_kv_heads": 5, "d_model": 140, "qkv_bias": True},
     {"n_layers": 1, "n_heads": 1, "n_kv_heads": 1, "d_model": 8},
     {"n_layers": 2, "n_heads": 7, "n_kv_heads": 7, "d_model": 98},
@@ -45,7 +45,7 @@ CELLS = ({}, {"query": 21, "key": 5}, {"query": 0, "key": 0}, {"query": 5, "key"
 PLACES = ({}, {"layer": 0, "head": 0}, {"layer": 2, "head": 5}, {"layer": 7, "head": 15})
 CONTEXTS = (1, 128, 1000, 4097, 32_768, 2**20)
 MACHINES = (("t4", 1), ("h100-sxm", 1), ("h100-sxm", 8), ("mi300x", 3), ("rtx-4090", 64))
-OF_THE_ISSUE = (  # where an equation was false, or a number
+OF_THE_ISSUE = (  # regressions: settings with which an equation or number was wrong
     (ROPE, {"model": "mla", "tab": "longer"}),
     (ROPE, {"model": "mla", "layer": 1, "head": 3, "query": 21, "key": 5}),
     (COST, {"window": 16, "n_sinks": 4, "context": 128}),
@@ -59,7 +59,7 @@ OF_THE_ISSUE = (  # where an equation was false, or a number
 
 @dataclass(frozen=True)
 class Visit:
-    """A page and the settings that it is opened with."""
+    """A page and the settings to open it with."""
 
     page: str
     settings: Settings
@@ -70,16 +70,14 @@ class Visit:
 
 
 def visits(seed: int = 20) -> list[Visit]:
-    """Some hundreds: on each page, every two values of what is chosen there meet at least once."""
+    """Return several hundred visits: on each page, pairwise combinations of its settings."""
     rng = random.Random(seed)
     found = [Visit(FRONT, Settings())]
     found += [Visit(page, Settings(**changes)) for page, changes in OF_THE_ISSUE]
     traced = {"model": MODELS, "run": RUNS, "text": TEXTS, "cell": CELLS, "place": PLACES}
     for page in (HEADS, GROUPS, ROPE, STEPS):
         found += [_traced(page, row, rng) for row in pairwise({"view": TABS[page], **traced}, rng)]
-    rest = zip(
-        cycle(RUNS), cycle(TEXTS), cycle((0.0, 0.8, 1.3)), cycle((0, 5)), strict=False
-    )  # as far as there are views
+    rest = zip(cycle(RUNS), cycle(TEXTS), cycle((0.0, 0.8, 1.3)), cycle((0, 5)), strict=False)  # if the page has tabs
     for (view, model), (run, text, temperature, top_k) in zip(product(TABS[DECODE], MODELS), rest, strict=False):
         chosen = {
             "temperature": temperature,
@@ -127,7 +125,7 @@ def _cost(row: Mapping, preset: str, rng: random.Random) -> Visit:
 
 
 def pairwise(parameters: Mapping[str, Sequence], rng: random.Random, tries: int = 20) -> Iterator[dict]:
-    """Rows with a value for every parameter, so that every two values of two parameters stand in one row."""
+    """Return pairwise test rows: every combination of two parameters' values occurs in some row."""
     names = list(parameters)
     open_pairs = {
         (a, b, i, j)
@@ -154,7 +152,7 @@ def _pairs(row: list[int]) -> set[tuple[int, int, int, int]]:
 
 @dataclass(frozen=True)
 class Said:
-    """A text on a page, and whether it is TeX."""
+    """A text on a page; `tex` marks LaTeX."""
 
     text: str
     tex: bool = False
@@ -162,15 +160,15 @@ class Said:
 
 @dataclass
 class Page:
-    """What a visit has shown: every text on the page, and every drawing and caption."""
+    """Results of a visit: all texts on the page, and all drawings and captions."""
 
     said: list[Said]
-    captions: list[tuple[str, Caption | Drawing]]  # with the function that made them
+    captions: list[tuple[str, Caption | Drawing]]  # with the name of the function that made them
 
 
 @contextmanager
 def walking() -> Iterator:
-    """A function that opens a visit's page with everything on it folded out."""
+    """Return a function that opens a visit's page with all its expanders open."""
     made: list[tuple[str, Caption | Drawing]] = []
     with pytest.MonkeyPatch.context() as patch:
         for kind in (Caption, Drawing):
@@ -179,10 +177,10 @@ def walking() -> Iterator:
         patch.setattr(compute_decode, "N_READ", 70)  # tokens: the text is read six times, one at a time
         patch.setattr(compute_decode, "N_SPECULATED", 7)  # tokens: each equation is of one pass, or of their count
         patch.setattr(compute_decode, "AHEAD", 5)
-        patch.setattr(charts, "_numbers", lambda drawing, key: None)  # tables take longer than all the rest
+        patch.setattr(charts, "_numbers", lambda drawing, key: None)  # tables take most of the time
 
         def opened(visit: Visit) -> Page:
-            for kept in vars(cost_page).values():  # or what was drawn before would not be drawn again
+            for kept in vars(cost_page).values():  # clear caches, or drawings of earlier visits would not be recorded
                 getattr(kept, "cache_clear", lambda: None)()
             made.clear()
             app = AppTest.from_file(ROOT / FRONT, default_timeout=60)
@@ -205,7 +203,7 @@ def _keeping(create, made: list):
 
 
 def _maker() -> str:
-    """The function under attnviz.figures that runs now."""
+    """Return the function under attnviz.figures that is running."""
     frame = sys._getframe(2)
     while not frame.f_globals.get("__name__", "").startswith("attnviz.figures.") or frame.f_code.co_name == "drawn":
         frame = frame.f_back
@@ -224,12 +222,12 @@ def _said(app: AppTest) -> Iterator[Said]:
             yield from _strings(_sent(proto.bytes))
         elif node.type == "latex":
             yield Said(proto.body.strip("$\n"), tex=True)
-        elif node.type not in ("page_link", "html", "code"):  # whose equals signs are an address's, CSS's and Python's
+        elif node.type not in ("page_link", "html", "code"):  # whose equals signs belong to addresses, CSS and Python
             yield from map(Said, _texts(proto))
 
 
 def _sent(data: bytes) -> object:
-    """The JSON that a component is sent: all of it, or a header behind its length."""
+    """Return the JSON in a component's message: the whole message, or the header after its length."""
     try:
         return json.loads(data or b"{}")
     except ValueError:
@@ -237,7 +235,7 @@ def _sent(data: bytes) -> object:
 
 
 def _texts(message) -> Iterator[str]:
-    """Every string in a protobuf message."""
+    """Return all strings in a protobuf message."""
     for field, value in message.ListFields():
         values = value if field.is_repeated else [value]
         for each in values:
@@ -248,10 +246,10 @@ def _texts(message) -> Iterator[str]:
 
 
 def _strings(part: object) -> Iterator[Said]:
-    """Every string in a JSON, but for the numbers that are packed into one."""
+    """Return all strings in a JSON value, except packed numbers."""
     if isinstance(part, str):
         yield Said(part)
     elif isinstance(part, list | dict):
         for name, each in part.items() if isinstance(part, dict) else enumerate(part):
-            if name not in ("bdata", "source"):  # nor Python's equals signs
+            if name not in ("bdata", "source"):  # nor source code
                 yield from _strings(each)

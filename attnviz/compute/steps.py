@@ -159,7 +159,7 @@ def odds_of(view: View, row: int, position: int) -> np.ndarray:
 
 
 def logit_of(view: View, position: int, token: int) -> float:
-    """Return the model's own logit, before the soft cap where there is one, on the first MAX_RECORDED tokens."""
+    """Return the model's own logit, before a soft cap, on the first MAX_RECORDED tokens."""
     return experiments.logit_before_cap(models.model_of(view.settings), residual_of(view), position, token)
 
 

@@ -48,7 +48,7 @@ ALL = (
     Element("lines", "heads", "closer", "Lines between tokens", "lines"),
     *_charts(
         "heads", "closer",
-        writes={"norms": "Norm of what it writes", "logits": "Logits it moves", "weighted": "Value-weighted map"},
+        writes={"norms": "Norm of the head's output", "logits": "Effect on logits", "weighted": "Value-weighted map"},
         number={"number": "One weight, step by step"},
         stages={"stages": "Score, mask, softmax"},
         difference={"difference": "Difference of two heads"},
@@ -105,7 +105,7 @@ ALL = (
             "kept": "int8 and int4",
         },
         paged={"blocks": "Blocks that texts share", "waste": "Unused slots"},
-        speculate={"rounds": "Accepted and refused"},
+        speculate={"rounds": "Accepted and rejected tokens"},
         roofline={"roofline": "Prefill and decode on the roofline"},
     ),
     Element("control-context", "cost", "amounts", "The slider of the context", drawing=False),

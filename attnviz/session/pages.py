@@ -121,8 +121,8 @@ ALL = (
         {
             "with": "With and without a cache",
             "models": "Attention types compared",
-            "bounded": "When memory ends",
-            "paged": "Many at once",
+            "bounded": "Limited cache size",
+            "paged": "Paged cache",
             "speculate": "Speculative decoding",
             "roofline": "Prefill and decode",
         },

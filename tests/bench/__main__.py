@@ -1,4 +1,4 @@
-"""make bench: what the product promises to be fast at, as ratios taken in one run: a table and one line of JSON."""
+"""make bench: speed and memory as ratios measured in one run, printed as a table and one line of JSON."""
 
 import json
 
@@ -42,7 +42,7 @@ AT_MOST = {
 
 
 def main() -> None:
-    torch.set_num_threads(1)  # as the app does, and so its memory
+    torch.set_num_threads(1)  # as in the app, also for the memory figures
     memory.start()
     results = tracing.ratios() | decoding.ratios() | opened.ratios()
     with sync_playwright() as playwright:

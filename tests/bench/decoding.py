@@ -1,4 +1,4 @@
-"""How much a decode step costs: against transformers' own step with the same weights and a cache as long."""
+"""Cost of a decode step, against transformers with the same weights and cache length."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,8 +17,10 @@ GQA_4 = replace(SETTINGS, n_kv_heads=4, attention=None)  # the shipped GQA-4 che
 
 
 def ratios() -> dict[str, float]:
-    """Seconds of our step divided by those of theirs, as transformers runs by default and with its explicit attention:
-    medians over rounds in which all take turns. Each step is undone, so that the next has as many tokens."""
+    """Return seconds of our decode step divided by transformers', with its default and its eager attention.
+
+    Medians over alternating rounds. Each step is undone, so that the next has the same number of tokens.
+    """
     model = Transformer.random(GQA_4, seed=0)
     ids, one = torch.randint(0, GQA_4.vocab_size, (1, N_TOKENS)), torch.tensor([[7]])
     ours = model.new_cache()

@@ -1,4 +1,4 @@
-"""The least a Streamlit app can be: one line of text."""
+"""Minimal Streamlit app: one line of text."""
 
 import streamlit as st
 

@@ -1,4 +1,4 @@
-"""An empty app plus the data of one figure: the grid of all heads, and nothing else."""
+"""Minimal app with the data of one figure: only the grid of all heads."""
 
 from attnviz.ui.pages.heads import grid
 

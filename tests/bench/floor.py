@@ -1,4 +1,4 @@
-"""The least a Streamlit page can do when a setting is changed: run again and write the number."""
+"""Minimal Streamlit page for a changed setting: rerun and write the number."""
 
 import streamlit as st
 

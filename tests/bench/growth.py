@@ -1,4 +1,4 @@
-"""What grows, and how fast: time, bytes sent and memory against the length of the text and the number of heads.
+"""Scaling of time, bytes sent and memory with the length of the text and the number of heads.
 
 An exponent is the slope of a straight line through the logarithms: 2 means four times as much for twice the length.
 """
@@ -28,7 +28,7 @@ STORY = "Once upon a time there was a little girl who lived near the forest with
 
 @dataclass(frozen=True)
 class Costs:
-    """Of one change on the heads page: seconds, bytes over the websocket, and what the trace takes."""
+    """Costs of one change on the Heads page: seconds, bytes over the websocket, and bytes of the trace."""
 
     seconds: float
     sent: float
@@ -36,7 +36,7 @@ class Costs:
 
 
 def ratios() -> dict[str, float]:
-    """The exponents; prints the table they are fitted to."""
+    """Return the exponents; print the table they are fitted to."""
     with serve() as server:
         by_length = asyncio.run(measured(server.url, [(1, 8, n) for n in LENGTHS]))
         by_heads = asyncio.run(measured(server.url, [(*shape, 128) for shape in HEADS]))
@@ -44,7 +44,7 @@ def ratios() -> dict[str, float]:
 
 
 def fitted(name: str, sizes: list[int] | tuple[int, ...], costs: list[Costs]) -> dict[str, float]:
-    """Exponents over the whole range and over its last doubling, where what is constant weighs least."""
+    """Return exponents over the whole range and over its last doubling, where constant costs matter least."""
     print(f"{name:>8}{'ms':>10}{'kB sent':>12}{'kB trace':>12}")
     for size, cost in zip(sizes, costs, strict=True):
         print(f"{size:8}{1000 * cost.seconds:10.0f}{cost.sent / 1000:12.0f}{cost.memory / 1000:12.0f}")
@@ -57,14 +57,14 @@ def fitted(name: str, sizes: list[int] | tuple[int, ...], costs: list[Costs]) ->
 
 
 def exponent(sizes: list[int] | tuple[int, ...], values: list[float]) -> float:
-    """Slope of log(value) over log(size)."""
+    """Fit the slope of log(value) over log(size)."""
     return float(np.polyfit(np.log(sizes), np.log(values), 1)[0])
 
 
 async def measured(url: str, shapes: list[tuple[int, int, int]]) -> list[Costs]:
-    """For every (layers, heads, tokens): the same change made a few times, all shapes taking turns."""
+    """Measure the same change a few times for every (layers, heads, tokens), alternating between shapes."""
     sessions = [await connected(url, link(*shape)) for shape in shapes]
-    taken = [[await one_change(session, 0)] for session in sessions]  # the first pays for what is then kept
+    taken = [[await one_change(session, 0)] for session in sessions]  # the first change fills the caches
     for i in range(1, CHANGES + 1):
         for session, costs in zip(sessions, taken, strict=True):
             costs.append(await one_change(session, i))
@@ -77,7 +77,7 @@ async def measured(url: str, shapes: list[tuple[int, int, int]]) -> list[Costs]:
 
 
 async def one_change(session: Session, i: int) -> tuple[float, int]:
-    """Seconds and bytes of the heads page under another base of RoPE: another trace, all maps anew."""
+    """Return seconds and bytes of a change of RoPE's theta on the Heads page: a new trace and all maps."""
     session.query = session.query.partition("&theta")[0] + f"&theta={5000 + i}"
     return await session.open("heads"), sum(map(len, session.frames))
 
@@ -91,7 +91,7 @@ def link(n_layers: int, n_heads: int, n_tokens: int) -> str:
 
 
 def memory(n_layers: int, n_heads: int, n_tokens: int) -> int:
-    """Bytes of the trace's own arrays."""
+    """Return the bytes of the trace's arrays."""
     return trace(Transformer.random(ModelConfig(n_layers, 128, n_heads), 0), range(n_tokens)).nbytes
 
 

@@ -1,4 +1,4 @@
-"""How long the grid of an opened model takes to be shown anew: 30 layers of 9 heads, SmolLM2-135M's, at T = 128."""
+"""Time to redraw the grid of an opened model: 30 layers of 9 heads, SmolLM2-135M's, at T = 128."""
 
 import tempfile
 from pathlib import Path
@@ -14,11 +14,11 @@ from tests.bench import opened, pages
 from tests.bench.tab import Chromium, browsing
 from tests.browser.server import serve
 
-TEXT = "qQzZ" * (opened.N_TOKENS // 4)  # letters that the small tokenizer has joined to no others
+TEXT = "qQzZ" * (opened.N_TOKENS // 4)  # letters that the small tokenizer does not merge
 
 
 def ratios() -> dict[str, float]:
-    """From a key press to the last layer's paint, divided by the floor's plus what the model itself takes."""
+    """Return the time from a key press to the last layer's paint, divided by the floor's plus the model's own."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         opened.save_random(folder)
@@ -35,7 +35,7 @@ def ratios() -> dict[str, float]:
 
 
 def milliseconds(folder: Path) -> float:
-    """Of a run of the model that keeps all weights."""
+    """Return the milliseconds of a run of the model that stores all weights."""
     model, tokenizer = open_model(folder)
     ids = tokenizer.encode(TEXT)
     assert len(ids) == opened.N_TOKENS
@@ -49,7 +49,7 @@ def milliseconds(folder: Path) -> float:
 
 
 def shown_anew(alone: Chromium, url: str, floor_url: str, model: str) -> tuple[float, float]:
-    """Milliseconds from another width of the window to the last paint of the grid, and of the floor's slider."""
+    """Return milliseconds from a change of the window to the last paint of the grid, and of the floor's slider."""
     link = urlencode({"model": model, "text": TEXT, "window": opened.N_TOKENS - 1})
     tab, floor = alone.open(f"{url}/heads?{link}"), alone.open(floor_url)
     tab.wait_until("deep('.hg .head').length === 270 && window.painted")

@@ -1,4 +1,4 @@
-"""How much an opened model costs, with random weights in the shapes of SmolLM2-135M: seconds and memory."""
+"""Time and memory of an opened model, with random weights in the shapes of SmolLM2-135M."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ IDS = torch.randint(0, SMOL["vocab_size"], (1, N_TOKENS), generator=torch.Genera
 
 
 def ratios() -> dict[str, float]:
-    """All heads' weights against transformers' eager attention, and the peak memory of a process that has them."""
+    """Return the time for all heads' weights against transformers' eager attention, and the peak memory."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         save_random(folder)
@@ -39,13 +39,13 @@ def ratios() -> dict[str, float]:
 
 
 def save_random(folder: Path) -> None:
-    """A model of these shapes, with random weights in bf16 as they are published."""
+    """Save a model of these shapes with random weights in bf16, the published precision."""
     LlamaForCausalLM(LlamaConfig(**SMOL)).bfloat16().save_pretrained(folder)
     byte_level(folder)
 
 
 def seconds_of_both(folder: Path) -> tuple[list[float], list[float]]:
-    """Seconds of each round, in which both take turns; both have the same logits and weights."""
+    """Return the seconds of alternating rounds; assert that logits and weights of both are equal."""
     model, _ = open_model(folder)
     llama = LlamaForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
     seconds: tuple[list[float], list[float]] = [], []

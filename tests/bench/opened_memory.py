@@ -1,4 +1,4 @@
-"""The peak memory of a process that opens a model and looks at all of its heads, printed in bytes; no transformers."""
+"""Print the peak memory in bytes of a process that opens a model and reads all heads; without transformers."""
 
 import sys
 from pathlib import Path
@@ -10,7 +10,7 @@ from attnviz.layerwise import LayerwiseTrace
 
 
 def peak() -> int:
-    """Bytes of memory that this process has had at most, mapped files included."""
+    """Return this process's peak memory in bytes, mapped files included."""
     line = next(each for each in Path("/proc/self/status").read_text().splitlines() if each.startswith("VmHWM"))
     return int(line.split()[1]) * 1024
 

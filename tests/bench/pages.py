@@ -1,6 +1,6 @@
-"""What a person waits for: from a key press to the repaint, from the start to the first paint, and the bytes between.
+"""Latencies for the user: from a key press to the repaint, from the start to the first paint; and bytes sent.
 
-Everything is put against the least Streamlit can do (floor.py, empty.py) in the same browser, taking turns.
+All are compared with minimal Streamlit apps (floor.py, empty.py) in the same browser, in alternating turns.
 """
 
 import subprocess
@@ -32,7 +32,7 @@ AT_STEP = """step => {
 }"""
 STORY = "Once upon a time there was a little girl who lived near the forest with her mother and a small brown dog. "
 
-# Notes when the grid was last painted and when anything on the page last changed, each after the frame that shows it.
+# Records when the grid was last painted and when the page last changed, each after the frame that shows it.
 WATCH = """
 window.painted = window.changed = 0;
 const shown = (name) => requestAnimationFrame(() => requestAnimationFrame(() => (window[name] = performance.now())));
@@ -55,8 +55,8 @@ new PerformanceObserver((all) => all.getEntries().forEach((e) => (window.longest
 """
 
 
-# Runs 100 tokens at 30 per second, of which the server has still to write most: milliseconds per token, and the longest
-# time between two frames.
+# Plays 100 tokens at 30 per second, most of which the server has yet to generate: milliseconds per token, and the
+# longest time between two frames.
 PLAYED = """new Promise((done) => {
   const [root] = deep(".dp"), written = () => root.querySelectorAll(".text .new").length;
   const [rate, play, run] = ["select", "[data-go=play]", "[data-go=run]"].map((css) => root.querySelector(css));
@@ -76,7 +76,7 @@ PLAYED = """new Promise((done) => {
 
 
 def ratios(browser: Browser) -> dict[str, float]:
-    """All of it; the names say what is divided by what."""
+    """Return all ratios; their names say what is divided by what."""
     results = {}
     with serve() as app, serve(HERE / "floor.py") as floor, browsing(WATCH) as alone:
         still = alone.open(floor.url)
@@ -92,7 +92,7 @@ def ratios(browser: Browser) -> dict[str, float]:
 
 
 def key_press(alone: Chromium, url: str, floor: Tab, n_tokens: int) -> dict[str, float]:
-    """Another window for one layer."""
+    """Measure a change of the window for one layer."""
     tab = alone.open(f"{url}/heads?{urlencode(untrained(n_tokens))}")
     grid, everything = in_turns(tab, window_of(tab), floor)
     tab.send("Page.close")
@@ -100,11 +100,11 @@ def key_press(alone: Chromium, url: str, floor: Tab, n_tokens: int) -> dict[str,
 
 
 def all_heads(alone: Chromium, url: str, floor: Tab) -> dict[str, float]:
-    """4 layers of 8 heads at T = 256: another window, and another head, which reruns its part alone."""
+    """Measure 4 layers of 8 heads at T = 256: a change of the window, and of the head, a fragment rerun."""
     tab = alone.open(f"{url}/heads?{urlencode(untrained(256, n_layers=4))}")
     window = window_of(tab)
     press(tab, window[0])
-    tab.evaluate("window.longest = 0")  # what a page costs when it is opened is not asked here
+    tab.evaluate("window.longest = 0")  # excludes the opening of the page
     grid, everything = in_turns(tab, window, floor)
     heads = [lambda n=n: tab.click("[role=gridcell]", n) for n in (9, 21)]
     _, chosen = in_turns(tab, heads, floor)
@@ -117,7 +117,7 @@ def all_heads(alone: Chromium, url: str, floor: Tab) -> dict[str, float]:
 
 
 def kv_heads(alone: Chromium, url: str, floor: Tab) -> dict[str, float]:
-    """The buttons of the query-groups page, on the default text."""
+    """Measure the buttons of the Query grouping page, on the default text."""
     tab = alone.open(f"{url}/query_groups")
     moves = [lambda n=n: tab.click(".st-key-kv-heads [role=radio]", n) for n in range(2)]
     _, everything = in_turns(tab, moves, floor)
@@ -126,7 +126,7 @@ def kv_heads(alone: Chromium, url: str, floor: Tab) -> dict[str, float]:
 
 
 def decoding(alone: Chromium, url: str, floor: Tab) -> dict[str, float]:
-    """The Decode page: a step that the browser knows, one that the server computes, and playing at its fastest."""
+    """Measure the Decode page: a step cached in the browser, one computed by the server, and the fastest playback."""
     tab = alone.open(f"{url}/decode")
     tab.wait_until("deep('.dp .candidates button').length > 0")
     known = [lambda n=n: tab.click(".dp [data-go]", n) for n in (3, 1)]  # one token on, one back
@@ -143,7 +143,7 @@ def decoding(alone: Chromium, url: str, floor: Tab) -> dict[str, float]:
 
 
 def window_of(tab: Tab) -> list[Callable[[], None]]:
-    """A step of the window's width: another mask, another trace, all maps anew."""
+    """Return a key press that changes the window: a new mask, a new trace, all maps."""
     tab.evaluate("[...document.querySelectorAll('summary')].find((e) => e.textContent.includes('Mask')).click()")
     tab.wait_until(f"deep({WINDOW!r}).length > 0")
     time.sleep(1)  # it opens slowly
@@ -151,9 +151,9 @@ def window_of(tab: Tab) -> list[Callable[[], None]]:
 
 
 def in_turns(tab: Tab, moves: list[Callable[[], None]], floor: Tab) -> tuple[float, float]:
-    """Time to the grid and to all of the page, divided by what the floor's slider takes: medians of turns.
+    """Return the times to the grid and to the whole page, divided by the floor's slider: medians of alternating turns.
 
-    The first turn pays for what is then kept.
+    The first turn fills the caches.
     """
     found = []
     for turn in range(PRESSES + 1):
@@ -164,7 +164,7 @@ def in_turns(tab: Tab, moves: list[Callable[[], None]], floor: Tab) -> tuple[flo
 
 
 def untrained(n_tokens: int, n_layers: int = 1) -> dict[str, object]:
-    """The link to untrained layers of 8 heads on a text of exactly so many tokens, seen through a window."""
+    """Return the link to untrained layers of 8 heads with a window, on a text of exactly this many tokens."""
     tokenizer = Tokenizer()
     text = tokenizer.decode(tokenizer.encode(STORY * (n_tokens // 8))[:n_tokens])
     assert len(tokenizer.encode(text)) == n_tokens
@@ -172,10 +172,10 @@ def untrained(n_tokens: int, n_layers: int = 1) -> dict[str, object]:
 
 
 def press(tab: Tab, move: Callable[[], None]) -> tuple[float, float]:
-    """Milliseconds from a key or a click until the grid and all of the page are shown anew."""
+    """Return milliseconds from a key press or click to the repaint of the grid and of the whole page."""
     tab.send("Page.bringToFront")
     move()
-    time.sleep(0.8)  # nothing is asked of the browser meanwhile
+    time.sleep(0.8)  # does not query the browser meanwhile
     tab.wait_until(IDLE)
     tab.wait_until("performance.now() - Math.max(window.pressed, window.changed) > 500")
     return tuple(tab.evaluate("[window.painted - window.pressed, window.changed - window.pressed]"))
@@ -185,7 +185,7 @@ def press(tab: Tab, move: Callable[[], None]) -> tuple[float, float]:
 
 
 def bytes_sent(browser: Browser, url: str) -> dict[str, float]:
-    """For one layer of 8 heads at T = 128, a weight's share of the grid's message and of all messages of a change."""
+    """Return bytes per weight in the grid's message and in all messages of a change: one layer of 8 heads, T = 128."""
     page, received = browser.new_page(), []
     page.on("websocket", lambda socket: socket.on("framereceived", lambda frame: received.append(frame)))
     page.goto(f"{url}/heads?{urlencode(untrained(128))}")
@@ -206,7 +206,7 @@ def bytes_sent(browser: Browser, url: str) -> dict[str, float]:
 
 
 def next_step(browser: Browser, url: str) -> dict[str, float]:
-    """The next step of a lesson, from the key to its text and the ring, against opening its link in this browser."""
+    """Measure the next step of a lesson, from the key press to its text and ring, against opening its link."""
     page, opened, moved = browser.new_page(), [], []
     page.set_default_timeout(PATIENCE)
     for _ in range(STARTS):
@@ -230,7 +230,7 @@ def next_step(browser: Browser, url: str) -> dict[str, float]:
 
 
 def embedded(browser: Browser, url: str) -> dict[str, float]:
-    """From the address to the painted grid: embedded alone, against an app that has nothing but this grid."""
+    """Measure the time from the address to the painted grid: embedded alone, against an app with only this grid."""
     ours, theirs = [], []
     page = browser.new_page()
     page.set_default_timeout(PATIENCE)
@@ -253,7 +253,7 @@ def embedded(browser: Browser, url: str) -> dict[str, float]:
 
 
 def first_paint(browser: Browser) -> dict[str, float]:
-    """From starting the server to the page's title, and to all it shows, in a browser that has cached nothing."""
+    """Measure the time from server start to the page's title and to the full page, with an empty browser cache."""
     ours, theirs = [], []
     for _ in range(STARTS):
         ours.append(seconds_to_paint(browser, "app.py", maps=True))
@@ -264,7 +264,7 @@ def first_paint(browser: Browser) -> dict[str, float]:
 
 
 def deep_link(browser: Browser) -> dict[str, float]:
-    """The heads page as the first thing asked of a new server, against what it cannot do without, by itself."""
+    """Measure the Heads page as the first request of a new server, against its necessary parts alone."""
     ours, theirs = [], []
     for _ in range(STARTS):
         ours.append(seconds_to_paint(browser, "app.py", maps=True, address="heads")[1])

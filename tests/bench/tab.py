@@ -1,7 +1,7 @@
-"""A Chromium that nobody listens to: its tabs are driven by the few commands that a measurement needs.
+"""Minimal driver for Chromium over the DevTools protocol, with the few commands that a measurement needs.
 
-Playwright hands every frame of the websocket through two processes as base64, and asks the page again and again whether
-something has happened: with a grid of 300 KB that takes longer than to paint it.
+Playwright passes every websocket frame through two processes as base64, and polls the page: with a grid of 300 KB that
+takes longer than painting it.
 """
 
 import itertools
@@ -20,7 +20,7 @@ from tests.browser.server import CHROMIUM_ARGS, chromium
 
 CODES = {"ArrowLeft": 37, "ArrowRight": 39}
 PATIENCE = 60.0  # seconds
-# Everything that matches, in shadow roots too.
+# All matching elements, also in shadow roots.
 DEEP = """
 window.deep = (css, root = document) => [...root.querySelectorAll(css),
   ...[...root.querySelectorAll("*")].flatMap((e) => (e.shadowRoot ? deep(css, e.shadowRoot) : []))];
@@ -29,7 +29,7 @@ IDLE = "document.querySelector('[data-testid=stApp]')?.dataset.testScriptState =
 
 
 class Tab:
-    """One page, 1440 x 900."""
+    """One browser tab, 1440 × 900."""
 
     def __init__(self, socket: ClientConnection, script: str) -> None:
         self._socket, self._numbers = socket, itertools.count(1)
@@ -39,7 +39,7 @@ class Tab:
         self.send("Page.addScriptToEvaluateOnNewDocument", source=DEEP + script)
 
     def send(self, method: str, **params: object) -> dict:
-        """A command of the DevTools protocol, and what it answers."""
+        """Send a command of the DevTools protocol and return its result."""
         number = next(self._numbers)
         self._socket.send(json.dumps({"id": number, "method": method, "params": params}))
         while True:
@@ -49,7 +49,7 @@ class Tab:
                 return message["result"]
 
     def evaluate(self, expression: str, wait: bool = False):
-        """What an expression gives; wait: what its promise does."""
+        """Evaluate an expression; wait: await its promise."""
         answer = self.send("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=wait)
         assert "exceptionDetails" not in answer, (expression, answer)
         return answer["result"].get("value")
@@ -63,17 +63,17 @@ class Tab:
     def open(self, url: str) -> None:
         self.send("Page.navigate", url=url)
         self.wait_until(IDLE)
-        time.sleep(1)  # what is drawn in the browser alone
+        time.sleep(1)  # for drawings made only in the browser
 
     def press(self, css: str, key: str) -> None:
-        """A key on the first element of these."""
+        """Press a key on the first matching element."""
         self.evaluate(f"deep({css!r})[0].focus()")
         time.sleep(0.3)
         for kind in ("rawKeyDown", "keyUp"):
             self.send("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=CODES[key])
 
     def click(self, css: str, n: int) -> None:
-        """A click in the middle of the n-th element of these, which has to be in sight."""
+        """Click in the middle of the n-th matching element, which must be in the viewport."""
         box = self.evaluate(f"deep({css!r})[{n}].getBoundingClientRect().toJSON()")
         x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
         for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
@@ -81,7 +81,7 @@ class Tab:
 
 
 class Chromium:
-    """`open(url)` gives a tab; script: run in every page before its own."""
+    """A browser; `open(url)` returns a `Tab`. script: run in every page before the page's own."""
 
     def __init__(self, port: int, script: str) -> None:
         self._port, self._script = port, script
@@ -97,7 +97,7 @@ class Chromium:
 
 @contextmanager
 def browsing(script: str) -> Iterator[Chromium]:
-    """A Chromium of its own until the block ends."""
+    """Run a separate Chromium for the block."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         command = [chromium(), *CHROMIUM_ARGS, "--remote-debugging-port=0", f"--user-data-dir={folder}"]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

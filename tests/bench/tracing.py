@@ -1,4 +1,4 @@
-"""How much a trace costs: against the same model written bare with nothing kept, and against transformers."""
+"""Cost of a trace, against a minimal implementation that records nothing, and against transformers."""
 
 from collections.abc import Callable
 from statistics import median
@@ -19,7 +19,7 @@ ROUNDS = 200
 
 
 def ratios() -> dict[str, float]:
-    """Seconds of a trace divided by seconds of each of the others: medians over rounds in which all take turns."""
+    """Return seconds of a trace divided by those of each other implementation: medians over alternating rounds."""
     model = Transformer.random(SETTINGS, seed=0)
     llama = llama_like(model)
     ids = torch.randint(0, SETTINGS.vocab_size, (1, N_TOKENS), generator=torch.Generator().manual_seed(0))
@@ -52,7 +52,7 @@ def ratios() -> dict[str, float]:
 
 
 def causal_mask_and_rotation(n_tokens: int) -> tuple[Tensor, Tensor, Tensor]:
-    """What depends on the length alone and is made once: (T, T) bool, True = forbidden, and cos and sin (T, D)."""
+    """Return what depends only on the length: the mask, (T, T) bool, True = masked, and cos and sin (T, D)."""
     half = SETTINGS.head_dim // 2
     frequencies = SETTINGS.rope_theta ** (-torch.arange(half) / half)
     angles = (torch.arange(n_tokens)[:, None] * frequencies).repeat(1, 2)  # (T, D)
@@ -60,7 +60,7 @@ def causal_mask_and_rotation(n_tokens: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def bare(model: Transformer, ids: Tensor, forbidden: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Logits (B, T, V): projections, scores, softmaxes, feed-forwards in one go, each dropped when it has been used."""
+    """Compute logits (B, T, V) without recording: intermediate tensors are freed after use."""
     c = SETTINGS
     x = model.embed.weight[ids]
     for block in model.blocks:
@@ -79,7 +79,7 @@ def bare(model: Transformer, ids: Tensor, forbidden: Tensor, cos: Tensor, sin: T
 
 
 def llama_like(model: Transformer) -> LlamaForCausalLM:
-    """transformers' eager Llama with the same weights."""
+    """Return transformers' eager Llama with the same weights."""
     c = model.config
     settings = LlamaConfig(
         vocab_size=c.vocab_size,

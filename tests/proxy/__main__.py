@@ -1,4 +1,4 @@
-"""Two processes behind nginx, until Ctrl-C: `python -m tests.proxy [port]`."""
+"""Run two processes behind nginx until Ctrl-C: `python -m tests.proxy [port]`."""
 
 import sys
 from contextlib import suppress

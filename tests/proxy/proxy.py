@@ -1,4 +1,4 @@
-"""Several processes of the app behind Debian's nginx, which keeps each person with one of them."""
+"""Several processes of the app behind Debian's nginx with sticky sessions."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ SECONDS_TO_START = 10.0
 
 @dataclass(frozen=True)
 class Proxy:
-    """The address people use, and the processes behind it."""
+    """The public address, and the processes behind it."""
 
     url: str
     processes: list[Server]
     log: Path
 
     def process_of(self, person: str) -> Server:
-        """The process that answered this person last, by the cookie that nginx gave out."""
-        lines = [line.split() for line in self.log.read_text().splitlines()]  # all that were asked stand in the middle
+        """Return the process that last answered this user, identified by nginx's cookie."""
+        lines = [line.split() for line in self.log.read_text().splitlines()]  # cookie, processes tried, path
         address = [asked[-1] for who, *asked, _ in lines if who == person][-1]
         return next(process for process in self.processes if process.url.endswith(address))
 
 
 @contextmanager
 def behind_proxy(n_processes: int = 2, port: int = 0) -> Iterator[Proxy]:
-    """Start the processes and nginx, and stop them after the block."""
+    """Run the processes and nginx for the block."""
     port = port or free_port()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder.chmod(0o755)  # nginx's worker is somebody else where nginx is started by root
+        folder.chmod(0o755)  # nginx's workers run as another user if root starts nginx
         processes = [stack.enter_context(serve()) for _ in range(n_processes)]
         addresses = "\n        ".join(f"server {p.url.removeprefix('http://')} fail_timeout=5s;" for p in processes)
         config = folder / "nginx.conf"
@@ -50,7 +50,7 @@ def behind_proxy(n_processes: int = 2, port: int = 0) -> Iterator[Proxy]:
 
 
 def nginx() -> str:
-    """Path of the program; Debian keeps it where only root looks."""
+    """Return the path of nginx; Debian installs it outside of a user's PATH."""
     if path := shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin"):
         return path
     raise RuntimeError("No nginx found: install Debian's package nginx-light.")

@@ -1,4 +1,4 @@
-"""A room full of people, then a quiet half hour: counts and ratios of one run, as a table and one line of JSON."""
+"""Load test: many users at once, then a quiet half hour; counts and ratios as a table and one line of JSON."""
 
 import argparse
 import asyncio
@@ -24,7 +24,7 @@ AT_MOST = {
 CHANGES_ALONE = 20  # on each page
 QUIET = (10.0, 30.0)  # seconds from one change to the next
 QUIET_SESSIONS = 4
-WARM_UP = 0.2  # of the quiet time: what the crowd left behind is dropped meanwhile
+WARM_UP = 0.2  # share of the quiet time in which sessions of the crowd expire
 
 
 def main() -> None:
@@ -36,8 +36,8 @@ def main() -> None:
 
 
 def on_one_core() -> Sequence[str]:
-    """A command that gives a server the first core, as its host would, where there are others for the people; this
-    process and the browsers that it will start keep to those."""
+    """Return a command prefix that pins the server to the first core, and pin this process and its browsers to the
+    others; empty if there is only one core."""
     first, *others = sorted(os.sched_getaffinity(0))
     if not others:
         return ()
@@ -55,9 +55,9 @@ def arguments() -> argparse.Namespace:
 
 
 async def measured(server: Server, options: argparse.Namespace) -> dict[str, float]:
-    """First one person, then the crowd, then one person again, then a few.
+    """Measure first one user, then the crowd, then one user again, then a few.
 
-    Machines are slower at times: half of what one person waits is measured before the crowd, and half after it.
+    Machines vary in speed: half of the single user's times are measured before the crowd, and half after it.
     """
     words = words_for(options.people)
     first, crowd = Seen(words), Seen(words)
@@ -65,24 +65,24 @@ async def measured(server: Server, options: argparse.Namespace) -> dict[str, flo
     await together(server.url, options.people - options.browsers, options.browsers, options.minutes, BUSY, crowd)
     peak = memory(server, "VmHWM")
     await alone(server.url, CHANGES_ALONE, first, random.Random(1))
-    results = told(compared(first, crowd) | {"peak memory, MB": peak})
+    results = print_results(compared(first, crowd) | {"peak memory, MB": peak})
     if options.quiet_minutes:
-        results |= told(await quiet(server, options.quiet_minutes, crowd))
+        results |= print_results(await quiet(server, options.quiet_minutes, crowd))
     for line in sorted(set(crowd.wrong + crowd.foreign))[:20]:
         print(line, file=sys.stderr)
     wrong = crowd.wrong + server.tracebacks()
-    return results | told({"errors": len(wrong), "texts of others": len(crowd.foreign)})
+    return results | print_results({"errors": len(wrong), "texts of others": len(crowd.foreign)})
 
 
-def told(results: dict[str, float]) -> dict[str, float]:
-    """The results, printed as soon as they are there."""
+def print_results(results: dict[str, float]) -> dict[str, float]:
+    """Print results as they arrive and return all of them."""
     for name, value in results.items():
         print(f"{name:40}{value:10.2f}{judged(value, AT_MOST.get(name))}", flush=True)
     return results
 
 
 def compared(first: Seen, crowd: Seen) -> dict[str, float]:
-    """How much longer a change takes in the crowd than alone, each put against the median of its page alone."""
+    """Return how much longer a change takes in the crowd than alone, relative to its page's median alone."""
     results, slower = {"changes": crowd.n_changes, "changes in browsers": crowd.n_in_browsers}, []
     results["MB sent / change"] = crowd.n_bytes / 1e6 / crowd.n_changes
     for page, times in in_proportion(first.seconds, crowd.seconds).items():
@@ -97,7 +97,7 @@ def compared(first: Seen, crowd: Seen) -> dict[str, float]:
 
 
 def in_proportion(alone: dict[str, list[float]], crowd: dict[str, list[float]]) -> dict[str, list[float]]:
-    """The crowd's seconds by page, each over the median of its page alone; pages in their order."""
+    """Return the crowd's seconds by page, divided by the page's median alone; pages in order."""
     return {page: [seconds / median(alone[page]) for seconds in crowd[page]] for page in PAGES if page in crowd}
 
 
@@ -106,7 +106,7 @@ def p95(values: list[float]) -> float:
 
 
 async def quiet(server: Server, minutes: float, seen: Seen) -> dict[str, float]:
-    """A few people who take their time; memory at the end put against memory when the crowd has been forgotten."""
+    """Run a few slow users; compare memory at the end with memory after the crowd's sessions expired."""
     people = together(server.url, QUIET_SESSIONS, 0, minutes, QUIET, seen)
     samples = [asyncio.create_task(sampled(server, share * 60 * minutes)) for share in (WARM_UP, 0.99)]
     await people
@@ -120,7 +120,7 @@ async def sampled(server: Server, seconds: float) -> float:
 
 
 def memory(server: Server, what: str) -> float:
-    """MB of the server's process: VmRSS now, VmHWM at most so far."""
+    """Return the server's memory in MB: VmRSS is current, VmHWM is the peak."""
     status = Path(f"/proc/{server.pid}/status").read_text()
     return int(next(line.split()[1] for line in status.splitlines() if line.startswith(what))) / 1000
 

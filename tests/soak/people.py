@@ -1,4 +1,4 @@
-"""Many people at once: sessions and browsers, each with a text of its own; what they saw and how long they waited."""
+"""Many simulated users: sessions and browsers, each with its own text; what they saw and how long they waited."""
 
 from __future__ import annotations
 
@@ -26,11 +26,9 @@ APP = Path(__file__).parents[2] / "attnviz"
 PAGES = ("", "heads", "query_groups", "rope", "cost")
 CHANGES_ON_A_PAGE = 5
 BUSY = (2.0, 5.0)  # seconds from one change to the next
-RUNNING, TURN = 0.25, 0.2  # of the time that browsers may run, in turns of so many seconds
-Pair = tuple[str, str]  # of words, by which a text is known: a model's predictions may say any one of them, not both
-PREDICTED = re.compile(
-    rb'"next":.*?"query":', re.DOTALL
-)  # by a model, after each token: of an untrained one, any words
+RUNNING, TURN = 0.25, 0.2  # share of time in which browsers may run, and seconds per period
+Pair = tuple[str, str]  # two words that identify a text: a model may predict one of them, but not both
+PREDICTED = re.compile(rb'"next":.*?"query":', re.DOTALL)  # a model's next tokens; an untrained model predicts any word
 ALL_TEXT = """() => {
     const said = [], look = (root) => {
         for (const e of root.querySelectorAll("*")) {
@@ -41,13 +39,13 @@ ALL_TEXT = """() => {
     };
     look(document.body);
     return said.join(" ");
-}"""  # with what is typed, read out or stands in a component, and without asking the browser for its markup
+}"""  # includes input values, aria labels and shadow roots; does not serialise the page's markup
 FILLER = "Once upon a time there was a {0} who met the {1} by the river. The {0} was happy and the {1} laughed. "
 
 
 @dataclass
 class Seen:
-    """What everybody saw: seconds of every change and of every opening by page, what went wrong, how much was sent."""
+    """Results of all users: seconds of every change and opening by page, errors, bytes sent."""
 
     words: Sequence[Pair]
     seconds: dict[str, list[float]] = field(default_factory=dict)
@@ -55,7 +53,7 @@ class Seen:
     wrong: list[str] = field(default_factory=list)
     foreign: list[str] = field(default_factory=list)
     n_bytes: int = 0
-    n_in_browsers: int = 0  # changes, besides those of `seconds`
+    n_in_browsers: int = 0  # changes in browsers, not included in `seconds`
 
     @property
     def n_changes(self) -> int:
@@ -68,7 +66,7 @@ class Seen:
         self.opened.setdefault(page, []).append(seconds)
 
     def look_at(self, frames: Iterable[bytes], own: Pair, where: str) -> None:
-        """Find others' words and exceptions in what came over the websocket."""
+        """Search websocket messages for exceptions and other users' words."""
         for frame in frames:
             self.n_bytes += len(frame)
             self.look_for_others(frame, own, where)
@@ -83,12 +81,12 @@ class Seen:
 
 
 def words_for(n: int) -> list[Pair]:
-    """n pairs of words, of one token each, that the app itself never says, and none of which is part of another."""
+    """Return n pairs of one-token words that do not occur in the app, none a substring of another."""
     tokenizer, words = Tokenizer(), []
-    said = FILLER + "".join(path.read_text() for path in APP.rglob("*") if path.suffix in (".py", ".txt", ".js"))
+    app_text = FILLER + "".join(path.read_text() for path in APP.rglob("*") if path.suffix in (".py", ".txt", ".js"))
     for token in reversed(range(tokenizer.vocab_size)):
         word = tokenizer.decode([token]).removeprefix(" ")
-        if re.fullmatch("[a-z]{5,}", word) and word not in said:
+        if re.fullmatch("[a-z]{5,}", word) and word not in app_text:
             if not any(word in other or other in word for other in words):
                 words.append(word)
     return list(zip(words[:n], words[n : 2 * n], strict=True))
@@ -102,7 +100,7 @@ def link(pair: Pair, n_times: int = 2) -> str:
 
 
 async def alone(url: str, n_changes: int, seen: Seen, chance: random.Random) -> None:
-    """One session walks over all pages, twice: the first time pays for what is then kept, and does not count."""
+    """Visit all pages twice in one session; the first round fills the caches and is not counted."""
     session = await connected(url, link(seen.words[0]))
     for n, counted in ((CHANGES_ON_A_PAGE, Seen(seen.words)), (n_changes, seen)):
         for page in PAGES:
@@ -115,7 +113,7 @@ async def alone(url: str, n_changes: int, seen: Seen, chance: random.Random) -> 
 async def person(
     url: str, pair: Pair, until: float, pause: tuple[float, float], seen: Seen, chance: random.Random
 ) -> None:
-    """From page to page, some changes on each, in a session of one's own."""
+    """Simulate one user in a session: from page to page, with some changes on each."""
     await asyncio.sleep(chance.uniform(0, pause[0]))
     session = await connected(url, link(pair, chance.choice((1, 1, 2, 4))))
     visit = chance.randrange(len(PAGES))
@@ -140,7 +138,7 @@ async def _one_change(session: Session, page: str, seen: Seen, chance: random.Ra
 
 
 async def watcher(browser: Browser, url: str, pair: Pair, until: float, seen: Seen, chance: random.Random) -> None:
-    """The same in a real browser: sliders by the keyboard, from page to page by the links in the sidebar."""
+    """Simulate one user in a real browser: sliders by keyboard, pages by the links in the sidebar."""
     page = await (await browser.new_context(viewport={"width": 1440, "height": 900})).new_page()
     page.set_default_timeout(120_000)
     page.on("pageerror", lambda error: seen.wrong.append(f"in the browser: {error}"))
@@ -173,12 +171,12 @@ async def _settled(page: Page) -> None:
 
 @asynccontextmanager
 async def last_in_line(program: str) -> AsyncIterator[str]:
-    """The program, with what the others leave of one core for a share of the time: browsers run on their people's
-    machines, not the server's, and four that draw a page take both of its cores for seconds.
+    """Run a program at idle priority on one core for a share of the time: real users' browsers do not run on the
+    server, and four that draw a page take both of its cores for seconds.
 
-    Being nice is not enough: Chromium sets its own niceness, which counts for nothing under the idle policy. Nor is
-    that: on both cores they slow both down. Nor is a core of their own, where two cores are halves of one, as rented
-    ones often are: whatever runs on the one, the other takes up to twice as long for the same.
+    nice is not enough: Chromium sets its own niceness, which has no effect under the idle policy. The idle policy is
+    not enough: on both cores they slow both down. A separate core is not enough if two cores are hyper-threads of one,
+    as rented ones often are: while one is busy, the other takes up to twice as long for the same work.
     """
     core = max(os.sched_getaffinity(0))
     with TemporaryDirectory() as folder:
@@ -192,11 +190,11 @@ async def last_in_line(program: str) -> AsyncIterator[str]:
             yield str(script)
         finally:
             taking_turns.cancel()
-            _signal(started, signal.SIGCONT)  # what is stopped cannot be closed
+            _signal(started, signal.SIGCONT)  # a stopped process cannot be closed
 
 
 async def _stop_and_go(started: Path) -> None:
-    """Let what was started, and what that starts, run for RUNNING of every TURN seconds."""
+    """Let the started processes and their children run for RUNNING of every TURN seconds."""
     while True:
         _signal(started, signal.SIGCONT)
         await asyncio.sleep(TURN * RUNNING)
@@ -213,7 +211,7 @@ def _signal(started: Path, number: signal.Signals) -> None:
 async def together(
     url: str, n_sessions: int, n_browsers: int, minutes: float, pause: tuple[float, float], seen: Seen
 ) -> None:
-    """Everybody at once, each with another word, until the time is over."""
+    """Run all users concurrently, each with other words, until the time is over."""
     until = perf_counter() + 60 * minutes
     async with async_playwright() as playwright, last_in_line(chromium()) as program:
         browser = await playwright.chromium.launch(executable_path=program, args=list(CHROMIUM_ARGS))

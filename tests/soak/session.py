@@ -1,4 +1,4 @@
-"""A person without a browser: a session over Streamlit's websocket that finds a page's controls and uses them."""
+"""A simulated user without a browser: a session over Streamlit's websocket that uses a page's widgets."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from streamlit.proto.Slider_pb2 import Slider
 from streamlit.proto.WidgetStates_pb2 import WidgetState
 from websockets.asyncio.client import ClientConnection, connect
 
-LEFT_ALONE = ("Examples",)  # a session is known by its own text
+LEFT_ALONE = ("Examples",)  # a session is identified by its own text
 MODELS = ("mha", "gqa-4", "gqa-2", "mqa", "mla", "own")  # in the order of the box
 OF_PARTS = ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY
-DONE = (ForwardMsg.FINISHED_SUCCESSFULLY, OF_PARTS)  # a callback's own run, which asks for another, ends in a third way
+DONE = (ForwardMsg.FINISHED_SUCCESSFULLY, OF_PARTS)  # a callback's run that requests a rerun ends with another status
 SECONDS_TO_ANSWER = 120.0
-Path = tuple[int, ...]  # where an element stands: its place in each box, from the outermost
+Path = tuple[int, ...]  # position of an element: its index in each container, from the outermost
 
 
 @dataclass
 class Shown:
-    """An element on the page and the fragment it is drawn by ("" for the whole page)."""
+    """An element on the page and the fragment that draws it ("" for the whole page)."""
 
     element: Element
     fragment: str
@@ -32,7 +32,7 @@ class Shown:
 
 @dataclass
 class Session:
-    """One person's tab. `frames` has what the last run sent, as bytes."""
+    """One user's tab. `frames` has the messages of the last run, as bytes."""
 
     socket: ClientConnection
     query: str
@@ -43,12 +43,12 @@ class Session:
     page_hash: str = ""
 
     async def open(self, page: str) -> float:
-        """Go to a page of the app with the settings kept in the address; seconds until all of it is there."""
+        """Open a page with the settings in the address; return the seconds until it is complete."""
         self.page, self.page_hash, self.shown = page, "", {}
         return await self._run(BackMsg())
 
     async def change(self, chance: random.Random) -> tuple[str, float]:
-        """Use one of the page's controls; its label, and the seconds until the page has answered."""
+        """Use one of the page's widgets; return its label and the seconds until the run ends."""
         label, shown, state = chance.choice(self.possible(chance))
         message = BackMsg()
         message.rerun_script.fragment_id = shown.fragment
@@ -57,11 +57,11 @@ class Session:
         return label, await self._run(message)
 
     async def set(self, changes: dict[str, str]) -> float:
-        """Set something in the sidebar, one control after the other; seconds until the page has answered."""
+        """Set fields in the sidebar, one widget after the other; return the seconds until the runs end."""
         return sum([await self._run(self.asks(field, value)) for field, value in changes.items()])
 
     def asks(self, field: str, value: str) -> BackMsg:
-        """What a browser sends when this field is set in the sidebar."""
+        """Return the message that a browser sends when this field is set in the sidebar."""
         shown = self.control(field)
         message = BackMsg()
         client = message.rerun_script
@@ -70,15 +70,15 @@ class Session:
         return message
 
     def control(self, field: str) -> Shown | None:
-        """The widget of a field of the settings."""
+        """Return the widget of a settings field."""
         return next((s for s in self.shown.values() if widget_id(s.element).endswith(f"-control-{field}")), None)
 
     def possible(self, chance: random.Random) -> list[tuple[str, Shown, WidgetState]]:
-        """What could be done next with the page's controls."""
+        """Return the possible next changes of the page's widgets."""
         return [(label_of(s.element), s, w) for s in self.shown.values() if (w := another_value(s.element, chance))]
 
     def said(self, kind: str) -> list[str]:
-        """What the page shows in elements of a kind: the words of alerts, exceptions, headings."""
+        """Return the texts of the page's elements of one type: alerts, exceptions, headings."""
         shown = (s.element for s in self.shown.values() if s.element.WhichOneof("type") == kind)
         return [getattr(getattr(e, kind), "message" if kind == "exception" else "body") for e in shown]
 
@@ -100,7 +100,7 @@ class Session:
             self._take(answer, updated)
 
     def _take(self, answer: ForwardMsg, updated: set[Path]) -> None:
-        """What a browser does with a message, as far as it decides what is sent back later."""
+        """Process a message like a browser, as far as it affects later requests."""
         kind = answer.WhichOneof("type")
         if kind == "ref_hash":
             path = answer.metadata.delta_path
@@ -118,7 +118,7 @@ class Session:
             updated.add(path)
 
     def _forget(self, updated: set[Path], only_fragments: bool) -> None:
-        """Drop what this run has not drawn again: of the page, or of the boxes that its fragments stand in."""
+        """Remove elements that this run has not redrawn, from the page or from its fragments' containers."""
         drawn: dict[str, list[Path]] = {}
         for path in updated:
             drawn.setdefault(self.shown[path].fragment, []).append(path)
@@ -129,26 +129,26 @@ class Session:
 
 
 def common_start(paths: list[Path]) -> Path:
-    """The innermost box that holds them all; one alone stands in a box too."""
+    """Return the innermost container of all elements."""
     first, last = min(paths)[:-1], max(paths)[:-1]
     same = [a == b for a, b in zip(first, last, strict=False)]
     return first[: same.index(False) if False in same else len(same)]
 
 
 async def connected(url: str, query: str, resumes: str = "") -> Session:
-    """A new session whose address says `query`, or one that goes on by its id. Nothing is asked for yet."""
+    """Connect a new session with `query` in its address, or resume one by its id; requests no run yet."""
     address = url.replace("http", "ws", 1) + "/_stcore/stream"
     protocols = ["streamlit", "no-token", resumes] if resumes else ["streamlit"]
     return Session(await connect(address, subprotocols=protocols, max_size=None, compression=None), query)
 
 
 def widget_id(element: Element) -> str:
-    """Streamlit's id of a widget, which ends with its key; "" for what is none."""
+    """Return Streamlit's widget id, which ends with the key; "" if the element is no widget."""
     return getattr(getattr(element, element.WhichOneof("type") or "", None), "id", "")
 
 
 def set_to(element: Element, value: str) -> WidgetState:
-    """What a browser sends when a control of the sidebar is set to a value, in the words of a link."""
+    """Return the message that sets a sidebar widget to a value in a link's notation."""
     kind, state = element.WhichOneof("type"), WidgetState(id=widget_id(element))
     match kind:
         case "checkbox":
@@ -172,9 +172,9 @@ def label_of(element: Element) -> str:
 
 
 def another_value(element: Element, chance: random.Random) -> WidgetState | None:
-    """What a person could do with this control: another option, or a slider one step on, as an arrow key moves it.
+    """Return another value of this widget: another option, or a slider moved one step, as by an arrow key.
 
-    None for what is no control, has nothing else to offer, or is to be left alone.
+    None if the element is no widget, has no other value, or is in LEFT_ALONE.
     """
     kind = element.WhichOneof("type")
     widget = getattr(element, kind)
@@ -202,9 +202,9 @@ def another_value(element: Element, chance: random.Random) -> WidgetState | None
 
 
 def after(element: Element, state: WidgetState) -> Element:
-    """The control as a browser shows it once it was used: its part of the page need not be drawn again."""
+    """Return the widget as a browser shows it after use: its fragment may not be redrawn."""
     used = Element()
-    used.CopyFrom(element)  # what is drawn may stand among the cached messages
+    used.CopyFrom(element)  # the element may belong to a cached message
     widget = getattr(used, used.WhichOneof("type"))
     name, value = state.WhichOneof("value"), getattr(state, state.WhichOneof("value"))
     match name:

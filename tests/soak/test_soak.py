@@ -1,5 +1,5 @@
-"""pytest tests/soak: what the soak takes for another person's text, how it uses controls, where and how long its
-browsers run, and what it compares."""
+"""pytest tests/soak: how the load test recognises another user's text, uses widgets, schedules its browsers and
+compares figures."""
 
 import asyncio
 import os
@@ -93,11 +93,11 @@ def test_a_control_is_set_to_another_value_and_from_there_on(kind, fill, other, 
     assert sent(state) == other
     again = sent(another_value(after(element, state), random.Random(0)))
     assert again == then or again[0] in then
-    assert sent(another_value(element, random.Random(0))) == other  # what was drawn is left as it was
+    assert sent(another_value(element, random.Random(0))) == other  # the element itself is not modified
 
 
 def sent(state: WidgetState) -> object:
-    """The value that a browser sends; several as a list."""
+    """Return the value in a browser's message; several as a list."""
     value = getattr(state, state.WhichOneof("value"))
     return list(value.data) if hasattr(value, "data") else value
 
@@ -112,19 +112,19 @@ def test_a_session_keeps_its_own_text(label):
 
 def test_the_server_and_the_people_have_cores_of_their_own():
     code = "import os, tests.soak.__main__ as soak; print(soak.on_one_core(), sorted(os.sched_getaffinity(0)))"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT).stdout
     first, *others = sorted(os.sched_getaffinity(0))
     command = ("taskset", "--cpu-list", str(first)) if others else ()
-    assert told.strip() == f"{command} {others or [first]}"
+    assert output.strip() == f"{command} {others or [first]}"
 
 
 def test_browsers_get_what_is_left_of_one_core():
-    async def told() -> str:
+    async def scheduling() -> str:
         asks = "import os; print(os.sched_getscheduler(0), *os.sched_getaffinity(0))"
         async with last_in_line(sys.executable) as program:
             return subprocess.run([program, "-c", asks], capture_output=True, text=True, check=True).stdout
 
-    assert result_of(told()).split() == [str(os.SCHED_IDLE), str(max(os.sched_getaffinity(0)))]
+    assert result_of(scheduling()).split() == [str(os.SCHED_IDLE), str(max(os.sched_getaffinity(0)))]
 
 
 def test_browsers_run_for_a_share_of_the_time_and_go_on_at_the_end():
@@ -152,7 +152,7 @@ def test_browsers_run_for_a_share_of_the_time_and_go_on_at_the_end():
 
 
 def state(pid: int) -> str:
-    """R runs or could, T is stopped."""
+    """Return the process state: R is runnable, T is stopped."""
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
 
 
