@@ -33,7 +33,7 @@ class ByteCache:
         """Return the value cached under key, or compute and cache it."""
         if (found := self.find(key)) is not None:
             return found
-        with self._semaphore.turn():  # two computations at once would double the memory and save no time
+        with self._semaphore.slot():  # two computations at once would double the memory and save no time
             if (found := self.find(key)) is not None:
                 return found
             value = compute()

@@ -66,7 +66,7 @@ def _scores(settings: Settings) -> analysis.Scores:
     return analysis.score_probes(weights_of(model, probes), allowed_of(model, 2 * PERIOD), probes)
 
 
-def most_alike(settings: Settings, layer: int, head: int, other: Settings) -> list[tuple[int, int, float]]:
+def most_similar(settings: Settings, layer: int, head: int, other: Settings) -> list[tuple[int, int, float]]:
     """Rank the heads (layer, head, difference) of another model by similarity to this head, most similar first.
 
     The difference is the mean of |a - b| over the shares of weight that the roles are scored by, and the entropy; the
@@ -126,7 +126,7 @@ def on_text(view: View, on_layer: LayerCallback | None = None, *, stopped: bool 
     return found
 
 
-def arrives(view: View) -> bool:
+def draws_layerwise(view: View) -> bool:
     """Check whether the grid is drawn layer by layer: a large model with layers that are not cached yet."""
     layerwise = isinstance(view.trace, LayerwiseTrace)
     return layerwise and len(_on_text(view.settings, view.ids, view.n_padding).labels) < view.config.n_layers

@@ -12,7 +12,7 @@ from attnviz.session import opening
 _downloads: dict[str, Download] = {}
 
 
-def chosen(written: str) -> str:
+def resolved_name(written: str) -> str:
     """Return the model name for the user's input. ConfigError if it cannot be opened.
 
     A path is resolved: "~" and ".." are replaced.
@@ -29,7 +29,7 @@ def chosen(written: str) -> str:
     return name
 
 
-def is_here(name: str) -> bool:
+def is_cached_locally(name: str) -> bool:
     """Check whether the model is available without a download."""
     try:
         models.folder_of(name)
@@ -44,17 +44,17 @@ def check(name: str) -> None:
     models.tokenizer_of(name)
 
 
-def in_the_cache() -> list[str]:
+def cached_hub_ids() -> list[str]:
     """List the hub ids whose files are all in the local cache."""
     return models.hub.all_cached()
 
 
 @dataclass(eq=False)
 class Download:
-    """A download in a background thread. there: bytes received. size: bytes in total, 0 until known."""
+    """A download in a background thread. received: bytes so far. size: bytes in total, 0 until known."""
 
     name: str
-    there: int = 0
+    received: int = 0
     size: int = 0
     done: bool = False
     problem: str = ""
@@ -76,8 +76,8 @@ class Download:
             if not self.done and not self.problem:
                 self.problem = f"The download of {self.name} failed."
 
-    def _on_progress(self, there: int, size: int) -> None:
-        self.there, self.size = there, size
+    def _on_progress(self, received: int, size: int) -> None:
+        self.received, self.size = received, size
         if self._stop.is_set():
             raise models.hub.Stopped
 
@@ -104,6 +104,6 @@ def running() -> Download | None:
     return next(iter(_downloads.values()), None)
 
 
-def seen(found: Download) -> None:
+def discard(found: Download) -> None:
     """Remove a download whose end has been reported."""
     _downloads.pop(found.name, None)

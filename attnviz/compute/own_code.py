@@ -28,9 +28,9 @@ __all__ = [
     "MOST_TOKENS",
     "OF_ONE_HEAD",
     "WITHOUT_ROPE",
-    "Look",
+    "ShippedRun",
     "Verdict",
-    "look_at",
+    "run_on_weights",
     "refused",
     "task_of",
     "verdict_of",
@@ -107,7 +107,7 @@ def _verdict(file: Path, task: str, stamp: Stamp) -> Verdict:
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class ShippedRun:
     """Results of the file on the shipped weights of one layer. maps (n, T, T); problems are sentences."""
 
     checkpoint: str
@@ -119,7 +119,7 @@ class Look:
     n_kv_heads: int
 
     @property
-    def apart(self) -> list[float]:
+    def max_difference(self) -> list[float]:
         """The largest difference between the user's weights and the correct ones, per map."""
         assert self.found.yours is not None and self.found.right is not None
         return np.nan_to_num(np.abs(self.found.yours - self.found.right), nan=1.0).max((1, 2)).tolist()
@@ -141,7 +141,7 @@ def _drawn(weights: np.ndarray, masked: np.ndarray) -> list[list[float | None]]:
     ]
 
 
-def look_at(view: View, file: Path, task: str) -> Look:
+def run_on_weights(view: View, file: Path, task: str) -> ShippedRun:
     """Run the file on the shipped weights for the text; cached per saved version and selection."""
     s = view.settings
     checkpoint = checkpoint_for(task, s.model)
@@ -157,7 +157,7 @@ def look_at(view: View, file: Path, task: str) -> Look:
 def _look(
     file: Path, task: str, stamp: Stamp, checkpoint: str, ids: tuple[int, ...], labels: tuple[str, ...],
     selected: tuple[int, int, int, int, int, int],
-) -> Look:  # fmt: skip
+) -> ShippedRun:  # fmt: skip
     layer, head, query, key, column, at = selected
     ask = {
         "task": task, "checkpoint": checkpoint, "ids": ids, "labels": labels, "layer": layer, "head": head,
@@ -165,7 +165,7 @@ def _look(
     }  # fmt: skip
     model = models.model_of(Settings(model=checkpoint))
     found, reads = run_on_shipped(file, ask, model, TASKS[task].right), model.config.layer.kv_head_of
-    return Look(
+    return ShippedRun(
         checkpoint, layer, head, labels, found, (reads[head],) if task in OF_ONE_HEAD else tuple(reads),
         model.config.n_kv_heads,
     )  # fmt: skip

@@ -127,7 +127,7 @@ def tallies(attempt: Attempt) -> list[Tally]:
     return score_card(attempt.questions, [grade.right for grade in attempt.grades()])
 
 
-def after_all(progress: Progress, attempt: Attempt) -> Progress:
+def with_answers(progress: Progress, attempt: Attempt) -> Progress:
     """Return the progress updated with every answer of an attempt."""
     for question, grade in zip(attempt.questions, attempt.grades(), strict=False):
         progress = progress.after(question, grade.right)
@@ -153,7 +153,7 @@ def where(question: Question) -> tuple[str, str]:
     return f"{page.name}: {tab}" if tab else page.name, f"{path or '.'}?{urlencode(link)}" if link else path
 
 
-def to_look_at(attempt: Attempt) -> list[tuple[str, list[tuple[str, str]]]]:
+def pages_to_review(attempt: Attempt) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return for each subject with a wrong answer its name and the pages that show its missed questions."""
     found: dict[str, dict[str, str]] = {}
     for question, grade in zip(attempt.questions, attempt.grades(), strict=True):
@@ -163,7 +163,7 @@ def to_look_at(attempt: Attempt) -> list[tuple[str, list[tuple[str, str]]]]:
     return [(SUBJECTS[subject], list(found[subject].items())) for subject in SUBJECTS if subject in found]
 
 
-def in_the_right_order(question: Question) -> list[str]:
+def correct_order(question: Question) -> list[str]:
     """Return the lines of an ordering question in the right order; empty for other questions."""
     answer = question.answer
     return [answer.items[i] for i in answer.order] if isinstance(answer, OrderAnswer) else []
@@ -184,7 +184,7 @@ def card(attempt: Attempt) -> str:
     rows = "".join(f"<tr><td>{SUBJECTS[t.subject]}<td>{t.right}<td>{t.asked}</tr>" for t in tallies(attempt))
     again = "".join(
         f"<li>{escape(subject)}: {escape(', '.join(name for name, _ in places))}"
-        for subject, places in to_look_at(attempt)
+        for subject, places in pages_to_review(attempt)
     )
     parts = [
         f"<h1>AttnViz practice: {sum(g.right for g in grades)} of {len(grades)} right</h1>",
@@ -194,7 +194,7 @@ def card(attempt: Attempt) -> str:
     for i, (question, given, grade) in enumerate(zip(attempt.questions, attempt.given, grades, strict=True), 1):
         css_class, verdict = ("right", "Right") if grade.right else ("wrong", "Wrong")
         code = [question.code or "\n".join(getattr(question.answer, "items", ()))]
-        code += ["\n".join(in_the_right_order(question))] if isinstance(question.answer, OrderAnswer) else []
+        code += ["\n".join(correct_order(question))] if isinstance(question.answer, OrderAnswer) else []
         code += ["\n".join(each.text() for each in question.way)]
         first, *others = (f"<pre>{escape(each)}</pre>" if each else "" for each in code)
         parts.append(

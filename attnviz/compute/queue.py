@@ -15,7 +15,7 @@ def _ignore_wait(n_ahead: int) -> None:
     pass
 
 
-TELL: ContextVar[WaitCallback] = ContextVar("tell", default=_ignore_wait)  # shows the wait on the page that runs
+ON_WAIT: ContextVar[WaitCallback] = ContextVar("tell", default=_ignore_wait)  # shows the wait on the page that runs
 
 
 class Interrupted(Exception):
@@ -36,9 +36,9 @@ class QueueSemaphore:
         self._free, self._lock, self._waiting = BoundedSemaphore(at_once), Lock(), 0
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
-        """Acquire the semaphore for the block; a wait longer than REPORT_EVERY is reported to `TELL`."""
-        self._enter(TELL.get())
+    def slot(self) -> Iterator[None]:
+        """Acquire the semaphore for the block; a wait longer than REPORT_EVERY is reported to `ON_WAIT`."""
+        self._enter(ON_WAIT.get())
         try:
             yield
         finally:
@@ -61,4 +61,6 @@ class QueueSemaphore:
             on_wait(0)
 
 
-PARTS = QueueSemaphore(at_once=2)  # fragments of all sessions: one thread computes while another runs Python
+FRAGMENT_SEMAPHORE = QueueSemaphore(
+    at_once=2
+)  # fragments of all sessions: one thread computes while another runs Python

@@ -206,7 +206,7 @@ def countable(view: View) -> bool:
     return view.config_problem is None
 
 
-def anything(view: View) -> bool:
+def always(view: View) -> bool:
     """Return True: for fragments that need only the settings."""
     return True
 

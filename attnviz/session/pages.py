@@ -156,9 +156,9 @@ ALL = (
     ),
 )  # fmt: skip
 PAGES = {page.path: page for page in ALL}
-WAYS = {  # groups of pages on the overview, by purpose: what they offer, and their paths; other pages: "Look around"
+OVERVIEW_GROUPS = {  # by purpose: what each offers, and the paths of its pages; the others are in "Look around"
     "Understand it": ("Lessons in five to ten steps each, with this model's own numbers.", ("lessons",)),
-    "Look around": ("Each head's map, the shared KV heads, RoPE's rotations, the source as it ran, and decoding.", ()),
+    "Look around": ("Each head's map, shared KV heads, RoPE's rotations, the source as it ran, decoding.", ()),
     "Prepare": ("Mistakes from published code, graded questions, code to write yourself.", ("mistakes", "practice")),
     "Work out a cost": ("Parameters and KV cache of these settings and of published models.", ("cost",)),
 }
@@ -166,11 +166,11 @@ TABS = tuple(dict.fromkeys(tab for page in ALL for tab in page.tabs))
 TABS_BEFORE = {page.tab_before: page for page in ALL if page.tab_before}
 
 
-def ways() -> dict[str, list[Page]]:
+def overview_groups() -> dict[str, list[Page]]:
     """Return the overview's non-empty groups, each with its pages."""
-    named = {path: way for way, (_, paths) in WAYS.items() for path in paths}
-    found: dict[str, list[Page]] = {way: [] for way in WAYS}
+    named = {path: group for group, (_, paths) in OVERVIEW_GROUPS.items() for path in paths}
+    found: dict[str, list[Page]] = {group: [] for group in OVERVIEW_GROUPS}
     for page in ALL:
         if page.path:
             found[named.get(page.path, "Look around")].append(page)
-    return {way: pages for way, pages in found.items() if pages}
+    return {group: pages for group, pages in found.items() if pages}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from attnviz.compute.view import View, anything
+from attnviz.compute.view import View, always
 from attnviz.session.elements import Element, drawings
 from attnviz.ui import state
 from attnviz.ui.components.stage import stage
@@ -56,7 +56,7 @@ def presenter() -> None:
         _presenter()
 
 
-@state.part(state.PRESENTER, anything)
+@state.part(state.PRESENTER, always)
 def _presenter(view: View) -> None:
     s, element = view.settings, state.alone()
     shown = drawings(state.page().path, s.tab)

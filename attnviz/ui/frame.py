@@ -9,7 +9,7 @@ from pathlib import Path
 import streamlit as st
 
 from attnviz.compute.beyond_training import beyond_training, model_card, trained_on
-from attnviz.compute.view import View, anything
+from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
 from attnviz.session import opening
 from attnviz.session.pages import PAGES
@@ -49,7 +49,7 @@ def show_page(path: str) -> None:
         copy_link.copy_link()  # hidden here: it loads save.js, which saves pictures
 
 
-@state.part("notices", anything)
+@state.part("notices", always)
 def _notices(view: View) -> None:
     """Show unusable link values, problems with the text or model, and settings outside the model's training."""
     _warn(state.take_notices())

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import streamlit as st
 
-from attnviz.compute.view import View, anything
+from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
 from attnviz.session.elements import ELEMENTS
 from attnviz.session.lessons import Lesson, Step
@@ -27,7 +27,7 @@ def lesson_bar() -> None:
             _bar()
 
 
-@state.part(state.LESSON, anything)
+@state.part(state.LESSON, always)
 def _bar(view: View) -> None:
     from attnviz.compute import lessons  # imported late: numpy would delay pages without a lesson
 

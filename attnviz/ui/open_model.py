@@ -6,7 +6,7 @@ import sys
 
 import streamlit as st
 
-from attnviz.compute.view import View, anything
+from attnviz.compute.view import View, always
 from attnviz.config import ConfigError
 from attnviz.figures.drawing import escaped
 from attnviz.session import opening as allowed
@@ -17,7 +17,7 @@ STARTED, OPEN = "open-model-started", "open-model-shown"
 POLL_INTERVAL = 0.5  # seconds between two polls of a download
 
 
-@state.part(state.OPEN_MODEL, anything)
+@state.part(state.OPEN_MODEL, always)
 def open_model(view: View) -> None:
     """Expander with the form; drawn only when open, because listing the hub's cache imports huggingface_hub."""
     if not allowed.may_choose():
@@ -35,7 +35,7 @@ def _form() -> None:
         help="A folder in Hugging Face's layout: config.json, tokenizer.json, safetensors. Supported: Llama, Mistral, "
         "Qwen2, Qwen3, GPT-2, Gemma 2 and Gemma 3 (text).",
     )  # fmt: skip
-    cached = opening.in_the_cache()
+    cached = opening.cached_hub_ids()
     names = [*cached, *(name for name in allowed.SMALL if name not in cached)]
     st.selectbox(
         "Or one of these", names, index=None, key=PICKED, on_change=_take_picked, placeholder="Small models",
@@ -59,8 +59,8 @@ def _open() -> None:
     from attnviz.compute import opening
 
     try:
-        name = opening.chosen(st.session_state.get(FIELD, ""))
-        if opening.is_here(name):
+        name = opening.resolved_name(st.session_state.get(FIELD, ""))
+        if opening.is_cached_locally(name):
             _show(name)
             state.rerun()
             return
@@ -95,12 +95,12 @@ def _progress() -> None:
     if found is None:
         return
     if found.running:
-        share = min(found.there / found.size, 1.0) if found.size else 0.0
-        size = f"{found.there / 1e6:,.0f} of {found.size / 1e6:,.0f} MB" if found.size else "requesting its size"
+        share = min(found.received / found.size, 1.0) if found.size else 0.0
+        size = f"{found.received / 1e6:,.0f} of {found.size / 1e6:,.0f} MB" if found.size else "requesting its size"
         st.progress(share, f"{escaped(found.name)}: {size}")
         st.button("Cancel the download", key="open-model-cancel", on_click=found.cancel, width="stretch")
         return
-    opening.seen(found)
+    opening.discard(found)
     try:
         if found.done:
             _show(found.name)

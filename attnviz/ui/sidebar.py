@@ -10,7 +10,7 @@ from typing import Any
 
 import streamlit as st
 
-from attnviz.compute.view import View, anything
+from attnviz.compute.view import View, always
 from attnviz.config import divisors
 from attnviz.figures.drawing import escaped
 from attnviz.session.examples import EXAMPLES
@@ -41,7 +41,7 @@ def sidebar() -> None:
         present_button()
 
 
-@state.part(state.LINKS, anything)
+@state.part(state.LINKS, always)
 def _links(view: View) -> None:
     """Page links that carry the settings, also into a new tab."""
     st.markdown("### AttnViz")
@@ -50,7 +50,7 @@ def _links(view: View) -> None:
         st.page_link(page.file, label=page.name, width="stretch", query_params=link)
 
 
-@state.part(state.CONTROLS, anything)
+@state.part(state.CONTROLS, always)
 def _controls(view: View) -> None:
     s = view.settings
     with st.container(key="sidebar-text"):
@@ -63,7 +63,7 @@ def _controls(view: View) -> None:
     source_button(view)
 
 
-@state.part(state.NARROW, anything)
+@state.part(state.NARROW, always)
 def on_narrow_screens(view: View) -> None:
     """Expander titled with the text and the model, with the controls for both; style.css hides it on wide screens."""
     s = view.settings

@@ -16,7 +16,7 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from attnviz.compute.queue import PARTS, TELL
+from attnviz.compute.queue import FRAGMENT_SEMAPHORE, ON_WAIT
 from attnviz.compute.view import View, drawable
 from attnviz.session.elements import ELEMENTS, Element, drawings, on_page
 from attnviz.session.pages import PAGES, Page
@@ -162,15 +162,15 @@ def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callab
                 drawn.append(key)
             _CURRENT_PART.set(key)
             place = st.empty()
-            token = TELL.set(lambda before: _show_queue_position(place, before))
+            token = ON_WAIT.set(lambda before: _show_queue_position(place, before))
             try:
-                with PARTS.turn():
+                with FRAGMENT_SEMAPHORE.slot():
                     view = View(current())
                     if needs(view):
                         body(view)
                 write_link()
             finally:
-                TELL.reset(token)
+                ON_WAIT.reset(token)
 
         @wraps(body)
         def run_if_shown() -> None:

@@ -138,7 +138,7 @@ def test_layers_arrive_one_by_one_and_go_on_where_they_were_interrupted(monkeypa
 
 
 def test_a_head_is_most_alike_to_itself_and_the_order_is_by_the_difference():
-    ranked = compute_heads.most_alike(Settings(), 1, 3, Settings())
+    ranked = compute_heads.most_similar(Settings(), 1, 3, Settings())
     assert ranked[0] == (1, 3, 0.0) and len(ranked) == 4 * 8
     assert [apart for *_, apart in ranked] == sorted(apart for *_, apart in ranked)
     scores = compute_heads.scores_of(Settings())

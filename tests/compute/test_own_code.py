@@ -81,8 +81,8 @@ def test_a_file_is_shown_with_its_maps_and_its_lines(tmp_path):
     )
     file = written(tmp_path, "gqa", tiled)
     assert own_code.task_of(file, "mha") == "gqa" and own_code.task_of(tmp_path / "none.py", "mha") == "mha"
-    look = own_code.look_at(VIEW, file, "gqa")
-    assert [apart > 1e-3 for apart in look.apart] == [h % 4 != h // 2 for h in range(8)]
+    look = own_code.run_on_weights(VIEW, file, "gqa")
+    assert [apart > 1e-3 for apart in look.max_difference] == [h % 4 != h // 2 for h in range(8)]
     yours, right = look.maps[3]
     n = len(look.labels)
     assert np.isclose(sum(w for w in yours[-1] if w is not None), 1, atol=2e-3)
@@ -92,7 +92,7 @@ def test_a_file_is_shown_with_its_maps_and_its_lines(tmp_path):
     made = [shown["name"] for stop in header["stops"] for shown in stop["shown"]]
     assert {"q", "k", "v", "mask", "out"} <= set(made) and header["calls"][0]["file"] == "gqa.py"
     assert len(look.found.places) == len(header["stops"]) and "The call begins" in header["stops"][0]["does"]
-    assert own_code.look_at(VIEW, file, "gqa") is look  # until it is saved again
+    assert own_code.run_on_weights(VIEW, file, "gqa") is look  # until it is saved again
 
 
 @pytest.fixture
@@ -129,12 +129,12 @@ def test_what_never_ends_is_stopped_and_said(tmp_path, monkeypatch):
 
 def says_what_goes_wrong(tmp_path, source, maps, walk):
     task = "rms-norm" if "rms_norm" in source else "gqa"
-    look = own_code.look_at(VIEW, written(tmp_path, task, source), task)
+    look = own_code.run_on_weights(VIEW, written(tmp_path, task, source), task)
     assert look.found.yours is None and look.found.walk == b""
     assert maps in look.found.maps_problem and walk in look.found.walk_problem
 
 
 @pytest.mark.slow
 def test_loops_over_tokens_are_walked_as_far_as_is_shown(tmp_path, in_this_process):
-    look = own_code.look_at(VIEW, written(tmp_path, "attention", ANSWERS["attention"][0]), "attention")
-    assert max(look.apart) < 1e-3 and 50 < len(look.found.places) <= 200
+    look = own_code.run_on_weights(VIEW, written(tmp_path, "attention", ANSWERS["attention"][0]), "attention")
+    assert max(look.max_difference) < 1e-3 and 50 < len(look.found.places) <= 200

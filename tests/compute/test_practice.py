@@ -26,7 +26,7 @@ def test_a_set_is_answered_in_order_with_feedback():
     assert attempt.at == 2 and [g.right for g in attempt.grades()] == [True, False]
     attempt = attempt.answer(right(attempt), 104).next()
     assert attempt.done and [(t.subject, t.right, t.asked) for t in compute.tallies(attempt)] == [("rope", 2, 3)]
-    progress = compute.after_all(Progress(), attempt)
+    progress = compute.with_answers(Progress(), attempt)
     assert progress.again(5) == [attempt.questions[1]]
     again = compute.begin(S, "missed", progress, 0.0)
     assert again.questions == (attempt.questions[1],) and again.left(1e9) == float("inf")
@@ -66,7 +66,7 @@ def test_the_card_holds_every_question_with_its_answer():
     assert "0 of 3 right" in card and "<tr><td>RoPE<td>0<td>3</tr>" in card and card.count("no answer") == 3
     for question in attempt.questions:
         assert escape(question.text) in card and escape(question.answer.shown()) in card
-    assert compute.to_look_at(attempt)[0][0] == "RoPE" and "To look at again" in card
+    assert compute.pages_to_review(attempt)[0][0] == "RoPE" and "To look at again" in card
     typed = compute.begin(S, "set", Progress(), 0.0).answer("<script>alert(1)</script>", 1).stop()
     assert "<script" not in compute.card(typed)
 

@@ -6,7 +6,7 @@ from time import monotonic, sleep
 import pytest
 
 from attnviz.compute import queue
-from attnviz.compute.queue import TELL, QueueSemaphore
+from attnviz.compute.queue import ON_WAIT, QueueSemaphore
 
 
 @pytest.fixture
@@ -22,8 +22,8 @@ class Worker(Thread):
         self.semaphore, self.reported, self.works, self.done = semaphore, [], Event(), Event()
 
     def run(self) -> None:
-        TELL.set(self.reported.append)
-        with self.semaphore.turn():
+        ON_WAIT.set(self.reported.append)
+        with self.semaphore.slot():
             self.works.set()
             self.done.wait(10)
 
@@ -75,18 +75,18 @@ def test_a_callback_that_raises_leaves_the_queue(short_interval) -> None:
     def leave(ahead: int) -> None:
         raise ConnectionError
 
-    token = TELL.set(leave)
-    with pytest.raises(ConnectionError), first.semaphore.turn():
+    token = ON_WAIT.set(leave)
+    with pytest.raises(ConnectionError), first.semaphore.slot():
         raise AssertionError("the semaphore was not free")
-    TELL.reset(token)
+    ON_WAIT.reset(token)
     first.done.set()
-    with first.semaphore.turn():
+    with first.semaphore.slot():
         assert first.semaphore._waiting == 0
 
 
 def test_an_exception_releases_the_semaphore() -> None:
     semaphore = QueueSemaphore()
-    with pytest.raises(ZeroDivisionError), semaphore.turn():
+    with pytest.raises(ZeroDivisionError), semaphore.slot():
         1 / 0  # noqa: B018
-    with semaphore.turn():
+    with semaphore.slot():
         pass

@@ -87,7 +87,7 @@ def _go_to(place: dict[str, object]) -> None:
 def grid(view: View) -> None:
     """Grid of all layers and heads, filled as they are computed for a large model; a click selects a head."""
     view = replace(view, padded=True)
-    if not compute_heads.arrives(view):
+    if not compute_heads.draws_layerwise(view):
         _draw_grid(view)
         return
     key, trace, n = _grid_key(view), view.trace, view.config.n_layers

@@ -465,7 +465,7 @@ def two_models(view: View) -> None:
         st.error(escaped(other.problem), icon=":material/error:")
         return
     (layer, head), heads_by_name = view.layer_and_head, other.heads
-    ranked = compute_heads.most_alike(view.settings, layer, head, other.settings)
+    ranked = compute_heads.most_similar(view.settings, layer, head, other.settings)
     best = f"{ranked[0][0]}.{ranked[0][1]}"
     chosen = view.settings.other_head if view.settings.other_head in heads_by_name else best
     state.control(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from attnviz.compute import lessons as compute
-from attnviz.compute.view import View, anything
+from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
 from attnviz.session.lessons import Lesson
 from attnviz.ui import state
@@ -22,7 +22,7 @@ def show() -> None:
     lesson_list()
 
 
-@state.part("lessons", anything)
+@state.part("lessons", always)
 def lesson_list(view: View) -> None:
     """The lessons, and an error for each file that is not a valid lesson."""
     found, unread = compute.lessons()

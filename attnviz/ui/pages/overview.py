@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from attnviz.compute.view import View, anything, drawable
-from attnviz.session.pages import PAGES, WAYS, ways
+from attnviz.compute.view import View, always, drawable
+from attnviz.session.pages import OVERVIEW_GROUPS, PAGES, overview_groups
 from attnviz.text import tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
@@ -78,14 +78,14 @@ def _open(layer: int, head: int) -> None:
     st.rerun()
 
 
-@state.part("doors", anything)
+@state.part("doors", always)
 def page_links(view: View) -> None:
     """Links to all pages, grouped by purpose."""
     link = view.settings.to_link()
-    for way, pages in ways().items():
+    for group, pages in overview_groups().items():
         with st.container(border=True, gap="xxsmall"):
-            st.markdown(f"##### {way}")
-            st.caption(WAYS[way][0])
+            st.markdown(f"##### {group}")
+            st.caption(OVERVIEW_GROUPS[group][0])
             with st.container(horizontal=True, gap="small"):
                 for page in pages:
                     st.page_link(

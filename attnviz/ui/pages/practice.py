@@ -12,7 +12,7 @@ import streamlit as st
 from attnviz.compute import own_code
 from attnviz.compute import practice as compute
 from attnviz.compute.practice import Attempt, Question
-from attnviz.compute.view import View, anything
+from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
 from attnviz.figures.phrases import count
 from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, ExpressionAnswer, NumberAnswer, OrderAnswer
@@ -39,7 +39,7 @@ def show() -> None:
     parts()
 
 
-@state.part("clock", anything)
+@state.part("clock", always)
 def clock(view: View) -> None:
     """Countdown of a set with a time limit; polls the user's own file for changes on the Write tab."""
     attempt = _attempt()
@@ -49,7 +49,7 @@ def clock(view: View) -> None:
         _watch(file)
 
 
-@state.part("parts", anything)
+@state.part("parts", always)
 def parts(view: View) -> None:
     """The open tab."""
     tab = state.tabs(view, "Show", quiet=True)
@@ -68,7 +68,7 @@ def _progress() -> compute.Progress:
 def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
     """Store the attempt; when it ends, add its answers to the progress unless they were added one by one."""
     if attempt.done and not (counted and counted.done) and not attempt.feedback:
-        st.session_state[PROGRESS] = compute.after_all(_progress(), attempt)
+        st.session_state[PROGRESS] = compute.with_answers(_progress(), attempt)
     st.session_state[ATTEMPT] = attempt
 
 
@@ -364,7 +364,7 @@ def _code(question: Question) -> str:
 def _explanation(question: Question) -> None:
     """Explanation of the answer with this question's numbers, and a link to the page that shows it."""
     st.markdown(escaped(question.because))
-    if lines := compute.in_the_right_order(question):
+    if lines := compute.correct_order(question):
         st.code("\n".join(lines), language="python", wrap_lines=True)
     if question.way:
         st.latex(compute.way_tex(question))
@@ -391,7 +391,7 @@ def _score_card(attempt: Attempt) -> None:
         hide_index=True, width="content",
         column_config={"Share": st.column_config.ProgressColumn("Share", format="percent", min_value=0, max_value=1)},
     )  # fmt: skip
-    if again := compute.to_look_at(attempt):
+    if again := compute.pages_to_review(attempt):
         st.markdown("**To look at again**")
         st.markdown(
             "\n".join(
@@ -518,7 +518,7 @@ def _own(view: View, file: Path) -> None:
         return
     _selected(view)
     with st.spinner("Running your file on the shipped weights …"):
-        look = own_code.look_at(view, file, name)
+        look = own_code.run_on_weights(view, file, name)
     if look.found.right is not None:
         _own_maps(look, name)
     st.markdown("##### Your source, line by line")
@@ -563,13 +563,13 @@ def _selected(view: View) -> None:
             state.control(st.selectbox, label, field, shown=shown, options=range(n), width=110)
 
 
-def _own_maps(look: own_code.Look, task: str) -> None:
+def _own_maps(look: own_code.ShippedRun, task: str) -> None:
     """The user's maps beside the correct ones: the selected head large, all heads small."""
     st.markdown("##### Your maps with the shipped weights, beside the correct ones")
     if look.found.yours is None:
         st.warning(escaped(look.found.maps_problem or "Your code returned no maps."), icon=":material/grid_off:")
         return
-    maps, differences = look.maps, look.apart
+    maps, differences = look.maps, look.max_difference
     at = look.head if len(maps) > 1 else 0
     worst = max(differences)
     same = "They are equal" if worst < own_code.LEAST_SHOWN else f"They differ by up to {worst:.2f}"
