@@ -1,1 +1,1 @@
-"""What the arrays of a trace say. numpy in, numpy out."""
+"""Statistics of the arrays of a trace. numpy in, numpy out."""

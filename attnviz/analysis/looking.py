@@ -1,4 +1,4 @@
-"""Where to look in a text's attention maps: the head, query and key that show a given relation most.
+"""Search in a text's attention maps for the head, query and key that show a given relation most strongly.
 
 L layers, H heads, T tokens.
 """
@@ -15,7 +15,7 @@ from attnviz.analysis.roles import Share, keys_of, score
 
 @dataclass(frozen=True)
 class Found:
-    """One cell of one head, and the head's share of weight on a role's keys where it was chosen by that."""
+    """One cell of one head, and the head's share of weight on a role's keys if it was chosen by role."""
 
     layer: int
     head: int
@@ -28,43 +28,43 @@ class Found:
 def strongest_by_role(
     weights: np.ndarray, allowed: np.ndarray, tokens: Sequence[int] | np.ndarray, role: str
 ) -> Found | None:
-    """The head (of weights (L, H, T, T)) with the largest score for a role on this text, and its largest such weight.
+    """Find the head in weights (L, H, T, T) with the largest score for a role on this text, and its largest weight.
 
-    None where the mask leaves too few queries such a key.
+    The weight is the largest on one of the role's keys. None if the mask leaves too few queries such a key.
     """
     scores = score(weights, allowed, tokens)
     if np.isnan(scores.weight[role]).all():
         return None
     layer, head = (int(i) for i in np.unravel_index(np.nanargmax(scores.weight[role]), weights.shape[:2]))
-    asked = allowed[layer].sum(-1) > 1  # a query with one key gives it everything, whatever the head
-    pairs = keys_of(tokens, allowed[layer])[role] & allowed[layer] & asked[:, None]
+    choosing = allowed[layer].sum(-1) > 1  # a query with a single key gives it all its weight in any head
+    pairs = keys_of(tokens, allowed[layer])[role] & allowed[layer] & choosing[:, None]
     query, key = _largest(weights[layer, head], pairs)
     share = scores.of(layer, head).shares[role]
     return Found(layer, head, query, key, float(weights[layer, head, query, key]), share)
 
 
 def strongest_pair(weights: np.ndarray, allowed: np.ndarray, pairs: Sequence[tuple[int, int]]) -> Found | None:
-    """The head, query and key of the largest weight on any of these pairs (query, key); None where all are masked."""
+    """Find the head, query and key of the largest weight on any of these pairs (query, key); None if all are masked."""
     at = np.zeros(weights.shape[2:], bool)
     for query, key in pairs:
         at[query, key] = True
-    open_ = at & allowed  # (L, T, T)
-    if not open_.any():
+    unmasked = at & allowed  # (L, T, T)
+    if not unmasked.any():
         return None
-    best = [np.where(here, layer, -1) for here, layer in zip(open_[:, None], weights, strict=True)]
+    best = [np.where(here, layer, -1) for here, layer in zip(unmasked[:, None], weights, strict=True)]
     layer = int(np.argmax([shown.max() for shown in best]))
     head, query, key = (int(i) for i in np.unravel_index(best[layer].argmax(), weights.shape[1:]))
     return Found(layer, head, query, key, float(weights[layer, head, query, key]))
 
 
 def bracket_pairs(labels: Sequence[str], opening: str = "(", closing: str = ")") -> list[tuple[int, int]]:
-    """Each closing bracket's token with that of the opening bracket it belongs to."""
-    pairs, open_ = [], []
+    """Return each closing bracket's token with that of its opening bracket."""
+    pairs, stack = [], []
     for i, label in enumerate(labels):
         if label.endswith(opening):
-            open_.append(i)
-        elif label.endswith(closing) and open_:
-            pairs.append((i, open_.pop()))
+            stack.append(i)
+        elif label.endswith(closing) and stack:
+            pairs.append((i, stack.pop()))
     return pairs
 
 

@@ -1,11 +1,12 @@
-"""Roles of attention heads: the weight that a head puts on the keys each role names, beside that of a uniform head.
+"""Roles of attention heads: a head's weight on the keys of each role, compared with uniform weights.
 
-The same scores are taken on a text and on probes: random tokens, repeated once. Only the second tell a head that looks
-up what followed an earlier occurrence from one that attends to a recent token (Olsson et al., arXiv 2209.11895).
+The same scores are computed on a text and on probes: random tokens, repeated once. Only the probes distinguish a head
+that attends to the token after an earlier occurrence from one that attends to recent tokens (Olsson et al.,
+arXiv 2209.11895).
 
 A score is the mean weight on the role's keys, over the queries that may attend to one of them and to another key too.
-Chance is what uniform weights over the allowed keys would score. A role is named where the score is ABOVE_CHANCE above
-chance; "broad" where the normalised entropy is at least UNIFORM; everything else has no clear role.
+Chance is the score of uniform weights over the allowed keys. A role is named if the score is ABOVE_CHANCE above chance,
+"broad" if the normalised entropy is at least UNIFORM; any other head has no clear role.
 
 L layers, H heads, T tokens.
 """
@@ -17,14 +18,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-LOCAL = 5  # tokens, the query itself counted, that count as nearby
-NAMED = ("previous token", "induction", "duplicate token", "current token", "first token")  # by the key they name
+LOCAL = 5  # nearest tokens that count as local, including the query itself
+NAMED = ("previous token", "induction", "duplicate token", "current token", "first token")  # roles with specific keys
 KEYED = (*NAMED, "local")  # scored by the weight on certain keys
 BROAD, NO_ROLE = "broad", "no clear role"
-COLUMN = "one key"  # of one text, not a role
-ABOVE_CHANCE = 0.3  # of the weight
-UNIFORM = 0.95  # normalised entropy; it is less with 23 % of the weight on one of 16 keys, 15 % on one of 64
-ENOUGH = 0.25  # of the queries must have such a key, or the role is not scored
+COLUMN = "one key"  # a key of one text, not a role
+ABOVE_CHANCE = 0.3  # share of the weight
+UNIFORM = 0.95  # normalised entropy; it is lower with 23 % of the weight on one of 16 keys, or 15 % on one of 64
+ENOUGH = 0.25  # share of the queries that must have such a key for the role to be scored
 
 
 @dataclass(frozen=True)
@@ -46,17 +47,17 @@ class Share:
 
 @dataclass(frozen=True)
 class HeadScores:
-    """One head's scores; a role that too few queries have keys for is absent."""
+    """One head's scores, without the roles for which too few queries have keys."""
 
     shares: dict[str, Share]
-    entropy: float  # normalised: 1 for uniform weights over the allowed keys; NaN where no query has two
+    entropy: float  # normalised: 1 for uniform weights over the allowed keys; NaN if no query has two
     distance: float  # from query to key in tokens, weighted; NaN likewise
     n_queries: int  # that may attend to two keys or more
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """The scores of all heads on one run; NaN where a role is not scored."""
+    """The scores of all heads on one run; NaN if a role is not scored."""
 
     weight: dict[str, np.ndarray]  # (L, H)
     chance: dict[str, np.ndarray]  # (L,)
@@ -66,7 +67,7 @@ class Scores:
     n_choosing: np.ndarray  # (L,) queries that may attend to two keys or more
 
     def of(self, layer: int, head: int) -> HeadScores:
-        """Those of one head."""
+        """Return the scores of one head."""
         shares = {
             name: Share(float(weight[layer, head]), float(self.chance[name][layer]), int(self.n_queries[name][layer]))
             for name, weight in self.weight.items()
@@ -78,14 +79,14 @@ class Scores:
 
 @dataclass(frozen=True)
 class Role:
-    """What one head does on the probes, and the score this rests on; no clear role has none."""
+    """One head's role on the probes, and its score; None for no clear role."""
 
     name: str
     score: float | None = None
 
 
 def keys_of(tokens: Sequence[int] | np.ndarray, allowed: np.ndarray) -> dict[str, np.ndarray]:
-    """Bool (T, T) for each of KEYED: the keys the role names, whether the mask allows them or not."""
+    """Return bool (T, T) for each of KEYED: the role's keys, masked or not."""
     ids, T = np.asarray(tokens), len(tokens)
     i, j = np.arange(T)[:, None], np.arange(T)[None, :]
     earlier = (ids[:, None] == ids[None, :]) & (j < i)
@@ -102,12 +103,12 @@ def keys_of(tokens: Sequence[int] | np.ndarray, allowed: np.ndarray) -> dict[str
 
 
 def first_key(allowed: np.ndarray) -> int:
-    """The first key that any query may attend to: what precedes it is padding."""
+    """Return the first key that any query may attend to; keys before it are padding."""
     return int(allowed.any(0).argmax())
 
 
 def score(weights: np.ndarray, allowed: np.ndarray, tokens: Sequence[int] | np.ndarray) -> Scores:
-    """All heads on one text, from weights (L, H, T, T) and allowed (L, T, T)."""
+    """Score all heads on one text, from weights (L, H, T, T) and allowed (L, T, T)."""
     layers = [_layer_scores(w, a, keys_of(tokens, a)) for w, a in zip(weights, allowed, strict=True)]
     weight, chance, n_queries = ({name: np.array([s[k][name] for s in layers]) for name in KEYED} for k in range(3))
     entropy, distance = normalised_entropy(weights, allowed), mean_distance(weights, allowed)
@@ -115,23 +116,23 @@ def score(weights: np.ndarray, allowed: np.ndarray, tokens: Sequence[int] | np.n
 
 
 def _layer_scores(weights: np.ndarray, allowed: np.ndarray, keys: dict[str, np.ndarray]) -> tuple[dict, dict, dict]:
-    """Weight (H,), chance and number of queries for each role, from weights (H, T, T)."""
+    """Return weight (H,), chance and number of queries for each role, from weights (H, T, T)."""
     n_allowed = allowed.sum(-1)  # (T,)
     weight, chance, n_queries = {}, {}, {}
     for name, at in keys.items():
         at = at & allowed
         n_keys = at.sum(-1)  # (T,)
-        asked = (n_keys > 0) & (n_keys < n_allowed)
-        n = n_queries[name] = int(asked.sum())
+        counted = (n_keys > 0) & (n_keys < n_allowed)  # queries with a key of the role and another one
+        n = n_queries[name] = int(counted.sum())
         scored = n and n >= ENOUGH * (n_allowed > 1).sum()
-        on_keys = np.tensordot(weights, (at & asked[:, None]).astype(weights.dtype), 2)  # (H,)
+        on_keys = np.tensordot(weights, (at & counted[:, None]).astype(weights.dtype), 2)  # (H,)
         weight[name] = on_keys / n if scored else np.full(len(weights), np.nan)
-        chance[name] = float((n_keys[asked] / n_allowed[asked]).mean()) if scored else np.nan
+        chance[name] = float((n_keys[counted] / n_allowed[counted]).mean()) if scored else np.nan
     return weight, chance, n_queries
 
 
 def normalised_entropy(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """Entropy over that of uniform weights on the allowed keys, (L, H): the mean over the queries with two or more."""
+    """Return (L, H): entropy relative to uniform weights on the allowed keys, mean over queries with two or more."""
     found = np.full(weights.shape[:2], np.nan)
     for layer, (here, n_allowed) in enumerate(zip(weights, allowed.sum(-1), strict=True)):
         choosing = n_allowed > 1
@@ -143,7 +144,7 @@ def normalised_entropy(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
 
 
 def mean_distance(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """From query to key in tokens, weighted, (L, H): the mean over the queries with two allowed keys or more."""
+    """Return (L, H): weighted distance from query to key in tokens, mean over queries with two allowed keys or more."""
     positions = np.arange(weights.shape[-1])
     apart = np.abs(positions[:, None] - positions)  # (T, T)
     found = np.full(weights.shape[:2], np.nan)
@@ -155,7 +156,7 @@ def mean_distance(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
 
 
 def score_probes(weights: np.ndarray, allowed: np.ndarray, probes: Sequence[Sequence[int]]) -> Scores:
-    """The mean over probes of one shape, from weights (N, L, H, T, T)."""
+    """Return the mean scores over probes of the same shape, from weights (N, L, H, T, T)."""
     each = [score(w, allowed, tokens) for w, tokens in zip(weights, probes, strict=True)]
     weight = {name: np.mean([s.weight[name] for s in each], axis=0) for name in KEYED}
     entropy, distance = (np.mean([getattr(s, name) for s in each], axis=0) for name in ("entropy", "distance"))
@@ -163,7 +164,7 @@ def score_probes(weights: np.ndarray, allowed: np.ndarray, probes: Sequence[Sequ
 
 
 def role_of(scores: HeadScores) -> Role:
-    """The role furthest above chance of those that name a key, else local, broad or no clear role."""
+    """Return the role of NAMED furthest above chance, else local, broad or no clear role."""
     reached = {name: share for name, share in scores.shares.items() if share.stands_out}
     named = [name for name in NAMED if name in reached]
     if named:
@@ -175,7 +176,7 @@ def role_of(scores: HeadScores) -> Role:
 
 
 def stand_out(scores: HeadScores, column: Column | None = None) -> list[tuple[str, Share]]:
-    """What takes the head's weight, by role or as COLUMN, most of its weight first: keys that are named, else local."""
+    """Return the shares above their thresholds, roles of NAMED and COLUMN, largest first; else local, if it is."""
     shares = scores.shares | ({COLUMN: column.share} if column else {})
     named = [(name, shares[name]) for name in (*NAMED, COLUMN) if name in shares and shares[name].stands_out]
     if not named and "local" in shares and shares["local"].stands_out:
@@ -192,18 +193,21 @@ class Column:
 
 
 def largest_columns(weights: np.ndarray, allowed: np.ndarray) -> list[Column | None]:
-    """Of each head, from a layer's weights (H, T, T); None where no key but the first is open to enough queries."""
+    """Find each head's column in a layer's weights (H, T, T).
+
+    None if no key except the first is allowed for enough queries.
+    """
     n_allowed = allowed.sum(-1)
     choosing = n_allowed > 1
     at = allowed & choosing[:, None]  # (T, T)
     n_queries = at.sum(0)
-    open_ = (n_queries > 0) & (n_queries >= ENOUGH * choosing.sum())
-    open_[first_key(allowed)] = False
-    if not open_.any():
+    eligible = (n_queries > 0) & (n_queries >= ENOUGH * choosing.sum())
+    eligible[first_key(allowed)] = False
+    if not eligible.any():
         return [None] * len(weights)
     sums = np.einsum("hij,ij->hj", weights, at.astype(weights.dtype))  # (H, T)
     chance = (at / n_allowed[:, None].clip(1)).sum(0) / n_queries.clip(1)  # (T,)
-    keys = np.where(open_, sums, -1).argmax(-1)
+    keys = np.where(eligible, sums, -1).argmax(-1)
     return [
         Column(int(key), Share(float(on[key] / n_queries[key]), float(chance[key]), int(n_queries[key])))
         for key, on in zip(keys, sums, strict=True)
@@ -211,7 +215,7 @@ def largest_columns(weights: np.ndarray, allowed: np.ndarray) -> list[Column | N
 
 
 def probes(vocab_size: int, period: int, n: int, seed: int = 0) -> list[list[int]]:
-    """n sequences of `period` distinct random tokens, repeated once."""
+    """Return n sequences of `period` distinct random tokens, each repeated once."""
     rng = np.random.default_rng(seed)
     halves = [rng.choice(vocab_size, period, replace=False).tolist() for _ in range(n)]
     return [half + half for half in halves]

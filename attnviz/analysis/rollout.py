@@ -1,7 +1,7 @@
 """Attention rollout (Abnar and Zuidema, arXiv 2005.00928): weights multiplied through the layers.
 
-A rough account of where a position's information comes from: each layer's heads are averaged, half of every layer is
-taken to be the residual stream, and values, output projections and feed-forward parts play no part.
+A rough estimate of where a position's information comes from: each layer's heads are averaged, half of every layer is
+assumed to be the residual stream, and values, output projections and feed-forward layers are ignored.
 
 L layers, H heads, T tokens.
 """
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import numpy as np
 
-RESIDUAL = 0.5  # the share of a layer that is taken to pass it by, as in the paper
+RESIDUAL = 0.5  # assumed share of the residual stream in a layer's output, as in the paper
 
 
 def rollout(weights: np.ndarray) -> np.ndarray:
-    """float64 (L, T, T) from weights (L, H, T, T): row i after layer l says from which tokens position i is mixed.
+    """Return float64 (L, T, T) from weights (L, H, T, T): row i after layer l is the mixture of tokens in position i.
 
-    Every row sums to 1; a row in which every key is masked stays as it was.
+    Every row sums to 1; a fully masked row is unchanged by the layer.
     """
     T = weights.shape[-1]
     means = np.stack([layer.mean(axis=0, dtype=np.float64) for layer in weights])  # (L, T, T)
@@ -29,7 +29,7 @@ def rollout(weights: np.ndarray) -> np.ndarray:
 
 
 def reachable(allowed: np.ndarray) -> np.ndarray:
-    """bool (L, T, T) from allowed (L, T, T): whether anything of token j can be in position i after layer l."""
+    """Return bool (L, T, T) from allowed (L, T, T): True if token j can reach position i by layer l."""
     T = allowed.shape[-1]
     reach, before = np.empty_like(allowed), np.eye(T, dtype=bool)
     for layer, step in enumerate(allowed):

@@ -1,4 +1,4 @@
-"""What a model costs: parameters, KV cache, FLOPs and bytes of a decode step. Plain numbers over a `ModelConfig`."""
+"""The costs of a model: parameters, KV cache, FLOPs and bytes of a decode step. Plain numbers from a `ModelConfig`."""
 
 from attnviz.cost.accelerators import Accelerator, load_accelerators
 from attnviz.cost.cache import (

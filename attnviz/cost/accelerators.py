@@ -1,4 +1,4 @@
-"""Accelerators: memory as the driver reports it, bandwidth and dense FLOP/s by the data sheet, each with its source."""
+"""Accelerators: memory as the driver reports it, bandwidth and dense FLOP/s from the data sheet, with sources."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Accelerator:
-    """One device, or several taken together, as if passing data between them cost nothing.
+    """One device, or several whose communication is assumed to cost nothing.
 
-    memory: bytes; what the driver reports where a source is known, else the data sheet's GB read as 10^9 bytes.
+    memory: bytes; as the driver reports if a source is known, else the data sheet's GB read as 10^9 bytes.
     bandwidth: bytes per second. flops: peak dense FLOP/s at `arithmetic`, a multiply-add counted as two.
     """
 
@@ -24,18 +24,18 @@ class Accelerator:
     flops: float
     source: str
     data_sheet_gb: float
-    fp8_flops: float | None = None  # None where the data sheet gives no fp8 peak
-    reported_by: str = ""  # where the reported memory was read; empty where no report is known
+    fp8_flops: float | None = None  # None if the data sheet gives no fp8 peak
+    reported_by: str = ""  # source of the reported memory; empty if no report is known
     count: int = 1
     arithmetic: str = "16-bit"
 
     @property
     def ridge(self) -> float:
-        """FLOPs per byte from which on arithmetic, not memory, is the limit."""
+        """FLOPs per byte above which arithmetic, not memory, is the limit."""
         return self.flops / self.bandwidth
 
     def times(self, n: int) -> Accelerator:
-        """`n` of them: memory, bandwidth and FLOP/s added up."""
+        """Return `n` of these: memory, bandwidth and FLOP/s added up."""
         if n == 1:
             return self
         return replace(
@@ -44,22 +44,22 @@ class Accelerator:
         )  # fmt: skip
 
     def multiplying(self, weights: str, cached: str) -> Accelerator:
-        """With the peak of the arithmetic that numbers in these precisions are assumed to be multiplied in.
+        """Return the accelerator with the peak FLOP/s assumed for weights and cache in these precisions.
 
-        fp8 where weights and cache both are and the data sheet has a peak for it, else 16-bit: fewer bits are widened
-        to it, and for fp32, which is slower, it stays an upper bound.
+        fp8 if weights and cache both are fp8 and the data sheet has a peak for it, else 16-bit: narrower numbers are
+        widened to 16 bits, and for fp32, which is slower, the 16-bit peak remains an upper bound.
         """
         if weights == cached == "fp8" and self.fp8_flops:
             return replace(self, flops=self.fp8_flops, arithmetic="fp8")
         return self
 
     def by_data_sheet(self) -> Accelerator:
-        """With the data sheet's GB read as 10^9 bytes."""
+        """Return the accelerator with the data sheet's memory, its GB read as 10^9 bytes."""
         return replace(self, memory=round(self.data_sheet_gb * 10**9))
 
 
 def load_accelerators() -> dict[str, Accelerator]:
-    """The accelerators by id, oldest first."""
+    """Return the accelerators by id, oldest first."""
     return dict(_accelerators())
 
 

@@ -12,11 +12,11 @@ from fractions import Fraction
 from attnviz.checks import number, whole
 from attnviz.config import ModelConfig
 
-# How the quantised precisions are stored is this project's assumption: int4 with a 16-bit scale per 32 numbers (as
-# llama.cpp's q4_0; other formats share it over 64 or 128 numbers, or add a zero point), fp8 with one scale per tensor,
-# which is not counted (other formats have one per head or per token).
+# The storage of quantised numbers is this project's assumption: int4 with a 16-bit scale per 32 numbers (as in
+# llama.cpp's q4_0; other formats share a scale over 64 or 128 numbers, or add a zero point), fp8 with one scale per
+# tensor, which is not counted (other formats have one per head or per token).
 SCALE_BITS = 16
-PRECISIONS = {  # name -> bits per number, numbers that share a scale (None: no scales that grow with the tokens)
+PRECISIONS = {  # name -> bits per number, numbers per scale (None: no scales that grow with the tokens)
     "fp32": (32, None),
     "bf16": (16, None),
     "fp8": (8, None),
@@ -28,11 +28,11 @@ LARGEST_CONTEXT, LARGEST_BATCH = 10**9, 10**6
 def kv_cache_bytes(
     model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16, *, block_size: int | None = None
 ) -> int:
-    """Bytes of the cache of `batch_size` sequences of `n_tokens` tokens each, rounded up to a whole byte.
+    """Return the bytes of the cache of `batch_size` sequences of `n_tokens` tokens each, rounded up to whole bytes.
 
-    `bits` are those of one number, 1 to 64; they may be fractional where scales are to be spread over the numbers
-    (4.5 for 4 bits with a 16-bit scale for every 32). With `block_size` the scales are counted exactly instead: a
-    16-bit scale for every `block_size` numbers of each vector, begun blocks included.
+    `bits`: bits per number, 1 to 64; fractional if they include a share of the scales (4.5 for 4 bits with a 16-bit
+    scale per 32 numbers). With `block_size` the scales are counted exactly instead: a 16-bit scale for every
+    `block_size` numbers of each vector, partial blocks included.
     """
     return math.ceil(sum(cache_parts(model, n_tokens, batch_size, bits, block_size=block_size).values()))
 
@@ -40,7 +40,7 @@ def kv_cache_bytes(
 def cache_parts(
     model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16, *, block_size: int | None = None
 ) -> dict[str, Fraction]:
-    """The same bytes, not rounded, by part: keys and values, or MLA's latent and rotated key."""
+    """Return the same bytes, not rounded, by part: keys and values, or MLA's latent and rotated key."""
     _check(n_tokens, batch_size, bits, block_size)
     tokens = batch_size * cached_tokens(model, n_tokens)
     parts = {}
@@ -51,18 +51,18 @@ def cache_parts(
 
 
 def bits_with_scales(precision: str) -> float:
-    """Bits of one number, the scale of its block spread over the block."""
+    """Return the bits per number, including its share of the block's scale."""
     bits, block = PRECISIONS[precision]
     return bits + (SCALE_BITS / block if block else 0)
 
 
 def cache_numbers(model: ModelConfig) -> int:
-    """Numbers cached per token and layer."""
+    """Return the numbers cached per token and layer."""
     return sum(n_vectors * width for n_vectors, width in _vectors(model).values())
 
 
 def cached_tokens(model: ModelConfig, n_tokens: int) -> int:
-    """Tokens cached, summed over the layers: a layer with a window caches at most window + n_sinks."""
+    """Return the cached tokens, summed over the layers: a windowed layer caches at most window + n_sinks."""
     if model.sliding_window is None:
         return model.n_layers * n_tokens
     n_full = len(set(model.full_layers))
@@ -70,14 +70,14 @@ def cached_tokens(model: ModelConfig, n_tokens: int) -> int:
 
 
 def expanded_cache_bytes(model: ModelConfig, n_tokens: int, batch_size: int = 1, bits: float = 16) -> int:
-    """What MLA would take if it cached each head's keys and values instead of the latent they come from."""
+    """Return MLA's cache bytes if each head's expanded keys and values were cached instead of the latent."""
     _check(n_tokens, batch_size, bits, None)
     numbers = model.n_heads * (model.head_dim + model.v_head_dim)
     return -(-batch_size * cached_tokens(model, n_tokens) * numbers * Fraction(bits) // 8)
 
 
 def _vectors(model: ModelConfig) -> dict[str, tuple[int, int]]:
-    """What is cached per token and layer: part -> (how many vectors, numbers in each)."""
+    """Return the vectors cached per token and layer: part -> (number of vectors, width)."""
     if model.attention == "mla":
         return {"latent": (1, model.kv_lora_rank), "rotated key": (1, model.qk_rope_head_dim)}
     return dict.fromkeys(("k", "v"), (model.n_kv_heads, model.head_dim))

@@ -1,7 +1,7 @@
-"""One step of decoding, one new token for each of B sequences: what is multiplied, what is read, how fast it can be.
+"""One decode step, with one new token for each of B sequences: FLOPs, bytes read, and the bound on its speed.
 
-Every weight in use is read once for the whole batch; every sequence's cache is read once. A multiplication with an
-addition counts as two FLOPs. S tokens are attended to, the new one among them.
+Every weight in use is read once for the whole batch; every sequence's cache is read once. A multiply-add counts as two
+FLOPs. S tokens are attended to, including the new one.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ class DecodeStep:
         return self.flops / (self.weight_bytes + self.cache_bytes)
 
     def seconds(self, accelerator: Accelerator) -> float:
-        """The least time a step can take: reading and multiplying overlap perfectly, both at their peak."""
+        """Return the minimum time of a step: reading and arithmetic overlap perfectly, both at their peak."""
         return max(self.reading_seconds(accelerator), self.flops / accelerator.flops)
 
     def reading_seconds(self, accelerator: Accelerator) -> float:
         return (self.weight_bytes + self.cache_bytes) / accelerator.bandwidth
 
     def tokens_per_second(self, accelerator: Accelerator) -> float:
-        """The bound for all sequences together."""
+        """Return the bound for all sequences together."""
         return self.batch_size / self.seconds(accelerator)
 
     def bound_by(self, accelerator: Accelerator) -> str:
-        """What takes longer: "memory" or "compute"."""
+        """Return the limit that takes longer: "memory" or "compute"."""
         return "memory" if self.reading_seconds(accelerator) >= self.flops / accelerator.flops else "compute"
 
 
@@ -55,7 +55,7 @@ def decode_step(
     weight_bits: float = 16,
     block_size: int | None = None,
 ) -> DecodeStep:
-    """A step in which each of `batch_size` sequences attends to `n_tokens` tokens; bits and blocks as for the cache."""
+    """Count a step in which `batch_size` sequences attend to `n_tokens` tokens each; bits as for the cache."""
     number("weight_bits", weight_bits, 1, 64)
     cache_bytes = kv_cache_bytes(model, n_tokens, batch_size, bits, block_size=block_size)
     flops = batch_size * (2 * multiplied_weights(model) + attention_flops(model, n_tokens))
@@ -63,9 +63,9 @@ def decode_step(
 
 
 def attention_flops(model: ModelConfig, n_tokens: int) -> int:
-    """Scores and weighted sum of one new token over all layers: 4 · H · D per key attended to.
+    """Return the FLOPs of one new token's scores and weighted sums in all layers: 4 · H · D per key attended to.
 
-    A layer with a window attends to min(S, window + n_sinks) keys, any other to S. MLA decodes in its absorbed form:
+    A windowed layer attends to min(S, window + n_sinks) keys, any other to S. MLA decodes in its absorbed form:
     2 · H · (2 R + P) per key.
     """
     if model.attention == "mla":
@@ -76,7 +76,7 @@ def attention_flops(model: ModelConfig, n_tokens: int) -> int:
 
 
 def multiplied_weights(model: ModelConfig) -> int:
-    """Weights that one token is multiplied with: the matrices in use. Embeddings are looked up, biases only added."""
+    """Return the weights of the matrices used for one token. Embeddings are looked up and biases only added."""
     moe = model.moe and replace(model.moe, router_bias=False, expert_bias=False)
     bare = replace(
         model, moe=moe, qkv_bias=False, o_bias=False, ffn_bias=False, lm_head_bias=False, qk_norm=None,
@@ -88,8 +88,9 @@ def multiplied_weights(model: ModelConfig) -> int:
 
 
 def weight_bytes_read(model: ModelConfig, batch_size: int, weight_bits: float = 16) -> int:
-    """Bytes of weights read in one step, rounded: all but the embedding (a few rows) and the experts that are not
-    expected to be needed (`experts_read`).
+    """Return the bytes of weights read in one step, rounded.
+
+    All but the embedding (only a few of its rows are read) and the experts expected to be unused (`experts_read`).
     """
     count = count_parameters(model)
     looked_up = count.parts.get("position embeddings", 0)
@@ -99,12 +100,12 @@ def weight_bytes_read(model: ModelConfig, batch_size: int, weight_bits: float = 
 
 
 def experts_read(moe: MoEConfig, n_tokens: int) -> float:
-    """Routed experts of one layer that `n_tokens` tokens are expected to need, each choosing evenly and by itself."""
+    """Return the expected routed experts per layer that `n_tokens` tokens use, choosing evenly and independently."""
     return moe.n_routed_experts * (1 - (1 - moe.experts_per_token / moe.n_routed_experts) ** n_tokens)
 
 
 def _experts_unread(model: ModelConfig, batch_size: int) -> float:
-    """Parameters of the experts that no token of the batch is expected to choose."""
+    """Return the expected parameters of the experts that no token of the batch chooses."""
     moe = model.moe
     if moe is None:
         return 0.0

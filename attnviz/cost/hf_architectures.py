@@ -1,4 +1,4 @@
-"""The architectures of Hugging Face that can be counted: the fields of each, their defaults, and what they decide."""
+"""The Hugging Face architectures that can be counted: the fields of each, their defaults, and their meaning."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from attnviz.cost.hf_fields import Fields, whole_field
 
 SLIDING, FULL = "sliding_attention", "full_attention"
 
-# ---- what architectures share
+# ---- shared by several architectures
 
 
 def _llama(f: Fields) -> dict[str, Any]:
-    """RMSNorm, SwiGLU, RoPE, one flag for the biases of q, k, v and o and one for those of the feed-forward."""
+    """Read RMSNorm, SwiGLU, RoPE, one flag for the biases of q, k, v and o and one for those of the feed-forward."""
     bias = f.flag("attention_bias")
     return _usual(f) | {"qkv_bias": bias, "o_bias": bias, "ffn_bias": f.flag("mlp_bias")}
 
 
 def _usual(f: Fields) -> dict[str, Any]:
-    """The sizes, in the names that most architectures share."""
+    """Read the sizes under the names that most architectures share."""
     n_heads, d_model = f.size("num_attention_heads"), f.size("hidden_size")
     return {
         "n_layers": f.size("num_hidden_layers"),
@@ -38,7 +38,7 @@ def _usual(f: Fields) -> dict[str, Any]:
 
 
 def _kv_heads(f: Fields, n_heads: int, *names: str) -> int:
-    """Their number, which divides that of the query heads; as many as these where none is given."""
+    """Read the number of KV heads, a divisor of the number of query heads and by default equal to it."""
     n_kv_heads = f.size_or(n_heads, *names)
     if n_heads % n_kv_heads:
         assumed = " (assumed)" * (names[0] in f.assumed)
@@ -54,13 +54,13 @@ def _head_dim(d_model: int, n_heads: int) -> int:
 
 
 def _biased(f: Fields, name: str = "attention_bias") -> dict[str, Any]:
-    """One flag for the biases of q, k, v and o."""
+    """Read one flag for the biases of q, k, v and o."""
     bias = f.flag(name)
     return {"qkv_bias": bias, "o_bias": bias}
 
 
 def _windowed(f: Fields, n_layers: int, full: Callable[[int], bool] = lambda i: False) -> dict[str, Any]:
-    """The sliding window, and the layers without it: by `layer_types`, else by the architecture's pattern."""
+    """Read the sliding window and the layers without it: from `layer_types`, else by the architecture's pattern."""
     window = f.size_or(None, "sliding_window")
     if window is None:
         return {}
@@ -76,23 +76,23 @@ def _windowed(f: Fields, n_layers: int, full: Callable[[int], bool] = lambda i: 
 
 
 def _every(f: Fields, name: str) -> Callable[[int], bool]:
-    """Every n-th layer has no window."""
+    """Return the pattern in which every n-th layer has no window."""
     period = f.size(name) if f.config.get("layer_types") is None else 1
     return lambda i: (i + 1) % period == 0
 
 
 def _alternating(i: int) -> bool:
-    """The first layer has a window, the second has none, and so on."""
+    """Check whether layer i has no window, in the pattern window, none, window, …"""
     return i % 2 == 1
 
 
 def _experts(f: Fields, d_ff: int, *number: str, **more: Any) -> MoEConfig:
-    """A mixture of experts of this width; `number` is what the field with their number is called."""
+    """Read a mixture of experts of this width; `number`: names of the field with the number of experts."""
     return MoEConfig(f.size(*number), f.size("num_experts_per_tok", "experts_per_token"), d_ff, **more)
 
 
 def _some_experts(f: Fields, n_layers: int, d_ff: int, **more: Any) -> MoEConfig:
-    """Qwen's mixture: every decoder_sparse_step-th layer, but for those named in mlp_only_layers."""
+    """Read Qwen's mixture: every decoder_sparse_step-th layer, except those in mlp_only_layers."""
     step, dense = f.size("decoder_sparse_step"), f.value("mlp_only_layers") or []
     if not isinstance(dense, list) or not all(isinstance(i, int) for i in dense):
         raise ConfigError(f"mlp_only_layers must be a list of layers, not {shown(dense)}")
@@ -149,7 +149,7 @@ def _qwen3_moe(f: Fields) -> dict[str, Any]:
 
 
 def _qwen_window(f: Fields, n_layers: int) -> dict[str, Any]:
-    """Qwen's window, where it is in use: the first max_window_layers have none."""
+    """Read Qwen's window if it is in use; the first max_window_layers have none."""
     if not f.flag("use_sliding_window"):
         return {}
     first = f.value("max_window_layers")
@@ -178,7 +178,7 @@ def _gemma3(f: Fields) -> dict[str, Any]:
 
 
 def _pattern_name(f: Fields) -> str:
-    """What the period of the windows is called, which changed over time."""
+    """Return the name of the field with the windows' period, which changed over time."""
     return "_sliding_window_pattern" if "_sliding_window_pattern" in f.config else "sliding_window_pattern"
 
 
@@ -214,7 +214,7 @@ def _olmoe(f: Fields) -> dict[str, Any]:
 
 
 def _latent(f: Fields) -> dict[str, Any]:
-    """MLA: the head's width is that of its two parts, and num_key_value_heads and head_dim play no part."""
+    """Read MLA: a head is as wide as its two parts; num_key_value_heads and head_dim are not used."""
     f.must_be(False, "attention_bias")
     f.must_be(False, "mlp_bias")
     return {
@@ -232,7 +232,7 @@ def _latent(f: Fields) -> dict[str, Any]:
 
 
 def _rank(f: Fields) -> int | None:
-    """Width of the queries' latent; null where the queries are not compressed."""
+    """Read the width of the queries' latent; null if the queries are not compressed."""
     rank = f.value("q_lora_rank")
     if rank is not None:
         whole_field("q_lora_rank", rank)
@@ -240,7 +240,7 @@ def _rank(f: Fields) -> int | None:
 
 
 def _deepseek(f: Fields) -> dict[str, Any]:
-    """MLA with a mixture of experts after the first dense layers."""
+    """Read MLA with a mixture of experts after the first dense layers."""
     f.must_be(1, "moe_layer_freq")
     sizes = _latent(f)
     n_dense, n_shared = f.value("first_k_dense_replace"), f.value("n_shared_experts")
@@ -269,7 +269,7 @@ def _glm4(f: Fields) -> dict[str, Any]:
 
 
 def _chatglm(f: Fields) -> dict[str, Any]:
-    """GLM-4-9B as it was first published, with fields of its own."""
+    """Read GLM-4-9B as first published, with its own field names."""
     f.must_be(True, "rmsnorm")
     n_heads, bias = f.size("num_attention_heads"), f.flag("add_bias_linear")
     return {
@@ -289,7 +289,7 @@ def _chatglm(f: Fields) -> dict[str, Any]:
 
 
 def _cohere(f: Fields) -> dict[str, Any]:
-    qk_norm = "width" if f.flag("use_qk_norm") else None  # per head, each with weights of its own: as many as the width
+    qk_norm = "width" if f.flag("use_qk_norm") else None  # per head, with separate weights: as many as the width
     return _usual(f) | _biased(f) | {"norm": "layernorm", "norms_per_layer": 1, "parallel_block": True,
                                      "qk_norm": qk_norm}  # fmt: skip
 
@@ -309,7 +309,7 @@ def _seed_oss(f: Fields) -> dict[str, Any]:
 
 
 def _gpt(f: Fields) -> dict[str, Any]:
-    """The sizes in GPT-2's names."""
+    """Read the sizes under GPT-2's names."""
     d_model = f.size("n_embd", "hidden_size")
     return {
         "n_layers": f.size("n_layer", "num_hidden_layers"),
@@ -425,12 +425,12 @@ def _falcon(f: Fields) -> dict[str, Any]:
     }
 
 
-# ---- the architectures: defaults of transformers' configuration classes, and how each is read
+# ---- the architectures: the reader of each, and the defaults of transformers' configuration classes
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """One `model_type`. A field without a default has to be given; head_dim's is computed."""
+    """One `model_type`. A field without a default is required; the default of head_dim is computed."""
 
     read: Callable[[Fields], dict[str, Any]]
     defaults: dict[str, Any]
@@ -440,7 +440,7 @@ def _defaults(
     vocab: int, width: int, d_ff: int, layers: int, heads: int, kv_heads: int | None, context: int,
     tied: bool = False, **more: Any,
 ) -> dict[str, Any]:  # fmt: skip
-    """Defaults of the fields that most architectures share; kv_heads None: as many as query heads."""
+    """Return defaults of the fields that most architectures share; kv_heads None: as many as query heads."""
     return {
         "vocab_size": vocab, "hidden_size": width, "intermediate_size": d_ff, "num_hidden_layers": layers,
         "num_attention_heads": heads, "num_key_value_heads": kv_heads, "max_position_embeddings": context,
@@ -547,11 +547,11 @@ ARCHITECTURES = {
         "new_decoder_architecture": False, "multi_query": True, "parallel_attn": True, "bias": False,
         "max_position_embeddings": 2048, "tie_word_embeddings": True}),
 }  # fmt: skip
-ALIASES = {  # other names of the same decoders
+ALIASES = {  # other model types with the same decoder
     "kimi_k2": "deepseek_v3", "gemma3": "gemma3_text", "qwen2_vl": "qwen2", "qwen2_vl_text": "qwen2",
     "qwen2_5_vl": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
     "mistral3": "mistral", "llava": "llama", "llava_next": "llama",
 }  # fmt: skip
-CLASSES = {  # what `architectures` calls them, where no model_type is given
+CLASSES = {  # class name in `architectures`, used if no model_type is given
     name.replace("_", "").removesuffix("text"): name for name in ARCHITECTURES
 } | {"gptneox": "gpt_neox", "gptbigcode": "gpt_bigcode", "rw": "falcon"}

@@ -1,8 +1,8 @@
-"""A Hugging Face config.json -> the `ModelConfig` that it describes, and what it used, assumed and cannot count.
+"""Reader of a Hugging Face config.json: the `ModelConfig` it describes, the fields used and assumed, uncounted parts.
 
-A field that is missing has the default of the architecture's configuration class in transformers, as when transformers
-loads the file; `Description.assumed` names each. RoPE's settings, token ids and numeric details change no parameter and
-no byte of the cache, and are not read.
+A missing field gets the default of the architecture's configuration class in transformers, as when transformers loads
+the file; `Description.assumed` names each. RoPE settings, token ids and numeric details change neither the parameters
+nor the bytes of the cache, and are not read.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES, CLASSES, Archi
 from attnviz.cost.hf_fields import Fields
 
 MARKS = ("model_type", "architectures", "text_config", "hidden_size", "num_hidden_layers", "n_embd")
-TEXT_PARTS = ("text_config", "llm_config", "language_config")  # where a model of several kinds of input has its decoder
+TEXT_PARTS = ("text_config", "llm_config", "language_config")  # the decoder's part of a multimodal model's config.json
 OTHER_PARTS = {
     "vision_config": "the image encoder and its projector",
     "audio_config": "the audio encoder and its projector",
     "num_nextn_predict_layers": "the layers for multi-token prediction, which plain decoding does not run",
-    "quantization_config": "the precision in which its weights are stored; choose one on this page instead",
+    "quantization_config": "the precision of its stored weights; choose one on this page instead",
 }
 
 
 @dataclass(frozen=True)
 class Description:
-    """What a config.json was read as. used, assumed: its own field names and their values."""
+    """The model that a config.json describes. used, assumed: field names of the file and their values."""
 
     model: ModelConfig
-    architecture: str  # its model_type, by which it was read
+    architecture: str  # its model_type
     used: dict[str, object]
     assumed: dict[str, object]
-    uncounted: dict[str, str]  # field -> what of the model it describes
+    uncounted: dict[str, str]  # field -> the uncounted part of the model that it describes
 
 
 def is_hf_config(facts: object) -> bool:
-    """Whether this is a config.json, and not a configuration in this project's own fields."""
+    """Check whether this is a config.json and not a configuration in this project's own fields."""
     return isinstance(facts, dict) and any(name in facts for name in MARKS)
 
 
 def read_hf_config(config: dict) -> Description:
-    """Read a config.json; a ConfigError says what is missing, impossible or unknown, in its own field names."""
+    """Read a config.json; ConfigError names the field that is missing, impossible or unknown, as in the file."""
     part = next((name for name in TEXT_PARTS if config.get(name) is not None), None)
     decoder = config if part is None else config[part]
     if not isinstance(decoder, dict):
@@ -49,7 +49,7 @@ def read_hf_config(config: dict) -> Description:
     if "tie_word_embeddings" in config:
         decoder = {"tie_word_embeddings": config["tie_word_embeddings"]} | decoder
     name = _architecture(decoder) or _architecture(config)
-    architecture = _known(name, config)
+    architecture = _lookup(name, config)
     fields = Fields(decoder, architecture.defaults)
     model = architecture.read(fields)
     uncounted = {name: what for name, what in OTHER_PARTS.items() if config.get(name) or decoder.get(name)}
@@ -57,7 +57,7 @@ def read_hf_config(config: dict) -> Description:
 
 
 def _architecture(config: dict) -> str:
-    """The model_type, or the one that `architectures` names; "" where neither is given."""
+    """Return the model_type, or the one that `architectures` implies; "" if neither is given."""
     if config.get("model_type") is not None:
         if not isinstance(config["model_type"], str):
             raise ConfigError(f"model_type must be text, not {shown(config['model_type'])}")
@@ -70,7 +70,7 @@ def _architecture(config: dict) -> str:
     return CLASSES.get(name, first)
 
 
-def _known(name: str, config: dict) -> Architecture:
+def _lookup(name: str, config: dict) -> Architecture:
     if not name:
         raise ConfigError(
             "config.json must name its architecture: model_type (such as “llama”) or architectures (such as "

@@ -1,4 +1,4 @@
-"""The fields of a Hugging Face config.json, with the defaults of its architecture, and a note of each that was read."""
+"""The fields of a Hugging Face config.json with the defaults of its architecture, and a record of those read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from attnviz.checks import LARGEST, ConfigError, shown, switch, whole
 
-BOUNDS = {  # of a field in this project's name, for sizes that config.json calls otherwise
+BOUNDS = {  # field of config.json -> this project's field, whose bounds apply
     "num_hidden_layers": "n_layers", "n_layer": "n_layers", "num_layers": "n_layers",
     "hidden_size": "d_model", "n_embd": "d_model", "n_embed": "d_model",
     "num_attention_heads": "n_heads", "n_head": "n_heads", "n_heads": "n_heads",
@@ -18,7 +18,7 @@ BOUNDS = {  # of a field in this project's name, for sizes that config.json call
 
 
 class Fields:
-    """The fields of a config.json: which were used, and which had to be assumed."""
+    """The fields of a config.json, with a record of those used and those assumed."""
 
     def __init__(self, config: dict, defaults: dict[str, Any]) -> None:
         self.config, self.defaults = config, defaults
@@ -26,7 +26,7 @@ class Fields:
         self.uncounted: dict[str, str] = {}
 
     def value(self, *names: str) -> Any:
-        """The first of these names (of one field, renamed over time) that is given; else the first one's default."""
+        """Return the value of the first given of these names (of one field, renamed over time), else the default."""
         for name in names:
             if name in self.config:
                 self.used[name] = self.config[name]
@@ -37,13 +37,13 @@ class Fields:
         return self.defaults[names[0]]
 
     def size(self, *names: str) -> int:
-        """A whole number of at least 1."""
+        """Return a whole number of at least 1."""
         n = self.value(*names)
         whole_field(self._name(names), n)
         return n
 
     def size_or(self, otherwise: int | None, *names: str) -> int | Any:
-        """A whole number; where it is null, or neither given nor a default, `otherwise`."""
+        """Return a whole number; `otherwise` if it is null, or neither given nor a default."""
         name = self._name(names)
         n = self.value(*names) if name in self.config or name in self.defaults else None
         if n is not None:
@@ -54,7 +54,7 @@ class Fields:
         return otherwise if n is None else n
 
     def flag(self, name: str) -> bool:
-        """True or false; null is false."""
+        """Return true or false; null is false."""
         value = self.value(name)
         if value is not None:
             switch(name, value)
@@ -71,5 +71,5 @@ class Fields:
 
 
 def whole_field(name: str, value: object) -> None:
-    """Refuse anything but a whole number within the bounds of what this field stands for."""
+    """Refuse anything but a whole number within this field's bounds."""
     whole(name, value, high=LARGEST.get(BOUNDS.get(name, name)))

@@ -1,4 +1,4 @@
-"""What fits in a memory beside the weights."""
+"""The division of a memory into weights, reserve and cache."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from attnviz.cost.parameters import count_parameters
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """How a memory is divided, in bytes, and what the part that is left for the cache holds.
+    """The division of a memory, in bytes, and the context and batch that fit in the part left for the cache.
 
-    `n_tokens` is the longest context of one sequence, None where the cache stops growing before it fills the memory;
-    `n_users` how many sequences of the asked-for context fit at once. Both are 0 where the weights do not fit.
+    `n_tokens`: longest context of one sequence, None if the cache stops growing before it fills the memory.
+    `n_users`: number of sequences of the requested context that fit at once. Both are 0 if the weights do not fit.
     """
 
     memory: int
     weights: int
     reserve: int
-    cache_of_one: int  # one sequence at the asked-for context
+    cache_of_one: int  # one sequence at the requested context
     n_tokens: int | None
     n_users: int
 
     @property
     def free(self) -> int:
-        """What is left for the cache; negative by as much as is missing."""
+        """Bytes left for the cache; negative if bytes are missing."""
         return self.memory - self.weights - self.reserve
 
     @property
     def weights_fit(self) -> bool:
-        """Whether the weights alone fit, with nothing reserved."""
+        """True if the weights alone fit, without a reserve."""
         return self.weights <= self.memory
 
 
@@ -50,7 +50,7 @@ def plan_memory(
 ) -> MemoryPlan:
     """Divide `memory` bytes into weights, a reserve (a share, 0 to 0.9) and cache for sequences of `n_tokens`.
 
-    All weights are held, those of idle experts too. The reserve is for activations and what cannot be used.
+    All weights are in memory, including those of idle experts. The reserve is for activations and unusable memory.
     """
     number("memory", memory, 1, 10**18)
     number("reserve", reserve, 0, 0.9)
@@ -63,7 +63,7 @@ def plan_memory(
 
 
 def weight_bytes(model: ModelConfig, weight_bits: float = 16) -> int:
-    """Bytes of all weights, rounded up."""
+    """Return the bytes of all weights, rounded up."""
     number("weight_bits", weight_bits, 1, 64)
     return -(-count_parameters(model).total * Fraction(weight_bits) // 8)
 
@@ -71,7 +71,7 @@ def weight_bytes(model: ModelConfig, weight_bits: float = 16) -> int:
 def tokens_that_fit(
     model: ModelConfig, free: int, bits: float = 16, batch_size: int = 1, *, block_size: int | None = None
 ) -> int | None:
-    """The longest context whose cache takes at most `free` bytes; None if even the longest we count (10^9) does."""
+    """Return the longest context whose cache takes at most `free` bytes; None if even 10^9 tokens do, the maximum."""
 
     def taken(n_tokens: int) -> int:
         return kv_cache_bytes(model, n_tokens, batch_size, bits, block_size=block_size)

@@ -1,4 +1,4 @@
-"""Instructive pairs of published models, each with one sentence whose numbers are computed."""
+"""Pairs of published models to compare, each with one sentence whose numbers are computed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attnviz.cost.parameters import count_parameters
 from attnviz.cost.presets import load_presets
 from attnviz.cost.units import bytes_text, tokens_text
 
-_PAIRS = (  # name, ids, tokens at which to look, the sentence ({a} and {b} are the first and the second model)
+_PAIRS = (  # name, ids, context in tokens, the sentence ({a} and {b} are the first and the second model)
     (
         "MHA and GQA", ("llama-2-7b", "llama-3-8b"), 8192,
         "{b.kv} KV heads instead of {a.kv}: Llama 3 8B has {growth:.2f} times the parameters of Llama 2 7B and caches "
@@ -56,7 +56,7 @@ _PAIRS = (  # name, ids, tokens at which to look, the sentence ({a} and {b} are 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two models to look at together, at a context that shows it, and what there is to see."""
+    """Two models to compare, the context at which to compare them, and the finding."""
 
     name: str
     ids: tuple[str, str]
@@ -66,7 +66,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class _Figures:
-    """What a sentence may say of one model."""
+    """The numbers of one model that a sentence may contain."""
 
     kv: int
     heads: int
@@ -77,7 +77,7 @@ class _Figures:
 
 
 def instructive_pairs() -> list[Pair]:
-    """The comparisons, in an order that leads from MHA to windows."""
+    """Return the comparisons, ordered from MHA to sliding windows."""
     return [Pair(name, ids, n, _sentence(ids, n, text)) for name, ids, n, text in _PAIRS]
 
 

@@ -1,4 +1,4 @@
-"""How many numbers a model is made of, part by part.
+"""The parameters of a model, counted part by part.
 
 B batch, C d_model, H query heads, K KV heads, D head_dim; for MLA R kv_lora_rank, N qk_nope_head_dim,
 P qk_rope_head_dim, V v_head_dim.
@@ -16,13 +16,13 @@ class ParameterCount:
     """Parameters of a whole model by part, and those of one layer's attention by part.
 
     `parts` adds up to `total`, `attention` to `attention_per_layer`. Tied embeddings are counted once; buffers (RoPE
-    frequencies, the numbers that balance DeepSeek-V3's experts) are not parameters.
+    frequencies, the bias that balances the load of DeepSeek-V3's experts) are not parameters.
     """
 
     parts: dict[str, int]
     attention: dict[str, int]
-    active: int  # all but the experts that one token is not sent to
-    not_looked_up: int  # embedding rows that one token does not read; none where the matrix is the output layer too
+    active: int  # all but the experts that one token is not routed to
+    unread_embeddings: int  # in embedding rows that one token does not read; 0 if the matrix is the output layer too
 
     @property
     def total(self) -> int:
@@ -30,8 +30,8 @@ class ParameterCount:
 
     @property
     def used_per_token(self) -> int:
-        """Parameters that one token is computed with: of an embedding that is only looked up, one row."""
-        return self.active - self.not_looked_up
+        """Parameters used for one token: only one row of an embedding that is looked up."""
+        return self.active - self.unread_embeddings
 
     @property
     def attention_per_layer(self) -> int:
@@ -39,8 +39,8 @@ class ParameterCount:
 
 
 def count_parameters(model: ModelConfig) -> ParameterCount:
-    """The parameters of `model`, by part; parts that it does not have are left out."""
-    attention = _only_there(_latent_attention(model) if model.attention == "mla" else _attention(model))
+    """Count the parameters of `model` by part; parts that it does not have are left out."""
+    attention = _drop_empty(_latent_attention(model) if model.attention == "mla" else _attention(model))
     parts = {
         "token embeddings": model.vocab_size * model.d_model,
         "position embeddings": (model.learned_position_rows or 0) * model.d_model,
@@ -49,17 +49,17 @@ def count_parameters(model: ModelConfig) -> ParameterCount:
         "norms": _norms(model),
         "output layer": _output_layer(model),
     }
-    parts = _only_there(parts)
+    parts = _drop_empty(parts)
     active = sum(parts.values()) - _idle(model)
-    return ParameterCount(parts, attention, active, _not_looked_up(model))
+    return ParameterCount(parts, attention, active, _unread_embeddings(model))
 
 
-def _only_there(parts: dict[str, int]) -> dict[str, int]:
+def _drop_empty(parts: dict[str, int]) -> dict[str, int]:
     return {part: n for part, n in parts.items() if n}
 
 
 def _attention(c: ModelConfig) -> dict[str, int]:
-    """One layer of MHA, GQA or MQA: they differ in K alone."""
+    """Count one layer of MHA, GQA or MQA, which differ only in K."""
     q_width, kv_width = c.n_heads * c.head_dim, c.n_kv_heads * c.head_dim
     qk_norm = {"head": 2 * c.head_dim, "width": q_width + kv_width, None: 0}
     return {
@@ -73,7 +73,7 @@ def _attention(c: ModelConfig) -> dict[str, int]:
 
 
 def _latent_attention(c: ModelConfig) -> dict[str, int]:
-    """One layer of MLA: down to a latent, its norm, and up again to the keys and values of every head."""
+    """Count one layer of MLA: down to a latent, its norm, and up again to the keys and values of every head."""
     q_width = c.n_heads * (c.qk_nope_head_dim + c.qk_rope_head_dim)
     kv_width = c.n_heads * (c.qk_nope_head_dim + c.v_head_dim)
     compressed = c.q_lora_rank is not None
@@ -89,7 +89,7 @@ def _latent_attention(c: ModelConfig) -> dict[str, int]:
 
 
 def _feed_forward(c: ModelConfig) -> dict[str, int]:
-    """The feed-forwards of all layers: dense ones, and of mixtures the router, the shared and the routed experts."""
+    """Count the feed-forwards of all layers: dense ones, and a mixture's router, shared and routed experts."""
     if c.moe is None:
         return {"feed-forward": c.n_layers * _ffn(c, c.d_ff, c.ffn_bias)}
     moe, n_mixed = c.moe, c.n_layers - c.moe.n_dense_layers
@@ -102,40 +102,40 @@ def _feed_forward(c: ModelConfig) -> dict[str, int]:
 
 
 def expert_parameters(c: ModelConfig) -> int:
-    """The parameters of one expert of a mixture."""
+    """Count the parameters of one expert of a mixture."""
     assert c.moe is not None
     return _ffn(c, c.moe.d_ff_expert, c.moe.expert_bias)
 
 
 def _idle(c: ModelConfig) -> int:
-    """Parameters of the experts that a token does not pass through."""
+    """Count the parameters of the experts that a token is not routed to."""
     if c.moe is None:
         return 0
     n_mixed = c.n_layers - c.moe.n_dense_layers
     return n_mixed * (c.moe.n_routed_experts - c.moe.experts_per_token) * expert_parameters(c)
 
 
-def _not_looked_up(c: ModelConfig) -> int:
-    """Parameters of the embedding rows, of tokens and of learned positions, that one token does not read."""
+def _unread_embeddings(c: ModelConfig) -> int:
+    """Count the parameters of the rows of token and position embeddings that one token does not read."""
     tokens = 0 if c.tie_embeddings else c.vocab_size - 1
     positions = max((c.learned_position_rows or 0) - 1, 0)
     return (tokens + positions) * c.d_model
 
 
 def _ffn(c: ModelConfig, width: int, bias: bool) -> int:
-    """Two matrices for GELU and ReLU, three for a gated one (SwiGLU, GeGLU)."""
+    """Count a feed-forward: two matrices with GELU or ReLU, three if gated (SwiGLU, GeGLU)."""
     n_in = 2 if c.ffn in ("swiglu", "geglu") else 1
     return n_in * _linear(c.d_model, width, bias) + _linear(width, c.d_model, bias)
 
 
 def _norms(c: ModelConfig) -> int:
-    """Each layer's norms, one after the last layer, and one after the embedding where there is one."""
+    """Count each layer's norms, the final norm, and the norm after the embedding if there is one."""
     n_norms = c.n_layers * c.norms_per_layer + 1 + c.embedding_norm
     return n_norms * c.d_model * (2 if c.norm_bias else 1)
 
 
 def _output_layer(c: ModelConfig) -> int:
-    """The matrix from d_model to the vocabulary; with tied embeddings only its bias is its own."""
+    """Count the matrix from d_model to the vocabulary; with tied embeddings only its bias, if any."""
     return (0 if c.tie_embeddings else c.vocab_size * c.d_model) + (c.vocab_size if c.lm_head_bias else 0)
 
 

@@ -1,4 +1,4 @@
-"""The published models, ready to be counted."""
+"""The published models as configurations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from attnviz.facts import published_facts
 
 
 def load_presets() -> dict[str, ModelConfig]:
-    """The published models by id; where each fact was read stands in `presets.json`."""
+    """Return the published models by id; `presets.json` has the source of each fact."""
     return dict(_presets())
 
 

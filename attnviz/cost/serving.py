@@ -1,4 +1,4 @@
-"""A model served on a machine: what fits, and one step of decoding."""
+"""A model served on an accelerator: memory plan and decode step."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from attnviz.cost.memory import MemoryPlan, plan_memory
 
 @dataclass(frozen=True)
 class Serving:
-    """Sequences of `n_tokens` each; `precision` is the cache's, `reserve` the share of memory left free."""
+    """A model serving sequences of `n_tokens` each.
+
+    `precision` is the cache's, `weights` that of the weights, `reserve` the share of memory left free.
+    """
 
     model: ModelConfig
     accelerator: Accelerator
@@ -28,7 +31,7 @@ class Serving:
         return self.accelerator.multiplying(self.weights, self.precision)
 
     def plan(self) -> MemoryPlan:
-        """How the memory is divided."""
+        """Divide the memory into weights, reserve and cache."""
         bits, block = PRECISIONS[self.precision]
         return plan_memory(
             self.model, self.accelerator.memory, self.n_tokens, bits, weight_bits=bits_with_scales(self.weights),
@@ -36,13 +39,13 @@ class Serving:
         )  # fmt: skip
 
     def step(self, batch_size: int) -> DecodeStep:
-        """One step of decoding for this many sequences, whether they fit or not."""
+        """Count one decode step for this many sequences, even if they do not fit."""
         bits, block = PRECISIONS[self.precision]
         weight_bits = bits_with_scales(self.weights)
         return decode_step(self.model, self.n_tokens, batch_size, bits, weight_bits=weight_bits, block_size=block)
 
     def tokens_per_second(self, batch_size: int) -> float:
-        """The bound for all sequences together."""
+        """Return the bound for all sequences together."""
         return self.step(batch_size).tokens_per_second(self.machine)
 
     def on(self, accelerator: Accelerator) -> Serving:

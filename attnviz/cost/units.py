@@ -1,4 +1,4 @@
-"""Numbers as people read them. Bytes come in both countings, and say which: 70,272 B are 70.3 kB or 68.6 KiB."""
+"""Formatting of sizes and counts. Bytes have binary or decimal units: 70,272 B are 68.6 KiB or 70.3 kB."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ SHORT = ("", " k", " M", " B", " T")  # thousand, million, billion, 10^12
 
 
 def bytes_text(n: float, binary: bool = True) -> str:
-    """Bytes with up to three digits and a unit: powers of 1,024 (KiB, MiB) or of 1,000 (kB, MB)."""
+    """Format bytes with up to three digits and a unit: powers of 1,024 (KiB, MiB) or of 1,000 (kB, MB)."""
     return _scaled(n, 1024 if binary else 1000, BINARY if binary else DECIMAL, " ")
 
 
 def count_text(n: float) -> str:
-    """A count with up to three digits: 1.24 B, 131 k."""
+    """Format a count with up to three digits: 1.24 B, 131 k."""
     return _scaled(n, 1000, SHORT, "")
 
 
 def tokens_text(n: int) -> str:
-    """A context as it is spoken of, in powers of 1,024: 128 K, 1 M; other numbers in full."""
+    """Format a context length in powers of 1,024: 128 K, 1 M; other numbers in full."""
     for size, letter in ((1024**2, "M"), (1024, "K")):
         if n >= size and n % size == 0:
             return f"{n // size} {letter}"
@@ -26,13 +26,13 @@ def tokens_text(n: int) -> str:
 
 
 def context_text(n: int) -> str:
-    """ "1 token", "128 K tokens"."""
+    """Format a context length with its noun: "1 token", "128 K tokens"."""
     return f"{tokens_text(n)} token{'s' * (n != 1)}"
 
 
 def _scaled(n: float, base: int, units: tuple[str, ...], gap: str) -> str:
     size, step = abs(n), 0
-    while size >= base - 0.5 and step < len(units) - 1:  # what would be rounded up to 1,024 KiB is 1 MiB
+    while size >= base - 0.5 and step < len(units) - 1:  # so that 1,024 KiB after rounding is 1 MiB
         size, step = size / base, step + 1
     digits = 0 if float(size).is_integer() else max(0, 2 - (size >= 10) - (size >= 100))
     return f"{'-' if n < 0 else ''}{size:,.{digits}f}{gap}{units[step]}"

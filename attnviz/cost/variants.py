@@ -1,4 +1,4 @@
-"""The same model with another attention: every number of KV heads that its query heads can share, and MLA."""
+"""A model with other attentions: every number of KV heads that divides its query heads, and MLA."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from attnviz.facts import LATENT_FIELDS
 
 
 def attention_name(model: ModelConfig) -> str:
-    """ "MHA", "GQA-8", "MQA" or "MLA": with GQA the number of KV heads belongs to the name."""
+    """Return "MHA", "GQA-8", "MQA" or "MLA"; the name of GQA includes the number of KV heads."""
     return f"GQA-{model.n_kv_heads}" if model.attention == "gqa" else model.attention.upper()
 
 
 def with_heads(model: ModelConfig, n_kv_heads: int) -> ModelConfig:
-    """`model` with plain attention over `n_kv_heads` KV heads. Out of MLA come heads of the width of its values."""
+    """Return `model` with MHA, GQA or MQA over `n_kv_heads` KV heads; from MLA, heads are as wide as its values."""
     if model.attention != "mla":
         return model.with_kv_heads(n_kv_heads)
     no_latents: dict[str, Any] = dict.fromkeys(LATENT_FIELDS)
@@ -23,7 +23,7 @@ def with_heads(model: ModelConfig, n_kv_heads: int) -> ModelConfig:
 
 
 def with_latent(model: ModelConfig) -> ModelConfig:
-    """`model` with MLA in DeepSeek-V2's proportions: a latent of 4 head widths, a rotated key of half of one.
+    """Return `model` with MLA in DeepSeek-V2's proportions: a latent of 4 head widths, a rotated key of half of one.
 
     The queries stay uncompressed; biases, sinks and norms on q and k are left out (arXiv 2405.04434).
     """
@@ -38,12 +38,12 @@ def with_latent(model: ModelConfig) -> ModelConfig:
 
 
 def comparison(model: ModelConfig) -> list[ModelConfig]:
-    """MHA, GQA at every divisor of the query heads, MQA, and MLA."""
+    """Return `model` as MHA, as GQA with every divisor of the query heads, as MQA, and as MLA."""
     return [with_heads(model, n) for n in divisors(model.n_heads)] + [with_latent(model)]
 
 
 def what_if(model: ModelConfig) -> list[ModelConfig]:
-    """`model` as MHA, as GQA with 8 KV heads (or the nearest number below that its heads allow), as MQA and as MLA."""
+    """Return `model` as MHA, as GQA with 8 KV heads (or the next lower possible number), as MQA and as MLA."""
     shared = next((n for n in divisors(model.n_heads) if n <= 8 and n < model.n_heads), 1)
     counts = dict.fromkeys((model.n_heads, shared, 1))
     return [with_heads(model, n) for n in counts] + [with_latent(model)]

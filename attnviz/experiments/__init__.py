@@ -1,1 +1,1 @@
-"""What is done to the modules to learn something of them: equalities, conversion, ablation, measurement."""
+"""Experiments on the live modules: equivalent formulations, conversion, ablation, measurement."""

@@ -1,6 +1,6 @@
-"""A model run with some of its heads ablated: zero ablation and mean ablation.
+"""Runs of a model with some of its heads ablated: zero ablation and mean ablation.
 
-B batch, T tokens, L layers, H heads, D numbers that each head hands to the output projection.
+B batch, T tokens, L layers, H heads, D width of a head's output.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from attnviz.modules.attention import Attended, attend
 from attnviz.modules.parts import with_own_parts
 from attnviz.trace import predict
 
-TOKENS_AT_ONCE = 512  # of the rows that have a head ablated each: more do not fit a core's cache
-LOGITS_AT_ONCE = 8_000_000  # numbers: with a vocabulary of 150,000, of 53 positions
-N_THREADS = min(2, os.cpu_count() or 1)  # that torch's one thread each keeps busy; nobody waits for it but who asked
+TOKENS_AT_ONCE = 512  # per batch of rows with one ablated head each: more do not fit into a core's cache
+LOGITS_AT_ONCE = 8_000_000  # numbers: 53 positions with a vocabulary of 150,000
+N_THREADS = min(2, os.cpu_count() or 1)  # each runs torch with one thread; only the user who started it waits
 
 
 @torch.inference_mode()
 def mean_outputs(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
-    """(L, H, D): each head's output, before the output projection, averaged over the tokens of a reference text."""
-    found: list[torch.Tensor] = []
+    """Return (L, H, D): each head's output before the output projection, averaged over a reference text's tokens."""
+    means: list[torch.Tensor] = []
     attentions: dict[int, nn.Module] = {}
     for layer, block in enumerate(model.blocks):
         attentions[layer] = attn = with_own_parts(block.attn)
-        attn.o_proj = nn.Sequential(_Averaged(found, model.config.n_heads), attn.o_proj)
+        attn.o_proj = nn.Sequential(_MeanRecorder(means, model.config.n_heads), attn.o_proj)
     model.with_attentions(attentions)(torch.tensor([token_ids]))
-    return torch.stack(found).numpy()
+    return torch.stack(means).numpy()
 
 
 def predict_without(
@@ -42,17 +42,17 @@ def predict_without(
     off: Collection[tuple[int, int]],
     means: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Logits (T, vocab_size) with the heads `off`, pairs (layer, head), ablated.
+    """Return logits (T, vocab_size) with the heads `off`, pairs (layer, head), ablated.
 
-    means: None for zero ablation, where their output is zero at every position; for mean ablation (L, H, D), what it is
-    at every position: the `mean_outputs` of a reference text. A mean over this text would hold what comes later in it.
+    means: None for zero ablation, which sets their output to zero at every position; (L, H, D) for mean ablation, which
+    sets it to the `mean_outputs` of a reference text. A mean over this text would leak later tokens.
     """
-    return predict(_cut(model, off, means), token_ids)
+    return predict(_ablated(model, off, means), token_ids)
 
 
 @torch.inference_mode()
 def mean_loss(model: Transformer, token_ids: Sequence[int]) -> float:
-    """Mean loss in nats per token with all heads, computed as in `losses_without_each`."""
+    """Return the mean loss in nats per token with all heads, computed as in `losses_without_each`."""
     run = _Run(model, token_ids)
     return float(run.losses(run.to(model.embed(run.ids), range(len(model.blocks))))[0])
 
@@ -64,33 +64,33 @@ def losses_without_each(
     means: np.ndarray | None,
     progress: Callable[[int], object] = lambda done: None,
 ) -> np.ndarray:
-    """(H,) mean loss in nats per token with each head of this layer alone ablated.
+    """Return (H,) mean losses in nats per token, each with one head of this layer ablated.
 
-    What comes before the layer's output projection is computed once; from there on all is computed for each head, with
-    a fused kernel and on N_THREADS threads. means: as for predict_without; progress is told how many heads are done.
+    Everything before the layer's output projection is computed once, the rest for each head, with a fused kernel and on
+    N_THREADS threads. means: as for predict_without. progress: callback with the number of heads done.
     """
     run, H = _Run(model, token_ids), model.config.n_heads
-    x, handed_on = run.until_output_projection(layer)
-    instead = torch.zeros(()) if means is None else torch.tensor(means[layer])
+    x, head_outputs = run.until_output_projection(layer)
+    replacement = torch.zeros(()) if means is None else torch.tensor(means[layer])
 
-    @torch.inference_mode()  # which holds for one thread
+    @torch.inference_mode()  # inference mode is per thread
     def without(off: Tensor) -> Tensor:
-        """off (B, H), a row per text -> (B,) losses."""
-        return run.losses(run.behind(layer, x, _Cut(off, instead)(handed_on)))
+        """Return (B,) losses for off (B, H), one row per ablated run."""
+        return run.losses(run.from_output_projection(layer, x, _Ablation(off, replacement)(head_outputs)))
 
-    found: list[Tensor] = []
+    batches: list[Tensor] = []
     pool = ThreadPoolExecutor(N_THREADS)
     try:
         for losses in pool.map(without, torch.eye(H, dtype=torch.bool).split(max(1, TOKENS_AT_ONCE // len(token_ids)))):
-            found.append(losses)
-            progress(sum(map(len, found)))
+            batches.append(losses)
+            progress(sum(map(len, batches)))
     finally:
-        pool.shutdown(cancel_futures=True)  # where progress stopped it
-    return torch.cat(found).numpy()
+        pool.shutdown(cancel_futures=True)  # progress may raise to stop the run
+    return torch.cat(batches).numpy()
 
 
 class _Run:
-    """The blocks of a model one after another, on one text as one or many rows: x (B, T, C)."""
+    """A model run block by block on one text, as one row or as several: x (B, T, C)."""
 
     def __init__(self, model: Transformer, token_ids: Sequence[int]) -> None:
         self.model, self.ids = model, torch.tensor([token_ids])  # (1, T)
@@ -104,22 +104,22 @@ class _Run:
 
     @torch.inference_mode()
     def until_output_projection(self, layer: int) -> tuple[Tensor, Tensor]:
-        """What the layer is given, (1, T, C), and what its heads hand to the output projection, (1, T, H·D)."""
+        """Return the layer's input (1, T, C) and its heads' outputs before the output projection (1, T, H·D)."""
         block = self.model.blocks[layer]
         x, attn = self.to(self.model.embed(self.ids), range(layer)), with_own_parts(block.attn)
         attn.o_proj = nn.Identity()
         return x, attn(block.attn_norm(x), kernel=fused_attend, **self.options[layer])
 
-    def behind(self, layer: int, x: Tensor, handed_on: Tensor) -> Tensor:
-        """Run the rest, from this layer's output projection on."""
+    def from_output_projection(self, layer: int, x: Tensor, head_outputs: Tensor) -> Tensor:
+        """Run the rest of the model, starting at this layer's output projection."""
         block = self.model.blocks[layer]
-        x = x + block.after_attention(block.attn.o_proj(handed_on))
+        x = x + block.after_attention(block.attn.o_proj(head_outputs))
         return self.to(
             x + block.after_feed_forward(block.ffn(block.ffn_norm(x))), range(layer + 1, len(self.model.blocks))
         )
 
     def losses(self, x: Tensor) -> Tensor:
-        """(B,) mean loss in nats per token of the text in each row."""
+        """Return (B,): each row's mean loss in nats per token."""
         following, losses = self.ids[:, 1:].expand(len(x), -1)[..., None], []  # (B, T - 1, 1)
         n = max(1, LOGITS_AT_ONCE // (len(x) * self.model.config.vocab_size))  # positions
         for part, ids in zip(x[:, :-1].split(n, dim=1), following.split(n, dim=1), strict=True):
@@ -132,49 +132,49 @@ def fused_attend(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, *, scale: float | None = None, dropout: float = 0.0,
     softcap: float | None = None,
 ) -> Attended:  # fmt: skip
-    """Compute what `attend` does with torch's kernel, five times as fast on 16 heads and 256 tokens: no weights."""
-    if softcap is not None:  # which torch's kernel has not
+    """Compute `attend` with torch's fused kernel, without weights; five times as fast on 16 heads and 256 tokens."""
+    if softcap is not None:  # not supported by torch's kernel
         return attend(q, k, v, mask, scale=scale, dropout=dropout, softcap=softcap)
     shares = q.shape[1] != k.shape[1]
     output = F.scaled_dot_product_attention(q, k, v, mask, dropout, scale=scale, enable_gqa=shares)
     return Attended(output, output.new_empty(0))
 
 
-def _cut(model: Transformer, off: Collection[tuple[int, int]], means: np.ndarray | None) -> Transformer:
-    """The model with these heads ablated."""
+def _ablated(model: Transformer, off: Collection[tuple[int, int]], means: np.ndarray | None) -> Transformer:
+    """Return the model with these heads ablated."""
     attentions = {}
     for layer in {layer for layer, _ in off}:
         row = torch.tensor([[(layer, head) in off for head in range(model.config.n_heads)]])  # (1, H)
         attentions[layer] = attn = with_own_parts(model.blocks[layer].attn)
-        instead = torch.zeros(()) if means is None else torch.tensor(means[layer])
-        attn.o_proj = nn.Sequential(_Cut(row, instead), attn.o_proj)
+        replacement = torch.zeros(()) if means is None else torch.tensor(means[layer])
+        attn.o_proj = nn.Sequential(_Ablation(row, replacement), attn.o_proj)
     return model.with_attentions(attentions)
 
 
-class _Cut(nn.Module):
-    """The heads' outputs on their way to the output projection, with those that are `off`, bool (B, H), replaced.
+class _Ablation(nn.Module):
+    """Module before the output projection that replaces the outputs of the heads that are `off`, bool (B, H).
 
-    instead: (H, D), the same at every position, or zero.
+    replacement: (H, D), the same at every position, or zero.
     """
 
-    def __init__(self, off: Tensor, instead: Tensor) -> None:
+    def __init__(self, off: Tensor, replacement: Tensor) -> None:
         super().__init__()
-        self.off, self.instead = off, instead
+        self.off, self.replacement = off, replacement
 
     def forward(self, x: Tensor) -> Tensor:
         """(B, T, H·D) -> (B, T, H·D)."""
         heads = x.unflatten(-1, (self.off.shape[1], -1))  # (B, T, H, D)
-        return torch.where(self.off[:, None, :, None], self.instead, heads).flatten(2)
+        return torch.where(self.off[:, None, :, None], self.replacement, heads).flatten(2)
 
 
-class _Averaged(nn.Module):
-    """Passes the heads' outputs on and appends their mean over the positions, (H, D), to `found`."""
+class _MeanRecorder(nn.Module):
+    """Identity module that appends the heads' mean outputs over the positions, (H, D), to `means`."""
 
-    def __init__(self, found: list[Tensor], n_heads: int) -> None:
+    def __init__(self, means: list[Tensor], n_heads: int) -> None:
         super().__init__()
-        self.found, self.n_heads = found, n_heads
+        self.means, self.n_heads = means, n_heads
 
     def forward(self, x: Tensor) -> Tensor:
         """(1, T, H·D) -> the same."""
-        self.found.append(x[0].unflatten(-1, (self.n_heads, -1)).mean(0))
+        self.means.append(x[0].unflatten(-1, (self.n_heads, -1)).mean(0))
         return x

@@ -1,9 +1,9 @@
-"""Convert a trained model to another number of KV heads, or reorder its heads. Nothing is trained here.
+"""Conversion of a trained model to another number of KV heads, or with its heads reordered, without training.
 
-Fewer is the conversion of the GQA paper (Ainslie et al., arXiv 2305.13245, section 2.1): the key and value projections
-of neighbouring KV heads become one, by averaging them or by keeping the first of each group. More computes the same
-function: each query head gets a copy of the KV head it read. Converted layers are new; all other modules are shared
-with the model given, which is not changed.
+Fewer KV heads: the conversion of the GQA paper (Ainslie et al., arXiv 2305.13245, section 2.1) merges the key and value
+projections of neighbouring KV heads, by averaging them or by keeping the first of each group. More KV heads: each query
+head gets a copy of the KV head it read, which computes the same function. Converted layers are new; all other modules
+are shared with the given model, which is not changed.
 
 K KV heads, D head_dim.
 """
@@ -24,11 +24,11 @@ PATTERNS = ("interleaved", "tiled")
 
 
 def group_kv_heads(model: Transformer, n_kv_heads: int, method: str = "mean") -> Transformer:
-    """`model` with `n_kv_heads` KV heads, a divisor of the number it has; ConfigError says so where it is not.
+    """Return `model` with `n_kv_heads` KV heads, a divisor of its number; ConfigError otherwise.
 
-    New KV head j stands for the old heads j · s to (j + 1) · s - 1, where s is how many become one, so each query
-    head reads the head that its own was merged into. RoPE rotates all heads by the same angles, so it commutes with
-    the average.
+    New KV head j replaces the old heads j · s to (j + 1) · s - 1, where s of them are merged into one, so each query
+    head reads the head into which its old one was merged. RoPE rotates all heads by the same angles, so it commutes
+    with averaging.
     """
     _refuse_latent(model)
     if n_kv_heads not in divisors(model.config.n_kv_heads):
@@ -38,15 +38,15 @@ def group_kv_heads(model: Transformer, n_kv_heads: int, method: str = "mean") ->
 
 
 def copy_kv_heads(model: Transformer, pattern: str = "interleaved") -> Transformer:
-    """`model` as multi-head attention, its KV heads copied to each query head; see `copy_layer`."""
+    """Return `model` as multi-head attention, its KV heads copied to each query head; see `copy_layer`."""
     _refuse_latent(model)
     return _with_layers(model, model.config.n_heads, [copy_layer(b.attn, pattern) for b in model.blocks])
 
 
 def reorder_heads(model: Transformer, orders: Sequence[Sequence[int]]) -> Transformer:
-    """A multi-head model with each layer's heads in the order given: other neighbours, the same function.
+    """Return a multi-head model with each layer's heads reordered: other neighbours, the same function.
 
-    orders: one permutation of the H heads per layer; position i gets what was head orders[layer][i].
+    orders: one permutation of the H heads per layer; head orders[layer][i] moves to position i.
     """
     c = model.config
     if c.attention != "mha":
@@ -58,7 +58,7 @@ def reorder_heads(model: Transformer, orders: Sequence[Sequence[int]]) -> Transf
 
 
 def group_layer(attn: GroupedQueryAttention, n_kv_heads: int, method: str = "mean") -> GroupedQueryAttention:
-    """One layer's KV heads merged into `n_kv_heads`, by their "mean" or keeping the "first" of each group."""
+    """Merge one layer's KV heads into `n_kv_heads`, by the "mean" or the "first" of each group."""
     if method not in METHODS:
         raise ConfigError(f"method must be one of {', '.join(METHODS)}, not {method!r}")
 
@@ -70,9 +70,9 @@ def group_layer(attn: GroupedQueryAttention, n_kv_heads: int, method: str = "mea
 
 
 def copy_layer(attn: GroupedQueryAttention, pattern: str = "interleaved") -> GroupedQueryAttention:
-    """One layer as multi-head attention: KV heads 0 0 1 1 ("interleaved", the same function) or 0 1 0 1 ("tiled").
+    """Convert one layer to multi-head attention: KV heads 0 0 1 1 ("interleaved", same function) or 0 1 0 1 ("tiled").
 
-    Tiled is what `repeat` gives instead of `repeat_interleave`: the shapes are right, the KV heads read are not.
+    "tiled" is the result of `repeat` instead of `repeat_interleave`: the shapes are right, the KV heads read are not.
     """
     if pattern not in PATTERNS:
         raise ConfigError(f"pattern must be one of {', '.join(PATTERNS)}, not {pattern!r}")
@@ -91,12 +91,12 @@ def _reorder_layer(attn: GroupedQueryAttention, order: Sequence[int]) -> Grouped
 
 
 def _reorder_columns(p: Tensor, n_heads: int, order: Tensor) -> Tensor:
-    """o_proj reads the heads: its weight has their columns, its bias has nothing of them."""
+    """Reorder the heads' columns in o_proj's weight; its bias has no columns."""
     return p.unflatten(1, (n_heads, -1))[:, order].flatten(1) if p.ndim == 2 else p
 
 
 def _rebuild(attn: GroupedQueryAttention, n_kv_heads: int, change: Callable[[Tensor], Tensor]) -> GroupedQueryAttention:
-    """The layer with its key and value heads, (K, D, d_model) or as biases (K, D), made into others by `change`."""
+    """Return the layer with `change` applied to its key and value heads, (K, D, d_model) or, as biases, (K, D)."""
     new, K = with_own_parts(attn), attn.n_kv_heads
     new.n_kv_heads = n_kv_heads
     for name in ("k_proj", "v_proj"):

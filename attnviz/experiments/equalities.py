@@ -1,7 +1,7 @@
 """Equivalent formulations of grouped attention, compared numerically on one layer of a live model.
 
-Every comparison runs on the layer's real input: the hidden states of the user's tokens, normed, as the layer gets them.
-Its two sides are computed in different ways, and the largest difference between their outputs is the number shown.
+Every comparison runs on the layer's real input, the normed hidden states of the user's tokens. The two sides are
+computed in different ways, and the number shown is the largest difference between their outputs.
 
 B batch, T query tokens, S key tokens, H query heads, D head_dim.
 """
@@ -32,17 +32,17 @@ from attnviz.modules import (
 from attnviz.modules.parts import changed, with_own_parts
 from attnviz.modules.transformer import layer_input
 
-ROUNDING_STEPS = 1000  # of the largest output: what two orders of summation may differ by, far below any real change
+ROUNDING_STEPS = 1000  # tolerance in units of eps · largest output, for the order of summation; far below real errors
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two computations of one layer's output (T, d_model) and how far apart they are."""
+    """Two computations of one layer's output (T, d_model) and their difference."""
 
     claim: str
     left: str
     right: str
-    difference: float  # the largest absolute one
+    difference: float  # largest absolute difference
     tolerance: float  # ROUNDING_STEPS · eps of the dtype · the largest absolute output
     dtype: str
 
@@ -59,7 +59,7 @@ def equalities(model: Transformer, token_ids: Sequence[int], layer: int, dtype: 
 
 @torch.inference_mode()
 def equalities_in_both(model: Transformer, token_ids: Sequence[int], layer: int) -> list[tuple[Comparison, Comparison]]:
-    """The comparisons in float32 and in float64; what is before the layer is computed once."""
+    """Return the comparisons in float32 and in float64; the layer's input is computed once."""
     x = layer_input(model, token_ids, layer)
     return list(zip(*(_equalities(model, x, layer, dtype) for dtype in ("float32", "float64")), strict=True))
 
@@ -81,9 +81,9 @@ def _equalities(model: Transformer, x: Tensor, layer: int, dtype: str) -> list[C
 
 @torch.inference_mode()
 def tiling(model: Transformer, token_ids: Sequence[int], layer: int, dtype: str = "float32") -> Comparison:
-    """Compare the layer with itself with its KV heads in the wrong order: 0 1 0 1 by `repeat`, not 0 0 1 1.
+    """Compare the layer with a copy that reads its KV heads in the wrong order: 0 1 0 1 by `repeat`, not 0 0 1 1.
 
-    The orders are the same with one KV head, and with one per query head.
+    The orders are the same with a single KV head and with one KV head per query head.
     """
     attn, x, how = _layer(model, layer_input(model, token_ids, layer), layer, dtype)
     return _compare(
@@ -94,12 +94,12 @@ def tiling(model: Transformer, token_ids: Sequence[int], layer: int, dtype: str 
 
 
 def cached_bytes(config: ModelConfig, n_tokens: int) -> int:
-    """Cache bytes of n_tokens in float32, counted from the tensors of the cache that the live modules fill."""
+    """Return the cache bytes of n_tokens in float32, counted from the tensors that the live modules fill."""
     return counted_cache_bytes(config, n_tokens, bits=32)
 
 
 def _layer(model: Transformer, x: Tensor, layer: int, dtype: str) -> tuple[Any, Tensor, dict]:
-    """The layer's attention, its input x (1, T, C) and how it is run, all in `dtype`; a copy where that is another."""
+    """Return the layer's attention, its input x (1, T, C) and its options, in `dtype`; a copy if the dtype differs."""
     attn, precision = model.blocks[layer].attn, getattr(torch, dtype)
     if next(attn.parameters()).dtype != precision:
         attn = copy.deepcopy(attn).to(precision)
@@ -110,7 +110,7 @@ def _all_heads_is_multi_head(copied: GroupedQueryAttention, x: Tensor, how: dict
     return _compare(
         "K = H equals multi-head attention",
         (f"one module with {copied.n_heads} KV heads, one per query head", output),
-        ("one single-head module per head, outputs concatenated", _taken_apart(copied)(x, **how)),
+        ("one single-head module per head, outputs concatenated", _split_heads(copied)(x, **how)),
     )
 
 
@@ -162,8 +162,8 @@ def _recorded(attn: torch.nn.Module, x: Tensor, how: dict) -> tuple[Tensor, Atte
     return attn(x, record=record, **how), record[0]
 
 
-def _taken_apart(attn: GroupedQueryAttention) -> StackedHeads:
-    """A multi-head layer as separate single-head modules with the same weights."""
+def _split_heads(attn: GroupedQueryAttention) -> StackedHeads:
+    """Split a multi-head layer into separate single-head modules with the same weights."""
     D, bias = attn.head_dim, attn.q_proj.bias is not None
     with torch.device("meta"):
         stacked = StackedHeads(attn.q_proj.in_features, 1, head_dim=D, qkv_bias=bias)

@@ -1,6 +1,6 @@
-"""Counting and timing the live modules: parameters, the bytes of a real cache, and decode steps on this machine.
+"""Counts and timings of the live modules: parameters, bytes of a real cache, and decode steps on this machine.
 
-B sequences, T tokens of a call, S tokens in the cache, L layers.
+B sequences, T tokens per call, S tokens in the cache, L layers.
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ from attnviz.config import RUN_FIELDS, ModelConfig
 from attnviz.modules import KVCache, Transformer
 from attnviz.modules.transformer import build_attention, check_runnable
 
-WARM_UP, REPEATS = 2, 9  # steps that are not counted, and that are
+WARM_UP, REPEATS = 2, 9  # untimed and timed steps
 DTYPES = {16: torch.bfloat16, 32: torch.float32}
 LARGEST_CACHE = (
     64 * 2**20
-)  # bytes: the hosted demo has little memory, and a cache with room for more takes twice as much
+)  # bytes: the hosted demo has little memory, and a cache with spare capacity takes twice as much
 
 
 def counted_parameters(config: ModelConfig) -> tuple[int, int]:
-    """Parameters of the live model and of one layer's attention, counted tensor by tensor, on the meta device.
+    """Count the parameters of the live model and of one layer's attention, tensor by tensor, on the meta device.
 
-    All layers are built alike, so one is built and counted n_layers times. ConfigError for what does not run live.
+    All layers are built alike, so one is built and counted n_layers times. ConfigError if the model cannot run live.
     """
     whole, layer, attention = _counted_sizes(_one_layer(config))
     return whole + (config.n_layers - 1) * layer, attention
 
 
 def counted_cache_bytes(config: ModelConfig, n_tokens: int, batch_size: int = 1, bits: int = 16) -> int:
-    """Bytes of the cache after the live model has read n_tokens, counted from the tensors of one layer's cache.
+    """Count the bytes of the cache after the live model has read n_tokens, from the tensors of one layer's cache.
 
-    The modules keep every token, whatever the window. bits: of a number, 16 (bf16) or 32. ConfigError as above.
+    The modules cache every token, whatever the window. bits: per number, 16 (bf16) or 32. ConfigError as above.
     """
     return config.n_layers * _layer_cache_bytes(_one_layer(config), n_tokens, batch_size, DTYPES[bits])
 
 
 def _one_layer(config: ModelConfig) -> ModelConfig:
-    """One layer of the model, without what changes no tensor, so that what is counted of it is counted once."""
+    """Return a one-layer configuration with defaults for settings that change no tensor, so that counts are cached."""
     check_runnable(config)
     plain: dict[str, Any] = {f.name: f.default for f in fields(config) if f.name in RUN_FIELDS}
     if config.position == "learned":
-        plain["position"] = "learned"  # which has rows
+        plain["position"] = "learned"  # has an embedding matrix
     return replace(config, **plain, n_layers=1)
 
 
 @lru_cache(maxsize=256)
 def _counted_sizes(config: ModelConfig) -> tuple[int, int, int]:
-    """Parameters of the model, of its first layer and of that layer's attention."""
+    """Count the parameters of the model, of its first layer and of that layer's attention."""
     with torch.device("meta"):
         model = Transformer(config)
     parts = model, model.blocks[0], model.blocks[0].attn
@@ -65,7 +65,7 @@ def _counted_sizes(config: ModelConfig) -> tuple[int, int, int]:
 
 @lru_cache(maxsize=256)
 def _layer_cache_bytes(config: ModelConfig, n_tokens: int, batch_size: int, dtype: torch.dtype) -> int:
-    """Bytes of one layer's cache, on the meta device: every shape and type is real and no memory is taken.
+    """Count the bytes of one layer's cache on the meta device: shapes and dtypes are real, but no memory is allocated.
 
     Only the attention runs, and only until its cache is filled.
     """
@@ -73,16 +73,18 @@ def _layer_cache_bytes(config: ModelConfig, n_tokens: int, batch_size: int, dtyp
     with torch.device("meta"), torch.inference_mode():
         attn = build_attention(config)
         for name, part in attn.named_children():
-            setattr(attn, name, _Shape(part.out_features) if isinstance(part, nn.Linear) else nn.Identity())
+            setattr(attn, name, _ShapeOnly(part.out_features) if isinstance(part, nn.Linear) else nn.Identity())
         x = torch.empty(batch_size, n_tokens, config.d_model, dtype=dtype)  # (B, T, C)
         with suppress(_Filled):
             attn(x, cache=cache)
     return cache.nbytes
 
 
-class _Shape(nn.Module):
-    """Give the shape of a linear layer's output. A real product on the meta device would import torch's compiler:
-    70 MB and a second."""
+class _ShapeOnly(nn.Module):
+    """Stand-in for a linear layer that returns an empty tensor of its output's shape.
+
+    A real product on the meta device would import torch's compiler: 70 MB and a second.
+    """
 
     def __init__(self, out_features: int) -> None:
         super().__init__()
@@ -103,13 +105,13 @@ class _StopWhenFilled(KVCache):
 
 
 def n_threads() -> int:
-    """Threads that torch computes with."""
+    """Return the number of threads that torch uses."""
     return torch.get_num_threads()
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Decode steps of one model after `n_tokens`: seconds of each repeat, and what the real cache holds."""
+    """Timed decode steps of one model after `n_tokens`: seconds of each repeat, and the bytes of the real cache."""
 
     config: ModelConfig
     n_tokens: int
@@ -122,9 +124,9 @@ class Timing:
 
 
 def timings(configs: Sequence[ModelConfig], contexts: Sequence[int], seed: int = 0) -> Iterator[Timing]:
-    """One decode step of every model at every context, timed; those whose cache would be too large are left out.
+    """Time one decode step of every model at every context; models whose cache would be too large are left out.
 
-    The models take turns within each context, so that a machine that slows down does so for all of them.
+    The models take turns within each context, so that a slowdown of the machine affects all of them.
     """
     models = [Transformer.random(config, seed) for config in configs]
     for n_tokens in contexts:
@@ -132,16 +134,16 @@ def timings(configs: Sequence[ModelConfig], contexts: Sequence[int], seed: int =
         fitting = [(m, c) for m, c in zip(models, caches, strict=True) if c is not None]
         seconds: list[list[float]] = [[] for _ in fitting]
         for i in range(WARM_UP + REPEATS):
-            for taken, (model, cache) in zip(seconds, fitting, strict=True):
-                spent = _one_step(model, cache)
+            for times, (model, cache) in zip(seconds, fitting, strict=True):
+                elapsed = _one_step(model, cache)
                 if i >= WARM_UP:
-                    taken.append(spent)
-        for taken, (model, cache) in zip(seconds, fitting, strict=True):
-            yield Timing(model.config, n_tokens, tuple(taken), sum(layer.nbytes for layer in cache))
+                    times.append(elapsed)
+        for times, (model, cache) in zip(seconds, fitting, strict=True):
+            yield Timing(model.config, n_tokens, tuple(times), sum(layer.nbytes for layer in cache))
 
 
 def _filled(model: Transformer, n_tokens: int, seed: int) -> list[KVCache] | None:
-    """A cache of n_tokens random keys and values, shaped as the model itself shapes them; None if too large."""
+    """Return a cache of n_tokens random keys and values with the model's own shapes; None if it is too large."""
     cache = model.new_cache()
     decode(model, torch.zeros(1, 1, dtype=torch.int64), cache)
     if n_tokens * sum(layer.nbytes for layer in cache) > LARGEST_CACHE:
@@ -154,16 +156,16 @@ def _filled(model: Transformer, n_tokens: int, seed: int) -> list[KVCache] | Non
 
 
 def _one_step(model: Transformer, cache: list[KVCache]) -> float:
-    """Seconds for one new token; the cache it is given stays as long as it was."""
+    """Return the seconds for one new token; the cache is cut back to its length before."""
     start = perf_counter()
     decode(model, torch.zeros(1, 1, dtype=torch.int64), cache)
-    spent = perf_counter() - start
+    elapsed = perf_counter() - start
     for layer in cache:
         layer.cut(len(layer) - 1)
-    return spent
+    return elapsed
 
 
 @torch.inference_mode()
 def decode(model: Transformer, ids: Tensor, cache: list[KVCache]) -> Tensor:
-    """ids (B, T) after what the cache holds -> logits (B, T, vocab_size). MLA in its absorbed form."""
+    """Run ids (B, T) after the cached tokens -> logits (B, T, vocab_size). MLA in its absorbed form."""
     return model(ids, cache=cache, absorbed=model.config.attention == "mla")

@@ -1,8 +1,8 @@
-"""The residual stream: what each part of a model writes into it, and what the model would predict from it early.
+"""The residual stream: what each part of a model adds to it, the logit lens and direct logit attribution.
 
 The logit lens (nostalgebraist, 2020) applies the last norm and the unembedding to the stream after each layer. Direct
 logit attribution (Elhage et al., 2021, "A Mathematical Framework for Transformer Circuits") splits a logit into the
-parts that were added to the stream, with the last norm's scale held at what it was in the run: then the parts add up.
+parts that were added to the stream, with the last norm's scale held at its value in the run, so that the parts add up.
 
 L layers, T tokens, C d_model.
 """
@@ -21,7 +21,7 @@ from attnviz.modules import LayerNorm, Transformer
 
 @dataclass(frozen=True, eq=False)
 class Residual:
-    """What was written into the stream: their sum is what the last norm reads."""
+    """The parts added to the residual stream; their sum is the input of the last norm."""
 
     embedded: Tensor  # (T, C)
     attention: Tensor  # (L, T, C)
@@ -29,13 +29,13 @@ class Residual:
 
     @property
     def parts(self) -> Tensor:
-        """(1 + 2 L, T, C) in the order they were written: embedding, attention 0, feed-forward 0, attention 1, …"""
+        """(1 + 2 L, T, C) in the order they are added: embedding, attention 0, feed-forward 0, attention 1, …"""
         layers = torch.stack((self.attention, self.feedforward), dim=1).flatten(0, 1)  # (2 L, T, C)
         return torch.cat((self.embedded[None], layers))
 
     @property
     def after(self) -> Tensor:
-        """(1 + 2 L, T, C), the stream after each part was added."""
+        """(1 + 2 L, T, C), the stream after each part is added."""
         return self.parts.cumsum(0)
 
     @property
@@ -44,13 +44,13 @@ class Residual:
 
 
 def part_names(n_layers: int) -> list[str]:
-    """The names of `Residual.parts`."""
+    """Return the names of `Residual.parts`."""
     return ["embedding", *(f"{part} {layer}" for layer in range(n_layers) for part in ("attention", "feed-forward"))]
 
 
 @torch.inference_mode()
 def residual(model: Transformer, token_ids: Sequence[int]) -> Residual:
-    """Run the model and keep what each block's two halves add to the stream."""
+    """Run the model and record what each block's attention and feed-forward add to the stream."""
     x = embedded = model.embed(torch.tensor([token_ids]))  # (1, T, C)
     attention, feedforward = [], []
     for block, options in zip(model.blocks, model.attention_options(x.shape[1]), strict=True):
@@ -75,24 +75,24 @@ class Lens:
 
 @torch.inference_mode()
 def lens(model: Transformer, written: Residual) -> Lens:
-    """Read the prediction early at each token; a layer's probabilities are in memory at a time."""
-    found = [model.logits(x).softmax(-1).max(-1) for x in written.after[::2]]  # after the feed-forward of each layer
-    best, odds = (torch.stack([getattr(layer, name) for layer in found]).numpy() for name in ("indices", "values"))
+    """Apply the logit lens at each token, with the probabilities of one layer in memory at a time."""
+    layers = [model.logits(x).softmax(-1).max(-1) for x in written.after[::2]]  # after the feed-forward of each layer
+    best, odds = (torch.stack([getattr(layer, name) for layer in layers]).numpy() for name in ("indices", "values"))
     return Lens(best, odds)
 
 
 @torch.inference_mode()
 def lens_odds(model: Transformer, written: Residual, row: int, position: int) -> np.ndarray:
-    """(V,) probabilities of the next token after a position, read after the embedding (row 0) or layer row - 1."""
+    """Return (V,) next-token probabilities at a position, read after the embedding (row 0) or layer row - 1."""
     return model.logits(written.after[2 * row, position]).softmax(-1).numpy()
 
 
 @torch.inference_mode()
 def attribution(model: Transformer, written: Residual, position: int, token: int) -> np.ndarray:
-    """(1 + 2 L,) what each part adds to a token's logit at a position, in the order of `Residual.parts`.
+    """Return (1 + 2 L,): how much each part adds to a token's logit at a position, in the order of `Residual.parts`.
 
-    The last norm divides by the root mean square of the whole stream, which is kept as it is for each part. LayerNorm
-    takes each part's mean away first; its bias is a part of its own, the last. Before a soft cap, where there is one.
+    The last norm divides by the root mean square of the whole stream, which is held fixed for each part. LayerNorm
+    subtracts each part's mean first; its bias is an additional last part. The logit is that before a soft cap.
     """
     parts = written.parts[:, position]  # (1 + 2 L, C)
     if isinstance(model.norm, LayerNorm):
@@ -107,5 +107,5 @@ def attribution(model: Transformer, written: Residual, position: int, token: int
 
 @torch.inference_mode()
 def logit_before_cap(model: Transformer, written: Residual, position: int, token: int) -> float:
-    """The model's own logit, without the soft cap where there is one."""
+    """Return the model's own logit, before a soft cap."""
     return float(model.unembedded(model.norm(written.after[-1, position]))[token])

@@ -1,6 +1,6 @@
-"""What is claimed of RoPE, run on the real functions with the user's own queries and keys.
+"""Numerical checks of RoPE's properties, run by the real functions on the user's own queries and keys.
 
-T query tokens, S key tokens, D head_dim. Arrays come and go as numpy, so that figures can draw what comes back.
+T query tokens, S key tokens, D head_dim. numpy in, numpy out, so that figures can draw the results.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ OTHER_LAYOUT = {"half": "interleaved", "interleaved": "half"}
 
 @dataclass(frozen=True)
 class ShiftedScores:
-    """One score, with query and key moved on together by each of `shifts` tokens, in three kinds of arithmetic."""
+    """One score, with query and key shifted together by each of `shifts` positions, in three kinds of arithmetic."""
 
     shifts: tuple[int, ...]
     float64: np.ndarray  # (n_shifts,)
-    float32: np.ndarray  # q, k, cos and sin in float32, the angle before them in float64: what this product runs
-    float32_angles: np.ndarray  # float32 throughout, as many implementations run
+    float32: np.ndarray  # q, k, cos and sin in float32, the angles in float64: as AttnViz runs
+    float32_angles: np.ndarray  # float32 throughout, as in many implementations
 
     def largest_difference(self, arithmetic: str) -> float:
-        """The furthest that any shift takes the score from the unshifted one."""
+        """Return the largest change of the score from the unshifted one."""
         scores = getattr(self, arithmetic)
         return float(np.abs(scores - scores[0]).max())
 
@@ -50,7 +50,7 @@ def shifted_scores(
     layout: str = "half",
     shifts: Sequence[int] = SHIFTS,
 ) -> ShiftedScores:
-    """q·k / sqrt(D) for q (D,) at position m + shift and k (D,) at n + shift; q and k as they are before RoPE."""
+    """Compute q·k / sqrt(D) with q (D,) at position m + shift and k (D,) at n + shift; q and k before RoPE."""
     at, freqs = torch.tensor(shifts), torch.as_tensor(frequencies)
 
     def score(dtype: torch.dtype, rotation: Callable[[Tensor, Tensor], Tensor]) -> np.ndarray:
@@ -74,12 +74,12 @@ def shifted_scores(
 
 @dataclass(frozen=True)
 class ShiftedOutputs:
-    """How far one query's output moves when the whole text stands at later positions, against no shift."""
+    """Changes of one query's output when the whole text is shifted to later positions."""
 
     shifts: tuple[int, ...]
-    q_and_k: np.ndarray  # (n_shifts,), largest change of a number of the output, with q and k rotated, as in RoPE
+    q_and_k: np.ndarray  # (n_shifts,), largest change of an output number, with q and k rotated, as in RoPE
     values_too: np.ndarray  # (n_shifts,), the same with v rotated as well
-    largest: float  # the largest number of the output itself, unshifted
+    largest: float  # largest number of the unshifted output
 
 
 @torch.inference_mode()
@@ -87,7 +87,7 @@ def shifted_outputs(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, allowed: np.ndarray, frequencies: np.ndarray, m: int,
     layout: str = "half", shifts: Sequence[int] = SHIFTS,
 ) -> ShiftedOutputs:  # fmt: skip
-    """The head's output for query m; q and k (T, D) before RoPE, v (T, Dv), allowed (T, T)."""
+    """Compare the head's output for query m at each shift; q and k (T, D) before RoPE, v (T, Dv), allowed (T, T)."""
     query, key, value = (torch.tensor(x)[None, None] for x in (q[m : m + 1], k, v))  # (1, 1, 1 or T, D)
     mask, freqs = torch.tensor(allowed[m : m + 1]), torch.as_tensor(frequencies)
 
@@ -98,36 +98,36 @@ def shifted_outputs(
         values = apply_rope(value, at, freqs, layout) if rotate_values else value
         return attend(rotated_q, rotated_k, values, mask=mask).output  # (1, 1, 1, Dv)
 
-    def moved(rotate_values: bool) -> np.ndarray:
+    def changes(rotate_values: bool) -> np.ndarray:
         first = output(0, rotate_values)
         return np.array([float((output(shift, rotate_values) - first).abs().max()) for shift in shifts])
 
-    return ShiftedOutputs(tuple(shifts), moved(False), moved(True), float(output(0, False).abs().max()))
+    return ShiftedOutputs(tuple(shifts), changes(False), changes(True), float(output(0, False).abs().max()))
 
 
 @dataclass(frozen=True)
 class LayoutsCompared:
-    """The scores (T, S) of the same q and k in both layouts, and with their dimensions put in the other's order."""
+    """The scores (T, S) of the same q and k in both layouts, and with their dimensions reordered for the other one."""
 
     half: np.ndarray
     interleaved: np.ndarray
-    interleaved_reordered: np.ndarray  # should be `half` again
-    order: np.ndarray  # (D,), the dimension that stands at each place after reordering
+    interleaved_reordered: np.ndarray  # should equal `half`
+    order: np.ndarray  # (D,), the dimension at each place after reordering
 
     @property
     def difference(self) -> float:
-        """What running one layout's numbers in the other does to the scores: the largest change."""
+        """Largest change of a score when one layout's q and k are rotated in the other."""
         return float(np.abs(self.half - self.interleaved).max())
 
     @property
     def difference_reordered(self) -> float:
-        """What is left of it once the dimensions are reordered."""
+        """The same after reordering the dimensions."""
         return float(np.abs(self.half - self.interleaved_reordered).max())
 
 
 @torch.inference_mode()
 def compare_layouts(q: np.ndarray, k: np.ndarray, frequencies: np.ndarray) -> LayoutsCompared:
-    """q (T, D) and k (S, D) before RoPE, at positions 0, 1, …; scores are divided by sqrt(D)."""
+    """Compare the layouts for q (T, D) and k (S, D) before RoPE at positions 0, 1, …; scores are divided by sqrt(D)."""
     query, key, freqs = torch.tensor(q), torch.tensor(k), torch.as_tensor(frequencies)
     D = query.shape[-1]
     order = half_from_interleaved(D, 2 * len(freqs)).argsort()  # from half to interleaved
@@ -145,12 +145,12 @@ def compare_layouts(q: np.ndarray, k: np.ndarray, frequencies: np.ndarray) -> La
 
 
 def in_other_layout(model: Transformer) -> Transformer:
-    """The same weights with the pairs of the other layout: the classic mistake."""
+    """Return the same weights run with the pairs of the other layout: the classic mistake."""
     return model.with_config(replace(model.config, rope_layout=OTHER_LAYOUT[model.config.rope_layout]))
 
 
 def moved_to_other_layout(model: Transformer) -> Transformer:
-    """The other layout, and the rows of the query and key projections put in its order: the same model again."""
+    """Convert a model to the other layout, with reordered rows of the query and key projections: same function."""
     c = model.config
     order = half_from_interleaved(c.rotary_dim)
     if c.rope_layout == "half":
@@ -160,36 +160,36 @@ def moved_to_other_layout(model: Transformer) -> Transformer:
 
 
 def _reordered(attn: nn.Module, c: ModelConfig, order: Tensor) -> nn.Module:
-    """The layer with the rotated rows of each head of its query and key projections in this order."""
+    """Return the layer with the rotated rows of each head of its query and key projections in this order."""
     other = with_own_parts(attn)
-    for name, (heads, start) in _turning(c).items():
+    for name, (heads, start) in _rotated_projections(c).items():
         if hasattr(attn, name):
             setattr(other, name, changed(getattr(attn, name), partial(_reorder_rows, heads, start, order)))
-    if c.qk_norm:  # whose weights belong to the dimensions
+    if c.qk_norm:  # one weight per dimension
         for name in ("q_norm", "k_norm"):
             setattr(other, name, changed(getattr(attn, name), partial(_reorder_rows, 1, 0, order)))
     return other
 
 
-def _turning(c: ModelConfig) -> dict[str, tuple[int, int]]:
-    """The projections that RoPE turns a part of: how many heads each makes, and the first dimension that turns."""
+def _rotated_projections(c: ModelConfig) -> dict[str, tuple[int, int]]:
+    """Return the projections whose outputs RoPE rotates in part: name -> (number of heads, first rotated dimension)."""
     if c.attention != "mla":
-        return {"q_proj": (c.n_heads, 0), "k_proj": (c.n_kv_heads, 0)}  # the first dimensions turn; MLA's last do
+        return {"q_proj": (c.n_heads, 0), "k_proj": (c.n_kv_heads, 0)}  # rotated dimensions come first; in MLA last
     queries = c.n_heads, c.qk_nope_head_dim
     return {"q_proj": queries, "q_b_proj": queries, "kv_a_proj": (1, c.kv_lora_rank)}
 
 
 def _reorder_rows(heads: int, start: int, order: Tensor, p: Tensor) -> Tensor:
-    """A weight or bias with rows start, start + 1, … of each of its heads in this order."""
+    """Return a weight or bias with rows start, start + 1, … of each of its heads in this order."""
     rows = p.unflatten(0, (heads, -1)).clone()  # (heads, D, ...)
     rows[:, start : start + len(order)] = rows[:, start + order]
     return rows.flatten(0, 1)
 
 
 def standard_scalings(factor: float, trained: int) -> dict[str, RopeScaling | None]:
-    """Each method with its published defaults, for a model trained on `trained` tokens and texts `factor` times longer.
+    """Return each method with its published defaults, for texts `factor` times as long as the `trained` tokens.
 
-    LongRoPE is not among them: its factors are searched for a model, so they have to be given.
+    LongRoPE is not included: its factors are searched per model, so they have to be given.
     """
     numbers: dict[str, Any] = {"factor": factor, "original_max_position_embeddings": trained}
     return {
@@ -205,17 +205,17 @@ def standard_scalings(factor: float, trained: int) -> dict[str, RopeScaling | No
 def scaled_frequencies(
     head_dim: int, theta: float, scalings: dict[str, RopeScaling | None], length: int
 ) -> dict[str, np.ndarray]:
-    """float64 (head_dim // 2,) by the name of the method, for a text of this many tokens."""
+    """Return float64 (head_dim // 2,) frequencies by name of the method, for a text of this many tokens."""
     return {name: scaled_rope_frequencies(head_dim, theta, s, length).numpy() for name, s in scalings.items()}
 
 
 def with_scaling(model: Transformer, scaling: RopeScaling | None) -> Transformer:
-    """The same weights, rotated by the scaled frequencies."""
+    """Return the same weights, run with the scaled frequencies."""
     return model.with_config(replace(model.config, rope_scaling=scaling))
 
 
 @torch.inference_mode()
 def loss_by_position(model: Transformer, ids: np.ndarray) -> np.ndarray:
-    """float32 (T - 1,): -ln of the probability the model gave the token that came, for ids (T,) of one text."""
+    """Return float32 (T - 1,): the loss in nats of each token after the first, for ids (T,) of one text."""
     tokens = torch.as_tensor(ids)
     return F.cross_entropy(model(tokens[None, :-1])[0], tokens[1:], reduction="none").numpy()

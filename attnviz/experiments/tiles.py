@@ -1,7 +1,7 @@
-"""Softmax in tiles, as FlashAttention computes it (Dao et al., arXiv 2205.14135): no row of scores is ever kept whole.
+"""Softmax in tiles, as in FlashAttention (Dao et al., arXiv 2205.14135), which never stores a full row of scores.
 
-Keys and values come in blocks. For each query three things are carried along: the largest score so far, the sum of
-exponentials so far, and the output so far. A larger score makes what was summed before smaller by the same factor.
+Keys and values are read in blocks. For each query three running values are updated: the maximum score, the sum of
+exponentials, and the output. When the maximum rises, sum and output are rescaled by the same factor.
 
 T queries, S keys, D head_dim, V width of a value.
 """
@@ -19,25 +19,25 @@ from torch import Tensor
 
 
 class Tile(NamedTuple):
-    """What is carried along after one block of keys, for each query."""
+    """The running values of each query after one block of keys."""
 
-    first: int  # key
-    last: int  # key, itself not in the block
-    largest: Tensor  # (T,), −∞ while no key was allowed
-    factor: Tensor  # (T,), what the sum and the output before were multiplied by
+    first: int  # first key of the block
+    last: int  # first key after the block
+    largest: Tensor  # (T,), running maximum, −∞ until a key is allowed
+    factor: Tensor  # (T,), by which the previous sum and output were multiplied
     total: Tensor  # (T,), sum of exponentials
     output: Tensor  # (T, V), not yet divided by the sum
 
 
 def tiles(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, block: int, scale: float) -> Iterator[Tile]:
-    """Go over the keys in blocks. q (T, D), k (S, D), v (S, V), allowed bool (T, S), True = may attend."""
+    """Iterate over the keys in blocks. q (T, D), k (S, D), v (S, V), allowed bool (T, S), True = may attend."""
     largest = q.new_full(q.shape[:1], -math.inf)  # (T,)
     total, output = torch.zeros_like(largest), q.new_zeros(len(q), v.shape[1])  # (T,), (T, V)
     for first in range(0, len(k), block):
         part = slice(first, min(first + block, len(k)))
         scores = (q @ k[part].mT * scale).masked_fill(~allowed[:, part], -math.inf)  # (T, block)
         before, largest = largest, torch.maximum(largest, scores.amax(-1))  # (T,)
-        shift = largest.masked_fill(largest.isneginf(), 0.0)  # or −∞ − (−∞) would be no number
+        shift = largest.masked_fill(largest.isneginf(), 0.0)  # avoids −∞ − (−∞) = NaN
         factor, weights = (before - shift).exp(), (scores - shift[:, None]).exp()  # (T,), (T, block)
         total = total * factor + weights.sum(-1)
         output = output * factor[:, None] + weights @ v[part]
@@ -45,7 +45,7 @@ def tiles(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, block: int, scale: f
 
 
 def tiled_attention(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, block: int, scale: float) -> Tensor:
-    """The output (T, V) of softmax(q · kᵀ · scale) · v by tiles; 0 for a query that may attend to nothing."""
+    """Compute softmax(q · kᵀ · scale) · v (T, V) by tiles; 0 for a fully masked query."""
     *_, last = tiles(q, k, v, allowed, block, scale)
     return last.output / last.total.masked_fill(last.total == 0, 1.0)[:, None]
 
@@ -54,8 +54,10 @@ def tiled_attention(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, block: int
 def tiled_row(
     q: np.ndarray, k: np.ndarray, v: np.ndarray, allowed: np.ndarray, block: int, scale: float, query: int
 ) -> tuple[dict[str, list], float]:
-    """What one query carries along, a row for each tile, and the largest difference of all queries' outputs from
-    PyTorch's own kernel. Shapes as in `tiles`."""
+    """Return one query's running values, a row per tile, and the largest difference from PyTorch's kernel.
+
+    The difference is over the outputs of all queries. Shapes as in `tiles`.
+    """
     Q, K, V, mask = (torch.from_numpy(np.array(each)) for each in (q, k, v, allowed))
     steps = list(tiles(Q, K, V, mask, block, scale))
     table: dict[str, list] = {
@@ -67,6 +69,6 @@ def tiled_row(
         "output norm": [float(tile.output[query].norm()) for tile in steps],
     }
     kernel = F.scaled_dot_product_attention(Q[None], K[None], V[None], mask[None], scale=scale)[0]  # (T, V)
-    sees = mask.any(-1)  # the kernel gives no number for a query that may attend to nothing
-    difference = (tiled_attention(Q, K, V, mask, block, scale) - kernel)[sees].abs()
+    has_keys = mask.any(-1)  # the kernel's output is undefined for a fully masked query
+    difference = (tiled_attention(Q, K, V, mask, block, scale) - kernel)[has_keys].abs()
     return table, float(difference.max()) if len(difference) else 0.0

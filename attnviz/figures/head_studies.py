@@ -70,12 +70,12 @@ def _sinks(first_token: np.ndarray) -> str:
     return f"{n} of {count(first_token.size, 'head')}: over half the weight on the first token"
 
 
-def _add_cells(figure: Chart, values: np.ndarray, says: str, decimals: int) -> None:
+def _add_cells(figure: Chart, values: np.ndarray, hover: str, decimals: int) -> None:
     """Add an L x H table; the numbers are a separate trace, since plotly picks the text colour inside a heat map."""
     L, H = values.shape
     figure.add_heatmap(
         z=values.astype(np.float32), colorscale=TABLE, zmin=0, zmax=max(float(values.max()), 1e-6),
-        showscale=False, xgap=2, ygap=2, hovertemplate=f"layer %{{y}}, head %{{x}}<br>{says}<extra></extra>",
+        showscale=False, xgap=2, ygap=2, hovertemplate=f"layer %{{y}}, head %{{x}}<br>{hover}<extra></extra>",
     )  # fmt: skip
     if H <= 8:
         layers, heads = np.indices((L, H)).reshape(2, -1)

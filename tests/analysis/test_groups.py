@@ -1,6 +1,6 @@
-"""What sharing loses, against hand-solved cases, torch and every grouping there is.
+"""The loss from sharing KV heads, against hand-solved cases, torch and all possible groupings.
 
-.venv/bin/python -m pytest tests/test_analysis_groups.py
+.venv/bin/python -m pytest tests/analysis/test_groups.py
 """
 
 from itertools import permutations
@@ -134,7 +134,7 @@ def test_divergences_are_torchs_and_zero_for_the_same_model():
     log_p, log_q, shifted = log_softmax(a), log_softmax(b), log_softmax(a + 3)
     np.testing.assert_allclose(divergences_of(log_p, log_q), expected, rtol=1e-4)
     assert divergences_of(log_p, log_p).max() == 0
-    assert divergences_of(log_p, shifted).max() < 1e-6  # a shift of all logits is the same distribution
+    assert divergences_of(log_p, shifted).max() < 1e-6  # a shift of all logits leaves the distribution unchanged
 
 
 def test_moved_weight_solved_by_hand():

@@ -1,4 +1,4 @@
-"""Statistics of attention maps against rows added up by hand."""
+"""Statistics of attention maps, against rows summed by hand."""
 
 import numpy as np
 import pytest

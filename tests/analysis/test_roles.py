@@ -1,4 +1,4 @@
-"""Roles of hand-made heads, and scores against loops over queries and keys."""
+"""Roles of hand-made heads, and scores checked with loops over queries and keys."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def windowed(window: int) -> np.ndarray:
 
 
 def pattern(key_of, allowed=CAUSAL) -> np.ndarray:
-    """(T, T): every query puts all its weight on key_of(query), or on itself where that is no key it may attend to."""
+    """Return (T, T): every query has all its weight on key_of(query), or on itself if it may not attend to that key."""
     weights = np.zeros((T, T), np.float32)
     for i in range(T):
         j = key_of(i)
@@ -134,7 +134,7 @@ def test_both_ends_of_a_sharp_softmax_underflow_without_becoming_broad():
 
 
 def invented(seed: int):
-    """A mask, weights and tokens, few of them distinct; lengths are primes."""
+    """Generate a mask, weights and tokens, few of them distinct; lengths are primes."""
     rng = np.random.default_rng(seed)
     n = int(rng.choice([2, 3, 5, 7, 13, 23]))
     i, j = np.arange(n)[:, None], np.arange(n)
@@ -146,7 +146,7 @@ def invented(seed: int):
 
 
 def by_hand(weights, allowed, tokens, name):
-    """Weight, chance and queries of one role, key by key."""
+    """Compute weight, chance and queries of one role, key by key."""
     n, found = len(tokens), []
     first = min((k for k in range(n) if allowed[:, k].any()), default=0)
     for i in range(n):

@@ -1,4 +1,4 @@
-"""Rollout against loops over paths written by hand, and its pictures against it."""
+"""Rollout against loops over paths, and its figures against rollout."""
 
 from itertools import product
 
@@ -18,7 +18,7 @@ def causal(seed: int = 0) -> np.ndarray:
 
 
 def test_a_share_is_the_sum_over_all_paths():
-    """A path chooses a token before each layer; a step is half the heads' mean weight, and half staying."""
+    """A path has a token before each layer; a step is half the heads' mean weight and half the residual stream."""
     weights, found = causal(), rollout(causal())
     for i, j in product(range(T), repeat=2):
         total = 0.0
@@ -34,7 +34,7 @@ def test_a_share_is_the_sum_over_all_paths():
 
 def test_every_row_of_every_layer_sums_to_one_also_where_nothing_may_be_seen():
     weights = causal()
-    weights[:, :, :3] = 0  # padding that sees nothing
+    weights[:, :, :3] = 0  # padding that attends to nothing
     found = rollout(weights)
     np.testing.assert_allclose(found.sum(-1), 1)
     np.testing.assert_array_equal(found[:, :3], np.broadcast_to(np.eye(T)[:3], (L, 3, T)))

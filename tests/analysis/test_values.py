@@ -1,4 +1,4 @@
-"""What heads write, against the module's own output projection and the model's own logits."""
+"""The outputs of heads, against the module's own output projection and the model's own logits."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def written(model, run, layer, head):
 
 @torch.inference_mode()
 def outputs_of_o_proj(model, ids, n_padding=0):
-    """(C,) of each token and layer, as o_proj itself gives it."""
+    """Return (C,) of each token and layer, as computed by o_proj itself."""
     found = []
     hooks = [b.attn.o_proj.register_forward_hook(lambda _, __, out: found.append(out[0].numpy())) for b in model.blocks]
     trace(model, ids, n_padding)
@@ -71,7 +71,7 @@ def effects(model, output, stream):
 
 
 def test_the_effects_of_all_parts_of_the_stream_add_up_to_the_logits(model):
-    """The whole stream's effect is the logits themselves, less their mean; and parts of it add up."""
+    """The effect of the whole stream is the logits minus their mean, and the effects of its parts add up to it."""
     stream, q = final_stream(model, IDS), 7
     logits = trace(model, IDS).logits[q].astype(np.float64)
     assert np.allclose(effects(model, stream[q], stream[q]), logits - logits.mean(), atol=1e-4)

@@ -1,6 +1,6 @@
-"""What a model costs, against the live modules: counted, run with a real cache, and watched by torch's FLOP counter.
+"""The costs of a model, against the live modules: counted, run with a real cache, and measured by torch's FLOP counter.
 
-pytest tests/test_cost.py
+pytest tests/cost/test_cost.py
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ EXPERTS = MoEConfig(n_routed_experts=7, experts_per_token=2, d_ff_expert=5, n_sh
 
 @st.composite
 def runnable(draw) -> ModelConfig:
-    """Any model that the live modules can run."""
+    """Generate any model that the live modules can run."""
     whole = lambda low, high: draw(st.integers(low, high))  # noqa: E731
     n_heads = whole(1, 24)
     plain = dict(
@@ -110,7 +110,7 @@ def test_a_sliding_layer_holds_at_most_its_window(n_layers, size, full, n_tokens
     full = tuple(layer for layer in full if layer < n_layers)
     model = replace(GQA, n_layers=n_layers, sliding_window=size, full_layers=full)
     held = 0
-    for layer in range(n_layers):  # a ring of `size` places, filled token by token
+    for layer in range(n_layers):  # a ring buffer of `size` slots, filled token by token
         ring = [t % size if layer not in full else t for t in range(n_tokens)]
         held += len(set(ring))
     assert kv_cache_bytes(model, n_tokens, batch_size) == held * batch_size * 2 * (2 * 7) * 2
@@ -124,7 +124,7 @@ def test_bits_divide_exactly_and_a_begun_byte_counts(model, numbers):
 
 
 def test_block_scales_are_counted_for_every_begun_block():
-    # GQA: 4 vectors of 7 a token and layer, in blocks of 4 that is 2 scales each; MLA: 11 and 4 numbers, 3 + 1 scales
+    # GQA: 4 vectors of 7 per token and layer, in blocks of 4 that is 2 scales each; MLA: 11 and 4 numbers, 3 + 1 scales
     assert kv_cache_bytes(GQA, 1, bits=4, block_size=4) == 3 * (4 * 7 * 4 + 4 * 2 * 16) // 8
     assert kv_cache_bytes(MLA, 2, bits=8, block_size=4) == 2 * 3 * (15 * 8 + 4 * 16) // 8
     even = replace(GQA, head_dim=64)
@@ -171,7 +171,7 @@ def test_flops_of_a_decode_step_are_those_that_torch_counts(model, batch_size):
 
 
 def step(live: Transformer, cache: list, ids: torch.Tensor, **options) -> torch.Tensor:
-    """One decode step with options for the attention (MLA decodes absorbed), as `Transformer.forward` does it."""
+    """Run one decode step with attention options (MLA in its absorbed form), as `Transformer.forward` does."""
     x = live.embed(ids)
     for block, layer in zip(live.blocks, cache, strict=True):
         x = block(x, causal=True, rope=live.rope(), cache=layer, **options)
@@ -194,7 +194,7 @@ def test_a_larger_batch_reads_more_of_the_experts_but_never_more_than_all():
     read = [decode_step(model, 13, batch).weight_bytes / 2 for batch in (1, 2, 4, 10_000)]
     assert read[0] == count.active and read[-1] == count.total
     assert read == sorted(read) and len(set(read)) == 4
-    untouched = (5 / 7) ** 2 * 7  # of seven experts two tokens with two each leave 25 / 49 alone
+    untouched = (5 / 7) ** 2 * 7  # two tokens that choose two of seven experts each leave 25 / 49 of them unread
     assert read[1] == pytest.approx(count.total - 2 * untouched * 3 * 30 * 5, abs=1)
 
 

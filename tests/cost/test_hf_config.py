@@ -1,4 +1,4 @@
-"""A config.json read as transformers reads it: models of invented sizes are built by transformers and counted."""
+"""Reading of config.json, against transformers: models of invented sizes are built by transformers and counted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES
 from attnviz.cost.hf_config import is_hf_config, read_hf_config
 
 PRESETS = load_presets()
-OURS = {"chatglm"}  # published with code of its own, which transformers does not have
+OURS = {"chatglm"}  # published with its own code, which transformers does not have
 
 # ---- sizes that no two fields share, so that none can be taken for another
 
@@ -73,7 +73,7 @@ INVENTED = [  # model_type, fields
 
 
 def built(model_type: str, config: dict):
-    """transformers' configuration and model, without memory."""
+    """Build transformers' configuration and model without allocating memory."""
     configuration = transformers.AutoConfig.for_model(model_type, pad_token_id=None, **config)
     with torch.device("meta"):
         return configuration, transformers.AutoModelForCausalLM.from_config(configuration)
@@ -97,7 +97,7 @@ def test_each_architecture_is_built_in_this_test():
 @pytest.mark.parametrize("model_type", sorted(ARCHITECTURES.keys() - OURS))
 def test_defaults_are_those_of_transformers(model_type):
     configuration = transformers.AutoConfig.for_model(model_type)
-    renamed = {"sliding_window_pattern"}  # by now `layer_types` says it
+    renamed = {"sliding_window_pattern"}  # replaced by `layer_types`
     for name, value in ARCHITECTURES[model_type].defaults.items():
         if name in renamed:
             assert configuration.layer_types.index("full_attention") + 1 == value
@@ -138,7 +138,7 @@ def test_the_gates_that_are_not_counted_are_said_with_their_number():
 
 
 def published(c: ModelConfig) -> dict | None:
-    """The config.json of a published model out of its published fields; None where there is none on Hugging Face."""
+    """Return the config.json of a published model from its published fields; None if Hugging Face has none."""
     if c.id in ("palm-540b", "gpt3-175b"):
         return None
     usual = {
@@ -207,7 +207,7 @@ def test_all_but_two_published_models_can_be_pasted():
     assert sum(published(model) is not None for model in PRESETS.values()) == 56
 
 
-# ---- what it says
+# ---- messages
 
 
 def test_used_and_assumed_fields_are_told_apart():

@@ -1,6 +1,6 @@
-"""The published models against counts that are not ours: stored ones, and `transformers` building the whole model.
+"""The published models against independent counts: stored ones, and whole models built by `transformers`.
 
-    pytest tests/test_presets.py
+    pytest tests/cost/test_presets.py
 
 `data/counted_models.json` holds what an independent implementation counted for 38 of the models. The other 20 are
 built here by `transformers`, without memory (on torch's meta device), from the same facts under its own names.
@@ -51,7 +51,7 @@ def falcon(c: ModelConfig):
 
 
 def usual(config_class, **more):
-    """A builder for the architectures that share Llama's names; `more` are fields that they add."""
+    """Return a builder for the architectures that share Llama's field names; `more`: additional fields."""
 
     def build(c: ModelConfig):
         return config_class(

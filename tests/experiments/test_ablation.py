@@ -1,4 +1,4 @@
-"""An ablated head is a head whose columns of o_proj are zero, or add a constant."""
+"""Ablating a head is the same as setting its columns of o_proj to zero, or adding a constant."""
 
 import copy
 from dataclasses import replace
@@ -91,7 +91,7 @@ def test_nothing_off_changes_nothing_and_the_model_stays_as_it_was(model):
 @pytest.mark.parametrize("kind", ["zero", "mean"])
 @pytest.mark.parametrize("rows", [1, 2, 7])
 def test_the_loss_without_each_head_is_that_of_a_hook_that_replaces_its_output(model, kind, rows, monkeypatch):
-    """The fast way, from the layer on and with a fused kernel, against all of the model run with the head's columns."""
+    """The fast computation, from the layer on with a fused kernel, against the whole model with replaced columns."""
     monkeypatch.setattr(ablation, "TOKENS_AT_ONCE", rows * len(IDS))
     means = ablation.mean_outputs(model, REFERENCE) if kind == "mean" else None
     H, target = model.config.n_heads, torch.tensor(IDS[1:])

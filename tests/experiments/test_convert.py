@@ -1,6 +1,6 @@
-"""Converted models against conversions written head by head, and against what must not change.
+"""Converted models, against conversions written head by head and against the outputs that must not change.
 
-.venv/bin/python -m pytest tests/test_convert.py
+.venv/bin/python -m pytest tests/experiments/test_convert.py
 """
 
 import pytest
@@ -19,7 +19,7 @@ IDS = torch.tensor([[3, 1, 4, 1, 5, 9, 2]])
 
 @pytest.fixture
 def mha() -> Transformer:
-    """Biases away from zero, so that a forgotten one shows."""
+    """Return a model with non-zero biases, so that a forgotten one is detected."""
     model = Transformer.random(CONFIG, seed=1)
     generator = torch.Generator().manual_seed(2)
     with torch.no_grad():

@@ -1,6 +1,6 @@
-"""Counting and timing with the live modules; no test depends on how long anything takes.
+"""Counts and timings of the live modules; no test depends on durations.
 
-pytest tests/test_measure.py
+pytest tests/experiments/test_measure.py
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def test_what_does_not_run_live_is_not_counted():
 
 @pytest.mark.slow
 def test_counting_imports_none_of_torchs_compiler():
-    """A product on the meta device would: more than a second and 70 MB, once."""
+    """A matrix product on the meta device would import it: more than a second and 70 MB, once."""
     code = (
         "import sys, torch; from attnviz.config import ModelConfig\n"
         "from attnviz.modules import Transformer; from attnviz.experiments import measurement\n"

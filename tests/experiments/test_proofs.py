@@ -1,6 +1,6 @@
-"""The live equalities: they hold where they should, they can fail, and their numbers are those of another computation.
+"""The equivalent formulations: they agree where they should, they can fail, and other computations confirm the numbers.
 
-.venv/bin/python -m pytest tests/test_proofs.py
+.venv/bin/python -m pytest tests/experiments/test_proofs.py
 """
 
 from dataclasses import replace
@@ -107,7 +107,7 @@ def test_tiling_differs_by_what_the_published_mistake_gives():
 
     right = output(r.k.repeat_interleave(3, 1), r.v.repeat_interleave(3, 1))
     wrong = output(r.k.repeat(1, 3, 1, 1), r.v.repeat(1, 3, 1, 1))
-    # the model above ran in float64 from the start, the proof from the float32 hidden states
+    # the model above ran in float64 from the start, the comparison from the float32 hidden states
     assert found.difference == pytest.approx((right - wrong).abs().max().item(), rel=1e-4)
     assert not found.equal
 

@@ -1,4 +1,4 @@
-"""The residual stream's parts add up to what the model computes, and so do their shares of a logit."""
+"""The parts of the residual stream add up to the model's output, and their attributions to the logit."""
 
 from dataclasses import replace
 
@@ -48,7 +48,7 @@ def test_parts_add_up(model):
 
 
 def test_attribution_of_a_model_whose_parts_are_known():
-    """With the attention's and the feed-forward's last matrices zero, the embedding makes the whole logit."""
+    """With the last matrices of attention and feed-forward zero, the embedding accounts for the whole logit."""
     model = Transformer.random(OWN, 5)
     for block in model.blocks:
         block.attn.o_proj.weight.data.zero_()

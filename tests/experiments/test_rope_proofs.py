@@ -1,4 +1,4 @@
-"""What the RoPE page claims, against the closed form, against the modules run by hand, and by mistakes it must find."""
+"""The claims of the RoPE page, against the closed form, the modules run by hand, and mistakes they must detect."""
 
 from dataclasses import replace
 
@@ -39,7 +39,7 @@ def vectors(n: int, head_dim: int, dtype=np.float32) -> np.ndarray:
 
 
 def score(q, k, m, n, frequencies, layout) -> float:
-    """One score in float64 by the real functions, not divided by sqrt(D)."""
+    """Compute one score in float64 with the real functions, not divided by sqrt(D)."""
     query = apply_rope(torch.tensor(q).double()[None], torch.tensor([m]), frequencies, layout)
     key = apply_rope(torch.tensor(k).double()[None], torch.tensor([n]), frequencies, layout)
     return float(query @ key.mT)

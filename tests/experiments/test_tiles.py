@@ -1,4 +1,4 @@
-"""Softmax by tiles is softmax, whatever the tiles, the mask and the scores."""
+"""Softmax in tiles equals softmax for any tiles, mask and scores."""
 
 import math
 

@@ -1,6 +1,6 @@
-"""A cache's bytes, its equation, its bar and its table are one number.
+"""A cache's bytes agree in equation, bar and table.
 
-It is counted here layer by layer, token by token and vector by vector, for invented models.
+They are counted here layer by layer, token by token and vector by vector, for invented models.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SINKS = ModelConfig(
 
 @st.composite
 def invented(draw) -> ModelConfig:
-    """Models of every attention, with windows and sinks; their dimensions share few factors."""
+    """Generate models of every attention, with windows and sinks; their dimensions share few factors."""
     n_layers, window = draw(st.sampled_from([1, 3, 5])), draw(st.sampled_from([None, 1, 7, 16, 4096]))
     plain = dict(
         n_layers=n_layers, d_model=29, d_ff=41, vocab_size=101, sliding_window=window,
@@ -42,14 +42,14 @@ def invented(draw) -> ModelConfig:
 
 
 def vectors(model: ModelConfig) -> list[int]:
-    """The widths of all that one token leaves in one layer's cache, in the order in which they are drawn."""
+    """Return the widths of the vectors that one token adds to one layer's cache, in drawing order."""
     if model.attention == "mla":
         return [model.kv_lora_rank, model.qk_rope_head_dim]
     return [model.head_dim] * 2 * model.n_kv_heads
 
 
 def cached(model: ModelConfig, layer: int, n_tokens: int) -> int:
-    """Tokens that a later query of this layer may still read: the sinks and the window."""
+    """Return the tokens that a later query of this layer may still read: the sinks and the window."""
     if model.sliding_window is None or layer in model.full_layers:
         return n_tokens
     return sum(t < model.n_sinks or t >= n_tokens - model.sliding_window for t in range(n_tokens))

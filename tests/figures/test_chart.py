@@ -1,6 +1,6 @@
-"""A chart of plain dicts is the figure that the same calls on plotly's own object give.
+"""A chart of plain dicts equals the figure from the same calls on plotly's own object.
 
-plotly.graph_objects is the other implementation: every method is called on both, and what is sent is compared.
+plotly.graph_objects is the reference: every method is called on both, and the JSON sent to the browser is compared.
 """
 
 import copy
@@ -26,7 +26,7 @@ FREQUENCIES = 1e4 ** (-np.arange(7) / 7)
 
 
 def sent(figure: go.Figure) -> dict:
-    """What the browser gets."""
+    """Return the JSON that the browser gets."""
     return json.loads(plotly.io.to_json(figure, validate=False))
 
 
@@ -95,7 +95,7 @@ def test_arrays_are_kept_as_they_are():
     chart = base_figure(200)
     chart.add_scatter(x=X, y=X, marker={"size": X})
     assert chart.data[0]["x"] is X and chart.data[0]["marker"]["size"] is X
-    assert sent(chart.sent())["data"][0]["x"]["dtype"] == "f8"  # bytes, and no list of numbers
+    assert sent(chart.sent())["data"][0]["x"]["dtype"] == "f8"  # bytes, not a list of numbers
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def drawings() -> dict:
 def test_a_page_sends_what_plotly_would_have_made_of_it(name):
     drawing = drawings()[name]
     assert sent(drawing.chart.sent()) == sent(drawing.figure)
-    assert sent(drawing.chart.sent()) == sent(drawing.figure)  # and has not changed by being sent
+    assert sent(drawing.chart.sent()) == sent(drawing.figure)  # unchanged by the first call
 
 
 def test_streamlit_sends_it_unchanged():
@@ -166,7 +166,7 @@ def test_streamlit_sends_it_unchanged():
 
 
 def test_a_lower_chart_has_labels_that_do_not_meet_and_a_colour_bar_of_the_same_pixels() -> None:
-    """What a chart of 700 pixels is drawn at to fill a screen of 720."""
+    """A chart of 700 pixels is drawn at this height to fill a screen of 720."""
     labels = [f"token{i}" for i in range(31)]
     chart = token_map_figure(labels, 700, 64)
     add_colourbar(chart, [[0, "#000"], [1, "#fff"]], 1.0, False)
@@ -180,4 +180,4 @@ def test_a_lower_chart_has_labels_that_do_not_meet_and_a_colour_bar_of_the_same_
     map_height = plot * (low.yaxis.domain[1] - low.yaxis.domain[0])
     assert 12 <= map_height / len(low.yaxis.tickvals) < 36  # LABEL is 12 pixels high
     assert low.yaxis.ticktext[1].endswith(f" {low.yaxis.tickvals[1]}")
-    assert len(low.yaxis2.tickvals) == 31  # the pointer still reads each
+    assert len(low.yaxis2.tickvals) == 31  # the hover text still has each

@@ -1,4 +1,4 @@
-"""The numbers behind a figure survive the way into a file."""
+"""The numbers behind a figure are written to a file unchanged."""
 
 import csv
 import io

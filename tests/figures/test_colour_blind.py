@@ -1,8 +1,8 @@
-"""The hues as three kinds of colour blindness see them, and how far apart they stay.
+"""The distances between hues under three simulated kinds of colour blindness.
 
-The distance is CIEDE2000, checked against its authors' table. About 1 is just noticed with fields side by side, and 10
-at a glance. In grey all hues are one, since the ramps share their lightness: there, and where there are more KV heads
-than hues, the KV head's number beside every colour tells.
+The distance is CIEDE2000, checked against its authors' table. About 1 is just noticeable side by side, 10 at a glance.
+In greyscale all hues are equal, since the ramps share their lightness: there, and with more KV heads than hues, only
+the KV head's number beside each colour identifies it.
 """
 
 from itertools import combinations
@@ -27,7 +27,7 @@ TO_XYZ = np.array([
 
 
 def seen(colour: str | tuple, sight: str) -> np.ndarray:
-    """CIELAB (L, a, b) of "#rrggbb" or three bytes as this sight has it."""
+    """Return the CIELAB (L, a, b) of "#rrggbb" or three bytes under this kind of vision."""
     rgb = [int(colour[i : i + 2], 16) for i in (1, 3, 5)] if isinstance(colour, str) else colour
     encoded = np.array(rgb[:3]) / 255
     linear = np.where(encoded <= 0.04045, encoded / 12.92, ((encoded + 0.055) / 1.055) ** 2.4)
@@ -66,11 +66,11 @@ def _cos(degrees: float) -> float:
 
 
 def closest(colours: list, sight: str) -> float:
-    """The distance of the two colours that are hardest to tell apart."""
+    """Return the smallest distance between any two of these colours."""
     return min(ciede2000(a, b) for a, b in combinations([seen(c, sight) for c in colours], 2))
 
 
-AUTHORS = [  # of the table in the paper: two colours and their distance
+AUTHORS = [  # from the paper's table: two colours and their distance
     ((50, 2.6772, -79.7751), (50, 0, -82.7485), 2.0425),
     ((50, -1.3802, -84.2814), (50, 0, -82.7485), 1.0),
     ((50, 0, 0), (50, -1, 2), 2.3669),
@@ -86,12 +86,12 @@ def test_the_distance_is_the_one_its_authors_computed(one, other, distance):
 
 
 def test_who_sees_no_red_takes_red_for_dark_green():
-    """That the simulation does something: as far apart as can be for most, close for a protanope."""
+    """The simulation has an effect: red and dark green are far apart for most people, close for a protanope."""
     red, green = (200, 40, 30), (95, 85, 20)
     assert closest([red, green], "normal") > 3 * closest([red, green], "protanopia")
 
 
-# What is measured: 51.8 for two KV heads, 7.8 for four, 6.0 for six, 3.4 for eight (KV 0 and 6, without green).
+# Measured: 51.8 for two KV heads, 7.8 for four, 6.0 for six, 3.4 for eight (KV 0 and 6, without green).
 FAR_ENOUGH = {2: 50, 3: 7.5, 4: 7.5, 5: 5.5, 6: 5.5, 7: 3, 8: 3}
 
 
@@ -125,7 +125,7 @@ def test_the_kinds_of_attention_and_the_two_signs_are_told_apart(sight):
 
 
 def test_in_grey_and_beyond_eight_only_the_number_beside_the_colour_tells():
-    """The bound, stated: no palette of one lightness could do more."""
+    """The limit of the palette: no palette of equal lightness can do better."""
     assert closest([theme.kv_colour(k, 16) for k in range(16)], "normal") == 0
     lightness = [seen(theme.kv_colour(k, 8), "normal")[0] for k in range(8)]
     assert np.ptp(lightness) < 5

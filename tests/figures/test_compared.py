@@ -1,4 +1,4 @@
-"""The bars of a few models' caches are what the formulas give, to one scale, and the words say the same."""
+"""The bars of several models' caches have the lengths of the formulas, to one scale, and the captions agree."""
 
 import re
 from dataclasses import replace
@@ -36,9 +36,9 @@ def test_bars_are_to_scale(precision: str, batch: int) -> None:
 
 
 def test_llama_2_7b_by_hand() -> None:
-    """2 · 32 layers · 32 KV heads · 128 · 2 bytes = 524,288 B a token."""
+    """2 · 32 layers · 32 KV heads · 128 · 2 bytes = 524,288 B per token."""
     panel = caches_panel(CHOSEN[:1], TOY, 1000, 1, "bf16")
-    assert "Llama 2 7B 524,288,000 B and Toy GQA-2 120,000 B" in panel["alt"]  # 2 · 3 · 2 · 5 · 2 bytes = 120 a token
+    assert "Llama 2 7B 524,288,000 B and Toy GQA-2 120,000 B" in panel["alt"]  # 2 · 3 · 2 · 5 · 2 bytes = 120 per token
     assert panel["title"] == "Llama 2 7B caches 500 MiB"
 
 

@@ -49,7 +49,7 @@ LATENT = ModelConfig(
 
 @st.composite
 def models(draw) -> ModelConfig:
-    """Any model that is counted: windows, sinks, layers without a window, MLA, experts."""
+    """Generate any model that can be counted: windows, sinks, layers without a window, MLA, experts."""
     whole = lambda low, high: draw(st.integers(low, high))  # noqa: E731
     n_layers, n_heads = whole(1, 12), whole(1, 24)
     window = draw(st.one_of(st.none(), st.integers(1, 300)))
@@ -83,12 +83,12 @@ TOKENS = st.one_of(st.integers(1, 300), st.sampled_from([1, 1000, 8192, 131_072,
 
 
 def right(text: str) -> bool:
-    """Whether something is evaluated in it and all of that is right."""
+    """Check that the text has at least one equation and that all its equations hold."""
     return check(text, tex=True) == []
 
 
 def rounds_to(written: str, tex: str) -> bool:
-    """Whether the printed result is, with fewer digits, the one written."""
+    """Check whether the printed result, with fewer digits, is the written one."""
     result = re.match(r"[\d.{},]+", tex.strip())[0].replace("{,}", "").rstrip("\\")
     decimals = len(written.partition(".")[2])
     return abs(float(result) - float(written.replace(",", ""))) <= 0.5 * 10**-decimals + 1e-9
@@ -234,7 +234,7 @@ def test_bars_titles_and_equations_of_the_cache_are_one_number(model, n_tokens, 
     here = others.index(chosen)
     n_bytes = drawing.table[f"bytes in {precision}"][here]
     bars = [trace for trace in drawing.figure.data if trace.type == "bar"]
-    begun = n_bytes - sum(bars[here].x)  # the total counts a begun byte as a whole one, the parts do not
+    begun = n_bytes - sum(bars[here].x)  # the total is rounded up to whole bytes, the parts are not
     assert -1e-9 * n_bytes <= begun < 1 + 1e-9 * n_bytes
     bits, block = PRECISIONS[precision]
     assert cache_equation(chosen, n_tokens, batch_size, bits, block).value == n_bytes

@@ -1,6 +1,6 @@
-"""Cost figures: every number drawn is the number of the formula, labels keep clear of each other, nothing is cut.
+"""Cost figures: every number drawn is that of the formula, labels do not overlap, and nothing is clipped.
 
-pytest tests/test_figures_cost.py
+pytest tests/figures/test_cost_figures.py
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def test_every_published_model_is_a_point_at_its_parameters_and_its_cache():
 
 
 def numbers_in(text: str) -> list[int]:
-    """ "16–19, 23" as 16, 17, 18, 19, 23; none where it is a name."""
+    """Parse "16–19, 23" as 16, 17, 18, 19, 23; return none for a name."""
     if not re.fullmatch(r"\d+([,–] ?\d+)*", text):
         return []
     parts = [[int(n) for n in part.split("–")] for part in text.split(", ")]
@@ -138,7 +138,7 @@ def test_every_published_model_has_its_name_or_the_number_of_its_name():
     at = {n: (note.x, note.y) for note in drawing.figure.layout.annotations for n in numbers_in(note.text)}
     names = {name: int(number) for number, name in listed.items()}
     for model in PRESETS.values():
-        if number := names.get(figures.short_name(model)):  # beside its point, or one that hardly differs
+        if number := names.get(figures.short_name(model)):  # beside its point or one very close to it
             size, cost = math.log10(count_parameters(model).total), math.log10(kv_cache_bytes(model, 1))
             assert at[number] == (pytest.approx(size, abs=0.04), pytest.approx(cost, abs=0.06))
 
@@ -196,7 +196,7 @@ def test_what_if_bars_are_the_caches_of_the_other_attentions():
     drawing = figures.alternatives(PRESETS["deepseek-v3"], 131_072)
     assert list(drawing.figure.data[0].x) == [kv_cache_bytes(m, 131_072) for m in what_if(PRESETS["deepseek-v3"])]
     assert "MLA (as it is)" in drawing.table["attention"] and "610 GiB" in drawing.note
-    odd = figures.alternatives(PRESETS["qwen2.5-0.5b"], 1024)  # 2 KV heads are none of the four
+    odd = figures.alternatives(PRESETS["qwen2.5-0.5b"], 1024)  # 2 KV heads are not among the four variants
     assert odd.table["attention"][0] == "GQA-2 (as it is)"
 
 

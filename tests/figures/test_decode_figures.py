@@ -1,4 +1,4 @@
-"""What the Decode page says of times follows from the times, whichever way they fall."""
+"""The Decode page's sentences on times follow from the times, whichever is larger."""
 
 import pytest
 import torch
@@ -52,7 +52,7 @@ def test_the_title_over_the_candidates_is_what_was_found(names, odds, left, said
 
 
 def test_a_step_of_a_checkpoint_reads_more_weights_than_cache() -> None:
-    """As the page says, up to the longest text that it decodes."""
+    """The page claims this; it holds up to the longest text that it decodes."""
     for name in list_checkpoints():
         work = decode.step_with_cache(load_checkpoint(name)[0], compute.MOST_TOKENS)
         assert work.weight_bytes > work.cache_bytes

@@ -1,6 +1,6 @@
-"""Every figure says its finding, has its numbers beside it, and escapes tokens.
+"""Every figure states its finding, has a table of its numbers, and escapes tokens.
 
-The pages are run on a text of nothing but markup, and whatever they draw is caught as it is made.
+The pages run on a text that is all markup, and every drawing is recorded when it is made.
 """
 
 import importlib
@@ -46,11 +46,11 @@ VISITS = {
     "pages/7_mistakes.py": [{"mistake": name} for name in REVEALED],
     "pages/4_cost.py": [{"part": part} for part in ("published", "memory", "speed")],
 }
-EXPANDERS = ("numbers-map-path", "numbers-projections-cache")  # what is drawn when somebody opens them
+EXPANDERS = ("numbers-map-path", "numbers-projections-cache")  # drawn when opened
 
 
 def functions() -> set[str]:
-    """Every public function under attnviz.figures that returns a drawing, as module.name."""
+    """Return every public function under attnviz.figures that returns a drawing, as module.name."""
     found = set()
     for info in pkgutil.walk_packages(figures.__path__, "attnviz.figures."):
         for name, member in inspect.getmembers(importlib.import_module(info.name), inspect.isfunction):
@@ -61,7 +61,7 @@ def functions() -> set[str]:
 
 
 def makers() -> Iterator[str]:
-    """The functions under attnviz.figures that are running now."""
+    """Return the functions under attnviz.figures on the call stack."""
     frame = sys._getframe(2)
     while frame:
         if (module := frame.f_globals.get("__name__", "")).startswith("attnviz.figures."):
@@ -71,7 +71,7 @@ def makers() -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def drawn() -> dict[str, list[Drawing]]:
-    """Everything that the pages draw of this text, by the function that drew it."""
+    """Return every drawing that the pages make of this text, by the function that drew it."""
     found, create = defaultdict(list), Drawing.__init__
 
     def create_and_keep(self: Drawing, *args: object, **kwargs: object) -> None:
@@ -80,7 +80,7 @@ def drawn() -> dict[str, list[Drawing]]:
             found[name].append(self)
 
     for _, kept in inspect.getmembers(cost_page, lambda member: hasattr(member, "cache_clear")):
-        kept.cache_clear()  # or what another test has drawn would not be drawn here
+        kept.cache_clear()  # or drawings cached by another test would not be drawn here
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Drawing, "__init__", create_and_keep)
         for page, links in VISITS.items():
@@ -89,7 +89,7 @@ def drawn() -> dict[str, list[Drawing]]:
                 app.query_params.update({"text": TEXT, **link})
                 for expander in EXPANDERS:
                     app.session_state[expander] = True
-                app.session_state[ANSWERS] = dict.fromkeys(REVEALED, SKIPPED)  # what they give is drawn then
+                app.session_state[ANSWERS] = dict.fromkeys(REVEALED, SKIPPED)  # so that their results are drawn
                 app.run()
                 assert not app.exception, (page, link, [e.value for e in app.exception])
         model = ModelConfig(n_layers=2, d_model=32, n_heads=4, n_kv_heads=2)
@@ -116,7 +116,7 @@ def numbers(text: str) -> list[float]:
 
 
 def test_who_hears_a_figure_is_told_the_numbers_of_its_title(drawn):
-    for name in functions() - {"attnviz.figures.heads.head_map"}:  # whose title says which KV head is read
+    for name in functions() - {"attnviz.figures.heads.head_map"}:  # its title names the KV head
         for drawing in drawn[name]:
             told = numbers(drawing.alt)
             missing = [n for n in numbers(drawing.title) if not any(abs(n - m) < 0.005 for m in told)]
@@ -133,7 +133,7 @@ def test_every_figure_has_its_numbers_beside_it(drawn):
 
 
 def test_logarithmic_axes_say_where_their_labels_are(drawn):
-    """Left to itself plotly puts a 2 and a 5 between powers of ten, at three quarters of the size of the others."""
+    """By default plotly adds 2 and 5 between powers of ten, at three quarters of the size of the other labels."""
     logarithmic = 0
     for name in functions():
         for drawing in drawn[name]:
@@ -145,7 +145,7 @@ def test_logarithmic_axes_say_where_their_labels_are(drawn):
 
 
 def lists(part: object) -> Iterator[list]:
-    """Every list in a figure's JSON."""
+    """Yield every list in a figure's JSON."""
     if isinstance(part, dict):
         part = list(part.values())
     elif isinstance(part, list):
@@ -155,7 +155,7 @@ def lists(part: object) -> Iterator[list]:
 
 
 def test_no_array_is_an_element_of_a_list(drawn):
-    """plotly.js reads an array's bytes only as a whole: it painted nothing for a map that was a list of one row."""
+    """plotly.js reads an array's bytes only as a whole: it drew nothing for a map given as a list of one row."""
     for name in functions():
         for drawing in drawn[name]:
             inside = [each for found in lists(drawing.chart.sent().to_dict()) for each in found]
@@ -163,7 +163,7 @@ def test_no_array_is_an_element_of_a_list(drawn):
 
 
 def strings(part: object) -> Iterator[str]:
-    """Every string in a figure."""
+    """Yield every string in a figure."""
     if isinstance(part, str):
         yield part
     elif isinstance(part, dict):
@@ -183,5 +183,5 @@ def test_no_token_is_markup_in_a_figure_or_its_words(drawn):
             for text in strings(drawing.figure.to_plotly_json()):
                 assert "<" not in OUR_TAGS.sub("", text), f"{name}: {text}"
             for text in (drawing.title, drawing.note):
-                plain = re.sub(r"\\[!-/:-@\[-`{-~]", "", text)  # what quoted() has escaped
+                plain = re.sub(r"\\[!-/:-@\[-`{-~]", "", text)  # undo the escapes of quoted()
                 assert not re.search(r"[<`$\[\]]|:\w+:|:\w+\[|javascript:", plain), f"{name}: {text}"

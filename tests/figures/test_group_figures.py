@@ -1,6 +1,6 @@
-"""What the pictures of sharing draw, against live modules and against numbers worked out here.
+"""The figures of query grouping, against live modules and against numbers computed here.
 
-.venv/bin/python -m pytest tests/test_figures_groups.py
+.venv/bin/python -m pytest tests/figures/test_group_figures.py
 """
 
 import math
@@ -34,7 +34,7 @@ def equal_tables(drawing) -> bool:
 
 
 def result_of(formula: str) -> int:
-    """The number after the last equals sign of a formula."""
+    """Return the number after the last equals sign of a formula."""
     return int(re.match(r"[\d,]+", formula.split("=")[-1].strip().replace("{,}", ","))[0].replace(",", ""))
 
 
@@ -82,7 +82,7 @@ def test_the_projections_are_drawn_to_the_scale_of_the_live_ones(n_kv_heads):
 
 
 def stripes_of(drawing) -> dict[str, list[dict]]:
-    """The rectangles of the drawing by the matrix they belong to, read from what plotly is given."""
+    """Return the drawing's rectangles by matrix, read from plotly's data."""
     bars, stripes = drawing.figure.data[0], {}
     for i, says in enumerate(bars.hovertext):
         stripe = {"at": bars.x[i], "width": bars.width[i], "base": bars.base[i], "length": bars.y[i]}
@@ -118,7 +118,7 @@ def test_the_cache_is_drawn_as_long_as_the_live_one():
 
 
 def rects_of(panel: dict) -> dict[str, list[list]]:
-    """The rectangles [x, y, width, height, …] by the first words of what they say."""
+    """Return the rectangles [x, y, width, height, …] by the first words of their hover text."""
     found = {}
     for rect in panel["rects"]:
         found.setdefault(rect[-1].split(",")[0], []).append(rect)
@@ -137,7 +137,7 @@ def test_the_panel_of_projections_is_to_the_scale_of_the_live_ones(n_kv_heads):
         assert max(y + h for _, y, _, h, *_ in rects) == pytest.approx(n_in)
         assert sum(w * h for _, _, w, h, *_ in rects) == pytest.approx(n_in * n_out)
         edges += [left, right]
-    assert edges == sorted(edges) and edges[-1] == pytest.approx(panel["width"])  # side by side, none over another
+    assert edges == sorted(edges) and edges[-1] == pytest.approx(panel["width"])  # side by side, without overlap
     assert [label[4] for label in panel["labels"]] == ["35 × 60", *[f"35 × {10 * n_kv_heads}"] * 2, "60 × 35"]
 
 
@@ -160,12 +160,12 @@ def test_the_panel_of_the_work_is_a_share_of_the_first(selected):
     panel, table = groups.work_panel(configs, selected, 23), groups.work(configs, selected, 23).table
     expected = [table[what][configs.index(selected)] / table[what][0] for what in list(table)[1:]]
     assert [rect[2] for rect in panel["rects"]] == expected
-    assert panel["width"] == max(1, *expected)  # MLA multiplies more
+    assert panel["width"] == max(1, *expected)  # MLA has more FLOPs
     assert ("latent" in panel["note"]) == (selected is MLA)
 
 
 def attention_core_flops(config: ModelConfig, n_tokens: int) -> int:
-    """What torch counts for one new token's scores and weighted sum in the live modules, all layers."""
+    """Count one new token's FLOPs for scores and weighted sum in the live modules, all layers, by torch's counter."""
     with torch.device("meta"):
         model = Transformer(config)
         cache = model.new_cache()

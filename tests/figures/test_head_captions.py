@@ -1,6 +1,6 @@
-"""What is said of a head is what its numbers say.
+"""The captions of a head agree with its numbers.
 
-What the charts say with the same words is tested in tests/test_figures_heads.py.
+The charts' captions are tested in tests/figures/test_head_figures.py.
 """
 
 import subprocess
@@ -29,7 +29,7 @@ LATENT = {"attention": "mla", "kv_lora_rank": 13, "qk_nope_head_dim": 7, "qk_rop
 
 
 def traced(scores, allowed=None, config=None):
-    """One layer of these scores (H, n, n), and their softmax over what is allowed."""
+    """Return a trace of one layer with these scores (H, n, n), and their softmax over the allowed keys."""
     scores = np.asarray(scores, np.float32)
     n_heads, n = scores.shape[:2]
     allowed = np.tri(n, dtype=bool) if allowed is None else allowed
@@ -43,7 +43,7 @@ def traced(scores, allowed=None, config=None):
 
 
 def even(n_heads=2, n=5):
-    """Every key that a query may look at weighs the same."""
+    """Return a trace in which all keys that a query may attend to have the same weight."""
     return traced(np.zeros((n_heads, n, n)))
 
 
@@ -110,7 +110,7 @@ def test_a_row_of_which_the_mask_keeps_two():
 
 @pytest.mark.parametrize("key", range(5))
 def test_the_equation_is_about_the_selected_key(key):
-    """By hand for whatever key is selected, the largest or not."""
+    """Computed by hand for the selected key, whether it has the largest weight or not."""
     scores = np.random.default_rng(1).normal(scale=2, size=(2, 5, 5))
     trace = traced(scores)
     equation = weight_equation(scores[1, 4], trace.weights[0, 1, 4], trace.allowed[0, 4], 4, key)
@@ -176,7 +176,7 @@ def test_the_charts_say_the_same(how):
 
 
 def test_the_words_come_without_plotly():
-    """The heads page says them before anybody has asked for a chart."""
+    """The heads page shows captions before any chart is opened."""
     code = "import sys, attnviz.figures.head_captions; print('plotly' in sys.modules, 'torch' in sys.modules)"
     root = Path(__file__).parents[2]
     said = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""A weight taken apart adds up to what the model computed, whatever its attention."""
+"""The parts of a weight add up to the model's weight, for every type of attention."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def model(request):
 
 @pytest.mark.parametrize(("layer", "head", "query", "key"), [(0, 0, 9, 8), (1, 4, 10, 9), (1, 1, 5, 5), (0, 1, 0, 0)])
 def test_the_products_add_up_to_what_torchs_own_kernel_makes_of_them(model, layer, head, query, key):
-    """With the identity as values the kernel's output is the weights."""
+    """With the identity as values, the kernel's output is the weights."""
     head = min(head, model.config.n_heads - 1)
     t = trace(model, IDS)
     parts = score_parts(t, layer, head, query, key)
@@ -56,7 +56,7 @@ def test_the_weights_of_a_row_sum_to_one(model):
 
 
 def test_the_pairs_are_those_that_rope_turns_with_one_another(model):
-    """Each pair keeps its length under the rotation and each lone dimension its value; wrong partners would not."""
+    """Rotation preserves each pair's length and each unrotated dimension; with wrong pairs it would not."""
     t, pairs = trace(model, IDS), rotated_pairs(model.config)
     before, after = t.q_pre_rope[1, 0], t.q[1, 0]
     for a, b in pairs:

@@ -1,6 +1,6 @@
-"""The pictures of one head, read back from plotly's own data and compared with the arrays they were drawn from.
+"""The figures of one head, read back from plotly's data and compared with the arrays they were drawn from.
 
-Run: .venv/bin/python -m pytest tests/test_figures_heads.py
+Run: .venv/bin/python -m pytest tests/figures/test_head_figures.py
 """
 
 from types import SimpleNamespace
@@ -16,7 +16,7 @@ L, H, K, T = 2, 6, 3, 11
 
 
 def traced(n=T, n_heads=H, n_kv_heads=K, allowed=None, scores=None, seed=0, **config):
-    """A trace's arrays without a model: random scores, and their softmax over what is allowed."""
+    """Return a trace's arrays without a model: random scores, and their softmax over the allowed keys."""
     allowed = np.tri(n, dtype=bool) if allowed is None else allowed
     if scores is None:
         scores = np.random.default_rng(seed).normal(size=(L, n_heads, n, n)) * 2
@@ -36,7 +36,7 @@ def words(n=T):
 
 
 def masked_and_cells(figure):
-    """The grey map and the map of weights."""
+    """Return the grey map and the map of weights."""
     masked, cells = (trace for trace in figure.data if trace.type == "heatmap" and trace.xaxis == "x2")
     return masked, cells
 
@@ -92,7 +92,7 @@ def test_long_texts_are_drawn_in_blocks_of_the_largest_weight():
     masked, cells = masked_and_cells(drawing.figure)
     assert np.array(cells.z).shape == np.array(masked.z).shape == (171, 171)
     assert cells.z[100][7] == trace.weights[1, 1, 300:303, 21:24].max()
-    assert (cells.x0, cells.dx, cells.y0, cells.dy) == (1, 3, 1, 3)  # a cell lies in the middle of its tokens
+    assert (cells.x0, cells.dx, cells.y0, cells.dy) == (1, 3, 1, 3)  # a cell is centred on its tokens
     places, texts = full_ticks(drawing.figure)
     assert places[7] == 22 and texts[7].startswith("21–23 ")
     assert "largest of 3 × 3" in drawing.note
@@ -197,7 +197,7 @@ def test_the_path_of_a_row_is_its_scores_its_kept_scores_and_its_weights():
 
 
 def test_a_softmax_worked_by_hand():
-    scores = np.full((L, 2, 3, 3), 100.0)  # what is masked must not matter
+    scores = np.full((L, 2, 3, 3), 100.0)  # masked scores must not matter
     scores[..., 0], scores[..., 1] = 0.0, np.log(3)
     drawing = heads.score_path(traced(3, 2, 1, scores=scores), ["a", "b", "c"], 0, 0, 1, 0)
     assert drawing.formula.endswith(r"= \tfrac{e^{0.0000 - 1.0986}}{1.3333} = 0.2500")

@@ -1,4 +1,4 @@
-"""What the drawings of all heads say, read back and counted by hand."""
+"""The captions of the figures of all heads, read back and counted by hand."""
 
 import re
 
@@ -17,7 +17,7 @@ PROBES = Probes(3, 13, ModelConfig(n_layers=3, d_model=40, n_heads=5, n_kv_heads
 
 
 def uniform_and_sinks() -> np.ndarray:
-    """(L, H, T, T): even causal rows everywhere, but heads (0, 1) and (2, 4) look at the first token alone."""
+    """Return (L, H, T, T): uniform causal rows, except that heads (0, 1) and (2, 4) attend only to the first token."""
     weights = np.broadcast_to(np.tri(T) / np.arange(1, T + 1)[:, None], (L, H, T, T)).copy()
     for layer, head in ((0, 1), (2, 4)):
         weights[layer, head] = np.eye(T)[np.zeros(T, int)]
@@ -53,7 +53,7 @@ def test_the_selected_head_is_framed():
 
 
 def heads_of_every_kind() -> tuple[np.ndarray, np.ndarray, list[int]]:
-    """(1, 4, 26, 26) on repeated tokens: induction, previous token, uniform, and a mixture that has no clear role."""
+    """Return (1, 4, 26, 26) on repeated tokens: induction, previous token, uniform, and an unclear mixture."""
     n, period = 26, 13
     allowed = np.tri(n, dtype=bool)
     even = allowed / allowed.sum(-1, keepdims=True)

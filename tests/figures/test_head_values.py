@@ -1,4 +1,4 @@
-"""What is drawn of the value side, recomputed from the arrays."""
+"""The figures of a head's output, recomputed from the arrays."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def found():
 
 
 def drawn(drawing):
-    """The map's cells: neither the mask nor the colour bar."""
+    """Return the map's cells, without the mask and the colour bar."""
     return next(np.array(m.z) for m in drawing.figure.data if m.type == "heatmap" and "masked" not in m.hovertemplate)
 
 

@@ -1,4 +1,4 @@
-"""The maps of a mistake: the same cells in both versions, NaN and masked cells apart, the difference with its sign."""
+"""The maps of a mistake: the same cells in both versions, NaN distinct from masked, the difference with its sign."""
 
 from functools import cache
 

@@ -24,7 +24,7 @@ def test_halves_go_away_from_zero_and_zero_has_no_sign(value, shown):
 
 
 def test_float32_numbers_are_rounded_exactly():
-    """Decimal takes a binary number as it is: no rounding before the rounding."""
+    """Decimal represents a binary number exactly, so that it is rounded only once."""
     values = np.random.default_rng(0).normal(scale=3, size=2003).astype(np.float32)
     exact = [Decimal(float(v)).quantize(Decimal("0.0001"), ROUND_HALF_UP) for v in values]
     assert [Decimal(printed(v).replace("−", "-")) for v in values] == exact

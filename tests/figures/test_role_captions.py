@@ -1,4 +1,4 @@
-"""The numbers in what is said of roles and texts are the scores."""
+"""The numbers in the captions of roles and texts are the scores."""
 
 import re
 from dataclasses import replace
@@ -24,7 +24,7 @@ PROBES = Probes(3, 13, CONFIG, trained=True)
 
 
 def invented(seed: int):
-    """One head on one text: its scores, its largest column, its labels. Sharp, mixed or near uniform."""
+    """Generate one head on one text: its scores, its largest column, its labels. Sharp, mixed or near uniform."""
     rng = np.random.default_rng(seed)
     n = int(rng.choice([2, 3, 7, 13, 29]))
     i, j = np.arange(n)[:, None], np.arange(n)

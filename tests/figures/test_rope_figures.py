@@ -1,4 +1,4 @@
-"""What the RoPE figures draw and say: the numbers in titles and tables are recomputed here, by other means."""
+"""The RoPE figures: the numbers in titles and tables are recomputed here in another way."""
 
 import json
 import math
@@ -49,7 +49,7 @@ def test_a_false_equation_is_found():
 
 
 def score_drawn(m: int, n: int, rotary_dim: int = 14, head_dim: int = 22) -> rope_scores.Drawing:
-    """The score of a query at m and a key at n, 8 of whose 22 dimensions are not rotated."""
+    """Draw the score of a query at m and a key at n, 8 of whose 22 dimensions are not rotated."""
     q, k = random(2, head_dim)
     frequencies = rope_frequencies(rotary_dim).numpy()
     distances = np.arange(40) * (1 if m >= n else -1)
@@ -127,7 +127,7 @@ def test_wavelengths_without_a_training_context_mark_only_the_text():
 
 
 def test_no_line_runs_through_a_number_beside_a_bar():
-    """23.4 stands where the text's 24 steps are; the other rows are crossed, whatever their numbers."""
+    """The number 23.4 stands where the line of 24 steps runs; the line crosses the other rows."""
     layout = rope.wavelengths(FREQUENCIES, n_tokens=25, context=None, theta=10000.0).figure.layout
     crossed = {row for s in layout.shapes for row in range(7) if s.y0 <= row - 0.5 and row + 0.5 <= s.y1}
     assert crossed == {0, 2, 3, 4, 5, 6}
@@ -162,7 +162,7 @@ def test_slowing_is_the_ratio_to_no_scaling():
     np.testing.assert_allclose(lines["linear"], 4)
     assert lines["NTK-aware"][0] == pytest.approx(1) and lines["NTK-aware"][-1] == pytest.approx(4)
     styles = {(t.line.dash, t.marker.symbol) for t in drawing.figure.data}
-    assert len(styles) == len(lines)  # told apart without their colour
+    assert len(styles) == len(lines)  # distinct without colour
 
 
 @pytest.mark.parametrize(("factor", "n_tokens"), [(2.0, 512), (4.0, 1024), (2.0, 700), (1.0, 300)])
@@ -194,7 +194,7 @@ def test_what_multiplies_scores_besides_the_frequencies_is_said_of_the_part_it_m
 
 
 def test_the_loss_beyond_training_begins_after_the_last_prediction_of_a_training_row():
-    """A row of 65 ids has 64 inputs and 64 predictions; the 65th prediction is the first that training lacked."""
+    """A row of 65 ids has 64 inputs and 64 predictions; the 65th prediction is the first beyond training."""
     losses = np.r_[np.full(63, 1.0), 100.0, np.full(35, 5.0)]
     drawing = rope.loss_by_position({"none": losses}, 64, "GQA-4", "trained")
     assert drawing.table["nats per token beyond 64"] == [5.0]
@@ -274,7 +274,7 @@ def test_layout_pairs_show_each_dimension_with_its_pair(rotary_dim):
     drawing = rope_scores.layout_pairs(compared.order, rotary_dim // 2)
     half, interleaved = drawing.table["pair, half-split"], drawing.table["pair, interleaved"]
     order = drawing.table["half-split dimension that goes there"]
-    assert [half[d] for d in order] == interleaved  # a dimension keeps its pair wherever it goes
+    assert [half[d] for d in order] == interleaved  # a dimension keeps its pair in the other layout
     assert interleaved[:4] == [0, 0, 1, 1] and half[:3] == [0, 1, 2]
     assert interleaved[rotary_dim:] == half[rotary_dim:] == [-1] * (14 - rotary_dim)
     assert len(drawing.figure.layout.shapes) == 14

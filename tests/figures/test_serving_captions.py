@@ -1,4 +1,4 @@
-"""What the notes beside memory and decode speed claim is what was computed."""
+"""The claims in the notes on memory and decode speed are what was computed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_lines_beyond_the_context_are_named_whatever_context_is_chosen():
 
 
 def drawn_experts(n_experts: int, per_token: int, n_tokens: int, rounds: int = 4000) -> float:
-    """How many different experts tokens choose that each choose at random, on average."""
+    """Simulate the mean number of distinct experts that tokens choose, each at random."""
     dice = random.Random(5)
     chosen = (
         len({expert for _ in range(n_tokens) for expert in dice.sample(range(n_experts), per_token)})

@@ -1,4 +1,4 @@
-"""What is written beside a line is the entry's own arithmetic: evaluated from the text, it comes to what is printed."""
+"""The caption of a line is the entry's own arithmetic: evaluated from the text, it gives the printed result."""
 
 import pytest
 

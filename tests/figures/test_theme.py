@@ -1,6 +1,6 @@
-"""The colours, measured: lightness by the published OKLab of an sRGB colour, sight by simulation, contrast by WCAG.
+"""Measurements of the colours: lightness by the published OKLab, colour blindness by simulation, contrast by WCAG.
 
-Run: .venv/bin/python -m pytest tests/test_theme.py
+Run: .venv/bin/python -m pytest tests/figures/test_theme.py
 """
 
 import subprocess
@@ -32,7 +32,7 @@ def linear(rgb) -> np.ndarray:
 
 
 def oklab(rgb_linear) -> np.ndarray:
-    """Ottosson's matrices from sRGB, the other way round than the theme goes. The last axis is L, a, b."""
+    """Convert sRGB to OKLab with Ottosson's matrices, the inverse of the theme's. The last axis is L, a, b."""
     lms = np.asarray(rgb_linear) @ np.array([
         [0.4122214708, 0.2119034982, 0.0883024619],
         [0.5363325363, 0.6806995451, 0.2817188376],
@@ -63,7 +63,7 @@ def from_hex(colour: str) -> tuple[int, ...]:
 
 
 def on_page(colour: str, page: str) -> np.ndarray:
-    """An "rgba(r, g, b, a)" as the browser blends it."""
+    """Blend an "rgba(r, g, b, a)" with the page as the browser does."""
     *rgb, alpha = (float(part) for part in colour.removeprefix("rgba(").removesuffix(")").split(","))
     return alpha * np.array(rgb) + (1 - alpha) * np.array(PAGES[page])
 

@@ -87,7 +87,7 @@ def test_the_memory_of_an_accelerator_is_said_with_its_source_and_the_other_read
                 f"{card.memory // 2**20:,} MiB" in note and card.reported_by in note and f"{other:,} sequence" in note
             )
         else:
-            assert "no report of what the driver shows is known" in note
+            assert "memory that its driver reports is not known" in note
 
 
 @pytest.mark.parametrize(

@@ -271,8 +271,8 @@ def _arithmetic_note(serving: Serving, sixteen: bool) -> str:
     if formats == {"fp8"}:
         return "Assumed: fp8 is widened to 16 bits, as the data sheet gives no fp8 peak."
     narrow = " and ".join(sorted(formats & {"fp8", "int4"}))
-    said = f"Assumed: {narrow} numbers are widened to 16 bits before they are multiplied. " if narrow else ""
-    return (said + ("fp32 arithmetic is slower than this peak." if "fp32" in formats else "")).strip()
+    widened = f"Assumed: {narrow} numbers are widened to 16 bits before they are multiplied. " if narrow else ""
+    return (widened + ("fp32 arithmetic is slower than this peak." if "fp32" in formats else "")).strip()
 
 
 def _memory_note(serving: Serving, by_data_sheet: MemoryPlan) -> str:
@@ -281,7 +281,7 @@ def _memory_note(serving: Serving, by_data_sheet: MemoryPlan) -> str:
     each = " each" if a.count > 1 else ""
     gb = f"{a.data_sheet_gb / a.count:g} GB{each} of the data sheet, read as 10⁹ bytes"
     if not a.reported_by:
-        return f"{a.name}: the {gb}; no report of the memory that its driver shows is known here."
+        return f"{a.name}: the {gb}; the memory that its driver reports is not known here."
     sum_text = bytes_text(a.memory, False) + (" in all" if each else "")
     return (
         f"{a.name}: {a.memory // a.count // 2**20:,} MiB{each} ({sum_text}), as the driver reports ({a.reported_by}). "
