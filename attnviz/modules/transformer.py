@@ -251,8 +251,9 @@ class Transformer(nn.Module):
 @lru_cache(64)
 @torch.inference_mode(False)  # inference tensors cannot be used with autograd
 def _frequencies(rotary_dim: int, theta: float, scaling: RopeScaling | None, length: int | None) -> Tensor:
-    """Cache `scaled_rope_frequencies`: each decode step needs the same ones."""
-    return scaled_rope_frequencies(rotary_dim, theta, scaling, length)
+    """Cache `scaled_rope_frequencies`, on the CPU: each decode step needs the same ones."""
+    with torch.device("cpu"):  # within torch.device("meta") they would be cached without numbers
+        return scaled_rope_frequencies(rotary_dim, theta, scaling, length)
 
 
 @torch.inference_mode()

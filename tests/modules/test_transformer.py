@@ -318,3 +318,10 @@ def test_first_tokens_are_kept_behind_the_window_with_a_cache_as_without(attenti
 def test_rope_without_a_theta_is_refused_when_the_model_is_built():
     with pytest.raises(ConfigError, match="rope_theta"):
         Transformer(config(rope_theta=None))
+
+
+def test_a_model_on_meta_leaves_the_cached_frequencies_alone():
+    settings = config(rope_theta=1234.5)  # of no other test, so not cached yet
+    with torch.device("meta"):
+        Transformer(settings)(token_ids())
+    assert Transformer(settings)(token_ids()).isfinite().all()
