@@ -12,8 +12,8 @@ import ctypes
 import gc
 import os
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,23 +53,16 @@ def prepare(page: str, link: str) -> None:
     """
     _load_library()
     with suppress(Exception):
-        with _gc_disabled():
+        gc.disable()  # an import creates a hundred thousand objects that stay alive
+        try:
             shows = import_module(PAGES[page].module)
+        finally:
+            gc.enable()
         from attnviz.compute.view import View
         from attnviz.session.settings import Settings
 
         settings, _ = Settings.from_link(dict(parse_qsl(link, keep_blank_values=True)), PAGES[page])
         getattr(shows, "prepare", _run_model)(View(settings))
-
-
-@contextmanager
-def _gc_disabled() -> Iterator[None]:
-    """Disable garbage collection for the block: an import creates a hundred thousand objects that stay alive."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
 
 
 def _load_library() -> None:
