@@ -42,6 +42,8 @@ def a_page_that_a_click_on_the_front_page_opens_can_be_used_each_time(page: Page
     for example in ("a list", "brackets"):
         choose(page, "Layer 3, head 4")
         expect(page.get_by_role("heading", level=1)).to_have_text("Heads")
+        expect(page.get_by_role("heading", name="Layer 3, head 4")).to_be_visible()
+        expect(page).to_have_url(re.compile("layer=3&head=4"))
         settle(page)
         page.get_by_role("radio", name=example, exact=True).click()
         expect(page.get_by_role("gridcell", name="Layer 0, head 0,")).to_be_visible()

@@ -49,10 +49,18 @@ def test_a_text_an_example_and_a_model_are_taken_on_the_page_itself(visit: Calla
     assert overflow(page) == 0
 
 
-def test_the_sidebar_of_a_phone_does_not_repeat_the_text(visit: Callable[..., Page]) -> None:
+def test_the_sidebar_of_a_phone_does_not_repeat_the_text_and_closes_after_a_choice(visit: Callable[..., Page]) -> None:
     page = visit("heads", width=NARROW)
     page.get_by_test_id("stExpandSidebarButton").tap()
     sidebar = page.get_by_test_id("stSidebar")
     expect(sidebar.get_by_role("link", name="RoPE", exact=True)).to_be_visible()
     expect(sidebar.get_by_label("Text", exact=True)).to_be_hidden()
     expect(sidebar.get_by_role("button", name="Apply")).to_be_hidden()
+
+    sidebar.get_by_role("link", name="RoPE", exact=True).tap()
+    expect(page).to_have_url(re.compile("/rope"))
+    expect(sidebar).not_to_be_in_viewport()  # it covered the page
+    page.get_by_test_id("stExpandSidebarButton").tap()
+    take_option(sidebar.get_by_role("combobox", name="Model"), page.get_by_role("option", name="MLA"), touch=True)
+    expect(page).to_have_url(re.compile("model=mla"))
+    expect(sidebar).not_to_be_in_viewport()

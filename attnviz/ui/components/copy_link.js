@@ -50,6 +50,7 @@ export default function ({ data, parentElement }) {
   const call = begun(button);
   for (const event of EVENTS) document.addEventListener(event, carry, { signal: call.signal });
   document.addEventListener("touchstart", leaveToThePage, { capture: true, passive: true, signal: call.signal });
+  closingDrawer(call.signal);
   button.textContent = "Copy link to this view";
   button.onclick = () => copy(window.location.href, status);
   code.textContent = "Copy embed code";

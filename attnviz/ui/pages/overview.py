@@ -6,6 +6,7 @@ The maps of the default text ship with the app, so they are shown before torch i
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import streamlit as st
 
 from attnviz.compute.view import View, always, drawable
-from attnviz.session.pages import OVERVIEW_GROUPS, PAGES, overview_groups
+from attnviz.session.pages import OVERVIEW_GROUPS, overview_groups
 from attnviz.text import tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
@@ -28,8 +29,6 @@ HOW_TO_READ = (
 
 def show() -> None:
     """Draw the page: a sentence, all heads on the text, links to all pages."""
-    if st.session_state.pop("open heads", False):  # st.switch_page cannot be called in a callback
-        st.switch_page(PAGES["heads"].file, query_params=state.current().to_link())
     st.markdown(state.page().sentence)
     picture, links = st.columns([5, 3], gap="medium")
     with picture:
@@ -73,9 +72,7 @@ def _shipped() -> tuple[np.ndarray, np.ndarray, list[str], list[int]]:
 
 
 def _open(layer: int, head: int) -> None:
-    state.change(layer=layer, head=head)
-    st.session_state["open heads"] = True
-    st.rerun()
+    state.go("heads", replace(state.current(), layer=layer, head=head))
 
 
 @state.part("doors", always)
