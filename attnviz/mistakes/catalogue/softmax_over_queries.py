@@ -44,9 +44,9 @@ MISTAKE = Mistake(
     ),
     answer=1,
     what="Scores are (B, H, T, S). A query's weights are a row over the keys S, which is axis −1. Over axis −2, "
-    "each key distributes a total of 1 over the queries that may attend to it. Under a causal mask only the last query attends "
-    "to the last key, with weight 1, in addition to its share of every other key. A key's shares depend on later "
-    "queries: the future leaks. In self-attention T and S are equal, so no shape reveals it.",
+    "each key distributes a total of 1 over the queries that may attend to it. Under a causal mask only the last query "
+    "attends to the last key, with weight 1, in addition to its share of every other key. A key's shares depend on "
+    "later queries: the future leaks. In self-attention T and S are equal, so no shape reveals it.",
     sources=(
         Source("Vaswani et al., equation 1: a softmax for each query", "https://arxiv.org/abs/1706.03762"),
         Source(
