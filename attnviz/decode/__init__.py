@@ -1,4 +1,4 @@
-"""Decoding one token at a time: sampling, caches that are bounded, quantised or paged, speculative decoding."""
+"""Decoding one token at a time: sampling, bounded, quantised and paged caches, speculative decoding."""
 
 from attnviz.decode.bounded import CacheFull, LimitedCache, SlidingCache, limited_cache, sliding_cache
 from attnviz.decode.counts import Work, step_with_cache, step_without_cache

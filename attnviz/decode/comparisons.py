@@ -1,4 +1,4 @@
-"""The same text decoded in several ways: with a cache and without, bounded, in fewer bits, shared, drafted, measured.
+"""Compare ways to decode a text: with and without a cache, bounded, quantised, paged, speculative; and measure them.
 
 T tokens, V tokens of the vocabulary.
 """
@@ -23,15 +23,15 @@ from attnviz.decode.sampling import Sampling
 from attnviz.decode.speculation import Drafter, Round, speculate
 from attnviz.modules import Transformer
 
-MATRIX = 512  # rows and columns of the matrices that are multiplied to find this machine's peak
-COPIED = 8_000_000  # numbers that are copied to find its bandwidth: 32 MB
+MATRIX = 512  # rows and columns of the matrices multiplied to measure this machine's peak FLOP rate
+COPIED = 8_000_000  # numbers copied to measure its bandwidth: 32 MB
 
 
 # ---- time
 
 
 class Spread(NamedTuple):
-    """Seconds: what a quarter of the runs took at most, half of them, three quarters."""
+    """The quartiles of the times of some runs, in seconds."""
 
     low: float
     median: float
@@ -39,13 +39,13 @@ class Spread(NamedTuple):
 
     @classmethod
     def of(cls, taken: Sequence[float]) -> Spread:
-        """Summarise the times of some runs."""
+        """Compute the quartiles of some times."""
         ordered = sorted(taken)
         return cls(ordered[len(ordered) // 4], median(ordered), ordered[-1 - len(ordered) // 4])
 
 
 def spreads(*runs: Callable[[], object], n: int = 9) -> tuple[Spread, ...]:
-    """Time each run n times, in turns: whatever slows the machine down slows all."""
+    """Time each run n times, interleaved, so that a slowdown of the machine affects all of them."""
     taken: list[list[float]] = [[] for _ in runs]
     for _ in range(n):
         for run, seconds in zip(runs, taken, strict=True):
@@ -59,29 +59,29 @@ def spreads(*runs: Callable[[], object], n: int = 9) -> tuple[Spread, ...]:
 
 
 class Compared(NamedTuple):
-    """One step computed with a cache and without."""
+    """A decode step computed with a cache and without."""
 
     n_tokens: int
     cached: Work
     anew: Work
     cached_seconds: Spread
     anew_seconds: Spread
-    difference: float  # the largest of the logits
+    difference: float  # the largest, of the logits
 
 
 def with_and_without(model: Transformer, ids: Sequence[int], seconds: tuple[Spread, Spread] | None = None) -> Compared:
-    """Compute the last token of a text with the cache of those before, and anew. ConfigError with a window.
+    """Compute the last token of a text with the cache of those before, and without. ConfigError for a sliding window.
 
-    seconds: what `step_seconds` measured for as many tokens.
+    seconds: the result of `step_seconds` for the same number of tokens.
     """
-    cached, anew = step_with_cache(model, len(ids)), step_without_cache(model, len(ids))
-    step, all_of_it = _two_ways(model, ids)
-    difference = float((step() - all_of_it()).abs().max())
-    return Compared(len(ids), cached, anew, *(seconds or step_seconds(model, ids)), difference)
+    with_cache, without = step_with_cache(model, len(ids)), step_without_cache(model, len(ids))
+    step, full_pass = _two_ways(model, ids)
+    difference = float((step() - full_pass()).abs().max())
+    return Compared(len(ids), with_cache, without, *(seconds or step_seconds(model, ids)), difference)
 
 
 def step_seconds(model: Transformer, ids: Sequence[int]) -> tuple[Spread, Spread]:
-    """Time the last token of a text with the cache of those before, and anew."""
+    """Time the last token of a text with the cache of those before, and without a cache."""
     with_cache, without = spreads(*_two_ways(model, ids))
     return with_cache, without
 
@@ -95,29 +95,29 @@ def _two_ways(model: Transformer, ids: Sequence[int]) -> tuple[Callable[[], Tens
             layer.cut(len(ids) - 1)
         return read(model, ids[-1:], cache)[-1]
 
-    def all_of_it() -> Tensor:
+    def full_pass() -> Tensor:
         return read(model, ids, model.new_cache())[-1]
 
-    step()  # the first append makes room
-    return step, all_of_it
+    step()  # the first append allocates
+    return step, full_pass
 
 
 # ---- several models
 
 
 class Member(NamedTuple):
-    """What one model wrote."""
+    """The continuation by one model."""
 
     model: str
     ids: tuple[int, ...]
-    token_bytes: int  # of the cache, for each token, counted
-    seconds: Spread  # of a step
+    token_bytes: int  # bytes cached per token, counted from tensors
+    seconds: Spread  # per step
 
 
 def side_by_side(
     models: Mapping[str, Transformer], ids: Sequence[int], n: int, sampling: Sampling
 ) -> tuple[Member, ...]:
-    """Let each model continue the same text by n tokens, in turns: whatever slows the machine down slows all."""
+    """Continue the same text by n tokens with each model, interleaved, so that a slowdown affects all of them."""
     runs = {name: generate(model, ids, n, sampling) for name, model in models.items()}
     steps: dict[str, list[Step]] = {name: [] for name in models}
     taken: dict[str, list[float]] = {name: [] for name in models}
@@ -126,7 +126,7 @@ def side_by_side(
             began = time.perf_counter()
             steps[name].append(next(run))
             taken[name].append(time.perf_counter() - began)
-    return tuple(_member(name, steps[name], taken[name][1:]) for name in models)  # the first reads the whole text
+    return tuple(_member(name, steps[name], taken[name][1:]) for name in models)  # the first step is the prefill
 
 
 def _member(name: str, steps: Sequence[Step], taken: Sequence[float]) -> Member:
@@ -135,20 +135,20 @@ def _member(name: str, steps: Sequence[Step], taken: Sequence[float]) -> Member:
     return Member(name, tuple(step.id for step in steps), token_bytes, Spread.of(taken))
 
 
-# ---- when memory ends
+# ---- bounded and quantised caches
 
 
 class Bounded(NamedTuple):
-    """One way to bound a cache, on a running text."""
+    """The result of one bounded cache on a text."""
 
     name: str
     losses: tuple[float, ...]  # nats, of each token after the first, until the cache is full
-    held: tuple[int, ...]  # the positions that it holds at the end
+    held: tuple[int, ...]  # positions cached at the end
     nbytes: int  # at the end
 
 
 class Kept(NamedTuple):
-    """A precision in which keys and values are kept, on the same text."""
+    """The result of one precision of cached keys and values on a text."""
 
     name: str
     nbytes: int
@@ -157,7 +157,7 @@ class Kept(NamedTuple):
 
 
 def bounded(model: Transformer, ids: Sequence[int], limit: int, n_sinks: int) -> tuple[Bounded, ...]:
-    """Read a text with four caches. ValueError where the model has a window, or its RoPE does not allow it."""
+    """Run a text through four caches. ValueError if the model has a sliding window or length-dependent RoPE."""
     n_sinks = min(n_sinks, limit - 1)
     caches: dict[str, list] = {
         "all tokens": model.new_cache(),
@@ -176,11 +176,11 @@ def _read_with(name: str, model: Transformer, ids: Sequence[int], cache: list) -
 
 
 def kept(model: Transformer, ids: Sequence[int]) -> tuple[Kept, ...]:
-    """Read a text token by token with keys and values in float32, int8 and int4."""
+    """Run a text token by token with keys and values in float32, int8 and int4."""
     targets = torch.tensor(ids[1:])
 
     def run(cache: list) -> tuple[Tensor, float, int]:
-        logits = torch.cat([read(model, [i], cache) for i in ids])  # (T, V): token by token, as one decodes
+        logits = torch.cat([read(model, [i], cache) for i in ids])  # (T, V): token by token, as in decoding
         loss = torch.nn.functional.cross_entropy(logits[:-1], targets)
         return logits, float(loss), sum(layer.nbytes for layer in cache)
 
@@ -192,32 +192,32 @@ def kept(model: Transformer, ids: Sequence[int]) -> tuple[Kept, ...]:
     return tuple(found)
 
 
-# ---- many at once
+# ---- sequences that share blocks
 
 
 class Shared(NamedTuple):
     """Continuations of one text that share its blocks."""
 
-    tables: tuple[tuple[int, ...], ...]  # of each continuation, the numbers of its blocks
-    users: tuple[int, ...]  # of each block of the pool, how many continuations have it
-    ids: tuple[tuple[int, ...], ...]  # what each wrote
+    tables: tuple[tuple[int, ...], ...]  # the block table of each continuation
+    users: tuple[int, ...]  # reference count of each block in the pool
+    ids: tuple[tuple[int, ...], ...]  # tokens generated by each
     n_tokens: int  # in each at the end
     block_size: int
     block_bytes: int
-    unused: int  # slots of the blocks in use that hold no token
+    unused: int  # empty slots of the blocks in use
     unused_if_reserved: int
     n_reserved: int
-    difference: float  # the largest of the last logits from those of a plain cache
+    difference: float  # the largest, of the last logits, from a plain cache
 
 
 def shared(
     model: Transformer, ids: Sequence[int], n_texts: int, n: int, block_size: int, sampling: Sampling, reserved: int
 ) -> Shared:
-    """Let several continuations of a text, n tokens each with seeds of their own, share its blocks.
+    """Generate several continuations of a text, n tokens each with different seeds, that share its blocks.
 
-    reserved: tokens that each would reserve otherwise.
+    reserved: tokens that each would reserve without paging.
     """
-    n_tokens = len(ids) + n - 1  # the last token written is not read
+    n_tokens = len(ids) + n - 1  # the last generated token is not cached
     pool = paged_pool(model, n_texts * -(-n_tokens // block_size) + 1, block_size)
     prompt = PagedSequence(pool)
     read(model, ids[:-1], prompt.cache)
@@ -239,29 +239,29 @@ def shared(
 
 
 class Speculated(NamedTuple):
-    """A text written with a drafter's help."""
+    """A text generated by speculative decoding."""
 
     rounds: tuple[Round, ...]
     seconds: float
-    plain_seconds: float  # for as many tokens without a drafter
+    plain_seconds: float  # for the same number of tokens without a drafter
 
     @property
     def n_tokens(self) -> int:
-        """Count the tokens written."""
+        """The number of generated tokens."""
         return sum(len(each.ids) for each in self.rounds)
 
 
 def speculated(
     model: Transformer, ids: Sequence[int], n: int, drafter: Callable[[], Drafter], k: int, sampling: Sampling
 ) -> Speculated:
-    """Write n tokens with a drafter that proposes k at a time, and as many without; drafter: makes a fresh one."""
+    """Generate n tokens with a drafter that proposes k at a time, and the same number without. drafter: a factory."""
 
-    def together() -> tuple[Round, ...]:
+    def with_drafter() -> tuple[Round, ...]:
         return tuple(speculate(model, ids, n, drafter(), k, sampling))
 
-    rounds = together()
+    rounds = with_drafter()
     n_written = sum(len(each.ids) for each in rounds)
-    drafted, alone = spreads(together, lambda: list(generate(model, ids, n_written, sampling)), n=5)
+    drafted, alone = spreads(with_drafter, lambda: list(generate(model, ids, n_written, sampling)), n=5)
     return Speculated(rounds, drafted.median, alone.median)
 
 
@@ -269,17 +269,17 @@ def speculated(
 
 
 class Phase(NamedTuple):
-    """One pass of the model, measured."""
+    """A measured pass of the model."""
 
     name: str
-    n_tokens: int  # read in it
+    n_tokens: int  # processed in it
     flops: int
     bytes_read: int
     seconds: Spread
 
 
 class Roofline(NamedTuple):
-    """What this machine does at most, and where the two phases lie."""
+    """This machine's peak rates, and the two phases."""
 
     flops_per_second: float  # of a product of two matrices of MATRIX x MATRIX
     bytes_per_second: float  # of a copy of COPIED numbers, read and written
@@ -287,7 +287,7 @@ class Roofline(NamedTuple):
 
 
 def roofline(model: Transformer, ids: Sequence[int]) -> Roofline:
-    """Measure reading a text at once, and its last token alone. ConfigError with a window."""
+    """Measure the prefill of a text and the decode step of its last token. ConfigError for a sliding window."""
     n = len(ids)
     whole_text, one = step_without_cache(model, n), step_with_cache(model, n)
     cache = model.new_cache()
@@ -308,8 +308,8 @@ def roofline(model: Transformer, ids: Sequence[int]) -> Roofline:
 
 def _peaks() -> tuple[float, float]:
     a, numbers = torch.ones(MATRIX, MATRIX), torch.ones(COPIED)
-    there = torch.empty_like(numbers)
-    return 2 * MATRIX**3 / _fastest(lambda: a @ a), 2 * numbers.nbytes / _fastest(lambda: there.copy_(numbers))
+    target = torch.empty_like(numbers)
+    return 2 * MATRIX**3 / _fastest(lambda: a @ a), 2 * numbers.nbytes / _fastest(lambda: target.copy_(numbers))
 
 
 def _fastest(run: Callable[[], object], n: int = 5) -> float:

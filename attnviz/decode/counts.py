@@ -1,10 +1,10 @@
-"""What the next token costs with a cache and without: multiplications of matrix products and bytes read, by formula.
+"""Count what the next token costs with and without a cache: multiplications in matrix products and bytes read.
 
-Counted is what `Transformer` runs: logits of each token that is read, masked scores too, and MLA in its absorbed form
-where one token reads a cache. Elementwise work (norms, RoPE, softmax) is left out. Weights count as read once per pass,
-the cache once per step; what a pass writes and reads again itself is left out.
+The formulas count what `Transformer` runs: the logits of each input token, masked scores too, and MLA's absorbed form
+for one token with a cache. Elementwise operations (norms, RoPE, softmax) are not counted. Weights count as read once
+per pass, the cache once per step; intermediate results of a pass are not counted.
 
-T tokens read in this pass, S tokens attended to, C d_model, H query heads, K KV heads, D head_dim, F d_ff.
+T tokens processed in this pass, S tokens attended to, C d_model, H query heads, K KV heads, D head_dim, F d_ff.
 V vocab_size. MLA: R kv_lora_rank, N qk_nope_head_dim, P qk_rope_head_dim.
 """
 
@@ -18,7 +18,7 @@ from attnviz.modules import Transformer
 
 
 class Work(NamedTuple):
-    """What one pass of the model multiplies and reads."""
+    """The multiplications and bytes read of one pass of the model."""
 
     multiplications: int  # each with an addition: 2 FLOPs
     weight_bytes: int
@@ -26,12 +26,12 @@ class Work(NamedTuple):
 
     @property
     def bytes_read(self) -> int:
-        """Weights and cache."""
+        """The bytes of weights and cache."""
         return self.weight_bytes + self.cache_bytes
 
 
 def step_with_cache(model: Transformer, n_tokens: int) -> Work:
-    """Count one decode step: the last of n_tokens tokens is read, and the cache of all of them."""
+    """Count one decode step: it processes the last of n_tokens tokens and reads the cache of all of them."""
     _check(model, n_tokens)
     cached = n_tokens * model.config.n_layers * cached_numbers(model.config)
     return Work(
@@ -40,13 +40,13 @@ def step_with_cache(model: Transformer, n_tokens: int) -> Work:
 
 
 def step_without_cache(model: Transformer, n_tokens: int) -> Work:
-    """Count the same step computed anew: all n_tokens tokens are read."""
+    """Count the same step without a cache: it processes all n_tokens tokens."""
     _check(model, n_tokens)
     return Work(multiplications(model.config, n_tokens, n_tokens), weight_bytes(model, n_tokens), 0)
 
 
 def multiplications(c: ModelConfig, T: int, S: int, absorbed: bool = False) -> int:
-    """Count the multiplications of a pass over T tokens that attend to S; absorbed: the form of MLA, if it is MLA."""
+    """Count the multiplications of a pass over T tokens that attend to S. absorbed: use MLA's absorbed form."""
     feed_forward = T * 3 * c.d_model * c.d_ff
     logits = T * c.d_model * c.vocab_size
     attention = _latent_attention(c, T, S, absorbed) if c.attention == "mla" else _attention(c, T, S)
@@ -54,13 +54,13 @@ def multiplications(c: ModelConfig, T: int, S: int, absorbed: bool = False) -> i
 
 
 def _attention(c: ModelConfig, T: int, S: int) -> int:
-    """One layer: projections, scores q · kᵀ, weights · v."""
+    """Count one layer of attention: projections, scores q · kᵀ, weights · v."""
     projections = T * c.d_model * 2 * (c.n_heads + c.n_kv_heads) * c.head_dim  # q and o: H · D wide; k and v: K · D
     return projections + T * S * c.n_heads * 2 * c.head_dim
 
 
 def _latent_attention(c: ModelConfig, T: int, S: int, absorbed: bool) -> int:
-    """One layer of MLA. Expanded, each token attended to goes through W_uk and W_uv; absorbed, each query does."""
+    """Count one layer of MLA. W_uk and W_uv are applied to every key token (expanded) or to every query (absorbed)."""
     q_width = c.n_heads * c.head_dim  # head_dim = N + P
     q = c.d_model * q_width if c.q_lora_rank is None else c.q_lora_rank * (c.d_model + q_width)
     latent = c.d_model * (c.kv_lora_rank + c.qk_rope_head_dim)
@@ -76,7 +76,7 @@ def cached_numbers(c: ModelConfig) -> int:
 
 
 def weight_bytes(model: Transformer, n_tokens: int) -> int:
-    """Count the bytes of the weights a pass reads: all, but of an embedding that is not the output's only n rows."""
+    """Count the bytes of weights that a pass reads: all, but only n_tokens rows of an untied embedding."""
     total = sum(p.nbytes for p in model.parameters())
     if model.lm_head is None:
         return total
@@ -85,7 +85,7 @@ def weight_bytes(model: Transformer, n_tokens: int) -> int:
 
 
 def number_bytes(model: Transformer) -> int:
-    """Bytes of one number of the model."""
+    """Return the bytes per number of the model."""
     return model.embed.weight.element_size()
 
 

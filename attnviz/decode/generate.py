@@ -1,4 +1,4 @@
-"""Decoding: one token at a time, with the cache that grows.
+"""Decode one token at a time with a growing cache.
 
 T new tokens, V vocab_size.
 """
@@ -18,11 +18,11 @@ from attnviz.modules import Transformer
 
 
 class Step(NamedTuple):
-    """One token chosen."""
+    """One generated token."""
 
     id: int
-    probability: float  # that the model gives it: softmax(logits), before the filters
-    logits: Tensor  # (V,), what the token was chosen by
+    probability: float  # the model's: softmax(logits), before the filters
+    logits: Tensor  # (V,), from which the token was chosen
     cache: list  # one per layer; holds the text before this token
 
 
@@ -34,17 +34,17 @@ def generate(
     cache: list | None = None,
     record: Callable[..., None] | None = None,
 ) -> Iterator[Step]:
-    """Continue the text `ids` by n_tokens tokens, one `Step` each; fewer where a `LimitedCache` is full.
+    """Continue the text `ids` by n_tokens tokens, yielding one `Step` each; fewer if a `LimitedCache` is full.
 
     cache: one per layer, by default `model.new_cache()`; it holds the first len(cache[0]) tokens of `ids`, fewer than
-    all, and is written to. A text continued later with the cache of its last step is the text written at once.
-    record: called by each layer's attention with what it computed in each pass, for example a `Recording`.
+    all, and is modified. Continuing later with the cache of the last step gives the same text as a single run.
+    record: called by each layer's attention with its tensors in each pass, for example a `Recording`.
     """
     ids = checked_ids(model, ids)
     whole("n_tokens", n_tokens, low=0)
     cache = model.new_cache() if cache is None else cache
     if len(cache[0]) >= len(ids):
-        raise ValueError(f"the cache holds {len(cache[0])} tokens; ids must be longer, and has {len(ids)}")
+        raise ValueError(f"the cache holds {len(cache[0])} tokens; ids must have more, but has {len(ids)}")
     return _steps(model, ids, n_tokens, sampling, cache, record)
 
 
@@ -69,10 +69,10 @@ def _steps(
 
 @torch.no_grad()
 def read(model: Transformer, ids: Sequence[int], cache: list, record: Callable[..., None] | None = None) -> Tensor:
-    """Run the model on the next tokens (T) of one text and give the logits behind each, (T, V).
+    """Run the model on the next T tokens of one text and return the logits after each, (T, V).
 
-    All at once; where a `SlidingCache` overwrites, one at a time. MLA reads one token in its absorbed form, unless
-    its keys and values are to be recorded.
+    Runs all tokens in one pass, but one at a time once a `SlidingCache` overwrites. MLA processes a single token in its
+    absorbed form, unless its keys and values are recorded.
     """
     at_once = cache[0].room if isinstance(cache[0], SlidingCache) else len(ids)
     pieces = [ids[:at_once], *([i] for i in ids[at_once:])] if at_once else [[i] for i in ids]
@@ -85,7 +85,7 @@ def read(model: Transformer, ids: Sequence[int], cache: list, record: Callable[.
 
 
 def losses(model: Transformer, ids: Sequence[int], cache: list) -> list[float]:
-    """Read a text token by token; give −log p of each token after the first, in nats, until a cache is full."""
+    """Run a text token by token and return −log p of each token after the first, in nats, until a cache is full."""
     found: list[float] = []
     ids = checked_ids(model, ids)
     for now, then in zip(ids, ids[1:], strict=False):
@@ -97,7 +97,7 @@ def losses(model: Transformer, ids: Sequence[int], cache: list) -> list[float]:
 
 
 def checked_ids(model: Transformer, ids: Any) -> list[int]:
-    """Give the ids as a list of its own. ConfigError for an id that is not in the vocabulary, or for no id."""
+    """Return the ids as a new list. ConfigError for an id that is not in the vocabulary, or for no ids."""
     ids = [int(i) for i in ids]
     whole("the number of ids", len(ids))
     for i in (min(ids), max(ids)):

@@ -1,9 +1,9 @@
-"""A cache in blocks, as an operating system pages memory: PagedAttention (arXiv 2309.06180).
+"""A paged KV cache, as in PagedAttention (arXiv 2309.06180).
 
-All sequences take blocks of `block_size` tokens from one pool. A sequence's block table says which block holds its
-tokens 0 to block_size - 1, which the next ones, and so on. Sequences that begin alike share blocks until one of them
-writes into a shared block: it then gets a copy of its own (copy on write). vLLM's kernel reads the blocks where they
-lie; here they are gathered for each step, which gives the same numbers. Sequences have batch size 1.
+All sequences allocate blocks of `block_size` tokens from one pool. A sequence's block table lists the block of its
+tokens 0 to block_size - 1, that of the next ones, and so on. Sequences with a common prefix share blocks until one of
+them writes into a shared block: it then gets its own copy (copy-on-write). vLLM's kernel reads the blocks in place;
+here they are gathered in each step, which gives the same numbers. Sequences have batch size 1.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ class OutOfBlocks(Exception):
 
 
 class BlockPool:
-    """The blocks that all sequences share: the same numbers in each layer."""
+    """The blocks that all sequences share. A block has the same number in each layer."""
 
     def __init__(self, n_layers: int, n_blocks: int, block_size: int) -> None:
         whole("n_blocks", n_blocks)
         whole("block_size", block_size)
         self.n_blocks, self.block_size = n_blocks, block_size
-        self.users = [0] * n_blocks  # sequences whose table names the block
+        self.users = [0] * n_blocks  # reference count: sequences whose table has the block
         self.layers: list[tuple[Tensor, ...]] = [()] * n_layers  # per layer tensors (n_blocks, ..., block_size, width)
 
     def take(self) -> int:
-        """Give a free block to one sequence."""
+        """Allocate a free block to one sequence and return its number."""
         if 0 not in self.users:
             raise OutOfBlocks(f"all {self.n_blocks} blocks are in use")
         block = self.users.index(0)
@@ -38,7 +38,7 @@ class BlockPool:
         return block
 
     def take_copy(self, block: int) -> int:
-        """Give one sequence a block of its own with the same content, and take it from the sharers of the other."""
+        """Copy a shared block for one sequence (copy-on-write) and release its reference to the original."""
         copy = self.take()
         self.users[block] -= 1
         for tensors in self.layers:
@@ -48,42 +48,43 @@ class BlockPool:
 
     @property
     def n_used(self) -> int:
-        """Count the blocks in use, a shared one once."""
+        """The number of blocks in use; a shared block counts once."""
         return sum(users > 0 for users in self.users)
 
     @property
     def block_bytes(self) -> int:
-        """Count the bytes of one block over all layers."""
+        """The size of one block over all layers, in bytes."""
         return sum(t[0].numel() * t.element_size() for tensors in self.layers for t in tensors)
 
 
 class PagedSequence:
-    """One text: its block table, and a cache for each layer to be given to the model."""
+    """A sequence: its block table, and a cache per layer to pass to the model."""
 
     def __init__(self, pool: BlockPool, table: list[int] | None = None, length: int = 0) -> None:
         self.pool, self.table = pool, table or []
         self.cache = [PagedLayer(self, layer, length) for layer in range(len(pool.layers))]
 
     def fork(self) -> PagedSequence:
-        """Begin another sequence with the same tokens. No block is copied."""
+        """Create another sequence with the same tokens, without copying blocks."""
         for block in self.table:
             self.pool.users[block] += 1
         return PagedSequence(self.pool, list(self.table), len(self))
 
     def free(self) -> None:
-        """Give the blocks back; those that no other sequence uses are free."""
+        """Release the blocks; those that no other sequence uses become free."""
         for block in self.table:
             self.pool.users[block] -= 1
         self.table, self.cache = [], [PagedLayer(self, layer, 0) for layer in range(len(self.cache))]
 
     def prepare(self, start: int, stop: int) -> None:
-        """Make the blocks of tokens start to stop - 1 this sequence's own. OutOfBlocks where the pool has too few."""
+        """Allocate or copy the blocks of tokens start to stop - 1, so that they can be written. Raises OutOfBlocks."""
         size = self.pool.block_size
         blocks = range(start // size, -(-stop // size))
         shared = [i for i in blocks if i < len(self.table) and self.pool.users[self.table[i]] > 1]
         missing = max(0, blocks.stop - len(self.table))
         if len(shared) + missing > self.pool.n_blocks - self.pool.n_used:
-            raise OutOfBlocks(f"{len(shared) + missing} more blocks are needed; the pool has {self.pool.n_blocks}")
+            free = self.pool.n_blocks - self.pool.n_used
+            raise OutOfBlocks(f"{len(shared) + missing} more blocks are needed, but only {free} are free")
         for i in shared:
             self.table[i] = self.pool.take_copy(self.table[i])
         self.table += [self.pool.take() for _ in range(missing)]
@@ -101,10 +102,10 @@ class PagedLayer:
     def append(self, *new: Tensor) -> tuple[Tensor, ...]:
         """Write the new tokens' tensors, (1, ..., T, width) each, into the blocks; return those of all tokens."""
         if new[0].shape[0] != 1:
-            raise ValueError(f"a paged sequence has batch size 1, not {new[0].shape[0]}: give each text its own")
+            raise ValueError(f"a paged sequence has batch size 1, not {new[0].shape[0]}: use one sequence per text")
         pool, start, stop = self.sequence.pool, self.length, self.length + new[0].shape[-2]
         if stop > start:
-            self.sequence.prepare(start, stop)  # the first layer takes the blocks, the others find them there
+            self.sequence.prepare(start, stop)  # the first layer allocates the blocks for all layers
         if not pool.layers[self.layer]:
             size = pool.n_blocks, pool.block_size
             pool.layers[self.layer] = tuple(t.new_zeros(size[0], *t.shape[1:-2], size[1], t.shape[-1]) for t in new)
@@ -116,7 +117,7 @@ class PagedLayer:
         return self.gathered()
 
     def gathered(self) -> tuple[Tensor, ...]:
-        """Lay the blocks side by side, in the order of the table: (1, ..., S, width) each."""
+        """Concatenate the blocks in the order of the table: (1, ..., S, width) each."""
         table = torch.tensor(self.sequence.table, dtype=torch.long)
         blocks = [tensor[table] for tensor in self.sequence.pool.layers[self.layer]]  # (blocks, ..., block_size, width)
         return tuple(b.movedim(0, -3).flatten(-3, -2)[None, ..., : self.length, :] for b in blocks)
@@ -126,12 +127,12 @@ class PagedLayer:
 
 
 def paged_pool(model: Transformer, n_blocks: int, block_size: int = 16) -> BlockPool:
-    """Make an empty pool for this model; `PagedSequence(pool).cache` is what the model is given."""
+    """Create an empty pool for this model; pass `PagedSequence(pool).cache` to the model."""
     return BlockPool(len(model.blocks), n_blocks, block_size)
 
 
 def unused_slots(sequences: list[PagedSequence]) -> int:
-    """Count the slots for tokens in the sequences' blocks that hold none; shared blocks count once."""
+    """Count the empty token slots in the sequences' blocks; shared blocks count once."""
     size = sequences[0].pool.block_size
     filled: dict[int, int] = {}  # block -> tokens in it
     for sequence in sequences:
@@ -141,5 +142,5 @@ def unused_slots(sequences: list[PagedSequence]) -> int:
 
 
 def unused_slots_if_reserved(sequences: list[PagedSequence], n_reserved: int) -> int:
-    """Count what stays empty when each sequence reserves n_reserved tokens of its own instead."""
+    """Count the empty slots if each sequence reserved n_reserved tokens instead."""
     return sum(n_reserved - len(sequence) for sequence in sequences)

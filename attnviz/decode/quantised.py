@@ -1,7 +1,7 @@
-"""A cache whose numbers are kept in 8 or 4 bits, with one scale per vector.
+"""A KV cache quantised to 8 or 4 bits, with one scale per vector.
 
 Each cached vector of width W (the key or value of one KV head and token; MLA's latent or rotated key of one token) is
-stored as whole numbers from -m to m, m = 127 or 7, and one float16 scale = largest |number| / m. Symmetric, no zero
+stored as integers from -m to m, m = 127 or 7, and one float16 scale = largest |number| / m. Symmetric, without zero
 point; two 4-bit numbers share a byte.
 """
 
@@ -18,7 +18,7 @@ LARGEST = {8: 127, 4: 7}  # bits -> m
 
 
 def quantise(x: Tensor, bits: int) -> tuple[Tensor, Tensor]:
-    """Split x (..., W) into whole numbers, int8 (..., W) or two to a byte (..., ceil(W / 2)), and scales (..., 1)."""
+    """Quantise x (..., W) to integers, int8 (..., W) or two per byte (..., ceil(W / 2)), and scales (..., 1)."""
     largest = LARGEST[bits]
     scale = (x.abs().amax(-1, keepdim=True) / largest).half()  # (..., 1)
     exact = scale.to(x.dtype).clamp(min=torch.finfo(torch.float16).tiny)  # a vector of zeros has scale 0
@@ -33,19 +33,19 @@ def dequantise(numbers: Tensor, scale: Tensor, width: int, bits: int, dtype: tor
 
 
 def pack(numbers: Tensor) -> Tensor:
-    """Put two numbers from -8 to 7 into a byte: int8 (..., W) -> uint8 (..., ceil(W / 2))."""
+    """Pack two numbers from -8 to 7 into a byte: int8 (..., W) -> uint8 (..., ceil(W / 2))."""
     nibbles = F.pad(numbers + 8, (0, numbers.shape[-1] % 2)).to(torch.uint8)  # 0 to 15
     return nibbles[..., 0::2] | nibbles[..., 1::2] << 4
 
 
 def unpack(packed: Tensor, width: int) -> Tensor:
-    """Take the numbers out again: uint8 (..., ceil(W / 2)) -> int8 (..., W)."""
+    """Unpack two numbers per byte: uint8 (..., ceil(W / 2)) -> int8 (..., W)."""
     pairs = torch.stack((packed & 15, packed >> 4), dim=-1)  # (..., ceil(W / 2), 2)
     return pairs.flatten(-2)[..., :width].to(torch.int8) - 8
 
 
 class QuantisedCache:
-    """Keep what is appended in 8 or 4 bits; whoever reads gets it back as numbers · scale."""
+    """A cache that stores tensors in 8 or 4 bits and returns them dequantised."""
 
     def __init__(self, bits: int) -> None:
         one_of("bits", bits, tuple(LARGEST))
@@ -67,10 +67,10 @@ class QuantisedCache:
 
     @property
     def nbytes(self) -> int:
-        """Count the bytes of numbers and scales."""
+        """The size of the integers and scales in bytes."""
         return self.stored.nbytes
 
 
 def quantised_cache(model: Transformer, bits: int) -> list[QuantisedCache]:
-    """Make a cache per layer that keeps its numbers in 8 or 4 bits."""
+    """Create a cache per layer that is quantised to 8 or 4 bits."""
     return [QuantisedCache(bits) for _ in model.blocks]

@@ -1,8 +1,8 @@
-"""From logits to the next token: each filter a function, in the order of transformers' `generate`.
+"""Sample the next token from logits: one function per filter, in the order of transformers' `generate`.
 
     repetition penalty -> temperature -> top-k -> top-p -> min-p -> draw
 
-A filter maps logits (V,) to logits (V,); what it removes becomes -inf. V vocab_size.
+A filter maps logits (V,) to logits (V,) and sets removed tokens to -inf. V vocab_size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from attnviz.checks import ConfigError, number, whole
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the next token is chosen. temperature = 0 is greedy; None and 1.0 switch a filter off."""
+    """Sampling settings. temperature = 0 is greedy; None and 1.0 switch a filter off."""
 
     temperature: float = 1.0
     top_k: int | None = None
@@ -73,8 +73,8 @@ def keep_top_p(logits: Tensor, p: float) -> Tensor:
     """Keep the fewest tokens whose probabilities sum to at least p, most probable first (nucleus sampling,
     arXiv 1904.09751), at least one."""
     ascending, order = logits.sort()  # (rank,) each
-    up_to_here = ascending.softmax(-1).cumsum(-1)  # (rank,)
-    remove = up_to_here <= 1 - p  # (rank,), the least probable tokens, as long as they sum to at most 1 - p
+    cumulative = ascending.softmax(-1).cumsum(-1)  # (rank,)
+    remove = cumulative <= 1 - p  # (rank,), the least probable tokens, as long as they sum to at most 1 - p
     remove[-1] = False  # (rank,)
     return logits.masked_fill(remove[order.argsort()], -math.inf)  # (V,)
 
@@ -83,7 +83,7 @@ def keep_min_p(logits: Tensor, p: float) -> Tensor:
     """Keep the tokens at least p times as probable as the most probable one (arXiv 2407.01082)."""
     probabilities = logits.softmax(-1)  # (V,)
     remove = probabilities < p * probabilities.max()  # (V,)
-    remove[probabilities.argmax()] = False  # (V,); p = 1 keeps the most probable token whatever the rounding
+    remove[probabilities.argmax()] = False  # (V,); keeps the most probable token at p = 1 despite rounding
     return logits.masked_fill(remove, -math.inf)  # (V,)
 
 
@@ -95,7 +95,7 @@ def keep_largest(logits: Tensor) -> Tensor:
 
 
 def stages(logits: Tensor, ids: Sequence[int], sampling: Sampling) -> list[Stage]:
-    """Give the distribution before any filter and after each filter that is switched on; ids: the text so far."""
+    """Return the distribution before any filter and after each active filter. ids: the text so far."""
     found = [Stage("model", _probabilities(logits))]
 
     def then(name: str, filtered: Tensor) -> Tensor:
@@ -119,19 +119,19 @@ def stages(logits: Tensor, ids: Sequence[int], sampling: Sampling) -> list[Stage
 
 
 def distribution(logits: Tensor, ids: Sequence[int], sampling: Sampling) -> Tensor:
-    """Compute the distribution that the next token is drawn from: float64 (V,)."""
+    """Compute the distribution from which the next token is drawn: float64 (V,)."""
     return stages(logits, ids, sampling)[-1].probabilities
 
 
 def draw(probabilities: Tensor, u: float) -> int:
-    """Choose the token in whose share of [0, 1) the number u lies, the shares laid side by side by id."""
+    """Draw a token by inverse transform sampling: the first id whose cumulative probability exceeds u in [0, 1)."""
     ends = probabilities.cumsum(-1)  # (V,)
     chosen = int(torch.searchsorted(ends, u * float(ends[-1]), right=True))
     return min(chosen, int(probabilities.nonzero()[-1]))  # u just below 1 can be rounded past the last share
 
 
 def uniform(seed: int, position: int, purpose: str = "draw") -> float:
-    """Make the random number in [0, 1) of one position of the text: the same after an interruption."""
+    """Return the random number in [0, 1) for one position of the text, reproducible after an interruption."""
     return random.Random(f"{seed}/{position}/{purpose}").random()
 
 

@@ -1,4 +1,4 @@
-"""A text that a model writes, with what each step drew from, cached and attended to.
+"""Generate a text and record each step's distribution, cache size and attention weights.
 
 T tokens of the text, S tokens cached, H query heads.
 """
@@ -16,40 +16,40 @@ from attnviz.decode.sampling import Sampling, Stage, draw, stages, uniform
 from attnviz.modules import KVCache, Transformer
 
 CANDIDATES = 8
-ROWS_BEFORE = 24  # rows of the maps that come before the first token written
+ROWS_BEFORE = 24  # rows of the maps before the first generated token
 
 
 class WrittenStep(NamedTuple):
-    """One token written, and what it was drawn from."""
+    """One generated token and its distribution."""
 
     id: int
-    drawn: int  # the token that the sampling draws here; another one where it was chosen
-    probability: float  # that the model gave it, before the filters
-    candidates: tuple[int, ...]  # the most probable tokens, and the one written
+    drawn: int  # the token that sampling draws here; differs from id if the user chose another one
+    probability: float  # the model's, before the filters
+    candidates: tuple[int, ...]  # the most probable tokens, and the generated one
     stages: tuple[tuple[str, tuple[float, ...]], ...]  # (filter, the candidates' probabilities after it)
-    left: tuple[int, ...]  # tokens with a probability above 0 after each filter
+    left: tuple[int, ...]  # number of tokens with a probability above 0 after each filter
     layer_bytes: tuple[int, ...]  # of each layer's cached tensors, counted
-    rows: Tensor  # (H, S) weights of the last token read, in the layer that is looked at
+    rows: Tensor  # (H, S) weights of the last input token, in the selected layer
 
 
 @dataclass(frozen=True, eq=False)
 class Written:
-    """The text's own rows of the maps, and the steps after it."""
+    """The prompt's rows of the maps, and the steps after it."""
 
-    rows: Tensor  # (H, up to ROWS_BEFORE, T): of the text's last tokens but one
+    rows: Tensor  # (H, up to ROWS_BEFORE, T): of the prompt's last tokens, except the very last
     steps: tuple[WrittenStep, ...]
-    cache: tuple[KVCache, ...]  # one per layer, of all tokens but the last written; copied before more is written
+    cache: tuple[KVCache, ...]  # one per layer, of all tokens but the last; copied before the text is continued
 
     @property
     def nbytes(self) -> int:
-        """Count about what it takes, for a cache of results."""
+        """The approximate size in bytes, for a cache of results."""
         return (
             self.rows.nbytes + sum(step.rows.nbytes + 2000 for step in self.steps) + sum(c.nbytes for c in self.cache)
         )
 
 
 class _Rows:
-    """Keeps one layer's weights of each pass: layers run in their order."""
+    """A recorder that stores one layer's weights of each pass. Counts calls, because layers run in order."""
 
     def __init__(self, layer: int, n_layers: int) -> None:
         self.layer, self.n_layers, self.n_calls = layer, n_layers, 0
@@ -70,29 +70,28 @@ def write(
     layer: int,
     before: Written | None = None,
 ) -> Written:
-    """Continue the prompt by n tokens: the fixed ones first, then tokens drawn. layer: whose weights are kept.
+    """Continue the prompt by n tokens: the fixed ones first, then sampled ones. layer: whose weights are recorded.
 
-    What is fixed is read in one pass with the prompt, each drawn token in one of its own. before: what the same model
-    wrote after the same prompt, sampled alike; where the text begins the same, neither its steps nor its keys and
-    values are computed again.
+    Fixed tokens run in one pass with the prompt, each sampled token in its own. before: an earlier result of the same
+    model, prompt and sampling; the steps, keys and values of a common prefix are reused.
     """
-    kept = _same(before, fixed, n) if before else ()
-    if before and len(kept) == n:
-        return Written(before.rows, kept, before.cache)
-    first = len(prompt) + len(kept)  # tokens before the first that is written here
+    reused = _reusable(before, fixed, n) if before else ()
+    if before and len(reused) == n:
+        return Written(before.rows, reused, before.cache)
+    first = len(prompt) + len(reused)  # number of tokens before the first new one
     cache = _copied(before.cache, first - 1) if before else tuple(model.new_cache())
-    ids, rows, steps = [*prompt, *(s.id for s in kept), *fixed[len(kept) : n]], _Rows(layer, len(model.blocks)), [*kept]
-    read_before, known = len(cache[0]), len(ids)
+    ids, rows = [*prompt, *(s.id for s in reused), *fixed[len(reused) : n]], _Rows(layer, len(model.blocks))
+    steps, read_before, known = [*reused], len(cache[0]), len(ids)
     logits = read(model, ids[read_before:], list(cache), rows)
-    for end in range(first, len(prompt) + n):  # tokens before the one that is written
+    for end in range(first, len(prompt) + n):  # number of tokens before the new one
         if end > known:
             logits = read(model, ids[-1:], list(cache), rows)
-        last = end - 1 - read_before if end <= known else 0  # where the last of them stands in its pass
+        last = end - 1 - read_before if end <= known else 0  # index of the last of them in its pass
         found = stages(logits[last], ids[:end], sampling)
         drawn = draw(found[-1].probabilities, uniform(sampling.seed, end))
         if end >= known:
             ids.append(drawn)
-        row = rows.weights[-1][:, last, :end].clone()  # a copy: a view would keep all rows of the pass
+        row = rows.weights[-1][:, last, :end].clone()  # a copy: a view would keep all rows of the pass in memory
         steps.append(_step(ids[end], drawn, found, _bytes(cache, end), row))
     if before:
         return Written(before.rows, tuple(steps), cache)
@@ -100,12 +99,12 @@ def write(
     return Written(rows.weights[0][:, max(0, last - ROWS_BEFORE) : last, : last + 1].clone(), tuple(steps), cache)
 
 
-def _same(before: Written, fixed: Sequence[int], n: int) -> tuple[WrittenStep, ...]:
-    """Return the first steps that would be computed as they were, at most n; the last may take another token."""
+def _reusable(before: Written, fixed: Sequence[int], n: int) -> tuple[WrittenStep, ...]:
+    """Return the first steps that would not change, at most n; in the last one the token may be replaced."""
     for i, step in enumerate(before.steps[:n]):
         wanted = fixed[i] if i < len(fixed) else step.drawn
         if step.id != wanted:
-            best_are_shown = step.id != step.candidates[-1]  # not where the last of them gave way to the one written
+            best_are_shown = step.id != step.candidates[-1]  # False if the last of them was replaced by the chosen one
             if not best_are_shown or wanted not in step.candidates:
                 return before.steps[:i]
             probability = step.stages[0][1][step.candidates.index(wanted)]

@@ -1,8 +1,8 @@
-"""Mistakes found in code of these modules, each run beside the right version.
+"""Common mistakes in attention code, each run and compared with the right version.
 
-Each is a file of `catalogue/` with a `MISTAKE`: the lines that are changed, a question about them, what they do to a
-text, a test. A mistaken version is the project itself with those lines changed (`versions.py`), so it is compared with
-the right one on the same inputs by name:
+Each is a file of `catalogue/` with a `MISTAKE`: the changed lines, a question about them, their effect on a text, and a
+test. A mistaken version is the project itself with those lines changed (`versions.py`), so both versions can be run on
+the same inputs:
 
     for mistake in all_mistakes().values():  # by id, sorted
         version = mistake.version()  # of MLA: version(config)
@@ -31,7 +31,7 @@ __all__ = [
 
 @cache
 def all_mistakes() -> dict[str, Mistake]:
-    """Give the mistakes by id: those that raise, those that give NaN, the silent ones; each kind by title."""
+    """Return the mistakes by id: first those that raise, then those that give NaN, then the silent ones; by title."""
     names = [each.name for each in pkgutil.iter_modules(catalogue.__path__)]
     found = {name: importlib.import_module(f"{catalogue.__name__}.{name}").MISTAKE for name in names}
     by_kind = sorted(found, key=lambda name: (KINDS.index(found[name].kind), found[name].title))
@@ -39,7 +39,7 @@ def all_mistakes() -> dict[str, Mistake]:
 
 
 def load_mistake(name: str) -> Mistake:
-    """Give one mistake by its id. ValueError for an id that there is not."""
+    """Return a mistake by its id. ValueError for an unknown id."""
     if name not in all_mistakes():
-        raise ValueError(f"There is no mistake {name!r}; there are {', '.join(all_mistakes())}.")
+        raise ValueError(f"There is no mistake {name!r}; choose one of {', '.join(all_mistakes())}.")
     return all_mistakes()[name]

@@ -1,4 +1,4 @@
-"""Running the right and the mistaken version of a model on one text, and saying what differs.
+"""Run the right and the mistaken version of a model on one text, and describe the difference.
 
 B batch, L layers, H heads, T tokens, S key tokens, V vocab_size.
 """
@@ -16,21 +16,21 @@ from torch import Tensor
 
 from attnviz.modules import AttentionRecord, Recording, Transformer
 
-CHANGED = 1e-3  # a weight that differs by more is another weight
-PADDING_ID = 0  # what stands before a text as padding; nobody may attend to it, so any id would do
-DECODED = 8  # tokens read one at a time, with the cache; those before are read at once
+CHANGED = 1e-3  # a larger difference counts as a changed weight
+PADDING_ID = 0  # token id of the padding; it is masked, so any id would do
+DECODED = 8  # number of tokens decoded one at a time with the cache, after the prefill
 
 
 class Pass(NamedTuple):
-    """What one run gave."""
+    """The results of one run."""
 
     logits: Tensor  # (B, T, V)
     weights: list[Tensor]  # L of (B, H, T, S)
     records: list[AttentionRecord]  # of the last call of the model, L
 
 
-class Telling(NamedTuple):
-    """The number that gives a mistake away, and what it says."""
+class Metric(NamedTuple):
+    """The metric that reveals a mistake, and a sentence about it."""
 
     measure: str
     expected: float
@@ -39,7 +39,7 @@ class Telling(NamedTuple):
 
 
 def run(model: Transformer, ids: Sequence[int], mask: Tensor | None = None) -> Pass:
-    """Run the model on a text at once."""
+    """Run the model on a text in one pass."""
     record = Recording()
     logits = model(torch.tensor([list(ids)]), mask=mask, record=record)
     return Pass(logits, [each.weights for each in record], list(record))
@@ -51,12 +51,12 @@ def run_padded(model: Transformer, ids: Sequence[int], n_padding: int, mask: Ten
 
 
 def is_token(n_padding: int, n_tokens: int) -> Tensor:
-    """Bool (1, T): False for padding."""
+    """Return a bool tensor (1, T) that is False for padding."""
     return torch.arange(n_padding + n_tokens)[None] >= n_padding
 
 
 def decode(model: Transformer, ids: Sequence[int]) -> Pass:
-    """Read a text with a cache: the last DECODED tokens, but the first of the text, one at a time."""
+    """Run a text through a cache: prefill, then the last DECODED tokens one at a time (at most T - 1)."""
     n_first = len(ids) - min(DECODED, len(ids) - 1)
     cache, logits, rows = model.new_cache(), [], []
     for piece in (list(ids[:n_first]), *([i] for i in ids[n_first:])):
@@ -68,9 +68,9 @@ def decode(model: Transformer, ids: Sequence[int]) -> Pass:
 
 
 def maps(right: Pass, wrong: Pass, texts: tuple[int, int] = (0, 0)) -> dict[str, Any]:
-    """The `Symptom`'s maps: of the first layer whose weights differ, the head that differs most.
+    """Return the `Symptom`'s maps: the head that differs most, in the first layer whose weights differ.
 
-    texts: which of the batch, in the right run and in the mistaken one.
+    texts: index into the batch, for the right and the mistaken run.
     """
     pairs = [(a[texts[0]], b[texts[1]]) for a, b in zip(right.weights, wrong.weights, strict=True)]
     largest = torch.stack([_largest_by_head(a - b) for a, b in pairs])  # (L, H)
@@ -82,7 +82,7 @@ def maps(right: Pass, wrong: Pass, texts: tuple[int, int] = (0, 0)) -> dict[str,
 
 
 def head_map(weights: Tensor, layer: int, head: int) -> dict[str, Any]:
-    """The right map of a `Symptom`: one head's weights."""
+    """Return the right map of a `Symptom`: the weights of one head."""
     picture = f"Weights of layer {layer}, head {head}"
     return {"picture": picture, "right": array(weights), "layer": layer, "head": head}
 
@@ -93,13 +93,13 @@ def _largest_by_head(difference: Tensor) -> Tensor:
 
 
 def array(tensor: Tensor) -> np.ndarray:
-    """Float32 numpy, a copy of its own that nobody can change."""
+    """Return a read-only float32 numpy copy."""
     result = tensor.float().numpy().copy()
     result.flags.writeable = False
     return result
 
 
-# ---- telling numbers
+# ---- metrics
 
 
 def loss(logits: Tensor, ids: Sequence[int]) -> float:
@@ -108,48 +108,48 @@ def loss(logits: Tensor, ids: Sequence[int]) -> float:
 
 
 def largest(difference: Tensor) -> float:
-    """The largest absolute entry, 0 where there is none."""
+    """Return the largest absolute entry, or 0 for an empty tensor."""
     return float(difference.abs().max()) if difference.numel() else 0.0
 
 
-def loss_told(right: Tensor, wrong: Tensor, ids: Sequence[int]) -> Telling:
-    """The loss on this text in both versions; for one token or two, of which position 0 predicts one at most, the
-    largest change of a logit."""
+def loss_metric(right: Tensor, wrong: Tensor, ids: Sequence[int]) -> Metric:
+    """Compare the loss on this text in both versions. For one or two tokens, where at most one token is predicted,
+    compare logits instead."""
     moved = largest(wrong - right)
     if len(ids) <= 2:
-        sentence = f"So short a text has hardly a loss; its logits differ by up to {said(moved)}."
-        return Telling("Largest change of a logit", 0.0, moved, sentence)
+        sentence = f"This text is too short for a meaningful loss; its logits differ by up to {said(moved)}."
+        return Metric("Largest change of a logit", 0.0, moved, sentence)
     before, after = loss(right, ids), loss(wrong, ids)
-    return Telling(
+    return Metric(
         "Loss on this text, nats per token", before, after,
         f"The loss on this text {changes(before, after)} nats per token; logits differ by up to {said(moved)}.",
     )  # fmt: skip
 
 
 class Leak(NamedTuple):
-    """How far another last token moves an earlier position's logits."""
+    """The largest change of an earlier position's logits when the last token is replaced."""
 
     position: int
-    amount: float  # by how much a logit there moves when the last token is another
+    amount: float  # largest change of a logit at this position
 
 
 def leak(model: Transformer, ids: Sequence[int], before: Tensor) -> Leak:
-    """Where another last token moves an earlier logit most. before: the text's logits (1, T, V), with T at least 2."""
+    """Replace the last token and find the largest change of an earlier logit. before: logits (1, T, V), T >= 2."""
     other = [*ids[:-1], (ids[-1] + 1) % model.config.vocab_size]
     moved = (model(torch.tensor([other])) - before)[0, :-1].abs().amax(-1)  # (T - 1,)
     return Leak(int(moved.argmax()), float(moved.max()))
 
 
-def leak_said(found: Leak, ids: Sequence[int]) -> str:
-    """The leak as a sentence."""
-    return f"A logit at position {found.position} moves by {said(found.amount)} when token {len(ids) - 1} changes."
+def leak_sentence(found: Leak, ids: Sequence[int]) -> str:
+    """Describe the leak in a sentence."""
+    return f"A logit at position {found.position} changes by {said(found.amount)} when token {len(ids) - 1} changes."
 
 
 # ---- numbers in sentences
 
 
 def said(x: float) -> str:
-    """A number for a sentence: "0", "1,024", "2.277", "6.1e−05"."""
+    """Format a number for a sentence: "0", "1,024", "2.277", "6.1e−05"."""
     size = abs(x)
     if x == 0 or (size >= 1000 and size < 1e6) or (float(x).is_integer() and size < 1e6):
         text = f"{x:,.0f}"
@@ -159,25 +159,25 @@ def said(x: float) -> str:
 
 
 def changes(before: float, after: float) -> str:
-    """ "rises from 2.277 to 7.412", "falls from …", "stays at …", as far as it is printed."""
+    """Return "rises from 2.277 to 7.412", "falls from …" or "stays at …", compared as printed."""
     if said(before) == said(after):
         return f"stays at {said(after)}"
     if math.isnan(after):
-        return f"was {said(before)} and is NaN"
+        return f"changes from {said(before)} to NaN"
     return f"{'rises' if after > before else 'falls'} from {said(before)} to {said(after)}"
 
 
 def percent(share: float) -> str:
-    """ "53.5 %"."""
+    """Format a share as "53.5 %"."""
     return f"{100 * share:.1f} %"
 
 
 def n_of(n: int, what: str) -> str:
-    """ "1 token", "3 tokens"."""
+    """Format a count with its noun: "1 token", "3 tokens"."""
     return f"{n:,} {what}{'s' * (n != 1)}"
 
 
 def raised(error: Exception) -> str:
-    """An error as Python's last line has it, at most its first two lines."""
+    """Format an exception as "Type: message", with at most two lines of the message."""
     lines = [line.strip() for line in str(error).strip().splitlines()[:2]]
     return f"{type(error).__name__}: {' '.join(lines)}"

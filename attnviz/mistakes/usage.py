@@ -1,6 +1,6 @@
-"""Right code as it is written around the modules: a fused projection, torch's own layer, a padded batch, the loss.
+"""Right versions of code that uses the modules: a fused projection, torch's own layer, a padded batch, the loss.
 
-Mistakes made around the modules change these lines. B batch, T tokens, S key tokens, C d_model, H query heads,
+Mistakes in using the modules change these lines. B batch, T tokens, S key tokens, C d_model, H query heads,
 K KV heads, D head_dim, V vocab_size.
 """
 
@@ -16,7 +16,7 @@ from attnviz.modules import GroupedQueryAttention
 def split_qkv(qkv: Tensor, H: int, K: int, D: int) -> tuple[Tensor, Tensor, Tensor]:
     """Split the output of one fused projection, (B, T, (H + 2 · K) · D), into q (B, H, T, D), k and v (B, K, T, D).
 
-    Its rows are laid out per matrix: all of q, then all of k, then all of v.
+    The weight's rows are grouped per matrix: all of q, then all of k, then all of v.
     """
     q, k, v = qkv.split((H * D, K * D, K * D), dim=-1)
     return (
@@ -27,9 +27,9 @@ def split_qkv(qkv: Tensor, H: int, K: int, D: int) -> tuple[Tensor, Tensor, Tens
 
 
 def torch_attention(ours: GroupedQueryAttention) -> nn.MultiheadAttention:
-    """Make torch's own layer, for x (B, T, C), with our weights: a KV head is copied for each query head reading it."""
+    """Build torch's layer for x (B, T, C) with our weights. A KV head is copied for each query head that reads it."""
     H, C, dropout = ours.n_heads, ours.q_proj.in_features, ours.dropout
-    with torch.device("meta"):  # no memory and no random numbers for weights that are replaced at once
+    with torch.device("meta"):  # no allocation or initialisation: the weights are replaced below
         theirs = nn.MultiheadAttention(C, H, dropout, bias=False, batch_first=True)
     copies = [p.weight.unflatten(0, (-1, ours.head_dim)) for p in (ours.q_proj, ours.k_proj, ours.v_proj)]
     rows = torch.cat([w.repeat_interleave(H // len(w), 0).flatten(0, 1) for w in copies])  # (3 · H · D, C)
@@ -38,23 +38,23 @@ def torch_attention(ours: GroupedQueryAttention) -> nn.MultiheadAttention:
 
 
 def padding_mask(is_token: Tensor) -> Tensor:
-    """Make a mask for a padded batch from is_token, bool (B, S): no query may attend to padding."""
+    """Build the mask of a padded batch from is_token, bool (B, S): no query may attend to padding."""
     return is_token[:, None, None, :]  # (B, S) -> (B, 1, 1, S), over the keys
 
 
 def token_positions(is_token: Tensor) -> Tensor:
-    """Count positions from each text's first token on, whatever padding stands before it: (B, T) -> (B, T)."""
+    """Count positions from each text's first token, skipping left padding: (B, T) -> (B, T)."""
     return (is_token.long().cumsum(-1) - 1).clamp(min=0)
 
 
 def sinusoids(positions: Tensor, d_model: int) -> Tensor:
-    """Absolute positions as in arXiv 1706.03762, section 3.5, sines before cosines: (B, T) -> (B, T, C)."""
+    """Return sinusoidal position encodings (arXiv 1706.03762, section 3.5), sines first: (B, T) -> (B, T, C)."""
     frequencies = 10000.0 ** -(torch.arange(0, d_model, 2) / d_model)  # (C / 2,)
     angles = positions[..., None] * frequencies  # (B, T, C / 2)
     return torch.cat((angles.sin(), angles.cos()), dim=-1)[..., :d_model]
 
 
 def next_token_loss(logits: Tensor, ids: Tensor) -> Tensor:
-    """Mean of -log p of each next token, in nats per token: logits (B, T, V), ids (B, T)."""
+    """Return the mean of -log p of each next token, in nats per token: logits (B, T, V), ids (B, T)."""
     predicted, following = logits[:, :-1], ids[:, 1:]  # position t predicts token t + 1
     return F.cross_entropy(predicted.flatten(0, 1), following.flatten())

@@ -1,7 +1,7 @@
-"""The project's own files with some lines changed, run as modules of their own beside the right ones.
+"""Load the project's own files with some lines changed, as separate modules next to the right ones.
 
-A mistaken version is no copy: it is the right file as it is now, with the lines of the mistake put in. A file that
-imports a changed one is run anew too, so that the whole model can be run in the mistaken version.
+A mistaken version is not a stored copy: it is the current right file with the mistake's lines substituted. A file that
+imports a changed one is loaded again too, so that the whole model can run in the mistaken version.
 """
 
 from __future__ import annotations
@@ -36,26 +36,26 @@ M = TypeVar("M", bound=nn.Module)
 
 @dataclass(frozen=True)
 class Change:
-    """Whole lines of one file, and the lines in their place in the mistaken version; without outer indentation."""
+    """Whole lines of one file and their replacement in the mistaken version, both without outer indentation."""
 
     file: str  # below attnviz/: "modules/attention.py"
     right: str
-    wrong: str  # "" where the lines are left out
+    wrong: str  # "" if the lines are removed
 
     def apply(self, source: str) -> str:
-        """Put the wrong lines in place of the right ones. ValueError unless these stand in the source exactly once."""
+        """Replace the right lines by the wrong ones. ValueError unless the right ones occur exactly once."""
         lines, right = source.splitlines(), cleandoc(self.right)
         n = right.count("\n") + 1
         found = [i for i in range(len(lines) - n + 1) if dedent("\n".join(lines[i : i + n])) == right]
         if len(found) != 1:
-            raise ValueError(f"{self.file} must have these lines once, and has them {len(found)} times:\n{right}")
+            raise ValueError(f"{self.file} must contain these lines once, but has them {len(found)} times:\n{right}")
         indent = lines[found[0]][: -len(lines[found[0]].lstrip())]
         wrong = [indent + line if line else "" for line in cleandoc(self.wrong).splitlines()]
         return "\n".join([*lines[: found[0]], *wrong, *lines[found[0] + n :]]) + "\n"
 
 
 class Version:
-    """The project with some lines changed; without changes it is the project itself."""
+    """The project with some lines changed; without changes, the project itself."""
 
     def __init__(self, name: str, changes: Sequence[Change] = ()) -> None:
         self.name = name
@@ -66,18 +66,18 @@ class Version:
         self._lock = RLock()
 
     def source(self, file: str) -> str:
-        """Give the text of a file below attnviz/ in this version."""
+        """Return the source of a file below attnviz/ in this version."""
         source = right_source(file)
         for change in self._changes:
             source = change.apply(source) if change.file == file else source
         return source
 
     def diff(self) -> dict[str, str]:
-        """Give each changed file's diff from the right one, in unified format without the two lines of names."""
+        """Return each changed file's unified diff from the right one, without the two header lines."""
         return {file: "\n".join(_diff(right_source(file), self.source(file))) for file in self.files}
 
     def changed_lines(self, file: str) -> tuple[set[int], set[int]]:
-        """Give the numbers of a file's lines that stand in the right version alone, and in this one alone."""
+        """Return the line numbers that occur only in the right version, and those that occur only in this one."""
         before, after = right_source(file).splitlines(), self.source(file).splitlines()
         matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
         different = [block for block in matcher.get_opcodes() if block[0] != "equal"]
@@ -85,16 +85,16 @@ class Version:
         return right, {n + 1 for _, _, _, first, stop in different for n in range(first, stop)}
 
     def module(self, name: str) -> ModuleType:
-        """Give a module of this version by its name below attnviz: "modules.attention". Any error of its own passes."""
+        """Return a module of this version by its name below attnviz: "modules.attention". Its errors propagate."""
         with self._lock:
-            if not self._is_other(name):
+            if not self._is_changed(name):
                 return importlib.import_module(f"attnviz.{name}")
             if name not in self._modules:
                 self._modules[name] = self._run(name)
             return self._modules[name]
 
     def like(self, module: M) -> M:
-        """Copy a module with its parts as those of this version. Parameters are shared; nothing is initialised."""
+        """Copy a module and its submodules with this version's classes. Parameters are shared, not initialised."""
         kind = type(module)
         if kind.__module__.startswith("attnviz."):
             kind = getattr(self.module(kind.__module__.removeprefix("attnviz.")), kind.__qualname__)
@@ -103,22 +103,22 @@ class Version:
         vars(other).update(vars(module), _modules=parts)
         return other
 
-    def _is_other(self, name: str) -> bool:
-        """Whether a module is a changed one or imports one, directly or not."""
+    def _is_changed(self, name: str) -> bool:
+        """Check whether a module is changed or imports a changed one, directly or indirectly."""
         if name not in self._differs:
-            self._differs[name] = False  # while its imports are asked
+            self._differs[name] = False  # ends the recursion on circular imports
             changed = _file(name) in self.files
-            self._differs[name] = changed or any([self._is_other(each) for each in _imports(name)])
+            self._differs[name] = changed or any([self._is_changed(each) for each in _imports(name)])
         return self._differs[name]
 
     def _run(self, name: str) -> ModuleType:
-        """Run a file's source under a name and file name of this version, which tracebacks and `inspect` can read."""
+        """Execute a file's source under this version's module and file name, for tracebacks and `inspect`."""
         path = ROOT / _file(name)
         shown = str(path.with_name(f"{path.stem} ({self.name}).py"))
         return self._run_text(self.source(_file(name)), f"attnviz.{name} ({self.name})", shown)
 
     def run_test(self, test: str) -> None:
-        """Run a mistake's test on this version; what it raises passes."""
+        """Run a mistake's test on this version. Its exceptions propagate."""
         path = str(ROOT / "mistakes" / f"test ({self.name}).py")
         module = self._run_text(test, f"attnviz.mistakes.test ({self.name})", path)
         for name, function in vars(module).items():
@@ -126,7 +126,7 @@ class Version:
                 function()
 
     def _run_text(self, source: str, name: str, path: str) -> ModuleType:
-        """Run a text of the project's own as a module that imports this version where it imports the project."""
+        """Execute source text as a module whose imports of the project resolve to this version."""
         spec = ModuleSpec(name, _Text(source, path), origin=path)
         spec.has_location = True
         module = module_from_spec(spec)
@@ -144,14 +144,14 @@ class Version:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> ModuleType:
-        """What `from … import …` calls in a file of this version."""
+        """Implement `from … import …` in the files of this version."""
         if fromlist and name.split(".")[0] == "attnviz":
             return self.module(name.partition(".")[2])
         return builtins.__import__(name, globals, locals, fromlist or (), level)
 
 
 class _Text(SourceLoader):
-    """A module's source from a text instead of a file."""
+    """A loader that reads a module's source from a string instead of a file."""
 
     def __init__(self, source: str, path: str) -> None:
         self.text, self.path = source, path
@@ -170,18 +170,18 @@ RIGHT = Version("right")
 
 @cache
 def right_source(file: str) -> str:
-    """Give the text of a file below attnviz/."""
+    """Return the source of a file below attnviz/."""
     return (ROOT / file).read_text(encoding="utf-8")
 
 
 @cache
 def version(name: str, changes: tuple[Change, ...]) -> Version:
-    """Make the version of these changes once."""
+    """Return the version with these changes, cached."""
     return Version(name, changes)
 
 
 def _file(name: str) -> str:
-    """The file of a module, both below attnviz."""
+    """Return the file of a module, both relative to attnviz."""
     path = name.replace(".", "/")
     if (ROOT / path).is_dir():
         return f"{path}/__init__.py"
@@ -190,7 +190,7 @@ def _file(name: str) -> str:
 
 @cache
 def _imports(name: str) -> tuple[str, ...]:
-    """The project's modules that a module imports from, by their names below attnviz."""
+    """Return the project's modules that a module imports from, by their names below attnviz."""
     return tuple(_imported(ast.parse(right_source(_file(name)))))
 
 

@@ -1,7 +1,7 @@
-"""A run of a model recorded line by line, from the source that ran.
+"""Record a run of a model line by line, from the source that ran.
 
-`record` runs the model once. What it keeps is what happened: the lines in the order they ran, the tensors that each
-line made, and the torch operations behind them. Nothing here knows what attention is.
+`record` runs the model once and records the lines in the order they ran, the tensors that each line made, and the torch
+operations behind them. Nothing in this package is specific to attention.
 """
 
 from attnviz.steps.absorbed import with_absorbed

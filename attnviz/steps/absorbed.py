@@ -1,4 +1,4 @@
-"""Latent attention run in its absorbed form inside a model, to be recorded like any other layer."""
+"""Run latent attention in its absorbed form inside a model, so that it can be recorded like any other layer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from attnviz.modules import Transformer
 
 
 class Absorbed(nn.Module):
-    """The attention it is given, asked for `absorbed=True`; weights are shared."""
+    """A wrapper that calls an attention module with `absorbed=True`; weights are shared."""
 
     def __init__(self, attn: nn.Module) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
-"""How one entry of a recorded tensor came about, in numbers: the operation that made it, read off the run.
+"""Explain how an entry of a recorded tensor was computed, from the recorded torch operation.
 
-What is written follows from the operation that torch was called with, not from a list of a model's steps. An operation
-that only moves entries (`unflatten`, `transpose`, a slice) is followed back to where the number was computed: the same
-call is made on the numbers of the entries in place of the entries.
+The explanation follows from the torch operation itself, not from a list of a model's steps. An operation that only
+moves entries (`unflatten`, `transpose`, a slice) is traced back to where the number was computed, by repeating the call
+on a tensor of entry indices.
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ MOVES = {
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """One entry: value = what `written` says, computed in float64 from the entries recorded before it."""
+    """The computation of one entry: value = `written`, computed in float64 from the recorded inputs."""
 
     operation: str  # torch's name
     value: float  # as recorded
-    computed: float | None  # from the inputs recorded; None where only torch can say
+    computed: float | None  # from the recorded inputs; None for an operation that is not in HOW
     written: str  # "Σ x·w", with the operation's own letters
     terms: tuple[tuple[float, ...], ...] = ()  # the factors of each term of a sum, in order
-    numbers: tuple[tuple[str, float], ...] = ()  # what else goes in, by name
-    used: tuple[tuple[Value, tuple[int | None, ...]], ...] = ()  # entries read: None is the whole of an axis
+    numbers: tuple[tuple[str, float], ...] = ()  # other inputs, by name
+    used: tuple[tuple[Value, tuple[int | None, ...]], ...] = ()  # entries read: None is the whole axis
     moved: tuple[str, ...] = ()  # operations that moved the entry afterwards, the last first
 
     @property
     def products(self) -> tuple[float, ...]:
-        """The terms multiplied out."""
+        """The product of each term's factors."""
         return tuple(math.prod(term) for term in self.terms)
 
 
 def arithmetic(operations: Iterable[Operation], value: Value, index: Sequence[int]) -> Arithmetic | None:
     """Explain the entry of a value at this index by the operations of a line.
 
-    Where these only moved the entry, say where from. None for a value that none of them made.
+    If they only moved the entry, return its source. None for a value that none of them made.
     """
     made_by = {made.index: (operation, i) for operation in operations for i, made in enumerate(operation.outputs)}
     if value.index not in made_by or value.array is None:
@@ -68,12 +68,12 @@ def arithmetic(operations: Iterable[Operation], value: Value, index: Sequence[in
 
 
 def _by_torch(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
-    """An operation whose arithmetic is not written out."""
+    """Return an explanation without arithmetic, for an operation that is not in HOW."""
     return Arithmetic(name, recorded, None, name, used=_same_entry(op, at), moved=moved)
 
 
 def _name(operation: Operation) -> str:
-    """Without what says only who was asked, and that it was done in place: "__radd__" and "add_" are "add"."""
+    """Normalise the name of a reflected or in-place operation: "__radd__" and "add_" become "add"."""
     name = operation.name
     if name in MOVES:
         return name
@@ -83,7 +83,7 @@ def _name(operation: Operation) -> str:
 
 
 def _before(operation: Operation, output: int, value: Value, at: Index) -> tuple[Value, Index]:
-    """Where an entry was before it was moved: the value, and the index in it."""
+    """Return the value and index of an entry before an operation moved it."""
     starts, n = {}, 0
     for each in operation.inputs:
         if each.index not in starts:
@@ -99,10 +99,10 @@ def _before(operation: Operation, output: int, value: Value, at: Index) -> tuple
         return given
 
     args = numbered(operation.args)
-    if operation.name == "__getitem__":  # what it is indexed by says where, and is not moved
+    if operation.name == "__getitem__":  # the index is used as it is, not replaced by entry numbers
         args = args[0], _as_index(operation.args[1])
-    asked = operation.name in ("to", "float", "double")  # the entries stay where they are
-    moved = args[0] if asked else operation.function(*args, **{k: numbered(v) for k, v in operation.kwargs.items()})
+    in_place = operation.name in ("to", "float", "double")  # the entries keep their index
+    moved = args[0] if in_place else operation.function(*args, **{k: numbered(v) for k, v in operation.kwargs.items()})
     place = int((moved[output] if isinstance(moved, (tuple, list)) else moved)[at])
     for first, each in starts.values():
         if first <= place < first + math.prod(each.shape):
@@ -116,7 +116,7 @@ def _as_index(given: Any) -> Any:
     return tuple(_as_index(each) for each in given) if isinstance(given, tuple) else given
 
 
-# ---- one function for a kind of operation: (its name, the operation, the index, the value recorded, moves)
+# ---- one function per type of operation: (its name, the operation, the index, the recorded value, moves)
 
 
 def _linear(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
@@ -165,7 +165,7 @@ def _softmax(name: str, op: Operation, at: Index, recorded: float, moved: tuple[
 
 def _mean(name: str, op: Operation, at: Index, recorded: float, moved: tuple[str, ...]) -> Arithmetic:
     (x,) = op.inputs
-    row = x.entries[at[:-1]].astype(float)  # over the last axis, kept
+    row = x.entries[at[:-1]].astype(float)  # over the last axis, with keepdim
     used = ((x, (*at[:-1], None)),)
     computed = float(row.mean()) if name == "mean" else float(row.sum())
     terms = tuple((v,) for v in row.tolist())
@@ -223,14 +223,14 @@ def _unary(written: str, compute: Callable[[float], float]) -> Callable[..., Ari
 
 
 def _entry(given: Any, at: Index) -> float:
-    """The entry that is used for the one at this index, where the shape is broadcast; a number is itself."""
+    """Return the entry that is broadcast to this index; a number is returned as it is."""
     if not isinstance(given, Value):
         return float(given)
     return float(given.entries[_within(at, given.shape)])
 
 
 def _within(at: Sequence[int], shape: Sequence[int]) -> Index:
-    """The index in a tensor that is broadcast to the index `at`."""
+    """Return the index in a tensor of this shape that is broadcast to the index `at`."""
     return tuple(0 if n == 1 else i for i, n in zip(at[len(at) - len(shape) :], shape, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""The names of a tensor's axes, as the comment on its line says them: "(B, T, C) -> (B, H, T, D)"."""
+"""Read the names of a tensor's axes from the comment on its line: "(B, T, C) -> (B, H, T, D)"."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ SHAPE = re.compile(r"\((\.\.\., ?)?([A-Za-z_][\w ·+/-]*(?:, ?[\w ·+/-]+)*,?)\)
 
 
 def axes_in_comment(comment: str, shape: Sequence[int], position: int = 0) -> tuple[str, ...]:
-    """The axes that the comment gives the tensor; () where it gives none of as many axes.
+    """Return the axis names in the comment; () if it has no shape with this number of axes.
 
-    Of "(B, T, C) -> (B, H, T, D)" the last shape counts; of several behind the last arrow, the one at this position,
-    where the line made several tensors.
+    In "(B, T, C) -> (B, H, T, D)" the last shape counts. With several shapes after the last arrow, `position` selects
+    one, for a line that made several tensors.
     """
     shapes = [_axes(match, len(shape)) for match in SHAPE.finditer(comment.rpartition("->")[2])]
     if len(shapes) > 1:
@@ -26,7 +26,7 @@ def _axes(match: re.Match[str], n: int) -> tuple[str, ...]:
 
 
 def axes_by_size(shape: Sequence[int], sizes: Mapping[str, int], known: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The first of the known shapes whose sizes are the tensor's; "" for each axis where there is none."""
+    """Return the first known shape whose sizes match the tensor's; "" for each axis if none matches."""
     for axes in known:
         if len(axes) == len(shape) and all(sizes.get(a) == n for a, n in zip(axes, shape, strict=True)):
             return axes

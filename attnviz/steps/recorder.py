@@ -1,11 +1,11 @@
 """Record what each line of the source computes while a model runs.
 
-Two hooks do it. Python's trace function (`sys.settrace`) says which line of which call runs; a `TorchFunctionMode` says
-which torch operation a line calls, on what, with what result. Both are set for one run only, and the trace function
-looks at nothing but the files in `attnviz/modules/`.
+Two hooks are used. Python's trace function (`sys.settrace`) reports which line of which call runs; a
+`TorchFunctionMode` reports which torch operation a line calls, with its arguments and result. Both are set for one run
+only, and by default the trace function follows only the files in `attnviz/modules/`.
 
-One layer is recorded: the other blocks run, and are one line each. A tensor is copied when it appears and again when it
-was changed in place, so that each line shows what it made, and not what became of it.
+Only one layer is recorded in detail; each other block is one line. A tensor is copied when it appears and again after
+an in-place change, so that each line shows the values at that time.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from attnviz.steps.axes import axes_in_comment
 MODULES = str(Path(modules.__file__).parent)
 MAX_BYTES = 64_000_000  # of all copies of one run
 HALF = (torch.float16, torch.bfloat16)
-MOST_LINES = 200  # of a run of somebody's own file
-NO_NAME = {"__get__", "__set__"}  # a property of a tensor: its own name says more
+MOST_LINES = 200  # of a run of a learner's file
+NO_NAME = {"__get__", "__set__"}  # for a tensor property the property's name is shown
 
 
 class HalfWeight:
-    """A weight in half precision, read like an array: what is looked at becomes float32, and no more."""
+    """A half-precision weight with an array interface. Only the entries that are read are converted to float32."""
 
     def __init__(self, tensor: Tensor) -> None:
         self._tensor, self.shape, self.size = tensor, tuple(tensor.shape), tensor.numel()
@@ -46,32 +46,32 @@ class HalfWeight:
         return self if index == () else self._tensor[index].float().numpy()
 
     def reshape(self, shape: tuple[int, ...]) -> HalfWeight:
-        """The same, where that is its shape."""
+        """Return self. ValueError for any other shape."""
         if tuple(shape) != self.shape:
-            raise ValueError(f"a weight of shape {self.shape} is not reshaped to {shape}")
+            raise ValueError(f"a weight of shape {self.shape} cannot be reshaped to {shape}")
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class Value:
-    """A tensor as it was at one moment."""
+    """A snapshot of a tensor."""
 
     index: int
     shape: tuple[int, ...]
-    array: np.ndarray | Any  # or a `HalfWeight`; read-only; None where the run's bytes were used up
-    weight: str = ""  # the parameter's name, "blocks.1.attn.q_proj.weight"; "" for what was computed
+    array: np.ndarray | Any  # or a `HalfWeight`; read-only; None beyond the run's byte limit
+    weight: str = ""  # the parameter's name, "blocks.1.attn.q_proj.weight"; "" for a computed value
 
     @property
     def entries(self) -> np.ndarray:
-        """The array; ValueError where it was not kept."""
+        """The array. ValueError if it was not copied."""
         if self.array is None:
-            raise ValueError(f"a value of shape {self.shape} was not kept: the run's bytes were used up")
+            raise ValueError(f"a value of shape {self.shape} was not copied: the run's byte limit was reached")
         return self.array
 
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """One call of torch: what was called on which values, and the values it gave."""
+    """A call of a torch function: the function, its arguments and its results."""
 
     name: str  # "softmax", "linear", "unflatten", …
     function: Callable[..., Any] = field(repr=False)
@@ -81,22 +81,22 @@ class Operation:
 
     @property
     def inputs(self) -> list[Value]:
-        """The values it was called on, in the order they were given."""
+        """The values among its arguments, in order."""
         return list(_values_in((self.args, self.kwargs)))
 
 
 @dataclass(frozen=True, eq=False)
 class Made:
-    """A value and the name it has on its line: a variable's, or "return" for what the call gives back."""
+    """A value and its name on its line: a variable's name, or "return" for the return value."""
 
     name: str
     value: Value
-    axes: tuple[str, ...] = ()  # as the line's comment names them, ("B", "H", "T", "D"); () where it does not
+    axes: tuple[str, ...] = ()  # from the line's comment, ("B", "H", "T", "D"); () if it names none
 
 
 @dataclass(eq=False)
 class Line:
-    """One statement that ran, once."""
+    """One execution of a statement."""
 
     index: int
     call: int  # the index of its call
@@ -104,9 +104,9 @@ class Line:
     last: int  # of its last line
     made: list[Made] = field(default_factory=list)
     operations: list[Operation] = field(default_factory=list)
-    reads: dict[str, Value] = field(default_factory=dict)  # names that it uses, with what they were before it ran
+    reads: dict[str, Value] = field(default_factory=dict)  # the names it reads, with their values before it ran
     calls: list[int] = field(default_factory=list)  # of recorded functions, in order
-    skipped: str = ""  # the module that ran here without being recorded: another layer's block
+    skipped: str = ""  # the module that ran here unrecorded: another layer's block
 
 
 @dataclass(eq=False)
@@ -138,26 +138,26 @@ class Run:
     values: list[Value]
     logits: np.ndarray  # (T, vocab_size)
     nbytes: int
-    own: bool = False  # whether it is a run of somebody's own file, with no logits
-    n_cached: int = 0  # of the ids, whose keys and values were in the cache before
+    own: bool = False  # a run of a learner's file, without logits
+    n_cached: int = 0  # number of ids whose keys and values were cached before the run
 
     def path(self, call: int) -> list[Call]:
-        """The calls that led to this one, from the outermost, and itself."""
+        """Return the call stack of a call, outermost first, including the call itself."""
         parent = self.calls[call].parent
         return [*([] if parent is None else self.path(self.lines[parent].call)), self.calls[call]]
 
 
-@torch.no_grad()  # and not inference_mode, whose tensors do not count how often they were changed
+@torch.no_grad()  # not inference_mode, whose tensors have no version counter
 def record(model: Transformer, ids: Sequence[int], layer: int, *, max_bytes: int = MAX_BYTES) -> Run:
-    """Run the model on these token ids, and record each line of it, inside the blocks only those of this layer.
+    """Run the model on these token ids and record its lines; of the blocks, only this layer's lines.
 
-    max_bytes: of the copies of tensors; beyond it a `Value` has its shape and no array. ValueError for no ids or for a
-    layer that the model does not have.
+    max_bytes: limit on the copies of tensors; beyond it a `Value` has a shape but no array. ValueError for no ids or
+    for a layer that the model does not have.
     """
     if not len(ids):
         raise ValueError("a run needs at least one token id")
     if not 0 <= layer < len(model.blocks):
-        raise ValueError(f"layer must lie between 0 and {len(model.blocks) - 1}, not {layer}")
+        raise ValueError(f"layer must be between 0 and {len(model.blocks) - 1}, not {layer}")
     recorder = _Recorder(model, layer, max_bytes)
     logits = recorder.watch(lambda: model.forward(torch.tensor(ids)[None]))
     return Run(
@@ -170,9 +170,9 @@ def record(model: Transformer, ids: Sequence[int], layer: int, *, max_bytes: int
 def record_decode(
     step: Callable[[], Tensor], files: Sequence[str], model: Transformer, ids: Sequence[int], layer: int
 ) -> Run:
-    """Record one decode step: `step()` reads the last of the ids with a cache of the others, and gives its logits (V,).
+    """Record one decode step: `step()` runs the last id with a cache of the others and returns its logits (V,).
 
-    files: whose functions are recorded beside those of the modules: what chooses the next token.
+    files: source files whose functions are also recorded, such as those that choose the next token.
     """
     recorder = _Recorder(model, layer, MAX_BYTES, (MODULES, *files))
     logits = recorder.watch(step)
@@ -186,9 +186,9 @@ def record_decode(
 def record_file(
     run: Callable[[], object], file: str, module: nn.Module | None, model: Transformer, ids: Sequence[int], layer: int
 ) -> Run:
-    """Record each line of one file while `run()` runs, on tensors of this model's layer; at most MOST_LINES.
+    """Record the lines of one file while `run()` runs, on tensors of this model's layer; at most MOST_LINES.
 
-    module: whose parameters are named. ValueError where no function of the file ran.
+    module: the module whose parameters get names. ValueError if no function of the file was called.
     """
     recorder = _Recorder(module or nn.Module(), layer, MAX_BYTES, (file,))
     recorder.watch(run)
@@ -199,7 +199,7 @@ def record_file(
 
 
 def _first_lines(calls: list[Call], lines: list[Line]) -> tuple[list[Call], list[Line]]:
-    """The first MOST_LINES lines, and the calls that they belong to: loops over tokens run thousands."""
+    """Return the first MOST_LINES lines and their calls. Loops over tokens run thousands of lines."""
     for call in calls:
         call.lines = [i for i in call.lines if i < MOST_LINES]
     calls = [call for call in calls if call.lines]
@@ -209,7 +209,7 @@ def _first_lines(calls: list[Call], lines: list[Line]) -> tuple[list[Call], list
 
 
 class _Open:
-    """A call that runs: its record, its statements, and what its variables were when the present line began."""
+    """A call that is still running: its record, its statements, and the known values of its variables."""
 
     def __init__(self, call: Call, code: CodeType) -> None:
         self.call, self.statements = call, _statements(code)
@@ -218,7 +218,7 @@ class _Open:
 
 
 class _Recorder(TorchFunctionMode):
-    """The two hooks, and what they have seen."""
+    """The two hooks and the run that they record."""
 
     def __init__(self, model: nn.Module, layer: int, max_bytes: int, files: tuple[str, ...] = (MODULES,)) -> None:
         super().__init__()
@@ -231,11 +231,11 @@ class _Recorder(TorchFunctionMode):
         self._others = {id(block) for i, block in enumerate(getattr(model, "blocks", ())) if i != layer}
         self._names = {id(module): name for name, module in model.named_modules()}
         self._weights = {id(p): name for name, p in model.named_parameters()}
-        self._seen: dict[tuple[int, int], Value] = {}  # by a tensor's identity and how often it was changed
-        self._alive: list[Tensor] = []  # or a new tensor could get the identity of an old one
+        self._seen: dict[tuple[int, int], Value] = {}  # by a tensor's id() and version
+        self._alive: list[Tensor] = []  # keeps tensors alive, so that no new tensor gets the id() of an old one
 
     def watch(self, run: Callable[[], Any]) -> Any:
-        """Run it with both hooks set, and give what it gives."""
+        """Call `run` with both hooks set and return its result."""
         with self:
             before = sys.gettrace()
             sys.settrace(self.on_call)
@@ -247,7 +247,7 @@ class _Recorder(TorchFunctionMode):
     # ---- Python's side: calls and lines
 
     def on_call(self, frame: FrameType, event: str, arg: object) -> Callable | None:
-        """For each call: whether its lines are recorded."""
+        """Decide for each call whether to trace its lines (the global trace function)."""
         code = frame.f_code
         if self._muted or not code.co_filename.startswith(self._files) or code.co_name.startswith(("<", "__init__")):
             return None
@@ -283,7 +283,7 @@ class _Recorder(TorchFunctionMode):
             caller.calls.append(call.index)
         self._stack.append(_Open(call, code))
         call.arguments = list(self._new(frame))
-        if caller is None:  # what the run is given is the first thing it shows
+        if caller is None:  # the run's arguments are shown first
             self.lines.append(Line(len(self.lines), call.index, first, first, made=call.arguments))
             call.lines.append(self.lines[-1].index)
 
@@ -320,7 +320,7 @@ class _Recorder(TorchFunctionMode):
                 line.reads[name] = self._value(value)
 
     def _end_line(self, frame: FrameType) -> None:
-        """What its variables hold now and did not before."""
+        """Record the variables that the line assigned or changed."""
         here = self._stack[-1]
         if here.line is not None:
             here.line.made += self._new(frame)
@@ -336,7 +336,7 @@ class _Recorder(TorchFunctionMode):
                     position += 1
 
     def _named(self, name: str, held: object) -> Iterator[tuple[str, Value]]:
-        """The tensors that a variable holds: itself, or the items of a tuple by their names."""
+        """Yield the tensors that a variable holds: the tensor itself, or the items of a tuple by name."""
         if isinstance(held, Tensor):
             yield name, self._value(held)
         elif isinstance(held, tuple):
@@ -356,12 +356,14 @@ class _Recorder(TorchFunctionMode):
         result = func(*args, **kwargs)
         outputs = tuple(self._value(t) for t in _tensors_in(result))
         inputs = {value.index for value in _values_in(given)}
-        if outputs and not inputs.issuperset(value.index for value in outputs):  # not what gives back what it got
+        if outputs and not inputs.issuperset(
+            value.index for value in outputs
+        ):  # skip operations that return their input
             here.operations.append(Operation(_name_of(func), func, *given, outputs))
         return result
 
     def _as_values(self, given: Any) -> Any:
-        """The same nest of tuples, lists and dicts with a `Value` for each tensor."""
+        """Replace each tensor in nested tuples, lists and dicts by its `Value`."""
         if isinstance(given, Tensor):
             return self._value(given)
         if isinstance(given, (tuple, list)):
@@ -372,7 +374,7 @@ class _Recorder(TorchFunctionMode):
         return given
 
     def _value(self, tensor: Tensor) -> Value:
-        """The tensor as it is now, copied the first time it is seen so."""
+        """Return the snapshot of the tensor's present version, copied on first use."""
         key = id(tensor), tensor._version
         if key not in self._seen:
             self._alive.append(tensor)
@@ -412,7 +414,7 @@ def _tensors_in(result: Any) -> Iterator[Tensor]:
 
 
 def _short(path: str) -> str:
-    """The last name in a module's path, and of the modules of a list the list's too: "attn", "blocks.1"."""
+    """Return the last name in a module's path, with the list's name for an item of a list: "attn", "blocks.1"."""
     *_, before, last = ("", *path.split("."))
     return f"{before}.{last}" if last.isdigit() else last
 
@@ -427,14 +429,14 @@ def _name_of(function: Callable) -> str:
 
 @cache
 def _source_of(code: CodeType) -> tuple[int, str]:
-    """The number of the first line, and the source of the function."""
+    """Return the function's first line number and its source."""
     lines, first = inspect.getsourcelines(code)
     return first, "".join(lines)
 
 
 @cache
 def _tree(code: CodeType) -> ast.FunctionDef:
-    """The function's syntax tree, with the file's line numbers."""
+    """Return the function's syntax tree, with the file's line numbers."""
     first, source = _source_of(code)
     tree = ast.parse(inspect.cleandoc(f"\n{source}") if source[:1].isspace() else source)
     function = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
@@ -444,7 +446,7 @@ def _tree(code: CodeType) -> ast.FunctionDef:
 
 @cache
 def _statements(code: CodeType) -> dict[int, tuple[int, int]]:
-    """The first and the last line of the statement that each line belongs to; of an `if` or `for`, its head."""
+    """Map each line to the first and last line of its statement; for an `if` or `for`, of its header."""
     found: dict[int, tuple[int, int]] = {}
     for node in ast.walk(_tree(code)):
         if isinstance(node, ast.stmt) and not isinstance(node, ast.FunctionDef):
@@ -456,7 +458,7 @@ def _statements(code: CodeType) -> dict[int, tuple[int, int]]:
 
 @cache
 def _names_read(code: CodeType, number: int) -> tuple[str, ...]:
-    """What the statement that begins on this line reads: variables, and attributes such as "self.q_proj"."""
+    """Return the names read by the statement that begins on this line: variables, attributes such as "self.q_proj"."""
     for node in ast.walk(_tree(code)):
         if isinstance(node, ast.stmt) and node.lineno == number and not isinstance(node, ast.FunctionDef):
             parts = [node.test] if isinstance(node, (ast.If, ast.While)) else [node]
@@ -480,7 +482,7 @@ def _loads(node: ast.AST) -> Iterator[str]:
 
 
 def _look_up(name: str, frame: FrameType) -> object:
-    """What a name or a chain of attributes of a local variable is; None where that is not to be said without a call."""
+    """Look up a local variable or a chain of module attributes. None if that would call code."""
     first, *rest = name.split(".")
     held = frame.f_locals.get(first)
     for attribute in rest:
@@ -491,7 +493,7 @@ def _look_up(name: str, frame: FrameType) -> object:
 
 
 def _comment(call: Call, line: Line | None) -> str:
-    """The comment at the end of the line's source."""
+    """Return the comment at the end of the statement."""
     if line is None:
         return ""
     rows = call.source.splitlines()[line.number - call.first : line.last - call.first + 1]

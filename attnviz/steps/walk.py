@@ -1,7 +1,7 @@
-"""A recorded run as something to walk through: the lines to stop at, and what of each tensor is drawn there.
+"""Turn a recorded run into a walk: the lines to stop at, and the part of each tensor that is drawn there.
 
-Of a tensor with more than two axes one slice is drawn: of the selected head, of the selected token. Where that has more
-rows or columns than are drawn, a part around the selected entry is. H query heads, K KV heads, T tokens.
+A tensor with more than two axes is drawn as one slice: that of the selected head or token. A slice with too many rows
+or columns is cropped around the selected entry. H query heads, K KV heads, T tokens.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from attnviz.steps.axes import axes_by_size
 from attnviz.steps.recorder import Line, Made, Operation, Run, Value
 
 MOST_ROWS, MOST_COLUMNS = 48, 64  # of a picture
-MOST_SOURCES = 4  # pictures of what a value was made from
+MOST_SOURCES = 4  # pictures of inputs per value
 TOKEN_AXES = ("T", "S")
 
 
 @dataclass(frozen=True)
 class Selection:
-    """What is looked at in every tensor."""
+    """The selected head, tokens and column, for all tensors."""
 
     head: int
     kv_head: int
     query: int  # a token
     key: int  # a token
-    column: int = -1  # of an axis that is neither tokens nor heads; -1: where the row is farthest from 0
+    column: int = -1  # of an axis that is neither tokens nor heads; -1: the entry with the largest absolute value
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +38,9 @@ class Picture:
     """A part of one slice of a value."""
 
     value: Value
-    axes: tuple[str, ...]  # a name for each of the value's axes, "" where none is known
+    axes: tuple[str, ...]  # a name for each of the value's axes, "" if unknown
     lead: tuple[int, ...]  # the index in all axes but the last two
-    first: tuple[int, int]  # row and column of the slice where the part begins
+    first: tuple[int, int]  # row and column of the slice at which the part begins
     numbers: np.ndarray  # (rows, columns)
     hue: int | None  # the KV head that the slice belongs to
     at: tuple[int, int]  # the selected row and column of the slice
@@ -63,12 +63,12 @@ class Source:
 
     name: str
     picture: Picture
-    used: tuple[int | None, int | None] | None  # row and column that went into the entry: (3, None) is all of row 3
+    used: tuple[int | None, int | None] | None  # row and column used for the entry: (3, None) is all of row 3
 
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """One tensor that a line made: its picture, how the selected entry came about, and what it was made from."""
+    """A tensor that a line made: its picture, the arithmetic of the selected entry, and its inputs."""
 
     name: str
     picture: Picture
@@ -81,7 +81,7 @@ class Stop:
     """A line that made a tensor."""
 
     line: Line
-    shown: tuple[Shown, ...]  # the line's own variables last; before them what its operations made on the way
+    shown: tuple[Shown, ...]  # intermediate results first, then the line's own variables
     operations: tuple[str, ...]
 
 
@@ -105,7 +105,7 @@ class Walk:
                 self._names.setdefault(value.index, f"{operation.name}(…)")
 
     def _name(self, made: Made, name: str) -> None:
-        """Keep the axes that some line's comment names, and the first name that is a variable's."""
+        """Store the axes named in a line's comment, and the first variable name of the value."""
         if made.axes and all(made.axes):
             self._axes.setdefault(made.value.index, made.axes)
         if not name.startswith("return"):
@@ -113,7 +113,7 @@ class Walk:
 
     @cached_property
     def stops(self) -> list[Stop]:
-        """A stop for what the run is given, and for each line that computed a tensor, itself or in what it called."""
+        """A stop for the run's arguments, and for each line that computed a tensor, directly or in a call."""
         lines = self.run.lines
         worked = (line for line in lines if line is lines[0] or line.operations or line.skipped or self._in_calls(line))
         found = ((line, self._shown(line)) for line in worked)
@@ -125,15 +125,15 @@ class Walk:
 
     def _shown(self, line: Line) -> tuple[Shown, ...]:
         made: dict[int, tuple[str, Value]] = {}
-        for each in line.made:  # of two names for one tensor, the first
+        for each in line.made:  # if a tensor has two names, use the first
             if _can_be_drawn(each.value):
                 made.setdefault(each.value.index, (each.name, each.value))
-        on_the_way = {
+        intermediate = {
             value.index: (f"{operation.name}(…)", value)
             for operation in line.operations if operation.name not in MOVES
             for value in operation.outputs if value.index not in made and _can_be_drawn(value)
         }  # fmt: skip
-        return tuple(self._show(line, name, value) for name, value in (*on_the_way.values(), *made.values()))
+        return tuple(self._show(line, name, value) for name, value in (*intermediate.values(), *made.values()))
 
     def _show(self, line: Line, name: str, value: Value) -> Shown:
         picture = self.picture(value)
@@ -155,15 +155,15 @@ class Walk:
         return Source(name, self.picture(value, tuple(0 if i is None else i for i in at)), _last_two(at))
 
     def axes(self, value: Value) -> tuple[str, ...]:
-        """The names of a value's axes: as a line's comment has them, or by their sizes; "" where neither says."""
+        """Return the names of a value's axes, from a line's comment or by their sizes; "" if unknown."""
         if value.weight:
             return ("out", "in")[-len(value.shape) :] if len(value.shape) < 3 else ("",) * len(value.shape)
-        if self.run.n_cached and value.shape == (1, 1):  # one number of anything
+        if self.run.n_cached and value.shape == (1, 1):  # a single number: its size does not identify the axes
             return self._axes.get(value.index, ("", ""))
         return self._axes.get(value.index) or axes_by_size(value.shape, self._sizes, KNOWN)
 
     def picture(self, value: Value, at: Sequence[int] | None = None) -> Picture:
-        """The slice of a value in which the selected entry is, or the entry at an index."""
+        """Return the picture of the slice that contains the selected entry, or the entry at an index."""
         assert value.array is not None
         axes, n = self.axes(value), len(value.shape)
         index = tuple(at) if at is not None else self._selected(value, axes)
@@ -179,7 +179,7 @@ class Walk:
         return Picture(value, axes, lead, firsts, part, self._hue(value, axes), (row, column), (start[0], start[1]))
 
     def _start(self, axis: str, size: int) -> int:
-        """The position of an axis's first token: of fewer than there are, the last are meant."""
+        """Return the position of an axis's first token. An axis with fewer tokens than the text holds the last ones."""
         n = len(self.run.ids)
         return n - size if self.run.n_cached and axis in TOKEN_AXES and size < n else 0
 
@@ -224,10 +224,10 @@ def _can_be_drawn(value: Value) -> bool:
 
 
 def _arithmetic_that_holds(operations: list[Operation], value: Value, index: tuple[int, ...]) -> Arithmetic | None:
-    """For somebody's own file, whose lines may use an operation in another form than ours: only what comes out."""
+    """Return the arithmetic only if it reproduces the value: a learner's file may use an operation in another form."""
     try:
         how = arithmetic(operations, value, index)
-    except Exception:  # noqa: BLE001, such as a product of vectors, where a product of matrices is expected
+    except Exception:  # noqa: BLE001, such as a product of vectors instead of matrices
         return None
     if how is None or how.computed is None:
         return how
@@ -246,5 +246,5 @@ def _last_two(at: Iterable[int | None]) -> tuple[int | None, int | None]:
 
 
 def _window(at: int, n: int, most: int) -> int:
-    """Where a part of `most` of n begins that has `at` in it, at the front where that is possible."""
+    """Return the start of a window of size `most` in n that contains `at`; 0 if possible."""
     return 0 if n <= most or at < most else min(at - most // 2, n - most)

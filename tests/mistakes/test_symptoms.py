@@ -475,5 +475,5 @@ def test_a_leak_is_where_another_last_token_moves_a_logit_most(model):
     wrong = MISTAKES["mask_never_used"].model(model_of(model))
     moved = (logits_of(wrong, other) - logits_of(wrong))[0, :-1].abs().amax(-1)
     said = symptom_of("mask_never_used", model).sentence
-    assert f"position {int(moved.argmax())} moves by {float(moved.max()):.3f} when token {T - 1} changes" in said
+    assert f"position {int(moved.argmax())} changes by {float(moved.max()):.3f} when token {T - 1} changes" in said
     assert F.mse_loss(logits_of(model_of(model), other)[:, :-1], logits_of(model_of(model))[:, :-1]) < 1e-8

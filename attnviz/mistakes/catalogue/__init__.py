@@ -1,1 +1,1 @@
-"""The mistakes, a file each."""
+"""The mistakes, one per file."""

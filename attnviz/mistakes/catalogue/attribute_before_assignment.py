@@ -1,4 +1,4 @@
-"""An assert in __init__ reads an attribute that is assigned a line later."""
+"""An assert in __init__ reads an attribute that is only assigned later."""
 
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
 from attnviz.mistakes.runs import head_map, n_of, raised, run
@@ -16,7 +16,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     return Symptom(
         **head_map(run(right.like(model), ids).weights[0][0, 0], 0, 0), wrong=None, measure="Layers that can be built",
         expected=n, number=0 if message else n, error=message,
-        sentence=f"Of {n_of(n, 'layer')} none can be built: the line fails before it can check anything."
+        sentence=f"None of {n_of(n, 'layer')} can be built: the line raises before it can check anything."
         if message
         else f"{n_of(n, 'layer')} can be built.",
     )  # fmt: skip
@@ -47,24 +47,24 @@ MISTAKE = Mistake(
     ),
     question="For which numbers of heads and which widths does the assert pass?",
     answers=(
-        "For those that divide, as its author meant",
-        "For all: assert is skipped inside of __init__",
+        "For those that divide evenly, as the author intended",
+        "For all: assert is skipped inside __init__",
         "For all in the first layer, for none after it",
         "For none",
     ),
     answer=3,
-    what="`self.x` is looked up when the line runs, and it is assigned further down. In an nn.Module the lookup ends "
-    "in nn.Module.__getattr__, which raises AttributeError, so no object of the class is ever made. Such a line shows "
-    "that the code has never run. Run with `python -O`, asserts are left out, and the class can be built, unchecked.",
+    what="`self.x` is looked up when the line runs, but it is assigned further down. In an nn.Module the lookup ends "
+    "in nn.Module.__getattr__, which raises AttributeError, so the class can never be instantiated. Such a line shows "
+    "that the code has never run. With `python -O`, asserts are removed, and the class can be built, unchecked.",
     sources=(
         Source(
             "Python reference, the assert statement", "https://docs.python.org/3/reference/simple_stmts.html#assert"
         ),
         Source("torch.nn.Module", "https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html"),
     ),
-    noticed="Before the first step. It survives in repositories where a file was edited for the eye and not run, and "
-    "in classes that nothing builds.",
-    interview="“Review this class.” Read __init__ from the top as Python does: which names exist on which line?",
+    noticed="Before the first training step. It survives in files that were edited without being run, and in classes "
+    "that are never instantiated.",
+    interview="“Review this class.” Read __init__ from the top, as Python does: which names exist on which line?",
     test="""
 import torch
 from attnviz.modules import GroupedQueryAttention

@@ -1,4 +1,4 @@
-"""The KV cache is sized with the query heads; MLA's with a factor 2 and without its rotated key."""
+"""The KV cache size is computed with the query heads; MLA's with a factor 2 and without its rotated key."""
 
 from dataclasses import replace
 
@@ -13,26 +13,24 @@ from attnviz.modules import Transformer
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
-    """One row: bytes per token of each part of the cache, in all layers."""
+    """Compare one row of counts: bytes per token of each part of the cache, in all layers."""
     T, cache = len(ids), model.new_cache()
     model(torch.tensor([ids]), cache=cache)
     live = sum(each.nbytes for each in cache)
-    config = replace(model.config, sliding_window=None, full_layers=())  # the live cache keeps each token
+    config = replace(model.config, sliding_window=None, full_layers=())  # the live cache holds every token
     bits = 8 * model.embed.weight.element_size()
     parts = [each.module("cost.cache").cache_parts(config, 1, bits=bits) for each in (right, wrong)]
     a, b = (np.array([[float(each.get(part, 0)) for part in parts[0]]], np.float32) for each in parts)
     counted = T * float(sum(parts[1].values()))
     return Symptom(
         "Bytes cached per token, all layers", a, b, "Bytes of the cache for this text", live, counted,
-        f"The tensors of the live cache hold {live:,} B for {T} token{'s' * (T > 1)}; the formula counts "
-        f"{counted:,.0f} B, {said(counted / live)} times as many.", columns=tuple(parts[0]),
+        f"The live cache's tensors take {live:,} B for {T} token{'s' * (T > 1)}; the formula gives "
+        f"{counted:,.0f} B, {said(counted / live)} times as much.", columns=tuple(parts[0]),
     )  # fmt: skip
 
 
 def cannot_occur(config: ModelConfig) -> str:
-    return (
-        "In MHA there are as many KV heads as query heads: both counts are equal." if config.attention == "mha" else ""
-    )
+    return "MHA has as many KV heads as query heads, so both counts are equal." if config.attention == "mha" else ""
 
 
 MISTAKE = Mistake(
@@ -52,23 +50,23 @@ MISTAKE = Mistake(
             wrong='return {"latent": (2, model.kv_lora_rank)}',
         ),
     ),
-    question="By which factor does the formula miss what the live cache holds?",
+    question="By which factor does the formula differ from the size of the live cache?",
     answers=(
-        "By 2, since it counts keys and values apart",
+        "By 2, because it counts keys and values separately",
         "By n_heads / n_kv_heads; in MLA by 2·R / (R + P)",
-        "By n_layers: it counts one layer alone",
+        "By n_layers: it counts only one layer",
         "By 1: query heads have to be cached as well",
     ),
     answer=1,
-    what="Only keys and values are cached, so a token takes 2 · n_kv_heads · head_dim numbers per layer. With n_heads "
-    "the estimate for Llama 3 8B, 32 query heads and 8 KV heads, is four times too large. MLA caches one latent of R "
-    "numbers, from which keys and values both come, so no factor 2, and one rotated key of P that all heads share.",
+    what="Only keys and values are cached, so a token takes 2 · n_kv_heads · head_dim numbers per layer. With n_heads, "
+    "the estimate for Llama 3 8B (32 query heads, 8 KV heads) is four times too large. MLA caches one latent of R "
+    "numbers for both keys and values, so there is no factor 2, and one rotated key of P numbers that all heads share.",
     sources=(
         Source("DeepSeek-V2, table 1: cache per token of MHA, GQA, MQA and MLA", "https://arxiv.org/abs/2405.04434"),
         Source("Ainslie et al., GQA", "https://arxiv.org/abs/2305.13245"),
     ),
-    noticed="Too few users are planned per GPU; or buffers are allocated with n_heads, work, and are mostly empty. A "
-    "formula for MLA without the rotated key promises more than fits.",
+    noticed="Capacity planning allows too few users per GPU; or buffers allocated with n_heads work but are mostly "
+    "empty. A formula for MLA without the rotated key underestimates the cache.",
     interview="“How large is the KV cache of this model at 32 K tokens?” Write the five factors: 2 · layers · KV heads "
     "· head_dim · bytes, times tokens.",
     test="""

@@ -1,4 +1,4 @@
-"""The causal mask of a decode step starts in the upper left corner, as if no token were cached."""
+"""The causal mask of a decode step is aligned to the upper left corner, as if no token were cached."""
 
 from torch import Tensor
 
@@ -11,12 +11,12 @@ from attnviz.modules import Transformer
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = decode(right.like(model), ids), decode(wrong.like(model), ids)
-    before, after = seen(a), seen(b)
-    sentence = "With one token nothing is cached before it, and both masks are the same."
+    before, after = allowed_keys(a), allowed_keys(b)
+    sentence = "With a single token the cache is empty, and both masks are the same."
     if len(ids) > 1:
         sentence = (
-            f"The last token, read with {n_of(len(ids) - 1, 'token')} in the cache, may attend to {n_of(after, 'key')} "
-            f"instead of {before}; its logits move by up to {said(largest((b.logits - a.logits)[:, -1]))}."
+            f"The last token, with {n_of(len(ids) - 1, 'token')} in the cache, may attend to {n_of(after, 'key')} "
+            f"instead of {before}; its logits change by up to {said(largest((b.logits - a.logits)[:, -1]))}."
         )
     return Symptom(
         **maps(a, b), measure="Keys that the last token may attend to, layer 0", expected=before, number=after,
@@ -24,14 +24,16 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     )  # fmt: skip
 
 
-def seen(one: Pass) -> int:
-    """Keys allowed to the last query of layer 0."""
+def allowed_keys(one: Pass) -> int:
+    """Count the keys that the last query of layer 0 may attend to."""
     allowed: Tensor | None = one.records[0].allowed
     return one.weights[0].shape[-1] if allowed is None else int(allowed[-1].sum())
 
 
 def cannot_occur(config: ModelConfig) -> str:
-    return "" if config.causal else "This model is not causal: it has no causal mask, and no cache to decode with."
+    return (
+        "" if config.causal else "This model is not causal: it has no causal mask, and it does not decode with a cache."
+    )
 
 
 MISTAKE = Mistake(
@@ -49,18 +51,18 @@ MISTAKE = Mistake(
             wrong="return allowed.tril() if causal else allowed  # no key after the query's position",
         ),
     ),
-    question="After the prefill, one token is read at a time with the cache, in a model without a window. What may it "
-    "attend to?",
+    question="After the prefill, tokens are decoded one at a time with the cache, in a model without a sliding window. "
+    "What may a decoded token attend to?",
     answers=(
         "To all tokens so far, as it should",
-        "To itself alone",
-        "To all keys, those of later tokens too",
-        "To the first token alone",
+        "Only to itself",
+        "To all keys, including those of later tokens",
+        "Only to the first token",
     ),
     answer=3,
-    what="A mask for T new queries and S keys has its diagonal in the lower right corner: query i is at position "
-    "S − T + i. tril() without an offset puts it in the upper left, so that a single query sees key 0. PyTorch's "
-    "is_causal=True does that too when T and S differ; FlashAttention moved the diagonal to the lower right in "
+    what="A mask for T new queries and S keys must be aligned to the lower right corner: query i is at position "
+    "S − T + i. tril() without an offset aligns it to the upper left, so a single query sees only key 0. PyTorch's "
+    "is_causal=True also does that when T and S differ; FlashAttention changed the alignment to the lower right in "
     "version 2.1.",
     sources=(
         Source(
@@ -72,8 +74,8 @@ MISTAKE = Mistake(
             "https://github.com/Dao-AILab/flash-attention/issues/517",
         ),
     ),
-    noticed="Not in training and not in the prefill, where T = S. The first token written is right, and from the "
-    "second on the text falls apart.",
+    noticed="Not in training or in the prefill, where T = S. The first generated token is right; from the second on, "
+    "the text is garbage.",
     interview="“is_causal=True and a KV cache: what goes wrong?” Draw the mask for 1 query and 5 keys.",
     test="""
 import torch

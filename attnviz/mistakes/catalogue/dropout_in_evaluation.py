@@ -13,7 +13,7 @@ RATE = 0.1
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
-    """Each version in evaluation mode, with a dropout of RATE in each attention, run twice."""
+    """Run each version twice in evaluation mode, with a dropout of RATE in each attention layer."""
     a, b = ([_run(each, model, ids, seed) for seed in (0, 1)] for each in (right, wrong))
     before, after = (largest(one.logits - other.logits) for one, other in (a, b))
     sentence = f"With dropout {RATE}, two runs on the same text differ by up to {said(after)} in a logit."
@@ -38,7 +38,7 @@ def _run(version: Version, model: Transformer, ids: list[int], seed: int) -> Pas
 
 
 def cannot_occur(config: ModelConfig) -> str:
-    return "This project's MLA has no dropout on its weights." if config.attention == "mla" else ""
+    return "AttnViz's MLA has no dropout on its attention weights." if config.attention == "mla" else ""
 
 
 MISTAKE = Mistake(
@@ -51,18 +51,18 @@ MISTAKE = Mistake(
             wrong="output, weights = (kernel or attend)(q, k, v, mask, dropout=self.dropout,",
         ),
     ),
-    question="The model has dropout 0.1 on its attention weights and model.eval() was called. It is run twice on the "
+    question="The model has dropout 0.1 on its attention weights, and model.eval() was called. It is run twice on the "
     "same text. What do you see?",
     answers=(
         "Equal logits: eval() switches dropout off",
         "Equal logits, all 10 % too small",
         "Different logits",
-        "NaN where a whole row was dropped",
+        "NaN if a whole row was dropped",
     ),
     answer=2,
-    what="eval() sets self.training to False, and changes nothing else: nn.Dropout looks at it by itself, functions do "
-    "not. torch.nn.functional.scaled_dot_product_attention applies its dropout_p whatever the mode, and says so in its "
-    "documentation: 0.0 has to be handed in for evaluation. The opposite mistake is a missing model.eval().",
+    what="eval() only sets self.training to False. nn.Dropout checks this flag itself; functions do not. As its "
+    "documentation says, torch.nn.functional.scaled_dot_product_attention applies dropout_p in either mode, so 0.0 "
+    "must be passed for evaluation. The opposite mistake is a missing model.eval().",
     sources=(
         Source(
             "torch scaled_dot_product_attention: dropout_p",
@@ -70,11 +70,10 @@ MISTAKE = Mistake(
         ),
         Source("Srivastava et al., Dropout", "https://jmlr.org/papers/v15/srivastava14a.html"),
     ),
-    noticed="Validation loss jumps between two evaluations of the same checkpoint, and lies close to training loss "
-    "where it should be lower. Greedy decoding gives another text each time.",
-    interview="“What do train() and eval() change?” One flag, which modules read. Then: what has no module and "
-    "needs the "
-    "flag handed in?",
+    noticed="Validation loss varies between two evaluations of the same checkpoint, and is close to the training loss "
+    "when it should be lower. Greedy decoding gives a different text each time.",
+    interview="“What do train() and eval() change?” One flag, which modules read. Then: which operations are not "
+    "modules and need the flag passed to them?",
     test="""
 import torch
 from attnviz.modules import GroupedQueryAttention

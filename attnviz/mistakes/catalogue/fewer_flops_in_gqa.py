@@ -1,4 +1,4 @@
-"""“GQA is faster because it computes less”: a count of multiplications with KV heads in place of query heads."""
+"""“GQA is faster because it computes less”: multiplications are counted with KV heads instead of query heads."""
 
 from dataclasses import replace
 
@@ -12,13 +12,13 @@ from attnviz.modules import Transformer
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
-    """Maps: one row, a column per number of KV heads: multiplications of scores and output in one layer."""
+    """Compare one row of counts, one column per number of KV heads: multiplications in the attention of one layer."""
     c, T = model.config, len(ids)
     weights, D = run(model, ids).weights[0], c.head_dim
     live = 2 * D * weights.numel()  # D products for each score, and one for each of D entries of the output
 
     def counted(version: Version, n_kv_heads: int) -> int:
-        """Two texts that differ by nothing but what is attended to: projections and the feed-forward fall out."""
+        """Subtract two counts that differ only in the number of keys, so that projections and feed-forward cancel."""
         count = version.module("decode.counts").multiplications
         config = replace(c, n_kv_heads=n_kv_heads, attention=None)
         return (count(config, T, 2 * T) - count(config, T, T)) // c.n_layers
@@ -28,19 +28,18 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     return Symptom(
         "Multiplications of scores and output in one layer",
         a, b, "Multiplications of scores and output in one layer", live, number,
-        f"The live layer has {weights.numel():,} weights, each of 2 · {D} multiplications: {live:,}. The mistaken "
-        f"count "
-        f"is {number:,}, {said(live / number)} times fewer. What shrinks by {said(live / number)} is the cache.",
+        f"The live layer has {weights.numel():,} attention weights with 2 · {D} multiplications each: {live:,}. The "
+        f"mistaken count is "
+        f"{number:,}, {said(live / number)} times fewer. It is the cache that shrinks by a factor of "
+        f"{said(live / number)}.",
         columns=tuple(n_of(n, "KV head") for n in divisors(c.n_heads)),
     )  # fmt: skip
 
 
 def cannot_occur(config: ModelConfig) -> str:
     if config.attention == "mla":
-        return "MLA has no KV heads: its multiplications are counted from its latent's width."
-    return (
-        "In MHA there are as many KV heads as query heads: both counts are equal." if config.attention == "mha" else ""
-    )
+        return "MLA has no KV heads: its multiplications depend on the width of its latent."
+    return "MHA has as many KV heads as query heads, so both counts are equal." if config.attention == "mha" else ""
 
 
 MISTAKE = Mistake(
@@ -53,18 +52,18 @@ MISTAKE = Mistake(
             wrong="return projections + T * S * c.n_kv_heads * 2 * c.head_dim",
         ),
     ),
-    question="MHA with 8 heads becomes GQA with 2 KV heads. How many multiplications do q·kᵀ and weights·v take now?",
+    question="MHA with 8 heads becomes GQA with 2 KV heads. How many multiplications do q·kᵀ and weights·v need now?",
     answers=("A quarter", "A half", "A quarter for q·kᵀ, as many for weights·v", "As many as before"),
     answer=3,
-    what="Each query head still compares its query with each key and adds up each value: T · S · head_dim "
-    "multiplications per query head, twice. That two heads use the same key saves none. What shrinks is the cache, by "
-    "n_heads / n_kv_heads, and with it the bytes that a decode step reads; where reading bounds the step, it gets "
-    "faster. Only the projections to k and v are smaller.",
+    what="Each query head still multiplies its query by every key and sums every value: T · S · head_dim "
+    "multiplications per query head, twice. Sharing a key between heads saves none. What shrinks is the cache, by "
+    "n_heads / n_kv_heads, and with it the bytes that a decode step reads; if memory bandwidth limits the step, it "
+    "gets faster. Of the computation, only the projections to k and v get smaller.",
     sources=(
         Source("Shazeer, Fast Transformer Decoding, sections 2.4 and 3", "https://arxiv.org/abs/1911.02150"),
         Source("Ainslie et al., GQA, section 1", "https://arxiv.org/abs/2305.13245"),
     ),
-    noticed="Prefill and training are no faster with GQA, although a table said so; decoding of long texts is.",
+    noticed="Prefill and training are not faster with GQA, although the estimate said so; decoding of long texts is.",
     interview="“Why is GQA faster?” Say bandwidth before anything else, and in which phase: decoding, not prefill.",
     test="""
 import torch

@@ -1,4 +1,4 @@
-"""A query that may attend to nothing: softmax over a row of −∞."""
+"""A fully masked query: softmax over a row of −∞ gives NaN."""
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
@@ -17,7 +17,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     before, after = (int(each.logits[0, N_PADDING:].isnan().any(-1).sum()) for each in (a, b))
     sentence = (
         f"In layer 0, {rows} rows are NaN: {N_PADDING} padding rows in each of {n_of(model.config.n_heads, 'head')}. "
-        f"Behind the last of {n_of(model.config.n_layers, 'layer')}, the logits of {after} of "
+        f"After {n_of(model.config.n_layers, 'layer')}, the logits of {after} of "
         f"{n_of(len(ids), 'text token')} are NaN."
     )
     return Symptom(
@@ -29,11 +29,11 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
 def cannot_occur(config: ModelConfig) -> str:
     if config.causal:
         return ""
-    return "This model is not causal: its padding queries attend to the text, so no row is masked completely."
+    return "This model is not causal: its padding queries attend to the text, so no row is fully masked."
 
 
 MISTAKE = Mistake(
-    title="A row that is masked completely",
+    title="A fully masked row",
     kind="nan",
     changes=(
         Change(
@@ -49,26 +49,26 @@ MISTAKE = Mistake(
             """,
         ),
     ),
-    question="Three padding tokens stand before a text, hidden from all queries; the model is causal and has two "
-    "layers or more. At which positions are the logits NaN?",
+    question="A text has three padding tokens on the left, masked for all queries; the model is causal and has at "
+    "least two layers. At which positions are the logits NaN?",
     answers=(
         "At none: the softmax of a row of −∞ is a row of zeros",
-        "At the three padding positions, which nobody attends to",
+        "At the three padding positions, which no query attends to",
         "At the first token of the text and before it",
         "At all positions",
     ),
     answer=3,
-    what="A padding token before the text may attend neither to itself nor to what comes later, so its whole row is "
+    what="A padding token before the text may attend neither to itself nor to later tokens, so its whole row is "
     "−∞, and softmax computes −∞ − (−∞). Its output is NaN. In the next layer its value is NaN too, and a weight of 0 "
-    "times NaN is NaN: it reaches each query, masked or not. With −1e20 in place of −∞ nothing is NaN, and the row "
-    "becomes a uniform average over exactly what was masked. The answer here is a row of zeros.",
+    "times NaN is NaN: it reaches every query, masked or not. With −1e20 instead of −∞ nothing is NaN, but the row "
+    "becomes a uniform average over the masked keys. The right version returns a row of zeros.",
     sources=(
         Source("PyTorch issue 41508: NaN where all keys are masked", "https://github.com/pytorch/pytorch/issues/41508"),
     ),
-    noticed="Loss NaN in the first batch that has left padding, or only in some batches, since a batch of equal "
-    "lengths has none. With −1e20, nothing but slightly other numbers.",
-    interview="“What does softmax return for a row that is all −∞, and how far does it get?” Say NaN, then that "
-    "0 · NaN spreads it, then zeros as the way out.",
+    noticed="The loss is NaN in the first batch with left padding, and only in some batches, because a batch of equal "
+    "lengths has no padding. With −1e20, only the numbers are slightly wrong.",
+    interview="“What does softmax return for a row of −∞, and how far does it spread?” Say NaN, then that 0 · NaN "
+    "spreads it, then that a row of zeros avoids it.",
     test="""
 import torch
 from attnviz.modules import attend

@@ -1,11 +1,11 @@
-"""The output of a fused qkv projection is split per head, where its rows are laid out per matrix."""
+"""The output of a fused qkv projection is split per head, although its rows are grouped per matrix."""
 
 import torch
 from torch import Tensor, nn
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import loss_told, maps, run
+from attnviz.mistakes.runs import loss_metric, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import GroupedQueryAttention, Transformer
 from attnviz.modules.parts import with_own_parts
@@ -13,17 +13,17 @@ from attnviz.modules.parts import with_own_parts
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = (run(_fused(each, model), ids) for each in (right, wrong))
-    return Symptom(**maps(a, b), **loss_told(a.logits, b.logits, ids)._asdict())
+    return Symptom(**maps(a, b), **loss_metric(a.logits, b.logits, ids)._asdict())
 
 
 def _fused(version: Version, model: Transformer) -> Transformer:
-    """The model with projections as they are when one fused projection's output is split by this version."""
+    """Return the model with the projections that result when this version splits a fused projection."""
     split = version.module("mistakes.usage").split_qkv
     return model.with_attentions({i: _split_again(block.attn, split) for i, block in enumerate(model.blocks)})
 
 
 def _split_again(attn: GroupedQueryAttention, split: object) -> nn.Module:
-    """Fuse the three projections, and take them apart again: row by row, as their output is."""
+    """Fuse the three projections and split them again with `split`, applied to the weight rows."""
     assert callable(split)
     names = ("q_proj", "k_proj", "v_proj")
     own = [getattr(attn, name) for name in names]
@@ -41,13 +41,13 @@ def _split_again(attn: GroupedQueryAttention, split: object) -> nn.Module:
 
 
 def _rows(linear: nn.Linear) -> Tensor:
-    """Weight and bias transposed: (C, out), or (C + 1, out) with a bias in the last row."""
+    """Return the transposed weight (C, out), or (C + 1, out) with the bias as the last row."""
     return linear.weight.T if linear.bias is None else torch.cat((linear.weight.T, linear.bias[None]))
 
 
 def cannot_occur(config: ModelConfig) -> str:
     if config.attention == "mla":
-        return "MLA has no projection that makes q, k and v at once: keys and values come out of a latent."
+        return "MLA has no fused projection to q, k and v: keys and values are computed from a latent."
     return "With one KV head both layouts are the same: all of q, then k, then v." if config.n_kv_heads == 1 else ""
 
 
@@ -75,14 +75,14 @@ MISTAKE = Mistake(
             """,
         ),
     ),
-    question="MHA with 2 heads. The fused rows are q0 q1 k0 k1 v0 v1. What does head 1 get as its q, k and v in this "
+    question="MHA with 2 heads. The fused rows are q0 q1 k0 k1 v0 v1. What does head 1 use as its q, k and v in this "
     "version?",
     answers=("q1, k1, v1", "k1, v0, v1", "q1, k0, v1", "k0, k1, v1"),
     answer=1,
-    what="One matrix product is faster than three, so q, k and v often share one weight. Its rows can be laid out per "
+    what="One matrix product is faster than three, so q, k and v often share one weight. Its rows can be grouped per "
     "matrix (all of q, then k, then v: GPT-2, nn.MultiheadAttention) or per head (q0 k0 v0 q1 k1 v1: GPT-NeoX; per KV "
-    "head in Falcon and InternLM). Either is fine to train with. Read in the other layout, a head's queries are made "
-    "of another head's keys; every shape is right.",
+    "head in Falcon and InternLM). Either works for training. Read in the wrong layout, a head takes another head's "
+    "keys as its queries; every shape is right.",
     sources=(
         Source(
             "torch.nn.MultiheadAttention: in_proj_weight",
@@ -90,9 +90,9 @@ MISTAKE = Mistake(
         ),
         Source("Black et al., GPT-NeoX-20B", "https://arxiv.org/abs/2204.06745"),
     ),
-    noticed="Training from the start learns either layout. When weights are converted: they load, and the loss is that "
-    "of noise. Splitting over several GPUs brings it out, too: per head is what tensor parallelism cuts.",
-    interview="“Split this (B, T, 3 · C) into q, k and v.” Ask how its rows are laid out before you write view().",
+    noticed="Not when training from scratch, which works with either layout. Converted weights load, but the loss is "
+    "that of noise. It also shows when the weights are split over several GPUs: tensor parallelism splits by head.",
+    interview="“Split this (B, T, 3 · C) into q, k and v.” Ask for the layout of the rows before you write view().",
     test="""
 import torch
 import torch.nn.functional as F

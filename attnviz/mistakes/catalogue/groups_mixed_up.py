@@ -1,4 +1,4 @@
-"""One file means the number of KV heads by "groups", the next one the size of a group."""
+""" "Groups" is the number of KV heads in one file and the size of a group in another."""
 
 import torch
 
@@ -21,8 +21,8 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     return Symptom(
         **head_map(run(right.like(model), ids).weights[0][0, 0], 0, 0), wrong=None, measure="KV heads built",
         expected=c.n_kv_heads, number=built, error=message,
-        sentence=f"{n_of(c.n_heads, 'query head')}: the weights have {n_of(c.n_kv_heads, 'KV head')}, "
-        f"and {n_of(built, 'KV head')} are built, for groups of {c.n_heads // built}.",
+        sentence=f"For {n_of(c.n_heads, 'query head')}, the weights have {n_of(c.n_kv_heads, 'KV head')}, "
+        f"but the layer is built with {n_of(built, 'KV head')}, in groups of {c.n_heads // built}.",
     )  # fmt: skip
 
 
@@ -30,7 +30,7 @@ def cannot_occur(config: ModelConfig) -> str:
     if config.attention == "mla":
         return "MLA has no KV heads to count: its cache holds a latent."
     if config.n_kv_heads == config.group_size:
-        return f"Here both numbers are {config.n_kv_heads}: so many KV heads, each read by so many query heads."
+        return f"Here both numbers are {config.n_kv_heads}: the number of KV heads and the group size."
     return ""
 
 
@@ -49,18 +49,18 @@ MISTAKE = Mistake(
     "weights trained for that number?",
     answers=(
         "When the model is built: the heads cannot be divided evenly",
-        "When the weights are loaded: k_proj and v_proj have another size",
-        "In the first forward pass: q and k have other head_dims",
-        "In the first decode step: the cache has another size",
+        "When the weights are loaded: k_proj and v_proj have a different size",
+        "In the first forward pass: q and k differ in head_dim",
+        "In the first decode step: the cache has a different size",
     ),
     answer=1,
-    what="“n_groups = 4” with 32 query heads is 4 KV heads in one file and groups of 4, so 8 KV heads, in the next. "
-    "Both build, both run, and one has twice the cache. The GQA paper's G counts groups, so KV heads; elsewhere "
-    "n_rep or group_size is meant. Names that say which: n_kv_heads, and group_size = n_heads / n_kv_heads.",
+    what="With 32 query heads, “n_groups = 4” means 4 KV heads in one file, and groups of 4 (8 KV heads) in another. "
+    "Both can be built and run, but one has twice the cache. The GQA paper's G counts groups, and so KV heads; other "
+    "code means n_rep or group_size. Unambiguous names are n_kv_heads and group_size = n_heads / n_kv_heads.",
     sources=(Source("Ainslie et al., GQA, section 2.2: GQA-G", "https://arxiv.org/abs/2305.13245"),),
-    noticed="At once where weights are loaded strictly. Not at all in training from the start: the model has another "
-    "number of parameters and another cache than the paper that is compared with.",
-    interview="“A model has 32 heads and 8 groups: how large is its cache?” Ask back which of the two is meant.",
+    noticed="Immediately if weights are loaded strictly. Not at all when training from scratch: the number of "
+    "parameters and the cache size then differ from the paper's.",
+    interview="“A model has 32 heads and 8 groups: how large is its cache?” Ask which of the two is meant.",
     test="""
 from attnviz.config import ModelConfig
 from attnviz.modules.transformer import build_attention

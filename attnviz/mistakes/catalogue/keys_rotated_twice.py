@@ -2,29 +2,31 @@
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import decode, loss_told, maps
+from attnviz.mistakes.runs import decode, loss_metric, maps
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = decode(right.like(model), ids), decode(wrong.like(model), ids)
-    told = loss_told(a.logits, b.logits, ids)
-    sentence = f"Read with the cache, the key at position {len(ids) - 1} is rotated by {2 * len(ids) - 2} steps. "
-    sentence += told.sentence
+    metric = loss_metric(a.logits, b.logits, ids)
+    sentence = f"With the cache, the key at position {len(ids) - 1} is rotated by {2 * len(ids) - 2} steps. "
+    sentence += metric.sentence
     if len(ids) == 1:
-        sentence = "At position 0 a rotation turns by nothing, once or twice: both versions compute the same."
-    return Symptom(**maps(a, b), measure=told.measure, expected=told.expected, number=told.number, sentence=sentence)
+        sentence = "At position 0 the rotation angle is 0, once or twice: both versions compute the same."
+    return Symptom(
+        **maps(a, b), measure=metric.measure, expected=metric.expected, number=metric.number, sentence=sentence
+    )
 
 
 def cannot_occur(config: ModelConfig) -> str:
     if not config.causal:
-        return "This model is not causal, so it is not run with a cache."
-    return "" if config.rotary_dim else "This model runs without RoPE: no key is rotated."
+        return "This model is not causal, so it does not decode with a cache."
+    return "" if config.rotary_dim else "This model has no RoPE: no key is rotated."
 
 
 MISTAKE = Mistake(
-    title="Cached keys rotated at each reading",
+    title="Cached keys rotated on every read",
     kind="silent",
     changes=(
         Change(
@@ -46,18 +48,18 @@ MISTAKE = Mistake(
             """,
         ),
     ),
-    question="A query stands at position m, a cached key at position n. On what does their score's rotation depend?",
+    question="A query is at position m, a cached key at position n. On what does the rotation in their score depend?",
     answers=("On m − n", "On 2 · (m − n)", "On m − 2 · n", "On m alone"),
     answer=2,
-    what="Keys are cached either as projected, and rotated when they are read, or rotated, and read as they are. Both "
+    what="Keys are cached either before RoPE and rotated when they are read, or after RoPE and read unchanged. Both "
     "are right; mixed, a key at position n is rotated by 2 · n steps. A score then depends on more than the distance, "
-    "and the same phrase further back in the text gives another one. Keys cached without rotation allow dropping or "
-    "moving tokens, and cost a rotation of the whole cache at each step.",
+    "so the same phrase elsewhere in the text gives a different score. Caching pre-RoPE keys makes it possible to drop "
+    "or move tokens, but costs a rotation of the whole cache in each step.",
     sources=(
         Source("Su et al., RoFormer, section 3.2", "https://arxiv.org/abs/2104.09864"),
         Source("Xiao et al., StreamingLLM, section 3.2: keys cached before RoPE", "https://arxiv.org/abs/2309.17453"),
     ),
-    noticed="Only with a cache: the loss computed in one pass is right, and the same text read through the cache is "
+    noticed="Only with a cache: the loss of a single pass is right, but the loss of the same text with the cache is "
     "not. That comparison is the test.",
     interview="“Do you cache keys before or after RoPE, and what does the choice cost?”",
     test="""

@@ -1,4 +1,4 @@
-"""Positions are counted from the first padding token, and not from the text's first token."""
+"""Positions are counted from the first padding token instead of the text's first token."""
 
 from dataclasses import replace
 
@@ -16,7 +16,7 @@ N_PADDING = 3
 
 
 class WithPositions(nn.Module):
-    """An embedding with sinusoids of these positions, (1, T), added."""
+    """A token embedding with sinusoidal encodings of the given positions (1, T) added."""
 
     def __init__(self, weight: Tensor, positions: Tensor) -> None:
         super().__init__()
@@ -28,9 +28,9 @@ class WithPositions(nn.Module):
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
-    """The model with sinusoids in place of RoPE, alone and with padding; and as it is, with padding."""
+    """Run the model with sinusoids instead of RoPE, without and with padding, and the unchanged model with padding."""
     T, tokens = len(ids), is_token(N_PADDING, len(ids))
-    plain = model.with_config(replace(model.config, n_sinks=0))  # the first tokens, which would be padding
+    plain = model.with_config(replace(model.config, n_sinks=0))  # else the padding would become the sink tokens
     alone, padded = run(plain, ids), run_padded(plain, ids, N_PADDING, padding_mask(tokens))
     relative = largest(padded.logits[:, N_PADDING:] - alone.logits)
     absolute = plain.with_config(replace(plain.config, position="none"))
@@ -43,14 +43,14 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
         for each in (right, wrong)
     )  # fmt: skip
     before, after = (largest(each.logits[:, N_PADDING:] - expected.logits) for each in (a, b))
-    kind = "With RoPE, where only distances count," if model.config.rotary_dim else "Without any positions,"
+    kind = "With RoPE, where only distances matter," if model.config.rotary_dim else "Without positions,"
     return Symptom(
-        **maps(a, b), measure="Largest change of a logit of the text by padding, absolute positions", expected=before,
+        **maps(a, b), measure="Largest change of a text logit by padding, absolute positions", expected=before,
         number=after, n_padding=N_PADDING,
-        sentence=f"{kind} {N_PADDING} padding tokens move the text's logits by {said(relative)}, which is "
+        sentence=f"{kind} {N_PADDING} padding tokens change the text's logits by up to {said(relative)}, which is "
         f"rounding. With "
-        f"absolute positions (sinusoids on the same embeddings, which these weights were not trained for) they move by "
-        f"{said(after)}; with shifted positions by {said(before)}.",
+        f"absolute positions (sinusoids, for which these weights were not trained) they change by up to "
+        f"{said(after)}; with shifted positions by up to {said(before)}.",
     )  # fmt: skip
 
 
@@ -70,20 +70,20 @@ MISTAKE = Mistake(
             wrong="return torch.arange(is_token.shape[-1]).expand(is_token.shape)",
         ),
     ),
-    question="A text is padded on the left, and its padding is masked. In which models does counting from the padding "
-    "change the text's logits?",
+    question="A text is padded on the left, and the padding is masked. In which models do the text's logits change if "
+    "positions are counted from the padding?",
     answers=(
-        "In all: a position is a position",
-        "In none: padding is masked",
-        "In those with RoPE, and not with absolute positions",
-        "In those with absolute positions, and not with RoPE",
+        "In all models: positions always affect the logits",
+        "In no model: padding is masked",
+        "In models with RoPE, but not with absolute positions",
+        "In models with absolute positions, but not with RoPE",
     ),
     answer=3,
-    what="Batches of prompts are padded on the left, so that the last token of each is a real one. Counted from the "
-    "front of the row, a text's first token is then at position 3. A model with absolute positions (learned, or the "
-    "sinusoids of the first Transformer) was never trained to begin there. With RoPE each score depends on the "
-    "distance of two tokens alone, and that is the same: logits differ by rounding. RoPE still needs the count where a "
-    "cached text goes on: the distance to new tokens has to be that of the text.",
+    what="Batches of prompts are padded on the left, so that each row ends with a real token. Counted from the start "
+    "of the row, a text's first token is then at position 3. A model with absolute positions (learned, or the "
+    "sinusoids of the original Transformer) was not trained to start there. With RoPE each score depends only on the "
+    "distance between two tokens, which is unchanged: logits differ by rounding. RoPE still needs right positions when "
+    "a cached text is continued: the distance to new tokens must be their distance in the text.",
     sources=(
         Source("Vaswani et al., section 3.5: sinusoids", "https://arxiv.org/abs/1706.03762"),
         Source("Su et al., RoFormer: scores by distance", "https://arxiv.org/abs/2104.09864"),
@@ -92,10 +92,10 @@ MISTAKE = Mistake(
             "https://huggingface.co/docs/transformers/llm_tutorial#wrong-padding-side",
         ),
     ),
-    noticed="In generating, not in training, which pads on the right: a prompt gives one text alone and another one in "
-    "a batch, worse the more padding it got. With a RoPE model nothing is seen.",
-    interview="“Why pad on the left for generation, and what has to change with it?” Mask and positions; then say why "
-    "RoPE forgives the second.",
+    noticed="In generation, not in training, which pads on the right: a prompt gives one text alone and a different "
+    "one in a batch, and more padding makes it worse. A RoPE model shows nothing.",
+    interview="“Why pad on the left for generation, and what has to change with it?” The mask and the positions; then "
+    "say why RoPE tolerates wrong positions here.",
     test="""
 import torch
 from attnviz.mistakes.usage import token_positions

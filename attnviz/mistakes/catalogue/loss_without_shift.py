@@ -1,4 +1,4 @@
-"""The loss compares the prediction at a position with the token at that position, not with the next one."""
+"""The loss compares the prediction at a position with the token at that position instead of the next one."""
 
 import torch
 import torch.nn.functional as F
@@ -8,23 +8,23 @@ from attnviz.mistakes.runs import maps, run, said
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
-CERTAIN = 30.0  # a logit so far above the others that its probability is 1 to a millionth
+CERTAIN = 30.0  # a logit so far above the others that its probability is 1 to within a millionth
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
-    """The model's loss, and that of a rule that repeats its input token."""
+    """Compare the model's loss with that of a rule that repeats its input token."""
     a, target = run(model, ids), torch.tensor([ids])
     losses = [each.module("mistakes.usage").next_token_loss for each in (right, wrong)]
     before, after = (float(loss(a.logits, target)) for loss in losses)
     repeats = CERTAIN * F.one_hot(target, model.config.vocab_size).float()
     said_before, said_after = (said(float(loss(repeats, target))) for loss in losses)
     sentence = (
-        f"This model predicts the next token: its loss is {said(before)} nats per token, and counted without the shift "
-        f"{said(after)}. A rule that repeats its input token gets {said_before}, and without the shift {said_after}: "
-        "training goes there."
+        f"This model predicts the next token: its loss is {said(before)} nats per token, and {said(after)} without the "
+        f"shift. A rule that repeats its input token gets {said_before} with the shift and {said_after} without it: "
+        "training without the shift leads to that rule."
     )
     if len(ids) == 1:
-        sentence = f"One token has no next one: there is no loss. Counted without the shift it is {said(after)}."
+        sentence = f"A single token has no next token, so there is no loss. Without the shift it is {said(after)}."
     return Symptom(
         **maps(a, a), measure="Loss on this text, nats per token", expected=before, number=after, sentence=sentence
     )
@@ -40,19 +40,18 @@ MISTAKE = Mistake(
             wrong="predicted, following = logits, ids",
         ),
     ),
-    question="A new model is trained with this loss, on the text it is given, with a causal mask. Where does its "
-    "loss go?",
+    question="A new model is trained with this loss and a causal mask. Towards which value does the loss go?",
     answers=(
-        "Nowhere: it stays at the log of the vocabulary's size",
-        "To the same value as with the shift, since each token is predicted once",
+        "It stays at the log of the vocabulary size",
+        "To the same value as with the shift, because each token is predicted once",
         "To about 0, within a few hundred steps",
         "To NaN: the last position has no next token",
     ),
     answer=2,
-    what="Position t reads tokens 0 to t, and is to predict t + 1. Without the shift it is asked for token t, which it "
-    "has just read: a causal mask hides later tokens and not the own one. With tied embeddings the identity is nearly "
-    "there from the start. Some libraries shift inside (transformers does, given labels equal to the ids), others do "
-    "not: shifted twice, the model learns to predict t + 2.",
+    what="Position t reads tokens 0 to t and should predict token t + 1. Without the shift it should predict token t, "
+    "which it has just read: a causal mask hides later tokens, but not the current one. With tied embeddings the model "
+    "is close to this identity from the start. Some libraries shift internally (transformers does, given labels equal "
+    "to the ids), others do not: shifted twice, the model learns to predict t + 2.",
     sources=(
         Source(
             "transformers, causal language modelling: the model shifts labels itself",
@@ -63,10 +62,10 @@ MISTAKE = Mistake(
             "https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf",
         ),
     ),
-    noticed="The loss is far below 1 after minutes, where text of this kind takes 2 to 4 nats per token. Written text "
-    "repeats one token for ever.",
-    interview="“Your loss is 0.01 after 200 steps. Why?” First suspicion: the target is visible. Shift, mask, or "
-    "labels in the input.",
+    noticed="The loss is far below 1 after minutes, although 2 to 4 nats per token are typical of such text. Generated "
+    "text repeats one token forever.",
+    interview="“Your loss is 0.01 after 200 steps. Why?” First suspicion: the target is visible. Check the shift, the "
+    "mask, and labels in the input.",
     test="""
 import torch
 from attnviz.mistakes.usage import next_token_loss

@@ -1,8 +1,8 @@
-"""Weights are masked behind the softmax, which has shared out weight to masked keys by then."""
+"""Weights are masked after the softmax, which has already given weight to the masked keys."""
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import leak, leak_said, maps, run, said
+from attnviz.mistakes.runs import leak, leak_sentence, maps, run, said
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -10,11 +10,11 @@ from attnviz.modules import Transformer
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
     before, after = (float(each.weights[0].sum(-1).min()) for each in (a, b))
-    sentence = f"The smallest sum of a row in layer 0 is {said(after)} where it should be 1. "
+    sentence = f"The smallest sum of a row in layer 0 is {said(after)} instead of 1. "
     if len(ids) == 1:
-        sentence = "One token has one key and nothing masked: its row sums to 1 in both versions."
+        sentence = "A single token has one key, which is not masked: its row sums to 1 in both versions."
     elif model.config.causal:
-        sentence += leak_said(leak(wrong.like(model), ids, b.logits), ids)
+        sentence += leak_sentence(leak(wrong.like(model), ids, b.logits), ids)
     return Symptom(
         **maps(a, b), measure="Smallest sum of a row, layer 0", expected=before, number=after, sentence=sentence.strip()
     )  # fmt: skip
@@ -39,20 +39,20 @@ MISTAKE = Mistake(
             wrong="weights = scores.softmax(-1) * mask",
         ),
     ),
-    question="The mask is causal, without a window. Which rows of the weights sum to 1?",
+    question="The mask is causal, without a sliding window. Which rows of the weights sum to 1?",
     answers=(
-        "All of them: a masked key has the weight 0 in both versions",
-        "The first one alone, whose query has a single key",
-        "The last one alone",
+        "All of them: a masked key has weight 0 in both versions",
+        "Only the first, whose query has a single key",
+        "Only the last",
         "None of them",
     ),
     answer=2,
-    what="The softmax divides by a sum over all keys. Setting masked weights to 0 afterwards leaves that sum as it "
-    "was: what was shared out to later tokens is missing from the row. And the sum depends on later tokens, so the "
-    "future leaks although no later token has any weight.",
+    what="The softmax divides by a sum over all keys. Setting masked weights to 0 afterwards does not change that sum: "
+    "the weight given to later tokens is missing from the row. The sum also depends on later tokens, so the future "
+    "leaks although no later token has any weight.",
     sources=(Source("Vaswani et al., section 3.2.3: mask inside of the softmax", "https://arxiv.org/abs/1706.03762"),),
-    noticed="Training works, somewhat worse: early tokens get outputs that are too small. Found by summing rows, or by "
-    "changing a later token.",
+    noticed="Training works, somewhat worse: the outputs of early tokens are too small. Summing rows or changing a "
+    "later token reveals it.",
     interview="“Why −∞ before the softmax and not 0 after it?” Row sums are the first half of the answer; the leak "
     "through the denominator is the second.",
     test="""

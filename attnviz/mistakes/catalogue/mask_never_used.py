@@ -1,8 +1,8 @@
-"""A mask is an argument of forward() and goes nowhere."""
+"""forward() accepts a mask but does not use it."""
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import leak, leak_said, maps, percent, run
+from attnviz.mistakes.runs import leak, leak_sentence, maps, percent, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -10,10 +10,10 @@ from attnviz.modules import Transformer
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
     future = float(b.weights[0].triu(1).sum() / b.weights[0].sum())
-    sentence = "One token has no later one to attend to: both versions compute the same."
+    sentence = "A single token has no later token to attend to: both versions compute the same."
     if len(ids) > 1:
-        sentence = f"{percent(future)} of the weight in layer 0 lies on later tokens. "
-        sentence += leak_said(leak(wrong.like(model), ids, b.logits), ids)
+        sentence = f"{percent(future)} of the weight in layer 0 is on later tokens. "
+        sentence += leak_sentence(leak(wrong.like(model), ids, b.logits), ids)
     return Symptom(
         **maps(a, b), measure="Share of the weight on later tokens, layer 0",
         expected=float(a.weights[0].triu(1).sum() / a.weights[0].sum()), number=future, sentence=sentence,
@@ -21,7 +21,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
 
 
 def cannot_occur(config: ModelConfig) -> str:
-    return "" if config.causal else "This model is not causal: without padding it has no mask that could be forgotten."
+    return "" if config.causal else "This model is not causal: without padding it has no mask to forget."
 
 
 MISTAKE = Mistake(
@@ -41,16 +41,16 @@ MISTAKE = Mistake(
             wrong="output, weights = (kernel or attend)(q, k, v, scale=scale)",
         ),
     ),
-    question="A causal model runs like this on a text of several tokens. Which check would notice?",
+    question="A causal model runs this version on a text of several tokens. Which check reveals the mistake?",
     answers=(
-        "Change the last token: logits before it change",
-        "Sum the rows of the weights: they are more than 1",
+        "Change the last token: earlier logits change",
+        "Sum the rows of the weights: they exceed 1",
         "Look for NaN in the logits",
-        "Compare the shapes with those before",
+        "Compare the shapes with the right ones",
     ),
     answer=0,
-    what="Nothing in a forward pass fails when a mask is ignored: shapes, row sums and number ranges are right. Each "
-    "token sees what comes after it, and so the one that it is to predict.",
+    what="Nothing in a forward pass fails when the mask is ignored: shapes, row sums and number ranges are right. But "
+    "each token sees the tokens after it, including the one it should predict.",
     sources=(
         Source("Vaswani et al., section 3.2.3, on masking later positions", "https://arxiv.org/abs/1706.03762"),
         Source(
@@ -58,10 +58,10 @@ MISTAKE = Mistake(
             "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
         ),
     ),
-    noticed="Training loss far below what is known for such a model, within the first few hundred steps, and text that "
-    "makes no sense when the model has to write without seeing what comes next.",
-    interview="“How do you test that a model is causal?” Change a later token and compare the logits before it; not by "
-    "looking at the mask.",
+    noticed="Within the first few hundred steps the training loss is far below that of comparable models, and the "
+    "generated text makes no sense, because the model cannot see the next tokens then.",
+    interview="“How do you test that a model is causal?” Change a later token and compare the earlier logits; do not "
+    "just inspect the mask.",
     test="""
 import torch
 from attnviz.modules import GroupedQueryAttention

@@ -1,4 +1,4 @@
-"""A mask made for three texts meets the scores of one, and both are broadcast."""
+"""A mask built for three texts is broadcast with the scores of one."""
 
 import torch
 
@@ -11,16 +11,16 @@ from attnviz.modules import Transformer
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     T = len(ids)
-    lengths = torch.tensor([[T], [max(1, T - 1)], [max(1, T - 2)]])  # of the three texts that the mask was made for
+    lengths = torch.tensor([[T], [max(1, T - 1)], [max(1, T - 2)]])  # of the three texts for which the mask was built
     mask = padding_mask(torch.arange(T) < lengths)  # (3, 1, 1, T)
     a, b = run(right.like(model), ids), run(wrong.like(model), ids, mask)
     n = len(b.logits)
     try:
         run(right.like(model), ids, mask)
-        refusal = "The right version accepts it too."
+        refusal = "The right version accepts the mask too."
     except ValueError as error:
-        refusal = f"The right version refuses it: {raised(error)}."
-    sentence = f"Logits for {n_of(n, 'text')} come out, where one went in. {refusal}"
+        refusal = f"The right version rejects the mask: {raised(error)}."
+    sentence = f"The input is one text, but the output has logits for {n_of(n, 'text')}. {refusal}"
     if T > 1:
         losses = [said(loss(each[None], ids)) for each in b.logits]
         sentence += f" Their losses on the same text: {', '.join(losses)} nats per token."
@@ -40,25 +40,25 @@ MISTAKE = Mistake(
             wrong="weights = (scores + bias).softmax(-1) * sees",
         ),
     ),
-    question="One text is run with a padding mask that was made for a batch of three. What comes out?",
+    question="One text is run with a padding mask that was built for a batch of three. What is the result?",
     answers=(
-        "An error at the addition: batch sizes 1 and 3 do not fit",
+        "An error at the addition: batch sizes 1 and 3 do not match",
         "Logits for one text, with the first of the three masks",
-        "Logits for one text, in which all three masks hold",
+        "Logits for one text, with all three masks applied",
         "Logits for three texts",
     ),
     answer=3,
-    what="Scores (1, H, T, S) plus a bias (3, 1, 1, S) are broadcast to (3, H, T, S), and what follows is broadcast as "
-    "well: the one text is computed three times, masked in three ways. Where a later line names the batch size, as in "
-    "view(B, T, C), it raises there, far from the cause. Checking the mask's shape before adding costs one line; an "
-    "addition in place refuses to grow, too.",
+    what="Scores (1, H, T, S) plus a bias (3, 1, 1, S) are broadcast to (3, H, T, S), and so are the results of the "
+    "next operations: the text is computed three times, with three masks. If a later line uses the batch size, as in "
+    "view(B, T, C), it raises there, far from the cause. Checking the mask's shape before adding it takes one line; an "
+    "in-place addition raises too, because it cannot broadcast its target.",
     sources=(
         Source("PyTorch, broadcasting semantics", "https://docs.pytorch.org/docs/stable/notes/broadcasting.html"),
     ),
-    noticed="Memory grows with the size of an old mask; the last batch of an epoch, which is smaller, meets a mask of "
-    "the size before. With sizes 2 and 3 it raises, with 1 and 3 it does not.",
-    interview="“This raises in view() with a strange size. Where do you look?” Print shapes before the softmax: an "
-    "operand with size 1 there takes part in any batch.",
+    noticed="Memory use grows with the size of a stale mask, such as when the smaller last batch of an epoch gets the "
+    "mask of a full batch. Sizes 2 and 3 raise; sizes 1 and 3 do not.",
+    interview="“This raises in view() with a strange size. Where do you look?” Print the shapes before the softmax: an "
+    "operand with batch size 1 broadcasts to any batch.",
     test="""
 import pytest
 import torch

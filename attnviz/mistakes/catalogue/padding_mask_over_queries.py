@@ -1,7 +1,7 @@
-"""The padding mask hides rows, which are queries, where it should hide columns, which are keys."""
+"""The padding mask masks rows, which are queries, instead of columns, which are keys."""
 
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import is_token, loss_told, maps, percent, run_padded
+from attnviz.mistakes.runs import is_token, loss_metric, maps, percent, run_padded
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -14,12 +14,12 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     a, b = (run_padded(model, ids, N_PADDING, mask) for mask in masks)
     before, after = (
         float(each.weights[0][0, :, N_PADDING:, :N_PADDING].sum(-1).mean()) for each in (a, b)
-    )  # of the text's queries, on padding keys
-    told = loss_told(a.logits[:, N_PADDING:], b.logits[:, N_PADDING:], ids)
-    sentence = f"The text's queries give {percent(after)} of their weight in layer 0 to {N_PADDING} padding tokens. "
+    )  # weight of the text's queries on padding keys
+    metric = loss_metric(a.logits[:, N_PADDING:], b.logits[:, N_PADDING:], ids)
+    sentence = f"In layer 0, the text's queries put {percent(after)} of their weight on {N_PADDING} padding tokens. "
     return Symptom(
         **maps(a, b), measure="Share of the text's weight on padding, layer 0", expected=before, number=after,
-        sentence=sentence + told.sentence, n_padding=N_PADDING,
+        sentence=sentence + metric.sentence, n_padding=N_PADDING,
     )  # fmt: skip
 
 
@@ -33,18 +33,18 @@ MISTAKE = Mistake(
             wrong="return is_token[:, None, :, None]  # (B, S) -> (B, 1, S, 1)",
         ),
     ),
-    question="Three padding tokens stand before the text. What do the text's tokens attend to in this version?",
+    question="A text has three padding tokens on the left. What do the text's tokens attend to in this version?",
     answers=(
-        "To the text alone, as they should",
+        "Only to the text, as they should",
         "To nothing: their rows are masked",
         "To text and padding",
-        "To padding alone",
+        "Only to padding",
     ),
     answer=2,
-    what="Scores are (B, H, T, S). Padding must not be read, so its columns are masked: (B, 1, 1, S). Laid along the "
-    "query axis, (B, 1, T, 1) masks the padding's own rows, whose outputs nobody uses, and leaves its keys open to the "
-    "text. T and S are equal, so that both broadcast. In code that fills masked scores with −∞, the padding's rows are "
-    "masked completely, and NaN on top.",
+    what="Scores are (B, H, T, S). No query should attend to padding, so its columns are masked: (B, 1, 1, S). Along "
+    "the query axis, (B, 1, T, 1) masks the padding's own rows, whose outputs are unused, and leaves its keys visible "
+    "to the text. T and S are equal, so both shapes broadcast. In code that fills masked scores with −∞, the padding's "
+    "rows are fully masked and become NaN as well.",
     sources=(
         Source(
             "torch.nn.MultiheadAttention: key_padding_mask, (N, S)",
@@ -52,9 +52,9 @@ MISTAKE = Mistake(
         ),
     ),
     noticed="Results depend on how much padding a batch has: a text alone and the same text in a batch give different "
-    "logits. In training it is a somewhat higher loss, and nobody looks.",
-    interview="“Which shape does a padding mask have, and along which axis does it lie?” Then the test: padding must "
-    "change no logit of the text.",
+    "logits. In training the loss is only slightly higher, which is easily overlooked.",
+    interview="“What is the shape of a padding mask, and which axis does it mask?” Then the test: padding must not "
+    "change any logit of the text.",
     test="""
 import torch
 from attnviz.mistakes.usage import padding_mask

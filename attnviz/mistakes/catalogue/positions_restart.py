@@ -1,4 +1,4 @@
-"""With each cached step, positions start at 0 again."""
+"""Positions restart at 0 in each cached step."""
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
@@ -13,8 +13,8 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     sentence = "The first token is at position 0 in both versions."
     if T > 1:
         sentence = (
-            f"The last token, read with {n_of(T - 1, 'token')} in the cache, is rotated as at position 0 instead of "
-            f"{T - 1}; its logits move by up to {said(moved)}."
+            f"The last token, with {n_of(T - 1, 'token')} in the cache, is rotated as if at position 0 instead of "
+            f"{T - 1}; its logits change by up to {said(moved)}."
         )
     return Symptom(
         **maps(a, b), measure="Largest change of a logit of the last token", expected=0.0, number=moved,
@@ -24,12 +24,12 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
 
 def cannot_occur(config: ModelConfig) -> str:
     if not config.causal:
-        return "This model is not causal, so it is not run with a cache."
-    return "" if config.rotary_dim else "This model runs without RoPE: positions go in nowhere."
+        return "This model is not causal, so it does not decode with a cache."
+    return "" if config.rotary_dim else "This model has no RoPE: positions are not used."
 
 
 MISTAKE = Mistake(
-    title="Positions that start at 0 again",
+    title="Positions that restart at 0",
     kind="silent",
     changes=(
         Change(
@@ -45,19 +45,18 @@ MISTAKE = Mistake(
             wrong="q_rope, shared_key = rotate(q_rope_before, 0), rotate(key_before, 0)",
         ),
     ),
-    question="20 tokens are read at once, then the next one with the cache. How far behind it does RoPE place the "
-    "cached key of position 15?",
+    question="After a prefill of 20 tokens, the next token is decoded with the cache. Relative to this token, where "
+    "does RoPE place the cached key of position 15?",
     answers=("5 tokens behind", "20 tokens behind", "15 tokens ahead", "At the same position"),
     answer=2,
-    what="RoPE needs the position in the text. A decode step is given one token, and arange(1) is 0: the position is "
-    "the number of cached tokens, and has to be handed in or asked of the cache. Rotated as at 0, the query stands at "
-    "the start of the text, with all cached keys ahead of it, and its own key is cached in the wrong rotation for "
-    "good.",
+    what="RoPE needs the position in the text. A decode step receives one token, and arange(1) is 0: the position is "
+    "the number of cached tokens, and must be passed in or read from the cache. Rotated as if at position 0, the query "
+    "is at the start of the text, with all cached keys ahead of it, and its own key is cached with the wrong rotation.",
     sources=(Source("Su et al., RoFormer, equation 16: the distance m − n", "https://arxiv.org/abs/2104.09864"),),
-    noticed="Not in training. The first token written is right; then the text repeats or loses its thread, and the "
-    "more so the longer the prompt is.",
-    interview="“Add a KV cache to this attention.” Besides the concatenation there are two offsets: RoPE's and the "
-    "mask's.",
+    noticed="Not in training. The first generated token is right; then the text repeats or becomes incoherent, and "
+    "longer prompts make it worse.",
+    interview="“Add a KV cache to this attention.” Besides the concatenation, two offsets are needed: one for RoPE and "
+    "one for the mask.",
     test="""
 import torch
 from attnviz.config import ModelConfig

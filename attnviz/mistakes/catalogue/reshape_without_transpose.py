@@ -1,25 +1,27 @@
-"""(B, H, T, D) is reshaped to (B, T, H · D) with its axes in the old order."""
+"""(B, H, T, D) is reshaped to (B, T, H · D) without swapping its axes first."""
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import leak, leak_said, loss_told, maps, run
+from attnviz.mistakes.runs import leak, leak_sentence, loss_metric, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
-    told = loss_told(a.logits, b.logits, ids)
-    sentence = "With one token the axis of tokens has length 1, and the order is the same: nothing changes."
+    metric = loss_metric(a.logits, b.logits, ids)
+    sentence = "With one token the token axis has length 1, so the order is the same and nothing changes."
     if len(ids) > 1:
-        sentence = told.sentence
+        sentence = metric.sentence
         if model.config.causal:
-            sentence += " " + leak_said(leak(wrong.like(model), ids, b.logits), ids)
-    return Symptom(**maps(a, b), measure=told.measure, expected=told.expected, number=told.number, sentence=sentence)
+            sentence += " " + leak_sentence(leak(wrong.like(model), ids, b.logits), ids)
+    return Symptom(
+        **maps(a, b), measure=metric.measure, expected=metric.expected, number=metric.number, sentence=sentence
+    )
 
 
 def cannot_occur(config: ModelConfig) -> str:
-    return "" if config.n_heads > 1 else "With one head there is nothing to mix: both orders are the same."
+    return "" if config.n_heads > 1 else "With one head both orders are the same."
 
 
 SHAPES, LATENT_SHAPES = "(B, H, T, D) -> (B, T, H · D) -> (B, T, C)", "(B, T, H·V) -> (B, T, d_model)"
@@ -33,24 +35,24 @@ MISTAKE = Mistake(
     kind="silent",
     changes=(Change("modules/attention.py", RIGHT_LINE + SHAPES, WRONG_LINE + SHAPES),),
     latent=(Change("modules/latent.py", RIGHT_LINE + LATENT_SHAPES, WRONG_LINE + LATENT_SHAPES),),
-    question="output is (B, H, T, D), with a text that has more tokens than the model has heads. What does o_proj get "
+    question="output is (B, H, T, D), and the text has more tokens than the model has heads. What does o_proj receive "
     "for token 0?",
     answers=(
-        "What head 0 gives at the first H positions",
-        "What all H heads give at position 0",
-        "What all H heads give at position 0, in reverse order",
-        "Nothing: reshape() raises, since view() would too",
+        "The outputs of head 0 at the first H positions",
+        "The outputs of all H heads at position 0",
+        "The outputs of all H heads at position 0, in reverse order",
+        "Nothing: reshape() raises, as view() would",
     ),
     answer=0,
-    what="reshape() keeps the numbers in their order and puts new brackets around them. That order is head by head, "
-    "and in a head token by token; so the first H · D numbers, which become token 0, are head 0's at positions 0 to "
-    "H − 1. Tokens and heads are mixed, and what later tokens computed reaches earlier ones. Shapes are right.",
+    what="reshape() keeps the order of the numbers and only changes the shape. The order is head by head, and within a "
+    "head token by token, so the first H · D numbers, which become token 0, are those of head 0 at positions 0 to "
+    "H − 1. Tokens and heads are mixed, and outputs of later tokens reach earlier ones. All shapes are right.",
     sources=(
         Source("torch.reshape", "https://docs.pytorch.org/docs/stable/generated/torch.reshape.html"),
         Source("torch.transpose", "https://docs.pytorch.org/docs/stable/generated/torch.transpose.html"),
     ),
-    noticed="Training loss falls, to a level that is too high or, where the leak can be used, too low; the trained "
-    "model cannot write. Weights trained elsewhere give nonsense at once.",
+    noticed="Training loss falls to a level that is too high or, if the model can exploit the leak, too low; the "
+    "trained model cannot generate text. Weights trained elsewhere give nonsense immediately.",
     interview="“From (B, H, T, D) to (B, T, H·D): which two calls, and why not one?”",
     test="""
 import torch

@@ -1,4 +1,4 @@
-"""Weights trained with RoPE's half-split layout are run with interleaved pairs."""
+"""Weights trained with half-split RoPE are run with interleaved pairs."""
 
 from torch import Tensor
 
@@ -15,9 +15,9 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     itself = largest(moved.diagonal(dim1=1, dim2=2))
     other = largest(moved.tril(-1))
     sentence = (
-        f"In layer 0, scores of a token with an earlier one move by up to {said(other)}; " if len(ids) > 1 else ""
+        f"In layer 0, scores of a token with an earlier one change by up to {said(other)}; " if len(ids) > 1 else ""
     )
-    sentence += f"a token's score with itself moves by at most {said(itself)}, which is rounding."
+    sentence += f"a token's score with itself changes by at most {said(itself)}, which is rounding."
     return Symptom(
         **maps(a, b), measure="Largest change of a score with an earlier token, layer 0", expected=0.0, number=other,
         sentence=sentence[0].upper() + sentence[1:],
@@ -25,16 +25,16 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
 
 
 def scores(record: AttentionRecord) -> Tensor:
-    """q·k · scale of all heads, before the mask: (H, T, S)."""
+    """Return q·k · scale for all heads, before the mask: (H, T, S)."""
     q = record.q[0].unflatten(0, (record.k.shape[1], -1))  # (K, G, T, D)
     return (q @ record.k[0][:, None].mT).flatten(0, 1) * record.scale
 
 
 def cannot_occur(config: ModelConfig) -> str:
     if not config.rotary_dim:
-        return "This model runs without RoPE."
+        return "This model has no RoPE."
     if config.rope_layout != "half":
-        return "This model runs with the interleaved layout; the changed line is the half-split one's."
+        return "This model uses the interleaved layout; the changed line belongs to the half-split layout."
     return "With one pair of dimensions both layouts are the same." if config.rotary_dim == 2 else ""
 
 
@@ -57,16 +57,16 @@ MISTAKE = Mistake(
     question="The weights were trained with dimension i paired with i + D/2. Which scores does this version change?",
     answers=(
         "None: q and k are paired in the same way, so it cancels",
-        "Those between different positions, and not a token's with itself",
+        "Those between different positions, but not a token's score with itself",
         "All of them, by one common factor",
         "None, it raises: the table has D/2 columns and q has D",
     ),
     answer=1,
-    what="RoPE rotates pairs of dimensions. Which two make a pair is a convention: (i, i + D/2) in Llama's weights on "
+    what="RoPE rotates pairs of dimensions. Which two form a pair is a convention: (i, i + D/2) in Llama's weights on "
     "the Hugging Face hub and in GPT-NeoX, (2i, 2i + 1) in Meta's own code and GPT-J. The table of angles is "
-    "(T, D/2) in both. Run in the other layout, each dimension is rotated with another partner and frequency. On "
-    "permuted dimensions of q_proj and k_proj the two are equal, which is what conversion scripts do. At the same "
-    "position q and k are rotated by the same angles, so such a score stays.",
+    "(T, D/2) in both. In the wrong layout, dimensions are rotated with other partners and frequencies. With permuted "
+    "rows of q_proj and k_proj the two layouts agree, which is what conversion scripts use. At the same position q and "
+    "k are rotated by the same angles, so such a score does not change.",
     sources=(
         Source("Su et al., RoFormer, section 3.2.2", "https://arxiv.org/abs/2104.09864"),
         Source(
@@ -74,10 +74,10 @@ MISTAKE = Mistake(
             "https://github.com/huggingface/transformers/issues/25199",
         ),
     ),
-    noticed="Not in training from the start, where any pairing is learnt. After converting weights: shapes load, short "
-    "texts read half sensibly, and the loss grows with length.",
-    interview="“Implement RoPE.” Say which layout you write before you write it, and that the other one needs permuted "
-    "weights.",
+    noticed="Not when training from scratch, which works with either pairing. After converting weights, all shapes "
+    "match, short texts are half sensible, and the loss grows with length.",
+    interview="“Implement RoPE.” Say which layout you implement before you write it, and that the other one needs "
+    "permuted weights.",
     test="""
 import torch
 from attnviz.modules import apply_rope, rope_frequencies

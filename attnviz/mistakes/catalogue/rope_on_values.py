@@ -1,27 +1,29 @@
-"""Values are rotated as queries and keys are."""
+"""Values are rotated like queries and keys."""
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import largest, loss_told, maps, run, said
+from attnviz.mistakes.runs import largest, loss_metric, maps, run, said
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
-    told = loss_told(a.logits, b.logits, ids)
+    metric = loss_metric(a.logits, b.logits, ids)
     same = largest(b.weights[0] - a.weights[0])
-    sentence = f"The weights of layer 0 differ by {said(same)}, since its q and k are the same. {told.sentence}"
+    sentence = f"The weights of layer 0 differ by {said(same)}, because its q and k are the same. {metric.sentence}"
     if len(ids) == 1:
         sentence = "At position 0 nothing is rotated: both versions compute the same."
-    return Symptom(**maps(a, b), measure=told.measure, expected=told.expected, number=told.number, sentence=sentence)
+    return Symptom(
+        **maps(a, b), measure=metric.measure, expected=metric.expected, number=metric.number, sentence=sentence
+    )
 
 
 def cannot_occur(config: ModelConfig) -> str:
     if not config.rotary_dim:
-        return "This model runs without RoPE: nothing is rotated."
+        return "This model has no RoPE: nothing is rotated."
     if config.attention == "mla" and config.v_head_dim < config.rotary_dim:
-        return f"RoPE rotates {config.rotary_dim} dimensions here, and a value has {config.v_head_dim}."
+        return f"RoPE rotates {config.rotary_dim} dimensions here, but a value has only {config.v_head_dim}."
     return ""
 
 
@@ -45,21 +47,21 @@ MISTAKE = Mistake(
             """,
         ),
     ),
-    question="The same text is run at positions 0, 1, … and at positions 5, 6, …. What differs between these two runs?",
+    question="The same text is run at positions 0, 1, … and at positions 5, 6, …. What differs between the two runs?",
     answers=(
-        "Nothing: rotations cancel as they do in q·k",
-        "The output of the layer, and not its weights",
+        "Nothing: the rotations cancel, as in q·k",
+        "The output of the layer, but not its weights",
         "The weights of the layer, and so its output",
-        "The weights alone, by one common factor",
+        "Only the weights, by one common factor",
     ),
     answer=1,
-    what="In q·k the two rotations leave their difference, so that a score depends on the distance alone. A value "
-    "meets no second rotation: the output is a sum of values each turned by its absolute position, and changes when "
-    "the text is moved. RoPE is applied to q and k for that reason, and not to v.",
+    what="In q·k only the difference of the two rotations remains, so a score depends only on the distance. A value "
+    "has no second rotation to cancel it: the output is a sum of values rotated by their absolute positions, and "
+    "changes when the text is shifted. That is why RoPE is applied to q and k, but not to v.",
     sources=(Source("Su et al., RoFormer, section 3.2.1: q and k", "https://arxiv.org/abs/2104.09864"),),
-    noticed="Training from the start works, and worse on texts longer than those of training. With trained weights the "
+    noticed="Training from scratch works, but is worse on texts longer than in training. With trained weights the "
     "first layer's maps are right and those of later layers are not.",
-    interview="“Why are values not rotated?” What would undo the rotation? For q·k the other vector; for v nothing.",
+    interview="“Why are values not rotated?” Ask what cancels the rotation: for q·k the other vector, for v nothing.",
     test="""
 import torch
 from attnviz.modules import GroupedQueryAttention, Rope, rope_frequencies

@@ -1,4 +1,4 @@
-"""Scores are divided by the root of the model's width, where each head has its own, smaller one."""
+"""Scores are divided by √d_model instead of √head_dim."""
 
 import torch
 
@@ -12,9 +12,9 @@ from attnviz.modules import Transformer
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
     before, after = (float(torch.special.entr(each.weights[0]).sum(-1).mean()) for each in (a, b))
-    sentence = f"The mean entropy of the rows in layer 0 {changes(before, after)} nats; uniform weights have the most."
+    sentence = f"The mean row entropy in layer 0 {changes(before, after)} nats; uniform weights have the highest."
     if len(ids) == 1:
-        sentence = f"One token has one key, whose weight is 1 under any scale: the entropy is {said(after)} in both."
+        sentence = f"A single token has one key, with weight 1 at any scale: the entropy is {said(after)} in both."
     return Symptom(
         **maps(a, b), measure="Mean entropy of a row, layer 0, in nats", expected=before, number=after,
         sentence=sentence,
@@ -47,18 +47,18 @@ MISTAKE = Mistake(
     answers=(
         "Sharper: each row puts more of its weight on the strongest key",
         "Flatter: each row spreads its weight over more keys",
-        "The same, since a common factor cancels in the softmax",
-        "Of another height: the rows no longer sum to 1",
+        "The same, because a common factor cancels in the softmax",
+        "Smaller weights: the rows no longer sum to 1",
     ),
     answer=1,
-    what="A score is a sum over the head_dim products of one head. For entries with mean 0 and variance 1 its standard "
-    "deviation is √head_dim, and dividing by that brings it back to 1. Divided by √d_model, scores are √n_heads times "
-    "too small, and a softmax of smaller scores is closer to uniform.",
+    what="A score is a sum of head_dim products. For independent entries with mean 0 and variance 1, its standard "
+    "deviation is √head_dim, and dividing by √head_dim brings it back to 1. Divided by √d_model, scores are √n_heads "
+    "times too small, and a softmax of smaller scores is closer to uniform.",
     sources=(Source("Vaswani et al., Attention Is All You Need, section 3.2.1", "https://arxiv.org/abs/1706.03762"),),
-    noticed="Trained from the start like this, a model can make up for it with larger q and k, so that the loss is "
-    "hardly worse and nobody looks. It shows when weights trained elsewhere are loaded.",
-    interview="“Why √head_dim, and what happens with √d_model instead?” Say what the variance of q·k is, and that the "
-    "error grows with the number of heads.",
+    noticed="Hardly when training from scratch: the model can compensate with larger q and k, and the loss is hardly "
+    "worse. It shows when weights trained elsewhere are loaded.",
+    interview="“Why √head_dim, and what happens with √d_model instead?” State the variance of q·k, and that the error "
+    "grows with the number of heads.",
     test="""
 import torch
 from attnviz.modules import attend

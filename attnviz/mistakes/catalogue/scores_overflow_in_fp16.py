@@ -1,4 +1,4 @@
-"""Scores are scaled after q·k in float16, where the product overflows first."""
+"""Scores are scaled after q·k in float16, so the product overflows before it is scaled."""
 
 import torch
 from torch import Tensor
@@ -13,11 +13,13 @@ LARGEST = float(torch.finfo(torch.float16).max)  # 65,504
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
-    """Layer 0 in float16, with q and k enlarged until q·k overflows and q·k · scale does not."""
+    """Run layer 0 in float16, with q and k enlarged until q·k overflows but q·k · scale does not."""
     record = run(model, ids).records[0]
     products = (record.q.unflatten(1, (record.k.shape[1], -1)) @ record.k[:, :, None].mT).flatten(1, 2)  # (1, H, T, S)
     largest = float(_deciding(products, record.allowed).max())
-    factor = (LARGEST * record.scale**-0.5 / largest) ** 0.5  # q·k is as far above as scaled below
+    factor = (
+        LARGEST * record.scale**-0.5 / largest
+    ) ** 0.5  # q·k exceeds the limit by the factor by which q·k · scale stays below it
     q, k, v = (record.q * factor).half(), (record.k * factor).half(), record.v.half()
     a, b = (
         each.module("modules.attention").attend(q, k, v, record.allowed, scale=record.scale).weights
@@ -27,9 +29,9 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     head = int(b.isnan().flatten(2).sum(-1)[0].argmax())
     sentence = (
         f"In layer 0, q·k would have to be {said(LARGEST / largest)} times larger to overflow on this text: these "
-        f"weights are safe. With q and k {said(factor)} times larger each, q·k overflows to ∞, and q·k · scale "
+        f"weights are safe. With q and k each {said(factor)} times larger, q·k overflows to ∞, but q·k · scale "
         f"does not: "
-        f"{n_of(after, 'row')} of {b[..., 0].numel()} are NaN, and {before} with the scale first."
+        f"{n_of(after, 'row')} of {b[..., 0].numel()} are NaN, and {before} if q is scaled first."
     )
     shown = head_map(a[0, head], 0, head) | {"wrong": head_map(b[0, head], 0, head)["right"]}
     return Symptom(
@@ -38,8 +40,8 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
 
 
 def _deciding(products: Tensor, allowed: Tensor | None) -> Tensor:
-    """What has to overflow to make a row NaN, (1, H, T): its largest positive product, masked ones too, for +∞ − ∞ is
-    NaN; where none is positive, the product closest to 0 of its allowed keys, for a row of −∞ is NaN as well."""
+    """Return, per row, the size of the product that must overflow to make the row NaN, (1, H, T): the largest positive
+    product, masked or not (+∞ − ∞ is NaN); without one, the allowed product closest to 0 (a row of −∞ is NaN)."""
     top = products.amax(-1)
     open_ = products if allowed is None else products.masked_fill(~allowed, -torch.inf)
     return torch.where(top > 0, top, -open_.amax(-1))
@@ -65,17 +67,17 @@ MISTAKE = Mistake(
             """,
         ),
     ),
-    question="Both versions are the same on paper. In float16, whose largest number is 65,504, what happens when a row "
+    question="Both versions are the same on paper. In float16, whose largest number is 65,504, what happens if a row "
     "has q·k = 131,008 and head_dim is 64?",
     answers=(
         "Nothing: q·k / 8 = 16,376 fits",
-        "The row's weights are NaN in this version alone",
+        "The row's weights are NaN in this version only",
         "The row's weights are NaN in both versions",
         "The key gets a weight of 1 in both versions",
     ),
     answer=1,
-    what="q·k is stored before it is multiplied by the scale, and what is above 65,504 is stored as ∞. Softmax then "
-    "computes ∞ − ∞, which is NaN. Scaling q first keeps every stored number √head_dim times smaller. bfloat16 has the "
+    what="q·k is stored before it is multiplied by the scale, and a number above 65,504 is stored as ∞. Softmax then "
+    "computes ∞ − ∞, which is NaN. Scaling q first makes each stored product √head_dim times smaller. bfloat16 has the "
     "range of float32 and does not overflow here; fused kernels accumulate scores in float32.",
     sources=(
         Source(
@@ -87,13 +89,10 @@ MISTAKE = Mistake(
             "https://arxiv.org/abs/2302.05442",
         ),
     ),
-    noticed="Not with small weights. In training, when logits have grown after thousands of steps: the loss is "
-    "NaN from "
-    "one step to the next, in float16 and not in "
-    "bfloat16.",
-    interview="“Why scale q and not the scores?” Same number on paper; say where the largest intermediate value "
-    "is, and "
-    "what 65,504 is.",
+    noticed="Not with small weights. In training, once logits have grown after thousands of steps, the loss suddenly "
+    "becomes NaN, in float16 but not in bfloat16.",
+    interview="“Why scale q and not the scores?” The result is the same on paper; say where the largest intermediate "
+    "value occurs, and what 65,504 is.",
     test="""
 import torch
 from attnviz.modules import attend

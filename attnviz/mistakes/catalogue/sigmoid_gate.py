@@ -1,14 +1,14 @@
-"""SwiGLU's gate goes through a sigmoid instead of SiLU: that is GLU."""
+"""SwiGLU's gate uses a sigmoid instead of SiLU, which makes it GLU."""
 
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import loss_told, maps, run
+from attnviz.mistakes.runs import loss_metric, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
-    return Symptom(**maps(a, b), **loss_told(a.logits, b.logits, ids)._asdict())
+    return Symptom(**maps(a, b), **loss_metric(a.logits, b.logits, ids)._asdict())
 
 
 MISTAKE = Mistake(
@@ -21,19 +21,19 @@ MISTAKE = Mistake(
             wrong="hidden = F.sigmoid(self.gate_proj(x)) * self.up_proj(x)  # (B, T, C) -> (B, T, F)",
         ),
     ),
-    question="Where gate_proj(x) is 4 and up_proj(x) is 1, what is the entry of hidden, right and in this version?",
+    question="If gate_proj(x) is 4 and up_proj(x) is 1, what is the entry of hidden in the right and in this version?",
     answers=("0.98 right, 3.93 here", "3.93 in both", "3.93 right, 0.98 here", "4 right, 1 here"),
     answer=2,
     what="SiLU(z) = z · sigmoid(z): it grows with z, while a sigmoid stays between 0 and 1. GLU gates with a sigmoid, "
-    "SwiGLU with SiLU (Swish). Both have the same three matrices, so that weights of one load into the other without "
-    "a word.",
+    "SwiGLU with SiLU (Swish). Both have the same three matrices, so weights of one load into the other without an "
+    "error.",
     sources=(
         Source("Shazeer, GLU Variants Improve Transformer, equations 5 and 6", "https://arxiv.org/abs/2002.05202"),
     ),
-    noticed="Training from the start works, with a somewhat higher loss than published. With weights trained for "
-    "SwiGLU the loss is wrong at once, while the first layer's maps are right: attention comes before the "
-    "feed-forward.",
-    interview="“Write SwiGLU.” silu(gate) · up, then down: three matrices, no sigmoid alone.",
+    noticed="Training from scratch works, with a somewhat higher loss than published. With weights trained for "
+    "SwiGLU the loss is wrong immediately, while the first layer's maps are right: attention comes before the "
+    "feed-forward network.",
+    interview="“Write SwiGLU.” silu(gate) · up, then down: three matrices, and SiLU instead of a plain sigmoid.",
     test="""
 import torch
 from attnviz.modules import SwiGLU

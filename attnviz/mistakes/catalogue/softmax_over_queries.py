@@ -1,7 +1,7 @@
-"""The softmax runs over the queries' axis, so that columns sum to 1 and rows do not."""
+"""The softmax is over the query axis, so that columns sum to 1 instead of rows."""
 
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import leak, leak_said, maps, run, said
+from attnviz.mistakes.runs import leak, leak_sentence, maps, run, said
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -9,12 +9,12 @@ from attnviz.modules import Transformer
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
     before, after = (float(each.weights[0].sum(-1).max()) for each in (a, b))
-    sentence = "One token has one query and one key: over both axes the softmax is 1."
+    sentence = "A single token has one query and one key: the softmax is 1 over either axis."
     if len(ids) > 1:
         sums = b.weights[0].sum(-1)
-        sentence = f"In layer 0, rows sum to {said(float(sums.min()))} up to {said(after)} where each should be 1. "
+        sentence = f"In layer 0, rows sum to between {said(float(sums.min()))} and {said(after)} instead of 1. "
         if model.config.causal:
-            sentence += leak_said(leak(wrong.like(model), ids, b.logits), ids)
+            sentence += leak_sentence(leak(wrong.like(model), ids, b.logits), ids)
     return Symptom(
         **maps(a, b), measure="Largest sum of a row, layer 0", expected=before, number=after, sentence=sentence.strip()
     )  # fmt: skip
@@ -37,17 +37,16 @@ MISTAKE = Mistake(
     ),
     question="The mask is causal and the text has several tokens. What sums to 1 in this version?",
     answers=(
-        "Each row: a softmax gives rows whatever its axis",
-        "Each column: a key shares out 1 among the queries that see it",
+        "Each row: the axis of the softmax does not matter",
+        "Each column: a key distributes a total of 1 over the queries that may attend to it",
         "The whole map",
         "Nothing: the masked cells are NaN",
     ),
     answer=1,
-    what="Scores are (B, H, T, S). A query's weights are a row, over the keys S, which is axis −1. Over axis −2 "
-    "each key "
-    "shares out 1 among the queries that may see it. A causal mask leaves the last key to the last query alone, which "
-    "gets a whole 1 from it, besides its share of each other key. A key's share depends on later queries: the future "
-    "leaks. T and S are equal in self-attention, so that no shape shows it.",
+    what="Scores are (B, H, T, S). A query's weights are a row over the keys S, which is axis −1. Over axis −2, "
+    "each key distributes a total of 1 over the queries that may attend to it. Under a causal mask only the last query "
+    "attends to the last key, with weight 1, in addition to its share of every other key. A key's shares depend on "
+    "later queries: the future leaks. In self-attention T and S are equal, so no shape reveals it.",
     sources=(
         Source("Vaswani et al., equation 1: a softmax for each query", "https://arxiv.org/abs/1706.03762"),
         Source(
@@ -55,13 +54,10 @@ MISTAKE = Mistake(
             "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html",
         ),
     ),
-    noticed="Training loss falls below what such a model can reach, since the future leaks; decoding one token "
-    "at a time "
-    "gives each key the weight 1, and the text is "
-    "nonsense.",
-    interview="“What are the axes of the scores, and which one does the softmax run over?” Then: assert that "
-    "rows sum to "
-    "1, which is one line.",
+    noticed="Training loss falls below the level such a model can reach, because the future leaks; decoding one token "
+    "at a time gives every key weight 1, and the text is nonsense.",
+    interview="“What are the axes of the scores, and over which one is the softmax?” Then: assert in one line that "
+    "rows sum to 1.",
     test="""
 import torch
 from attnviz.modules import attend

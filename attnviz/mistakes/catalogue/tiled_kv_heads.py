@@ -1,26 +1,26 @@
-"""KV heads are repeated 0 1 0 1 where query heads expect 0 0 1 1."""
+"""KV heads are tiled (0 1 0 1), but query heads expect them interleaved (0 0 1 1)."""
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import loss_told, maps, run
+from attnviz.mistakes.runs import loss_metric, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
 
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b, c = run(right.like(model), ids), run(wrong.like(model), ids), model.config
-    told = loss_told(a.logits, b.logits, ids)
+    metric = loss_metric(a.logits, b.logits, ids)
     moved = sum(h % c.n_kv_heads != h // c.group_size for h in range(c.n_heads))
-    said = f"{moved} of {c.n_heads} query heads read another KV head than in training. {told.sentence}"
-    return Symptom(**maps(a, b), measure=told.measure, expected=told.expected, number=told.number, sentence=said)
+    text = f"{moved} of {c.n_heads} query heads read a different KV head than in training. {metric.sentence}"
+    return Symptom(**maps(a, b), measure=metric.measure, expected=metric.expected, number=metric.number, sentence=text)
 
 
 def cannot_occur(config: ModelConfig) -> str:
     return {
         "gqa": "",
-        "mha": "In MHA each query head has a KV head of its own: nothing is repeated, so no order can be wrong.",
-        "mqa": "MQA has one KV head, and however often it is repeated, the order is 0 0 0 ….",
-        "mla": "In MLA each head's keys and values come out of the latent for that head: nothing is repeated.",
+        "mha": "In MHA each query head has its own KV head: nothing is repeated, so no order can be wrong.",
+        "mqa": "MQA has one KV head, so the order is always 0 0 0 ….",
+        "mla": "In MLA each head's keys and values are computed from the latent: nothing is repeated.",
     }[config.attention]
 
 
@@ -41,13 +41,13 @@ MISTAKE = Mistake(
     answers=(
         "None of them",
         "All of them: only the memory for the copies grows",
-        "Head 0 and the last one, and of those between them not all",
+        "The first and the last head, but not all between them",
         "Those of the first KV head",
     ),
     answer=2,
-    what="In GQA query head h reads KV head h // group_size: 0 0 1 1 2 2. That is the order of `repeat_interleave`. "
-    "`repeat`, or `unsqueeze` and `expand` on the wrong side of the heads' axis, gives 0 1 2 0 1 2. Each shape is "
-    "right, and most query heads read keys and values that were trained for others.",
+    what="In GQA, query head h reads KV head h // group_size: 0 0 1 1 2 2. That is the order of `repeat_interleave`. "
+    "`repeat`, or `unsqueeze` and `expand` on the wrong side of the head axis, gives 0 1 2 0 1 2. All shapes are "
+    "right, but most query heads read keys and values that were trained for other heads.",
     sources=(
         Source("Ainslie et al., GQA, section 2.2", "https://arxiv.org/abs/2305.13245"),
         Source(
@@ -55,9 +55,9 @@ MISTAKE = Mistake(
             "https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html",
         ),
     ),
-    noticed="A model trained from the start like this learns just as well: the order is a convention. It shows when "
-    "weights of another implementation are loaded, or when kernels with `enable_gqa` take the place of the copies.",
-    interview="“Write the line that brings K KV heads to H query heads.” They wait for repeat; say the order aloud: "
+    noticed="Not when training from scratch: the order is a convention, and the model learns just as well. It shows "
+    "when weights of another implementation are loaded, or when kernels with `enable_gqa` replace the copies.",
+    interview="“Write the line that expands K KV heads to H query heads.” The trap is repeat; state the order: "
     "0 0 1 1, not 0 1 0 1.",
     test="""
 import torch

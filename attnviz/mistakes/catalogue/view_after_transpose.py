@@ -1,4 +1,4 @@
-"""view() on a tensor whose axes were swapped."""
+"""view() is called on a transposed tensor."""
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
@@ -17,15 +17,15 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     c, T = model.config, len(ids)
     width = c.v_head_dim if c.attention == "mla" else c.head_dim
     sentence = (
-        f"The output of the heads lies in memory as (1, {c.n_heads}, {T}, {width}). Transposed, the steps from head to "
-        f"head ({T} · {width} numbers) and within a head (1) fit no single axis of {c.n_heads} · {width}. With the "
-        "first token alone it runs."
+        f"In memory the heads' output has the layout (1, {c.n_heads}, {T}, {width}). After transpose, the stride from "
+        f"head to head ({T} · {width}) and the stride within a head (1) cannot be merged into one axis of "
+        f"{c.n_heads} · {width}. With the first token alone it runs."
         if message
         else "With one token it runs: an axis of length 1 can be swapped without a copy. So does each decode step."
     )
     return Symptom(
         **head_map(run(right.like(model), ids).weights[0][0, 0], 0, 0), wrong=None,
-        measure=f"Tokens that can be read at once, of {n_of(T, 'token')}", expected=T, number=1 if message else T,
+        measure=f"Tokens that can be processed at once, of {n_of(T, 'token')}", expected=T, number=1 if message else T,
         error=message, sentence=sentence,
     )  # fmt: skip
 
@@ -43,26 +43,26 @@ MISTAKE = Mistake(
     kind="raises",
     changes=(Change("modules/attention.py", LINE.format("flatten(2)", SHAPES), LINE.format(VIEW, SHAPES)),),
     latent=(Change("modules/latent.py", LINE.format("flatten(2)", LATENT_SHAPES), LINE.format(VIEW, LATENT_SHAPES)),),
-    question="The model has several heads and reads one text. When does this line raise?",
+    question="The model has several heads and processes one text. When does this line raise?",
     answers=(
-        "Each time",
-        "Never: view() copies where it has to",
-        "With two tokens or more, and not with one",
+        "Always",
+        "Never: view() copies if necessary",
+        "With two or more tokens, but not with one",
         "With more heads than tokens",
     ),
     answer=2,
-    what="view() gives the same memory another shape, and copies nothing. After transpose(1, 2) the numbers of one "
-    "token do not lie side by side: heads are T · D apart. No step from one to the next describes that, so view() "
-    "raises. reshape() and flatten() copy where they must, contiguous().view() copies always. With one token nothing "
-    "is swapped really, so decoding works while prefill fails.",
+    what="view() gives the same memory a different shape without copying. After transpose(1, 2) the numbers of one "
+    "token are not contiguous: heads are T · D apart. No single stride describes that, so view() raises. reshape() and "
+    "flatten() copy if necessary; contiguous().view() copies any non-contiguous tensor. With one token the swap does "
+    "not change the memory layout, so decoding works while prefill fails.",
     sources=(
         Source(
             "torch.Tensor.view: which shapes are compatible",
             "https://docs.pytorch.org/docs/stable/generated/torch.Tensor.view.html",
         ),
     ),
-    noticed="In the first forward pass, and in a test that reads one token not at all.",
-    interview="“What is the difference of view, reshape and contiguous?” Strides; and when a copy is made.",
+    noticed="In the first forward pass, but not in a test with a single token.",
+    interview="“What is the difference between view, reshape and contiguous?” Strides, and when a copy is made.",
     test="""
 import torch
 from attnviz.modules import GroupedQueryAttention

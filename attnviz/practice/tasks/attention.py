@@ -91,7 +91,7 @@ WRONG_KERNELS: tuple[tuple[str, str, Kernel], ...] = (
 )  # fmt: skip
 BY_D_MODEL = ("with scores divided by √d_model instead of √head_dim", "scale_by_d_model",
               attend_with(scale=lambda H, D: (H * D) ** -0.5))  # fmt: skip
-TILED = ("with the KV heads tiled (0 1 0 1) instead of repeated in place (0 0 1 1)", "tiled_kv_heads",
+TILED = ("with the KV heads tiled (0 1 0 1) instead of interleaved (0 0 1 1)", "tiled_kv_heads",
          attend_with(order=lambda H, K: [h % K for h in range(H)]))  # fmt: skip
 
 

@@ -138,7 +138,7 @@ def decode_step(x, cache, q_proj, k_proj, v_proj, o_proj, n_heads, n_kv_heads, t
             ("with cached keys rotated again each time they are read", "keys_rotated_twice", KVCache,
              _decode(rotate_read=True)),
             ("with RoPE applied to the values too", "rope_on_values", KVCache, _decode(rotate_values=True)),
-            ("with the KV heads tiled (0 1 0 1) instead of repeated in place (0 0 1 1)", "tiled_kv_heads", KVCache,
+            ("with the KV heads tiled (0 1 0 1) instead of interleaved (0 0 1 1)", "tiled_kv_heads", KVCache,
              _decode(tiled=True)),
             ("with n_heads instead of n_kv_heads in nbytes", "cache_sized_with_n_heads", _ForAllHeads,
              _decode()),
