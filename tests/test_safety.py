@@ -144,7 +144,7 @@ def test_what_runs_a_persons_file_is_not_imported_by_the_server():
         }
 
     assert {name: importers(name) for name in IN_A_PROCESS_OF_THEIR_OWN} == IN_A_PROCESS_OF_THEIR_OWN
-    calls = {path.stem for path in SOURCES if "names_in(" in path.read_text()}
+    calls = {path.stem for path in SOURCES if "load_namespace(" in path.read_text()}
     assert calls == {"child", "child_on_shipped"}
 
 
