@@ -15,7 +15,7 @@ def test_a_mistake_is_predicted_and_then_run_on_the_text(visit: Callable[..., Pa
     expect(page.get_by_test_id("stMetric")).to_have_count(0)
     expect(page.get_by_test_id("stPlotlyChart")).to_have_count(0)
     address = page.url
-    page.get_by_test_id("stMain").get_by_text("Head 0 and the last one, and of those between them not all").click()
+    page.get_by_test_id("stMain").get_by_text("The first and the last head, but not all between them").click()
     expect(page.get_by_test_id("stMetric")).to_be_visible()
     settle(page)
     assert page.url == address

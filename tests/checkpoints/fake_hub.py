@@ -1,4 +1,4 @@
-"""A hub on this machine: what huggingface_hub asks of huggingface.co, answered from a folder."""
+"""A local hub: serves the requests that huggingface_hub sends to huggingface.co from a folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMIT = "5" * 40
 
 
 class FakeHub:
-    """`asked`: (method, file, first byte) of each request for a file."""
+    """A local hub server. `asked`: (method, file, first byte) of each request for a file."""
 
     def __init__(self, name: str, folder: Path) -> None:
         self.name, self.folder, self.asked = name, folder, list[tuple[str, str, int]]()
@@ -56,7 +56,7 @@ class FakeHub:
                 for name, value in (headers | {"Content-Length": str(len(content))}).items():
                     self.send_header(name, value)
                 self.end_headers()
-                with suppress(ConnectionError):  # whoever asked has gone
+                with suppress(ConnectionError):  # the client has disconnected
                     self.wfile.write(content if body else b"")
 
         return Handler
@@ -64,7 +64,7 @@ class FakeHub:
 
 @contextmanager
 def fake_hub(name: str, folder: Path) -> Iterator[tuple[FakeHub, str]]:
-    """Serve the folder as the model `name`; gives the hub and its address."""
+    """Serve the folder as the model `name`; yields the hub and its address."""
     hub = FakeHub(name, folder)
     server = ThreadingHTTPServer(("127.0.0.1", 0), hub.handler())
     Thread(target=server.serve_forever, daemon=True).start()

@@ -1,4 +1,4 @@
-"""The shipped weights can do what the card says, and a damaged file is one sentence.
+"""The shipped weights match their card, and a damaged file gives a one-sentence error.
 
 The texts here were written for this project, so the training never saw them.
 """
@@ -86,10 +86,10 @@ def test_the_card_names_these_files_and_no_others():
 
 
 def test_the_front_pages_maps_are_the_checkpoints_own():
-    with np.load(FOLDER / "front.npz", allow_pickle=False) as kept:
+    with np.load(FOLDER / "front.npz", allow_pickle=False) as stored:
         model, tokenizer = load_checkpoint("gqa-4")
-        assert kept["ids"].tolist() == tokenizer.encode(DEFAULT_TEXT)
-        np.testing.assert_allclose(kept["weights"], trace(model, kept["ids"].tolist()).weights, atol=1e-3)
+        assert stored["ids"].tolist() == tokenizer.encode(DEFAULT_TEXT)
+        np.testing.assert_allclose(stored["weights"], trace(model, stored["ids"].tolist()).weights, atol=1e-3)
 
 
 def test_weights_are_float16_in_the_file_and_float32_when_run(shipped):
@@ -100,7 +100,7 @@ def test_weights_are_float16_in_the_file_and_float32_when_run(shipped):
     assert not any(p.requires_grad for p in model.parameters())
 
 
-def test_what_is_saved_comes_back(tmp_path):
+def test_a_checkpoint_round_trips(tmp_path):
     config = ModelConfig(2, 22, 11, 1, qkv_bias=True, full_layers=(1,), sliding_window=3, vocab_size=2048)
     model = Transformer.random(config, 0)
     save_checkpoint(model, tmp_path / "own.safetensors")

@@ -1,4 +1,4 @@
-"""Downloads from a hub of our own: only what is needed, with progress, stopped and taken up again."""
+"""Downloads from a local hub: only the files needed, with progress, cancelled and resumed."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from tests.checkpoints.fake_hub import fake_hub
 from tests.checkpoints.tokenizers import byte_level
 from tests.oracles import agree
 
-NAME = "somebody/small-model"
+NAME = "owner/small-model"
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_a_cancelled_download_goes_on_where_it_stopped(served, theirs, tmp_path,
     size = (tmp_path / "files" / "model.safetensors").stat().st_size
 
     def stop(there: int, of_all: int) -> None:
-        if there > of_all - size + 2_500_000:  # in the third piece of the weights
+        if there > of_all - size + 2_500_000:  # in the third chunk of the weights
             raise hub.Stopped
 
     monkeypatch.setattr(constants, "DOWNLOAD_CHUNK_SIZE", 1_000_000)

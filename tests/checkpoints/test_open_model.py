@@ -1,4 +1,4 @@
-"""Models in Hugging Face's layout: what `transformers` saves opens, and computes what transformers computes."""
+"""Open models that `transformers` saved in Hugging Face's layout, and compare their results with transformers'."""
 
 import json
 import shutil

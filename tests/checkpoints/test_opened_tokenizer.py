@@ -1,4 +1,4 @@
-"""A model's own tokenizer gives the ids that transformers gives, and a visible label for each of them."""
+"""A model's own tokenizer gives the same ids as transformers, and a visible label for each."""
 
 import json
 
@@ -29,7 +29,7 @@ def test_ids_are_transformers_own(both, text):
     labels = ours.labels(ids)
     assert len(labels) == len(ids) and [label for label in labels if hides(label)] == []
     assert ours.decode(ids).strip() == theirs.decode(ids, skip_special_tokens=True).strip() == text.strip() or (
-        "endoftext" in text or "</s>" in text  # which is a token of its own
+        "endoftext" in text or "</s>" in text  # which is a single token
     )
 
 

@@ -1,4 +1,4 @@
-"""A weight in half precision computes as the same numbers in float32 do, a copy too."""
+"""A half-precision weight, or a copy of it, computes the same as its float32 values."""
 
 import copy
 

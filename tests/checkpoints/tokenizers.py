@@ -1,4 +1,4 @@
-"""Small tokenizers of the two kinds that models have, trained here on a few sentences."""
+"""Small tokenizers of the two common types, trained here on a few sentences."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ TEXTS = ["The little girl found a red ball in the garden.", "好的 naïve café
 
 
 def byte_level(folder: Path) -> Path:
-    """As GPT-2's, Qwen's, Llama 3's and SmolLM's: bytes written as printable characters."""
+    """Train a byte-level BPE as in GPT-2, Qwen, Llama 3 and SmolLM: bytes are mapped to printable characters."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -20,7 +20,7 @@ def byte_level(folder: Path) -> Path:
 
 
 def words(folder: Path) -> Path:
-    """As Llama 2's, Mistral's and Gemma's: "▁" for a space, "<0xE5>" for a byte, a first token before each text."""
+    """Train a BPE as in Llama 2, Mistral and Gemma: "▁" for a space, byte fallback "<0xE5>", a BOS token."""
     tokenizer = Tokenizer(models.BPE(unk_token="<unk>", fuse_unk=True, byte_fallback=True))
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     tokenizer.decoder = decoders.Sequence(
@@ -37,7 +37,7 @@ def words(folder: Path) -> Path:
 
 
 def _only_some_special(parts: str, names: tuple[str, ...]) -> str:
-    """Byte pieces are ordinary pieces of the vocabulary: as special tokens they would be found in a text."""
+    """Keep only these tokens special. Byte pieces, if special, would match in a text."""
     import json
 
     facts = json.loads(parts)

@@ -1,4 +1,4 @@
-"""Small models for the tests of decoding: dimensions that are distinct primes where they can be."""
+"""Small models for the tests of decoding, with distinct primes as dimensions where possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounded caches: what is held, what is overwritten, and that positions are those of StreamingLLM."""
+"""Bounded caches: the cached and overwritten tokens, and positions as in StreamingLLM."""
 
 from dataclasses import replace
 
@@ -43,21 +43,21 @@ def test_sinks_at_their_positions_in_the_text_are_the_window_with_sinks(settings
 
 @pytest.mark.parametrize("layout", ["half", "interleaved"])
 def test_positions_inside_the_cache_are_those_of_streaming_llm(layout):
-    """The paper's way: keys are kept before RoPE, and at each step rotated by their index in the cache."""
+    """The paper's method: keys are cached before RoPE and rotated by their index in the cache in each step."""
     limit, n_sinks, rope = 7, 3, Rope(rope_frequencies(10), layout)
     layer, x = GroupedQueryAttention(13, 6, 2, head_dim=10), torch.randn(1, 31, 13)
     cache = SlidingCache(limit, n_sinks, rope)
     q = layer.q_proj(x).unflatten(-1, (6, 10)).transpose(1, 2)
     k, v = (project(x).unflatten(-1, (2, 10)).transpose(1, 2) for project in (layer.k_proj, layer.v_proj))
     for t in range(31):
-        kept = [i for i in range(t + 1) if i < n_sinks or i > t - (limit - n_sinks)]
-        places = torch.arange(len(kept))
-        keys = apply_rope(k[:, :, kept], places, rope.frequencies, layout)
+        cached = [i for i in range(t + 1) if i < n_sinks or i > t - (limit - n_sinks)]
+        places = torch.arange(len(cached))
+        keys = apply_rope(k[:, :, cached], places, rope.frequencies, layout)
         query = apply_rope(q[:, :, t : t + 1], places[-1:], rope.frequencies, layout)
-        read = F.scaled_dot_product_attention(query, keys, v[:, :, kept], enable_gqa=True)
+        read = F.scaled_dot_product_attention(query, keys, v[:, :, cached], enable_gqa=True)
         expected = layer.o_proj(read.transpose(1, 2).flatten(2))
         assert agree(layer(x[:, t : t + 1], rope=rope, cache=cache), expected)
-        assert sorted(cache.positions) == kept
+        assert sorted(cache.positions) == cached
 
 
 def test_latent_attention_moves_its_rotated_key_alone():
@@ -69,9 +69,9 @@ def test_latent_attention_moves_its_rotated_key_alone():
     x, cache = torch.randn(1, 11, 13), SlidingCache(5, 2, rope, rotated=1)
     for t in range(11):
         last = layer(x[:, t : t + 1], rope=rope, cache=cache)
-    kept = [0, 1, 8, 9, 10]
-    alone = SlidingCache(limit, n_sinks, rope, rotated=1)  # the five tokens as a text of their own
-    expected = layer(x[:, kept], rope=rope, cache=alone, causal=True)[:, -1:]
+    cached = [0, 1, 8, 9, 10]
+    alone = SlidingCache(limit, n_sinks, rope, rotated=1)  # the five tokens as a separate text
+    expected = layer(x[:, cached], rope=rope, cache=alone, causal=True)[:, -1:]
     assert agree(last, expected)
 
 

@@ -1,4 +1,4 @@
-"""The work of a step by formula is what torch counts, and its bytes are those of the live tensors."""
+"""Compare a step's work by formula with torch's counter, and its bytes with the live tensors."""
 
 import pytest
 import torch

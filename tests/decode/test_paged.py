@@ -12,7 +12,7 @@ SETTINGS = pytest.mark.parametrize("settings", [GROUPED, LATENT])
 
 
 def equal(model, ids: list[int], cache: list, n_read: int = 0) -> bool:
-    """Whether reading the rest with this cache gives what the plain cache gives."""
+    """Check that running the rest with this cache equals a run with the plain cache."""
     plain = model.new_cache()
     if n_read:
         read(model, ids[:n_read], plain)
@@ -41,9 +41,9 @@ def test_forks_share_the_prompt_and_copy_the_block_they_write_into(settings):
     assert equal(model, [*PROMPT, 7, 8], two.cache, 11)  # 13 tokens: a copy and a new block
     assert pool.n_used == 6 and two.table[:3] == one.table[:3] and two.table[3] != one.table[3]
     assert equal(model, [*PROMPT, 9], three.cache, 11)
-    assert equal(model, [*PROMPT, 4], one.cache, 11)  # alone in its block by now: no copy
+    assert equal(model, [*PROMPT, 4], one.cache, 11)  # it no longer shares the block: no copy
     assert pool.n_used == 7
-    assert equal(model, [*PROMPT, 7, 8, 1], two.cache, 13)  # the others have written; it is as it was
+    assert equal(model, [*PROMPT, 7, 8, 1], two.cache, 13)  # unchanged, although the others have written
 
 
 def test_a_fork_at_a_full_block_copies_nothing():

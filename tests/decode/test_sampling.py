@@ -22,7 +22,7 @@ IDS = [2, 3, 5, 7, 7, 100]
 
 
 def theirs(logits: torch.Tensor, ids: list[int], s: Sampling) -> torch.Tensor:
-    """The processors that transformers' generate makes for these settings, in its order."""
+    """Return the logits processors of transformers' generate for these settings, in its order."""
     processors = LogitsProcessorList()
     if s.repetition_penalty != 1:
         processors.append(RepetitionPenaltyLogitsProcessor(s.repetition_penalty))
@@ -71,7 +71,7 @@ def test_equal_logits_stay_together_in_top_k_and_one_token_stays_in_the_others()
 def test_a_repeated_token_is_penalised_once_whatever_its_sign():
     logits = torch.tensor([3.0, -3.0, 1.0])
     assert penalise_repetition(logits, [0, 0, 1], 1.5).tolist() == [2.0, -4.5, 1.0]
-    assert logits.tolist() == [3.0, -3.0, 1.0]  # a copy was changed
+    assert logits.tolist() == [3.0, -3.0, 1.0]  # the input is unchanged
 
 
 def test_stages_name_what_is_switched_on():
@@ -95,7 +95,7 @@ def chi_square(counts: torch.Tensor, probabilities: torch.Tensor) -> float:
 
 
 def critical_value(degrees: int) -> float:
-    """The chi-square that is exceeded once in 10,000 times (Wilson and Hilferty's approximation)."""
+    """Return the chi-square that is exceeded once in 10,000 times (Wilson and Hilferty's approximation)."""
     return degrees * (1 - 2 / (9 * degrees) + 3.719 * (2 / (9 * degrees)) ** 0.5) ** 3
 
 

@@ -1,4 +1,4 @@
-"""Speculative decoding writes what the model alone writes: greedy text is equal, drawn text is equally distributed."""
+"""Speculative decoding matches the model alone: greedy text is equal, sampled text has the same distribution."""
 
 import itertools
 
@@ -49,7 +49,7 @@ def test_a_shipped_checkpoint_writes_the_same_in_fewer_passes(drafter):
     "name, settings", [("model", dict(temperature=0.9, top_k=5)), ("model", dict()), ("n-grams", dict(temperature=1.5))]
 )
 def test_the_distribution_is_that_of_the_model_alone(name, settings):
-    """Pairs of tokens, of 700 seeds, against their exact probabilities under the model."""
+    """Compare pairs of tokens from 700 seeds with their exact probabilities under the model."""
     model, n, sampling = small(1), 700, Sampling(**settings)
     counts, exact = torch.zeros(17, 17, dtype=torch.float64), torch.zeros(17, 17, dtype=torch.float64)
     p = distribution(model(torch.tensor([PROMPT]))[0, -1].detach(), PROMPT, sampling)
@@ -62,7 +62,7 @@ def test_the_distribution_is_that_of_the_model_alone(name, settings):
         counts[tuple(written(rounds))] += 1
         accepted += sum(one.n_accepted for one in rounds)
         proposed += sum(len(one.proposed) for one in rounds)
-    assert 0.02 < accepted / proposed < 0.98  # both ways are taken
+    assert 0.02 < accepted / proposed < 0.98  # both cases occur
     assert counts[exact == 0].sum() == 0
     likely = exact * n >= 5
     expected = torch.cat((exact[likely], exact[~likely].sum()[None]))
@@ -73,7 +73,7 @@ def test_the_distribution_is_that_of_the_model_alone(name, settings):
 
 
 def test_one_check_has_the_distribution_p_exactly():
-    """Over a fine grid of u: the share that accepts x is q(x) · min(1, p / q), and all shares sum to p."""
+    """On a fine grid of u, the share that accepts x is q(x) · min(1, p / q), and all shares sum to p."""
     p = torch.tensor([0.5, 0.2, 0.3, 0.0], dtype=torch.float64)
     q = torch.tensor([0.1, 0.6, 0.0, 0.3], dtype=torch.float64)
     accept = torch.minimum(p, q)

@@ -1,4 +1,4 @@
-"""What a mistake does to a text is what its record says, and the telling number is what something else computes."""
+"""Check each mistake's symptom against its record, and its metric against an independent computation."""
 
 from collections.abc import Callable
 from functools import cache
@@ -134,7 +134,7 @@ def test_any_model_has_a_symptom_or_a_reason(name, own):
             assert np.isfinite(found.wrong).all() and np.isfinite(found.number)
 
 
-# ---- the telling number, computed in another way
+# ---- the metric, computed independently
 
 
 def softmax(scores: np.ndarray, axis: int = -1) -> np.ndarray:
@@ -143,7 +143,7 @@ def softmax(scores: np.ndarray, axis: int = -1) -> np.ndarray:
 
 
 def scores_of(model: str) -> np.ndarray:
-    """Of layer 0: (H, T, T), before the mask."""
+    """Return the scores of layer 0 before the mask: (H, T, T)."""
     found, c = trace_of(model), model_of(model).config
     return np.stack([found.scores_of(0, head) for head in range(c.n_heads)]).astype(np.float64)
 
@@ -165,7 +165,7 @@ def entropy_of(weights: np.ndarray) -> float:
 
 
 def hooked(model: str, make: Callable[[nn.Module], list]) -> Transformer:
-    """A model of its own whose attention modules are given hooks."""
+    """Return a separate copy of the model with hooks on its attention modules."""
     fresh = load_checkpoint(model)[0]
     for block in fresh.blocks:
         make(block)
@@ -178,7 +178,7 @@ def logits_of(model: Transformer, ids: list[int] = IDS) -> Tensor:
 
 
 def with_rope(model: str, rope: Callable[[Tensor, int], Tensor]) -> Tensor:
-    """The logits (1, T, V) with another rotation."""
+    """Return the logits (1, T, V) with a different rotation."""
     it = model_of(model)
     with torch.inference_mode():
         x = it.embed(torch.tensor([IDS]))
@@ -188,7 +188,7 @@ def with_rope(model: str, rope: Callable[[Tensor, int], Tensor]) -> Tensor:
 
 
 class Rotation:
-    """What the attention calls for q, then for k."""
+    """A rotation that the attention calls for q, then for k."""
 
     latent_softmax_factor = 1.0
 
@@ -235,7 +235,7 @@ def other_layout(model: str) -> float:
     frequencies, plain = rope_frequencies(c.rotary_dim), c.head_dim - c.rotary_dim
 
     def rotated(x: np.ndarray) -> Tensor:
-        """(heads, T, D); of MLA the last dimensions alone."""
+        """Rotate x (heads, T, D); for MLA only the last dimensions."""
         turned = apply_rope(torch.tensor(x[..., plain:]), torch.arange(T), frequencies, "interleaved")
         return torch.cat((torch.tensor(x[..., :plain]), turned), -1).double()
 
@@ -311,7 +311,7 @@ def fused(model: str) -> float:
 
 
 def across_the_batch(model: str) -> float:
-    """Two texts: each token's query on the keys of both at its position."""
+    """Attend from each token's query to the keys of both texts at its position."""
     it, c = model_of(model), model_of(model).config
     attn = it.blocks[0].attn
     with torch.inference_mode():
@@ -331,7 +331,7 @@ def overflowing_rows(model: str) -> float:
 
 
 def later_positions(model: str) -> float:
-    """Without RoPE, sinusoids added: the text at positions 3, 4, … against the text at 0, 1, …"""
+    """Compare the text at positions 3, 4, … with positions 0, 1, …, with sinusoids instead of RoPE."""
     it = model_of(model)
     mask = attention_mask(T, T, causal=True)
 
@@ -356,7 +356,7 @@ def unshifted(model: str) -> float:
 
 
 def in_training_mode(model: str) -> float:
-    """The right version as it trains, with the same random numbers."""
+    """Run the right version in training mode, with the same random numbers."""
     it = load_checkpoint(model)[0].train()
     runs = []
     for block in it.blocks:
@@ -457,7 +457,7 @@ def test_the_mistaken_map_of_a_mask_after_the_softmax():
 
 
 def test_nan_of_a_masked_row_comes_from_the_row_itself_and_spreads():
-    """By hand: the first layer has NaN in the padding's rows alone, the next one everywhere."""
+    """By hand: the first layer has NaN only in the padding's rows, the next one everywhere."""
     found = symptom_of("fully_masked_row", "mha")
     assert found.n_padding == 3 and found.layer == 0
     assert np.isnan(found.wrong[:3]).all() and np.isfinite(found.wrong[3:]).all()
@@ -474,6 +474,6 @@ def test_a_leak_is_where_another_last_token_moves_a_logit_most(model):
     other = [*IDS[:-1], (IDS[-1] + 1) % 2048]
     wrong = MISTAKES["mask_never_used"].model(model_of(model))
     moved = (logits_of(wrong, other) - logits_of(wrong))[0, :-1].abs().amax(-1)
-    said = symptom_of("mask_never_used", model).sentence
-    assert f"position {int(moved.argmax())} changes by {float(moved.max()):.3f} when token {T - 1} changes" in said
+    sentence = symptom_of("mask_never_used", model).sentence
+    assert f"position {int(moved.argmax())} changes by {float(moved.max()):.3f} when token {T - 1} changes" in sentence
     assert F.mse_loss(logits_of(model_of(model), other)[:, :-1], logits_of(model_of(model))[:, :-1]) < 1e-8

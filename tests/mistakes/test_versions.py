@@ -101,7 +101,7 @@ def test_the_recorder_of_steps_sees_the_mistaken_lines():
 @pytest.mark.parametrize("name", MISTAKES)
 def test_its_test_passes_on_the_right_version_and_fails_on_each_mistaken_one(name):
     mistake = MISTAKES[name]
-    for seed in range(5):  # whatever the numbers drawn
+    for seed in range(5):  # for any random numbers
         torch.manual_seed(seed)
         RIGHT.run_test(mistake.test)
     failures = (

@@ -64,7 +64,7 @@ def test_two_keys_by_hand():
 
 def test_query_head_h_reads_kv_head_h_over_group_size():
     q, k, _ = qkv()
-    v = torch.arange(float(K)).view(1, K, 1, 1).expand(B, K, S, D)  # KV head i says "i" whatever is attended to
+    v = torch.arange(float(K)).view(1, K, 1, 1).expand(B, K, S, D)  # KV head i has value i for every key
     expected = torch.tensor([h // G for h in range(H)], dtype=torch.float32).view(1, H, 1, 1).expand(B, H, T, D)
     assert agree(attend(q, k, v).output, expected)
 
@@ -79,7 +79,7 @@ def test_a_query_of_zeros_averages_what_it_may_see():
 
 def test_rows_sum_to_one_and_masked_weights_are_exactly_zero():
     q, k, v = qkv()
-    mask = some_mask(T, S) | (torch.arange(S) == 0)  # every row may see key 0
+    mask = some_mask(T, S) | (torch.arange(S) == 0)  # every query may attend to key 0
     weights = attend(q, k, v, mask=mask).weights
     assert agree(weights.sum(-1), torch.ones(B, H, T))
     assert torch.equal(weights > 0, mask.expand_as(weights))
@@ -124,10 +124,10 @@ def test_dropout_drops_weights_and_scales_the_rest_but_the_recorded_ones_are_who
     torch.manual_seed(5)
     got = attend(q, k, v, dropout=0.4)
     torch.manual_seed(5)
-    kept = F.dropout(torch.ones(B, H, T, S), 0.4)  # 0, or 1 / 0.6
-    assert sorted(kept.unique().tolist()) == pytest.approx([0, 1 / 0.6])
+    dropout_mask = F.dropout(torch.ones(B, H, T, S), 0.4)  # 0, or 1 / 0.6
+    assert sorted(dropout_mask.unique().tolist()) == pytest.approx([0, 1 / 0.6])
     assert agree(got.weights, attend(q, k, v).weights)
-    assert agree(got.output, (got.weights * kept) @ v.repeat_interleave(G, dim=1))
+    assert agree(got.output, (got.weights * dropout_mask) @ v.repeat_interleave(G, dim=1))
 
 
 def test_dropout_changes_no_average():
@@ -139,7 +139,7 @@ def test_dropout_changes_no_average():
 
 def test_gradients():
     q, k, v = (x.requires_grad_() for x in qkv(1, 6, 2, 3, 5, 2, 3, torch.float64))
-    mask = torch.tensor([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]]).bool()  # the middle row sees nothing
+    mask = torch.tensor([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0], [1, 1, 1, 1, 1]]).bool()  # the middle row is fully masked
     assert torch.autograd.gradcheck(lambda *x: attend(*x, mask=mask).output, (q, k, v))
 
 

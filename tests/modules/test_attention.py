@@ -37,7 +37,7 @@ def copied(source: nn.Module, target: nn.Module) -> nn.Module:
 
 
 def split(x: torch.Tensor, projection: nn.Linear, n_heads: int) -> torch.Tensor:
-    """(B, T, C) -> (B, n_heads, T, D), one head's rows of the weight at a time."""
+    """Map (B, T, C) to (B, n_heads, T, D), one head's rows of the weight at a time."""
     biases = [None] * n_heads if projection.bias is None else projection.bias.chunk(n_heads)
     return torch.stack([F.linear(x, w, b) for w, b in zip(projection.weight.chunk(n_heads), biases, strict=True)], 1)
 
@@ -53,7 +53,7 @@ def test_multi_head_equals_torchs_layer(bias, causal, lengths):
     real = None if lengths is None else padding_mask(torch.tensor(lengths), T)
     output, weights = torch_layer_like(ours)(
         x, x, x,
-        key_padding_mask=None if real is None else ~real[:, 0, 0],  # there, True means "leave out"
+        key_padding_mask=None if real is None else ~real[:, 0, 0],  # in torch's layer, True means masked
         attn_mask=~attention_mask(T, T, causal=True) if causal else None,
         average_attn_weights=False,
     )  # fmt: skip
@@ -94,7 +94,7 @@ def test_the_record_is_what_was_computed():
     (r,), q, k = record, split(x, layer.q_proj, 6), split(x, layer.k_proj, 2)
     assert agree(r.q_pre_rope, q) and agree(r.q, apply_rope(q, torch.arange(T), frequencies))
     assert agree(r.k_pre_rope, k) and agree(r.k, apply_rope(k, torch.arange(T), frequencies))
-    assert agree(r.v, split(x, layer.v_proj, 2))  # never turned
+    assert agree(r.v, split(x, layer.v_proj, 2))  # never rotated
     heads, weights = attention_by_hand(r.q, r.k, r.v, attention_mask(T, T, causal=True))
     assert agree(r.weights.double(), weights) and agree(layer.o_proj(torch.cat(heads.float().unbind(1), -1)), output)
     assert torch.equal(r.allowed.expand(T, T), attention_mask(T, T, causal=True))
@@ -229,7 +229,7 @@ def test_masks_that_do_not_fit_are_refused(causal):
     layer, x = MultiHeadAttention(C, H), tokens()
     with pytest.raises(ValueError, match=r"\(5, 1, 7, 7\) does not fit|\(5, 1, 1, 7\) does not fit"):
         layer(x, mask=torch.ones(5, 1, 1, T, dtype=torch.bool), causal=causal)
-    with pytest.raises(NotImplementedError if causal else TypeError):  # torch itself joins no mask of numbers
+    with pytest.raises(NotImplementedError if causal else TypeError):  # torch itself does not combine float masks
         layer(x, mask=torch.zeros(T, T), causal=causal)
 
 
@@ -268,8 +268,8 @@ def test_dropout_falls_on_the_weights_and_only_in_training():
     torch.manual_seed(3)
     dropped = layer(x, causal=True, record=record)
     torch.manual_seed(3)
-    kept = F.dropout(torch.ones(B, H, T, T), 0.3)
-    heads = (record[0].weights * kept) @ record[0].v
+    dropout_mask = F.dropout(torch.ones(B, H, T, T), 0.3)
+    heads = (record[0].weights * dropout_mask) @ record[0].v
     assert agree(dropped, layer.o_proj(torch.cat(heads.unbind(1), -1)))
     whole = copied(layer, MultiHeadAttention(C, H))(x, causal=True)
     assert not agree(dropped, whole) and torch.equal(layer.eval()(x, causal=True), whole)

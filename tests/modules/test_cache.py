@@ -22,13 +22,13 @@ LATENT = dict(kv_lora_rank=7, qk_nope_head_dim=5, qk_rope_head_dim=4, v_head_dim
 
 
 def window_mask(piece: torch.Tensor, cache: KVCache | None, window: int | None) -> torch.Tensor | None:
-    """The mask of a causal window for the next piece (B, T, C)."""
+    """Return the mask of a causal sliding window for the next piece (B, T, C)."""
     past = 0 if cache is None else len(cache)
     return attention_mask(piece.shape[1], past + piece.shape[1], causal=True, window=window, offset=past)
 
 
 def decoded(run, x: torch.Tensor, chunks: list[int]) -> torch.Tensor:
-    """The outputs of run(piece), one after the other along the tokens."""
+    """Concatenate the outputs of run(piece) along the tokens."""
     return torch.cat([run(piece) for piece in x.split(chunks, dim=1)], dim=1)
 
 
@@ -87,7 +87,7 @@ def test_what_is_recorded_while_decoding_is_the_last_rows_of_the_whole(build):
     decoded(lambda piece: layer(piece, cache=cache, record=steps, **options), x, [7, 4])
     assert agree(steps[1].weights, whole[0].weights[:, :, 7:])
     assert agree(steps[1].k, whole[0].k)  # all keys so far
-    assert agree(steps[1].k_pre_rope, whole[0].k_pre_rope[:, :, 7:])  # of this call alone
+    assert agree(steps[1].k_pre_rope, whole[0].k_pre_rope[:, :, 7:])  # only those of this call
 
 
 @pytest.mark.parametrize("dtype, width", [(torch.float32, 4), (torch.float16, 2)])
@@ -131,7 +131,7 @@ def test_appending_writes_behind_what_is_there_and_moves_it_only_when_the_room_d
         moves += k.data_ptr() != before
         before = k.data_ptr()
         assert torch.equal(k, x[:, :, : t + 1]) and torch.equal(v, k)
-    assert moves == 8  # rooms of 1, 2, 4, …, 128
+    assert moves == 8  # capacities 1, 2, 4, …, 128
     assert cache.nbytes == 101 * 2 * 2 * 3 * 4 and cache.reserved_bytes == 128 * 2 * 2 * 3 * 4
 
 
@@ -148,8 +148,8 @@ def test_a_cache_that_was_cut_goes_on_as_if_the_rest_had_not_been():
 
 def test_the_tensors_given_are_not_written_to():
     cache, x = KVCache(), torch.randn(1, 2, 3, 5)
-    kept = x.clone()
+    original = x.clone()
     cache.append(x)
     cache.cut(1)
     cache.append(x[:, :, 2:] + 1)
-    assert torch.equal(x, kept)
+    assert torch.equal(x, original)

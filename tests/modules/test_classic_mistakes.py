@@ -1,5 +1,5 @@
-"""The classic mistakes in code of these modules, each built here on purpose: ours agrees with something independent,
-and the mistaken version demonstrably does not, so the comparison would catch it."""
+"""Build the classic mistakes of attention code on purpose: our version agrees with an independent implementation and
+the mistaken version does not, so the comparison would catch it."""
 
 import math
 
@@ -50,7 +50,7 @@ def entropy(weights: Tensor) -> Tensor:
 
 
 def test_1_scaling_by_the_root_of_d_model():
-    """Each head has sqrt(head_dim); with sqrt(d_model) every row is too flat."""
+    """Scores are divided by sqrt(head_dim); with sqrt(d_model) every row is too flat."""
     q, k, v = qkv()
     mistaken = attend(q, k, v, scale=C**-0.5)
     assert agree(attend(q, k, v).output, oracle(q, k, v)) and not agree(mistaken.output, oracle(q, k, v), 1e-2)
@@ -58,7 +58,7 @@ def test_1_scaling_by_the_root_of_d_model():
 
 
 def test_2_tiling_the_kv_heads_instead_of_interleaving_them():
-    """0,1,2,0,1,2 … has the shape of 0,0,…,1,1,… and gives every query head but a few the wrong partner."""
+    """Tiling (0,1,2,0,1,2 …) has the shape of repeating (0,0,…,1,1,…), but most query heads read the wrong KV head."""
 
     def tiled(x: Tensor) -> Tensor:
         return x.transpose(1, 2).unsqueeze(2).expand(B, T, G, K, D).flatten(2, 3).transpose(1, 2)
@@ -71,7 +71,7 @@ def test_2_tiling_the_kv_heads_instead_of_interleaving_them():
 
 
 def test_3_a_mask_that_is_never_used():
-    """Nothing fails when a mask is ignored; the future leaks."""
+    """Ignoring a mask raises no error, but the future leaks."""
 
     class Mistaken(MultiHeadAttention):
         def forward(self, x, mask=None):
@@ -105,7 +105,7 @@ def test_3_no_module_ignores_its_mask():
 
 
 def test_4_a_fully_masked_row():
-    """Minus infinity gives NaN, -1e20 the average of exactly what was masked; zeros are the answer."""
+    """For a fully masked row, minus infinity gives NaN and -1e20 the average of the masked values; ours gives zeros."""
     q, k, v = qkv(H)
     mask = attention_mask(T, T, causal=True).clone()
     mask[2] = False
@@ -131,7 +131,7 @@ def test_5_masking_after_the_softmax():
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_6_a_mask_with_another_batch_size(causal):
-    """It silently makes the scores of one text those of three."""
+    """A mask for three texts silently broadcasts the scores of one text to three."""
     layer, x, mask = MultiHeadAttention(C, H), torch.randn(1, T, C), padding_mask(torch.tensor([T, 3, 5]), T)
     q = torch.randn(1, H, T, D)
     mistaken = (q @ q.mT).masked_fill(~mask, -1e20).softmax(-1)
@@ -141,7 +141,7 @@ def test_6_a_mask_with_another_batch_size(causal):
 
 
 def test_7_swiglu_with_a_sigmoid_gate():
-    """That is GLU: there is no SiLU anywhere."""
+    """A sigmoid instead of SiLU makes it GLU."""
     layer, x = SwiGLU(5, 13), torch.randn(B, T, 5)
     mistaken = layer.down_proj(torch.sigmoid(layer.gate_proj(x)) * layer.up_proj(x))
     gate = layer.gate_proj(x)
@@ -150,7 +150,7 @@ def test_7_swiglu_with_a_sigmoid_gate():
 
 
 def test_8_a_rope_table_has_half_the_head_and_one_layouts_weights_fail_in_the_other():
-    """(T, D / 2) angles, not (T, D); right shapes, wrong scores; equal again on permuted dimensions."""
+    """The other layout has right shapes but wrong scores, and equals ours on permuted dimensions; angles (T, D / 2)."""
     D, positions = 22, torch.arange(T)
     frequencies = rope_frequencies(D)
     assert rope_angles(positions, frequencies).shape == (T, D // 2)
@@ -172,7 +172,7 @@ def test_8_a_rope_table_has_half_the_head_and_one_layouts_weights_fail_in_the_ot
 
 
 def test_9_attending_across_the_batch():
-    """torch.nn.MultiheadAttention without batch_first=True takes (B, T, C) for (T, B, C)."""
+    """torch.nn.MultiheadAttention without batch_first=True reads (B, T, C) as (T, B, C)."""
     ours, x = MultiHeadAttention(C, H), torch.randn(B, T, C)
     mistaken = nn.MultiheadAttention(C, H, bias=False)
     mistaken.load_state_dict(torch_layer_like(ours).state_dict())
@@ -184,7 +184,7 @@ def test_9_attending_across_the_batch():
 
 
 def test_10_groups_meaning_two_things():
-    """With 32 query heads "4" is four KV heads or eight: one is asked for by n_kv_heads here, never by group_size."""
+    """With 32 query heads, "4 groups" can mean 4 or 8 KV heads: our parameter is n_kv_heads, not group_size."""
     by_count, by_size = AttentionConfig(64, 32, n_kv_heads=4), AttentionConfig(64, 32, n_kv_heads=32 // 4)
     assert (by_count.n_kv_heads, by_count.group_size) == (4, 8)
     assert (by_size.n_kv_heads, by_size.group_size) == (8, 4)
@@ -193,7 +193,7 @@ def test_10_groups_meaning_two_things():
 
 
 def test_11_an_attribute_read_before_it_is_assigned():
-    """Such a class cannot be built at all. Every class of ours can, and refuses a bad number with a sentence."""
+    """Such a class cannot be instantiated. All of ours can, and reject an invalid number with a readable error."""
 
     class Mistaken(nn.Module):
         def __init__(self, d_model: int, n_heads: int) -> None:
@@ -219,7 +219,7 @@ def test_11_an_attribute_read_before_it_is_assigned():
 
 
 def test_12_view_after_transpose_and_reshape_without_it():
-    """The first raises; the second runs and mixes tokens with heads."""
+    """view() raises; reshape() runs and mixes tokens with heads."""
     q, k, v = qkv()
     heads = oracle(q, k, v)  # (B, H, T, D)
     with pytest.raises(RuntimeError, match="view"):
@@ -235,7 +235,7 @@ def test_12_view_after_transpose_and_reshape_without_it():
 
 @pytest.mark.parametrize("n_kv_heads", divisors(H))
 def test_13_a_cache_sized_with_n_heads(n_kv_heads):
-    """H / K times too large; ours is what the live tensors hold."""
+    """The mistaken size is H / K times too large; ours equals the live tensors."""
     layer, cache = GroupedQueryAttention(13, H, n_kv_heads, head_dim=D), KVCache()
     layer(torch.randn(B, T, 13), cache=cache)
     k, v = layer.k_proj(torch.randn(B, T, 13)), layer.v_proj(torch.randn(B, T, 13))
@@ -260,7 +260,7 @@ def test_13_a_latent_cache_with_a_factor_two_or_without_its_rotated_key():
 
 
 def test_14_grouped_queries_compute_as_much_and_remember_less():
-    """The products of attention cost the same whatever K is; the cache shrinks by H / K."""
+    """The matrix products of attention cost the same for any K; only the cache shrinks, by H / K."""
     flops, remembered = set(), []
     for n_kv_heads in divisors(H):
         q, k, v = qkv(n_kv_heads)

@@ -40,7 +40,7 @@ Deepseek = DeepseekV2ForCausalLM | DeepseekV3ForCausalLM
 
 
 def deepseek(q_lora_rank: int | None, version: int = 2, **options) -> Deepseek:
-    """Two layers with a plain feed-forward, random weights everywhere, explicit attention."""
+    """A configuration of two layers with a plain feed-forward, random weights and explicit attention."""
     config_class, model_class = DEEPSEEK[version]
     config = config_class(
         vocab_size=19, hidden_size=C, intermediate_size=23, num_hidden_layers=2, num_attention_heads=H,
@@ -90,7 +90,7 @@ MSCALES = [
 
 
 def with_yarn(version: int, scaling: dict) -> tuple[Deepseek, Transformer]:
-    """transformers' model and ours with the same weights and the same rope_scaling."""
+    """Return transformers' model and ours, with the same weights and the same rope_scaling."""
     theirs = deepseek(Q, version, rope_parameters=scaling | {"rope_theta": 10000.0})
     return theirs, same_in_ours(theirs, rope_scaling=tuple(scaling.items()))
 
@@ -121,7 +121,7 @@ def test_scores_have_yarns_scale_wherever_they_are_computed(mscales):
 def test_permuted_weights_run_in_the_half_split_layout():
     theirs, ids = deepseek(None), torch.randint(19, (B, T))
     ours, expected = same_in_ours(theirs, "half"), theirs(ids).logits
-    assert not agree(ours(ids), expected, 1e-2)  # trained for one layout, run in the other
+    assert not agree(ours(ids), expected, 1e-2)  # weights of one layout, run in the other
     order = torch.cat((torch.arange(0, P, 2), torch.arange(1, P, 2)))  # all first members of the pairs, then all second
     with torch.no_grad():
         for block in ours.blocks:

@@ -51,7 +51,7 @@ def test_an_empty_window_is_refused(window):
 
 
 def test_padding_by_hand():
-    """The mask that other tests use."""
+    """Check the mask that other tests use."""
     mask = padding_mask(torch.tensor([3, 0, 5]), 5)
     assert mask.shape == (3, 1, 1, 5)
     assert torch.equal(mask[:, 0, 0], table("11100 00000 11111"))

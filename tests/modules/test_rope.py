@@ -43,7 +43,7 @@ YARN = {"type": "yarn", "factor": 2, "original_max_position_embeddings": 64}
 
 
 def with_factors(scaling: dict, head_dim: int) -> dict:
-    """LongRoPE's lists, made up but of the right length."""
+    """Return invented LongRoPE factors of the right length."""
     if scaling["rope_type"] != "longrope":
         return scaling
     pairs = range(head_dim // 2)
@@ -51,7 +51,7 @@ def with_factors(scaling: dict, head_dim: int) -> dict:
 
 
 class TorchInDouble:
-    """torch for transformers' frequency functions, which round to float32 by name: here that name means float64."""
+    """A torch module whose float32 is float64, for transformers' frequency functions, which round to torch.float32."""
 
     float = float32 = torch.float64
 
@@ -266,11 +266,11 @@ def test_a_score_depends_on_the_distance_alone(dtype, tolerance, layout):
     here = score(11, 3)
     for shift in (1, 17, 1000, 100_000):
         assert score(11 + shift, 3 + shift) == pytest.approx(here, abs=tolerance)
-    assert abs(score(12, 3) - here) > 100 * tolerance  # and on the distance it does depend
+    assert abs(score(12, 3) - here) > 100 * tolerance  # it does depend on the distance
 
 
 def exact_cos_sin(position: int, pair: int, head_dim: int, theta: int) -> tuple[float, float]:
-    """In forty digits: theta^(-2i/d) by logarithm, times the position, reduced to one turn before it is a float."""
+    """Compute in forty digits: theta^(-2i/d) by logarithm, times the position, modulo one turn before rounding."""
     getcontext().prec = 50
     turn = 2 * Decimal("3.14159265358979323846264338327950288419716939937510582097")
     angle = (Decimal(-2 * pair) / head_dim * Decimal(theta).ln()).exp() * position
@@ -282,7 +282,7 @@ def test_positions_up_to_a_million_are_as_exact_as_the_type_allows(dtype, tolera
     head_dim, theta = 14, 10000
     positions = [0, 1, 999, 65_537, 524_288, 999_999, 1_000_000]
     ones = torch.zeros(len(positions), head_dim, dtype=dtype)
-    ones[:, : head_dim // 2] = 1.0  # (1, 0) in every pair turns into (cos, sin)
+    ones[:, : head_dim // 2] = 1.0  # (1, 0) in every pair becomes (cos, sin)
     turned = apply_rope(ones, torch.tensor(positions), rope_frequencies(head_dim, theta))
     exact = [[exact_cos_sin(p, i, head_dim, theta) for i in range(head_dim // 2)] for p in positions]
     expected = torch.tensor(exact, dtype=torch.float64).transpose(1, 2).reshape(len(positions), head_dim)
@@ -290,7 +290,7 @@ def test_positions_up_to_a_million_are_as_exact_as_the_type_allows(dtype, tolera
 
 
 def test_angles_in_float32_would_not_be():
-    """The test above can fail: the usual arithmetic, angles in float32, is wrong by ten thousand times as much."""
+    """The test above can fail: the usual float32 angles have an error ten thousand times as large."""
     frequencies = rope_frequencies(14).float()
     x = torch.zeros(1, 14)
     x[:, :7] = 1.0

@@ -1,4 +1,4 @@
-"""The mechanisms can be copied: each file alone in an empty folder runs, and computes what it computes here.
+"""Check that the mechanisms are stand-alone: each file runs alone in an empty folder and computes the same as here.
 
 .venv/bin/python -m pytest tests/test_stand_alone.py
 """
@@ -22,8 +22,8 @@ pytestmark = pytest.mark.slow
 MODULES = Path(__file__).resolve().parents[2] / "attnviz" / "modules"
 ALONE = ("attention", "rope", "norm", "feedforward", "cache")
 
-# What each file is asked for: `inputs` and `weights` come from this process, `outputs` go back to it.
-# One process runs all of them, since importing torch takes seconds.
+# The script for each file: `inputs` and `weights` come from this process, `outputs` are returned to it.
+# One process runs all of them, because importing torch takes seconds.
 SCRIPTS = {
     "attention": """
         from attention import GroupedQueryAttention
@@ -66,7 +66,7 @@ LAYERS = {"attention": GroupedQueryAttention(13, 6, 2, head_dim=5), "norm": RMSN
 
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[torch.Tensor]]:
-    """What each script gives, its file alone in a folder of its own, in a Python that sees nothing else of ours."""
+    """Return each script's outputs, run with its file alone in a folder, in an isolated Python."""
     root = tmp_path_factory.mktemp("alone")
     bodies = {name: "\n".join(line.strip() for line in script.splitlines()) for name, script in SCRIPTS.items()}
     for name in SCRIPTS:
@@ -127,11 +127,11 @@ def test_the_reader_sees_attention_in_at_most_120_lines() -> None:
     assert len((MODULES / "attention.py").read_text().splitlines()) <= 120
 
 
-# --- what "View source" shows ---------------------------------------------------------------------------------------
+# --- the source that "View source" shows ------------------------------------------------------------------------------
 
 
 def undefined(source: str) -> set[str]:
-    """Names that a file reads and nothing in it makes: imports, assignments, definitions and arguments."""
+    """Return the names that a file reads but does not define by an import, assignment, definition or argument."""
     tree, read, made = ast.parse(source), set(), {*dir(builtins), "__file__", "__name__"}
     for node in ast.walk(tree):
         match node:

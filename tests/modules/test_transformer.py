@@ -34,7 +34,7 @@ def random_model(seed: int = 0, **settings) -> Transformer:
 
 
 def theirs_and_ours(c: ModelConfig, config_class: type, model_class: type, **settings) -> tuple[nn.Module, Transformer]:
-    """Their model with random weights everywhere (norms and biases too), and ours with the same ones."""
+    """Return their model with random weights (including norms and biases), and ours with the same weights."""
     theirs = model_class(
         config_class(
             vocab_size=c.vocab_size, hidden_size=c.d_model, intermediate_size=c.d_ff, num_hidden_layers=c.n_layers,
@@ -88,11 +88,14 @@ def test_equals_mistral_with_its_window(window):
 
 def test_equals_llama_on_a_padded_batch():
     theirs, ours = theirs_and_ours(config(n_kv_heads=2), LlamaConfig, LlamaForCausalLM)
-    ids, real = token_ids(), padding_mask(torch.tensor([T, 4]), T).flip(-1)  # in front, where causality hides nothing
+    ids, real = (
+        token_ids(),
+        padding_mask(torch.tensor([T, 4]), T).flip(-1),
+    )  # on the left, where the causal mask does not hide it
     expected, got = theirs(ids, attention_mask=real[:, 0, 0].long()).logits, ours(ids, mask=real)
     assert agree(got[0], expected[0], 1e-4)
     assert agree(got[1, -4:], expected[1, -4:], 1e-4)
-    assert agree(got[1:, -4:], ours(ids[1:, -4:]), 1e-4)  # RoPE knows distances alone
+    assert agree(got[1:, -4:], ours(ids[1:, -4:]), 1e-4)  # RoPE depends only on distances
 
 
 # --- the block ------------------------------------------------------------------------------------------------------
@@ -189,7 +192,7 @@ def test_a_config_of_another_shape_is_refused(change, words):
 
 
 def test_fields_that_only_say_how_a_model_runs_shape_no_tensor():
-    """Every field that with_config lets differ, changed: the tensors of a new model are those of the old."""
+    """Change every field that with_config allows: the parameters' names and shapes stay the same."""
     plain = config()
     changes = dict(
         position="none", max_context=99, rope_theta=77.0, rope_theta_windowed=88.0,
@@ -231,7 +234,7 @@ def test_without_causality_the_future_is_seen():
         assert torch.equal(model(ids)[:, :-1], model(changed)[:, :-1]) == causal
 
 
-# --- what a model keeps and learns ----------------------------------------------------------------------------------
+# --- a model's state and gradients ----------------------------------------------------------------------------------
 
 
 def test_running_writes_nothing_to_the_model():

@@ -1,4 +1,4 @@
-"""Right ways of writing each task, in several styles, and the file of a person who has not begun."""
+"""Correct solutions of each task, in several styles."""
 
 ATTENTION_LOOPS = """
 import math, torch

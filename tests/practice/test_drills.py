@@ -1,4 +1,4 @@
-"""Every kind of question, for 200 seeds: one right answer, wrong ones wrong and different, the way leads to it."""
+"""Check every kind of question for 200 seeds: one right answer, distinct wrong ones, and a solution that reaches it."""
 
 import json
 import math
@@ -83,7 +83,7 @@ def test_a_kind(name):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_maps_of_roles_are_told_apart_by_plain_means(seed):
-    """The mean weight on the token before, on the token itself and on the first token, and what is left: induction."""
+    """Identify roles by mean weights on the previous, the current and the first token; the rest is induction."""
     question = make("map_of_a_role", seed)
     maps = [np.array([[w or 0.0 for w in row] for row in drawn.values]) for drawn in question.maps]
     means = {
@@ -107,7 +107,7 @@ def test_the_map_with_a_mistake_is_the_one_that_is_not_causal_or_does_not_sum_to
 
 
 def test_the_untrained_map_has_no_diagonal():
-    """A trained head here has its weight on one diagonal: the token itself, the one before, the one a phrase before."""
+    """A trained head here puts its weight on one diagonal: the current token, the previous one, or one phrase back."""
     for seed in range(40):
         question = make("map_without_training", seed)
         maps = [np.array([[w or 0.0 for w in row] for row in drawn.values]) for drawn in question.maps]
@@ -116,7 +116,7 @@ def test_the_untrained_map_has_no_diagonal():
         assert diagonal[question.answer.right] < 0.4 < min(rest), diagonal
 
 
-def test_a_version_of_a_line_is_told_by_running_it():
+def test_a_version_of_a_line_is_judged_by_running_it():
     assert lines.run(("y = 1 / torch.zeros(1)[3]",)).startswith("It raises IndexError")
     assert differs(torch.ones(2, 3), torch.ones(3, 2)).endswith("(2, 3) instead of (3, 2).")
     assert differs(torch.full((2,), math.nan), torch.ones(2)).endswith("NaN.") and not differs(ONE, ONE)
@@ -170,7 +170,7 @@ def test_nothing_else_is_run(written):
         evaluate(written)
 
 
-def test_a_set_is_the_same_for_everybody_and_covers_the_subjects():
+def test_a_set_is_reproducible_and_covers_the_subjects():
     one, same, other = (question_set("", 3, 12, seed) for seed in (5, 5, 6))
     assert one == same != other
     assert [sum(q.subject == s for q in one) for s in SUBJECTS] == [2] * 6
@@ -186,7 +186,7 @@ def test_the_score_card_counts_by_subject():
     assert score_card([], []) == []
 
 
-def test_what_was_missed_comes_back_at_growing_gaps_until_it_was_right_often_enough():
+def test_missed_questions_repeat_at_growing_gaps_until_answered_correctly_three_times():
     missed, *others = question_set("heads", 1, 40, 5)
     others = [each for each in others if each.id != missed.id]
     progress, came = Progress().after(missed, False), []
@@ -202,7 +202,7 @@ def test_what_was_missed_comes_back_at_growing_gaps_until_it_was_right_often_eno
     assert Progress().after(missed, True).missed == ()
 
 
-def test_what_was_missed_can_be_repeated_before_it_comes_back():
+def test_missed_questions_can_be_repeated_before_they_are_due():
     first, second = question_set("heads", 1, 2, 5)
     progress = Progress().after(first, False).after(second, False)
     assert progress.again(5) == [first, second] and progress.again(1) == [first] and progress.due() == []
@@ -219,7 +219,7 @@ def test_another_file_is_refused_with_a_sentence(raw):
         Progress.read(raw)
 
 
-def test_what_a_file_says_that_cannot_be_is_left_out():
+def test_impossible_entries_of_a_file_are_dropped():
     raw = {
         "attnviz practice": 1,
         "counts": {"kv_head_read": [2, 1], "scores": [1, 2], "nothing": [1, 1], "partner": "x"},

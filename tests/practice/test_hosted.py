@@ -1,4 +1,4 @@
-"""Nobody's code is run where the app is hosted: each way of asking for it from elsewhere is tried on a real server."""
+"""A hosted app runs no user code: every way to request it from elsewhere is tried on a real server."""
 
 from urllib.parse import urlsplit
 
@@ -14,13 +14,13 @@ pytestmark = pytest.mark.slow
 
 FROM_ELSEWHERE = {
     "through a proxy": {"X-Forwarded-For": "203.0.113.7"},
-    "through a proxy that says so otherwise": {"Forwarded": "for=203.0.113.7"},
+    "through a proxy with the standard header": {"Forwarded": "for=203.0.113.7"},
     "with its client's address": {"X-Real-IP": "203.0.113.7"},
 }
 
 
 def opened(url: str, headers: dict[str, str]) -> str:
-    """What the page says to a person whose browser sends these headers."""
+    """Return the page's text for a browser that sends these headers."""
 
     async def ask() -> str:
         address = url.replace("http", "ws", 1) + "/_stcore/stream"
@@ -35,7 +35,7 @@ def opened(url: str, headers: dict[str, str]) -> str:
 
 @pytest.fixture
 def own_file(tmp_path):
-    """A right file that leaves a mark when it is run."""
+    """A correct solution that creates a marker file when it is run."""
     mark = tmp_path / "ran"
     file = tmp_path / "rms_norm.py"
     file.write_text(f"open({str(mark)!r}, 'w').close()\nTASK = 'rms-norm'\n{ANSWERS['rms-norm'][0]}")
@@ -46,15 +46,17 @@ def test_code_runs_for_this_machine_and_for_nobody_else(own_file):
     file, mark = own_file
     with serve(env={"ATTNVIZ_CODE": str(file)}) as server:
         for name, headers in FROM_ELSEWHERE.items():
-            said = opened(server.url, headers)
-            assert "only on the machine" in said, name
+            text = opened(server.url, headers)
+            assert "only on the machine" in text, name
             assert not mark.exists(), name
-        assert "All 5 checks passed" in opened(server.url, {}) and mark.exists()  # so the others could have
+        assert (
+            "All 5 checks passed" in opened(server.url, {}) and mark.exists()
+        )  # the file can run, so the tests above are meaningful
         assert server.tracebacks() == []
 
 
 def test_a_server_that_others_can_reach_runs_nothing(own_file):
     file, mark = own_file
     with serve("app.py", "--server.address=0.0.0.0", env={"ATTNVIZ_CODE": str(file)}) as server:
-        said = opened(f"http://127.0.0.1:{urlsplit(server.url).port}", {})
-        assert "not bound to loopback" in said and not mark.exists()
+        text = opened(f"http://127.0.0.1:{urlsplit(server.url).port}", {})
+        assert "not bound to loopback" in text and not mark.exists()

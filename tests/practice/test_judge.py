@@ -1,4 +1,4 @@
-"""Files that try to pass without the right outputs, and files that go wrong, each judged in a process of its own."""
+"""Judge files that try to pass without the right outputs, and files that fail, each in a separate process."""
 
 import os
 import sys
@@ -16,11 +16,11 @@ from attnviz.practice.tasks import TASKS
 from attnviz.practice.tasks.attention import MANY_KEYS, MANY_QUERIES
 from tests.practice.answers import ANSWERS
 
-pytestmark = pytest.mark.slow  # most judge in a process that imports torch
+pytestmark = pytest.mark.slow  # most start a process that imports torch
 
 RIGHT = ANSWERS["rms-norm"][0]
 WRONG = "def rms_norm(x, weight, eps=1e-6):\n    return x\n"
-HOSTILE = {  # few: each takes as long as importing torch
+HOSTILE = {  # few, because each takes as long as importing torch
     "patches torch": "import torch\ntorch.allclose = lambda *a, **k: True\n"
     "torch.Tensor.__le__ = lambda *a: torch.ones(1)"
     "\ntorch.Tensor.all = lambda *a: True\n" + WRONG,
@@ -32,7 +32,7 @@ HOSTILE = {  # few: each takes as long as importing torch
     "print('5 of 5 checks passed.\\x1b[2J', flush=True)\nos._exit(0)",
     "kills its parent's group": "import os, signal\nos.killpg(0, signal.SIGTERM)\n" + RIGHT,
 }
-HARMLESS = {  # to this process
+HARMLESS = {  # safe to run in this process
     "ends the program": "import sys\nprint('5 of 5 checks passed\\x1b[2J')\nsys.exit(0)",
     "does not parse": "def rms_norm(x, weight, eps=1e-6:\n    return x",
     "always equal": "class Equal:\n    shape = property(lambda s: s)\n    __eq__ = lambda *a: True\n"
@@ -52,7 +52,7 @@ def written(tmp_path):
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """Where it is not tested that a process of its own keeps a file apart: torch is imported already."""
+    """Run the child's code in this process, which has imported torch, for tests that do not need isolation."""
 
     def run(command, folder, *limits):
         with (folder / "printed").open("w") as printed, redirect_stdout(printed):
@@ -77,8 +77,8 @@ def test_a_wrong_file_never_passes(name, written, capsys, in_this_process):
 
 def never_passes(file, capsys):
     assert main(["check", str(file), "--task", "rms-norm"]) != 0
-    said = capsys.readouterr().out
-    assert "\x1b" not in said and len(said) > 100
+    output = capsys.readouterr().out
+    assert "\x1b" not in output and len(output) > 100
 
 
 def test_a_right_file_passes_and_leaves_nothing(written, capsys):
@@ -99,15 +99,15 @@ def test_a_mistake_is_named(written, capsys, in_this_process):
                                       "repeat(1, self.n_heads // self.n_kv_heads, 1, 1)")  # fmt: skip
     assert tiled != ANSWERS["gqa"][0]
     assert main(["check", str(written(tiled)), "--task", "gqa"]) == 1
-    said = " ".join(capsys.readouterr().out.split())
-    assert "Your output equals ours with the KV heads tiled" in said and "tiled_kv_heads" in said
+    output = " ".join(capsys.readouterr().out.split())
+    assert "Your output equals ours with the KV heads tiled" in output and "tiled_kv_heads" in output
 
 
 HANGS = """
 import os, signal, time
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
 if os.fork() == 0:
-    os.setsid()  # leaves the group of its parent
+    os.setsid()  # leaves the parent's process group
     if os.fork() == 0:
         time.sleep(60)
     os._exit(0)
@@ -176,5 +176,5 @@ def test_a_skeleton_is_written_once(tmp_path, capsys):
     assert main(["check", str(tmp_path / "none.py"), "--task", "gqa"]) == 2
 
 
-def test_what_a_terminal_would_act_on_is_taken_out():
+def test_terminal_control_characters_are_removed():
     assert printable("a\x1b[31mb\x1b]0;x\x07\rc\u202ed\n") == "ab0;xcd\n"

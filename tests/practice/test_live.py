@@ -1,4 +1,4 @@
-"""The maps of a person's code on the shipped weights, against the trace and the right version."""
+"""Compare the attention maps of a learner's code on the shipped weights with the trace and the right version."""
 
 import numpy as np
 import pytest
@@ -92,13 +92,13 @@ def test_equal_tokens_in_layer_0_are_refused_where_they_cannot_be_told_apart(mod
         (ANSWERS["gqa"][0].replace("return self.o_proj(", "return (").replace("reshape(B, T, -1)", "flatten()"), "(1,"),
     ],
 )  # fmt: skip
-def test_another_interface_is_said(models, source, says):
+def test_a_wrong_interface_is_reported(models, source, says):
     with pytest.raises(Refused, match=says.replace("(", r"\(")):
         live(models, "gqa").maps("gqa", names_of(source))
 
 
 def walked(models, tmp_path, task: str, source: str) -> Walk:
-    """A file's run on the shipped weights, line by line, and packed for the browser."""
+    """Record a file's run on the shipped weights line by line, and pack it for the browser."""
     file = tmp_path / f"{task}.py"
     file.write_text(source)
     given = live(models, task)
@@ -117,11 +117,11 @@ def trace_ids(models, task: str, n: int) -> list[int]:
 
 @pytest.mark.parametrize(("task", "i"), [(t, i) for t in ANSWERS for i in range(len(ANSWERS[t]))])
 @pytest.mark.slow
-def test_each_way_of_writing_is_walked_and_each_sum_told_comes_out(models, tmp_path, task, i):
+def test_each_solution_is_walked_and_each_explained_sum_is_right(models, tmp_path, task, i):
     walk = walked(models, tmp_path, task, ANSWERS[task][i])
     assert 2 <= len(walk.stops) <= MOST_LINES and {call.file for call in walk.run.calls} == {f"{task}.py"}
-    told = [shown.arithmetic for stop in walk.stops for shown in stop.shown if shown.arithmetic]
-    for how in told:
+    explained = [shown.arithmetic for stop in walk.stops for shown in stop.shown if shown.arithmetic]
+    for how in explained:
         assert how.computed is None or np.isclose(how.computed, how.value, rtol=2e-3, atol=2e-4, equal_nan=True)
     if task in ("gqa", "mha", "self-attention", "mla", "block"):
         with torch.no_grad():
@@ -138,6 +138,6 @@ def test_an_operation_in_another_form_is_not_explained_wrongly(models, tmp_path)
     assert made and all(how is None or how.operation != "softmax" for how in made)
 
 
-def test_a_file_whose_functions_are_not_called_is_said(models, tmp_path):
+def test_a_file_whose_functions_are_not_called_is_reported(models, tmp_path):
     with pytest.raises(ValueError, match="no function of the file"):
         record_file(lambda: None, str(tmp_path / "none.py"), None, models["gqa-4"][0], [1], 0)

@@ -1,5 +1,5 @@
-"""Right answers in several styles pass, each known mistake is named, in this process: the judge's own process is in
-test_judge.py."""
+"""Correct solutions in several styles pass and each known mistake is identified. All run in this process; the judge's
+separate process is tested in test_judge.py."""
 
 import pytest
 import torch
@@ -34,14 +34,14 @@ def test_the_tasks_of_the_issue():
 
 @pytest.mark.parametrize(("name", "i"), [*CASES, ("flash", 0)])
 def test_any_right_way_passes(name, i):
-    """The answers are written without a look at the product's modules, so they also check what is called right."""
+    """The solutions were written without looking at our modules, so they also check the right versions."""
     assert [row for seed in (2, 3) for row in checks(name, names_of(ANSWERS[name][i]), seed) if not row.passed] == []
 
 
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.slow
 def test_each_mistake_is_named(name):
-    """Each mistaken version fails, and its outputs are no other version's."""
+    """Each mistaken version fails, and its outputs differ from those of every other version."""
     task = TASKS[name]
     cases = [case for case in task.cases(5) if not case.large]
     right = [case.run(task.right) for case in cases]
@@ -67,7 +67,7 @@ NAMED = {
 @pytest.mark.parametrize("name", TASKS)
 @pytest.mark.slow
 def test_the_mistakes_of_the_mistakes_page_are_named(name):
-    """The right version run with each of the product's mistakes is named by that mistake, where it is another one."""
+    """The right version run with a mistake of attnviz/mistakes is identified as that mistake, if its outputs change."""
     task = TASKS[name]
     cases = [case for case in task.cases(5) if not case.large]
     right = [case.run(task.right) for case in cases]
@@ -78,9 +78,9 @@ def test_the_mistakes_of_the_mistakes_page_are_named(name):
             not isinstance(f, str) and same(f, r) for f, r in zip(found, right, strict=False)
         ):
             continue
-        told = _matching_mistake(task, cases, right, found)
-        named[mistaken.mistake] = told and told.mistake
-    assert all(id == told for id, told in named.items()) and len(named) >= NAMED[name], named
+        match = _matching_mistake(task, cases, right, found)
+        named[mistaken.mistake] = match and match.mistake
+    assert all(id == found_id for id, found_id in named.items()) and len(named) >= NAMED[name], named
 
 
 def test_each_named_mistake_opens_on_its_page():
@@ -131,5 +131,5 @@ def test_inputs_are_new_with_each_seed(name):
     ],
 )
 def test_how_an_output_differs(found, says):
-    said = difference(found, torch.tensor([1.0, 2.0]), 2e-4)
-    assert says in said and bool(says) == bool(said)
+    text = difference(found, torch.tensor([1.0, 2.0]), 2e-4)
+    assert says in text and bool(says) == bool(text)

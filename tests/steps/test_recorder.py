@@ -1,4 +1,4 @@
-"""A recorded run holds what was computed, from the source that ran, whatever the model; nothing of it is told anew."""
+"""Check that a recorded run matches the trace and the source that ran, for any model."""
 
 import inspect
 import linecache
@@ -33,7 +33,7 @@ def model_of(name: str) -> Transformer:
 
 
 def made(run, function: str, name: str) -> np.ndarray:
-    """What the last line that made `name` in this function made."""
+    """Return the value of `name` after the last line of this function that made it."""
     found = [m for line in run.lines if run.calls[line.call].function == function for m in line.made if m.name == name]
     return found[-1].value.entries
 
@@ -42,8 +42,8 @@ def made(run, function: str, name: str) -> np.ndarray:
 def test_tensors_are_those_of_the_trace(name):
     model = model_of(name)
     run, expected = record(model, IDS, 1), trace(model, IDS)
-    for mine, theirs in (("q", expected.q), ("k", expected.k), ("v", expected.v), ("weights", expected.weights)):
-        np.testing.assert_allclose(made(run, type(model.blocks[1].attn).__name__ + ".forward", mine)[0], theirs[1])
+    for name, traced in (("q", expected.q), ("k", expected.k), ("v", expected.v), ("weights", expected.weights)):
+        np.testing.assert_allclose(made(run, type(model.blocks[1].attn).__name__ + ".forward", name)[0], traced[1])
     np.testing.assert_array_equal(run.logits, expected.logits)
     np.testing.assert_array_equal(made(run, "Transformer.forward", "return")[0], expected.logits)
 
@@ -92,8 +92,8 @@ def test_lines_are_those_of_the_files_and_in_the_order_they_ran():
         assert source[call.first - 1].strip() in call.source
     numbers = [line.number for line in run.lines if run.calls[line.call].function == "attend"]
     assert numbers == sorted(numbers) and len(set(numbers)) == len(numbers)
-    kept = {m.name for line in run.lines if run.calls[line.call].function == "attend" for m in line.made}
-    assert {"q", "scores", "weights", "output"} <= kept
+    names = {m.name for line in run.lines if run.calls[line.call].function == "attend" for m in line.made}
+    assert {"q", "scores", "weights", "output"} <= names
 
 
 def test_a_walk_begins_with_the_token_ids():
@@ -119,7 +119,7 @@ def test_a_value_changed_in_place_is_kept_before_and_after():
 
 
 def test_another_source_shows_other_names(monkeypatch):
-    """The source that runs is the one that is shown: nothing knows the names of its variables."""
+    """The source that runs is the one that is shown: no variable name is hard-coded."""
     text = inspect.getsource(attention.attend).replace("scores", "affinities")
     name = str(Path(modules.__file__).parent / "changed_for_a_test.py")
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
@@ -142,7 +142,11 @@ def test_axes_that_comments_name_have_the_sizes_of_the_model(name):
     for line in run.lines:
         for each in line.made:
             for axis, n in zip(each.axes, each.value.shape, strict=True) if each.axes else ():
-                if axis in sizes and axis not in ("D", "P", "R"):  # letters of one file: of the heads, of the latent
+                if axis in sizes and axis not in (
+                    "D",
+                    "P",
+                    "R",
+                ):  # these letters have different meanings in attention.py and latent.py
                     found += 1
                     assert sizes[axis] == n, (each.name, each.axes, each.value.shape)
     assert found > 20

@@ -1,4 +1,4 @@
-"""What the training feeds, how it goes on, and what its scores measure."""
+"""Training: batches, learning rate, resuming and scores."""
 
 import math
 
@@ -26,11 +26,11 @@ def batches() -> Batches:
 
 
 def looked_up(ids: torch.Tensor, t: int) -> bool:
-    """Whether what follows position t followed the same token before."""
+    """Check whether the token after position t also followed an earlier occurrence of the token at t."""
     return any(ids[s] == ids[t] and ids[s + 1] == ids[t + 1] for s in range(t))
 
 
-def test_only_what_was_said_before_counts_in_the_primer(batches):
+def test_only_repeated_tokens_count_in_the_primer(batches):
     ids, counts = batches.primer(0, 7, 61)
     assert ids.shape == (7, 62) and counts.shape == (7, 61)
     assert 0.25 < counts.float().mean() < 0.6
@@ -66,13 +66,13 @@ def test_tokens_are_those_that_are_drawn(batches):
 
 
 @pytest.mark.slow
-def test_a_run_that_was_stopped_goes_on_as_if_it_had_not_been(batches, tmp_path):
+def test_a_stopped_run_resumes_with_the_same_result(batches, tmp_path):
     long = Recipe(2, 2, 2, text_rows=3, repeat_rows=1, length=29, primer_rows=3, primer_length=41, warmup_steps=2)
     train(initial(TINY, 0), batches, long, tmp_path / "whole")
     stopped = Recipe(**{**long.__dict__, "decay_steps": 0})
     model = initial(TINY, 0)
     train(model, batches, stopped, tmp_path / "parts")
-    train(initial(TINY, 5), batches, long, tmp_path / "parts")  # other weights, which must not matter
+    train(initial(TINY, 5), batches, long, tmp_path / "parts")  # different initial weights, which must be ignored
     whole, parts = (load_file(tmp_path / name / "state.safetensors") for name in ("whole", "parts"))
     assert (tmp_path / "parts" / "step").read_text() == "6"
     for name in whole:
@@ -85,11 +85,11 @@ def test_training_learns(batches, tmp_path):
     train(initial(TINY, 0), batches, recipe, tmp_path)
     model = load_weights(Transformer.random(TINY, 1), tmp_path)
     loss = torch.nn.functional.cross_entropy(model(STREAM[None, :60])[0], STREAM[1:61])
-    assert loss < 0.8 * math.log(VOCAB)  # the stream is an arithmetic progression: there is everything to learn
+    assert loss < 0.8 * math.log(VOCAB)  # the stream is an arithmetic progression, so it is fully predictable
 
 
 class Fake:
-    """A model with the weights and logits one wants; token t is followed by t + 1 with probability p."""
+    """A fake model with given weights and logits; it predicts t + 1 after token t with probability p."""
 
     def __init__(self, key_of, p: float = 0.5) -> None:
         self.key_of, self.p = key_of, p
@@ -107,13 +107,13 @@ class Fake:
 
 
 class Letters:
-    """Every character is one token, its code."""
+    """A tokenizer with one token per character, its code point."""
 
     def encode(self, text: str) -> list[int]:
         return [ord(c) - 32 for c in text]
 
 
-def test_bits_a_character_of_a_model_that_is_known():
+def test_bits_per_character_of_a_known_model():
     text = "".join(chr(32 + i % VOCAB) for i in range(1000))
     assert bits_per_character(Fake(lambda i: i), Letters(), text) == pytest.approx(999 / 1000, rel=1e-5)
     assert bits_per_character(Fake(lambda i: i, 0.25), Letters(), text[:50]) == pytest.approx(2 * 49 / 50, rel=1e-5)
@@ -164,7 +164,7 @@ def test_dropout_acts_in_training_alone_and_leaves_the_weights_shipped_as_they_a
     train(model, batches, Recipe(decay_steps=2, dropout=0.5, text_rows=2, length=29, seed=3), tmp_path)
     ids = torch.arange(23)[None]
     torch.manual_seed(0)
-    assert not torch.equal(model.train()(ids), model(ids))  # another draw each time
+    assert not torch.equal(model.train()(ids), model(ids))  # dropout differs in each run
     assert torch.equal(model.eval()(ids), model(ids))
     assert set(model.state_dict()) == names
 
@@ -177,7 +177,7 @@ def test_the_mean_of_two_models_lies_between_their_weights():
 
 
 def test_every_variant_sees_the_same_number_of_tokens():
-    """Before the second cosine MQA had the primer once more; the others only what all share."""
+    """MQA had the primer once more before the second cosine schedule; the others only the shared part."""
     totals = {
         variant: Recipe(PRIMER_AGAIN.get(variant, 0), 0, DECAY).tokens
         + Recipe(decay_steps=second_steps(variant)).tokens

@@ -69,7 +69,7 @@ def test_nothing_of_the_answer_stands_there_before_the_question_is_answered():
 def test_answers_are_judged_and_counted():
     wrong = {"mask_after_softmax": 0}
     app = answered(opened(mistake="mask_after_softmax"), "mask_after_softmax", 0)
-    assert len(app.error) == 1 and "The last one alone" in app.error[0].value
+    assert len(app.error) == 1 and "Only the last" in app.error[0].value
     app = opened(wrong, mistake="fully_masked_row")
     assert not app.error and app.radio(key="list-silent").value is None
     app = answered(app, "fully_masked_row", load_mistake("fully_masked_row").answer)
