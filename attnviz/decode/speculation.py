@@ -1,7 +1,7 @@
 """Speculative decoding (Leviathan et al., arXiv 2211.17192): a drafter proposes k tokens, the model checks all at once.
 
 A proposed token x, drawn from the drafter's distribution q, is accepted with probability min(1, p(x) / q(x)), p being
-the model's own distribution. The first one refused is replaced by a draw from max(0, p - q), normalised. Each token
+the model's own distribution. The first one rejected is replaced by a draw from max(0, p - q), normalised. Each token
 then has the distribution p, whatever the drafter. V vocab_size.
 """
 
@@ -119,12 +119,12 @@ def _rounds(
         n_accepted, own = check(proposals, logits, ids, sampling)
         ids = ids + proposed[:n_accepted] + [own]
         for layer in cache:
-            layer.cut(len(ids) - 1)  # forget the refused tokens; the model's own is read in the next pass
+            layer.cut(len(ids) - 1)  # forget the rejected tokens; the model's own is read in the next pass
         yield Round(proposed, n_accepted, [*proposed[:n_accepted], own])
 
 
 def check(proposals: list[Proposal], logits: Tensor, ids: list[int], sampling: Sampling) -> tuple[int, int]:
-    """Accept or refuse the proposals in their order: how many are accepted, and the model's own next token.
+    """Accept or reject the proposals in their order: how many are accepted, and the model's own next token.
 
     logits: (proposals + 1, V), those of row i behind the first i proposals.
     """
@@ -138,6 +138,6 @@ def check(proposals: list[Proposal], logits: Tensor, ids: list[int], sampling: S
 
 
 def remainder(p: Tensor, q: Tensor) -> Tensor:
-    """Compute max(0, p - q) normalised: what a refused proposal is replaced from."""
+    """Compute max(0, p - q) normalised: what a rejected proposal is replaced from."""
     more = (p - q).clamp(min=0)
     return more / more.sum()
