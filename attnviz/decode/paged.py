@@ -27,6 +27,7 @@ class BlockPool:
         whole("block_size", block_size)
         self.n_blocks, self.block_size = n_blocks, block_size
         self.users = [0] * n_blocks  # sequences whose table names the block
+        self.copied: dict[int, int] = {}  # block in use that is a copy -> the block it was copied from
         self.layers: list[tuple[Tensor, ...]] = [()] * n_layers  # per layer tensors (n_blocks, ..., block_size, width)
 
     def take(self) -> int:
@@ -35,12 +36,14 @@ class BlockPool:
             raise OutOfBlocks(f"all {self.n_blocks} blocks are in use")
         block = self.users.index(0)
         self.users[block] = 1
+        self.copied.pop(block, None)
         return block
 
     def take_copy(self, block: int) -> int:
         """Give one sequence a block of its own with the same content, and take it from the sharers of the other."""
         copy = self.take()
         self.users[block] -= 1
+        self.copied[copy] = block
         for tensors in self.layers:
             for tensor in tensors:
                 tensor[copy] = tensor[block]
