@@ -6,12 +6,15 @@ All results are cached and shared between sessions.
 from __future__ import annotations
 
 import inspect
+import math
 import sys
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 
-from cachetools import LRUCache
+from cachetools import LRUCache, TLRUCache, cached
+from cachetools.keys import hashkey
 
 from attnviz import decode
 from attnviz.compute import models, queue
@@ -33,6 +36,7 @@ LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this projec
 N_READ = 192  # tokens of the text whose loss is plotted
 N_SHARED = 12  # tokens in each continuation
 N_SPECULATED = 24
+MOMENT = 10  # seconds that an unsteady measurement is kept
 
 _runs = ByteCache(MAX_RUN_BYTES)
 _last: LRUCache = LRUCache(64)  # text and generation settings -> cache key of the last run
@@ -114,6 +118,46 @@ def sources() -> dict[str, str]:
     return {module.__name__.rpartition(".")[2] + ".py": inspect.getsource(module) for module in modules}
 
 
+# ---- measurements
+
+
+def _expires(_key: Hashable, found: tuple[Spread | Member, ...], now: float) -> float:
+    """Return until when a measurement is kept."""
+    return math.inf if all(each.steady for each in found) else now + MOMENT
+
+
+def _measured(key: Callable[..., Hashable]) -> Callable:
+    """Decorate a measurement with a cache that all sessions share; an unsteady one is dropped after a moment."""
+    return cached(TLRUCache(128, _expires), key=key, lock=Lock())
+
+
+def measure_again() -> None:
+    """Discard all measurements of this page, for all sessions."""
+    for each in (_step_seconds, _peak_seconds, _speculation_seconds, family):
+        each.cache_clear()
+
+
+def step_seconds(view: View) -> tuple[Spread, ...]:
+    """Time the last token of text and continuation with a cache and without."""
+    view = causal(view)
+    return _step_seconds(view.settings, len(_at_least_two(view)))
+
+
+@_measured(models.by_model)
+def _step_seconds(settings: Settings, n_tokens: int) -> tuple[Spread, ...]:
+    """Measure once per length: the time does not depend on which tokens they are."""
+    ids = [i % models.config_of(settings).vocab_size for i in range(n_tokens)]
+    return comparisons.step_seconds(models.model_of(settings), ids)
+
+
+@_measured(hashkey)
+def _peak_seconds() -> tuple[Spread, ...]:
+    return comparisons.peak_seconds()
+
+
+# ---- the tabs
+
+
 def compared(view: View) -> Compared:
     """Compute the last token of text and continuation with a cache and without. ConfigError with a window."""
     view = causal(view)
@@ -122,17 +166,7 @@ def compared(view: View) -> Compared:
 
 @models.cached_by_model(maxsize=32)
 def _compared(settings: Settings, ids: tuple[int, ...]) -> Compared:
-    return comparisons.with_and_without(models.model_of(settings), ids, _step_seconds(settings, len(ids)))
-
-
-@models.cached_by_model(maxsize=128)
-def _step_seconds(settings: Settings, n_tokens: int) -> tuple[Spread, Spread]:
-    """Measure once per length: the time does not depend on which tokens they are."""
-    return comparisons.step_seconds(models.model_of(settings), _some_ids(settings, n_tokens))
-
-
-def _some_ids(settings: Settings, n_tokens: int) -> list[int]:
-    return [i % models.config_of(settings).vocab_size for i in range(n_tokens)]
+    return comparisons.with_and_without(models.model_of(settings), ids)
 
 
 def _at_least_two(view: View) -> tuple[int, ...]:
@@ -141,7 +175,7 @@ def _at_least_two(view: View) -> tuple[int, ...]:
     return ids if len(ids) > 1 else ids * 2
 
 
-@lru_cache(maxsize=16)
+@_measured(hashkey)
 def family(ids: tuple[int, ...], sampling: decode.Sampling) -> tuple[Member, ...]:
     """Continue the same text with each of the five shipped checkpoints."""
     five = {name: models.model_of(Settings(model=name)) for name in SHIPPED}
@@ -206,9 +240,18 @@ def _shared(
 
 def speculated(view: View) -> Speculated:
     """Run speculative decoding: a drafter proposes tokens and the model verifies them."""
-    view = causal(view)
-    s, ids = view.settings, (*view.ids, *usable(view))[: view.max_tokens - N_SPECULATED]
-    return _speculated(s, ids, s.drafter, s.proposed, sampling_of(s))
+    return _speculated(*_speculation(view))
+
+
+def speculation_seconds(view: View) -> tuple[Spread, ...]:
+    """Time the same tokens written with the drafter and without."""
+    return _speculation_seconds(*_speculation(view))
+
+
+def _speculation(view: View) -> tuple[Settings, tuple[int, ...], str, int, decode.Sampling]:
+    """Return what speculative decoding depends on."""
+    s, ids = causal(view).settings, (*view.ids, *usable(view))[: view.max_tokens - N_SPECULATED]
+    return s, ids, s.drafter, s.proposed, sampling_of(s)
 
 
 @models.cached_by_model(maxsize=16)
@@ -216,21 +259,24 @@ def _speculated(
     settings: Settings, ids: tuple[int, ...], drafter: str, k: int, sampling: decode.Sampling
 ) -> Speculated:
     model = models.model_of(settings)
+    return comparisons.speculated(model, ids, N_SPECULATED, lambda: _drafter(settings, drafter), k, sampling)
 
-    def fresh() -> decode.ModelDrafter | decode.NGramDrafter:
-        if drafter == "n-grams":
-            return decode.NGramDrafter(model.config.vocab_size)
-        return decode.ModelDrafter(models.model_of(Settings(model=drafter)))
 
-    return comparisons.speculated(model, ids, N_SPECULATED, fresh, k, sampling)
+@_measured(models.by_model)
+def _speculation_seconds(
+    settings: Settings, ids: tuple[int, ...], drafter: str, k: int, sampling: decode.Sampling
+) -> tuple[Spread, ...]:
+    model = models.model_of(settings)
+    return comparisons.speculation_seconds(model, ids, N_SPECULATED, lambda: _drafter(settings, drafter), k, sampling)
+
+
+def _drafter(settings: Settings, drafter: str) -> decode.ModelDrafter | decode.NGramDrafter:
+    if drafter == "n-grams":
+        return decode.NGramDrafter(models.config_of(settings).vocab_size)
+    return decode.ModelDrafter(models.model_of(Settings(model=drafter)))
 
 
 def roofline(view: View) -> Roofline:
-    """Measure prefill of the text and one decode step after it. ConfigError with a window."""
-    view = causal(view)
-    return _roofline(view.settings, len(_at_least_two(view)))
-
-
-@models.cached_by_model(maxsize=64)
-def _roofline(settings: Settings, n_tokens: int) -> Roofline:
-    return comparisons.roofline(models.model_of(settings), _some_ids(settings, n_tokens))
+    """Place prefill of the text and one decode step after it on this machine's roofline. ConfigError with a window."""
+    seconds, view = step_seconds(view), causal(view)
+    return comparisons.roofline(view.model, len(_at_least_two(view)), seconds, _peak_seconds())

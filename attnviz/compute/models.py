@@ -141,13 +141,14 @@ def weights_key(settings: Settings) -> tuple[str, ModelConfig | None, int]:
     return "own", settings.own_weights(), settings.seed
 
 
+def by_model(settings: Settings, *rest: Hashable) -> Hashable:
+    """Return a cache key of f(settings, …): weights, configuration and the other arguments."""
+    return hashkey(weights_key(settings), config_of(settings), *rest)
+
+
 def cached_by_model(maxsize: int) -> Callable:
-    """Decorate f(settings, …) with an LRU cache keyed by weights, configuration and the other arguments."""
-
-    def key(settings: Settings, *rest: Hashable) -> Hashable:
-        return hashkey(weights_key(settings), config_of(settings), *rest)
-
-    return cached(LRUCache(maxsize), key=key, lock=Lock())
+    """Decorate f(settings, …) with an LRU cache."""
+    return cached(LRUCache(maxsize), key=by_model, lock=Lock())
 
 
 def model_of(settings: Settings) -> Transformer:

@@ -23,25 +23,40 @@ from attnviz.decode.sampling import Sampling
 from attnviz.decode.speculation import Drafter, Round, speculate
 from attnviz.modules import Transformer
 
-MATRIX = 512  # rows and columns of the matrices multiplied to measure this machine's peak FLOP rate
-COPIED = 8_000_000  # numbers copied to measure its bandwidth: 32 MB
+MATRIX = 512  # rows and columns of the matrices that are multiplied to find this machine's peak
+COPIED = 8_000_000  # numbers that are copied to find its bandwidth: 32 MB
+STEADY = 1.5  # the third quartile of a measurement by its first, up to which it counts as steady
 
 
 # ---- time
 
 
 class Spread(NamedTuple):
-    """The quartiles of the times of some runs, in seconds."""
+    """First quartile, median and third quartile of what some runs took, in seconds."""
 
     low: float
     median: float
     high: float
+    n_runs: int
 
     @classmethod
     def of(cls, taken: Sequence[float]) -> Spread:
         """Compute the quartiles of some times."""
         ordered = sorted(taken)
-        return cls(ordered[len(ordered) // 4], median(ordered), ordered[-1 - len(ordered) // 4])
+        return cls(ordered[len(ordered) // 4], median(ordered), ordered[-1 - len(ordered) // 4], len(ordered))
+
+    @property
+    def steady(self) -> bool:
+        """Whether the quartiles are close enough to keep the measurement."""
+        return self.high <= STEADY * self.low
+
+    def overlaps(self, other: Spread) -> bool:
+        """Whether the ranges between the quartiles have a time in common."""
+        return self.low <= other.high and other.low <= self.high
+
+    def per_second(self, amount: float) -> Spread:
+        """Return the quartiles of the rate at which an amount was done."""
+        return Spread(amount / self.high, amount / self.median, amount / self.low, self.n_runs)
 
 
 def spreads(*runs: Callable[[], object], n: int = 9) -> tuple[Spread, ...]:
@@ -62,28 +77,21 @@ class Compared(NamedTuple):
     """A decode step computed with a cache and without."""
 
     n_tokens: int
-    cached: Work
-    anew: Work
-    cached_seconds: Spread
-    anew_seconds: Spread
-    difference: float  # the largest, of the logits
+    with_cache: Work
+    without: Work
+    difference: float  # the largest of the logits
 
 
-def with_and_without(model: Transformer, ids: Sequence[int], seconds: tuple[Spread, Spread] | None = None) -> Compared:
-    """Compute the last token of a text with the cache of those before, and without. ConfigError for a sliding window.
-
-    seconds: the result of `step_seconds` for the same number of tokens.
-    """
-    with_cache, without = step_with_cache(model, len(ids)), step_without_cache(model, len(ids))
-    step, full_pass = _two_ways(model, ids)
-    difference = float((step() - full_pass()).abs().max())
-    return Compared(len(ids), with_cache, without, *(seconds or step_seconds(model, ids)), difference)
+def with_and_without(model: Transformer, ids: Sequence[int]) -> Compared:
+    """Compute the last token of a text with the cache of those before, and without. ConfigError with a window."""
+    step, all_of_it = _two_ways(model, ids)
+    difference = float((step() - all_of_it()).abs().max())
+    return Compared(len(ids), step_with_cache(model, len(ids)), step_without_cache(model, len(ids)), difference)
 
 
-def step_seconds(model: Transformer, ids: Sequence[int]) -> tuple[Spread, Spread]:
-    """Time the last token of a text with the cache of those before, and without a cache."""
-    with_cache, without = spreads(*_two_ways(model, ids))
-    return with_cache, without
+def step_seconds(model: Transformer, ids: Sequence[int]) -> tuple[Spread, ...]:
+    """Time the last token of a text with the cache of those before, and without, which is also the prefill."""
+    return spreads(*_two_ways(model, ids))
 
 
 def _two_ways(model: Transformer, ids: Sequence[int]) -> tuple[Callable[[], Tensor], Callable[[], Tensor]]:
@@ -110,8 +118,13 @@ class Member(NamedTuple):
 
     model: str
     ids: tuple[int, ...]
-    token_bytes: int  # bytes cached per token, counted from tensors
-    seconds: Spread  # per step
+    token_bytes: int  # of the cache, for each token, counted
+    seconds: Spread  # of a step: the pass, the sampling filters and the draw
+
+    @property
+    def steady(self) -> bool:
+        """Whether the measurement is."""
+        return self.seconds.steady
 
 
 def side_by_side(
@@ -153,7 +166,7 @@ class Kept(NamedTuple):
     name: str
     nbytes: int
     loss: float  # mean over the text
-    largest_error: float  # of the last logits, against float32
+    largest_error: float  # of the logits, against float32
 
 
 def bounded(model: Transformer, ids: Sequence[int], limit: int, n_sinks: int) -> tuple[Bounded, ...]:
@@ -176,12 +189,12 @@ def _read_with(name: str, model: Transformer, ids: Sequence[int], cache: list) -
 
 
 def kept(model: Transformer, ids: Sequence[int]) -> tuple[Kept, ...]:
-    """Run a text token by token with keys and values in float32, int8 and int4."""
+    """Read a text token by token with keys and values in float32, int8 and int4; its last token is only predicted."""
     targets = torch.tensor(ids[1:])
 
     def run(cache: list) -> tuple[Tensor, float, int]:
-        logits = torch.cat([read(model, [i], cache) for i in ids])  # (T, V): token by token, as in decoding
-        loss = torch.nn.functional.cross_entropy(logits[:-1], targets)
+        logits = torch.cat([read(model, [i], cache) for i in ids[:-1]])  # (T - 1, V): token by token, as one decodes
+        loss = torch.nn.functional.cross_entropy(logits, targets)
         return logits, float(loss), sum(layer.nbytes for layer in cache)
 
     exact, loss, n_bytes = run(model.new_cache())
@@ -198,9 +211,10 @@ def kept(model: Transformer, ids: Sequence[int]) -> tuple[Kept, ...]:
 class Shared(NamedTuple):
     """Continuations of one text that share its blocks."""
 
-    tables: tuple[tuple[int, ...], ...]  # the block table of each continuation
-    users: tuple[int, ...]  # reference count of each block in the pool
-    ids: tuple[tuple[int, ...], ...]  # tokens generated by each
+    tables: tuple[tuple[int, ...], ...]  # of each continuation, the numbers of its blocks
+    users: tuple[int, ...]  # of each block of the pool, how many continuations have it
+    copied: dict[int, int]  # block that is a copy -> the shared block it was copied from
+    ids: tuple[tuple[int, ...], ...]  # what each wrote
     n_tokens: int  # in each at the end
     block_size: int
     block_bytes: int
@@ -230,8 +244,9 @@ def shared(
         difference = max(difference, float((steps[-1].logits - plain[-1].logits).abs().max()))
         written.append(tuple(step.id for step in steps))
     return Shared(
-        tuple(tuple(text.table) for text in texts), tuple(pool.users), tuple(written), n_tokens, block_size,
-        pool.block_bytes, unused_slots(texts), unused_slots_if_reserved(texts, reserved), reserved, difference,
+        tuple(tuple(text.table) for text in texts), tuple(pool.users), pool.copied, tuple(written), n_tokens,
+        block_size, pool.block_bytes, unused_slots(texts), unused_slots_if_reserved(texts, reserved), reserved,
+        difference,
     )  # fmt: skip
 
 
@@ -242,27 +257,37 @@ class Speculated(NamedTuple):
     """A text generated by speculative decoding."""
 
     rounds: tuple[Round, ...]
-    seconds: float
-    plain_seconds: float  # for the same number of tokens without a drafter
 
     @property
     def n_tokens(self) -> int:
         """The number of generated tokens."""
         return sum(len(each.ids) for each in self.rounds)
 
+    @property
+    def n_proposed(self) -> int:
+        """Count the tokens proposed."""
+        return sum(len(each.proposed) for each in self.rounds)
+
+    @property
+    def n_accepted(self) -> int:
+        """Count the tokens accepted."""
+        return sum(each.n_accepted for each in self.rounds)
+
 
 def speculated(
     model: Transformer, ids: Sequence[int], n: int, drafter: Callable[[], Drafter], k: int, sampling: Sampling
 ) -> Speculated:
-    """Generate n tokens with a drafter that proposes k at a time, and the same number without. drafter: a factory."""
+    """Write n tokens with a drafter that proposes k at a time; drafter: makes a fresh one."""
+    return Speculated(tuple(speculate(model, ids, n, drafter(), k, sampling)))
 
-    def with_drafter() -> tuple[Round, ...]:
-        return tuple(speculate(model, ids, n, drafter(), k, sampling))
 
-    rounds = with_drafter()
-    n_written = sum(len(each.ids) for each in rounds)
-    drafted, alone = spreads(with_drafter, lambda: list(generate(model, ids, n_written, sampling)), n=5)
-    return Speculated(rounds, drafted.median, alone.median)
+def speculation_seconds(
+    model: Transformer, ids: Sequence[int], n: int, drafter: Callable[[], Drafter], k: int, sampling: Sampling
+) -> tuple[Spread, ...]:
+    """Time n tokens written with a drafter, and as many without."""
+    return spreads(
+        lambda: speculated(model, ids, n, drafter, k, sampling), lambda: list(generate(model, ids, n, sampling)), n=5
+    )
 
 
 # ---- prefill and decode on the machine's roofline
@@ -279,43 +304,29 @@ class Phase(NamedTuple):
 
 
 class Roofline(NamedTuple):
-    """This machine's peak rates, and the two phases."""
+    """The rates of this machine's roofline, per second, and where the two phases lie."""
 
-    flops_per_second: float  # of a product of two matrices of MATRIX x MATRIX
-    bytes_per_second: float  # of a copy of COPIED numbers, read and written
+    flops: Spread  # of a product of two matrices of MATRIX x MATRIX
+    nbytes: Spread  # of a copy of COPIED numbers, read and written
     phases: tuple[Phase, ...]
 
 
-def roofline(model: Transformer, ids: Sequence[int]) -> Roofline:
-    """Measure the prefill of a text and the decode step of its last token. ConfigError for a sliding window."""
-    n = len(ids)
-    whole_text, one = step_without_cache(model, n), step_with_cache(model, n)
-    cache = model.new_cache()
-    read(model, ids[:-1], cache)
+def roofline(model: Transformer, n_tokens: int, seconds: tuple[Spread, ...], peaks: tuple[Spread, ...]) -> Roofline:
+    """Place the prefill of n_tokens and the decode step of the last of them. ConfigError with a window.
 
-    def step() -> None:
-        for layer in cache:
-            layer.cut(n - 1)
-        read(model, ids[-1:], cache)
-
-    prefill, decode = spreads(lambda: read(model, ids, model.new_cache()), step)
+    seconds: `step_seconds`; peaks: `peak_seconds`.
+    """
+    whole_text, one = step_without_cache(model, n_tokens), step_with_cache(model, n_tokens)
+    (decode, prefill), (product, copy) = seconds, peaks
     phases = (
-        Phase("prefill", n, 2 * whole_text.multiplications, whole_text.bytes_read, prefill),
+        Phase("prefill", n_tokens, 2 * whole_text.multiplications, whole_text.bytes_read, prefill),
         Phase("decode", 1, 2 * one.multiplications, one.bytes_read, decode),
     )
-    return Roofline(*_peaks(), phases)
+    return Roofline(product.per_second(2 * MATRIX**3), copy.per_second(2 * 4 * COPIED), phases)
 
 
-def _peaks() -> tuple[float, float]:
+def peak_seconds() -> tuple[Spread, ...]:
+    """Time a matrix product and a copy. Not in turns with the model, whose weights the copy would evict from caches."""
     a, numbers = torch.ones(MATRIX, MATRIX), torch.ones(COPIED)
-    target = torch.empty_like(numbers)
-    return 2 * MATRIX**3 / _fastest(lambda: a @ a), 2 * numbers.nbytes / _fastest(lambda: target.copy_(numbers))
-
-
-def _fastest(run: Callable[[], object], n: int = 5) -> float:
-    taken = []
-    for _ in range(n):
-        began = time.perf_counter()
-        run()
-        taken.append(time.perf_counter() - began)
-    return min(taken)
+    there = torch.zeros_like(numbers)
+    return spreads(lambda: a @ a, lambda: there.copy_(numbers))

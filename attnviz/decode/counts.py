@@ -40,7 +40,7 @@ def step_with_cache(model: Transformer, n_tokens: int) -> Work:
 
 
 def step_without_cache(model: Transformer, n_tokens: int) -> Work:
-    """Count the same step without a cache: it processes all n_tokens tokens."""
+    """Count the same step without a cache: all n_tokens tokens are read."""
     _check(model, n_tokens)
     return Work(multiplications(model.config, n_tokens, n_tokens), weight_bytes(model, n_tokens), 0)
 

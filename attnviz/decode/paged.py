@@ -26,7 +26,8 @@ class BlockPool:
         whole("n_blocks", n_blocks)
         whole("block_size", block_size)
         self.n_blocks, self.block_size = n_blocks, block_size
-        self.users = [0] * n_blocks  # reference count: sequences whose table has the block
+        self.users = [0] * n_blocks  # sequences whose table names the block
+        self.copied: dict[int, int] = {}  # block in use that is a copy -> the block it was copied from
         self.layers: list[tuple[Tensor, ...]] = [()] * n_layers  # per layer tensors (n_blocks, ..., block_size, width)
 
     def take(self) -> int:
@@ -35,12 +36,14 @@ class BlockPool:
             raise OutOfBlocks(f"all {self.n_blocks} blocks are in use")
         block = self.users.index(0)
         self.users[block] = 1
+        self.copied.pop(block, None)
         return block
 
     def take_copy(self, block: int) -> int:
         """Copy a shared block for one sequence (copy-on-write) and release its reference to the original."""
         copy = self.take()
         self.users[block] -= 1
+        self.copied[copy] = block
         for tensors in self.layers:
             for tensor in tensors:
                 tensor[copy] = tensor[block]

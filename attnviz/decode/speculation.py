@@ -1,8 +1,8 @@
 """Speculative decoding (Leviathan et al., arXiv 2211.17192): a drafter proposes k tokens, the model checks all at once.
 
-A proposed token x, drawn from the drafter's distribution q, is accepted with probability min(1, p(x) / q(x)), where p
-is the model's own distribution. The first rejected one is replaced by a draw from max(0, p - q), normalised. Each token
-then has the distribution p, for any drafter. V vocab_size.
+A proposed token x, drawn from the drafter's distribution q, is accepted with probability min(1, p(x) / q(x)), p being
+the model's own distribution. The first one rejected is replaced by a draw from max(0, p - q), normalised. Each token
+then has the distribution p, whatever the drafter. V vocab_size.
 """
 
 from __future__ import annotations
@@ -119,12 +119,12 @@ def _rounds(
         n_accepted, own = check(proposals, logits, ids, sampling)
         ids = ids + proposed[:n_accepted] + [own]
         for layer in cache:
-            layer.cut(len(ids) - 1)  # drop the rejected tokens; the model's own token is run in the next pass
+            layer.cut(len(ids) - 1)  # forget the rejected tokens; the model's own is read in the next pass
         yield Round(proposed, n_accepted, [*proposed[:n_accepted], own])
 
 
 def check(proposals: list[Proposal], logits: Tensor, ids: list[int], sampling: Sampling) -> tuple[int, int]:
-    """Accept or reject the proposals in order; return the number accepted and the model's own next token.
+    """Accept or reject the proposals in their order: how many are accepted, and the model's own next token.
 
     logits: (proposals + 1, V), row i after the first i proposals.
     """
@@ -138,6 +138,6 @@ def check(proposals: list[Proposal], logits: Tensor, ids: list[int], sampling: S
 
 
 def remainder(p: Tensor, q: Tensor) -> Tensor:
-    """Compute max(0, p - q) normalised: the distribution that replaces a rejected proposal."""
+    """Compute max(0, p - q) normalised: what a rejected proposal is replaced from."""
     more = (p - q).clamp(min=0)
     return more / more.sum()

@@ -6,16 +6,16 @@ S tokens cached, L layers, K KV heads, D head_dim.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from attnviz.config import ModelConfig
-from attnviz.equations import Equation, Expression, Value
+from attnviz.equations import Equation, Expression, Value, number_text
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.numbers import printed
-from attnviz.figures.phrases import count, meanings
-from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kind_style
+from attnviz.figures.phrases import count, listed, meanings
+from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, base_figure, kind_style
 from attnviz.figures.token_maps import BARE
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ FLOAT32 = 4  # bytes per number
 NAMES = {"mha": "MHA", "gqa-4": "GQA-4", "gqa-2": "GQA-2", "mqa": "MQA", "mla": "MLA"}
 KINDS_OF = {"mha": "mha", "gqa-4": "gqa", "gqa-2": "gqa", "mqa": "mqa", "mla": "mla"}
 FILTERS = ("top-k", "top-p", "min-p")  # stages that can remove tokens
+WORK = ("multiplications", "bytes of weights read", "bytes of cache read")  # as the fields of `Work`
 DASHES = {"mha": "solid", "gqa-4": "solid", "gqa-2": "dash", "mqa": "solid", "mla": "dot"}
 
 
@@ -101,84 +102,106 @@ def _times_as(p: float, other: float) -> str:
 
 def work(found: Compared) -> Drawing:
     """Draw the multiplications and bytes read of one step, with a cache and without."""
-    with_cache, without = found.cached, found.anew
-    rows = {
-        "multiplications": (with_cache.multiplications, without.multiplications),
-        "bytes of weights read": (with_cache.weight_bytes, without.weight_bytes),
-        "bytes of cache read": (with_cache.cache_bytes, without.cache_bytes),
-    }
+    n, ways = found.n_tokens, {"with a cache": found.with_cache, "without a cache": found.without}
     figure = base_figure(240, barmode="group", bargap=0.3)
-    for name, colour, values in (
-        ("with a cache", NEUTRAL, [row[0] for row in rows.values()]),
-        ("without a cache", FAINT, [row[1] for row in rows.values()]),
-    ):
+    n_bytes = max(*found.with_cache[1:], *found.without[1:])
+    scales = found.without.multiplications, n_bytes, n_bytes
+    for (name, each), colour in zip(ways.items(), (NEUTRAL, FAINT), strict=True):
         figure.add_bar(
-            x=[v or None for v in values], y=list(rows), orientation="h", name=name, marker={"color": colour},
-            text=[f"{v:,}" for v in values], textposition="outside", cliponaxis=False, hoverinfo="skip",
+            x=[value / scale for value, scale in zip(each, scales, strict=True)], y=list(WORK), orientation="h",
+            name=name, marker={"color": colour}, text=[f"{v:,}" for v in each], textposition="outside", textangle=0,
+            cliponaxis=False, hoverinfo="skip",
         )  # fmt: skip
-    most = max(max(row) for row in rows.values())
     figure.update_layout(
-        xaxis={**BARE, "type": "log", "range": [3, math.log10(most) + 1.6], "showticklabels": False},
+        xaxis={**BARE, "range": [0, 1.6], "showticklabels": False},
         yaxis={**BARE, "autorange": "reversed"}, legend={"orientation": "h", "y": 1.2},
     )  # fmt: skip
     share = Equation(
-        Value(without.multiplications, "A", "multiplications without a cache")
-        / Value(with_cache.multiplications, "C", "multiplications with a cache")
+        Value(found.without.multiplications, "A", "multiplications without a cache, MLA expanded")
+        / Value(found.with_cache.multiplications, "C", "multiplications with a cache, MLA absorbed")
     )
+    latent = found.without.multiplications != n * found.with_cache.multiplications
     return Drawing(
         figure,
-        title=f"With a cache one step takes 1/{share.value:.1f} of the multiplications",
-        note=f"The step that reads the last of {found.n_tokens} tokens: with the cache of all tokens before it, and "
-        "without a cache, where all of them are recomputed. By formula; the axis is logarithmic. Weights are read once "
-        f"either way: the cache saves arithmetic. Largest difference of the logits: {found.difference:.1e}.",
-        alt=f"A step with a cache takes {with_cache.multiplications:,} multiplications, without a cache "
-        f"{without.multiplications:,}: 1/{share.value:.1f}.",
-        table={
-            "": list(rows), "with a cache": [row[0] for row in rows.values()],
-            "without a cache": [row[1] for row in rows.values()],
-        },
-        formula=share.tex(), legend=meanings(share),
+        title=f"With a cache, a step computes 1 token instead of {n}",
+        note=f"The step that reads the last of {count(n, 'token')}, by formula; bars of one unit share a linear scale. "
+        f"With a cache it reads the keys and values of all {n}, its own included. Without one all {n} are recomputed: "
+        f"{number_text(share.value)} times the multiplications, masked scores and the logits of all {n} included. "
+        f"Largest difference of the logits: {found.difference:.1e}.",
+        alt=f"A step with a cache computes 1 token, {found.with_cache.multiplications:,} multiplications; without a "
+        f"cache {n}, {found.without.multiplications:,}.",
+        table={"": list(WORK), **{name: list(each) for name, each in ways.items()}},
+        formula=share.tex() if latent else "", legend=meanings(share) if latent else "",
     )  # fmt: skip
 
 
-def step_times(found: Compared) -> Drawing:
-    """Draw the milliseconds of one step, measured here."""
-    names, times = ["with a cache", "without a cache"], [found.cached_seconds, found.anew_seconds]
-    slower = found.anew_seconds.median / found.cached_seconds.median
+def step_times(found: Compared, seconds: Sequence[Spread]) -> Drawing:
+    """Draw the milliseconds of one step, measured here with a cache and without."""
+    names, works = ["with a cache", "without a cache"], (found.with_cache, found.without)
+    one, all_of_it = seconds
+    slower = all_of_it.median / one.median
+    title = f"Measured here: without a cache, {found.n_tokens} tokens take {slower:.1f} times as long"
+    if one.overlaps(all_of_it):
+        title = f"Measured: {_ms(one.median)} with a cache, {_ms(all_of_it.median)} without; quartiles overlap"
+    speeds = [2e-9 * each.multiplications / s.median for each, s in zip(works, seconds, strict=True)]
+    more = found.without.multiplications / found.with_cache.multiplications
     return Drawing(
-        _times(names, times),
-        title=f"Measured here: without a cache, {found.n_tokens} tokens take {slower:.1f} times as long",
-        note="Bars: median of 9 runs on this machine; lines: from the first to the third quartile. A short text needs "
-        "so little arithmetic that reading the weights takes most of the time either way.",
-        alt=f"A step over {found.n_tokens} tokens: median {_ms(times[0].median)} with a cache, {_ms(times[1].median)} "
-        f"without, {slower:.1f} times as long.",
+        _times(names, seconds),
+        title=title,
+        note=f"Bars: median of {one.n_runs} runs on this machine; lines: from the first to the third quartile. Without "
+        f"a cache, {number_text(more)} times the multiplications take {slower:.1f} times as long: {speeds[1]:.1f} "
+        f"GFLOP/s instead of {speeds[0]:.1f}.{unsteady(seconds)}",
+        alt="; ".join(f"{name}: {quartiles(s)}" for name, s in zip(names, seconds, strict=True))
+        + f". {found.n_tokens} tokens without a cache take {slower:.1f} times as long.",
         table={
-            "": names, "median, ms": [round(1e3 * t.median, 3) for t in times],
-            "first quartile, ms": [round(1e3 * t.low, 3) for t in times],
-            "third quartile, ms": [round(1e3 * t.high, 3) for t in times],
-            "times as long": [1.0, round(slower, 1)],
+            "": names, **time_columns(seconds), "times as long": [1.0, round(slower, 1)],
+            "GFLOP/s": [round(speed, 2) for speed in speeds],
         },
     )  # fmt: skip
+
+
+def quartiles(seconds: Spread) -> str:
+    """Format a median time with its quartiles: "3.44 ms (quartiles 3.40–3.61)"."""
+    return f"{_ms(seconds.median)} (quartiles {1e3 * seconds.low:.2f}–{1e3 * seconds.high:.2f})"
+
+
+def unsteady(seconds: Iterable[Spread]) -> str:
+    """Return a sentence that warns where the quartiles of a measurement are far apart."""
+    if all(each.steady for each in seconds):
+        return ""
+    return " The quartiles are far apart, perhaps because other programs ran meanwhile: measure again."
+
+
+def time_columns(seconds: Sequence[Spread]) -> dict[str, list[float]]:
+    """Return the columns of a table with the quartiles of times."""
+    return {
+        "median, ms": [round(1e3 * s.median, 3) for s in seconds],
+        "first quartile, ms": [round(1e3 * s.low, 3) for s in seconds],
+        "third quartile, ms": [round(1e3 * s.high, 3) for s in seconds],
+    }
 
 
 def _ms(seconds: float) -> str:
     return f"{1e3 * seconds:.2f} ms"
 
 
-def _times(names: Sequence[str], times: Sequence[Spread], colours: Sequence[str] | None = None) -> Chart:
-    """Draw milliseconds as bars with their quartiles."""
+def _times(names: Sequence[str], times: Sequence[Spread]) -> Chart:
+    """Draw milliseconds as bars with their quartiles; the medians stand behind the third quartile."""
     figure = base_figure(60 + 40 * len(names), showlegend=False)
-    middle = [1e3 * t.median for t in times]
     figure.add_bar(
-        x=middle, y=list(names), orientation="h", marker={"color": colours or NEUTRAL}, hoverinfo="skip",
-        text=[f"{m:.2f} ms" for m in middle], textposition="inside", insidetextanchor="start",
+        x=[1e3 * t.median for t in times], y=list(names), orientation="h", marker={"color": NEUTRAL}, hoverinfo="skip",
         error_x={
             "type": "data", "symmetric": False, "array": [1e3 * (t.high - t.median) for t in times],
-            "arrayminus": [1e3 * (t.median - t.low) for t in times], "color": FAINT, "thickness": 2,
+            "arrayminus": [1e3 * (t.median - t.low) for t in times], "color": BROWN, "thickness": 2,
         },
     )  # fmt: skip
+    figure.add_scatter(
+        x=[1e3 * t.high for t in times], y=list(names), mode="text", text=[f" {_ms(t.median)}" for t in times],
+        textposition="middle right", cliponaxis=False, hoverinfo="skip",
+    )  # fmt: skip
     figure.update_layout(
-        xaxis={"title": {"text": "milliseconds"}, "rangemode": "tozero"}, yaxis={**BARE, "autorange": "reversed"}
+        xaxis={"title": {"text": "milliseconds"}, "range": [0, 1.35e3 * max(t.high for t in times)]},
+        yaxis={**BARE, "autorange": "reversed"},
     )
     return figure
 
@@ -186,9 +209,10 @@ def _times(names: Sequence[str], times: Sequence[Spread], colours: Sequence[str]
 # ---- the five checkpoints
 
 
-def rate_of(member: Member) -> int:
-    """Return the tokens per second of the median step."""
-    return round(1 / member.seconds.median)
+def rate_text(member: Member) -> str:
+    """Format the tokens per second of the median step, with the quartiles."""
+    rate = member.seconds.per_second(1)
+    return f"{rate.median:.0f} tokens per second (quartiles {rate.low:.0f}–{rate.high:.0f})"
 
 
 def growth(found: Sequence[Member], n_tokens: int) -> Drawing:
@@ -226,27 +250,38 @@ def family_times(found: Sequence[Member]) -> Drawing:
     fastest = min(found, key=lambda m: m.seconds.median)
     slowest = max(found, key=lambda m: m.seconds.median)
     apart = slowest.seconds.median / fastest.seconds.median
-    names = [NAMES[m.model] for m in found]
-    rates = [rate_of(m) for m in found]
+    names, seconds = [NAMES[m.model] for m in found], [m.seconds for m in found]
+    rates = [s.per_second(1) for s in seconds]
+    title = f"Measured here: {NAMES[slowest.model]}'s step takes {apart:.1f} times {NAMES[fastest.model]}'s"
+    if fastest.seconds.overlaps(slowest.seconds):
+        title = (
+            f"Measured: medians {1e3 * fastest.seconds.median:.2f} to {_ms(slowest.seconds.median)}, within the spread"
+        )
     return Drawing(
-        _times(names, [m.seconds for m in found]),
-        title=f"Measured here: the slowest step takes {apart:.1f} times the fastest",
-        note="Bars: median time of a decode step, the models measured in turn; lines: from the first to the third "
-        f"quartile. {_smallest_vs_largest(found)} In models this small, a step reads more bytes of weights than of "
-        "cache. If a cache takes gigabytes, reading it limits the step.",
-        alt="; ".join(f"{name} {_ms(m.seconds.median)}" for name, m in zip(names, found, strict=True))
+        _times(names, seconds),
+        title=title,
+        note="What shrinks is the cache; what is measured is a whole step: the pass, filters and draw. "
+        f"{_against(found)} Here a step reads more bytes of weights than of cache. Bars: median of "
+        f"{seconds[0].n_runs} steps, the models in turn; lines: from the first to the third quartile."
+        f"{unsteady(seconds)}",
+        alt="; ".join(f"{name}: {quartiles(s)}" for name, s in zip(names, seconds, strict=True))
         + f". The slowest takes {apart:.1f} times the fastest.",
         table={
-            "model": names, "median, ms": [round(1e3 * m.seconds.median, 3) for m in found], "tokens per second": rates,
-            "times the fastest": [round(m.seconds.median / fastest.seconds.median, 1) for m in found],
+            "model": names, **time_columns(seconds), "tokens per second": [round(r.median) for r in rates],
+            "first to third quartile": [f"{r.low:.0f}–{r.high:.0f}" for r in rates],
+            "cache bytes per token": [m.token_bytes for m in found],
         },
     )  # fmt: skip
 
 
-def _smallest_vs_largest(found: Sequence[Member]) -> str:
-    """Compare the step with the smallest cache with that of the largest."""
-    most, least = max(found, key=lambda m: m.token_bytes), min(found, key=lambda m: m.token_bytes)
-    return (
-        f"{NAMES[least.model]} caches 1/{most.token_bytes / least.token_bytes:g} of {NAMES[most.model]}'s bytes, and "
-        f"its step takes {least.seconds.median / most.seconds.median:.2f} times as long."
-    )
+def _against(found: Sequence[Member]) -> str:
+    """Say whose step is faster or slower than that of the largest cache, by more than the spread."""
+    most = max(found, key=lambda m: m.token_bytes)
+    by_finding: dict[str, list[str]] = {"faster": [], "slower": [], "within the spread, so no difference shown": []}
+    for each in found:
+        if each is not most:
+            same = each.seconds.overlaps(most.seconds)
+            finding = "faster" if each.seconds.median < most.seconds.median else "slower"
+            by_finding["within the spread, so no difference shown" if same else finding].append(NAMES[each.model])
+    said = "; ".join(f"{finding}: {listed(names)}" for finding, names in by_finding.items() if names)
+    return f"Against {NAMES[most.model]}, which caches the most: {said}."

@@ -3,33 +3,36 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attnviz.cost.units import bytes_text
 from attnviz.equations import Equation, Value
-from attnviz.figures.decode import NAMES
-from attnviz.figures.drawing import Drawing
+from attnviz.figures.decode import NAMES, quartiles, time_columns, unsteady
+from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.phrases import count, meanings
-from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, PETROL, SEQUENTIAL, base_figure
+from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, PETROL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE
 
 if TYPE_CHECKING:
-    from attnviz.decode.comparisons import Bounded, Kept, Roofline, Shared, Speculated
+    from attnviz.decode import Round
+    from attnviz.decode.comparisons import Bounded, Kept, Roofline, Shared, Speculated, Spread
 
 SMOOTHED = 16  # tokens that are averaged per point of the loss
-STYLES = (("solid", NEUTRAL), ("longdash", NEUTRAL), ("dot", BROWN), ("dash", PETROL))
+STYLES = (("solid", FAINT, 9), ("solid", NEUTRAL, 5), ("solid", BROWN, 3), ("dot", PETROL, 2))  # narrower over wider
+ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}  # a legend that grows upwards where it wraps
+MOST_HEADS = 6  # labels of the block table's columns
 
 
 def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
     """Draw the loss along the text for each way to bound the cache."""
-    figure = base_figure(300, legend={"orientation": "h", "y": 1.18})
-    for each, (dash, colour) in zip(found, STYLES, strict=True):
+    figure = base_figure(300, legend=ABOVE)
+    for each, (dash, colour, width) in zip(found, STYLES, strict=True):
         figure.add_scatter(
             x=list(range(1, len(each.losses) + 1)), y=_smooth(each.losses).round(4), mode="lines", name=each.name,
-            line={"color": colour, "dash": dash, "width": 2},
+            line={"color": colour, "dash": dash, "width": width},
         )  # fmt: skip
     figure.add_vline(limit, line={"color": FAINT, "width": 1})
     figure.update_layout(xaxis={"title": {"text": "token of the text"}}, yaxis={"title": {"text": "loss, nats"}})
@@ -37,6 +40,12 @@ def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
     after = [float(np.mean(each.losses[limit:])) if len(each.losses) > limit else math.nan for each in found]
     whole = {"loss after it is full": [None if math.isnan(a) else round(a, 3) for a in after]}
     n = len(full.losses) + 1
+    if n > limit + 1:
+        stopped = _smooth(found[1].losses)
+        figure.add_scatter(
+            x=[len(stopped)], y=[stopped[-1].round(4)], mode="markers", showlegend=False, hoverinfo="skip",
+            marker={"symbol": "square", "size": 14, "color": NEUTRAL},
+        )  # fmt: skip
     text = "your text and its continuation" if own else "a story shipped with AttnViz, as your text is too short"
     if n <= limit + 1:
         title, finding = f"The text's {count(n, 'token')} fit: no cache of {limit} is full", ""
@@ -53,9 +62,10 @@ def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
         figure,
         title=title,
         note=f"Text: {text}. Each point is the mean loss of up to {SMOOTHED} tokens; the vertical line marks where a "
-        f"cache of {limit} tokens is full. The curve “{found[1].name}” ends there.{finding}",
+        f"cache of {limit} tokens is full. Curves that coincide lie inside each other; “{found[1].name}” ends at the "
+        f"square.{finding}",
         alt=f"{title}. The loss along {count(n, 'token')} of text, for {len(found)} caches.",
-        table={"cache": [each.name for each in found], "tokens read": [len(e.losses) + 1 for e in found], **whole,
+        table={"cache": [each.name for each in found], "tokens read": [len(e.losses) for e in found], **whole,
                "bytes at the end": [each.nbytes for each in found]},
     )  # fmt: skip
 
@@ -68,60 +78,95 @@ def _smooth(values: Sequence[float]) -> np.ndarray:
     return (total[at] - total[first]) / (at - first)
 
 
-def held(found: Sequence[Bounded], n_tokens: int) -> Drawing:
+def held(found: Sequence[Bounded]) -> Drawing:
     """Draw the tokens that each cache holds at the end; dropped ones are grey."""
-    z = np.zeros((len(found), n_tokens), np.float32)
-    for row, each in zip(z, found, strict=True):
-        row[list(each.held)] = 1
-    figure = base_figure(60 + 34 * len(found), showlegend=False)
-    figure.add_heatmap(z=z, colorscale=[[0, FAINT], [1, PETROL]], zmin=0, zmax=1, ygap=6, showscale=False,
-                       hoverinfo="skip")  # fmt: skip
+    n, rows = len(found[0].losses), range(len(found))
+    figure = base_figure(90 + 34 * len(found), barmode="overlay", bargap=0.25, legend=ABOVE)
+    dropped = [sorted({*range(len(each.losses))} - {*each.held}) for each in found]
+    for name, positions, marker in (
+        ("held", [each.held for each in found], {"color": PETROL}),
+        ("dropped", dropped, {"color": FAINT, "pattern": {"shape": "/"}}),
+        ("not read", [range(len(each.losses), n) for each in found], {"color": "rgba(0, 0, 0, 0)",
+                                                                           "line": {"color": NEUTRAL, "width": 1}}),
+    ):  # fmt: skip
+        runs = [(row, *run) for row in rows for run in _runs(positions[row])]
+        figure.add_bar(
+            y=[row for row, _, _ in runs], base=[start for _, start, _ in runs], name=name, marker=marker,
+            x=[stop - start for _, start, stop in runs], orientation="h", hoverinfo="skip",
+        )  # fmt: skip
+    for row in rows:
+        for edge in {end for run in _runs(dropped[row]) for end in run} - {0, n}:
+            figure.add_shape(type="line", x0=edge, x1=edge, y0=row - 0.5, y1=row + 0.5,
+                             line={"color": NEUTRAL, "width": 2, "dash": "dot"})  # fmt: skip
     figure.update_layout(
-        xaxis={"title": {"text": "token of the text"}},
-        yaxis={**BARE, "tickvals": list(range(len(found))), "ticktext": [each.name for each in found],
+        xaxis={"title": {"text": "token of the text"}, "range": [0, n]},
+        yaxis={**BARE, "tickvals": list(rows), "ticktext": [each.name for each in found],
                "range": [len(found) - 0.5, -0.5]},
     )  # fmt: skip
     least = found[2]
     return Drawing(
         figure,
-        title=f"At the end, “{least.name}” holds {len(least.held)} of {n_tokens} tokens, {least.nbytes:,} B",
+        title=f"At the end, “{least.name}” holds {len(least.held)} of {n} tokens, {_in_bytes(least.nbytes)}",
         note="Read from the caches' slots: a sliding cache is a ring buffer, in which a new token overwrites the "
-        "oldest. Grey: dropped, or never read because the cache was full.",
-        alt="; ".join(f"{each.name}: {len(each.held)} of {n_tokens} tokens, {each.nbytes:,} B" for each in found) + ".",
+        f"oldest; the dotted line marks the cut. The last of the text's {n + 1} tokens is predicted, not read.",
+        alt="; ".join(f"{each.name}: {len(each.held)} of {n} tokens, {_in_bytes(each.nbytes)}" for each in found) + ".",
         table={"cache": [each.name for each in found], "tokens held": [len(each.held) for each in found],
-               "of": [n_tokens] * len(found), "bytes": [each.nbytes for each in found]},
+               "of": [n] * len(found), "bytes": [each.nbytes for each in found]},
     )  # fmt: skip
+
+
+def _runs(positions: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the runs of consecutive numbers in ascending positions: first, last + 1."""
+    runs: list[tuple[int, int]] = []
+    for position in positions:
+        if runs and runs[-1][1] == position:
+            runs[-1] = runs[-1][0], position + 1
+        else:
+            runs.append((position, position + 1))
+    return runs
+
+
+def _in_bytes(n: int) -> str:
+    """Format bytes in full, and shorter: "147,456 B (144 KiB)"."""
+    return f"{n:,} B ({bytes_text(n)})" if n >= 1024 else f"{n} B"
 
 
 def precisions(found: Sequence[Kept]) -> Drawing:
-    """Draw the cache bytes with keys and values in fewer bits; loss and error are in the table."""
+    """Draw the cache bytes with keys and values in fewer bits, with the loss and the error."""
+    exact, last = found[0], found[-1]
+    changes = [each.loss - exact.loss for each in found]
+    errors = [
+        f"<br>loss {change:+.4f}, logit error ≤ {each.largest_error:.4f}" if each is not exact else ""
+        for each, change in zip(found, changes, strict=True)
+    ]
     figure = base_figure(190, showlegend=False)
     figure.add_bar(
         x=[each.nbytes for each in found], y=[each.name for each in found], orientation="h", marker={"color": NEUTRAL},
-        text=[bytes_text(each.nbytes) for each in found], textposition="outside", cliponaxis=False, hoverinfo="skip",
+        text=[_in_bytes(each.nbytes) + error for each, error in zip(found, errors, strict=True)],
+        textposition="outside", textangle=0, cliponaxis=False, hoverinfo="skip",
     )  # fmt: skip
     figure.update_layout(
-        xaxis={**BARE, "showticklabels": False, "range": [0, 1.25 * found[0].nbytes]},
+        xaxis={**BARE, "showticklabels": False, "range": [0, 1.7 * exact.nbytes]},
         yaxis={**BARE, "autorange": "reversed"},
     )
-    exact, last = found[0], found[-1]
-    changes = [each.loss - exact.loss for each in found]
     share = last.nbytes / exact.nbytes
     return Drawing(
         figure,
         title=f"{last.name} takes {share:.1%} of the bytes and changes the loss by {changes[-1]:+.4f}",
         note="Bytes of the stored numbers and their scales, one scale per vector, counted in the live tensors after "
-        "the same text as above. The computation itself runs in float32.",
+        "the same text as above. Loss: change of its mean; logit error: the largest of a logit, against float32. The "
+        "computation itself runs in float32.",
         alt="; ".join(
-            f"{each.name}: {each.nbytes:,} B, {each.nbytes / exact.nbytes:.1%}, loss {change:+.4f}"
+            f"{each.name}: {each.nbytes:,} B, {each.nbytes / exact.nbytes:.1%}, loss {change:+.4f}, largest logit "
+            f"error {each.largest_error:.4f}"
             for each, change in zip(found, changes, strict=True)
         )
         + ".",
         table={
-            "keys and values in": [each.name for each in found], "bytes": [each.nbytes for each in found],
-            "share of float32": [f"{each.nbytes / exact.nbytes:.1%}" for each in found],
-            "loss": [round(each.loss, 4) for each in found], "change of the loss": [round(c, 4) for c in changes],
-            "largest error of a logit": [round(each.largest_error, 4) for each in found],
+            "cached in": [each.name for each in found], "bytes": [each.nbytes for each in found],
+            "share": [f"{each.nbytes / exact.nbytes:.1%}" for each in found],
+            "loss": [round(each.loss, 4) for each in found], "loss change": [round(c, 4) for c in changes],
+            "logit error": [round(each.largest_error, 4) for each in found],
         },
     )  # fmt: skip
 
@@ -135,30 +180,55 @@ def blocks(found: Shared) -> Drawing:
     users = np.array([[found.users[b] for b in table] for table in found.tables], np.float32)
     figure = base_figure(70 + 44 * n_rows, showlegend=False)
     figure.add_heatmap(
-        z=users, text=[[str(b) for b in table] for table in found.tables], texttemplate="%{text}",
-        colorscale=SEQUENTIAL,
-        zmin=0, zmax=max(2, 1.6 * n_rows), xgap=3, ygap=8, showscale=False,
+        z=users, text=[[_block(b, found) for b in table] for table in found.tables], texttemplate="%{text}",
+        textfont={"color": TABLE_TEXT}, colorscale=TABLE, zmin=1, zmax=n_rows, xgap=3, ygap=8, showscale=False,
         hovertemplate="block %{text}, in %{z} tables<extra></extra>",
     )  # fmt: skip
+    for row, table in enumerate(found.tables):
+        for column in (i for i, block in enumerate(table) if block in found.copied):
+            figure.add_shape(type="rect", x0=column - 0.48, x1=column + 0.48, y0=row - 0.42, y1=row + 0.42,
+                             line={"color": BROWN, "width": 3})  # fmt: skip
+    heads = list(range(0, n_columns, math.ceil(n_columns / MOST_HEADS)))
     figure.update_layout(
-        xaxis={**BARE, "tickvals": list(range(n_columns)), "side": "top",
-               "ticktext": [f"from {i * found.block_size}" for i in range(n_columns)]},
+        xaxis={**BARE, "tickvals": heads, "side": "top", "ticktext": [_head(i, found.block_size) for i in heads]},
         yaxis={**BARE, "tickvals": list(range(n_rows)), "ticktext": [f"text {i + 1}" for i in range(n_rows)],
                "range": [n_rows - 0.5, -0.5]},
     )  # fmt: skip
     used, alone = sum(n > 0 for n in found.users), sum(map(len, found.tables))
     return Drawing(
         figure,
-        title=f"{count(n_rows, 'text')} share {count(used, 'block')}; without sharing they need {alone}",
+        title=f"{count(n_rows, 'text')} use {count(used, 'block')}; without sharing they need {alone}",
         note=f"PagedAttention (arXiv 2309.06180): each text has a block table, which lists the blocks of "
-        f"{found.block_size} tokens that hold its keys and values. A number is a block of the pool; the stronger its "
-        "colour, the more texts share it. A text that writes into a shared block copies it first (copy-on-write). The "
-        f"logits differ from those of a plain cache by at most {found.difference:.1e}.",
+        f"{count(found.block_size, 'token')} that hold its keys and values. A number is a block of the pool; the "
+        f"darker, the more texts share it. {_copies(found)} The logits differ from those of a plain cache by at "
+        f"most {found.difference:.1e}.",
         alt=f"{n_rows} tables of {n_columns} blocks; {count(used, 'block')} of the pool in use, "
-        f"{alone} without sharing.",
+        f"{alone} without sharing; {count(len(found.copied), 'block')} copied.",
         table={"text": list(range(1, n_rows + 1)), "blocks": [", ".join(map(str, table)) for table in found.tables],
+               "copied": [", ".join(str(b) for b in table if b in found.copied) for table in found.tables],
                "blocks in use": [used] * n_rows, "without sharing": [alone] * n_rows},
     )  # fmt: skip
+
+
+def _block(block: int, found: Shared) -> str:
+    """Label a block, and the one it was copied from."""
+    return f"{block}<br>copy of {found.copied[block]}" if block in found.copied else str(block)
+
+
+def _head(i: int, size: int) -> str:
+    """Label a column with its tokens: "tokens 0–7", then "8–15"."""
+    first, last = i * size, (i + 1) * size - 1
+    return ("tokens " if i == 0 else "") + (f"{first}–{last}" if size > 1 else f"{first}")
+
+
+def _copies(found: Shared) -> str:
+    """Say how many blocks were copied when a text wrote into them, or why none was."""
+    if not found.copied:
+        return "Nothing was copied: the cached prompt fills its blocks exactly, so no text writes into a shared one."
+    return (
+        f"{count(len(found.copied), 'block')} with a frame: copied, as a text that writes into a shared block copies "
+        "it first (copy-on-write)."
+    )
 
 
 def waste(found: Shared) -> Drawing:
@@ -187,39 +257,77 @@ def waste(found: Shared) -> Drawing:
 # ---- speculation
 
 
-def rounds(found: Speculated, drafter: str) -> Drawing:
+def rounds(found: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawing:
     """Draw the accepted and rejected tokens of each pass."""
     accepted = [each.n_accepted for each in found.rounds]
     rejected = [len(each.proposed) - each.n_accepted for each in found.rounds]
     x = list(range(1, len(accepted) + 1))
-    figure = base_figure(260, barmode="stack", legend={"orientation": "h", "y": 1.2})
+    figure = base_figure(260, barmode="relative", legend=ABOVE)
     for name, values, colour in (("accepted", accepted, PETROL), ("the model's own", [1] * len(x), NEUTRAL),
-                                 ("rejected", [-r for r in rejected], FAINT)):  # fmt: skip
+                                 ("rejected", [-r for r in rejected], BROWN)):  # fmt: skip
         figure.add_bar(x=x, y=values, name=name, marker={"color": colour}, hoverinfo="skip")
     figure.update_layout(
         xaxis={"title": {"text": "pass of the model"}, "dtick": 1}, yaxis={"title": {"text": "tokens"}}
     )
-    per_pass = Equation(Value(found.n_tokens, "N", "tokens written") / Value(len(accepted), "P", "passes of the model"))
-    passes = f"{len(accepted)} pass{'es' * (len(accepted) != 1)}"
-    ratio = found.seconds / found.plain_seconds
-    proposed = sum(accepted) + sum(rejected)
+    passes = Value(len(x), "P", "passes of the model")
+    agreed = Equation(Value(found.n_accepted, "A", "tokens accepted") / passes, digits=2)
+    written = Equation(Value(found.n_tokens, "N", "tokens written") / passes, digits=2)
+    saved = found.n_tokens - len(x)
+    n_passes = f"{len(x)} pass{'es' * (len(x) != 1)}"
+    drafted, alone = seconds
     return Drawing(
         figure,
-        title=f"{found.n_tokens} tokens in {passes}: {per_pass.value:.2f} per pass",
+        title=f"{found.n_tokens} tokens in {n_passes}: {agreed.value:.2f} accepted per pass",
         note=f"Speculative decoding (arXiv 2211.17192): {NAMES.get(drafter, drafter)} proposes tokens, and the model "
-        f"checks all of them in one pass. Accepted: {sum(accepted)} of {proposed}. Below zero: rejected. Measured "
-        f"here, it takes {ratio:.2f} times as long as decoding without a drafter."
-        + (f" Each token that {NAMES[drafter]} proposes takes a pass of {NAMES[drafter]}." if drafter in NAMES else "")
-        + " The tokens have the same distribution as those sampled from the model alone.",
-        alt=f"{sum(accepted)} of {proposed} proposed tokens are accepted; {found.n_tokens} tokens in {passes}, "
-        f"{per_pass.value:.2f} per pass.",
+        f"checks all of them in one pass. Accepted: {found.n_accepted} of {found.n_proposed}. With the model's own, "
+        f"{written.value:.2f} are written per pass, which saves {saved} of {found.n_tokens} passes. Below zero: "
+        f"rejected. Measured here: {quartiles(drafted)}, without a drafter {quartiles(alone)}, "
+        f"{drafted.median / alone.median:.2f} times as long"
+        + (f"; each token that {NAMES[drafter]} proposes takes a pass of it." if drafter in NAMES else ".")
+        + f"{unsteady(seconds)} The tokens have the same distribution as those sampled from the model alone.",
+        alt=f"{found.n_accepted} of {found.n_proposed} proposed tokens are accepted, {agreed.value:.2f} per pass; "
+        f"{found.n_tokens} tokens in {n_passes}, {written.value:.2f} per pass.",
         table={
             "pass": x, "proposed": [len(each.proposed) for each in found.rounds], "accepted": accepted,
             "rejected": rejected, "written": [len(each.ids) for each in found.rounds],
-            "all tokens": [found.n_tokens] * len(x), "passes": [len(x)] * len(x),
         },
-        formula=per_pass.tex(), legend=meanings(per_pass),
+        formula=rf"{agreed.tex()} \qquad {written.tex()}", legend=meanings(agreed, written),
     )  # fmt: skip
+
+
+def no_proposal(found: Speculated) -> str:
+    """Say why a drafter that looks for the text's last two tokens proposed nothing."""
+    return (
+        "Nothing was proposed: whenever tokens could be proposed, the last two tokens had not occurred earlier in the "
+        f"text. Each of the {len(found.rounds)} passes wrote one token, as without a drafter."
+    )
+
+
+PASSES_LEGEND = ":blue-background[proposed and accepted] :orange-background[~~proposed and rejected~~] " \
+    ":gray-background[**the model's own token**]"  # fmt: skip
+
+
+def passes_text(found: Speculated, vocabulary: Sequence[str]) -> str:
+    """Format the tokens of all passes in markdown, with their own spaces: those not struck through are the text."""
+    return "".join(_pass_text(each, vocabulary) for each in found.rounds)
+
+
+def _pass_text(each: Round, vocabulary: Sequence[str]) -> str:
+    """Format one pass: accepted tokens, rejected ones, and the model's own that replaces them."""
+    pieces = (
+        (each.proposed[: each.n_accepted], ":blue-background[", "]"),
+        (each.proposed[each.n_accepted :], ":orange-background[~~", "~~]"),
+        (each.ids[-1:], ":gray-background[**", "**]"),
+    )
+    return "".join(_marked("".join(vocabulary[i] for i in ids), *marks) for ids, *marks in pieces if ids)
+
+
+def _marked(labels: str, opening: str, closing: str) -> str:
+    """Mark the words; spaces at their ends stay outside, where markdown needs them."""
+    text = labels.replace("·", " ")
+    inside = text.strip() or labels  # nothing but spaces keeps their sign
+    before, _, after = text.partition(inside)
+    return f"{before}{opening}{escaped(inside)}{closing}{after}"
 
 
 # ---- prefill and decode
@@ -227,42 +335,71 @@ def rounds(found: Speculated, drafter: str) -> Drawing:
 
 def roofline(found: Roofline) -> Drawing:
     """Draw the FLOP/s of prefill and of a decode step by FLOPs per byte read, under this machine's roofline."""
-    peak, stream = found.flops_per_second, found.bytes_per_second
+    peak, stream = found.flops.median, found.nbytes.median
     ridge = peak / stream
     intensity = [phase.flops / phase.bytes_read for phase in found.phases]
-    speed = [phase.flops / phase.seconds.median for phase in found.phases]
+    speed = [phase.seconds.per_second(phase.flops) for phase in found.phases]
     x = [min(*intensity, ridge) / 4, ridge, max(*intensity, ridge) * 4]
-    figure = base_figure(320, showlegend=False)
-    figure.add_scatter(x=x, y=[min(peak, stream * i) for i in x], mode="lines", line={"color": FAINT, "width": 3},
-                       hoverinfo="skip")  # fmt: skip
+    y = [min(peak, stream * i) for i in x]
+    figure = base_figure(360, showlegend=False)
+    figure.add_scatter(x=x, y=y, mode="lines", line={"color": FAINT, "width": 3}, hoverinfo="skip")
     figure.add_scatter(
-        x=intensity, y=speed, mode="markers+text", text=[phase.name for phase in found.phases],
-        textposition="bottom center", marker={"color": PETROL, "size": 12}, hoverinfo="skip",
+        x=[math.sqrt(x[0] * x[1]), x[2]], y=[math.sqrt(y[0] * y[1]), peak], mode="text",
+        text=[f"copy: {_rate(found.nbytes)}B/s", f"matrix product: {_rate(found.flops)}FLOP/s"],
+        textposition=["bottom right", "top left"], hoverinfo="skip",
+    )  # fmt: skip
+    figure.add_scatter(
+        x=intensity, y=[each.median for each in speed], mode="markers+text", text=[p.name for p in found.phases],
+        textposition="bottom right", marker={"color": PETROL, "size": 12}, hoverinfo="skip",
+        error_y={
+            "type": "data", "symmetric": False, "array": [each.high - each.median for each in speed],
+            "arrayminus": [each.median - each.low for each in speed], "color": PETROL, "thickness": 2,
+        },
     )  # fmt: skip
     figure.update_layout(
-        xaxis={"type": "log", "title": {"text": "FLOPs per byte read"}, "dtick": 1},
-        yaxis={"type": "log", "title": {"text": "FLOP/s"}, "dtick": 1, "tickformat": "~s"},
-    )
+        xaxis={"type": "log", "title": {"text": "FLOPs per byte read"}, **_log_ticks(x[0], x[2])},
+        yaxis={"type": "log", "title": {"text": "FLOP/s"}, "tickformat": "~s",
+               "tickvals": _log_ticks(min(y[0], *(each.low for each in speed)), peak)["tickvals"],
+               "range": [math.log10(min(y[0], *(each.low for each in speed)) / 2), math.log10(peak * 2)]},
+    )  # fmt: skip
     prefill, one = found.phases
     equation = Equation(
         Value(one.flops, "F", "FLOPs of a decode step") / Value(one.bytes_read, "B", "bytes it reads"), digits=2
     )
-    per_token = [phase.seconds.median / phase.n_tokens for phase in found.phases]
+    per_token = 1e3 * prefill.seconds.median / prefill.n_tokens
+    measured = [phase.seconds for phase in found.phases]
     return Drawing(
         figure,
         title=f"Per byte read, prefill does {intensity[0]:.1f} FLOPs and a decode step {intensity[1]:.2f}",
-        note=f"Measured on this machine, one thread. Line: the roofline, {peak / 1e9:.1f} GFLOP/s in a matrix product "
-        f"and {bytes_text(stream, binary=False)}/s in a copy. Prefill reads the weights once for "
-        f"{count(prefill.n_tokens, 'token')}, {1e3 * per_token[0]:.3f} ms per token; a decode step reads them for one "
-        f"token, {1e3 * per_token[1]:.3f} ms.",
+        note=f"Measured on this machine, one thread: medians of {one.seconds.n_runs} runs; error bars: quartiles. The "
+        f"roofline's quartiles are {_range(found.flops)}FLOP/s in a matrix product and {_range(found.nbytes)}B/s in a "
+        f"copy. Prefill reads the weights once for {count(prefill.n_tokens, 'token')}: {quartiles(prefill.seconds)}, "
+        f"{per_token:.3f} ms per token. A decode step reads them for one token: {quartiles(one.seconds)}."
+        f"{unsteady((*measured, found.flops, found.nbytes))}",
         alt=f"Prefill at {intensity[0]:.1f} FLOPs per byte, decode at {intensity[1]:.2f}; the roofline bends at "
         f"{ridge:.1f}.",
         table={
             "phase": [phase.name for phase in found.phases], "tokens": [phase.n_tokens for phase in found.phases],
             "FLOPs": [phase.flops for phase in found.phases],
             "bytes read": [phase.bytes_read for phase in found.phases],
-            "FLOPs per byte": [round(i, 2) for i in intensity],
-            "ms per token": [round(1e3 * t, 3) for t in per_token],
+            "FLOPs per byte": [round(i, 2) for i in intensity], **time_columns(measured),
         },
         formula=equation.tex(), legend=meanings(equation),
     )  # fmt: skip
+
+
+def _rate(each: Spread) -> str:
+    """Format a median rate in billions, to stand before its unit: "94.2 G"."""
+    return f"{each.median / 1e9:.1f} G"
+
+
+def _range(each: Spread) -> str:
+    """Format the quartiles of a rate in billions, to stand before their unit: "90.1–95.0 G"."""
+    return f"{each.low / 1e9:.1f}–{each.high / 1e9:.1f} G"
+
+
+def _log_ticks(low: float, high: float) -> dict[str, list]:
+    """Return ticks of a logarithmic axis: 1, 2, 5 of each power of ten, or the powers alone where those are many."""
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    values = [digit * 10.0**power for power in powers for digit in ((1, 2, 5) if len(powers) < 5 else (1,))]
+    return {"tickvals": values, "ticktext": [f"{value:g}" for value in values]}

@@ -105,7 +105,7 @@ ALL = (
             "kept": "int8 and int4",
         },
         paged={"blocks": "Blocks that texts share", "waste": "Unused slots"},
-        speculate={"rounds": "Accepted and rejected tokens"},
+        speculate={"rounds": "Accepted and rejected"},
         roofline={"roofline": "Prefill and decode on the roofline"},
     ),
     Element("control-context", "cost", "amounts", "The slider of the context", drawing=False),

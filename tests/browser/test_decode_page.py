@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from attnviz.session.pages import PAGES
@@ -14,6 +15,15 @@ from tests.browser.server import Server
 ROWS = """root => [...root.querySelectorAll(".maps canvas")].map((canvas) => {
   const pixels = canvas.getContext("2d").getImageData(0, 0, 1, canvas.height).data;
   return pixels.filter((value, i) => i % 4 === 3 && value > 0).length;
+})"""
+
+
+BARS = """plot => [...plot.querySelectorAll(".barlayer .trace")].map((trace, i) => {
+  const values = plot.querySelector(".js-plotly-plot").data[i].y;
+  return [...trace.querySelectorAll("path")].map((path, j) => {
+    const { y, height } = path.getBBox();
+    return [values[j], y, y + height];
+  });
 })"""
 
 
@@ -40,13 +50,12 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     first = new.all_inner_texts()
 
     others = player.locator(".candidates tr:not(.chosen) button")
-    word, dated = others.first.inner_text(), page.get_by_role("heading", name=re.compile("computing 32 tokens anew"))
+    word, dated = others.first.inner_text(), page.get_by_role("heading", name=re.compile("1 token instead of 32"))
     expect(dated).to_be_visible()  # it follows once the player rests
-    timed = dated.inner_text()
     others.first.click()
     expect(new).to_have_count(3)
     settle(page)
-    assert timed == dated.inner_text()  # the timing is cached by the number of tokens
+    expect(dated).to_be_visible()
     assert new.all_inner_texts() == [*first, word.replace("·", " ")]
     expect(page.get_by_role("radio", name=re.compile("^… "))).to_be_visible()  # the earlier continuation
     written = parse_qs(urlsplit(page.url).query)["written"]
@@ -103,3 +112,17 @@ def test_on_a_phone_it_fits_and_its_parts_are_drawn(visit: Callable[..., Page]) 
         settle(page)
         expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible()
         fits(page)
+        if tab == "speculate":
+            each_bar_is_as_long_as_its_number(page)
+
+
+def each_bar_is_as_long_as_its_number(page: Page) -> None:
+    """Accepted and the model's own lie above each other over zero, rejected below."""
+    accepted, own, rejected = page.locator(".st-key-figure-rounds").get_by_test_id("stPlotlyChart").evaluate(BARS)
+    unit = own[0][2] - own[0][1]
+    for value, top, bottom in (*accepted, *own, *rejected):
+        assert bottom - top == pytest.approx(abs(value) * unit, abs=0.1)
+    zero = max(bottom for _, _, bottom in accepted + own)
+    assert any(value for value, _, _ in rejected)
+    assert all(top == pytest.approx(zero, abs=0.1) for value, top, _ in rejected if value)
+    assert all(o[2] == pytest.approx(a[1] if a[0] else zero, abs=0.1) for a, o in zip(accepted, own, strict=True))

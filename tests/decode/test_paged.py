@@ -40,10 +40,11 @@ def test_forks_share_the_prompt_and_copy_the_block_they_write_into(settings):
     assert pool.n_used == 4 and [pool.users[b] for b in one.table] == [3, 3, 3, 3]
     assert equal(model, [*PROMPT, 7, 8], two.cache, 11)  # 13 tokens: a copy and a new block
     assert pool.n_used == 6 and two.table[:3] == one.table[:3] and two.table[3] != one.table[3]
+    assert pool.copied == {two.table[3]: one.table[3]}
     assert equal(model, [*PROMPT, 9], three.cache, 11)
-    assert equal(model, [*PROMPT, 4], one.cache, 11)  # it no longer shares the block: no copy
-    assert pool.n_used == 7
-    assert equal(model, [*PROMPT, 7, 8, 1], two.cache, 13)  # unchanged, although the others have written
+    assert equal(model, [*PROMPT, 4], one.cache, 11)  # alone in its block by now: no copy
+    assert pool.n_used == 7 and len(pool.copied) == 2
+    assert equal(model, [*PROMPT, 7, 8, 1], two.cache, 13)  # the others have written; it is as it was
 
 
 def test_a_fork_at_a_full_block_copies_nothing():
@@ -53,7 +54,7 @@ def test_a_fork_at_a_full_block_copies_nothing():
     read(model, PROMPT, one.cache)
     two = one.fork()
     read(model, [1], two.cache)
-    assert two.table[0] == one.table[0] and pool.n_used == 2
+    assert two.table[0] == one.table[0] and pool.n_used == 2 and pool.copied == {}
 
 
 def test_freed_blocks_are_used_again_and_shared_ones_stay():
@@ -67,6 +68,7 @@ def test_freed_blocks_are_used_again_and_shared_ones_stay():
     assert equal(model, [*PROMPT, 5], two.cache, 11)
     two.free()
     assert pool.n_used == 0 and equal(model, PROMPT[::-1], one.cache)
+    assert pool.copied == {}  # the copy's block was taken for something else
 
 
 def test_a_pool_without_blocks_refuses_and_leaves_all_as_it_was():

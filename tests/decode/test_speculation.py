@@ -7,7 +7,7 @@ import torch
 
 from attnviz.checkpoints import load_checkpoint
 from attnviz.checks import ConfigError
-from attnviz.decode import ModelDrafter, NGramDrafter, Sampling, distribution, generate, speculate
+from attnviz.decode import ModelDrafter, NGramDrafter, Sampling, distribution, generate, speculate, speculation
 from attnviz.decode.speculation import Proposal, check, remainder
 from tests.decode.models import GROUPED, LATENT, PROMPT, small
 from tests.decode.test_sampling import chi_square, critical_value
@@ -72,19 +72,20 @@ def test_the_distribution_is_that_of_the_model_alone(name, settings):
     assert chi_square(found, expected.roll(1)) > critical_value(len(found) - 1)  # the test can fail
 
 
-def test_one_check_has_the_distribution_p_exactly():
-    """On a fine grid of u, the share that accepts x is q(x) · min(1, p / q), and all shares sum to p."""
+def test_the_token_written_has_the_distribution_p_exactly(monkeypatch):
+    """Summed over the drafter's tokens and a grid of both random numbers that p / q and the remainder fit exactly."""
     p = torch.tensor([0.5, 0.2, 0.3, 0.0], dtype=torch.float64)
     q = torch.tensor([0.1, 0.6, 0.0, 0.3], dtype=torch.float64)
-    accept = torch.minimum(p, q)
-    assert torch.allclose(accept + (1 - accept.sum()) * remainder(p, q), p)
-    logits, n = p.log()[None].repeat(2, 1), 4000
-    for x in (0, 1, 3):
-        took = sum(check([Proposal(x, q)], logits, [0], Sampling(seed=s))[0] for s in range(n))
-        assert took / n == pytest.approx(float(min(1, p[x] / q[x])), abs=0.03)
+    written, n_accept, n_draw = torch.zeros(4, dtype=torch.float64), 3, 7  # p / q is 1/3; the remainder 4/7 and 3/7
+    for x, a, d in itertools.product(range(4), range(n_accept), range(n_draw)):
+        u = {"accept": (a + 0.5) / n_accept, "draw": (d + 0.5) / n_draw}
+        monkeypatch.setattr(speculation, "uniform", lambda seed, position, purpose="draw", u=u: u[purpose])
+        accepted, own = check([Proposal(x, q)], p.log().repeat(2, 1), [0], Sampling())
+        written[x if accepted else own] += q[x] / (n_accept * n_draw)
+    assert torch.allclose(written, p)
 
 
-def test_the_rest_of_a_refused_proposal_comes_from_where_p_exceeds_q():
+def test_the_rest_of_a_rejected_proposal_comes_from_where_p_exceeds_q():
     p, q = torch.tensor([0.5, 0.2, 0.3, 0.0]).double(), torch.tensor([0.1, 0.6, 0.0, 0.3]).double()
     assert torch.allclose(remainder(p, q), torch.tensor([4 / 7, 0, 3 / 7, 0]).double())
 

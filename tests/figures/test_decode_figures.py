@@ -6,14 +6,30 @@ import torch
 from attnviz import decode
 from attnviz.checkpoints import list_checkpoints, load_checkpoint
 from attnviz.compute import decode as compute
-from attnviz.decode.comparisons import Member, Speculated, Spread, spreads
+from attnviz.decode.comparisons import (
+    Bounded,
+    Compared,
+    Kept,
+    Member,
+    Phase,
+    Roofline,
+    Shared,
+    Speculated,
+    Spread,
+    spreads,
+)
 from attnviz.decode.writing import WrittenStep
 from attnviz.figures import decode as figures
 from attnviz.figures import decode_parts
 
 
+def around(seconds: float) -> Spread:
+    """Quartiles a tenth below and above."""
+    return Spread(0.9 * seconds, seconds, 1.1 * seconds, 9)
+
+
 def member(model: str, token_bytes: int, seconds: float) -> Member:
-    return Member(model, (2, 3, 5), token_bytes, Spread(seconds, seconds, seconds))
+    return Member(model, (2, 3, 5), token_bytes, around(seconds))
 
 
 def test_runs_are_timed_in_turns() -> None:
@@ -23,10 +39,59 @@ def test_runs_are_timed_in_turns() -> None:
     assert 0 <= first.low <= first.median <= first.high and second.low <= second.median <= second.high
 
 
-@pytest.mark.parametrize(("mqa", "said"), [(0.0017, "0.34 times"), (0.0085, "1.70 times")])
-def test_what_a_smaller_cache_did_to_a_step_is_what_was_measured(mqa: float, said: str) -> None:
+@pytest.mark.parametrize(
+    ("mqa", "title", "said"),
+    [
+        (0.0017, "GQA-2's step takes 4.1 times MQA's", "faster: MQA; slower: GQA-2"),
+        (0.0054, "GQA-2's step takes 1.4 times MHA's", "slower: GQA-2; within the spread, so no difference shown: MQA"),
+        (0.0085, "MQA's step takes 1.7 times MHA's", "slower: GQA-2 and MQA"),
+    ],
+)
+def test_what_smaller_caches_did_to_a_step_is_what_was_measured(mqa: float, title: str, said: str) -> None:
     drawing = figures.family_times([member("mha", 6144, 0.005), member("gqa-2", 1536, 0.007), member("mqa", 768, mqa)])
-    assert "1/8 of MHA's bytes" in drawing.note and said in drawing.note
+    assert drawing.title.endswith(title) and f"Against MHA, which caches the most: {said}." in drawing.note
+
+
+def test_quartiles_that_overlap_are_no_finding() -> None:
+    near = figures.family_times([member("mha", 6144, 0.005), member("mqa", 768, 0.0051)])
+    assert near.title == "Measured: medians 5.00 to 5.10 ms, within the spread"
+    assert figures.rate_text(member("mha", 6144, 0.005)) == "200 tokens per second (quartiles 182–222)"
+
+
+def compared(model: str, n_tokens: int) -> Compared:
+    live = load_checkpoint(model)[0]
+    return Compared(n_tokens, decode.step_with_cache(live, n_tokens), decode.step_without_cache(live, n_tokens), 3e-6)
+
+
+def test_bars_of_one_unit_share_a_linear_scale_and_zero_is_printed() -> None:
+    found = compared("mha", 117)
+    drawing = figures.work(found)
+    with_cache, without = drawing.chart.data
+    assert drawing.title == "With a cache, a step computes 1 token instead of 117" and not drawing.formula
+    assert drawing.chart.layout["xaxis"].get("type") != "log" and without["text"][2] == "0"
+    assert without["x"][0] / with_cache["x"][0] == pytest.approx(117)
+    assert with_cache["x"][2] / with_cache["x"][1] == pytest.approx(
+        found.with_cache.cache_bytes / found.with_cache.weight_bytes
+    )
+    assert figures.work(compared("mla", 117)).formula  # absorbed and expanded: not one 117th
+
+
+@pytest.mark.parametrize(
+    ("n_tokens", "without", "title"),
+    [
+        (29, 0.012, "29 tokens take 3.0 times as long"),
+        (512, 0.0042, "4.00 ms with a cache, 4.20 ms without; quartiles overlap"),
+    ],
+)
+def test_the_times_of_a_step_are_said_with_their_spread(n_tokens: int, without: float, title: str) -> None:
+    found = compared("gqa-4", n_tokens)
+    drawing = figures.step_times(found, (around(0.004), around(without)))
+    assert drawing.title.endswith(title) and "far apart" not in drawing.note
+    assert f"{n_tokens} times the multiplications take {without / 0.004:.1f} times as long" in drawing.note
+    assert f"{2e-9 * found.without.multiplications / without:.1f} GFLOP/s instead of" in drawing.note
+    assert all(trace.get("textposition") == "middle right" for trace in drawing.chart.data if "text" in trace)
+    apart = Spread(0.001, 0.004, 0.009, 9)
+    assert "far apart" in figures.step_times(found, (apart, around(0.1))).note
 
 
 def step(names: tuple[str, ...], odds: tuple[float, ...], left: int) -> WrittenStep:
@@ -58,9 +123,87 @@ def test_a_step_of_a_checkpoint_reads_more_weights_than_cache() -> None:
         assert work.weight_bytes > work.cache_bytes
 
 
+ROUNDS = (decode.Round([1, 2, 3], 2, [1, 2, 4]), decode.Round([6], 1, [6, 5]))
+
+
 @pytest.mark.parametrize(("drafter", "passes"), [("n-grams", False), ("mqa", True)])
-def test_only_a_model_that_drafts_has_passes_of_its_own(drafter: str, passes: bool) -> None:
-    found = Speculated((decode.Round([7, 11, 13], 2, [7, 11, 17]), decode.Round([19], 1, [19, 23])), 0.005, 0.004)
-    note = decode_parts.rounds(found, drafter).note
-    assert "1.25 times" in note and "Accepted: 3 of 4" in note
-    assert ("takes a pass of" in note) is passes
+def test_what_speculation_saves_is_said_apart_from_what_it_writes(drafter: str, passes: bool) -> None:
+    drawing = decode_parts.rounds(Speculated(ROUNDS), (around(0.005), around(0.004)), drafter)
+    assert drawing.title == "5 tokens in 2 passes: 1.50 accepted per pass"
+    for said in ("Accepted: 3 of 4", "2.50 are written per pass", "saves 3 of 5 passes", "1.25 times as long"):
+        assert said in drawing.note
+    assert "5.00 ms (quartiles 4.50–5.50), without a drafter 4.00 ms (quartiles 3.60–4.40)" in drawing.note
+    assert ("takes a pass of it" in drawing.note) is passes
+
+
+def test_tokens_of_a_pass_keep_their_spaces_and_can_be_read_as_a_text() -> None:
+    labels = ["", "·The", "·old", "·~man~", "·dog", "s", "·sle", "··"]
+    text = decode_parts.passes_text(Speculated((*ROUNDS, decode.Round([], 0, [7]))), labels)
+    assert text == (
+        " :blue-background[The old] :orange-background[~~\\~man\\~~~] :gray-background[**dog**]"
+        " :blue-background[sle]:gray-background[**s**]  :gray-background[**··**]"
+    )
+
+
+def test_a_drafter_that_found_nothing_says_so() -> None:
+    said = decode_parts.no_proposal(Speculated((decode.Round([], 0, [3]), decode.Round([], 0, [5]))))
+    assert "Nothing was proposed" in said and "Each of the 2 passes wrote one token" in said
+
+
+# ---- bounded and shared caches
+
+
+def test_a_curve_that_ends_is_marked_and_coinciding_curves_get_narrower() -> None:
+    found = [Bounded(name, (2.0,) * n, (), 2048) for name, n in (("all", 9), ("stop", 4), ("slide", 9), ("sinks", 9))]
+    *curves, end = decode_parts.losses(found, 4, own=True).chart.data
+    assert end["x"] == [4] and end["mode"] == "markers"
+    widths = [curve["line"]["width"] for curve in curves]
+    assert widths == sorted(widths, reverse=True) and len({*widths}) == 4
+    assert len(decode_parts.losses(found, 9, own=True).chart.data) == 4  # it is not full
+
+
+def test_each_token_is_drawn_as_held_dropped_or_not_read() -> None:
+    every, stop, slide, sinks = range(9), range(4), range(5, 9), (0, 6, 7, 8)
+    found = [
+        Bounded(name, (2.0,) * n, tuple(kept), 2048)
+        for name, n, kept in (("all", 9, every), ("stop", 4, stop), ("slide", 9, slide), ("sinks", 9, sinks))
+    ]
+    drawing = decode_parts.held(found)
+    runs = {bar["name"]: list(zip(bar["y"], bar["base"], bar["x"], strict=True)) for bar in drawing.chart.data}
+    assert runs["held"] == [(0, 0, 9), (1, 0, 4), (2, 5, 4), (3, 0, 1), (3, 6, 3)]
+    assert runs["dropped"] == [(2, 0, 5), (3, 1, 5)] and runs["not read"] == [(1, 4, 5)]
+    assert sorted(s["x0"] for s in drawing.chart.layout["shapes"]) == [1, 5, 6]
+    assert "4 of 9 tokens, 2,048 B (2 KiB)" in drawing.title
+
+
+def test_loss_and_error_of_fewer_bits_stand_beside_the_bars() -> None:
+    drawing = decode_parts.precisions([Kept("float32", 4096, 2.0, 0.0), Kept("int8", 1024, 2.0312, 0.25)])
+    assert drawing.chart.data[0]["text"] == [
+        "4,096 B (4 KiB)", "1,024 B (1 KiB)<br>loss +0.0312, logit error ≤ 0.2500",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("copied", "said"), [({2: 1}, "1 block with a frame"), ({}, "Nothing was copied")])
+def test_copied_blocks_are_marked(copied: dict[int, int], said: str) -> None:
+    found = Shared(((0, 2), (0, 1)), (2, 1, 1), copied, ((), ()), 8, 8, 512, 0, 9, 512, 1e-6)
+    drawing = decode_parts.blocks(found)
+    assert said in drawing.note and len(drawing.chart.layout.get("shapes", ())) == len(copied)
+    assert drawing.chart.data[0]["text"][0][1] == ("2<br>copy of 1" if copied else "2")
+    assert drawing.chart.layout["xaxis"]["ticktext"] == ["tokens 0–7", "8–15"]
+
+
+# ---- the roofline
+
+
+def test_the_roofline_has_ticks_labels_and_quartiles() -> None:
+    phases = (
+        Phase("prefill", 29, 120_000_000, 8_000_000, around(0.02)),
+        Phase("decode", 1, 4_000_000, 8_000_000, around(0.004)),
+    )
+    drawing = decode_parts.roofline(Roofline(around(90e9), around(11e9), phases))
+    low, high = (10**end for end in drawing.chart.layout["yaxis"]["range"])
+    assert sum(low < tick < high for tick in drawing.chart.layout["yaxis"]["tickvals"]) > 2
+    assert "81.0–99.0 GFLOP/s" in drawing.note and "20.00 ms (quartiles 18.00–22.00)" in drawing.note
+    _, labels, points = drawing.chart.data
+    assert labels["text"] == ["copy: 11.0 GB/s", "matrix product: 90.0 GFLOP/s"]
+    assert points["error_y"]["array"] == pytest.approx([p.flops * (1 / 0.9 - 1) / p.seconds.median for p in phases])

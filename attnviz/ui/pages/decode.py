@@ -11,10 +11,9 @@ import streamlit as st
 from attnviz.compute import decode as compute
 from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
-from attnviz.decode import Round
 from attnviz.figures import decode as figures
 from attnviz.figures import decode_parts as part_figures
-from attnviz.figures.drawing import escaped, quoted
+from attnviz.figures.drawing import quoted
 from attnviz.ui import charts, state
 from attnviz.ui.components.decode_player import Place, decode_player
 from attnviz.ui.headline import sharing
@@ -196,7 +195,8 @@ def _with(view: View) -> None:
     with left:
         charts.show(figures.work(found), "step-work")
     with right:
-        charts.show(figures.step_times(found), "times")
+        charts.show(figures.step_times(found, compute.step_seconds(view)), "times")
+        _measure_again()
 
 
 def _models(view: View) -> None:
@@ -209,9 +209,10 @@ def _models(view: View) -> None:
         charts.show(figures.growth(found, len(view.ids)), "growth")
     with right:
         charts.show(figures.family_times(found), "family-times")
+        _measure_again()
     for member in found:
-        rate = f"{figures.rate_of(member)} tokens per second"
-        st.markdown(f"**{figures.NAMES[member.model]}**, {rate}: … {quoted(_text_of(view, member.ids))}")
+        name, rate = figures.NAMES[member.model], figures.rate_text(member)
+        st.markdown(f"**{name}**, {rate}: … {quoted(_text_of(view, member.ids))}")
 
 
 def _bounded(view: View) -> None:
@@ -225,12 +226,12 @@ def _bounded(view: View) -> None:
         return
     with st.spinner("Reading the text with each cache, token by token …"):
         found, stored = compute.bounded(view), compute.kept(view)
-    ids, own = compute.running_text(view)
+    _, own = compute.running_text(view)
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(part_figures.losses(found, view.settings.bound, own), "bounded-losses")
     with right:
-        charts.show(part_figures.held(found, len(ids)), "held")
+        charts.show(part_figures.held(found), "held")
         charts.show(part_figures.precisions(stored), "kept")
 
 
@@ -269,21 +270,13 @@ def _speculate(view: View) -> None:
         )
         view = view.but(drafter="n-grams")
     found = compute.speculated(view)
-    charts.show(part_figures.rounds(found, view.settings.drafter), "rounds")
-    st.markdown(" ".join(_round(view, each) for each in found.rounds))
-    st.caption("Blue: proposed and accepted. Struck through: rejected. Bold: the model's own token.")
-
-
-def _round(view: View, each: Round) -> str:
-    """Format one pass in markdown: accepted tokens, the model's own token, rejected tokens."""
-    accepted, rejected = each.proposed[: each.n_accepted], each.proposed[each.n_accepted :]
-    pieces = [
-        f":blue-background[{escaped(_text_of(view, accepted))}]" if accepted else "",
-        f"**{escaped(_text_of(view, each.ids[-1:]))}**",
-    ]
-    if rejected:
-        pieces.append(f"~~{escaped(_text_of(view, rejected))}~~")
-    return " ".join(piece for piece in pieces if piece)
+    if not found.n_proposed:
+        st.info(part_figures.no_proposal(found))
+        return
+    charts.show(part_figures.rounds(found, compute.speculation_seconds(view), view.settings.drafter), "rounds")
+    _measure_again()
+    st.markdown(part_figures.passes_text(found, vocabulary(view.settings)))
+    st.caption(part_figures.PASSES_LEGEND)
 
 
 def _roofline(view: View) -> None:
@@ -291,6 +284,12 @@ def _roofline(view: View) -> None:
         st.info("This formula does not count the bytes read with a sliding window. Set the window to 0.")
         return
     charts.show(part_figures.roofline(compute.roofline(view)), "roofline")
+    _measure_again()
+
+
+def _measure_again() -> None:
+    """Button that measures what the open tab shows once more: the part reruns after the click."""
+    st.button("Measure again", icon=":material/timer:", key="measure-again", on_click=compute.measure_again)
 
 
 def _text_of(view: View, ids: Sequence[int]) -> str:
