@@ -62,39 +62,42 @@ def cache_parts(config: ModelConfig) -> list[list]:
 
 
 def said_of(step: WrittenStep, n_tokens: int) -> str:
-    """State the bytes in the cache after the text, and what each step reads."""
+    """State what prefill caches of the text, and what each step reads after it."""
     held = sum(step.layer_bytes)
     return (
-        f"After the text's {count(n_tokens, 'token')}, the caches hold {held:,} B, {held // n_tokens:,} B per token. "
-        "Each step reads one new token and the cached ones."
+        f"Prefill reads the prompt's {count(n_tokens, 'token')} in one pass and caches {held:,} B, "
+        f"{held // n_tokens:,} B per token. Each step then reads one token and the cache."
     )
 
 
 def choice_title(step: WrittenStep, vocabulary: Sequence[str]) -> str:
-    """Compare the most probable token with the second, and state how many tokens pass the filters."""
+    """Name the token that is written with its probability, and the most likely one if that is another."""
     probabilities = dict(zip(step.candidates, step.stages[0][1], strict=True))
-    best, *others = sorted(probabilities, key=lambda i: -probabilities[i])
-    leader = f"“{vocabulary[best]}” {printed(probabilities[best])}"
-    if others:
-        leader += f", {_times_as(probabilities[best], probabilities[others[0]])} “{vocabulary[others[0]]}”"
+    best = max(probabilities, key=probabilities.__getitem__)
+    token = f"“{vocabulary[step.id]}”, probability {printed(step.probability)}"
+    if probabilities[step.id] == probabilities[best]:
+        return f"{token}, the most likely"
+    return f"{token}; most likely “{vocabulary[best]}”, {printed(probabilities[best])}"
+
+
+def passing_text(step: WrittenStep, n_vocabulary: int) -> str:
+    """State how many tokens pass the filters of one step."""
     names = [name for name, _ in step.stages]
     if names[-1] == "greedy":
-        return f"{leader}; greedy takes the largest"
+        return "Greedy decoding takes the most likely token."
     removing = [name for name in names if name in FILTERS]
     if not removing:
-        return f"{leader}; no filter removes a token"
-    by = removing[0] if len(removing) == 1 else "the filters"
-    return f"{leader}; {step.left[-1]:,} of {len(vocabulary):,} pass {by}"
+        return "No filter removes a token."
+    left, by = step.left[-1], removing[0] if len(removing) == 1 else "the filters"
+    return f"{left:,} of {n_vocabulary:,} tokens {'passes' if left == 1 else 'pass'} {by}."
 
 
-def _times_as(p: float, other: float) -> str:
-    """Compare two probabilities in words: "2.0 times as likely as", "about as likely as"."""
-    ratio = p / other if other else math.inf
-    if ratio < 1.05:
-        return "about as likely as"
-    if ratio >= 1000:
-        return "over 1,000 times as likely as"
-    return f"{ratio:.0f} times as likely as" if ratio >= 10 else f"{ratio:.1f} times as likely as"
+def single_text(steps: Sequence[WrittenStep]) -> str:
+    """State in how many steps one token alone passes the filters, if in more than half of them; "" otherwise."""
+    single = sum(step.left[-1] == 1 for step in steps)
+    if steps[0].stages[-1][0] == "greedy" or 2 * single <= len(steps):
+        return ""
+    return f"In {single} of {count(len(steps), 'step')} computed so far, only one token passes the filters."
 
 
 # ---- with and without a cache

@@ -12,10 +12,11 @@ from tests.browser.conftest import NARROW, go
 from tests.browser.painted import fits, hue_shares, painted_fraction, pixels, settle
 from tests.browser.server import Server
 
-ROWS = """root => [...root.querySelectorAll(".maps canvas")].map((canvas) => {
-  const pixels = canvas.getContext("2d").getImageData(0, 0, 1, canvas.height).data;
-  return pixels.filter((value, i) => i % 4 === 3 && value > 0).length;
-})"""
+NEWEST = """root => [...root.querySelectorAll(".maps canvas")].map((canvas) => {
+  const y = canvas.height - Math.round(canvas.height / 50), n = canvas.width - 2; // the middle of the outlined last row
+  const row = new Uint32Array(canvas.getContext("2d").getImageData(0, y, n, 1).data.buffer);
+  return row.findLastIndex((colour) => colour !== row[n - 1]) / canvas.width;
+})"""  # the share of the row that is not masked
 
 
 BARS = """plot => [...plot.querySelectorAll(".barlayer .trace")].map((trace, i) => {
@@ -37,8 +38,8 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     expect(new).to_have_count(0)
     expect(player.get_by_text("The caches hold 29 tokens")).to_be_visible()
     expect(player.get_by_text("= 89,088 B; 89,088 B counted in the live tensors")).to_be_visible()
-    for n in range(3):
-        assert player.evaluate(ROWS) == [24 + 1 + n] * 8  # a step draws one new row in every map
+    for n in range(3):  # a step draws one new row at the bottom of each map
+        assert player.evaluate(NEWEST) == pytest.approx([(29 + n) / (29 + 24 - 1)] * 8, abs=0.02)
         press(page, "One token on")
     expect(new).to_have_count(3)
     expect(player.get_by_text("The caches hold 32 tokens")).to_be_visible()
@@ -50,6 +51,7 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     first = new.all_inner_texts()
 
     others = player.locator(".candidates tr:not(.chosen) button")
+    expect(player.get_by_role("heading", name=re.compile(r"^Next: “.*”, probability 0\.\d{4}"))).to_be_visible()
     word, dated = others.first.inner_text(), page.get_by_role("heading", name=re.compile("1 token instead of 32"))
     expect(dated).to_be_visible()  # it follows once the player rests
     others.first.click()
@@ -57,7 +59,7 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     settle(page)
     expect(dated).to_be_visible()
     assert new.all_inner_texts() == [*first, word.replace("·", " ")]
-    expect(page.get_by_role("radio", name=re.compile("^… "))).to_be_visible()  # the earlier continuation
+    expect(page.get_by_role("radio", name=re.compile("^Back to “"))).to_be_visible()  # the earlier continuation
     written = parse_qs(urlsplit(page.url).query)["written"]
 
     player.get_by_label("Tokens per second").select_option("30")
@@ -99,12 +101,30 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     )  # the player of a page that was left requests nothing
 
     go(page, server, f"decode?written={written[0]}")
-    assert new.all_inner_texts() == [*first, word.replace("·", " ")]
+    written_texts = [*first, word.replace("·", " ")]
+    assert new.all_inner_texts() == written_texts
+
+    seed = page.get_by_role("spinbutton", name="Seed")
+    seed.fill("5")
+    seed.press("Enter")
+    expect(new).to_have_count(0)
+    page.get_by_role("radio", name=re.compile("^Back to “.*”, seed 0$")).click()
+    expect(new).to_have_text(written_texts)
+    expect(seed).to_have_value("0")  # it continues as it was sampled
+
+    go(page, server, f"decode?written={'.'.join(['5'] * (512 - 29))}&window=8")
+    expect(player.get_by_text("and not yet read. 512 tokens: the maximum here.")).to_be_visible()
+    expect(player.get_by_text("Prompt and continuation have 512 tokens; training rows had 256.")).to_be_visible()
+    expect(player.get_by_text("The caches hold 511 tokens; the newest query attends to 8")).to_be_visible()
 
 
 def test_on_a_phone_it_fits_and_its_parts_are_drawn(visit: Callable[..., Page]) -> None:
     page = visit("decode?tab=bounded&text=小女孩 found a 🐈.", width=NARROW, scheme="dark")
     expect(page.get_by_role("heading", name=re.compile("^After 48 tokens: loss"))).to_be_visible()
+    fits(page)
+    expect(page.get_by_label("Seed", exact=True)).to_be_hidden()
+    page.get_by_text("min-p, repetition penalty, seed, layer").click()
+    expect(page.get_by_label("Seed", exact=True)).to_be_visible()
     fits(page)
     for tab in ("models", "paged", "speculate", "roofline"):
         page.get_by_role("radio", name=PAGES["decode"].tabs[tab], exact=True).click()

@@ -103,17 +103,35 @@ WORDS = ("", "", " the", " a", "", " it", "")
 
 
 @pytest.mark.parametrize(
-    ("names", "odds", "left", "said"),
+    ("odds", "title"),
     [
-        (("model", "top-p"), (0.31, 0.155, 0.1), 3, "“ the” 0.3100, 2.0 times as likely as “ a”; 3 of 7 pass top-p"),
-        (("model", "temperature"), (0.3, 0.299, 0.1), 7, "0.3000, about as likely as “ a”; no filter removes a token"),
-        (("model", "top-k", "min-p"), (0.9, 0.05, 0.01), 1, "18 times as likely as “ a”; 1 of 7 pass the filters"),
-        (("model", "greedy"), (0.9, 0.0, 0.0), 1, "over 1,000 times as likely as “ a”; greedy takes the largest"),
-        (("model", "top-k"), (0.1, 0.3, 0.2), 2, "“ a” 0.3000, 1.5 times as likely as “ it”; 2 of 7 pass top-k"),
+        ((0.31, 0.155, 0.1), "“ the”, probability 0.3100, the most likely"),
+        ((0.3, 0.3, 0.1), "“ the”, probability 0.3000, the most likely"),
+        ((0.0294, 0.0483, 0.01), "“ the”, probability 0.0294; most likely “ a”, 0.0483"),
     ],
 )
-def test_the_title_over_the_candidates_is_what_was_found(names, odds, left, said) -> None:
-    assert figures.choice_title(step(names, odds, left), WORDS).endswith(said)
+def test_the_title_over_the_candidates_names_the_token_that_is_written(odds, title) -> None:
+    assert figures.choice_title(step(("model",), odds, 7), WORDS) == title
+
+
+@pytest.mark.parametrize(
+    ("names", "left", "said"),
+    [
+        (("model", "top-p"), 3, "3 of 7 tokens pass top-p."),
+        (("model", "top-k", "min-p"), 1, "1 of 7 tokens passes the filters."),
+        (("model", "temperature"), 7, "No filter removes a token."),
+        (("model", "greedy"), 1, "Greedy decoding takes the most likely token."),
+    ],
+)
+def test_what_passes_the_filters_is_counted(names, left, said) -> None:
+    assert figures.passing_text(step(names, (0.3, 0.2, 0.1), left), len(WORDS)) == said
+
+
+def test_steps_that_leave_nothing_to_draw_are_counted_unless_greedy() -> None:
+    one, two = (step(("model", "top-p"), (0.3, 0.2, 0.1), left) for left in (1, 2))
+    assert figures.single_text([one, two, one]).startswith("In 2 of 3 steps computed so far, only one token")
+    assert figures.single_text([one, two]) == ""
+    assert figures.single_text([step(("model", "greedy"), (0.3, 0.2, 0.1), 1)] * 3) == ""
 
 
 def test_a_step_of_a_checkpoint_reads_more_weights_than_cache() -> None:

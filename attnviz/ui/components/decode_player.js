@@ -1,7 +1,9 @@
 // Player of a generated text: playing and stepping run in the browser; another candidate is requested from the server.
 
 const MOST_COLUMN = 9, BAND = 4; // pixels: maximal width of a token in the caches; height of a cached tensor of one head
-const PREFETCH = 16, FRAME = 24; // tokens: remaining steps below which more are requested; granularity of the drawings' width
+const PREFETCH = 16, FRAME = 24; // tokens: remaining steps below which more are requested; room of the drawings, doubled when it is full
+const ROWS = 25, MOST_MAP = 188; // of each map: the newest queries; its maximal width with the gap, in pixels
+const GREY = "#7d7d7d";
 const SEND_AFTER = 700, SEND_AFTER_PLAYING = 1500, RETRY_AFTER = 5000; // milliseconds: debounce of the position, and while playing; wait before `more` is repeated
 
 export default function ({ data, parentElement, setTriggerValue }) {
@@ -14,8 +16,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
 }
 
 function create(root) {
-  const view = { root, timer: 0, later: 0, asked: 0, painted: -1, since: Date.now() };
-  for (const name of ["text", "at", "next", "candidates", "how", "held", "caches", "sum", "legend", "maps", "maps-title"])
+  const view = { root, timer: 0, later: 0, asked: 0, since: Date.now() };
+  for (const name of ["text", "at", "next", "candidates", "how", "held", "caches", "sum", "legend", "maps", "maps-title", "rows"])
     view[name] = root.querySelector("." + name);
   view.rate = root.querySelector("select");
   root.querySelector(".tools").onclick = (e) => e.target.dataset.go && press(view, e.target.dataset.go);
@@ -25,7 +27,7 @@ function create(root) {
   };
   view.some = root.querySelector("input");
   view.rate.onchange = () => { if (view.timer) { stop(view); play(view, view.until); } };
-  new ResizeObserver(() => requestAnimationFrame(() => view.d && paintCaches(view))).observe(root);
+  new ResizeObserver(() => requestAnimationFrame(() => view.d && paint(view))).observe(root);
   return view;
 }
 
@@ -46,15 +48,15 @@ function update(view, bytes) {
     Object.assign(d, { cells, steps: [...old.steps.slice(0, d.first), ...d.steps], words: { ...old.words, ...d.words } });
   }
   view.d = d;
-  d.frame = Math.min(d.most, FRAME * Math.ceil(d.steps.length / FRAME)); // tokens
   let from = d.H * d.before * d.T;
   d.from = d.steps.map((_, i) => { const at = from; from += d.H * (d.T + i); return at; });
   const more = d.answer > view.since; // an answer to `more`: the player keeps its position
   view.asked = 0;
   if (!more) stop(view);
   view.n = Math.min(more ? view.n : d.at, d.steps.length);
-  view.legend.textContent = d.legend;
-  makeMaps(view, old);
+  view.frame = old?.prompt.join() === d.prompt.join() ? view.frame : FRAME;
+  const outside = d.windows.some(Boolean) ? " Grey: outside the newest query's window." : "";
+  view.legend.textContent = `Left of the line: the prompt. Right: generated tokens, one step each.${outside} ${d.legend}`;
   show(view);
   if (d.stale || view.chose) sendPosition(view, view.timer ? SEND_AFTER_PLAYING : SEND_AFTER);
   if (more && view.going) to(view, view.n + 1);
@@ -139,23 +141,46 @@ function choose(view, now, id) {
 
 // ---- rendering
 
+// The step that is shown: the next one or, where no further one is known, the last one written.
+const shownStep = (view) => Math.min(view.n, view.d.steps.length - 1);
+
 function show(view) {
-  const { d, n } = view, now = Math.min(n, d.steps.length - 1), step = d.steps[now], on = (go, yes) => (view.root.querySelector(`[data-go=${go}]`).disabled = !yes);
+  const { d, n } = view, now = shownStep(view), step = d.steps[now], on = (go, yes) => (view.root.querySelector(`[data-go=${go}]`).disabled = !yes);
   writeText(view);
   for (const go of ["start", "back"]) on(go, n > 0);
   on("end", n < d.steps.length);
   for (const go of ["next", "play", "run"]) on(go, n < d.most);
-  const before = n ? d.steps[n - 1] : null;
-  view.at.textContent = before ? `${n} written, the last with probability ${chance(before.p)}` : "nothing written yet";
-  const last = n > now ? "Written last" : "Next token";
-  view.next.textContent = `${last}: ${step.title}`;
+  view.at.replaceChildren(progress(view, now), el("b", "", limits(view)));
+  view.next.textContent = `${n > now ? "Written last" : "Next"}: ${step.title}`;
   candidates(view, step, now);
-  view.how.textContent = "Click a candidate to write it instead. In the text, a stronger background means a less probable token.";
-  view.held.textContent = `The caches hold ${d.T + now} tokens`;
+  view.how.textContent = `${step.passing} Click a candidate to write it instead. In the text, a stronger background means a less probable token.`;
+  view.held.textContent = heldTitle(d, d.T + now);
   view.sum.textContent = step.counted;
+  while (view.frame <= now) view.frame *= 2;
+  makeMaps(view);
+  paint(view);
+  view.rows.textContent = `Rows: the last ${Math.min(ROWS, d.before + now + 1)} queries, the newest outlined. Columns: keys.`;
+}
+
+function paint(view) {
   paintCaches(view);
-  paintMaps(view, now);
-  view["maps-title"].textContent = newest(view, now);
+  paintMaps(view, shownStep(view));
+}
+
+function progress({ d, n }, now) {
+  if (!n) return "Nothing written yet. ";
+  return `${n} written, the last with probability ${chance(d.steps[n - 1].p)}${n > now ? " and not yet read" : ""}. `;
+}
+
+function limits({ d, n }) {
+  const all = d.T + n, most = n === d.most ? `${all} tokens: the maximum here. ` : "";
+  return most + (d.trained && all > d.trained ? `Prompt and continuation have ${all} tokens; training rows had ${d.trained}.` : "");
+}
+
+function heldTitle(d, held) {
+  const window = d.windows.find(Boolean), attended = window ? Math.min(held, window + d.sinks) : held;
+  const where = d.windows.every(Boolean) ? "" : "in layers with a window, ";
+  return `The caches hold ${held} tokens${attended < held ? `; ${where}the newest query attends to ${attended}` : ""}`;
 }
 
 const labelAt = (d, i) => (i < d.T ? d.prompt[i] : d.words[d.steps[i - d.T].id]);
@@ -194,6 +219,7 @@ function candidates(view, step, now) {
     return row;
   });
   view.candidates.replaceChildren(head, ...rows);
+  view.candidates.style.minWidth = `${80 + 76 * step.stages.length}px`;
 }
 
 // As the server prints numbers: "0.3101", "3.1·10⁻⁶".
@@ -211,9 +237,11 @@ function shareOf(p) {
   return cell;
 }
 
+const columnsOf = (view) => view.d.T + Math.min(view.frame, view.d.most) - 1; // the last token that can be written is not read
+
 // One column per token; per layer, one band per cached tensor of a head, with heights to one scale.
 function paintCaches(view) {
-  const { d, n, caches } = view, now = Math.min(n, d.steps.length - 1), held = d.T + now, all = d.T + d.frame;
+  const { d, n, caches } = view, now = shownStep(view), held = d.T + now, all = columnsOf(view);
   const wide = caches.parentElement.clientWidth;
   if (!wide) return;
   const ratio = window.devicePixelRatio || 1, left = 24, column = Math.min(MOST_COLUMN, (wide - left) / all);
@@ -225,43 +253,43 @@ function paintCaches(view) {
   ink.textBaseline = "middle";
   for (let l = 0, y = 0; l < d.layers; l++, y += layer + gap) {
     ink.globalAlpha = 1;
-    ink.fillStyle = "#7d7d7d";
+    ink.fillStyle = GREY;
     ink.fillText(`L${l}`, 0, y + layer / 2);
+    const seen = d.windows[l] ? Math.max(d.sinks, held - d.windows[l]) : d.sinks; // first token within the window
     let top = y;
     for (const [name, numbers, head] of d.parts) {
-      ink.fillStyle = head < 0 ? "#7d7d7d" : d.marks[d.kvHeadOf.indexOf(head)];
-      const fill = (from, to, alpha) => {
-        ink.globalAlpha = alpha;
+      const hue = head < 0 ? GREY : d.marks[d.kvHeadOf.indexOf(head)], alpha = name[0] === "K" || name === "latent" ? 0.6 : 0.38;
+      const fill = (from, to, opacity, colour = hue) => {
+        Object.assign(ink, { globalAlpha: opacity, fillStyle: colour });
         ink.beginPath();
         for (let t = from; t < to; t++) ink.rect(left + t * column, top, Math.max(column - (column > 3 ? 1 : 0), 0.5), numbers * unit - 0.5);
         ink.fill();
       };
-      fill(0, n ? held - 1 : held, name[0] === "K" || name === "latent" ? 0.6 : 0.38);
+      fill(0, Math.min(d.sinks, held), alpha);
+      fill(d.sinks, Math.min(seen, held), 0.25, GREY); // outside the newest query's window
+      fill(seen, held, alpha);
       if (n) fill(held - 1, held, 1); // the newest
-      ink.globalAlpha = 0.12; // tokens not yet written
+      Object.assign(ink, { globalAlpha: 0.12, fillStyle: hue }); // tokens not yet read
       ink.fillRect(left + held * column, top, (all - held) * column, numbers * unit - 0.5);
       top += numbers * unit;
     }
   }
-  ink.globalAlpha = 1;
-  caches.ariaLabel = `Caches of ${d.layers} layers, each with ${held} tokens`;
+  Object.assign(ink, { globalAlpha: 1, fillStyle: getComputedStyle(view.root).color, strokeStyle: getComputedStyle(view.root).color });
+  ink.fillRect(left + d.T * column - 1, 0, 1, high - gap); // between prompt and generated tokens
+  if (now) ink.strokeRect(left + (held - 1) * column - 0.5, 0.5, Math.max(column, 3), high - gap - 1);
+  caches.ariaLabel = `Caches of ${d.layers} layers, each with ${held} tokens: ${d.T} of the prompt, ${now} generated`;
 }
 
-// ---- maps: one pixel per weight, one row per query, scaled by the browser
+// ---- maps: one row per query, the newest at the bottom
 
-function makeMaps(view, old) {
-  const { d } = view, rows = d.before + d.frame, wide = d.T + d.frame - 1, dark = isDark(view.root);
-  const key = JSON.stringify([d.prompt, d.layer, d.before, d.kvHeadOf, rows, wide, dark]);
-  if (key === view.mapsKey) { // keep the rows up to the first that changed
-    let same = 0;
-    while (same < d.cells.length && d.cells[same] === old.cells[same]) same++;
-    while (view.painted >= d.steps.length || (view.painted >= 0 && d.from[view.painted] + d.H * (d.T + view.painted) > same)) view.painted--;
-    return mark(view);
-  }
-  Object.assign(view, { mapsKey: key, painted: -1 });
+function makeMaps(view) {
+  const { d } = view, dark = isDark(view.root), key = JSON.stringify([d.marks, d.kvHeadOf, dark]);
+  if (key === view.mapsKey) return mark(view);
+  view.mapsKey = key;
   view.tables = d.ramps[dark ? "dark" : "light"].map((stops) => colours(stops, d.masked, d.scale));
+  view.maps.style.maxWidth = `${d.H * MOST_MAP}px`;
   view.maps.replaceChildren(...d.marks.map((hue, h) => {
-    const head = el("button", "head"), canvas = Object.assign(el("canvas", ""), { width: wide, height: rows });
+    const head = el("button", "head"), canvas = el("canvas", "");
     canvas.style.borderTop = `3px solid ${hue}`;
     head.type = "button";
     const [reads, said] = d.parts[0][2] < 0 ? ["", ""] : [` reads KV ${d.kvHeadOf[h]}`, `, which reads KV head ${d.kvHeadOf[h]}`]; // MLA has none
@@ -276,7 +304,7 @@ function makeMaps(view, old) {
 // Marks the selected head.
 function mark(view) {
   [...view.maps.children].forEach((head, h) => head.setAttribute("aria-pressed", h === view.d.head));
-  view["maps-title"].textContent = newest(view, Math.min(view.n, view.d.steps.length - 1));
+  view["maps-title"].textContent = newest(view, shownStep(view));
 }
 
 // Title with the strongest key of the newest query, for the selected head.
@@ -287,17 +315,24 @@ function newest(view, now) {
 }
 
 function paintMaps(view, now) {
-  const { d } = view, first = view.painted < 0 ? 0 : d.before + view.painted + 1, end = d.before + now + 1, width = d.T + d.frame - 1;
+  const { d } = view, rows = Math.min(ROWS, d.before + now + 1), wide = columnsOf(view), ratio = ratioOf(view), line = Math.round(ratio);
   [...view.maps.querySelectorAll("canvas")].forEach((canvas, h) => {
-    const ink = canvas.getContext("2d");
-    if (end < canvas.height) ink.clearRect(0, end, width, canvas.height - end);
-    if (end <= first) return;
-    const image = new ImageData(width, end - first), out = new Uint32Array(image.data.buffer), table = view.tables[h];
-    for (let y = first; y < end; y++) {
-      const i = y - d.before, at = i < 0 ? (h * d.before + y) * d.T : d.from[i] + h * (d.T + i), n = d.T + i; // number of keys: causal mask
-      for (let k = 0; k < width; k++) out[(y - first) * width + k] = table[k < n ? d.cells[at + k] : d.scale + 1];
-    }
-    ink.putImageData(image, 0, first);
+    const width = Math.round(canvas.clientWidth * ratio), high = Math.round(canvas.clientHeight * ratio), row = high / ROWS;
+    if (!width) return;
+    Object.assign(canvas, { width, height: high }); // which clears it
+    const ink = canvas.getContext("2d"), tall = Math.round(rows * row);
+    ink.putImageData(scale(newestRows(d, h, now, rows, wide), rows, wide, width, tall, view.tables[h]), 0, high - tall);
+    Object.assign(ink, { lineWidth: line, strokeStyle: getComputedStyle(view.root).color });
+    ink.strokeRect(line / 2, high - row - line / 2, width - line, row);
   });
-  view.painted = now;
+}
+
+// The weights of the last queries of a head, masked after each query's own position.
+function newestRows(d, h, now, rows, wide) {
+  const cells = new Uint16Array(rows * wide).fill(d.scale + 1);
+  for (let y = 0; y < rows; y++) {
+    const i = now - rows + 1 + y, from = i < 0 ? (h * d.before + d.before + i) * d.T : d.from[i] + h * (d.T + i); // before step 0: the prompt's rows
+    cells.set(d.cells.subarray(from, from + d.T + i), y * wide);
+  }
+  return cells;
 }

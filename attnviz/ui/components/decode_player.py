@@ -34,16 +34,19 @@ HTML = """
       <input type="number" min="1" max="512" value="8" aria-label="Tokens to run"> tokens</span>
     <label>tokens per second <select aria-label="Tokens per second">
       <option>2</option><option selected>5</option><option>15</option><option>30</option></select></label>
-    <span class="at" aria-live="polite"></span>
   </div>
+  <p class="at" aria-live="polite"></p>
   <div class="two">
-    <section><h4 class="next"></h4><table class="candidates"></table><p class="how"></p></section>
+    <section>
+      <h4 class="next"></h4><div class="scroll"><table class="candidates"></table></div><p class="how"></p>
+    </section>
     <section>
       <h4 class="held"></h4><canvas class="caches" role="img"></canvas><p class="sum"></p><p class="legend"></p>
     </section>
   </div>
   <h4 class="maps-title"></h4>
   <div class="maps"></div>
+  <p class="rows"></p>
 </div>
 """
 
@@ -62,6 +65,7 @@ class Place:
     answer: int = 0  # number of the browser's `more` request that this answers: the player then keeps its position
     first: int = 0  # steps that the browser has already, which are not sent
     stale: bool = False  # whether the tab below is stale: the browser then sends its position once it rests
+    trained: int | None = None  # tokens of a training row, if known
 
 
 def decode_player(
@@ -109,11 +113,14 @@ def pack(
         "steps": [
             {"id": s.id, "p": _short(s.probability), "candidates": s.candidates, "counted": text,
              "title": figures.choice_title(s, vocabulary),
+             "passing": figures.passing_text(s, len(vocabulary)),
              "stages": [[name, [_short(p) for p in odds]] for name, odds in s.stages]}
             for s, text in zip(steps, counted, strict=True)
         ],
         "legend": figures.cache_legend(config),
         "layers": config.n_layers,
+        "windows": [config.window_of(layer) for layer in range(config.n_layers)],
+        "sinks": config.n_sinks,
         "parts": figures.cache_parts(config),
         "before": written.rows.shape[1],
         "kvHeadOf": list(config.layer.kv_head_of),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from zlib import crc32
 
 import streamlit as st
@@ -13,7 +14,9 @@ from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
 from attnviz.figures import decode as figures
 from attnviz.figures import decode_parts as part_figures
-from attnviz.figures.drawing import quoted
+from attnviz.figures.drawing import escaped, quoted
+from attnviz.session import branches
+from attnviz.session.branches import Branch
 from attnviz.ui import charts, state
 from attnviz.ui.components.decode_player import Place, decode_player
 from attnviz.ui.headline import sharing
@@ -22,7 +25,9 @@ from attnviz.ui.headline import sharing
 BRANCHES = "decode branches"  # {text: earlier continuations, the newest last}
 REQUEST = "decode asked"  # (tokens beyond the link's, the browser's request number, steps the browser has), read once
 CLOSER = "decode closer"  # container key of the open tab, which identifies what it was drawn for
-MAX_BRANCHES = 6
+# On the default text, of the five checkpoints' first 24 steps, 0 to 4 then leave only one token; by default 16 to 22.
+VARIED = {"temperature": 1.0, "penalty": 1.2}
+VARY = "Try temperature 1, penalty 1.2"
 
 
 def show() -> None:
@@ -34,23 +39,27 @@ def show() -> None:
 
 @state.part("sampling")
 def sampling(view: View) -> None:
-    """Sampling controls, and the layer whose maps are shown."""
+    """Sampling controls, and the layer whose maps are shown. On a phone a toggle shows the less used ones."""
+    then = partial(_discard_written, branches.sampling_of(view.settings))
     with st.container(horizontal=True, vertical_alignment="bottom", key="sampling"):
-        _number("Temperature (0: greedy)", "temperature", 0.0, 5.0, 0.1, 140)
-        _number("top-k (0: off)", "top_k", 0, view.config.vocab_size, 5)
-        _number("top-p (1: off)", "top_p", 0.0, 1.0, 0.05)
-        _number("min-p (0: off)", "min_p", 0.0, 1.0, 0.05)
-        _number("Repetition penalty", "penalty", 0.1, 5.0, 0.1, 135)
-        _number("Seed", "draw_seed", 0, 2**31 - 1, 1)
+        _number("Temperature (0: greedy)", "temperature", 0.0, 5.0, 0.1, then, 140)
+        _number("top-k (0: off)", "top_k", 0, view.config.vocab_size, 5, then)
+        _number("top-p (1: off)", "top_p", 0.0, 1.0, 0.05, then)
+        st.toggle("min-p, repetition penalty, seed, layer", key="sampling-more")
+        _number("min-p (0: off)", "min_p", 0.0, 1.0, 0.05, then)
+        _number("Repetition penalty", "penalty", 0.1, 5.0, 0.1, then, 135)
+        _number("Seed", "draw_seed", 0, 2**31 - 1, 1, then)
         state.control(
             st.selectbox, "Maps of layer", "layer", shown=view.layer_and_head[0], options=range(view.config.n_layers),
             width=100, reruns=("sampling", "player"),
         )  # fmt: skip
 
 
-def _number(label: str, field: str, low: float, high: float, step: float, width: int = 115) -> None:
+def _number(
+    label: str, field: str, low: float, high: float, step: float, then: Callable[[], None], width: int = 115
+) -> None:
     state.control(
-        st.number_input, label, field, min_value=low, max_value=high, step=step, width=width, then=_discard_written,
+        st.number_input, label, field, min_value=low, max_value=high, step=step, width=width, then=then,
         reruns=("sampling", "player"),
     )  # fmt: skip
 
@@ -65,28 +74,39 @@ def player(view: View) -> None:
         return
     fixed, n, ids = compute.usable(view), len(view.ids), [step.id for step in written.steps]
     at = len(fixed) if view.settings.shown < 0 else min(view.settings.shown, len(fixed))
-    st.markdown(f"{sharing(view)}. {figures.said_of(written.steps[0], n)}")
+    single = figures.single_text(written.steps)
+    st.markdown(f"{sharing(view)}. {figures.said_of(written.steps[0], n)} {single}")
     if not view.config.causal:
         st.caption("Decoding is causal: this page ignores the setting that lets tokens attend to later ones.")
+    with st.container(horizontal=True, vertical_alignment="center", key="continuations"):
+        st.button("Walk this step", icon=":material/code:", key="walk-step", on_click=_walk)
+        if single and not VARIED.items() <= branches.sampling_of(view.settings).items():
+            st.button(VARY, key="vary", on_click=_vary)
+        _branches(view)
     layer, head = view.layer_and_head
-    stale = _is_stale(view)
+    stale, trained = _is_stale(view), view.trained_config
     decode_player(
         written, view.config, view.labels, vocabulary(view.settings),
-        Place(at, layer, head, compute.room(view), answer, first, stale), key="decode-player",
+        Place(at, layer, head, compute.room(view), answer, first, stale, trained.max_context if trained else None),
+        key="decode-player",
         on_at=lambda reached: _take_at(ids, reached), on_choose=lambda count, token: _take_candidate(ids, count, token),
         on_more=lambda reached, number: _take_more(ids, reached, number), on_head=_take_head,
     )  # fmt: skip
-    st.button("Walk this step line by line", icon=":material/code:", key="walk-step", on_click=_walk)
-    _branches(view)
     if stale:
         st.html(f"<style>.st-key-{st.session_state[CLOSER]} {{ opacity: 0.5 }}</style>")
 
 
-def _discard_written() -> None:
-    """Discard the generated tokens after a change of sampling; they are stored as a branch."""
-    s = state.current()
-    _store_branch(s.text, s.written)
+def _discard_written(sampling: dict[str, float]) -> None:
+    """Discard the generated tokens after a change of sampling; they are stored as a branch with the sampling before."""
+    _store_branch(sampling, ())
     state.change(written=(), shown=-1)
+
+
+def _vary() -> None:
+    """Sample with settings that let more tokens pass."""
+    _discard_written(branches.sampling_of(state.current()))
+    state.change(**VARIED)
+    state.rerun("sampling", "player")
 
 
 def _take_at(ids: list[int], reached: int) -> None:
@@ -103,10 +123,9 @@ def _store_position(ids: list[int], reached: int) -> None:
 
 def _take_candidate(ids: list[int], count: int, token: int) -> None:
     """Answer with the few tokens needed now; the open tab follows when the browser has shown them."""
-    s = state.current()
-    if ids[count : count + 1] != [token]:
-        _store_branch(s.text, s.written)
-    state.change(written=(*ids[:count], token), shown=-1)
+    written = (*ids[:count], token)
+    _store_branch(branches.sampling_of(state.current()), written)
+    state.change(written=written, shown=-1)
     st.session_state[REQUEST] = compute.AT_ONCE, 0, 0  # the player's fragment reruns anyway: no `state.rerun`
 
 
@@ -130,32 +149,41 @@ def _take_head(head: int) -> None:
 # ---- branches
 
 
-def _store_branch(text: str, written: tuple[int, ...]) -> None:
-    """Store a continuation in the session, to return to."""
-    branches = st.session_state.setdefault(BRANCHES, {}).setdefault(text, [])
-    if written and written not in branches:
-        branches.append(written)
-        del branches[:-MAX_BRANCHES]
+def _store_branch(sampling: dict[str, float], now: tuple[int, ...]) -> None:
+    """Store the continuation that `now` is about to replace, to return to."""
+    s, stored = state.current(), st.session_state.setdefault(BRANCHES, {})
+    stored[s.text] = branches.with_branch(stored.get(s.text, []), Branch(s.written, sampling), now)
 
 
 def _branches(view: View) -> None:
     """Pills with earlier continuations of this text."""
     stored = st.session_state.get(BRANCHES, {}).get(view.settings.text, [])
-    branches = [written for written in stored if written != view.settings.written]
-    if branches:
+    offered = branches.leaving(stored, view.settings.written)
+    if offered:
         st.pills(
-            "Earlier continuations", range(len(branches)), key="branch", on_change=_take_branch, args=(branches,),
-            format_func=lambda i: f"… {_text_of(view, branches[i][-6:])}",
+            "Earlier continuations", range(len(offered)), key="branch", on_change=_take_branch, args=(offered,),
+            format_func=lambda i: _branch_label(view, offered[i]), label_visibility="collapsed",
         )  # fmt: skip
 
 
-def _take_branch(branches: list[tuple[int, ...]]) -> None:
-    chosen, s = st.session_state["branch"], state.current()
+def _branch_label(view: View, branch: Branch) -> str:
+    """Show the first tokens that the present text lacks, and the sampling settings that differ."""
+    first = branches.departure(branch, view.settings.written)
+    end = first + branches.N_SHOWN
+    text = escaped(_text_of(view, branch.written[first:end]))
+    other = branches.other_sampling(branch, view.settings)
+    return f"Back to “{'… ' * (first > 0)}{text}{' …' * (end < len(branch.written))}”" + f", {other}" * bool(other)
+
+
+def _take_branch(offered: list[Branch]) -> None:
+    """Return to a continuation, with the sampling that wrote it."""
+    chosen = st.session_state["branch"]
     st.session_state["branch"] = None
     if chosen is not None:
-        _store_branch(s.text, s.written)
-        state.change(written=branches[chosen], shown=-1)
-        state.rerun("player")
+        written, sampling = offered[chosen]
+        _store_branch(branches.sampling_of(state.current()), written)
+        state.change(written=written, shown=-1, **sampling)
+        state.rerun("sampling", "player")
 
 
 # ---- the tabs
