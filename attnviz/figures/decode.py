@@ -5,7 +5,6 @@ S tokens cached, L layers, K KV heads, D head_dim.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
