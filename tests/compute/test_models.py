@@ -11,7 +11,7 @@ from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.config import ConfigError
-from attnviz.session.settings import Settings
+from attnviz.session.settings import Settings, widths
 
 SMALL = Settings(model="own", n_layers=1, n_heads=2, n_kv_heads=1, d_model=16, text="a dog")
 
