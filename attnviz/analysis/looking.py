@@ -15,14 +15,14 @@ from attnviz.analysis.roles import Share, keys_of, score
 
 @dataclass(frozen=True)
 class Found:
-    """One cell of one head, and the head's share of weight on a role's keys if it was chosen by role."""
+    """One cell of one head, and the share that the head was chosen by: its weight on a role's keys, or on this one."""
 
     layer: int
     head: int
     query: int
     key: int
     weight: float
-    share: Share | None = None
+    share: Share
 
 
 def strongest_by_role(
@@ -54,7 +54,8 @@ def strongest_pair(weights: np.ndarray, allowed: np.ndarray, pairs: Sequence[tup
     best = [np.where(here, layer, -1) for here, layer in zip(unmasked[:, None], weights, strict=True)]
     layer = int(np.argmax([shown.max() for shown in best]))
     head, query, key = (int(i) for i in np.unravel_index(best[layer].argmax(), weights.shape[1:]))
-    return Found(layer, head, query, key, float(weights[layer, head, query, key]))
+    weight, n_keys = float(weights[layer, head, query, key]), int(allowed[layer, query].sum())
+    return Found(layer, head, query, key, weight, Share(weight, 1 / n_keys, 1))
 
 
 def bracket_pairs(labels: Sequence[str], opening: str = "(", closing: str = ")") -> list[tuple[int, int]]:

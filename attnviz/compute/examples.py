@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attnviz.analysis.looking import Found, bracket_pairs, strongest_by_role, strongest_pair
 from attnviz.compute import models
 from attnviz.compute.view import View, drawable
@@ -15,14 +17,15 @@ def chosen(settings: Settings, name: str) -> dict[str, object]:
     """Return the settings that picking the example changes: its text, layer, head, query and key."""
     view = View(settings, padded=True).but(text=EXAMPLES[name])
     found = found_in(view) if drawable(view) else None
-    if found is None:
+    if found is None or not found.share.stands_out:
         return {"text": EXAMPLES[name]}
-    return {"text": EXAMPLES[name], **place(found)}
+    return {"text": EXAMPLES[name], **place(view, found)}
 
 
-def place(found: Found) -> dict[str, object]:
-    """Return the found layer, head, query and key as settings."""
-    return {"layer": found.layer, "head": found.head, "query": found.query, "key": found.key}
+def place(view: View, found: Found) -> dict[str, object]:
+    """Return the found layer, head, query and key as settings; no key where it is the query's strongest anyway."""
+    at: dict[str, Any] = {"layer": found.layer, "head": found.head, "query": found.query, "key": -1}
+    return at if view.but(**at).key == found.key else at | {"key": found.key}
 
 
 def found_in(view: View) -> Found | None:

@@ -227,31 +227,37 @@ def low(n: int | str) -> str:
 
 KEY_CLAUSES = {  # why a key is one of the role's, to follow "key 7 “found”"
     "induction": "which followed an earlier {query}",
-    "duplicate token": "an earlier occurrence of the same token",
     "previous token": "the token before it",
 }
 
 
 def shown_by_role(found: Found, labels: Sequence[str], role: str, n_heads: int) -> str:
     """Point to a role, in markdown: the head with the largest score on this text, and one cell of its map."""
-    assert found.share
-    name, share = role.replace(" ", "-"), found.share
+    name, heads = role.replace(" ", "-"), count(n_heads, "head")
+    if not found.share.stands_out:
+        return f"**No head stands out** on this text: of {heads}, the largest {name} score is {_by_chance(found)}."
     clause = KEY_CLAUSES[role].format(query=quoted(shortened(labels[found.query], LONGEST_TOKEN)))
     return (
-        f"**Look at layer {found.layer}, head {found.head}**, which has the largest {name} score of "
-        f"{count(n_heads, 'head')} on this text ({share.weight:.2f}; {share.chance:.2f} by chance): "
-        f"{_gives(found, labels)}, {clause}."
+        f"**Look at layer {found.layer}, head {found.head}**: of {heads}, it has the largest {name} score on this "
+        f"text, {_by_chance(found)}. {_gives(found, labels)}, {clause}."
     )
 
 
 def shown_by_pair(found: Found, labels: Sequence[str], what: str, n_heads: int) -> str:
     """Point to a relation between tokens, in markdown: the largest weight on it in any head."""
+    heads = count(n_heads, "head")
+    if not found.share.stands_out:
+        return f"**No head stands out** on this text: of {heads}, the largest weight {what} is {_by_chance(found)}."
     return (
-        f"**Look at layer {found.layer}, head {found.head}**: {_gives(found, labels)}, the largest weight {what} in "
-        f"{count(n_heads, 'head')}."
+        f"**Look at layer {found.layer}, head {found.head}**: of {heads}, it has the largest weight {what}, "
+        f"{_by_chance(found)}. {_gives(found, labels)}."
     )
+
+
+def _by_chance(found: Found) -> str:
+    return f"{found.share.weight:.2f} ({found.share.chance:.2f} by chance)"
 
 
 def _gives(found: Found, labels: Sequence[str]) -> str:
     query, key = (f"{i} {quoted(shortened(labels[i], LONGEST_TOKEN))}" for i in (found.query, found.key))
-    return f"query {query} gives {printed(found.weight)} of its weight to key {key}"
+    return f"Query {query} gives {printed(found.weight)} of its weight to key {key}"

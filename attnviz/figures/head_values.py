@@ -33,6 +33,7 @@ from attnviz.figures.token_maps import (
     token_text,
 )
 
+MASKED_CELLS = "Masked cells are grey, and blank in the table."
 MOST_TOKENS = 6  # tokens with raised logits, and as many with lowered ones
 
 
@@ -55,7 +56,8 @@ def value_map(
     return Drawing(
         figure,
         title=f"Largest {what}: {printed(values[q, k])}, from query {q} to key {k}",
-        note=f"Query {q} {_name(labels, q)}, key {k} {_name(labels, k)}. {note}{joined(labels, MOST_CELLS, 'numbers')}",
+        note=f"Query {q} {_name(labels, q)}, key {k} {_name(labels, k)}. {note} {MASKED_CELLS}"
+        f"{joined(labels, MOST_CELLS, 'numbers')}",
         alt=f"Heat map of {count(len(values), 'query row')}. {what} is largest from query {q} “{labels[q]}” to key {k} "
         f"“{labels[k]}”: {printed(values[q, k])}.",
         table=matrix_table(np.where(allowed, values, np.nan), labels),
@@ -136,8 +138,8 @@ def average_map(weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str],
         figure,
         title=f"Mean over {of}: at most {printed(mean[q, k])} after the first row",
         note=f"Each cell is the mean of {count(len(weights), 'weight')}; each row is a query. The largest mean after "
-        f"the first row is from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. Heads that attend "
-        f"elsewhere blur one another.{joined(labels, MOST_CELLS, 'means')}",
+        f"the first row is from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. Averaging "
+        f"hides differences between heads. {MASKED_CELLS}{joined(labels, MOST_CELLS, 'means')}",
         alt=f"Heat map of the mean weights of {of}; the largest after the first row is {printed(mean[q, k])}, from "
         f"query {q} “{labels[q]}” to key {k} “{labels[k]}”.",
         table=matrix_table(np.where(allowed, mean, np.nan), labels),
@@ -158,7 +160,7 @@ def difference_map(
         title=f"{names[0]} − {names[1]}: at most {printed(abs(change[q, k]))}, mean {printed(mean)}",
         note=f"{what} Petrol: {names[0]} has the larger weight; brown: {names[1]}. Largest: "
         f"{sign}{printed(change[q, k])} from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. Mean: of "
-        f"absolute differences over the unmasked cells.{joined(labels, MOST_CELLS, 'differences')}",
+        f"absolute differences over the unmasked cells. {MASKED_CELLS}{joined(labels, MOST_CELLS, 'differences')}",
         alt=f"Heat map of {names[0]} minus {names[1]}: the largest difference is {sign}{printed(change[q, k])}, from "
         f"query {q} “{labels[q]}” to key {k} “{labels[k]}”; the mean absolute one is {printed(mean)}.",
         table=matrix_table(np.where(allowed, change, np.nan), labels),

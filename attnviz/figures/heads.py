@@ -79,7 +79,7 @@ def head_map(
     return Drawing(
         figure,
         title=caption.title,
-        note=caption.note + joined(labels, MOST_CELLS, "weights"),
+        note=f"{caption.note} The table leaves masked cells blank.{joined(labels, MOST_CELLS, 'weights')}",
         alt=caption.alt,
         table=matrix_table(np.where(allowed, weights, np.nan), labels),
         formula=caption.formula,

@@ -51,7 +51,7 @@ def version_map(symptom: Symptom, labels: Sequence[str], hue: tuple[int, int] | 
     _add_nan(figure, weights)
     add_colourbar(figure, scale, 1.0, False)
     title, note = f"{version.capitalize()}: {_sums(weights)}", f"{symptom.picture}."
-    return Drawing(figure, title, note, f"{note} {title}.", matrix_table(weights, labels))
+    return Drawing(figure, title, note, f"{note} {title}.", matrix_table(weights, labels), missing="NaN")
 
 
 def _axes(labels: Sequence[str]) -> Chart:
@@ -96,7 +96,7 @@ def difference_map(symptom: Symptom, labels: Sequence[str]) -> Drawing:
         title = f"Difference: {count(n_nan, 'cell')} {'is' if n_nan == 1 else 'are'} NaN"
     note = f"The largest{' finite one' if n_nan else ''} is at query {at[0]}, key {at[1]}."
     note = note if top or n_nan else "Both maps are equal."
-    return Drawing(figure, title, note, f"{title}. {note}", matrix_table(difference, labels))
+    return Drawing(figure, title, note, f"{title}. {note}", matrix_table(difference, labels), missing="NaN")
 
 
 def counts(symptom: Symptom, hue: str | None = None) -> Drawing:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -66,15 +67,18 @@ def formula(drawing: Drawing | Caption) -> None:
 
 def _numbers(drawing: Drawing, key: str) -> None:
     name, n_rows = state.file_name(key), len(next(iter(drawing.table.values())))
-    st.dataframe(drawing.table, hide_index=True, height=TABLE_HEIGHT if n_rows > 5 else "content")
+    st.dataframe(
+        drawing.table, hide_index=True, height=TABLE_HEIGHT if n_rows > 5 else "content", placeholder=drawing.missing
+    )
     with st.container(horizontal=True, vertical_alignment="center"):
         save_picture(f"chart-{key}")
         st.download_button(
             "HTML", lambda: _html(drawing), f"{name}.html", "text/html", key=f"html-{key}", on_click="ignore"
         )
         st.download_button(
-            "CSV", lambda: as_csv(drawing.table), f"{name}.csv", "text/csv", key=f"csv-{key}", on_click="ignore"
-        )
+            "CSV", lambda: as_csv(drawing.table, drawing.missing), f"{name}.csv", "text/csv", key=f"csv-{key}",
+            on_click="ignore",
+        )  # fmt: skip
 
 
 def _html(drawing: Drawing) -> str:
@@ -82,11 +86,20 @@ def _html(drawing: Drawing) -> str:
     return drawing.figure.to_html(include_plotlyjs=True, full_html=True, config={"displaylogo": False})
 
 
-def as_csv(table: Mapping[str, Sequence]) -> str:
-    """Convert columns to CSV. A text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe."""
+def as_csv(table: Mapping[str, Sequence], missing: str = "") -> str:
+    """Convert columns to CSV; `missing` stands for None and NaN.
+
+    A text that a spreadsheet would evaluate as a formula is prefixed with an apostrophe.
+    """
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(table)
     for row in zip(*table.values(), strict=True):
-        writer.writerow([f"'{cell}" if isinstance(cell, str) and cell[:1] in "=+-@\t\r" else cell for cell in row])
+        writer.writerow([_cell(value, missing) for value in row])
     return out.getvalue()
+
+
+def _cell(value: Any, missing: str) -> Any:
+    if isinstance(value, str):
+        return f"'{value}" if value[:1] in "=+-@\t\r" else value
+    return missing if value is None or (isinstance(value, float) and math.isnan(value)) else value

@@ -48,7 +48,7 @@ def test_every_symptom_can_be_drawn(name, n):
         figures.difference_map(found, labels(found)),
     ):
         assert drawing.figure.data and len(drawing.title.split()) <= 12 and drawing.alt
-        assert len(drawing.table["query"]) == len(found.right)
+        assert len(drawing.table["query"]) == len(found.right) and drawing.missing == "NaN"
 
 
 def test_both_versions_have_one_hue_and_one_scale():

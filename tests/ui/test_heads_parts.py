@@ -19,8 +19,9 @@ VIEWS = {
 }
 
 
-def opened(**link: str) -> AppTest:
+def opened(expanded: str = "", **link: str) -> AppTest:
     app = AppTest.from_file(APP, default_timeout=120)
+    app.session_state[expanded or "numbers-none"] = True
     app.switch_page("pages/1_heads.py")
     for name, value in link.items():
         app.query_params[name] = value
@@ -63,6 +64,11 @@ def test_both_charts_of_ablation_say_the_same_loss(way):
     page = said(opened(heads_part="off", off_way=way))
     assert len(set(re.findall(r"(?:from|loss) (\d\.\d{3})\b", page))) == 1
     assert ("fixed text" in page) == (way == "mean")
+
+
+def test_a_masked_cell_is_blank_in_the_table():
+    table = opened(expanded="numbers-map-path").dataframe[0]
+    assert table.value.isna().any(axis=None) and table.proto.HasField("placeholder") and not table.proto.placeholder
 
 
 def test_the_selected_key_has_the_equation():

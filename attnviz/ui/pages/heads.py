@@ -74,8 +74,9 @@ def top(view: View) -> None:
     if found := examples.found_in(view):
         sentence, go = st.columns([6, 1], vertical_alignment="center")
         sentence.markdown(f":material/search: {examples.sentence(view, found)}")
-        if (*view.layer_and_head, view.query, view.key) != (found.layer, found.head, found.query, found.key):
-            go.button("Show it", width="stretch", on_click=_go_to, args=(examples.place(found),))
+        shown = (*view.layer_and_head, view.query, view.key) == (found.layer, found.head, found.query, found.key)
+        if found.share.stands_out and not shown:
+            go.button("Show it", width="stretch", on_click=_go_to, args=(examples.place(view, found),))
 
 
 def _go_to(place: dict[str, object]) -> None:

@@ -77,8 +77,8 @@ def lines(view: View) -> None:
         [f"L{layer} H{head}" for layer, head in shown], [read[head] for head in members], view.config.n_kv_heads,
         key="lines",
         title=f"Line thickness = attention weight, for {', '.join(f'L{layer} H{head}' for layer, head in shown)}",
-        note="Queries on the left, keys on the right. Point at a token to see only its lines; click to keep them. The "
-        "slider hides each query's smallest weights. Pinned heads stay when another head is selected.",
+        note="Queries on the left, keys on the right. The slider hides each query's smallest weights. Pinned heads "
+        "stay when another head is selected.",
         kv_names=kv_names(view.config),
     )  # fmt: skip
 
@@ -136,7 +136,7 @@ def _difference_of_heads(view: View) -> None:
 
 
 def _difference_of_texts(view: View) -> None:
-    state.control(st.text_area, "Second text", "second_text", height=80)
+    _second_text("Second text")
     two = compute_heads.two_texts_of(view)
     if two is None:
         st.info("The second text is empty. Type one above.")
@@ -149,6 +149,12 @@ def _difference_of_texts(view: View) -> None:
     )
     allowed = two.allowed[0] | two.allowed[1]
     charts.show(head_values.difference_map(*two.weights, allowed, labels, ("Text", "second text"), note), "difference")
+
+
+def _second_text(label: str) -> None:
+    """Text area for a second text, with a button as below the first one."""
+    state.control(st.text_area, label, "second_text", height=80)
+    st.button("Apply", key="apply-second-text", on_click=state.rerun, args=("closer",))
 
 
 def average(view: View) -> None:
@@ -347,13 +353,19 @@ def off(view: View) -> None:
     ids = view.ids[: compute_heads.MAX_ABLATED]
     left, right = st.columns(2, gap="large")
     with left:
-        title = st.empty()  # filled below with the loss from `effects`, so that both charts show the same number
-        own_loss = _prediction(view, ids, ablated)
+        title = st.empty()
+        losses = _prediction(view, ids, ablated)
+        title.markdown(_without(ablated, *losses))
     with right:
         effects = _effects(view, ids)
-    after = effects.losses[ablated[0]] if len(ablated) == 1 and effects.complete else own_loss
+    after = effects.losses[ablated[0]] if len(ablated) == 1 and effects.complete else losses[1]
+    title.markdown(_without(ablated, effects.before, after))  # the number of the chart on the right
+
+
+def _without(ablated: list[tuple[int, int]], before: float, after: float) -> str:
+    """Return the title of the prediction without these heads."""
     names = listed(f"L{layer} H{head}" for layer, head in ablated)
-    title.markdown(f"#### Without {names}, the loss goes from {effects.before:.3f} to {after:.3f} nats per token")
+    return f"#### Without {names}, the loss goes from {before:.3f} to {after:.3f} nats per token"
 
 
 def _effects(view: View, ids: tuple[int, ...]) -> compute_heads.Effects:
@@ -386,8 +398,8 @@ def _set_stopped(key: Hashable) -> None:
     state.rerun("closer")
 
 
-def _prediction(view: View, ids: tuple[int, ...], ablated: list[tuple[int, int]]) -> float:
-    """Draw the next tokens before and after ablation; return the loss after it, in nats per token."""
+def _prediction(view: View, ids: tuple[int, ...], ablated: list[tuple[int, int]]) -> tuple[float, ...]:
+    """Draw the next tokens before and after ablation; return the loss before and after it, in nats per token."""
     query, means = min(view.query, len(ids) - 1), compute_heads.means_of(view.settings)
     before, after = (ablation.predict_without(view.model, ids, heads, means) for heads in ([], ablated))
     padding = " Padding tokens are not masked here." if view.n_padding else ""
@@ -408,7 +420,7 @@ def _prediction(view: View, ids: tuple[int, ...], ablated: list[tuple[int, int]]
         ablation_figures.next_tokens(odds, odds_after, words, view.labels[query], query, actual),
         "next-tokens",
     )
-    return float(next_token_losses(after, np.array(ids)).mean())
+    return tuple(float(next_token_losses(logits, np.array(ids)).mean()) for logits in (before, after))
 
 
 def crossed(view: View) -> None:
@@ -416,7 +428,7 @@ def crossed(view: View) -> None:
     if view.config.attention == "mla":
         st.info("Cross-attention is not implemented for MLA. Choose MHA, GQA or MQA in the sidebar.")
         return
-    state.control(st.text_area, "Second text, whose tokens become keys and values", "second_text", height=80)
+    _second_text("Second text, whose tokens become keys and values")
     reader = models.tokenizer_of(view.settings.model)
     context = tuple(reader.encode(view.settings.second_text))[: compute_heads.MAX_COMPARED]
     if not context:
