@@ -190,7 +190,7 @@ def test_numbers_of_rope() -> None:
     theta, dim = 10_000, 24
     frequencies = [theta ** (-2 * i / dim) for i in range(dim // 2)]
     assert value("n_pairs") == "12"
-    assert value("shortest_wavelength") == f"{2 * math.pi:.1f}"
+    assert value("shortest_wavelength") == "6.28"
     assert value("longest_wavelength") == f"{2 * math.pi / frequencies[-1]:,.0f}"
     assert value("n_turning") == str(sum(28 * f >= 2 * math.pi for f in frequencies))
 

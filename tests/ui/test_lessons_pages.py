@@ -14,10 +14,13 @@ from tests.ui.test_pages import ROOT, opened, sentences
 pytestmark = pytest.mark.slow
 
 LESSONS = compute.lessons()[0]
+FACTS = '{"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4}'
 ONLY_WITH = {
     "figure-mla-content": {"model": "mla"},
     "figure-mla-position": {"model": "mla"},
     "figure-mla-sum": {"model": "mla"},
+    "figure-latent-scale": {"model": "mla"},
+    "figure-model-pasted": {"facts": FACTS},
 }
 
 
