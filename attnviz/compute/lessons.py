@@ -25,6 +25,7 @@ from attnviz.cost.units import bytes_text, context_text, count_text
 from attnviz.figures.drawing import quoted
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count
+from attnviz.figures.rope import three_digits
 from attnviz.session.lessons import PLACEHOLDER, Lesson, LessonError, parse
 
 if TYPE_CHECKING:
@@ -289,12 +290,12 @@ def role(view: View) -> str:
 
 @placeholder
 def role_share(view: View) -> str:
-    """The weight on the keys that this role names, on the probes; the normalised entropy of a broad head."""
+    """The share of weight on the keys that this role names, on the probes; the normalised entropy of a broad head."""
     from attnviz.compute import heads
 
     layer, head = view.layer_and_head
     score = heads.roles_of(view.settings)[layer][head].score
-    return "no share" if score is None else _percent(score)
+    return "no share" if score is None else f"{score:.2f}"
 
 
 @placeholder
@@ -436,8 +437,8 @@ def published_cache_at_context(view: View) -> str:
 
 @placeholder
 def published_weights(view: View) -> str:
-    """The bytes of its weights in bf16."""
-    return bytes_text(2 * count_parameters(load_presets()[view.settings.preset]).total)
+    """Its weights in bf16, in powers of 1,000 like the memory of accelerators: "16.1 GB"."""
+    return bytes_text(2 * count_parameters(load_presets()[view.settings.preset]).total, binary=False)
 
 
 @placeholder
@@ -488,13 +489,13 @@ def theta(view: View) -> str:
 @placeholder
 def shortest_wavelength(view: View) -> str:
     """The wavelength of the fastest pair, in tokens."""
-    return f"{2 * math.pi / float(_frequencies(view).max()):,.1f}"
+    return three_digits(2 * math.pi / float(_frequencies(view).max()))
 
 
 @placeholder
 def longest_wavelength(view: View) -> str:
     """The wavelength of the slowest pair, in tokens."""
-    return f"{2 * math.pi / float(_frequencies(view).min()):,.0f}"
+    return three_digits(2 * math.pi / float(_frequencies(view).min()))
 
 
 @placeholder
@@ -517,7 +518,7 @@ def degrees(view: View) -> str:
     """The degrees that the selected pair rotates per token."""
     from attnviz.compute import rope
 
-    return f"{math.degrees(float(_frequencies(view)[rope.pair_of(view)])):.2f}°"
+    return f"{three_digits(math.degrees(float(_frequencies(view)[rope.pair_of(view)])))}°"
 
 
 @placeholder
@@ -534,27 +535,34 @@ def factor(view: View) -> str:
     return f"{view.settings.factor:g}"
 
 
-def _late_loss(view: View, scaled: str) -> float:
+def _late_losses(view: View) -> dict[str | None, float]:
+    """Return the loss beyond the training context of a long text by scaling method; None: without scaling."""
     from attnviz.compute import rope
 
     trained = rope.trained_on(view)
     ids, _ = rope.long_ids(view, trained)
     methods, _ = rope.scalings(view, view.settings.factor, "")
-    chosen = {name: scaling for name, scaling in methods.items() if (scaling is None) == (scaled == "")}
-    losses = rope.losses(view, ids, chosen)
-    return min(float(np.mean(each[trained:])) for each in losses.values())
+    losses = rope.losses(view, ids, methods)
+    return {name if methods[name] else None: float(np.mean(each[trained:])) for name, each in losses.items()}
 
 
 @placeholder
 def late_loss(view: View) -> str:
     """The loss without scaling, in nats per token, of the tokens beyond the training context of a long text."""
-    return f"{_late_loss(view, ''):.2f}"
+    return f"{_late_losses(view)[None]:.2f}"
 
 
 @placeholder
 def late_loss_scaled(view: View) -> str:
     """The same with the scaling method that gets the lowest loss."""
-    return f"{_late_loss(view, 'any'):.2f}"
+    return f"{min(loss for name, loss in _late_losses(view).items() if name):.2f}"
+
+
+@placeholder
+def best_scaling(view: View) -> str:
+    """The name of this method."""
+    losses = _late_losses(view)
+    return min(filter(None, losses), key=losses.__getitem__)
 
 
 # ---- the prediction

@@ -103,8 +103,9 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
         hovertemplate="pair %{y}: %{text} tokens per turn<extra></extra>",
     )  # fmt: skip
     largest = max(lengths[-1], context or 1, n_tokens)
-    decades = np.log10(largest) + 0.7
-    ends = lengths * 10 ** (decades * CHARACTER / NARROW * np.char.str_len(numbers)) if named else lengths
+    widths = CHARACTER / NARROW * np.char.str_len(numbers) * named  # of the numbers, as shares of the plot
+    decades = max(np.log10(largest) + 0.7, float((np.log10(lengths) / (1 - widths)).max()))
+    ends = lengths * 10 ** (decades * widths)
     marks = {"this text": n_tokens} | ({"training": context} if context else {})
     for level, (what, tokens) in enumerate(marks.items()):
         steps = max(tokens - 1, 1)  # from the first token to the last; at least 1, for the log axis

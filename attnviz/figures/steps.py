@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnviz.equations import Equation, Steps, Value, aligned, function, total
+from attnviz.equations import Equation, Value, aligned, function, total
 from attnviz.experiments.residual import Lens
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.numbers import printed
@@ -20,6 +20,7 @@ from attnviz.figures.token_maps import BARE, token_text
 
 MOST_COLUMNS = 16  # tokens in a table with text in its cells
 CANDIDATES = 10
+KINDS = {"embedding": "E", "attention": "A", "feed-forward": "F", "last norm's bias": "b"}  # parts of a logit
 
 
 def candidates(odds: np.ndarray, vocabulary: Sequence[str], after: str, position: int, where: str) -> Drawing:
@@ -128,6 +129,7 @@ def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: floa
             **BARE, "tickvals": list(range(len(added))), "ticktext": list(names), "range": [len(added) - 0.5, -0.5],
         },
     )  # fmt: skip
+    equation = _logit(added, names, logit)
     title = f"{names[largest].capitalize()} adds most to the logit of {quoted(token)}: {_signed(added[largest])}"
     return Drawing(
         figure,
@@ -137,15 +139,20 @@ def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: floa
         f"{len(added)} bars add up to {printed(float(added.sum()))}; the model's logit is {printed(logit)}.",
         alt=f"{title}. {', '.join(f'{n} {_signed(a)}' for n, a in zip(names, added, strict=True))}.",
         table={"part": list(names), "added to the logit": added.astype(float).round(6).tolist()},
-        formula=Equation(
-            total([Value(float(a), digits=3) for a in added]),
-            name="logit",
-            name_tex=r"\text{logit}",
-            digits=4,
-            computed=logit,
-            steps=Steps.NUMBERS,
-        ).tex(),
+        formula=equation.tex_lines(),
+        legend=meanings(equation),
     )
+
+
+def _logit(added: np.ndarray, names: Sequence[str], logit: float) -> Equation:
+    """Return the logit as a sum over kinds of parts: with one term per part, it would be wider than a screen."""
+    kinds = np.array([name.rstrip(" 0123456789") for name in names])
+    terms = [
+        Value(float(added[kinds == kind].sum()), symbol, f"sum of the bars “{kind}”", digits=3)
+        for kind, symbol in KINDS.items()
+        if kind in kinds
+    ]
+    return Equation(total(terms), name="logit", name_tex=r"\text{logit}", digits=4, computed=logit)
 
 
 def stream(

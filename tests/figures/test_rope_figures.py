@@ -134,6 +134,15 @@ def test_no_line_runs_through_a_number_beside_a_bar():
     assert {s.x0 for s in layout.shapes} == {24} and list(layout.yaxis.range) == [6.5, -0.5]
 
 
+@pytest.mark.parametrize("theta", [1e4, 5e5, 1e7])
+def test_the_number_of_the_slowest_pair_fits_into_the_chart(theta):
+    """On a phone, where the plot is 260 pixels wide and a digit 6."""
+    drawing = rope.wavelengths(theta ** (-np.arange(12) / 12), 29, 256, theta)
+    bars, (_, decades) = drawing.figure.data[0], drawing.figure.layout.xaxis.range
+    ends = 260 * np.log10(bars.x) / decades + 6 * np.char.str_len(bars.text)
+    assert ends.max() <= 260.01
+
+
 @pytest.mark.parametrize("n_pairs", [1, 7, 64, 128])
 def test_wavelengths_are_drawn_for_any_number_of_pairs(n_pairs):
     drawing = rope.wavelengths(rope_frequencies(2 * n_pairs).numpy(), 30, 256, 10000.0)

@@ -1,14 +1,19 @@
 """Lessons parse or report the line and reason; the elements they point at are on the page that they open."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from attnviz.analysis.groups import paired_difference
 from attnviz.compute import lessons as compute
+from attnviz.compute import query_groups, rope
 from attnviz.compute.lessons import FUNCTIONS, SHIPPED, Unread, filled
 from attnviz.compute.view import View
 from attnviz.cost import kv_cache_bytes, load_presets
+from attnviz.figures.group_quality import AVERAGED, TRAINED
 from attnviz.session.elements import ALL, ELEMENTS, drawings, on_page
 from attnviz.session.lessons import LessonError, parse, placeholders
 from attnviz.session.pages import PAGES
@@ -190,9 +195,42 @@ def test_numbers_of_rope() -> None:
     theta, dim = 10_000, 24
     frequencies = [theta ** (-2 * i / dim) for i in range(dim // 2)]
     assert value("n_pairs") == "12"
-    assert value("shortest_wavelength") == f"{2 * math.pi:.1f}"
+    assert value("shortest_wavelength") == "6.28"
     assert value("longest_wavelength") == f"{2 * math.pi / frequencies[-1]:,.0f}"
     assert value("n_turning") == str(sum(28 * f >= 2 * math.pi for f in frequencies))
+
+
+def losses_of_a_long_text(factor: float, **changed: float) -> dict[str, tuple[float, float]]:
+    """Return the mean loss within and beyond the training context by method. changed: fields of YaRN's scaling."""
+    view = View(Settings(factor=factor))
+    methods, _ = rope.scalings(view, factor, "")
+    methods["YaRN"] = replace(methods["YaRN"], **changed)
+    losses = rope.losses(view, rope.long_ids(view, 256)[0], methods)
+    return {name: (float(each[:256].mean()), float(each[256:].mean())) for name, each in losses.items()}
+
+
+def test_what_the_lesson_says_about_a_larger_factor_is_so() -> None:
+    """Linear scaling is worse everywhere; YaRN is better, mostly by the factor that it multiplies the scores by."""
+    two, eight = losses_of_a_long_text(2), losses_of_a_long_text(8)
+    assert all(np.greater(eight["linear"], two["linear"]))
+    assert min(two, key=lambda name: two[name][1]) == min(eight, key=lambda name: eight[name][1]) == "YaRN"
+    assert (
+        value("best_scaling", factor=8) == "YaRN" and value("late_loss_scaled", factor=8) == f"{eight['YaRN'][1]:.2f}"
+    )
+    unscaled = losses_of_a_long_text(8, attention_factor=1.0)["YaRN"][1]
+    assert unscaled - eight["YaRN"][1] > 0.5 * (two["YaRN"][1] - eight["YaRN"][1]) > 0
+
+
+def test_the_models_trained_with_fewer_kv_heads_are_within_two_errors_of_mha() -> None:
+    """As the lesson on sharing says; averaged into fewer KV heads, all are worse by more than that."""
+    losses = query_groups.losses_of_sharing(Settings(), View(Settings()).ids)
+    mha = losses[TRAINED][8]
+
+    def errors(way: str) -> list[float]:
+        found = [paired_difference(losses[way][k], mha) for k in (1, 2, 4)]
+        return [each.mean / each.error for each in found]
+
+    assert np.abs(errors(TRAINED)).max() < 2 < min(errors(AVERAGED))
 
 
 def test_numbers_of_a_drafter_add_up() -> None:

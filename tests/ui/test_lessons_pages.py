@@ -1,23 +1,29 @@
 """Lessons without a browser: elements are on their pages, steps open, the bar navigates; single-element views."""
 
 import itertools
+import re
+from collections.abc import Iterator
 
 import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.compute import lessons as compute
+from attnviz.compute.view import View
 from attnviz.session.elements import ALL, ELEMENTS, Element
-from attnviz.session.lessons import Lesson
+from attnviz.session.lessons import Lesson, placeholders
 from attnviz.session.pages import PAGES, overview_groups
 from tests.ui.test_pages import ROOT, opened, sentences
 
 pytestmark = pytest.mark.slow
 
 LESSONS = compute.lessons()[0]
+FACTS = '{"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4}'
 ONLY_WITH = {
     "figure-mla-content": {"model": "mla"},
     "figure-mla-position": {"model": "mla"},
     "figure-mla-sum": {"model": "mla"},
+    "figure-latent-scale": {"model": "mla"},
+    "figure-model-pasted": {"facts": FACTS},
 }
 
 
@@ -28,26 +34,69 @@ def _shown_by(element: Element) -> tuple[str, str, tuple]:
 BY_TAB = [(link, list(elements)) for link, elements in itertools.groupby(sorted(ALL, key=_shown_by), _shown_by)]
 
 
+def keyed(block: object) -> Iterator[tuple[str, object]]:
+    """Iterate over all elements inside a block that have a key, with it."""
+    for child in getattr(block, "children", {}).values():
+        proto = getattr(child, "proto", None)
+        ids = [getattr(proto, "id", ""), getattr(getattr(proto, "flex_container", None), "id", "")]
+        yield from ((each.split("-", 2)[2], child) for each in ids if str(each).startswith("$$ID-"))
+        yield from keyed(child)
+
+
 def keys(app: AppTest) -> set[str]:
     """Return the keys of all elements in the main part of the page."""
-    found = set()
+    return {key for key, _ in keyed(app.main)}
 
-    def look(block: object) -> None:
-        for child in getattr(block, "children", {}).values():
-            proto = getattr(child, "proto", None)
-            ids = [getattr(proto, "id", ""), getattr(getattr(proto, "flex_container", None), "id", "")]
-            found.update(each.split("-", 2)[2] for each in ids if str(each).startswith("$$ID-"))
-            look(child)
 
-    look(app.main)
-    return found
+def texts(block: object) -> str:
+    """Return what is written in an element: of a chart its alt text, of a component what it is sent."""
+    if children := getattr(block, "children", {}):
+        return " ".join(map(texts, children.values()))
+    proto = block.proto
+    return getattr(proto, "alt", "") or getattr(proto, "bytes", b"").decode(errors="ignore") or str(proto)
+
+
+NUMBER = re.compile(r"\d(?:[\d,.]*\d)?")
+WRITTEN_IN_THE_BROWSER = {  # components that are sent arrays and write their numbers themselves
+    "text-view", "head-view", "head-path", "head-grid", "rope-pair", "rope-clocks", "decode-player",
+}  # fmt: skip
+NOT_IN_THE_RING = {  # what the sentence derives, a control or the page's first line shows, or a chart draws
+    ("score-to-weight", 2): {"sqrt_head_dim"},
+    ("score-to-weight", 4): {"query", "n_allowed", "n_masked"},
+    ("shared-kv-heads", 8): {"published_heads"},
+    ("cache-cost", 2): {"published_cache"},
+    ("cache-cost", 5): {"precision"},
+    ("cache-cost", 6): {"batch"},
+    ("rope-pictures", 3): {"theta"},
+    ("longer-contexts", 2): {"trained_tokens"},
+    ("longer-contexts", 5): {"factor"},
+    ("longer-contexts", 6): {"theta"},
+    ("mla", 8): {"published", "published_heads", "published_layers"},
+    ("next-token", 2): {"d_model"},
+    ("next-token", 3): {"n_layers"},
+    ("next-token", 4): {"vocab_size"},
+    ("model-card", 1): {"published_head_dim"},
+    ("model-card", 2): {"published_parameters", "published_weights"},
+    ("model-card", 3): {"published_cache"},
+    ("model-card", 4): {"published_cache"},
+    ("model-card", 5): {"published_parameters"},
+}
+
+
+def not_in_the_ring(app: AppTest, lesson: Lesson, number: int) -> set[str]:
+    """Return the placeholders of a step's text with a number that the element it points at does not show."""
+    step, view = lesson.step(number), View(lesson.settings(number))
+    if step.target in WRITTEN_IN_THE_BROWSER:
+        return set()
+    shown = set(NUMBER.findall(" ".join(texts(block) for key, block in keyed(app.main) if key == step.target)))
+    return {name for name in placeholders(step.text) if set(NUMBER.findall(compute.FUNCTIONS[name](view))) - shown}
 
 
 def shows(app: AppTest, key: str) -> bool:
     return key in keys(app)
 
 
-@pytest.mark.parametrize(("link", "elements"), BY_TAB, ids=[f"{key[0]}-{key[1]}" for key, _ in BY_TAB])
+@pytest.mark.parametrize(("link", "elements"), BY_TAB, ids=["-".join((*key[:2], *dict(key[2]))) for key, _ in BY_TAB])
 def test_every_element_is_drawn_on_its_page(link: tuple, elements: list[Element]) -> None:
     page, tab, more = link
     app = opened(PAGES[page].file, **dict(more), **({"tab": tab} if tab else {}))
@@ -87,6 +136,7 @@ def test_every_step_opens_and_draws_what_it_points_at(name: str) -> None:
         wrong = [each.value for each in (*app.warning, *app.error)]
         assert wrong == [] or "theta" in step.link, (number, wrong)  # a θ other than the trained one causes a warning
         assert shows(app, step.target), (number, step.target, keys(app))
+        assert not_in_the_ring(app, lesson, number) == NOT_IN_THE_RING.get((name, number), set()), number
         assert step.title in bar(app) and f"Step {number} of {len(lesson.steps)}" in bar(app)
         assert app.button(key="lesson-next").disabled == (number == len(lesson.steps))
 
@@ -95,6 +145,7 @@ def test_the_bar_leads_on_shows_the_answer_and_notices_that_one_has_left() -> No
     lesson = LESSONS["one-head"]
     app = opened_step(lesson, 3)
     assert "The mask is causal" not in bar(app)
+    assert "Look at layer" not in bar(app)  # the page's own sentence on its example would compete with the step's
     app.button(key="lesson-answer").click().run()
     assert "The mask is causal" in bar(app)
     assert "lesson-return" not in keys_of_buttons(app)
@@ -106,6 +157,7 @@ def test_the_bar_leads_on_shows_the_answer_and_notices_that_one_has_left() -> No
     assert link(app)["lesson_step"] == "4" and lesson.step(4).title in bar(app)
     app.button(key="lesson-leave").click().run()
     assert "lesson" not in app.query_params and "lesson-next" not in keys_of_buttons(app)
+    assert "Look at layer" in bar(app)
 
 
 def link(app: AppTest) -> dict[str, str]:

@@ -67,11 +67,11 @@ def show() -> None:
 
 @state.part("top")
 def top(view: View) -> None:
-    """One sentence on the run; for an example text, one on what to look at."""
+    """One sentence on the run; for an example text outside a lesson, one on what to look at."""
     view = replace(view, padded=True)
     padding = f" The first {count(view.n_padding, 'token')} {'is' if view.n_padding == 1 else 'are'} padding."
     st.markdown(f"{headline(view)}{padding if view.n_padding else ''}")
-    if found := examples.found_in(view):
+    if not view.settings.lesson and (found := examples.found_in(view)):
         sentence, go = st.columns([6, 1], vertical_alignment="center")
         sentence.markdown(f":material/search: {examples.sentence(view, found)}")
         shown = (*view.layer_and_head, view.query, view.key) == (found.layer, found.head, found.query, found.key)

@@ -374,7 +374,7 @@ def _latent(view: View) -> None:
     if view.config.attention != "mla":  # for MLA this figure is at the top of the page
         with left:
             charts.show(latent.latent(config), "latent")
-    with right if view.config.attention != "mla" else left:
+    with right if view.config.attention != "mla" else left, st.container(key="latent-checks"):
         st.markdown(f"#### MLA, layer {layer}: {_agreement(found)}")
         st.caption(
             f"{_which_latent(view)}: {latent.shape(config)} (DeepSeek-V2, arXiv 2405.04434). Absorbed: W_UK is applied "
