@@ -46,6 +46,11 @@ class Step:
         """Return the settings of its link."""
         return Settings.from_link(self.link, self.page)[0]
 
+    @property
+    def drawing(self) -> str:
+        """Key of the drawing to look at; "" if it is a control or there is nothing to look at."""
+        return self.target if self.target and ELEMENTS[self.target].drawing else ""
+
 
 @dataclass(frozen=True)
 class Lesson:

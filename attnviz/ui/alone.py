@@ -8,6 +8,7 @@ import streamlit as st
 
 from attnviz.compute.view import View, always
 from attnviz.session.elements import Element, drawings
+from attnviz.session.settings import Settings
 from attnviz.ui import state
 from attnviz.ui.components.stage import stage
 from attnviz.ui.qr_code import qr_code
@@ -25,7 +26,13 @@ STYLE = """<style>
 WHOLE_PAGE = """<style>.stMainBlockContainer { zoom: 1.4; }</style>"""
 PRESENTED = """<style>
 .stAppHeader, .stSidebar { display: none; }
-.stBottomBlockContainer { zoom: 1.4; padding-block: 0.25rem; }
+[data-testid="stBottomBlockContainer"] { zoom: 1.4; padding-block: 0.25rem; }
+.st-key-lesson-bar > * > .stVerticalBlock { flex-direction: row; align-items: center; gap: 1rem; }
+.st-key-lesson-bar > * > * > :has(> .st-key-lesson-text) { flex: 1; }
+.st-key-lesson-bar > * > * > :not(:has(> .st-key-lesson-text)) { flex: none; width: auto; }
+.st-key-lesson-text { max-height: 26vh; max-width: none; }
+.st-key-lesson-tools { max-width: 12.5rem; }
+.st-key-lesson-tools > :first-child { display: none; }
 .stMainBlockContainer [data-testid="stCaptionContainer"] { display: none; }
 </style>"""
 
@@ -44,16 +51,30 @@ def present_button() -> None:
 
 
 def _begin() -> None:
-    state.go(state.page().path, replace(state.current(), present=True))
+    """Present the drawing of the lesson step that is open, otherwise the page's first."""
+    s, path = state.current(), state.page().path
+    only = _drawing_of_step(s)
+    state.go(path, replace(s, present=True, only=only if only in {each.key for each in drawings(path, s.tab)} else ""))
+
+
+def _drawing_of_step(s: Settings) -> str:
+    from attnviz.compute import lessons  # imported late: numpy would delay pages without a lesson
+
+    lesson = lessons.lesson(s.lesson) if s.lesson else None
+    return lesson.step(s.lesson_step).drawing if lesson else ""
 
 
 def presenter() -> None:
-    """Presenter's bar: step through the page's drawings, show the link as a QR code, leave."""
+    """Presenter's bar: step through the page's drawings, show the link as a QR code, leave.
+
+    In a lesson its steps lead on, and the lesson bar holds the presenter's tools.
+    """
     st.html(PRESENTED)
     if not state.alone():
         st.html(WHOLE_PAGE)
-    with st.bottom, st.container(key="presenter"):
-        _presenter()
+    if not state.current().lesson:
+        with st.bottom, st.container(key="presenter"):
+            _presenter()
 
 
 @state.part(state.PRESENTER, always)
@@ -66,9 +87,15 @@ def _presenter(view: View) -> None:
         if shown:
             _step_button("◀", "previous", "Left", shown, at - 1)
             _step_button("▶", "following", "Right", shown, at + 1)
-        qr_code(s)
-        st.button("Leave", key="present-leave", shortcut="Esc", on_click=_end)
-        stage(element.css_class if element else "", key="stage")
+        presenter_tools(s)
+
+
+def presenter_tools(s: Settings) -> None:
+    """Draw the QR code's button and the one that ends the presentation; enlarge the drawing."""
+    element = state.alone()
+    qr_code(s)
+    st.button("Leave", key="present-leave", shortcut="Esc", on_click=_end)
+    stage(element.css_class if element else "", key="stage")
 
 
 def _step_button(label: str, name: str, shortcut: str, shown: tuple[Element, ...], to: int) -> None:

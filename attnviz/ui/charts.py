@@ -14,7 +14,9 @@ from attnviz.figures.drawing import Caption, Drawing
 from attnviz.ui import state
 from attnviz.ui.components.save_picture import save_picture
 
-CONFIG = {"displayModeBar": False, "responsive": True}
+# Of plotly's buttons only the one that Streamlit adds is shown: it opens the chart full-screen.
+UNUSED = ["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "autoScale2d", "resetScale2d"]
+CONFIG = {"displayModeBar": True, "modeBarButtonsToRemove": UNUSED, "responsive": True}
 PRESENTED_HEIGHT = 385  # pixels: zoomed 1.4 times, with its title, it fills a screen of 1280 x 720
 TABLE_HEIGHT = 240  # pixels: header and five and a half rows; the half row shows that the table scrolls
 

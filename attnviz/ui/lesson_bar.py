@@ -5,6 +5,7 @@ The step is part of the settings, and so of every link: the bar stays when the u
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import streamlit as st
@@ -14,22 +15,38 @@ from attnviz.figures.drawing import escaped
 from attnviz.session.elements import ELEMENTS
 from attnviz.session.lessons import Lesson, Step
 from attnviz.session.settings import Settings
-from attnviz.ui import state
+from attnviz.ui import alone, state
 from attnviz.ui.components.lesson_mark import lesson_mark
 
-_ANSWERED = "answered"  # session key: the (lesson, step) whose answer is shown
+_ANSWERED = "answered"  # session key: the place whose answer is shown
+Place = tuple[str, int]  # name of a lesson, number of a step
 
 
 def lesson_bar() -> None:
     """Draw the bar if a lesson is open."""
     if state.current().lesson:
+        _name_window()
         with st.bottom, st.container(key="lesson-bar"):
             _bar()
 
 
+def _name_window() -> None:
+    """Name the browser's window, and so the bookmark, after the step."""
+    from attnviz.compute import lessons  # imported late: numpy would delay pages without a lesson
+
+    s = state.current()
+    lesson = lessons.lesson(s.lesson)
+    if lesson and lesson.step(s.lesson_step).page == state.page():
+        st.set_page_config(page_title=f"{_where(lesson, s.lesson_step)}: {lesson.step(s.lesson_step).title} · AttnViz")
+
+
+def _where(lesson: Lesson, number: int) -> str:
+    return f"Step {min(number, len(lesson.steps))} of {len(lesson.steps)}"
+
+
 @state.part(state.LESSON, always)
 def _bar(view: View) -> None:
-    from attnviz.compute import lessons  # imported late: numpy would delay pages without a lesson
+    from attnviz.compute import lessons
 
     s = view.settings
     lesson = lessons.lesson(s.lesson)
@@ -40,33 +57,64 @@ def _bar(view: View) -> None:
     number = min(s.lesson_step, len(lesson.steps))
     step, at_step = lesson.step(number), View(lesson.settings(number))
     left_step = _left_step(step, s, at_step.settings)
-    place = f"Step {number} of {len(lesson.steps)}"
+    text, question, answer = (lessons.filled(each, at_step) for each in (step.text, step.question, step.answer))
     with st.container(key="lesson-text"):
-        st.markdown(f"##### {step.title}\n\n{lessons.filled(step.text, at_step)}")
-        if step.question:
-            _question(lesson, number, lessons.filled(step.question, at_step), lessons.filled(step.answer, at_step))
+        st.markdown(f"## {step.title}\n\n{text}", width="stretch")
+        if question:
+            _question((lesson.name, number), question, answer)
     with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
-        element = ELEMENTS.get(step.target)
-        look = f" · Look at: {element.name}" if element else ""
-        st.caption(f"{lesson.title} · {place}{look}")
-        _button("Back", "back", "K", lesson, number - 1, number > 1)
-        _button("Next", "next", "J", lesson, number + 1, number < len(lesson.steps))
-        if left_step:
-            _button("Back to the step", "return", "G", lesson, number, True)
-        st.button("All lessons", key="lesson-home", shortcut="L", on_click=_home)
-        st.button("Leave", key="lesson-leave", on_click=_leave)
-    _mark(step, f"{place}: {step.title}", "" if left_step else f"{lesson.name}-{number}")
+        _tools(view, lesson, number, left_step)
+    said = [f"{_where(lesson, number)}: {step.title}.", text, question, answer * _is_answered((lesson.name, number))]
+    _mark(lesson, step, spoken(" ".join(each for each in said if each)), "" if left_step else f"{lesson.name}-{number}")
 
 
-def _mark(step: Step, announcement: str, name: str) -> None:
+def _tools(view: View, lesson: Lesson, number: int, left_step: bool) -> None:
+    """Draw where the user is, and the buttons; while presenting, those of the presenter in place of the lessons'."""
+    element = ELEMENTS.get(lesson.step(number).target)
+    st.caption(f"{lesson.title} · {_where(lesson, number)}{f' · Look at: {element.name}' if element else ''}")
+    _button("Back", "back", "K", (lesson.name, number - 1), number > 1)
+    _next_button(lesson, number)
+    if left_step:
+        _button("Back to the step", "return", "G", (lesson.name, number))
+    if view.settings.present:
+        alone.presenter_tools(view.settings)
+        return
+    st.button("All lessons", key="lesson-home", shortcut="L", on_click=_home)
+    st.button("Leave", key="lesson-leave", on_click=_leave)
+
+
+def _next_button(lesson: Lesson, number: int) -> None:
+    """Lead to the next step; from the last one to the next lesson."""
+    if number < len(lesson.steps):
+        _button("Next", "next", "J", (lesson.name, number + 1))
+    else:
+        following = _following(lesson.name)
+        _button("Next lesson" if following else "Next", "next", "J", (following, 1), bool(following))
+
+
+def _following(name: str) -> str:
+    """Return the name of the lesson listed after this one; "" after the last."""
+    from attnviz.compute import lessons
+
+    names = [*lessons.lessons()[0], ""]
+    return names[names.index(name) + 1]
+
+
+def spoken(text: str) -> str:
+    """Return Markdown as it is read aloud, without its marks."""
+    return re.sub(r"\\([!-/:-@\[-`{-~])|[*`]", r"\1", text)
+
+
+def _mark(lesson: Lesson, step: Step, announcement: str, name: str) -> None:
     """Outline the step's element if its page is open."""
     element = ELEMENTS.get(step.target) if state.page() == step.page else None
-    lesson_mark(announcement, element.css_class if element else "", element.name if element else "", name)
+    css_class, element_name = (element.css_class, element.name) if element else ("", "")
+    lesson_mark(f"Lesson: {lesson.title}", announcement, css_class, element_name, name)
 
 
-def _button(label: str, name: str, shortcut: str, lesson: Lesson, number: int, active: bool) -> None:
+def _button(label: str, name: str, shortcut: str, to: Place, active: bool = True) -> None:
     st.button(
-        label, key=f"lesson-{name}", shortcut=shortcut, disabled=not active, on_click=_open, args=(lesson.name, number),
+        label, key=f"lesson-{name}", shortcut=shortcut, disabled=not active, on_click=_open, args=to,
         type="primary" if name == "next" else "secondary",
     )  # fmt: skip
 
@@ -79,24 +127,24 @@ def _open(name: str, number: int) -> None:
         return
     step, settings = lesson.step(number), lesson.settings(number)
     if state.current().present:
-        element = ELEMENTS.get(step.target)
-        only = step.target if element and element.drawing else ""
-        settings = replace(settings, present=True, only=only)
+        settings = replace(settings, present=True, only=step.drawing)
     state.go(step.page.path, settings)
 
 
-def _question(lesson: Lesson, number: int, question: str, answer: str) -> None:
-    shown = st.session_state.get(_ANSWERED) == (lesson.name, number)
-    if shown:
-        st.markdown(f"**{question}** {answer}")
-        return
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"**{question}**", width="content")
-        st.button("Show the answer", key="lesson-answer", shortcut="Q", on_click=_answer, args=(lesson.name, number))
+def _question(place: Place, question: str, answer: str) -> None:
+    shown = _is_answered(place)
+    with st.container(horizontal=True, vertical_alignment="center", key="lesson-question"):
+        st.markdown(f"**{question}** {answer}" if shown else f"**{question}**", width="content")
+        label = "Hide the answer" if shown else "Show the answer"
+        st.button(label, key="lesson-answer", shortcut="Q", on_click=_toggle_answer, args=(place,))
 
 
-def _answer(name: str, number: int) -> None:
-    st.session_state[_ANSWERED] = name, number
+def _is_answered(place: Place) -> bool:
+    return st.session_state.get(_ANSWERED) == place
+
+
+def _toggle_answer(place: Place) -> None:
+    st.session_state[_ANSWERED] = None if _is_answered(place) else place
 
 
 def _left_step(step: Step, now: Settings, then: Settings) -> bool:

@@ -30,11 +30,15 @@ def svg(link: str) -> str | None:
 
 
 def qr_code(settings: Settings) -> None:
-    """Popover with the QR code and the link below it."""
-    with st.popover("QR code", icon=":material/qr_code_2:", width="content"):
-        link = address(st.context.url or "", settings)
-        if code := svg(link):
-            st.image(code, width=320)
-            st.code(link, language=None, wrap_lines=True)
-        else:
-            st.info("This link is too long for a QR code. Choose a shorter text.")
+    """Button that shows the QR code and the link below it, in a dialog: a popover would leave the screen."""
+    if st.button("QR code", key="qr-code", icon=":material/qr_code_2:"):
+        _dialog(address(st.context.url or "", settings))
+
+
+@st.dialog("QR code of this view")
+def _dialog(link: str) -> None:
+    if code := svg(link):
+        st.image(code, width="stretch")
+        st.code(link, language=None, wrap_lines=True)
+    else:
+        st.info("This link is too long for a QR code. Choose a shorter text.")

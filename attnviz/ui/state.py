@@ -85,11 +85,14 @@ def _drop_missing_element(page: Page) -> None:
 
 
 def alone() -> Element | None:
-    """Return the element that is shown alone: the one in the link or, while presenting, the page's first drawing."""
+    """Return the element that is shown alone: the one in the link or, while presenting, the page's first drawing.
+
+    A lesson step without a drawing, such as one on a slider, is presented with its whole page.
+    """
     s = current()
     if s.only:
         return ELEMENTS[s.only]
-    shown = drawings(page().path, s.tab) if s.present else ()
+    shown = drawings(page().path, s.tab) if s.present and not s.lesson else ()
     return shown[0] if shown else None
 
 

@@ -6,24 +6,30 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import NARROW, go
+from tests.browser.conftest import NARROW, go, turn_to
 from tests.browser.painted import fits, overflow, painted_fraction, pixels, settle
 from tests.browser.server import Server
 
 RINGED = """name => {
   const element = document.querySelector(`.${name}`), style = element && getComputedStyle(element);
   if (!style || style.outlineStyle !== "solid" || parseFloat(style.outlineWidth) < 2) return false;
-  const box = element.getBoundingClientRect();
-  const bar = document.querySelector(".st-key-lesson-bar").getBoundingClientRect();
-  return box.height > 20 && box.top < bar.top - 20 && box.bottom > 0;
+  const { top, bottom, height } = element.getBoundingClientRect();
+  const bar = document.querySelector("[data-testid=stBottom]").getBoundingClientRect().top;
+  const header = innerWidth > 768 ? 0 : document.querySelector("[data-testid=stHeader]").getBoundingClientRect().bottom;
+  const whole = top >= header && bottom <= bar, begins = top >= header && top < header + 30;
+  return height > 20 && (height < bar - header - 30 ? whole : begins);
 }"""
 
 
 def at_step(page: Page, number: int, title: str, marked: str) -> None:
-    """Expect the step in the bar and in the live region, and the element outlined and visible."""
+    """Expect the step in the bar, the live region and the window's name, and the element outlined above the bar.
+
+    An element that is too high for that has to begin below the header.
+    """
     bar = page.locator(".st-key-lesson-bar")
     expect(bar.get_by_role("heading", name=title)).to_be_visible()
     expect(page.locator(".st-key-lesson-mark [role=status]")).to_contain_text(f"Step {number} of")
+    expect(page).to_have_title(re.compile(f"^Step {number} of .*: {title} · AttnViz$"))
     page.wait_for_function(RINGED, arg=f"st-key-{marked}")
 
 
@@ -39,9 +45,14 @@ def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Call
     expect(page.locator(".st-key-lesson-text")).to_contain_text("3,072 B per token where MHA caches 6,144 B")
     page.keyboard.press("j")
     at_step(page, 4, "Query heads stay different", "layer-maps")
+    expect(page.get_by_role("region", name="Lesson: Why keys and values are shared")).to_be_visible()
+    page.wait_for_function("document.activeElement.closest('.st-key-lesson-bar')")
     expect(page.locator(".st-key-lesson-text")).not_to_contain_text("part of W_o")
     page.keyboard.press("q")
     expect(page.locator(".st-key-lesson-text")).to_contain_text("part of W_o")
+    expect(page.locator(".st-key-lesson-mark [role=status]")).to_contain_text("part of W_o")
+    page.keyboard.press("q")
+    expect(page.locator(".st-key-lesson-text")).not_to_contain_text("part of W_o")
     page.get_by_test_id("stSidebar").get_by_role("link", name="RoPE", exact=True).click()  # leave the step
     expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
     expect(page.locator(".st-key-lesson-return button")).to_be_visible()
@@ -120,8 +131,10 @@ def test_presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(
     page.keyboard.press("b")
     expect(page.locator(".attnviz-black")).to_be_hidden()
     page.get_by_role("button", name="QR code").click()
-    expect(page.get_by_test_id("stPopoverBody").locator("img")).to_be_visible()
-    page.keyboard.press("Escape")
+    code = page.get_by_role("dialog").locator("img")
+    expect(code).to_be_visible()
+    page.keyboard.press("Escape")  # closes the dialog alone
+    expect(code).to_be_hidden()
     page.locator(".st-key-present-leave button").click()
     expect(page.get_by_test_id("stSidebar")).to_be_visible()
 
@@ -135,6 +148,33 @@ def test_presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(
     grid.get_by_role("gridcell").nth(5).hover()
     expect(grid.locator(".read")).to_contain_text("Layer 0, H5")
     fits(page)
+
+
+def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visit: Callable[..., Page]) -> None:
+    page = visit("cost?tab=published&lesson=model-card&lesson_step=4")  # drawings above it grow late
+    at_step(page, 4, "The same with MHA", "figure-alternatives")
+    turn_to(page, "steps?model=mla&absorbed=1&lesson=mla&lesson_step=5")
+    at_step(page, 5, "Line by line", "source-walk")
+    line = page.locator(".st-key-source-walk .row.here").first
+    before = line.inner_text()
+    page.keyboard.press("ArrowRight")  # without a click into the walk
+    expect(line).not_to_have_text(before)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    turn_to(page, "heads?layer=1&head=3&lesson=one-head&lesson_step=2")
+    page.keyboard.press("p")
+    page.wait_for_function(FILLS, arg="st-key-head-grid")
+    expect(page).to_have_url(re.compile("only=head-grid"))
+    assert page.get_by_role("button", name="Leave").count() == 1
+    text = page.locator(".st-key-lesson-text p").first
+    assert text.evaluate("text => text.currentCSSZoom") == pytest.approx(1.4)
+    page.keyboard.press("PageDown")
+    expect(page).to_have_url(re.compile("lesson_step=3.*only=head-view"))
+    expect(page.locator(".st-key-head-grid")).to_have_count(0)
+    page.get_by_role("button", name="QR code").click()
+    code = page.get_by_role("dialog").locator("img")
+    expect(code).to_be_visible()
+    box = code.bounding_box()
+    assert box["width"] > 300 and box["y"] >= 0 and box["y"] + box["height"] <= 720
 
 
 RESTS = """() => {

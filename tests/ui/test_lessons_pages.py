@@ -12,6 +12,7 @@ from attnviz.compute.view import View
 from attnviz.session.elements import ALL, ELEMENTS, Element
 from attnviz.session.lessons import Lesson, placeholders
 from attnviz.session.pages import PAGES, overview_groups
+from attnviz.ui.lesson_bar import spoken
 from tests.ui.test_pages import ROOT, opened, sentences
 
 pytestmark = pytest.mark.slow
@@ -138,7 +139,7 @@ def test_every_step_opens_and_draws_what_it_points_at(name: str) -> None:
         assert shows(app, step.target), (number, step.target, keys(app))
         assert not_in_the_ring(app, lesson, number) == NOT_IN_THE_RING.get((name, number), set()), number
         assert step.title in bar(app) and f"Step {number} of {len(lesson.steps)}" in bar(app)
-        assert app.button(key="lesson-next").disabled == (number == len(lesson.steps))
+        assert app.button(key="lesson-next").disabled == (number == len(lesson.steps) and name == [*LESSONS][-1])
 
 
 def test_the_bar_leads_on_shows_the_answer_and_notices_that_one_has_left() -> None:
@@ -158,6 +159,20 @@ def test_the_bar_leads_on_shows_the_answer_and_notices_that_one_has_left() -> No
     app.button(key="lesson-leave").click().run()
     assert "lesson" not in app.query_params and "lesson-next" not in keys_of_buttons(app)
     assert "Look at layer" in bar(app)
+
+
+def test_the_last_step_leads_to_the_next_lesson() -> None:
+    first, second = list(LESSONS.values())[:2]
+    app = opened_step(first, len(first.steps))
+    assert app.button(key="lesson-next").label == "Next lesson"
+    app.button(key="lesson-next").click().run()
+    assert link(app)["lesson"] == second.name and second.steps[0].title in bar(app)
+
+
+def test_a_lesson_is_announced_as_it_is_read_aloud() -> None:
+    assert spoken(r"Token 21 “·red” gives **83\.1 %**; `W_o` and n\_heads stay") == (
+        "Token 21 “·red” gives 83.1 %; W_o and n_heads stay"
+    )
 
 
 def link(app: AppTest) -> dict[str, str]:
@@ -182,6 +197,9 @@ def test_the_lessons_are_listed_and_a_broken_file_is_said(tmp_path, monkeypatch)
     app = opened("pages/9_lessons.py")
     links = [link.proto.label for link in app.main.get("page_link")]
     assert [lesson.title for lesson in LESSONS.values() if f"**{lesson.title}**" not in links] == []
+    assert [each for each in links if each in {f"**{lesson.title}**" for lesson in LESSONS.values()}] == [
+        f"**{lesson.title}**" for lesson in LESSONS.values()
+    ]  # the order on a phone, and for a screen reader
     assert "broken" in app.error[0].value and "line 3" in app.error[0].value
 
 
@@ -193,6 +211,28 @@ def test_presenting_shows_one_drawing_and_goes_through_the_page() -> None:
     assert shows(app, "rope-clocks") and not shows(app, "rope-pair")
     app.button(key="present-leave").click().run()
     assert not app.query_params and app.title[0].value == "RoPE"
+
+
+def test_a_lesson_s_step_is_presented_with_its_own_drawing() -> None:
+    app = opened_step(LESSONS["one-head"], 2)
+    app.button(key="present").click().run()
+    assert link(app)["only"] == "head-grid" and shows(app, "head-grid") and not shows(app, "text-view")
+    app.button(key="lesson-next").click().run()
+    assert link(app)["only"] == "head-view" and not {"lesson-leave", "present-following"} & keys_of_buttons(app)
+    app.button(key="present-leave").click().run()
+    assert link(app) == {"lesson": "one-head", "lesson_step": "3"}
+
+
+def test_a_step_on_a_control_is_presented_with_its_whole_page() -> None:
+    name, number = next(
+        (lesson.name, i)
+        for lesson in LESSONS.values()
+        for i, step in enumerate(lesson.steps, 1)
+        if step.target.startswith("control-")
+    )
+    step = LESSONS[name].step(number)
+    app = opened(step.page.file, **LESSONS[name].settings(number).to_link(), present="1")
+    assert shows(app, step.target) and step.drawing == "" and app.title[0].value == step.page.name
 
 
 def test_the_front_door_leads_every_way_and_to_every_page() -> None:

@@ -1,41 +1,76 @@
-// Outlines the element of a lesson step, scrolls to it once it is drawn, and announces the step in a live region. The outline
-// is a style sheet rule: Streamlit would remove a class with its next rerun.
+// Outlines the element of a lesson step, keeps it above the lesson bar until everything is drawn, and announces the step in a live
+// region. The outline is a style sheet rule: Streamlit would remove a class with its next rerun.
 const TIMEOUT = 20000; // milliseconds after which the bar reports that the element is not drawn
+const WATCHED = 2500; // milliseconds for which the element is kept in sight: a drawing above it may still grow
+const TURN = 60, STILL = 4, AGAIN = 10; // milliseconds between looks; looks without movement after which a position is final; and further
+// ones after which scrolling is repeated, without animation: a page that is busy drawing can cancel a smooth one
+const MARGIN = 12, HEADER = 56; // pixels around the element; height of the header, which on a phone covers the element's title
+const SCROLLS = ["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", " "];
 
 export default function ({ data, parentElement }) {
-  const call = begun(parentElement), { announcement, target, name, step } = JSON.parse(new TextDecoder().decode(data));
+  const call = begun(parentElement), { label, announcement, target, name, step } = JSON.parse(new TextDecoder().decode(data));
   const [look, status] = [".look", ".said"].map((each) => parentElement.querySelector(each));
-  const sheet = document.createElement("style");
+  const sheet = document.createElement("style"), onStep = document.attnvizStep === step;
+  landmark(label);
   if (status.textContent !== announcement) status.textContent = announcement;
   look.textContent = "";
   if (target) {
-    sheet.textContent = `.${target} { outline: 3px solid light-dark(#b3541e, #f0a36b); outline-offset: 5px; border-radius: 6px; scroll-margin: 12px; }`;
+    sheet.textContent = `.${target} { outline: 3px solid light-dark(#b3541e, #f0a36b); outline-offset: 5px; border-radius: 6px; }`;
     document.head.append(sheet);
-    if (step && document.attnvizStep !== step) arrive(call.signal, target, step, look, name);
+    if (step && !onStep) arrive(call.signal, target, step, look, name);
   }
-  if (!target || document.attnvizStep !== step) document.attnvizStep = ""; // scroll again when the user returns to the step
+  if (!target || !onStep) document.attnvizStep = ""; // scroll again when the user returns to the step
+  if (step && !onStep) keepFocus(call.signal);
   call.signal.addEventListener("abort", () => sheet.remove());
   return call.end;
 }
 
-// Scrolls once the element's position is stable: elements drawn above it move it down.
+const bar = () => document.querySelector(".st-key-lesson-bar");
+
+function landmark(label) {
+  bar()?.setAttribute("role", "region");
+  bar()?.setAttribute("aria-label", label);
+}
+
+// The button that led here may be gone with its page: the step's text then has the focus, not the document.
+function keepFocus(signal) {
+  const text = document.querySelector(".st-key-lesson-text");
+  if (text) text.tabIndex = -1;
+  setTimeout(() => {
+    if (!signal.aborted && document.activeElement === document.body) text?.focus({ preventScroll: true });
+  }, TURN);
+}
+
+// Scrolls whenever the element has come to rest out of sight, until nothing has moved for a while or the user scrolls.
 function arrive(signal, target, step, look, name) {
-  const began = performance.now();
-  let last = null, still = 0;
+  const began = performance.now(), watch = new AbortController(), until = AbortSignal.any([signal, watch.signal]);
+  const stop = (e) => {
+    if ((e.key && !SCROLLS.includes(e.key)) || bar()?.contains(e.target)) return;
+    document.attnvizStep = step;
+    watch.abort();
+  };
+  for (const each of ["wheel", "touchmove", "pointerdown", "keydown"]) document.addEventListener(each, stop, { signal: until, passive: true });
+  let last = null, still = 0, moved = began;
   const turn = () => {
-    if (signal.aborted) return;
-    const element = document.querySelector(`.${target}`), box = element?.getBoundingClientRect(), ready = box && box.height > 20;
-    still = ready && last !== null && Math.abs(box.top - last) < 1 && !document.querySelector("[data-test-script-state=running]") ? still + 1 : 0;
-    last = ready ? box.top : null;
-    if (still > 3) {
-      document.attnvizStep = step;
-      const calm = window.matchMedia("(prefers-reduced-motion: reduce)").matches;
-      const room = (document.querySelector("[data-testid=stBottom]") ?? look).getBoundingClientRect().top;
-      if (box.top < 0 || box.bottom > room) element.scrollIntoView({ block: box.height < room ? "nearest" : "start", behavior: calm ? "auto" : "smooth" });
-      return;
-    }
-    if (performance.now() - began > TIMEOUT && !ready) return void (look.textContent = `“${name}” is not drawn with these settings.`);
-    setTimeout(turn, 60);
+    if (until.aborted) return;
+    const box = document.querySelector(`.${target}`)?.getBoundingClientRect(), now = performance.now();
+    const drawn = box?.height > 20, runs = document.querySelector("[data-test-script-state=running]");
+    still = drawn && last !== null && Math.abs(box.top - last) < 1 && !runs ? still + 1 : 0;
+    last = drawn ? box.top : null;
+    if (!still) moved = now;
+    if (still % AGAIN === STILL) toSight(box, still > STILL);
+    if (now - moved > WATCHED) return void (document.attnvizStep = step);
+    if (now - began > TIMEOUT && !drawn) return void (look.textContent = `“${name}” is not drawn with these settings.`);
+    setTimeout(turn, TURN);
   };
   turn();
+}
+
+// An element that fits between the header and the bar is shown whole, another from its beginning.
+function toSight(box, atOnce) {
+  const top = matchMedia("(max-width: 768px)").matches ? HEADER : MARGIN, bottom = document.querySelector("[data-testid=stBottom]").getBoundingClientRect().top - MARGIN;
+  const fits = box.height <= bottom - top, main = document.querySelector("[data-testid=stMain]");
+  const by = box.top < top || !fits ? box.top - top : Math.max(0, box.bottom - bottom);
+  const calm = atOnce || matchMedia("(prefers-reduced-motion: reduce)").matches;
+  if (Math.abs(by) > 1) main.scrollBy({ top: by, behavior: calm ? "auto" : "smooth" });
 }

@@ -13,10 +13,11 @@ HTML = """
 _component = declared("lesson_mark", HTML)
 
 
-def lesson_mark(announcement: str, css_class: str, name: str, step: str) -> None:
+def lesson_mark(label: str, announcement: str, css_class: str, name: str, step: str) -> None:
     """Outline the element with this class, and announce the step.
 
-    name: of the element, for messages. step: a new value scrolls to the element; "" if the user has left the step.
+    label: accessible name of the lesson bar. name: of the element, for messages.
+    step: a new value scrolls to the element; "" if the user has left the step.
     """
-    data = {"announcement": announcement, "target": css_class, "name": name, "step": step}
+    data = {"label": label, "announcement": announcement, "target": css_class, "name": name, "step": step}
     _component(key="lesson-mark", data=as_bytes(data), height="content")

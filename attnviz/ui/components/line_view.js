@@ -1,6 +1,7 @@
 // The line view in the browser: two columns of tokens, and between them a canvas as tall as the visible part.
 
-const ROW = 20, WIDEST = 7, MOST_LINES = 1500; // CSS pixels: row height, thickness of weight 1; maximal number of lines
+const ROW = 20, LOWEST = 11, AROUND = 120; // CSS pixels: row height, the same where a presented text would not fit, height around the rows
+const WIDEST = 7, MOST_LINES = 1500; // CSS pixels: thickness of weight 1; maximal number of lines
 
 const HINT = TOUCH ? "Tap a token to see only its lines; tap it again for all."
   : "Point at a token to see only its lines; click it, or press Enter, to keep them. Arrow keys move.";
@@ -192,13 +193,13 @@ function key(view, axis, e) {
   else if (to === undefined) return;
   else {
     look(view, [axis, Math.max(0, Math.min(n - 1, to))]);
-    reveal(view.scroll, view.at[1]);
+    reveal(view, view.at[1]);
   }
   e.preventDefault();
 }
 
-function reveal(scroll, i) {
-  scroll.scrollTop = Math.max((i + 2) * ROW - scroll.clientHeight, Math.min(scroll.scrollTop, (i - 1) * ROW));
+function reveal({ scroll, row }, i) {
+  scroll.scrollTop = Math.max((i + 2) * row - scroll.clientHeight, Math.min(scroll.scrollTop, (i - 1) * row));
 }
 
 // ---- the lines
@@ -208,16 +209,24 @@ function draw(view) {
   view.waiting = requestAnimationFrame(() => { view.waiting = 0; view.paint(); });
 }
 
+// On a presenter's screen rows are lower, so that the whole text is in sight.
+function fitRows(view) {
+  const { shape } = view.d, row = Math.floor((slideHeight(view.root) - AROUND) / Math.max(shape[2], shape[3]));
+  view.row = Math.max(LOWEST, Math.min(ROW, row));
+  view.root.style.setProperty("--row", `${view.row}px`);
+}
+
 function paint(view) {
+  fitRows(view);
   const { canvas, scroll, d } = view, ratio = ratioOf(view);
-  const wide = canvas.parentElement.clientWidth, high = Math.min(scroll.clientHeight, ROW * Math.max(d.shape[2], d.shape[3]));
+  const wide = canvas.parentElement.clientWidth, high = Math.min(scroll.clientHeight, view.row * Math.max(d.shape[2], d.shape[3]));
   if (!wide) return;
   canvas.style.height = high + "px";
   canvas.width = wide * ratio;
   canvas.height = high * ratio;
-  const pen = canvas.getContext("2d"), first = Math.floor(scroll.scrollTop / ROW);
+  const pen = canvas.getContext("2d"), first = Math.floor(scroll.scrollTop / view.row);
   pen.setTransform(ratio, 0, 0, ratio, 0, -scroll.scrollTop * ratio);
-  const least = strokesOf(view, pen, first, first + high / ROW, wide);
+  const least = strokesOf(view, pen, first, first + high / view.row, wide);
   view.heading.children[1].textContent = least > 1 ? `weights from ${weightText(least, view.d.steps)}; ${POINT.toLowerCase()} a token for all of its lines` : "";
 }
 
@@ -233,7 +242,7 @@ function strokesOf(view, pen, first, last, wide) {
   shown.forEach((h, i) => {
     const offset = (i - (shown.length - 1) / 2) * Math.min(4, 14 / shown.length); // so that heads of one hue do not hide each other
     pen.strokeStyle = d.marks[h];
-    strokes(pen, shaded(found[i], least, d.steps), wide, offset, view.at ? 0.4 : 0.12);
+    strokes(pen, shaded(found[i], least, d.steps), { wide, offset, row: view.row }, view.at ? 0.4 : 0.12);
   });
   return least;
 }
@@ -272,14 +281,14 @@ function shaded(found, least, steps) {
   return by;
 }
 
-function strokes(pen, shades, wide, offset, faintest) {
+function strokes(pen, shades, { wide, offset, row }, faintest) {
   shades.forEach((ends, shade) => {
     const weight = (shade / SHADES) ** 2;
     pen.globalAlpha = faintest + (0.95 - faintest) * weight;
     pen.lineWidth = Math.max(faintest < 0.3 ? 0.6 : 1, WIDEST * weight);
     pen.beginPath();
     for (let i = 0; i < ends.length; i += 2) {
-      const y0 = (ends[i] + 0.5) * ROW + offset, y1 = (ends[i + 1] + 0.5) * ROW + offset;
+      const y0 = (ends[i] + 0.5) * row + offset, y1 = (ends[i + 1] + 0.5) * row + offset;
       pen.moveTo(0, y0);
       pen.bezierCurveTo(wide / 2, y0, wide / 2, y1, wide, y1);
     }

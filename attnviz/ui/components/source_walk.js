@@ -11,6 +11,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
   if (view.bytes !== data) update(view, data);
   view.dark = isDark(root);
   show(view);
+  document.addEventListener("keydown", (e) => keyOfPage(view, e), { signal: call.signal });
   call.signal.addEventListener("abort", () => pause(view));
   return call.end;
 }
@@ -58,6 +59,13 @@ function key(view, e) {
   else if (action) act(view, action);
   else return;
   e.preventDefault();
+}
+
+// Left and right step without a click into the walk, as long as nothing that has a use for them has the focus. A presenter's
+// arrow keys go to the next drawing.
+function keyOfPage(view, e) {
+  const at = document.activeElement, free = at === document.body || at?.closest(".st-key-lesson-bar");
+  if (free && ["ArrowLeft", "ArrowRight"].includes(e.key) && !e.shiftKey && !document.querySelector(".st-key-present-leave")) key(view, e);
 }
 
 function act(view, action) {

@@ -12,6 +12,9 @@ export default function ({ data, parentElement }) {
   document.head.append(sheet);
   const fit = fitting(sheet, target, signal);
   window.addEventListener("resize", fit, { signal });
+  const bar = new ResizeObserver(fit); // it grows with an answer
+  bar.observe(document.querySelector("[data-testid=stBottom]"));
+  signal.addEventListener("abort", () => bar.disconnect());
   document.addEventListener("pointermove", (e) => ringAt(ring, e), { signal });
   document.addEventListener("keydown", (e) => key(e, black), { signal });
   fit();
@@ -56,7 +59,7 @@ function fitting(sheet, target, signal) {
   const wait = (ms) => new Promise((then) => setTimeout(then, ms));
   // Plotly sizes a chart by its box in the window, and maps pointer positions correctly under a transform, but not under zoom.
   const lay = (zoom, width) => {
-    sheet.textContent = `.${target} { --slide-height: ${roomFor()[1] / TYPE}px; --slide-rest: none; zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; }
+    sheet.textContent = `.${target} { --slide-height: ${roomFor()[1] / TYPE}px; --slide-rest: none; --slide-tools: sticky; zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; }
       .${target} .stElementContainer { overflow: visible; }
       .${target} .stElementContainer:has(.stPlotlyChart) { zoom: ${1 / zoom}; width: ${100 / zoom}% !important; }
       .${target} .js-plotly-plot { transform: scale(${zoom}); transform-origin: 0 0; overflow: visible !important; }`;
@@ -82,8 +85,8 @@ function fitting(sheet, target, signal) {
     await wait(SETTLED);
   };
   return async function start() {
-    const element = target && document.querySelector(`.${target}`), now = `${window.innerWidth} ${window.innerHeight}`;
-    if (signal.aborted || !target || seen === now) return; // plotly's own resize events do not change the window's size
+    const element = target && document.querySelector(`.${target}`), now = String(roomFor());
+    if (signal.aborted || !target || seen === now) return; // plotly's own resize events do not change the room
     if (!element || element.getBoundingClientRect().height < 20) return void setTimeout(start, SETTLED);
     const run = ++turn, stale = () => run !== turn || signal.aborted;
     seen = now;

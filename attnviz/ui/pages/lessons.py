@@ -28,10 +28,11 @@ def lesson_list(view: View) -> None:
     found, unread = compute.lessons()
     for each in unread:
         st.error(f"**{escaped(each.file)}** is not shown. {escaped(each.reason)}", icon=":material/error:")
-    columns = st.columns(COLUMNS)
-    for i, lesson in enumerate(found.values()):
-        with columns[i % COLUMNS].container(border=True):
-            _lesson(lesson, view.settings.lesson_step if view.settings.lesson == lesson.name else 0)
+    listed = list(found.values())
+    for at in range(0, len(listed), COLUMNS):  # row by row, so that a phone and a screen reader keep their order
+        for column, lesson in zip(st.columns(COLUMNS), listed[at : at + COLUMNS], strict=False):
+            with column.container(border=True, height="stretch"):
+                _lesson(lesson, view.settings.lesson_step if view.settings.lesson == lesson.name else 0)
 
 
 def _lesson(lesson: Lesson, at: int) -> None:
