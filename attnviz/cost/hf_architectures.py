@@ -253,6 +253,14 @@ def _deepseek(f: Fields) -> dict[str, Any]:
     return sizes | {"moe": moe}
 
 
+def _deepseek_v3(f: Fields) -> dict[str, Any]:
+    """Read MLA with a mixture whose load a bias per expert balances: a buffer, as in transformers."""
+    sizes = _deepseek(f)
+    n = (sizes["n_layers"] - sizes["moe"].n_dense_layers) * sizes["moe"].n_routed_experts
+    f.uncounted["n_routed_experts"] = f"the {n:,} numbers that balance the experts, which are buffers"
+    return sizes
+
+
 def _gpt_oss(f: Fields) -> dict[str, Any]:
     sizes = _usual(f)
     moe = _experts(f, sizes["d_ff"], "num_local_experts", "num_experts", router_bias=True, expert_bias=True)
@@ -504,7 +512,7 @@ ARCHITECTURES = {
     "olmoe": Architecture(_olmoe, _defaults(
         50304, 2048, 2048, 16, 16, None, 4096, attention_bias=False, num_experts_per_tok=8, num_experts=64)),
     "deepseek_v2": Architecture(_deepseek, DEEPSEEK_V2),
-    "deepseek_v3": Architecture(_deepseek, DEEPSEEK_V3),
+    "deepseek_v3": Architecture(_deepseek_v3, DEEPSEEK_V3),
     "minicpm3": Architecture(_latent, MINICPM3),
     "gpt_oss": Architecture(_gpt_oss, _defaults(
         201088, 2880, 2880, 36, 64, 8, 131072, head_dim=64, attention_bias=True, sliding_window=128,
@@ -547,6 +555,10 @@ ARCHITECTURES = {
         "new_decoder_architecture": False, "multi_query": True, "parallel_attn": True, "bias": False,
         "max_position_embeddings": 2048, "tie_word_embeddings": True}),
 }  # fmt: skip
+LLAMA_SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size",
+               "max_position_embeddings")  # fmt: skip
+LLAMA_LIKE = Architecture(_llama, UNBIASED | {"num_key_value_heads": None, "tie_word_embeddings": False})
+UNLIKE_LLAMA = ("expert", "moe", "lora_rank", "mamba", "ssm", "conv", "linear_")  # in the names of fields
 ALIASES = {  # other model types with the same decoder
     "kimi_k2": "deepseek_v3", "gemma3": "gemma3_text", "qwen2_vl": "qwen2", "qwen2_vl_text": "qwen2",
     "qwen2_5_vl": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
@@ -555,3 +567,10 @@ ALIASES = {  # other model types with the same decoder
 CLASSES = {  # class name in `architectures`, used if no model_type is given
     name.replace("_", "").removesuffix("text"): name for name in ARCHITECTURES
 } | {"gptneox": "gpt_neox", "gptbigcode": "gpt_bigcode", "rw": "falcon"}
+
+
+def llama_like(decoder: dict) -> bool:
+    """Check whether a config.json has Llama's sizes, and no field of a mixture of experts, MLA or a state space."""
+    return all(name in decoder for name in LLAMA_SIZES) and not any(
+        part in name for name in decoder for part in UNLIKE_LLAMA
+    )

@@ -11,17 +11,18 @@ from dataclasses import dataclass
 
 from attnviz.checks import ConfigError, shown
 from attnviz.config import ModelConfig
-from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES, CLASSES, Architecture
+from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES, CLASSES, LLAMA_LIKE, Architecture, llama_like
 from attnviz.cost.hf_fields import Fields
 
 MARKS = ("model_type", "architectures", "text_config", "hidden_size", "num_hidden_layers", "n_embd")
+LONGEST_METHOD = 40  # characters
 TEXT_PARTS = ("text_config", "llm_config", "language_config")  # the decoder's part of a multimodal model's config.json
 OTHER_PARTS = {
     "vision_config": "the image encoder and its projector",
     "audio_config": "the audio encoder and its projector",
     "num_nextn_predict_layers": "the layers for multi-token prediction, which plain decoding does not run",
-    "quantization_config": "the precision of its stored weights; choose one on this page instead",
 }
+KNOWN = sorted(ARCHITECTURES | ALIASES)
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Description:
     used: dict[str, object]
     assumed: dict[str, object]
     uncounted: dict[str, str]  # field -> the uncounted part of the model that it describes
+    known: bool = True  # False: an unknown architecture, counted as if it were Llama's
+    stored_as: str = ""  # the quantisation of the stored weights, which changes no count
 
 
 def is_hf_config(facts: object) -> bool:
@@ -49,11 +52,20 @@ def read_hf_config(config: dict) -> Description:
     if "tie_word_embeddings" in config:
         decoder = {"tie_word_embeddings": config["tie_word_embeddings"]} | decoder
     name = _architecture(decoder) or _architecture(config)
-    architecture = _lookup(name, config)
+    architecture = _lookup(name, decoder)
     fields = Fields(decoder, architecture.defaults)
     model = architecture.read(fields)
     uncounted = {name: what for name, what in OTHER_PARTS.items() if config.get(name) or decoder.get(name)}
-    return Description(ModelConfig(name=name, **model), name, fields.used, fields.assumed, uncounted | fields.uncounted)
+    return Description(
+        ModelConfig(name=name, **model), name, fields.used, fields.assumed, uncounted | fields.uncounted,
+        known=architecture is not LLAMA_LIKE, stored_as=_quantisation(config),
+    )  # fmt: skip
+
+
+def _quantisation(config: dict) -> str:
+    """Return the method that the stored weights are quantised with: "fp8"; "" if none is given."""
+    stored = config.get("quantization_config")
+    return str(stored.get("quant_method") or "quantised")[:LONGEST_METHOD] if isinstance(stored, dict) else ""
 
 
 def _architecture(config: dict) -> str:
@@ -70,16 +82,18 @@ def _architecture(config: dict) -> str:
     return CLASSES.get(name, first)
 
 
-def _lookup(name: str, config: dict) -> Architecture:
+def _lookup(name: str, decoder: dict) -> Architecture:
     if not name:
         raise ConfigError(
             "config.json must name its architecture: model_type (such as “llama”) or architectures (such as "
             "“LlamaForCausalLM”)"
         )
     architecture = ARCHITECTURES.get(ALIASES.get(name, name))
+    if architecture is None and llama_like(decoder):
+        return LLAMA_LIKE
     if architecture is None:
         raise ConfigError(
-            f"model_type {shown(name)} is not known here, so its parameters cannot be counted. Known: "
-            f"{', '.join(sorted(ARCHITECTURES | ALIASES))}. Describe the model in this page's own fields instead"
+            f"AttnViz does not know the architecture {shown(name)}, and these fields are not Llama's. Describe the "
+            "model in this page's own fields instead"
         )
     return architecture

@@ -15,6 +15,7 @@ from attnviz.config import ModelConfig
 from attnviz.cost import count_parameters, kv_cache_bytes, load_presets
 from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES
 from attnviz.cost.hf_config import is_hf_config, read_hf_config
+from attnviz.facts import published_facts
 
 PRESETS = load_presets()
 OURS = {"chatglm"}  # published with its own code, which transformers does not have
@@ -218,6 +219,19 @@ def test_used_and_assumed_fields_are_told_apart():
     assert not found.used.keys() & found.assumed.keys() and not found.uncounted
 
 
+def test_an_unknown_architecture_with_llamas_fields_is_counted_as_a_llama():
+    found, llama = (read_hf_config({"model_type": name} | SIZES) for name in ("foomodel", "llama"))
+    assert (found.known, llama.known) == (False, True)
+    assert count_parameters(found.model) == count_parameters(llama.model)
+    assert kv_cache_bytes(found.model, 1000) == kv_cache_bytes(llama.model, 1000)
+
+
+def test_the_buffers_that_balance_the_experts_are_said_not_to_be_counted():
+    found = read_hf_config({"model_type": "deepseek_v3", "quantization_config": {"quant_method": "fp8"}})
+    assert "14,848" in found.uncounted["n_routed_experts"] and "14,848" in published_facts()["deepseek-v3"]["notes"]
+    assert found.stored_as == "fp8"
+
+
 def test_a_window_of_null_is_no_window_and_a_missing_one_is_the_default():
     sizes = {"model_type": "mistral", **SIZES}
     assert read_hf_config(sizes | {"sliding_window": None}).model.sliding_window is None
@@ -244,7 +258,8 @@ def test_the_class_names_the_architecture_where_model_type_is_missing(name):
 @pytest.mark.parametrize(
     "config, words",
     [
-        ({"model_type": "mamba", "hidden_size": 8}, ["mamba", "llama"]),
+        ({"model_type": "mamba", "hidden_size": 8}, ["does not know", "mamba"]),
+        ({"model_type": "foomodel", "num_experts": 8} | SIZES, ["does not know", "foomodel"]),
         ({"hidden_size": 8}, ["model_type"]),
         ({"model_type": "llama", "hidden_size": "8"}, ["hidden_size", "'8'"]),
         ({"model_type": "llama", "num_hidden_layers": 10**9}, ["num_hidden_layers", "10,000"]),

@@ -18,6 +18,8 @@ from attnviz.cost import (
     load_accelerators,
     load_presets,
 )
+from attnviz.cost.hf_architectures import FULL_MHA, UNBIASED
+from attnviz.cost.hf_config import read_hf_config
 from attnviz.cost.pairs import instructive_pairs
 from attnviz.cost.units import bytes_text
 from attnviz.experiments.measurement import counted_cache_bytes
@@ -60,6 +62,20 @@ def test_only_what_was_counted_is_said_to_be_equal(precision):
     assert live.cache == tuple(counted_cache_bytes(m, 70, 2) for m in models)
     assert "bf16 caches were counted" in said and "Every" not in said
     assert (f"{precision} bytes drawn come from the formula" in said) == (precision != "bf16")
+
+
+def test_the_top_line_names_the_pasted_model_on_its_tab_alone():
+    pasted = '{"n_layers": 3, "d_model": 32, "n_heads": 4, "n_kv_heads": 2, "name": "Mine"}'
+    named = [texts(tab=tab, facts=pasted) for tab in ("facts", "published")]
+    assert [any(t.startswith("Mine: **") and "parameters**" in t for t in said) for said in named] == [True, False]
+    assert [any(t.startswith("KV cache of **") for t in said) for said in named] == [False, True]
+
+
+def test_nothing_is_said_of_a_config_where_there_is_nothing():
+    llama = {"model_type": "llama", **UNBIASED, **FULL_MHA, "head_dim": 128, "num_key_value_heads": 32}
+    said = cost_page._read_from(read_hf_config(llama))
+    assert said[1:] == ["Nothing had to be assumed."]
+    assert cost_page._fields({"mlp_only_layers": [], "n": 3}) == "`mlp_only_layers`: empty, `n` 3"
 
 
 def test_models_beyond_their_context_are_marked_in_table_and_words():

@@ -5,7 +5,7 @@ from attnviz.figures.cost.compared import caches_panel, kinds_of
 from attnviz.figures.cost.here import measured
 from attnviz.figures.cost.machines import filling, machines, roof, speed
 from attnviz.figures.cost.own import attention_parameters, cache, model_parameters, precisions
-from attnviz.figures.cost.published import alternatives, caches_text, published, published_table, totals
+from attnviz.figures.cost.published import alternatives, caches_text, counts_text, published, published_table, totals
 
 __all__ = [
     "alternatives",
@@ -13,6 +13,7 @@ __all__ = [
     "cache",
     "caches_panel",
     "caches_text",
+    "counts_text",
     "crowd_text",
     "filling",
     "kinds_of",

@@ -21,7 +21,7 @@ from attnviz.figures.cost.captions import (
 )
 from attnviz.figures.cost.formulas import cache_equation, totals_formula
 from attnviz.figures.cost.labels import FAR, MARK, place, spread
-from attnviz.figures.drawing import Drawing
+from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.phrases import bold, listed, meanings
 from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kind_style
 
@@ -42,6 +42,15 @@ def caches_text(models: Sequence[ModelConfig], n_tokens: int, batch_size: int, p
     sizes = (kv_cache_bytes(m, n_tokens, batch_size, bits, block_size=block) for m in models)
     cached = listed(f"{short_name(m)} **{bytes_text(n)}**" for m, n in zip(models, sizes, strict=True))
     return f"KV cache of **{crowd_text(n_tokens, batch_size)}** in {precision}: {cached}."
+
+
+def counts_text(model: ModelConfig, n_tokens: int, batch_size: int, precision: str) -> str:
+    """State in one sentence a model's parameters and cache."""
+    bits, block = PRECISIONS[precision]
+    n_bytes = kv_cache_bytes(model, n_tokens, batch_size, bits, block_size=block)
+    name, n = escaped(short_name(model)) or "This model", count_parameters(model).total
+    crowd = f"**{crowd_text(n_tokens, batch_size)}** in {precision}"
+    return f"{name}: **{n:,} parameters**, and **{bytes_text(n_bytes)}** of KV cache for {crowd}."
 
 
 def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> Drawing:

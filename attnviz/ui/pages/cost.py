@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 
@@ -21,7 +22,7 @@ from attnviz.cost import (
     load_presets,
     what_if,
 )
-from attnviz.cost.hf_config import Description
+from attnviz.cost.hf_config import KNOWN, Description
 from attnviz.cost.pairs import instructive_pairs
 from attnviz.cost.units import bytes_text, count_text, tokens_text
 from attnviz.experiments.measurement import n_threads
@@ -48,12 +49,8 @@ def show() -> None:
 
 @state.part("amounts", countable)
 def controls(view: View) -> None:
-    """Summary sentence, and the controls for the whole page: context, batch size, precision of the cache."""
+    """The controls for the whole page: context, batch size, precision of the cache."""
     s = view.settings
-    presets = load_presets()
-    st.markdown(
-        figures.caches_text([*map(presets.__getitem__, s.compare), _toy(view)], s.context, s.batch, s.precision)
-    )
     contexts, batches = ({*CONTEXTS, s.context}, {*BATCHES, s.batch})
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(
@@ -158,9 +155,21 @@ def _introduction(models: Sequence[ModelConfig], c: ModelConfig, s: Settings) ->
 
 @state.part("closer", countable)
 def closer(view: View) -> None:
-    """The open tab; the others are not computed."""
+    """Summary sentence and the open tab; the others are not computed."""
     show = {"published": published, "facts": facts, "memory": memory, "speed": speed, "measured": measured}
-    show[state.tabs(view, "Part", quiet=True)](view)
+    summary = st.empty()
+    tab = state.tabs(view, "Part", quiet=True)
+    summary.markdown(_summary(view, tab))
+    show[tab](view)
+
+
+def _summary(view: View, tab: str) -> str:
+    """Return a sentence on the pasted model, where one is shown, else on the caches of the compared ones."""
+    s, presets = view.settings, load_presets()
+    if tab == "facts" and s.facts.strip():
+        with suppress(ConfigError):
+            return figures.counts_text(compute_cost.pasted_model(s.facts)[0], s.context, s.batch, s.precision)
+    return figures.caches_text([*map(presets.__getitem__, s.compare), _toy(view)], s.context, s.batch, s.precision)
 
 
 def published(view: View) -> None:
@@ -168,7 +177,7 @@ def published(view: View) -> None:
     s, presets = view.settings, load_presets()
     state.control(
         st.multiselect, "Models to compare (at most six)", "compare", options=list(presets),
-        format_func=lambda id: presets[id].name, max_selections=6, reruns=("amounts", "closer"),
+        format_func=lambda id: presets[id].name, max_selections=6,
     )  # fmt: skip
     chosen, toy = [presets[id] for id in s.compare], _toy(view)
     bars = figures.caches_panel(chosen, toy, s.context, s.batch, s.precision)
@@ -243,13 +252,14 @@ def facts(view: View) -> None:
     s = view.settings
     name = load_presets()[s.preset].name
     state.control(
-        st.text_area, "A Hugging Face config.json, or this page's own fields (JSON)", "facts", height=260,
+        st.text_area, "A Hugging Face config.json, or this page's own fields (JSON)", "facts", height=160,
         placeholder='{"model_type": "llama", "num_hidden_layers": 32, …}   or   {"n_layers": 32, "d_model": 4096, …}',
-        help="Paste a model's config.json unchanged. An error names unknown architectures and impossible values.",
+        help=f"Paste a model's config.json unchanged. Known architectures: {', '.join(f'`{k}`' for k in KNOWN)}.",
     )  # fmt: skip
-    st.button(
-        f"Start from {name}", icon=":material/edit:", on_click=_take_facts, args=(s.preset,),
-    )  # fmt: skip
+    with st.container(horizontal=True):
+        # The text area already applies its text on blur; the button makes that discoverable.
+        st.button("Count this model", on_click=state.rerun, args=("closer",))
+        st.button(f"Start from {name}", icon=":material/edit:", on_click=_take_facts, args=(s.preset,))
     if not s.facts.strip():
         return
     try:
@@ -268,23 +278,41 @@ def _describe(found: Description) -> None:
     st.markdown(
         f"#### {escaped(found.architecture)}: {n:,} parameters, {kv_cache_bytes(found.model, 1):,} B of cache per token"
     )
+    if not found.known:
+        st.warning(
+            f"AttnViz does not know the architecture “{escaped(found.architecture)}”. Its fields are Llama's, so it is "
+            "counted like a Llama: RMSNorm, SwiGLU, no window. This is an assumption.",
+            icon=":material/help:",
+        )
+    st.markdown("\n\n".join(_read_from(found)))
+
+
+def _read_from(found: Description) -> list[str]:
+    """Return a sentence each on what was used, assumed, not counted and ignored."""
+    default = "transformers' default is" if found.known else "Llama's default is"
     lines = [
-        f"**Used from config.json**: {_fields(found.used)}.",
-        f"**Not in config.json, so transformers' default is assumed**: {_fields(found.assumed)}.",
+        f"**Used from config.json**: {_fields(found.used) or 'nothing'}.",
+        f"**Not in config.json, so {default} assumed**: {_fields(found.assumed)}."
+        if found.assumed
+        else "Nothing had to be assumed.",
     ]
     if found.uncounted:
         left_out = "; ".join(f"{what} (`{name}`)" for name, what in found.uncounted.items())
         lines.append(f"**Not counted**: {left_out}.")
-    st.markdown("\n\n".join(lines))
+    if found.stored_as:
+        lines.append(f"Stored precision ({escaped(found.stored_as)}) is ignored; choose the cache's above.")
+    return lines
 
 
 def _fields(fields: Mapping[str, object]) -> str:
     """Format names and values: "`hidden_size` 4096"; a list only by its length."""
-    shown = (
-        f"`{name}` {f'(a list of {len(value):,})' if isinstance(value, list | tuple) else json.dumps(value)}"
-        for name, value in fields.items()
-    )
-    return ", ".join(shown) or "nothing"
+    return ", ".join(f"`{name}`{_value(value)}" for name, value in fields.items())
+
+
+def _value(value: object) -> str:
+    if not isinstance(value, list | tuple):
+        return f" {json.dumps(value)}"
+    return f" (a list of {len(value):,})" if value else ": empty"
 
 
 def _take_facts(preset: str) -> None:

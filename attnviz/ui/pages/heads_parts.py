@@ -136,7 +136,7 @@ def _difference_of_heads(view: View) -> None:
 
 
 def _difference_of_texts(view: View) -> None:
-    state.control(st.text_area, "Second text", "second_text", height=80)
+    _second_text("Second text")
     two = compute_heads.two_texts_of(view)
     if two is None:
         st.info("The second text is empty. Type one above.")
@@ -149,6 +149,12 @@ def _difference_of_texts(view: View) -> None:
     )
     allowed = two.allowed[0] | two.allowed[1]
     charts.show(head_values.difference_map(*two.weights, allowed, labels, ("Text", "second text"), note), "difference")
+
+
+def _second_text(label: str) -> None:
+    """Text area for a second text, with a button as below the first one."""
+    state.control(st.text_area, label, "second_text", height=80)
+    st.button("Apply", key="apply-second-text", on_click=state.rerun, args=("closer",))
 
 
 def average(view: View) -> None:
@@ -416,7 +422,7 @@ def crossed(view: View) -> None:
     if view.config.attention == "mla":
         st.info("Cross-attention is not implemented for MLA. Choose MHA, GQA or MQA in the sidebar.")
         return
-    state.control(st.text_area, "Second text, whose tokens become keys and values", "second_text", height=80)
+    _second_text("Second text, whose tokens become keys and values")
     reader = models.tokenizer_of(view.settings.model)
     context = tuple(reader.encode(view.settings.second_text))[: compute_heads.MAX_COMPARED]
     if not context:
