@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attnviz.analysis.looking import Found, bracket_pairs, strongest_by_role, strongest_pair
 from attnviz.compute import models
 from attnviz.compute.view import View, drawable
@@ -22,7 +24,7 @@ def chosen(settings: Settings, name: str) -> dict[str, object]:
 
 def place(view: View, found: Found) -> dict[str, object]:
     """Return the found layer, head, query and key as settings; no key where it is the query's strongest anyway."""
-    at = {"layer": found.layer, "head": found.head, "query": found.query, "key": -1}
+    at: dict[str, Any] = {"layer": found.layer, "head": found.head, "query": found.query, "key": -1}
     return at if view.but(**at).key == found.key else at | {"key": found.key}
 
 

@@ -67,8 +67,9 @@ def formula(drawing: Drawing | Caption) -> None:
 
 def _numbers(drawing: Drawing, key: str) -> None:
     name, n_rows = state.file_name(key), len(next(iter(drawing.table.values())))
-    height = TABLE_HEIGHT if n_rows > 5 else "content"
-    st.dataframe(drawing.table, hide_index=True, height=height, placeholder=drawing.missing)
+    st.dataframe(
+        drawing.table, hide_index=True, height=TABLE_HEIGHT if n_rows > 5 else "content", placeholder=drawing.missing
+    )
     with st.container(horizontal=True, vertical_alignment="center"):
         save_picture(f"chart-{key}")
         st.download_button(

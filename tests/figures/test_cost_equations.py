@@ -24,6 +24,7 @@ from attnviz.cost import (
 from attnviz.figures import cost as figures
 from attnviz.figures.cost.formulas import (
     attention_equation,
+    by_part,
     cache_equation,
     fit_equation,
     intensity_equation,
@@ -129,6 +130,10 @@ def test_parameter_equations_are_the_counted_parameters(model):
     whole = sum_equation(count.parts)
     assert whole.value == count.total
     assert right(attention.tex()) or len(count.attention) == 1
+    if model.attention == "mla":
+        assert right(by_part(attention)) and {"C", "R", "P"} <= attention.legend().keys()
+        values = [term.value for term in attention.right.parts]
+        assert values == list(count.attention.values())
     assert right(wrapped(whole)) and wrapped(whole).count("underbrace") == len(count.parts)
 
 

@@ -15,7 +15,9 @@ def attention_equation(model: ModelConfig) -> Equation:
     """Return the equation of the weights in one layer's attention."""
     c, n = model, count_parameters(model).attention_per_layer
     if c.attention == "mla":
-        return sum_equation(count_parameters(c).attention)
+        return Equation(
+            total([Labelled(_latent_part(c, part), tex_text(part)) for part in count_parameters(c).attention])
+        )
     width, head_dim = Value(c.d_model, "C", "d_model"), Value(c.head_dim, "D", "head_dim")
     products: list[Expression] = [
         Labelled(2 * width * Value(c.n_heads, "H", "query heads") * head_dim, "W_q, W_o"),
@@ -25,6 +27,35 @@ def attention_equation(model: ModelConfig) -> Equation:
     if rest:
         products.append(Labelled(Value(rest), r"\text{biases, norms, sinks}"))
     return Equation(total(products))
+
+
+def _latent_part(c: ModelConfig, part: str) -> Expression:
+    """Return the weights of one part of MLA, named as in `count_parameters`."""
+    width, heads = Value(c.d_model, "C", "d_model"), Value(c.n_heads, "H", "heads")
+    latent, rope = Value(c.kv_lora_rank, "R", "kv_lora_rank"), Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim")
+    nope, value = Value(c.qk_nope_head_dim, "N", "qk_nope_head_dim"), Value(c.v_head_dim, "V", "v_head_dim")
+    compressed = Value(c.q_lora_rank or 0, "Q", "q_lora_rank")
+    return {
+        "q down": width * compressed,
+        "q up": compressed * heads * (nope + rope),
+        "q": width * heads * (nope + rope),
+        "kv down": width * (latent + rope),
+        "kv up": latent * heads * (nope + value),
+        "o": heads * value * width,
+        "latent norms": latent + compressed if c.q_lora_rank else latent,
+        "sinks": heads,
+    }[part]
+
+
+def by_part(equation: Equation) -> str:
+    """Return a sum of labelled terms as LaTeX: each term with its own result, then the sum."""
+    rows = []
+    for term in equation.right.parts:
+        assert isinstance(term, Labelled)
+        name, symbols, *rest = Equation(term.inside, name_tex=term.label).sides(tex=True)
+        rows += [f"& {name} = {symbols}", rf"& \quad = {' = '.join(rest)}"]
+    rows.append(rf"& {tex_text('sum')} = {equation.sides(tex=True)[-1]}")
+    return r"\begin{aligned} " + r" \\ ".join(rows) + r" \end{aligned}"
 
 
 def sum_equation(parts: dict[str, int]) -> Equation:

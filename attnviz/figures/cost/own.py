@@ -12,7 +12,7 @@ from attnviz.cost.units import BINARY, bytes_text, count_text
 from attnviz.equations import aligned
 from attnviz.figures.chart import Chart
 from attnviz.figures.cost.captions import cached_tokens_text, crowd_text, is_beyond, latent_note, precision_note
-from attnviz.figures.cost.formulas import attention_equation, cache_equation, sum_equation, wrapped
+from attnviz.figures.cost.formulas import attention_equation, by_part, cache_equation, sum_equation, wrapped
 from attnviz.figures.cost.labels import CHARACTER, PLOT_WIDTHS
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import bold, count, meanings
@@ -20,7 +20,8 @@ from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kv_colour
 
 HEADING = 0.45  # rows of space above a bar whose parts are named
 ROOM = 1.3  # width of the plot in longest bars: leaves room for the total after its end
-LARGEST_SPLIT = 32  # most KV heads that are drawn one by one
+LARGEST_SPLIT = 16  # most KV heads that are drawn one by one; the hues of narrower ones run into each other
+HUES = f"in the hues of the KV heads (dark grey for more than {LARGEST_SPLIT})"
 SOFT, SOFTER = 0.5, 0.22  # opacity of q and o, and of non-attention parts: neither depends on the KV heads
 PARTS = {"k": 1.0, "v": 0.7, "kv down": 1.0, "kv up": 0.7, "latent": 1.0, "rotated key": 0.7}  # those that do: opacity
 
@@ -40,8 +41,8 @@ def attention_parameters(
     return Drawing(
         figure,
         title=title,
-        note="One layer's projections on one scale. Grey: q and o, which serve the query heads. In the hues of the KV "
-        "heads: k and, fainter, v. MLA has a down-projection to the latent and an up-projection from it instead, "
+        note="One layer's projections on one scale. Grey: q and o, which serve the query heads; k and, fainter, v: "
+        f"{HUES}. MLA has a down-projection to the latent and an up-projection from it instead, "
         f"here with {latent_note(selected)}.",
         alt=f"{title}. " + "; ".join(f"{attention_name(m)} {n:,}" for m, n in zip(models, totals, strict=True)) + ".",
         table={
@@ -50,7 +51,7 @@ def attention_parameters(
             **_counted("counted in the live module", counted),
             **_columns([c.attention for c in counts]),
         },
-        formula=wrapped(equation) if selected.attention == "mla" else aligned(equation),
+        formula=by_part(equation) if selected.attention == "mla" else aligned(equation),
         legend=meanings(equation),
     )
 
@@ -104,7 +105,7 @@ def cache(
         title=title,
         note=" ".join(filter(None, (
             f"{crowd_text(n_tokens, batch_size)} in {precision}: keys and values of "
-            f"{count(selected.n_layers, 'layer')}, in the hues of the KV heads. MLA has {latent_note(selected)}. 1 MiB "
+            f"{count(selected.n_layers, 'layer')}, {HUES}. MLA has {latent_note(selected)}. 1 MiB "
             "is 1,048,576 bytes.",
             _window_note(selected, n_tokens), precision_note(precision), _context_note(selected, n_tokens),
         ))),
