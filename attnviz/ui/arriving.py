@@ -11,6 +11,7 @@ import numpy as np
 import streamlit as st
 
 from attnviz.ui.components.head_grid import layer_cells
+from attnviz.ui.measuring import stop_button
 
 FIRST_AFTER, BETWEEN = 0.5, 2  # seconds
 
@@ -39,7 +40,7 @@ class LayerProgress:
         if self._bar is None and since > FIRST_AFTER:
             with self.place.container():
                 self._bar = st.progress(0.0)
-                st.button("Stop computing layers", on_click=self.stop, key="stop-layers")
+                stop_button("Stop computing layers", self.stop)
         if self._bar is not None:
             self._bar.progress((layer + 1) / self.n_layers, f"Layer {layer + 1} of {self.n_layers} computed …")
         if since > (BETWEEN if self._drawn else FIRST_AFTER) and layer + 1 < self.n_layers:

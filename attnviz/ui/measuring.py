@@ -11,10 +11,13 @@ from typing import Any, Protocol
 import streamlit as st
 
 from attnviz.figures.drawing import Drawing
+from attnviz.figures.phrases import count
 from attnviz.ui import charts
 
-SHOW_TIME_LEFT_ABOVE = 10  # seconds of total time
 CHART_INTERVAL = 1  # second between two redraws of the chart
+ONE_STOP = (  # Streamlit's own would lose the results; the element keeps the style in its place, where it is cleared
+    '<i></i><style>[data-testid="stStatusWidget"] { display: none; }</style>'
+)
 
 
 class Found(Protocol):
@@ -50,11 +53,9 @@ class MeasurementProgress:
         if self._bar is None:
             with self.place.container():
                 self._bar = st.progress(done)
-                st.button(self.stop_label, on_click=self.stop)
-        long = (
-            f", about {_tens(found.seconds * (1 - done))} seconds left" if found.seconds > SHOW_TIME_LEFT_ABOVE else ""
-        )
-        self._bar.progress(done, f"{self.label}: {done:.0%} done{long} …")
+                stop_button(self.stop_label, self.stop)
+        left = count(_rounded_up(found.seconds * (1 - done)), "second")
+        self._bar.progress(done, f"{self.label}: {done:.0%} done, about {left} left …")
         now = time.perf_counter()
         if found.n_measured > self._drawn and now > self._drawn_at + CHART_INTERVAL:
             with self.chart.container():
@@ -62,5 +63,13 @@ class MeasurementProgress:
             self._drawn, self._drawn_at = found.n_measured, now
 
 
-def _tens(seconds: float) -> int:
-    return 10 * math.ceil(seconds / 10)
+def stop_button(label: str, stop: Callable[[], None]) -> None:
+    """Button that stops the running computation and keeps its results, in place of Streamlit's own."""
+    st.html(ONE_STOP)
+    st.button(label, on_click=stop)
+
+
+def _rounded_up(seconds: float) -> int:
+    """Round up to whole seconds, to tens above ten."""
+    unit = 10 if seconds > 10 else 1
+    return unit * math.ceil(seconds / unit)

@@ -39,7 +39,9 @@ def test_no_old_number_stays_at_full_strength_and_a_stopped_measurement_goes_on(
     assert len(old) >= 3
     the_text(page).press("Control+Enter")
     stop = page.get_by_role("button", name="Stop ablating")
-    expect(page.get_by_text(re.compile(r"Ablating each head: \d+% done"))).to_be_visible()
+    expect(page.get_by_text(re.compile(r"Ablating each head: \d+% done, about \d+ seconds? left"))).to_be_visible()
+    expect(page.get_by_role("button", name="Stop")).to_have_count(1)  # not Streamlit's own beside it
+    expect(page.get_by_role("heading", name="Without L1 H3, the loss goes from")).to_be_visible()
     expect(page.get_by_role("heading", name=re.compile(r"^After \d+ of 128 heads"))).to_be_visible()
     stop.click()
     go_on = page.get_by_role("button", name=re.compile(r"^Ablate the other \d+ heads"))

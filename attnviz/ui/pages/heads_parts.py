@@ -353,13 +353,19 @@ def off(view: View) -> None:
     ids = view.ids[: compute_heads.MAX_ABLATED]
     left, right = st.columns(2, gap="large")
     with left:
-        title = st.empty()  # filled below with the loss from `effects`, so that both charts show the same number
-        own_loss = _prediction(view, ids, ablated)
+        title = st.empty()
+        losses = _prediction(view, ids, ablated)
+        title.markdown(_without(ablated, *losses))
     with right:
         effects = _effects(view, ids)
-    after = effects.losses[ablated[0]] if len(ablated) == 1 and effects.complete else own_loss
+    after = effects.losses[ablated[0]] if len(ablated) == 1 and effects.complete else losses[1]
+    title.markdown(_without(ablated, effects.before, after))  # the number of the chart on the right
+
+
+def _without(ablated: list[tuple[int, int]], before: float, after: float) -> str:
+    """Return the title of the prediction without these heads."""
     names = listed(f"L{layer} H{head}" for layer, head in ablated)
-    title.markdown(f"#### Without {names}, the loss goes from {effects.before:.3f} to {after:.3f} nats per token")
+    return f"#### Without {names}, the loss goes from {before:.3f} to {after:.3f} nats per token"
 
 
 def _effects(view: View, ids: tuple[int, ...]) -> compute_heads.Effects:
@@ -392,8 +398,8 @@ def _set_stopped(key: Hashable) -> None:
     state.rerun("closer")
 
 
-def _prediction(view: View, ids: tuple[int, ...], ablated: list[tuple[int, int]]) -> float:
-    """Draw the next tokens before and after ablation; return the loss after it, in nats per token."""
+def _prediction(view: View, ids: tuple[int, ...], ablated: list[tuple[int, int]]) -> tuple[float, ...]:
+    """Draw the next tokens before and after ablation; return the loss before and after it, in nats per token."""
     query, means = min(view.query, len(ids) - 1), compute_heads.means_of(view.settings)
     before, after = (ablation.predict_without(view.model, ids, heads, means) for heads in ([], ablated))
     padding = " Padding tokens are not masked here." if view.n_padding else ""
@@ -414,7 +420,7 @@ def _prediction(view: View, ids: tuple[int, ...], ablated: list[tuple[int, int]]
         ablation_figures.next_tokens(odds, odds_after, words, view.labels[query], query, actual),
         "next-tokens",
     )
-    return float(next_token_losses(after, np.array(ids)).mean())
+    return tuple(float(next_token_losses(logits, np.array(ids)).mean()) for logits in (before, after))
 
 
 def crossed(view: View) -> None:
