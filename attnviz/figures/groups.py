@@ -28,7 +28,6 @@ def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int) -
     how = f"repeat_interleave({size})" if list(read) == right else f"repeat({size})"
     return {
         "label": f"{count(n_heads, 'query head')} reading {count(n_kv_heads, 'KV head')}",
-        "hint": "Point at a head, or use the arrow keys, to see which heads share its keys and values.",
         "rows": {
             "queries": count(n_heads, "query head"),
             "kvs": _cached(n_heads, n_kv_heads),

@@ -74,7 +74,7 @@ def a_chosen_head_is_in_sight_and_an_example_goes_where_it_says(page: Page) -> N
     assert 0 < grid["y"] < grid["y"] + grid["height"] < 720 and 0 < head["y"] < head["y"] + head["height"] < 720
     assert grid["x"] + grid["width"] < head["x"] < head["x"] + head["width"] <= 1280
     said = page.get_by_role("paragraph").filter(has_text="Look at layer").inner_text()
-    named = re.search(r"layer (\d+), head (\d+),.*query (\d+) .*to key (\d+) ", said, re.DOTALL)
+    named = re.search(r"layer (\d+), head (\d+):.*Query (\d+) .*to key (\d+) ", said, re.DOTALL)
     layer, which, query, key = named.groups()
     page.get_by_role("button", name="Show it").click()
     expect(heading(page, f"^Layer {layer}, head {which} reads")).to_be_visible()
@@ -186,8 +186,10 @@ def pointing_at_a_cell_and_at_a_bar_says_their_numbers_without_asking_the_server
     weight = weight_in(reading(page))
     mark = the_map(page).locator("i").bounding_box()
     assert mark["width"] > 5 and mark["height"] > 5
+    shaded = page.locator(".tv .title")
     the_map(page).hover(position=centre(box_of(page, 4, 20)))
     expect(reading(page)).to_contain_text(re.compile("^Query 4 “.+” → key 20 “.+”: masked$"))
+    expect(shaded).to_contain_text("weights of query 4 ")
     at, whole = centre(box_of(page, 20, 4)), the_path(page).bounding_box()
     bar = whole["width"] / 29  # a little more than one: the path has room for numbers on its left
     the_path(page).hover(position={"x": whole["width"] - 2 - 0.5 * bar, "y": 60})
@@ -199,6 +201,7 @@ def pointing_at_a_cell_and_at_a_bar_says_their_numbers_without_asking_the_server
     the_map(page).hover(position={"x": 3, "y": at["y"]})  # on the labels
     expect(reading(page)).to_contain_text("Query 20 ")
     expect(the_map(page).locator("i")).to_be_hidden()
+    expect(shaded).to_contain_text("weights of query 20 ")
     assert sent() == 0, "pointing asks the server"
     the_map(page).click(position=at)
     expect(page).to_have_url(re.compile("key=4"))

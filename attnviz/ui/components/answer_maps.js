@@ -78,7 +78,8 @@ const named = (view, i) => (view.d.labels[i] === undefined ? `${i}` : `${i} “$
 
 function showReadout(view, found) {
   const { d } = view;
-  const usual = d.pick === "cell" ? "Click a cell; with the keyboard: arrows and Enter." : d.pick ? "Click a map, or choose its letter below." : d.showWeights && !view.unscaled ? "Point at a cell to read its weight." : "";
+  const pickCell = TOUCH ? "Tap a cell." : "Click a cell; with the keyboard: arrows and Enter.";
+  const usual = d.pick === "cell" ? pickCell : d.pick ? `${TOUCH ? "Tap" : "Click"} a map, or choose its letter below.` : d.showWeights && !view.unscaled ? `${POINT} a cell to read its weight.` : "";
   if (!found) return void (view.read.textContent = usual);
   const [row, column] = found.at, w = found.map.rows[row][column];
   const weight = w === null ? ": masked" : d.showWeights && !view.unscaled ? `: ${printed(w)}` : "";

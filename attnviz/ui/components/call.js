@@ -17,3 +17,6 @@ function slideHeight(element) {
 function zoomOf(element) {
   return element.currentCSSZoom ?? 1;
 }
+
+// Fingers do not hover, and have no keys.
+const TOUCH = matchMedia("(hover: none)").matches, POINT = TOUCH ? "Tap" : "Point at";

@@ -1,5 +1,6 @@
 // Which query head reads which KV head: circles above, boxes below, one line per query head.
-// data: {label, hint, rows: {queries, kvs, reads, index}, queries: [{name, kv, says, wrong}], kvs: [{name, colour, says}], selected}
+// data: {label, hint?, rows: {queries, kvs, reads, index}, queries: [{name, kv, says, wrong}], kvs: [{name, colour, says}], selected}
+const HINT = `${TOUCH ? "Tap a head" : "Point at a head, or use the arrow keys,"} to see which heads share its keys and values.`;
 const SVG = "http://www.w3.org/2000/svg";
 
 function add(parent, tag, attributes = {}, text = "") {
@@ -73,7 +74,7 @@ function light(root, data, node) {
     part.classList.toggle("on", Boolean(node) && part.dataset.kv === node.dataset.kv);
     part.classList.toggle("own", Boolean(node) && part.dataset.q !== undefined && part.dataset.q === node.dataset.q);
   }
-  const says = node ? node.getAttribute("aria-label") : data.hint;
+  const says = node ? node.getAttribute("aria-label") : data.hint ?? HINT;
   const line = root.querySelector(".gd-says");
   if (line.textContent !== says) line.textContent = says;
 }

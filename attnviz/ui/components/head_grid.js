@@ -220,7 +220,12 @@ function legend(view) {
   mask.append(grey, "masked");
   line.replaceChildren(scale, mask, el("span", "", "row = query; column = key"),
     el("span", "dots", "dot = previous-token, induction or duplicate-token head"),
-    el("span", "keys", `Arrow keys: head. Shift + arrow keys: cell. Enter: select.${view.zooms ? " Zoom: Ctrl or ⌘ + wheel, two fingers, keys + − 0." : ""}`));
+    el("span", "keys", keysOf(view)));
+}
+
+function keysOf({ zooms }) {
+  if (TOUCH) return zooms ? "Zoom: two fingers." : "";
+  return `Arrow keys: head. Shift + arrow keys: cell. Enter: select.${zooms ? " Zoom: Ctrl or ⌘ + wheel, two fingers, keys + − 0." : ""}`;
 }
 
 // ---- the pixels
@@ -343,7 +348,7 @@ function showReadout(view) {
     place(grid.style, q, k, N, M);
     const weight = blockOf(d, 0) * blockOf(d, 1) > 1 ? "largest weight " : "weight ", code = d.cells[((at.layer * H + at.head) * N + q) * M + k];
     line.push(tokens(d, 0, q), " → ", tokens(d, 1, k), ": ", el("b", "", weightText(code, d.steps, weight)));
-  } else line.push("Point at a cell for its weight.");
+  } else line.push(`${POINT} a cell for its weight.`);
   read.replaceChildren(...line);
 }
 

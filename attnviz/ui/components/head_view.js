@@ -1,6 +1,9 @@
 // One head in the browser: its map with tokens on both axes. Hover, colours and marks are handled here; choosing another
 // query or key is sent to the server.
 
+const HINT = `${TOUCH ? "Tap a cell to read its weight and" : "Point at a cell to read its weight. Click it, or move with the arrow keys and press Enter,"} \
+to select its query and key for the bars and for “One weight, step by step”.`;
+
 export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".hv");
   const view = (root.view ??= create(root)), call = begun(root);
@@ -20,6 +23,7 @@ function intoSight(root) {
 function create(root) {
   const part = (name) => root.querySelector("." + name);
   const view = { root };
+  part("hint").textContent = HINT;
   for (const name of ["title", "note", "query", "key", "colour", "exclude", "pin", "read", "map", "bar", "whole"])
     view[name] = part(name);
   view.paint = painter(root, () => paint(view));
@@ -185,6 +189,7 @@ function look(view, log, exclude) {
 function showReadout(view, cell) {
   const { d, map, plot, read } = view, [q, k] = cell ?? [d.query, d.key], mark = map.lastElementChild;
   view.cell = cell;
+  document.dispatchEvent(new CustomEvent("attnviz-row", { detail: cell && q })); // the text is shaded by this query
   const outside = d.exclude && !k ? "outside the colour scale, weight " : "weight ";
   read.replaceChildren("Query ", name(d, q), " → key ", name(d, k), ": ", el("b", "", weightText(d.cells[q * plot.S + k], d.steps, outside)));
   mark.hidden = !cell;

@@ -42,8 +42,7 @@ MAP_HTML = """
     </div>
     <p class="note"></p>
     <p class="whole"></p>
-    <p class="hint">Point at a cell to read its weight. Click it, or move with the arrow keys and press Enter, to select
-      its query and key for the bars and for “One weight, step by step”.</p>
+    <p class="hint"></p>
   </section>
 </div>
 """

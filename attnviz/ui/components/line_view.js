@@ -2,6 +2,9 @@
 
 const ROW = 20, WIDEST = 7, MOST_LINES = 1500; // CSS pixels: row height, thickness of weight 1; maximal number of lines
 
+const HINT = TOUCH ? "Tap a token to see only its lines; tap it again for all."
+  : "Point at a token to see only its lines; click it, or press Enter, to keep them. Arrow keys move.";
+
 export default function ({ data, parentElement }) {
   const root = parentElement.querySelector(".lv");
   const view = (root.view ??= create(root));
@@ -165,7 +168,7 @@ function strips(view, heads) {
 
 function showReadout(view, shown) {
   const { d, at, read } = view, named = (axis, i) => `${i} “${short(d.labels[axis][i])}”`;
-  if (!at) return void (read.textContent = "Point at a token to see only its lines; click it, or press Enter, to keep them. Arrow keys move. Line thickness = attention weight.");
+  if (!at) return void (read.textContent = `${HINT} Line thickness = attention weight.`);
   const [axis, index] = at, line = [el("b", "", `${axis ? "Key" : "Query"} ${named(axis, index)}`), axis ? " is read by: " : " reads: "];
   const all = shown.flatMap((heads, other) => heads.map(([h, cell]) => ({ h, cell, other }))).sort((a, b) => b.cell - a.cell);
   all.slice(0, 4).forEach(({ h, cell, other }, i) =>
@@ -215,7 +218,7 @@ function paint(view) {
   const pen = canvas.getContext("2d"), first = Math.floor(scroll.scrollTop / ROW);
   pen.setTransform(ratio, 0, 0, ratio, 0, -scroll.scrollTop * ratio);
   const least = strokesOf(view, pen, first, first + high / ROW, wide);
-  view.heading.children[1].textContent = least > 1 ? `weights from ${weightText(least, view.d.steps)}; point at a token for all of its lines` : "";
+  view.heading.children[1].textContent = least > 1 ? `weights from ${weightText(least, view.d.steps)}; ${POINT.toLowerCase()} a token for all of its lines` : "";
 }
 
 function shapes(view, pen) {

@@ -327,7 +327,7 @@ function point(view, cell) {
   const colour = p.truth ? "Coloured: true; grey: false." : p.signed ? `Colour: ${p.hue < 0 ? "brown below zero, petrol above" : "grey below zero, the KV head's hue above"}, up to ±${written(p.top)}.`
     : p.top ? `Colour: from 0 to ${written(p.top)}.` : "Every unmasked entry is 0.";
   const masked = p.masked ? " Grey: −∞, masked." : "";
-  view.read.textContent = `${colour}${masked}${part} Point at an entry to read it; click it to see how it was computed.`;
+  view.read.textContent = `${colour}${masked}${part} ${TOUCH ? "Tap an entry to read it and" : "Point at an entry to read it; click it"} to see how it was computed.`;
 }
 
 function pointSource(view, from, canvas, e) {

@@ -4,6 +4,8 @@ export default function ({ data, parentElement, setTriggerValue }) {
   const root = parentElement.querySelector(".tv");
   const view = (root.view ??= create(root)), call = begun(root);
   view.send = setTriggerValue;
+  // a row pointed at in the head's map; null when the pointer leaves it
+  document.addEventListener("attnviz-row", (e) => { if (e.detail < view.d.labels.length) show(view, e.detail ?? view.d.query); }, { signal: call.signal });
   update(view, data);
   return call.end;
 }

@@ -77,8 +77,8 @@ def lines(view: View) -> None:
         [f"L{layer} H{head}" for layer, head in shown], [read[head] for head in members], view.config.n_kv_heads,
         key="lines",
         title=f"Line thickness = attention weight, for {', '.join(f'L{layer} H{head}' for layer, head in shown)}",
-        note="Queries on the left, keys on the right. Point at a token to see only its lines; click to keep them. The "
-        "slider hides each query's smallest weights. Pinned heads stay when another head is selected.",
+        note="Queries on the left, keys on the right. The slider hides each query's smallest weights. Pinned heads "
+        "stay when another head is selected.",
         kv_names=kv_names(view.config),
     )  # fmt: skip
 

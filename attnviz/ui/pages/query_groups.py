@@ -325,8 +325,8 @@ def _before_after(view: View) -> None:
     st.caption(
         f"Share moved compared with MHA, at {count(n_kv_heads, 'KV head')}: {shares}. The share is the total variation "
         f"distance ½ Σ|before − after| of a row, averaged over the queries of "
-        f"{_text(view, compute_groups.MAX_MAPPED)}. The hue is that of the KV head after merging. Point at a cell to "
-        "see the same query and key in all of these models."
+        f"{_text(view, compute_groups.MAX_MAPPED)}. The hue is that of the KV head after merging. Pointing at a "
+        "cell or tapping it marks the same query and key in all of these models."
     )
     read = c.layer.kv_head_of
     head_grid(
