@@ -21,7 +21,7 @@ from attnviz.cost.variants import with_latent
 from attnviz.layerwise import LayerwiseTrace, layer_bytes
 from attnviz.modules import Transformer
 from attnviz.session.opening import MOST_HEADS, MOST_LAYERS
-from attnviz.session.settings import MODELS, Settings
+from attnviz.session.settings import MODELS, Settings, widths
 from attnviz.text import Tokenizer, tokenizer
 from attnviz.trace import Trace, trace, trace_bytes, use_one_thread
 
@@ -157,9 +157,7 @@ def model_of(settings: Settings) -> Transformer:
         return _opened.get(key, lambda: _load(*key)).run_as(config_of(settings))
     if settings.model != "own":
         return _shipped.get(key, lambda: _load(*key)).run_as(config_of(settings))
-    mha = replace(settings, attention="gqa", n_kv_heads=settings.n_heads)
-    family = settings, mha, replace(settings, attention="mla")
-    _check_memory(tuple(member.own_weights() for member in family))
+    _check_memory(settings)
     return _own.get(key, lambda: _load(*key)).run_as(config_of(settings))
 
 
@@ -168,17 +166,42 @@ def weight_bytes(config: ModelConfig) -> int:
     return 4 * count_parameters(config).total
 
 
+def _check_memory(settings: Settings) -> None:
+    """Raise ConfigError if this untrained model, or one that pages compare it with, would be too large."""
+    family = _family(settings)
+    largest = _largest(family)
+    if _fits(largest):
+        return
+    compared = "" if largest == family[0] else f"as {attention_name(largest)}, which it is compared with, "
+    raise ConfigError(
+        f"This model is too large: {compared}its weights would take {weight_bytes(largest) / 1e6:,.0f} MB, and at most "
+        f"{MAX_WEIGHT_BYTES / 1e6:.0f} MB are allowed. {_smaller(settings)}"
+    )
+
+
+def _family(settings: Settings) -> tuple[ModelConfig, ...]:
+    """Return an untrained model, also as MHA and as MLA."""
+    mha = replace(settings, attention="gqa", n_kv_heads=settings.n_heads)
+    return tuple(each.own_weights() for each in (settings, mha, replace(settings, attention="mla")))
+
+
 @lru_cache(maxsize=64)
-def _check_memory(family: tuple[ModelConfig, ...]) -> None:
-    """Raise ConfigError if the first model of the family, or one that pages compare it with, would be too large."""
-    largest = max((*family, with_latent(family[1])), key=weight_bytes)
-    if weight_bytes(largest) > MAX_WEIGHT_BYTES:
-        compared = "" if largest is family[0] else f"as {attention_name(largest)}, which it is compared with, "
-        raise ConfigError(
-            f"This model is too large: {compared}its weights would take {weight_bytes(largest) / 1e6:,.0f} MB, and at "
-            f"most {MAX_WEIGHT_BYTES / 1e6:.0f} MB are allowed. Choose fewer layers or heads, a smaller d_model, "
-            "head_dim or latent."
-        )
+def _largest(family: tuple[ModelConfig, ...]) -> ModelConfig:
+    """Return the largest of the family and of the MLA that the Cost page compares it with."""
+    return max((*family, with_latent(family[1])), key=weight_bytes)
+
+
+def _fits(config: ModelConfig) -> bool:
+    return weight_bytes(config) <= MAX_WEIGHT_BYTES
+
+
+def _smaller(settings: Settings) -> str:
+    """Return a sentence on the largest d_model that fits with as many layers and heads."""
+    narrower = (replace(settings, d_model=width) for width in reversed(widths(settings.n_heads)))
+    fitting = next((each.d_model for each in narrower if _fits(_largest(_family(each)))), None)
+    if fitting is None:
+        return "Choose fewer layers or heads, or a smaller head_dim or latent."
+    return f"With {settings.n_layers} layers of {settings.n_heads} heads, a d_model of {fitting} fits."
 
 
 def problem_of(settings: Settings) -> str | None:

@@ -1,6 +1,7 @@
 """Models and traces stay within their caches' limits and are referenced nowhere else."""
 
 import gc
+import re
 import weakref
 from dataclasses import replace
 
@@ -9,7 +10,8 @@ import pytest
 from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
-from attnviz.session.settings import Settings
+from attnviz.config import ConfigError
+from attnviz.session.settings import Settings, widths
 
 SMALL = Settings(model="own", n_layers=1, n_heads=2, n_kv_heads=1, d_model=16, text="a dog")
 
@@ -54,3 +56,13 @@ def test_untrained_models_do_not_drive_the_checkpoints_out(monkeypatch: pytest.M
     models.model_of(SMALL)
     monkeypatch.setattr(models, "load_checkpoint", pytest.fail)
     assert models.model_of(Settings(model="mqa")).embed is first.embed
+
+
+def test_a_model_that_is_too_large_is_refused_with_the_width_that_fits():
+    large = Settings(model="own", n_layers=32, n_heads=32, d_model=384)
+    with pytest.raises(ConfigError, match=r"With 32 layers of 32 heads, a d_model of (\d+) fits") as raised:
+        models.model_of(large)
+    width = int(re.search(r"d_model of (\d+)", str(raised.value))[1])
+    assert models._check_memory(replace(large, d_model=width)) is None
+    with pytest.raises(ConfigError):
+        models._check_memory(replace(large, d_model=next(w for w in widths(32) if w > width)))
