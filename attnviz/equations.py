@@ -387,7 +387,7 @@ class Steps(Enum):
 class Equation:
     """An expression with its result.
 
-    name, name_tex: symbol of the result, written before the first equals sign, such as "s₂₁,₅".
+    name, name_tex: symbol of the result, written before the first equals sign, such as "s(21, 5)".
     unit: of the result. digits, scientific: format of the result, as for a `Value`.
     also: the result in another form, such as "30 KiB", rounded by the caller from `value`.
     meaning: of the name, for the legend.

@@ -69,7 +69,8 @@ class LayerwiseTrace(Trace):
     stride: int  # layers between two stored streams
 
     def __init__(self, model: Callable[[], Transformer], token_ids: Sequence[int], n_padding: int = 0) -> None:
-        began, runs = time.perf_counter(), model()
+        runs = model()
+        began = time.perf_counter()
         c = runs.config
         ids = checked(token_ids, c.vocab_size)
         T, H, K, D = ids.shape[1], c.n_heads, c.n_kv_heads, c.head_dim

@@ -23,7 +23,7 @@ from attnviz.modules import Transformer
 from attnviz.session.opening import MOST_HEADS, MOST_LAYERS
 from attnviz.session.settings import MODELS, Settings, widths
 from attnviz.text import Tokenizer, tokenizer
-from attnviz.trace import Trace, trace, trace_bytes, use_one_thread
+from attnviz.trace import Trace, predict, trace, trace_bytes, use_one_thread
 
 T = TypeVar("T", bound=Sized)
 MAX_TOKENS = 512
@@ -102,6 +102,7 @@ def _load(model: str, own: ModelConfig | None, seed: int) -> Loaded:
         loaded = Transformer.random(own, seed)
     else:
         loaded = load_checkpoint(model)[0] if model in MODELS else open_folder(folder_of(model))[0]
+    predict(loaded, [0])  # the first run also reads the weights from disk, which the time of a trace must not contain
     nbytes = sum(p.numel() * p.element_size() for p in loaded.parameters())
     return Loaded(loaded, nbytes, lru_cache(maxsize=16)(loaded.with_config))
 

@@ -170,7 +170,7 @@ def cache_panel(measured: dict[ModelConfig, int], selected: ModelConfig) -> dict
         strong = "strong" if config == selected else ""
         labels.append([0, row + 0.5, f"before {strong}", attention_name(config), ""])
         labels.append([n, row + 0.5, f"after {strong}", f"{n:,} B", ""])
-    latent = " MLA's segments are its latent and its RoPE key." * any(c.attention == "mla" for c in measured)
+    latent = " For MLA the two segments are the latent and the RoPE key." * any(c.attention == "mla" for c in measured)
     note = f"KV cache of all layers in float32. Each segment is one KV head.{latent}"
     short = replace(cache_caption(measured, selected), note=note)
     return _panel(short, max(measured.values()), len(measured), rects, labels, row=28)

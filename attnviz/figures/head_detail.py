@@ -153,7 +153,7 @@ def score_equation(parts: ScoreParts, query: int, key: int, root: float | None =
     divisor = Value(D, "D", "head_dim") if root in (None, D) else Value(root, "n", "query_pre_attn_scalar")
     scale = function("√", divisor)
     return Equation(
-        dot / scale, f"s{low(at)}", f"s_{{{at}}}", digits=DIGITS, computed=float(rounded(parts.score)),
+        dot / scale, f"s({query}, {key})", f"s_{{{at}}}", digits=DIGITS, computed=float(rounded(parts.score)),
         meaning=f"score of query {query} and key {key}",
     )  # fmt: skip
 

@@ -188,12 +188,15 @@ def _share_range(figure: Chart, scores: np.ndarray) -> None:
     figure.update_layout(yaxis=shared, yaxis2=shared)
 
 
-def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int) -> Drawing:
-    """Draw the whole head at three stages, each with its range below: scores, masked scores, weights."""
+def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int, *, ground: str | None = None) -> Drawing:
+    """Draw the whole head at three stages, each with its range below: scores, masked scores, weights.
+
+    ground: as for `head_map`.
+    """
     scores, weights = trace.scores_of(layer, head), trace.weights[layer, head]  # (T, S) each
     allowed = trace.allowed[layer]  # (T, S)
     far = max(float(np.abs(scores).max()), 1e-6)
-    hue = kv_scale(trace.config.layer.kv_head_of[head], trace.config.n_kv_heads)
+    hue = kv_scale(trace.config.layer.kv_head_of[head], trace.config.n_kv_heads, ground=ground)
     figure = _three_maps(labels)
     _add_stage(figure, 1, scores, np.ones_like(allowed), DIVERGING, (-far, far))
     _add_stage(figure, 2, scores, allowed, DIVERGING, (-far, far))

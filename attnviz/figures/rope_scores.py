@@ -128,7 +128,7 @@ def _score(parts: NDArray, m: int, n: int, head_dim: int, unrotated: int) -> lis
         )
     )  # fmt: skip
     score, meaning = _over_root(total(terms), head_dim), f"score of query {m} and key {n}"
-    return [*equations, Equation(score, f"s{subscript(at)}", rf"s_{{{at}}}", digits=2, meaning=meaning)]
+    return [*equations, Equation(score, f"s({m}, {n})", rf"s_{{{at}}}", digits=2, meaning=meaning)]
 
 
 def _pairs_term(parts: NDArray, pairs: NDArray) -> Value:
@@ -284,7 +284,7 @@ def _shifted_score(shifted: ShiftedScores, i: int, m: int, n: int, head_dim: int
     )  # fmt: skip
     name = f"{at[0]},{at[1]}"
     meaning = f"score at positions {at[0]} and {at[1]}"
-    return Equation(_over_root(dot, head_dim), f"s{subscript(name)}", rf"s_{{{name}}}", digits=6, meaning=meaning)
+    return Equation(_over_root(dot, head_dim), f"s({at[0]}, {at[1]})", rf"s_{{{name}}}", digits=6, meaning=meaning)
 
 
 def values(moved: ShiftedOutputs, query: int, head_dim: int, head: Head) -> Drawing:

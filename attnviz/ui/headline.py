@@ -16,7 +16,7 @@ def sharing(view: View) -> str:
     c = view.config
     if c.attention == "mla":
         return (
-            f"MLA: {c.n_heads} heads, the keys and values of each expanded from a latent of {c.kv_lora_rank} per token"
+            f"MLA: {c.n_heads} heads; each expands its keys and values from one {c.kv_lora_rank}-wide latent per token"
         )
     heads = f"{c.n_kv_heads} KV head{'s' * (c.n_kv_heads > 1)}"
     readers = f"{c.n_heads} query heads read" if c.n_heads > 1 else "1 query head reads"

@@ -41,7 +41,7 @@ def test_a_published_models_facts_can_be_taken_and_pasted_back(id):
         ('{"n_layers": 2, "d_model": 1000000000000, "n_heads": 6}', ["d_model", "1 to 1,000,000"]),
         ('{"n_layers": ' + "1" * 5_000 + "}", ["Invalid JSON"]),
         ('{"model_type": "llama", "hidden_size": 1e400}', ["hidden_size", "inf"]),
-        ('{"model_type": "t5"}', ["'t5'", "llama"]),
+        ('{"model_type": "t5"}', ["does not know", "'t5'"]),
         ('{"n_layers": NaN, "d_model": 12, "n_heads": 6}', ["n_layers", "nan"]),
     ],
 )

@@ -17,7 +17,6 @@ from attnviz.figures.drawing import quoted
 from attnviz.figures.head_captions import (
     decades,
     largest_but_first,
-    low,
     map_caption,
     path_caption,
     shortened,
@@ -103,8 +102,8 @@ def test_a_row_of_which_the_mask_keeps_two():
     assert caption.alt.endswith("the largest, 0.8000, is on key 2 “·sat”.")
     assert caption.formula.endswith(r"\tfrac{e^{-1.5000 - \left(-1.5000\right)}}{1.2500} = 0.8000")
     other = path_caption(trace, LABELS, 0, 1, 3, 3)
-    assert other.line == "a₃,₃ = exp(s₃,₃ − m) / Z = exp(−2.8863 − (−1.5000)) / 1.2500 = 0.2000"
-    assert other.legend.startswith("a₃,₃ = 0.2000: weight of query 3 and key 3; s₃,₃ = −2.8863: score of")
+    assert other.line == "a(3, 3) = exp(s(3, 3) − m) / Z = exp(−2.8863 − (−1.5000)) / 1.2500 = 0.2000"
+    assert other.legend.startswith("a(3, 3) = 0.2000: weight of query 3 and key 3; s(3, 3) = −2.8863: score of")
     assert "m = −1.5000: " in other.legend and "2 unmasked keys" in other.legend
 
 
@@ -115,7 +114,7 @@ def test_the_equation_is_about_the_selected_key(key):
     trace = traced(scores)
     equation = weight_equation(scores[1, 4], trace.weights[0, 1, 4], trace.allowed[0, 4], 4, key)
     by_hand = np.exp(scores[1, 4, key]) / np.exp(scores[1, 4]).sum()
-    assert equation.text().startswith(f"a₄,{low(key)} = ") and equation.text().endswith(f" = {by_hand:.4f}")
+    assert equation.text().startswith(f"a(4, {key}) = ") and equation.text().endswith(f" = {by_hand:.4f}")
     assert equation.right.value == pytest.approx(by_hand, abs=2e-4)
 
 
@@ -170,8 +169,9 @@ def test_the_charts_say_the_same(how):
         (heads.head_map(trace, LABELS, 0, 1, **how), map_caption(trace, LABELS, 0, 1, **how)),
         (heads.score_path(trace, LABELS, 0, 1, 3, 2), path_caption(trace, LABELS, 0, 1, 3, 2, quoted)),
     ):
-        assert (drawing.title, drawing.note, drawing.alt, drawing.formula) == (
-            caption.title, caption.note, caption.alt, caption.formula
+        assert drawing.note.startswith(caption.note)
+        assert (drawing.title, drawing.alt, drawing.formula) == (
+            caption.title, caption.alt, caption.formula
         )  # fmt: skip
 
 

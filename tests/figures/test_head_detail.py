@@ -103,7 +103,7 @@ def test_a_score_by_hand():
     parts = score_parts(t, 0, 1, 1, 0)
     assert (parts.dot, parts.score) == (10, 5)
     equation = score_equation(parts, 1, 0)
-    assert equation.text() == "s₁,₀ = q₁·k₀ / √D = 10.0000 / √4 = 5.0000"
+    assert equation.text() == "s(1, 0) = q₁·k₀ / √D = 10.0000 / √4 = 5.0000"
     assert rf"= {1 / (1 + np.exp(-5)):.4f}" in weight_by_steps(t, ["a", "b"], 0, 1, 1, 0).formula
 
 

@@ -228,7 +228,7 @@ def test_both_rows_of_scores_share_a_scale():
 
 def test_the_three_stages_with_their_bounds():
     trace = traced()
-    drawing = heads.stage_maps(trace, words(), 1, 3)
+    drawing = heads.stage_maps(trace, words(), 1, 3, ground="dark")
     s, w, ok = trace.scores[1, 3], trace.weights[1, 3], trace.allowed[1]
     maps = [t for t in drawing.figure.data if t.type == "heatmap" and "masked" not in t.hovertemplate]
     assert np.array_equal(np.array(maps[0].z), s)
@@ -236,6 +236,9 @@ def test_the_three_stages_with_their_bounds():
     assert np.array_equal(np.array(maps[2].z)[ok], w[ok])
     far = np.abs(s).max()
     assert [(m.zmin, m.zmax) for m in maps] == [(-far, far), (-far, far), (0, 1)]
+    assert [list(stop) for stop in maps[2].colorscale] == theme.kv_scale(
+        trace.config.layer.kv_head_of[3], K, ground="dark"
+    )
     written = [a.text for a in drawing.figure.layout.annotations]
     for low, high in ((s.min(), s.max()), (s[ok].min(), s[ok].max()), (w[ok].min(), w[ok].max())):
         assert f"{printed(low)} to {printed(high)}" in written

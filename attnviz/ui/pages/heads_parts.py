@@ -64,7 +64,8 @@ def stages(view: View) -> None:
     """The selected head's maps of scores, masked scores and weights."""
     if view.config.attention_softcap is not None:
         st.caption(f"{soft_capped(view)} The scores are drawn after this cap.")
-    charts.show(heads.stage_maps(view.trace, view.labels, *view.layer_and_head), "stages")
+    ground = st.context.theme.type
+    charts.show(heads.stage_maps(view.trace, view.labels, *view.layer_and_head, ground=ground), "stages")
 
 
 def lines(view: View) -> None:
@@ -91,7 +92,7 @@ def writes(view: View) -> None:
                 "all heads. It is not drawn for a single head.")  # fmt: skip
         return
     found, allowed, read = compute_heads.writes_of(view), view.trace.allowed[layer], config.layer.kv_head_of[head]
-    name, scale = f"L{layer} H{head}", kv_scale(read, config.n_kv_heads)
+    name, scale = f"L{layer} H{head}", kv_scale(read, config.n_kv_heads, ground=st.context.theme.type)
     left, right = st.columns(2, gap="large")
     with left:
         colour = kv_colour(read, config.n_kv_heads)
@@ -179,11 +180,11 @@ def side_by_side(view: View) -> None:
     shown = selected_and_pinned(view)
     if len(shown) == 1:
         st.info("Pin another head above to see its map beside this one.", icon=":material/push_pin:")
-    log = view.settings.colour == "log"
+    log, ground = view.settings.colour == "log", st.context.theme.type
     for i in range(0, len(shown), 2):
         for column, (layer, head) in zip(st.columns(2, gap="large"), shown[i : i + 2], strict=False):
             with column:
-                drawing = heads.head_map(view.trace, view.labels, layer, head, log=log, query=view.query)
+                drawing = heads.head_map(view.trace, view.labels, layer, head, log=log, query=view.query, ground=ground)
                 charts.show(drawing, f"side-{layer}-{head}")
 
 
@@ -489,8 +490,9 @@ def two_models(view: View) -> None:
     for i, (column, (each, at, one, row)) in enumerate(zip(st.columns(2, gap="large"), maps, strict=True)):
         with column:
             st.markdown(f"**{each.settings.model_name}**: {count(len(each.ids), 'token')}, {each.origin}")
-            log = view.settings.colour == "log"
-            charts.show(heads.head_map(each.trace, each.labels, at, one, log=log, query=row), f"model-{i}")
+            log, ground = view.settings.colour == "log", st.context.theme.type
+            drawing = heads.head_map(each.trace, each.labels, at, one, log=log, query=row, ground=ground)
+            charts.show(drawing, f"model-{i}")
     st.markdown(f"#### Heads of {other.settings.model_name} most similar to L{layer} H{head}")
     st.caption(
         "Mean absolute difference of the role scores (shares of weight) and of the entropy, on repeated random tokens "

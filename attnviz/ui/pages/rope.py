@@ -97,7 +97,7 @@ def selection(view: View) -> None:
         )  # fmt: skip
         state.control(
             st.selectbox, "Key token", "key", shown=key if key <= last else -1, options=[-1, *range(last + 1)],
-            format_func=lambda i: f"{i} {view.labels[i]}" if i >= 0 else "strongest key", reruns=PARTS,
+            format_func=lambda i: f"{i} {view.labels[i]}" if i >= 0 else "strongest", reruns=PARTS,
         )  # fmt: skip
         state.control(
             st.selectbox, "Layer", "layer", shown=layer, options=range(view.config.n_layers), width=90, reruns=PARTS
@@ -132,7 +132,7 @@ def _take_pair(pair: int) -> None:
 def frequencies(view: View) -> None:
     """Wavelengths, and the tables of cos and sin."""
     st.subheader("Fast pairs and slow pairs", divider="gray")
-    st.markdown("Move θ and watch the slow pairs: a larger θ slows each pair except the first.")
+    st.markdown("Move θ and watch the slow pairs. A larger θ slows every pair but the first.")
     theta = view.config.rope_theta if view.settings.opened else view.settings.theta
     state.control(
         st.select_slider, "θ, the base of the frequencies", "theta", shown=theta, options=_thetas(theta),
