@@ -1,4 +1,4 @@
-"""Every component has a button that opens it full-screen, like Streamlit's own button for charts."""
+"""Every component has a button that opens it full-screen, and every chart has Streamlit's."""
 
 import re
 from collections.abc import Callable
@@ -20,6 +20,10 @@ def test_a_drawing_fills_the_screen_and_goes_back_to_its_place(visit: Callable[.
     bars.get_by_role("button", name="Leave full screen").click()
     expect(bars.get_by_role("button", name="Full screen", exact=True)).to_be_visible()
     assert first.bounding_box() == pytest.approx(on_page, abs=1)
+    chart = page.locator(".st-key-figure-published")
+    chart.get_by_role("button", name="Fullscreen", exact=True).click()
+    chart.get_by_role("button", name="Close fullscreen").click()
+    expect(chart.get_by_role("button", name="Fullscreen", exact=True)).to_be_visible()
 
 
 def test_a_head_is_read_full_screen_and_clocks_fit(visit: Callable[..., Page]) -> None:

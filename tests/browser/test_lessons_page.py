@@ -151,8 +151,8 @@ def test_presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(
 
 
 def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visit: Callable[..., Page]) -> None:
-    page = visit("cost?tab=published&lesson=model-card&lesson_step=4")  # drawings above it grow late
-    at_step(page, 4, "The same with MHA", "figure-alternatives")
+    page = visit("cost?tab=published&lesson=model-card")  # drawings above it grow late
+    at_step(page, 1, "The numbers that count", "figure-published")
     turn_to(page, "steps?model=mla&absorbed=1&lesson=mla&lesson_step=5")
     at_step(page, 5, "Line by line", "source-walk")
     line = page.locator(".st-key-source-walk .row.here").first
@@ -175,6 +175,10 @@ def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visi
     expect(code).to_be_visible()
     box = code.bounding_box()
     assert box["width"] > 300 and box["y"] >= 0 and box["y"] + box["height"] <= 720
+    turn_to(page, "heads?tab=lines&present=1&only=lines")
+    page.wait_for_function(FILLS, arg="st-key-lines")
+    rows = page.locator(".st-key-lines .scroll")
+    assert rows.evaluate("rows => rows.scrollHeight - rows.clientHeight") <= 1  # the whole text, without scrolling
 
 
 RESTS = """() => {

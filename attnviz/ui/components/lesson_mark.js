@@ -4,7 +4,7 @@ const TIMEOUT = 20000; // milliseconds after which the bar reports that the elem
 const WATCHED = 2500; // milliseconds for which the element is kept in sight: a drawing above it may still grow
 const TURN = 60, STILL = 4, AGAIN = 10; // milliseconds between looks; looks without movement after which a position is final; and further
 // ones after which scrolling is repeated, without animation: a page that is busy drawing can cancel a smooth one
-const MARGIN = 12, HEADER = 56; // pixels around the element; height of the header, which on a phone covers the element's title
+const MARGIN = 12, HEADER = 66; // pixels around the element; the same below the header, which on a phone covers the element's title
 const SCROLLS = ["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", " "];
 
 export default function ({ data, parentElement }) {
