@@ -1,5 +1,7 @@
 """A layerwise trace equals a full one for every kind of access, with a fraction of the memory."""
 
+import time
+
 import numpy as np
 import pytest
 
@@ -58,3 +60,13 @@ def test_layers_looked_at_last_are_kept_and_no_more_than_the_bound(monkeypatch):
     assert computed == [1, 2, 1] and len(parts._layers) == 2
     with pytest.raises(ValueError):
         parts.weights[0][0, 0, 0] = 1
+
+
+def test_the_time_of_a_trace_is_that_of_the_run_alone():
+    model = Transformer.random(PLAIN, 3)
+
+    def load() -> Transformer:
+        time.sleep(1)
+        return model
+
+    assert LayerwiseTrace(load, IDS).seconds < 1

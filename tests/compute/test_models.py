@@ -66,3 +66,10 @@ def test_a_model_that_is_too_large_is_refused_with_the_width_that_fits():
     assert models._check_memory(replace(large, d_model=width)) is None
     with pytest.raises(ConfigError):
         models._check_memory(replace(large, d_model=next(w for w in widths(32) if w > width)))
+
+
+def test_a_loaded_model_has_run_once_before_its_trace_is_timed(monkeypatch):
+    ran = []
+    monkeypatch.setattr(models, "predict", lambda model, ids: ran.append(model))
+    loaded = models._load("own", SMALL.own_weights(), 0)
+    assert ran == [loaded.model]
