@@ -151,10 +151,11 @@ def test_presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(
 
 
 def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visit: Callable[..., Page]) -> None:
-    page = visit("cost?tab=published&lesson=model-card")  # drawings above it grow late
-    at_step(page, 1, "The numbers that count", "figure-published")
-    turn_to(page, "steps?model=mla&absorbed=1&lesson=mla&lesson_step=5")
-    at_step(page, 5, "Line by line", "source-walk")
+    models = "preset=deepseek-v3&compare=qwen1.5-7b,mistral-7b-v0.3,deepseek-v3&context=32768"
+    page = visit(f"cost?tab=published&{models}&lesson=mla&lesson_step=8")  # drawings above it grow late
+    at_step(page, 8, "In published models", "figure-totals")
+    turn_to(page, "steps?model=mla&absorbed=1&lesson=mla&lesson_step=6")
+    at_step(page, 6, "Line by line", "source-walk")
     line = page.locator(".st-key-source-walk .row.here").first
     before = line.inner_text()
     page.keyboard.press("ArrowRight")  # without a click into the walk

@@ -98,13 +98,13 @@ def test_too_few_learned_positions_are_a_sentence(listed, monkeypatch, tmp_path)
     byte_level(tmp_path)
     monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
     heads = next(page for page in ALL if page.path == "heads")
-    assert "learned 9 positions" in said(opened(heads, model=str(tmp_path)))
+    assert "has 9 learned positions" in said(opened(heads, model=str(tmp_path)))
 
 
 def test_a_text_longer_than_the_learned_positions_is_cut_there(listed):
     heads = next(page for page in ALL if page.path == "heads")
     app = opened(heads, model=str(listed["gpt2"]), text="The little girl found a ball. " * 40)
-    assert "first 70 are shown" in said(app) and "learned 70 positions" in said(app)
+    assert "first 70 are shown" in said(app) and "has 70 learned positions" in said(app)
 
 
 def test_a_model_that_is_not_listed_is_named_and_the_default_shown(listed):

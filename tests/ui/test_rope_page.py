@@ -136,7 +136,7 @@ def test_longer_texts_take_a_factor_and_a_pasted_scaling():
     longrope = {"rope_type": "longrope", "factor": 2, "original_max_position_embeddings": 4096}
     paste = app.text_input(key="pasted-scaling")
     paste.set_value(json.dumps({**longrope, "short_factor": [1], "long_factor": [2]})).run()
-    assert "long_factor must hold 12 numbers, one a pair, not 1" in app.error[0].value.replace("\\", "")
+    assert "long_factor must hold 12 numbers, one per pair, not 1" in app.error[0].value.replace("\\", "")
     lists = {"short_factor": [2] * 12, "long_factor": [2] * 12}
     app.text_input(key="pasted-scaling").set_value(json.dumps(longrope | lists)).run()
     assert not app.error and not app.exception
