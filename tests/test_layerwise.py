@@ -62,6 +62,7 @@ def test_layers_looked_at_last_are_kept_and_no_more_than_the_bound(monkeypatch):
         parts.weights[0][0, 0, 0] = 1
 
 
+@pytest.mark.slow
 def test_the_time_of_a_trace_is_that_of_the_run_alone():
     model = Transformer.random(PLAIN, 3)
 

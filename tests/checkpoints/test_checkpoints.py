@@ -55,6 +55,7 @@ def test_a_head_looks_at_the_previous_token(shipped):
     assert previous_token(model, passages(ids, 4, 128))["previous_token"] >= 0.5
 
 
+@pytest.mark.slow
 def test_a_head_looks_up_what_followed_in_real_text_and_in_random_tokens(shipped):
     _, model, ids, _ = shipped
     for segments in (passages(ids, 16, 40), torch.randint(2048, (16, 40))):

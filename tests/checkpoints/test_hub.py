@@ -39,6 +39,7 @@ def served(theirs, tmp_path, monkeypatch):
         yield server
 
 
+@pytest.mark.slow
 def test_an_id_is_downloaded_once_and_opens(served, theirs):
     assert hub.cached(NAME) is None and hub.all_cached() == []
     model, _ = open_model(NAME)
@@ -50,6 +51,7 @@ def test_an_id_is_downloaded_once_and_opens(served, theirs):
     assert len(served.asked) == before and hub.all_cached() == [NAME]
 
 
+@pytest.mark.slow
 def test_sizes_are_known_before_and_progress_ends_at_them(served, tmp_path):
     remote, seen = hub.look_up(NAME), []
     sizes = {name: (tmp_path / "files" / name).stat().st_size for name in remote.files}
@@ -58,6 +60,7 @@ def test_sizes_are_known_before_and_progress_ends_at_them(served, tmp_path):
     assert seen == sorted(seen) and seen[-1] == (remote.nbytes, remote.nbytes) and len(seen) > 4
 
 
+@pytest.mark.slow
 def test_a_cancelled_download_goes_on_where_it_stopped(served, theirs, tmp_path, monkeypatch):
     size = (tmp_path / "files" / "model.safetensors").stat().st_size
 
@@ -76,6 +79,7 @@ def test_a_cancelled_download_goes_on_where_it_stopped(served, theirs, tmp_path,
     assert agree(open_model(NAME)[0](ids), theirs(ids).logits, 1e-4)
 
 
+@pytest.mark.slow
 def test_what_the_hub_cannot_give_is_a_sentence(served, tmp_path, monkeypatch):
     with pytest.raises(OpenError, match="somebody/else does not exist"):
         open_model("somebody/else")

@@ -25,6 +25,7 @@ def view(**changes: object) -> View:
     return View(Settings(**{"text": TEXT, **changes}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 def test_steps_are_those_of_generate_and_of_a_whole_pass(model: str) -> None:
     v = view(model=model, temperature=1.3, draw_seed=5, layer=2)
@@ -164,6 +165,7 @@ def test_with_and_without_a_cache_the_logits_are_the_same(model: str) -> None:
     assert found.with_cache == decode.step_with_cache(load_checkpoint(model)[0], found.n_tokens)
 
 
+@pytest.mark.slow
 def test_each_checkpoint_writes_what_it_writes_alone() -> None:
     sampling = decode.Sampling(0.7, seed=3)
     found = compute.family(view().ids, sampling)

@@ -31,6 +31,7 @@ def view(**changes: object) -> View:
     return View(Settings(**{"text": TEXT, **changes}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "changes", [{**ALL, "model": "mha"}, {**ALL, "model": "mla"}, {"temperature": 0.0}, {"model": "own", "text": "a"}]
 )

@@ -55,6 +55,7 @@ def test_a_checkpoint_is_offered_where_it_occurs_with_these_settings(mistake, ch
     assert compute.reason(view) and compute.where_it_occurs(view.settings) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["gqa-4", "mla"])
 @pytest.mark.parametrize("name", walkable())
 def test_the_walk_begins_at_a_changed_line_in_both_versions(name, model):

@@ -80,6 +80,7 @@ def built(model_type: str, config: dict):
         return configuration, transformers.AutoModelForCausalLM.from_config(configuration)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model_type, config", INVENTED, ids=[f"{i}-{name}" for i, (name, _) in enumerate(INVENTED)])
 def test_as_many_parameters_as_transformers_builds(model_type, config):
     configuration, live = built(model_type, config)
@@ -290,6 +291,7 @@ ODD = st.one_of(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=600, deadline=None)
 @given(
     st.sampled_from([*ARCHITECTURES, *ALIASES]),

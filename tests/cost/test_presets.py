@@ -118,6 +118,7 @@ def size(module: torch.nn.Module) -> int:
     return sum(p.numel() for p in module.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("id", UNCOUNTED)
 def test_an_uncounted_model_has_as_many_parameters_as_transformers_builds(id):
     count, live = count_parameters(PRESETS[id]), build(PRESETS[id])

@@ -59,6 +59,7 @@ def test_what_was_stored_is_not_quantised_again():
     assert torch.equal(cache.append(x[:, :, :0])[0], first[:, :, :3])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list_checkpoints())
 def test_more_bits_lose_less(name):
     model, tokens = load_checkpoint(name)

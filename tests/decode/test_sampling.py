@@ -99,6 +99,7 @@ def critical_value(degrees: int) -> float:
     return degrees * (1 - 2 / (9 * degrees) + 3.719 * (2 / (9 * degrees)) ** 0.5) ** 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("vary", ["position", "seed"])
 def test_draws_follow_the_distribution(vary):
     probabilities = distribution(torch.randn(13), [], Sampling(temperature=1.3))

@@ -21,6 +21,7 @@ def drafters(model):
     return {"model": ModelDrafter(small(1, seed=5)), "itself": ModelDrafter(model), "n-grams": NGramDrafter(17, 1)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["model", "itself", "n-grams"])
 @pytest.mark.parametrize("settings", [GROUPED, LATENT])
 @pytest.mark.parametrize("k", [1, 3, 7])

@@ -88,6 +88,7 @@ def test_nothing_off_changes_nothing_and_the_model_stays_as_it_was(model):
     np.testing.assert_array_equal(predict(model, IDS), before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["zero", "mean"])
 @pytest.mark.parametrize("rows", [1, 2, 7])
 def test_the_loss_without_each_head_is_that_of_a_hook_that_replaces_its_output(model, kind, rows, monkeypatch):
@@ -112,6 +113,7 @@ def test_the_loss_without_each_head_is_that_of_a_hook_that_replaces_its_output(m
             assert found[head] == pytest.approx(float(F.cross_entropy(logits, target)), abs=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [{"causal": False}, {"sliding_window": 3}, {"sliding_window": 2, "n_sinks": 1}])
 def test_the_fast_way_keeps_masks(model, run):
     other = model.with_config(replace(model.config, **run))

@@ -61,6 +61,7 @@ def bits_by_vector(model: ModelConfig, n_tokens: int, batch: int, precision: str
     return [n * (width * bits + (16 * len(range(0, width, block)) if block else 0)) for width in vectors(model)]
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(invented(), st.sampled_from([1, 5, 17, 20, 21, 128]), st.sampled_from([1, 3]), st.sampled_from([*PRECISIONS]))
 @example(SINKS, 128, 1, "bf16")

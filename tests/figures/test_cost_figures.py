@@ -250,6 +250,7 @@ def test_the_sentences_of_the_pairs_hold():
 SMALL = ModelConfig(n_layers=3, d_model=35, n_heads=6, n_kv_heads=2, head_dim=14, d_ff=41, vocab_size=101)
 
 
+@pytest.mark.slow
 def test_every_model_is_named_or_numbered_whichever_are_chosen():
     rng = random.Random(7)
     for _ in range(40):

@@ -32,6 +32,7 @@ def cells(drawing, text: str) -> list:
 SHOWN = [name for name, each in all_mistakes().items() if each.kind != "raises"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SHOWN)
 @pytest.mark.parametrize("n", [1, len(IDS), MAX_TOKENS])
 def test_every_symptom_can_be_drawn(name, n):

@@ -64,6 +64,7 @@ def test_where_it_cannot_occur_there_is_a_reason(name):
                 MISTAKES[name].symptom(model_of(model), IDS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "model"), WHERE)
 @pytest.mark.parametrize("n", [1, 2, 7, T, LIMIT])
 def test_it_shows_itself_as_its_record_says(name, model, n):
@@ -119,6 +120,7 @@ OWN = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("own", OWN)
 @pytest.mark.parametrize("name", MISTAKES)
 def test_any_model_has_a_symptom_or_a_reason(name, own):
@@ -428,6 +430,7 @@ AS_IT_SHOULD_BE: dict[str, Callable[[str], float]] = {
 LOSSES = {name for name in NUMBERS if symptom_of(name, "gqa-4").measure.startswith("Loss")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "model"), WHERE)
 def test_the_number_is_what_something_else_computes(name, model):
     found = symptom_of(name, model)

@@ -95,6 +95,7 @@ def with_yarn(version: int, scaling: dict) -> tuple[Deepseek, Transformer]:
     return theirs, same_in_ours(theirs, rope_scaling=tuple(scaling.items()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mscales", MSCALES, ids=str)
 @pytest.mark.parametrize("factor", [1.0, 4.0, 40.0])
 @pytest.mark.parametrize("version", DEEPSEEK)

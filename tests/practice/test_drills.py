@@ -50,6 +50,7 @@ def test_there_are_enough_kinds_in_each_subject_and_level():
     assert {(k.subject, k.level) for k in KINDS.values()} == {(s, level) for s in SUBJECTS for level in LEVELS}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KINDS)
 def test_a_kind(name):
     texts, n_wrong = set(), 0

@@ -122,6 +122,7 @@ def test_at_least_eight_lessons_of_five_to_ten_steps_ship() -> None:
     assert all(lesson.about for lesson in SHIPPED_LESSONS.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "number"), STEPS)
 def test_every_step_points_at_something_and_its_numbers_compute(name: str, number: int) -> None:
     lesson = SHIPPED_LESSONS[name]

@@ -178,6 +178,7 @@ def test_the_absorbed_form_never_expands_keys():
     assert any("_absorbed" in name for name in names) and not any("_expand" in name for name in names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("ids", [IDS[:1], IDS, tuple(range(60))])
 def test_every_stop_has_a_picture_with_its_entry_in_it(name, ids):

@@ -78,6 +78,7 @@ def test_nothing_is_said_of_a_config_where_there_is_nothing():
     assert cost_page._fields({"mlp_only_layers": [], "n": 3}) == "`mlp_only_layers`: empty, `n` 3"
 
 
+@pytest.mark.slow
 def test_models_beyond_their_context_are_marked_in_table_and_words():
     over = [m for m in PRESETS.values() if is_beyond(m, 32_768)]
     assert len(over) == 32

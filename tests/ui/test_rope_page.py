@@ -41,6 +41,7 @@ def traced(model: str, text: str) -> Trace:
     return trace(checkpoint, own.encode(text))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layer", "head", "query", "key"), [(1, 3, 21, 5), (0, 0, 7, 10), (2, 6, 10, 10)])
 @pytest.mark.parametrize("model", MODELS)
 def test_every_formula_of_a_score_is_the_score_that_the_model_computed(model, layer, head, query, key):
@@ -98,6 +99,7 @@ def test_a_pair_that_a_model_does_not_have_becomes_its_last():
     assert any("0 to 11" in warning.value and "pair 11" in warning.value for warning in app.warning)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("turning", ["distance", "values", "layouts", "longer", "without", "latent", "equal"])
 def test_latent_attention_is_said_to_read_no_kv_head(turning):
     app = opened(model="mla", text=TEXT, turning=turning)
@@ -111,6 +113,7 @@ def test_maps_say_whose_they_are_and_what_a_row_is(tab):
     assert "Layer 2, head 5 (KV head 1), trained checkpoint. Each row is a query; its weights sum to 1" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("model", "part"), [("mla", "16 of 32"), ("gqa-4", "each score by")])
 def test_yarns_factor_is_said_of_what_it_multiplies(model, part):
     app = opened(model=model, text=TEXT, turning="longer")
