@@ -11,6 +11,7 @@ import numpy as np
 
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_captions import shortened
+from attnviz.figures.numbers import signed
 from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
 from attnviz.figures.token_maps import BARE, token_text
@@ -66,11 +67,6 @@ def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: in
             "change": effects.ravel().tolist(),
         },
     )
-
-
-def signed(change: float) -> str:
-    """Format a change with its sign: "+0.132", "−0.050"."""
-    return f"{change:+.3f}".replace("-", "−")
 
 
 def next_tokens(

@@ -12,6 +12,7 @@ from attnviz.cost.units import bytes_text
 from attnviz.equations import Equation, Value
 from attnviz.figures.decode import NAMES, quartiles, time_columns, unsteady
 from attnviz.figures.drawing import Drawing, escaped
+from attnviz.figures.numbers import signed
 from attnviz.figures.phrases import count, meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, PETROL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE
@@ -55,8 +56,8 @@ def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
         finding = (
             f" Sliding without the first tokens raises the loss by {worse:.3f} nats."
             if worse > 1
-            else f" Sliding changes the loss by {worse:+.3f} nats: no collapse here, with or without the first tokens. "
-            "StreamingLLM (arXiv 2309.17453) reports that large models collapse without them."
+            else f" Sliding changes the loss by {signed(worse)} nats: no collapse here, with or without the first "
+            "tokens. StreamingLLM (arXiv 2309.17453) reports that large models collapse without them."
         )
     return Drawing(
         figure,
@@ -136,7 +137,7 @@ def precisions(found: Sequence[Kept]) -> Drawing:
     exact, last = found[0], found[-1]
     changes = [each.loss - exact.loss for each in found]
     errors = [
-        f"<br>loss {change:+.4f}, logit error ≤ {each.largest_error:.4f}" if each is not exact else ""
+        f"<br>loss {signed(change, 4)}, logit error ≤ {each.largest_error:.4f}" if each is not exact else ""
         for each, change in zip(found, changes, strict=True)
     ]
     figure = base_figure(190, showlegend=False)
@@ -152,13 +153,13 @@ def precisions(found: Sequence[Kept]) -> Drawing:
     share = last.nbytes / exact.nbytes
     return Drawing(
         figure,
-        title=f"{last.name} takes {share:.1%} of the bytes and changes the loss by {changes[-1]:+.4f}",
+        title=f"{last.name} takes {share:.1%} of the bytes and changes the loss by {signed(changes[-1], 4)}",
         note="Bytes of the stored numbers and their scales, one scale per vector, counted in the live tensors after "
         "the same text as above. Loss: change of its mean; logit error: the largest of a logit, against float32. The "
         "computation itself runs in float32.",
         alt="; ".join(
-            f"{each.name}: {each.nbytes:,} B, {each.nbytes / exact.nbytes:.1%}, loss {change:+.4f}, largest logit "
-            f"error {each.largest_error:.4f}"
+            f"{each.name}: {each.nbytes:,} B, {each.nbytes / exact.nbytes:.1%}, loss {signed(change, 4)}, largest "
+            f"logit error {each.largest_error:.4f}"
             for each, change in zip(found, changes, strict=True)
         )
         + ".",

@@ -21,3 +21,8 @@ def rounded(values: np.ndarray | float) -> np.ndarray:
 def printed(value: float) -> str:
     """Format a score or a weight: "0.9341", "−1.5000"."""
     return f"{float(rounded(value)):.{DIGITS}f}".replace("-", "−")
+
+
+def signed(change: float, digits: int = 3) -> str:
+    """Format a change with its sign: "+0.132", "−0.050"."""
+    return f"{change:+.{digits}f}".replace("-", "−")
