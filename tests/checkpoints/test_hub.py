@@ -81,8 +81,8 @@ def test_a_cancelled_download_goes_on_where_it_stopped(served, theirs, tmp_path,
 
 @pytest.mark.slow
 def test_what_the_hub_cannot_give_is_a_sentence(served, tmp_path, monkeypatch):
-    with pytest.raises(OpenError, match="somebody/else does not exist"):
-        open_model("somebody/else")
+    with pytest.raises(OpenError, match="owner/missing does not exist"):
+        open_model("owner/missing")
     with pytest.raises(OpenError, match="not a hub id"):
         hub.look_up("../../etc")
     (tmp_path / "files" / "model.safetensors").unlink()

@@ -27,7 +27,7 @@ REQUEST = "decode asked"  # (tokens beyond the link's, the browser's request num
 CLOSER = "decode closer"  # container key of the open tab, which identifies what it was drawn for
 # On the default text, of the five checkpoints' first 24 steps, 0 to 4 then leave only one token; by default 16 to 22.
 VARIED = {"temperature": 1.0, "penalty": 1.2}
-VARY = "Try temperature 1, penalty 1.2"
+VARY = f"Try temperature {VARIED['temperature']:g}, penalty {VARIED['penalty']:g}"
 
 
 def show() -> None:
