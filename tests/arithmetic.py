@@ -403,7 +403,7 @@ class _Reader:
                 raise Letters
             return FUNCTIONS["exp"](self._exponent())
         if function := self._next("function"):
-            if function.text == "√" and self.tokens[self.at : self.at + 1] != [] and not self._opens():
+            if function.text == "√":  # also of ⌊…⌋, whose brackets are themselves a function
                 return FUNCTIONS["√"](self._operand())
             return FUNCTIONS[function.text](*self._arguments())
         if self._next("|"):
