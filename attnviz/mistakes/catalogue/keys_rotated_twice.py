@@ -10,7 +10,7 @@ from attnviz.modules import Transformer
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = decode(right.like(model), ids), decode(wrong.like(model), ids)
     metric = loss_metric(a.logits, b.logits, ids)
-    sentence = f"With the cache, the key at position {len(ids) - 1} is rotated by {2 * len(ids) - 2} steps. "
+    sentence = f"With the cache, the key at position {len(ids) - 1} is rotated as if at {2 * len(ids) - 2}. "
     sentence += metric.sentence
     if len(ids) == 1:
         sentence = "At position 0 the rotation angle is 0, once or twice: both versions compute the same."
@@ -61,7 +61,9 @@ MISTAKE = Mistake(
     ),
     noticed="Only with a cache: the loss of a single pass is right, but the loss of the same text with the cache is "
     "not. That comparison is the test.",
-    interview="“Do you cache keys before or after RoPE, and what does the choice cost?”",
+    interview="“Do you cache keys before or after RoPE, and what does the choice cost?” After RoPE a cached key is "
+    "never touched again. Before RoPE all cached keys have to be rotated in each step, but positions can still be "
+    "changed, as StreamingLLM does when it evicts tokens.",
     test="""
 import torch
 from attnviz.config import ModelConfig
