@@ -65,7 +65,8 @@ MISTAKE = Mistake(
     ),
     noticed="As soon as the class is instantiated. It survives only in code that nobody has run: a class that is "
     "not used yet, or a file edited before a commit and not tested.",
-    interview="“Review this class.” Read __init__ from the top, as Python does: which names exist on which line?",
+    interview="“Review this class.” Read __init__ from the top, as Python does, and ask of each line whether the "
+    "names that it reads have been assigned above it.",
     test="""
 import torch
 from attnviz.modules import GroupedQueryAttention

@@ -64,7 +64,9 @@ MISTAKE = Mistake(
     ),
     noticed="Prefill and training are hardly faster with GQA, although the estimate said so: only the projections "
     "to k and v shrink. Decoding is faster where reading the cache takes much of a step's time.",
-    interview="“Why is GQA faster?” Say bandwidth before anything else, and in which phase: decoding, not prefill.",
+    interview="“Why is GQA faster?” A decode step reads all weights and the whole cache to compute one token, so "
+    "memory bandwidth limits it; with GQA the cache is n_heads / n_kv_heads times smaller. Prefill is limited by "
+    "arithmetic, which hardly shrinks.",
     test="""
 import torch
 from torch.utils.flop_counter import FlopCounterMode

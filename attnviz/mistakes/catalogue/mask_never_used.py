@@ -60,8 +60,8 @@ MISTAKE = Mistake(
     ),
     noticed="Training loss falls below the entropy of the text, towards 0, because the model copies the next token "
     "from its input. In decoding there is nothing to copy, and the loss is far higher.",
-    interview="“How do you test that a model is causal?” Change a later token and compare the earlier logits; do not "
-    "just inspect the mask.",
+    interview="“How do you test that a model is causal?” Change a later token: the earlier logits must not change. "
+    "Inspecting the mask does not show that it is used.",
     test="""
 import torch
 from attnviz.modules import GroupedQueryAttention

@@ -93,8 +93,8 @@ MISTAKE = Mistake(
     noticed="Not as long as q·k fits into float16. Attention logits can grow in training: in the ViT-22B paper "
     "(arXiv 2302.05442) they grew until the loss diverged after a few thousand steps. In float16 such scores "
     "overflow and the loss becomes NaN; in bfloat16 they do not overflow.",
-    interview="“Why scale q and not the scores?” The result is the same on paper; say where the largest intermediate "
-    "value occurs, and what 65,504 is.",
+    interview="“Why scale q and not the scores?” The result is the same on paper. The largest intermediate value is "
+    "q·k before the scale, √head_dim times the score, and float16 ends at 65,504.",
     test="""
 import torch
 from attnviz.modules import attend
