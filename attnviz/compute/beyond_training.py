@@ -47,7 +47,7 @@ def _about_text(text: str) -> dict[str, bool]:
         f"{foreign} of {count(len(written), 'character')} are not Latin; training text was English.": (
             2 * foreign > len(written)
         ),
-        f"{code} of {count(len(lines), 'line')} look like code; training text was prose.": 2 * code > len(lines),
+        f"{code} of {count(len(lines), 'line')} look like code; training text was books.": 2 * code > len(lines),
     }
 
 

@@ -36,16 +36,18 @@ HOW_TO_READ = (
 RIGHT, MISTAKEN = "right", "mistaken"
 
 
-def version_map(symptom: Symptom, labels: Sequence[str], hue: tuple[int, int] | None, version: str) -> Drawing:
+def version_map(
+    symptom: Symptom, labels: Sequence[str], hue: tuple[int, int] | None, version: str, *, ground: str | None = None
+) -> Drawing:
     """Draw the head's weights in one version; faint grey where the right version gives 0, solid grey for NaN.
 
-    hue: the head's KV head and the number of KV heads; None for a mean of heads.
+    hue: the head's KV head and the number of KV heads; None for a mean of heads. ground: as for `heads.head_map`.
     """
     weights = symptom.right if version == RIGHT else symptom.wrong
     assert weights is not None
     figure = _axes(labels)
     add_masked(figure, symptom.right != 0, MOST_CELLS)
-    scale = kv_scale(*hue) if hue else SEQUENTIAL
+    scale = kv_scale(*hue, ground=ground) if hue else SEQUENTIAL
     shown = np.where((weights == 0) & (symptom.right == 0), np.float32(np.nan), weights)
     add_cells(figure, blocks(shown, MOST_CELLS), scale, (0.0, 1.0), HOVER)
     _add_nan(figure, weights)

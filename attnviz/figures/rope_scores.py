@@ -374,11 +374,16 @@ def layout_finding(compared: LayoutsCompared) -> str:
 
 
 def weight_map(
-    weights: NDArray, allowed: NDArray, labels: Sequence[str], top: float, head: Head, title: str, note: str
-) -> Drawing:
-    """Draw a head's weights (T, T) in the hue of its KV head, full colour at `top`; masked cells are grey."""
-    figure = _map(labels, allowed, weights, kv_scale(head.kv_head, head.n_kv_heads), (0.0, top))
-    add_colourbar(figure, kv_scale(head.kv_head, head.n_kv_heads), top, log=False)
+    weights: NDArray, allowed: NDArray, labels: Sequence[str], top: float, head: Head, title: str, note: str,
+    ground: str | None = None,
+) -> Drawing:  # fmt: skip
+    """Draw a head's weights (T, T) in the hue of its KV head, full colour at `top`; masked cells are grey.
+
+    ground: as for `heads.head_map`.
+    """
+    scale = kv_scale(head.kv_head, head.n_kv_heads, ground=ground)
+    figure = _map(labels, allowed, weights, scale, (0.0, top))
+    add_colourbar(figure, scale, top, log=False)
     strongest = weights.argmax(axis=1)
     return Drawing(
         figure,

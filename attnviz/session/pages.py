@@ -143,8 +143,7 @@ ALL = (
     ),
     Page(
         "mistakes", "pages/7_mistakes.py", "Mistakes",
-        "Mistakes found in published attention code, run on your text: predict the effect, then see it and the test "
-        "that catches it.",
+        "Mistakes in attention code, run on your text: predict the effect, then see it and the test that catches it.",
         "attnviz.ui.pages.mistakes",
     ),
     Page(
@@ -159,7 +158,7 @@ PAGES = {page.path: page for page in ALL}
 OVERVIEW_GROUPS = {  # by purpose: what each offers, and the paths of its pages; the others are in "Look around"
     "Understand it": ("Lessons in five to ten steps each, with this model's own numbers.", ("lessons",)),
     "Look around": ("Each head's map, shared KV heads, RoPE's rotations, the source as it ran, decoding.", ()),
-    "Prepare": ("Mistakes from published code, graded questions, code to write yourself.", ("mistakes", "practice")),
+    "Prepare": ("Mistakes in attention code, graded questions, code to write yourself.", ("mistakes", "practice")),
     "Work out a cost": ("Parameters and KV cache of these settings and of published models.", ("cost",)),
 }
 TABS = tuple(dict.fromkeys(tab for page in ALL for tab in page.tabs))

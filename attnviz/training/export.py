@@ -54,9 +54,10 @@ random tokens, repeated once; they differ from these by a few hundredths.
   shipped weights are the mean of those at the ends of the two cosines (arXiv 1803.05407), which is better on unseen
   text than either. Seed {seed}.
 - **Machine.** {machine}; {hours}
-- **Not good for** anything except being shown: they are far too small to know facts, to follow an instruction or to
-  write well; they imitate their books, with the prejudices of their time, and split everything that is not plain
-  English into bytes.
+- **Not good for** anything except being shown: they are too small to know facts, to follow an instruction or to write
+  well, and they imitate their books, with the prejudices of their time. The vocabulary has no character outside ASCII:
+  each one, such as “é” or a curly quotation mark, is split into its UTF-8 bytes, one token each; words that are rare in
+  these books are split into short pieces.
 
 {hashes}
 """

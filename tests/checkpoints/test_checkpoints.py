@@ -17,6 +17,7 @@ from attnviz.checkpoints import FOLDER, ORDER, CheckpointError, list_checkpoints
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
 from attnviz.session.settings import DEFAULT_TEXT
+from attnviz.text import tokenizer
 from attnviz.trace import trace
 from attnviz.training.evaluate import bits_per_character, passages, previous_token, repetition_scores
 from attnviz.training.export import cache_numbers, save_checkpoint
@@ -77,6 +78,12 @@ def test_the_cards_scores_are_those_of_trained_models_that_look_up():
         assert s["previous_token"]["previous_token"] >= 0.5, name
         for kind in ("repeated_text", "repeated_random"):
             assert s[kind]["induction"] >= 0.30 and s[kind]["gain"] >= 1.5, (name, kind)
+
+
+def test_every_character_outside_ascii_is_split_into_its_bytes():
+    """As the card says of the vocabulary."""
+    vocabulary = tokenizer().token_bytes(list(range(tokenizer().vocab_size)))
+    assert all(len(each) == 1 for each in vocabulary if not each.isascii())
 
 
 def test_the_card_names_these_files_and_no_others():

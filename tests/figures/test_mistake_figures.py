@@ -52,12 +52,16 @@ def test_every_symptom_can_be_drawn(name, n):
         assert len(drawing.table["query"]) == len(found.right) and drawing.missing == "NaN"
 
 
-def test_both_versions_have_one_hue_and_one_scale():
+@pytest.mark.parametrize("ground", [None, "light", "dark"])
+def test_both_versions_have_the_colours_of_the_maps_of_a_head(ground):
     found = symptom("mask_after_softmax")
-    maps = [figures.version_map(found, labels(found), (1, 2), version) for version in ("right", "mistaken")]
+    maps = [
+        figures.version_map(found, labels(found), (1, 2), version, ground=ground) for version in ("right", "mistaken")
+    ]
     weights = [cells(drawing, "weight")[0] for drawing in maps]
     for trace in weights:
-        assert [list(stop) for stop in trace.colorscale] == kv_scale(1, 2) and (trace.zmin, trace.zmax) == (0, 1)
+        assert [list(stop) for stop in trace.colorscale] == kv_scale(1, 2, ground=ground)
+        assert (trace.zmin, trace.zmax) == (0, 1)
     for trace, values in zip(weights, (found.right, found.wrong), strict=True):
         assert np.allclose(np.nan_to_num(np.asarray(trace.z, float)), values, atol=1e-6)
 

@@ -19,7 +19,7 @@ from attnviz.experiments.rope_equalities import (
     standard_scalings,
 )
 from attnviz.figures import rope, rope_scores
-from attnviz.figures.theme import kv_colour
+from attnviz.figures.theme import kv_colour, kv_scale
 from attnviz.modules.rope import apply_rope, rope_frequencies
 from attnviz.modules.rope_scaling import RopeScaling
 from attnviz.ui.components.rope_clocks import pack
@@ -301,6 +301,13 @@ def test_maps_show_what_is_not_allowed_as_gaps_and_escape_the_tokens():
     np.testing.assert_allclose(cells.z[allowed], values[allowed])
     shown = " ".join(drawing.figure.layout.xaxis.ticktext) + " ".join(drawing.figure.layout.xaxis2.ticktext)
     assert "<b>" not in shown and "&lt;b&gt;" in shown
+
+
+@pytest.mark.parametrize("ground", [None, "light", "dark"])
+def test_weight_maps_have_the_colours_of_the_maps_of_a_head(ground):
+    drawing = rope_scores.weight_map(np.eye(5), np.tri(5, dtype=bool), LABELS, 0.5, HEAD, "Title", "A note.", ground)
+    cells = next(t for t in drawing.figure.data if t.type == "heatmap" and t.zmax == 0.5 and np.isnan(t.z).any())
+    assert [list(stop) for stop in cells.colorscale] == kv_scale(HEAD.kv_head, HEAD.n_kv_heads, ground=ground)
 
 
 def test_a_head_of_latent_attention_reads_no_kv_head():

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,11 +10,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from attnviz import compute
 from attnviz.checkpoints import list_checkpoints, load_checkpoint
 from attnviz.config import ModelConfig
-from attnviz.mistakes import CannotOccur, Symptom, all_mistakes
+from attnviz.mistakes import RIGHT, CannotOccur, Change, Symptom, Version, all_mistakes
+from attnviz.mistakes.runs import run_padded
 from attnviz.modules import Recording, Transformer, apply_rope, rope_frequencies
 from attnviz.modules.masks import attention_mask
+from attnviz.session.examples import EXAMPLES
 from attnviz.session.settings import DEFAULT_TEXT
 from attnviz.text import tokenizer
 from attnviz.trace import Trace, trace
@@ -480,3 +484,43 @@ def test_a_leak_is_where_another_last_token_moves_a_logit_most(model):
     sentence = symptom_of("mask_never_used", model).sentence
     assert f"position {int(moved.argmax())} changes by {float(moved.max()):.3f} when token {T - 1} changes" in sentence
     assert F.mse_loss(logits_of(model_of(model), other)[:, :-1], logits_of(model_of(model))[:, :-1]) < 1e-8
+
+
+# ---- what the records say beside the symptom
+
+
+@pytest.mark.slow
+def test_a_padding_mask_over_queries_raises_some_losses_and_lowers_others():
+    name, texts = "padding_mask_over_queries", [tokenizer().encode(text)[:LIMIT] for text in EXAMPLES.values()]
+    found = [MISTAKES[name].symptom(model_of(m), ids).sentence for m in list_checkpoints() for ids in texts]
+    assert sum(" falls from " in each for each in found) > 5 and sum(" rises from " in each for each in found) > 5
+
+
+@pytest.mark.parametrize("model", list_checkpoints())
+def test_the_other_layout_of_rope_raises_the_loss_more_after_many_tokens(model):
+    ids = tokenizer().encode((Path(compute.__file__).parent / "long_text.txt").read_text())[:LIMIT]
+    right, wrong = (
+        F.cross_entropy(logits_of(each, ids)[0, :-1], torch.tensor(ids[1:]), reduction="none")
+        for each in (model_of(model), MISTAKES["rope_in_the_other_layout"].model(model_of(model)))
+    )
+    rise = wrong - right
+    assert 0 < 2 * rise[:4].mean() < rise[32:].mean()
+
+
+def test_a_large_negative_number_leaves_the_logits_of_a_left_padded_text():
+    """By hand: rows of padding become uniform, and no token of the text reads them."""
+    change = Change(
+        "modules/attention.py",
+        right="""
+            bias = torch.where(mask | ~sees, 0.0, float("-inf"))  # (..., T, S)
+            weights = scores.add_(bias).softmax(-1) * sees
+        """,
+        wrong="weights = scores.masked_fill(~mask, -1e20).softmax(-1)",
+    )
+    mask = (torch.arange(T + 3) >= 3)[None, None, None]
+    with torch.inference_mode():
+        a, b = (
+            run_padded(each.like(model_of("mha")), IDS, 3, mask) for each in (RIGHT, Version("large number", (change,)))
+        )
+    assert torch.equal(a.logits[:, 3:], b.logits[:, 3:]) and not torch.equal(a.logits[:, :3], b.logits[:, :3])
+    assert torch.allclose(b.weights[0][0, :, :3], torch.tensor(1 / (T + 3)))

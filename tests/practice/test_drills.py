@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from attnviz.compute.practice import legend, way_tex
+from attnviz.cost import count_parameters, kv_cache_bytes, load_accelerators, load_presets
 from attnviz.practice.drills import KINDS, LEVELS, SUBJECTS, Progress, lines, make, question_set, score_card
 from attnviz.practice.drills.answers import (
     BYTES,
@@ -115,6 +116,19 @@ def test_the_untrained_map_has_no_diagonal():
         diagonal = [max(m.diagonal(-k)[1:].mean() for k in range(len(m) - 4)) for m in maps]
         rest = [d for i, d in enumerate(diagonal) if i != question.answer.right]
         assert diagonal[question.answer.right] < 0.4 < min(rest), diagonal
+
+
+@pytest.mark.parametrize("name", ["what_bounds", "tokens_per_second"])
+def test_weights_and_caches_in_questions_on_speed_fit_in_memory(name):
+    questions = [make(name, seed) for seed in range(40)]
+    for question in questions:
+        link = question.link[1]
+        model, tokens, batch = load_presets()[link["preset"]], int(link["context"]), int(link.get("batch", 1))
+        n_bytes = 2 * count_parameters(model).total + kv_cache_bytes(model, tokens, batch)
+        assert n_bytes <= load_accelerators()[link["machine"]].memory
+    if name == "what_bounds":
+        limits = [question.answer.shown() for question in questions]
+        assert set(limits) == {"memory bandwidth", "arithmetic"} and 10 < limits.count("arithmetic") < 30
 
 
 def test_a_version_of_a_line_is_judged_by_running_it():

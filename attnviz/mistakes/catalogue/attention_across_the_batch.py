@@ -65,10 +65,10 @@ MISTAKE = Mistake(
             "https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html",
         ),
     ),
-    noticed="Results depend on which texts share a batch, and in a batch of one all weights are 1. The loss stays near "
-    "that of a model that sees single tokens.",
-    interview="“Which shape does nn.MultiheadAttention expect?” (T, B, C), unless batch_first=True. The test: change "
-    "another text of the batch.",
+    noticed="Results depend on which texts share a batch, and in a batch of one all weights are 1. From its own "
+    "text a token reads nothing but itself, so the loss stays near that of a model that sees single tokens.",
+    interview="“Which shape does nn.MultiheadAttention expect?” (T, B, C), unless batch_first=True. The test: "
+    "change another text of the batch; the output of this one must not change.",
     test="""
 import torch
 from attnviz.mistakes.usage import torch_attention

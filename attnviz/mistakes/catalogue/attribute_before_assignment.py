@@ -50,21 +50,23 @@ MISTAKE = Mistake(
         "For those that divide evenly, as the author intended",
         "For all: assert is skipped inside __init__",
         "For all in the first layer, for none after it",
-        "For none",
+        "For none: the line raises an AttributeError",
     ),
     answer=3,
-    what="`self.x` is looked up when the line runs, but it is assigned further down. In an nn.Module the lookup ends "
-    "in nn.Module.__getattr__, which raises AttributeError, so the class can never be instantiated. Such a line shows "
-    "that the code has never run. With `python -O`, asserts are removed, and the class can be built, unchecked.",
+    what="`self.x` is looked up when the line runs, but it is assigned further down. In an nn.Module the lookup "
+    "ends in nn.Module.__getattr__, which raises AttributeError, so no instance can be built. Whoever wrote the "
+    "line has not run it since. With `python -O` asserts are removed: then the class can be built, but nothing is "
+    "checked.",
     sources=(
         Source(
             "Python reference, the assert statement", "https://docs.python.org/3/reference/simple_stmts.html#assert"
         ),
         Source("torch.nn.Module", "https://docs.pytorch.org/docs/stable/generated/torch.nn.Module.html"),
     ),
-    noticed="Before the first training step. It survives in files that were edited without being run, and in classes "
-    "that are never instantiated.",
-    interview="“Review this class.” Read __init__ from the top, as Python does: which names exist on which line?",
+    noticed="As soon as the class is instantiated. It survives only in code that nobody has run: a class that is "
+    "not used yet, or a file edited before a commit and not tested.",
+    interview="“Review this class.” Read __init__ from the top, as Python does, and ask of each line whether the "
+    "names that it reads have been assigned above it.",
     test="""
 import torch
 from attnviz.modules import GroupedQueryAttention

@@ -65,10 +65,11 @@ MISTAKE = Mistake(
         Source("DeepSeek-V2, table 1: cache per token of MHA, GQA, MQA and MLA", "https://arxiv.org/abs/2405.04434"),
         Source("Ainslie et al., GQA", "https://arxiv.org/abs/2305.13245"),
     ),
-    noticed="Capacity planning allows too few users per GPU; or buffers allocated with n_heads work but are mostly "
-    "empty. A formula for MLA without the rotated key underestimates the cache.",
-    interview="“How large is the KV cache of this model at 32 K tokens?” Write the five factors: 2 · layers · KV heads "
-    "· head_dim · bytes, times tokens.",
+    noticed="Capacity planning allows too few sequences per GPU. Buffers allocated with n_heads work, but only the "
+    "share n_kv_heads / n_heads of them is filled. In MLA a formula without the rotated key gives less than the "
+    "cache takes.",
+    interview="“How large is the KV cache of this model at 32 K tokens?” Write the factors: 2 · layers · KV heads · "
+    "head_dim · bytes per number · tokens. For MLA: layers · (R + P) · bytes per number · tokens.",
     test="""
 import torch
 from attnviz.config import ModelConfig

@@ -74,9 +74,10 @@ MISTAKE = Mistake(
             "https://github.com/Dao-AILab/flash-attention/issues/517",
         ),
     ),
-    noticed="Not in training or in the prefill, where T = S. The first generated token is right; from the second on, "
-    "the text is garbage.",
-    interview="“is_causal=True and a KV cache: what goes wrong?” Draw the mask for 1 query and 5 keys.",
+    noticed="Not in training or in the prefill, where T = S. The first generated token is right, because it comes "
+    "from the prefill; from the second on, each step attends only to the first token of the text.",
+    interview="“is_causal=True and a KV cache: what goes wrong?” Draw the mask for 1 query and 5 keys: aligned to "
+    "the upper left it allows key 0 alone, and the right one allows all 5.",
     test="""
 import torch
 from attnviz.config import ModelConfig

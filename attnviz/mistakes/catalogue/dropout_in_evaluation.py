@@ -70,10 +70,10 @@ MISTAKE = Mistake(
         ),
         Source("Srivastava et al., Dropout", "https://jmlr.org/papers/v15/srivastava14a.html"),
     ),
-    noticed="Validation loss varies between two evaluations of the same checkpoint, and is close to the training loss "
-    "when it should be lower. Greedy decoding gives a different text each time.",
-    interview="“What do train() and eval() change?” One flag, which modules read. Then: which operations are not "
-    "modules and need the flag passed to them?",
+    noticed="Validation loss varies between two evaluations of the same checkpoint, and greedy decoding can give a "
+    "different text each time. The run above shows the loss of two runs and the loss without dropout.",
+    interview="“What do train() and eval() change?” One flag, self.training, which modules such as nn.Dropout read. "
+    "Then: which operations are functions and need the flag passed to them?",
     test="""
 import torch
 from attnviz.modules import GroupedQueryAttention

@@ -30,8 +30,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
         a, b, "Multiplications of scores and output in one layer", live, number,
         f"The live layer has {weights.numel():,} attention weights with 2 · {D} multiplications each: {live:,}. The "
         f"mistaken count is "
-        f"{number:,}, {said(live / number)} times fewer. It is the cache that shrinks by a factor of "
-        f"{said(live / number)}.",
+        f"{number:,}, too small by a factor of {said(live / number)}. It is the cache that shrinks by this factor.",
         columns=tuple(n_of(n, "KV head") for n in divisors(c.n_heads)),
     )  # fmt: skip
 
@@ -63,8 +62,11 @@ MISTAKE = Mistake(
         Source("Shazeer, Fast Transformer Decoding, sections 2.4 and 3", "https://arxiv.org/abs/1911.02150"),
         Source("Ainslie et al., GQA, section 1", "https://arxiv.org/abs/2305.13245"),
     ),
-    noticed="Prefill and training are not faster with GQA, although the estimate said so; decoding of long texts is.",
-    interview="“Why is GQA faster?” Say bandwidth before anything else, and in which phase: decoding, not prefill.",
+    noticed="Prefill and training are hardly faster with GQA, although the estimate said so: only the projections "
+    "to k and v shrink. Decoding is faster where reading the cache takes much of a step's time.",
+    interview="“Why is GQA faster?” A decode step reads all weights and the whole cache to compute one token, so "
+    "memory bandwidth limits it; with GQA the cache is n_heads / n_kv_heads times smaller. Prefill is limited by "
+    "arithmetic, which hardly shrinks.",
     test="""
 import torch
 from torch.utils.flop_counter import FlopCounterMode

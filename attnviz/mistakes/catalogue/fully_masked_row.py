@@ -58,17 +58,19 @@ MISTAKE = Mistake(
         "At all positions",
     ),
     answer=3,
-    what="A padding token before the text may attend neither to itself nor to later tokens, so its whole row is "
-    "−∞, and softmax computes −∞ − (−∞). Its output is NaN. In the next layer its value is NaN too, and a weight of 0 "
-    "times NaN is NaN: it reaches every query, masked or not. With −1e20 instead of −∞ nothing is NaN, but the row "
-    "becomes a uniform average over the masked keys. The right version returns a row of zeros.",
+    what="A padding token before the text may attend neither to padding nor to later tokens, so its whole row is "
+    "−∞, and softmax computes −∞ − (−∞), which is NaN. In the next layer its key and value are NaN. A score with "
+    "that key is NaN although it is masked (NaN − ∞), and softmax spreads it over the row; with masked_fill the "
+    "weight would be 0, but 0 · NaN is NaN as well. With −1e20 instead of −∞ (in float32) nothing is NaN: the row "
+    "is a uniform average over all keys, although all are masked. The right version returns a row of zeros.",
     sources=(
         Source("PyTorch issue 41508: NaN where all keys are masked", "https://github.com/pytorch/pytorch/issues/41508"),
     ),
-    noticed="The loss is NaN in the first batch with left padding, and only in some batches, because a batch of equal "
-    "lengths has no padding. With −1e20, only the numbers are slightly wrong.",
-    interview="“What does softmax return for a row of −∞, and how far does it spread?” Say NaN, then that 0 · NaN "
-    "spreads it, then that a row of zeros avoids it.",
+    noticed="The loss is NaN in the first batch with left padding, but not in a batch of texts of equal length, "
+    "which has no padding. With −1e20 the text's logits are right, because no text token attends to padding; only "
+    "the padding's own outputs differ.",
+    interview="“What does softmax return for a row of −∞, and how far does it spread?” Say NaN, then that masking "
+    "does not stop it, because 0 · NaN is NaN, then that a row of zeros avoids it.",
     test="""
 import torch
 from attnviz.modules import attend

@@ -79,10 +79,10 @@ MISTAKE = Mistake(
     "version?",
     answers=("q1, k1, v1", "k1, v0, v1", "q1, k0, v1", "k0, k1, v1"),
     answer=1,
-    what="One matrix product is faster than three, so q, k and v often share one weight. Its rows can be grouped per "
-    "matrix (all of q, then k, then v: GPT-2, nn.MultiheadAttention) or per head (q0 k0 v0 q1 k1 v1: GPT-NeoX; per KV "
-    "head in Falcon and InternLM). Either works for training. Read in the wrong layout, a head takes another head's "
-    "keys as its queries; every shape is right.",
+    what="One large matrix product needs fewer kernel launches than three, so q, k and v often share one weight. "
+    "Its rows can be grouped per matrix (all of q, then k, then v: GPT-2, nn.MultiheadAttention) or per head (q0 k0 "
+    "v0 q1 k1 v1: GPT-NeoX; per KV head in Falcon 40B and InternLM2). A model can be trained with either. Read in "
+    "the wrong layout, a head takes another head's keys as its queries; every shape is right.",
     sources=(
         Source(
             "torch.nn.MultiheadAttention: in_proj_weight",
@@ -90,8 +90,10 @@ MISTAKE = Mistake(
         ),
         Source("Black et al., GPT-NeoX-20B", "https://arxiv.org/abs/2204.06745"),
     ),
-    noticed="Not when training from scratch, which works with either layout. Converted weights load, but the loss is "
-    "that of noise. It also shows when the weights are split over several GPUs: tensor parallelism splits by head.",
+    noticed="Not when training from scratch: either layout is only an order of rows. Converted weights load without "
+    "an error, and the loss shows the mistake at once. The layout also matters for tensor parallelism: cut into "
+    "equal parts, rows grouped per KV head give each GPU whole heads with their q, k and v, and rows grouped per "
+    "matrix do not.",
     interview="“Split this (B, T, 3 · C) into q, k and v.” Ask for the layout of the rows before you write view().",
     test="""
 import torch

@@ -58,9 +58,10 @@ MISTAKE = Mistake(
     "Both can be built and run, but one has twice the cache. The GQA paper's G counts groups, and so KV heads; other "
     "code means n_rep or group_size. Unambiguous names are n_kv_heads and group_size = n_heads / n_kv_heads.",
     sources=(Source("Ainslie et al., GQA, section 2.2: GQA-G", "https://arxiv.org/abs/2305.13245"),),
-    noticed="Immediately if weights are loaded strictly. Not at all when training from scratch: the number of "
-    "parameters and the cache size then differ from the paper's.",
-    interview="“A model has 32 heads and 8 groups: how large is its cache?” Ask which of the two is meant.",
+    noticed="Immediately if weights are loaded strictly. When training from scratch nothing raises; the number of "
+    "parameters and the size of the cache differ from the paper's.",
+    interview="“A model has 32 heads and 8 groups: how large is its cache?” Ask which is meant: 8 groups are 8 KV "
+    "heads in the GQA paper, and groups of 8 are 4 KV heads.",
     test="""
 from attnviz.config import ModelConfig
 from attnviz.modules.transformer import build_attention

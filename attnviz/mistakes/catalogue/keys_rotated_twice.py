@@ -10,7 +10,7 @@ from attnviz.modules import Transformer
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = decode(right.like(model), ids), decode(wrong.like(model), ids)
     metric = loss_metric(a.logits, b.logits, ids)
-    sentence = f"With the cache, the key at position {len(ids) - 1} is rotated by {2 * len(ids) - 2} steps. "
+    sentence = f"With the cache, the key at position {len(ids) - 1} is rotated as if at {2 * len(ids) - 2}. "
     sentence += metric.sentence
     if len(ids) == 1:
         sentence = "At position 0 the rotation angle is 0, once or twice: both versions compute the same."
@@ -52,16 +52,18 @@ MISTAKE = Mistake(
     answers=("On m − n", "On 2 · (m − n)", "On m − 2 · n", "On m alone"),
     answer=2,
     what="Keys are cached either before RoPE and rotated when they are read, or after RoPE and read unchanged. Both "
-    "are right; mixed, a key at position n is rotated by 2 · n steps. A score then depends on more than the distance, "
-    "so the same phrase elsewhere in the text gives a different score. Caching pre-RoPE keys makes it possible to drop "
-    "or move tokens, but costs a rotation of the whole cache in each step.",
+    "are right; mixed, a key at position n is rotated as if at 2 · n. A score then depends on more than the "
+    "distance, so the same phrase elsewhere in the text gives a different score. Caching pre-RoPE keys makes it "
+    "possible to drop or move tokens, but costs a rotation of the whole cache in each step.",
     sources=(
         Source("Su et al., RoFormer, section 3.2", "https://arxiv.org/abs/2104.09864"),
         Source("Xiao et al., StreamingLLM, section 3.2: keys cached before RoPE", "https://arxiv.org/abs/2309.17453"),
     ),
     noticed="Only with a cache: the loss of a single pass is right, but the loss of the same text with the cache is "
     "not. That comparison is the test.",
-    interview="“Do you cache keys before or after RoPE, and what does the choice cost?”",
+    interview="“Do you cache keys before or after RoPE, and what does the choice cost?” After RoPE a cached key is "
+    "never touched again. Before RoPE all cached keys have to be rotated in each step, but positions can still be "
+    "changed, as StreamingLLM does when it evicts tokens.",
     test="""
 import torch
 from attnviz.config import ModelConfig

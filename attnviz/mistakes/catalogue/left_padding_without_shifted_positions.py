@@ -92,10 +92,11 @@ MISTAKE = Mistake(
             "https://huggingface.co/docs/transformers/llm_tutorial#wrong-padding-side",
         ),
     ),
-    noticed="In generation, not in training, which pads on the right: a prompt gives one text alone and a different "
-    "one in a batch, and more padding makes it worse. A RoPE model shows nothing.",
-    interview="“Why pad on the left for generation, and what has to change with it?” The mask and the positions; then "
-    "say why RoPE tolerates wrong positions here.",
+    noticed="In generation, because prompts of different length are padded there on the left: with absolute "
+    "positions a prompt gives one text alone and can give another in a batch. A RoPE model shows nothing.",
+    interview="“Why pad on the left for generation, and what has to change with it?” Each row then ends with a "
+    "token to continue from. The mask and the positions have to change; then say why RoPE tolerates wrong positions "
+    "here.",
     test="""
 import torch
 from attnviz.mistakes.usage import token_positions

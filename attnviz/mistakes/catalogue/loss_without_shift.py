@@ -44,14 +44,15 @@ MISTAKE = Mistake(
     answers=(
         "It stays at the log of the vocabulary size",
         "To the same value as with the shift, because each token is predicted once",
-        "To about 0, within a few hundred steps",
+        "To about 0: each token is predicted from itself",
         "To NaN: the last position has no next token",
     ),
     answer=2,
-    what="Position t reads tokens 0 to t and should predict token t + 1. Without the shift it should predict token t, "
-    "which it has just read: a causal mask hides later tokens, but not the current one. With tied embeddings the model "
-    "is close to this identity from the start. Some libraries shift internally (transformers does, given labels equal "
-    "to the ids), others do not: shifted twice, the model learns to predict t + 2.",
+    what="Position t reads tokens 0 to t and should predict token t + 1. Without the shift it should predict token "
+    "t, which it has just read: a causal mask hides later tokens, but not the current one. The residual stream "
+    "carries the input to the last layer, so copying it is easy to learn. Some libraries shift internally "
+    "(transformers does, given labels equal to the ids), others do not: shifted twice, the model learns to predict "
+    "token t + 2.",
     sources=(
         Source(
             "transformers, causal language modelling: the model shifts labels itself",
@@ -62,10 +63,10 @@ MISTAKE = Mistake(
             "https://cdn.openai.com/better-language-models/language_models_are_unsupervised_multitask_learners.pdf",
         ),
     ),
-    noticed="The loss is far below 1 after minutes, although 2 to 4 nats per token are typical of such text. Generated "
-    "text repeats one token forever.",
-    interview="“Your loss is 0.01 after 200 steps. Why?” First suspicion: the target is visible. Check the shift, the "
-    "mask, and labels in the input.",
+    noticed="Training loss goes to 0, which a model of the next token cannot reach on new text: how a text goes on "
+    "is not determined by its beginning. Greedy decoding repeats the last token of the prompt.",
+    interview="“Your loss is 0.01 after 200 steps. Why?” First suspicion: the model sees its target. Check the "
+    "shift, then the causal mask, then whether the labels are part of the input.",
     test="""
 import torch
 from attnviz.mistakes.usage import next_token_loss

@@ -51,10 +51,11 @@ MISTAKE = Mistake(
     "the weight given to later tokens is missing from the row. The sum also depends on later tokens, so the future "
     "leaks although no later token has any weight.",
     sources=(Source("Vaswani et al., section 3.2.3: mask inside of the softmax", "https://arxiv.org/abs/1706.03762"),),
-    noticed="Training works, somewhat worse: the outputs of early tokens are too small. Summing rows or changing a "
-    "later token reveals it.",
-    interview="“Why −∞ before the softmax and not 0 after it?” Row sums are the first half of the answer; the leak "
-    "through the denominator is the second.",
+    noticed="Not by the training loss, which looks good: it falls below that of the right version, because the "
+    "denominator leaks the next token. Decoding is worse. Summing rows or changing a later token reveals it.",
+    interview="“Why −∞ before the softmax and not 0 after it?” With 0 after it, rows no longer sum to 1, which is "
+    "the first half of the answer; the leak through the denominator is the second. Dividing each row by its sum "
+    "again would repair both.",
     test="""
 import torch
 from attnviz.modules import attend

@@ -58,10 +58,10 @@ MISTAKE = Mistake(
             "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.scaled_dot_product_attention.html",
         ),
     ),
-    noticed="Within the first few hundred steps the training loss is far below that of comparable models, and the "
-    "generated text makes no sense, because the model cannot see the next tokens then.",
-    interview="“How do you test that a model is causal?” Change a later token and compare the earlier logits; do not "
-    "just inspect the mask.",
+    noticed="Training loss falls below the entropy of the text, towards 0, because the model copies the next token "
+    "from its input. In decoding there is nothing to copy, and the loss is far higher.",
+    interview="“How do you test that a model is causal?” Change a later token: the earlier logits must not change. "
+    "Inspecting the mask does not show that it is used.",
     test="""
 import torch
 from attnviz.modules import GroupedQueryAttention

@@ -55,10 +55,10 @@ MISTAKE = Mistake(
     sources=(
         Source("PyTorch, broadcasting semantics", "https://docs.pytorch.org/docs/stable/notes/broadcasting.html"),
     ),
-    noticed="Memory use grows with the size of a stale mask, such as when the smaller last batch of an epoch gets the "
-    "mask of a full batch. Sizes 2 and 3 raise; sizes 1 and 3 do not.",
-    interview="“This raises in view() with a strange size. Where do you look?” Print the shapes before the softmax: an "
-    "operand with batch size 1 broadcasts to any batch.",
+    noticed="Memory use grows with the size of a stale mask, such as when the last batch of an epoch holds a single "
+    "text and gets the mask of a full batch. Sizes 2 and 3 raise; sizes 1 and 3 do not.",
+    interview="“This raises in view() with a strange batch size. Where do you look?” Print the shapes before the "
+    "softmax: an axis of size 1 is broadcast to any size, so one operand with batch size 1 takes the other's.",
     test="""
 import pytest
 import torch

@@ -36,19 +36,21 @@ MISTAKE = Mistake(
     ),
     answer=2,
     what="Both blocks have the same parameters with the same names, so weights of one load into the other. Pre-norm "
-    "computes x + f(norm(x)): inside the blocks the residual stream itself is never normalised, and each sublayer adds "
-    "to it. Post-norm, as in the original Transformer, computes norm(x + f(x)): the stream is rescaled twice per "
-    "layer, and each sublayer reads it directly. Post-norm needs learning-rate warm-up to train; pre-norm does not.",
+    "computes x + f(norm(x)): inside the blocks the residual stream itself is never normalised, and each sublayer "
+    "adds to it. Post-norm, as in the original Transformer, computes norm(x + f(x)): the stream is rescaled twice "
+    "per layer, and each sublayer reads it directly. Xiong et al. (arXiv 2002.04745) trained pre-norm Transformers "
+    "without learning-rate warm-up; in their experiments post-norm needed it.",
     sources=(
         Source(
             "Xiong et al., On Layer Normalization in the Transformer Architecture", "https://arxiv.org/abs/2002.04745"
         ),
         Source("Vaswani et al., section 3.1: post-norm", "https://arxiv.org/abs/1706.03762"),
     ),
-    noticed="With published weights, immediately, by the loss. When training from scratch, it works with warm-up and "
-    "few layers, and diverges or stalls with many layers.",
-    interview="“Pre-norm or post-norm, and why?” Draw the residual stream: in pre-norm an identity path leads from the "
-    "embedding to the last norm.",
+    noticed="With weights trained for pre-norm, immediately, by the loss. When training from scratch it is not a "
+    "mistake but another architecture: the original Transformer trains in this form, with 6 layers and a warm-up of "
+    "4,000 steps (arXiv 1706.03762).",
+    interview="“Pre-norm or post-norm, and why?” Draw the residual stream: in pre-norm an identity path leads from "
+    "the embedding to the last norm, so gradients reach the first layers without passing through a norm in between.",
     test="""
 import torch
 from attnviz.config import ModelConfig

@@ -51,8 +51,9 @@ MISTAKE = Mistake(
             "https://docs.pytorch.org/docs/stable/generated/torch.nn.MultiheadAttention.html",
         ),
     ),
-    noticed="Results depend on how much padding a batch has: a text alone and the same text in a batch give different "
-    "logits. In training the loss is only slightly higher, which is easily overlooked.",
+    noticed="Results depend on how much padding a batch has: a text alone and the same text in a batch give "
+    "different logits. The loss is a poor sign: on the app's example texts it rises for some texts and checkpoints "
+    "and falls for others.",
     interview="“What is the shape of a padding mask, and which axis does it mask?” Then the test: padding must not "
     "change any logit of the text.",
     test="""

@@ -53,8 +53,8 @@ MISTAKE = Mistake(
     "the number of cached tokens, and must be passed in or read from the cache. Rotated as if at position 0, the query "
     "is at the start of the text, with all cached keys ahead of it, and its own key is cached with the wrong rotation.",
     sources=(Source("Su et al., RoFormer, equation 16: the distance m − n", "https://arxiv.org/abs/2104.09864"),),
-    noticed="Not in training. The first generated token is right; then the text repeats or becomes incoherent, and "
-    "longer prompts make it worse.",
+    noticed="Not in training. The first generated token is right, because it comes from the prefill; from the "
+    "second on, queries and new keys are rotated as if at position 0, so their distances to the prompt are wrong.",
     interview="“Add a KV cache to this attention.” Besides the concatenation, two offsets are needed: one for RoPE and "
     "one for the mask.",
     test="""

@@ -51,9 +51,11 @@ MISTAKE = Mistake(
         Source("torch.reshape", "https://docs.pytorch.org/docs/stable/generated/torch.reshape.html"),
         Source("torch.transpose", "https://docs.pytorch.org/docs/stable/generated/torch.transpose.html"),
     ),
-    noticed="Training loss falls to a level that is too high or, if the model can exploit the leak, too low; the "
-    "trained model cannot generate text. Weights trained elsewhere give nonsense immediately.",
-    interview="“From (B, H, T, D) to (B, T, H·D): which two calls, and why not one?”",
+    noticed="Weights trained elsewhere give a far higher loss immediately. When training from scratch the loss need "
+    "not show it: outputs of later tokens reach earlier ones, and a model can learn to use this leak, which is not "
+    "there in decoding.",
+    interview="“From (B, H, T, D) to (B, T, H·D): which two calls, and why not one?” transpose(1, 2), then reshape: "
+    "reshape alone keeps the order of the numbers in memory, in which the heads come before the tokens.",
     test="""
 import torch
 from attnviz.modules import GroupedQueryAttention

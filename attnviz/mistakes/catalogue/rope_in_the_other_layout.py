@@ -4,7 +4,7 @@ from torch import Tensor
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import largest, maps, run, said
+from attnviz.mistakes.runs import largest, loss_metric, maps, run, said
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import AttentionRecord, Transformer
 
@@ -17,7 +17,8 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     sentence = (
         f"In layer 0, scores of a token with an earlier one change by up to {said(other)}; " if len(ids) > 1 else ""
     )
-    sentence += f"a token's score with itself changes by at most {said(itself)}, which is rounding."
+    sentence += f"a token's score with itself changes by at most {said(itself)}, which is rounding. "
+    sentence += loss_metric(a.logits, b.logits, ids).sentence
     return Symptom(
         **maps(a, b), measure="Largest change of a score with an earlier token, layer 0", expected=0.0, number=other,
         sentence=sentence[0].upper() + sentence[1:],
@@ -74,8 +75,8 @@ MISTAKE = Mistake(
             "https://github.com/huggingface/transformers/issues/25199",
         ),
     ),
-    noticed="Not when training from scratch, which works with either pairing. After converting weights, all shapes "
-    "match, short texts are half sensible, and the loss grows with length.",
+    noticed="Not when training from scratch, which works with either pairing. After converting weights all shapes "
+    "match and the loss is too high, more so after many tokens than after a few.",
     interview="“Implement RoPE.” Say which layout you implement before you write it, and that the other one needs "
     "permuted weights.",
     test="""

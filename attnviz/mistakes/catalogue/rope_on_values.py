@@ -59,8 +59,9 @@ MISTAKE = Mistake(
     "has no second rotation to cancel it: the output is a sum of values rotated by their absolute positions, and "
     "changes when the text is shifted. That is why RoPE is applied to q and k, but not to v.",
     sources=(Source("Su et al., RoFormer, section 3.2.1: q and k", "https://arxiv.org/abs/2104.09864"),),
-    noticed="Training from scratch works, but is worse on texts longer than in training. With trained weights the "
-    "first layer's maps are right and those of later layers are not.",
+    noticed="Training from scratch works, and the loss need not show it, but the output of each head now depends on "
+    "absolute positions. With weights trained without it, the first layer's maps are right and those of later "
+    "layers are not.",
     interview="“Why are values not rotated?” Ask what cancels the rotation: for q·k the other vector, for v nothing.",
     test="""
 import torch

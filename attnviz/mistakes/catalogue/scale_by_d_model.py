@@ -55,8 +55,8 @@ MISTAKE = Mistake(
     "deviation is √head_dim, and dividing by √head_dim brings it back to 1. Divided by √d_model, scores are √n_heads "
     "times too small, and a softmax of smaller scores is closer to uniform.",
     sources=(Source("Vaswani et al., Attention Is All You Need, section 3.2.1", "https://arxiv.org/abs/1706.03762"),),
-    noticed="Hardly when training from scratch: the model can compensate with larger q and k, and the loss is hardly "
-    "worse. It shows when weights trained elsewhere are loaded.",
+    noticed="Hardly when training from scratch: the model can compensate with larger q and k. It shows when weights "
+    "that were trained with √head_dim are loaded.",
     interview="“Why √head_dim, and what happens with √d_model instead?” State the variance of q·k, and that the error "
     "grows with the number of heads.",
     test="""

@@ -28,8 +28,8 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     before, after = (int(each.isnan().any(-1).sum()) for each in (a, b))
     head = int(b.isnan().flatten(2).sum(-1)[0].argmax())
     sentence = (
-        f"In layer 0, q·k would have to be {said(LARGEST / largest)} times larger to overflow on this text: these "
-        f"weights are safe. With q and k each {said(factor)} times larger, q·k overflows to ∞, but q·k · scale "
+        f"In layer 0, q·k would have to be {said(LARGEST / largest)} times larger to overflow on this text. "
+        f"With q and k each {said(factor)} times larger, q·k overflows to ∞, but q·k · scale "
         f"does not: "
         f"{n_of(after, 'row')} of {b[..., 0].numel()} are NaN, and {before} if q is scaled first."
     )
@@ -76,9 +76,10 @@ MISTAKE = Mistake(
         "The key gets a weight of 1 in both versions",
     ),
     answer=1,
-    what="q·k is stored before it is multiplied by the scale, and a number above 65,504 is stored as ∞. Softmax then "
-    "computes ∞ − ∞, which is NaN. Scaling q first makes each stored product √head_dim times smaller. bfloat16 has the "
-    "range of float32 and does not overflow here; fused kernels accumulate scores in float32.",
+    what="q·k is stored before it is multiplied by the scale, and a number too large for float16 is stored as ∞. "
+    "Softmax then computes ∞ − ∞, which is NaN. Scaling q first makes each stored product √head_dim times smaller. "
+    "bfloat16 has about the range of float32 and does not overflow here; fused kernels such as FlashAttention keep "
+    "scores in float32.",
     sources=(
         Source(
             "Micikevicius et al., Mixed Precision Training: what float16 cannot store",
@@ -89,10 +90,11 @@ MISTAKE = Mistake(
             "https://arxiv.org/abs/2302.05442",
         ),
     ),
-    noticed="Not with small weights. In training, once logits have grown after thousands of steps, the loss suddenly "
-    "becomes NaN, in float16 but not in bfloat16.",
-    interview="“Why scale q and not the scores?” The result is the same on paper; say where the largest intermediate "
-    "value occurs, and what 65,504 is.",
+    noticed="Not as long as q·k fits into float16. Attention logits can grow in training: in the ViT-22B paper "
+    "(arXiv 2302.05442) they grew until the loss diverged after a few thousand steps. In float16 such scores "
+    "overflow and the loss becomes NaN; in bfloat16 they do not overflow.",
+    interview="“Why scale q and not the scores?” The result is the same on paper. The largest intermediate value is "
+    "q·k before the scale, √head_dim times the score, and float16 ends at 65,504.",
     test="""
 import torch
 from attnviz.modules import attend

@@ -54,10 +54,10 @@ MISTAKE = Mistake(
             "https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.softmax.html",
         ),
     ),
-    noticed="Training loss falls below the level such a model can reach, because the future leaks; decoding one token "
-    "at a time gives every key weight 1, and the text is nonsense.",
-    interview="“What are the axes of the scores, and over which one is the softmax?” Then: assert in one line that "
-    "rows sum to 1.",
+    noticed="Training loss falls below the entropy of the text, because the future leaks. In decoding a step has "
+    "one query, so every key gets weight 1, and the output is a sum of all values instead of an average.",
+    interview="“What are the axes of the scores, and over which one is the softmax?” (B, H, T, S), over the keys S. "
+    "Then assert in one line that rows sum to 1.",
     test="""
 import torch
 from attnviz.modules import attend

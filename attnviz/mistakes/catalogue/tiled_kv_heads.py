@@ -45,9 +45,10 @@ MISTAKE = Mistake(
         "Those of the first KV head",
     ),
     answer=2,
-    what="In GQA, query head h reads KV head h // group_size: 0 0 1 1 2 2. That is the order of `repeat_interleave`. "
-    "`repeat`, or `unsqueeze` and `expand` on the wrong side of the head axis, gives 0 1 2 0 1 2. All shapes are "
-    "right, but most query heads read keys and values that were trained for other heads.",
+    what="In GQA, query head h reads KV head h // group_size: 0 0 1 1 2 2. That is the order of "
+    "`repeat_interleave`. `repeat`, or `unsqueeze` and `expand` on the wrong side of the head axis, gives 0 1 2 0 1 "
+    "2. All shapes are right, but query heads read keys and values that were trained for other heads; the run above "
+    "counts them.",
     sources=(
         Source("Ainslie et al., GQA, section 2.2", "https://arxiv.org/abs/2305.13245"),
         Source(
@@ -55,8 +56,9 @@ MISTAKE = Mistake(
             "https://docs.pytorch.org/docs/stable/generated/torch.repeat_interleave.html",
         ),
     ),
-    noticed="Not when training from scratch: the order is a convention, and the model learns just as well. It shows "
-    "when weights of another implementation are loaded, or when kernels with `enable_gqa` replace the copies.",
+    noticed="Not when training from scratch: the order is a convention, and a model can learn with either. It shows "
+    "when weights of another implementation are loaded, or when a kernel with `enable_gqa`, which interleaves, "
+    "replaces the copies.",
     interview="“Write the line that expands K KV heads to H query heads.” The trap is repeat; state the order: "
     "0 0 1 1, not 0 1 0 1.",
     test="""

@@ -62,7 +62,9 @@ MISTAKE = Mistake(
         ),
     ),
     noticed="In the first forward pass, but not in a test with a single token.",
-    interview="“What is the difference between view, reshape and contiguous?” Strides, and when a copy is made.",
+    interview="“What is the difference between view and reshape, and what does contiguous do?” view never copies "
+    "and raises if the strides do not allow the shape; reshape copies if it has to; contiguous copies a tensor that "
+    "is not contiguous.",
     test="""
 import torch
 from attnviz.modules import GroupedQueryAttention

@@ -48,10 +48,10 @@ def attention_parameters(rng: random.Random) -> Question:
             count_parameters(m).attention_per_layer,
             tolerance=0.005,
             wrong=known(
-                (4 * q, "You counted k and v with all query heads: GQA has fewer KV heads."),
+                (4 * q, "You counted k and v with all query heads; they have only the KV heads."),
                 (2 * q + kv, "You counted k and v once."),
                 (q + 2 * kv, "You left out o or q."),
-                (3 * q, "You left out o."),
+                (3 * q, "You left out o, and k and v have only the KV heads."),
                 ((2 * q + 2 * kv) * m.n_layers, "That is for all layers."),
             ),
         ),

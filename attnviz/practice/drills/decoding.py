@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Sequence
 from fractions import Fraction
 
 import torch
 
-from attnviz.cost import count_parameters, decode_step, load_accelerators
+from attnviz.config import ModelConfig
+from attnviz.cost import count_parameters, decode_step, kv_cache_bytes, load_accelerators
 from attnviz.decode.sampling import keep_top_k, keep_top_p, scale_by_temperature
 from attnviz.equations import Equation, Value, function, total
 from attnviz.modules import KVCache
@@ -167,13 +169,26 @@ def probability_after_top_k(rng: random.Random) -> Question:
     )
 
 
+def _fitting(
+    rng: random.Random, batches: Sequence[int], contexts: Sequence[int], bound: str
+) -> tuple[str, ModelConfig, str, int, int]:
+    """Draw a model and its id, an accelerator, a batch and a context, such that bf16 weights and caches fit in memory.
+
+    bound: the limit of the step, "memory" or "compute".
+    """
+    while True:
+        id, m = plain(rng, "mha", "gqa")
+        machine, batch, tokens = rng.choice(sorted(load_accelerators())), rng.choice(batches), rng.choice(contexts)
+        a, n_bytes = load_accelerators()[machine], 2 * count_parameters(m).total + kv_cache_bytes(m, tokens, batch)
+        if n_bytes <= a.memory and decode_step(m, tokens, batch).bound_by(a) == bound:
+            return id, m, machine, batch, tokens
+
+
 @kind("decoding", 2)
 def what_bounds(rng: random.Random) -> Question:
-    id, m = plain(rng, "mha", "gqa")
-    machine = rng.choice(sorted(load_accelerators()))
-    a = load_accelerators()[machine]
-    batch, tokens = rng.choice((1, 8, 256, 1024)), rng.choice((128, 2048, 16384))
-    step = decode_step(m, tokens, batch)
+    bound = rng.choice(("memory", "compute"))  # else nine of ten that fit would be limited by memory
+    id, m, machine, batch, tokens = _fitting(rng, (1, 8, 256, 1024), (128, 2048, 16384), bound)
+    a, step = load_accelerators()[machine], decode_step(m, tokens, batch)
     said = {"memory": "memory bandwidth", "compute": "arithmetic"}
     found = step.bound_by(a)
     other = said["compute" if found == "memory" else "memory"]
@@ -192,10 +207,8 @@ def what_bounds(rng: random.Random) -> Question:
 
 @kind("decoding", 3)
 def tokens_per_second(rng: random.Random) -> Question:
-    id, m = plain(rng, "mha", "gqa")
-    machine = rng.choice(sorted(load_accelerators()))
-    a, tokens = load_accelerators()[machine], rng.choice((1024, 8192, 32768))
-    step = decode_step(m, tokens)
+    id, m, machine, _, tokens = _fitting(rng, (1,), (1024, 8192, 32768), "memory")
+    a, step = load_accelerators()[machine], decode_step(m, tokens)
     seconds = Fraction(step.weight_bytes + step.cache_bytes) / Fraction(a.bandwidth)
     weights, cache = Value(step.weight_bytes, "W", "bytes of weights"), Value(step.cache_bytes, "S", "bytes of cache")
     bandwidth = Value(a.bandwidth, "β", "bytes per second", scientific=True, tex=r"\beta")
@@ -212,7 +225,7 @@ def tokens_per_second(rng: random.Random) -> Question:
                 (1e3 * float(seconds), "That is the time per step in milliseconds."),
             ),
         ),
-        "Each step reads all weights and the whole cache once; at batch size 1, memory bandwidth is the limit.",
+        "Each step reads these weights and the whole cache once; at batch size 1, memory bandwidth is the limit.",
         (Equation(bandwidth / (weights + cache), unit="tokens/s"),),
         ("cost", {"preset": id, "machine": machine, "context": str(tokens), "tab": "speed"}),
     )

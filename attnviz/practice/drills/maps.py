@@ -32,10 +32,10 @@ CLEAR, UNCLEAR = 0.6, 0.3  # mean weight on a role's keys: at least CLEAR to sho
 LETTERS = "ABCD"
 SINK = "attention sink"
 FOUND = {
-    "previous token": "each query attends to the token before it",
-    "current token": "each query attends to itself",
-    "induction": "each query attends to the token that followed the earlier occurrence of its own token",
-    SINK: "queries put most of their weight on the first token",
+    "previous token": "most of the weight is on the token before the query",
+    "current token": "most of the weight is on the query's own token",
+    "induction": "most of the weight is on the token after an earlier occurrence of the query's own token",
+    SINK: "most of the weight is on the first token",
 }
 CALLED = {"previous token": "a previous-token head", "current token": "a current-token head",
           "induction": "an induction head", SINK: "an attention sink"}  # fmt: skip

@@ -8,6 +8,7 @@ import torch
 
 from attnviz import modules
 from attnviz.equations import Equation, Value
+from attnviz.mistakes.runs import n_of
 from attnviz.modules.attention import attend
 from attnviz.practice.drills.answers import NumberAnswer, OrderAnswer, ShapeAnswer, known
 from attnviz.practice.drills.question import Options, Question, kind
@@ -53,17 +54,17 @@ def keys_in_gqa(rng: random.Random) -> Question:
         layer = modules.GroupedQueryAttention(H * D, H, K)
         k = layer.k_proj(_on_meta(B, T, H * D)).unflatten(-1, (K, -1)).transpose(1, 2)
     return Question(
-        f"d_model = {H * D}, {H} query heads, {K} KV heads, {B} texts of {T} tokens. What is the shape of k, split "
-        "into heads and with the heads before the tokens?",
+        f"d_model = {H * D}, {H} query heads, {n_of(K, 'KV head')}, {B} texts of {T} tokens. What is the shape of k, "
+        "split into heads and with the heads before the tokens?",
         ShapeAnswer(
             tuple(k.shape),
             {
-                (B, H, T, D): f"That is the shape of q; k has only {K} heads.",
+                (B, H, T, D): f"That is the shape of q; k has only {n_of(K, 'head')}.",
                 (B, K, T, H * D // K): f"head_dim is d_model / n_heads = {D} for the keys too.",
                 (B, T, K, D): "The heads come before the tokens, so that each head is a matrix.",
             },
         ),
-        f"head_dim is {H * D} / {H} = {D} for both queries and keys; k has K = {K} heads: (B, K, T, D).",
+        f"head_dim is {H * D} / {H} = {D} for both queries and keys; k has {n_of(K, 'head')}: (B, K, T, D).",
         link=("query_groups", {}),
     )
 
@@ -79,7 +80,7 @@ def scores(rng: random.Random) -> Question:
             tuple(found.shape),
             {
                 (B, H, S, T): "Rows are queries, columns are keys.",
-                (B, H, T, T): f"There are {S} keys, since some of them come from the cache.",
+                (B, H, T, T): f"There are {S} keys, more than queries, as in decoding with a cache.",
                 (B, H, D, D): "The product sums over head_dim.",
                 (B, T, S): "Each head has its own map.",
             },
@@ -142,7 +143,7 @@ def weight_of_k_proj(rng: random.Random) -> Question:
     with torch.device("meta"):
         weight = modules.GroupedQueryAttention(H * D, H, K).k_proj.weight
     return Question(
-        f"d_model = {H * D}, {H} query heads, {K} KV heads. What is the shape of k_proj.weight (an nn.Linear)?",
+        f"d_model = {H * D}, {H} query heads, {n_of(K, 'KV head')}. What is the shape of k_proj.weight (an nn.Linear)?",
         ShapeAnswer(
             tuple(weight.shape),
             {
@@ -188,8 +189,8 @@ def how_many_scores(rng: random.Random) -> Question:
     n = attend(_on_meta(B, H, T, D), _on_meta(B, K, T, D), _on_meta(B, K, T, D)).weights.numel()
     b, h, t = Value(B, "B", "texts"), Value(H, "H", "query heads"), Value(T, "T", "tokens")
     return Question(
-        f"{B} texts of {T} tokens, {H} query heads, {K} KV heads, head_dim {D}: how many attention weights does one "
-        "layer compute without a cache, masked ones included?",
+        f"{B} texts of {T} tokens, {H} query heads, {n_of(K, 'KV head')}, head_dim {D}: how many attention weights "
+        "does one layer compute without a cache, masked ones included?",
         NumberAnswer(
             n,
             wrong=known(

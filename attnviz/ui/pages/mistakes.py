@@ -168,9 +168,10 @@ def _maps(view: View, symptom: Symptom) -> None:
     labels = compute_mistakes.labels_of(view, symptom)
     c, head = view.config, symptom.head
     hue = None if head is None else (c.layer.kv_head_of[head], c.n_kv_heads)
+    ground = st.context.theme.type
     drawings = {
-        "mistake-right": figures.version_map(symptom, labels, hue, figures.RIGHT),
-        "mistake-mistaken": figures.version_map(symptom, labels, hue, figures.MISTAKEN),
+        "mistake-right": figures.version_map(symptom, labels, hue, figures.RIGHT, ground=ground),
+        "mistake-mistaken": figures.version_map(symptom, labels, hue, figures.MISTAKEN, ground=ground),
         "mistake-difference": figures.difference_map(symptom, labels),
     }
     st.caption(figures.HOW_TO_READ)

@@ -256,7 +256,7 @@ def _without(view: View) -> None:
 
 def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], notes: dict[str, str]) -> None:
     """Draw attention maps side by side, each with its largest difference from the first and its own note."""
-    allowed, first = view.trace.allowed[head.layer], next(iter(maps.values()))
+    allowed, first, ground = view.trace.allowed[head.layer], next(iter(maps.values())), st.context.theme.type
     top = max(float(np.quantile(weights[allowed], ALMOST_ALL)) for weights in maps.values())
     st.caption(
         f"{head.said}. Each row is a query; its weights sum to 1. Each column is a key. Full colour at {top:.2g}."
@@ -264,7 +264,7 @@ def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], notes
     for i, (column, (name, weights)) in enumerate(zip(st.columns(len(maps)), maps.items(), strict=True)):
         title = name if i == 0 else f"{name}: off by up to {np.abs(weights - first).max():.2g}"
         with column:
-            drawing = rope_scores.weight_map(weights, allowed, view.labels, top, head, title, notes[name])
+            drawing = rope_scores.weight_map(weights, allowed, view.labels, top, head, title, notes[name], ground)
             charts.show(drawing, f"map-{view.settings.tab}-{i}")
 
 

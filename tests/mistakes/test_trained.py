@@ -1,0 +1,90 @@
+"""What the records say about training: small models trained with a mistake, on text of known entropy.
+
+The text is a Markov chain, so its next token cannot be predicted with a lower loss than its entropy. A lower training
+loss shows that the future leaks, and the loss of decoding shows that it is not there to be used.
+"""
+
+from functools import cache
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from attnviz.config import ModelConfig
+from attnviz.mistakes import RIGHT, all_mistakes
+from attnviz.modules import Transformer
+
+V, T, STEPS = 16, 32, 300
+CHANCES = (2 * torch.randn(V, V, generator=torch.Generator().manual_seed(0))).softmax(-1)  # of the next token
+SHARES = torch.linalg.matrix_power(CHANCES, 200)[0]  # of each token in a long text
+ENTROPY = float((SHARES[:, None] * torch.special.entr(CHANCES)).sum())  # 1.65 nats per token
+
+
+def texts(n: int, generator: torch.Generator) -> Tensor:
+    """Draw n texts of T tokens: (n, T)."""
+    ids = [torch.multinomial(SHARES, n, True, generator=generator)]
+    while len(ids) < T:
+        ids.append(torch.multinomial(CHANCES[ids[-1]], 1, generator=generator)[:, 0])
+    return torch.stack(ids, 1)
+
+
+def loss_of(logits: Tensor, ids: Tensor, shift: int) -> Tensor:
+    return F.cross_entropy(logits[:, : T - shift].flatten(0, 1), ids[:, shift:].flatten())
+
+
+@cache
+def losses(name: str, n_kv_heads: int = 4, shift: int = 1) -> tuple[float, float]:
+    """Train a model, and return its loss on new texts in one pass, as in training, and in decoding, where no later
+    token exists."""
+    version = all_mistakes()[name].version() if name else RIGHT
+    config = ModelConfig(2, 32, 4, n_kv_heads, vocab_size=V, d_ff=64)
+    model, draw = version.like(Transformer.random(config, 0)).train(), torch.Generator().manual_seed(1)
+    optimizer = torch.optim.AdamW([p.requires_grad_() for p in model.parameters()], 3e-3)
+    for _ in range(STEPS):
+        ids = texts(16, draw)
+        loss = loss_of(model(ids), ids, shift)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    ids = texts(64, torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        decoded = [F.cross_entropy(model(ids[:, :t])[:, -1], ids[:, t]) for t in range(1, T)]
+        return float(loss_of(model(ids), ids, shift)), float(torch.stack(decoded).mean())
+
+
+@pytest.mark.slow
+def test_the_right_version_learns_the_chain():
+    in_training, decoded = losses("")
+    assert in_training == pytest.approx(ENTROPY, abs=0.05) and decoded == pytest.approx(in_training, abs=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["mask_never_used", "mask_after_softmax", "softmax_over_queries"])
+def test_a_leak_lowers_the_loss_in_training_and_raises_it_in_decoding(name):
+    in_training, decoded = losses(name)
+    assert in_training < 0.2 * ENTROPY and decoded > 2 * ENTROPY
+
+
+@pytest.mark.slow
+def test_heads_mixed_with_tokens_leak_and_decoding_is_no_better():
+    in_training, decoded = losses("reshape_without_transpose")
+    assert in_training < losses("")[0] - 0.1 and decoded > losses("")[1]
+
+
+@pytest.mark.slow
+def test_without_the_shift_the_loss_goes_to_0_and_decoding_repeats_its_input():
+    in_training, decoded = losses("", shift=0)
+    assert in_training < 0.05 and decoded > 2 * ENTROPY
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "n_kv_heads"),
+    [
+        ("scale_by_d_model", 4), ("rope_on_values", 4), ("rope_in_the_other_layout", 4), ("sigmoid_gate", 4),
+        ("norm_on_residual_sum", 4), ("tiled_kv_heads", 2),
+    ],
+)  # fmt: skip
+def test_the_others_train_from_scratch(name, n_kv_heads):
+    assert losses(name, n_kv_heads)[0] == pytest.approx(losses("", n_kv_heads)[0], abs=0.03)
