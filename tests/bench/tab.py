@@ -6,6 +6,8 @@ takes longer than painting it.
 
 import itertools
 import json
+import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -100,11 +102,12 @@ def browsing(script: str) -> Iterator[Chromium]:
     """Run a separate Chromium for the block."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         command = [chromium(), *CHROMIUM_ARGS, "--remote-debugging-port=0", f"--user-data-dir={folder}"]
-        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        nothing = subprocess.DEVNULL
+        process = subprocess.Popen(command, stdout=nothing, stderr=nothing, start_new_session=True)
         try:
             yield Chromium(_port_of(Path(folder) / "DevToolsActivePort"), script)
         finally:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGTERM)  # the command is a shell script, which would leave its child running
             process.wait()
 
 
