@@ -71,7 +71,7 @@ PACKAGES = {
     "figures": {"numpy", "plotly"},
     "session": set(),
     "compute": {"numpy", "cachetools"},
-    "ui": {"numpy", "streamlit", "segno"},
+    "ui": {"numpy", "streamlit", "segno", "starlette"},  # starlette: the route for the components' scripts
     "server": {"streamlit", "starlette", "google", "psutil"},  # google: the messages of Streamlit's protocol
     "pages": {"streamlit"},
     "training": {"torch", "numpy", "safetensors", "tokenizers"},

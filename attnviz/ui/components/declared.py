@@ -7,6 +7,8 @@ from pathlib import Path
 
 import streamlit as st
 
+from attnviz.ui.components import scripts
+
 HERE = Path(__file__).parent
 
 
@@ -21,7 +23,7 @@ def declared(name: str, html: str, *before: str, css: str | None = None) -> Call
         name,
         html=html,
         css="".join(_read(style) for style in styles if style.exists()) or None,
-        js="".join(_read(HERE / f"{each}.js") for each in ("call", *before, name)),
+        js=scripts.of(("call", *before, name)),
     )
 
 
