@@ -8,6 +8,7 @@ if __name__ == "__main__":  # the page's script, run for each session
     show_page("")
 else:  # imported once by Streamlit's server, which searches this file for a call of st.App
     from attnviz import server
+    from attnviz.ui.open_browser import opened
 
     server.start()
-    app = st.App(__file__, lifespan=server.LIFESPAN, middleware=server.MIDDLEWARE)
+    app = st.App(__file__, lifespan=opened, middleware=server.MIDDLEWARE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-from attnviz.server import beginning, memory, open_browser, preempt, stale, undelayed, warm
+from attnviz.server import beginning, memory, preempt, stale, undelayed, warm
 
 _WITHOUT = os.environ.get("ATTNVIZ_WITHOUT", "").split(",")
 
@@ -25,5 +25,4 @@ def start() -> None:
             file.start()
 
 
-LIFESPAN = open_browser.opened if wanted(open_browser) else None
 MIDDLEWARE = tuple(file.MIDDLEWARE for file in (undelayed, warm, stale, beginning) if wanted(file))

@@ -14,14 +14,13 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 from streamlit.web.server.app_discovery import discover_asgi_app
 
 from attnviz.compute import heads as compute_heads
 from attnviz.compute import models
 from attnviz.compute.view import View
-from attnviz.server import open_browser, warm
+from attnviz.server import warm
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
 from tests.browser.server import Server, serve
@@ -168,27 +167,3 @@ def test_a_server_imports_torch_for_a_page_and_not_for_the_front_page():
         time.sleep(2.0)
         log = server.log.read_text()
     assert "Traceback" not in log and "ScriptRunContext" not in log
-
-
-# ---- opening the browser
-
-
-@pytest.mark.parametrize("headless", [True, False])
-def test_the_browser_is_opened_unless_the_server_is_headless(monkeypatch, headless):
-    opened, done = [], threading.Event()
-    options = {"server.headless": headless, "server.port": 8600, "server.baseUrlPath": "/viz/"}
-    monkeypatch.setattr(st, "get_option", options.get)
-    monkeypatch.setattr("webbrowser.open", lambda url: (opened.append(url), done.set()))
-
-    async def start() -> None:
-        async with open_browser.opened(None):
-            done.wait(0.2 if headless else 10)
-
-    result_of(start())
-    assert opened == ([] if headless else ["http://localhost:8600/viz"])
-
-
-def test_the_address_is_that_of_the_options(monkeypatch):
-    options = {"server.port": 443, "server.baseUrlPath": "", "server.address": "h", "server.sslCertFile": "c"}
-    monkeypatch.setattr(st, "get_option", options.get)
-    assert open_browser.address() == "https://h:443/"
