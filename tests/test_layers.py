@@ -71,7 +71,7 @@ PACKAGES = {
     "figures": {"numpy", "plotly"},
     "session": set(),
     "compute": {"numpy", "cachetools"},
-    "ui": {"numpy", "streamlit", "segno"},
+    "ui": {"numpy", "streamlit", "segno", "starlette"},  # starlette: Middleware, in which st.App takes the warm start
     "server": {"streamlit", "starlette", "google", "psutil"},  # google: the messages of Streamlit's protocol
     "pages": {"streamlit"},
     "training": {"torch", "numpy", "safetensors", "tokenizers"},
