@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-from attnviz.server import beginning, memory, preempt, stale, undelayed
+from attnviz.server import base_url, memory, preempt, stale, undelayed
 
 _WITHOUT = os.environ.get("ATTNVIZ_WITHOUT", "").split(",")
 
@@ -25,4 +25,4 @@ def start() -> None:
             file.start()
 
 
-MIDDLEWARE = tuple(file.MIDDLEWARE for file in (undelayed, stale, beginning) if wanted(file))
+MIDDLEWARE = tuple(file.MIDDLEWARE for file in (undelayed, stale, base_url) if wanted(file))
