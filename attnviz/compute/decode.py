@@ -29,7 +29,7 @@ AHEAD = 24  # tokens generated beyond those in the link
 AT_ONCE = 1  # of these, how many are generated before a click is answered
 MORE = 40  # tokens generated beyond those the browser has, during playback
 CHUNK = 8  # tokens generated between two checks for a requested rerun
-MOST_TOKENS = 512  # of the text and its continuation
+MAX_TOKENS = 512  # of the text and its continuation
 MAX_RUN_BYTES = 24_000_000
 SHIPPED = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
 LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project
@@ -65,7 +65,7 @@ def usable(view: View) -> tuple[int, ...]:
 
 def room(view: View) -> int:
     """Return how many tokens can be generated after the text."""
-    return max(0, min(MOST_TOKENS, view.max_tokens) - len(view.ids))
+    return max(0, min(MAX_TOKENS, view.max_tokens) - len(view.ids))
 
 
 def written_of(view: View, ahead: int = AHEAD) -> Written:
@@ -223,7 +223,7 @@ def shared(view: View) -> Shared:
     """Generate several continuations that share the text's cache blocks."""
     view = causal(view)
     s, ids = view.settings, _at_least_two(view)[-(view.max_tokens - N_SHARED) :]
-    return _shared(s, ids, s.n_texts, s.block_size, shared_sampling(s), min(MOST_TOKENS, view.max_tokens))
+    return _shared(s, ids, s.n_texts, s.block_size, shared_sampling(s), min(MAX_TOKENS, view.max_tokens))
 
 
 def shared_sampling(s: Settings) -> decode.Sampling:

@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 INTERVIEW_QUESTIONS, INTERVIEW_MINUTES = 10, 15
-MOST_AGAIN = 10
+MAX_REPEATED = 10
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def begin(s: Settings, of: str, progress: Progress, now: float) -> Attempt:
         asked = tuple(question_set("", 3, INTERVIEW_QUESTIONS, s.question_set))
         return Attempt(asked, now, 60.0 * INTERVIEW_MINUTES, feedback=False, of=of)
     if of == "missed":
-        return Attempt(tuple(progress.again(MOST_AGAIN)), now, of=of)
+        return Attempt(tuple(progress.again(MAX_REPEATED)), now, of=of)
     return Attempt(set_of(s), now, 60.0 * s.minutes)
 
 

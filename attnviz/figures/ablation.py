@@ -16,7 +16,7 @@ from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
 from attnviz.figures.token_maps import BARE, token_text
 
-MOST_TOKENS = 6  # per prediction
+MAX_TOKENS = 6  # per prediction
 METHOD_TEXTS = {
     "zero": "its output is set to zero",
     "mean": "its output is replaced, at every position, by its mean over a fixed reference text",
@@ -76,7 +76,7 @@ def next_tokens(
 
     came: id of the token that follows in the text; None at its end.
     """
-    likely = [*np.argsort(-before)[:MOST_TOKENS], *np.argsort(-after)[:MOST_TOKENS], *([] if came is None else [came])]
+    likely = [*np.argsort(-before)[:MAX_TOKENS], *np.argsort(-after)[:MAX_TOKENS], *([] if came is None else [came])]
     shown = sorted({int(token) for token in likely}, key=lambda token: -before[token])
     names = [vocabulary[token] for token in shown]
     figure = base_figure(90 + 34 * len(shown), bargap=0.25, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
@@ -102,7 +102,7 @@ def next_tokens(
     return Drawing(
         figure,
         title=f"Next token after {query} {quoted(shortened(label, 30))}: {outcome}",
-        note=f"The {MOST_TOKENS} most likely next tokens with all heads and with heads ablated"
+        note=f"The {MAX_TOKENS} most likely next tokens with all heads and with heads ablated"
         + ("." if came is None else ", and the token that follows in the text."),
         alt=f"After {query} “{label}” the most likely token is “{vocabulary[first]}” with all heads, "
         f"“{vocabulary[then]}” with heads ablated. "

@@ -230,13 +230,13 @@ function keysOf({ zooms }) {
 
 // ---- the pixels
 
-const MOST_PIXELS = 12e6; // phones limit the size of a canvas
+const MAX_PIXELS = 12e6; // phones limit the size of a canvas
 
 function paint(view) {
   const { d, heads, grid, canvas } = view, all = grid.getBoundingClientRect();
   if (!all.width) return;
   const zoom = zoomOf(grid), seen = view.zoom > 1 ? inSight(view, zoom) : all;
-  const ratio = Math.min(ratioOf(view), zoom * Math.sqrt(MOST_PIXELS / (seen.width * seen.height)));
+  const ratio = Math.min(ratioOf(view), zoom * Math.sqrt(MAX_PIXELS / (seen.width * seen.height)));
   const [, H, N, M] = d.shape, tables = d.ramps[view.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked, d.steps));
   const pixels = (size) => (size / zoom) * ratio, ink = sheet(canvas, Math.ceil(pixels(seen.width)), Math.ceil(pixels(seen.height)), ratio);
   Object.assign(canvas.style, { left: `${(seen.left - all.left) / zoom}px`, top: `${(seen.top - all.top) / zoom}px` });

@@ -231,7 +231,7 @@ def _models(view: View) -> None:
     if view.settings.opened:
         st.info("This part compares the five checkpoints on the same tokens; an opened model has another tokenizer.")
         return
-    found = compute.family(view.ids[: compute.MOST_TOKENS - compute.AHEAD], compute.sampling_of(view.settings))
+    found = compute.family(view.ids[: compute.MAX_TOKENS - compute.AHEAD], compute.sampling_of(view.settings))
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(figures.growth(found, len(view.ids)), "growth")

@@ -109,7 +109,7 @@ def _drills(view: View) -> None:
         _start("set", "Start")
         if n := len(_progress().missed):
             st.button(
-                f"Repeat missed questions ({min(n, compute.MOST_AGAIN)})", on_click=_begin, args=("missed",),
+                f"Repeat missed questions ({min(n, compute.MAX_REPEATED)})", on_click=_begin, args=("missed",),
                 key="again", icon=":material/replay:",
             )  # fmt: skip
     _progress_section()
