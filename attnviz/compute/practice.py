@@ -199,7 +199,7 @@ def card(attempt: Attempt) -> str:
         first, *others = (f"<pre>{escape(each)}</pre>" if each else "" for each in code)
         parts.append(
             f'<section><h3>{i}. <span class="{css_class}">{verdict}</span></h3><p>{escape(question.text)}</p>{first}'
-            f"<p>Given: {escape(shown(question, given))}. {escape(grade.says if grade.read else '')}</p>"
+            f"<p>Given: {escape(shown(question, given))}. {escape(grade.explanation if grade.read else '')}</p>"
             f"<p>Answer: <b>{escape(question.answer.shown())}</b>. {escape(question.because)}</p>"
             f"{''.join(others)}</section>"
         )

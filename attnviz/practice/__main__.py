@@ -83,7 +83,7 @@ def verdict_text(file: Path, task: Task, verdict: Verdict) -> str:
     if verdict.checks:
         lines += ["", f"{passed} of {len(verdict.checks)} checks passed. To repeat these inputs: --seed {verdict.seed}"]
     if verdict.mistaken:
-        lines += textwrap.wrap(f"Your output equals ours {verdict.mistaken.says}.", width + 16)
+        lines += textwrap.wrap(f"Your output equals ours {verdict.mistaken.explanation}.", width + 16)
         if verdict.mistaken.mistake:
             lines.append(f"In the app: mistakes?mistake={verdict.mistaken.mistake}")
     if verdict.printed.strip():

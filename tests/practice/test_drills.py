@@ -144,8 +144,8 @@ def test_an_answer_in_the_wrong_unit_is_named():
     size = answer.value * BYTES["GiB"]
     assert question.grade(f"{size / 1e9} GB").right and question.grade(f"{size / 2**20} MiB").right
     grade = question.grade(str(size / 1e9))
-    assert not grade.right and "GB" in grade.says
-    assert "K and V once" in question.grade(str(answer.value / 2)).says
+    assert not grade.right and "GB" in grade.explanation
+    assert "K and V once" in question.grade(str(answer.value / 2)).explanation
 
 
 @pytest.mark.parametrize(

@@ -84,7 +84,7 @@ def test_equal_tokens_in_layer_0_are_refused_where_they_cannot_be_told_apart(mod
 
 
 @pytest.mark.parametrize(
-    ("source", "says"),
+    ("source", "message"),
     [
         ("x = 1", "no GroupedQueryAttention"),
         ("from torch import nn\nclass GroupedQueryAttention(nn.Module):\n    def __init__(self, **_):\n"
@@ -92,8 +92,8 @@ def test_equal_tokens_in_layer_0_are_refused_where_they_cannot_be_told_apart(mod
         (ANSWERS["gqa"][0].replace("return self.o_proj(", "return (").replace("reshape(B, T, -1)", "flatten()"), "(1,"),
     ],
 )  # fmt: skip
-def test_a_wrong_interface_is_reported(models, source, says):
-    with pytest.raises(Refused, match=says.replace("(", r"\(")):
+def test_a_wrong_interface_is_reported(models, source, message):
+    with pytest.raises(Refused, match=message.replace("(", r"\(")):
         live(models, "gqa").maps("gqa", names_of(source))
 
 

@@ -121,8 +121,8 @@ class Options:
 
     def _shown(self) -> dict[str, str]:
         shown = {self.right: ""}
-        for option, says in self.wrong:
-            shown.setdefault(option, says)
+        for option, explanation in self.wrong:
+            shown.setdefault(option, explanation)
         return shown
 
     def _answer(self, shown: dict[str, str], order: list[str]) -> ChoiceAnswer:

@@ -304,7 +304,7 @@ def _take(key: str) -> None:
     given, question = "" if value is None else str(value), attempt.question
     grade = question.grade(given)
     if key and not grade.read:
-        st.session_state["practice said"] = grade.says
+        st.session_state["practice said"] = grade.explanation
         state.rerun("parts")
         return
     after = attempt.answer(given, time.monotonic())
@@ -343,7 +343,7 @@ def _feedback(attempt: Attempt, question: Question, key: str) -> None:
     elif not given:
         st.warning(f"Not answered. The answer is {_code(question)}.", icon=":material/help:")
     else:
-        comment = f" {escaped(grade.says)}" if grade.says and grade.read else ""
+        comment = f" {escaped(grade.explanation)}" if grade.explanation and grade.read else ""
         shown = escaped(compute.shown(question, given))
         st.error(f"Wrong: {shown}.{comment} The answer is {_code(question)}.", icon=":material/cancel:")
     _pictures(question, f"{key}-after", given, answered=True)
@@ -407,7 +407,7 @@ def _score_card(attempt: Attempt) -> None:
         with st.expander(f"{mark} {i}. {escaped(question.text)}"):
             if question.code:
                 st.code(question.code, language="python", wrap_lines=True)
-            comment = f" {escaped(grade.says)}" if grade.says and grade.read else ""
+            comment = f" {escaped(grade.explanation)}" if grade.explanation and grade.read else ""
             st.markdown(f"Given: {escaped(compute.shown(question, given))}.{comment} The answer is {_code(question)}.")
             _pictures(question, f"card-{_serial()}-{i}", given, answered=True)
             _explanation(question)
@@ -535,7 +535,7 @@ def _verdict(verdict: own_code.Verdict) -> None:
     else:
         message = escaped(verdict.problem) or f"{passed} of {count(n, 'check')} passed."
         if verdict.mistaken:
-            message += f" **Your output equals ours {escaped(verdict.mistaken.says)}.**"
+            message += f" **Your output equals ours {escaped(verdict.mistaken.explanation)}.**"
         st.error(message, icon=":material/cancel:")
         if verdict.mistaken and verdict.mistaken.mistake:
             address = f"mistakes?mistake={verdict.mistaken.mistake}"
