@@ -546,7 +546,7 @@ def _verdict(verdict: own_code.Verdict) -> None:
                 "": ["✓" if check.passed else "✗" for check in verdict.checks],
                 "Check": [check.label for check in verdict.checks],
                 "Expected": [check.expected for check in verdict.checks],
-                "Got": [check.came for check in verdict.checks],
+                "Got": [check.got for check in verdict.checks],
             },
             hide_index=True,
         )
