@@ -134,14 +134,14 @@ def with_answers(progress: Progress, attempt: Attempt) -> Progress:
     return progress
 
 
-def way_tex(question: Question) -> str:
+def solution_tex(question: Question) -> str:
     """Return the equations that lead to the answer, in LaTeX."""
-    return aligned(*question.way) if question.way else ""
+    return aligned(*question.solution) if question.solution else ""
 
 
 def legend(question: Question) -> str:
     """Return the legend of the solution's letters, with the numbers of this question."""
-    letters = {letter: found for each in question.way for letter, found in each.legend().items()}
+    letters = {letter: found for each in question.solution for letter, found in each.legend().items()}
     return " · ".join(f"{letter} = {meaning} ({value})" for letter, (meaning, value) in letters.items())
 
 
@@ -195,7 +195,7 @@ def card(attempt: Attempt) -> str:
         css_class, verdict = ("right", "Right") if grade.right else ("wrong", "Wrong")
         code = [question.code or "\n".join(getattr(question.answer, "items", ()))]
         code += ["\n".join(correct_order(question))] if isinstance(question.answer, OrderAnswer) else []
-        code += ["\n".join(each.text() for each in question.way)]
+        code += ["\n".join(each.text() for each in question.solution)]
         first, *others = (f"<pre>{escape(each)}</pre>" if each else "" for each in code)
         parts.append(
             f'<section><h3>{i}. <span class="{css_class}">{verdict}</span></h3><p>{escape(question.text)}</p>{first}'

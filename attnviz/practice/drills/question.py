@@ -32,7 +32,7 @@ class Drawn:
 
 @dataclass(frozen=True)
 class Question:
-    """A question with its answer and explanation. way: the equations of the solution; because: the reason in words.
+    """A question with its answer and explanation. solution: its equations; because: the reason in words.
 
     link: page and settings that show it. code: lines of code shown with the question.
     """
@@ -40,7 +40,7 @@ class Question:
     text: str
     answer: Answer
     because: str
-    way: tuple[Equation, ...] = ()
+    solution: tuple[Equation, ...] = ()
     link: tuple[str, Mapping[str, str]] = ("", {})
     code: str = ""
     maps: tuple[Drawn, ...] = ()

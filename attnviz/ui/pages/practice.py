@@ -366,8 +366,8 @@ def _explanation(question: Question) -> None:
     st.markdown(escaped(question.because))
     if lines := compute.correct_order(question):
         st.code("\n".join(lines), language="python", wrap_lines=True)
-    if question.way:
-        st.latex(compute.way_tex(question))
+    if question.solution:
+        st.latex(compute.solution_tex(question))
         st.caption(compute.legend(question))
     name, address = compute.where(question)
     st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
