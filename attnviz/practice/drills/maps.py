@@ -244,7 +244,7 @@ def weight_off_a_map(rng: random.Random) -> Question:
         Options(f"{right:.2f}", [(f"{other:.2f}", explanation) for other in others]).shuffled(rng),
         f"Row {i}, column {j}: {right:.2f}. The row's {i + 1} weights sum to 1.",
         link=_head(text, layer, head),
-        maps=(Drawn(causal(weights), "", tokens, told=False),),
+        maps=(Drawn(causal(weights), "", tokens, show_values=False),),
     )
 
 

@@ -22,12 +22,12 @@ LEVELS = {1: "Basic", 2: "Interview", 3: "Hard"}
 
 @dataclass(frozen=True)
 class Drawn:
-    """An attention map shown with a question. values: None where masked; told: whether hovering shows the weight."""
+    """An attention map shown with a question. values: None where masked; show_values: whether hovering shows them."""
 
     values: tuple[tuple[float | None, ...], ...]
     title: str = ""
     labels: tuple[str, ...] = ()
-    told: bool = True
+    show_values: bool = True
 
 
 @dataclass(frozen=True)

@@ -278,7 +278,7 @@ def _pictures(question: Question, key: str, given: object, *, answered: bool = F
         number = int(str(given)) if many and str(given).isdecimal() else None
         answer_maps(
             [(each.values, each.title) for each in question.maps], key=f"{key}-map", labels=question.maps[0].labels,
-            pick="map" if many and not answered else "", show_weights=question.maps[0].told or answered,
+            pick="map" if many and not answered else "", show_weights=question.maps[0].show_values or answered,
             width=215 if many else 420, chosen=() if number is None else (number,),
             right=(answer.right,) if answered and many and isinstance(answer, ChoiceAnswer) else (),
             on_pick=lambda at: _choose_map(key, at[0]),
