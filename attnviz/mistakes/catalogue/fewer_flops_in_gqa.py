@@ -6,7 +6,7 @@ import numpy as np
 
 from attnviz.config import ModelConfig, divisors
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import n_of, run, said
+from attnviz.mistakes.runs import format_number, n_of, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -30,8 +30,8 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
         a, b, "Multiplications of scores and output in one layer", live, number,
         f"The live layer has {weights.numel():,} attention weights with 2 · {D} multiplications each: {live:,}. The "
         f"mistaken count is "
-        f"{number:,}, {said(live / number)} times fewer. It is the cache that shrinks by a factor of "
-        f"{said(live / number)}.",
+        f"{number:,}, {format_number(live / number)} times fewer. It is the cache that shrinks by a factor of "
+        f"{format_number(live / number)}.",
         columns=tuple(n_of(n, "KV head") for n in divisors(c.n_heads)),
     )  # fmt: skip
 
