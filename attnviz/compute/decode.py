@@ -21,7 +21,7 @@ from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.decode import comparisons, speculate
-from attnviz.decode.comparisons import Bounded, Compared, Kept, Member, Roofline, Shared, Speculated, Spread
+from attnviz.decode.comparisons import Bounded, Compared, Member, Quantised, Roofline, Shared, Speculated, Spread
 from attnviz.decode.writing import Written, write
 from attnviz.session.settings import Settings
 
@@ -208,15 +208,15 @@ def _bounded(settings: Settings, ids: tuple[int, ...], limit: int, n_sinks: int)
     return comparisons.bounded(models.model_of(settings), ids, limit, n_sinks)
 
 
-def kept(view: View) -> tuple[Kept, ...]:
+def quantised(view: View) -> tuple[Quantised, ...]:
     """Run the same text with keys and values cached in float32, int8 and int4."""
     view = causal(view)
-    return _kept(view.settings, running_text(view)[0])
+    return _quantised(view.settings, running_text(view)[0])
 
 
 @models.cached_by_model(maxsize=16)
-def _kept(settings: Settings, ids: tuple[int, ...]) -> tuple[Kept, ...]:
-    return comparisons.kept(models.model_of(settings), ids)
+def _quantised(settings: Settings, ids: tuple[int, ...]) -> tuple[Quantised, ...]:
+    return comparisons.quantised(models.model_of(settings), ids)
 
 
 def shared(view: View) -> Shared:

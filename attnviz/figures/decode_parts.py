@@ -19,7 +19,7 @@ from attnviz.figures.token_maps import BARE
 
 if TYPE_CHECKING:
     from attnviz.decode import Round
-    from attnviz.decode.comparisons import Bounded, Kept, Roofline, Shared, Speculated, Spread
+    from attnviz.decode.comparisons import Bounded, Quantised, Roofline, Shared, Speculated, Spread
 
 SMOOTHED = 16  # tokens that are averaged per point of the loss
 STYLES = (("solid", FAINT, 9), ("solid", NEUTRAL, 5), ("solid", BROWN, 3), ("dot", PETROL, 2))  # narrower over wider
@@ -132,7 +132,7 @@ def _in_bytes(n: int) -> str:
     return f"{n:,} B ({bytes_text(n)})" if n >= 1024 else f"{n} B"
 
 
-def precisions(found: Sequence[Kept]) -> Drawing:
+def precisions(found: Sequence[Quantised]) -> Drawing:
     """Draw the cache bytes with keys and values in fewer bits, with the loss and the error."""
     exact, last = found[0], found[-1]
     changes = [each.loss - exact.loss for each in found]

@@ -9,9 +9,9 @@ from attnviz.compute import decode as compute
 from attnviz.decode.comparisons import (
     Bounded,
     Compared,
-    Kept,
     Member,
     Phase,
+    Quantised,
     Roofline,
     Shared,
     Speculated,
@@ -195,7 +195,7 @@ def test_each_token_is_drawn_as_held_dropped_or_not_read() -> None:
 
 
 def test_loss_and_error_of_fewer_bits_stand_beside_the_bars() -> None:
-    drawing = decode_parts.precisions([Kept("float32", 4096, 2.0, 0.0), Kept("int8", 1024, 2.0312, 0.25)])
+    drawing = decode_parts.precisions([Quantised("float32", 4096, 2.0, 0.0), Quantised("int8", 1024, 2.0312, 0.25)])
     assert drawing.chart.data[0]["text"] == [
         "4,096 B (4 KiB)", "1,024 B (1 KiB)<br>loss +0.0312, logit error ≤ 0.2500",
     ]  # fmt: skip

@@ -253,7 +253,7 @@ def _bounded(view: View) -> None:
         st.info("This model runs with a sliding window. Set the window to 0 to see the effect of a bounded cache.")
         return
     with st.spinner("Reading the text with each cache, token by token …"):
-        found, stored = compute.bounded(view), compute.kept(view)
+        found, stored = compute.bounded(view), compute.quantised(view)
     _, own = compute.running_text(view)
     left, right = st.columns(2, gap="large")
     with left:
