@@ -60,7 +60,7 @@ def cache_parts(config: ModelConfig) -> list[list]:
     return [[f"{name}{head}", config.head_dim, head] for head in range(config.n_kv_heads) for name in "KV"]
 
 
-def said_of(step: WrittenStep, n_tokens: int) -> str:
+def prefill_sentence(step: WrittenStep, n_tokens: int) -> str:
     """State what prefill caches of the text, and what each step reads after it."""
     held = sum(step.layer_bytes)
     return (

@@ -55,7 +55,7 @@ class Head:
         return name if self.latent else f"{name} (KV head {self.kv_head})"
 
     @property
-    def said(self) -> str:
+    def caption(self) -> str:
         return f"{self.name[0].upper()}{self.name[1:]}, {self.origin}"
 
     @property
@@ -308,7 +308,7 @@ def values(moved: ShiftedOutputs, query: int, head_dim: int, head: Head) -> Draw
         note="A score compares a query with a key, so their two rotations leave only the distance. The output is a "
         "weighted sum of values, and nothing rotates a value back: with v rotated, the same text would give a "
         f"different output at other positions. Shifts tried: up to {moved.shifts[-1]:,} positions. The largest number "
-        f"of this output is {moved.largest:.2g}. {head.said}, in float32.",
+        f"of this output is {moved.largest:.2g}. {head.caption}, in float32.",
         alt=title + ".",
         table={
             "shift": list(moved.shifts),
