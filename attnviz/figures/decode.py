@@ -285,5 +285,5 @@ def _against(found: Sequence[Member]) -> str:
             same = each.seconds.overlaps(most.seconds)
             finding = "faster" if each.seconds.median < most.seconds.median else "slower"
             by_finding["within the spread, so no difference shown" if same else finding].append(NAMES[each.model])
-    said = "; ".join(f"{finding}: {listed(names)}" for finding, names in by_finding.items() if names)
-    return f"Against {NAMES[most.model]}, which caches the most: {said}."
+    findings = "; ".join(f"{finding}: {listed(names)}" for finding, names in by_finding.items() if names)
+    return f"Against {NAMES[most.model]}, which caches the most: {findings}."

@@ -172,7 +172,7 @@ def reading(page: Page) -> Locator:
 
 
 def saying(page: Page) -> Locator:
-    return page.locator(".hv .said")
+    return page.locator(".hv .readout")
 
 
 def weight_in(line: Locator) -> str:

@@ -76,19 +76,19 @@ def size_of_a_group(rng: random.Random) -> Question:
 @kind("heads", 1)
 def name_of_the_attention(rng: random.Random) -> Question:
     id, m = published(rng, rng.choice(("mha", "gqa", "mqa")))
-    said = {
+    explanations = {
         "mha": "MHA has as many KV heads as query heads.",
         "gqa": "GQA has fewer KV heads than query heads, but more than one.",
         "mqa": "MQA has one KV head.",
         "mla": "MLA caches a latent instead of keys and values.",
     }
     assert m.attention is not None
-    wrong = [(other.upper(), explanation) for other, explanation in said.items() if other != m.attention]
+    wrong = [(other.upper(), explanation) for other, explanation in explanations.items() if other != m.attention]
     return Question(
         f"A layer of {m.name} has {m.n_heads} query heads, and its cache holds the keys and values of "
         f"{m.n_kv_heads} head{'s' * (m.n_kv_heads != 1)}. What is this type of attention called?",
         Options(m.attention.upper(), wrong).shuffled(rng),
-        said[m.attention],
+        explanations[m.attention],
         link=page(id),
     )
 

@@ -292,8 +292,8 @@ function makeMaps(view) {
     const head = el("button", "head"), canvas = el("canvas", "");
     canvas.style.borderTop = `3px solid ${hue}`;
     head.type = "button";
-    const [reads, said] = d.parts[0][2] < 0 ? ["", ""] : [` reads KV ${d.kvHeadOf[h]}`, `, which reads KV head ${d.kvHeadOf[h]}`]; // MLA has none
-    head.ariaLabel = `Head ${h}${said}: rows are queries, columns are keys`;
+    const [reads, label] = d.parts[0][2] < 0 ? ["", ""] : [` reads KV ${d.kvHeadOf[h]}`, `, which reads KV head ${d.kvHeadOf[h]}`]; // MLA has none
+    head.ariaLabel = `Head ${h}${label}: rows are queries, columns are keys`;
     head.onclick = () => { view.d.head = h; mark(view); view.send("head", [h, Date.now()]); };
     head.append(canvas, el("span", "", `H${h}${reads}`));
     return head;

@@ -198,9 +198,9 @@ const write = (at, text) => at.textContent === text || (at.title = at.textConten
 function mark(view) {
   const { selected, pinned, here } = view.d;
   for (const box of view.heads) {
-    const chosen = String(same(box, selected)), said = pinned.some((p) => same(box, p)) ? " · pinned" : "";
+    const chosen = String(same(box, selected)), note = pinned.some((p) => same(box, p)) ? " · pinned" : "";
     if (box.getAttribute("aria-selected") !== chosen) box.setAttribute("aria-selected", chosen);
-    write(box.pin, said);
+    write(box.pin, note);
     if (box.here) write(box.here, "here: " + here[box.layer][box.head]);
     box.tabIndex = -1;
   }
@@ -365,8 +365,8 @@ const blockOf = (d, axis) => Math.ceil(d.tokens[axis] / d.shape[2 + axis]);
 function tokens(d, axis, index) {
   const block = blockOf(d, axis), first = index * block, last = Math.min(first + block, d.tokens[axis]) - 1;
   const name = axis ? "key" : "Query", text = (i) => `“${short(d.labels[axis][i])}”`;
-  const said = first === last ? `${name} ${first} ${text(first)}` : `${axis ? "keys" : "Queries"} ${first}–${last} ${text(first)} … ${text(last)}`;
-  const span = el("bdi", "", said);
+  const label = first === last ? `${name} ${first} ${text(first)}` : `${axis ? "keys" : "Queries"} ${first}–${last} ${text(first)} … ${text(last)}`;
+  const span = el("bdi", "", label);
   span.title = d.labels[axis].slice(first, last + 1).join(" ");
   return span;
 }

@@ -179,7 +179,7 @@ def _progress_section() -> None:
         st.download_button("Save progress", progress.written(), "attnviz-practice.json", "application/json")
         uploads = st.session_state.setdefault(UPLOADS, 0)  # a new key after each upload makes the server drop the file
         st.file_uploader("Load progress", type="json", key=f"progress-file-{uploads}", on_change=_load)
-        if message := st.session_state.pop("progress said", ""):
+        if message := st.session_state.pop("progress message", ""):
             st.warning(escaped(message))
 
 
@@ -191,7 +191,7 @@ def _load() -> None:
     try:
         st.session_state[PROGRESS] = compute.Progress.read(file.read(compute.LARGEST_FILE + 1))
     except ValueError as error:
-        st.session_state["progress said"] = str(error)
+        st.session_state["progress message"] = str(error)
     state.rerun("parts")
 
 
@@ -245,7 +245,7 @@ def _ask(question: Question, key: str) -> None:
         with st.container(horizontal=True):
             st.form_submit_button("Answer", type="primary", on_click=_take, args=(key,))
             st.form_submit_button("I do not know", on_click=_take, args=("",))
-    if message := st.session_state.pop("practice said", ""):
+    if message := st.session_state.pop("practice message", ""):
         st.warning(escaped(message))
 
 
@@ -304,7 +304,7 @@ def _take(key: str) -> None:
     given, question = "" if value is None else str(value), attempt.question
     grade = question.grade(given)
     if key and not grade.read:
-        st.session_state["practice said"] = grade.explanation
+        st.session_state["practice message"] = grade.explanation
         state.rerun("parts")
         return
     after = attempt.answer(given, time.monotonic())
