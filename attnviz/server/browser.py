@@ -15,7 +15,7 @@ document.attnvizWorkarounds = true;
 """
 
 
-def once(scripts: list[str]) -> str:
+def _once(scripts: list[str]) -> str:
     """Return a component's script that runs each of these, as a block of its own, once per opened document."""
     return ONCE.format("".join(f"{{\n{script}}}\n" for script in scripts))
 
@@ -27,7 +27,7 @@ def _enabled(suffix: str) -> list[str]:
 
 _HIDDEN = ".st-key-workarounds { display: none; }\n"
 _component = st.components.v2.component(
-    "workarounds", css="".join([_HIDDEN, *_enabled("css")]), js=once(_enabled("js")), isolate_styles=False
+    "workarounds", css="".join([_HIDDEN, *_enabled("css")]), js=_once(_enabled("js")), isolate_styles=False
 )
 _URLS = preload.urls()
 
