@@ -36,6 +36,7 @@ MODELS = {
     "gemma2": (lambda: Gemma2ForCausalLM(Gemma2Config(**GEMMA)), words),
     "gemma3": (lambda: Gemma3ForCausalLM(Gemma3TextConfig(**GEMMA)), words),
 }  # fmt: skip
+DRAW_NOTHING = ("mistakes", "practice", "lessons")  # before a prediction or question is answered; a list of links
 PLACES = [(page, tab) for page in ALL for tab in (list(page.tabs) or [""])]
 
 
@@ -82,7 +83,7 @@ def test_every_page_and_tab(model, listed):
     for page, tab in PLACES:
         app = opened(page, model=str(listed[model]), **({"tab": tab} if tab else {}))
         assert not app.error and not app.warning, (page.path, tab, said(app))
-        assert pictures(app) or said(app), (page.path, tab)
+        assert pictures(app) or said(app) or page.path in DRAW_NOTHING, (page.path, tab)
     if model == "qwen3":
         assert "KV heads" in said(opened(PAGES["query_groups"], model=str(listed[model]), tab="alike"))
 

@@ -88,7 +88,8 @@ OWN = {
 @pytest.mark.parametrize("page", PAGES)
 def test_any_setting_gets_a_picture(page, own):
     app = opened(page, model="own", **own)
-    assert not app.error and not app.warning and pictures(app)
+    assert not app.error and not app.warning
+    assert pictures(app) or page == "pages/8_practice.py"  # which draws nothing before its first question
 
 
 @pytest.mark.parametrize("model", ["mha", "gqa-4", "gqa-2", "mqa", "mla"])
