@@ -9,6 +9,8 @@ if __name__ == "__main__":  # the page's script, run for each session
 else:  # imported once by Streamlit's server, which searches this file for a call of st.App
     from attnviz import server
     from attnviz.ui.components import scripts
+    from attnviz.ui.open_browser import opened
+    from attnviz.ui.warm_start import WARM_START
 
     server.start()
-    app = st.App(__file__, routes=scripts.routes(), lifespan=server.LIFESPAN, middleware=server.MIDDLEWARE)
+    app = st.App(__file__, routes=scripts.routes(), lifespan=opened, middleware=[WARM_START, *server.MIDDLEWARE])

@@ -30,7 +30,7 @@ from attnviz.equations import (
 from tests.arithmetic import Unreadable, check, value_of
 
 LETTERS = "αβγδζηικλνξρτυφχψωΓΔΘΛΞΦΨΩ"  # none that is a function, a number or a unit
-MOST = 10**6  # of any part of a tree: floats are compared with fractions
+MAX_PART = 10**6  # of any part of a tree: floats are compared with fractions
 TEX, PLAIN = Style(tex=True, symbols=False), Style(tex=False, symbols=False)
 
 
@@ -85,7 +85,7 @@ def _parts(tree: Expression):
 
 def _is_steady(part: Expression) -> bool:
     value = part.value
-    if isinstance(value, complex) or not (value == 0 or 1e-3 < abs(value) < MOST):
+    if isinstance(value, complex) or not (value == 0 or 1e-3 < abs(value) < MAX_PART):
         return False
     name = getattr(part, "name", "")
     if name in ("floor", "ceil"):  # only if rounding does not change the result

@@ -42,7 +42,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
 TOKENIZER = Tokenizer()
 KINDS = {f.name: f.metadata["kind"] for f in fields(Settings)}
-MOST_SAID = 250  # characters of a sentence
+MAX_NOTICE_CHARS = 250  # characters of a sentence
 ANY = st.characters()  # lone surrogates too
 HOSTILE = [
     "", " ", "\x00", "-0", "1e999", "-1e999", "nan", "inf", "0x10", "1_000", "١٢", "½", "1,", ",", ",,,1.1,,", "1.1.1",
@@ -89,7 +89,7 @@ def test_any_link_gives_settings_in_range_and_sentences(link):
     assert found.n_heads % found.n_kv_heads == 0 and found.d_model % (2 * found.n_heads) == 0
     assert found.head_dim % 2 == found.qk_rope_head_dim % 2 == 0 and found.qk_rope_head_dim > 0
     assert found.own_config().n_layers == found.n_layers
-    assert all(notice.endswith(".") and len(notice) < MOST_SAID for notice in notices)
+    assert all(notice.endswith(".") and len(notice) < MAX_NOTICE_CHARS for notice in notices)
     assert len(notices) <= len(link) + 2  # two more where heads do not divide
     assert sum(len(value) for value in found.to_link().values()) < 3 * MAX_ADDRESS
 
@@ -195,7 +195,7 @@ def test_no_model_of_ones_own_is_built_beyond_the_bound(settings):
     if largest > models.MAX_WEIGHT_BYTES:
         with pytest.raises(ConfigError, match=r"would take [\d,]+ MB, and at most 70 MB") as refused:
             models.model_of(settings)
-        assert len(str(refused.value)) < MOST_SAID
+        assert len(str(refused.value)) < MAX_NOTICE_CHARS
     elif largest < 2_000_000:  # more would take long, here
         assert View(settings).problem is None
 

@@ -13,7 +13,7 @@ spec.loader.exec_module(javascript)
 
 def test_every_script_is_sent_with_some_component():
     sent = "".join(javascript.sent().values())
-    scripts = {path: path.read_text(encoding="utf-8") for path in ROOT.glob("attnviz/ui/components/**/*.js")}
+    scripts = {path: path.read_text(encoding="utf-8") for path in ROOT.glob("attnviz/**/*.js")}
     assert len(scripts) > 8
     assert [path.name for path, script in scripts.items() if script not in sent] == []
 

@@ -163,6 +163,6 @@ def sinks(script: str) -> list[str]:
 
 
 def test_no_component_makes_markup_or_code_of_a_text():
-    found = {path.name: sinks(path.read_text()) for path in ROOT.glob("attnviz/ui/components/**/*.js")}
+    found = {path.name: sinks(path.read_text()) for path in ROOT.glob("attnviz/**/*.js")}
     assert found and {name: names for name, names in found.items() if names} == {}
     assert sinks("box.innerHTML = text") == ["innerHTML"]

@@ -24,7 +24,7 @@ from attnviz.modules import Transformer
 from attnviz.text import Tokenizer
 
 INDEX, ONE_FILE = "model.safetensors.index.json", "model.safetensors"
-MOST_JSON = 100_000_000  # bytes of a config.json, an index or a tokenizer.json
+MAX_JSON = 100_000_000  # bytes of a config.json, an index or a tokenizer.json
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -62,8 +62,8 @@ def open_tokenizer(folder: Path) -> Tokenizer:
         path = folder / "tokenizer.json"
         if not path.is_file():
             raise ConfigError("there is no tokenizer.json; other tokenizer files are not supported")
-        if path.stat().st_size > MOST_JSON:
-            raise ConfigError(f"tokenizer.json is larger than {MOST_JSON / 1e6:.0f} MB")
+        if path.stat().st_size > MAX_JSON:
+            raise ConfigError(f"tokenizer.json is larger than {MAX_JSON / 1e6:.0f} MB")
         try:
             return Tokenizer(path)
         except Exception as error:  # tokenizers raises plain Exception
@@ -101,8 +101,8 @@ def _as_sentence(folder: Path) -> Iterator[None]:
 def _json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ConfigError(f"there is no {path.name}")
-    if path.stat().st_size > MOST_JSON:
-        raise ConfigError(f"{path.name} is larger than {MOST_JSON / 1e6:.0f} MB")
+    if path.stat().st_size > MAX_JSON:
+        raise ConfigError(f"{path.name} is larger than {MAX_JSON / 1e6:.0f} MB")
     try:
         facts = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:

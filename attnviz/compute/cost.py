@@ -26,7 +26,7 @@ from attnviz.facts import published_facts
 from attnviz.session.settings import Settings
 
 CONTEXTS = (256, 1024, 2048, 4096, 8192)  # tokens in the cache when a step is timed
-MOST_SECONDS = 30  # after which a measurement stops and keeps its results so far
+MAX_SECONDS = 30  # after which a measurement stops and keeps its results so far
 SECONDS_TO_STOP = 5.0  # to wait for a cancelled measurement to finish its current step
 
 
@@ -121,7 +121,7 @@ class Measurement:
             if max(map(weight_bytes, models)) > MAX_WEIGHT_BYTES:
                 self.problem = f"Models with more than {MAX_WEIGHT_BYTES / 1e6:.0f} MB of weights are not measured."
                 return
-            end = time.monotonic() + MOST_SECONDS
+            end = time.monotonic() + MAX_SECONDS
             for i, timing in enumerate(measure.timings(models, CONTEXTS)):
                 self.results.append(timing)
                 self.share = (i + 1) / (len(models) * len(CONTEXTS))

@@ -21,7 +21,7 @@ from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
 from attnviz.compute.view import View
 from attnviz.decode import comparisons, speculate
-from attnviz.decode.comparisons import Bounded, Compared, Kept, Member, Roofline, Shared, Speculated, Spread
+from attnviz.decode.comparisons import Bounded, Compared, Member, Quantised, Roofline, Shared, Speculated, Spread
 from attnviz.decode.writing import Written, write
 from attnviz.session.settings import Settings
 
@@ -29,7 +29,7 @@ AHEAD = 24  # tokens generated beyond those in the link
 AT_ONCE = 1  # of these, how many are generated before a click is answered
 MORE = 40  # tokens generated beyond those the browser has, during playback
 CHUNK = 8  # tokens generated between two checks for a requested rerun
-MOST_TOKENS = 512  # of the text and its continuation
+MAX_TOKENS = 512  # of the text and its continuation
 MAX_RUN_BYTES = 24_000_000
 SHIPPED = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
 LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project
@@ -65,7 +65,7 @@ def usable(view: View) -> tuple[int, ...]:
 
 def room(view: View) -> int:
     """Return how many tokens can be generated after the text."""
-    return max(0, min(MOST_TOKENS, view.max_tokens) - len(view.ids))
+    return max(0, min(MAX_TOKENS, view.max_tokens) - len(view.ids))
 
 
 def written_of(view: View, ahead: int = AHEAD) -> Written:
@@ -208,22 +208,22 @@ def _bounded(settings: Settings, ids: tuple[int, ...], limit: int, n_sinks: int)
     return comparisons.bounded(models.model_of(settings), ids, limit, n_sinks)
 
 
-def kept(view: View) -> tuple[Kept, ...]:
+def quantised(view: View) -> tuple[Quantised, ...]:
     """Run the same text with keys and values cached in float32, int8 and int4."""
     view = causal(view)
-    return _kept(view.settings, running_text(view)[0])
+    return _quantised(view.settings, running_text(view)[0])
 
 
 @models.cached_by_model(maxsize=16)
-def _kept(settings: Settings, ids: tuple[int, ...]) -> tuple[Kept, ...]:
-    return comparisons.kept(models.model_of(settings), ids)
+def _quantised(settings: Settings, ids: tuple[int, ...]) -> tuple[Quantised, ...]:
+    return comparisons.quantised(models.model_of(settings), ids)
 
 
 def shared(view: View) -> Shared:
     """Generate several continuations that share the text's cache blocks."""
     view = causal(view)
     s, ids = view.settings, _at_least_two(view)[-(view.max_tokens - N_SHARED) :]
-    return _shared(s, ids, s.n_texts, s.block_size, shared_sampling(s), min(MOST_TOKENS, view.max_tokens))
+    return _shared(s, ids, s.n_texts, s.block_size, shared_sampling(s), min(MAX_TOKENS, view.max_tokens))
 
 
 def shared_sampling(s: Settings) -> decode.Sampling:

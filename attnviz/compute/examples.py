@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from attnviz.analysis.looking import Found, bracket_pairs, strongest_by_role, strongest_pair
+from attnviz.analysis.search import Found, bracket_pairs, strongest_by_role, strongest_pair
 from attnviz.compute import models
 from attnviz.compute.view import View, drawable
 from attnviz.figures.head_captions import shown_by_pair, shown_by_role

@@ -304,19 +304,19 @@ def vocabulary(settings: Settings) -> Vocabulary:
     return Vocabulary(settings.tokenizer, models.config_of(settings).vocab_size)
 
 
-MOST_NEXT = 5  # predicted next tokens per token of the text
+MAX_NEXT = 5  # predicted next tokens per token of the text
 
 
 def next_tokens_of(view: View) -> list[list[tuple[str, float]]]:
-    """Return the MOST_NEXT likeliest next tokens after each token: (label, probability), likeliest first."""
+    """Return the MAX_NEXT likeliest next tokens after each token: (label, probability), likeliest first."""
     return _next_tokens(view.settings, view.ids, view.n_padding)
 
 
 @models.cached_by_model(32)
 def _next_tokens(settings: Settings, ids: tuple[int, ...], n_padding: int) -> list[list[tuple[str, float]]]:
     labels, logits = vocabulary(settings), models.trace_of(settings, ids, n_padding).logits  # (T, V)
-    likely = np.stack([np.argpartition(-row, range(MOST_NEXT))[:MOST_NEXT] for row in logits])  # (T, MOST_NEXT)
-    log_odds = np.stack([log_softmax(row)[best] for row, best in zip(logits, likely, strict=True)])  # (T, MOST_NEXT)
+    likely = np.stack([np.argpartition(-row, range(MAX_NEXT))[:MAX_NEXT] for row in logits])  # (T, MAX_NEXT)
+    log_odds = np.stack([log_softmax(row)[best] for row, best in zip(logits, likely, strict=True)])  # (T, MAX_NEXT)
     odds = rounded(np.exp(log_odds)).tolist()
     return [[(labels[i], p) for i, p in zip(*row, strict=True)] for row in zip(likely, odds, strict=True)]
 

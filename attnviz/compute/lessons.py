@@ -662,17 +662,17 @@ def _symptom(view: View) -> Symptom:
 @placeholder
 def mistake_number(view: View) -> str:
     """The number that tells it, of the mistaken version."""
-    from attnviz.mistakes.runs import said
+    from attnviz.mistakes.runs import format_number
 
-    return said(_symptom(view).number)
+    return format_number(_symptom(view).number)
 
 
 @placeholder
 def mistake_expected(view: View) -> str:
     """The same of the right version."""
-    from attnviz.mistakes.runs import said
+    from attnviz.mistakes.runs import format_number
 
-    return said(_symptom(view).expected)
+    return format_number(_symptom(view).expected)
 
 
 @placeholder

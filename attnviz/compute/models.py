@@ -20,7 +20,7 @@ from attnviz.cost import attention_name, count_parameters
 from attnviz.cost.variants import with_latent
 from attnviz.layerwise import LayerwiseTrace, layer_bytes
 from attnviz.modules import Transformer
-from attnviz.session.opening import MOST_HEADS, MOST_LAYERS
+from attnviz.session.opening import MAX_HEADS, MAX_LAYERS
 from attnviz.session.settings import MODELS, Settings, widths
 from attnviz.text import Tokenizer, tokenizer
 from attnviz.trace import Trace, predict, trace, trace_bytes, use_one_thread
@@ -75,10 +75,10 @@ def folder_of(model: str) -> Path:
 def opened_config(model: str) -> ModelConfig:
     """Return an opened model's own configuration. OpenError if it cannot be run or drawn."""
     config = open_config(folder_of(model))
-    if config.n_layers > MOST_LAYERS or config.n_heads > MOST_HEADS:
+    if config.n_layers > MAX_LAYERS or config.n_heads > MAX_HEADS:
         raise OpenError(
-            f"The model {model} has {config.n_layers} layers of {config.n_heads} heads; at most {MOST_LAYERS} layers "
-            f"of {MOST_HEADS} heads can be drawn."
+            f"The model {model} has {config.n_layers} layers of {config.n_heads} heads; at most {MAX_LAYERS} layers "
+            f"of {MAX_HEADS} heads can be drawn."
         )
     if config.learned_position_rows is not None and config.learned_position_rows < FEWEST_POSITIONS:
         raise OpenError(

@@ -19,13 +19,13 @@ import numpy as np
 from attnviz.compute import models
 from attnviz.compute.view import View
 from attnviz.practice.judge import Verdict, judge, task_named_in
-from attnviz.practice.live import MOST_TOKENS, OF_ONE_HEAD, WITHOUT_ROPE, checkpoint_for
+from attnviz.practice.live import MAX_TOKENS, OF_ONE_HEAD, WITHOUT_ROPE, checkpoint_for
 from attnviz.practice.on_shipped import OnShipped, run_on_shipped
 from attnviz.practice.tasks import TASKS
 from attnviz.session.settings import Settings
 
 __all__ = [
-    "MOST_TOKENS",
+    "MAX_TOKENS",
     "OF_ONE_HEAD",
     "WITHOUT_ROPE",
     "ShippedRun",
@@ -146,7 +146,7 @@ def run_on_weights(view: View, file: Path, task: str) -> ShippedRun:
     s = view.settings
     checkpoint = checkpoint_for(task, s.model)
     config = models.config_of(Settings(model=checkpoint))
-    n = min(len(view.ids), MOST_TOKENS)
+    n = min(len(view.ids), MAX_TOKENS)
     query, key = (place if 0 <= place < n else n - 1 for place in (s.query, s.key))
     layer, head = min(s.layer, config.n_layers - 1), min(s.head, config.n_heads - 1)
     selected = layer, head, query, key, s.column, s.step

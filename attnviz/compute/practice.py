@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 INTERVIEW_QUESTIONS, INTERVIEW_MINUTES = 10, 15
-MOST_AGAIN = 10
+MAX_REPEATED = 10
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def begin(s: Settings, of: str, progress: Progress, now: float) -> Attempt:
         asked = tuple(question_set("", 3, INTERVIEW_QUESTIONS, s.question_set))
         return Attempt(asked, now, 60.0 * INTERVIEW_MINUTES, feedback=False, of=of)
     if of == "missed":
-        return Attempt(tuple(progress.again(MOST_AGAIN)), now, of=of)
+        return Attempt(tuple(progress.again(MAX_REPEATED)), now, of=of)
     return Attempt(set_of(s), now, 60.0 * s.minutes)
 
 
@@ -134,14 +134,14 @@ def with_answers(progress: Progress, attempt: Attempt) -> Progress:
     return progress
 
 
-def way_tex(question: Question) -> str:
+def solution_tex(question: Question) -> str:
     """Return the equations that lead to the answer, in LaTeX."""
-    return aligned(*question.way) if question.way else ""
+    return aligned(*question.solution) if question.solution else ""
 
 
 def legend(question: Question) -> str:
     """Return the legend of the solution's letters, with the numbers of this question."""
-    letters = {letter: found for each in question.way for letter, found in each.legend().items()}
+    letters = {letter: found for each in question.solution for letter, found in each.legend().items()}
     return " · ".join(f"{letter} = {meaning} ({value})" for letter, (meaning, value) in letters.items())
 
 
@@ -195,11 +195,11 @@ def card(attempt: Attempt) -> str:
         css_class, verdict = ("right", "Right") if grade.right else ("wrong", "Wrong")
         code = [question.code or "\n".join(getattr(question.answer, "items", ()))]
         code += ["\n".join(correct_order(question))] if isinstance(question.answer, OrderAnswer) else []
-        code += ["\n".join(each.text() for each in question.way)]
+        code += ["\n".join(each.text() for each in question.solution)]
         first, *others = (f"<pre>{escape(each)}</pre>" if each else "" for each in code)
         parts.append(
             f'<section><h3>{i}. <span class="{css_class}">{verdict}</span></h3><p>{escape(question.text)}</p>{first}'
-            f"<p>Given: {escape(shown(question, given))}. {escape(grade.says if grade.read else '')}</p>"
+            f"<p>Given: {escape(shown(question, given))}. {escape(grade.explanation if grade.read else '')}</p>"
             f"<p>Answer: <b>{escape(question.answer.shown())}</b>. {escape(question.because)}</p>"
             f"{''.join(others)}</section>"
         )

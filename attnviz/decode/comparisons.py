@@ -160,7 +160,7 @@ class Bounded(NamedTuple):
     nbytes: int  # at the end
 
 
-class Kept(NamedTuple):
+class Quantised(NamedTuple):
     """The result of one precision of cached keys and values on a text."""
 
     name: str
@@ -188,7 +188,7 @@ def _read_with(name: str, model: Transformer, ids: Sequence[int], cache: list) -
     return Bounded(name, tuple(found), tuple(sorted(held)), sum(each.nbytes for each in cache))
 
 
-def kept(model: Transformer, ids: Sequence[int]) -> tuple[Kept, ...]:
+def quantised(model: Transformer, ids: Sequence[int]) -> tuple[Quantised, ...]:
     """Read a text token by token with keys and values in float32, int8 and int4; its last token is only predicted."""
     targets = torch.tensor(ids[1:])
 
@@ -198,10 +198,10 @@ def kept(model: Transformer, ids: Sequence[int]) -> tuple[Kept, ...]:
         return logits, float(loss), sum(layer.nbytes for layer in cache)
 
     exact, loss, n_bytes = run(model.new_cache())
-    found = [Kept("float32", n_bytes, loss, 0.0)]
+    found = [Quantised("float32", n_bytes, loss, 0.0)]
     for bits in (8, 4):
         logits, loss, n_bytes = run(quantised_cache(model, bits))
-        found.append(Kept(f"int{bits}", n_bytes, loss, float((logits - exact).abs().max())))
+        found.append(Quantised(f"int{bits}", n_bytes, loss, float((logits - exact).abs().max())))
     return tuple(found)
 
 

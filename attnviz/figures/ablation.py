@@ -16,7 +16,7 @@ from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
 from attnviz.figures.token_maps import BARE, token_text
 
-MOST_TOKENS = 6  # per prediction
+MAX_TOKENS = 6  # per prediction
 METHOD_TEXTS = {
     "zero": "its output is set to zero",
     "mean": "its output is replaced, at every position, by its mean over a fixed reference text",
@@ -70,13 +70,17 @@ def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: in
 
 
 def next_tokens(
-    before: np.ndarray, after: np.ndarray, vocabulary: Sequence[str], label: str, query: int, came: int | None
+    before: np.ndarray, after: np.ndarray, vocabulary: Sequence[str], label: str, query: int, next_id: int | None
 ) -> Drawing:
     """Draw the next token's probabilities (V,) with all heads and with heads ablated.
 
-    came: id of the token that follows in the text; None at its end.
+    next_id: id of the token that follows in the text; None at its end.
     """
-    likely = [*np.argsort(-before)[:MOST_TOKENS], *np.argsort(-after)[:MOST_TOKENS], *([] if came is None else [came])]
+    likely = [
+        *np.argsort(-before)[:MAX_TOKENS],
+        *np.argsort(-after)[:MAX_TOKENS],
+        *([] if next_id is None else [next_id]),
+    ]
     shown = sorted({int(token) for token in likely}, key=lambda token: -before[token])
     names = [vocabulary[token] for token in shown]
     figure = base_figure(90 + 34 * len(shown), bargap=0.25, legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
@@ -87,7 +91,8 @@ def next_tokens(
             hovertemplate="%{hovertext}: %{x:.3f}<extra>" + name + "</extra>",
         )  # fmt: skip
     ticks = [
-        token_text(n) + (" ← next in the text" if token == came else "") for token, n in zip(shown, names, strict=True)
+        token_text(n) + (" ← next in the text" if token == next_id else "")
+        for token, n in zip(shown, names, strict=True)
     ]
     figure.update_layout(
         xaxis={"rangemode": "tozero", "title": {"text": "probability"}},
@@ -102,8 +107,8 @@ def next_tokens(
     return Drawing(
         figure,
         title=f"Next token after {query} {quoted(shortened(label, 30))}: {outcome}",
-        note=f"The {MOST_TOKENS} most likely next tokens with all heads and with heads ablated"
-        + ("." if came is None else ", and the token that follows in the text."),
+        note=f"The {MAX_TOKENS} most likely next tokens with all heads and with heads ablated"
+        + ("." if next_id is None else ", and the token that follows in the text."),
         alt=f"After {query} “{label}” the most likely token is “{vocabulary[first]}” with all heads, "
         f"“{vocabulary[then]}” with heads ablated. "
         + "; ".join(f"“{vocabulary[t]}” {before[t]:.3f}, then {after[t]:.3f}" for t in shown)

@@ -60,7 +60,7 @@ def cache_parts(config: ModelConfig) -> list[list]:
     return [[f"{name}{head}", config.head_dim, head] for head in range(config.n_kv_heads) for name in "KV"]
 
 
-def said_of(step: WrittenStep, n_tokens: int) -> str:
+def prefill_sentence(step: WrittenStep, n_tokens: int) -> str:
     """State what prefill caches of the text, and what each step reads after it."""
     held = sum(step.layer_bytes)
     return (
@@ -285,5 +285,5 @@ def _against(found: Sequence[Member]) -> str:
             same = each.seconds.overlaps(most.seconds)
             finding = "faster" if each.seconds.median < most.seconds.median else "slower"
             by_finding["within the spread, so no difference shown" if same else finding].append(NAMES[each.model])
-    said = "; ".join(f"{finding}: {listed(names)}" for finding, names in by_finding.items() if names)
-    return f"Against {NAMES[most.model]}, which caches the most: {said}."
+    findings = "; ".join(f"{finding}: {listed(names)}" for finding, names in by_finding.items() if names)
+    return f"Against {NAMES[most.model]}, which caches the most: {findings}."

@@ -19,12 +19,12 @@ from attnviz.figures.token_maps import BARE
 
 if TYPE_CHECKING:
     from attnviz.decode import Round
-    from attnviz.decode.comparisons import Bounded, Kept, Roofline, Shared, Speculated, Spread
+    from attnviz.decode.comparisons import Bounded, Quantised, Roofline, Shared, Speculated, Spread
 
 SMOOTHED = 16  # tokens that are averaged per point of the loss
 STYLES = (("solid", FAINT, 9), ("solid", NEUTRAL, 5), ("solid", BROWN, 3), ("dot", PETROL, 2))  # narrower over wider
 ABOVE = {"orientation": "h", "y": 1.02, "yanchor": "bottom"}  # a legend that grows upwards where it wraps
-MOST_HEADS = 6  # labels of the block table's columns
+MAX_HEADS = 6  # labels of the block table's columns
 
 
 def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
@@ -132,7 +132,7 @@ def _in_bytes(n: int) -> str:
     return f"{n:,} B ({bytes_text(n)})" if n >= 1024 else f"{n} B"
 
 
-def precisions(found: Sequence[Kept]) -> Drawing:
+def precisions(found: Sequence[Quantised]) -> Drawing:
     """Draw the cache bytes with keys and values in fewer bits, with the loss and the error."""
     exact, last = found[0], found[-1]
     changes = [each.loss - exact.loss for each in found]
@@ -189,7 +189,7 @@ def blocks(found: Shared) -> Drawing:
         for column in (i for i, block in enumerate(table) if block in found.copied):
             figure.add_shape(type="rect", x0=column - 0.48, x1=column + 0.48, y0=row - 0.42, y1=row + 0.42,
                              line={"color": BROWN, "width": 3})  # fmt: skip
-    heads = list(range(0, n_columns, math.ceil(n_columns / MOST_HEADS)))
+    heads = list(range(0, n_columns, math.ceil(n_columns / MAX_HEADS)))
     figure.update_layout(
         xaxis={**BARE, "tickvals": heads, "side": "top", "ticktext": [_head(i, found.block_size) for i in heads]},
         yaxis={**BARE, "tickvals": list(range(n_rows)), "ticktext": [f"text {i + 1}" for i in range(n_rows)],

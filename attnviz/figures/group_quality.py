@@ -17,7 +17,7 @@ from attnviz.equations import Equation, Value
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import bold, count, meanings
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, TABLE_TEXT, base_figure, kind_style
-from attnviz.figures.token_maps import MOST_X_TICKS, few_ticks
+from attnviz.figures.token_maps import MAX_X_TICKS, few_ticks
 
 Groups = Sequence[Sequence[int]]
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]  # converted, trained
@@ -243,7 +243,7 @@ def drift(divergences: Mapping[str, NDArray], labels: Sequence[str], n_kv_heads:
             hovertemplate="%{y:.3f} nats",
         )  # fmt: skip
     span = [-0.5, len(labels) - 0.5]
-    figure.update_xaxes(**few_ticks(labels, MOST_X_TICKS), tickangle=-90, range=span, showgrid=False, zeroline=False)
+    figure.update_xaxes(**few_ticks(labels, MAX_X_TICKS), tickangle=-90, range=span, showgrid=False, zeroline=False)
     figure.update_yaxes(title="KL from MHA, nats", rangemode="tozero")
     means = {way: float(values.mean()) for way, values in divergences.items()}
     worst = max(means, key=means.__getitem__)

@@ -35,14 +35,19 @@ def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int) -
             "index": f"arange({n_kv_heads}).{how} = {' '.join(map(str, read))}",
         },
         "queries": [
-            {"name": f"Q{h}", "kv": kv, "says": _query_text(h, kv, readers[kv], right[h]), "wrong": kv != right[h]}
+            {
+                "name": f"Q{h}",
+                "kv": kv,
+                "description": _query_text(h, kv, readers[kv], right[h]),
+                "wrong": kv != right[h],
+            }
             for h, kv in enumerate(read)
         ],
         "kvs": [
             {
                 "name": f"K{kv} · V{kv}",
                 "colour": kv_colour(kv, n_kv_heads),
-                "says": f"KV head {kv} is read by query head{'s' * (len(heads) > 1)} {listed(heads)}.",
+                "description": f"KV head {kv} is read by query head{'s' * (len(heads) > 1)} {listed(heads)}.",
             }
             for kv, heads in readers.items()
         ],

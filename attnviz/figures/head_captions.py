@@ -19,7 +19,7 @@ from attnviz.figures.numbers import DIGITS, printed, rounded
 from attnviz.figures.phrases import count, listed, meanings
 
 if TYPE_CHECKING:
-    from attnviz.analysis.looking import Found
+    from attnviz.analysis.search import Found
     from attnviz.trace import Trace
 
 STAGES = ("1 · scores", "2 · masked", "3 · weights")

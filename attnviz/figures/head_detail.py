@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from attnviz.trace import Trace
 
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]
-MOST_TICKS = 16
+MAX_TICKS = 16
 ROWS = ("q", "k", "q × k")
 
 
@@ -125,7 +125,7 @@ def _add_sum(figure: Chart, parts: ScoreParts, at: np.ndarray, added: np.ndarray
         x=at[-1], y=parts.dot, text=f"sum {printed(parts.dot)}", showarrow=False, xanchor="right", yanchor="bottom",
         yshift=8,
     )  # fmt: skip
-    step = -(-len(at) // MOST_TICKS)
+    step = -(-len(at) // MAX_TICKS)
     figure.update_layout(
         xaxis={
             **BARE, "range": [-0.7, len(parts.order) - 0.3], "matches": "x2",

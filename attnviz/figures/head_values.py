@@ -13,14 +13,14 @@ from attnviz.analysis.values import Writes
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_captions import shortened
-from attnviz.figures.heads import MOST_CELLS, joined, map_height, matrix_table
+from attnviz.figures.heads import MAX_CELLS, joined, map_height, matrix_table
 from attnviz.figures.numbers import DIGITS, printed
 from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, SEQUENTIAL, base_figure
 from attnviz.figures.token_maps import (
     BARE,
     FIXED,
-    MOST_X_TICKS,
+    MAX_X_TICKS,
     add_cells,
     add_colourbar,
     add_frames,
@@ -34,7 +34,7 @@ from attnviz.figures.token_maps import (
 )
 
 MASKED_CELLS = "Masked cells are grey, and blank in the table."
-MOST_TOKENS = 6  # tokens with raised logits, and as many with lowered ones
+MAX_TOKENS = 6  # tokens with raised logits, and as many with lowered ones
 
 
 def value_map(
@@ -57,7 +57,7 @@ def value_map(
         figure,
         title=f"Largest {what}: {printed(values[q, k])}, from query {q} to key {k}",
         note=f"Query {q} {_name(labels, q)}, key {k} {_name(labels, k)}. {note} {MASKED_CELLS}"
-        f"{joined(labels, MOST_CELLS, 'numbers')}",
+        f"{joined(labels, MAX_CELLS, 'numbers')}",
         alt=f"Heat map of {count(len(values), 'query row')}. {what} is largest from query {q} “{labels[q]}” to key {k} "
         f"“{labels[k]}”: {printed(values[q, k])}.",
         table=matrix_table(np.where(allowed, values, np.nan), labels),
@@ -70,7 +70,7 @@ def output_norms(writes: Writes, labels: Sequence[str], query: int, name: str, c
     most = int(norms.argmax())
     figure = base_figure(
         230, showlegend=False, bargap=0.15,
-        margin={"l": 44, "r": 8, "t": 8, "b": room_for(few_ticks(labels, MOST_X_TICKS)), "autoexpand": False},
+        margin={"l": 44, "r": 8, "t": 8, "b": room_for(few_ticks(labels, MAX_X_TICKS)), "autoexpand": False},
     )  # fmt: skip
     figure.add_bar(
         x=np.arange(len(norms)), y=norms,
@@ -79,7 +79,7 @@ def output_norms(writes: Writes, labels: Sequence[str], query: int, name: str, c
         hovertemplate=f"%{{hovertext}}<br>norm %{{y:.{DIGITS}f}}<extra></extra>",
     )  # fmt: skip
     figure.update_layout(
-        xaxis={**FIXED, **few_ticks(labels, MOST_X_TICKS), "range": [-0.6, len(labels) - 0.4], "tickangle": -90},
+        xaxis={**FIXED, **few_ticks(labels, MAX_X_TICKS), "range": [-0.6, len(labels) - 0.4], "tickangle": -90},
         yaxis={"rangemode": "tozero", "nticks": 5, "automargin": False},
     )
     return Drawing(
@@ -96,7 +96,7 @@ def output_norms(writes: Writes, labels: Sequence[str], query: int, name: str, c
 def logit_bars(effects: np.ndarray, vocabulary: Sequence[str], labels: Sequence[str], query: int, name: str) -> Drawing:
     """Draw the tokens whose logits the head's output at the query directly raises and lowers most."""
     order = np.argsort(-effects)
-    shown = [int(i) for i in (*order[:MOST_TOKENS], *order[-MOST_TOKENS:])]
+    shown = [int(i) for i in (*order[:MAX_TOKENS], *order[-MAX_TOKENS:])]
     up, down = shown[0], shown[-1]
     names = [vocabulary[i] for i in shown]
     figure = base_figure(60 + 22 * len(shown), showlegend=False, bargap=0.25)
@@ -139,7 +139,7 @@ def average_map(weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str],
         title=f"Mean over {of}: at most {printed(mean[q, k])} after the first row",
         note=f"Each cell is the mean of {count(len(weights), 'weight')}; each row is a query. The largest mean after "
         f"the first row is from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. Averaging "
-        f"hides differences between heads. {MASKED_CELLS}{joined(labels, MOST_CELLS, 'means')}",
+        f"hides differences between heads. {MASKED_CELLS}{joined(labels, MAX_CELLS, 'means')}",
         alt=f"Heat map of the mean weights of {of}; the largest after the first row is {printed(mean[q, k])}, from "
         f"query {q} “{labels[q]}” to key {k} “{labels[k]}”.",
         table=matrix_table(np.where(allowed, mean, np.nan), labels),
@@ -160,7 +160,7 @@ def difference_map(
         title=f"{names[0]} − {names[1]}: at most {printed(abs(change[q, k]))}, mean {printed(mean)}",
         note=f"{what} Petrol: {names[0]} has the larger weight; brown: {names[1]}. Largest: "
         f"{sign}{printed(change[q, k])} from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. Mean: of "
-        f"absolute differences over the unmasked cells. {MASKED_CELLS}{joined(labels, MOST_CELLS, 'differences')}",
+        f"absolute differences over the unmasked cells. {MASKED_CELLS}{joined(labels, MAX_CELLS, 'differences')}",
         alt=f"Heat map of {names[0]} minus {names[1]}: the largest difference is {sign}{printed(change[q, k])}, from "
         f"query {q} “{labels[q]}” to key {k} “{labels[k]}”; the mean absolute one is {printed(mean)}.",
         table=matrix_table(np.where(allowed, change, np.nan), labels),
@@ -170,9 +170,9 @@ def difference_map(
 def _map(
     values: np.ndarray, allowed: np.ndarray, labels: Sequence[str], scale: list, bounds: tuple[float, float], what: str
 ) -> Chart:
-    figure = token_map_figure(labels, map_height(len(labels)), MOST_CELLS)
-    add_masked(figure, allowed, MOST_CELLS)
-    add_cells(figure, blocks(values, MOST_CELLS), scale, bounds, f"{what} %{{z:.{DIGITS}f}}")
+    figure = token_map_figure(labels, map_height(len(labels)), MAX_CELLS)
+    add_masked(figure, allowed, MAX_CELLS)
+    add_cells(figure, blocks(values, MAX_CELLS), scale, bounds, f"{what} %{{z:.{DIGITS}f}}")
     if bounds[0] == 0:
         add_colourbar(figure, scale, bounds[1], False, what)
     return figure

@@ -19,7 +19,7 @@ from attnviz.figures.phrases import count
 from attnviz.figures.theme import DIVERGING, FAINT, MASKED, SEQUENTIAL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import (
     FIXED,
-    MOST_X_TICKS,
+    MAX_X_TICKS,
     add_cells,
     add_colourbar,
     add_frames,
@@ -35,9 +35,9 @@ from attnviz.figures.token_maps import (
 if TYPE_CHECKING:
     from attnviz.trace import Trace
 
-MOST_CELLS = 256  # per side; in larger maps neighbouring cells are joined
-MOST_STAGE_CELLS = 96
-MOST_STAGE_TICKS = 15
+MAX_CELLS = 256  # per side; in larger maps neighbouring cells are joined
+MAX_STAGE_CELLS = 96
+MAX_STAGE_TICKS = 15
 HOVER = f"weight %{{z:.{DIGITS}f}}"
 
 
@@ -66,20 +66,20 @@ def head_map(
         drawn[:, 0] = np.nan
         top = largest_but_first(weights)
     kv_head, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
-    figure = token_map_figure(labels, map_height(len(labels)), MOST_CELLS)
-    add_masked(figure, allowed, MOST_CELLS)
+    figure = token_map_figure(labels, map_height(len(labels)), MAX_CELLS)
+    add_masked(figure, allowed, MAX_CELLS)
     scale = kv_scale(kv_head, n_kv_heads, decades(top) if log else 0, ground)
-    add_cells(figure, blocks(drawn, MOST_CELLS), scale, (0.0, top), HOVER)
+    add_cells(figure, blocks(drawn, MAX_CELLS), scale, (0.0, top), HOVER)
     if exclude_first:
         first = np.where(allowed, weights, np.float32(np.nan))[:, :1]
-        add_cells(figure, blocks(first, MOST_CELLS), SEQUENTIAL, (0.0, 1.0), f"outside the colour scale, {HOVER}")
+        add_cells(figure, blocks(first, MAX_CELLS), SEQUENTIAL, (0.0, 1.0), f"outside the colour scale, {HOVER}")
     add_colourbar(figure, kv_scale(kv_head, n_kv_heads, ground=ground), top, log)
     add_frames(figure, len(labels), query, key)
     caption = map_caption(trace, labels, layer, head, log=log, exclude_first=exclude_first)
     return Drawing(
         figure,
         title=caption.title,
-        note=f"{caption.note} The table leaves masked cells blank.{joined(labels, MOST_CELLS, 'weights')}",
+        note=f"{caption.note} The table leaves masked cells blank.{joined(labels, MAX_CELLS, 'weights')}",
         alt=caption.alt,
         table=matrix_table(np.where(allowed, weights, np.nan), labels),
         formula=caption.formula,
@@ -141,7 +141,7 @@ def score_path(trace: Trace, labels: Sequence[str], layer: int, head: int, query
 
 def _three_rows(labels: Sequence[str]) -> Chart:
     plain = {**FIXED, "range": [-0.6, len(labels) - 0.4]}
-    few = few_ticks(labels, MOST_X_TICKS)
+    few = few_ticks(labels, MAX_X_TICKS)
     margin = {"l": 40, "r": 8, "t": 8, "b": room_for(few), "autoexpand": False}
     figure = base_figure(430, showlegend=False, bargap=0.15, hovermode="x", margin=margin)
     figure.update_layout(
@@ -206,7 +206,7 @@ def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int, *, gr
         figure,
         title=f"Scores from {printed(low)} to {printed(high)} become weights of at most {printed(most)}",
         note="Each row is a query, each column a key. Scores are brown below zero and petrol above, on the same scale "
-        f"in both maps; masked cells are grey. {sums(allowed)}{joined(labels, MOST_STAGE_CELLS, 'numbers')}",
+        f"in both maps; masked cells are grey. {sums(allowed)}{joined(labels, MAX_STAGE_CELLS, 'numbers')}",
         alt=f"Three maps of layer {layer}, head {head}: scores from {printed(low)} to {printed(high)}; the same with "
         f"{count(int((~allowed).sum()), 'cell')} masked; weights of at most {printed(most)}.",
         table=matrix_table(scores, labels),
@@ -218,16 +218,16 @@ def _add_stage(
 ) -> None:
     """Add one map, and below it its smallest and largest number."""
     shown = np.where(allowed, values, np.float32(np.nan))
-    add_masked(figure, allowed, MOST_STAGE_CELLS, axes=column)
-    add_cells(figure, blocks(shown, MOST_STAGE_CELLS), scale, bounds, f"%{{z:.{DIGITS}f}}", axes=column)
+    add_masked(figure, allowed, MAX_STAGE_CELLS, axes=column)
+    add_cells(figure, blocks(shown, MAX_STAGE_CELLS), scale, bounds, f"%{{z:.{DIGITS}f}}", axes=column)
     if allowed.any():
         _write(figure, column, f"{printed(np.nanmin(shown))} to {printed(np.nanmax(shown))}", y=0.0, yanchor="top")
 
 
 def _three_maps(labels: Sequence[str]) -> Chart:
     """Return three square maps side by side: query labels on the left, key labels above each, all in the hover text."""
-    all_ = {**FIXED, **block_ticks(labels, MOST_STAGE_CELLS), "showticklabels": False}
-    few = few_ticks(labels, MOST_STAGE_TICKS)
+    all_ = {**FIXED, **block_ticks(labels, MAX_STAGE_CELLS), "showticklabels": False}
+    few = few_ticks(labels, MAX_STAGE_TICKS)
     span, room = [-0.5, len(labels) - 0.5], room_for(few)
     margin = {"l": room, "r": 8, "t": room + 24, "b": 28, "autoexpand": False}
     figure = base_figure(300 + room, showlegend=False, hovermode="closest", margin=margin)

@@ -17,7 +17,7 @@ LATENT, KEY = 1.0, 0.55  # opacity of the two cached parts
 def latent_sharing(config: ModelConfig, selected: int) -> dict:
     """Return the payload of the group diagram for MLA: each query head's keys and values come from one latent."""
     cached = f"a latent of {config.kv_lora_rank} numbers and a shared RoPE key of {config.qk_rope_head_dim}"
-    says = "Query head {} reads its own keys and values, expanded from the latent, and the shared RoPE key."
+    reading = "Query head {} reads its own keys and values, expanded from the latent, and the shared RoPE key."
     return {
         "label": f"{count(config.n_heads, 'query head')} reading one latent",
         "hint": "Each head has its own keys and values, expanded from the latent; all share one RoPE key.",
@@ -27,8 +27,10 @@ def latent_sharing(config: ModelConfig, selected: int) -> dict:
             "reads": "",
             "index": "",
         },
-        "queries": [{"name": f"Q{h}", "kv": 0, "wrong": False, "says": says.format(h)} for h in range(config.n_heads)],
-        "kvs": [{"name": "latent", "colour": NEUTRAL, "says": f"The cache holds {cached}, read by all heads."}],
+        "queries": [
+            {"name": f"Q{h}", "kv": 0, "wrong": False, "description": reading.format(h)} for h in range(config.n_heads)
+        ],
+        "kvs": [{"name": "latent", "colour": NEUTRAL, "description": f"The cache holds {cached}, read by all heads."}],
         "selected": selected,
     }
 

@@ -26,8 +26,8 @@ from attnviz.figures.token_maps import (
 )
 from attnviz.mistakes import Symptom
 
-MOST_CELLS = 64  # per side: three maps stand side by side
-MOST_TICKS = 15
+MAX_CELLS = 64  # per side: three maps stand side by side
+MAX_TICKS = 15
 HEIGHT = 400  # pixels
 HOW_TO_READ = (
     "Each row is a query, each column a key. Faint grey: weight 0 in the right version; solid grey: NaN. In the "
@@ -46,10 +46,10 @@ def version_map(
     weights = symptom.right if version == RIGHT else symptom.wrong
     assert weights is not None
     figure = _axes(labels)
-    add_masked(figure, symptom.right != 0, MOST_CELLS)
+    add_masked(figure, symptom.right != 0, MAX_CELLS)
     scale = kv_scale(*hue, ground=ground) if hue else SEQUENTIAL
     shown = np.where((weights == 0) & (symptom.right == 0), np.float32(np.nan), weights)
-    add_cells(figure, blocks(shown, MOST_CELLS), scale, (0.0, 1.0), HOVER)
+    add_cells(figure, blocks(shown, MAX_CELLS), scale, (0.0, 1.0), HOVER)
     _add_nan(figure, weights)
     add_colourbar(figure, scale, 1.0, False)
     title, note = f"{version.capitalize()}: {_sums(weights)}", f"{symptom.picture}."
@@ -58,7 +58,7 @@ def version_map(
 
 def _axes(labels: Sequence[str]) -> Chart:
     """Return a figure with token axes that have fewer labels than those of a single map."""
-    figure, ticks = token_map_figure(labels, HEIGHT, MOST_CELLS), few_ticks(labels, MOST_TICKS)
+    figure, ticks = token_map_figure(labels, HEIGHT, MAX_CELLS), few_ticks(labels, MAX_TICKS)
     room = room_for(ticks)
     figure.update_layout(xaxis=ticks, yaxis=ticks, margin={"l": room, "t": room})
     return figure
@@ -66,7 +66,7 @@ def _axes(labels: Sequence[str]) -> Chart:
 
 def _add_nan(figure: Chart, weights: np.ndarray) -> None:
     if np.isnan(weights).any():
-        cells = blocks(np.where(np.isnan(weights), np.float32(1), np.float32(np.nan)), MOST_CELLS)
+        cells = blocks(np.where(np.isnan(weights), np.float32(1), np.float32(np.nan)), MAX_CELLS)
         add_cells(figure, cells, [[0, NEUTRAL], [1, NEUTRAL]], (0.0, 1.0), "NaN")
 
 
@@ -87,8 +87,8 @@ def difference_map(symptom: Symptom, labels: Sequence[str]) -> Drawing:
     at = np.unravel_index(np.abs(finite).argmax(), finite.shape)
     top = float(np.abs(finite).max())
     figure = _axes(labels)
-    cells = blocks(np.abs(difference), MOST_CELLS)
-    signed = np.where(blocks(difference, MOST_CELLS)["z"] == cells["z"], cells["z"], -cells["z"])
+    cells = blocks(np.abs(difference), MAX_CELLS)
+    signed = np.where(blocks(difference, MAX_CELLS)["z"] == cells["z"], cells["z"], -cells["z"])
     add_cells(figure, {**cells, "z": signed}, DIVERGING, (-1.0, 1.0), f"difference %{{z:+.{DIGITS}f}}")
     _add_nan(figure, difference)
     add_colourbar(figure, DIVERGING, 1.0, False, "difference")

@@ -15,7 +15,7 @@ from attnviz.figures.phrases import count
 from attnviz.figures.theme import SEQUENTIAL, base_figure
 from attnviz.figures.token_maps import (
     BARE,
-    MOST_X_TICKS,
+    MAX_X_TICKS,
     add_cells,
     add_colourbar,
     add_frames,
@@ -27,7 +27,7 @@ from attnviz.figures.token_maps import (
     token_map_figure,
 )
 
-MOST_CELLS = 192
+MAX_CELLS = 192
 HEIGHT = 560
 FORMULA = r"R_l = \tilde A_l \cdots \tilde A_0,\quad \tilde A_l = (1 - \alpha) \bar A_l + \alpha I"
 
@@ -37,9 +37,9 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
     shares = rolled[layer]  # (T, T)
     drawn = np.where(reach[layer], shares, np.nan)
     top = _largest_of_others(shares)
-    figure = token_map_figure(labels, HEIGHT, MOST_CELLS)
-    add_masked(figure, reach[layer], MOST_CELLS)
-    add_cells(figure, blocks(drawn, MOST_CELLS), SEQUENTIAL, (0.0, top), "share %{z:.4f}")
+    figure = token_map_figure(labels, HEIGHT, MAX_CELLS)
+    add_masked(figure, reach[layer], MAX_CELLS)
+    add_cells(figure, blocks(drawn, MAX_CELLS), SEQUENTIAL, (0.0, top), "share %{z:.4f}")
     add_colourbar(figure, SEQUENTIAL, top, log=False, title="share")
     add_frames(figure, len(labels), query, None)
     own = float(np.diagonal(shares).mean())
@@ -76,7 +76,7 @@ def rollout_of_query(rolled: np.ndarray, labels: Sequence[str], query: int) -> D
         hovertemplate="after layer %{y}, from %{customdata}<br>share %{z:.4f}<extra></extra>",
     )  # fmt: skip
     figure.update_layout(
-        xaxis={**BARE, **few_ticks(labels, MOST_X_TICKS), "range": [-0.5, len(labels) - 0.5], "tickangle": -90},
+        xaxis={**BARE, **few_ticks(labels, MAX_X_TICKS), "range": [-0.5, len(labels) - 0.5], "tickangle": -90},
         yaxis={
             **BARE, "tickvals": list(range(L)), "ticktext": [f"after L{i}" for i in range(L)], "range": [L - 0.5, -0.5],
         },

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]
 LEGEND = {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0}
-MAP_HEIGHT, MOST_CELLS, MOST_TICKS = 400, 256, 16
-MOST_TERMS = 4  # of a sum in a formula: to fit a column, pairs are added up in groups, from fast to slow
+MAP_HEIGHT, MAX_CELLS, MAX_TICKS = 400, 256, 16
+MAX_TERMS = 4  # of a sum in a formula: to fit a column, pairs are added up in groups, from fast to slow
 ARITHMETICS = {  # field of ShiftedScores -> name, dash, symbol, colour
     "float32_angles": ("float32 throughout, angles too", "dot", "triangle-up", BROWN),
     "float32": ("float32, angles in float64 (run here)", "dash", "square", NEUTRAL),
@@ -55,7 +55,7 @@ class Head:
         return name if self.latent else f"{name} (KV head {self.kv_head})"
 
     @property
-    def said(self) -> str:
+    def caption(self) -> str:
         return f"{self.name[0].upper()}{self.name[1:]}, {self.origin}"
 
     @property
@@ -120,7 +120,7 @@ def _score(parts: NDArray, m: int, n: int, head_dim: int, unrotated: int) -> lis
     terms, equations = [rotated], [Equation(distance, "d", "d", meaning="distance")]
     if unrotated:
         terms.append(Value(float(parts[-1]), "c", f"part of q·k from the {unrotated} unrotated dimensions", digits=3))
-    groups = np.array_split(np.arange(n_pairs), min(MOST_TERMS, n_pairs))
+    groups = np.array_split(np.arange(n_pairs), min(MAX_TERMS, n_pairs))
     equations.append(
         Equation(
             total([_pairs_term(parts, group) for group in groups]), rotated.symbol, rotated.tex, digits=3,
@@ -308,7 +308,7 @@ def values(moved: ShiftedOutputs, query: int, head_dim: int, head: Head) -> Draw
         note="A score compares a query with a key, so their two rotations leave only the distance. The output is a "
         "weighted sum of values, and nothing rotates a value back: with v rotated, the same text would give a "
         f"different output at other positions. Shifts tried: up to {moved.shifts[-1]:,} positions. The largest number "
-        f"of this output is {moved.largest:.2g}. {head.said}, in float32.",
+        f"of this output is {moved.largest:.2g}. {head.caption}, in float32.",
         alt=title + ".",
         table={
             "shift": list(moved.shifts),
@@ -417,10 +417,10 @@ def score_map(scores: NDArray, allowed: NDArray, labels: Sequence[str], limit: f
 
 
 def _map(labels: Sequence[str], allowed: NDArray, values: NDArray, scale: list, bounds: tuple) -> Chart:
-    figure = token_map_figure(labels, MAP_HEIGHT, MOST_CELLS)
-    add_masked(figure, allowed, MOST_CELLS)
-    add_cells(figure, blocks(np.where(allowed, values, np.nan), MOST_CELLS), scale, bounds, "%{z:.4f}")
-    few = few_ticks(labels, MOST_TICKS)
+    figure = token_map_figure(labels, MAP_HEIGHT, MAX_CELLS)
+    add_masked(figure, allowed, MAX_CELLS)
+    add_cells(figure, blocks(np.where(allowed, values, np.nan), MAX_CELLS), scale, bounds, "%{z:.4f}")
+    few = few_ticks(labels, MAX_TICKS)
     figure.update_layout(xaxis=few, yaxis=few)
     return figure
 

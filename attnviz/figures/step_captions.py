@@ -13,7 +13,7 @@ from attnviz.figures.phrases import count
 from attnviz.steps import Arithmetic, Picture, Shown, Stop
 
 TERMS_WRITTEN = 3
-MOST_BARS = 64
+MAX_BARS = 64
 OPERATIONS = {  # torch's name -> what it does, for the sentence below the source
     "linear": "multiplies each row by every row of the weight and adds up (torch.nn.functional.linear)",
     "einsum": "multiplies and adds up along the letter that the result lacks (torch.einsum)",
@@ -169,9 +169,9 @@ def _sum_text(how: Arithmetic) -> str:
 def bars(how: Arithmetic | None) -> tuple[list[float], float]:
     """Return the largest terms of a sum for a chart, in their order, and the sum of the terms that are not drawn."""
     products = how.products if how else ()
-    if len(products) <= MOST_BARS:
+    if len(products) <= MAX_BARS:
         return [float(p) for p in products], 0.0
-    largest = sorted(np.argsort(np.abs(products))[::-1][:MOST_BARS].tolist())
+    largest = sorted(np.argsort(np.abs(products))[::-1][:MAX_BARS].tolist())
     return [float(products[i]) for i in largest], float(sum(products) - sum(products[i] for i in largest))
 
 
@@ -183,7 +183,7 @@ def bars_text(how: Arithmetic | None) -> str:
     four = np.sort(np.abs(products))[::-1][:4].sum()
     total = np.abs(products).sum()
     share = f"; the four largest make up {100 * four / total:.0f} % of the total magnitude" if total else ""
-    cut = f" The {MOST_BARS} largest are drawn." if len(products) > MOST_BARS else ""
+    cut = f" The {MAX_BARS} largest are drawn." if len(products) > MAX_BARS else ""
     return f"{count(len(products), 'term')}, one bar each{share}.{cut}"
 
 

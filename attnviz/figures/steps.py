@@ -18,7 +18,7 @@ from attnviz.figures.phrases import count, meanings
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, SEQUENTIAL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE, token_text
 
-MOST_COLUMNS = 16  # tokens in a table with text in its cells
+MAX_COLUMNS = 16  # tokens in a table with text in its cells
 CANDIDATES = 10
 KINDS = {"embedding": "E", "attention": "A", "feed-forward": "F", "last norm's bias": "b"}  # parts of a logit
 
@@ -54,8 +54,8 @@ def candidates(odds: np.ndarray, vocabulary: Sequence[str], after: str, position
 def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query: int, layer: int) -> Drawing:
     """Draw the prediction read after the embedding and after each layer."""
     n_rows, n_tokens = read.best.shape
-    first = max(0, min(query - MOST_COLUMNS // 2, n_tokens - MOST_COLUMNS))
-    shown = slice(first, min(first + MOST_COLUMNS, n_tokens))
+    first = max(0, min(query - MAX_COLUMNS // 2, n_tokens - MAX_COLUMNS))
+    shown = slice(first, min(first + MAX_COLUMNS, n_tokens))
     best, top = read.best[:, shown], read.odds[:, shown].astype(float)
     rows = ["embedding", *(f"layer {i}" for i in range(n_rows - 1))]
     words = [[token_text(vocabulary[i], 8) for i in row] for row in best]
@@ -100,8 +100,8 @@ def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query
 def lens_table(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query: int) -> dict[str, list[str]]:
     """Return the most probable next token after each layer, a column for each of the tokens around the query."""
     n_rows, n_tokens = read.best.shape
-    first = max(0, min(query - MOST_COLUMNS // 2, n_tokens - MOST_COLUMNS))
-    columns = range(first, min(first + MOST_COLUMNS, n_tokens))
+    first = max(0, min(query - MAX_COLUMNS // 2, n_tokens - MAX_COLUMNS))
+    columns = range(first, min(first + MAX_COLUMNS, n_tokens))
     rows = ["embedding", *(f"layer {i}" for i in range(n_rows - 1))]
     return {
         "read after": rows,

@@ -19,7 +19,7 @@ from attnviz.figures.head_captions import decades, shortened
 from attnviz.figures.numbers import DIGITS
 from attnviz.figures.theme import LABEL, MASKED, NEUTRAL, base_figure
 
-MOST_X_TICKS, MOST_Y_TICKS = 24, 36  # as many as fit on a phone
+MAX_X_TICKS, MAX_Y_TICKS = 24, 36  # as many as fit on a phone
 LONGEST_LABEL = 14  # characters
 BARE = {"showgrid": False, "zeroline": False, "ticks": ""}
 FIXED = {**BARE, "automargin": False}  # for figures with given margins: plotly draws twice to compute them
@@ -32,7 +32,7 @@ def token_map_figure(labels: Sequence[str], height: int, most_cells: int) -> Cha
     n = len(labels)
     all_ = block_ticks(labels, most_cells)
     span = [-0.5, n - 0.5]
-    x_ticks, y_ticks = few_ticks(labels, MOST_X_TICKS), few_ticks(labels, MOST_Y_TICKS)
+    x_ticks, y_ticks = few_ticks(labels, MAX_X_TICKS), few_ticks(labels, MAX_Y_TICKS)
     margin = {"l": room_for(y_ticks), "r": 8, "t": room_for(x_ticks), "b": 8, "autoexpand": False}
     figure = base_figure(height, showlegend=False, hovermode="closest", margin=margin)
     figure.update_layout(

@@ -117,12 +117,13 @@ def loss_metric(right: Tensor, wrong: Tensor, ids: Sequence[int]) -> Metric:
     compare logits instead."""
     moved = largest(wrong - right)
     if len(ids) <= 2:
-        sentence = f"This text is too short for a meaningful loss; its logits differ by up to {said(moved)}."
+        sentence = f"This text is too short for a meaningful loss; its logits differ by up to {format_number(moved)}."
         return Metric("Largest change of a logit", 0.0, moved, sentence)
     before, after = loss(right, ids), loss(wrong, ids)
     return Metric(
         "Loss on this text, nats per token", before, after,
-        f"The loss on this text {changes(before, after)} nats per token; logits differ by up to {said(moved)}.",
+        f"The loss on this text {changes(before, after)} nats per token; "
+        f"logits differ by up to {format_number(moved)}.",
     )  # fmt: skip
 
 
@@ -142,13 +143,14 @@ def leak(model: Transformer, ids: Sequence[int], before: Tensor) -> Leak:
 
 def leak_sentence(found: Leak, ids: Sequence[int]) -> str:
     """Describe the leak in a sentence."""
-    return f"A logit at position {found.position} changes by {said(found.amount)} when token {len(ids) - 1} changes."
+    amount = format_number(found.amount)
+    return f"A logit at position {found.position} changes by {amount} when token {len(ids) - 1} changes."
 
 
 # ---- numbers in sentences
 
 
-def said(x: float) -> str:
+def format_number(x: float) -> str:
     """Format a number for a sentence: "0", "1,024", "2.277", "6.1e−05"."""
     size = abs(x)
     if x == 0 or (size >= 1000 and size < 1e6) or (float(x).is_integer() and size < 1e6):
@@ -160,11 +162,11 @@ def said(x: float) -> str:
 
 def changes(before: float, after: float) -> str:
     """Return "rises from 2.277 to 7.412", "falls from …" or "stays at …", compared as printed."""
-    if said(before) == said(after):
-        return f"stays at {said(after)}"
+    if format_number(before) == format_number(after):
+        return f"stays at {format_number(after)}"
     if math.isnan(after):
-        return f"changes from {said(before)} to NaN"
-    return f"{'rises' if after > before else 'falls'} from {said(before)} to {said(after)}"
+        return f"changes from {format_number(before)} to NaN"
+    return f"{'rises' if after > before else 'falls'} from {format_number(before)} to {format_number(after)}"
 
 
 def percent(share: float) -> str:

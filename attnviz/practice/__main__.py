@@ -76,14 +76,14 @@ def verdict_text(file: Path, task: Task, verdict: Verdict) -> str:
     for row in verdict.checks:
         lines.append(f"{'pass' if row.passed else 'FAIL'}  {row.label}")
         lines.append(f"      expected  {row.expected}")
-        lines += textwrap.wrap(row.came, width, initial_indent="      came      ", subsequent_indent=" " * 16)
+        lines += textwrap.wrap(row.got, width, initial_indent="      got       ", subsequent_indent=" " * 16)
     passed = sum(row.passed for row in verdict.checks)
     if verdict.problem:
         lines += ["", *textwrap.wrap(verdict.problem, width + 16)]
     if verdict.checks:
         lines += ["", f"{passed} of {len(verdict.checks)} checks passed. To repeat these inputs: --seed {verdict.seed}"]
     if verdict.mistaken:
-        lines += textwrap.wrap(f"Your output equals ours {verdict.mistaken.says}.", width + 16)
+        lines += textwrap.wrap(f"Your output equals ours {verdict.mistaken.explanation}.", width + 16)
         if verdict.mistaken.mistake:
             lines.append(f"In the app: mistakes?mistake={verdict.mistaken.mistake}")
     if verdict.printed.strip():

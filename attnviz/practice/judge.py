@@ -42,7 +42,7 @@ class Check:
 
     label: str
     expected: str
-    came: str
+    got: str
     passed: bool
 
 

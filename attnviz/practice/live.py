@@ -22,7 +22,7 @@ from attnviz.practice.task import Names
 WITH_MAPS = ("attention", "self-attention", "mha", "gqa", "rope", "cache", "block", "mla", "flash")
 WITHOUT_ROPE = ("self-attention", "mha", "gqa", "block")  # so their maps differ from the full model's
 OF_ONE_HEAD = ("self-attention", "flash")
-MOST_TOKENS = 32
+MAX_TOKENS = 32
 TILE = 5  # keys
 
 
@@ -47,7 +47,7 @@ class Live:
     def __init__(self, model: Transformer, ids: list[int], layer: int, head: int) -> None:
         self.model, self.config, self.head = model, model.config, head
         self.block = model.blocks[layer]
-        tokens = torch.tensor(ids[:MOST_TOKENS])[None]
+        tokens = torch.tensor(ids[:MAX_TOKENS])[None]
         with torch.no_grad():
             x = model.embed(tokens)
             options = model.attention_options(tokens.shape[1])

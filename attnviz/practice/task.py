@@ -33,12 +33,12 @@ class Case:
 
 @dataclass(frozen=True)
 class Mistaken:
-    """A version with a known mistake. says: completes the sentence "Your output equals ours …".
+    """A version with a known mistake. explanation: completes the sentence "Your output equals ours …".
 
     mistake: the id of the corresponding mistake in attnviz/mistakes, or "".
     """
 
-    says: str
+    explanation: str
     names: Names
     mistake: str = ""
 

@@ -1,4 +1,4 @@
-"""Workarounds that rely on internals of Streamlit, uvicorn or the C library; each file can be removed.
+"""Workarounds that rely on internals of Streamlit, plotly, uvicorn or the C library; each file can be removed.
 
 The environment variable ATTNVIZ_WITHOUT="stale,memory" disables files by name, "all" disables all of them.
 """
@@ -8,22 +8,24 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-from attnviz.server import beginning, memory, open_browser, preempt, stale, undelayed, warm
+from attnviz.server import base_url, memory, preempt, stale, undelayed
 
 _WITHOUT = os.environ.get("ATTNVIZ_WITHOUT", "").split(",")
 
 
-def wanted(file: ModuleType) -> bool:
-    """Check whether a file is enabled."""
-    return "all" not in _WITHOUT and file.__name__.rpartition(".")[2] not in _WITHOUT
+def wanted(name: str) -> bool:
+    """Check whether the file of this name is enabled."""
+    return "all" not in _WITHOUT and name not in _WITHOUT
+
+
+def _enabled(*files: ModuleType) -> list[ModuleType]:
+    return [file for file in files if wanted(file.__name__.rpartition(".")[2])]
 
 
 def start() -> None:
     """Apply process-wide settings once, before the server starts."""
-    for file in (memory, preempt):
-        if wanted(file):
-            file.start()
+    for file in _enabled(memory, preempt):
+        file.start()
 
 
-LIFESPAN = open_browser.opened if wanted(open_browser) else None
-MIDDLEWARE = tuple(file.MIDDLEWARE for file in (undelayed, warm, stale, beginning) if wanted(file))
+MIDDLEWARE = tuple(file.MIDDLEWARE for file in _enabled(undelayed, stale, base_url))

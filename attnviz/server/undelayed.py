@@ -20,7 +20,7 @@ TCP_FAMILIES = (socket.AF_INET, socket.AF_INET6)
 class Undelayed:
     """ASGI middleware: set TCP_NODELAY on websocket connections and pass everything on to `app`.
 
-    Must come first, so that `send` is still the server's own method.
+    No middleware before it may replace `send`, which must be the server's own method.
     """
 
     def __init__(self, app: Callable) -> None:

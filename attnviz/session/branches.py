@@ -11,7 +11,7 @@ SAMPLING = {
     "temperature": "temperature", "top_k": "top-k", "top_p": "top-p", "min_p": "min-p", "penalty": "repetition penalty",
     "draw_seed": "seed",
 }  # fmt: skip
-MOST = 6
+MAX_BRANCHES = 6
 N_SHOWN = 5  # tokens of a continuation that its label shows
 
 
@@ -31,7 +31,7 @@ def with_branch(branches: Sequence[Branch], branch: Branch, now: tuple[int, ...]
     """Add what was written before `now` replaces it, the newest last; nothing where `now` only adds to it."""
     if _begins(now, branch.written):
         return list(branches)
-    return [*(b for b in branches if b.written != branch.written), branch][-MOST:]
+    return [*(b for b in branches if b.written != branch.written), branch][-MAX_BRANCHES:]
 
 
 def leaving(branches: Sequence[Branch], now: tuple[int, ...]) -> list[Branch]:

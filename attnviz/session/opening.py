@@ -12,7 +12,7 @@ from pathlib import Path
 
 ALLOWED = "ATTNVIZ_MODELS"  # environment variable: comma-separated hub ids and folders
 FIRST = "ATTNVIZ_MODEL"  # environment variable: the model of `make run MODEL=…`
-MOST_LAYERS, MOST_HEADS = 48, 64  # of any model that is drawn
+MAX_LAYERS, MAX_HEADS = 48, 64  # of any model that is drawn
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?")
 SMALL = {  # suggested hub ids: parameters, layers × heads, licence
     "HuggingFaceTB/SmolLM2-135M": "135 M, 30 × 9 heads (3 KV), Apache 2.0",
@@ -52,12 +52,12 @@ def is_folder(name: str) -> bool:
 
 
 _recent: list[str] = []  # models opened before; only used on the user's own machine, so for a single user
-MOST_RECENT = 6
+MAX_RECENT = 6
 
 
 def remember(name: str) -> None:
     """Add the model to the front of the recently opened ones."""
-    _recent[:] = [name, *(other for other in _recent if other != name)][:MOST_RECENT]
+    _recent[:] = [name, *(other for other in _recent if other != name)][:MAX_RECENT]
 
 
 def offered(current: str, shipped: tuple[str, ...]) -> list[str]:

@@ -18,7 +18,7 @@ from attnviz.facts import published_facts
 from attnviz.session import opening
 from attnviz.session.elements import ELEMENTS
 from attnviz.session.mistakes import MISTAKES
-from attnviz.session.opening import MOST_HEADS, MOST_LAYERS
+from attnviz.session.opening import MAX_HEADS, MAX_LAYERS
 from attnviz.session.pages import TABS, TABS_BEFORE, Page
 
 MAX_CHARACTERS = 20_000
@@ -148,8 +148,8 @@ TASKS = (
 )  # fmt: skip
 THETA = 10_000.0  # of the checkpoints; for an opened model it means the model's own theta
 PRESETS = tuple(published_facts())
-MOST_PINNED = 8
-HEADS = tuple(f"{layer}.{head}" for layer in range(MOST_LAYERS) for head in range(MOST_HEADS))
+MAX_PINNED = 8
+HEADS = tuple(f"{layer}.{head}" for layer in range(MAX_LAYERS) for head in range(MAX_HEADS))
 EVEN = ("head_dim", "qk_rope_head_dim")  # settings that must be even, since RoPE rotates pairs
 
 
@@ -165,10 +165,10 @@ class Settings:
     model: str = _setting("gqa-4", ModelName())
     # the user's own, untrained model
     d_model: int = _setting(192, Number(6, MAX_WIDTH))
-    n_heads: int = _setting(8, Number(1, MOST_HEADS))
-    n_layers: int = _setting(4, Number(1, MOST_LAYERS))
+    n_heads: int = _setting(8, Number(1, MAX_HEADS))
+    n_layers: int = _setting(4, Number(1, MAX_LAYERS))
     attention: str = _setting("gqa", Choice(("gqa", "mla")))  # "gqa": MHA, GQA or MQA, by the number of KV heads
-    n_kv_heads: int = _setting(4, Number(1, MOST_HEADS))
+    n_kv_heads: int = _setting(4, Number(1, MAX_HEADS))
     head_dim: int = _setting(0, Number(0, 128))  # 0: d_model / n_heads; of MLA, the part without RoPE
     kv_lora_rank: int = _setting(64, Number(1, 512))  # numbers of MLA's latent
     qk_rope_head_dim: int = _setting(16, Number(2, 128))  # of MLA's rotated key
@@ -182,8 +182,8 @@ class Settings:
     n_sinks: int = _setting(0, Number(0, 16))  # attention-sink tokens, visible outside the window
     # the selection
     tab: str = _setting("", Choice(("", *TABS)))  # the open tab of a page; "": its first
-    layer: int = _setting(1, Number(0, MOST_LAYERS - 1))  # an induction head of most checkpoints
-    head: int = _setting(3, Number(0, MOST_HEADS - 1))
+    layer: int = _setting(1, Number(0, MAX_LAYERS - 1))  # an induction head of most checkpoints
+    head: int = _setting(3, Number(0, MAX_HEADS - 1))
     query: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: at three quarters
     key: int = _setting(-1, Number(-1, 511))  # a position in the text; -1: the query's strongest key
     pair: int = _setting(
@@ -243,7 +243,7 @@ class Settings:
     question_set: int = _setting(1, Number(0, 999_999))  # seed of the set, equal for everyone with the link
     task: str = _setting("gqa", Choice(TASKS))  # to write yourself
     # the heads page
-    pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MOST_PINNED))  # heads shown beside the selected one
+    pinned: tuple[str, ...] = _setting((), Several(HEADS, most=MAX_PINNED))  # heads shown beside the selected one
     padding: int = _setting(0, Number(0, 511))  # tokens at the front that are padding
     other_head: str = _setting("", Choice(("", *HEADS)))  # compared with the selected one; "": the next in its layer
     other_model: str = _setting("mha", ModelName())  # compared with the model

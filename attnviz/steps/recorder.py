@@ -32,7 +32,7 @@ from attnviz.steps.axes import axes_in_comment
 MODULES = str(Path(modules.__file__).parent)
 MAX_BYTES = 64_000_000  # of all copies of one run
 HALF = (torch.float16, torch.bfloat16)
-MOST_LINES = 200  # of a run of a learner's file
+MAX_LINES = 200  # of a run of a learner's file
 NO_NAME = {"__get__", "__set__"}  # for a tensor property the property's name is shown
 
 
@@ -186,7 +186,7 @@ def record_decode(
 def record_file(
     run: Callable[[], object], file: str, module: nn.Module | None, model: Transformer, ids: Sequence[int], layer: int
 ) -> Run:
-    """Record the lines of one file while `run()` runs, on tensors of this model's layer; at most MOST_LINES.
+    """Record the lines of one file while `run()` runs, on tensors of this model's layer; at most MAX_LINES.
 
     module: the module whose parameters get names. ValueError if no function of the file was called.
     """
@@ -199,13 +199,13 @@ def record_file(
 
 
 def _first_lines(calls: list[Call], lines: list[Line]) -> tuple[list[Call], list[Line]]:
-    """Return the first MOST_LINES lines and their calls. Loops over tokens run thousands of lines."""
+    """Return the first MAX_LINES lines and their calls. Loops over tokens run thousands of lines."""
     for call in calls:
-        call.lines = [i for i in call.lines if i < MOST_LINES]
+        call.lines = [i for i in call.lines if i < MAX_LINES]
     calls = [call for call in calls if call.lines]
     for line in lines:
         line.calls = [i for i in line.calls if i < len(calls)]
-    return calls, lines[:MOST_LINES]
+    return calls, lines[:MAX_LINES]
 
 
 class _Open:

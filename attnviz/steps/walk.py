@@ -17,8 +17,8 @@ from attnviz.steps.arithmetic import MOVES, Arithmetic, arithmetic
 from attnviz.steps.axes import axes_by_size
 from attnviz.steps.recorder import Line, Made, Operation, Run, Value
 
-MOST_ROWS, MOST_COLUMNS = 48, 64  # of a picture
-MOST_SOURCES = 4  # pictures of inputs per value
+MAX_ROWS, MAX_COLUMNS = 48, 64  # of a picture
+MAX_SOURCES = 4  # pictures of inputs per value
 TOKEN_AXES = ("T", "S")
 
 
@@ -144,7 +144,7 @@ class Walk:
         return Shown(name, picture, how, tuple(
             self._source(names[index], self.run.values[index], used.get(index))
             for index in names if _can_be_drawn(self.run.values[index])
-        )[:MOST_SOURCES])  # fmt: skip
+        )[:MAX_SOURCES])  # fmt: skip
 
     def _name_of(self, index: int) -> str:
         return self._names.get(index) or self.run.values[index].weight or "a constant"
@@ -172,8 +172,8 @@ class Walk:
         slice_ = value.array[lead].reshape(_two_axes(value.shape))
         if at is None and n and axes[-1] not in TOKEN_AXES:
             column = self._column(slice_[row])
-        firsts = _window(row, slice_.shape[0], MOST_ROWS), _window(column, slice_.shape[1], MOST_COLUMNS)
-        part = slice_[firsts[0] : firsts[0] + MOST_ROWS, firsts[1] : firsts[1] + MOST_COLUMNS]
+        firsts = _window(row, slice_.shape[0], MAX_ROWS), _window(column, slice_.shape[1], MAX_COLUMNS)
+        part = slice_[firsts[0] : firsts[0] + MAX_ROWS, firsts[1] : firsts[1] + MAX_COLUMNS]
         sizes, last_axes = _two_axes(value.shape), ("", "", *axes)[-2:]
         start = [self._start(axis, size) for axis, size in zip(last_axes, sizes, strict=True)]
         return Picture(value, axes, lead, firsts, part, self._hue(value, axes), (row, column), (start[0], start[1]))

@@ -11,6 +11,7 @@ import streamlit as st
 from attnviz.compute.beyond_training import beyond_training, model_card, trained_on
 from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
+from attnviz.server.browser import workarounds
 from attnviz.session import opening
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import MAX_CHARACTERS
@@ -35,6 +36,7 @@ def show_page(path: str) -> None:
     if not element:
         st.title(page.name)  # first, so that something is visible early
     st.html(STYLE)
+    workarounds()
     if element:
         alone.style(element)
     elif not presented:

@@ -64,8 +64,10 @@ def _bar(view: View) -> None:
             _question((lesson.name, number), question, answer)
     with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
         _tools(view, lesson, number, left_step)
-    said = [f"{_where(lesson, number)}: {step.title}.", text, question, answer * _is_answered((lesson.name, number))]
-    _mark(lesson, step, spoken(" ".join(each for each in said if each)), "" if left_step else f"{lesson.name}-{number}")
+    parts = [f"{_where(lesson, number)}: {step.title}.", text, question, answer * _is_answered((lesson.name, number))]
+    _mark(
+        lesson, step, spoken(" ".join(each for each in parts if each)), "" if left_step else f"{lesson.name}-{number}"
+    )
 
 
 def _tools(view: View, lesson: Lesson, number: int, left_step: bool) -> None:

@@ -12,7 +12,7 @@ from attnviz.figures.drawing import escaped
 from attnviz.session import opening as allowed
 from attnviz.ui import state
 
-FIELD, PICKED, MESSAGE = "open-model-name", "open-model-picked", "open-model-said"
+FIELD, PICKED, MESSAGE = "open-model-name", "open-model-picked", "open-model-message"
 STARTED, OPEN = "open-model-started", "open-model-shown"
 POLL_INTERVAL = 0.5  # seconds between two polls of a download
 

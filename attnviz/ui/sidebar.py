@@ -20,7 +20,6 @@ from attnviz.session.settings import MODEL_NAMES, MODELS, Number, Settings, kind
 from attnviz.ui import state
 from attnviz.ui.alone import present_button
 from attnviz.ui.components.copy_link import copy_link
-from attnviz.ui.components.early import early
 from attnviz.ui.open_model import download_progress, open_model
 from attnviz.ui.source import source_button
 
@@ -32,7 +31,6 @@ MAX_QUOTED_CHARS = 40  # of the text
 def sidebar() -> None:
     """Draw the sidebar."""
     with st.sidebar:
-        early()
         _links()
         _controls()
         open_model()

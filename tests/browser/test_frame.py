@@ -10,7 +10,7 @@ import numpy as np
 from playwright.sync_api import Page, expect
 
 from attnviz.session.examples import EXAMPLES
-from tests.browser.conftest import PAGES, count_messages, turn_to
+from tests.browser.conftest import NARROW, PAGES, count_messages, turn_to
 from tests.browser.painted import pixels, settle
 from tests.browser.server import Server, serve
 from tests.browser.sidebar import open_masks, pick_model, the_model, the_text, to_page, write
@@ -141,6 +141,17 @@ def test_the_app_works_without_what_relies_on_streamlits_insides(window: Callabl
         assert in_address(page) == {"window": ["9"], "model": ["mqa"], "layer": ["2"], "head": ["5"]}
         page.go_back()
         expect(page.get_by_role("heading", name="Layer 2, head 5")).to_be_visible()
+        settle(page)
+        page.get_by_text("Zoom, numbers and downloads").first.click()
+        expect(page.locator(".stPlotlyChart").first).to_be_visible()
+        phone = window(width=NARROW)
+        phone.goto(f"{plain.url}/heads")
+        settle(phone)
+        phone.get_by_test_id("stExpandSidebarButton").tap()
+        to_page(phone, "RoPE").tap()
+        expect(phone.get_by_role("heading", level=1)).to_have_text("RoPE")
+        phone.get_by_test_id("stSidebarCollapseButton").get_by_role("button").tap()
+        expect(phone.get_by_test_id("stSidebar")).not_to_be_in_viewport()
         assert plain.tracebacks() == []
 
 

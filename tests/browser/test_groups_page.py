@@ -75,22 +75,22 @@ def the_diagram_is_painted_in_one_hue_per_kv_head(page: Page, model: str, n_hues
 
 def a_head_that_is_pointed_at_or_walked_to_shows_its_partners(page: Page) -> None:
     query_head(page, 3).locator("circle").hover()
-    expect(page.locator(".gd-says")).to_have_text("Query head 3 reads KV head 1, together with query head 2.")
+    expect(page.locator(".gd-readout")).to_have_text("Query head 3 reads KV head 1, together with query head 2.")
     lit = page.locator(".gd .head.on")
     assert [lit.nth(i).get_attribute("data-kv") for i in range(lit.count())] == ["1"] * 3
     expect(query_head(page, 0)).to_have_css("opacity", "0.16")
     expect(query_head(page, 2)).to_have_css("opacity", "1")
     kv_heads(page).nth(3).locator("rect").hover()
-    expect(page.locator(".gd-says")).to_have_text("KV head 3 is read by query heads 6 and 7.")
+    expect(page.locator(".gd-readout")).to_have_text("KV head 3 is read by query heads 6 and 7.")
     page.mouse.move(5, 5)
-    expect(page.locator(".gd-says")).to_contain_text("Point at a head")
+    expect(page.locator(".gd-readout")).to_contain_text("Point at a head")
     expect(page.locator(".gd .head[tabindex='0']")).to_have_count(1)
     query_head(page, 0).focus()
     for _ in range(5):
         page.keyboard.press("ArrowRight")
-    expect(page.locator(".gd-says")).to_contain_text("Query head 5 reads KV head 2")
+    expect(page.locator(".gd-readout")).to_contain_text("Query head 5 reads KV head 2")
     page.keyboard.press("ArrowDown")
-    expect(page.locator(".gd-says")).to_have_text("KV head 2 is read by query heads 4 and 5.")
+    expect(page.locator(".gd-readout")).to_have_text("KV head 2 is read by query heads 4 and 5.")
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     settle(page)

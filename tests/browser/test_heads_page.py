@@ -172,7 +172,7 @@ def reading(page: Page) -> Locator:
 
 
 def saying(page: Page) -> Locator:
-    return page.locator(".hv .said")
+    return page.locator(".hv .readout")
 
 
 def weight_in(line: Locator) -> str:
@@ -217,14 +217,14 @@ def grid_head_view_titles_and_equations_say_the_same_weight(page: Page) -> None:
     expect(heading(page, rf"^Query .* key .*: score .*, weight {weight}$")).to_be_visible()
     expect(page.locator(".hv .sum")).to_contain_text(f" = {weight}. ")
     query, key = re.findall(r"(?:query|key)=(\d+)", page.url)
-    told = page.locator(".hg .read").first
+    readout = page.locator(".hg .read").first
     page.get_by_role("gridcell", selected=True).focus()
     page.keyboard.press("Shift+ArrowUp")  # starts at the corner, or at the previous cell
-    at = [int(n) for n in re.search(r"Query (\d+) .* → key (\d+) ", told.inner_text()).groups()]
+    at = [int(n) for n in re.search(r"Query (\d+) .* → key (\d+) ", readout.inner_text()).groups()]
     for back, forth, n in (("Up", "Down", int(query) - at[0]), ("Left", "Right", int(key) - at[1])):
         for _ in range(abs(n)):
             page.keyboard.press(f"Shift+Arrow{forth if n > 0 else back}")
-    expect(told).to_contain_text(re.compile(rf"Query {query} “.* → key {key} “.*: weight {weight}$"))
+    expect(readout).to_contain_text(re.compile(rf"Query {query} “.* → key {key} “.*: weight {weight}$"))
 
 
 def a_click_on_a_cell_chooses_its_query_and_key(page: Page) -> None:

@@ -10,7 +10,7 @@ from tests.browser.painted import settle
 from tests.browser.test_faults import goes_on
 from tests.proxy.proxy import Proxy, behind_proxy
 
-MOST_PEOPLE = 12  # maximal number of users until both processes have one; all go to one in 1 of 2,000 runs
+MAX_PEOPLE = 12  # maximal number of users until both processes have one; all go to one in 1 of 2,000 runs
 
 
 def test_people_of_a_killed_process_go_on_in_the_other(window: Callable[..., Page]) -> None:
@@ -38,14 +38,14 @@ def test_people_of_a_killed_process_go_on_in_the_other(window: Callable[..., Pag
 def people_in_both(proxy: Proxy, window: Callable[..., Page]) -> dict[int, Page]:
     """Return one user's blank page per process, by process id."""
     people: dict[int, Page] = {}
-    for _ in range(MOST_PEOPLE):
+    for _ in range(MAX_PEOPLE):
         page = window()
         for _ in range(2):  # the first sets the cookie; nginx has logged it before it answers the second
             assert page.request.get(proxy.url).ok
         people.setdefault(proxy.process_of(person(page)).pid, page)
         if len(people) == len(proxy.processes):
             return people
-    raise AssertionError(f"{MOST_PEOPLE} people and all in one process")
+    raise AssertionError(f"{MAX_PEOPLE} people and all in one process")
 
 
 def person(page: Page) -> str:

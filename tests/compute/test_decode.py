@@ -213,7 +213,7 @@ def test_the_persons_own_text_is_read_where_it_is_long_enough() -> None:
 
 
 def test_keys_and_values_in_fewer_bits_take_the_bytes_that_the_formula_says() -> None:
-    exact, int8, int4 = compute.kept(view())
+    exact, int8, int4 = compute.quantised(view())
     vectors = 2 * 4 * 4 * 30  # k and v of 4 KV heads in 4 layers; the last of the 31 tokens is not read
     assert exact.nbytes == vectors * 24 * 4 == compute.bounded(view())[0].nbytes
     assert (

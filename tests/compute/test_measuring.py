@@ -135,6 +135,6 @@ def test_only_one_measures_at_a_time_and_it_can_be_stopped(monkeypatch):
 
 
 def test_a_measurement_ends_when_its_time_is_up(monkeypatch):
-    monkeypatch.setattr(compute_cost, "MOST_SECONDS", -1)
+    monkeypatch.setattr(compute_cost, "MAX_SECONDS", -1)
     monkeypatch.setattr(compute_cost, "CONTEXTS", (4, 8))
     assert len(finished(compute_cost.Measurement(SMALL)).results) == 1

@@ -35,8 +35,8 @@ def test_multiplications_are_half_the_flops_that_torch_counts(settings, n_tokens
     cache = model.new_cache()
     read(model, PROMPT[: n_tokens - 1], cache)
     assert 2 * step_with_cache(model, n_tokens).multiplications == flops(model, PROMPT[n_tokens - 1 : n_tokens], cache)
-    anew = flops(model, PROMPT[:n_tokens], model.new_cache())
-    assert 2 * step_without_cache(model, n_tokens).multiplications == anew
+    uncached = flops(model, PROMPT[:n_tokens], model.new_cache())
+    assert 2 * step_without_cache(model, n_tokens).multiplications == uncached
 
 
 @MODELS

@@ -97,9 +97,9 @@ def test_the_loss_without_each_head_is_that_of_a_hook_that_replaces_its_output(m
     means = ablation.mean_outputs(model, REFERENCE) if kind == "mean" else None
     H, target = model.config.n_heads, torch.tensor(IDS[1:])
     for layer, block in enumerate(model.blocks):
-        told = []
-        found = ablation.losses_without_each(model, IDS, layer, means, told.append)
-        assert found.shape == (H,) and told == [min(n + rows, H) for n in range(0, H, rows)]
+        calls = []
+        found = ablation.losses_without_each(model, IDS, layer, means, calls.append)
+        assert found.shape == (H,) and calls == [min(n + rows, H) for n in range(0, H, rows)]
         for head in range(H):
 
             def instead(_, inputs, head=head, layer=layer):
@@ -129,28 +129,28 @@ def test_the_fast_way_keeps_masks(model, run):
 
 def test_effects_are_measured_layer_by_layer_and_once():
     settings = Settings(model="own", n_layers=2, n_heads=3, n_kv_heads=3, d_model=42, seed=11)
-    ids, told = tuple(IDS), []
-    effects = compute_heads.effects_of(settings, ids, lambda found, done: told.append((found.n_measured, done)))
+    ids, calls = tuple(IDS), []
+    effects = compute_heads.effects_of(settings, ids, lambda found, done: calls.append((found.n_measured, done)))
     assert effects.complete and effects.losses.shape == (2, 3) and effects.seconds > 0
-    assert [n for n, _ in told] == sorted(n for n, _ in told) and {n for n, _ in told} == {0, 3}
-    assert [done for _, done in told] == sorted(done for _, done in told) and told[-1][1] == pytest.approx(1)
-    assert next(done for n, done in told if n) == pytest.approx(2 / 3)  # layer 0 is followed by two layers, 1 by one
+    assert [n for n, _ in calls] == sorted(n for n, _ in calls) and {n for n, _ in calls} == {0, 3}
+    assert [done for _, done in calls] == sorted(done for _, done in calls) and calls[-1][1] == pytest.approx(1)
+    assert next(done for n, done in calls if n) == pytest.approx(2 / 3)  # layer 0 is followed by two layers, 1 by one
     model, target = models.model_of(settings), torch.tensor(IDS[1:])
     loss = float(F.cross_entropy(torch.tensor(predict(model, ids))[:-1], target))
     assert effects.before == pytest.approx(loss, abs=1e-5)
     for layer, head in np.ndindex(2, 3):
         logits = torch.tensor(predict_without(model, ids, [(layer, head)]))
         assert effects.losses[layer, head] == pytest.approx(float(F.cross_entropy(logits[:-1], target)), abs=1e-5)
-    n_told = len(told)
-    again = compute_heads.effects_of(settings, ids, lambda found, done: told.append((found.n_measured, done)))
-    assert np.array_equal(again.losses, effects.losses) and len(told) == n_told
+    n_calls = len(calls)
+    again = compute_heads.effects_of(settings, ids, lambda found, done: calls.append((found.n_measured, done)))
+    assert np.array_equal(again.losses, effects.losses) and len(calls) == n_calls
 
 
 def test_what_was_measured_stays_when_the_session_asks_for_something_else(monkeypatch):
     settings = Settings(model="own", n_layers=3, n_heads=5, n_kv_heads=5, d_model=70, seed=12)
-    told = []
-    monkeypatch.setattr(queue, "rerun_requested", lambda: 5 in told)
-    known = compute_heads.effects_of(settings, tuple(IDS), lambda found, done: told.append(found.n_measured))
+    calls = []
+    monkeypatch.setattr(queue, "rerun_requested", lambda: 5 in calls)
+    known = compute_heads.effects_of(settings, tuple(IDS), lambda found, done: calls.append(found.n_measured))
     assert known.n_measured == 5 and not known.complete and np.isfinite(known.losses[0]).all()
     assert compute_heads.effects_of(settings, tuple(IDS), None).n_measured == 5
     assert np.isnan(compute_heads.effects_of(replace(settings, seed=13), tuple(IDS), None).losses).all()
@@ -186,7 +186,7 @@ def test_the_next_tokens_before_and_after():
     before, after = np.full(40, 0.5 / 39), np.full(40, 0.2 / 39)
     before[3], after[17] = 0.5, 0.8
     names = [f"·t{i}" for i in range(40)]
-    drawing = next_tokens(before, after, names, "·here", 6, came=39)
+    drawing = next_tokens(before, after, names, "·here", 6, next_id=39)
     first, second = drawing.figure.data
     assert {"·t3", "·t17", "·t39"} <= set(drawing.table["token"])
     shown = [int(name[2:]) for name in drawing.table["token"]]
@@ -196,5 +196,5 @@ def test_the_next_tokens_before_and_after():
     assert [text.endswith("← next in the text") for text in drawing.figure.layout.yaxis.ticktext] == [
         i == 39 for i in shown
     ]
-    kept = next_tokens(before, before * 0.9, names, "·here", 6, came=None)
+    kept = next_tokens(before, before * 0.9, names, "·here", 6, next_id=None)
     assert "stays most likely, 0.500 → 0.450" in kept.title

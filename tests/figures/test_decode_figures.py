@@ -9,9 +9,9 @@ from attnviz.compute import decode as compute
 from attnviz.decode.comparisons import (
     Bounded,
     Compared,
-    Kept,
     Member,
     Phase,
+    Quantised,
     Roofline,
     Shared,
     Speculated,
@@ -137,7 +137,7 @@ def test_steps_that_leave_nothing_to_draw_are_counted_unless_greedy() -> None:
 def test_a_step_of_a_checkpoint_reads_more_weights_than_cache() -> None:
     """The page claims this; it holds up to the longest text that it decodes."""
     for name in list_checkpoints():
-        work = decode.step_with_cache(load_checkpoint(name)[0], compute.MOST_TOKENS)
+        work = decode.step_with_cache(load_checkpoint(name)[0], compute.MAX_TOKENS)
         assert work.weight_bytes > work.cache_bytes
 
 
@@ -195,7 +195,7 @@ def test_each_token_is_drawn_as_held_dropped_or_not_read() -> None:
 
 
 def test_loss_and_error_of_fewer_bits_stand_beside_the_bars() -> None:
-    drawing = decode_parts.precisions([Kept("float32", 4096, 2.0, 0.0), Kept("int8", 1024, 2.0312, 0.25)])
+    drawing = decode_parts.precisions([Quantised("float32", 4096, 2.0, 0.0), Quantised("int8", 1024, 2.0312, 0.25)])
     assert drawing.chart.data[0]["text"] == [
         "4,096 B (4 KiB)", "1,024 B (1 KiB)<br>loss +0.0312, logit error ≤ 0.2500",
     ]  # fmt: skip

@@ -118,8 +118,8 @@ def numbers(text: str) -> list[float]:
 def test_who_hears_a_figure_is_told_the_numbers_of_its_title(drawn):
     for name in functions() - {"attnviz.figures.heads.head_map"}:  # its title names the KV head
         for drawing in drawn[name]:
-            told = numbers(drawing.alt)
-            missing = [n for n in numbers(drawing.title) if not any(abs(n - m) < 0.005 for m in told)]
+            stated = numbers(drawing.alt)
+            missing = [n for n in numbers(drawing.title) if not any(abs(n - m) < 0.005 for m in stated)]
             assert missing == [], f"{name}: {drawing.title} / {drawing.alt}"
 
 

@@ -53,12 +53,12 @@ def test_the_diagram_draws_who_reads_whom(n_kv_heads, tiled):
 
 def test_the_diagram_names_partners_and_strangers():
     data = groups.sharing(6, 2, kv_heads_read(6, 2), selected=0)
-    assert data["queries"][4]["says"] == "Query head 4 reads KV head 1, together with query heads 3 and 5."
-    assert data["kvs"][0]["says"] == "KV head 0 is read by query heads 0, 1 and 2."
+    assert data["queries"][4]["description"] == "Query head 4 reads KV head 1, together with query heads 3 and 5."
+    assert data["kvs"][0]["description"] == "KV head 0 is read by query heads 0, 1 and 2."
     alone = groups.sharing(6, 6, kv_heads_read(6, 6), selected=0)
-    assert alone["queries"][4]["says"] == "Query head 4 reads KV head 4, alone."
+    assert alone["queries"][4]["description"] == "Query head 4 reads KV head 4, alone."
     wrong = groups.sharing(6, 2, kv_heads_read(6, 2, tiled=True), selected=0)["queries"][1]
-    assert wrong["wrong"] and "with repeat_interleave() it reads KV head 0" in wrong["says"]
+    assert wrong["wrong"] and "with repeat_interleave() it reads KV head 0" in wrong["description"]
 
 
 @pytest.mark.parametrize("n_kv_heads", divisors(6))

@@ -90,7 +90,7 @@ def test_the_difference_keeps_its_sign_where_cells_are_joined(n):
     found = symptom("tiled_kv_heads", n)
     drawing = figures.difference_map(found, labels(found))
     z = np.asarray(cells(drawing, "difference")[0].z, float)
-    block = -(-n // figures.MOST_CELLS)
+    block = -(-n // figures.MAX_CELLS)
     padded = np.zeros((len(z) * block,) * 2)
     padded[:n, :n] = found.difference
     blocks = padded.reshape(len(z), block, len(z), block).swapaxes(1, 2).reshape(len(z), len(z), -1)

@@ -34,7 +34,7 @@ def test_bars_add_up_to_the_sum(walk):
             if shown.arithmetic and shown.arithmetic.terms:
                 bars, rest = captions.bars(shown.arithmetic)
                 n = dict(shown.arithmetic.numbers).get("number of terms", 1)
-                assert len(bars) <= captions.MOST_BARS
+                assert len(bars) <= captions.MAX_BARS
                 assert (sum(bars) + rest) / n == pytest.approx(shown.arithmetic.value, rel=1e-4, abs=1e-4)
                 checked += 1
     assert checked > 8

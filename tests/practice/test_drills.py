@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnviz.compute.practice import legend, way_tex
+from attnviz.compute.practice import legend, solution_tex
 from attnviz.cost import count_parameters, kv_cache_bytes, load_accelerators, load_presets
 from attnviz.practice.drills import KINDS, LEVELS, SUBJECTS, Progress, lines, make, question_set, score_card
 from attnviz.practice.drills.answers import (
@@ -72,9 +72,12 @@ def test_a_kind(name):
         n_wrong += len(wrong)
         if isinstance(answer, ChoiceAnswer):
             assert len(set(answer.options)) == len(answer.options) >= 2, where
-        if question.way:
-            assert isinstance(answer, NumberAnswer) and "=" in question.way[-1].text(), where
-            assert math.isclose(question.way[-1].value, answer.value, rel_tol=1e-6), (where, question.way[-1].text())
+        if question.solution:
+            assert isinstance(answer, NumberAnswer) and "=" in question.solution[-1].text(), where
+            assert math.isclose(question.solution[-1].value, answer.value, rel_tol=1e-6), (
+                where,
+                question.solution[-1].text(),
+            )
         assert not question.grade("").right and not question.grade("nonsense ☃").read, where
         path, link = question.link
         settings, notices = Settings.from_link(dict(link), PAGES[path])
@@ -144,9 +147,9 @@ def test_what_is_printed_evaluates_and_each_letter_is_named(name):
     for seed in range(12):
         question = make(name, seed)
         printed = [question.because, question.text]
-        if question.way:
-            printed += [way_tex(question), *(each.text() for each in question.way)]
-            named = {letter for each in question.way for letter in each.legend()}
+        if question.solution:
+            printed += [solution_tex(question), *(each.text() for each in question.solution)]
+            named = {letter for each in question.solution for letter in each.legend()}
             assert named <= {part.partition(" = ")[0] for part in legend(question).split(" · ")}, question.text
         for text in printed:
             assert check(text) in ([], [NOTHING]), (seed, text)
@@ -158,8 +161,8 @@ def test_an_answer_in_the_wrong_unit_is_named():
     size = answer.value * BYTES["GiB"]
     assert question.grade(f"{size / 1e9} GB").right and question.grade(f"{size / 2**20} MiB").right
     grade = question.grade(str(size / 1e9))
-    assert not grade.right and "GB" in grade.says
-    assert "K and V once" in question.grade(str(answer.value / 2)).says
+    assert not grade.right and "GB" in grade.explanation
+    assert "K and V once" in question.grade(str(answer.value / 2)).explanation
 
 
 @pytest.mark.parametrize(

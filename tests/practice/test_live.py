@@ -9,7 +9,7 @@ from attnviz.practice.child import Refused, load_namespace
 from attnviz.practice.live import OF_ONE_HEAD, WITH_MAPS, Live, checkpoint_for
 from attnviz.practice.tasks import TASKS
 from attnviz.steps import Selection, Walk, record_file
-from attnviz.steps.recorder import MOST_LINES
+from attnviz.steps.recorder import MAX_LINES
 from attnviz.trace import trace
 from attnviz.ui.look import packed
 from tests.practice.answers import ANSWERS
@@ -84,7 +84,7 @@ def test_equal_tokens_in_layer_0_are_refused_where_they_cannot_be_told_apart(mod
 
 
 @pytest.mark.parametrize(
-    ("source", "says"),
+    ("source", "message"),
     [
         ("x = 1", "no GroupedQueryAttention"),
         ("from torch import nn\nclass GroupedQueryAttention(nn.Module):\n    def __init__(self, **_):\n"
@@ -92,8 +92,8 @@ def test_equal_tokens_in_layer_0_are_refused_where_they_cannot_be_told_apart(mod
         (ANSWERS["gqa"][0].replace("return self.o_proj(", "return (").replace("reshape(B, T, -1)", "flatten()"), "(1,"),
     ],
 )  # fmt: skip
-def test_a_wrong_interface_is_reported(models, source, says):
-    with pytest.raises(Refused, match=says.replace("(", r"\(")):
+def test_a_wrong_interface_is_reported(models, source, message):
+    with pytest.raises(Refused, match=message.replace("(", r"\(")):
         live(models, "gqa").maps("gqa", names_of(source))
 
 
@@ -119,7 +119,7 @@ def trace_ids(models, task: str, n: int) -> list[int]:
 @pytest.mark.slow
 def test_each_solution_is_walked_and_each_explained_sum_is_right(models, tmp_path, task, i):
     walk = walked(models, tmp_path, task, ANSWERS[task][i])
-    assert 2 <= len(walk.stops) <= MOST_LINES and {call.file for call in walk.run.calls} == {f"{task}.py"}
+    assert 2 <= len(walk.stops) <= MAX_LINES and {call.file for call in walk.run.calls} == {f"{task}.py"}
     explained = [shown.arithmetic for stop in walk.stops for shown in stop.shown if shown.arithmetic]
     for how in explained:
         assert how.computed is None or np.isclose(how.computed, how.value, rtol=2e-3, atol=2e-4, equal_nan=True)

@@ -46,7 +46,7 @@ def test_each_mistake_is_named(name):
     cases = [case for case in task.cases(5) if not case.large]
     right = [case.run(task.right) for case in cases]
     named = [_matching_mistake(task, cases, right, [case.run(each.names) for case in cases]) for each in task.mistaken]
-    assert [n and n.says for n in named] == [each.says for each in task.mistaken] and len(named) >= 2
+    assert [n and n.explanation for n in named] == [each.explanation for each in task.mistaken] and len(named) >= 2
     for each in task.mistaken:
         assert not all(row.passed for row in checks(name, dict(each.names)))
 
@@ -121,7 +121,7 @@ def test_inputs_are_new_with_each_seed(name):
 
 
 @pytest.mark.parametrize(
-    ("found", "says"),
+    ("found", "explanation"),
     [
         (torch.zeros(2, 3), "shape (2, 3)"),
         (torch.tensor([1.0, float("nan")]), "1 of 2 are NaN"),
@@ -130,6 +130,6 @@ def test_inputs_are_new_with_each_seed(name):
         (torch.tensor([1.0, 2.0 + 1e-6]), ""),
     ],
 )
-def test_how_an_output_differs(found, says):
+def test_how_an_output_differs(found, explanation):
     text = difference(found, torch.tensor([1.0, 2.0]), 2e-4)
-    assert says in text and bool(says) == bool(text)
+    assert explanation in text and bool(explanation) == bool(text)

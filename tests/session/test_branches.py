@@ -1,6 +1,6 @@
 """Earlier continuations: which are stored, where they leave the present text, and how they were sampled."""
 
-from attnviz.session.branches import MOST, Branch, departure, leaving, other_sampling, sampling_of, with_branch
+from attnviz.session.branches import MAX_BRANCHES, Branch, departure, leaving, other_sampling, sampling_of, with_branch
 from attnviz.session.settings import Settings
 
 SAMPLING = sampling_of(Settings())
@@ -19,9 +19,9 @@ def test_only_a_text_that_would_be_lost_is_stored() -> None:
 
 def test_the_oldest_are_dropped() -> None:
     found: list[Branch] = []
-    for i in range(MOST + 2):
+    for i in range(MAX_BRANCHES + 2):
         found = with_branch(found, Branch((i,), SAMPLING), ())
-    assert [branch.written for branch in found] == [(i,) for i in range(2, MOST + 2)]
+    assert [branch.written for branch in found] == [(i,) for i in range(2, MAX_BRANCHES + 2)]
 
 
 def test_a_continuation_is_offered_from_where_it_leaves_the_text() -> None:

@@ -10,10 +10,10 @@ from attnviz.ui.components.events import on_event, within
 
 @pytest.mark.parametrize("value", ["b", None, 0, [1, 2]])
 def test_what_the_browser_sent_is_told_on(monkeypatch, value):
-    told = []
+    calls = []
     monkeypatch.setattr(events.st, "session_state", {"part": SimpleNamespace(choice=value)})
-    on_event("part", "choice", told.append)()
-    assert told == [value]
+    on_event("part", "choice", calls.append)()
+    assert calls == [value]
 
 
 def test_an_event_of_a_component_that_has_left_the_page_is_nothing(monkeypatch):

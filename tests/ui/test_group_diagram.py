@@ -10,12 +10,12 @@ from attnviz.ui.components import group_diagram as diagram
 
 
 def told_of(monkeypatch, sent) -> list[int]:
-    mounted, told = {}, []
+    mounted, calls = {}, []
     monkeypatch.setattr(diagram, "_mount", lambda **options: mounted.update(options))
     monkeypatch.setattr(events.st, "session_state", {"diagram": SimpleNamespace(head=sent)})
-    diagram.group_diagram(sharing(6, 3, [0, 0, 1, 1, 2, 2], 0), "diagram", told.append)
+    diagram.group_diagram(sharing(6, 3, [0, 0, 1, 1, 2, 2], 0), "diagram", calls.append)
     mounted["on_head_change"]()
-    return told
+    return calls
 
 
 @pytest.mark.parametrize("head", [0, 3, 5])

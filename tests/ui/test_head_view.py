@@ -204,9 +204,9 @@ def test_the_captions_given_are_the_texts_sent():
 def test_every_word_has_its_place_in_the_page():
     header, _ = sent(traced())
     shown = ("head_view.js", view.MAP_HTML, header), ("head_path.js", view.PATH_HTML, path(traced()))
-    for file, html, told in shown:
+    for file, html, data in shown:
         code = (HERE / file).read_text(encoding="utf-8")
-        for name in told["texts"]:
+        for name in data["texts"]:
             assert f'class="{name}"' in html and f'"{name}"' in code
 
 
@@ -259,10 +259,10 @@ def show(trace, heard):
     ],
 )
 def test_what_the_browser_sends_is_told_on_within_bounds(monkeypatch, name, value, heard):
-    mounted, told = {}, []
+    mounted, calls = {}, []
     monkeypatch.setattr(view, "_mount", lambda **options: mounted.update(options))
     monkeypatch.setattr(events.st, "session_state", {"head": SimpleNamespace(**{name: value})})
-    show(traced(), told)
+    show(traced(), calls)
     mounted[f"on_{name}_change"]()
-    assert told == [(name, *heard)]
-    assert all(type(new) is type(wanted) for new, wanted in zip(told[0][1:], heard, strict=True))
+    assert calls == [(name, *heard)]
+    assert all(type(new) is type(wanted) for new, wanted in zip(calls[0][1:], heard, strict=True))

@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from attnviz.checkpoints import load_checkpoint
 from attnviz.mistakes import all_mistakes, load_mistake
-from attnviz.mistakes.runs import said
+from attnviz.mistakes.runs import format_number
 from attnviz.session.mistakes import MISTAKES
 from attnviz.session.settings import DEFAULT_TEXT, Settings
 from attnviz.text import tokenizer
@@ -86,7 +86,7 @@ def test_each_shows_the_number_of_its_run(name):
     found = load_mistake(name).symptom(load_checkpoint(model)[0], tokenizer().encode(DEFAULT_TEXT))
     (metric,) = app.metric
     assert (metric.label, metric.value, metric.delta) == (
-        found.measure, said(found.number), f"right: {said(found.expected)}",
+        found.measure, format_number(found.number), f"right: {format_number(found.expected)}",
     )  # fmt: skip
     assert found.sentence in text_of(app)
     n_charts = len(app.get("plotly_chart"))

@@ -36,6 +36,7 @@ MODELS = {
     "gemma2": (lambda: Gemma2ForCausalLM(Gemma2Config(**GEMMA)), words),
     "gemma3": (lambda: Gemma3ForCausalLM(Gemma3TextConfig(**GEMMA)), words),
 }  # fmt: skip
+DRAW_NOTHING = ("mistakes", "practice", "lessons")  # before a prediction or question is answered; a list of links
 PLACES = [(page, tab) for page in ALL for tab in (list(page.tabs) or [""])]
 
 
@@ -73,8 +74,8 @@ def said(app: AppTest) -> str:
 
 
 def pictures(app: AppTest) -> int:
-    drawn = [e for e in app.get("bidi_component") if "copy_link" not in e.proto.component_name and e.proto.bytes]
-    return len(app.get("plotly_chart")) + len(drawn)
+    drawn = [e.proto for e in app.get("bidi_component") if e.proto.component_name not in ("copy_link", "workarounds")]
+    return len(app.get("plotly_chart")) + len([each for each in drawn if each.bytes])
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -82,7 +83,7 @@ def test_every_page_and_tab(model, listed):
     for page, tab in PLACES:
         app = opened(page, model=str(listed[model]), **({"tab": tab} if tab else {}))
         assert not app.error and not app.warning, (page.path, tab, said(app))
-        assert pictures(app) or said(app), (page.path, tab)
+        assert pictures(app) or said(app) or page.path in DRAW_NOTHING, (page.path, tab)
     if model == "qwen3":
         assert "KV heads" in said(opened(PAGES["query_groups"], model=str(listed[model]), tab="alike"))
 

@@ -33,9 +33,13 @@ def sentences(app: AppTest) -> str:
 
 
 def pictures(app: AppTest) -> list[str]:
-    """Return the keys of the charts and drawings on the page, without the copy-link component."""
+    """Return the keys of the charts and drawings on the page, without the components that draw nothing."""
     charts = [chart.proto.id for chart in app.get("plotly_chart")]
-    drawn = [each.proto for each in app.get("bidi_component") if "copy_link" not in each.proto.component_name]
+    drawn = [
+        each.proto
+        for each in app.get("bidi_component")
+        if each.proto.component_name not in ("copy_link", "workarounds")
+    ]
     return charts + [each.id for each in drawn if each.bytes]
 
 
@@ -84,7 +88,8 @@ OWN = {
 @pytest.mark.parametrize("page", PAGES)
 def test_any_setting_gets_a_picture(page, own):
     app = opened(page, model="own", **own)
-    assert not app.error and not app.warning and pictures(app)
+    assert not app.error and not app.warning
+    assert pictures(app) or page == "pages/8_practice.py"  # which draws nothing before its first question
 
 
 @pytest.mark.parametrize("model", ["mha", "gqa-4", "gqa-2", "mqa", "mla"])

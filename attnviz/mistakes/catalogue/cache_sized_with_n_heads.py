@@ -7,7 +7,7 @@ import torch
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import said
+from attnviz.mistakes.runs import format_number
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -25,7 +25,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     return Symptom(
         "Bytes cached per token, all layers", a, b, "Bytes of the cache for this text", live, counted,
         f"The live cache's tensors take {live:,} B for {T} token{'s' * (T > 1)}; the formula gives "
-        f"{counted:,.0f} B, {said(counted / live)} times as much.", columns=tuple(parts[0]),
+        f"{counted:,.0f} B, {format_number(counted / live)} times as much.", columns=tuple(parts[0]),
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from torch import Tensor
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import Pass, decode, largest, maps, n_of, said
+from attnviz.mistakes.runs import Pass, decode, format_number, largest, maps, n_of
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -16,7 +16,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     if len(ids) > 1:
         sentence = (
             f"The last token, with {n_of(len(ids) - 1, 'token')} in the cache, may attend to {n_of(after, 'key')} "
-            f"instead of {before}; its logits change by up to {said(largest((b.logits - a.logits)[:, -1]))}."
+            f"instead of {before}; its logits change by up to {format_number(largest((b.logits - a.logits)[:, -1]))}."
         )
     return Symptom(
         **maps(a, b), measure="Keys that the last token may attend to, layer 0", expected=before, number=after,

@@ -4,7 +4,7 @@ import torch
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import Pass, largest, loss, maps, run, said
+from attnviz.mistakes.runs import Pass, format_number, largest, loss, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 from attnviz.modules.parts import with_own_parts
@@ -16,11 +16,11 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     """Run each version twice in evaluation mode, with a dropout of RATE in each attention layer."""
     a, b = ([_run(each, model, ids, seed) for seed in (0, 1)] for each in (right, wrong))
     before, after = (largest(one.logits - other.logits) for one, other in (a, b))
-    sentence = f"With dropout {RATE}, two runs on the same text differ by up to {said(after)} in a logit."
+    sentence = f"With dropout {RATE}, two runs on the same text differ by up to {format_number(after)} in a logit."
     if len(ids) > 1:
-        first, second = (said(loss(each.logits, ids)) for each in b)
+        first, second = (format_number(loss(each.logits, ids)) for each in b)
         sentence += f" The loss is {first} nats per token in one run and {second} in the other; without dropout "
-        sentence += f"{said(loss(a[0].logits, ids))}."
+        sentence += f"{format_number(loss(a[0].logits, ids))}."
     return Symptom(
         **maps(a[0], b[0]), measure="Largest change of a logit between two runs on the same text", expected=before,
         number=after, sentence=sentence,

@@ -6,7 +6,7 @@ import numpy as np
 
 from attnviz.config import ModelConfig, divisors
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import n_of, run, said
+from attnviz.mistakes.runs import format_number, n_of, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -29,8 +29,8 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
         "Multiplications of scores and output in one layer",
         a, b, "Multiplications of scores and output in one layer", live, number,
         f"The live layer has {weights.numel():,} attention weights with 2 · {D} multiplications each: {live:,}. The "
-        f"mistaken count is "
-        f"{number:,}, too small by a factor of {said(live / number)}. It is the cache that shrinks by this factor.",
+        f"mistaken count is {number:,}, too small by a factor of {format_number(live / number)}. It is the cache that "
+        "shrinks by this factor.",
         columns=tuple(n_of(n, "KV head") for n in divisors(c.n_heads)),
     )  # fmt: skip
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import is_token, largest, maps, run, run_padded, said
+from attnviz.mistakes.runs import format_number, is_token, largest, maps, run, run_padded
 from attnviz.mistakes.usage import padding_mask, sinusoids
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
@@ -47,10 +47,9 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     return Symptom(
         **maps(a, b), measure="Largest change of a text logit by padding, absolute positions", expected=before,
         number=after, n_padding=N_PADDING,
-        sentence=f"{kind} {N_PADDING} padding tokens change the text's logits by up to {said(relative)}, which is "
-        f"rounding. With "
-        f"absolute positions (sinusoids, for which these weights were not trained) they change by up to "
-        f"{said(after)}; with shifted positions by up to {said(before)}.",
+        sentence=f"{kind} {N_PADDING} padding tokens change the text's logits by up to {format_number(relative)}, "
+        "which is rounding. With absolute positions (sinusoids, for which these weights were not trained) they change "
+        f"by up to {format_number(after)}; with shifted positions by up to {format_number(before)}.",
     )  # fmt: skip
 
 

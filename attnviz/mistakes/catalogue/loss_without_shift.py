@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import maps, run, said
+from attnviz.mistakes.runs import format_number, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -17,14 +17,16 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     losses = [each.module("mistakes.usage").next_token_loss for each in (right, wrong)]
     before, after = (float(loss(a.logits, target)) for loss in losses)
     repeats = CERTAIN * F.one_hot(target, model.config.vocab_size).float()
-    said_before, said_after = (said(float(loss(repeats, target))) for loss in losses)
+    repeats_before, repeats_after = (format_number(float(loss(repeats, target))) for loss in losses)
     sentence = (
-        f"This model predicts the next token: its loss is {said(before)} nats per token, and {said(after)} without the "
-        f"shift. A rule that repeats its input token gets {said_before} with the shift and {said_after} without it: "
-        "training without the shift leads to that rule."
+        f"This model predicts the next token: its loss is {format_number(before)} nats per token, "
+        f"and {format_number(after)} without the shift. A rule that repeats its input token gets {repeats_before} with "
+        f"the shift and {repeats_after} without it: training without the shift leads to that rule."
     )
     if len(ids) == 1:
-        sentence = f"A single token has no next token, so there is no loss. Without the shift it is {said(after)}."
+        sentence = (
+            f"A single token has no next token, so there is no loss. Without the shift it is {format_number(after)}."
+        )
     return Symptom(
         **maps(a, a), measure="Loss on this text, nats per token", expected=before, number=after, sentence=sentence
     )

@@ -2,7 +2,7 @@
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import leak, leak_sentence, maps, run, said
+from attnviz.mistakes.runs import format_number, leak, leak_sentence, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -10,7 +10,7 @@ from attnviz.modules import Transformer
 def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) -> Symptom:
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
     before, after = (float(each.weights[0].sum(-1).min()) for each in (a, b))
-    sentence = f"The smallest sum of a row in layer 0 is {said(after)} instead of 1. "
+    sentence = f"The smallest sum of a row in layer 0 is {format_number(after)} instead of 1. "
     if len(ids) == 1:
         sentence = "A single token has one key, which is not masked: its row sums to 1 in both versions."
     elif model.config.causal:

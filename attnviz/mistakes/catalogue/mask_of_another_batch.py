@@ -3,7 +3,7 @@
 import torch
 
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import loss, maps, n_of, raised, run, said
+from attnviz.mistakes.runs import format_number, loss, maps, n_of, raised, run
 from attnviz.mistakes.usage import padding_mask
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
@@ -22,7 +22,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
         refusal = f"The right version rejects the mask: {raised(error)}."
     sentence = f"The input is one text, but the output has logits for {n_of(n, 'text')}. {refusal}"
     if T > 1:
-        losses = [said(loss(each[None], ids)) for each in b.logits]
+        losses = [format_number(loss(each[None], ids)) for each in b.logits]
         sentence += f" Their losses on the same text: {', '.join(losses)} nats per token."
     return Symptom(
         **maps(a, b, (0, n - 1)), measure="Texts in the output", expected=len(a.logits), number=n, sentence=sentence

@@ -2,7 +2,7 @@
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import decode, largest, maps, n_of, said
+from attnviz.mistakes.runs import decode, format_number, largest, maps, n_of
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -14,7 +14,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     if T > 1:
         sentence = (
             f"The last token, with {n_of(T - 1, 'token')} in the cache, is rotated as if at position 0 instead of "
-            f"{T - 1}; its logits change by up to {said(moved)}."
+            f"{T - 1}; its logits change by up to {format_number(moved)}."
         )
     return Symptom(
         **maps(a, b), measure="Largest change of a logit of the last token", expected=0.0, number=moved,

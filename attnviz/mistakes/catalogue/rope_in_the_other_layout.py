@@ -4,7 +4,7 @@ from torch import Tensor
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import largest, loss_metric, maps, run, said
+from attnviz.mistakes.runs import format_number, largest, loss_metric, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import AttentionRecord, Transformer
 
@@ -15,9 +15,11 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     itself = largest(moved.diagonal(dim1=1, dim2=2))
     other = largest(moved.tril(-1))
     sentence = (
-        f"In layer 0, scores of a token with an earlier one change by up to {said(other)}; " if len(ids) > 1 else ""
+        f"In layer 0, scores of a token with an earlier one change by up to {format_number(other)}; "
+        if len(ids) > 1
+        else ""
     )
-    sentence += f"a token's score with itself changes by at most {said(itself)}, which is rounding. "
+    sentence += f"a token's score with itself changes by at most {format_number(itself)}, which is rounding. "
     sentence += loss_metric(a.logits, b.logits, ids).sentence
     return Symptom(
         **maps(a, b), measure="Largest change of a score with an earlier token, layer 0", expected=0.0, number=other,

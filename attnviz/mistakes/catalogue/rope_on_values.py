@@ -2,7 +2,7 @@
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import largest, loss_metric, maps, run, said
+from attnviz.mistakes.runs import format_number, largest, loss_metric, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -11,7 +11,9 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     a, b = run(right.like(model), ids), run(wrong.like(model), ids)
     metric = loss_metric(a.logits, b.logits, ids)
     same = largest(b.weights[0] - a.weights[0])
-    sentence = f"The weights of layer 0 differ by {said(same)}, because its q and k are the same. {metric.sentence}"
+    sentence = (
+        f"The weights of layer 0 differ by {format_number(same)}, because its q and k are the same. {metric.sentence}"
+    )
     if len(ids) == 1:
         sentence = "At position 0 nothing is rotated: both versions compute the same."
     return Symptom(

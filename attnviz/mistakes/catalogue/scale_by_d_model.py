@@ -4,7 +4,7 @@ import torch
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import changes, maps, run, said
+from attnviz.mistakes.runs import changes, format_number, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -14,7 +14,9 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     before, after = (float(torch.special.entr(each.weights[0]).sum(-1).mean()) for each in (a, b))
     sentence = f"The mean row entropy in layer 0 {changes(before, after)} nats; uniform weights have the highest."
     if len(ids) == 1:
-        sentence = f"A single token has one key, with weight 1 at any scale: the entropy is {said(after)} in both."
+        sentence = (
+            f"A single token has one key, with weight 1 at any scale: the entropy is {format_number(after)} in both."
+        )
     return Symptom(
         **maps(a, b), measure="Mean entropy of a row, layer 0, in nats", expected=before, number=after,
         sentence=sentence,

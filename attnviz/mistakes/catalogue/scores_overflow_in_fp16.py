@@ -5,7 +5,7 @@ from torch import Tensor
 
 from attnviz.config import ModelConfig
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import head_map, n_of, run, said
+from attnviz.mistakes.runs import format_number, head_map, n_of, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -28,10 +28,9 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     before, after = (int(each.isnan().any(-1).sum()) for each in (a, b))
     head = int(b.isnan().flatten(2).sum(-1)[0].argmax())
     sentence = (
-        f"In layer 0, q·k would have to be {said(LARGEST / largest)} times larger to overflow on this text. "
-        f"With q and k each {said(factor)} times larger, q·k overflows to ∞, but q·k · scale "
-        f"does not: "
-        f"{n_of(after, 'row')} of {b[..., 0].numel()} are NaN, and {before} if q is scaled first."
+        f"In layer 0, q·k would have to be {format_number(LARGEST / largest)} times larger to overflow on this text. "
+        f"With q and k each {format_number(factor)} times larger, q·k overflows to ∞, but q·k · scale "
+        f"does not: {n_of(after, 'row')} of {b[..., 0].numel()} are NaN, and {before} if q is scaled first."
     )
     shown = head_map(a[0, head], 0, head) | {"wrong": head_map(b[0, head], 0, head)["right"]}
     return Symptom(

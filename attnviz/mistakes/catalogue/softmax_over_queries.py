@@ -1,7 +1,7 @@
 """The softmax is over the query axis, so that columns sum to 1 instead of rows."""
 
 from attnviz.mistakes.mistake import Mistake, Source, Symptom
-from attnviz.mistakes.runs import leak, leak_sentence, maps, run, said
+from attnviz.mistakes.runs import format_number, leak, leak_sentence, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
 
@@ -12,7 +12,8 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
     sentence = "A single token has one query and one key: the softmax is 1 over either axis."
     if len(ids) > 1:
         sums = b.weights[0].sum(-1)
-        sentence = f"In layer 0, rows sum to between {said(float(sums.min()))} and {said(after)} instead of 1. "
+        least = format_number(float(sums.min()))
+        sentence = f"In layer 0, rows sum to between {least} and {format_number(after)} instead of 1. "
         if model.config.causal:
             sentence += leak_sentence(leak(wrong.like(model), ids, b.logits), ids)
     return Symptom(

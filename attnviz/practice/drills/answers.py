@@ -20,10 +20,10 @@ _UNIT = re.compile(r"(?i)\s*(b|bytes?|kb|mb|gb|tb|kib|mib|gib|tib)$")
 
 @dataclass(frozen=True)
 class Grade:
-    """The result of grading. says: the likely mistake, if the answer is wrong; read: the text could be parsed."""
+    """The result of grading. explanation: the likely mistake of a wrong answer; read: the text could be parsed."""
 
     right: bool
-    says: str = ""
+    explanation: str = ""
     read: bool = True
 
 
@@ -32,7 +32,7 @@ class Wrong:
     """A known wrong answer and the mistake that leads to it."""
 
     value: float
-    says: str
+    explanation: str
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class NumberAnswer:
             return Grade(True)
         for each in self.wrong:
             if self._equal(value, each.value):
-                return Grade(False, each.says)
+                return Grade(False, each.explanation)
         return Grade(False, self._wrong_unit(value))
 
     def _wrong_unit(self, value: float) -> str:
@@ -107,7 +107,7 @@ class ShapeAnswer:
     wrong: Mapping[tuple[int, ...], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "wrong", {s: says for s, says in self.wrong.items() if s != self.shape})
+        object.__setattr__(self, "wrong", {s: explanation for s, explanation in self.wrong.items() if s != self.shape})
 
     def grade(self, given: str) -> Grade:
         found = re.findall(r"\d+", given[:MAX_CHARS])
@@ -130,18 +130,18 @@ class ShapeAnswer:
 
 @dataclass(frozen=True)
 class ChoiceAnswer:
-    """One of a few options; the answer is its number, from 0. says: why each option is wrong."""
+    """One of a few options; the answer is its number, from 0. explanations: why each option is wrong."""
 
     options: tuple[str, ...]
     right: int
-    says: tuple[str, ...] = ()
+    explanations: tuple[str, ...] = ()
     code: bool = False
 
     def grade(self, given: str) -> Grade:
         if not given.isdecimal() or int(given[:3]) >= len(self.options):
             return Grade(False, "Choose one of the options.", read=False)
         i = int(given)
-        return Grade(i == self.right, self.says[i] if self.says and i != self.right else "")
+        return Grade(i == self.right, self.explanations[i] if self.explanations and i != self.right else "")
 
     def shown(self) -> str:
         return self.options[self.right]
@@ -190,7 +190,8 @@ class ExpressionAnswer:
             if self._same(given, self.formula):
                 return Grade(True)
             return next(
-                (Grade(False, says) for wrong, says in self.wrong.items() if self._same(given, wrong)), Grade(False)
+                (Grade(False, explanation) for wrong, explanation in self.wrong.items() if self._same(given, wrong)),
+                Grade(False),
             )
         except Unreadable as error:
             return Grade(False, str(error), read=False)
@@ -220,7 +221,7 @@ class CellAnswer:
     axes: tuple[str, str] = ("query", "key")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "wrong", {c: says for c, says in self.wrong.items() if c != self.cell})
+        object.__setattr__(self, "wrong", {c: explanation for c, explanation in self.wrong.items() if c != self.cell})
 
     def grade(self, given: str) -> Grade:
         found = tuple(int(n[:6]) for n in re.findall(r"\d+", given[:MAX_CHARS]))
@@ -247,4 +248,4 @@ Answer = NumberAnswer | ShapeAnswer | ChoiceAnswer | OrderAnswer | ExpressionAns
 
 def known(*pairs: tuple[Expression | float, str]) -> tuple[Wrong, ...]:
     """Build known wrong answers with their explanation: `known((2 * K, "you counted K and V once"), …)`."""
-    return tuple(Wrong(float(v.value if isinstance(v, Expression) else v), says) for v, says in pairs)
+    return tuple(Wrong(float(v.value if isinstance(v, Expression) else v), explanation) for v, explanation in pairs)

@@ -189,9 +189,9 @@ def what_bounds(rng: random.Random) -> Question:
     bound = rng.choice(("memory", "compute"))  # else nine of ten that fit would be limited by memory
     id, m, machine, batch, tokens = _fitting(rng, (1, 8, 256, 1024), (128, 2048, 16384), bound)
     a, step = load_accelerators()[machine], decode_step(m, tokens, batch)
-    said = {"memory": "memory bandwidth", "compute": "arithmetic"}
+    names = {"memory": "memory bandwidth", "compute": "arithmetic"}
     found = step.bound_by(a)
-    other = said["compute" if found == "memory" else "memory"]
+    other = names["compute" if found == "memory" else "memory"]
     because = (
         f"The step does {step.intensity:.1f} FLOPs per byte read, and the accelerator's balance point is "
         f"{a.ridge:.0f} FLOPs per byte: below it, memory bandwidth is the limit; above it, arithmetic."
@@ -199,7 +199,7 @@ def what_bounds(rng: random.Random) -> Question:
     return Question(
         f"{m.name} in bf16 on one {a.name} decodes {batch} sequence{'s' * (batch > 1)} of {tokens:,} tokens at once. "
         "With bandwidth and FLOP rate at their peak, what limits the speed of a step?",
-        Options(said[found], [(other, because), ("both take equally long", because)]).shuffled(rng),
+        Options(names[found], [(other, because), ("both take equally long", because)]).shuffled(rng),
         because,
         link=("cost", {"preset": id, "machine": machine, "context": str(tokens), "batch": str(batch), "tab": "speed"}),
     )

@@ -76,19 +76,19 @@ def size_of_a_group(rng: random.Random) -> Question:
 @kind("heads", 1)
 def name_of_the_attention(rng: random.Random) -> Question:
     id, m = published(rng, rng.choice(("mha", "gqa", "mqa")))
-    said = {
+    explanations = {
         "mha": "MHA has as many KV heads as query heads.",
         "gqa": "GQA has fewer KV heads than query heads, but more than one.",
         "mqa": "MQA has one KV head.",
         "mla": "MLA caches a latent instead of keys and values.",
     }
     assert m.attention is not None
-    wrong = [(other.upper(), says) for other, says in said.items() if other != m.attention]
+    wrong = [(other.upper(), explanation) for other, explanation in explanations.items() if other != m.attention]
     return Question(
         f"A layer of {m.name} has {m.n_heads} query heads, and its cache holds the keys and values of "
         f"{m.n_kv_heads} head{'s' * (m.n_kv_heads != 1)}. What is this type of attention called?",
         Options(m.attention.upper(), wrong).shuffled(rng),
-        said[m.attention],
+        explanations[m.attention],
         link=page(id),
     )
 
@@ -133,7 +133,9 @@ def line_that_repeats(rng: random.Random) -> Question:
     assert len(right) == 1
     return Question(
         f"k has shape (B, {K}, S, D). Which line expands it correctly for {H} query heads?",
-        Options(right[0], [(line, says) for line, (_, says) in lines.items() if line not in right], True).shuffled(rng),
+        Options(
+            right[0], [(line, explanation) for line, (_, explanation) in lines.items() if line not in right], True
+        ).shuffled(rng),
         f"Each KV head is repeated {H} / {K} = {G} times in a row.",
         link=("query_groups", {"tiled": "1"}),
     )

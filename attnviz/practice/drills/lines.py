@@ -95,11 +95,13 @@ def _difference(line: str, option: str) -> str:
 def blank_in_a_line(rng: random.Random) -> Question:
     line, options, wanted, because = rng.choice(BLANKS)
     differences = {option: _difference(line, option) for option in options}
-    right = [option for option, says in differences.items() if not says]
+    right = [option for option, explanation in differences.items() if not explanation]
     assert right == [options[0]]
     return Question(
         f"Fill in the blank so that {wanted}. Shapes: q, k and out (B, H, T, D); scores (B, H, T, S).",
-        Options(right[0], [(o, says) for o, says in differences.items() if says], code=True).shuffled(rng),
+        Options(
+            right[0], [(o, explanation) for o, explanation in differences.items() if explanation], code=True
+        ).shuffled(rng),
         because,
         link=("steps", {}),
         code=line,
@@ -153,14 +155,14 @@ def _with(n: int) -> tuple[str, ...]:
 @kind("shapes", 3)
 def wrong_line(rng: random.Random) -> Question:
     n = rng.randrange(len(MISTAKES))
-    at, _, says = MISTAKES[n]
+    at, _, explanation = MISTAKES[n]
     listed = "\n".join(f"{i}  {line}" for i, line in enumerate(_with(n), 1))
     others = [(i + 1, f"Line {i + 1} is right. {does}") for i, does in enumerate(DOES) if i != at]
     return Question(
         "Causal multi-head attention; mask is bool, and True means “may attend”. One line is wrong, but none raises an "
         "error. What is the number of the wrong line?",
         NumberAnswer(at + 1, wrong=known(*others)),
-        f"{says} The right line is: {ATTENTION[at]}.",
+        f"{explanation} The right line is: {ATTENTION[at]}.",
         link=("steps", {}),
         code=listed,
     )

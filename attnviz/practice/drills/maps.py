@@ -104,23 +104,23 @@ def map_of_a_role(rng: random.Random) -> Question:
     rng.shuffle(roles)
     asked = rng.choice(roles)
     tokens = tuple(tokenizer().labels(run.tokens.tolist()))
-    says = {
+    explanation = {
         LETTERS[i]: f"{LETTERS[i]} is {CALLED[role]}: {FOUND[role]}." for i, role in enumerate(roles) if role != asked
     }
     letter = LETTERS[roles.index(asked)]
     extra = f" This map was made for the question by adding {added} to the scores of key 0." if asked == SINK else ""
     return Question(
         f"Four attention maps of the text “{text}” (rows are queries, columns are keys). Which one is {CALLED[asked]}?",
-        _letters(letter, says),
+        _letters(letter, explanation),
         f"In {letter}, {FOUND[asked]}.{extra}",
         link=_head(text, *chosen.get(asked, (0, 0))),
         maps=tuple(Drawn(causal(maps[role]), LETTERS[i], tokens) for i, role in enumerate(roles)),
     )
 
 
-def _letters(right: str, says: dict[str, str]) -> ChoiceAnswer:
+def _letters(right: str, explanation: dict[str, str]) -> ChoiceAnswer:
     """Build the options A, B, C, D in order: the maps are already shuffled."""
-    return Options(right, tuple(says.items())).in_order()
+    return Options(right, tuple(explanation.items())).in_order()
 
 
 @kind("heads", 1)
@@ -136,13 +136,13 @@ def map_without_training(rng: random.Random) -> Question:
     ]
     maps.append((plain, ""))
     rng.shuffle(maps)
-    right = LETTERS[next(i for i, (_, says) in enumerate(maps) if not says)]
-    says = {LETTERS[i]: f"{LETTERS[i]} {role}." for i, (_, role) in enumerate(maps) if role}
+    right = LETTERS[next(i for i, (_, explanation) in enumerate(maps) if not explanation)]
+    explanation = {LETTERS[i]: f"{LETTERS[i]} {role}." for i, (_, role) in enumerate(maps) if role}
     tokens = tuple(tokenizer().labels(run.tokens.tolist()))
     return Question(
         "Four attention maps of one text: three from heads of a trained model, one from a model with random weights. "
         "Which one is untrained?",
-        _letters(right, says),
+        _letters(right, explanation),
         f"Each trained head here puts on average {CLEAR:g} or more of its weight on one kind of key: the previous "
         "token, the token itself, or the token after its earlier occurrence. "
         f"{right} puts at most {most[layer, head]:.2f} on any of them.",
@@ -192,14 +192,14 @@ def map_with_a_mistake(rng: random.Random) -> Question:
     wrong = rng.randrange(4)
     maps.insert(wrong, _drawn_where(mistaken > 0, mistaken))
     tokens = tuple(tokenizer().labels(run.tokens.tolist()))
-    says = {
+    explanation = {
         LETTERS[i]: f"{LETTERS[i]} is correct: there is no weight above the diagonal, and each row sums to 1."
         for i in range(4)
         if i != wrong
     }
     return Question(
         "Four causal attention maps; rows are queries. Three are correct. Which one comes from code with a mistake?",
-        _letters(LETTERS[wrong], says),
+        _letters(LETTERS[wrong], explanation),
         f"In {LETTERS[wrong]}, {reason}.",
         link=("heads", {"tab": "masks"}),
         maps=tuple(Drawn(values, LETTERS[i], tokens) for i, values in enumerate(maps)),
@@ -234,15 +234,17 @@ def weight_off_a_map(rng: random.Random) -> Question:
     j = rng.randrange(i + 1)
     right = float(weights[i, j])
     others = [right + step * sign for step in (0.3, 0.6) for sign in (-1, 1) if 0 <= right + step * sign <= 1]
-    says = "Compare the cell with the colour scale: light is near 0, dark is near 1 (in dark mode, bright is near 1)."
+    explanation = (
+        "Compare the cell with the colour scale: light is near 0, dark is near 1 (in dark mode, bright is near 1)."
+    )
     tokens = tuple(tokenizer().labels(run.tokens[:n].tolist()))
     return Question(
         f"A map of a trained head: rows are queries, columns are keys, both from 0. Approximately what weight does "
         f"query {i} put on key {j}?",
-        Options(f"{right:.2f}", [(f"{other:.2f}", says) for other in others]).shuffled(rng),
+        Options(f"{right:.2f}", [(f"{other:.2f}", explanation) for other in others]).shuffled(rng),
         f"Row {i}, column {j}: {right:.2f}. The row's {i + 1} weights sum to 1.",
         link=_head(text, layer, head),
-        maps=(Drawn(causal(weights), "", tokens, told=False),),
+        maps=(Drawn(causal(weights), "", tokens, show_values=False),),
     )
 
 

@@ -237,15 +237,15 @@ def softmax_of_nothing(rng: random.Random) -> Question:
         "NaN for every key",
         f"{1 / n:.3g} for every key",
     )
-    says = (
+    explanation = (
         "Softmax first subtracts the largest score: −∞ − (−∞) is NaN, but −1e9 − (−1e9) is 0, which gives equal "
         "weights."
     )
     return Question(
         f"All {n} keys of a query are masked, and the code sets masked scores to {way} before torch's softmax. What "
         "are the weights?",
-        Options(found, [(other, says) for other in others]).shuffled(rng),
-        says,
+        Options(found, [(other, explanation) for other in others]).shuffled(rng),
+        explanation,
         link=MASKS,
     )
 

@@ -22,17 +22,17 @@ LEVELS = {1: "Basic", 2: "Interview", 3: "Hard"}
 
 @dataclass(frozen=True)
 class Drawn:
-    """An attention map shown with a question. values: None where masked; told: whether hovering shows the weight."""
+    """An attention map shown with a question. values: None where masked; show_values: whether hovering shows them."""
 
     values: tuple[tuple[float | None, ...], ...]
     title: str = ""
     labels: tuple[str, ...] = ()
-    told: bool = True
+    show_values: bool = True
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question with its answer and explanation. way: the equations of the solution; because: the reason in words.
+    """A question with its answer and explanation. solution: its equations; because: the reason in words.
 
     link: page and settings that show it. code: lines of code shown with the question.
     """
@@ -40,7 +40,7 @@ class Question:
     text: str
     answer: Answer
     because: str
-    way: tuple[Equation, ...] = ()
+    solution: tuple[Equation, ...] = ()
     link: tuple[str, Mapping[str, str]] = ("", {})
     code: str = ""
     maps: tuple[Drawn, ...] = ()
@@ -121,8 +121,8 @@ class Options:
 
     def _shown(self) -> dict[str, str]:
         shown = {self.right: ""}
-        for option, says in self.wrong:
-            shown.setdefault(option, says)
+        for option, explanation in self.wrong:
+            shown.setdefault(option, explanation)
         return shown
 
     def _answer(self, shown: dict[str, str], order: list[str]) -> ChoiceAnswer:

@@ -120,11 +120,13 @@ def same_score(rng: random.Random) -> Question:
     def described(pair: tuple[int, int]) -> str:
         return f"q at {pair[0]}, k at {pair[1]}"
 
-    says = "The distance between query and key is different."
+    explanation = "The distance between query and key is different."
     return Question(
         f"RoPE rotates a query at position {m} and a key at position {n}. At which positions do the same two vectors "
         "give the same score?",
-        Options(described(equal[0]), [(described(p), says) for p in pairs[1:] if p[0] - p[1] != m - n]).shuffled(rng),
+        Options(described(equal[0]), [(described(p), explanation) for p in pairs[1:] if p[0] - p[1] != m - n]).shuffled(
+            rng
+        ),
         f"The score depends only on the distance, {m} − {n} = {m - n}.",
         link=("rope", {"tab": "distance"}),
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from attnviz.practice.drills.question import KINDS, SUBJECTS, Kind, Question, kinds_of, make
 
 LARGEST_FILE = 20_000  # bytes
-MOST_MISSED = 200
+MAX_MISSED = 200
 GAPS = (3, 8, 20)  # answers to other questions until a missed one comes back
 _ID = re.compile(r"^([a-z_]{1,60}):(\d{1,10})$")
 
@@ -85,7 +85,7 @@ class Progress:
         others = tuple(each for each in self.missed if each is not before)
         gap = 0 if not right else len(GAPS) if before is None else before.gap + 1
         if gap < len(GAPS):
-            others = (*others, Missed(question.id, gap, self.answered + 1 + GAPS[gap]))[-MOST_MISSED:]
+            others = (*others, Missed(question.id, gap, self.answered + 1 + GAPS[gap]))[-MAX_MISSED:]
         return Progress(counts, others)
 
     def due(self) -> list[Question]:
@@ -123,8 +123,8 @@ class Progress:
         if not isinstance(found, dict) or found.get("attnviz practice") != 1:
             raise ValueError("This is not a progress file saved on this page.")
         counts, missed = found.get("counts"), found.get("missed")
-        if not isinstance(counts, dict) or not isinstance(missed, list) or len(missed) > MOST_MISSED:
-            raise ValueError(f"A progress file needs “counts” and “missed” (at most {MOST_MISSED} questions).")
+        if not isinstance(counts, dict) or not isinstance(missed, list) or len(missed) > MAX_MISSED:
+            raise ValueError(f"A progress file needs “counts” and “missed” (at most {MAX_MISSED} questions).")
         known = {kind: (pair[0], pair[1]) for kind, pair in counts.items() if kind in KINDS and _is_count(pair)}
         waiting = {each.id: each for each in map(_missed, missed) if each}
         return cls(known, tuple(waiting.values()))

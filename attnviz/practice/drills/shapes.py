@@ -242,7 +242,7 @@ def line_that_raises(rng: random.Random) -> Question:
     }
     raising = [line for line in lines if _raises(line, out)]
     assert len(raising) == 1
-    wrong = [(line, says) for line, says in lines.items() if line != raising[0]]
+    wrong = [(line, explanation) for line, explanation in lines.items() if line != raising[0]]
     return Question(
         f"out is contiguous with shape ({B}, {H}, {T}, {D}). Which line raises an error?",
         Options(raising[0], wrong, code=True).shuffled(rng),

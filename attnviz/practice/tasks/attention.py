@@ -147,7 +147,7 @@ def attention(q, k, v, mask=None):
     _function(attend),
     _attention_cases,
     (
-        *(Mistaken(says, _function(kernel), mistake) for says, mistake, kernel in WRONG_KERNELS),
+        *(Mistaken(explanation, _function(kernel), mistake) for explanation, mistake, kernel in WRONG_KERNELS),
         Mistaken("without a causal mask if mask is None", {"attention": _not_causal}, "mask_never_used"),
     ),
 )
@@ -177,13 +177,13 @@ def _module(
 
 
 def _module_mistakes(name: str, base: Any, kernels: tuple[tuple[str, str, Kernel], ...]) -> tuple[Mistaken, ...]:
-    found = [Mistaken(says, _module(name, base, kernel), mistake) for says, mistake, kernel in kernels]
+    found = [Mistaken(explanation, _module(name, base, kernel), mistake) for explanation, mistake, kernel in kernels]
     found.append(
         Mistaken("without a causal mask if mask is None", _module(name, base, never_causal=True), "mask_never_used")
     )
     if not issubclass(base, SelfAttention):
-        says = "with reshape(B, T, C) of the heads' output without transpose(1, 2) first"
-        found.append(Mistaken(says, _module(name, base, no_transpose=True), "reshape_without_transpose"))
+        explanation = "with reshape(B, T, C) of the heads' output without transpose(1, 2) first"
+        found.append(Mistaken(explanation, _module(name, base, no_transpose=True), "reshape_without_transpose"))
     return tuple(found)
 
 

@@ -129,8 +129,8 @@ def decode_step(x, cache, q_proj, k_proj, v_proj, o_proj, n_heads, n_kv_heads, t
     {"Cache": KVCache, "decode_step": _right_step},
     _cache_cases,
     tuple(
-        Mistaken(says, {"Cache": cache, "decode_step": step}, mistake)
-        for says, mistake, cache, step in (
+        Mistaken(explanation, {"Cache": cache, "decode_step": step}, mistake)
+        for explanation, mistake, cache, step in (
             ("with positions that restart at 0 in every step", "positions_restart", KVCache,
              _decode(position=lambda past: 0)),
             ("with a causal mask without offset, so that new tokens attend only to the first tokens",

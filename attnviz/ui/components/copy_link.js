@@ -1,18 +1,5 @@
-// Copies the page's URL; without clipboard permission, shows it for copying by hand. Also updates the links to other pages from
-// the current URL, for links opened in another tab: the server's may be outdated. Also loads `save.js`, which saves all
-// pictures of the page, and `one_entry.js`.
-const LINKS = "[data-testid=stPageLink-NavLink]", EVENTS = ["pointerover", "focusin"];
-
-// Plotly treats every touch as a zoom, which would block scrolling over a chart. Taps still work: they arrive as mouse clicks.
-function leaveToThePage(event) {
-  if (event.target.closest?.(".stPlotlyChart")) event.stopPropagation();
-}
-
-function carry(event) {
-  const link = event.target.closest?.(LINKS);
-  if (link) link.search = window.location.search;
-}
-
+// Copies the page's URL; without clipboard permission, shows it for copying by hand. Also loads `save.js`, which saves all pictures
+// of the page.
 async function copy(text, status) {
   try {
     await navigator.clipboard.writeText(text);
@@ -44,13 +31,9 @@ function embedCode(key) {
 }
 
 export default function ({ data, parentElement }) {
-  oneEntryPerPage();
   document.attnvizSave = Object.assign(saving, JSON.parse(new TextDecoder().decode(data))); // URLs omit default values
   const [button, code, choice, status] = [".link", ".code", "select", "[role=status]"].map((each) => parentElement.querySelector(each));
   const call = begun(button);
-  for (const event of EVENTS) document.addEventListener(event, carry, { signal: call.signal });
-  document.addEventListener("touchstart", leaveToThePage, { capture: true, passive: true, signal: call.signal });
-  closingDrawer(call.signal);
   button.textContent = "Copy link to this view";
   button.onclick = () => copy(window.location.href, status);
   code.textContent = "Copy embed code";

@@ -14,7 +14,7 @@ HTML = """
 <span role="status" aria-live="polite"></span>
 """
 
-_component = declared("copy_link", HTML, "save", "one_entry", "drawer", css="buttons")
+_component = declared("copy_link", HTML, "save", css="buttons")
 
 
 def copy_link() -> None:

@@ -1,8 +1,8 @@
 // Player of a generated text: playing and stepping run in the browser; another candidate is requested from the server.
 
-const MOST_COLUMN = 9, BAND = 4; // pixels: maximal width of a token in the caches; height of a cached tensor of one head
+const MAX_COLUMN_WIDTH = 9, BAND = 4; // pixels: maximal width of a token in the caches; height of a cached tensor of one head
 const PREFETCH = 16, FRAME = 24; // tokens: remaining steps below which more are requested; room of the drawings, doubled when it is full
-const ROWS = 25, MOST_MAP = 188; // of each map: the newest queries; its maximal width with the gap, in pixels
+const ROWS = 25, MAX_MAP_WIDTH = 188; // of each map: the newest queries; its maximal width with the gap, in pixels
 const GREY = "#7d7d7d";
 const SEND_AFTER = 700, SEND_AFTER_PLAYING = 1500, RETRY_AFTER = 5000; // milliseconds: debounce of the position, and while playing; wait before `more` is repeated
 
@@ -244,7 +244,7 @@ function paintCaches(view) {
   const { d, n, caches } = view, now = shownStep(view), held = d.T + now, all = columnsOf(view);
   const wide = caches.parentElement.clientWidth;
   if (!wide) return;
-  const ratio = window.devicePixelRatio || 1, left = 24, column = Math.min(MOST_COLUMN, (wide - left) / all);
+  const ratio = window.devicePixelRatio || 1, left = 24, column = Math.min(MAX_COLUMN_WIDTH, (wide - left) / all);
   const widths = d.parts.map(([, numbers]) => numbers), unit = Math.min(BAND / Math.min(...widths), 40 / widths.reduce((a, b) => a + b)), gap = 6;
   const layer = widths.reduce((a, b) => a + b) * unit, high = d.layers * (layer + gap);
   const ink = sheet(caches, Math.round(wide * ratio), Math.round(high * ratio), ratio);
@@ -287,13 +287,13 @@ function makeMaps(view) {
   if (key === view.mapsKey) return mark(view);
   view.mapsKey = key;
   view.tables = d.ramps[dark ? "dark" : "light"].map((stops) => colours(stops, d.masked, d.scale));
-  view.maps.style.maxWidth = `${d.H * MOST_MAP}px`;
+  view.maps.style.maxWidth = `${d.H * MAX_MAP_WIDTH}px`;
   view.maps.replaceChildren(...d.marks.map((hue, h) => {
     const head = el("button", "head"), canvas = el("canvas", "");
     canvas.style.borderTop = `3px solid ${hue}`;
     head.type = "button";
-    const [reads, said] = d.parts[0][2] < 0 ? ["", ""] : [` reads KV ${d.kvHeadOf[h]}`, `, which reads KV head ${d.kvHeadOf[h]}`]; // MLA has none
-    head.ariaLabel = `Head ${h}${said}: rows are queries, columns are keys`;
+    const [reads, label] = d.parts[0][2] < 0 ? ["", ""] : [` reads KV ${d.kvHeadOf[h]}`, `, which reads KV head ${d.kvHeadOf[h]}`]; // MLA has none
+    head.ariaLabel = `Head ${h}${label}: rows are queries, columns are keys`;
     head.onclick = () => { view.d.head = h; mark(view); view.send("head", [h, Date.now()]); };
     head.append(canvas, el("span", "", `H${h}${reads}`));
     return head;

@@ -1,5 +1,5 @@
 // Which query head reads which KV head: circles above, boxes below, one line per query head.
-// data: {label, hint?, rows: {queries, kvs, reads, index}, queries: [{name, kv, says, wrong}], kvs: [{name, colour, says}], selected}
+// data: {label, hint?, rows: {queries, kvs, reads, index}, queries: [{name, kv, description, wrong}], kvs: [{name, colour, description}], selected}
 const HINT = `${TOUCH ? "Tap a head" : "Point at a head, or use the arrow keys,"} to see which heads share its keys and values.`;
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -30,7 +30,7 @@ function drawLinks(svg, data, at) {
 
 function drawQueries(svg, data, at) {
   data.queries.forEach((q, h) => {
-    const g = add(svg, "g", { class: "head", role: "button", "data-q": h, "data-kv": q.kv, "aria-label": q.says });
+    const g = add(svg, "g", { class: "head", role: "button", "data-q": h, "data-kv": q.kv, "aria-label": q.description });
     g.style.setProperty("--hue", data.kvs[q.kv].colour);
     g.setAttribute("aria-pressed", h === data.selected);
     add(g, "circle", { cx: at.query(h), cy: at.top, r: at.radius });
@@ -43,7 +43,7 @@ function drawQueries(svg, data, at) {
 
 function drawKvs(svg, data, at) {
   data.kvs.forEach((kv, j) => {
-    const g = add(svg, "g", { class: "head", role: "img", "data-kv": j, "aria-label": kv.says });
+    const g = add(svg, "g", { class: "head", role: "img", "data-kv": j, "aria-label": kv.description });
     g.style.setProperty("--hue", kv.colour);
     add(g, "rect", { x: at.kv(j) - at.box / 2, y: at.bottom, width: at.box, height: 36, rx: 6 });
     const fits = kv.name.length * 7 < at.box;
@@ -74,9 +74,9 @@ function light(root, data, node) {
     part.classList.toggle("on", Boolean(node) && part.dataset.kv === node.dataset.kv);
     part.classList.toggle("own", Boolean(node) && part.dataset.q !== undefined && part.dataset.q === node.dataset.q);
   }
-  const says = node ? node.getAttribute("aria-label") : data.hint ?? HINT;
-  const line = root.querySelector(".gd-says");
-  if (line.textContent !== says) line.textContent = says;
+  const description = node ? node.getAttribute("aria-label") : data.hint ?? HINT;
+  const line = root.querySelector(".gd-readout");
+  if (line.textContent !== description) line.textContent = description;
 }
 
 // Roving tab index: one tab stop; left and right move along a row, up and down change the row.
@@ -117,7 +117,7 @@ export default function ({ data: bytes, parentElement, setTriggerValue }) {
   });
   paint();
   const legend = data.kvs.map((kv) => [kv.colour, kv.name]);
-  saveButtons(root, () => ({ title: data.label, legend, unsaved: ".gd-says" }));
+  saveButtons(root, () => ({ title: data.label, legend, unsaved: ".gd-readout" }));
   let width = root.clientWidth;
   const resized = new ResizeObserver(() => { if (root.clientWidth !== width) { width = root.clientWidth; paint(); } });
   resized.observe(root);

@@ -13,7 +13,7 @@ from attnviz.ui.components.events import on_event
 
 HTML = (
     '<div class="gd"><div class="gd-picture"></div><p class="gd-kvs"></p><p class="gd-index"></p>'
-    '<p class="gd-says" aria-live="polite"></p></div>'
+    '<p class="gd-readout" aria-live="polite"></p></div>'
 )
 
 _mount = declared("group_diagram", HTML, "save_buttons")

@@ -198,9 +198,9 @@ const write = (at, text) => at.textContent === text || (at.title = at.textConten
 function mark(view) {
   const { selected, pinned, here } = view.d;
   for (const box of view.heads) {
-    const chosen = String(same(box, selected)), said = pinned.some((p) => same(box, p)) ? " · pinned" : "";
+    const chosen = String(same(box, selected)), note = pinned.some((p) => same(box, p)) ? " · pinned" : "";
     if (box.getAttribute("aria-selected") !== chosen) box.setAttribute("aria-selected", chosen);
-    write(box.pin, said);
+    write(box.pin, note);
     if (box.here) write(box.here, "here: " + here[box.layer][box.head]);
     box.tabIndex = -1;
   }
@@ -230,13 +230,13 @@ function keysOf({ zooms }) {
 
 // ---- the pixels
 
-const MOST_PIXELS = 12e6; // phones limit the size of a canvas
+const MAX_PIXELS = 12e6; // phones limit the size of a canvas
 
 function paint(view) {
   const { d, heads, grid, canvas } = view, all = grid.getBoundingClientRect();
   if (!all.width) return;
   const zoom = zoomOf(grid), seen = view.zoom > 1 ? inSight(view, zoom) : all;
-  const ratio = Math.min(ratioOf(view), zoom * Math.sqrt(MOST_PIXELS / (seen.width * seen.height)));
+  const ratio = Math.min(ratioOf(view), zoom * Math.sqrt(MAX_PIXELS / (seen.width * seen.height)));
   const [, H, N, M] = d.shape, tables = d.ramps[view.dark ? "dark" : "light"].map((stops) => colours(stops, d.masked, d.steps));
   const pixels = (size) => (size / zoom) * ratio, ink = sheet(canvas, Math.ceil(pixels(seen.width)), Math.ceil(pixels(seen.height)), ratio);
   Object.assign(canvas.style, { left: `${(seen.left - all.left) / zoom}px`, top: `${(seen.top - all.top) / zoom}px` });
@@ -365,8 +365,8 @@ const blockOf = (d, axis) => Math.ceil(d.tokens[axis] / d.shape[2 + axis]);
 function tokens(d, axis, index) {
   const block = blockOf(d, axis), first = index * block, last = Math.min(first + block, d.tokens[axis]) - 1;
   const name = axis ? "key" : "Query", text = (i) => `“${short(d.labels[axis][i])}”`;
-  const said = first === last ? `${name} ${first} ${text(first)}` : `${axis ? "keys" : "Queries"} ${first}–${last} ${text(first)} … ${text(last)}`;
-  const span = el("bdi", "", said);
+  const label = first === last ? `${name} ${first} ${text(first)}` : `${axis ? "keys" : "Queries"} ${first}–${last} ${text(first)} … ${text(last)}`;
+  const span = el("bdi", "", label);
   span.title = d.labels[axis].slice(first, last + 1).join(" ");
   return span;
 }

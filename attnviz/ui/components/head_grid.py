@@ -15,8 +15,8 @@ from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
 from attnviz.ui.components.packed_weights import cells_of, message, ramp
 
-MOST_CELLS = 128  # per side of a head's map; a thumbnail has no more pixels
-MAX_TOTAL_CELLS = 128 * MOST_CELLS**2  # of all heads: the maps of a thousand heads have lower resolution
+MAX_CELLS = 128  # per side of a head's map; a thumbnail has no more pixels
+MAX_TOTAL_CELLS = 128 * MAX_CELLS**2  # of all heads: the maps of a thousand heads have lower resolution
 HTML = """
 <div class="hg">
   <div class="tools"></div>
@@ -102,7 +102,7 @@ def _numbers(values: np.ndarray) -> list[list[float | None]]:
 
 def layer_cells(weights: np.ndarray, allowed: np.ndarray, n_layers: int) -> np.ndarray:
     """Return one layer's cells (1, H, N, M) from weights (1, H, T, S) and allowed (1, T, S), for a grid of n_layers."""
-    return cells_of(weights, allowed, min(MOST_CELLS, math.isqrt(MAX_TOTAL_CELLS // (n_layers * weights.shape[1]))))
+    return cells_of(weights, allowed, min(MAX_CELLS, math.isqrt(MAX_TOTAL_CELLS // (n_layers * weights.shape[1]))))
 
 
 def pack(weights: np.ndarray, allowed: np.ndarray, header: dict, cells: Sequence[np.ndarray] = ()) -> bytes:

@@ -10,7 +10,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 function create(root) {
   const view = { root };
-  for (const name of ["role", "scored", "from", "steps", "said", "path", "sum"]) view[name] = root.querySelector("." + name);
+  for (const name of ["role", "scored", "from", "steps", "readout", "path", "sum"]) view[name] = root.querySelector("." + name);
   view.paint = painter(root, () => paint(view));
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(root);
   document.fonts.load(fontOf(view)).then(view.paint, () => {}); // repaint once the font has loaded
@@ -25,7 +25,7 @@ function update(view, d) {
   writeTexts(view, d.texts);
   view.path.setAttribute("aria-label", d.alt);
   view.paint();
-  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".said, i[hidden]", stage: () => staged(view) }));
+  saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".readout, i[hidden]", stage: () => staged(view) }));
 }
 
 // For saving: sharp at twice the size.
@@ -92,9 +92,9 @@ function keyAt(view, e) {
 }
 
 function showReadout(view, at) {
-  const { d, path, way, said } = view, k = at ?? d.key, mark = path.lastElementChild;
+  const { d, path, way, readout } = view, k = at ?? d.key, mark = path.lastElementChild;
   const weight = d.allowed[k] ? ["weight ", el("b", "", printed(d.weights[k]))] : ["masked, so it has no weight"];
-  said.replaceChildren("Key ", name(d, k), `: score ${printed(d.scores[k])}, `, ...weight);
+  readout.replaceChildren("Key ", name(d, k), `: score ${printed(d.scores[k])}, `, ...weight);
   mark.hidden = at === null;
   Object.assign(mark.style, { left: `${way.left + (k * way.width) / way.n}px`, width: `${Math.max(1, way.width / way.n)}px` });
 }

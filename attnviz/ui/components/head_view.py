@@ -55,7 +55,7 @@ PATH_HTML = """
   <section class="way">
     <h4 class="from"></h4>
     <p class="steps"></p>
-    <p class="said" aria-live="polite"></p>
+    <p class="readout" aria-live="polite"></p>
     <div class="path" role="img"><canvas></canvas><i hidden></i></div>
     <p class="sum"></p>
   </section>

@@ -9,7 +9,7 @@ const SCROLLS = ["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", " 
 
 export default function ({ data, parentElement }) {
   const call = begun(parentElement), { label, announcement, target, name, step } = JSON.parse(new TextDecoder().decode(data));
-  const [look, status] = [".look", ".said"].map((each) => parentElement.querySelector(each));
+  const [look, status] = [".look", ".status"].map((each) => parentElement.querySelector(each));
   const sheet = document.createElement("style"), onStep = document.attnvizStep === step;
   landmark(label);
   if (status.textContent !== announcement) status.textContent = announcement;

@@ -7,7 +7,7 @@ from attnviz.ui.components.declared import declared
 
 HTML = """
 <p class="look"></p>
-<p class="said" role="status" aria-live="polite"></p>
+<p class="status" role="status" aria-live="polite"></p>
 """
 
 _component = declared("lesson_mark", HTML)

@@ -1,7 +1,7 @@
 // The line view in the browser: two columns of tokens, and between them a canvas as tall as the visible part.
 
 const ROW = 20, LOWEST = 11, AROUND = 120; // CSS pixels: row height, the same where a presented text would not fit, height around the rows
-const WIDEST = 7, MOST_LINES = 1500; // CSS pixels: thickness of weight 1; maximal number of lines
+const WIDEST = 7, MAX_LINES = 1500; // CSS pixels: thickness of weight 1; maximal number of lines
 
 const HINT = TOUCH ? "Tap a token to see only its lines; tap it again for all."
   : "Point at a token to see only its lines; click it, or press Enter, to keep them. Arrow keys move.";
@@ -262,12 +262,12 @@ function lines(view, h, first, last) {
   return found;
 }
 
-// The smallest cell that is drawn, if there are more than MOST_LINES lines.
+// The smallest cell that is drawn, if there are more than MAX_LINES lines.
 function floor(found, steps) {
   const count = new Uint32Array(steps + 1);
   for (const of of found) for (let i = 0; i < of.length; i += 3) count[of[i]]++;
   let cell = steps + 1, n = 0;
-  while (cell > 1 && n < MOST_LINES) n += count[--cell];
+  while (cell > 1 && n < MAX_LINES) n += count[--cell];
   return cell;
 }
 

@@ -13,7 +13,7 @@ from attnviz.figures import theme
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.packed_weights import cells_of, message
 
-MOST_TOKENS = 256  # per side; more lines could not be distinguished
+MAX_TOKENS = 256  # per side; more lines could not be distinguished
 HTML = """
 <div class="lv">
   <h4></h4>
@@ -42,7 +42,7 @@ def line_view(
     key_labels: Sequence[str] | None = None,
     kv_names: Sequence[str] | None = None,
 ) -> None:
-    """Draw lines from T queries (left) to S keys (right) for the chosen heads; tokens beyond `MOST_TOKENS` are omitted.
+    """Draw lines from T queries (left) to S keys (right) for the chosen heads; tokens beyond `MAX_TOKENS` are omitted.
 
     weights and allowed: (H', T, S), one map per chosen head, from any layers; names and kv_heads: H' of each, such as
     "L1 H5" and the KV head it reads. title, note: plain text above it. labels: T token labels; key_labels: S labels if
@@ -63,14 +63,14 @@ def pack(
     caption: Mapping[str, object],
     key_labels: Sequence[str] | None = None,
 ) -> bytes:
-    """Return the payload: `caption` in the header, weights (H', 1, T, S), T and S at most `MOST_TOKENS`."""
-    cut = np.s_[:, None, :MOST_TOKENS, :MOST_TOKENS]
+    """Return the payload: `caption` in the header, weights (H', 1, T, S), T and S at most `MAX_TOKENS`."""
+    cut = np.s_[:, None, :MAX_TOKENS, :MAX_TOKENS]
     keys = labels if key_labels is None else key_labels
     header = {
         **caption,
-        "labels": [list(labels[:MOST_TOKENS]), list(keys[:MOST_TOKENS])],
-        "left": [max(0, len(each) - MOST_TOKENS) for each in (labels, keys)],
+        "labels": [list(labels[:MAX_TOKENS]), list(keys[:MAX_TOKENS])],
+        "left": [max(0, len(each) - MAX_TOKENS) for each in (labels, keys)],
         "names": list(names),
         "marks": [theme.kv_colour(k, n_kv_heads) for k in kv_heads],
     }
-    return message(header, cells_of(weights[cut], allowed[cut][:, 0], MOST_TOKENS))
+    return message(header, cells_of(weights[cut], allowed[cut][:, 0], MAX_TOKENS))

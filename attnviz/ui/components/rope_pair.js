@@ -94,10 +94,10 @@ function paint(root, data, state) {
   if (!state.playing) root.querySelector(".live").textContent = here.map(([what, text]) => `${what}: ${text}`).join("; ");
 }
 
-function showSlider(root, name, value, says) {
+function showSlider(root, name, value, text) {
   const slider = root.querySelector(name);
   slider.value = value;
-  slider.setAttribute("aria-valuetext", says);
+  slider.setAttribute("aria-valuetext", text);
   slider.parentElement.querySelector("output").textContent = signed(value, 0);
 }
 

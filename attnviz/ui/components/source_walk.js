@@ -307,11 +307,11 @@ function cellAt(view, e) {
 }
 
 function place(view, p, [row, column]) {
-  const said = ["row", "column"].map((name, axis) => {
+  const position = ["row", "column"].map((name, axis) => {
     const i = [row, column][axis] + p.first[axis];
     return `${name} ${i}${p.tokens[axis] || (axis && p.names.length) ? ` “${short(nameOf(view, p, axis, i))}”` : ""}`;
   });
-  return said.join(", ");
+  return position.join(", ");
 }
 
 const written = (x, truth) => {

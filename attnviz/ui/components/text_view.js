@@ -12,7 +12,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 function create(root) {
   const view = { root };
-  for (const name of ["title", "said", "text", "after", "bars"]) view[name] = root.querySelector("." + name);
+  for (const name of ["title", "strongest", "text", "after", "bars"]) view[name] = root.querySelector("." + name);
   view.text.onpointermove = (e) => { const token = e.target.closest(".token"); if (token) show(view, token.at); };
   view.text.onpointerleave = () => show(view, view.d.query);
   view.text.onclick = (e) => { const token = e.target.closest(".token"); if (token) choose(view, token.at); };
@@ -27,7 +27,7 @@ function update(view, bytes) {
   if (!old || old.labels.join("\n") !== d.labels.join("\n")) lay(view);
   view.at = undefined;
   show(view, d.query);
-  saveButtons(view.root, () => ({ title: "", legend: [[d.mark, d.name]], unsaved: ".said" }));
+  saveButtons(view.root, () => ({ title: "", legend: [[d.mark, d.name]], unsaved: ".strongest" }));
 }
 
 // Shows "·the" as " the", and keeps the text's line breaks.
@@ -57,10 +57,10 @@ function show(view, q) {
 const quote = (d, i) => `${i} “${short(d.labels[i])}”`;
 
 function showReadout(view, q) {
-  const { d, title, said, after, bars } = view, next = d.next[q];
+  const { d, title, strongest, after, bars } = view, next = d.next[q];
   const most = d.labels.map((_, k) => k).filter((k) => cell(view, q, k) <= d.steps).sort((a, b) => cell(view, q, b) - cell(view, q, a)).slice(0, 3);
   title.textContent = `Text shaded by the weights of query ${quote(d, q)}`;
-  said.textContent = most.length ? `${d.name}, largest weights: ${most.map((k) => `${quote(d, k)} ${weightText(cell(view, q, k), d.steps)}`).join(", ")}.`
+  strongest.textContent = most.length ? `${d.name}, largest weights: ${most.map((k) => `${quote(d, k)} ${weightText(cell(view, q, k), d.steps)}`).join(", ")}.`
     : `${d.name}: every key of this query is masked.`;
   after.textContent = `Next token after ${quote(d, q)}: ${next.length ? `“${short(next[0][0])}” with probability ${printed(next[0][1])}` : ""}`;
   bars.replaceChildren(...next.map(([label, odds]) => {

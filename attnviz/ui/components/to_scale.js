@@ -1,4 +1,4 @@
-// Rectangles to scale. A panel: {title, note, alt, line, legend, width, height, row, rects: [[x, y, width, height, colour, opacity, says]],
+// Rectangles to scale. A panel: {title, note, alt, line, legend, width, height, row, rects: [[x, y, width, height, colour, opacity, description]],
 // labels: [[x, y, where, text, text below]]}, all in its own units; row: pixels for a unit downwards, or 0 for one scale.
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -28,10 +28,10 @@ function drawn(p) {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", `0 0 ${p.width} ${p.height}`);
   svg.setAttribute("preserveAspectRatio", "none");
-  for (const [x, y, width, height, fill, opacity, says] of p.rects) {
+  for (const [x, y, width, height, fill, opacity, description] of p.rects) {
     const rect = document.createElementNS(SVG, "rect"), title = document.createElementNS(SVG, "title");
     for (const [name, value] of Object.entries({ x, y, width, height, fill, opacity })) rect.setAttribute(name, value);
-    title.textContent = says;
+    title.textContent = description;
     rect.append(title);
     svg.append(rect);
   }

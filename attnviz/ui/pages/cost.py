@@ -377,7 +377,7 @@ def measured(view: View) -> None:
         f"Time one decode step of the selected model ({count(c.n_layers, 'layer')}, d_model {c.d_model}, random "
         f"weights, no window) as {listed(dict.fromkeys(map(attention_name, what_if(c))))}, after "
         f"{compute_cost.CONTEXTS[0]} to {compute_cost.CONTEXTS[-1]:,} tokens, on this server's CPU. The measurement "
-        f"ends after about {compute_cost.MOST_SECONDS} seconds; other users' requests slow it down."
+        f"ends after about {compute_cost.MAX_SECONDS} seconds; other users' requests slow it down."
     )
     found = st.session_state.get("measurement")
     current = found if found and found.config == c else None

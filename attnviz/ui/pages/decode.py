@@ -75,7 +75,7 @@ def player(view: View) -> None:
     fixed, n, ids = compute.usable(view), len(view.ids), [step.id for step in written.steps]
     at = len(fixed) if view.settings.shown < 0 else min(view.settings.shown, len(fixed))
     single = figures.single_text(written.steps)
-    st.markdown(f"{sharing(view)}. {figures.said_of(written.steps[0], n)} {single}")
+    st.markdown(f"{sharing(view)}. {figures.prefill_sentence(written.steps[0], n)} {single}")
     if not view.config.causal:
         st.caption("Decoding is causal: this page ignores the setting that lets tokens attend to later ones.")
     with st.container(horizontal=True, vertical_alignment="center", key="continuations"):
@@ -231,7 +231,7 @@ def _models(view: View) -> None:
     if view.settings.opened:
         st.info("This part compares the five checkpoints on the same tokens; an opened model has another tokenizer.")
         return
-    found = compute.family(view.ids[: compute.MOST_TOKENS - compute.AHEAD], compute.sampling_of(view.settings))
+    found = compute.family(view.ids[: compute.MAX_TOKENS - compute.AHEAD], compute.sampling_of(view.settings))
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(figures.growth(found, len(view.ids)), "growth")
@@ -253,7 +253,7 @@ def _bounded(view: View) -> None:
         st.info("This model runs with a sliding window. Set the window to 0 to see the effect of a bounded cache.")
         return
     with st.spinner("Reading the text with each cache, token by token …"):
-        found, stored = compute.bounded(view), compute.kept(view)
+        found, stored = compute.bounded(view), compute.quantised(view)
     _, own = compute.running_text(view)
     left, right = st.columns(2, gap="large")
     with left:

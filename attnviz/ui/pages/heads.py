@@ -17,7 +17,7 @@ from attnviz.figures.head_captions import map_caption, path_caption
 from attnviz.figures.phrases import count
 from attnviz.figures.role_captions import grid_note, role_label, role_text, role_title, text_sentence
 from attnviz.figures.theme import kv_colour
-from attnviz.session.settings import MOST_PINNED
+from attnviz.session.settings import MAX_PINNED
 from attnviz.ui import charts, state
 from attnviz.ui.arriving import LayerProgress
 from attnviz.ui.components.head_grid import head_grid, layer_cells
@@ -220,7 +220,7 @@ def _take_look(log: bool, exclude_first: bool) -> None:
 
 def _take_pin(name: str) -> None:
     pins = state.current().pinned
-    state.change(pinned=tuple(p for p in pins if p != name) if name in pins else (*pins, name)[-MOST_PINNED:])
+    state.change(pinned=tuple(p for p in pins if p != name) if name in pins else (*pins, name)[-MAX_PINNED:])
     state.rerun()  # the grid marks it too
 
 

@@ -26,7 +26,7 @@ from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count, listed
 from attnviz.figures.theme import kv_colour, kv_scale
 from attnviz.session.opening import offered, short_name
-from attnviz.session.settings import MODEL_NAMES, MODELS, MOST_PINNED, THETA
+from attnviz.session.settings import MAX_PINNED, MODEL_NAMES, MODELS, THETA
 from attnviz.ui import charts, state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.components.line_view import line_view
@@ -198,7 +198,7 @@ def _pins(view: View) -> None:
     state.control(
         st.multiselect, "Pinned heads, shown beside the selected one", "pinned", options=list(heads_by_name),
         shown=[name for name in view.settings.pinned if name in heads_by_name], format_func=head_name,
-        max_selections=MOST_PINNED,
+        max_selections=MAX_PINNED,
         reruns=(),  # the grid marks them too
     )  # fmt: skip
 

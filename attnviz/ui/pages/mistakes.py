@@ -9,7 +9,7 @@ from attnviz.compute.view import View
 from attnviz.figures import mistakes as figures
 from attnviz.figures.phrases import count
 from attnviz.mistakes import Mistake, Symptom, all_mistakes
-from attnviz.mistakes.runs import said
+from attnviz.mistakes.runs import format_number
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import MODEL_NAMES
 from attnviz.ui import charts, state
@@ -152,8 +152,10 @@ def _run(view: View, symptom: Symptom) -> None:
     where = f"the first {n} of {len(view.ids)} tokens" if n < len(view.ids) else count(n, "token")
     st.markdown(f"#### On your text: {where}, {view.settings.model_name}, {view.origin}")
     left, right = st.columns([2, 3], gap="medium", vertical_alignment="center")
-    left.metric(symptom.measure, said(symptom.number), f"right: {said(symptom.expected)}", delta_color="off",
-                delta_arrow="off", border=True)  # fmt: skip
+    left.metric(
+        symptom.measure, format_number(symptom.number), f"right: {format_number(symptom.expected)}",
+        delta_color="off", delta_arrow="off", border=True,
+    )  # fmt: skip
     with right:
         st.markdown(symptom.sentence)
         if symptom.error:

@@ -109,7 +109,7 @@ def _drills(view: View) -> None:
         _start("set", "Start")
         if n := len(_progress().missed):
             st.button(
-                f"Repeat missed questions ({min(n, compute.MOST_AGAIN)})", on_click=_begin, args=("missed",),
+                f"Repeat missed questions ({min(n, compute.MAX_REPEATED)})", on_click=_begin, args=("missed",),
                 key="again", icon=":material/replay:",
             )  # fmt: skip
     _progress_section()
@@ -179,7 +179,7 @@ def _progress_section() -> None:
         st.download_button("Save progress", progress.written(), "attnviz-practice.json", "application/json")
         uploads = st.session_state.setdefault(UPLOADS, 0)  # a new key after each upload makes the server drop the file
         st.file_uploader("Load progress", type="json", key=f"progress-file-{uploads}", on_change=_load)
-        if message := st.session_state.pop("progress said", ""):
+        if message := st.session_state.pop("progress message", ""):
             st.warning(escaped(message))
 
 
@@ -191,7 +191,7 @@ def _load() -> None:
     try:
         st.session_state[PROGRESS] = compute.Progress.read(file.read(compute.LARGEST_FILE + 1))
     except ValueError as error:
-        st.session_state["progress said"] = str(error)
+        st.session_state["progress message"] = str(error)
     state.rerun("parts")
 
 
@@ -245,7 +245,7 @@ def _ask(question: Question, key: str) -> None:
         with st.container(horizontal=True):
             st.form_submit_button("Answer", type="primary", on_click=_take, args=(key,))
             st.form_submit_button("I do not know", on_click=_take, args=("",))
-    if message := st.session_state.pop("practice said", ""):
+    if message := st.session_state.pop("practice message", ""):
         st.warning(escaped(message))
 
 
@@ -278,7 +278,7 @@ def _pictures(question: Question, key: str, given: object, *, answered: bool = F
         number = int(str(given)) if many and str(given).isdecimal() else None
         answer_maps(
             [(each.values, each.title) for each in question.maps], key=f"{key}-map", labels=question.maps[0].labels,
-            pick="map" if many and not answered else "", show_weights=question.maps[0].told or answered,
+            pick="map" if many and not answered else "", show_weights=question.maps[0].show_values or answered,
             width=215 if many else 420, chosen=() if number is None else (number,),
             right=(answer.right,) if answered and many and isinstance(answer, ChoiceAnswer) else (),
             on_pick=lambda at: _choose_map(key, at[0]),
@@ -304,7 +304,7 @@ def _take(key: str) -> None:
     given, question = "" if value is None else str(value), attempt.question
     grade = question.grade(given)
     if key and not grade.read:
-        st.session_state["practice said"] = grade.says
+        st.session_state["practice message"] = grade.explanation
         state.rerun("parts")
         return
     after = attempt.answer(given, time.monotonic())
@@ -343,7 +343,7 @@ def _feedback(attempt: Attempt, question: Question, key: str) -> None:
     elif not given:
         st.warning(f"Not answered. The answer is {_code(question)}.", icon=":material/help:")
     else:
-        comment = f" {escaped(grade.says)}" if grade.says and grade.read else ""
+        comment = f" {escaped(grade.explanation)}" if grade.explanation and grade.read else ""
         shown = escaped(compute.shown(question, given))
         st.error(f"Wrong: {shown}.{comment} The answer is {_code(question)}.", icon=":material/cancel:")
     _pictures(question, f"{key}-after", given, answered=True)
@@ -366,8 +366,8 @@ def _explanation(question: Question) -> None:
     st.markdown(escaped(question.because))
     if lines := compute.correct_order(question):
         st.code("\n".join(lines), language="python", wrap_lines=True)
-    if question.way:
-        st.latex(compute.way_tex(question))
+    if question.solution:
+        st.latex(compute.solution_tex(question))
         st.caption(compute.legend(question))
     name, address = compute.where(question)
     st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
@@ -407,7 +407,7 @@ def _score_card(attempt: Attempt) -> None:
         with st.expander(f"{mark} {i}. {escaped(question.text)}"):
             if question.code:
                 st.code(question.code, language="python", wrap_lines=True)
-            comment = f" {escaped(grade.says)}" if grade.says and grade.read else ""
+            comment = f" {escaped(grade.explanation)}" if grade.explanation and grade.read else ""
             st.markdown(f"Given: {escaped(compute.shown(question, given))}.{comment} The answer is {_code(question)}.")
             _pictures(question, f"card-{_serial()}-{i}", given, answered=True)
             _explanation(question)
@@ -535,7 +535,7 @@ def _verdict(verdict: own_code.Verdict) -> None:
     else:
         message = escaped(verdict.problem) or f"{passed} of {count(n, 'check')} passed."
         if verdict.mistaken:
-            message += f" **Your output equals ours {escaped(verdict.mistaken.says)}.**"
+            message += f" **Your output equals ours {escaped(verdict.mistaken.explanation)}.**"
         st.error(message, icon=":material/cancel:")
         if verdict.mistaken and verdict.mistaken.mistake:
             address = f"mistakes?mistake={verdict.mistaken.mistake}"
@@ -546,7 +546,7 @@ def _verdict(verdict: own_code.Verdict) -> None:
                 "": ["✓" if check.passed else "✗" for check in verdict.checks],
                 "Check": [check.label for check in verdict.checks],
                 "Expected": [check.expected for check in verdict.checks],
-                "Got": [check.came for check in verdict.checks],
+                "Got": [check.got for check in verdict.checks],
             },
             hide_index=True,
         )

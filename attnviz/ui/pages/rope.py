@@ -259,7 +259,7 @@ def _maps(view: View, head: rope_scores.Head, maps: dict[str, np.ndarray], notes
     allowed, first, ground = view.trace.allowed[head.layer], next(iter(maps.values())), st.context.theme.type
     top = max(float(np.quantile(weights[allowed], ALMOST_ALL)) for weights in maps.values())
     st.caption(
-        f"{head.said}. Each row is a query; its weights sum to 1. Each column is a key. Full colour at {top:.2g}."
+        f"{head.caption}. Each row is a query; its weights sum to 1. Each column is a key. Full colour at {top:.2g}."
     )
     for i, (column, (name, weights)) in enumerate(zip(st.columns(len(maps)), maps.items(), strict=True)):
         title = name if i == 0 else f"{name}: off by up to {np.abs(weights - first).max():.2g}"
@@ -342,7 +342,9 @@ def _latent(view: View) -> None:
         ("Sum", whole, "Content and position added: the scores before mask and softmax."),
     )
     st.markdown("Compare the maps: content and position add up to the scores.")
-    st.caption(f"{head.said}. Each row is a query, each column a key; brown below zero, petrol above, to ±{limit:.1f}.")
+    st.caption(
+        f"{head.caption}. Each row is a query, each column a key; brown below zero, petrol above, to ±{limit:.1f}."
+    )
     for column, (name, scores, note) in zip(st.columns(3), parts, strict=True):
         title = f"{name}: scores have a standard deviation of {scores[allowed].std():.2f}"
         with column:

@@ -1,8 +1,6 @@
 """Open the browser when the server starts on the user's own machine.
 
-Without it: `make run` prints an address and opens nothing. Since Streamlit 1.53, which introduced `st.App`: `streamlit
-run` opens the browser for a script but not for an app (`run_asgi_app` in streamlit.web.bootstrap, still in 1.67). Can
-be removed when it does, or when nothing else here needs `st.App`. No upstream issue.
+`streamlit run` opens it for a script, but not for an app of `st.App` (observed in 1.67).
 """
 
 from __future__ import annotations

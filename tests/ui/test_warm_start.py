@@ -1,6 +1,6 @@
 """The warm start: which requests trigger it, that it runs once, and that it fails silently.
 
-pytest tests/server/test_warm.py
+pytest tests/ui/test_warm_start.py
 """
 
 from __future__ import annotations
@@ -14,16 +14,15 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-import streamlit as st
 from streamlit.testing.v1 import AppTest
 from streamlit.web.server.app_discovery import discover_asgi_app
 
 from attnviz.compute import heads as compute_heads
 from attnviz.compute import models
 from attnviz.compute.view import View
-from attnviz.server import open_browser, warm
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
+from attnviz.ui import warm_start
 from tests.browser.server import Server, serve
 from tests.waiting import result_of
 
@@ -35,11 +34,11 @@ TORCH = "libtorch_python"  # mapped into a process that has imported torch
 def prepared(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Arguments of the calls of `prepare`."""
     calls: list[tuple[str, str]] = []
-    monkeypatch.setattr(warm, "prepare", lambda *call: calls.append(call))
+    monkeypatch.setattr(warm_start, "prepare", lambda *call: calls.append(call))
     return calls
 
 
-def send(middleware: warm.WarmStart, path: str, query: str = "", method: str = "GET", kind: str = "http") -> None:
+def send(middleware: warm_start.WarmStart, path: str, query: str = "", method: str = "GET", kind: str = "http") -> None:
     """Send one request through the middleware and wait for the thread that it may start."""
     scope = {"type": kind, "path": path, "query_string": query.encode()}
     if kind == "http":
@@ -50,13 +49,13 @@ def send(middleware: warm.WarmStart, path: str, query: str = "", method: str = "
             thread.join(30)
 
 
-def passing_on() -> tuple[warm.WarmStart, list[dict]]:
+def passing_on() -> tuple[warm_start.WarmStart, list[dict]]:
     passed: list[dict] = []
 
     async def app(scope: dict, receive: object, send: object) -> None:
         passed.append(scope)
 
-    return warm.WarmStart(app), passed
+    return warm_start.WarmStart(app), passed
 
 
 @pytest.mark.parametrize("page", [path for path in PAGES if path])
@@ -91,7 +90,7 @@ def test_every_page_is_registered_and_draws_itself():
 
 def test_what_a_page_draws_from_is_computed_before_it_asks(monkeypatch):
     settings = Settings(model="own", n_layers=1, n_heads=3, n_kv_heads=1, d_model=42, seed=31, text="a warm dog")
-    warm.prepare("heads", "&".join(f"{name}={value}" for name, value in settings.to_link().items()))
+    warm_start.prepare("heads", "&".join(f"{name}={value}" for name, value in settings.to_link().items()))
     for name in ("trace", "load_checkpoint"):
         monkeypatch.setattr(models, name, pytest.fail)
     monkeypatch.setattr(compute_heads, "weights_of", pytest.fail)
@@ -102,12 +101,12 @@ def test_what_a_page_draws_from_is_computed_before_it_asks(monkeypatch):
 @pytest.mark.parametrize("page", [path for path in PAGES if path])
 @pytest.mark.parametrize("link", ["", "text=", "window=x&nonsense=1&%ff=%fe", "model=own&n_heads=16&d_model=384"])
 def test_any_link_can_be_prepared(page, link):
-    warm.prepare(page, link)
+    warm_start.prepare(page, link)
 
 
 @pytest.mark.usefixtures("no_checkpoints")
 def test_what_fails_is_said_by_the_page_and_not_before(caplog, capfd):
-    warm.prepare("heads", "")
+    warm_start.prepare("heads", "")
     assert not caplog.records and capfd.readouterr() == ("", "")
     app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=60).run().switch_page("pages/1_heads.py").run()
     assert not app.exception and "There is no checkpoint" in app.error[0].value
@@ -120,8 +119,8 @@ def test_no_garbage_is_looked_for_while_a_page_is_imported_and_afterwards_it_is(
         found.append(gc.isenabled())
         raise ImportError(name)
 
-    monkeypatch.setattr(warm, "import_module", looked)
-    warm.prepare("heads", "")
+    monkeypatch.setattr(warm_start, "import_module", looked)
+    warm_start.prepare("heads", "")
     assert found == [False] and gc.isenabled()
 
 
@@ -129,9 +128,8 @@ def test_an_import_that_fails_is_not_the_end(monkeypatch):
     def refused(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(warm, "import_module", refused)
-    monkeypatch.setattr(warm, "find_spec", lambda name: None)
-    warm.prepare("heads", "")
+    monkeypatch.setattr(warm_start, "import_module", refused)
+    warm_start.prepare("heads", "")
 
 
 # ---- the server
@@ -168,27 +166,3 @@ def test_a_server_imports_torch_for_a_page_and_not_for_the_front_page():
         time.sleep(2.0)
         log = server.log.read_text()
     assert "Traceback" not in log and "ScriptRunContext" not in log
-
-
-# ---- opening the browser
-
-
-@pytest.mark.parametrize("headless", [True, False])
-def test_the_browser_is_opened_unless_the_server_is_headless(monkeypatch, headless):
-    opened, done = [], threading.Event()
-    options = {"server.headless": headless, "server.port": 8600, "server.baseUrlPath": "/viz/"}
-    monkeypatch.setattr(st, "get_option", options.get)
-    monkeypatch.setattr("webbrowser.open", lambda url: (opened.append(url), done.set()))
-
-    async def start() -> None:
-        async with open_browser.opened(None):
-            done.wait(0.2 if headless else 10)
-
-    result_of(start())
-    assert opened == ([] if headless else ["http://localhost:8600/viz"])
-
-
-def test_the_address_is_that_of_the_options(monkeypatch):
-    options = {"server.port": 443, "server.baseUrlPath": "", "server.address": "h", "server.sslCertFile": "c"}
-    monkeypatch.setattr(st, "get_option", options.get)
-    assert open_browser.address() == "https://h:443/"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page
 
-from attnviz.ui.components.early import SCRIPTS
+from attnviz.server.preload import SCRIPTS
 from tests.browser.painted import PATIENCE, settle
 
 LOADED = (

@@ -1,22 +1,17 @@
 """Warm start: import and compute what a page needs while the browser loads Streamlit's scripts. Imports no torch.
 
 The first request for a page that runs a model arrives a second or more before its session starts: the session then
-finds torch imported and the model loaded. Without it: the first user after a start waits longer (`make bench`: deep
-link to heads). Since the first version; relies on ASGI and on one library's path inside torch. Can be removed when
-importing torch and loading a model takes less time than loading Streamlit's scripts. No upstream issue.
+finds torch imported and the model loaded. Without it, the first user after a start waits longer (`make bench`: deep
+link to heads).
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
-import os
 import threading
 from collections.abc import Callable
 from contextlib import suppress
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
@@ -43,7 +38,7 @@ class WarmStart:
         await self.app(scope, receive, send)
 
 
-MIDDLEWARE = Middleware(WarmStart)
+WARM_START = Middleware(WarmStart)
 
 
 def prepare(page: str, link: str) -> None:
@@ -51,7 +46,6 @@ def prepare(page: str, link: str) -> None:
 
     Results go into the shared caches. Errors are ignored here: the page meets and reports the same ones.
     """
-    _load_library()
     with suppress(Exception):
         gc.disable()  # an import creates a hundred thousand objects that stay alive
         try:
@@ -63,18 +57,6 @@ def prepare(page: str, link: str) -> None:
 
         settings, _ = Settings.from_link(dict(parse_qsl(link, keep_blank_values=True)), PAGES[page])
         getattr(shows, "prepare", _run_model)(View(settings))
-
-
-def _load_library() -> None:
-    """Load torch's largest shared library without holding the GIL.
-
-    Importing it holds the GIL for 0.2 s, in which the server sends nothing; a ctypes call releases it. Where the file
-    or function does not exist, as on systems other than Linux, the import loads the library as usual.
-    """
-    with suppress(Exception):
-        spec: Any = find_spec("torch")
-        (torch,) = spec.submodule_search_locations
-        ctypes.CDLL(None).dlopen(os.fsencode(Path(torch, "lib", "libtorch_cpu.so")), os.RTLD_LAZY)
 
 
 def _run_model(view: View) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from attnviz.server import beginning
+from attnviz.server import base_url
 from tests.waiting import result_of
 
 
@@ -21,16 +21,16 @@ def asked(path: str, method: str = "GET", kind: str = "http") -> bytes:
         sent.append(message.get("body", b""))
 
     scope = {"type": kind, "path": path, "method": method, "headers": []}
-    result_of(beginning.BaseUrl(app)(scope if kind == "http" else {"type": kind, "path": path}, None, send))
+    result_of(base_url.BaseUrl(app)(scope if kind == "http" else {"type": kind, "path": path}, None, send))
     return b"".join(sent)
 
 
 @pytest.mark.parametrize("path", ["/heads", "/rope", "/below/a/prefix/heads"])
 def test_a_page_is_answered_with_streamlits_own_file_and_one_line(path: str) -> None:
     html = asked(path).decode()
-    assert html.count(beginning.BASE_URL_SCRIPT) == 1
-    assert html.replace(beginning.BASE_URL_SCRIPT, "<head>") == beginning.INDEX
-    assert html.index(beginning.BASE_URL_SCRIPT) < html.index('src="./static/js/')
+    assert html.count(base_url.BASE_URL_SCRIPT) == 1
+    assert html.replace(base_url.BASE_URL_SCRIPT, "<head>") == base_url.INDEX
+    assert html.index(base_url.BASE_URL_SCRIPT) < html.index('src="./static/js/')
 
 
 @pytest.mark.parametrize("path", ["/", "", "/heads/", "/nothing", "/heads/_stcore/health", "/static/js/heads.js"])
