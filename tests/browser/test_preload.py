@@ -7,8 +7,10 @@ from playwright.sync_api import Page
 from attnviz.server.preload import SCRIPTS
 from tests.browser.painted import PATIENCE, settle
 
+# Streamlit's own scripts; a component's, a few KB, is fetched when it is first drawn.
 LOADED = (
-    "performance.getEntriesByType('resource').map(r => r.name.split('/').pop()).filter(name => name.endsWith('.js'))"
+    "performance.getEntriesByType('resource').map(r => r.name).filter(url => url.endsWith('.js'))"
+    ".filter(url => !url.includes('/components/')).map(url => url.split('/').pop())"
 )
 
 
