@@ -49,7 +49,7 @@ def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
 def picture(drawing: Drawing, key: str) -> None:
     """Show the title, the note and the chart, without numbers and downloads."""
     with st.container(key=f"figure-{key}"):  # the element that a lesson marks and a link with `only` selects
-        st.markdown(f"#### {drawing.title}")
+        st.markdown(f"## {drawing.title}")
         st.caption(drawing.note)
         chart = drawing.chart
         if state.current().present and chart.layout["height"] > PRESENTED_HEIGHT:
