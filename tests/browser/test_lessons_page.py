@@ -216,3 +216,4 @@ def test_a_lesson_on_a_phone_scrolls_and_a_long_press_reads_a_cell(visit: Callab
     page.wait_for_function(RESTS, polling=100)  # a tap during scrolling only stops the scrolling
     page.locator(".st-key-lesson-next button").tap()
     at_step(page, 4, "Where the weight goes", "lines")
+    assert page.locator("kbd:visible").count() == 0  # a phone has no keys
