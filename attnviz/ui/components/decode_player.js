@@ -53,6 +53,7 @@ function update(view, bytes) {
   const more = d.answer > view.since; // an answer to `more`: the player keeps its position
   view.asked = 0;
   if (!more) stop(view);
+  stays(view, false);
   view.n = Math.min(more ? view.n : d.at, d.steps.length);
   view.frame = old?.prompt.join() === d.prompt.join() ? view.frame : FRAME;
   const outside = d.windows.some(Boolean) ? " Grey: outside the newest query's window." : "";
@@ -123,9 +124,13 @@ function more(view) {
   if (Date.now() - view.asked < RETRY_AFTER || view.d.steps.length >= view.d.most) return;
   view.asked = Date.now();
   view.send("more", [view.n, view.asked]);
+  stays(view, true);
 }
 
 // Step immediately if the choice is the next token anyway; otherwise append it while the server computes what follows.
+// Marks the component for style.css: what is shown stays right whatever the server answers, so it is not dimmed meanwhile.
+const stays = (view, on) => view.root.getRootNode().host.toggleAttribute("data-stays", on);
+
 function choose(view, now, id) {
   stop(view);
   if (id === view.d.steps[now].id && now + 1 < view.d.steps.length) return to(view, now + 1);
@@ -133,6 +138,7 @@ function choose(view, now, id) {
   view.since = Date.now(); // ignore answers to earlier requests
   view.asked = 0;
   if (now < view.n) view.text.lastChild.remove();
+  stays(view, false);
   view.text.querySelector(".last")?.classList.remove("last");
   view.text.append(el("span", "new last", plain(view.d.words[id])));
   view.chose = true;
