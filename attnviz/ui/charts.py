@@ -52,8 +52,8 @@ def picture(drawing: Drawing, key: str) -> None:
         st.markdown(f"## {drawing.title}")
         st.caption(drawing.note)
         chart = drawing.chart
-        if state.current().present and chart.layout["height"] > PRESENTED_HEIGHT:
-            chart = chart.lowered(PRESENTED_HEIGHT)
+        if state.current().present and (drawing.tall or chart.layout["height"] > PRESENTED_HEIGHT):
+            chart = chart.at_height(PRESENTED_HEIGHT)
         st.plotly_chart(chart.sent(), theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"chart-{key}")
         if drawing.below:
             st.caption(drawing.below)
