@@ -369,10 +369,11 @@ def _latent(view: View) -> None:
         return
     config, found = compute_groups.latent_equalities(view.settings, view.ids, layer)
     left, right = st.columns(2, gap="large")
-    if view.config.attention != "mla":  # for MLA this figure is at the top of the page
+    drawn = view.config.attention != "mla" or state.alone()  # for MLA, the top of the page draws it
+    if drawn:
         with left:
             charts.show(latent.latent(config), "latent")
-    with right if view.config.attention != "mla" else left, st.container(key="latent-checks"):
+    with right if drawn else left, st.container(key="latent-checks"):
         st.markdown(f"## MLA, layer {layer}: {_agreement(found)}")
         st.caption(
             f"{_which_latent(view)}: {latent.shape(config)} (DeepSeek-V2, arXiv 2405.04434). Absorbed: W_UK is applied "
