@@ -392,6 +392,7 @@ function way(view) {
     tick.style.gridArea = `${deepest + 1} / ${i + 1}`;
     return tick;
   });
+  view.root.style.setProperty("--calls", deepest + 1); // rows of the whole run, the lines' included
   view.way.style.gridTemplateColumns = `repeat(${n}, minmax(0, 1fr))`;
   view.way.replaceChildren(...boxes, ...ticks);
 }
