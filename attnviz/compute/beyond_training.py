@@ -64,4 +64,4 @@ def trained_on(trained: ModelConfig) -> str:
 @cache
 def model_card() -> str:
     """Return the model card as Markdown, one heading level down and without its image, which the app does not serve."""
-    return "###" + re.sub(r"!\[.*?\]\(.*?\)\n", "", CARD.read_text(encoding="utf-8"))
+    return "#" + re.sub(r"!\[.*?\]\(.*?\)\n", "", CARD.read_text(encoding="utf-8"))

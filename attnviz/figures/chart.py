@@ -64,8 +64,8 @@ class Chart:
     def update_yaxes(self, **axis: Any) -> None:
         self._update_axes("yaxis", axis)
 
-    def lowered(self, height: int) -> Chart:
-        """Return the chart at a lower height in pixels, with as many labels on its vertical axes as fit."""
+    def at_height(self, height: int) -> Chart:
+        """Return the chart at another height in pixels, with as many labels on its vertical axes as fit."""
         chart, sides = Chart(), self.layout["margin"]["t"] + self.layout["margin"]["b"]
         chart.data, chart.layout = self.data, {**self.layout, "height": height}
         before, now = self.layout["height"] - sides, height - sides

@@ -38,6 +38,7 @@ class Drawing:
     formula: str = ""  # LaTeX with the user's own numbers
     legend: str = ""  # meaning of the formula's letters
     below: str = ""  # meaning of the numbers in the chart
+    tall: bool = False  # presented at full height and so at less zoom: its words need the width
     missing: str = ""  # stands in the table where there is no number: None or NaN
 
     @property

@@ -26,6 +26,8 @@ SPREAD = (
     "standard errors does not tell the models apart."
 )
 DARK_CELL = 0.8  # absolute cosine from which a cell is dark enough in either theme for a black number
+# anchored to the plot, plotly can draw a legend too low
+ABOVE = {"orientation": "h", "yref": "container", "y": 1, "yanchor": "top"}
 NEAR = 1.4  # ratio of neighbouring ticks on a logarithmic axis below which labels overlap on a narrow screen
 TRAINED, AVERAGED = "trained with this many KV heads", "averaged"
 FIRST, BEST = "first head of each group", "averaged, best grouping"
@@ -113,7 +115,7 @@ def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str
     counts = sorted({k for by_count in ways.values() for k in by_count}, reverse=True)
     mha = ways[AVERAGED][counts[0]]
     found = {way: {k: paired_difference(x, mha) for k, x in by.items()} for way, by in ways.items()}
-    figure = base_figure(height=330, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
+    figure = base_figure(height=330, hovermode="x unified", legend=ABOVE)
     for way, by_count in found.items():
         dash, symbol, colour = WAYS[way]
         figure.add_scatter(
@@ -233,7 +235,7 @@ def bits_per_character(losses: NDArray, n_characters: float) -> Equation:
 
 def drift(divergences: Mapping[str, NDArray], labels: Sequence[str], n_kv_heads: int) -> Drawing:
     """Draw the divergence of the next-token distribution from MHA's at each token, in nats: way -> (T,)."""
-    figure = base_figure(height=300, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
+    figure = base_figure(height=300, hovermode="x unified", legend=ABOVE)
     positions = list(range(len(labels)))
     for way, values in divergences.items():
         dash, _, colour = WAYS[way]

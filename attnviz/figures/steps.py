@@ -94,6 +94,7 @@ def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query
             "most probable next": [vocabulary[i] for i in best.ravel()],
             "probability": top.ravel().round(4).tolist(),
         },
+        tall=True,
     )
 
 

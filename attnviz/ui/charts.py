@@ -49,11 +49,11 @@ def on_demand(label: str, make: dict[str, Callable[[], Drawing]]) -> None:
 def picture(drawing: Drawing, key: str) -> None:
     """Show the title, the note and the chart, without numbers and downloads."""
     with st.container(key=f"figure-{key}"):  # the element that a lesson marks and a link with `only` selects
-        st.markdown(f"#### {drawing.title}")
+        st.markdown(f"## {drawing.title}")
         st.caption(drawing.note)
         chart = drawing.chart
-        if state.current().present and chart.layout["height"] > PRESENTED_HEIGHT:
-            chart = chart.lowered(PRESENTED_HEIGHT)
+        if state.current().present and (drawing.tall or chart.layout["height"] > PRESENTED_HEIGHT):
+            chart = chart.at_height(PRESENTED_HEIGHT)
         st.plotly_chart(chart.sent(), theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"chart-{key}")
         if drawing.below:
             st.caption(drawing.below)

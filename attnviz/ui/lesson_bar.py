@@ -65,9 +65,7 @@ def _bar(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
         _tools(view, lesson, number, left_step)
     parts = [f"{_where(lesson, number)}: {step.title}.", text, question, answer * _is_answered((lesson.name, number))]
-    _mark(
-        lesson, step, spoken(" ".join(each for each in parts if each)), "" if left_step else f"{lesson.name}-{number}"
-    )
+    _mark(lesson, number, spoken(" ".join(each for each in parts if each)), left_step)
 
 
 def _tools(view: View, lesson: Lesson, number: int, left_step: bool) -> None:
@@ -107,11 +105,12 @@ def spoken(text: str) -> str:
     return re.sub(r"\\([!-/:-@\[-`{-~])|[*`]", r"\1", text)
 
 
-def _mark(lesson: Lesson, step: Step, announcement: str, name: str) -> None:
+def _mark(lesson: Lesson, number: int, announcement: str, left_step: bool) -> None:
     """Outline the step's element if its page is open."""
+    step = lesson.step(number)
     element = ELEMENTS.get(step.target) if state.page() == step.page else None
     css_class, element_name = (element.css_class, element.name) if element else ("", "")
-    lesson_mark(f"Lesson: {lesson.title}", announcement, css_class, element_name, name)
+    lesson_mark(f"Lesson: {lesson.title}", announcement, css_class, element_name, f"{lesson.name}-{number}", left_step)
 
 
 def _button(label: str, name: str, shortcut: str, to: Place, active: bool = True) -> None:

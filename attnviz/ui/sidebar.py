@@ -42,7 +42,7 @@ def sidebar() -> None:
 @state.part(state.LINKS, always)
 def _links(view: View) -> None:
     """Page links that carry the settings, also into a new tab."""
-    st.markdown("### AttnViz")
+    st.markdown("## AttnViz")
     link = view.settings.to_link()
     for page in ALL:
         st.page_link(page.file, label=page.name, width="stretch", query_params=link)

@@ -94,6 +94,22 @@ def cut_off(page: Page) -> list[str]:
     """)
 
 
+def covered(page: Page) -> list[str]:
+    """Return what plotly charts draw under their own button for full screen."""
+    return page.evaluate("""
+        [...document.querySelectorAll("[data-testid=stPlotlyChart]")].flatMap(chart => {
+          const icon = chart.querySelector(".modebar-btn svg").getBoundingClientRect();
+          const drawn = [...chart.querySelectorAll(".main-svg :is(text, image), .trace path")];
+          const under = drawn.filter(each => {
+            const { left, right, top, bottom } = each.getBoundingClientRect(), edge = each.matches("text") ? 2 : 0;
+            return Math.min(right, icon.right) > Math.max(left, icon.left) + edge
+                && Math.min(bottom, icon.bottom) > Math.max(top, icon.top) + edge;
+          });
+          return under.map(each => each.textContent || each.tagName);
+        })
+    """)
+
+
 def trimmed(page: Page) -> list[str]:
     """Return the formulas painted up to the upper or lower edge of their box, which may cut them off."""
     formulas = page.locator(".katex-display").all()

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 
 LARGE = "heads?tab=off&model=own&n_layers=8&n_heads=16&text=the old man saw a "
 WATCH = """() => {
-  const old = new Map([...document.querySelectorAll("[data-testid=stMain] h4")].map(h => [h, h.innerText]));
+  const old = new Map([...document.querySelectorAll("[data-testid=stMain] h2")].map(h => [h, h.innerText]));
   window.seen = [];  // of each frame: milliseconds since the run began, old headings at more than half their strength
   let began = null;
   const look = now => {

@@ -14,6 +14,7 @@ from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
+from attnviz.session.pages import PAGES
 from tests.browser.conftest import turn_to
 from tests.browser.painted import settle
 from tests.browser.server import serve
@@ -79,6 +80,14 @@ def test_axe_finds_nothing_serious_and_what_is_written_on_charts_can_be_read(vis
     assert (sum(ground) < 3 * 64) == (scheme == "dark")
 
 
+def test_headings_go_down_level_by_level_on_every_page(visit: Visit) -> None:
+    page = visit()
+    for path in PAGES:
+        turn_to(page, path)
+        assert Axe().run(page, options={"runOnly": ["heading-order"]}).response["violations"] == [], path
+        assert page.get_by_role("heading", level=1).count() == 1
+
+
 def test_axe_would_find_something(visit: Visit) -> None:
     page = visit()
     page.get_by_role("gridcell").first.evaluate("cell => cell.closest('.row').removeAttribute('role')")
@@ -86,6 +95,8 @@ def test_axe_would_find_something(visit: Visit) -> None:
         "caption => caption.style.color = '#999'"
     )
     assert {"aria-required-parent", "color-contrast"} <= {rule for rule, _ in serious(page)}
+    page.get_by_role("heading", level=2).last.evaluate("title => title.outerHTML = '<h4>too deep</h4>'")
+    assert Axe().run(page, options={"runOnly": ["heading-order"]}).response["violations"] != []
 
 
 def rgb(colour: str) -> tuple[int, ...]:

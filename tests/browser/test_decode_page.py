@@ -28,6 +28,17 @@ BARS = """plot => [...plot.querySelectorAll(".barlayer .trace")].map((trace, i) 
 })"""
 
 
+# What the player looks like in each frame, once a stale element is dimmed without the delay.
+WATCH = """player => {
+  window.looks = new Set();
+  const look = () => {
+    looks.add(`${player.dataset.stale} ${getComputedStyle(player).opacity}`);
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
+
+
 def press(page: Page, name: str) -> None:
     page.locator(".dp").get_by_role("button", name=name, exact=True).click()
 
@@ -70,9 +81,13 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     page.wait_for_timeout(300)  # long enough for nine tokens
     assert new.count() == 3 + 4
 
+    undelayed = page.add_style_tag(content="[data-stale] { transition: none !important; }")
     player.get_by_label("Tokens to run").fill("40")
+    page.locator(".st-key-decode-player").evaluate(WATCH)
     press(page, "run")  # the server generates more during playback
     expect(new).to_have_count(7 + 40, timeout=30_000)
+    assert page.evaluate("[...looks].sort()") == ["false 1", "true 1"]  # not dimmed
+    undelayed.evaluate("style => style.remove()")
     expect(player.get_by_role("button", name="▶ play")).to_be_visible()
     player.get_by_role("button", name="Head 5").click()
     expect(player.get_by_role("button", pressed=True)).to_have_accessible_name(

@@ -150,9 +150,42 @@ def test_presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(
     fits(page)
 
 
+NO_WORDS_MEET = """() => {
+  const words = [...document.querySelectorAll(".heatmap-label")].map(word => word.getBoundingClientRect());
+  return words.length > 20 && words.every(a => words.every(b =>
+    a === b || a.right <= b.left + 1 || b.right <= a.left + 1 || a.bottom <= b.top + 1 || b.bottom <= a.top + 1));
+}"""
+
+
+WIDE_MAPS = """() => {
+  const component = [...document.querySelectorAll(".st-key-layer-maps *")].find(each => each.shadowRoot);
+  return component?.shadowRoot.querySelector(".head")?.getBoundingClientRect().width > 180;
+}"""
+
+
+def test_drawings_that_were_too_high_or_too_dense_are_presented_above_the_bar(visit: Callable[..., Page]) -> None:
+    page = visit("decode?present=1")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.wait_for_function(FILLS, arg="st-key-decode-player")
+    turn_to(page, "steps?tab=step&present=1")
+    page.wait_for_function(FILLS, arg="st-key-decode-walk")
+    turn_to(page, "steps?tab=lens&present=1&only=figure-lens")
+    page.wait_for_function(NO_WORDS_MEET)
+    turn_to(page, "query_groups?present=1&only=layer-maps")  # in two rows
+    page.wait_for_function(FILLS, arg="st-key-layer-maps")
+    page.wait_for_function(WIDE_MAPS)
+    turn_to(page, "query_groups?tab=latent&model=mla&present=1&only=figure-latent")
+    page.wait_for_function(FILLS, arg="st-key-figure-latent")
+
+
 def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visit: Callable[..., Page]) -> None:
-    models = "preset=deepseek-v3&compare=qwen1.5-7b,mistral-7b-v0.3,deepseek-v3&context=32768"
+    models = "preset=deepseek-v3&compare=qwen1.5-7b,mistral-7b-v0.3,deepseek-v3&context=4096"  # not as in the step
     page = visit(f"cost?tab=published&{models}&lesson=mla&lesson_step=8")  # drawings above it grow late
+    at_step(page, 8, "In published models", "figure-totals")
+    page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
+    settle(page)
+    page.keyboard.press("g")  # back to the step's own settings
+    expect(page.locator(".st-key-lesson-return")).to_have_count(0)
     at_step(page, 8, "In published models", "figure-totals")
     turn_to(page, "steps?model=mla&absorbed=1&lesson=mla&lesson_step=6")
     at_step(page, 6, "Line by line", "source-walk")
@@ -195,6 +228,7 @@ def test_a_lesson_on_a_phone_scrolls_and_a_long_press_reads_a_cell(visit: Callab
     page.emulate_media(reduced_motion="reduce", color_scheme=scheme)
     at_step(page, 3, "One head, large", "head-view")
     assert page.locator(".st-key-lesson-bar button:visible").count() >= 4
+    assert page.locator("kbd:visible").count() == 0  # a phone has no keys
     buttons = page.get_by_test_id("stMain").locator("button:visible, summary:visible, select:visible").all()
     assert len(buttons) > 15 and min(button.bounding_box()["height"] for button in buttons) >= 40
     assert overflow(page) <= 0

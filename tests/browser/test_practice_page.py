@@ -95,7 +95,7 @@ def the_first_question(page: Page) -> str:
     expect(page.get_by_role("timer")).to_have_text(re.compile(r"1[45]:\d\d left"))
     settle(page)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    return page.locator("h4").first.inner_text()
+    return page.locator("[data-testid=stMain] h2").first.inner_text()
 
 
 def the_time_is_counted_down_in_the_browser_and_the_server_is_believed(page: Page) -> None:

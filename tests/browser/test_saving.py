@@ -138,7 +138,7 @@ def a_chart_of_plotly_has_title_and_link_too(page: Page) -> None:
     assert started.value.suggested_filename == "attnviz-heads-rollout-mqa.svg"
     svg = ET.fromstring(started.value.path().read_bytes())
     column = page.get_by_test_id("stColumn").filter(has=page.locator(".st-key-chart-rollout"))
-    heading = column.get_by_role("heading", level=4).first.inner_text()
+    heading = column.get_by_role("heading", level=2).first.inner_text()
     assert " ".join(heading.split())[:20] in texts(svg)
     assert next(svg.iter(f"{SVG}a")).get("href") == page.url
     expect(component).to_be_visible()

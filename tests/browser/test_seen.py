@@ -13,6 +13,7 @@ from tests.browser.conftest import NARROW, PAGES, WIDE, turn_to
 from tests.browser.painted import (
     SHOTS,
     background,
+    covered,
     cut_off,
     fits,
     hue_shares,
@@ -70,7 +71,7 @@ def test_what_is_written_is_not_cut_off(visit: Callable[..., Page], name: str) -
             page.set_viewport_size({"width": width, "height": 844})
             settle(page)
             fits(page)
-            assert (cut_off(page), trimmed(page)) == ([], []), f"{query}, {width} pixels wide"
+            assert (cut_off(page), covered(page), trimmed(page)) == ([], [], []), f"{query}, {width} pixels wide"
         widths.reverse()  # start the next one at the window's current width
 
 

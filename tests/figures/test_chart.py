@@ -171,7 +171,7 @@ def test_a_lower_chart_has_labels_that_do_not_meet_and_a_colour_bar_of_the_same_
     chart = token_map_figure(labels, 700, 64)
     add_colourbar(chart, [[0, "#000"], [1, "#fff"]], 1.0, False)
     before = chart.figure().to_dict()
-    low = chart.lowered(385).figure().layout
+    low = chart.at_height(385).figure().layout
     assert chart.figure().to_dict() == before and low.height == 385
     plot, was = 385 - low.margin.t - low.margin.b, 700 - low.margin.t - low.margin.b
     pixels = [part * plot for part in low.yaxis3.domain]

@@ -1,6 +1,7 @@
 // Player of a generated text: playing and stepping run in the browser; another candidate is requested from the server.
 
-const MAX_COLUMN_WIDTH = 9, BAND = 4; // pixels: maximal width of a token in the caches; height of a cached tensor of one head
+const MAX_COLUMN_WIDTH = 9, BAND = 4, GAP = 6; // pixels: maximal width of a token in the caches; height of a cached tensor of one head; between layers
+const CACHES_SHARE = 0.25, LEAST_LAYER = 8; // of the height available while presenting, at most, for all layers; pixels of one, at least
 const PREFETCH = 16, FRAME = 24; // tokens: remaining steps below which more are requested; room of the drawings, doubled when it is full
 const ROWS = 25, MAX_MAP_WIDTH = 188; // of each map: the newest queries; its maximal width with the gap, in pixels
 const GREY = "#7d7d7d";
@@ -52,6 +53,7 @@ function update(view, bytes) {
   d.from = d.steps.map((_, i) => { const at = from; from += d.H * (d.T + i); return at; });
   const more = d.answer > view.since; // an answer to `more`: the player keeps its position
   view.asked = 0;
+  stays(view, false);
   if (!more) stop(view);
   view.n = Math.min(more ? view.n : d.at, d.steps.length);
   view.frame = old?.prompt.join() === d.prompt.join() ? view.frame : FRAME;
@@ -122,8 +124,12 @@ function prefetch(view) {
 function more(view) {
   if (Date.now() - view.asked < RETRY_AFTER || view.d.steps.length >= view.d.most) return;
   view.asked = Date.now();
+  stays(view, true);
   view.send("more", [view.n, view.asked]);
 }
+
+// Marks the component for style.css: what is shown stays right whatever the server answers, so it is not dimmed meanwhile.
+const stays = (view, on) => view.root.getRootNode().host.toggleAttribute("data-stays", on);
 
 // Step immediately if the choice is the next token anyway; otherwise append it while the server computes what follows.
 function choose(view, now, id) {
@@ -132,6 +138,7 @@ function choose(view, now, id) {
   clearTimeout(view.later);
   view.since = Date.now(); // ignore answers to earlier requests
   view.asked = 0;
+  stays(view, false);
   if (now < view.n) view.text.lastChild.remove();
   view.text.querySelector(".last")?.classList.remove("last");
   view.text.append(el("span", "new last", plain(view.d.words[id])));
@@ -239,19 +246,26 @@ function shareOf(p) {
 
 const columnsOf = (view) => view.d.T + Math.min(view.frame, view.d.most) - 1; // the last token that can be written is not read
 
+const sum = (numbers) => numbers.reduce((a, b) => a + b);
+
+// Pixels per cached number, the same for all tensors.
+function unitOf({ d, root }) {
+  const widths = d.parts.map(([, numbers]) => numbers), slide = (CACHES_SHARE * slideHeight(root)) / d.layers - GAP;
+  return Math.min(BAND / Math.min(...widths), Math.min(40, Math.max(LEAST_LAYER, slide)) / sum(widths));
+}
+
 // One column per token; per layer, one band per cached tensor of a head, with heights to one scale.
 function paintCaches(view) {
   const { d, n, caches } = view, now = shownStep(view), held = d.T + now, all = columnsOf(view);
   const wide = caches.parentElement.clientWidth;
   if (!wide) return;
-  const ratio = window.devicePixelRatio || 1, left = 24, column = Math.min(MAX_COLUMN_WIDTH, (wide - left) / all);
-  const widths = d.parts.map(([, numbers]) => numbers), unit = Math.min(BAND / Math.min(...widths), 40 / widths.reduce((a, b) => a + b)), gap = 6;
-  const layer = widths.reduce((a, b) => a + b) * unit, high = d.layers * (layer + gap);
+  const ratio = ratioOf(view), left = 24, column = Math.min(MAX_COLUMN_WIDTH, (wide - left) / all);
+  const unit = unitOf(view), layer = sum(d.parts.map(([, numbers]) => numbers)) * unit, high = d.layers * (layer + GAP);
   const ink = sheet(caches, Math.round(wide * ratio), Math.round(high * ratio), ratio);
   ink.setTransform(ratio, 0, 0, ratio, 0, 0);
   ink.font = `12px ${getComputedStyle(view.root).fontFamily}`;
   ink.textBaseline = "middle";
-  for (let l = 0, y = 0; l < d.layers; l++, y += layer + gap) {
+  for (let l = 0, y = 0; l < d.layers; l++, y += layer + GAP) {
     ink.globalAlpha = 1;
     ink.fillStyle = GREY;
     ink.fillText(`L${l}`, 0, y + layer / 2);
@@ -275,8 +289,8 @@ function paintCaches(view) {
     }
   }
   Object.assign(ink, { globalAlpha: 1, fillStyle: getComputedStyle(view.root).color, strokeStyle: getComputedStyle(view.root).color });
-  ink.fillRect(left + d.T * column - 1, 0, 1, high - gap); // between prompt and generated tokens
-  if (now) ink.strokeRect(left + (held - 1) * column - 0.5, 0.5, Math.max(column, 3), high - gap - 1);
+  ink.fillRect(left + d.T * column - 1, 0, 1, high - GAP); // between prompt and generated tokens
+  if (now) ink.strokeRect(left + (held - 1) * column - 0.5, 0.5, Math.max(column, 3), high - GAP - 1);
   caches.ariaLabel = `Caches of ${d.layers} layers, each with ${held} tokens: ${d.T} of the prompt, ${now} generated`;
 }
 

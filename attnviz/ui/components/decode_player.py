@@ -38,13 +38,13 @@ HTML = """
   <p class="at" aria-live="polite"></p>
   <div class="two">
     <section>
-      <h4 class="next"></h4><div class="scroll"><table class="candidates"></table></div><p class="how"></p>
+      <h2 class="next"></h2><div class="scroll"><table class="candidates"></table></div><p class="how"></p>
     </section>
     <section>
-      <h4 class="held"></h4><canvas class="caches" role="img"></canvas><p class="sum"></p><p class="legend"></p>
+      <h2 class="held"></h2><canvas class="caches" role="img"></canvas><p class="sum"></p><p class="legend"></p>
     </section>
   </div>
-  <h4 class="maps-title"></h4>
+  <h2 class="maps-title"></h2>
   <div class="maps"></div>
   <p class="rows"></p>
 </div>

@@ -14,7 +14,7 @@ function create(root) {
   const part = (name) => root.querySelector("." + name);
   const view = { root, canvas: el("canvas", ""), tools: part("tools"), scored: part("scored"), read: part("read"), scroll: part("scroll"), grid: part("grid"), legend: part("legend"), show: null, zoom: 1 };
   view.paint = painter(root, () => paint(view));
-  new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(view.grid);
+  new ResizeObserver(() => requestAnimationFrame(() => resized(view))).observe(view.grid);
   view.grid.onpointermove = hovering((e) => point(view, e));
   view.grid.onpointerleave = hovering(() => leave(view));
   fingers(view.grid, (e) => point(view, e));
@@ -91,15 +91,31 @@ function shownHeads(view, many) {
   return select;
 }
 
+// The maps of a single layer are wrapped while presenting: a screen is about twice as wide as high.
+function linesOf({ root, d, show }) {
+  const wraps = d.shape[0] === 1 && show === "layers" && slideHeight(root) < Infinity;
+  return wraps ? Math.max(1, Math.round(Math.sqrt(d.shape[1] / 2))) : 1;
+}
+
+function resized(view) {
+  if (view.lines !== linesOf(view)) { lay(view); mark(view); }
+  view.paint();
+}
+
 function lay(view) {
   const { grid, d } = view, [L, H] = d.shape;
   view.heads = [];
+  view.lines = linesOf(view);
   grid.replaceChildren(view.canvas);
   widths(view);
   if (inRows(view)) {
-    grid.append(brackets(d));
-    for (let layer = 0; layer < L; layer++)
-      grid.append(row([rowName(d.rows[layer])], view, Array.from({ length: H }, (_, head) => [layer, head])));
+    const all = Array.from({ length: H }, (_, head) => head), n = Math.ceil(H / view.lines);
+    for (let from = 0; from < H; from += n) {
+      const heads = all.slice(from, from + n);
+      grid.append(brackets(d, heads));
+      for (let layer = 0; layer < L; layer++)
+        grid.append(row([rowName(d.rows[layer])], view, heads.map((head) => [layer, head])));
+    }
   } else {
     for (const [name, heads] of groups(view))
       grid.append(row([el("div", "role", name)], view, heads));
@@ -154,9 +170,13 @@ function byRole({ d, show }) {
   return Object.entries(groups).sort().map(([name, heads]) => [name, heads.sort((a, b) => b[2] - a[2])]);
 }
 
-function brackets(d) {
+function brackets(d, heads) {
   const line = el("div", "row"), runs = [];
-  d.kv.forEach((kv, head) => (runs.at(-1)?.kv === kv ? runs.at(-1).heads.push(head) : runs.push({ kv, heads: [head] })));
+  for (const head of heads) {
+    const kv = d.kv[head], run = runs.at(-1);
+    if (run?.kv === kv) run.heads.push(head);
+    else runs.push({ kv, heads: [head] });
+  }
   line.setAttribute("role", "row");
   line.append(el("div", "layer"));
   for (const { kv, heads } of runs) {

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 MAP_HTML = """
 <div class="hv">
   <section class="one">
-    <h4 class="title"></h4>
+    <h2 class="title"></h2>
     <div class="tools">
       <label>Query token <select class="query"></select></label>
       <label>Key token <select class="key"></select></label>
@@ -49,11 +49,11 @@ MAP_HTML = """
 PATH_HTML = """
 <div class="hv">
   <section class="what">
-    <h4 class="role"></h4>
+    <h3 class="role"></h3>
     <p class="scored"></p>
   </section>
   <section class="way">
-    <h4 class="from"></h4>
+    <h3 class="from"></h3>
     <p class="steps"></p>
     <p class="readout" aria-live="polite"></p>
     <div class="path" role="img"><canvas></canvas><i hidden></i></div>

@@ -83,7 +83,7 @@ const LARGE = 72; // pixels: width of a map from which its name is shown
 
 // Column widths: all maps fit, or follow the zoom; a zoomed grid scrolls within its unzoomed height.
 function widths(view) {
-  const { grid, scroll, zoom, d } = view, L = d.layers, H = d.shape[1], side = zoom > 1 ? Math.round(view.fit.side * zoom) : 0;
+  const { grid, scroll, zoom, d } = view, L = d.layers, H = Math.ceil(d.shape[1] / view.lines), side = zoom > 1 ? Math.round(view.fit.side * zoom) : 0;
   const overview = view.show === "overview", small = overview && side < LARGE, fixed = side && `${side}px`;
   const usual = overview ? `minmax(7px, ${Math.max(12, Math.min(44, Math.round(600 / L)))}px)` : "minmax(24px, 170px)";
   const least = overview ? 32 + 9 * H : 28 + 27 * H; // minimal width for touch targets and names

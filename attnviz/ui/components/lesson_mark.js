@@ -8,19 +8,20 @@ const MARGIN = 12, HEADER = 66; // pixels around the element; the same below the
 const SCROLLS = ["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", " "];
 
 export default function ({ data, parentElement }) {
-  const call = begun(parentElement), { label, announcement, target, name, step } = JSON.parse(new TextDecoder().decode(data));
+  const call = begun(parentElement), { label, announcement, target, name, step, left } = JSON.parse(new TextDecoder().decode(data));
   const [look, status] = [".look", ".status"].map((each) => parentElement.querySelector(each));
-  const sheet = document.createElement("style"), onStep = document.attnvizStep === step;
+  const sheet = document.createElement("style"), place = left ? `${step}, left` : step, here = document.attnvizStep;
+  const arrived = here === place || here === step; // a step left by a change of settings is not scrolled to again
   landmark(label);
   if (status.textContent !== announcement) status.textContent = announcement;
   look.textContent = "";
   if (target) {
     sheet.textContent = `.${target} { outline: 3px solid light-dark(#b3541e, #f0a36b); outline-offset: 5px; border-radius: 6px; }`;
     document.head.append(sheet);
-    if (step && !onStep) arrive(call.signal, target, step, look, name);
+    if (!arrived) arrive(call.signal, target, place, look, name);
   }
-  if (!target || !onStep) document.attnvizStep = ""; // scroll again when the user returns to the step
-  if (step && !onStep) keepFocus(call.signal);
+  document.attnvizStep = arrived || !target ? place : ""; // from another place, returning to the step scrolls again
+  if (target && !arrived) keepFocus(call.signal);
   call.signal.addEventListener("abort", () => sheet.remove());
   return call.end;
 }
@@ -42,11 +43,11 @@ function keepFocus(signal) {
 }
 
 // Scrolls whenever the element has come to rest out of sight, until nothing has moved for a while or the user scrolls.
-function arrive(signal, target, step, look, name) {
+function arrive(signal, target, place, look, name) {
   const began = performance.now(), watch = new AbortController(), until = AbortSignal.any([signal, watch.signal]);
   const stop = (e) => {
     if ((e.key && !SCROLLS.includes(e.key)) || bar()?.contains(e.target)) return;
-    document.attnvizStep = step;
+    document.attnvizStep = place;
     watch.abort();
   };
   for (const each of ["wheel", "touchmove", "pointerdown", "keydown"]) document.addEventListener(each, stop, { signal: until, passive: true });
@@ -59,7 +60,7 @@ function arrive(signal, target, step, look, name) {
     last = drawn ? box.top : null;
     if (!still) moved = now;
     if (still % AGAIN === STILL) toSight(box, still > STILL);
-    if (now - moved > WATCHED) return void (document.attnvizStep = step);
+    if (now - moved > WATCHED) return void (document.attnvizStep = place);
     if (now - began > TIMEOUT && !drawn) return void (look.textContent = `“${name}” is not drawn with these settings.`);
     setTimeout(turn, TURN);
   };

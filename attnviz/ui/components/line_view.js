@@ -15,7 +15,7 @@ export default function ({ data, parentElement }) {
 
 function create(root) {
   const part = (name) => root.querySelector(name);
-  const view = { root, title: part("h4"), note: part(".note"), tools: part(".tools"), read: part(".read"), heading: part(".heading"), scroll: part(".scroll"),
+  const view = { root, title: part("h2"), note: part(".note"), tools: part(".tools"), read: part(".read"), heading: part(".heading"), scroll: part(".scroll"),
     sides: [part(".q"), part(".k")], canvas: part("canvas"), mass: 90, off: new Set(), at: null, pinned: null };
   view.canvas.shapes = (pen) => shapes(view, pen);
   view.paint = painter(view.scroll, () => paint(view));

@@ -16,7 +16,7 @@ from attnviz.ui.components.packed_weights import cells_of, message
 MAX_TOKENS = 256  # per side; more lines could not be distinguished
 HTML = """
 <div class="lv">
-  <h4></h4>
+  <h2></h2>
   <p class="note"></p>
   <div class="tools"></div>
   <p class="read" aria-live="polite"></p>

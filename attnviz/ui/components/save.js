@@ -90,7 +90,7 @@ const saving = (() => {
   // The page heading above the component.
   function heading(root) {
     const host = root.getRootNode().host ?? root, above = (each) => each.compareDocumentPosition(host) & Node.DOCUMENT_POSITION_FOLLOWING;
-    return [...document.querySelectorAll("[data-testid=stMain] :is(h1, h2, h3, h4)")].filter(above).at(-1)?.textContent.trim() ?? "";
+    return [...document.querySelectorAll("[data-testid=stMain] :is(h1, h2, h3)")].filter(above).at(-1)?.textContent.trim() ?? "";
   }
 
   // Wraps text to the width; a word without spaces, such as a link, is broken anywhere.

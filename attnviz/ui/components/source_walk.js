@@ -30,6 +30,7 @@ function create(root) {
   fingers(view.canvas, (e) => point(view, cellAt(view, e)));
   view.canvas.onclick = (e) => choose(view, cellAt(view, e));
   new ResizeObserver(() => requestAnimationFrame(() => view.d && paint(view))).observe(view.main);
+  new ResizeObserver(() => toLine(view)).observe(view.source); // it is lower while presenting
   return view;
 }
 
@@ -166,8 +167,12 @@ function source(view, call, stop) {
     row.classList.toggle("later", row.number > stop.lines[1]);
     if (here) row.setAttribute("aria-current", "step"); else row.removeAttribute("aria-current");
   }
-  const here = view.source.querySelector(".here");
-  if (here) view.source.scrollTop = Math.max(0, here.offsetTop - view.source.clientHeight / 2);
+  toLine(view);
+}
+
+function toLine({ source }) {
+  const here = source.querySelector(".here");
+  if (here) source.scrollTop = Math.max(0, here.offsetTop - source.clientHeight / 2);
 }
 
 function chips(view, stop) {
@@ -392,6 +397,7 @@ function way(view) {
     tick.style.gridArea = `${deepest + 1} / ${i + 1}`;
     return tick;
   });
+  view.root.style.setProperty("--calls", deepest + 1); // rows of the whole run, the lines' included
   view.way.style.gridTemplateColumns = `repeat(${n}, minmax(0, 1fr))`;
   view.way.replaceChildren(...boxes, ...ticks);
 }

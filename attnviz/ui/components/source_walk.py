@@ -39,7 +39,7 @@ HTML = """
     </section>
     <section class="made">
       <div class="chips" role="group" aria-label="Tensors of this line"></div>
-      <h4 class="title"></h4>
+      <h2 class="title"></h2>
       <p class="read" aria-live="polite"></p>
       <div class="pictures"><figure class="main"><canvas role="img"></canvas></figure><div class="from"></div></div>
       <div class="entry"><p class="sum"></p><canvas class="bars" role="img"></canvas><p class="bars-say"></p></div>

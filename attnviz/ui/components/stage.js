@@ -49,7 +49,7 @@ function key(e, black) {
 }
 
 // A grid's height grows with its width, a chart's does not: so several widths are tried, and the one that fills most of the screen
-// is used. CSS properties tell the drawing its maximal height, and to hide what it can omit.
+// is used. CSS properties tell the drawing that it is presented (--slide: 1), its maximal height, and to hide what it can omit.
 function fitting(sheet, target, signal) {
   let turn = 0, seen = "";
   const roomFor = () => {
@@ -59,7 +59,7 @@ function fitting(sheet, target, signal) {
   const wait = (ms) => new Promise((then) => setTimeout(then, ms));
   // Plotly sizes a chart by its box in the window, and maps pointer positions correctly under a transform, but not under zoom.
   const lay = (zoom, width) => {
-    sheet.textContent = `.${target} { --slide-height: ${roomFor()[1] / TYPE}px; --slide-rest: none; --slide-tools: sticky; zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; }
+    sheet.textContent = `.${target} { --slide: 1; --slide-height: ${roomFor()[1] / TYPE}px; --slide-rest: none; --slide-tools: sticky; zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; }
       .${target} .stElementContainer { overflow: visible; }
       .${target} .stElementContainer:has(.stPlotlyChart) { zoom: ${1 / zoom}; width: ${100 / zoom}% !important; }
       .${target} .js-plotly-plot { transform: scale(${zoom}); transform-origin: 0 0; overflow: visible !important; }`;
@@ -83,6 +83,8 @@ function fitting(sheet, target, signal) {
     if (wider.worth > best.worth) best = wider;
     lay(best.zoom, best.width);
     await wait(SETTLED);
+    const over = element.getBoundingClientRect().height / room[1]; // zoomed text can wrap into more lines
+    if (over > 1.001 && best.zoom > TYPE && !stale()) lay(Math.max(TYPE, best.zoom / over), best.width);
   };
   return async function start() {
     const element = target && document.querySelector(`.${target}`), now = String(roomFor());

@@ -15,10 +15,10 @@ from attnviz.ui.components.packed_weights import cells_of, message
 
 HTML = """
 <div class="tv">
-  <h4 class="title"></h4>
+  <h2 class="title"></h2>
   <p class="strongest" aria-live="polite"></p>
   <div class="text" role="application" tabindex="0" aria-label="The text, one token after another"></div>
-  <h4 class="after"></h4>
+  <h2 class="after"></h2>
   <div class="bars"></div>
 </div>
 """

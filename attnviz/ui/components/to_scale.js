@@ -19,7 +19,7 @@ function panel(p) {
   if (p.row) picture.style.height = `${p.row * p.height}px`;
   else picture.style.aspectRatio = `${p.width} / ${p.height}`;
   picture.append(drawn(p), ...p.labels.map((each) => label(p, each)));
-  section.append(el("h4", "", p.title), el("p", "", p.note), picture, el("p", "line", p.line));
+  section.append(el("h2", "", p.title), el("p", "", p.note), picture, el("p", "line", p.line));
   if (p.legend) section.append(el("p", "letters", p.legend));
   return section;
 }

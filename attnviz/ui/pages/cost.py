@@ -80,7 +80,7 @@ def _toy(view: View) -> ModelConfig:
 def own_model(view: View) -> None:
     """Parameters and cache of the selected model."""
     n = count_parameters(view.config).total
-    st.subheader(f"{_toy(view).name}: the model selected in the sidebar, {count_text(n)} parameters", divider="gray")
+    st.header(f"{_toy(view).name}: the model selected in the sidebar, {count_text(n)} parameters", divider="gray")
     _introduction(compute_cost.compared(view.config), view.config, view.settings)
     own(view)
 
@@ -276,7 +276,7 @@ def _describe(found: Description) -> None:
     """Show the fields used from a config.json, the assumed defaults, and the parts that are not counted."""
     n = count_parameters(found.model).total
     st.markdown(
-        f"#### {escaped(found.architecture)}: {n:,} parameters, {kv_cache_bytes(found.model, 1):,} B of cache per token"
+        f"## {escaped(found.architecture)}: {n:,} parameters, {kv_cache_bytes(found.model, 1):,} B of cache per token"
     )
     if not found.known:
         st.warning(

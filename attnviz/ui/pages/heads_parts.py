@@ -243,7 +243,7 @@ def masks(view: View) -> None:
     offered = compute_heads.masks_of(view.settings)
     found = compute_heads.masked_of(view.settings, view.ids, layer)
     n = found.weights.shape[-1]
-    st.markdown(f"#### Layer {layer} under {len(offered)} masks{_mask_losses(offered, found.losses)}")
+    st.markdown(f"## Layer {layer} under {len(offered)} masks{_mask_losses(offered, found.losses)}")
     st.caption(
         f"The same model on the first {count(n, 'token')} of the text, one row of maps per mask. "
         + (f"Loss: mean over {count(n - 1, 'next-token prediction')}. " if n > 1 else "")
@@ -285,7 +285,7 @@ def family(view: View) -> None:
         st.info("This part compares the five checkpoints, which were trained in the same way. Choose one of them in "
                 "the sidebar.")  # fmt: skip
         return
-    st.markdown(f"#### Layer {layer} in {count(len(members), 'model')}, coloured by KV head")
+    st.markdown(f"## Layer {layer} in {count(len(members), 'model')}, coloured by KV head")
     trained = f" {TRAINING}" if _is_trained(view) else ""
     st.caption(f"The first {count(len(ids), 'token')} of the text. Each row of a map is a query.{trained}")
     for member in members:
@@ -366,7 +366,7 @@ def off(view: View) -> None:
 def _without(ablated: list[tuple[int, int]], before: float, after: float) -> str:
     """Return the title of the prediction without these heads."""
     names = listed(f"L{layer} H{head}" for layer, head in ablated)
-    return f"#### Without {names}, the loss goes from {before:.3f} to {after:.3f} nats per token"
+    return f"## Without {names}, the loss goes from {before:.3f} to {after:.3f} nats per token"
 
 
 def _effects(view: View, ids: tuple[int, ...]) -> compute_heads.Effects:
@@ -441,7 +441,7 @@ def crossed(view: View) -> None:
     allowed = np.ones(weights[:, 0].shape, bool)  # (L, T, S)
     query, key = np.unravel_index(int(weights[layer, head].argmax()), weights.shape[2:])
     st.markdown(
-        f"#### Layer {layer}, head {head}: {quoted(labels[query])} reads {quoted(key_labels[key])} of the second text "
+        f"## Layer {layer}, head {head}: {quoted(labels[query])} reads {quoted(key_labels[key])} of the second text "
         f"with weight {printed(weights[layer, head, query, key])}"
     )
     st.caption(
@@ -493,7 +493,7 @@ def two_models(view: View) -> None:
             log, ground = view.settings.colour == "log", st.context.theme.type
             drawing = heads.head_map(each.trace, each.labels, at, one, log=log, query=row, ground=ground)
             charts.show(drawing, f"model-{i}")
-    st.markdown(f"#### Heads of {other.settings.model_name} most similar to L{layer} H{head}")
+    st.markdown(f"## Heads of {other.settings.model_name} most similar to L{layer} H{head}")
     st.caption(
         "Mean absolute difference of the role scores (shares of weight) and of the entropy, on repeated random tokens "
         "of each model's own vocabulary; 0 means equal."

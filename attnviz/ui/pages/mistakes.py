@@ -85,7 +85,7 @@ def question(view: View) -> None:
     """The changed lines, and the question about their effect."""
     mistake = compute_mistakes.mistake_of(view.settings)
     with st.container(key="mistake-code"):
-        st.markdown(f"#### {mistake.title}")
+        st.markdown(f"## {mistake.title}")
         for file, diff in compute_mistakes.diffs(view).items():
             st.caption(f"attnviz/{file}: lines with − are right, lines with + are the mistake.")
             st.code(diff, language="diff", wrap_lines=True)
@@ -150,7 +150,7 @@ def _take_model(model: str) -> None:
 def _run(view: View, symptom: Symptom) -> None:
     n = min(len(view.ids), compute_mistakes.MAX_TOKENS)
     where = f"the first {n} of {len(view.ids)} tokens" if n < len(view.ids) else count(n, "token")
-    st.markdown(f"#### On your text: {where}, {view.settings.model_name}, {view.origin}")
+    st.markdown(f"## On your text: {where}, {view.settings.model_name}, {view.origin}")
     left, right = st.columns([2, 3], gap="medium", vertical_alignment="center")
     left.metric(
         symptom.measure, format_number(symptom.number), f"right: {format_number(symptom.expected)}",
@@ -185,14 +185,14 @@ def _maps(view: View, symptom: Symptom) -> None:
 def _about(view: View, mistake: Mistake) -> None:
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown(f"#### What it is\n{mistake.what}")
+        st.markdown(f"## What it is\n{mistake.what}")
         st.markdown("\n".join(f"- [{source.title}]({source.url})" for source in mistake.sources))
-        st.markdown(f"#### When you would notice it\n{mistake.noticed}")
+        st.markdown(f"## When you would notice it\n{mistake.noticed}")
     with right:
-        st.markdown("#### How to test for it")
+        st.markdown("## How to test for it")
         st.caption("This test passes on the right version and fails on the mistaken one.")
         st.code(mistake.test.strip(), language="python", wrap_lines=True)
-        st.markdown(f"#### How interviewers ask\n{mistake.interview}")
+        st.markdown(f"## How interviewers ask\n{mistake.interview}")
     if compute_mistakes.can_be_walked(mistake) and not compute_mistakes.reason(view):
         link = view.but(version="mistaken", tab="", step=0).settings.to_link()
         st.page_link(

@@ -81,7 +81,7 @@ def page_links(view: View) -> None:
     link = view.settings.to_link()
     for group, pages in overview_groups().items():
         with st.container(border=True, gap="xxsmall"):
-            st.markdown(f"##### {group}")
+            st.markdown(f"## {group}")
             st.caption(OVERVIEW_GROUPS[group][0])
             with st.container(horizontal=True, gap="small"):
                 for page in pages:

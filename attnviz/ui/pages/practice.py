@@ -158,7 +158,7 @@ def _progress_section() -> None:
     """Table of the user's progress, and saving to and loading from a file; the server stores nothing."""
     progress = _progress()
     kinds = {subject: sum(k.subject == subject for k in compute.KINDS.values()) for subject in compute.SUBJECTS}
-    st.markdown("##### Your progress")
+    st.markdown("## Your progress")
     st.dataframe(
         {
             "Subject": list(compute.SUBJECTS.values()),
@@ -209,7 +209,7 @@ def _run(attempt: Attempt) -> None:
         st.caption(f":material/replay: Repeated: you missed this question. It does not count for the set. · {subject}")
     else:
         st.caption(f"Question {attempt.at + 1} of {n} · {subject}")
-    st.markdown(f"#### {escaped(question.text)}")
+    st.markdown(f"## {escaped(question.text)}")
     if question.code:
         st.code(question.code, language="python", wrap_lines=True)
     key = f"answer-{_serial()}"
@@ -379,7 +379,7 @@ def _explanation(question: Question) -> None:
 def _score_card(attempt: Attempt) -> None:
     grades = attempt.grades()
     right, n = sum(grade.right for grade in grades), len(grades)
-    st.markdown(f"#### {right} of {n} right")
+    st.markdown(f"## {right} of {n} right")
     rows = compute.tallies(attempt)
     st.dataframe(
         {
@@ -456,7 +456,7 @@ def _write(view: View) -> None:
     task = compute.TASKS[view.settings.task]
     left, right = st.columns([3, 2], gap="large")
     with left:
-        st.markdown("##### The skeleton")
+        st.markdown("## The skeleton")
         st.code(task.source(), language="python", wrap_lines=True)
     with right:
         _local_commands(task)
@@ -471,7 +471,7 @@ def _choose_task() -> None:
 
 def _local_commands(task: compute.Task) -> None:
     """Commands that judge a file, in a terminal and in the app."""
-    st.markdown("##### On your own machine, in a checkout of AttnViz")
+    st.markdown("## On your own machine, in a checkout of AttnViz")
     file = f"practice/{task.file}"
     for text, command in (
         (f"Write the skeleton to `{file}`:", f".venv/bin/python -m attnviz.practice new {task.name}"),
@@ -502,7 +502,7 @@ def _local_commands(task: compute.Task) -> None:
 def _own(view: View, file: Path) -> None:
     name = own_code.task_of(file, view.settings.task)
     task = compute.TASKS[name]
-    st.markdown(f"#### {task.title}: {escaped(file.name)}")
+    st.markdown(f"## {task.title}: {escaped(file.name)}")
     if own_code.stamp_of(file) == (0, 0):
         st.warning(f"There is no file {escaped(str(file))} yet. This command writes it:")
         st.code(f".venv/bin/python -m attnviz.practice new {name} --folder {shlex.quote(str(file.parent))}")
@@ -521,7 +521,7 @@ def _own(view: View, file: Path) -> None:
         look = own_code.run_on_weights(view, file, name)
     if look.found.right is not None:
         _own_maps(look, name)
-    st.markdown("##### Your source, line by line")
+    st.markdown("### Your source, line by line")
     if look.found.walk:
         packed_walk(look.found.walk, look.found.places, key="own-walk", on_step=_take_step, on_entry=_take_entry)
     else:
@@ -565,7 +565,7 @@ def _selected(view: View) -> None:
 
 def _own_maps(look: own_code.ShippedRun, task: str) -> None:
     """The user's maps beside the correct ones: the selected head large, all heads small."""
-    st.markdown("##### Your maps with the shipped weights, beside the correct ones")
+    st.markdown("### Your maps with the shipped weights, beside the correct ones")
     if look.found.yours is None:
         st.warning(escaped(look.found.maps_problem or "Your code returned no maps."), icon=":material/grid_off:")
         return

@@ -165,7 +165,7 @@ def scale(view: View) -> None:
 def maps(view: View) -> None:
     """Maps of one layer, each in the hue of the KV head that its head reads."""
     layer, head = view.layer_and_head
-    st.markdown(f"#### Layer {layer}: {_maps_finding(view)}")
+    st.markdown(f"## Layer {layer}: {_maps_finding(view)}")
     st.caption(f"Each row is a query; its weights sum to 1. Each column is a key. {view.origin.capitalize()}.")
     if view.config.n_layers > 1:
         state.control(
@@ -225,7 +225,7 @@ def _equal(view: View) -> None:
         return
     found = compute_groups.equalities_of(view.settings, view.ids, layer)
     st.markdown(
-        f"#### Layer {layer}: {_agreement(found)}\n\n"
+        f"## Layer {layer}: {_agreement(found)}\n\n"
         f"Computed on this layer's input for {_text(view, compute_groups.MAX_CHECKED)}. Where a formulation needs "
         "another number of KV heads, the layer's own are copied to each query head, or averaged into one.\n\n"
         + _equalities(found)
@@ -319,9 +319,7 @@ def _before_after(view: View) -> None:
     n_tokens = found.weights.shape[-1]
     moved = dict(zip(found.names, found.moved[:, head], strict=True))
     shares = ", ".join(f"{name} {share:.0%}" for name, share in moved.items() if name != "MHA")
-    st.markdown(
-        f"#### Layer {layer}, head {head}: averaging moves {moved[group_quality.AVERAGED]:.0%} of its attention"
-    )
+    st.markdown(f"## Layer {layer}, head {head}: averaging moves {moved[group_quality.AVERAGED]:.0%} of its attention")
     st.caption(
         f"Share moved compared with MHA, at {count(n_kv_heads, 'KV head')}: {shares}. The share is the total variation "
         f"distance ½ Σ|before − after| of a row, averaged over the queries of "
@@ -371,11 +369,12 @@ def _latent(view: View) -> None:
         return
     config, found = compute_groups.latent_equalities(view.settings, view.ids, layer)
     left, right = st.columns(2, gap="large")
-    if view.config.attention != "mla":  # for MLA this figure is at the top of the page
+    drawn = view.config.attention != "mla" or state.alone()  # for MLA, the top of the page draws it
+    if drawn:
         with left:
             charts.show(latent.latent(config), "latent")
-    with right if view.config.attention != "mla" else left, st.container(key="latent-checks"):
-        st.markdown(f"#### MLA, layer {layer}: {_agreement(found)}")
+    with right if drawn else left, st.container(key="latent-checks"):
+        st.markdown(f"## MLA, layer {layer}: {_agreement(found)}")
         st.caption(
             f"{_which_latent(view)}: {latent.shape(config)} (DeepSeek-V2, arXiv 2405.04434). Absorbed: W_UK is applied "
             "to the query and W_UV after the weighted sum, so decoding expands no keys or values. RoPE between W_UK "

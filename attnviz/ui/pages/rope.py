@@ -62,7 +62,7 @@ def top(view: View) -> None:
 @state.part("rotation", compute_rope.rotates)
 def rotation(view: View) -> None:
     """Rotation of one pair of a query and a key: in numbers, and as arrows that shift together."""
-    st.subheader("The rotation of one pair", divider="gray")
+    st.header("The rotation of one pair", divider="gray")
     st.markdown("Press Play: q and k rotate by the same angle, so the distance and the score do not change.")
     selection(view)
     config, values = compute_rope.rotated(view), compute_rope.frequencies(view)
@@ -72,7 +72,7 @@ def rotation(view: View) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         caption = rope_rotation.rotation(rotated, dimensions, view.labels[rotated.m], n_pairs, config.rope_theta)
-        st.markdown(f"#### {caption.title}")
+        st.markdown(f"## {caption.title}")
         st.caption(caption.note)
         charts.formula(caption)
     with right:
@@ -114,7 +114,7 @@ def selection(view: View) -> None:
 @state.part("pairs", compute_rope.rotates)
 def pairs(view: View) -> None:
     """All pairs: their clocks, their frequencies, and the tables of cos and sin."""
-    st.subheader("Each pair as a clock, each token a point on it", divider="gray")
+    st.header("Each pair as a clock, each token a point on it", divider="gray")
     st.markdown("Look at the dots: the further they reach round a clock, the further that pair rotates in this text.")
     values, theta = compute_rope.frequencies(view), compute_rope.rotated(view).rope_theta
     rope_clocks(
@@ -131,7 +131,7 @@ def _take_pair(pair: int) -> None:
 
 def frequencies(view: View) -> None:
     """Wavelengths, and the tables of cos and sin."""
-    st.subheader("Fast pairs and slow pairs", divider="gray")
+    st.header("Fast pairs and slow pairs", divider="gray")
     st.markdown("Move θ and watch the slow pairs. A larger θ slows every pair but the first.")
     theta = view.config.rope_theta if view.settings.opened else view.settings.theta
     state.control(
@@ -158,7 +158,7 @@ def _theta_name(theta: float) -> str:
 @state.part("closer", compute_rope.rotates)
 def closer(view: View) -> None:
     """The open tab; the others are not computed."""
-    st.subheader("Look closer", divider="gray")
+    st.header("Look closer", divider="gray")
     show = {
         "distance": _distance, "values": _values, "layouts": _layouts, "longer": _longer, "without": _without,
         "latent": _latent, "equal": _rounding,
