@@ -7,7 +7,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PYTEST := $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4
+# Bytecode is kept, whatever the shell says: without it each worker compiles all tests and each server the app again.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses=auto --maxprocesses=4
 
 MODEL_NAME = $(if $(wildcard $(MODEL)),$(abspath $(MODEL)),$(MODEL))
 

@@ -71,7 +71,7 @@ def look_at(visit: Visit, page: Page, found: Found) -> None:
             found.unnamed |= {f"{letter} in {line}, {maker}": str(visit) for letter in missing}
         numbers = list(quantities(caption.title))
         found.compared[maker] += len(numbers)
-        if maker not in SHOWN_ONCE:
+        if numbers and maker not in SHOWN_ONCE:
             beside = shown_beside(caption)
             found.unequal |= {f"{n.text} in “{caption.title}”": str(visit) for n in numbers if not n.is_among(beside)}
 

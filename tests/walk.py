@@ -251,5 +251,5 @@ def _strings(part: object) -> Iterator[Said]:
         yield Said(part)
     elif isinstance(part, list | dict):
         for name, each in part.items() if isinstance(part, dict) else enumerate(part):
-            if name not in ("bdata", "source"):  # nor source code
+            if name not in ("bdata", "source") and isinstance(each, str | list | dict):  # nor source code
                 yield from _strings(each)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Dialog, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Dialog, Error, Page, expect
 
 from tests.browser.painted import PATIENCE, rest, settle
 from tests.browser.server import CHROMIUM_ARGS, Server, chromium, serve
@@ -50,19 +50,26 @@ def viewport(width: int) -> dict[str, int]:
 @pytest.fixture
 def watched() -> Iterator[Callable[[Page], Page]]:
     """watched(page): a dialog or an uncaught error in it fails the test."""
-    wrong = []
+    wrong, pages = [], []
 
     def dismiss(dialog: Dialog) -> None:
         wrong.append(f"dialog: {dialog.message}")
         dialog.dismiss()
 
+    def uncaught(error: Error) -> None:
+        wrong.append(f"uncaught: {error}")
+
     def watch(page: Page) -> Page:
         page.set_default_timeout(PATIENCE)
         page.on("dialog", dismiss)
-        page.on("pageerror", lambda error: wrong.append(f"uncaught: {error}"))
+        page.on("pageerror", uncaught)
+        pages.append(page)
         return page
 
     yield watch
+    for page in pages:  # the next test may have it too
+        page.remove_listener("dialog", dismiss)
+        page.remove_listener("pageerror", uncaught)
     assert wrong == []
 
 
@@ -88,26 +95,38 @@ def people(browser: Browser) -> Iterator[Callable[[bool, str], BrowserContext]]:
 
 
 @pytest.fixture
-def visit(people: Callable, watched: Callable[[Page], Page], server: Server) -> Iterator[Callable[..., Page]]:
-    """visit("heads?kv=2", width=…, scheme=…): open that URL of the app in a new tab, and wait until it has settled.
+def visit(
+    request: pytest.FixtureRequest, people: Callable, watched: Callable[[Page], Page], server: Server
+) -> Iterator[Callable[..., Page]]:
+    """visit("heads?kv=2", width=…, scheme=…): open that URL of the app in a tab, and wait until it has settled.
 
-    Tabs share the browser's cache with those of earlier tests: Streamlit's scripts are parsed and compiled once.
+    The first tab is that of the tests before, loaded anew, whose process has compiled Streamlit's scripts: a new tab
+    takes twice the processor time. After a failed test it is a new one.
     """
-    used = set()
+    used: set[BrowserContext] = set()
 
     def visit_address(address: str = "", width: int = WIDE, scheme: str = "light") -> Page:
         person = people(width == NARROW, scheme)
+        page = watched(person.new_page() if person in used or not person.pages else person.pages[0])
         used.add(person)
-        page = watched(person.new_page())
         page.set_viewport_size(viewport(width))
+        page.emulate_media(color_scheme=scheme, reduced_motion="no-preference")
         go(page, server, address)
         return page
 
     yield visit_address
     for person in used:
-        person.pages[0].evaluate("localStorage.clear()")  # forget whether the sidebar was open
-        for page in person.pages:
+        first, *others = person.pages
+        leave(first)
+        for page in others if request.node.rep_call.passed else person.pages:  # the report is pytest-playwright's
             page.close()
+
+
+def leave(page: Page) -> None:
+    """End the session of a tab, and forget what was kept in the browser, such as whether the sidebar was open."""
+    page.evaluate("localStorage.clear(), sessionStorage.clear()")
+    page.mouse.move(0, 0)
+    page.goto("about:blank")
 
 
 @pytest.fixture

@@ -70,9 +70,12 @@ def test_a_cell_is_clicked_lines_are_moved_and_the_card_is_saved(visit: Callable
     page.get_by_text("Right: the order below").wait_for()
 
 
-def test_the_interview_has_a_clock_and_no_feedback_and_its_link_asks_the_same(visit: Callable[..., Page]) -> None:
+def test_the_interview_has_a_clock_and_no_feedback_and_its_link_asks_the_same(
+    window: Callable[..., Page], visit: Callable[..., Page], server: Server
+) -> None:
     address = "practice?tab=interview&question_set=11"
-    page = visit(address)
+    page = window()  # not a tab of `visit`: the clock that is installed is that of all pages of the browser context
+    go(page, server, address)
     page.clock.install()
     asked = the_first_question(page)
     the_time_is_counted_down_in_the_browser_and_the_server_is_believed(page)
