@@ -141,7 +141,8 @@ function choose(view, now, id) {
   stays(view, false);
   if (now < view.n) view.text.lastChild.remove();
   view.text.querySelector(".last")?.classList.remove("last");
-  view.text.append(el("span", "new last", plain(view.d.words[id])));
+  view.text.append(newToken(view.d.words[id]));
+  view.text.lastChild.classList.add("last");
   view.chose = true;
   view.send("choose", [now, id]);
 }
@@ -206,8 +207,16 @@ function writeText(view) {
   text.scrollTop = text.scrollHeight;
 }
 
+// The space or line break before a word stays outside its outline, which would otherwise reach the token before or have two boxes.
+function newToken(label) {
+  const piece = el("span", "new"), text = plain(label), word = text.trim();
+  const [before, after] = word ? text.split(word) : ["", ""];
+  piece.append(before, el("span", "word", word || text), after);
+  return piece;
+}
+
 function pieceOf(d, step) {
-  const piece = el("span", "new", plain(d.words[step.id]));
+  const piece = newToken(d.words[step.id]);
   piece.style.background = `color-mix(in srgb, var(--st-primary-color) ${Math.round(45 * (1 - step.p))}%, transparent)`; // stronger = less probable
   piece.title = `probability ${chance(step.p)}`;
   return piece;
