@@ -96,7 +96,8 @@ def single_text(steps: Sequence[WrittenStep]) -> str:
     single = sum(step.left[-1] == 1 for step in steps)
     if steps[0].stages[-1][0] == "greedy" or 2 * single <= len(steps):
         return ""
-    return f"In {single} of {count(len(steps), 'step')} computed so far, only one token passes the filters."
+    where = f"In {single} of the first {count(len(steps), 'step')} after the prompt, written or computed ahead"
+    return f"{where}, only one token passes the filters."
 
 
 # ---- with and without a cache
@@ -144,7 +145,7 @@ def step_times(found: Compared, seconds: Sequence[Spread]) -> Drawing:
     slower = all_of_it.median / one.median
     title = f"Measured here: without a cache, {found.n_tokens} tokens take {slower:.1f} times as long"
     if one.overlaps(all_of_it):
-        title = f"Measured: {_ms(one.median)} with a cache, {_ms(all_of_it.median)} without; quartiles overlap"
+        title = f"Measured: {_ms(one.median)} with a cache, {_ms(all_of_it.median)} without; the two ranges overlap"
     speeds = [2e-9 * each.multiplications / s.median for each, s in zip(works, seconds, strict=True)]
     more = found.without.multiplications / found.with_cache.multiplications
     return Drawing(
@@ -168,10 +169,17 @@ def quartiles(seconds: Spread) -> str:
 
 
 def unsteady(seconds: Iterable[Spread]) -> str:
-    """Return a sentence that warns where the quartiles of a measurement are far apart."""
-    if all(each.steady for each in seconds):
+    """Return a sentence that counts the measurements whose quartiles are far apart; "" if there are none."""
+    unsteady_ones = [not each.steady for each in seconds]
+    wide, n = sum(unsteady_ones), len(unsteady_ones)
+    if not wide:
         return ""
-    return " The quartiles are far apart, perhaps because other programs ran meanwhile: measure again."
+    ranges = (
+        "Each range between quartiles is"
+        if wide == n
+        else f"{wide} of {n} ranges between quartiles {'is' if wide == 1 else 'are'}"
+    )
+    return f" {ranges} wide, perhaps because other programs ran meanwhile: measure again."
 
 
 def time_columns(seconds: Sequence[Spread]) -> dict[str, list[float]]:

@@ -80,18 +80,19 @@ def test_bars_of_one_unit_share_a_linear_scale_and_zero_is_printed() -> None:
     ("n_tokens", "without", "title"),
     [
         (29, 0.012, "29 tokens take 3.0 times as long"),
-        (512, 0.0042, "4.00 ms with a cache, 4.20 ms without; quartiles overlap"),
+        (512, 0.0042, "4.00 ms with a cache, 4.20 ms without; the two ranges overlap"),
     ],
 )
 def test_the_times_of_a_step_are_said_with_their_spread(n_tokens: int, without: float, title: str) -> None:
     found = compared("gqa-4", n_tokens)
     drawing = figures.step_times(found, (around(0.004), around(without)))
-    assert drawing.title.endswith(title) and "far apart" not in drawing.note
+    assert drawing.title.endswith(title) and "wide" not in drawing.note
     assert f"{n_tokens} times the multiplications take {without / 0.004:.1f} times as long" in drawing.note
     assert f"{2e-9 * found.without.multiplications / without:.1f} GFLOP/s instead of" in drawing.note
     assert all(trace.get("textposition") == "middle right" for trace in drawing.chart.data if "text" in trace)
     apart = Spread(0.001, 0.004, 0.009, 9)
-    assert "far apart" in figures.step_times(found, (apart, around(0.1))).note
+    assert "1 of 2 ranges between quartiles is wide, perhaps" in figures.step_times(found, (apart, around(0.1))).note
+    assert "Each range between quartiles is wide" in figures.step_times(found, (apart, apart)).note
 
 
 def step(names: tuple[str, ...], odds: tuple[float, ...], left: int) -> WrittenStep:
@@ -129,7 +130,7 @@ def test_what_passes_the_filters_is_counted(names, left, said) -> None:
 
 def test_steps_that_leave_nothing_to_draw_are_counted_unless_greedy() -> None:
     one, two = (step(("model", "top-p"), (0.3, 0.2, 0.1), left) for left in (1, 2))
-    assert figures.single_text([one, two, one]).startswith("In 2 of 3 steps computed so far, only one token")
+    assert figures.single_text([one, two, one]).startswith("In 2 of the first 3 steps after the prompt, written or")
     assert figures.single_text([one, two]) == ""
     assert figures.single_text([step(("model", "greedy"), (0.3, 0.2, 0.1), 1)] * 3) == ""
 
