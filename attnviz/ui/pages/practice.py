@@ -159,15 +159,14 @@ def _progress_section() -> None:
     progress = _progress()
     kinds = {subject: sum(k.subject == subject for k in compute.KINDS.values()) for subject in compute.SUBJECTS}
     st.markdown("## Your progress")
-    st.dataframe(
+    st.table(  # a dataframe's toolbar would lie on its header, and on a phone its last column would be cut off
         {
             "Subject": list(compute.SUBJECTS.values()),
             "Kinds of questions": [kinds[row.subject] for row in progress.tallies()],
             "Answered": [row.asked for row in progress.tallies()],
-            "Right": [row.right / row.asked if row.asked else None for row in progress.tallies()],
+            "Right": [f"{row.right / row.asked:.0%}" if row.asked else "–" for row in progress.tallies()],
         },
-        hide_index=True, width="content",
-        column_config={"Right": st.column_config.ProgressColumn("Right", format="percent", min_value=0, max_value=1)},
+        hide_index=True, width="content", border="horizontal",
     )  # fmt: skip
     first, second, third = compute.GAPS
     st.caption(
