@@ -41,7 +41,7 @@ def choose(view: View) -> None:
     """All mistakes, grouped by symptom: a list, or a select box on a phone."""
     by_kind = compute_mistakes.ids_by_kind()
     ids = [name for names in by_kind.values() for name in names]
-    with st.container(key="mistake-list", height=560, border=False):
+    with st.container(key="mistake-list"):  # at its full height, so that the selected mistake is never scrolled away
         st.caption(_score(len(ids)))
         for kind, names in by_kind.items():
             key = f"list-{kind}"
