@@ -9,7 +9,7 @@ from collections.abc import Callable
 from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NARROW, WIDE, turn_to
-from tests.browser.painted import background, overflow, painted_fraction, pixels, settle, shoot
+from tests.browser.painted import background, cut_off, fits, painted_fraction, pixels, settle, shoot, trimmed
 
 TINY = "model=own&n_layers=1&n_heads=2&n_kv_heads=1&d_model=8"
 
@@ -25,14 +25,15 @@ def title(page: Page, words: str):
 PARTS = {"Published models": "alternatives", "What fits in GPU memory": "filling", "Decode speed": "machines"}
 
 
-def every_part_is_painted_and_as_wide_as_its_window(page: Page, width: int, scheme: str) -> None:
+def every_part_is_painted_and_whole(page: Page, width: int, scheme: str) -> None:
     page.set_viewport_size({"width": width, "height": 4500})  # charts outside the window are not drawn
     seen = ["attention", "cache"]
     for part, drawn in PARTS.items():
         page.get_by_role("radio", name=part).click()
         expect(chart(page, drawn)).to_be_visible()
         settle(page)
-        assert overflow(page) == 0, part
+        fits(page)
+        assert (cut_off(page), trimmed(page)) == ([], []), f"{part}, {width} pixels wide"
         for key in (*seen, drawn):
             image = pixels(chart(page, key))
             assert painted_fraction(image) > 0.04, f"{key} is not painted"
@@ -148,8 +149,8 @@ def test_every_control_moves_what_it_is_about(visit: Callable[..., Page]) -> Non
         each(page)
 
 
-def test_every_part_is_painted_and_as_wide_as_its_window(visit: Callable[..., Page]) -> None:
+def test_every_part_is_painted_and_whole_in_its_window(visit: Callable[..., Page]) -> None:
     page = visit("cost?tab=measured", width=NARROW, scheme="dark")
-    every_part_is_painted_and_as_wide_as_its_window(page, NARROW, "dark")
+    every_part_is_painted_and_whole(page, NARROW, "dark")
     page.emulate_media(color_scheme="light")
-    every_part_is_painted_and_as_wide_as_its_window(page, WIDE, "light")
+    every_part_is_painted_and_whole(page, WIDE, "light")

@@ -53,10 +53,9 @@ def begins_80_pixels_from_its_top(page: Page, width: int) -> None:
     expect(page.locator(".st-key-narrow")).to_be_visible(visible=width == NARROW)
 
 
-CHARTS = {  # of the RoPE page, see test_rope_page.py
+CHARTS = {  # of the pages RoPE and Cost, see test_rope_page.py and test_cost_page.py
     "heads": ["tab=number", "tab=stages", "tab=does", "tab=rollout"],
     "query_groups": ["tab=cost", "tab=alike", "tab=latent"],
-    "cost": ["tab=published", "tab=memory", "tab=speed"],
     "steps": ["tab=lens", "tab=residual", "tab=tiles"],
 }
 
