@@ -35,7 +35,6 @@ PRESENTED = """<style>
 .st-key-lesson-text { max-height: 26vh; max-width: none; }
 .st-key-lesson-tools { max-width: 12.5rem; }
 .st-key-lesson-tools > :first-child { display: none; }
-.stMainBlockContainer [data-testid="stCaptionContainer"] { display: none; }
 </style>"""
 
 
