@@ -13,7 +13,8 @@ from attnviz.ui import state
 from attnviz.ui.components.stage import stage
 from attnviz.ui.qr_code import qr_code
 
-# Hides everything but the element and its contents; its containers take the full width, without gaps.
+# Hides everything but the element and its contents; its containers take the full width, without gaps. A lesson does not frame
+# it: there is nothing beside it.
 STYLE = """<style>
 .stMainBlockContainer :is(.stElementContainer, .stExpander, .stColumn):not(
   .{it}, .{it} *, :has(.{it}, .stAlert)
@@ -22,6 +23,7 @@ STYLE = """<style>
 .stMainBlockContainer .stVerticalBlock:not(.{it}, .{it} *) {{ gap: 0; }}
 .stMainBlockContainer {{ padding: 0.75rem 1rem !important; max-width: none; }}
 .stAppHeader {{ display: none; }}
+.{it} {{ outline: none !important; }}
 </style>"""
 WHOLE_PAGE = """<style>.stMainBlockContainer { zoom: 1.4; }</style>"""
 PRESENTED = """<style>
@@ -33,7 +35,6 @@ PRESENTED = """<style>
 .st-key-lesson-text { max-height: 26vh; max-width: none; }
 .st-key-lesson-tools { max-width: 12.5rem; }
 .st-key-lesson-tools > :first-child { display: none; }
-.stMainBlockContainer [data-testid="stCaptionContainer"] { display: none; }
 </style>"""
 
 

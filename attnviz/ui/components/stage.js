@@ -1,5 +1,5 @@
 // Presentation mode: zooms the drawing until it fills the window above the bar, at least by TYPE; if it is then higher than the
-// window, it scrolls. Draws a ring around the pointer; B blanks the screen. Page Up and Page Down, as sent by a clicker, step.
+// window, it scrolls. Only a chart is enlarged less, so that its axes are seen together with its marks. Draws a ring around the pointer; B blanks the screen. Page Up and Page Down, as sent by a clicker, step.
 const TYPE = 1.4, LARGEST = 4, SHARES = [1, 0.85, 0.75, 0.65, 0.55, 0.45]; // minimal and maximal zoom; widths tried, as shares of the widest
 const WIDEST = 1.6, RING = 56, TRIES = 6, SETTLED = 80; // maximal useful width / height; pixels; attempts; milliseconds until laid out
 
@@ -57,17 +57,21 @@ function fitting(sheet, target, signal) {
     return [window.innerWidth - 32, (bar?.height ? bar.top : window.innerHeight) - 24];
   };
   const wait = (ms) => new Promise((then) => setTimeout(then, ms));
-  // Plotly sizes a chart by its box in the window, and maps pointer positions correctly under a transform, but not under zoom.
+  const charts = () => [...document.querySelectorAll(`.${target} .stPlotlyChart`)];
+  const least = () => (charts().length ? 1 : TYPE);
+  // Plotly sizes a chart by its box in the window, and maps pointer positions correctly under a transform, but not under zoom. A
+  // transform leaves the box as it was, so a margin takes the place of what is drawn below it.
   const lay = (zoom, width) => {
+    const below = (zoom - 1) * Math.max(0, ...charts().map((each) => each.offsetHeight));
     sheet.textContent = `.${target} { --slide: 1; --slide-height: ${roomFor()[1] / TYPE}px; --slide-rest: none; --slide-tools: sticky; zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; }
       .${target} .stElementContainer { overflow: visible; }
-      .${target} .stElementContainer:has(.stPlotlyChart) { zoom: ${1 / zoom}; width: ${100 / zoom}% !important; }
+      .${target} .stElementContainer:has(.stPlotlyChart) { zoom: ${1 / zoom}; width: ${100 / zoom}% !important; margin-bottom: ${below}px; }
       .${target} .js-plotly-plot { transform: scale(${zoom}); transform-origin: 0 0; overflow: visible !important; }`;
   };
   const tried = async (element, [wide, high], width) => {
     lay(1, width);
     await wait(SETTLED);
-    const height = element.getBoundingClientRect().height, zoom = Math.max(TYPE, Math.min(wide / width, high / height, LARGEST));
+    const height = element.getBoundingClientRect().height, zoom = Math.max(least(), Math.min(wide / width, high / height, LARGEST));
     const over = (zoom * height) / high, filled = (zoom * zoom * Math.min(width, WIDEST * height) * height) / (wide * high);
     return { width, zoom, worth: over > 1.001 ? -over : filled };
   };
@@ -84,19 +88,20 @@ function fitting(sheet, target, signal) {
     lay(best.zoom, best.width);
     await wait(SETTLED);
     const over = element.getBoundingClientRect().height / room[1]; // zoomed text can wrap into more lines
-    if (over > 1.001 && best.zoom > TYPE && !stale()) lay(Math.max(TYPE, best.zoom / over), best.width);
+    if (over > 1.001 && best.zoom > least() && !stale()) lay(Math.max(least(), best.zoom / over), best.width);
   };
   return async function start() {
     const element = target && document.querySelector(`.${target}`), now = String(roomFor());
     if (signal.aborted || !target || seen === now) return; // plotly's own resize events do not change the room
-    if (!element || element.getBoundingClientRect().height < 20) return void setTimeout(start, SETTLED);
+    const drawn = element?.getBoundingClientRect().height >= 20 && !element.querySelector("[data-testid=stSkeleton]"); // of a chart
+    if (!drawn) return void setTimeout(start, SETTLED);
     const run = ++turn, stale = () => run !== turn || signal.aborted;
     seen = now;
     for (let i = 0; i < TRIES && !stale(); i++) {
       await fill(element, stale);
-      const { height } = element.getBoundingClientRect();
+      const { height } = element.getBoundingClientRect(), { length } = charts();
       await wait(6 * SETTLED); // elements drawn late change the height
-      if (Math.abs(element.getBoundingClientRect().height - height) < 8) return;
+      if (Math.abs(element.getBoundingClientRect().height - height) < 8 && charts().length === length) return;
     }
   };
 }
