@@ -64,6 +64,7 @@ WRITTEN_IN_THE_BROWSER = {  # components that are sent arrays and write their nu
 NOT_IN_THE_RING = {  # what the sentence derives, a control or the page's first line shows, or a chart draws
     ("score-to-weight", 2): {"sqrt_head_dim"},
     ("score-to-weight", 4): {"query", "n_allowed", "n_masked"},
+    ("score-to-weight", 6): {"tile_difference"},
     ("shared-kv-heads", 8): {"published_heads"},
     ("cache-cost", 2): {"published_cache"},
     ("cache-cost", 5): {"precision"},
