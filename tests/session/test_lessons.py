@@ -16,7 +16,7 @@ from attnviz.cost import kv_cache_bytes, load_presets
 from attnviz.figures.group_quality import AVERAGED, TRAINED
 from attnviz.session.elements import ALL, ELEMENTS, drawings, on_page
 from attnviz.session.lessons import LessonError, parse, placeholders
-from attnviz.session.pages import PAGES
+from attnviz.session.pages import OVERVIEW_GROUPS, PAGES
 from attnviz.session.settings import SELECTION, Settings
 
 LESSON = """# A title
@@ -120,6 +120,10 @@ def test_at_least_eight_lessons_of_five_to_ten_steps_ship() -> None:
     assert {lesson.minutes for lesson in SHIPPED_LESSONS.values()} <= set(range(5, 11))
     assert list(SHIPPED_LESSONS) == (SHIPPED / "order.txt").read_text().split()
     assert all(lesson.about for lesson in SHIPPED_LESSONS.values())
+    words = "one two three four five six seven eight nine ten".split()
+    lengths = [len(lesson.steps) for lesson in SHIPPED_LESSONS.values()]
+    said = f"{words[min(lengths) - 1]} to {words[max(lengths) - 1]} steps"
+    assert said in PAGES["lessons"].sentence and said in OVERVIEW_GROUPS["Understand it"][0]
 
 
 @pytest.mark.slow

@@ -13,6 +13,7 @@ from attnviz.session.elements import ALL, ELEMENTS, Element
 from attnviz.session.lessons import Lesson, placeholders
 from attnviz.session.pages import PAGES, overview_groups
 from attnviz.ui.lesson_bar import spoken
+from attnviz.ui.pages.overview import FIRST_LESSON
 from tests.ui.test_pages import ROOT, opened, sentences
 
 pytestmark = pytest.mark.slow
@@ -239,7 +240,11 @@ def test_a_step_on_a_control_is_presented_with_its_whole_page() -> None:
 def test_the_front_door_leads_every_way_and_to_every_page() -> None:
     app = opened("app.py")
     found = [link.proto.page for link in app.main.get("page_link")]
-    assert len(found) == len(PAGES) - 1
+    assert len(found) == 1 + len(PAGES) - 1
+    name, title = FIRST_LESSON
+    first = LESSONS[name].step(1)
+    assert title == LESSONS[name].title and name == next(iter(LESSONS)) and found[0] == first.page.path
+    assert LESSONS[name].settings(1).to_link() == {"lesson": name}, "what the overview links to"
     said = bar(app)
     assert all(way in said for way in overview_groups()) and {"Understand it", "Look around", "Work out a cost"} <= set(
         overview_groups()
