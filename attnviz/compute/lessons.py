@@ -597,6 +597,14 @@ def early_prediction(view: View) -> str:
 
 
 @placeholder
+def tile_difference(view: View) -> str:
+    """The largest difference between the selected head's output by tiles and that of PyTorch's kernel."""
+    from attnviz.compute import steps
+
+    return MISSING if view.config.attention_softcap is not None else f"{steps.tiled_of(view).largest_difference:.1e}"
+
+
+@placeholder
 def first_layer(view: View) -> str:
     """The first layer after which the model's prediction is the most likely one: "layer 2"."""
     from attnviz.compute import steps

@@ -93,7 +93,7 @@ class Mistake:
         return version(f"{self.id}, MLA" if changes is self.latent and changes else self.id, changes)
 
     def diff(self, config: ModelConfig | None = None) -> dict[str, str]:
-        """Return the diff of each changed file, by its path below attnviz/."""
+        """Return the diff that repairs each changed file, by its path below attnviz/."""
         return self.version(config).diff()
 
     def model(self, model: Transformer) -> Transformer:

@@ -73,8 +73,8 @@ class Version:
         return source
 
     def diff(self) -> dict[str, str]:
-        """Return each changed file's unified diff from the right one, without the two header lines."""
-        return {file: "\n".join(_diff(right_source(file), self.source(file))) for file in self.files}
+        """Return the unified diff that repairs each changed file, without the two header lines: − is this version."""
+        return {file: "\n".join(_diff(self.source(file), right_source(file))) for file in self.files}
 
     def changed_lines(self, file: str) -> tuple[set[int], set[int]]:
         """Return the line numbers that occur only in the right version, and those that occur only in this one."""
@@ -200,6 +200,6 @@ def _imported(tree: ast.AST) -> Iterator[str]:
             yield (node.module or "").removeprefix("attnviz.")
 
 
-def _diff(right: str, wrong: str) -> list[str]:
-    lines = difflib.unified_diff(right.splitlines(), wrong.splitlines(), n=CONTEXT, lineterm="")
+def _diff(wrong: str, right: str) -> list[str]:
+    lines = difflib.unified_diff(wrong.splitlines(), right.splitlines(), n=CONTEXT, lineterm="")
     return list(lines)[2:]

@@ -33,12 +33,12 @@ class Page:
 ALL = (
     Page(
         "", "app.py", "Overview",
-        "The real attention modules, run on the text you type and the model you choose.",
+        "Type a text and choose a model to see what its attention computes, and what it costs.",
         "attnviz.ui.pages.overview",
     ),
     Page(
         "lessons", "pages/9_lessons.py", "Lessons",
-        "Guided tours of the pages in five to ten steps, with what to look at and this model's numbers.",
+        "Guided tours of the pages in six to ten steps, with what to look at and this model's numbers.",
         "attnviz.ui.pages.lessons",
         needs_text=False,
     ),
@@ -156,7 +156,7 @@ ALL = (
 )  # fmt: skip
 PAGES = {page.path: page for page in ALL}
 OVERVIEW_GROUPS = {  # by purpose: what each offers, and the paths of its pages; the others are in "Look around"
-    "Understand it": ("Lessons in five to ten steps each, with this model's own numbers.", ("lessons",)),
+    "Understand it": ("Lessons in six to ten steps each, with this model's own numbers.", ("lessons",)),
     "Look around": ("Each head's map, shared KV heads, RoPE's rotations, the source as it ran, decoding.", ()),
     "Prepare": ("Mistakes in attention code, graded questions, code to write yourself.", ("mistakes", "practice")),
     "Work out a cost": ("Parameters and KV cache of these settings and of published models.", ("cost",)),

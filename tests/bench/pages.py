@@ -211,7 +211,7 @@ def next_step(browser: Browser, url: str) -> dict[str, float]:
     page.set_default_timeout(PATIENCE)
     for _ in range(STARTS):
         began = perf_counter()
-        page.goto(f"{url}/heads?tab=lines&query=18&lesson=one-head&lesson_step=5")
+        page.goto(f"{url}/heads?tab=lines&query=19&lesson=one-head&lesson_step=5")
         page.wait_for_function(AT_STEP, arg=5)
         opened.append(perf_counter() - began)
         settle(page)

@@ -69,7 +69,7 @@ def test_the_walk_begins_at_a_changed_line_in_both_versions(name, model):
         call = walk.run.calls[stop.line.call]
         line = call.source.splitlines()[stop.line.number - call.first].strip()
         signs = [row for diff in compute.diffs(view).values() for row in diff.splitlines()]
-        changed = {row[1:].strip() for row in signs if row[0] == ("+" if version == "mistaken" else "-")}
+        changed = {row[1:].strip() for row in signs if row[0] == ("-" if version == "mistaken" else "+")}
         cached = name in ("keys_rotated_twice",)  # its line runs only with a cache, and the walk has none
         assert cached or line in changed or steps.stop_of(at, walk) == 0
         assert (f"({name}" in call.file) == (version == "mistaken") or steps.stop_of(at, walk) == 0

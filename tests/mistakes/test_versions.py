@@ -21,9 +21,9 @@ VERSIONS = {
 }  # fmt: skip
 
 
-def patched(right: str, diff: str) -> str:
+def patched(wrong: str, diff: str) -> str:
     """Apply a unified diff by its line numbers alone."""
-    old, new, at = right.splitlines(), [], 0
+    old, new, at = wrong.splitlines(), [], 0
     for line in diff.splitlines():
         if line.startswith("@@"):
             first = int(line.split()[1].split(",")[0][1:]) - 1
@@ -39,12 +39,12 @@ def patched(right: str, diff: str) -> str:
 
 
 @pytest.mark.parametrize("name", VERSIONS)
-def test_the_mistaken_source_is_the_right_one_with_the_diff_applied(name):
+def test_the_right_source_is_the_mistaken_one_with_the_diff_applied(name):
     version = VERSIONS[name]
     for file, diff in version.diff().items():
         right = (ROOT / file).read_text()
         wrong = inspect.getsource(version.module(file.removesuffix(".py").replace("/", ".")))
-        assert wrong == patched(right, diff) and wrong != right
+        assert right == patched(wrong, diff) and wrong != right
         assert 1 <= sum(line[0] in "+-" for line in diff.splitlines()) <= 14, "a diff of a few lines"
 
 

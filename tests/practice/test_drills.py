@@ -20,6 +20,7 @@ from attnviz.practice.drills.answers import (
     ShapeAnswer,
 )
 from attnviz.practice.drills.evaluate import Unreadable, evaluate
+from attnviz.practice.drills.heads import GROUPED, orders
 from attnviz.practice.drills.lines import differs
 from attnviz.practice.drills.sets import GAPS, Missed
 from attnviz.session.pages import PAGES
@@ -49,6 +50,15 @@ def wrong_answers(answer) -> list[str]:
 def test_there_are_enough_kinds_in_each_subject_and_level():
     assert len(KINDS) >= 30
     assert {(k.subject, k.level) for k in KINDS.values()} == {(s, level) for s in SUBJECTS for level in LEVELS}
+
+
+def test_the_orders_of_kv_heads_are_those_of_the_question():
+    assert orders(12, 3) == ("0 1 2 0 1 2 …", "0 0 0 0 1 1 …")
+    for H, K in GROUPED:
+        heads = torch.arange(K)
+        for shown, expected in zip(orders(H, K), (heads.repeat(H // K), heads.repeat_interleave(H // K)), strict=True):
+            read = [int(head) for head in shown.removesuffix(" …").split()]
+            assert K < len(read) <= H and read == expected[: len(read)].tolist()
 
 
 @pytest.mark.slow

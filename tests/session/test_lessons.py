@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from attnviz.analysis.groups import paired_difference
+from attnviz.compute import heads, query_groups, rope
 from attnviz.compute import lessons as compute
-from attnviz.compute import query_groups, rope
 from attnviz.compute.lessons import FUNCTIONS, SHIPPED, Unread, filled
 from attnviz.compute.view import View
 from attnviz.cost import kv_cache_bytes, load_presets
 from attnviz.figures.group_quality import AVERAGED, TRAINED
 from attnviz.session.elements import ALL, ELEMENTS, drawings, on_page
 from attnviz.session.lessons import LessonError, parse, placeholders
-from attnviz.session.pages import PAGES
+from attnviz.session.pages import OVERVIEW_GROUPS, PAGES
 from attnviz.session.settings import SELECTION, Settings
 
 LESSON = """# A title
@@ -120,6 +120,10 @@ def test_at_least_eight_lessons_of_five_to_ten_steps_ship() -> None:
     assert {lesson.minutes for lesson in SHIPPED_LESSONS.values()} <= set(range(5, 11))
     assert list(SHIPPED_LESSONS) == (SHIPPED / "order.txt").read_text().split()
     assert all(lesson.about for lesson in SHIPPED_LESSONS.values())
+    words = "one two three four five six seven eight nine ten".split()
+    lengths = [len(lesson.steps) for lesson in SHIPPED_LESSONS.values()]
+    said = f"{words[min(lengths) - 1]} to {words[max(lengths) - 1]} steps"
+    assert said in PAGES["lessons"].sentence and said in OVERVIEW_GROUPS["Understand it"][0]
 
 
 @pytest.mark.slow
@@ -188,6 +192,16 @@ def test_numbers_of_a_head_follow_from_the_softmax() -> None:
     assert float(value("next_score")) == pytest.approx(rest[0].max(), abs=1e-4)
     assert float(value("next_weight")) == pytest.approx(rest[1].max(), abs=1e-4)
     assert (value("n_allowed"), value("n_masked")) == (str(query + 1), str(len(view.ids) - query - 1))
+
+
+def test_the_lesson_s_induction_head_raises_the_token_of_its_strongest_key_most() -> None:
+    view = View(SHIPPED_LESSONS["one-head"].settings(7))
+    assert int(heads.logit_effects_of(view).argmax()) == view.ids[view.key]
+    assert view.ids[view.key - 1] == view.ids[view.query], "it followed the same token the first time"
+
+
+def test_the_difference_by_tiles_is_that_of_rounding() -> None:
+    assert 0 < float(value("tile_difference", layer=1, head=3)) < 1e-5
 
 
 def test_numbers_of_rope() -> None:

@@ -13,6 +13,7 @@ from attnviz.session.elements import ALL, ELEMENTS, Element
 from attnviz.session.lessons import Lesson, placeholders
 from attnviz.session.pages import PAGES, overview_groups
 from attnviz.ui.lesson_bar import spoken
+from attnviz.ui.pages.overview import FIRST_LESSON
 from tests.ui.test_pages import ROOT, opened, sentences
 
 pytestmark = pytest.mark.slow
@@ -64,6 +65,7 @@ WRITTEN_IN_THE_BROWSER = {  # components that are sent arrays and write their nu
 NOT_IN_THE_RING = {  # what the sentence derives, a control or the page's first line shows, or a chart draws
     ("score-to-weight", 2): {"sqrt_head_dim"},
     ("score-to-weight", 4): {"query", "n_allowed", "n_masked"},
+    ("score-to-weight", 6): {"tile_difference"},
     ("shared-kv-heads", 8): {"published_heads"},
     ("cache-cost", 2): {"published_cache"},
     ("cache-cost", 5): {"precision"},
@@ -238,7 +240,11 @@ def test_a_step_on_a_control_is_presented_with_its_whole_page() -> None:
 def test_the_front_door_leads_every_way_and_to_every_page() -> None:
     app = opened("app.py")
     found = [link.proto.page for link in app.main.get("page_link")]
-    assert len(found) == len(PAGES) - 1
+    assert len(found) == 1 + len(PAGES) - 1
+    name, title = FIRST_LESSON
+    first = LESSONS[name].step(1)
+    assert title == LESSONS[name].title and name == next(iter(LESSONS)) and found[0] == first.page.path
+    assert LESSONS[name].settings(1).to_link() == {"lesson": name}, "what the overview links to"
     said = bar(app)
     assert all(way in said for way in overview_groups()) and {"Understand it", "Look around", "Work out a cost"} <= set(
         overview_groups()

@@ -79,10 +79,11 @@ MISTAKE = Mistake(
     "version?",
     answers=("q1, k1, v1", "k1, v0, v1", "q1, k0, v1", "k0, k1, v1"),
     answer=1,
-    what="One large matrix product needs fewer kernel launches than three, so q, k and v often share one weight. "
-    "Its rows can be grouped per matrix (all of q, then k, then v: GPT-2, nn.MultiheadAttention) or per head (q0 k0 "
-    "v0 q1 k1 v1: GPT-NeoX; per KV head in Falcon 40B and InternLM2). A model can be trained with either. Read in "
-    "the wrong layout, a head takes another head's keys as its queries; every shape is right.",
+    what="One large matrix product needs fewer kernel launches than three, so q, k and v often share one weight. Its "
+    "rows can be grouped per matrix (all of q, then k, then v: GPT-2, nn.MultiheadAttention) or per head (q0 k0 v0 "
+    "q1 k1 v1: GPT-NeoX; per KV head in Falcon 40B and InternLM2). A model can be trained with either. Read in the "
+    "wrong layout, head 0 takes the first three parts of q0 q1 k0 k1 v0 v1 and head 1 the other three, k1 v0 v1: a "
+    "key is used as its query. Every shape is right.",
     sources=(
         Source(
             "torch.nn.MultiheadAttention: in_proj_weight",

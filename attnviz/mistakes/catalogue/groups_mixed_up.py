@@ -55,8 +55,10 @@ MISTAKE = Mistake(
     ),
     answer=1,
     what="With 32 query heads, “n_groups = 4” means 4 KV heads in one file, and groups of 4 (8 KV heads) in another. "
-    "Both can be built and run, but one has twice the cache. The GQA paper's G counts groups, and so KV heads; other "
-    "code means n_rep or group_size. Unambiguous names are n_kv_heads and group_size = n_heads / n_kv_heads.",
+    "Both can be built and run, but one has twice the cache. The output sizes of k_proj and v_proj are n_kv_heads · "
+    "head_dim, so weights trained for one do not fit into the other, and loading them raises. The GQA paper's G "
+    "counts groups, and so KV heads; other code means n_rep or group_size. Unambiguous names are n_kv_heads and "
+    "group_size = n_heads / n_kv_heads.",
     sources=(Source("Ainslie et al., GQA, section 2.2: GQA-G", "https://arxiv.org/abs/2305.13245"),),
     noticed="Immediately if weights are loaded strictly. When training from scratch nothing raises; the number of "
     "parameters and the size of the cache differ from the paper's.",

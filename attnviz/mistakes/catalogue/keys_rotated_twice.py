@@ -52,9 +52,10 @@ MISTAKE = Mistake(
     answers=("On m − n", "On 2 · (m − n)", "On m − 2 · n", "On m alone"),
     answer=2,
     what="Keys are cached either before RoPE and rotated when they are read, or after RoPE and read unchanged. Both "
-    "are right; mixed, a key at position n is rotated as if at 2 · n. A score then depends on more than the "
-    "distance, so the same phrase elsewhere in the text gives a different score. Caching pre-RoPE keys makes it "
-    "possible to drop or move tokens, but costs a rotation of the whole cache in each step.",
+    "are right; mixed, a key at position n is rotated as if at 2 · n, and the query at m as it should be: the "
+    "rotation in their score is that of m − 2 · n. A score then depends on more than the distance, so the same "
+    "phrase elsewhere in the text gives a different score. Caching pre-RoPE keys makes it possible to drop or move "
+    "tokens, but costs a rotation of the whole cache in each step.",
     sources=(
         Source("Su et al., RoFormer, section 3.2", "https://arxiv.org/abs/2104.09864"),
         Source("Xiao et al., StreamingLLM, section 3.2: keys cached before RoPE", "https://arxiv.org/abs/2309.17453"),

@@ -47,9 +47,10 @@ MISTAKE = Mistake(
         "None of them",
     ),
     answer=2,
-    what="The softmax divides by a sum over all keys. Setting masked weights to 0 afterwards does not change that sum: "
-    "the weight given to later tokens is missing from the row. The sum also depends on later tokens, so the future "
-    "leaks although no later token has any weight.",
+    what="The softmax divides by a sum over all keys. Setting masked weights to 0 afterwards does not change that "
+    "sum: the weight given to later tokens is missing from the row. Only the last query has no later tokens, so its "
+    "row keeps its sum of 1. The sum also depends on later tokens, so the future leaks although no later token has "
+    "any weight.",
     sources=(Source("Vaswani et al., section 3.2.3: mask inside of the softmax", "https://arxiv.org/abs/1706.03762"),),
     noticed="Not by the training loss, which looks good: it falls below that of the right version, because the "
     "denominator leaks the next token. Decoding is worse. Summing rows or changing a later token reveals it.",

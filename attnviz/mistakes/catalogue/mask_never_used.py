@@ -49,8 +49,9 @@ MISTAKE = Mistake(
         "Compare the shapes with the right ones",
     ),
     answer=0,
-    what="Nothing in a forward pass fails when the mask is ignored: shapes, row sums and number ranges are right. But "
-    "each token sees the tokens after it, including the one it should predict.",
+    what="Nothing in a forward pass fails when the mask is ignored: shapes, row sums and number ranges are right. "
+    "But each token sees the tokens after it, including the one it should predict, so a change of the last token "
+    "reaches the logits of all tokens before it.",
     sources=(
         Source("Vaswani et al., section 3.2.3, on masking later positions", "https://arxiv.org/abs/1706.03762"),
         Source(

@@ -24,9 +24,9 @@ MISTAKE = Mistake(
     question="If gate_proj(x) is 4 and up_proj(x) is 1, what is the entry of hidden in the right and in this version?",
     answers=("0.98 right, 3.93 here", "3.93 in both", "3.93 right, 0.98 here", "4 right, 1 here"),
     answer=2,
-    what="SiLU(z) = z · sigmoid(z): it grows with z, while a sigmoid stays between 0 and 1. GLU gates with a sigmoid, "
-    "SwiGLU with SiLU (Swish). Both have the same three matrices, so weights of one load into the other without an "
-    "error.",
+    what="SiLU(z) = z · sigmoid(z): it grows with z, while a sigmoid stays between 0 and 1. For z = 4 the sigmoid is "
+    "0.98 and SiLU 3.93. GLU gates with a sigmoid, SwiGLU with SiLU (Swish). Both have the same three matrices, so "
+    "weights of one load into the other without an error.",
     sources=(
         Source("Shazeer, GLU Variants Improve Transformer, equations 5 and 6", "https://arxiv.org/abs/2002.05202"),
     ),

@@ -26,6 +26,14 @@ def kv_heads(m: ModelConfig) -> str:
     return f"{m.n_kv_heads} KV head{'s' * (m.n_kv_heads != 1)}"
 
 
+def orders(H: int, K: int) -> tuple[str, str]:
+    """Return the KV heads that the first query heads read if they are tiled, and if each is repeated in a row."""
+    heads = range(min(H, max(K, H // K) + 2))  # up to where both orders differ in sight
+    tiled, repeated = (" ".join(map(str, read)) for read in ([h % K for h in heads], [h * K // H for h in heads]))
+    more = " …" * (len(heads) < H)
+    return tiled + more, repeated + more
+
+
 def page(id: str) -> tuple[str, dict[str, str]]:
     """Return the page and settings that show a published model."""
     return "cost", {"preset": id, "tab": "memory"}
@@ -35,13 +43,14 @@ def page(id: str) -> tuple[str, dict[str, str]]:
 def kv_head_read(rng: random.Random) -> Question:
     H, K = rng.choice(GROUPED)
     h = rng.randrange(1, H)
+    tiled, repeated = orders(H, K)
     heads, kv, head = Value(H, "H", "query heads"), Value(K, "K", "KV heads"), Value(h, "h", "query head")
     return Question(
         f"GQA with {H} query heads and {K} KV heads, all counted from 0. Which KV head does query head {h} read?",
         NumberAnswer(
             AttentionConfig(H * 8, H, K).kv_head_of[h],
             wrong=known(
-                (h % K, "That is h mod K, which tiles the KV heads (0 1 0 1) instead of repeating each (0 0 1 1)."),
+                (h % K, f"That is h mod K, which tiles the KV heads ({tiled}) instead of repeating each ({repeated})."),
                 (h // K, "You divided by the number of KV heads; divide by the group size, H / K."),
             ),
         ),
@@ -103,7 +112,7 @@ def readers_of_a_kv_head(rng: random.Random) -> Question:
 
     right = [h for h, read in enumerate(AttentionConfig(H * 8, H, K).kv_head_of) if read == j]
     wrong = [
-        (listed([h for h in range(H) if h % K == j]), "These read it if the KV heads are tiled (0 1 0 1)."),
+        (listed([h for h in range(H) if h % K == j]), f"These read it if the KV heads are tiled ({orders(H, K)[0]})."),
         (listed(list(range(j * K, min(j * K + K, H)))), "A group has H / K heads, not K."),
         (listed([(h + G) % H for h in right]), "These read the next KV head."),
         (listed(list(range(H))), "Only in MQA do all query heads read the same KV head."),
@@ -121,10 +130,14 @@ def line_that_repeats(rng: random.Random) -> Question:
     """Ask which line repeats the KV heads correctly. Each line is run and compared with the expected order."""
     H, K = rng.choice([(h, k) for h, k in GROUPED if h <= 32 and h // k != k])
     G = H // K
+    tiled, repeated = orders(H, K)
     k = torch.arange(K)[None, :, None, None].expand(1, K, 3, 2)
     lines = {
         f"k.repeat_interleave({G}, dim=1)": (k.repeat_interleave(G, dim=1), ""),
-        f"k.repeat(1, {G}, 1, 1)": (k.repeat(1, G, 1, 1), "repeat tiles the heads: 0 1 0 1 instead of 0 0 1 1."),
+        f"k.repeat(1, {G}, 1, 1)": (
+            k.repeat(1, G, 1, 1),
+            f"repeat tiles the heads ({tiled}) instead of repeating each ({repeated}).",
+        ),
         f"k.repeat_interleave({K}, dim=1)": (k.repeat_interleave(K, dim=1), f"That gives {K * K} heads."),
         f"k.repeat_interleave({G}, dim=2)": (k.repeat_interleave(G, dim=2), "Axis 2 holds the tokens."),
     }
@@ -148,7 +161,7 @@ def still_right_when_tiled(rng: random.Random) -> Question:
     n = sum(h % K == read for h, read in enumerate(AttentionConfig(H * 8, H, K).kv_head_of))
     same = [h for h in range(H) if h % K == h // G]
     return Question(
-        f"{H} query heads, {K} KV heads. By mistake, the KV heads are tiled (0 1 2 … 0 1 2 …). How many query heads "
+        f"{H} query heads, {K} KV heads. By mistake, the KV heads are tiled ({orders(H, K)[0]}). How many query heads "
         "still read the right KV head?",
         NumberAnswer(
             n,

@@ -17,12 +17,13 @@ from attnviz.ui import charts, state
 KINDS = {"raises": "Raises an error", "nan": "Gives NaN", "silent": "Silent"}
 ANSWERS = "answers to mistakes"  # session key, {id: answer}; not in links, which open an unanswered question
 SKIPPED = -1
+REPAIR = "The change that repairs it: this version runs the lines with −, and lacks those with +."
 LIST, QUESTION, REVEAL = "mistake-list", "mistake-question", "mistake-reveal"
 
 
 def show() -> None:
     """Draw the page."""
-    st.markdown("Read the changed lines, predict what they do, then see them run on your text.")
+    st.markdown("Read the mistaken code, predict what it does, then see it run on your text.")
     left, right = st.columns([2, 5], gap="medium")
     with left:
         choose()
@@ -82,12 +83,12 @@ def _answers() -> dict[str, int]:
 
 @state.part(QUESTION)
 def question(view: View) -> None:
-    """The changed lines, and the question about their effect."""
+    """The mistaken lines with their repair, and the question about their effect."""
     mistake = compute_mistakes.mistake_of(view.settings)
     with st.container(key="mistake-code"):
         st.markdown(f"## {mistake.title}")
         for file, diff in compute_mistakes.diffs(view).items():
-            st.caption(f"attnviz/{file}: lines with − are right, lines with + are the mistake.")
+            st.caption(f"{REPAIR} attnviz/{file}")
             st.code(diff, language="diff", wrap_lines=True)
     with st.container(key="mistake-answers"):
         _ask(mistake)

@@ -14,13 +14,14 @@ import numpy as np
 import streamlit as st
 
 from attnviz.compute.view import View, always, drawable
-from attnviz.session.pages import OVERVIEW_GROUPS, overview_groups
+from attnviz.session.pages import OVERVIEW_GROUPS, PAGES, overview_groups
 from attnviz.text import tokenizer
 from attnviz.ui import state
 from attnviz.ui.components.head_grid import head_grid
 from attnviz.ui.headline import headline, mla_grid_options
 
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
+FIRST_LESSON = ("one-head", "What one head does")  # its first step is the heads page with default settings
 HOW_TO_READ = (
     "Each map is one attention head: each row is a query, each column a key; a stronger colour means a larger weight. "
     "The hue shows the KV head that the head reads. Point at a cell; click a head to open it."
@@ -28,8 +29,14 @@ HOW_TO_READ = (
 
 
 def show() -> None:
-    """Draw the page: a sentence, all heads on the text, links to all pages."""
-    st.markdown(state.page().sentence)
+    """Draw the page: a sentence, the first lesson, all heads on the text, links to all pages."""
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.markdown(state.page().sentence, width="content")
+        name, title = FIRST_LESSON
+        st.page_link(
+            PAGES["heads"].file, label=f"New to attention? Start with **{title}**", width="content",
+            query_params={"lesson": name}, icon=":material/arrow_forward:", icon_position="right",
+        )  # fmt: skip
     picture, links = st.columns([5, 3], gap="medium")
     with picture:
         maps()
