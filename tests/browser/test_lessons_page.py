@@ -16,7 +16,7 @@ RINGED = """name => {
   const { top, bottom, height } = element.getBoundingClientRect();
   const bar = document.querySelector("[data-testid=stBottom]").getBoundingClientRect().top;
   const header = innerWidth > 768 ? 0 : document.querySelector("[data-testid=stHeader]").getBoundingClientRect().bottom;
-  const whole = top >= header && bottom <= bar, begins = top >= header && top < (header + bar) / 2;
+  const whole = top >= header && bottom <= bar, begins = top >= header && top < header + 30;
   return height > 20 && (height < bar - header - 30 ? whole : begins);
 }"""
 

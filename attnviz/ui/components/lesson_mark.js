@@ -5,7 +5,6 @@ const WATCHED = 2500; // milliseconds for which the element is kept in sight: a 
 const TURN = 60, STILL = 4, AGAIN = 10; // milliseconds between looks; looks without movement after which a position is final; and further
 // ones after which scrolling is repeated, without animation: a page that is busy drawing can cancel a smooth one
 const MARGIN = 12, HEADER = 66; // pixels around the element; the same below the header, which on a phone covers the element's title
-const CONTROLS = "a, button, input, label, summary, select, textarea, [role=gridcell]", LOWER = 320; // pixels an element may begin lower to uncover them
 const SCROLLS = ["ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", " "];
 
 export default function ({ data, parentElement }) {
@@ -68,27 +67,11 @@ function arrive(signal, target, place, look, name) {
   turn();
 }
 
-// An element that fits between the header and the bar is shown whole, another from its beginning. On a phone, controls above it stay
-// clear of the header's buttons, which would take their taps.
+// An element that fits between the header and the bar is shown whole, another from its beginning.
 function toSight(box, atOnce) {
-  const narrow = matchMedia("(max-width: 768px)").matches, top = narrow ? HEADER : MARGIN, bottom = document.querySelector("[data-testid=stBottom]").getBoundingClientRect().top - MARGIN;
+  const top = matchMedia("(max-width: 768px)").matches ? HEADER : MARGIN, bottom = document.querySelector("[data-testid=stBottom]").getBoundingClientRect().top - MARGIN;
   const fits = box.height <= bottom - top, main = document.querySelector("[data-testid=stMain]");
-  const least = box.top < top || !fits ? box.top - top : Math.max(0, box.bottom - bottom), clear = narrow ? uncovered(main, least) : least;
-  const by = fits && box.bottom - clear > bottom ? least : clear;
+  const by = box.top < top || !fits ? box.top - top : Math.max(0, box.bottom - bottom);
   const calm = atOnce || matchMedia("(prefers-reduced-motion: reduce)").matches;
   if (Math.abs(by) > 1) main.scrollBy({ top: by, behavior: calm ? "auto" : "smooth" });
-}
-
-// The distance to scroll, less what puts the controls under the header's buttons below them.
-function uncovered(main, by) {
-  const buttons = [...document.querySelectorAll("[data-testid=stHeader] button")].map((each) => each.getBoundingClientRect());
-  const roots = [main, ...[...main.querySelectorAll("*")].flatMap((each) => each.shadowRoot ?? [])], below = Math.max(...buttons.map((each) => each.bottom)) + 1;
-  const boxes = roots.flatMap((root) => [...root.querySelectorAll(CONTROLS)]).map((each) => each.getBoundingClientRect());
-  const meet = (box, button, up) => box.width * box.height && box.left < button.right && box.right > button.left && box.top - up < button.bottom && box.bottom - up > button.top;
-  for (let up = by; by - up <= LOWER; ) {
-    const under = boxes.find((box) => buttons.some((button) => meet(box, button, up)));
-    if (!under) return up;
-    up = under.top - below;
-  }
-  return by;
 }
