@@ -13,8 +13,8 @@ from attnviz.ui import state
 from attnviz.ui.components.stage import stage
 from attnviz.ui.qr_code import qr_code
 
-# Hides everything but the element and its contents; its containers take the full width, without gaps. A lesson does not frame
-# it: there is nothing beside it.
+# Hides everything but the element and its contents; its containers take the full width, without gaps.
+# A lesson does not frame it: there is nothing beside it.
 STYLE = """<style>
 .stMainBlockContainer :is(.stElementContainer, .stExpander, .stColumn):not(
   .{it}, .{it} *, :has(.{it}, .stAlert)
