@@ -178,6 +178,30 @@ def test_drawings_that_were_too_high_or_too_dense_are_presented_above_the_bar(vi
     page.wait_for_function(FILLS, arg="st-key-figure-latent")
 
 
+PAINTED_ABOVE_THE_BAR = """name => {
+  const element = document.querySelector(`.${name}`), bar = document.querySelector("[data-testid=stBottom]");
+  const [chart, box, { top }] = [element?.querySelector(".main-svg"), element, bar].map(
+    e => e?.getBoundingClientRect());
+  return chart?.height > 200 && chart.bottom <= box.bottom + 1 && box.bottom <= top && box.bottom > top - 80
+    && getComputedStyle(element).outlineStyle === "none";
+}"""
+
+
+def test_a_presented_chart_is_whole_with_its_key_also_when_an_answer_makes_the_bar_higher(
+    visit: Callable[..., Page],
+) -> None:
+    page = visit("heads?tab=number&lesson=score-to-weight&lesson_step=2&only=figure-number&present=1")
+    page.set_viewport_size({"width": 1280, "height": 720})
+    page.wait_for_function(PAINTED_ABOVE_THE_BAR, arg="st-key-figure-number")
+    expect(page.get_by_text("q and k after RoPE")).to_be_visible()
+    bar = page.get_by_test_id("stBottom")
+    before = bar.bounding_box()["height"]
+    page.keyboard.press("q")
+    expect(page.get_by_role("button", name="Hide the answer")).to_be_visible()
+    page.wait_for_function(PAINTED_ABOVE_THE_BAR, arg="st-key-figure-number")
+    assert bar.bounding_box()["height"] > before
+
+
 def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visit: Callable[..., Page]) -> None:
     models = "preset=deepseek-v3&compare=qwen1.5-7b,mistral-7b-v0.3,deepseek-v3&context=4096"  # not as in the step
     page = visit(f"cost?tab=published&{models}&lesson=mla&lesson_step=8")  # drawings above it grow late
