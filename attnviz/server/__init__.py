@@ -6,13 +6,9 @@ The environment variable ATTNVIZ_WITHOUT="stale,memory" disables files by name, 
 from __future__ import annotations
 
 import os
-import sys
 from types import ModuleType
 
-from attnviz.server import base_url, memory, preempt, stale, undelayed
-
-# Seconds after which a computing thread lets the server's thread send what is drawn already; Python's default is 0.005.
-SWITCH_INTERVAL = 0.0005
+from attnviz.server import base_url, memory, preempt, stale, switching, undelayed
 
 _WITHOUT = os.environ.get("ATTNVIZ_WITHOUT", "").split(",")
 
@@ -28,8 +24,7 @@ def _enabled(*files: ModuleType) -> list[ModuleType]:
 
 def start() -> None:
     """Apply process-wide settings once, before the server starts."""
-    sys.setswitchinterval(SWITCH_INTERVAL)
-    for file in _enabled(memory, preempt):
+    for file in _enabled(memory, preempt, switching):
         file.start()
 
 

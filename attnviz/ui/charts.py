@@ -17,9 +17,7 @@ from attnviz.ui.components.save_picture import save_picture
 # Of plotly's buttons only the one that Streamlit adds is shown: it opens the chart full-screen.
 UNUSED = ["toImage", "zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "autoScale2d", "resetScale2d"]
 CONFIG = {"displayModeBar": True, "modeBarButtonsToRemove": UNUSED, "responsive": True}
-PRESENTED_HEIGHT = (
-    350  # pixels: with its title, it fits above the bar of a lesson with an open answer, on a screen of 1280 x 720
-)
+PRESENTED_HEIGHT = 350  # pixels: with its title, it fits above a lesson bar with an open answer, at 1280 x 720
 TABLE_HEIGHT = 240  # pixels: header and five and a half rows; the half row shows that the table scrolls
 
 

@@ -1,7 +1,7 @@
 // Player of a generated text: playing and stepping run in the browser; another candidate is requested from the server.
 
 const MAX_COLUMN_WIDTH = 9, BAND = 4, GAP = 6; // pixels: maximal width of a token in the caches; height of a cached tensor of one head; between layers
-const CACHES_SHARE = 0.25, LEAST_LAYER = 8; // of the height available while presenting, at most, for all layers; pixels of one, at least
+const CACHES_SHARE = 0.25, MIN_LAYER_HEIGHT = 8; // of the height available while presenting, at most, for all layers; pixels of one, at least
 const PREFETCH = 16, FRAME = 24; // tokens: remaining steps below which more are requested; room of the drawings, doubled when it is full
 const ROWS = 25, MAX_MAP_WIDTH = 188; // of each map: the newest queries; its maximal width with the gap, in pixels
 const GREY = "#7d7d7d";
@@ -128,7 +128,7 @@ function more(view) {
   view.send("more", [view.n, view.asked]);
 }
 
-// Marks the component for style.css: what is shown stays right whatever the server answers, so it is not dimmed meanwhile.
+// Marks the component for server/dimming.css: what is shown stays right whatever the server answers, so it is not dimmed meanwhile.
 const stays = (view, on) => view.root.getRootNode().host.toggleAttribute("data-stays", on);
 
 // Step immediately if the choice is the next token anyway; otherwise append it while the server computes what follows.
@@ -260,7 +260,7 @@ const sum = (numbers) => numbers.reduce((a, b) => a + b);
 // Pixels per cached number, the same for all tensors.
 function unitOf({ d, root }) {
   const widths = d.parts.map(([, numbers]) => numbers), slide = (CACHES_SHARE * slideHeight(root)) / d.layers - GAP;
-  return Math.min(BAND / Math.min(...widths), Math.min(40, Math.max(LEAST_LAYER, slide)) / sum(widths));
+  return Math.min(BAND / Math.min(...widths), Math.min(40, Math.max(MIN_LAYER_HEIGHT, slide)) / sum(widths));
 }
 
 // One column per token; per layer, one band per cached tensor of a head, with heights to one scale.

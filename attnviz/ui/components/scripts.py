@@ -1,7 +1,7 @@
 """The components' scripts, sent inline or served as files, which a browser fetches once.
 
 Streamlit sends an inline script again with every change of its component, 14 to 32 KB each, and the browser hashes it
-each time. `app.py` adds ROUTE to the server; without it, as in tests of one page, scripts are sent inline.
+each time. `app.py` adds the route to the server; without it, as in tests of one page, scripts are sent inline.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from starlette.routing import Route
 HERE = Path(__file__).parent
 FOLDER = "app/static/components"  # below the address at which Streamlit serves an app's own files
 FOR_EVER = {"Cache-Control": "public, max-age=31536000, immutable"}
-# A component's script that is evaluated as soon as the file it names has been.
+# What is sent in place of a component's script: it imports the file, and passes on the function that draws.
 LOADER = 'const {{ default: draw }} = await import(new URL("{url}", document.baseURI));\nexport default draw;\n'
 
 _routes: list[Route] = []
