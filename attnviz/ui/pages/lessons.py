@@ -16,9 +16,11 @@ COLUMNS = 2
 def show() -> None:
     """Draw the page."""
     st.markdown(
-        "Each lesson leads through pages of this app; a bar says what to look at, and the page marks it. Keys: J next, "
-        "K back, Q answer, L this list. Change any setting on the way: G returns to the step."
+        "Each lesson leads through pages of this app; a bar says what to look at, and the page marks it. Change any "
+        "setting on the way: the bar has a button back to the step."
     )
+    with st.container(key="lesson-keys"):  # hidden on touch screens by ui/style.css
+        st.caption("Keys: J next, K back, Q answer, L this list, G back to the step.")
     lesson_list()
 
 
