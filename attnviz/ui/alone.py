@@ -15,7 +15,7 @@ from attnviz.ui.qr_code import qr_code
 
 # Hides everything but the element and its contents; its containers take the full width, without gaps. A lesson does not
 # frame it: there is nothing beside it.
-STYLE = """<style>
+STYLE = """
 .stMainBlockContainer :is(.stElementContainer, .stExpander, .stColumn):not(
   .{it}, .{it} *, :has(.{it}, .stAlert)
 ) {{ display: none; }}
@@ -24,9 +24,9 @@ STYLE = """<style>
 .stMainBlockContainer {{ padding: 0.75rem 1rem !important; max-width: none; }}
 .stAppHeader {{ display: none; }}
 .{it} {{ outline: none !important; }}
-</style>"""
-WHOLE_PAGE = """<style>.stMainBlockContainer { zoom: 1.4; }</style>"""
-PRESENTED = """<style>
+"""
+WHOLE_PAGE = ".stMainBlockContainer { zoom: 1.4; }\n"
+PRESENTED = """
 .stAppHeader, .stSidebar { display: none; }
 [data-testid="stBottomBlockContainer"] { zoom: 1.4; padding-block: 0.25rem; }
 .st-key-lesson-bar > * > .stVerticalBlock { flex-direction: row; align-items: center; gap: 1rem; }
@@ -35,12 +35,13 @@ PRESENTED = """<style>
 .st-key-lesson-text { max-height: 26vh; max-width: none; }
 .st-key-lesson-tools { max-width: 12.5rem; }
 .st-key-lesson-tools > :first-child { display: none; }
-</style>"""
+"""
 
 
-def style(element: Element) -> None:
-    """Hide everything but the element."""
-    st.html(STYLE.format(it=element.css_class))
+def style(element: Element | None, presented: bool) -> str:
+    """Return the CSS rules that hide everything but the element, and those of presentation mode."""
+    rules = STYLE.format(it=element.css_class) if element else ""
+    return rules + (PRESENTED + WHOLE_PAGE * (not element) if presented else "")
 
 
 def present_button() -> None:
@@ -70,9 +71,6 @@ def presenter() -> None:
 
     In a lesson its steps lead on, and the lesson bar holds the presenter's tools.
     """
-    st.html(PRESENTED)
-    if not state.alone():
-        st.html(WHOLE_PAGE)
     if not state.current().lesson:
         with st.bottom, st.container(key="presenter"):
             _presenter()

@@ -20,7 +20,7 @@ from attnviz.ui.components import copy_link
 from attnviz.ui.lesson_bar import lesson_bar
 from attnviz.ui.sidebar import on_narrow_screens, sidebar
 
-STYLE = Path(__file__).with_name("style.css")
+STYLE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
 ICON = Path(__file__).with_name("icon.svg")  # Streamlit's icons would be fetched from fonts.gstatic.com
 
 opening.is_local = local.is_local_session  # attnviz.session must not import streamlit
@@ -35,11 +35,9 @@ def show_page(path: str) -> None:
     element, presented = state.alone(), state.current().present
     if not element:
         st.title(page.name)  # first, so that something is visible early
-    st.html(STYLE)
+    st.html(f"<style>{STYLE}{alone.style(element, presented)}</style>")  # once: each call delays the first drawing
     workarounds()
-    if element:
-        alone.style(element)
-    elif not presented:
+    if not element and not presented:
         sidebar()
         on_narrow_screens()
     if presented:

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Dialog, Error, Page, expect
 
 from tests.browser.painted import PATIENCE, rest, settle
-from tests.browser.server import CHROMIUM_ARGS, Server, chromium, serve
+from tests.browser.server import CHROMIUM_ARGS, FEWER_OPTIMISATIONS, Server, chromium, serve
 from tests.browser.sidebar import to_page
 
 expect.set_options(timeout=PATIENCE)
@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
-    return {**browser_type_launch_args, "executable_path": chromium(), "args": list(CHROMIUM_ARGS)}
+    return {**browser_type_launch_args, "executable_path": chromium(), "args": [*CHROMIUM_ARGS, FEWER_OPTIMISATIONS]}
 
 
 @pytest.fixture(scope="session")
