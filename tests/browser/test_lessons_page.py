@@ -211,6 +211,12 @@ def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visi
     page.keyboard.press("g")  # back to the step's own settings
     expect(page.locator(".st-key-lesson-return")).to_have_count(0)
     at_step(page, 8, "In published models", "figure-totals")
+    short = page.add_style_tag(content=".stMainBlockContainer { max-height: 300px; overflow: clip; }")
+    turn_to(page, "heads?layer=1&head=3&query=19&tab=writes&lesson=one-head&lesson_step=7")
+    expect(page.locator(".st-key-figure-logits .js-plotly-plot")).to_be_attached()
+    page.wait_for_timeout(3500)  # a busy browser draws what is below later than the drawing is watched
+    short.evaluate("style => style.remove()")
+    at_step(page, 7, "What the head writes", "figure-logits")
     turn_to(page, "steps?model=mla&absorbed=1&lesson=mla&lesson_step=6")
     at_step(page, 6, "Line by line", "source-walk")
     line = page.locator(".st-key-source-walk .row.here").first

@@ -60,18 +60,23 @@ function arrive(signal, target, place, look, name) {
     last = drawn ? box.top : null;
     if (!still) moved = now;
     if (still % AGAIN === STILL) toSight(box, still > STILL);
-    if (now - moved > WATCHED) return void (document.attnvizStep = place);
-    if (now - began > TIMEOUT && !drawn) return void (look.textContent = `“${name}” is not drawn with these settings.`);
+    const late = now - began > TIMEOUT, seen = drawn && Math.abs(away(box)) <= 1; // not seen: the page below it is still too short to scroll
+    if (now - moved > WATCHED && (seen || late)) return void (document.attnvizStep = place);
+    if (late && !drawn) return void (look.textContent = `“${name}” is not drawn with these settings.`);
     setTimeout(turn, TURN);
   };
   turn();
 }
 
-// An element that fits between the header and the bar is shown whole, another from its beginning.
-function toSight(box, atOnce) {
+// Pixels to scroll: an element that fits between the header and the bar is shown whole, another from its beginning.
+function away(box) {
   const top = matchMedia("(max-width: 768px)").matches ? HEADER : MARGIN, bottom = document.querySelector("[data-testid=stBottom]").getBoundingClientRect().top - MARGIN;
-  const fits = box.height <= bottom - top, main = document.querySelector("[data-testid=stMain]");
-  const by = box.top < top || !fits ? box.top - top : Math.max(0, box.bottom - bottom);
+  const fits = box.height <= bottom - top;
+  return box.top < top || !fits ? box.top - top : Math.max(0, box.bottom - bottom);
+}
+
+function toSight(box, atOnce) {
+  const by = away(box), main = document.querySelector("[data-testid=stMain]");
   const calm = atOnce || matchMedia("(prefers-reduced-motion: reduce)").matches;
   if (Math.abs(by) > 1) main.scrollBy({ top: by, behavior: calm ? "auto" : "smooth" });
 }
