@@ -210,13 +210,14 @@ def pointing_at_a_cell_and_at_a_bar_says_their_numbers_without_asking_the_server
 
 def grid_head_view_titles_and_equations_say_the_same_weight(page: Page) -> None:
     """The browser prints the numbers of the grid and the head view, the server those of titles and equations."""
+    query, key = re.findall(r"(?:query|key)=(\d+)", page.url)
+    expect(reading(page)).to_contain_text(re.compile(rf"^Query {query} “.* → key {key} "))
     weight = weight_in(reading(page))
     assert re.fullmatch(r"0\.\d{4}", weight)
-    assert weight_in(saying(page)) == weight
+    expect(saying(page)).to_contain_text(re.compile(f"^Key {key} .* weight {weight}$"))
     expect(heading(page, rf"^From score to weight: .*: {weight}$")).to_be_visible()
     expect(heading(page, rf"^Query .* key .*: score .*, weight {weight}$")).to_be_visible()
     expect(page.locator(".hv .sum")).to_contain_text(f" = {weight}. ")
-    query, key = re.findall(r"(?:query|key)=(\d+)", page.url)
     readout = page.locator(".hg .read").first
     page.get_by_role("gridcell", selected=True).focus()
     page.keyboard.press("Shift+ArrowUp")  # starts at the corner, or at the previous cell

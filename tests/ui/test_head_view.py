@@ -24,7 +24,6 @@ CAPTIONS = (
     Caption("A title", "A note.", "A picture of 13 rows.", r"\alpha", line="A = α"),
     Caption("A way", "Its note.", "13 bars.", line="a₃ = 1"),
 )
-ROLE = "Sink, 0.91", "This head rests."
 
 
 def traced(allowed=None, n=T, seed=0):
@@ -59,7 +58,7 @@ def read(message):
 def path(trace, look=None):
     """Return the path's payload, decoded from JSON."""
     n = trace.scores.shape[-1]
-    return json.loads(json.dumps(view.path_of(trace, labels(n), look or looked(), CAPTIONS[1], ROLE), allow_nan=False))
+    return json.loads(json.dumps(view.path_of(trace, labels(n), look or looked(), CAPTIONS[1]), allow_nan=False))
 
 
 def sent(trace, look=None):
@@ -194,9 +193,7 @@ def test_the_captions_given_are_the_texts_sent():
     header, _ = sent(traced())
     way = path(traced())
     assert header["texts"] == {"title": "A title", "note": "A note.", "whole": "A = α"}
-    assert way["texts"] == {
-        "role": "Sink, 0.91", "scored": "This head rests.", "from": "A way", "steps": "Its note.", "sum": "a₃ = 1",
-    }  # fmt: skip
+    assert way["texts"] == {"from": "A way", "steps": "Its note.", "sum": "a₃ = 1"}
     assert (header["alt"], way["alt"]) == ("A picture of 13 rows.", "13 bars.")
     assert way["stages"] == list(STAGES)
 
@@ -215,7 +212,7 @@ def test_labels_of_any_kind_survive_alone_and_in_titles():
     trace = traced(n=7)
     look = looked(0, 1, query=0, key=0)
     header, _ = read(view.pack(trace, own, look, map_caption(trace, own, 0, 1)))
-    way = view.path_of(trace, own, look, path_caption(trace, own, 0, 1, 0, 0), ROLE)
+    way = view.path_of(trace, own, look, path_caption(trace, own, 0, 1, 0, 0))
     assert header["labels"] == way["labels"] == own
     assert "query 0 “<script>alert(1)</script>”" in way["texts"]["from"]  # the browser shows it as text
 

@@ -80,7 +80,7 @@ def test_every_part_of_the_page_prints_the_same_weight(trace, labels):
             path_caption(trace, labels, layer, head, query, key),
         )
         message = head_view.pack(trace, labels, look, captions[0])
-        header = head_view.path_of(trace, labels, look, captions[1], ("", ""))
+        header = head_view.path_of(trace, labels, look, captions[1])
         path = heads.score_path(trace, labels, layer, head, query, key)
         one = head_detail.weight_by_steps(trace, labels, layer, head, query, key)
         assert grid[query, key] == lines[query, key] == cells(message)[0, 0, query, key] == wanted

@@ -10,7 +10,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 function create(root) {
   const view = { root };
-  for (const name of ["role", "scored", "from", "steps", "readout", "path", "sum"]) view[name] = root.querySelector("." + name);
+  for (const name of ["from", "steps", "readout", "path", "sum"]) view[name] = root.querySelector("." + name);
   view.paint = painter(root, () => paint(view));
   new ResizeObserver(() => requestAnimationFrame(view.paint)).observe(root);
   document.fonts.load(fontOf(view)).then(view.paint, () => {}); // repaint once the font has loaded

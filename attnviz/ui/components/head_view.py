@@ -48,10 +48,6 @@ MAP_HTML = """
 """
 PATH_HTML = """
 <div class="hv">
-  <section class="what">
-    <h3 class="role"></h3>
-    <p class="scored"></p>
-  </section>
   <section class="way">
     <h3 class="from"></h3>
     <p class="steps"></p>
@@ -124,17 +120,13 @@ def head_path(
     labels: Sequence[str],
     look: Look,
     caption: Caption,
-    role: tuple[str, str],
     *,
     key: str,
     on_cell: Callable[[int, int], None],
 ) -> None:
-    """Show the head's role, and one query's path from score to weight. `on_cell(query, key)` runs on a click on a bar.
-
-    role: a title and a sentence on what the head does.
-    """
+    """Show one query's path from score to weight. `on_cell(query, key)` runs on a click on a bar."""
     most = len(labels) - 1, len(labels) - 1
-    data = as_bytes(path_of(trace, labels, look, caption, role))
+    data = as_bytes(path_of(trace, labels, look, caption))
     _mount_path(key=key, data=data, on_cell_change=on_event(key, "cell", lambda sent: on_cell(*within(sent, -1, most))))
 
 
@@ -153,15 +145,12 @@ def pack(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> b
     return message(header, cells_of(weights[None, None], allowed[None], len(labels)))
 
 
-def path_of(trace: Trace, labels: Sequence[str], look: Look, caption: Caption, role: tuple[str, str]) -> dict:
+def path_of(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> dict:
     """Return the path's payload: the query's scores and weights, rounded as they are printed."""
     layer, head, query = look.layer, look.head, look.query
     return {
         **_shared(trace, labels, look, caption),
-        "texts": {
-            "role": role[0], "scored": role[1],
-            "from": caption.title, "steps": caption.note, "sum": _with_legend(caption),
-        },
+        "texts": {"from": caption.title, "steps": caption.note, "sum": _with_legend(caption)},
         "stages": STAGES,
         "scores": rounded(trace.scores_of(layer, head)[query]).tolist(),
         "weights": rounded(trace.weights[layer, head, query]).tolist(),

@@ -12,7 +12,7 @@ import streamlit as st
 from attnviz.compute import examples
 from attnviz.compute import heads as compute_heads
 from attnviz.compute.view import View
-from attnviz.figures.drawing import Drawing
+from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.head_captions import map_caption, path_caption
 from attnviz.figures.phrases import count
 from attnviz.figures.role_captions import grid_note, role_label, role_text, role_title, text_sentence
@@ -174,20 +174,21 @@ def path(view: View) -> None:
     """Role of the selected head, one query from score to weight, and zoomable charts of the map and this path."""
     view = replace(view, padded=True)
     look = _look(view)
+    st.markdown(_role(view, look))
     if view.config.attention_softcap is not None:
         st.info(f"{soft_capped(view)} The steps from score to weight are not drawn for this model.")
         return
     caption = path_caption(view.trace, view.labels, look.layer, look.head, look.query, look.key)
-    head_path(view.trace, view.labels, look, caption, _role(view, look), key="head-path", on_cell=_take_cell)
+    head_path(view.trace, view.labels, look, caption, key="head-path", on_cell=_take_cell)
     charts.on_demand("Zoom, numbers and downloads", {"map": lambda: _map(view), "path": lambda: _path(view)})
 
 
-def _role(view: View, look: Look) -> tuple[str, str]:
-    """Return a title and a text on what the head does on the probes and on this text."""
+def _role(view: View, look: Look) -> str:
+    """Return Markdown, a title and a text, on what the head does on the probes and on this text."""
     probes, role = compute_heads.probes_of(view.settings), compute_heads.roles_of(view.settings)[look.layer][look.head]
     scores = compute_heads.scores_of(view.settings).of(look.layer, look.head)
     here = text_sentence(*compute_heads.text_scores_of(view.trace, look.layer, look.head), view.labels)
-    return role_title(role, scores, probes), f"{role_text(role, scores, probes)} {here}"
+    return f"### {escaped(role_title(role, scores, probes))}\n\n{escaped(f'{role_text(role, scores, probes)} {here}')}"
 
 
 def _look(view: View) -> Look:
