@@ -24,6 +24,7 @@ function update(view, d) {
   view.d = d;
   writeTexts(view, d.texts);
   view.path.setAttribute("aria-label", d.alt);
+  showReadout(view, null); // the bars are painted when they are in sight
   view.paint();
   saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".readout, i[hidden]", stage: () => staged(view) }));
 }
@@ -96,5 +97,5 @@ function showReadout(view, at) {
   const weight = d.allowed[k] ? ["weight ", el("b", "", printed(d.weights[k]))] : ["masked, so it has no weight"];
   readout.replaceChildren("Key ", name(d, k), `: score ${printed(d.scores[k])}, `, ...weight);
   mark.hidden = at === null;
-  Object.assign(mark.style, { left: `${way.left + (k * way.width) / way.n}px`, width: `${Math.max(1, way.width / way.n)}px` });
+  if (at !== null) Object.assign(mark.style, { left: `${way.left + (k * way.width) / way.n}px`, width: `${Math.max(1, way.width / way.n)}px` });
 }

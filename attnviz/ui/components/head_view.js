@@ -54,6 +54,7 @@ function update(view, bytes) {
   view.pin.textContent = d.pinned ? "Unpin this head" : "Pin to compare";
   view.map.setAttribute("aria-label", d.alt);
   document.dispatchEvent(new CustomEvent("attnviz-shown", { detail: d.head })); // the grid marks it, wherever it was chosen
+  showReadout(view, null); // the map is painted when it is in sight
   view.paint();
   saveButtons(view.root, () => ({ title: "", legend: d.legend, unsaved: ".tools, .read, .hint, i[hidden]", stage: () => staged(view) }));
 }
@@ -191,9 +192,9 @@ function showReadout(view, cell) {
   view.cell = cell;
   document.dispatchEvent(new CustomEvent("attnviz-row", { detail: cell && q })); // the text is shaded by this query
   const outside = d.exclude && !k ? "outside the colour scale, weight " : "weight ";
-  read.replaceChildren("Query ", name(d, q), " → key ", name(d, k), ": ", el("b", "", weightText(d.cells[q * plot.S + k], d.steps, outside)));
+  read.replaceChildren("Query ", name(d, q), " → key ", name(d, k), ": ", el("b", "", weightText(d.cells[q * d.labels.length + k], d.steps, outside)));
   mark.hidden = !cell;
-  Object.assign(mark.style, { left: `${plot.left + (k * plot.width) / plot.S}px`, top: `${plot.top + (q * plot.height) / plot.T}px`,
+  if (cell) Object.assign(mark.style, { left: `${plot.left + (k * plot.width) / plot.S}px`, top: `${plot.top + (q * plot.height) / plot.T}px`,
     width: `${Math.max(5, plot.width / plot.S)}px`, height: `${Math.max(5, plot.height / plot.T)}px` });
 }
 
