@@ -192,7 +192,7 @@ def card(attempt: Attempt) -> str:
         f"<h2>To look at again</h2><ul>{again}</ul>" if again else "",
     ]
     for i, (question, given, grade) in enumerate(zip(attempt.questions, attempt.given, grades, strict=True), 1):
-        css_class, verdict = ("right", "Right") if grade.right else ("wrong", "Wrong")
+        css_class, verdict = ("right", "Right") if grade.right else ("wrong", "Wrong" if given else "Not answered")
         code = [question.code or "\n".join(getattr(question.answer, "items", ()))]
         code += ["\n".join(correct_order(question))] if isinstance(question.answer, OrderAnswer) else []
         code += ["\n".join(each.text() for each in question.solution)]

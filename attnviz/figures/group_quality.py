@@ -290,7 +290,9 @@ def _similarity_finding(groups: Groups, best: Groups, lost: tuple[float, float],
     """Return the title, and a sentence on the heads that the dots mark."""
     if len(groups[0]) == 1:
         return f"{count(len(groups), 'KV head')} in MHA: nothing is averaged", "No heads are merged."
-    title = f"Averaging neighbours loses {lost[0]:.0%} of the {part}, the best grouping {lost[1]:.0%}"
+    title = (
+        f"Averaging neighbours loses {lost[0]:.0%} of the squared length of the {part}, the best grouping {lost[1]:.0%}"
+    )
     merged = ", ".join("+".join(map(str, group)) for group in best)
     return title, f"Best grouping: {merged}, which loses {100 * lost[1]:.2f}%."
 

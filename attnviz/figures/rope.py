@@ -112,7 +112,7 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
         _add_line_between(figure, steps, np.flatnonzero((lengths < steps) & (steps < ends)), n)
         figure.add_annotation(
             x=np.log10(steps), y=1, yref="paper", yshift=18 * level, yanchor="bottom", showarrow=False,
-            xanchor="left" if steps**2 < largest else "right", text=f"{what}: {count(tokens, 'token')}",
+            xanchor=_anchor(np.log10(steps) / decades), text=f"{what}: {count(tokens, 'token')}",
         )  # fmt: skip
     figure.update_xaxes(type="log", dtick=1, range=[0, decades], title="tokens per turn", tickformat=",")
     rows = {"range": [n - 0.5, -0.5], "dtick": 1 if n <= 32 else 8}
@@ -203,6 +203,11 @@ def _rotation(name: str, position: int, pair: int, n_pairs: int, theta: float) -
     return Equation(function(name, angle), digits=3)
 
 
+def _anchor(share: float) -> str:
+    """Return the horizontal anchor of a label at this share of the plot's width: centred, except near an edge."""
+    return "left" if share < 0.2 else "right" if share > 0.8 else "center"
+
+
 def slowed(by_method: Mapping[str, NDArray], trained: int, n_tokens: int) -> Drawing:
     """Draw how many times slower each method makes each pair; by_method: frequencies (n_pairs,)."""
     plain = by_method["none"]
@@ -215,9 +220,9 @@ def slowed(by_method: Mapping[str, NDArray], trained: int, n_tokens: int) -> Dra
     figure.add_vline(x=once, line={"dash": "dash", "color": FAINT})
     figure.update_xaxes(title="pair, from fast to slow", showgrid=False, zeroline=False)
     figure.update_yaxes(title="times slower", type="log", tickvals=[2**i for i in range(12)])
-    title = f"{passing['none']} of {count(len(plain), 'pair')} pass their trained angle"
+    title = f"Without scaling, {passing['none']} of {count(len(plain), 'pair')} pass their trained angle"
     if (fewest := min(passing.values())) < passing["none"]:
-        title += f"; {', '.join(name for name, n in passing.items() if n == fewest)}: {fewest}"
+        title += f"; with {', '.join(name for name, n in passing.items() if n == fewest)}: {fewest}"
     return Drawing(
         figure,
         title=title,

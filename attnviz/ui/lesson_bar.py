@@ -84,12 +84,13 @@ def _tools(view: View, lesson: Lesson, number: int, left_step: bool) -> None:
 
 
 def _next_button(lesson: Lesson, number: int) -> None:
-    """Lead to the next step; from the last one to the next lesson."""
+    """Lead to the next step; from the last one to the next lesson, and from the last lesson to the exercises."""
     if number < len(lesson.steps):
         _button("Next", "next", "J", (lesson.name, number + 1))
+    elif following := _following(lesson.name):
+        _button("Next lesson", "next", "J", (following, 1))
     else:
-        following = _following(lesson.name)
-        _button("Next lesson" if following else "Next", "next", "J", (following, 1), bool(following))
+        st.button("Practice", key="lesson-next", shortcut="J", type="primary", on_click=_leave, args=("practice",))
 
 
 def _following(name: str) -> str:
@@ -157,5 +158,7 @@ def _home() -> None:
     state.go("lessons", replace(state.current(), only=""))
 
 
-def _leave() -> None:
-    state.go(state.page().path, replace(state.current(), lesson="", lesson_step=1))
+def _leave(path: str | None = None) -> None:
+    """Close the lesson, here or on another page."""
+    left = replace(state.current(), lesson="", lesson_step=1)
+    state.go(*((state.page().path, left) if path is None else (path, replace(left, only="", present=False))))

@@ -188,7 +188,7 @@ def test_pairs_that_pass_their_trained_angle_are_counted_per_method(factor, n_to
         assert counts[name] == passing and f"{name}: {passing}" in drawing.note
     if (factor, n_tokens) == (2.0, 512):
         assert (counts["none"], counts["NTK-aware"], counts["dynamic NTK"], counts["linear"]) == (7, 6, 2, 0)
-    assert drawing.title.startswith(f"{counts['none']} of 12 pairs")
+    assert drawing.title.startswith(f"Without scaling, {counts['none']} of 12 pairs")
 
 
 def test_what_multiplies_scores_besides_the_frequencies_is_said_of_the_part_it_multiplies():

@@ -96,8 +96,9 @@ def speed(serving: Serving) -> Drawing:
         title=title,
         note=f"{beyond_context(serving.model, *contexts)}{short_name(serving.model)} on {machine.name}, "
         f"{context_text(serving.n_tokens)} per sequence. {_fit_note(serving, largest)} A step reads the weights once "
-        f"for all sequences and each sequence's cache once. Dotted: does not fit. This is an upper bound: peak "
-        f"bandwidth and peak arithmetic, perfectly overlapped.{_experts_note(serving, many.batch_size)} "
+        f"for all sequences, but only a few rows of an embedding that is not the output layer too, and each sequence's "
+        f"cache once. Dotted: does not fit. This is an upper bound: peak bandwidth and "
+        f"peak arithmetic, perfectly overlapped.{_experts_note(serving, many.batch_size)} "
         f"{_peak_note(serving)}",
         alt=f"{title}. {_sequences(many.batch_size)}: {last} tokens per second, limited by "
         f"{many.bound_by(machine)}. One sequence: {first} tokens per second.",

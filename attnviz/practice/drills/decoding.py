@@ -85,7 +85,7 @@ def scores_with_a_cache(rng: random.Random) -> Question:
         ),
         "Step t compares one query with t keys.",
         (Equation(n * (n + 1) / 2),),
-        ("cost", {"tab": "measured"}),
+        ("decode", {"tab": "with"}),
     )
 
 

@@ -378,7 +378,8 @@ def _explanation(question: Question) -> None:
 def _score_card(attempt: Attempt) -> None:
     grades = attempt.grades()
     right, n = sum(grade.right for grade in grades), len(grades)
-    st.markdown(f"## {right} of {n} right")
+    unanswered = sum(not given for given in attempt.given)
+    st.markdown(f"## {right} of {n} right{f', {unanswered} not answered' if unanswered else ''}")
     rows = compute.tallies(attempt)
     st.dataframe(
         {
@@ -402,7 +403,7 @@ def _score_card(attempt: Attempt) -> None:
         st.button("Done", type="primary", on_click=_leave, key="leave")
         st.download_button("Save the score card for printing", compute.card(attempt), "attnviz-score.html", "text/html")
     for i, (question, given, grade) in enumerate(zip(attempt.questions, attempt.given, grades, strict=True), 1):
-        mark = ":green[:material/check:]" if grade.right else ":red[:material/close:]"
+        mark = ":green[:material/check:]" if grade.right else ":red[:material/close:]" if given else ":material/remove:"
         with st.expander(f"{mark} {i}. {escaped(question.text)}"):
             if question.code:
                 st.code(question.code, language="python", wrap_lines=True)

@@ -259,7 +259,7 @@ def _equalities(found: list[tuple[Comparison, Comparison]]) -> str:
 def _equality(single: Comparison, double: Comparison) -> str:
     sign = ":material/check:" if single.equal and double.equal else ":material/close:"
     numbers = ", ".join(f"**{_difference(c)}** in {c.dtype} (tolerance {c.tolerance:.1e})" for c in (single, double))
-    against = f"{single.left[0].upper()}{single.left[1:]}, against {single.right}."
+    against = f"{single.left[0].upper()}{single.left[1:]}; compared with: {single.right}."
     return f"{sign} **{single.claim}**: {numbers}  \n:small[{against}]"
 
 

@@ -44,10 +44,11 @@ def top(view: View) -> None:
         st.info("This model has no RoPE: it adds a learned position embedding to the token embedding. Choose another "
                 "model in the sidebar.", icon=":material/rotate_right:")  # fmt: skip
         return
-    n_pairs = len(compute_rope.frequencies(view))
+    rotated, dims = 2 * len(compute_rope.frequencies(view)), view.trace.q.shape[-1]  # per query
+    of_all = f", {rotated} of {dims} dimensions," if rotated < dims else ""
     st.markdown(
-        f"{headline(view)} RoPE rotates the {count(n_pairs, 'pair')} of dimensions of each query and key by position × "
-        "frequency, and leaves values as they are."
+        f"{headline(view)} RoPE rotates {count(rotated // 2, 'pair')} of dimensions of each query and key{of_all} by "
+        "position × frequency, and leaves values as they are."
     )
     if not view.settings.rope:
         st.info("RoPE is off: this page shows the rotations it would apply.", icon=":material/rotate_right:")
