@@ -151,14 +151,27 @@ def go(page: Page, server: Server, address: str) -> None:
     settle(page)
 
 
+# A run may be over before the page has rendered its start, and then the state stays as it was: in its place count the
+# server's answers, and a second without one.
 TURN_TO = """async (address) => {
-    const app = document.querySelector("[data-testid=stApp]");
+    const app = document.querySelector("[data-testid=stApp]"), send = WebSocket.prototype.send;
     const began = new Promise((resolve) => new MutationObserver(resolve).observe(app, {
         attributeFilter: ["data-test-script-state"],
     }));
+    const answered = new Promise((resolve) => {
+        WebSocket.prototype.send = function (...what) {
+            let silent;
+            this.addEventListener("message", () => {
+                clearTimeout(silent);
+                silent = setTimeout(resolve, 1000);
+            });
+            return send.apply(this, what);
+        };
+    });
     History.prototype.pushState.call(history, null, "", address);
     dispatchEvent(new PopStateEvent("popstate", { state: null }));
-    await Promise.race([began, new Promise((later) => setTimeout(later, 5000))]);
+    await Promise.race([began, answered, new Promise((later) => setTimeout(later, 5000))]);
+    WebSocket.prototype.send = send;
 }"""
 
 
