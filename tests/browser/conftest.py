@@ -1,13 +1,16 @@
 """Fixtures of the browser tests: one shared server, and browser windows: light or dark, wide or narrow."""
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Dialog, Error, Page, expect
 
+from tests.browser.elsewhere import Elsewhere
 from tests.browser.painted import PATIENCE, rest, settle
 from tests.browser.server import CHROMIUM_ARGS, FEWER_OPTIMISATIONS, Server, chromium, serve
 from tests.browser.sidebar import to_page
@@ -31,8 +34,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def browser_type_launch_args(browser_type_launch_args: dict) -> dict:
-    return {**browser_type_launch_args, "executable_path": chromium(), "args": [*CHROMIUM_ARGS, FEWER_OPTIMISATIONS]}
+def elsewhere() -> Iterator[Elsewhere]:
+    """Start the proxy that Chromium asks for every other host."""
+    with Elsewhere() as proxy:
+        Thread(target=proxy.serve_forever, daemon=True).start()
+        yield proxy
+        proxy.shutdown()
+
+
+@pytest.fixture(scope="session")
+def browser_type_launch_args(browser_type_launch_args: dict, elsewhere: Elsewhere) -> dict:
+    args = [*CHROMIUM_ARGS, FEWER_OPTIMISATIONS, elsewhere.option]
+    return {**browser_type_launch_args, "executable_path": chromium(), "args": args}
 
 
 @pytest.fixture(scope="session")
@@ -48,8 +61,14 @@ def viewport(width: int) -> dict[str, int]:
 
 
 @pytest.fixture
-def watched() -> Iterator[Callable[[Page], Page]]:
-    """watched(page): a dialog or an uncaught error in it fails the test."""
+def watched(elsewhere: Elsewhere) -> Iterator[Callable[[Page], Page]]:
+    """watched(page): a dialog or an uncaught error in it fails the test, and so does a request to another host."""
+    with watching(elsewhere) as watch:
+        yield watch
+
+
+@contextmanager
+def watching(elsewhere: Elsewhere) -> Iterator[Callable[[Page], Page]]:
     wrong, pages = [], []
 
     def dismiss(dialog: Dialog) -> None:
@@ -70,7 +89,7 @@ def watched() -> Iterator[Callable[[Page], Page]]:
     for page in pages:  # the next test may have it too
         page.remove_listener("dialog", dismiss)
         page.remove_listener("pageerror", uncaught)
-    assert wrong == []
+    assert [*wrong, *elsewhere.told()] == []
 
 
 @pytest.fixture
@@ -151,14 +170,27 @@ def go(page: Page, server: Server, address: str) -> None:
     settle(page)
 
 
+# A run may be over before the page has rendered its start, and then the state stays as it was: in its place count the
+# server's answers, and a second without one.
 TURN_TO = """async (address) => {
-    const app = document.querySelector("[data-testid=stApp]");
+    const app = document.querySelector("[data-testid=stApp]"), send = WebSocket.prototype.send;
     const began = new Promise((resolve) => new MutationObserver(resolve).observe(app, {
         attributeFilter: ["data-test-script-state"],
     }));
+    const answered = new Promise((resolve) => {
+        WebSocket.prototype.send = function (...what) {
+            let silent;
+            this.addEventListener("message", () => {
+                clearTimeout(silent);
+                silent = setTimeout(resolve, 1000);
+            });
+            return send.apply(this, what);
+        };
+    });
     History.prototype.pushState.call(history, null, "", address);
     dispatchEvent(new PopStateEvent("popstate", { state: null }));
-    await Promise.race([began, new Promise((later) => setTimeout(later, 5000))]);
+    await Promise.race([began, answered, new Promise((later) => setTimeout(later, 5000))]);
+    WebSocket.prototype.send = send;
 }"""
 
 

@@ -1,44 +1,24 @@
-"""No page sends a request to any host but the server."""
+"""No page asks any host but the server: `watched` in conftest.py hears of it in every browser test."""
 
+import re
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
-from playwright.sync_api import Page
+import pytest
 
-from tests.browser.conftest import go, turn_to
-from tests.browser.painted import settle
-from tests.browser.server import Server
+from tests.browser.conftest import watching
+from tests.browser.elsewhere import Elsewhere
 
-ADDRESSES = {  # {URL: buttons, expanders and popovers to open}
-    "": ["View source"],
-    "heads?tab=cross": ["Zoom, numbers and downloads"],
-    "heads?window=5&layer=99&text=小女孩在花园里": ["Model card"],  # with notices
-    "rope?tab=longer": ["Numbers and downloads"],
-    "cost?tab=published": ["Numbers and downloads"],
-    "cost?tab=facts": [],
+FETCH = "url => fetch(url).catch(() => {})"
+CONNECT = "url => new Promise((resolve) => (new WebSocket(url).onclose = resolve))"
+REQUESTS = {  # {what the proxy is asked: URL, how it is asked for}
+    "GET http://elsewhere.invalid/a": ("http://elsewhere.invalid/a", FETCH),
+    "CONNECT elsewhere.invalid:443": ("https://elsewhere.invalid/a", FETCH),
+    "CONNECT elsewhere.invalid:80": ("ws://elsewhere.invalid/a", CONNECT),
 }
 
 
-def test_no_other_host_is_asked_for_anything(window: Callable[..., Page], server: Server) -> None:
-    page, asked = window(), []
-    page.context.on("request", lambda request: asked.append(request.url))
-    page.on("websocket", lambda socket: asked.append(socket.url))
-    go(page, server, "")
-    for address, labels in ADDRESSES.items():
-        turn_to(page, address)
-        for label in labels:
-            page.get_by_text(label, exact=True).first.click()
-            settle(page)
-            page.keyboard.press("Escape")
-        asked += page.evaluate("[...document.querySelectorAll('link[rel~=icon]')].map((link) => link.href)")
-    hosts = {urlsplit(url).netloc for url in asked if urlsplit(url).scheme not in ("data", "blob")}
-    assert hosts == {urlsplit(server.url).netloc}
-    assert page.evaluate(ICON) == ["data:image/svg+xml;", True]
-
-
-# Playwright hides favicon requests: the test above checks the icon's URL, this one its image.
-ICON = """async () => {
-    const image = Object.assign(new Image(), { src: document.querySelector("link[rel~=icon]").href });
-    await image.decode();
-    return [image.src.slice(0, 19), image.naturalWidth === image.naturalHeight];
-}"""
+@pytest.mark.parametrize("asked", REQUESTS)
+def test_a_request_to_another_host_fails_a_test(new_context: Callable, elsewhere: Elsewhere, asked: str) -> None:
+    url, how = REQUESTS[asked]
+    with pytest.raises(AssertionError, match=re.escape(asked)), watching(elsewhere) as watch:
+        watch(new_context().new_page()).evaluate(how, url)

@@ -4,6 +4,8 @@ import io
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -33,11 +35,26 @@ PICTURES = {  # the key of the component: its address, the file's name, a piece 
 OF_PIXELS = ("head-path", "head-view", "head-grid", "layer-maps", "front-grid", "source-walk")
 
 
-def save(component: Locator, kind: str) -> tuple[str, bytes]:
-    """Press the button; return the name and the bytes of the downloaded file."""
-    with component.page.expect_download() as started:
-        component.get_by_role("button", name=f"Save as {kind}", exact=True).click()
-    download: Download = started.value
+def save(component: Locator, *kinds: str) -> list[tuple[str, bytes]]:
+    """Press the buttons; return the names and the bytes of the downloaded files.
+
+    With "PNG", "SVG" one need not wait: Chromium begins a PNG with the next frame, or after a second without one, and
+    the second click brings a frame.
+    """
+    started = []
+    with ExitStack() as downloads:
+        for kind in kinds:
+            of_this_kind = partial(is_a, kind)
+            started.append(downloads.enter_context(component.page.expect_download(of_this_kind)))
+            component.get_by_role("button", name=f"Save as {kind}", exact=True).click()
+    return [read(download.value) for download in started]
+
+
+def is_a(kind: str, download: Download) -> bool:
+    return download.suggested_filename.endswith(f".{kind.lower()}")
+
+
+def read(download: Download) -> tuple[str, bytes]:
     content = download.path().read_bytes()
     if SHOTS:
         Path(SHOTS).mkdir(parents=True, exist_ok=True)
@@ -82,7 +99,7 @@ def assert_saved_with_title_legend_and_link(page: Page, key: str, scheme: str) -
     _, name, title, n_kv_heads = PICTURES[key]
     component = shown(page, key)
     before = component.bounding_box()["height"]
-    (svg_name, source), (png_name, pixels) = save(component, "SVG"), save(component, "PNG")
+    (png_name, pixels), (svg_name, source) = save(component, "PNG", "SVG")
     assert (svg_name, png_name) == (f"attnviz-{name}.svg", f"attnviz-{name}.png")
     assert component.bounding_box()["height"] == before  # restored after saving
 
@@ -117,7 +134,7 @@ def assert_nothing_is_needed_from_elsewhere(svg: ET.Element, least_shapes: int) 
 
 def what_is_out_of_sight_is_saved_too(page: Page) -> None:
     """All tokens and lines of a long text are saved, though the component shows only a part."""
-    svg = ET.fromstring(save(shown(page, "lines"), "SVG")[1])
+    svg = ET.fromstring(save(shown(page, "lines"), "SVG")[0][1])
     n_tokens = page.locator(".side.q [role=option]").count()
     assert n_tokens > 100 and size(svg)[1] > 20 * n_tokens
     curves = [[float(n) for n in re.findall(r"-?[\d.]+", path.get("d"))] for path in svg.iter(f"{SVG}path")]
@@ -126,7 +143,7 @@ def what_is_out_of_sight_is_saved_too(page: Page) -> None:
 
 def a_strange_text_gives_valid_xml(page: Page) -> None:
     for key in ("head-grid", "head-view", "lines"):
-        ET.fromstring(save(shown(page, key), "SVG")[1])
+        ET.fromstring(save(shown(page, key), "SVG")[0][1])
 
 
 def a_chart_of_plotly_has_title_and_link_too(page: Page) -> None:

@@ -24,6 +24,7 @@ from tests.browser.painted import (
     trimmed,
 )
 from tests.browser.sidebar import pick_model
+from tests.browser.test_accessible import headings_go_down_level_by_level
 
 LOOKS = [(WIDE, "light"), (NARROW, "dark")] + [(WIDE, "dark"), (NARROW, "light")] * bool(SHOTS)
 
@@ -40,6 +41,16 @@ def test_every_page_is_painted(visit: Callable[..., Page], width: int, scheme: s
         assert painted_fraction(image) > 0.05, name
         fits(page)
         begins_80_pixels_from_its_top(page, width)
+        headings_go_down_level_by_level(page)
+        assert page.evaluate(ICON) == ["data:image/svg+xml;", True], name
+
+
+# The icon of the tab, which is square and no request: Chromium without a window fetches none, so none would be noticed.
+ICON = """async () => {
+    const image = Object.assign(new Image(), { src: document.querySelector("link[rel~=icon]").href });
+    await image.decode();
+    return [image.src.slice(0, 19), image.naturalWidth === image.naturalHeight];
+}"""
 
 
 def begins_80_pixels_from_its_top(page: Page, width: int) -> None:
