@@ -71,17 +71,16 @@ CHARTS = {  # of the pages RoPE and Cost, see test_rope_page.py and test_cost_pa
 }
 
 
-@pytest.mark.parametrize("name", CHARTS)
-def test_what_is_written_is_not_cut_off(visit: Callable[..., Page], name: str) -> None:
+def test_what_is_written_is_not_cut_off(visit: Callable[..., Page]) -> None:
     page, widths = visit(), [WIDE, NARROW]
-    for query in CHARTS[name]:
-        turn_to(page, f"{name}?{query}")
-        assert page.get_by_test_id("stPlotlyChart").count(), query
+    for address in (f"{name}?{query}" for name, queries in CHARTS.items() for query in queries):
+        turn_to(page, address)
+        assert page.get_by_test_id("stPlotlyChart").count(), address
         for width in widths:
             page.set_viewport_size({"width": width, "height": 844})
             settle(page)
             fits(page)
-            assert (cut_off(page), covered(page), trimmed(page)) == ([], [], []), f"{query}, {width} pixels wide"
+            assert (cut_off(page), covered(page), trimmed(page)) == ([], [], []), f"{address}, {width} pixels wide"
         widths.reverse()  # start the next one at the window's current width
 
 

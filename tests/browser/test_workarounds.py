@@ -5,25 +5,21 @@ When one of these fails because both servers behave alike, Streamlit has changed
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import NARROW
+from attnviz import server as app_server
+from attnviz.server import browser
+from tests.browser.conftest import NARROW, WIDE, go
 from tests.browser.painted import settle
 from tests.browser.server import Server, serve
 
 
-def opened(page: Page, server: Server, path: str) -> Page:
-    page.goto(f"{server.url}/{path}")
-    settle(page)
-    return page
-
-
-def history_entries(window: Callable[..., Page], server: Server) -> int:
+def history_entries(page: Page) -> int:
     """Return the number of history entries that opening a head of the overview adds."""
-    page = opened(window(), server, "")
     before = page.evaluate("history.length")
     page.get_by_role("gridcell").nth(5).click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Heads")
@@ -31,9 +27,8 @@ def history_entries(window: Callable[..., Page], server: Server) -> int:
     return page.evaluate("history.length") - before
 
 
-def sidebar_closes(window: Callable[..., Page], server: Server) -> bool:
+def sidebar_closes(page: Page) -> bool:
     """Check whether a phone's sidebar closes by itself after a page was chosen in it; close it by hand if not."""
-    page = opened(window(width=NARROW), server, "heads")
     page.get_by_test_id("stExpandSidebarButton").tap()
     sidebar = page.get_by_test_id("stSidebar")
     sidebar.get_by_role("link", name="RoPE", exact=True).tap()
@@ -47,9 +42,8 @@ def sidebar_closes(window: Callable[..., Page], server: Server) -> bool:
     return closed
 
 
-def finger_scrolls(window: Callable[..., Page], server: Server) -> bool:
+def finger_scrolls(page: Page) -> bool:
     """Check whether moving a finger upwards on a plotly chart scrolls the page."""
-    page = opened(window(width=NARROW), server, "cost")
     chart, main = page.locator(".stPlotlyChart .draglayer").first, page.get_by_test_id("stMain")
     chart.evaluate("chart => chart.scrollIntoView({ block: 'center' })")
     before, box = main.evaluate("main => main.scrollTop"), chart.bounding_box()
@@ -70,25 +64,45 @@ OPACITY_OF_OUTDATED = """main => {
 }"""
 
 
-def dims(window: Callable[..., Page], server: Server) -> bool:
+def dims(page: Page) -> bool:
     """Check whether an outdated element is dimmed 0.3 s later."""
-    return opened(window(), server, "").get_by_test_id("stMain").evaluate(OPACITY_OF_OUTDATED) < 0.5
+    return page.get_by_test_id("stMain").evaluate(OPACITY_OF_OUTDATED) < 0.5
 
 
-EFFECTS = {  # file: (what it changes, with it, without it)
-    "one_entry": (history_entries, 1, 2),
-    "drawer": (sidebar_closes, True, False),
-    "touch": (finger_scrolls, True, False),
-    "dimming": (dims, True, False),
+EFFECTS = {  # file: (what it changes, in which window, on which page, with it, without it)
+    "one_entry": (history_entries, WIDE, "", 1, 2),
+    "drawer": (sidebar_closes, NARROW, "heads", True, False),
+    "touch": (finger_scrolls, NARROW, "cost", True, False),
+    "dimming": (dims, WIDE, "", True, False),
 }
+
+
+@pytest.fixture(scope="module")
+def plain() -> Iterator[Server]:
+    """Start the app without any of them."""
+    with serve(env={"ATTNVIZ_WITHOUT": ",".join(EFFECTS)}) as running:
+        yield running
+        assert running.tracebacks() == []
 
 
 @pytest.mark.parametrize("name", EFFECTS)
 def test_a_workaround_in_the_browser_makes_a_difference_and_can_be_switched_off(
-    window: Callable[..., Page], server: Server, name: str
+    window: Callable[..., Page], server: Server, plain: Server, name: str
 ) -> None:
-    effect, with_it, without_it = EFFECTS[name]
-    assert effect(window, server) == with_it
-    with serve(env={"ATTNVIZ_WITHOUT": name}) as plain:
-        assert effect(window, plain) == without_it
-        assert plain.tracebacks() == []
+    effect, width, address, with_it, without_it = EFFECTS[name]
+    page = window(width)
+    for which, expected in ((server, with_it), (plain, without_it)):
+        go(page, which, address)
+        assert effect(page) == expected
+
+
+@pytest.mark.parametrize("name", EFFECTS)
+def test_each_is_switched_off_by_its_name_alone(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    files = {
+        file.stem: file.read_text(encoding="utf-8")
+        for file in Path(browser.__file__).parent.glob("*.*")
+        if file.stem in EFFECTS
+    }
+    monkeypatch.setattr(app_server, "_WITHOUT", [name])
+    sent = {*browser._enabled("js"), *browser._enabled("css")}
+    assert {stem for stem, text in files.items() if text not in sent} == {name}
