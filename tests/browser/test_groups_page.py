@@ -128,7 +128,7 @@ PARTS = {
     "Compute and memory": ("work", "^GQA-4: 100% of MHA's attention FLOPs", ["work"]),
     "Loss with fewer KV heads": ("cost", r"^Averaging into 4 KV heads: loss", ["losses", "this-text", "quality"]),
     "Maps before and after merging": ("maps", r"averaging moves \d+% of its attention", ["drift"]),
-    "Similarity of heads": ("alike", r"^Averaging neighbours loses \d+% of the keys", ["similarity"]),
+    "Similarity of heads": ("alike", r"^Averaging neighbours loses \d+% of the squared length of the keys", ["similarity"]),
     "Multi-head latent attention": ("latent", r"^80 cached numbers become 448", ["latent"]),
 }
 
@@ -152,7 +152,7 @@ def looking_closer_paints_the_part_and_goes_into_the_link(page: Page) -> None:
 
 def keys_and_values_are_compared(page: Page) -> None:
     look_closer(page, "values")
-    expect(heading(page, r"^Averaging neighbours loses \d+% of the values")).to_be_visible()
+    expect(heading(page, r"^Averaging neighbours loses \d+% of the squared length of the values")).to_be_visible()
     expect(page).to_have_url(re.compile("alike=values"))
 
 
