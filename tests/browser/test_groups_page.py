@@ -128,7 +128,7 @@ PARTS = {
     "Compute and memory": ("work", "^GQA-4: 100% of MHA's attention FLOPs", ["work"]),
     "Loss with fewer KV heads": ("cost", r"^Averaging into 4 KV heads: loss", ["losses", "this-text", "quality"]),
     "Maps before and after merging": ("maps", r"averaging moves \d+% of its attention", ["drift"]),
-    "Similarity of heads": ("alike", r"^Averaging neighbours loses \d+% of the squared length of the keys", ["similarity"]),
+    "Similarity of heads": ("alike", r"^Averaging neighbours loses \d+% of .* of the keys", ["similarity"]),
     "Multi-head latent attention": ("latent", r"^80 cached numbers become 448", ["latent"]),
 }
 
