@@ -10,7 +10,8 @@ else:  # imported once by Streamlit's server, which searches this file for a cal
     from attnviz import server
     from attnviz.ui.components import scripts
     from attnviz.ui.open_browser import opened
+    from attnviz.ui.paint_first import PAINT_FIRST
     from attnviz.ui.warm_start import WARM_START
 
     server.start()
-    app = st.App(__file__, routes=scripts.routes(), lifespan=opened, middleware=[WARM_START, *server.MIDDLEWARE])
+    app = st.App(__file__, routes=scripts.routes(), lifespan=opened, middleware=[WARM_START, *server.MIDDLEWARE, PAINT_FIRST])

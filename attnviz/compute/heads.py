@@ -12,10 +12,11 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
+import torch
 
 from attnviz.analysis import roles as analysis
 from attnviz.analysis import values
-from attnviz.analysis.groups import log_softmax, next_token_losses
+from attnviz.analysis.groups import next_token_losses
 from attnviz.analysis.heads import first_token_weight
 from attnviz.analysis.values import Writes
 from attnviz.compute import models, queue
@@ -305,6 +306,7 @@ def vocabulary(settings: Settings) -> Vocabulary:
 
 
 MAX_NEXT = 5  # predicted next tokens per token of the text
+ROWS_AT_ONCE = 16  # of logits, which take 10 MB with a vocabulary of 150,000
 
 
 def next_tokens_of(view: View) -> list[list[tuple[str, float]]]:
@@ -315,10 +317,13 @@ def next_tokens_of(view: View) -> list[list[tuple[str, float]]]:
 @models.cached_by_model(32)
 def _next_tokens(settings: Settings, ids: tuple[int, ...], n_padding: int) -> list[list[tuple[str, float]]]:
     labels, logits = vocabulary(settings), models.trace_of(settings, ids, n_padding).logits  # (T, V)
-    likely = np.stack([np.argpartition(-row, range(MAX_NEXT))[:MAX_NEXT] for row in logits])  # (T, MAX_NEXT)
-    log_odds = np.stack([log_softmax(row)[best] for row, best in zip(logits, likely, strict=True)])  # (T, MAX_NEXT)
-    odds = rounded(np.exp(log_odds)).tolist()
-    return [[(labels[i], p) for i, p in zip(*row, strict=True)] for row in zip(likely, odds, strict=True)]
+    found = []
+    for first in range(0, len(logits), ROWS_AT_ONCE):
+        rows = torch.tensor(logits[first : first + ROWS_AT_ONCE])  # a copy: torch does not take read-only arrays
+        best, tokens = rows.topk(MAX_NEXT)  # (rows, MAX_NEXT), largest first
+        odds = rounded((best - rows.logsumexp(-1, keepdim=True)).exp().numpy()).tolist()
+        found += [[(labels[i], p) for i, p in zip(*row, strict=True)] for row in zip(tokens.tolist(), odds, strict=True)]
+    return found
 
 
 def writes_of(view: View) -> Writes:

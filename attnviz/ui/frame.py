@@ -36,17 +36,27 @@ def show_page(path: str) -> None:
     if not element:
         st.title(page.name)  # first, so that something is visible early
     st.html(f"<style>{STYLE}{alone.style(element, presented)}</style>")  # once: each call delays the first drawing
+    if element:
+        above = st.container()
+        import_module(page.module).show()  # before the rest, which would delay it
+        with above:
+            workarounds()
+            _bars_and_notices(presented)
+        copy_link.copy_link()  # hidden here: it loads save.js, which saves pictures
+        return
     workarounds()
-    if not element and not presented:
+    if not presented:
         sidebar()
         on_narrow_screens()
+    _bars_and_notices(presented)
+    import_module(page.module).show()
+
+
+def _bars_and_notices(presented: bool) -> None:
     if presented:
         alone.presenter()
     lesson_bar()
     _notices()
-    import_module(page.module).show()
-    if element:
-        copy_link.copy_link()  # hidden here: it loads save.js, which saves pictures
 
 
 @state.part("notices", always)

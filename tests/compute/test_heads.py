@@ -47,6 +47,19 @@ def test_losses_are_torchs_cross_entropy_over_all_predictions():
         assert loss == pytest.approx(float(F.cross_entropy(logits[:-1], torch.tensor(IDS[1:]))), abs=1e-5)
 
 
+def test_the_predicted_next_tokens_are_the_largest_of_the_softmax():
+    settings = Settings(text="The little girl went to the forest with her dog. " * 3)  # more tokens than ROWS_AT_ONCE
+    view = View(settings)
+    logits = models.model_of(settings)(torch.tensor([view.ids]))[0].detach().double()
+    labels = compute_heads.vocabulary(settings)
+    found = compute_heads.next_tokens_of(view)
+    assert len(found) == len(view.ids) > compute_heads.ROWS_AT_ONCE
+    for row, odds in zip(found, logits.softmax(-1).numpy(), strict=True):
+        best = np.argsort(-odds)[: compute_heads.MAX_NEXT]
+        assert [label for label, _ in row] == [labels[i] for i in best]
+        assert [p for _, p in row] == pytest.approx(odds[best], abs=5.1e-5)  # rounded to four decimals
+
+
 @pytest.mark.parametrize("padding", [1, 3, 11])
 def test_the_loss_is_the_one_that_ablation_starts_from(padding):
     """The loss of a text and model does not depend on the number of padding tokens of another mask."""

@@ -1,0 +1,89 @@
+"""The messages after the grid's wait until the browser has painted it."""
+
+import asyncio
+from time import perf_counter
+
+import pytest
+from websockets.asyncio.client import ClientConnection
+
+from attnviz.ui.paint_first import KEY, SECONDS, PaintFirst
+from tests.browser.server import serve
+from tests.soak.session import connected
+from tests.waiting import result_of
+
+GRID, OTHER = {"bytes": b"$$ID-5f" + KEY}, {"bytes": b"only=head-grid"}
+
+
+def seconds_between(kind: str, *messages: dict) -> list[float]:
+    """Return the time from each message that the app sends to its next one."""
+    sent = []
+
+    async def send(message: dict) -> None:
+        sent.append(perf_counter())
+
+    async def app(_scope: dict, _receive: object, send: object) -> None:
+        for message in messages:
+            await send(message)
+
+    result_of(PaintFirst(app)({"type": kind}, None, send))
+    return [after - before for before, after in zip(sent, sent[1:], strict=False)]
+
+
+def test_only_what_follows_the_grid_waits():
+    first, second, third = seconds_between("websocket", OTHER, GRID, OTHER, {"text": "", "type": "websocket.send"})
+    assert first < SECONDS / 2 and second >= SECONDS and third < SECONDS / 2
+
+
+def test_other_requests_do_not_wait():
+    (apart,) = seconds_between("http", GRID, OTHER)
+    assert apart < SECONDS / 2
+
+
+def test_one_connection_does_not_wait_for_another():
+    async def together() -> float:
+        async def app(_scope: dict, _receive: object, send: object) -> None:
+            await send(GRID)
+            await send(OTHER)
+
+        async def send(message: dict) -> None: ...
+
+        began = perf_counter()
+        await asyncio.gather(*(PaintFirst(app)({"type": "websocket"}, None, send) for _ in range(23)))
+        return perf_counter() - began
+
+    assert SECONDS <= result_of(together()) < 3 * SECONDS
+
+
+class Timed:
+    """A websocket that notes when each frame arrived."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self.socket, self.times = socket, []
+
+    async def recv(self) -> bytes:
+        frame = await self.socket.recv()
+        self.times.append(perf_counter())
+        return frame
+
+    async def send(self, message: bytes) -> None:
+        self.times.clear()
+        await self.socket.send(message)
+
+
+@pytest.mark.slow
+def test_a_change_on_the_heads_page_sends_the_grid_ahead():
+    """End to end through a running server: the other parts' messages arrive SECONDS after the grid's."""
+
+    async def change(url: str) -> tuple[list[bytes], list[float]]:
+        session = await connected(url, "")
+        await session.open("heads")
+        session.socket = Timed(session.socket)
+        await session.set({"model": "mqa"})
+        await session.socket.socket.close()
+        return session.frames, session.socket.times
+
+    with serve() as server:
+        frames, times = result_of(change(server.url))
+    (held,) = [i for i, frame in enumerate(frames) if KEY in frame]
+    assert b"kvNames" in frames[held] and len(frames) - held > 10
+    assert times[held + 1] - times[held] > 0.9 * SECONDS > times[-1] - times[held + 1]
