@@ -113,10 +113,23 @@ def a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid(page: Page) -
     assert all(painted_fraction(pixels(page.locator(f".st-key-chart-side-{head}"))) > 0.05 for head in ("0-0", "1-5"))
 
 
+def order_of_heads(page: Page) -> list[str]:
+    return page.locator(".hg").first.locator(".cap > b").all_text_contents()
+
+
 def a_mask_is_selected_by_a_click_and_the_whole_page_follows(page: Page) -> None:
+    shown = page.get_by_label("Heads shown").first
+    shown.select_option("by:distance")
+    unmasked = order_of_heads(page)
     page.get_by_role("gridcell", name=re.compile("^Padding of 3, head 1,")).click()
     settle(page)
     expect(page.get_by_text("The first 3 tokens are padding.")).to_be_visible()
+    masked = order_of_heads(page)
+    assert sorted(masked) == sorted(unmasked) and masked != unmasked  # sorted by what was computed with this mask
+    shown.select_option("layers")
+    shown.select_option("by:distance")
+    assert order_of_heads(page) == masked
+    shown.select_option("layers")
     page.get_by_role("gridcell", name=re.compile("^Window of 8, 1 sink, head 1,")).click()
     settle(page)
     expect(page.get_by_text("are padding.")).to_have_count(0)

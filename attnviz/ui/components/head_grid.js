@@ -32,6 +32,7 @@ function update(view, bytes) {
   const [, , N, M] = d.shape;
   view.cell = view.cell && [Math.min(view.cell[0], N - 1), Math.min(view.cell[1], M - 1)];
   if (!old || frameOf(old) !== frameOf(d)) { tools(view); lay(view); }
+  else if (old !== d && sortedByData(view)) lay(view);
   mark(view);
   legend(view);
   view.paint(); // reads layout, so it comes before the text updates that would force another layout
@@ -55,7 +56,10 @@ function picture(view) {
   return { title: d.title || undefined, legend: d.marks.map((hue, kv) => [hue, d.kvNames[kv]]), unsaved: ".tools, .read, .keys, .mark", stage, ...usual };
 }
 
-const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.reads, d.rows, d.roles, d.measures]);
+// What the elements are built from. The numbers of `measures` only sort them: new ones come with every text and mask.
+const frameOf = (d) => JSON.stringify([d.shape.slice(0, 2), d.kv, d.kvNames, d.reads, d.rows, d.roles, Object.keys(d.measures ?? {})]);
+
+const sortedByData = ({ show }) => show === "near" || show.startsWith("by:");
 
 // ---- the elements
 
