@@ -117,7 +117,10 @@ ALL = (
         "cost", "closer",
         published={"published": "Published models", "totals": "Cache by context", "alternatives": "Another attention"},
         memory={"filling": "What fits in GPU memory"},
-        speed={"speed": "Decode speed", "roof": "Roofline", "machines": "Accelerators"},
+        speed={
+            "speed": "Decode speed", "roof": "Roofline", "first-token": "Time to first token",
+            "machines": "Accelerators",
+        },
     ),
     Element("control-facts", "cost", "closer", "The model's configuration", "facts", drawing=False),
     Element("figure-model-pasted", "cost", "closer", "Parameters of the pasted model", "facts", drawing=False),

@@ -22,7 +22,11 @@ def title(page: Page, words: str):
     return page.get_by_role("heading", name=re.compile(words))
 
 
-PARTS = {"Published models": "alternatives", "What fits in GPU memory": "filling", "Decode speed": "machines"}
+PARTS = {
+    "Published models": "alternatives",
+    "What fits in GPU memory": "filling",
+    "Prefill and decode speed": "machines",
+}
 
 
 def every_part_is_painted_and_whole(page: Page, width: int, scheme: str) -> None:

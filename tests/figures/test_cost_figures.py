@@ -57,6 +57,7 @@ def whole_drawings() -> dict:
         "filling": figures.filling(SERVING),
         "speed": figures.speed(SERVING),
         "roof": figures.roof(SERVING),
+        "first token": figures.first_token(SERVING),
         "machines": figures.machines(list(CARDS.values()), SERVING),
         "measured": figures.measured(timings, 1),
     }

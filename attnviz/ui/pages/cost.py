@@ -351,7 +351,7 @@ def _machine() -> None:
 
 
 def speed(view: View) -> None:
-    """Roofline bound on decoding speed."""
+    """Roofline bounds on decoding speed and on the time to the first token."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _preset("Model")
         _machine()
@@ -366,6 +366,7 @@ def speed(view: View) -> None:
         charts.show(figures.speed(serving), "speed")
     with right:
         charts.show(figures.roof(serving), "roof")
+    charts.show(figures.first_token(serving), "first-token")
     cards = [card.times(s.n_machines) for card in load_accelerators().values()]
     charts.show(figures.machines(cards, serving, s.batch), "machines")
 
