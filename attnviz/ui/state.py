@@ -22,8 +22,9 @@ from attnviz.session.elements import ELEMENTS, Element, drawings, on_page
 from attnviz.session.pages import PAGES, Page
 from attnviz.session.settings import SELECTION, Settings
 
-_SETTINGS, _NOTICES, _LINK_SELECTION = "settings", "notices", "asked selection"  # session keys, as the three below
+_SETTINGS, _NOTICES, _LINK_SELECTION = "settings", "notices", "asked selection"  # session keys, as the five below
 _DRAWN, _PAGE = "parts drawn", "page"
+_BEFORE_LESSON, _LEFT_LESSON = "before lesson", "left lesson"  # settings before the lesson; whether it was left since
 _TARGET_PAGE = "going to"  # the path of the page to switch to, until it is open
 CONTROLS, NARROW, OPEN_MODEL = "controls", "narrow", "open-model"  # parts that set text, model, mask and position
 LINKS = "links"  # a part of the sidebar, like CONTROLS
@@ -64,9 +65,41 @@ def open_page(page: Page) -> None:
     link = st.query_params.to_dict()
     to_another = to_another and _step_of(link) in (("", "1"), _step_of(current().to_link()))
     if _SETTINGS not in st.session_state or (link != current().to_link() and not to_another):
+        before = current()
         st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link, page)
+        _remember_before_lesson(before)
         st.session_state[_LINK_SELECTION] = {name: link[name] for name in SELECTION if name in link}
     _drop_missing_element(page)
+
+
+def _remember_before_lesson(before: Settings) -> None:
+    """Store the settings before a lesson; those before an earlier one if nobody has chosen between them since."""
+    if current().lesson and not before.lesson:
+        if not st.session_state.pop(_LEFT_LESSON, False):
+            st.session_state[_BEFORE_LESSON] = before
+
+
+def leave_lesson() -> Settings:
+    """Return the settings without the lesson, from a callback, and offer those before it."""
+    st.session_state[_LEFT_LESSON] = True
+    return replace(current(), lesson="", lesson_step=1)
+
+
+def settings_before_lesson() -> Settings | None:
+    """Return the settings before the lesson that was left, with the open tab; None if nothing has to be chosen.
+
+    They are the defaults where the lesson was the first that this session opened.
+    """
+    now = current()
+    if now.lesson or not st.session_state.get(_LEFT_LESSON):
+        return None
+    before = replace(st.session_state.get(_BEFORE_LESSON, Settings()), tab=now.tab, only=now.only, present=now.present)
+    return None if before == now else before
+
+
+def forget_lesson() -> None:
+    """Keep the settings as they are: no longer offer those before the lesson."""
+    st.session_state.pop(_LEFT_LESSON, None)
 
 
 def _step_of(link: Mapping[str, str]) -> tuple[str, str]:

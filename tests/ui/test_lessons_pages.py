@@ -163,6 +163,46 @@ def test_the_bar_leads_on_shows_the_answer_and_notices_that_one_has_left() -> No
     assert "Look at layer" in bar(app)
 
 
+def left(app: AppTest, name: str, number: int) -> AppTest:
+    """Open a lesson's step by its link, on the page that is open, and leave it."""
+    app.query_params.clear()
+    app.query_params.update(LESSONS[name].settings(number).to_link())
+    app.run()
+    return app.button(key="lesson-leave").click().run()
+
+
+def test_after_a_lesson_the_settings_before_it_can_be_restored() -> None:
+    before = {"text": "A king", "model": "mqa", "layer": "2"}
+    app = left(opened("pages/3_rope.py", **before), "longer-contexts", 6)
+    assert link(app)["theta"] == "500000" and "lesson" not in link(app)
+    assert app.button(key="lesson-restore").label == "Settings from before the lesson"
+    app.button(key="lesson-restore").click().run()
+    assert link(app) == before and not app.exception
+    assert not {"lesson-restore", "lesson-keep"} & keys_of_buttons(app)
+
+
+def test_after_a_lesson_its_settings_can_be_kept_and_a_link_of_another_is_opened_as_it_is() -> None:
+    app = left(opened("pages/3_rope.py", model="mqa"), "longer-contexts", 6)
+    app.button(key="lesson-keep").click().run()
+    assert link(app)["theta"] == "500000" and "lesson-restore" not in keys_of_buttons(app)
+    app = left(opened("pages/3_rope.py", model="mqa"), "longer-contexts", 6)
+    app = left(app, "rope-pictures", 6)  # before anything was chosen: the settings before both
+    app.button(key="lesson-restore").click().run()
+    assert link(app) == {"model": "mqa", "tab": "without"}
+
+
+def test_a_lesson_opened_by_its_link_is_left_for_the_defaults_and_one_without_settings_asks_nothing() -> None:
+    lesson = LESSONS["longer-contexts"]
+    app = opened_step(lesson, 6)
+    app.button(key="lesson-leave").click().run()
+    assert app.button(key="lesson-restore").label == "Default settings"
+    app.button(key="lesson-restore").click().run()
+    assert link(app) == {}
+    app = opened_step(LESSONS["rope-pictures"], 4)
+    app.button(key="lesson-leave").click().run()
+    assert link(app) == {"tab": "distance"} and "lesson-restore" not in keys_of_buttons(app)
+
+
 def test_the_last_step_leads_to_the_next_lesson() -> None:
     first, second = list(LESSONS.values())[:2]
     app = opened_step(first, len(first.steps))
