@@ -400,12 +400,17 @@ def weight_map(
 
 
 def score_map(scores: NDArray, allowed: NDArray, labels: Sequence[str], limit: float, title: str, note: str) -> Drawing:
-    """Draw scores (T, T) before the softmax, brown below zero and petrol above, from -limit to limit."""
+    """Draw scores (T, T) before the softmax, brown below zero and petrol above, from -limit to limit.
+
+    note: a phrase; the range of the allowed scores is added to it.
+    """
     inside = scores[allowed]
+    figure = _map(labels, allowed, scores, DIVERGING, (-limit, limit))
+    add_colourbar(figure, DIVERGING, limit, log=False, title="score", lowest=-limit)
     return Drawing(
-        _map(labels, allowed, scores, DIVERGING, (-limit, limit)),
+        figure,
         title=title,
-        note=note,
+        note=f"{note}: {_signed(inside.min())} to {_signed(inside.max())}.",
         alt=f"{title}. Scores from {inside.min():.2f} to {inside.max():.2f}, mean {inside.mean():.2f}.",
         table={
             "query": list(range(len(scores))),

@@ -61,9 +61,9 @@ ALL = (
     Element("family-mqa", "heads", "closer", "The layer as MQA", "family"),
     Element("masks", "heads", "closer", "The same layer under each mask", "masks"),
     Element("kv-heads", "query_groups", "kv-heads", "The choice of attention", drawing=False),
-    Element("diagram", "query_groups", "sharing", "Which query head reads which KV head"),
+    Element("diagram", "query_groups", "sharing", "Which KV head or latent each query head reads"),
     Element("cached", "query_groups", "cached", "Cache per token, to scale"),
-    Element("stored", "query_groups", "scale", "Projections and decode step, to scale"),
+    Element("stored", "query_groups", "scale", "Parameters and a decode step, to scale"),
     Element("figure-latent-scale", "query_groups", "scale", "The latent, to scale", drawing=False),
     Element("layer-maps", "query_groups", "maps", "The maps of one layer"),
     *_charts(
@@ -87,7 +87,10 @@ ALL = (
         equal={"shifts": "A score under shifts"},
         values={"values": "Rotated values"},
         layouts={"layout-pairs": "Two layouts"},
-        latent={"mla-content": "Content scores", "mla-position": "Position scores", "mla-sum": "Their sum"},
+        latent={
+            "mla-content": "Content part of the scores", "mla-position": "RoPE part of the scores",
+            "mla-sum": "Their sum",
+        },
         without={"map-without-0": "With RoPE", "map-without-1": "Without RoPE"},
     ),
     Element("source-walk", "steps", "parts", "The source, line by line", "walk"),
