@@ -83,7 +83,7 @@ def cache_equation(
     tokens = cached_tokens_expression(model, n_tokens)
     if batch_size > 1:
         tokens = Value(batch_size, "B", "sequences") * tokens
-    n_bytes: Expression = tokens * _bits_per_token(model, bits, block_size) / 8
+    n_bytes: Expression = tokens * _bytes_per_token(model, bits, block_size)
     if not float(n_bytes.value).is_integer():
         n_bytes = function("ceil", n_bytes)
     also = bytes_text(n_bytes.value) if n_bytes.value >= 1024 else ""
@@ -174,16 +174,18 @@ def _kv_heads(c: ModelConfig) -> Value:
     return Value(c.n_kv_heads, "K", "KV heads")
 
 
-def _bits_per_token(c: ModelConfig, bits: float, block_size: int | None) -> Expression:
-    """Return the bits cached per token and layer: the numbers, and a scale for every full or partial block."""
+def _bytes_per_token(c: ModelConfig, bits: float, block_size: int | None) -> Expression:
+    """Return the bytes cached per token and layer: the numbers, and a scale for every full or partial block."""
     if c.attention == "mla":
         latent = Value(c.kv_lora_rank, "R", "kv_lora_rank, width of the latent")
         widths = [latent, Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the rotated key")]
     else:
         widths = [Value(c.head_dim, "D", "head_dim")]
-    stored = total(widths) * Value(bits, "b", "bits per number")
+    size = bits / 8
+    size = int(size) if size.is_integer() else size  # whole numbers stay exact, however large the product
+    stored = total(widths) * Value(size, "b", "bytes per number", digits=1 if size == 0.5 else None)
     if block_size is not None:
-        stored = stored + SCALE_BITS * total([function("ceil", width / block_size) for width in widths])
+        stored = stored + SCALE_BITS // 8 * total([function("ceil", width / block_size) for width in widths])
     return stored if c.attention == "mla" else 2 * _kv_heads(c) * stored
 
 

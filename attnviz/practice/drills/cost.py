@@ -258,7 +258,7 @@ def weights_in_memory(rng: random.Random) -> Question:
     total = count_parameters(m).total
     bits = rng.choice((16, 8, 4))
     gb = total * bits / 8 / 1e9
-    n, b = Value(total, "N", "parameters"), Value(bits, "b", "bits per parameter")
+    n, b = Value(total, "N", "parameters"), Value(bits / 8, "b", "bytes per parameter", digits=1 if bits == 4 else None)
     return Question(
         f"{m.name} has {total:,} parameters. How many GB (10⁹ bytes) do they take at {bits} bits each?",
         NumberAnswer(
@@ -271,8 +271,8 @@ def weights_in_memory(rng: random.Random) -> Question:
                 (gb * 32 / bits, "That is the size in fp32."),
             ),
         ),
-        "Parameters times bits per parameter, divided by 8 bits per byte.",
-        (Equation(n * b / 8 / Value(10**9), unit="GB"),),
+        f"Parameters times bytes per parameter: {bits} bits are {bits / 8:g} byte{'s' * (bits > 8)}.",
+        (Equation(n * b / Value(10**9), unit="GB"),),
         page(id),
     )
 
