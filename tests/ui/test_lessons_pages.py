@@ -12,6 +12,7 @@ from attnviz.compute.view import View
 from attnviz.session.elements import ALL, ELEMENTS, Element
 from attnviz.session.lessons import Lesson, placeholders
 from attnviz.session.pages import PAGES, overview_groups
+from attnviz.ui.components import rope_pair
 from attnviz.ui.lesson_bar import spoken
 from attnviz.ui.pages.overview import FIRST_LESSON
 from tests.ui.test_pages import ROOT, opened, sentences
@@ -169,6 +170,12 @@ def left(app: AppTest, name: str, number: int) -> AppTest:
     app.query_params.update(LESSONS[name].settings(number).to_link())
     app.run()
     return app.button(key="lesson-leave").click().run()
+
+
+def test_the_first_step_on_rope_names_the_controls_of_its_element() -> None:
+    step = LESSONS["rope-pictures"].step(1)
+    assert step.target == "rope-pair" and "“Shift only k by”" in step.text
+    assert "Shift only k by <input" in rope_pair.HTML and "Play</button>" in rope_pair.HTML
 
 
 def test_after_a_lesson_the_settings_before_it_can_be_restored() -> None:
