@@ -79,8 +79,7 @@ def moved_apart(
         hovertemplate="distance %{x}: score %{y:.3f}<extra></extra>",
     )  # fmt: skip
     figure.add_scatter(
-        x=[m - n], y=[scores[here]], mode="markers+text", text=[f" {scores[here]:.2f}"], hoverinfo="skip",
-        textposition="middle right", marker={"size": 11, "color": head.colour},
+        x=[m - n], y=[scores[here]], mode="markers", hoverinfo="skip", marker={"size": 11, "color": head.colour},
     )  # fmt: skip
     figure.update_xaxes(title="distance in tokens", showgrid=False, zeroline=False)
     figure.update_yaxes(title="score q·k/√D")
