@@ -7,6 +7,7 @@ import random
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, bits_with_scales, count_parameters, kv_cache_bytes, load_presets
 from attnviz.equations import Equation, Value
+from attnviz.facts import facts_of
 from attnviz.practice.drills.answers import ExpressionAnswer, NumberAnswer, known
 from attnviz.practice.drills.heads import kv_heads, page, published
 from attnviz.practice.drills.question import Question, kind
@@ -18,6 +19,11 @@ C, H, K, D, L = (
     lambda m: Value(m.head_dim, "D", "head_dim"),
     lambda m: Value(m.n_layers, "L", "layers"),
 )
+
+
+def parts_page(id: str) -> tuple[str, dict[str, str]]:
+    """Return the page and settings that show a published model's parameters part by part."""
+    return "cost", {"tab": "facts", "facts": facts_of(id)}
 
 
 def described(m: ModelConfig) -> str:
@@ -57,7 +63,7 @@ def attention_parameters(rng: random.Random) -> Question:
         ),
         "q and o have H heads each, k and v have K.",
         (Equation(2 * C(m) * H(m) * D(m) + 2 * C(m) * K(m) * D(m)),),
-        page(id),
+        parts_page(id),
     )
 
 
@@ -248,7 +254,7 @@ def feed_forward_parameters(rng: random.Random) -> Question:
         ),
         "SwiGLU has three matrices of d_model · d_ff weights: gate, up and down.",
         (Equation(3 * C(m) * width),),
-        page(id),
+        parts_page(id),
     )
 
 
@@ -350,5 +356,5 @@ def embedding_parameters(rng: random.Random) -> Question:
         ),
         "One row of d_model numbers for each token of the vocabulary.",
         (Equation(v * C(m)),),
-        page(id),
+        parts_page(id),
     )

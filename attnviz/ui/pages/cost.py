@@ -26,7 +26,7 @@ from attnviz.cost.hf_config import KNOWN, Description
 from attnviz.cost.pairs import instructive_pairs
 from attnviz.cost.units import bytes_text, count_text, tokens_text
 from attnviz.experiments.measurement import n_threads
-from attnviz.facts import published_facts
+from attnviz.facts import facts_of, published_facts
 from attnviz.figures import cost as figures
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.phrases import count, listed
@@ -316,7 +316,7 @@ def _value(value: object) -> str:
 
 
 def _take_facts(preset: str) -> None:
-    state.change(facts=compute_cost.facts_of(preset))
+    state.change(facts=facts_of(preset))
     state.rerun("closer")
 
 
