@@ -121,7 +121,8 @@ def test_a_task_shows_its_skeleton_and_how_it_is_judged_at_home(task):
     app = opened(tab="write", task=task)
     codes = [code.value for code in app.code]
     assert ALL_TASKS[task].source().strip() in codes
-    assert any(f"attnviz.practice check practice/{task}.py" in code for code in codes)
+    command = f".venv/bin/python -m attnviz.practice check practice/{task}.py"
+    assert command in codes and f"# read by: {command}\n" in ALL_TASKS[task].source()
 
 
 @pytest.mark.parametrize("name", ["lines_of_attention", "strongest_key", "formula_of_the_cache", "map_of_a_role"])

@@ -478,7 +478,7 @@ def _local_commands(task: compute.Task) -> None:
         (
             "Judge it: prints expected and actual outputs and the mistake. The exit code is 0 only if all checks pass; "
             "`--watch` repeats it at every save:",
-            f".venv/bin/python -m attnviz.practice check {file}",
+            f"{compute.CHECK} {file}",
         ),
         (
             "Or on this page: the verdict at every save, your maps with the shipped weights beside the correct ones, "
