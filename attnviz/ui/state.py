@@ -108,9 +108,12 @@ def _step_of(link: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _drop_missing_element(page: Page) -> None:
-    """Show the whole page if it lacks the single element that the link selects."""
+    """Open the tab of the single element that the link selects; show the whole page if it lacks the element."""
     s = current()
     if s.only and s.only not in {element.key for element in on_page(page.path, s.tab)}:
+        if ELEMENTS[s.only].page == page.path:
+            change(tab=ELEMENTS[s.only].tab)
+            return
         if not s.present:
             notice = f"{page.name} does not show “{s.only}” with these settings; the whole page is shown instead."
             st.session_state.setdefault(_NOTICES, []).append(notice)
@@ -253,13 +256,17 @@ def rerun(*parts: str, sidebar: bool = True) -> None:
 # ---- widgets
 
 
-def tabs(view: View, label: str, *, quiet: bool = False) -> str:
-    """Draw the page's tab control and return the open tab. quiet: hide the label, which is already on the page."""
+def tabs(view: View, label: str, *, quiet: bool = False, also: Sequence[str] = ()) -> str:
+    """Draw the page's tab control and return the open tab.
+
+    quiet: hide the label, which is already on the page. also: other parts that depend on the tab.
+    """
     tab = page().open_tab(view.settings.tab)
     names = _group_tabs(tab)
     control(
         st.segmented_control, label, "tab", shown=tab, options=list(names), format_func=names.__getitem__,
         required=True, label_visibility="collapsed" if quiet or page().groups else "visible",
+        reruns=[_CURRENT_PART.get(), *also],
     )  # fmt: skip
     return tab
 

@@ -123,6 +123,13 @@ def test_an_element_of_another_page_is_not_shown_alone() -> None:
     assert "does not show" in sentences(app) and app.title[0].value == "RoPE"
 
 
+def test_a_link_to_one_drawing_opens_the_tab_that_has_it() -> None:
+    app = opened("pages/4_cost.py", only="figure-cache", tab="memory")  # from when each tab had it
+    assert shows(app, "figure-cache") and sentences(app) == ""
+    shown = {tab: shows(opened("pages/4_cost.py", tab=tab), "figure-cache") for tab in PAGES["cost"].tabs}
+    assert [tab for tab, there in shown.items() if there] == ["published", "measured"]
+
+
 def opened_step(lesson: Lesson, number: int) -> AppTest:
     return opened(lesson.step(number).page.file, **lesson.settings(number).to_link())
 

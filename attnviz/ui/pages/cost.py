@@ -78,7 +78,9 @@ def _toy(view: View) -> ModelConfig:
 
 @state.part("own", countable)
 def own_model(view: View) -> None:
-    """Parameters and cache of the selected model."""
+    """Parameters and cache of the selected model, on the tabs that compare or measure it."""
+    if state.page().open_tab(view.settings.tab) not in ("published", "measured"):
+        return
     n = count_parameters(view.config).total
     st.header(f"{_toy(view).name}: the model selected in the sidebar, {count_text(n)} parameters", divider="gray")
     _introduction(compute_cost.compared(view.config), view.config, view.settings)
@@ -158,7 +160,7 @@ def closer(view: View) -> None:
     """Summary sentence and the open tab; the others are not computed."""
     show = {"published": published, "facts": facts, "memory": memory, "speed": speed, "measured": measured}
     summary = st.empty()
-    tab = state.tabs(view, "Part", quiet=True)
+    tab = state.tabs(view, "Part", quiet=True, also=["own"])
     summary.markdown(_summary(view, tab))
     show[tab](view)
 
