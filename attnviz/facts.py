@@ -29,6 +29,12 @@ def published_facts() -> dict[str, dict]:
     return {entry["id"]: entry for entry in entries}
 
 
+def facts_of(preset: str) -> str:
+    """Return a published model's configuration as editable JSON, without sources and notes. KeyError if unknown."""
+    facts = {name: value for name, value in published_facts()[preset].items() if name not in ("source", "notes", "id")}
+    return json.dumps(facts, indent=1)
+
+
 def config_fields(facts: dict, known: tuple[str, ...]) -> dict[str, Any]:
     """Return the arguments of a `ModelConfig` (fields `known`) from one entry. ConfigError for an unknown field."""
     if not isinstance(facts, dict):

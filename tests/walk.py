@@ -118,7 +118,7 @@ def _cost(row: Mapping, preset: str, rng: random.Random) -> Visit:
         "reserve": rng.choice((0, 10, 90)), "compare": tuple(rng.sample(PRESETS, rng.randrange(7))),
     }  # fmt: skip
     if row["view"] == "facts":
-        from attnviz.compute.cost import facts_of
+        from attnviz.facts import facts_of
 
         changes["facts"] = facts_of(preset)
     return Visit(COST, Settings(**changes).normalised())

@@ -22,7 +22,6 @@ from attnviz.cost import (
 from attnviz.cost.hf_config import Description, is_hf_config, read_hf_config
 from attnviz.experiments import measurement as measure
 from attnviz.experiments.measurement import Timing
-from attnviz.facts import published_facts
 from attnviz.session.settings import Settings
 
 CONTEXTS = (256, 1024, 2048, 4096, 8192)  # tokens in the cache when a step is timed
@@ -68,12 +67,6 @@ def pasted_model(facts: str) -> tuple[ModelConfig, Description | None]:
         return ModelConfig.from_dict(pasted), None
     found = read_hf_config(pasted)
     return found.model, found
-
-
-def facts_of(preset: str) -> str:
-    """Return a published model's configuration as editable JSON, without sources and notes."""
-    facts = {name: value for name, value in published_facts()[preset].items() if name not in ("source", "notes", "id")}
-    return json.dumps(facts, indent=1)
 
 
 def compared(config: ModelConfig) -> list[ModelConfig]:

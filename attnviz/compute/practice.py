@@ -12,12 +12,13 @@ from attnviz.equations import aligned
 from attnviz.practice.drills import KINDS, LEVELS, SUBJECTS, Progress, Question, question_set, score_card
 from attnviz.practice.drills.answers import CellAnswer, Grade, OrderAnswer
 from attnviz.practice.drills.sets import GAPS, LARGEST_FILE, Tally
-from attnviz.practice.task import Task
+from attnviz.practice.task import CHECK, Task
 from attnviz.practice.tasks import TASKS
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import PRESETS, Settings
 
 __all__ = [
+    "CHECK",
     "GAPS",
     "KINDS",
     "LARGEST_FILE",

@@ -12,6 +12,7 @@ from attnviz.cost.cache import (
 from attnviz.cost.decode import DecodeStep, decode_step, experts_read
 from attnviz.cost.memory import MemoryPlan, plan_memory, tokens_that_fit, weight_bytes
 from attnviz.cost.parameters import ParameterCount, count_parameters
+from attnviz.cost.prefill import Prefill, prefill
 from attnviz.cost.presets import load_presets
 from attnviz.cost.serving import Serving
 from attnviz.cost.variants import attention_name, comparison, what_if
@@ -22,6 +23,7 @@ __all__ = [
     "DecodeStep",
     "MemoryPlan",
     "ParameterCount",
+    "Prefill",
     "Serving",
     "attention_name",
     "bits_with_scales",
@@ -36,6 +38,7 @@ __all__ = [
     "load_accelerators",
     "load_presets",
     "plan_memory",
+    "prefill",
     "tokens_that_fit",
     "weight_bytes",
     "what_if",

@@ -1,4 +1,4 @@
-"""A model served on an accelerator: memory plan and decode step."""
+"""A model served on an accelerator: memory plan, prefill and decode step."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from attnviz.cost.accelerators import Accelerator
 from attnviz.cost.cache import PRECISIONS, bits_with_scales
 from attnviz.cost.decode import DecodeStep, decode_step
 from attnviz.cost.memory import MemoryPlan, plan_memory
+from attnviz.cost.prefill import Prefill, prefill
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,10 @@ class Serving:
         bits, block = PRECISIONS[self.precision]
         weight_bits = bits_with_scales(self.weights)
         return decode_step(self.model, self.n_tokens, batch_size, bits, weight_bits=weight_bits, block_size=block)
+
+    def prefill(self) -> Prefill:
+        """Count the prefill of one prompt of n_tokens tokens, even if it does not fit."""
+        return prefill(self.model, self.n_tokens, weight_bits=bits_with_scales(self.weights))
 
     def tokens_per_second(self, batch_size: int) -> float:
         """Return the bound for all sequences together."""

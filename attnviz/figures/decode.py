@@ -32,7 +32,7 @@ DASHES = {"mha": "solid", "gqa-4": "solid", "gqa-2": "dash", "mqa": "solid", "ml
 def cache_equation(config: ModelConfig, n_tokens: int) -> Equation:
     """Return the equation of the cache bytes of all layers, in float32."""
     layers, tokens = Value(config.n_layers, "L", "layers"), Value(n_tokens, "S", "tokens cached")
-    width = Value(FLOAT32, "b", "bytes per number")
+    width = Value(FLOAT32, "b", "bytes per number, float32")
     if config.attention == "mla":
         latent = Value(config.kv_lora_rank, "R", "kv_lora_rank, width of the latent")
         rotated = Value(config.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the rotated key")

@@ -344,11 +344,15 @@ def roofline(found: Roofline) -> Drawing:
     y = [min(peak, stream * i) for i in x]
     figure = base_figure(360, showlegend=False)
     figure.add_scatter(x=x, y=y, mode="lines", line={"color": FAINT, "width": 3}, hoverinfo="skip")
-    figure.add_scatter(
-        x=[math.sqrt(x[0] * x[1]), x[2]], y=[math.sqrt(y[0] * y[1]), peak], mode="text",
-        text=[f"copy: {_rate(found.nbytes)}B/s", f"matrix product: {_rate(found.flops)}FLOP/s"],
-        textposition=["bottom right", "top left"], hoverinfo="skip",
-    )  # fmt: skip
+    for text, at, xanchor, yanchor in (
+        (f"copy: {_rate(found.nbytes)}B/s", (math.sqrt(x[0] * x[1]), math.sqrt(y[0] * y[1])), "left", "top"),
+        (f"matrix product: {_rate(found.flops)}FLOP/s", (x[2], peak), "right", "bottom"),
+    ):
+        away = {"xshift": 10, "yshift": -4} if yanchor == "top" else {"yshift": 4}  # pixels off the line
+        figure.add_annotation(
+            text=text, x=math.log10(at[0]), y=math.log10(at[1]), xanchor=xanchor, yanchor=yanchor, showarrow=False,
+            **away,
+        )  # fmt: skip
     figure.add_scatter(
         x=intensity, y=[each.median for each in speed], mode="markers+text", text=[p.name for p in found.phases],
         textposition="bottom right", marker={"color": PETROL, "size": 12}, hoverinfo="skip",
@@ -359,7 +363,7 @@ def roofline(found: Roofline) -> Drawing:
     )  # fmt: skip
     figure.update_layout(
         xaxis={"type": "log", "title": {"text": "FLOPs per byte read"}, **_log_ticks(x[0], x[2])},
-        yaxis={"type": "log", "title": {"text": "FLOP/s"}, "tickformat": "~s",
+        yaxis={"type": "log", "title": {"text": "FLOP/s"}, "tickformat": "~s", "showgrid": False,  # labels stand there
                "tickvals": _log_ticks(min(y[0], *(each.low for each in speed)), peak)["tickvals"],
                "range": [math.log10(min(y[0], *(each.low for each in speed)) / 2), math.log10(peak * 2)]},
     )  # fmt: skip

@@ -17,7 +17,7 @@ from attnviz.figures.phrases import bold, count, listed, meanings
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure, kv_colour
 
 SOFT, STRONG = 0.35, 1.0  # opacity: of the others and of the selected
-FLOAT32 = Value(4, "b", "bytes per number in float32")
+FLOAT32 = Value(4, "b", "bytes per number, float32")
 
 
 def sharing(n_heads: int, n_kv_heads: int, read: Sequence[int], selected: int) -> dict:

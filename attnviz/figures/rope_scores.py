@@ -79,8 +79,7 @@ def moved_apart(
         hovertemplate="distance %{x}: score %{y:.3f}<extra></extra>",
     )  # fmt: skip
     figure.add_scatter(
-        x=[m - n], y=[scores[here]], mode="markers+text", text=[f" {scores[here]:.2f}"], hoverinfo="skip",
-        textposition="middle right", marker={"size": 11, "color": head.colour},
+        x=[m - n], y=[scores[here]], mode="markers", hoverinfo="skip", marker={"size": 11, "color": head.colour},
     )  # fmt: skip
     figure.update_xaxes(title="distance in tokens", showgrid=False, zeroline=False)
     figure.update_yaxes(title="score q·k/√D")
@@ -400,12 +399,17 @@ def weight_map(
 
 
 def score_map(scores: NDArray, allowed: NDArray, labels: Sequence[str], limit: float, title: str, note: str) -> Drawing:
-    """Draw scores (T, T) before the softmax, brown below zero and petrol above, from -limit to limit."""
+    """Draw scores (T, T) before the softmax, brown below zero and petrol above, from -limit to limit.
+
+    note: a phrase; the range of the allowed scores is added to it.
+    """
     inside = scores[allowed]
+    figure = _map(labels, allowed, scores, DIVERGING, (-limit, limit))
+    add_colourbar(figure, DIVERGING, limit, log=False, title="score", lowest=-limit)
     return Drawing(
-        _map(labels, allowed, scores, DIVERGING, (-limit, limit)),
+        figure,
         title=title,
-        note=note,
+        note=f"{note}: {_signed(inside.min())} to {_signed(inside.max())}.",
         alt=f"{title}. Scores from {inside.min():.2f} to {inside.max():.2f}, mean {inside.mean():.2f}.",
         table={
             "query": list(range(len(scores))),

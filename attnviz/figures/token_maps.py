@@ -124,15 +124,20 @@ def add_masked(figure: Chart, allowed: np.ndarray, most_cells: int, axes: int = 
     add_cells(figure, {"z": masked, **places(allowed.shape, most_cells)}, grey, (0, 1), "masked", axes)
 
 
-def add_colourbar(figure: Chart, scale: list, top: float, log: bool, title: str = "weight") -> None:
-    """Add the colour scale as a map of one row with its own axes: plotly's colour bar takes as long as all the rest."""
-    low, high = (-decades(top), 0.0) if log else (0.0, top)
+def add_colourbar(
+    figure: Chart, scale: list, top: float, log: bool, title: str = "weight", *, lowest: float = 0.0
+) -> None:
+    """Add the colour scale as a map of one row with its own axes: plotly's colour bar takes as long as all the rest.
+
+    lowest, top: the values at its ends; a logarithmic scale ends at `decades(top)` below the top instead.
+    """
+    low, high = (-decades(top), 0.0) if log else (lowest, top)
     if log:
         at = [e - math.log10(top) for e in range(-DIGITS, 1)]  # the powers of ten
         text = [f"{10.0**e:g}" for e in range(-DIGITS, 1)]
     else:
-        at = [top * i / 2 for i in range(3)]
-        text = [f"{v:.3g}" for v in at]
+        at = [low + (high - low) * i / 2 for i in range(3)]
+        text = [f"{v:.3g}".replace("-", "−") for v in at]
     figure.add_heatmap(
         z=np.linspace(low, high, BAR_STEPS)[None], x0=0.5 / BAR_STEPS, dx=1 / BAR_STEPS, xaxis="x3", yaxis="y3",
         colorscale=scale, zmin=low, zmax=high, showscale=False, hoverinfo="skip",

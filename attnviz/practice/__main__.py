@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from attnviz.practice.judge import Verdict, judge, task_named_in
-from attnviz.practice.task import Task
+from attnviz.practice.task import CHECK, Task
 from attnviz.practice.tasks import TASKS
 
 
@@ -40,11 +40,11 @@ def new(task: Task, folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     try:
         with file.open("x", encoding="utf-8") as written:
-            written.write(task.source())
+            written.write(task.source(folder.as_posix()))
     except FileExistsError:
         print(f"{file} already exists and was not changed.", file=sys.stderr)
         return 2
-    print(f"{file}: {task.title}. Complete it, then run: python -m attnviz.practice check {file}")
+    print(f"{file}: {task.title}. Complete it, then run: {CHECK} {file}")
     return 0
 
 

@@ -43,6 +43,9 @@ class Mistaken:
     mistake: str = ""
 
 
+CHECK = ".venv/bin/python -m attnviz.practice check"  # in a checkout, before the file's path
+
+
 @dataclass(frozen=True)
 class Task:
     """A coding task. skeleton: the file that `new` writes, without the line that names the task."""
@@ -60,9 +63,9 @@ class Task:
         """The file name that `new` uses."""
         return self.name.replace("-", "_") + ".py"
 
-    def source(self) -> str:
-        """Return the skeleton, with the line that names its task."""
-        return f'TASK = "{self.name}"  # read by: python -m attnviz.practice check {self.file}\n\n{self.skeleton}'
+    def source(self, folder: str = "practice") -> str:
+        """Return the skeleton for a file in `folder`; its first line names the task and the command that reads it."""
+        return f'TASK = "{self.name}"  # read by: {CHECK} {folder}/{self.file}\n\n{self.skeleton}'
 
 
 def argument(value: Any, tensors: dict[str, Tensor], key: str) -> dict[str, Any]:

@@ -135,7 +135,7 @@ ALL = (
             "published": "Published models",
             "facts": "Another model",
             "memory": "What fits in GPU memory",
-            "speed": "Decode speed",
+            "speed": "Prefill and decode speed",
             "measured": "Measured here",
         },
         "part",

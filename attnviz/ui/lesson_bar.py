@@ -23,11 +23,30 @@ Place = tuple[str, int]  # name of a lesson, number of a step
 
 
 def lesson_bar() -> None:
-    """Draw the bar if a lesson is open."""
+    """Draw the bar if a lesson is open; after one was left, a choice between its settings and those before it."""
     if state.current().lesson:
         _name_window()
         with st.bottom, st.container(key="lesson-bar"):
             _bar()
+    elif (before := state.settings_before_lesson()) and not state.alone():
+        with st.bottom, st.container(key="lesson-left"):
+            _choice(before)
+
+
+def _choice(before: Settings) -> None:
+    """Offer the settings before the lesson, on this page and tab."""
+    with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
+        st.caption("You left the lesson. Its text, model and other settings are still selected.")
+        label = (
+            "Default settings" if before == replace(Settings(), tab=before.tab) else "Settings from before the lesson"
+        )
+        st.button(label, key="lesson-restore", type="primary", on_click=_restore, args=(before,))
+        st.button("Keep the lesson’s settings", key="lesson-keep", on_click=state.forget_lesson)
+
+
+def _restore(before: Settings) -> None:
+    state.forget_lesson()
+    state.go(state.page().path, before)
 
 
 def _name_window() -> None:
@@ -160,5 +179,5 @@ def _home() -> None:
 
 def _leave(path: str | None = None) -> None:
     """Close the lesson, here or on another page."""
-    left = replace(state.current(), lesson="", lesson_step=1)
+    left = state.leave_lesson()
     state.go(*((state.page().path, left) if path is None else (path, replace(left, only="", present=False))))

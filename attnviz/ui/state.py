@@ -22,8 +22,9 @@ from attnviz.session.elements import ELEMENTS, Element, drawings, on_page
 from attnviz.session.pages import PAGES, Page
 from attnviz.session.settings import SELECTION, Settings
 
-_SETTINGS, _NOTICES, _LINK_SELECTION = "settings", "notices", "asked selection"  # session keys, as the three below
+_SETTINGS, _NOTICES, _LINK_SELECTION = "settings", "notices", "asked selection"  # session keys, as the five below
 _DRAWN, _PAGE = "parts drawn", "page"
+_BEFORE_LESSON, _LEFT_LESSON = "before lesson", "left lesson"  # settings before the lesson; whether it was left since
 _TARGET_PAGE = "going to"  # the path of the page to switch to, until it is open
 CONTROLS, NARROW, OPEN_MODEL = "controls", "narrow", "open-model"  # parts that set text, model, mask and position
 LINKS = "links"  # a part of the sidebar, like CONTROLS
@@ -64,9 +65,41 @@ def open_page(page: Page) -> None:
     link = st.query_params.to_dict()
     to_another = to_another and _step_of(link) in (("", "1"), _step_of(current().to_link()))
     if _SETTINGS not in st.session_state or (link != current().to_link() and not to_another):
+        before = current()
         st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link, page)
+        _remember_before_lesson(before)
         st.session_state[_LINK_SELECTION] = {name: link[name] for name in SELECTION if name in link}
     _drop_missing_element(page)
+
+
+def _remember_before_lesson(before: Settings) -> None:
+    """Store the settings before a lesson; those before an earlier one if nobody has chosen between them since."""
+    if current().lesson and not before.lesson:
+        if not st.session_state.pop(_LEFT_LESSON, False):
+            st.session_state[_BEFORE_LESSON] = before
+
+
+def leave_lesson() -> Settings:
+    """Return the settings without the lesson, from a callback, and offer those before it."""
+    st.session_state[_LEFT_LESSON] = True
+    return replace(current(), lesson="", lesson_step=1)
+
+
+def settings_before_lesson() -> Settings | None:
+    """Return the settings before the lesson that was left, with the open tab; None if nothing has to be chosen.
+
+    They are the defaults where the lesson was the first that this session opened.
+    """
+    now = current()
+    if now.lesson or not st.session_state.get(_LEFT_LESSON):
+        return None
+    before = replace(st.session_state.get(_BEFORE_LESSON, Settings()), tab=now.tab, only=now.only, present=now.present)
+    return None if before == now else before
+
+
+def forget_lesson() -> None:
+    """Keep the settings as they are: no longer offer those before the lesson."""
+    st.session_state.pop(_LEFT_LESSON, None)
 
 
 def _step_of(link: Mapping[str, str]) -> tuple[str, str]:
@@ -75,9 +108,12 @@ def _step_of(link: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _drop_missing_element(page: Page) -> None:
-    """Show the whole page if it lacks the single element that the link selects."""
+    """Open the tab of the single element that the link selects; show the whole page if it lacks the element."""
     s = current()
     if s.only and s.only not in {element.key for element in on_page(page.path, s.tab)}:
+        if ELEMENTS[s.only].page == page.path:
+            change(tab=ELEMENTS[s.only].tab)
+            return
         if not s.present:
             notice = f"{page.name} does not show “{s.only}” with these settings; the whole page is shown instead."
             st.session_state.setdefault(_NOTICES, []).append(notice)
@@ -220,13 +256,17 @@ def rerun(*parts: str, sidebar: bool = True) -> None:
 # ---- widgets
 
 
-def tabs(view: View, label: str, *, quiet: bool = False) -> str:
-    """Draw the page's tab control and return the open tab. quiet: hide the label, which is already on the page."""
+def tabs(view: View, label: str, *, quiet: bool = False, also: Sequence[str] = ()) -> str:
+    """Draw the page's tab control and return the open tab.
+
+    quiet: hide the label, which is already on the page. also: other parts that depend on the tab.
+    """
     tab = page().open_tab(view.settings.tab)
     names = _group_tabs(tab)
     control(
         st.segmented_control, label, "tab", shown=tab, options=list(names), format_func=names.__getitem__,
         required=True, label_visibility="collapsed" if quiet or page().groups else "visible",
+        reruns=[_CURRENT_PART.get(), *also],
     )  # fmt: skip
     return tab
 

@@ -22,7 +22,11 @@ def title(page: Page, words: str):
     return page.get_by_role("heading", name=re.compile(words))
 
 
-PARTS = {"Published models": "alternatives", "What fits in GPU memory": "filling", "Decode speed": "machines"}
+PARTS = {
+    "Published models": "alternatives",
+    "What fits in GPU memory": "filling",
+    "Prefill and decode speed": "machines",
+}
 
 
 def every_part_is_painted_and_whole(page: Page, width: int, scheme: str) -> None:
@@ -92,6 +96,7 @@ def the_precision_moves_the_cache_and_the_weights_move_the_memory(page: Page) ->
     page.get_by_role("radiogroup", name="Cache in").get_by_text("fp8").click()
     settle(page)
     expect(title(page, "holds Llama 3 8B and 134 sequences of 8 K tokens")).to_be_visible()
+    page.get_by_role("radio", name="Published models").click()  # with the selected model below them
     expect(title(page, "GQA-4 caches 6 MiB")).to_be_visible()
 
 
@@ -100,6 +105,8 @@ def the_number_of_sequences_moves_the_cache_and_the_speed(page: Page) -> None:
     page.get_by_role("slider", name="Sequences at once").press("ArrowRight")
     expect(page).to_have_url(re.compile("batch=2"))
     expect(page.get_by_role("figure").last).not_to_have_attribute("aria-label", before)
+    expect(title(page, "GQA-4 caches")).to_have_count(0)
+    page.get_by_role("radio", name="Published models").click()
     expect(title(page, "GQA-4 caches 24 MiB")).to_be_visible()
 
 

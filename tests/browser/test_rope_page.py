@@ -272,8 +272,13 @@ def the_decoupled_key_opens_with_the_mla_checkpoint(page: Page) -> None:
     choose(page, "Decoupled RoPE (MLA)")
     page.get_by_role("button", name="Show it with the MLA checkpoint").click()
     settle(page)
-    for part in ("Content", "Position", "Sum"):
-        expect(title(page, f"{part}: scores have a standard deviation of")).to_be_visible()
+    for part in ("Content part", "RoPE part", "Their sum"):
+        expect(title(page, f"{part}: standard deviation")).to_be_visible()
+    tops = {
+        page.locator(f".st-key-figure-mla-{key} .js-plotly-plot").bounding_box()["y"]
+        for key in ("content", "position", "sum")
+    }
+    assert len(tops) == 1
     assert parse_qs(urlsplit(page.url).query) == {"model": ["mla"], "tab": ["latent"]}
 
 
@@ -317,7 +322,7 @@ PARTS = {  # {tab: beginning of a title on it}
     "Two layouts": "Half-split pairs dimension 16 with 24, interleaved with 17",
     "Context extension": "Beyond 256 tokens the loss is",
     "No RoPE / partial RoPE": "Without: off by up to",
-    "Decoupled RoPE (MLA)": "Position: scores have a standard deviation of",
+    "Decoupled RoPE (MLA)": "RoPE part: standard deviation",
     "Numerical checks": "Over 11 shifts up to 100,000 this score",
     "Only distance counts": "“.*” and “.*”: score",
 }

@@ -30,8 +30,9 @@ from attnviz.cost.units import bytes_text
 from attnviz.experiments.measurement import Timing, counted_cache_bytes, counted_parameters
 from attnviz.figures import cost as figures
 from attnviz.figures.cost.formulas import attention_equation
-from attnviz.figures.cost.labels import PLOT_WIDTHS, Box, _box, _mark, place, ranges, spread
+from attnviz.figures.cost.labels import PLOT_WIDTHS, Box, Line, _box, _mark, place, ranges, spread
 from attnviz.figures.theme import kv_colour
+from attnviz.session.settings import Settings
 
 GQA = ModelConfig(n_layers=3, d_model=30, n_heads=6, n_kv_heads=2, head_dim=8, d_ff=41, vocab_size=101)
 MODELS = comparison(GQA)
@@ -57,6 +58,7 @@ def whole_drawings() -> dict:
         "filling": figures.filling(SERVING),
         "speed": figures.speed(SERVING),
         "roof": figures.roof(SERVING),
+        "first token": figures.first_token(SERVING),
         "machines": figures.machines(list(CARDS.values()), SERVING),
         "measured": figures.measured(timings, 1),
     }
@@ -164,6 +166,41 @@ def test_no_label_covers_a_point_or_another_label_on_any_width(chosen):
         assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
         assert not any(box.overlaps(mark) for box in boxes for mark in marks)
         assert all(0 < box.left and box.right < width for box in boxes)
+
+
+def test_no_two_lines_to_labels_cross_on_a_wide_page():
+    figure = figures.published(list(PRESETS.values()), [PRESETS[id] for id in Settings().compare]).figure
+    low, high = figure.layout.xaxis.range, figure.layout.yaxis.range
+    for width in PLOT_WIDTHS[1:]:
+        lines = []
+        for note in figure.layout.annotations:
+            x, y = width * (note.x - low[0]) / (low[1] - low[0]), 480 * (note.y - high[0]) / (high[1] - high[0])
+            if note.arrowcolor != "rgba(0,0,0,0)":
+                lines.append((complex(x, y), complex(x + note.ax, y - note.ay)))
+        assert len(lines) > 5 and not any(meet(a, b) for a, b in itertools.combinations(lines, 2))
+
+
+def meet(one: tuple[complex, complex], other: tuple[complex, complex]) -> bool:
+    """Check whether two segments meet: a + s (b - a) = c + t (d - c) with s and t between 0 and 1."""
+    (a, b), (c, d) = one, other
+    across = ((b - a).conjugate() * (d - c)).imag
+    if not across:
+        return False
+    s, t = (((c - a).conjugate() * (d - c)).imag / across, ((c - a).conjugate() * (b - a)).imag / across)
+    return 0 <= s <= 1 and 0 <= t <= 1
+
+
+@pytest.mark.parametrize(
+    "other, crosses, meets",
+    [(((0, 4), (4, 0)), True, True), (((5, 0), (9, 4)), False, False), (((1, 2), (2, 1)), True, True)],
+)
+def test_lines_cross_and_meet_boxes_where_they_do(other, crosses, meets):
+    line = Line((0.0, 0.0), (4.0, 4.0))
+    assert line.crosses(Line(*other)) == Line(*other).crosses(line) == crosses
+    assert Line(*other).meets(Box(1, 3, 1, 3)) == meets
+    assert Line((0.0, 2.0), (9.0, 2.0)).meets(Box(1, 3, 1, 3)) and not Line((0.0, 0.0), (9.0, 0.5)).meets(
+        Box(1, 3, 1, 3)
+    )
 
 
 def crowded_points() -> list[tuple[float, float]]:

@@ -1,5 +1,7 @@
 """The Decode page's sentences on times follow from the times, whichever is larger."""
 
+import math
+
 import pytest
 import torch
 
@@ -224,6 +226,9 @@ def test_the_roofline_has_ticks_labels_and_quartiles() -> None:
     low, high = (10**end for end in drawing.chart.layout["yaxis"]["range"])
     assert sum(low < tick < high for tick in drawing.chart.layout["yaxis"]["tickvals"]) > 2
     assert "81.0–99.0 GFLOP/s" in drawing.note and "20.00 ms (quartiles 18.00–22.00)" in drawing.note
-    _, labels, points = drawing.chart.data
-    assert labels["text"] == ["copy: 11.0 GB/s", "matrix product: 90.0 GFLOP/s"]
+    _, points = drawing.chart.data
+    copy, product = drawing.chart.layout["annotations"]
+    assert (copy["text"], product["text"]) == ("copy: 11.0 GB/s", "matrix product: 90.0 GFLOP/s")
+    assert copy["yanchor"] == "top" and copy["yshift"] < 0 < product["yshift"] and product["yanchor"] == "bottom"
+    assert product["y"] == pytest.approx(math.log10(90e9)) and not drawing.chart.layout["yaxis"]["showgrid"]
     assert points["error_y"]["array"] == pytest.approx([p.flops * (1 / 0.9 - 1) / p.seconds.median for p in phases])

@@ -320,6 +320,11 @@ def test_score_maps_share_one_symmetric_scale():
     drawing = rope_scores.score_map(scores, allowed, LABELS, 3.0, "Content", "A note.")
     cells = next(t for t in drawing.figure.data if t.type == "heatmap" and t.zmax == 3)
     assert (cells.zmin, cells.zmax) == (-3, 3)
+    assert drawing.figure.layout.xaxis3.ticktext == ("−3", "0", "3") and drawing.figure.layout.xaxis3.tickvals == (
+        0,
+        0.5,
+        1,
+    )
     assert drawing.table["highest score"][0] == scores[0, 0] == drawing.table["lowest score"][0]
 
 

@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 import torch
 
+from attnviz.compute.cost import pasted_model
 from attnviz.compute.practice import legend, solution_tex
 from attnviz.cost import count_parameters, kv_cache_bytes, load_accelerators, load_presets
+from attnviz.figures import cost as figures
 from attnviz.practice.drills import KINDS, LEVELS, SUBJECTS, Progress, lines, make, question_set, score_card
 from attnviz.practice.drills.answers import (
     BYTES,
@@ -256,3 +258,18 @@ def test_impossible_entries_of_a_file_are_dropped():
     assert Progress.read(json.dumps(raw).encode()) == Progress(
         {"scores": (1, 2)}, (Missed("scores:1", len(GAPS) - 1, 0),)
     )
+
+
+@pytest.mark.parametrize("name", ["attention_parameters", "feed_forward_parameters", "embedding_parameters"])
+@pytest.mark.parametrize("seed", range(5))
+def test_a_question_on_parameters_leads_to_the_table_with_its_number(name, seed):
+    question = make(name, seed)
+    assert isinstance(question.answer, NumberAnswer) and question.link[1]["tab"] == "facts"
+    model, _ = pasted_model(question.link[1]["facts"])
+    tables = [
+        figures.attention_parameters([model], model, None).table,
+        figures.model_parameters([model], model, None).table,
+    ]
+    numbers = {n for table in tables for column in table.values() for n in column if isinstance(n, int)}
+    per_layer = {n / model.n_layers for n in numbers} if name == "feed_forward_parameters" else set()
+    assert question.answer.value in numbers | per_layer

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from attnviz.mistakes import all_mistakes
+from attnviz.practice.__main__ import new
 from attnviz.practice.judge import _check, _matching_mistake, difference
 from attnviz.practice.known import known_mistakes
 from attnviz.practice.tasks import TASKS
@@ -107,6 +108,14 @@ def test_the_skeleton_is_python_and_fails(name):
     with pytest.raises(NotImplementedError):
         checks(name, names_of(TASKS[name].source()))
     assert names_of(TASKS[name].source())["TASK"] == name
+
+
+def test_a_skeleton_names_the_command_for_the_folder_it_is_written_to(tmp_path, capsys):
+    assert new(TASKS["self-attention"], tmp_path / "mine") == 0
+    file = tmp_path / "mine" / "self_attention.py"
+    command = f".venv/bin/python -m attnviz.practice check {file}"
+    assert file.read_text().splitlines()[0] == f'TASK = "self-attention"  # read by: {command}'
+    assert command in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", QUICK)

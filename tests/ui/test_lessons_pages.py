@@ -12,6 +12,7 @@ from attnviz.compute.view import View
 from attnviz.session.elements import ALL, ELEMENTS, Element
 from attnviz.session.lessons import Lesson, placeholders
 from attnviz.session.pages import PAGES, overview_groups
+from attnviz.ui.components import rope_pair
 from attnviz.ui.lesson_bar import spoken
 from attnviz.ui.pages.overview import FIRST_LESSON
 from tests.ui.test_pages import ROOT, opened, sentences
@@ -122,6 +123,13 @@ def test_an_element_of_another_page_is_not_shown_alone() -> None:
     assert "does not show" in sentences(app) and app.title[0].value == "RoPE"
 
 
+def test_a_link_to_one_drawing_opens_the_tab_that_has_it() -> None:
+    app = opened("pages/4_cost.py", only="figure-cache", tab="memory")  # from when each tab had it
+    assert shows(app, "figure-cache") and sentences(app) == ""
+    shown = {tab: shows(opened("pages/4_cost.py", tab=tab), "figure-cache") for tab in PAGES["cost"].tabs}
+    assert [tab for tab, there in shown.items() if there] == ["published", "measured"]
+
+
 def opened_step(lesson: Lesson, number: int) -> AppTest:
     return opened(lesson.step(number).page.file, **lesson.settings(number).to_link())
 
@@ -161,6 +169,52 @@ def test_the_bar_leads_on_shows_the_answer_and_notices_that_one_has_left() -> No
     app.button(key="lesson-leave").click().run()
     assert "lesson" not in app.query_params and "lesson-next" not in keys_of_buttons(app)
     assert "Look at layer" in bar(app)
+
+
+def left(app: AppTest, name: str, number: int) -> AppTest:
+    """Open a lesson's step by its link, on the page that is open, and leave it."""
+    app.query_params.clear()
+    app.query_params.update(LESSONS[name].settings(number).to_link())
+    app.run()
+    return app.button(key="lesson-leave").click().run()
+
+
+def test_the_first_step_on_rope_names_the_controls_of_its_element() -> None:
+    step = LESSONS["rope-pictures"].step(1)
+    assert step.target == "rope-pair" and "“Shift only k by”" in step.text
+    assert "Shift only k by <input" in rope_pair.HTML and "Play</button>" in rope_pair.HTML
+
+
+def test_after_a_lesson_the_settings_before_it_can_be_restored() -> None:
+    before = {"text": "A king", "model": "mqa", "layer": "2"}
+    app = left(opened("pages/3_rope.py", **before), "longer-contexts", 6)
+    assert link(app)["theta"] == "500000" and "lesson" not in link(app)
+    assert app.button(key="lesson-restore").label == "Settings from before the lesson"
+    app.button(key="lesson-restore").click().run()
+    assert link(app) == before and not app.exception
+    assert not {"lesson-restore", "lesson-keep"} & keys_of_buttons(app)
+
+
+def test_after_a_lesson_its_settings_can_be_kept_and_a_link_of_another_is_opened_as_it_is() -> None:
+    app = left(opened("pages/3_rope.py", model="mqa"), "longer-contexts", 6)
+    app.button(key="lesson-keep").click().run()
+    assert link(app)["theta"] == "500000" and "lesson-restore" not in keys_of_buttons(app)
+    app = left(opened("pages/3_rope.py", model="mqa"), "longer-contexts", 6)
+    app = left(app, "rope-pictures", 6)  # before anything was chosen: the settings before both
+    app.button(key="lesson-restore").click().run()
+    assert link(app) == {"model": "mqa", "tab": "without"}
+
+
+def test_a_lesson_opened_by_its_link_is_left_for_the_defaults_and_one_without_settings_asks_nothing() -> None:
+    lesson = LESSONS["longer-contexts"]
+    app = opened_step(lesson, 6)
+    app.button(key="lesson-leave").click().run()
+    assert app.button(key="lesson-restore").label == "Default settings"
+    app.button(key="lesson-restore").click().run()
+    assert link(app) == {}
+    app = opened_step(LESSONS["rope-pictures"], 4)
+    app.button(key="lesson-leave").click().run()
+    assert link(app) == {"tab": "distance"} and "lesson-restore" not in keys_of_buttons(app)
 
 
 def test_the_last_step_leads_to_the_next_lesson() -> None:

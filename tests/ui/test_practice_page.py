@@ -86,6 +86,16 @@ def test_what_is_no_answer_is_asked_again_and_skipping_is_wrong():
     assert "Not answered" in app.warning[0].value and question.answer.shown() in said(app).replace("\\", "")
 
 
+def test_an_interview_ends_early_only_after_a_question():
+    app = opened(tab="interview", question_set="5")
+    press(app, "Start the interview")
+    press(app, "I do not know")
+    assert "9 of 10 questions are not answered and count as wrong" in said(app)
+    assert "End here" not in [b.label for b in app.button]  # it opens the popover
+    press(app, "End now")
+    assert "0 of 10 right" in said(app)
+
+
 def test_the_interview_says_nothing_until_the_end():
     app = opened(tab="interview", question_set="5")
     press(app, "Start the interview")
@@ -121,7 +131,8 @@ def test_a_task_shows_its_skeleton_and_how_it_is_judged_at_home(task):
     app = opened(tab="write", task=task)
     codes = [code.value for code in app.code]
     assert ALL_TASKS[task].source().strip() in codes
-    assert any(f"attnviz.practice check practice/{task}.py" in code for code in codes)
+    command = f".venv/bin/python -m attnviz.practice check practice/{task}.py"
+    assert command in codes and f"# read by: {command}\n" in ALL_TASKS[task].source()
 
 
 @pytest.mark.parametrize("name", ["lines_of_attention", "strongest_key", "formula_of_the_cache", "map_of_a_role"])

@@ -5,6 +5,7 @@ from attnviz.figures.cost.compared import caches_panel, kinds_of
 from attnviz.figures.cost.here import measured
 from attnviz.figures.cost.machines import filling, machines, roof, speed
 from attnviz.figures.cost.own import attention_parameters, cache, model_parameters, precisions
+from attnviz.figures.cost.prompts import first_token
 from attnviz.figures.cost.published import alternatives, caches_text, counts_text, published, published_table, totals
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "counts_text",
     "crowd_text",
     "filling",
+    "first_token",
     "kinds_of",
     "machines",
     "measured",

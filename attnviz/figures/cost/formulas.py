@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attnviz.config import ModelConfig
-from attnviz.cost import Accelerator, DecodeStep, MemoryPlan, count_parameters
+from attnviz.cost import Accelerator, DecodeStep, MemoryPlan, Prefill, count_parameters
 from attnviz.cost.cache import SCALE_BITS
 from attnviz.cost.units import bytes_text
 from attnviz.equations import Equation, Expression, Labelled, Steps, Value, function, tex_text, total
@@ -83,7 +83,7 @@ def cache_equation(
     tokens = cached_tokens_expression(model, n_tokens)
     if batch_size > 1:
         tokens = Value(batch_size, "B", "sequences") * tokens
-    n_bytes: Expression = tokens * _bits_per_token(model, bits, block_size) / 8
+    n_bytes: Expression = tokens * _bytes_per_token(model, bits, block_size)
     if not float(n_bytes.value).is_integer():
         n_bytes = function("ceil", n_bytes)
     also = bytes_text(n_bytes.value) if n_bytes.value >= 1024 else ""
@@ -128,10 +128,40 @@ def fit_equation(plan: MemoryPlan) -> Equation:
 def rate_equation(step: DecodeStep, machine: Accelerator) -> Equation:
     """Return the equation of the bound on tokens per second."""
     read = _weight_bytes(step) + _cache_bytes(step)
-    bandwidth = Value(machine.bandwidth, "β", "bytes per second", scientific=True, tex=r"\beta")
-    peak = Value(machine.flops, "P", f"peak {machine.arithmetic} FLOP/s", scientific=True)
-    rate = Value(step.batch_size, "B", "sequences") / function("max", read / bandwidth, _flops(step) / peak)
-    return Equation(rate, unit="tokens per second")
+    slower = function("max", read / _bandwidth(machine), _flops(step) / _peak(machine))
+    return Equation(Value(step.batch_size, "B", "sequences") / slower, unit="tokens per second")
+
+
+def prefill_equations(model: ModelConfig, prompt: Prefill, machine: Accelerator) -> tuple[Equation, ...]:
+    """Return the equations of the attention's FLOPs, all FLOPs, and the least seconds to the first token."""
+    heads, head_dim = Value(model.n_heads, "H", "query heads"), Value(model.head_dim, "D", "head_dim")
+    per_pair = 4 * heads * head_dim
+    if model.attention == "mla":
+        per_pair = 2 * heads * (head_dim + Value(model.v_head_dim, "V", "v_head_dim"))
+    attention = Equation(
+        per_pair * _pairs(model, prompt), "Fₐ", "F_a", unit="FLOPs", scientific=True,
+        meaning="FLOPs of scores and weighted sums",
+    )  # fmt: skip
+    layers = Value(
+        prompt.layer_weights, "Nₗ", "weights multiplied per token, without the output layer", scientific=True, tex="N_l"
+    )
+    output = Value(prompt.output_weights, "Nₒ", "weights of the output layer", scientific=True, tex="N_o")
+    flops = Equation(
+        2 * layers * Value(prompt.n_tokens, "S", "tokens of the prompt") + 2 * output
+        + Value(prompt.attention_flops, "Fₐ", "FLOPs of scores and weighted sums", scientific=True, tex="F_a"),
+        "F", unit="FLOPs", scientific=True, meaning="FLOPs of the prompt",
+    )  # fmt: skip
+    arithmetic = Value(prompt.flops, "F", "FLOPs of the prompt", scientific=True) / _peak(machine)
+    reading = Value(prompt.weight_bytes, "W", "bytes of weights read", scientific=True) / _bandwidth(machine)
+    return attention, flops, Equation(function("max", arithmetic, reading), unit="s")
+
+
+def _pairs(model: ModelConfig, prompt: Prefill) -> Expression:
+    """Return the query-key pairs of all layers: L·S·(S + 1) / 2, or with windows their number."""
+    if model.sliding_window is not None and len(set(model.full_layers)) < model.n_layers:
+        return Value(prompt.pairs, "p", "query–key pairs in all layers, within the windows", scientific=True)
+    layers, tokens = Value(model.n_layers, "L", "layers"), Value(prompt.n_tokens, "S", "tokens of the prompt")
+    return layers * tokens * (tokens + 1) / 2
 
 
 def intensity_equation(step: DecodeStep) -> Equation:
@@ -144,17 +174,27 @@ def _kv_heads(c: ModelConfig) -> Value:
     return Value(c.n_kv_heads, "K", "KV heads")
 
 
-def _bits_per_token(c: ModelConfig, bits: float, block_size: int | None) -> Expression:
-    """Return the bits cached per token and layer: the numbers, and a scale for every full or partial block."""
+def _bytes_per_token(c: ModelConfig, bits: float, block_size: int | None) -> Expression:
+    """Return the bytes cached per token and layer: the numbers, and a scale for every full or partial block."""
     if c.attention == "mla":
         latent = Value(c.kv_lora_rank, "R", "kv_lora_rank, width of the latent")
         widths = [latent, Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the rotated key")]
     else:
         widths = [Value(c.head_dim, "D", "head_dim")]
-    stored = total(widths) * Value(bits, "b", "bits per number")
+    size = bits / 8
+    size = int(size) if size.is_integer() else size  # whole numbers stay exact, however large the product
+    stored = total(widths) * Value(size, "b", "bytes per number", digits=1 if size == 0.5 else None)
     if block_size is not None:
-        stored = stored + SCALE_BITS * total([function("ceil", width / block_size) for width in widths])
+        stored = stored + SCALE_BITS // 8 * total([function("ceil", width / block_size) for width in widths])
     return stored if c.attention == "mla" else 2 * _kv_heads(c) * stored
+
+
+def _bandwidth(machine: Accelerator) -> Value:
+    return Value(machine.bandwidth, "β", "bytes per second", scientific=True, tex=r"\beta")
+
+
+def _peak(machine: Accelerator) -> Value:
+    return Value(machine.flops, "P", f"peak {machine.arithmetic} FLOP/s", scientific=True)
 
 
 def _weight_bytes(step: DecodeStep) -> Value:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 PLOT_WIDTHS = (260, 560, 1000)  # pixels of the plot: the server does not know the page's width, so all must work
+CROSSING = 3  # of two lines: as bad as so many labels or markers that a line runs through
 CHARACTER, LINE, MARK = 6.4, 15, 6  # pixels: width of a character, height of a line, half a marker
 
 
@@ -47,6 +48,56 @@ class Box(NamedTuple):
         return not (beside or self.top <= other.bottom or other.top <= self.bottom)
 
 
+class Line(NamedTuple):
+    """Straight line from a point to the label that stands away from it, in pixels."""
+
+    start: tuple[float, float]
+    end: tuple[float, float]
+
+    def crosses(self, other: Line) -> bool:
+        return _is_left(self, other.start) != _is_left(self, other.end) and (
+            _is_left(other, self.start) != _is_left(other, self.end)
+        )
+
+    def meets(self, box: Box) -> bool:
+        """Check whether a part of the line lies in the box: its diagonals are crossed, or it starts or ends inside."""
+        corners = (box.left, box.bottom), (box.right, box.top), (box.left, box.top), (box.right, box.bottom)
+        inside = any(box.left < x < box.right and box.bottom < y < box.top for x, y in self)
+        return inside or self.crosses(Line(*corners[:2])) or self.crosses(Line(*corners[2:]))
+
+
+def _is_left(line: Line, point: tuple[float, float]) -> bool:
+    """Check whether the point lies left of the line, seen from its start and extended to both sides."""
+    (x0, y0), (x1, y1) = line
+    return (x1 - x0) * (point[1] - y0) > (y1 - y0) * (point[0] - x0)
+
+
+class Taken(NamedTuple):
+    """What is on a plot of one width so far: markers, labels, and the lines that lead to labels."""
+
+    marks: list[Box]
+    labels: list[Box]
+    lines: list[Line]
+
+    def has_room(self, box: Box) -> bool:
+        return not any(box.overlaps(other) for other in (*self.marks, *self.labels))
+
+    def crossings(self, box: Box, line: Line | None) -> int:
+        """Count the lines that the label lies on, and the labels, other markers and (each CROSSING times) lines that
+        its line meets."""
+        found = sum(other.meets(box) for other in self.lines)
+        if line is None:
+            return found
+        others = [mark for mark in self.marks if not _holds(mark, line.start)]
+        return found + CROSSING * sum(map(line.crosses, self.lines)) + sum(map(line.meets, (*self.labels, *others)))
+
+
+def _holds(box: Box, point: tuple[float, float]) -> bool:
+    """Check whether the point lies in the box or within a marker of it, as those of a group do."""
+    x, y = point
+    return box.left - MARK <= x <= box.right + MARK and box.bottom - MARK <= y <= box.top + MARK
+
+
 class Number(NamedTuple):
     """Label with numbers, "16–19, 23", in place of the names of overlapping points."""
 
@@ -82,18 +133,23 @@ def _placed(
     points: Sequence[tuple[float, float]], names: Sequence[str], height: float, n_needed: int, n_named: int
 ) -> Labels:
     """Place the labels, with names for the first `n_named` points at most."""
-    taken = {width: [_mark(point, width, height) for point in points] for width in PLOT_WIDTHS}
-    covered = [any(_covers(marks, i) for marks in taken.values()) for i in range(len(points))]
+    taken = {width: Taken([_mark(point, width, height) for point in points], [], []) for width in PLOT_WIDTHS}
+    covered = [any(_covers(each.marks, i) for each in taken.values()) for i in range(len(points))]
     placed: list[Spot | None] = []
     for i, (point, name) in enumerate(zip(points, names, strict=True)):
         spots = NEAR + FAR if i < n_needed else () if covered[i] or i >= n_named else NEAR
         placed.append(_first_free(point, name, height, taken, spots))
     numbered = sorted((i for i, spot in enumerate(placed) if not spot), key=points.__getitem__)
-    numbers = []
-    for group in _overlapping_groups([points[i] for i in numbered], height):
-        text, first = ranges([place + 1 for place in group]), numbered[group[0]]
-        spot = _first_free(points[first], text + " ", height, taken, NEAR + FAR)
-        numbers.append(Number(text, first, spot or _first_free(points[first], text, height, taken, NEAR + FAR)))
+    groups = [
+        (ranges([place + 1 for place in group]), numbered[group[0]])
+        for group in _overlapping_groups([points[i] for i in numbered], height)
+    ]
+    found = {first: _first_free(points[first], text + " ", height, taken, NEAR) for text, first in groups}
+    for text, first in groups:  # those without room beside their point come last, so that few lines are needed
+        if not found[first]:
+            far = _first_free(points[first], text + " ", height, taken, FAR)
+            found[first] = far or _first_free(points[first], text, height, taken, NEAR + FAR)
+    numbers = [Number(text, first, found[first]) for text, first in groups]
     return Labels(placed, numbered, numbers)
 
 
@@ -131,16 +187,39 @@ def _covers(marks: list[Box], i: int) -> bool:
 
 
 def _first_free(
-    point: tuple[float, float], name: str, height: float, taken: dict[int, list[Box]], spots: Sequence[Spot]
+    point: tuple[float, float], name: str, height: float, taken: dict[int, Taken], spots: Sequence[Spot]
 ) -> Spot | None:
+    """Take the spot with room for the label where the fewest lines are crossed, the earliest of several."""
+    best, fewest = None, math.inf
     for spot in spots:
         boxes = {width: _box(point, spot, name, width, height) for width in taken}
-        inside = all(_inside(box, width, height) for width, box in boxes.items())
-        if inside and not any(box.overlaps(other) for width, box in boxes.items() for other in taken[width]):
-            for width, box in boxes.items():
-                taken[width].append(box)
-            return spot
-    return None
+        if not all(_inside(box, width, height) and taken[width].has_room(box) for width, box in boxes.items()):
+            continue
+        found = 0
+        for width, box in boxes.items():
+            if found < fewest:  # else the spot is out already: counting takes most of the time
+                found += taken[width].crossings(box, _line(point, spot, width, height))
+        if found < fewest:
+            best, fewest = spot, found
+        if not fewest:
+            break
+    return _take(point, best, name, height, taken) if best else None
+
+
+def _take(point: tuple[float, float], spot: Spot, name: str, height: float, taken: dict[int, Taken]) -> Spot:
+    for width, each in taken.items():
+        each.labels.append(_box(point, spot, name, width, height))
+        if line := _line(point, spot, width, height):
+            each.lines.append(line)
+    return spot
+
+
+def _line(point: tuple[float, float], spot: Spot, width: float, height: float) -> Line | None:
+    """Return the line to a label that stands away from its point; None beside it."""
+    if spot not in FAR:
+        return None
+    x, y = point[0] * width, point[1] * height
+    return Line((x, y), (x + spot.xshift, y + spot.yshift))
 
 
 def _inside(box: Box, width: float, height: float) -> bool:

@@ -99,7 +99,7 @@ def speed(serving: Serving) -> Drawing:
         f"for all sequences, but only a few rows of an embedding that is not the output layer too, and each sequence's "
         f"cache once. Dotted: does not fit. This is an upper bound: peak bandwidth and "
         f"peak arithmetic, perfectly overlapped.{_experts_note(serving, many.batch_size)} "
-        f"{_peak_note(serving)}",
+        f"{peak_note(serving)}",
         alt=f"{title}. {_sequences(many.batch_size)}: {last} tokens per second, limited by "
         f"{many.bound_by(machine)}. One sequence: {first} tokens per second.",
         table=rows,
@@ -144,7 +144,7 @@ def roof(serving: Serving) -> Drawing:
         note=f"{beyond_context(serving.model, serving.n_tokens)}{_fit_note(serving, largest)} Left of the dotted line, "
         f"the ridge, a step on {machine.name} is limited by memory, right of it by arithmetic. Each point is one batch "
         f"size, 1 to {batches[-1]:,} sequences of {context_text(serving.n_tokens)}; hollow: does not fit."
-        f"{_experts_note(serving, last.batch_size)} {_peak_note(serving)}",
+        f"{_experts_note(serving, last.batch_size)} {peak_note(serving)}",
         alt=f"{title}. One sequence: {rate_text(steps[0].intensity)} FLOPs per byte; {batches[-1]:,} sequences: "
         f"{rate_text(steps[-1].intensity)}; ridge: {ridge}.",
         table={
@@ -252,7 +252,7 @@ def _experts_note(serving: Serving, batch_size: int) -> str:
     )
 
 
-def _peak_note(serving: Serving) -> str:
+def peak_note(serving: Serving) -> str:
     """State the peak arithmetic that is assumed, and why."""
     machine = serving.machine
     peak = f"Peak arithmetic: {_teraflops(machine)} TFLOP/s, dense {machine.arithmetic}"

@@ -27,7 +27,7 @@ from attnviz.figures.theme import FAINT, NEUTRAL, base_figure, kind_style
 
 KINDS = ("mha", "gqa", "mqa", "mla")
 CONTEXTS = tuple(2**k for k in range(10, 21))  # 1 K to 1 M tokens
-HEIGHT, LEGEND = 480, 40
+HEIGHT, TALL, LEGEND = 480, 580, 40  # pixels; TALL: of the plot with a label for each model
 SMALL, LARGE = 8, 13  # marker sizes
 CLEAR = "rgba(0,0,0,0)"
 WELL_KNOWN = (  # named first if names would overlap
@@ -57,12 +57,14 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> D
     """Draw each model's bf16 cache per token over its parameters, both logarithmic; the chosen ones stand out."""
     size = {m: count_parameters(m).total for m in models}
     cost = {m: kv_cache_bytes(m, 1) for m in models}
-    figure = base_figure(HEIGHT, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"}, margin={"t": LEGEND})
+    figure = base_figure(TALL, legend={"orientation": "h", "y": 1.0, "yanchor": "bottom"}, margin={"t": LEGEND})
     for kind in KINDS:
         figure.add_trace(_kind([m for m in models if m.attention == kind], kind, size, cost, chosen))
     x, y = _log_range(size.values()), _log_range(cost.values())
     figure.update_xaxes(type="log", range=x, title="parameters", **_decades(x, count_text))
-    figure.update_yaxes(type="log", range=y, **_decades(y, lambda n: bytes_text(n, binary=False)))
+    figure.update_yaxes(
+        type="log", range=y, title="cache per token, bf16", **_decades(y, lambda n: bytes_text(n, binary=False))
+    )
     rest = sorted((m for m in models if m not in chosen), key=lambda m: m.id not in WELL_KNOWN)
     numbered = _label(figure, [*chosen, *rest], len(chosen), size, cost, x, y)
     largest = max(models, key=size.__getitem__)
@@ -240,7 +242,7 @@ def _label(
     """Add names beside the markers, the chosen ones first, and numbers elsewhere; return the numbered models."""
     points = [(_share(size[m], x), _share(cost[m], y)) for m in models]
     names = [short_name(m) for m in models]
-    labels = place(points, names, HEIGHT - LEGEND - 60, n_chosen)
+    labels = place(points, names, TALL - LEGEND - 60, n_chosen)
     named = [(i, bold(names[i], i < n_chosen), spot, NEUTRAL) for i, spot in enumerate(labels.names)]
     for i, text, spot, line in [*named, *((n.point, n.text, n.spot, FAINT) for n in labels.numbers)]:
         if spot:

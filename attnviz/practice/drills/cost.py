@@ -7,6 +7,7 @@ import random
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, bits_with_scales, count_parameters, kv_cache_bytes, load_presets
 from attnviz.equations import Equation, Value
+from attnviz.facts import facts_of
 from attnviz.practice.drills.answers import ExpressionAnswer, NumberAnswer, known
 from attnviz.practice.drills.heads import kv_heads, page, published
 from attnviz.practice.drills.question import Question, kind
@@ -18,6 +19,11 @@ C, H, K, D, L = (
     lambda m: Value(m.head_dim, "D", "head_dim"),
     lambda m: Value(m.n_layers, "L", "layers"),
 )
+
+
+def parts_page(id: str) -> tuple[str, dict[str, str]]:
+    """Return the page and settings that show a published model's parameters part by part."""
+    return "cost", {"tab": "facts", "facts": facts_of(id)}
 
 
 def described(m: ModelConfig) -> str:
@@ -57,7 +63,7 @@ def attention_parameters(rng: random.Random) -> Question:
         ),
         "q and o have H heads each, k and v have K.",
         (Equation(2 * C(m) * H(m) * D(m) + 2 * C(m) * K(m) * D(m)),),
-        page(id),
+        parts_page(id),
     )
 
 
@@ -248,7 +254,7 @@ def feed_forward_parameters(rng: random.Random) -> Question:
         ),
         "SwiGLU has three matrices of d_model · d_ff weights: gate, up and down.",
         (Equation(3 * C(m) * width),),
-        page(id),
+        parts_page(id),
     )
 
 
@@ -258,7 +264,7 @@ def weights_in_memory(rng: random.Random) -> Question:
     total = count_parameters(m).total
     bits = rng.choice((16, 8, 4))
     gb = total * bits / 8 / 1e9
-    n, b = Value(total, "N", "parameters"), Value(bits, "b", "bits per parameter")
+    n, b = Value(total, "N", "parameters"), Value(bits / 8, "b", "bytes per parameter", digits=1 if bits == 4 else None)
     return Question(
         f"{m.name} has {total:,} parameters. How many GB (10⁹ bytes) do they take at {bits} bits each?",
         NumberAnswer(
@@ -271,8 +277,8 @@ def weights_in_memory(rng: random.Random) -> Question:
                 (gb * 32 / bits, "That is the size in fp32."),
             ),
         ),
-        "Parameters times bits per parameter, divided by 8 bits per byte.",
-        (Equation(n * b / 8 / Value(10**9), unit="GB"),),
+        f"Parameters times bytes per parameter: {bits} bits are {bits / 8:g} byte{'s' * (bits > 8)}.",
+        (Equation(n * b / Value(10**9), unit="GB"),),
         page(id),
     )
 
@@ -350,5 +356,5 @@ def embedding_parameters(rng: random.Random) -> Question:
         ),
         "One row of d_model numbers for each token of the vocabulary.",
         (Equation(v * C(m)),),
-        page(id),
+        parts_page(id),
     )

@@ -95,7 +95,7 @@ def most_probable(rng: random.Random) -> Question:
     logits = torch.tensor([float(a), float(b)], dtype=torch.float64)
     T = rng.choice((0.5, 2.0))
     odds = scale_by_temperature(logits, T).softmax(-1)
-    x, y, t = Value(a, "a", "first logit"), Value(b, "b", "second logit"), Value(T, "τ", "temperature", tex=r"\tau")
+    x, y, t = Value(a, "x", "first logit"), Value(b, "y", "second logit"), Value(T, "τ", "temperature", tex=r"\tau")
     return Question(
         f"Two tokens have the logits {a} and {b}. How many times more probable is the first than the second at "
         f"temperature {T:g}?",

@@ -136,7 +136,7 @@ def same_score(rng: random.Random) -> Question:
 def rotated_pair(rng: random.Random) -> Question:
     a, b, p = rng.choice((1.0, 2.0, 3.0)), rng.choice((-2.0, -1.0, 1.0, 2.0)), rng.randrange(1, 6)
     found = float(apply_rope(torch.tensor([[a, b]], dtype=torch.float64), torch.tensor([p]), rope_frequencies(2))[0, 0])
-    first, second = Value(a, "a", "first number of the pair"), Value(b, "b", "second number of the pair")
+    first, second = Value(a, "x", "first number of the pair"), Value(b, "y", "second number of the pair")
     angle = Value(p, "α", "angle", tex=r"\alpha")
     return Question(
         f"Pair 0 has frequency 1 and holds ({number_text(a)}, {number_text(b)}). What is its first number after RoPE "
@@ -150,7 +150,7 @@ def rotated_pair(rng: random.Random) -> Question:
                 (a * math.cos(math.radians(p)) - b * math.sin(math.radians(p)), "The angle is in radians."),
             ),
         ),
-        f"The angle is {p} · 1 rad; (a, b) becomes (a · cos − b · sin, b · cos + a · sin).",
+        f"The angle is {p} · 1 rad; (x, y) becomes (x · cos − y · sin, y · cos + x · sin).",
         (Equation(first * function("cos", angle) - second * function("sin", angle)),),
         ("rope", {}),
     )

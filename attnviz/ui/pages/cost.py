@@ -26,7 +26,7 @@ from attnviz.cost.hf_config import KNOWN, Description
 from attnviz.cost.pairs import instructive_pairs
 from attnviz.cost.units import bytes_text, count_text, tokens_text
 from attnviz.experiments.measurement import n_threads
-from attnviz.facts import published_facts
+from attnviz.facts import facts_of, published_facts
 from attnviz.figures import cost as figures
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.phrases import count, listed
@@ -78,7 +78,9 @@ def _toy(view: View) -> ModelConfig:
 
 @state.part("own", countable)
 def own_model(view: View) -> None:
-    """Parameters and cache of the selected model."""
+    """Parameters and cache of the selected model, on the tabs that compare or measure it."""
+    if state.page().open_tab(view.settings.tab) not in ("published", "measured"):
+        return
     n = count_parameters(view.config).total
     st.header(f"{_toy(view).name}: the model selected in the sidebar, {count_text(n)} parameters", divider="gray")
     _introduction(compute_cost.compared(view.config), view.config, view.settings)
@@ -158,7 +160,7 @@ def closer(view: View) -> None:
     """Summary sentence and the open tab; the others are not computed."""
     show = {"published": published, "facts": facts, "memory": memory, "speed": speed, "measured": measured}
     summary = st.empty()
-    tab = state.tabs(view, "Part", quiet=True)
+    tab = state.tabs(view, "Part", quiet=True, also=["own"])
     summary.markdown(_summary(view, tab))
     show[tab](view)
 
@@ -316,7 +318,7 @@ def _value(value: object) -> str:
 
 
 def _take_facts(preset: str) -> None:
-    state.change(facts=compute_cost.facts_of(preset))
+    state.change(facts=facts_of(preset))
     state.rerun("closer")
 
 
@@ -351,7 +353,7 @@ def _machine() -> None:
 
 
 def speed(view: View) -> None:
-    """Roofline bound on decoding speed."""
+    """Roofline bounds on decoding speed and on the time to the first token."""
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _preset("Model")
         _machine()
@@ -366,6 +368,7 @@ def speed(view: View) -> None:
         charts.show(figures.speed(serving), "speed")
     with right:
         charts.show(figures.roof(serving), "roof")
+    charts.show(figures.first_token(serving), "first-token")
     cards = [card.times(s.n_machines) for card in load_accelerators().values()]
     charts.show(figures.machines(cards, serving, s.batch), "machines")
 

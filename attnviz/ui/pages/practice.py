@@ -216,7 +216,18 @@ def _run(attempt: Attempt) -> None:
         _feedback(attempt, question, key)
     else:
         _ask(question, key)
-    st.button("End here", on_click=_end, key="end", type="tertiary")
+    _end_here(n - len(attempt.given), n)
+
+
+def _end_here(left: int, n: int) -> None:
+    """Button that ends the set; while `left` of its n questions are unanswered, it asks first."""
+    if not left:
+        st.button("End here", on_click=_end, key="end-now", type="tertiary")
+        return
+    with st.popover("End here", type="tertiary", key="end"):
+        unanswered = "is not answered and counts as wrong" if left == 1 else "are not answered and count as wrong"
+        st.markdown(f"{left} of {count(n, 'question')} {unanswered}. The set cannot be continued after its end.")
+        st.button("End now", on_click=_end, key="end-now", type="primary")
 
 
 def _ask(question: Question, key: str) -> None:
@@ -478,7 +489,7 @@ def _local_commands(task: compute.Task) -> None:
         (
             "Judge it: prints expected and actual outputs and the mistake. The exit code is 0 only if all checks pass; "
             "`--watch` repeats it at every save:",
-            f".venv/bin/python -m attnviz.practice check {file}",
+            f"{compute.CHECK} {file}",
         ),
         (
             "Or on this page: the verdict at every save, your maps with the shipped weights beside the correct ones, "

@@ -321,7 +321,7 @@ def _pasted(n_pairs: int) -> str:
 
 
 def _latent(view: View) -> None:
-    """Decoupled RoPE of MLA: content scores from the latent, position scores from one key shared by all heads."""
+    """Decoupled RoPE of MLA: the scores' content part from the latent, their RoPE part from one key of all heads."""
     st.markdown(
         "MLA absorbs W_UK, which expands keys from the latent, into W_Q, so that scores are computed from the latent "
         "itself. RoPE on the expanded keys would put a rotation between W_Q and W_UK, a different one for each "
@@ -333,24 +333,28 @@ def _latent(view: View) -> None:
         return
     head, trace = _head(view), view.trace
     q, k = trace.q[head.layer, head.head], trace.k[head.layer, head.kv_head]
-    content, position = analysis.split_scores(q, k, view.config.qk_rope_head_dim, trace.scale)
+    content, rotated = analysis.split_scores(q, k, view.config.qk_rope_head_dim, trace.scale)
     whole, allowed = trace.scores_of(head.layer, head.head), trace.allowed[head.layer]
-    limit = float(max(np.abs(part[allowed]).max() for part in (content, position, whole)))
-    rotated = "rotated" if view.settings.rope else "not rotated, since RoPE is off"
-    parts = (
-        ("Content", content, f"{view.config.qk_nope_head_dim} dimensions, keys expanded from the latent, no RoPE."),
-        ("Position", position, f"{view.config.qk_rope_head_dim} dimensions, one key for all heads, {rotated}."),
-        ("Sum", whole, "Content and position added: the scores before mask and softmax."),
-    )
-    st.markdown("Compare the maps: content and position add up to the scores.")
+    limit = float(max(np.abs(part[allowed]).max() for part in (content, rotated, whole)))
+    n_rotated, off = view.config.qk_rope_head_dim, "" if view.settings.rope else " (RoPE is off)"
+    parts = {  # notes of about the same length, so that the maps beside each other start at the same height
+        "content": (
+            "Content part",
+            content,
+            f"{view.config.qk_nope_head_dim} dimensions from the latent, without RoPE",
+        ),
+        "position": ("RoPE part", rotated, f"{n_rotated} rotated dimensions, one key for all heads{off}"),
+        "sum": ("Their sum", whole, "Both parts added, before mask and softmax"),
+    }
+    st.markdown("Compare the maps: the content part and the RoPE part add up to the scores.")
     st.caption(
-        f"{head.caption}. Each row is a query, each column a key; brown below zero, petrol above, to ±{limit:.1f}."
+        f"{head.caption}. Each row is a query, each column a key. The three maps share one colour scale, to "
+        f"±{limit:.1f}: a pale map adds little to the scores."
     )
-    for column, (name, scores, note) in zip(st.columns(3), parts, strict=True):
-        title = f"{name}: scores have a standard deviation of {scores[allowed].std():.2f}"
+    for column, (key, (name, scores, note)) in zip(st.columns(3), parts.items(), strict=True):
+        title = f"{name}: standard deviation {scores[allowed].std():.2f}"
         with column:
-            drawing = rope_scores.score_map(scores, allowed, view.labels, limit, title, note)
-            charts.show(drawing, f"mla-{name.lower()}")
+            charts.show(rope_scores.score_map(scores, allowed, view.labels, limit, title, note), f"mla-{key}")
 
 
 def _take_mla() -> None:
