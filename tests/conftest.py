@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 from hypothesis import settings
+from streamlit.testing.v1 import local_script_runner
 
 settings.register_profile("any machine", deadline=None)  # the first example includes imports, and machines are busy
 settings.load_profile("any machine")
@@ -23,6 +24,20 @@ def no_search_for_components() -> Iterator[None]:
     """Skip Streamlit's search for components in all installed packages, which takes most of an AppTest's time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", lambda: [])
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_waiting_in_small_steps() -> Iterator[None]:
+    """Let AppTest wait for its script's thread: it looks a thousand times a second, and slows the script each time."""
+    wait = local_script_runner.require_widgets_deltas
+
+    def wait_for_the_thread(runner: local_script_runner.LocalScriptRunner, timeout: float = 3) -> None:
+        runner._script_thread.join(timeout)
+        wait(runner, 0 if runner._script_thread.is_alive() else 1)  # 0: it says that the time is over, and stops it
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local_script_runner, "require_widgets_deltas", wait_for_the_thread)
         yield
 
 

@@ -249,7 +249,7 @@ def _strings(part: object) -> Iterator[Said]:
     """Return all strings in a JSON value, except packed numbers."""
     if isinstance(part, str):
         yield Said(part)
-    elif isinstance(part, list | dict):
+    elif isinstance(part, dict) or (isinstance(part, list) and {str, list, dict} & set(map(type, part))):
         for name, each in part.items() if isinstance(part, dict) else enumerate(part):
             if name not in ("bdata", "source") and isinstance(each, str | list | dict):  # nor source code
                 yield from _strings(each)

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urljoin
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -12,7 +12,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.browser.painted import painted_fraction, pixels, settle
 from tests.browser.server import serve
 from tests.browser.sidebar import pick_model, the_model
-from tests.checkpoints.fake_hub import fake_hub
+from tests.checkpoints.fake_hub import FakeHub, fake_hub
 from tests.checkpoints.tokenizers import byte_level
 
 NAME = "somebody/hub-model"
@@ -69,8 +69,17 @@ def ask_for(page: Page, name: str) -> None:
     page.get_by_role("button", name="Open this model").click()
 
 
-def test_a_path_opens_and_a_large_grid_begins_small(served, folder: Path) -> None:
-    page = served("heads", HF_HUB_CACHE=str(folder.parent / "cache"))
+def test_on_ones_own_machine_a_path_and_a_hub_id_open(served, folder: Path) -> None:
+    with fake_hub(NAME, folder) as (hub, address):
+        page = served("heads", HF_ENDPOINT=address, HF_HUB_CACHE=str(folder.parent / "cache"), HF_HUB_OFFLINE="0")
+        a_path_opens_and_a_large_grid_begins_small(page, folder)
+        assert hub.asked == []  # for a path, nothing is downloaded
+        page.goto(urljoin(page.url, "heads"))
+        settle(page)
+        a_hub_id_is_downloaded_and_shown(page, hub)
+
+
+def a_path_opens_and_a_large_grid_begins_small(page: Page, folder: Path) -> None:
     open_form(page)
     ask_for(page, str(folder.parent / "nothing"))
     expect(page.get_by_test_id("stSidebar").get_by_role("alert")).to_contain_text("no folder")
@@ -147,15 +156,13 @@ def two_fingers_zoom(page: Page, grid: Locator) -> None:
     touch.send("Emulation.setTouchEmulationEnabled", {"enabled": False})
 
 
-def test_a_hub_id_is_downloaded_and_shown(served, folder: Path) -> None:
-    with fake_hub(NAME, folder) as (hub, address):
-        page = served("heads", HF_ENDPOINT=address, HF_HUB_CACHE=str(folder.parent / "cache"), HF_HUB_OFFLINE="0")
-        open_form(page)
-        ask_for(page, NAME)
-        expect(the_model(page)).to_have_value("hub-model")
-        settle(page)
-        assert {name for _, name, _ in hub.asked} == {"config.json", "tokenizer.json", "model.safetensors"}
-        expect(page).to_have_url(re.compile("somebody%2Fhub-model"))
+def a_hub_id_is_downloaded_and_shown(page: Page, hub: FakeHub) -> None:
+    open_form(page)
+    ask_for(page, NAME)
+    expect(the_model(page)).to_have_value("hub-model")
+    settle(page)
+    assert {name for _, name, _ in hub.asked} == {"config.json", "tokenizer.json", "model.safetensors"}
+    expect(page).to_have_url(re.compile("somebody%2Fhub-model"))
 
 
 def test_hosted_only_what_is_listed_is_offered(served, folder: Path) -> None:
