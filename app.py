@@ -14,4 +14,6 @@ else:  # imported once by Streamlit's server, which searches this file for a cal
     from attnviz.ui.warm_start import WARM_START
 
     server.start()
-    app = st.App(__file__, routes=scripts.routes(), lifespan=opened, middleware=[WARM_START, *server.MIDDLEWARE, PAINT_FIRST])
+    app = st.App(
+        __file__, routes=scripts.routes(), lifespan=opened, middleware=[WARM_START, *server.MIDDLEWARE, PAINT_FIRST]
+    )

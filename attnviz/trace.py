@@ -19,6 +19,8 @@ from attnviz.config import ModelConfig
 from attnviz.modules import Recording, Transformer
 from attnviz.modules.transformer import layer_input
 
+ROWS_AT_ONCE = 16  # of logits, which take 10 MB with a vocabulary of 150,000
+
 
 @dataclass(frozen=True, eq=False)
 class Trace:
@@ -121,6 +123,17 @@ def _expanded_mask(allowed: Tensor | None, weights: Tensor) -> Tensor:
 def predict(model: Transformer, token_ids: Sequence[int]) -> np.ndarray:
     """Return only the logits, (T, vocab_size), with a fraction of a trace's memory."""
     return _numpy(model(checked(token_ids, model.config.vocab_size))[0])
+
+
+def likeliest(logits: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the n likeliest tokens of each row and their probabilities, likeliest first: (T, vocab_size) -> (T, n)."""
+    tokens, odds = [], []
+    for first in range(0, len(logits), ROWS_AT_ONCE):
+        rows = torch.tensor(logits[first : first + ROWS_AT_ONCE])  # a copy: torch does not take read-only arrays
+        best, at = rows.topk(n)  # (rows, n)
+        tokens.append(at)
+        odds.append((best - rows.logsumexp(-1, keepdim=True)).exp())
+    return _numpy(torch.cat(tokens)), _numpy(torch.cat(odds))
 
 
 @torch.inference_mode()

@@ -12,7 +12,6 @@ from threading import Lock
 from typing import Any
 
 import numpy as np
-import torch
 
 from attnviz.analysis import roles as analysis
 from attnviz.analysis import values
@@ -30,7 +29,7 @@ from attnviz.figures.role_captions import Probes
 from attnviz.layerwise import LayerwiseTrace
 from attnviz.modules import Transformer
 from attnviz.session.settings import Settings
-from attnviz.trace import Trace, allowed_of, cross_weights, final_stream, weights_of
+from attnviz.trace import Trace, allowed_of, cross_weights, final_stream, likeliest, weights_of
 
 PERIOD, N_PROBES = 32, 3
 MAX_COMPARED = 128  # tokens, for runs shown side by side
@@ -306,7 +305,6 @@ def vocabulary(settings: Settings) -> Vocabulary:
 
 
 MAX_NEXT = 5  # predicted next tokens per token of the text
-ROWS_AT_ONCE = 16  # of logits, which take 10 MB with a vocabulary of 150,000
 
 
 def next_tokens_of(view: View) -> list[list[tuple[str, float]]]:
@@ -317,13 +315,9 @@ def next_tokens_of(view: View) -> list[list[tuple[str, float]]]:
 @models.cached_by_model(32)
 def _next_tokens(settings: Settings, ids: tuple[int, ...], n_padding: int) -> list[list[tuple[str, float]]]:
     labels, logits = vocabulary(settings), models.trace_of(settings, ids, n_padding).logits  # (T, V)
-    found = []
-    for first in range(0, len(logits), ROWS_AT_ONCE):
-        rows = torch.tensor(logits[first : first + ROWS_AT_ONCE])  # a copy: torch does not take read-only arrays
-        best, tokens = rows.topk(MAX_NEXT)  # (rows, MAX_NEXT), largest first
-        odds = rounded((best - rows.logsumexp(-1, keepdim=True)).exp().numpy()).tolist()
-        found += [[(labels[i], p) for i, p in zip(*row, strict=True)] for row in zip(tokens.tolist(), odds, strict=True)]
-    return found
+    tokens, odds = likeliest(logits, MAX_NEXT)
+    rows = zip(tokens.tolist(), rounded(odds).tolist(), strict=True)
+    return [[(labels[i], p) for i, p in zip(*row, strict=True)] for row in rows]
 
 
 def writes_of(view: View) -> Writes:

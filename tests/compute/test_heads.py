@@ -15,7 +15,7 @@ from attnviz.compute.view import View
 from attnviz.experiments.ablation import mean_outputs
 from attnviz.figures import role_captions
 from attnviz.session.settings import Settings
-from attnviz.trace import trace
+from attnviz.trace import ROWS_AT_ONCE, trace
 
 OWN = Settings(model="own", n_layers=2, n_heads=6, n_kv_heads=3, d_model=60, mask_window=4, mask_sinks=2)
 IDS = tuple(range(5, 18))
@@ -48,12 +48,12 @@ def test_losses_are_torchs_cross_entropy_over_all_predictions():
 
 
 def test_the_predicted_next_tokens_are_the_largest_of_the_softmax():
-    settings = Settings(text="The little girl went to the forest with her dog. " * 3)  # more tokens than ROWS_AT_ONCE
+    settings = Settings(text="The little girl went to the forest with her dog. " * 3)  # more than are read at once
     view = View(settings)
     logits = models.model_of(settings)(torch.tensor([view.ids]))[0].detach().double()
     labels = compute_heads.vocabulary(settings)
     found = compute_heads.next_tokens_of(view)
-    assert len(found) == len(view.ids) > compute_heads.ROWS_AT_ONCE
+    assert len(found) == len(view.ids) > ROWS_AT_ONCE
     for row, odds in zip(found, logits.softmax(-1).numpy(), strict=True):
         best = np.argsort(-odds)[: compute_heads.MAX_NEXT]
         assert [label for label, _ in row] == [labels[i] for i in best]
