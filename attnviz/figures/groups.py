@@ -249,7 +249,7 @@ def _rect(bar: _Bar, x: float, y: float, width: float, height: float) -> list:
 
 def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Drawing:
     """Draw the costs of one decode step at n_tokens for each configuration, as a share of the first one's."""
-    costs, caption = _costs(configs, n_tokens), work_caption(configs, selected, n_tokens)
+    costs = _costs(configs, n_tokens)
     names, here = [attention_name(c) for c in configs], configs.index(selected)
     figure = base_figure(height=300, hovermode="x unified", legend={"orientation": "h", "y": 1.02, "yanchor": "bottom"})
     styles = (("solid", "circle", DIVERGING[-1][1]), ("dash", "square", DIVERGING[0][1]), ("dot", "diamond", NEUTRAL))
@@ -262,7 +262,31 @@ def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -
     figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line={"width": 0}, layer="below")
     figure.update_xaxes(tickvals=list(range(len(names))), ticktext=names, showgrid=False)
     figure.update_yaxes(title=f"share of {names[0]}", tickformat=".0%", rangemode="tozero")
-    return drawn(figure, caption)
+    return drawn(figure, _compared_caption(configs, selected, n_tokens))
+
+
+def _compared_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Caption:
+    """Return title, note and numbers of a decode step with each attention; the panel above is on the selected one."""
+    costs, names = _costs(configs, n_tokens), [attention_name(c) for c in configs]
+    flops, memory = costs["attention FLOPs"], costs["cache bytes read"]
+    least = memory.index(min(memory))
+    title = (
+        f"{names[least]} reads least: {share_text(memory[least] / memory[0])} of {names[0]}'s cache, with "
+        f"{share_text(flops[least] / flops[0])} of its FLOPs"
+    )
+    if len(configs) == 1:
+        title = f"{names[0]} reads {memory[0]:,} B of cache per decode step"
+    equation = step_cache_bytes(selected, n_tokens)
+    return Caption(
+        title=title,
+        note=f"One decode step with each attention, as a share of {names[0]}; the shaded one is selected. The last of "
+        f"{count(n_tokens, 'token')} attends to {_attended_text(selected, n_tokens)}. The equation is the cache that "
+        f"{attention_name(selected)} reads.",
+        alt=f"{title}. " + "; ".join(f"{name} {n:,} B" for name, n in zip(names, memory, strict=True)) + ".",
+        table={"attention": names, **costs},
+        formula=aligned(equation),
+        legend=meanings(equation),
+    )
 
 
 def work_panel(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> dict:

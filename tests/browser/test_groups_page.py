@@ -125,7 +125,7 @@ def every_equality_holds_in_both_precisions(page: Page) -> None:
 
 
 PARTS = {
-    "Compute and memory": ("work", "^GQA-4: 100% of MHA's attention FLOPs", ["work"]),
+    "Compute and memory": ("work", "^MQA reads least: 12.5% of MHA's cache", ["work"]),
     "Loss with fewer KV heads": ("cost", r"^Averaging into 4 KV heads: loss", ["losses", "this-text", "quality"]),
     "Maps before and after merging": ("maps", r"averaging moves \d+% of its attention", ["drift"]),
     "Similarity of heads": ("alike", r"^Averaging neighbours loses \d+% of .* of the keys", ["similarity"]),
@@ -139,7 +139,7 @@ def looking_closer_paints_the_part_and_goes_into_the_link(page: Page) -> None:
         look_closer(page, part)
         expect(page).to_have_url(re.compile(f"tab={tab}"))
         expect(heading(page, title).last).to_be_visible()
-        expect(heading(page, title)).to_have_count(2 if tab == "work" else 1)  # the work is also drawn to scale above
+        expect(heading(page, title)).to_have_count(1)
         for chart in charts:
             assert painted_fraction(pixels(page.locator(f".st-key-chart-{chart}"))) > 0.02
     link = urlsplit(page.url)

@@ -64,3 +64,21 @@ def test_the_sidebar_of_a_phone_does_not_repeat_the_text_and_closes_after_a_choi
     take_option(sidebar.get_by_role("combobox", name="Model"), page.get_by_role("option", name="MLA"), touch=True)
     expect(page).to_have_url(re.compile("model=mla"))
     expect(sidebar).not_to_be_in_viewport()
+
+
+STRIP = "getComputedStyle(document.querySelector('[data-testid=stHeader]')).backgroundColor"
+
+
+def test_a_scrolled_page_disappears_below_a_strip_and_long_equations_fit(visit: Callable[..., Page]) -> None:
+    page = visit("cost?compare=gemma-3-27b,gpt-oss-120b,llama-2-7b", width=NARROW)
+    assert page.evaluate(STRIP) == "rgba(0, 0, 0, 0)"  # the title stands beside the buttons
+    page.locator(".st-key-numbers-totals").scroll_into_view_if_needed()
+    settle(page)
+    page.wait_for_function(f"{STRIP} === 'rgb(251, 251, 250)'")
+    formula = page.locator(".katex-display", has_text="gpt-oss-120b")
+    assert formula.evaluate("e => e.scrollWidth - e.clientWidth") <= 2
+
+
+def test_the_question_of_a_step_is_read_without_scrolling(visit: Callable[..., Page]) -> None:
+    page = visit("rope?model=mla&tab=latent&lesson=mla&lesson_step=7", width=NARROW)
+    assert page.locator(".st-key-lesson-text").evaluate("e => e.scrollHeight - e.clientHeight") <= 1

@@ -6,7 +6,18 @@ from attnviz.config import ModelConfig
 from attnviz.cost import Accelerator, DecodeStep, MemoryPlan, Prefill, count_parameters
 from attnviz.cost.cache import SCALE_BITS
 from attnviz.cost.units import bytes_text
-from attnviz.equations import Equation, Expression, Labelled, Steps, Value, function, tex_text, total
+from attnviz.equations import (
+    MULTIPLIED,
+    Equation,
+    Expression,
+    Labelled,
+    Steps,
+    Style,
+    Value,
+    function,
+    tex_text,
+    total,
+)
 
 TERMS_PER_LINE = 3  # of a long sum, to fit on a phone
 
@@ -107,9 +118,13 @@ def cached_tokens_expression(model: ModelConfig, n_tokens: int) -> Expression:
 
 
 def totals_formula(models: dict[str, ModelConfig], n_tokens: int) -> str:
-    """Return each model's bf16 cache as LaTeX, one line per model."""
-    equations = {name: cache_equation(model, n_tokens, steps=Steps.NUMBERS) for name, model in models.items()}
-    rows = [f"& {tex_text(f'{name}: ')}{equation.tex()}" for name, equation in equations.items()]
+    """Return each model's bf16 cache as LaTeX: its name, its numbers and its bytes below each other, for phones."""
+    rows = []
+    for name, model in models.items():
+        numbers, *rest = cache_equation(model, n_tokens, steps=Steps.NUMBERS).sides(tex=True)
+        tokens = cached_tokens_expression(model, n_tokens).within(Style(tex=True, symbols=False), MULTIPLIED)
+        lines = [tokens, numbers.removeprefix(tokens)] if model.sliding_window else [numbers]
+        rows += [f"& {line}" for line in (tex_text(f"{name}: "), *lines, f"= {' = '.join(rest)}")]
     return r"\begin{aligned} " + r" \\ ".join(rows) + r" \end{aligned}"
 
 
