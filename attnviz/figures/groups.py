@@ -318,7 +318,7 @@ def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens
         alt=f"{title}; {costs['parameters'][here]:,} of {costs['parameters'][0]:,} parameters.",
         table={"attention": names, **costs},
         formula=aligned(*equations),
-        line=equations[0].text(),
+        line="; ".join(equation.text() for equation in equations),
         legend=meanings(*equations),
     )
 

@@ -263,6 +263,11 @@ def facts(view: View) -> None:
         st.button("Count this model", on_click=state.rerun, args=("closer",))
         st.button(f"Start from {name}", icon=":material/edit:", on_click=_take_facts, args=(s.preset,))
     if not s.facts.strip():
+        st.info(
+            "Paste a model's configuration above and press “Count this model”: its parameters, its KV cache and those "
+            "of the same model with MHA, GQA, MQA and MLA are then shown here.",
+            icon=":material/content_paste:",
+        )
         return
     try:
         model, description = compute_cost.pasted_model(s.facts)
