@@ -133,7 +133,7 @@ def test_the_work_printed_is_what_the_mask_allows(config, n_tokens):
         == 2 * c.n_heads * multiplied * sum(keys)
     )
     assert n_bytes == table["cache bytes read"][here] == 4 * cached * sum(keys)
-    assert panel["line"].endswith(f"= {flops:,} FLOPs")
+    assert panel["line"].endswith(f"= {n_bytes:,} B") and f"= {flops:,} FLOPs; " in panel["line"]
     assert table["parameters"][here] == count_parameters(c).total
     for rect, what in zip(panel["rects"], list(table)[1:], strict=True):
         assert rect[2] == table[what][here] / table[what][0]
