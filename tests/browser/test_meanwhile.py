@@ -238,7 +238,8 @@ def fragments(session: Session) -> set[str]:
     return {shown.fragment for shown in session.shown.values() if shown.fragment}
 
 
-# Records, for every component's script, its calls, their clean-up functions, and the listeners it has.
+# Records, for every component's script, its calls, their clean-up functions, and the listeners it has. Streamlit does
+# not call a component that it has removed or mounted anew.
 CALLED = """
 window.calls = new Map();
 window.listeners = [];
@@ -247,6 +248,7 @@ EventTarget.prototype.addEventListener = function (type, run, options) {
   if (options?.signal) window.listeners.push([type, options.signal]);
   return listen.call(this, type, run, options);
 };
+window.mounted = () => [...calls].filter(([at]) => at.isConnected).map(([, call]) => call);
 window.listening = () => window.listeners.filter(([, signal]) => !signal.aborted).map(([type]) => type).sort();
 const plain = window.Blob;
 window.Blob = class extends plain {
@@ -274,7 +276,7 @@ def test_a_component_hears_on_when_an_earlier_call_of_it_ends_late(window: Calla
         page.wait_for_timeout(1000)  # a component's script is fetched when it is first drawn
         before = page.evaluate("listening()")
         assert before, address
-        page.evaluate("[...calls.values()].map(({ again, end }) => [again(), end]).forEach(([, end]) => end?.())")
+        page.evaluate("mounted().map(({ again, end }) => [again(), end]).forEach(([, end]) => end?.())")
         assert page.evaluate("listening()") == before, address
-        page.evaluate("calls.forEach(({ end }) => end?.())")
+        page.evaluate("mounted().forEach(({ end }) => end?.())")
         assert page.evaluate("listening()") == [], address
