@@ -262,12 +262,14 @@ def work(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -
     figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line={"width": 0}, layer="below")
     figure.update_xaxes(tickvals=list(range(len(names))), ticktext=names, showgrid=False)
     figure.update_yaxes(title=f"share of {names[0]}", tickformat=".0%", rangemode="tozero")
-    return drawn(figure, _compared_caption(configs, selected, n_tokens))
+    return drawn(figure, _compared_caption(configs, selected, n_tokens, costs))
 
 
-def _compared_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> Caption:
+def _compared_caption(
+    configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int, costs: dict[str, list[int]]
+) -> Caption:
     """Return title, note and numbers of a decode step with each attention; the panel above is on the selected one."""
-    costs, names = _costs(configs, n_tokens), [attention_name(c) for c in configs]
+    names = [attention_name(c) for c in configs]
     flops, memory = costs["attention FLOPs"], costs["cache bytes read"]
     least = memory.index(min(memory))
     title = (

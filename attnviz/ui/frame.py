@@ -27,7 +27,7 @@ opening.is_local = local.is_local_session  # attnviz.session must not import str
 
 
 def show_page(path: str) -> None:
-    """Draw the page at this path: the frame first, then the content of its module, imported only then."""
+    """Draw the page at this path: frame and content, whose module is imported only now."""
     page = PAGES[path]
     st.set_page_config(page_title=f"{page.name} · AttnViz", page_icon=ICON, layout="wide")
     state.follow(page)

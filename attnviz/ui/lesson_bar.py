@@ -34,17 +34,18 @@ def lesson_bar() -> None:
 
 
 def _choice(before: Settings) -> None:
-    """Offer the settings before the lesson, on this page and tab."""
+    """Offer the settings before the lesson, on this page and on the tab that is open at the click."""
     with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):
-        st.caption("You left the lesson. Its text, model and other settings are still selected.")
+        st.caption("You left the lesson. Go on with the settings as they are now, or with those from before it?")
         label = (
             "Default settings" if before == replace(Settings(), tab=before.tab) else "Settings from before the lesson"
         )
-        st.button(label, key="lesson-restore", type="primary", on_click=_restore, args=(before,))
-        st.button("Keep the lesson’s settings", key="lesson-keep", on_click=state.forget_lesson)
+        st.button(label, key="lesson-restore", type="primary", on_click=_restore)
+        st.button("Keep these settings", key="lesson-keep", on_click=state.forget_lesson)
 
 
-def _restore(before: Settings) -> None:
+def _restore() -> None:
+    before = state.settings_before_lesson() or state.current()
     state.forget_lesson()
     state.go(state.page().path, before)
 
@@ -65,7 +66,7 @@ def _where(lesson: Lesson, number: int) -> str:
 
 @state.part(state.LESSON, always)
 def _bar(view: View) -> None:
-    from attnviz.compute import lessons
+    from attnviz.compute import lessons, placeholders
 
     s = view.settings
     lesson = lessons.lesson(s.lesson)
@@ -76,7 +77,7 @@ def _bar(view: View) -> None:
     number = min(s.lesson_step, len(lesson.steps))
     step, at_step = lesson.step(number), View(lesson.settings(number))
     left_step = _left_step(step, s, at_step.settings)
-    text, question, answer = (lessons.filled(each, at_step) for each in (step.text, step.question, step.answer))
+    text, question, answer = (placeholders.filled(each, at_step) for each in (step.text, step.question, step.answer))
     with st.container(key="lesson-text"):
         st.markdown(f"## {step.title}\n\n{text}", width="stretch")
         if question:

@@ -10,7 +10,8 @@ import pytest
 from attnviz.analysis.groups import paired_difference
 from attnviz.compute import heads, query_groups, rope
 from attnviz.compute import lessons as compute
-from attnviz.compute.lessons import FUNCTIONS, SHIPPED, Unread, filled
+from attnviz.compute.lessons import SHIPPED, Unread
+from attnviz.compute.placeholders import FUNCTIONS, filled
 from attnviz.compute.view import View
 from attnviz.cost import kv_cache_bytes, load_presets
 from attnviz.figures.group_quality import AVERAGED, TRAINED

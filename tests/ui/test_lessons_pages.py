@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.compute import lessons as compute
+from attnviz.compute.placeholders import FUNCTIONS
 from attnviz.compute.view import View
 from attnviz.session.elements import ALL, ELEMENTS, Element
 from attnviz.session.lessons import Lesson, placeholders
@@ -93,7 +94,7 @@ def not_in_the_ring(app: AppTest, lesson: Lesson, number: int) -> set[str]:
     if step.target in WRITTEN_IN_THE_BROWSER:
         return set()
     shown = set(NUMBER.findall(" ".join(texts(block) for key, block in keyed(app.main) if key == step.target)))
-    return {name for name in placeholders(step.text) if set(NUMBER.findall(compute.FUNCTIONS[name](view))) - shown}
+    return {name for name in placeholders(step.text) if set(NUMBER.findall(FUNCTIONS[name](view))) - shown}
 
 
 def shows(app: AppTest, key: str) -> bool:
@@ -193,6 +194,13 @@ def test_after_a_lesson_the_settings_before_it_can_be_restored() -> None:
     app.button(key="lesson-restore").click().run()
     assert link(app) == before and not app.exception
     assert not {"lesson-restore", "lesson-keep"} & keys_of_buttons(app)
+
+
+def test_the_settings_before_a_lesson_are_restored_on_the_tab_that_is_open_by_then() -> None:
+    app = left(opened("pages/3_rope.py", model="mqa"), "longer-contexts", 6)
+    app.segmented_control(key="control-tab").set_value("distance").run()
+    app.button(key="lesson-restore").click().run()
+    assert link(app) == {"model": "mqa", "tab": "distance"}
 
 
 def test_after_a_lesson_its_settings_can_be_kept_and_a_link_of_another_is_opened_as_it_is() -> None:
