@@ -9,12 +9,13 @@ fifth smaller).
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
 from starlette.middleware import Middleware
 
-KEY = b"-head-grid"  # in the grid's message: the end of its id, which is its key on the Heads page
+GRID = re.compile(rb"\$\$ID-[0-9a-f]+-head-grid")  # the id of the grid, with its key on the Heads page
 SECONDS = 0.04  # to decode up to half a megabyte, render, and show two frames
 
 
@@ -27,7 +28,7 @@ class PaintFirst:
     async def __call__(self, scope: dict[str, Any], receive: Callable, send: Callable) -> None:
         async def send_and_wait(message: dict[str, Any]) -> None:
             await send(message)
-            if KEY in (message.get("bytes") or b""):
+            if GRID.search(message.get("bytes") or b""):
                 await asyncio.sleep(SECONDS)
 
         await self.app(scope, receive, send_and_wait if scope["type"] == "websocket" else send)
