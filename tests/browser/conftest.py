@@ -103,12 +103,15 @@ def window(new_context: Callable, watched: Callable[[Page], Page]) -> Callable[.
 
 
 @pytest.fixture(scope="session")
-def people(browser: Browser) -> Iterator[Callable[[bool, str], BrowserContext]]:
-    """people(touch, scheme): return a browser context with touch or mouse, light or dark, shared by all tests."""
+def people(browser: Browser) -> Iterator[Callable[[bool], BrowserContext]]:
+    """people(touch): return a browser context with touch or mouse, shared by all tests.
+
+    Not one for light and one for dark: each compiles Streamlit's and plotly's scripts for itself, which takes 3 s.
+    """
 
     @cache
-    def person(touch: bool, scheme: str) -> BrowserContext:
-        return browser.new_context(has_touch=touch, color_scheme=scheme)
+    def person(touch: bool) -> BrowserContext:
+        return browser.new_context(has_touch=touch)
 
     yield person
 
@@ -125,7 +128,7 @@ def visit(
     used: set[BrowserContext] = set()
 
     def visit_address(address: str = "", width: int = WIDE, scheme: str = "light") -> Page:
-        person = people(width == NARROW, scheme)
+        person = people(width == NARROW)
         page = watched(person.new_page() if person in used or not person.pages else person.pages[0])
         used.add(person)
         page.set_viewport_size(viewport(width))
