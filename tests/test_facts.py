@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.facts import published_facts
+from tests.together import together
 
 DENSE = {  # one entry in the format of the published tables, with all their descriptive fields
     "id": "a-model", "family": "A", "name": "A model", "year": 2024, "attention": "gqa", "n_layers": 7, "d_model": 30,
@@ -144,7 +145,7 @@ def test_whatever_stands_in_a_field_gives_a_model_or_a_sentence(facts, name, val
         assert str(refusal)
 
 
-@pytest.mark.parametrize("id", published_facts())
+@together("id", published_facts())
 def test_a_published_model_survives_being_stored_by_its_fields(id):
     model = ModelConfig.from_dict(published_facts()[id])
     assert ModelConfig.from_dict(json.loads(json.dumps(model.to_dict()))) == model

@@ -25,6 +25,7 @@ from attnviz.analysis.roles import (
 )
 from attnviz.checkpoints import list_checkpoints, load_checkpoint
 from attnviz.trace import allowed_of, weights_of
+from tests.together import together
 
 FOLDER = Path(__file__).parents[2] / "attnviz" / "checkpoints"
 PERIOD = 19
@@ -168,7 +169,7 @@ def by_hand(weights, allowed, tokens, name):
     return found
 
 
-@pytest.mark.parametrize("seed", range(60))
+@together("seed", range(60))
 def test_scores_are_those_of_a_loop_over_queries_and_keys(seed):
     weights, allowed, tokens = invented(seed)
     found = scored(weights, allowed, tokens)
@@ -196,7 +197,7 @@ def test_scores_are_those_of_a_loop_over_queries_and_keys(seed):
         assert found.distance == pytest.approx(np.mean(apart), rel=1e-4, abs=1e-5)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@together("seed", range(60))
 def test_a_role_claims_only_what_its_score_says(seed):
     weights, allowed, tokens = invented(seed)
     found = scored(weights, allowed, tokens)
@@ -211,7 +212,7 @@ def test_a_role_claims_only_what_its_score_says(seed):
         assert given.name in NAMED or not any(found.shares[n].stands_out for n in NAMED if n in found.shares)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@together("seed", range(60))
 def test_the_largest_column_is_the_one_a_loop_finds(seed):
     weights, allowed, tokens = invented(seed)
     choosing = [i for i in range(len(tokens)) if allowed[i].sum() > 1]

@@ -11,13 +11,14 @@ from attnviz.compute.heads import roles_of
 from attnviz.compute.view import View
 from attnviz.session.examples import EXAMPLES, LOOK_FOR
 from attnviz.session.settings import Settings
+from tests.together import together
 
 MODELS = ("mha", "mla", "own")
 TRAINED = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
 
 
-@pytest.mark.parametrize("model", TRAINED)
-@pytest.mark.parametrize("name", EXAMPLES)
+@together("model", TRAINED)
+@together("name", EXAMPLES)
 def test_the_sentence_says_the_weight_of_the_cell_that_the_example_selects(model, name):
     settings = Settings(model=model)
     view = View(settings, padded=True).but(**examples.chosen(settings, name))
@@ -43,8 +44,8 @@ def test_no_head_of_an_untrained_model_stands_out(name):
     assert examples.chosen(view.settings, name) == {"text": EXAMPLES[name]}
 
 
-@pytest.mark.parametrize("model", TRAINED)
-@pytest.mark.parametrize("name", [name for name, look_for in LOOK_FOR.items() if look_for in NAMED])
+@together("model", TRAINED)
+@together("name", [name for name, look_for in LOOK_FOR.items() if look_for in NAMED])
 def test_the_head_of_an_example_has_this_role_on_random_tokens_too(model, name):
     settings = Settings(model=model)
     at = examples.chosen(settings, name)

@@ -8,6 +8,7 @@ from attnviz.compute import steps
 from attnviz.compute.view import View
 from attnviz.mistakes import all_mistakes
 from attnviz.session.settings import Settings
+from tests.together import together
 
 VIEW = View(Settings())
 
@@ -56,8 +57,8 @@ def test_a_checkpoint_is_offered_where_it_occurs_with_these_settings(mistake, ch
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["gqa-4", "mla"])
-@pytest.mark.parametrize("name", walkable())
+@together("model", ["gqa-4", "mla"])
+@together("name", walkable())
 def test_the_walk_begins_at_a_changed_line_in_both_versions(name, model):
     view = VIEW.but(mistake=name, model=model)
     if compute.reason(view):

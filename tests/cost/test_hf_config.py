@@ -16,6 +16,7 @@ from attnviz.cost import count_parameters, kv_cache_bytes, load_presets
 from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES
 from attnviz.cost.hf_config import is_hf_config, read_hf_config
 from attnviz.facts import published_facts
+from tests.together import together
 
 PRESETS = load_presets()
 OURS = {"chatglm"}  # published with its own code, which transformers does not have
@@ -81,7 +82,7 @@ def built(model_type: str, config: dict):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model_type, config", INVENTED, ids=[f"{i}-{name}" for i, (name, _) in enumerate(INVENTED)])
+@together("model_type, config", INVENTED)
 def test_as_many_parameters_as_transformers_builds(model_type, config):
     configuration, live = built(model_type, config)
     short = read_hf_config({"model_type": model_type, **config})
@@ -96,7 +97,7 @@ def test_each_architecture_is_built_in_this_test():
     assert {name for name, _ in INVENTED} == ARCHITECTURES.keys() - OURS - {"qwen2_moe"}
 
 
-@pytest.mark.parametrize("model_type", sorted(ARCHITECTURES.keys() - OURS))
+@together("model_type", sorted(ARCHITECTURES.keys() - OURS))
 def test_defaults_are_those_of_transformers(model_type):
     configuration = transformers.AutoConfig.for_model(model_type)
     renamed = {"sliding_window_pattern"}  # replaced by `layer_types`
@@ -196,7 +197,7 @@ KINDS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("id", [id for id, model in PRESETS.items() if published(model)])
+@together("id", [id for id, model in PRESETS.items() if published(model)])
 def test_a_published_model_is_what_its_config_json_says(id):
     found, model = read_hf_config(published(PRESETS[id])), PRESETS[id]
     assert count_parameters(found.model).parts == count_parameters(model).parts

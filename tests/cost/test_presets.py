@@ -18,6 +18,7 @@ import transformers
 from attnviz.config import ModelConfig
 from attnviz.cost import count_parameters, expanded_cache_bytes, kv_cache_bytes, load_presets
 from attnviz.facts import published_facts
+from tests.together import together
 
 COUNTED = json.loads((Path(__file__).parents[1] / "data" / "counted_models.json").read_text())
 PRESETS = load_presets()
@@ -126,7 +127,7 @@ def test_an_uncounted_model_has_as_many_parameters_as_transformers_builds(id):
     assert count.attention_per_layer == size(attention_of(first_layer(live)))
 
 
-@pytest.mark.parametrize("id", COUNTED)
+@together("id", COUNTED)
 def test_a_counted_model_has_exactly_its_counted_parameters_and_cache(id):
     model, counted = PRESETS[id], COUNTED[id]
     count = count_parameters(model)

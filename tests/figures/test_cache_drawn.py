@@ -16,6 +16,7 @@ from attnviz.cost import PRECISIONS, comparison, kv_cache_bytes, load_presets
 from attnviz.figures import cost as figures
 from attnviz.figures.cost.formulas import cache_equation
 from tests.arithmetic import check
+from tests.together import together
 
 PRESETS = load_presets()
 SINKS = ModelConfig(
@@ -81,7 +82,7 @@ def test_bytes_equation_bar_and_table_are_one_number(model, n_tokens, batch, pre
     assert check(drawing.formula) == []
 
 
-@pytest.mark.parametrize("id", PRESETS)
+@together("id", PRESETS)
 def test_a_line_is_dotted_exactly_beyond_the_context_a_model_was_made_for(id):
     model = PRESETS[id]
     *solid, dotted = figures.totals([model], 8192).figure.data
@@ -90,7 +91,7 @@ def test_a_line_is_dotted_exactly_beyond_the_context_a_model_was_made_for(id):
 
 
 @pytest.mark.parametrize("n_tokens", [1, 8192, 2**20])
-@pytest.mark.parametrize("id", PRESETS)
+@together("id", PRESETS)
 def test_bars_beyond_the_context_a_model_was_made_for_are_hatched(id, n_tokens):
     drawing = figures.alternatives(PRESETS[id], n_tokens)
     beyond = n_tokens > PRESETS[id].max_context

@@ -12,6 +12,7 @@ from attnviz.figures.theme import NEUTRAL, kv_scale
 from attnviz.mistakes import Symptom, all_mistakes, load_mistake
 from attnviz.session.settings import DEFAULT_TEXT
 from attnviz.text import tokenizer
+from tests.together import together
 
 IDS = tokenizer().encode(DEFAULT_TEXT)
 
@@ -33,7 +34,7 @@ SHOWN = [name for name, each in all_mistakes().items() if each.kind != "raises"]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SHOWN)
+@together("name", SHOWN)
 @pytest.mark.parametrize("n", [1, len(IDS), MAX_TOKENS])
 def test_every_symptom_can_be_drawn(name, n):
     found = symptom(name, n)

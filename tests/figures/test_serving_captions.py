@@ -9,12 +9,13 @@ import pytest
 
 from attnviz.cost import Serving, decode_step, experts_read, load_accelerators, load_presets
 from attnviz.figures import cost as figures
+from tests.together import together
 
 PRESETS, CARDS = load_presets(), load_accelerators()
 LLAMA, GPT2, MIXTRAL = (PRESETS[id] for id in ("llama-3-8b", "gpt2-small", "mixtral-8x7b"))
 
 
-@pytest.mark.parametrize("id", CARDS)
+@together("id", CARDS)
 @pytest.mark.parametrize("n", [1, 7])
 def test_the_data_sheets_gigabytes_are_those_of_one_device(id, n):
     note = figures.filling(Serving(LLAMA, CARDS[id].times(n), 8192)).note

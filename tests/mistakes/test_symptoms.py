@@ -21,6 +21,7 @@ from attnviz.session.examples import EXAMPLES
 from attnviz.session.settings import DEFAULT_TEXT
 from attnviz.text import tokenizer
 from attnviz.trace import Trace, trace
+from tests.together import together
 
 MISTAKES = all_mistakes()
 IDS = tokenizer().encode(DEFAULT_TEXT)
@@ -57,7 +58,7 @@ def long_text(n: int) -> list[int]:
     return (IDS * (n // T + 1))[:n]
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@together("name", MISTAKES)
 def test_where_it_cannot_occur_there_is_a_reason(name):
     reasons = {model: MISTAKES[name].cannot_occur(model_of(model).config) for model in list_checkpoints()}
     assert {model for model, reason in reasons.items() if reason} == NOT_IN.get(name, set())
@@ -69,7 +70,7 @@ def test_where_it_cannot_occur_there_is_a_reason(name):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "model"), WHERE)
+@together("name, model", WHERE)
 @pytest.mark.parametrize("n", [1, 2, 7, T, LIMIT])
 def test_it_shows_itself_as_its_record_says(name, model, n):
     mistake, found = MISTAKES[name], MISTAKES[name].symptom(model_of(model), long_text(n))
@@ -126,7 +127,7 @@ OWN = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("own", OWN)
-@pytest.mark.parametrize("name", MISTAKES)
+@together("name", MISTAKES)
 def test_any_model_has_a_symptom_or_a_reason(name, own):
     model, mistake = Transformer.random(OWN[own], 3), MISTAKES[name]
     if mistake.cannot_occur(model.config):
@@ -438,7 +439,7 @@ def is_loss(name: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "model"), WHERE)
+@together("name, model", WHERE)
 def test_the_number_is_what_something_else_computes(name, model):
     found = symptom_of(name, model)
     assert found.number == pytest.approx(NUMBERS[name](model), rel=2e-4, abs=2e-5)
@@ -447,7 +448,7 @@ def test_the_number_is_what_something_else_computes(name, model):
     assert found.expected == pytest.approx(expected, rel=2e-4, abs=2e-5)
 
 
-@pytest.mark.parametrize(("name", "model"), WHERE)
+@together("name, model", WHERE)
 def test_the_right_map_is_that_of_the_trace(name, model):
     found = symptom_of(name, model)
     changed = found.n_padding or found.columns or name in ("attention_across_the_batch", "scores_overflow_in_fp16")

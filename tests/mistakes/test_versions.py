@@ -12,6 +12,7 @@ from attnviz.mistakes import RIGHT, Change, Mistake, Version, all_mistakes, load
 from attnviz.mistakes.versions import ROOT
 from attnviz.modules import Transformer
 from attnviz.steps import record
+from tests.together import together
 
 MISTAKES = all_mistakes()
 VERSIONS = {
@@ -38,7 +39,7 @@ def patched(wrong: str, diff: str) -> str:
     return "\n".join([*new, *old[at:]]) + "\n"
 
 
-@pytest.mark.parametrize("name", VERSIONS)
+@together("name", VERSIONS)
 def test_the_right_source_is_the_mistaken_one_with_the_diff_applied(name):
     version = VERSIONS[name]
     for file, diff in version.diff().items():
@@ -48,7 +49,7 @@ def test_the_right_source_is_the_mistaken_one_with_the_diff_applied(name):
         assert 1 <= sum(line[0] in "+-" for line in diff.splitlines()) <= 14, "a diff of a few lines"
 
 
-@pytest.mark.parametrize("name", VERSIONS)
+@together("name", VERSIONS)
 def test_files_without_a_change_are_run_as_they_are(name):
     version = VERSIONS[name]
     for module in ("modules.transformer", "modules.attention", "modules.latent", "modules.masks", "modules.rope"):
@@ -98,7 +99,7 @@ def test_the_recorder_of_steps_sees_the_mistaken_lines():
     assert weights.value.entries.sum(-1).min() < 0.9
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@together("name", MISTAKES)
 def test_its_test_passes_on_the_right_version_and_fails_on_each_mistaken_one(name):
     mistake = MISTAKES[name]
     for seed in range(5):  # for any random numbers
@@ -115,7 +116,7 @@ def test_its_test_passes_on_the_right_version_and_fails_on_each_mistaken_one(nam
             mistake.version().run_test(mistake.test)
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@together("name", MISTAKES)
 def test_its_test_is_about_five_lines(name):
     body = MISTAKES[name].test.partition("def test_")[2].splitlines()[1:]
     assert 1 <= len(body) <= 6 and MISTAKES[name].test.count("def test_") == 1
@@ -138,7 +139,7 @@ def test_ids_are_names_of_files_and_kinds_come_in_their_order():
         load_mistake("nonsense")
 
 
-@pytest.mark.parametrize("name", MISTAKES)
+@together("name", MISTAKES)
 def test_a_record_is_complete(name):
     each: Mistake = MISTAKES[name]
     assert 3 <= len(each.answers) <= 4 and len(set(each.answers)) == len(each.answers)

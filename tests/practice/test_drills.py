@@ -28,6 +28,7 @@ from attnviz.practice.drills.sets import GAPS, Missed
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import Settings
 from tests.arithmetic import NOTHING, check
+from tests.together import together
 
 SEEDS = range(200)
 ONE = torch.ones(2)
@@ -64,7 +65,7 @@ def test_the_orders_of_kv_heads_are_those_of_the_question():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", KINDS)
+@together("name", KINDS)
 def test_a_kind(name):
     texts, n_wrong = set(), 0
     for seed in SEEDS:
@@ -98,7 +99,7 @@ def test_a_kind(name):
     assert make(name, 7) == make(name, 7)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@together("seed", range(40))
 def test_maps_of_roles_are_told_apart_by_plain_means(seed):
     """Identify roles by mean weights on the previous, the current and the first token; the rest is induction."""
     question = make("map_of_a_role", seed)
@@ -115,7 +116,7 @@ def test_maps_of_roles_are_told_apart_by_plain_means(seed):
     assert question.answer.right == found[asked]
 
 
-@pytest.mark.parametrize("seed", range(40))
+@together("seed", range(40))
 def test_the_map_with_a_mistake_is_the_one_that_is_not_causal_or_does_not_sum_to_1(seed):
     question = make("map_with_a_mistake", seed)
     maps = [np.array([[w or 0.0 for w in row] for row in drawn.values]) for drawn in question.maps]
@@ -154,7 +155,7 @@ def test_a_version_of_a_line_is_judged_by_running_it():
         assert sum(a != b for a, b in zip(lines._with(n), lines.ATTENTION, strict=True)) == 1
 
 
-@pytest.mark.parametrize("name", KINDS)
+@together("name", KINDS)
 def test_what_is_printed_evaluates_and_each_letter_is_named(name):
     for seed in range(12):
         question = make(name, seed)
