@@ -1,4 +1,4 @@
-"""Run hundreds of short cases as one test: pytest takes longer for each of its tests than many of them take."""
+"""Run hundreds of short cases as one test: each test of pytest costs about 5 ms under xdist, whatever it does."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ TEXTS = (
     "A king",
     "小女孩 found a 🐈.",
     "The old man laughed. " * 12,
-)  # 61 tokens: longer than all masks
+)  # 61 tokens: more than a window and its sinks, except 512
 RUNS = (  # how a model runs
     {}, {"window": 16, "n_sinks": 4}, {"window": 1}, {"window": 7, "n_sinks": 16}, {"window": 512, "n_sinks": 1},
     {"causal": False}, {"causal": False, "window": 8}, {"padding": 5}, {"rope": False}, {"theta": 500.0},
