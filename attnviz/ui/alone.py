@@ -13,36 +13,6 @@ from attnviz.ui import state
 from attnviz.ui.components.stage import stage
 from attnviz.ui.qr_code import qr_code
 
-# Hides everything but the element and its contents; its containers take the full width, without gaps. A lesson does not
-# frame it: there is nothing beside it.
-STYLE = """
-.stMainBlockContainer :is(.stElementContainer, .stExpander, .stColumn):not(
-  .{it}, .{it} *, :has(.{it}, .stAlert)
-) {{ display: none; }}
-.stMainBlockContainer .stColumn:has(.{it}) {{ width: 100%; flex: 1 1 100%; }}
-.stMainBlockContainer .stVerticalBlock:not(.{it}, .{it} *) {{ gap: 0; }}
-.stMainBlockContainer {{ padding: 0.75rem 1rem !important; max-width: none; }}
-.stAppHeader {{ display: none; }}
-.{it} {{ outline: none !important; }}
-"""
-WHOLE_PAGE = ".stMainBlockContainer { zoom: 1.4; }\n"
-PRESENTED = """
-.stAppHeader, .stSidebar { display: none; }
-[data-testid="stBottomBlockContainer"] { zoom: 1.4; padding-block: 0.25rem; }
-.st-key-lesson-bar > * > .stVerticalBlock { flex-direction: row; align-items: center; gap: 1rem; }
-.st-key-lesson-bar > * > * > :has(> .st-key-lesson-text) { flex: 1; }
-.st-key-lesson-bar > * > * > :not(:has(> .st-key-lesson-text)) { flex: none; width: auto; }
-.st-key-lesson-text { max-height: 26vh; max-width: none; }
-.st-key-lesson-tools { max-width: 12.5rem; }
-.st-key-lesson-tools > :first-child { display: none; }
-"""
-
-
-def style(element: Element | None, presented: bool) -> str:
-    """Return the CSS rules that hide everything but the element, and those of presentation mode."""
-    rules = STYLE.format(it=element.css_class) if element else ""
-    return rules + (PRESENTED + WHOLE_PAGE * (not element) if presented else "")
-
 
 def present_button() -> None:
     """Sidebar button that starts presentation mode."""

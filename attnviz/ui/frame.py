@@ -18,9 +18,9 @@ from attnviz.session.settings import MAX_CHARACTERS
 from attnviz.ui import alone, local, state
 from attnviz.ui.components import copy_link
 from attnviz.ui.lesson_bar import lesson_bar
+from attnviz.ui.page_style import style
 from attnviz.ui.sidebar import on_narrow_screens, sidebar
 
-STYLE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
 ICON = Path(__file__).with_name("icon.svg")  # Streamlit's icons would be fetched from fonts.gstatic.com
 
 opening.is_local = local.is_local_session  # attnviz.session must not import streamlit
@@ -35,10 +35,12 @@ def show_page(path: str) -> None:
     element, presented = state.alone(), state.current().present
     if not element:
         st.title(page.name)  # first, so that something is visible early
-    st.html(f"<style>{STYLE}{alone.style(element, presented)}</style>")  # once: each call delays the first drawing
+    if presented or (element and not st.context.is_embedded):  # otherwise the page's HTML has the style
+        st.html(f"<style>{style(element, presented)}</style>")
     if element:
         above = st.container()
-        import_module(page.module).show()  # before the rest, which would delay it
+        import_module(page.module)
+        state.draw_part(page.module, element.part)  # without the page's columns and before the rest: each delays it
         with above:
             workarounds()
             _bars_and_notices(presented)

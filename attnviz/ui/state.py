@@ -33,6 +33,7 @@ CONTROL_PARTS = (CONTROLS, NARROW, OPEN_MODEL)
 TEXT_PARTS = ("notices", "top")  # text above the drawings; rerun after them, so that the drawings come first
 FIELDS_OF_CONTROLS = ("text", "model", "n_heads", "attention")  # settings that other controls show or depend on
 _CURRENT_PART: ContextVar[str] = ContextVar("part")  # the part that is being drawn
+_PARTS: dict[tuple[str, str], Callable[[], None]] = {}  # all parts by their module and key
 
 
 def current() -> Settings:
@@ -211,20 +212,15 @@ def part(key: str, needs: Callable[[View], bool] = drawable) -> Callable[[Callab
             finally:
                 ON_WAIT.reset(token)
 
-        @wraps(body)
-        def run_if_shown() -> None:
-            if _is_shown(key):
-                run()
-
-        return run_if_shown
+        _PARTS[body.__module__, key] = run
+        return run
 
     return decorate
 
 
-def _is_shown(key: str) -> bool:
-    """Check whether the part is drawn: if one element is shown alone, only the part that contains it."""
-    element = alone()
-    return element is None or key in (element.part, LESSON, PRESENTER, "notices")
+def draw_part(module: str, key: str) -> None:
+    """Draw one part of the page in this module, which has been imported."""
+    _PARTS[module, key]()
 
 
 def _show_queue_position(place: Any, before: int) -> None:

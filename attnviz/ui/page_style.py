@@ -1,0 +1,112 @@
+"""The style sheet of the pages, in their HTML: in force before anything is drawn, and not sent again by each run.
+
+As an element of the page it would be among the script's first messages, and the browser would load another of
+Streamlit's scripts and render once more before the first drawing (`make bench`: embedded figure).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl
+
+from starlette.datastructures import MutableHeaders
+from starlette.middleware import Middleware
+
+from attnviz.session.elements import ELEMENTS, Element
+from attnviz.session.pages import PAGES
+from attnviz.session.settings import Settings
+
+BASE = Path(__file__).with_name("style.css").read_text(encoding="utf-8")
+
+# Hides everything but the element and its contents; its containers take the full width, without gaps. A lesson does not
+# frame it: there is nothing beside it.
+ALONE = """
+.stMainBlockContainer :is(.stElementContainer, .stExpander, .stColumn):not(
+  .{it}, .{it} *, :has(.{it}, .stAlert)
+) {{ display: none; }}
+.stMainBlockContainer .stColumn:has(.{it}) {{ width: 100%; flex: 1 1 100%; }}
+.stMainBlockContainer .stVerticalBlock:not(.{it}, .{it} *) {{ gap: 0; }}
+.stMainBlockContainer {{ padding: 0.75rem 1rem !important; max-width: none; }}
+.stAppHeader {{ display: none; }}
+.{it} {{ outline: none !important; }}
+"""
+WHOLE_PAGE = ".stMainBlockContainer { zoom: 1.4; }\n"
+PRESENTED = """
+.stAppHeader, .stSidebar { display: none; }
+[data-testid="stBottomBlockContainer"] { zoom: 1.4; padding-block: 0.25rem; }
+.st-key-lesson-bar > * > .stVerticalBlock { flex-direction: row; align-items: center; gap: 1rem; }
+.st-key-lesson-bar > * > * > :has(> .st-key-lesson-text) { flex: 1; }
+.st-key-lesson-bar > * > * > :not(:has(> .st-key-lesson-text)) { flex: none; width: auto; }
+.st-key-lesson-text { max-height: 26vh; max-width: none; }
+.st-key-lesson-tools { max-width: 12.5rem; }
+.st-key-lesson-tools > :first-child { display: none; }
+"""
+
+
+class PageStyle:
+    """ASGI middleware: add the style sheet to the HTML of pages, with the rules of an embedded element."""
+
+    def __init__(self, app: Callable) -> None:
+        self.app = app
+
+    async def __call__(self, scope: dict[str, Any], receive: Callable, send: Callable) -> None:
+        if scope.get("method") != "GET" or "." in scope["path"].rpartition("/")[2]:
+            await self.app(scope, receive, send)
+            return
+        element = embedded_element(scope["path"], scope["query_string"].decode("utf-8", "replace"))
+        page = _Styled(f"<body><style>{BASE}{style(element, presented=False)}</style>", send)
+        headers = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
+        await self.app({**scope, "headers": headers}, receive, page.send)
+
+
+def embedded_element(path: str, query: str) -> Element | None:
+    """Return the element that the embedded page at this address shows alone."""
+    link = dict(parse_qsl(query, keep_blank_values=True))
+    if link.get("embed", "").lower() != "true":
+        return None
+    page = PAGES.get(path.rstrip("/").rpartition("/")[2], PAGES[""])  # Streamlit opens the overview for other addresses
+    settings, _ = Settings.from_link(link, page)
+    element = ELEMENTS.get(settings.only)
+    return element if element and element.page == page.path and not settings.present else None
+
+
+def style(element: Element | None, presented: bool) -> str:
+    """Return the CSS rules that hide everything but the element, and those of presentation mode."""
+    rules = ALONE.format(it=element.css_class) if element else ""
+    return rules + (PRESENTED + WHOLE_PAGE * (not element) if presented else "")
+
+
+class _Styled:
+    """An ASGI `send` that adds a style sheet to an HTML document: below the head, to which Streamlit adds its rules."""
+
+    def __init__(self, style: str, send: Callable) -> None:
+        self._style, self._send = style.encode(), send
+        self._start: dict[str, Any] = {}
+        self._body = b""
+
+    async def send(self, message: dict[str, Any]) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=message["headers"])
+            if headers.get("content-type", "").startswith("text/html"):
+                self._start = message
+                return
+        if not self._start:
+            await self._send(message)
+            return
+        self._body += message.get("body", b"")
+        if not message.get("more_body"):
+            await self._send_all()
+
+    async def _send_all(self) -> None:
+        body = self._body.replace(b"<body>", self._style, 1)
+        headers = MutableHeaders(raw=list(self._start["headers"]))
+        headers["content-length"] = str(len(body))
+        for name in ("etag", "last-modified"):  # of the file without the style: a 304 would keep an earlier style
+            del headers[name]
+        await self._send({**self._start, "headers": headers.raw})
+        await self._send({"type": "http.response.body", "body": body})
+
+
+PAGE_STYLE = Middleware(PageStyle)
