@@ -117,31 +117,42 @@ def people(browser: Browser) -> Iterator[Callable[[bool], BrowserContext]]:
 
 
 @pytest.fixture
-def visit(
-    request: pytest.FixtureRequest, people: Callable, watched: Callable[[Page], Page], server: Server
+def tab(
+    request: pytest.FixtureRequest, people: Callable, watched: Callable[[Page], Page]
 ) -> Iterator[Callable[..., Page]]:
-    """visit("heads?kv=2", width=…, scheme=…): open that URL of the app in a tab, and wait until it has settled.
+    """tab(width=…, scheme=…): return a tab, still without the app.
 
-    The first tab is that of the tests before, loaded anew, whose process has compiled Streamlit's scripts: a new tab
-    takes twice the processor time. After a failed test it is a new one.
+    The first is that of the tests before, whose process has compiled Streamlit's scripts: a new one takes twice the
+    processor time. After a failed test it is a new one.
     """
     used: set[BrowserContext] = set()
 
-    def visit_address(address: str = "", width: int = WIDE, scheme: str = "light") -> Page:
+    def open_tab(width: int = WIDE, scheme: str = "light") -> Page:
         person = people(width == NARROW)
         page = watched(person.new_page() if person in used or not person.pages else person.pages[0])
         used.add(person)
         page.set_viewport_size(viewport(width))
         page.emulate_media(color_scheme=scheme, reduced_motion="no-preference")
-        go(page, server, address)
         return page
 
-    yield visit_address
+    yield open_tab
     for person in used:
         first, *others = person.pages
         leave(first)
         for page in others if request.node.rep_call.passed else person.pages:  # the report is pytest-playwright's
             page.close()
+
+
+@pytest.fixture
+def visit(tab: Callable[..., Page], server: Server) -> Callable[..., Page]:
+    """visit("heads?kv=2", width=…, scheme=…): open that URL of the app in a tab, and wait until it has settled."""
+
+    def visit_address(address: str = "", width: int = WIDE, scheme: str = "light") -> Page:
+        page = tab(width, scheme)
+        go(page, server, address)
+        return page
+
+    return visit_address
 
 
 def leave(page: Page) -> None:

@@ -26,10 +26,9 @@ def in_address(page: Page) -> dict[str, list[str]]:
 # ---- links
 
 
-def test_links_work_as_the_first_requests_after_a_start(window: Callable[..., Page]) -> None:
+def test_links_work_as_the_first_requests_after_a_start(tab: Callable[..., Page]) -> None:
     with serve() as fresh:
-        first = window()
-        pages = {name: page for name, page in zip(("front", "cost"), (first, first.context.new_page()), strict=True)}
+        pages = {"front": tab(), "cost": tab()}
         for name, page in pages.items():
             page.goto(f"{fresh.url}/{PAGES[name][0]}?{LINK}", wait_until="commit")
         for page in pages.values():
@@ -122,8 +121,8 @@ def test_back_and_forward_restore_the_page_and_its_settings(visit: Callable[...,
             expect(page.get_by_role("gridcell", selected=True)).to_have_accessible_name(re.compile(chosen))
 
 
-def test_the_app_works_without_what_relies_on_streamlits_insides(window: Callable[..., Page]) -> None:
-    page = window(width=NARROW)  # one for both widths: a second one takes twice the processor time
+def test_the_app_works_without_what_relies_on_streamlits_insides(tab: Callable[..., Page]) -> None:
+    page = tab(NARROW)  # for both widths
     page.set_viewport_size(viewport(WIDE))
     with serve(env={"ATTNVIZ_WITHOUT": "all"}) as plain:
         page.goto(f"{plain.url}/heads?window=9")

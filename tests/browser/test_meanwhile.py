@@ -265,6 +265,15 @@ window.Blob = class extends plain {
 """
 
 
+# A component's script is fetched when it is first drawn: waits until some are, and no other one for 0.4 s.
+ALL_DRAWN = """(async () => {
+  for (let n = 0; !n || n !== mounted().length;) {
+    n = mounted().length;
+    await new Promise((later) => setTimeout(later, 400));
+  }
+})()"""
+
+
 def test_a_component_hears_on_when_an_earlier_call_of_it_ends_late(window: Callable[..., Page], server: Server) -> None:
     """Streamlit calls a component for each change, and may clean up a superseded call after the later one has begun."""
     page = window()
@@ -273,7 +282,7 @@ def test_a_component_hears_on_when_an_earlier_call_of_it_ends_late(window: Calla
     for address in ("heads", "query_groups", "rope", "steps"):
         page.evaluate("calls.clear()")
         turn_to(page, address)
-        page.wait_for_timeout(1000)  # a component's script is fetched when it is first drawn
+        page.evaluate(ALL_DRAWN)
         before = page.evaluate("listening()")
         assert before, address
         page.evaluate("mounted().map(({ again, end }) => [again(), end]).forEach(([, end]) => end?.())")

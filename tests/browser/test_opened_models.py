@@ -35,14 +35,14 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def served(watched: Callable, new_context: Callable) -> Iterator[Callable[..., Page]]:
+def served(tab: Callable[..., Page]) -> Iterator[Callable[..., Page]]:
     """served(address, **environment): open a page of a separate server, which must not log a traceback."""
     with ExitStack() as stack:
 
         def open_at(address: str, **env: str) -> Page:
             server = stack.enter_context(serve(env=env))
             stack.callback(lambda: checked.append(server.tracebacks()))
-            page = watched(new_context(viewport={"width": 1440, "height": 900}).new_page())
+            page = tab()
             page.goto(f"{server.url}/{address}")
             settle(page)
             return page

@@ -110,14 +110,14 @@ def the_time_is_counted_down_in_the_browser_and_the_server_is_believed(page: Pag
     expect(page.get_by_text("Question 1 of 10")).to_be_visible()
 
 
-def test_ones_own_file_is_shown_at_every_save(tmp_path, window: Callable[..., Page]) -> None:
+def test_ones_own_file_is_shown_at_every_save(tmp_path, tab: Callable[..., Page]) -> None:
     file, right = tmp_path / "gqa.py", ANSWERS["gqa"][0]
     tiled = right.replace(
         "repeat_interleave(self.n_heads // self.n_kv_heads, 1)", "repeat(1, self.n_heads // self.n_kv_heads, 1, 1)"
     )
     file.write_text(f'TASK = "gqa"\n{tiled}')
     with serve(env={"ATTNVIZ_CODE": str(file)}) as own:
-        page = window()
+        page = tab()
         page.goto(f"{own.url}/practice?tab=write&layer=1&head=3")
         page.get_by_text("KV heads tiled").wait_for()
         page.get_by_text("They differ by up to").wait_for()
