@@ -70,13 +70,11 @@ def most_similar(settings: Settings, layer: int, head: int, other: Settings) -> 
     """Rank the heads (layer, head, difference) of another model by similarity to this head, most similar first.
 
     The difference is the mean of |a - b| over the shares of weight that the roles are scored by, and the entropy; the
-    probes are random tokens of each model's own vocabulary.
+    probes are random tokens of each model's own vocabulary. Heads that share no score with this one are left out.
     """
-    reference, others = _profiles(settings)[layer, head], _profiles(other)  # (R,), (L, H, R)
-    difference = np.nanmean(np.abs(others - reference), axis=-1)  # (L, H)
-    order = np.argsort(np.nan_to_num(difference, nan=np.inf), axis=None, kind="stable")
-    places = (np.unravel_index(i, difference.shape) for i in order)
-    return [(int(i), int(h), float(difference[i, h])) for i, h in places]
+    apart = np.abs(_profiles(other) - _profiles(settings)[layer, head])  # (L, H, R), NaN where a score is missing
+    comparable = np.argwhere(~np.isnan(apart).all(-1)).tolist()
+    return sorted(((i, h, float(np.nanmean(apart[i, h]))) for i, h in comparable), key=lambda found: found[2])
 
 
 def _profiles(settings: Settings) -> np.ndarray:

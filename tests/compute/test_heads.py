@@ -159,3 +159,5 @@ def test_a_head_is_most_alike_to_itself_and_the_order_is_by_the_difference():
     pairs = [(scores.weight[r][1, 3], scores.weight[r][layer, head]) for r in analysis.NAMED]
     pairs.append((scores.entropy[1, 3], scores.entropy[layer, head]))
     assert apart == pytest.approx(np.mean([abs(a - b) for a, b in pairs]))
+    alone = Settings(window=1)  # each query attends to itself: no role, and no entropy
+    assert compute_heads.most_similar(alone, 1, 3, alone) == []

@@ -79,3 +79,12 @@ def test_the_selected_key_has_the_equation():
 def test_rollout_cites_the_paper_and_its_reply():
     page = said(opened(heads_part="rollout"))
     assert "1902.10186" in page and "1908.04626" in page
+
+
+def test_heads_without_scores_are_not_ranked():
+    app = opened(tab="models", window="1")
+    assert ["no scores to compare" in each.value for each in app.info] == [True] and not app.dataframe
+    assert "most similar" not in app.selectbox(key="control-other_head").format_func(
+        app.selectbox(key="control-other_head").value
+    )
+    assert opened(tab="models", window="2").dataframe

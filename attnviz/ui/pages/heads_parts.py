@@ -479,8 +479,8 @@ def two_models(view: View) -> None:
         return
     (layer, head), heads_by_name = view.layer_and_head, other.heads
     ranked = compute_heads.most_similar(view.settings, layer, head, other.settings)
-    best = f"{ranked[0][0]}.{ranked[0][1]}"
-    chosen = view.settings.other_head if view.settings.other_head in heads_by_name else best
+    best = f"{ranked[0][0]}.{ranked[0][1]}" if ranked else ""
+    chosen = next(name for name in (view.settings.other_head, best, *heads_by_name) if name in heads_by_name)
     state.control(
         st.selectbox, "Its head", "other_head", options=list(heads_by_name), shown=chosen,
         format_func=lambda name: f"{head_name(name)}{' · most similar on the probes' * (name == best)}",
@@ -494,6 +494,9 @@ def two_models(view: View) -> None:
             drawing = heads.head_map(each.trace, each.labels, at, one, log=log, query=row, ground=ground)
             charts.show(drawing, f"model-{i}")
     st.markdown(f"## Heads of {other.settings.model_name} most similar to L{layer} H{head}")
+    if not ranked:
+        st.info("With this mask each query may attend to one key only, so there are no scores to compare.")
+        return
     st.caption(
         "Mean absolute difference of the role scores (shares of weight) and of the entropy, on repeated random tokens "
         "of each model's own vocabulary; 0 means equal."
