@@ -28,6 +28,7 @@ ALONE = """
 ) {{ display: none; }}
 .stMainBlockContainer .stColumn:has(.{it}) {{ width: 100%; flex: 1 1 100%; }}
 .stMainBlockContainer .stVerticalBlock:not(.{it}, .{it} *) {{ gap: 0; }}
+.stMainBlockContainer :is(.stAlert, .stPopover) {{ margin-bottom: 0.5rem; }}
 .stMainBlockContainer {{ padding: 0.75rem 1rem !important; max-width: none; }}
 .stAppHeader {{ display: none; }}
 .{it} {{ outline: none !important; }}
