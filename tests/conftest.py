@@ -1,5 +1,6 @@
 """Fixtures and settings of all tests."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +11,14 @@ from streamlit.testing.v1 import local_script_runner
 
 settings.register_profile("any machine", deadline=None)  # the first example includes imports, and machines are busy
 settings.load_profile("any machine")
+gc.disable()  # until all tests are imported: each collection walks all of torch, and finds nothing to free
 torch.set_num_threads(1)  # tests' tensors are tiny: a waiting second thread quadruples the processor time
+
+
+def pytest_collection_finish() -> None:
+    """Let collections begin, without what is imported: it stays."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(autouse=True)
