@@ -23,7 +23,7 @@ def together(names: str, cases: Iterable) -> Callable:
         def run(**fixtures: object) -> None:
             wrong = {}
             for case in cases:
-                torch.manual_seed(0)  # as for each test: conftest.py
+                torch.default_generator.manual_seed(0)  # as for each test: conftest.py
                 try:
                     test(**fixtures, **dict(zip(arguments, case if len(arguments) > 1 else (case,), strict=True)))
                 except (Exception, pytest.fail.Exception) as error:
