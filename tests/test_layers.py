@@ -100,10 +100,15 @@ def module_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
+@cache
+def nodes(source: str) -> list[ast.AST]:
+    return list(ast.walk(ast.parse(source)))
+
+
 def imported(source: str, module: str, is_package: bool = False) -> Iterator[str]:
     """Return the full names of all imports in a source: also inside functions, relative, and by name as a string."""
     package = module.split(".") if is_package else module.split(".")[:-1]
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes(source):
         match node:
             case ast.Import():
                 yield from (alias.name for alias in node.names)
@@ -137,13 +142,14 @@ def wrong_imports(source: str, module: str, is_package: bool = False) -> list[st
 
 def code_in_a_page(source: str) -> list[str]:
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
-    return [f"line {n.lineno}: a page defines nothing" for n in ast.walk(ast.parse(source)) if isinstance(n, kinds)]
+    return [f"line {n.lineno}: a page defines nothing" for n in nodes(source) if isinstance(n, kinds)]
 
 
 def pickling(source: str, module: str) -> list[str]:
     names = [name for name in imported(source, module) if name.split(".")[0] in PICKLING_MODULES]
-    calls = [ast.unparse(node) for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call)]
-    calls = [call for call in calls if call.startswith(tuple(PICKLING_CALLS)) and "allow_pickle=False" not in call]
+    calls = [n for n in nodes(source) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    calls = [ast.unparse(call) for call in calls if f"{ast.unparse(call.func)}(" in PICKLING_CALLS]
+    calls = [call for call in calls if "allow_pickle=False" not in call]
     return [f"{module} uses {name}" for name in names + calls]
 
 
@@ -245,30 +251,28 @@ HEAVY = ("torch", "plotly", "transformers", "pandas", "pyarrow")
 EMPTY = "from_string('import streamlit')"
 
 
-@cache
-def heavy_modules(statement: str, heavy: tuple[str, ...] = HEAVY) -> set[str]:
-    """Return the heavy modules that a new Python process has imported after running the statement."""
-    code = f"import sys\n{statement}\nprint(*sys.modules)"
+def heavy_after(*statements: str, heavy: tuple[str, ...] = HEAVY) -> list[set[str]]:
+    """Run the statements in a new Python process, and return the heavy modules that it has imported after each."""
+    code = "\n".join(["import sys", *(f"{each}\nprint('imported', *sys.modules)" for each in statements)])
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    names = run.stdout.splitlines()[-1].split()
-    return {name for name in names if name.split(".")[0] in heavy}
+    found = [line.split()[1:] for line in run.stdout.splitlines() if line.startswith("imported ")]
+    assert len(found) == len(statements)
+    return [{name for name in names if name.split(".")[0] in heavy} for names in found]
 
 
 @pytest.mark.slow
 def test_the_front_door_opens_without_anything_heavy() -> None:
-    """Runs the script. Streamlit imports parts of plotly itself, so an empty page is the reference."""
-    assert heavy_modules(RUN.format("from_file('app.py')")) - heavy_modules(RUN.format(EMPTY)) == set()
+    """Runs the script after an empty page, since Streamlit imports parts of plotly itself; then what is noticed."""
+    plotly = "import plotly.graph_objects as go; go.Figure()"
+    empty, app, torch, figure = heavy_after(
+        RUN.format(EMPTY), RUN.format("from_file('app.py')"), "import torch", plotly
+    )
+    assert app - empty == set()
+    assert "torch" in torch - app and figure - torch != set()
 
 
 @pytest.mark.slow
 def test_the_frame_of_a_page_stands_before_numpy_is_needed() -> None:
-    heavy = (*HEAVY, "numpy")
-    frame = heavy_modules("import attnviz.ui.frame, attnviz.ui.state", heavy)
-    assert frame - heavy_modules("import streamlit", heavy) == set()
-    assert "numpy" in heavy_modules("import numpy", heavy)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("heavy", ["import torch", "import plotly.graph_objects as go; go.Figure()"])
-def test_a_heavy_module_is_noticed(heavy: str) -> None:
-    assert heavy_modules(f"{RUN.format(EMPTY)}; {heavy}") - heavy_modules(RUN.format(EMPTY)) != set()
+    frame = "import attnviz.ui.frame, attnviz.ui.state"
+    streamlit, frame, numpy = heavy_after("import streamlit", frame, "import numpy", heavy=(*HEAVY, "numpy"))
+    assert frame - streamlit == set() and "numpy" in numpy - frame

@@ -16,6 +16,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz import figures
+from attnviz.compute import decode as compute_decode
 from attnviz.config import ModelConfig
 from attnviz.experiments.measurement import Timing
 from attnviz.figures import cost
@@ -83,6 +84,8 @@ def drawn() -> dict[str, list[Drawing]]:
         kept.cache_clear()  # or drawings cached by another test would not be drawn here
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Drawing, "__init__", create_and_keep)
+        for name, tokens in (("N_READ", 70), ("N_SPECULATED", 7), ("AHEAD", 5)):  # fewer, still with all drawings
+            patch.setattr(compute_decode, name, tokens)
         for page, links in VISITS.items():
             for link in links:
                 app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page(page)
