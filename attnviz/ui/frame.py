@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from importlib import import_module
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from attnviz.session.settings import MAX_CHARACTERS
 from attnviz.ui import alone, local, state
 from attnviz.ui.components import copy_link
 from attnviz.ui.lesson_bar import lesson_bar
-from attnviz.ui.page_style import style
+from attnviz.ui.page_style import LEFT, style
 from attnviz.ui.sidebar import on_narrow_screens, sidebar
 
 ICON = Path(__file__).with_name("icon.svg")  # Streamlit's icons would be fetched from fonts.gstatic.com
@@ -35,23 +36,30 @@ def show_page(path: str) -> None:
     element, presented = state.alone(), state.current().present
     if not element:
         st.title(page.name)  # first, so that something is visible early
-    if presented or (element and not st.context.is_embedded):  # otherwise the page's HTML has the style
+    by_html = bool(element and st.context.is_embedded and not presented)  # the page's HTML has the rules
+    if presented or (element and not by_html):
         st.html(f"<style>{style(element, presented)}</style>")
     if element:
         above = st.container()
         import_module(page.module)
         state.draw_part(page.module, element.part)  # without the page's columns and before the rest: each delays it
         with above:
-            workarounds()
+            _workarounds(by_html)
             _bars_and_notices(presented)
         copy_link.copy_link()  # hidden here: it loads save.js, which saves pictures
         return
-    workarounds()
+    _workarounds(by_html)
     if not presented:
         sidebar()
         on_narrow_screens()
     _bars_and_notices(presented)
     import_module(page.module).show()
+
+
+def _workarounds(by_html: bool) -> None:
+    """Draw them; on an embedded page in the container that ends the HTML's rules, unless these are in force."""
+    with nullcontext() if by_html or not st.context.is_embedded else st.container(key=LEFT):
+        workarounds()
 
 
 def _bars_and_notices(presented: bool) -> None:

@@ -33,6 +33,7 @@ ALONE = """
 .stAppHeader {{ display: none; }}
 .{it} {{ outline: none !important; }}
 """
+LEFT = "not-alone"  # key of a container on embedded pages that do not show the address's element alone, or not any more
 WHOLE_PAGE = ".stMainBlockContainer { zoom: 1.4; }\n"
 PRESENTED = """
 .stAppHeader, .stSidebar { display: none; }
@@ -57,13 +58,14 @@ class PageStyle:
             await self.app(scope, receive, send)
             return
         element = embedded_element(scope["path"], scope["query_string"].decode("utf-8", "replace"))
-        page = _Styled(f"<body><style>{BASE}{style(element, presented=False)}</style>", send)
+        alone = f"body:not(:has(.st-key-{LEFT})) {{{style(element, presented=False)}}}" if element else ""
+        page = _Styled(f"<body><style>{BASE}{alone}</style>", send)
         headers = [(name, value) for name, value in scope["headers"] if name != b"accept-encoding"]
         await self.app({**scope, "headers": headers}, receive, page.send)
 
 
 def embedded_element(path: str, query: str) -> Element | None:
-    """Return the element that the embedded page at this address shows alone."""
+    """Return the element that the embedded page at this address shows alone when it is opened."""
     link = dict(parse_qsl(query, keep_blank_values=True))
     if link.get("embed", "").lower() != "true":
         return None

@@ -149,6 +149,15 @@ def test_presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(
     expect(grid.locator(".read")).to_contain_text("Layer 0, H5")
     fits(page)
 
+    go(page, server, "?embed=true&only=front-grid")
+    expect(page.get_by_role("heading", level=1)).to_have_count(0)
+    page.get_by_role("gridcell").nth(5).click()  # leads to Heads, of which nothing is hidden
+    expect(page.get_by_role("heading", level=1)).to_have_text("Heads")
+    expect(page.locator(".st-key-head-view .map")).to_be_visible()
+    page.go_back()
+    expect(page.locator(".st-key-front-grid")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_have_count(0)
+
 
 NO_WORDS_MEET = """() => {
   const words = [...document.querySelectorAll(".heatmap-label")].map(word => word.getBoundingClientRect());

@@ -75,10 +75,7 @@ EFFECTS = {  # file: (what it changes, in which window, with it, without it), in
     "drawer": (sidebar_closes, NARROW, True, False),
     "touch": (finger_scrolls, NARROW, True, False),
 }
-FIRST = {
-    WIDE: "",
-    NARROW: "heads",
-}  # the page that is opened; the second effect is seen on the one that the first leads to
+FIRST = {WIDE: "", NARROW: "heads"}  # the page that is opened; "drawer" leads to the one on which "touch" is seen
 
 
 @pytest.fixture(scope="module")
