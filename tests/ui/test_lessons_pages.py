@@ -31,7 +31,6 @@ ONLY_WITH = {
     "figure-latent-scale": {"model": "mla"},
     "figure-model-pasted": {"facts": FACTS},
 }
-FEWER_TOKENS = {"N_READ": 70, "N_SPECULATED": 7, "AHEAD": 5}  # than decoding takes, still with all pictures
 
 
 def _shown_by(element: Element) -> tuple[str, str, tuple]:
@@ -104,15 +103,22 @@ def shows(app: AppTest, key: str) -> bool:
     return key in keys(app)
 
 
-@pytest.mark.parametrize(("link", "elements"), BY_TAB, ids=["-".join((*key[:2], *dict(key[2]))) for key, _ in BY_TAB])
-def test_every_element_is_drawn_on_its_page(link: tuple, elements: list[Element], monkeypatch) -> None:
-    page, tab, more = link
-    for name, tokens in FEWER_TOKENS.items():
+@pytest.fixture
+def fewer_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Decode fewer tokens than the page does, for tests of where a picture is, not of what it shows."""
+    for name, tokens in (("N_READ", 70), ("N_SPECULATED", 7), ("AHEAD", 5)):
         monkeypatch.setattr(decode, name, tokens)
+
+
+@pytest.mark.usefixtures("fewer_tokens")
+@pytest.mark.parametrize(("link", "elements"), BY_TAB, ids=["-".join((*key[:2], *dict(key[2]))) for key, _ in BY_TAB])
+def test_every_element_is_drawn_on_its_page(link: tuple, elements: list[Element]) -> None:
+    page, tab, more = link
     app = opened(PAGES[page].file, **dict(more), **({"tab": tab} if tab else {}))
     assert [element.key for element in elements if element.key not in keys(app)] == []
 
 
+@pytest.mark.usefixtures("fewer_tokens")
 @pytest.mark.parametrize("element", [e for e in ALL if e.drawing][::7], ids=lambda e: e.key)
 def test_one_drawing_alone_runs_only_the_part_that_has_it(element: Element) -> None:
     tab = {"tab": element.tab} if element.tab else {}
