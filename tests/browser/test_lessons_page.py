@@ -20,17 +20,18 @@ RINGED = """name => {
   return height > 20 && (height < bar - header - 30 ? whole : begins);
 }"""
 
+NAMED = "([start, end]) => document.title.startsWith(start) && document.title.endsWith(end)"
+
 
 def at_step(page: Page, number: int, title: str, marked: str) -> None:
     """Expect the step in the bar, the live region and the window's name, and the element outlined above the bar.
 
     An element that is too high for that has to begin below the header.
     """
-    bar = page.locator(".st-key-lesson-bar")
-    expect(bar.get_by_role("heading", name=title)).to_be_visible()
+    page.locator(".st-key-lesson-bar").get_by_role("heading", name=title).wait_for()  # polled more often than `expect`
+    page.wait_for_function(NAMED, arg=[f"Step {number} of ", f": {title} · AttnViz"], polling=50)
+    page.wait_for_function(RINGED, arg=f"st-key-{marked}", polling=50)
     expect(page.locator(".st-key-lesson-mark [role=status]")).to_contain_text(f"Step {number} of")
-    expect(page).to_have_title(re.compile(f"^Step {number} of .*: {title} · AttnViz$"))
-    page.wait_for_function(RINGED, arg=f"st-key-{marked}")
 
 
 def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Callable[..., Page]) -> None:
@@ -56,7 +57,7 @@ def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Call
     page.get_by_test_id("stSidebar").get_by_role("link", name="RoPE", exact=True).click()  # leave the step
     expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
     expect(page.locator(".st-key-lesson-return button")).to_be_visible()
-    expect(page).to_have_url(re.compile("rope.*lesson_step=4"))
+    page.wait_for_url(re.compile("rope.*lesson_step=4"))
     settle(page)
     page.keyboard.press("g")
     at_step(page, 4, "Query heads stay different", "layer-maps")
@@ -66,7 +67,7 @@ def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Call
         ("Keep the order", "diagram"),
     ):
         page.keyboard.press("j")
-        expect(page.locator(".st-key-lesson-bar").get_by_role("heading", name=title)).to_be_visible()
+        page.locator(".st-key-lesson-bar").get_by_role("heading", name=title).wait_for()
         page.wait_for_function(RINGED, arg=f"st-key-{marked}")
     page.keyboard.press("j")
     at_step(page, 8, "In published models", "figure-alternatives")
@@ -74,7 +75,7 @@ def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Call
     settle(page)
     page.go_back()  # one step back, across pages
     at_step(page, 7, "Keep the order", "diagram")
-    expect(page).to_have_url(re.compile("query_groups.*lesson_step=7"))
+    page.wait_for_url(re.compile("query_groups.*lesson_step=7"))
     page.go_forward()
     at_step(page, 8, "In published models", "figure-alternatives")
     settle(page)
@@ -227,12 +228,12 @@ def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visi
     turn_to(page, "heads?layer=1&head=3&lesson=one-head&lesson_step=2")
     page.keyboard.press("p")
     page.wait_for_function(FILLS, arg="st-key-head-grid")
-    expect(page).to_have_url(re.compile("only=head-grid"))
+    page.wait_for_url(re.compile("only=head-grid"))
     assert page.get_by_role("button", name="Leave").count() == 1
     text = page.locator(".st-key-lesson-text p").first
     assert text.evaluate("text => text.currentCSSZoom") == pytest.approx(1.4)
     page.keyboard.press("PageDown")
-    expect(page).to_have_url(re.compile("lesson_step=3.*only=head-view"))
+    page.wait_for_url(re.compile("lesson_step=3.*only=head-view"))
     expect(page.locator(".st-key-head-grid")).to_have_count(0)
     page.get_by_role("button", name="QR code").click()
     code = page.get_by_role("dialog").locator("img")
