@@ -111,21 +111,9 @@ def covered(page: Page) -> list[str]:
     """)
 
 
-FORMULAS = """[...document.querySelectorAll(".katex-display")].map((formula) => {
-    const { width, height } = formula.getBoundingClientRect();
-    return [formula.outerHTML, width, height, getComputedStyle(formula).color];
-})"""
-
-
-def trimmed(page: Page, seen: set[tuple] | None = None) -> list[str]:
-    """Return the formulas painted up to the upper or lower edge of their box, which may cut them off.
-
-    seen: those that were looked at before in boxes of the same size, in the same colours, which are left out.
-    """
-    seen = set() if seen is None else seen
-    found = list(zip(page.locator(".katex-display").all(), page.evaluate(FORMULAS), strict=True))
-    formulas = [formula for formula, looks in found if tuple(looks) not in seen]
-    seen.update(tuple(looks) for _, looks in found)
+def trimmed(page: Page) -> list[str]:
+    """Return the formulas painted up to the upper or lower edge of their box, which may cut them off."""
+    formulas = page.locator(".katex-display").all()
     images = [pixels(formula).astype(int) for formula in formulas]
     edges = [np.concatenate((image[:1], image[-1:])) - background(image) for image in images]
     return [f.inner_text() for f, edge in zip(formulas, edges, strict=True) if np.abs(edge).max() > 12]

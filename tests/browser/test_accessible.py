@@ -227,7 +227,7 @@ def a_part_is_chosen(page: Page) -> None:
     page.keyboard.press("ArrowRight")
     page.keyboard.press("Space")
     settle(page)
-    page.wait_for_url(re.compile("tab=without"))
+    expect(page).to_have_url(re.compile("tab=without"))
 
 
 def the_lines_are_walked_and_pinned(page: Page) -> None:

@@ -54,10 +54,10 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
         press(page, "One token on")
     expect(new).to_have_count(3)
     expect(player.get_by_text("The caches hold 32 tokens")).to_be_visible()
-    page.wait_for_url(re.compile(r"written=\d+\.\d+\.\d+$"))
+    expect(page).to_have_url(re.compile(r"written=\d+\.\d+\.\d+$"))
     press(page, "One token back")
     expect(new).to_have_count(2)
-    page.wait_for_url(re.compile("shown=2"))
+    expect(page).to_have_url(re.compile("shown=2"))
     settle(page)
     first = new.all_inner_texts()
 
@@ -96,12 +96,12 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     expect(
         player.get_by_role("heading", name=re.compile("Layer 1, H5: query 75 “.*” attends most to key"))
     ).to_be_visible()
-    page.wait_for_url(re.compile("head=5"))
+    expect(page).to_have_url(re.compile("head=5"))
     settle(page)
     for image in (pixels(player.locator(".caches")), pixels(player.locator(".maps canvas").first)):
         assert painted_fraction(image) > 0.1 and hue_shares(image).max() > 0.01
 
-    page.wait_for_url(re.compile(r"written=(\d+\.){46}\d+"))
+    expect(page).to_have_url(re.compile(r"written=(\d+\.){46}\d+"))
     page.get_by_role("button", name="Walk this step").click()
     expect(page.get_by_text("is read with 75 tokens in the cache")).to_be_visible()
     expect(page.locator(".sw")).to_be_visible()
@@ -143,7 +143,7 @@ def test_on_a_phone_it_fits_and_its_parts_are_drawn(visit: Callable[..., Page]) 
     fits(page)
     for tab in ("models", "paged", "speculate", "roofline"):
         page.get_by_role("radio", name=PAGES["decode"].tabs[tab], exact=True).click()
-        page.wait_for_url(re.compile(f"tab={tab}"))
+        expect(page).to_have_url(re.compile(f"tab={tab}"))
         settle(page)
         expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible()
         fits(page)

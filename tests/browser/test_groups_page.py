@@ -54,7 +54,7 @@ def a_button_moves_everything(page: Page) -> None:
         expect(heading(page, work)).to_be_visible()
         expect(page.get_by_role("combobox", name="Model")).to_have_value(re.compile(model, re.IGNORECASE))
         if model != "GQA-4":
-            page.wait_for_url(re.compile(f"model={model.lower()}(&|$)"))
+            expect(page).to_have_url(re.compile(f"model={model.lower()}(&|$)"))
 
 
 def buttons_cache_and_heads_share_the_first_screen_of_a_projector(page: Page) -> None:
@@ -94,7 +94,7 @@ def a_head_that_is_pointed_at_or_walked_to_shows_its_partners(page: Page) -> Non
     page.keyboard.press("ArrowUp")
     page.keyboard.press("Enter")
     settle(page)
-    page.wait_for_url(re.compile("head=4"))
+    expect(page).to_have_url(re.compile("head=4"))
     expect(query_head(page, 4)).to_have_attribute("aria-pressed", "true")
 
 
@@ -107,7 +107,7 @@ def tiling_shows_the_wrong_partners_and_what_they_do(page: Page) -> None:
     expect(page.locator(".gd-index")).to_contain_text("repeat(4) = 0 1 0 1 0 1 0 1")
     expect(page.get_by_text("With repeat(), 4 of 8 query heads read the wrong KV head.")).to_be_visible()
     expect(page.get_by_text(re.compile(r"The loss goes from \d+\.\d\d to \d+\.\d\d nats per token"))).to_be_visible()
-    page.wait_for_url(re.compile("tiled=1"))
+    expect(page).to_have_url(re.compile("tiled=1"))
     choose(page, "MQA")
     expect(page.get_by_text("With 1 KV head both orders are the same")).to_be_visible()
     expect(page.locator(".gd .link.wrong")).to_have_count(0)
@@ -137,7 +137,7 @@ def looking_closer_paints_the_part_and_goes_into_the_link(page: Page) -> None:
     every_equality_holds_in_both_precisions(page)
     for part, (tab, title, charts) in PARTS.items():
         look_closer(page, part)
-        page.wait_for_url(re.compile(f"tab={tab}"))
+        expect(page).to_have_url(re.compile(f"tab={tab}"))
         expect(heading(page, title).last).to_be_visible()
         expect(heading(page, title)).to_have_count(1)
         for chart in charts:
@@ -153,22 +153,22 @@ def looking_closer_paints_the_part_and_goes_into_the_link(page: Page) -> None:
 def keys_and_values_are_compared(page: Page) -> None:
     look_closer(page, "values")
     expect(heading(page, r"^Averaging neighbours loses \d+% of the squared length of the values")).to_be_visible()
-    page.wait_for_url(re.compile("alike=values"))
+    expect(page).to_have_url(re.compile("alike=values"))
 
 
 def a_map_and_a_layer_are_chosen(page: Page) -> None:
     page.get_by_role("gridcell", name=re.compile("head 6")).first.click()
     settle(page)
-    page.wait_for_url(re.compile("head=6"))
+    expect(page).to_have_url(re.compile("head=6"))
     expect(query_head(page, 6)).to_have_attribute("aria-pressed", "true")
     look_closer(page, "2")
     expect(heading(page, "^Layer 2: 8 query heads share 4 KV heads")).to_be_visible()
-    page.wait_for_url(re.compile("layer=2"))
+    expect(page).to_have_url(re.compile("layer=2"))
 
 
 def latent_attention_has_a_button_of_its_own(page: Page) -> None:
     choose(page, "MLA")
-    page.wait_for_url(re.compile("model=mla"))
+    expect(page).to_have_url(re.compile("model=mla"))
     expect(kv_heads(page)).to_have_count(1)
     expect(page.locator(".gd-kvs")).to_contain_text("latent of 64 numbers and a shared RoPE key of 16")
     expect(heading(page, "^MLA caches 1,280 B per token")).to_be_visible()
@@ -179,7 +179,7 @@ def own_settings_share_over_their_own_divisors(page: Page) -> None:
     expect(kv_heads(page)).to_have_count(3)
     choose(page, "GQA-2 (K=2)")
     expect(kv_heads(page)).to_have_count(2)
-    page.wait_for_url(re.compile("n_kv_heads=2"))
+    expect(page).to_have_url(re.compile("n_kv_heads=2"))
 
 
 def the_maps_say_what_each_model_s_heads_read(page: Page) -> None:

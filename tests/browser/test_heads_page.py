@@ -50,7 +50,7 @@ def a_query_and_a_key_are_explained_as_chosen(page: Page) -> None:
     choose(page, "Query token", "21")
     choose(page, "Key token", "3")
     expect(heading(page, "^Query 21 .* key 3 .*score")).to_be_visible()
-    page.wait_for_url(re.compile("key=3"))
+    expect(page).to_have_url(re.compile("key=3"))
     choose(page, "Key token", "28")
     expect(heading(page, "masked, so no weight")).to_be_visible()
 
@@ -61,7 +61,7 @@ def a_click_in_the_grid_changes_the_head_and_its_parts_alone(page: Page) -> None
     expect(heading(page, "^Layer 2, head 5 reads KV head 2")).to_be_visible()
     expect(heading(page, "^Layer 2, head 5: ")).to_be_visible()
     expect(heading(page, "of 32 heads: .* on the first token")).to_be_visible()
-    page.wait_for_url(re.compile("head=5"))
+    expect(page).to_have_url(re.compile("head=5"))
 
 
 def a_chosen_head_is_in_sight_and_an_example_goes_where_it_says(page: Page) -> None:
@@ -106,7 +106,7 @@ def a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid(page: Page) -
     part(page, "Lines between tokens")
     expect(heading(page, "for L0 H0, L1 H5")).to_be_visible()
     page.get_by_role("button", name="L1 H5", exact=True).first.click()  # its chip in the line view
-    page.wait_for_url(re.compile("pinned=1.5"))
+    expect(page).to_have_url(re.compile("pinned=1.5"))
     part(page, "Side by side")
     maps = [page.locator(f".st-key-chart-side-{head}").bounding_box() for head in ("0-0", "1-5")]
     assert maps[0]["y"] == maps[1]["y"] and maps[0]["x"] + maps[0]["width"] <= maps[1]["x"]
@@ -133,8 +133,8 @@ def a_mask_is_selected_by_a_click_and_the_whole_page_follows(page: Page) -> None
     page.get_by_role("gridcell", name=re.compile("^Window of 8, 1 sink, head 1,")).click()
     settle(page)
     expect(page.get_by_text("are padding.")).to_have_count(0)
-    page.wait_for_url(re.compile("window=8"))
-    page.wait_for_url(re.compile("n_sinks=1"))
+    expect(page).to_have_url(re.compile("window=8"))
+    expect(page).to_have_url(re.compile("n_sinks=1"))
 
 
 def one_head_and_several_are_ablated(page: Page) -> None:
@@ -144,7 +144,7 @@ def one_head_and_several_are_ablated(page: Page) -> None:
     expect(heading(page, "^Without L2 H1 and L3 H7, the loss goes from")).to_be_visible()
     expect(heading(page, "^Most important head on this text: L")).to_be_visible()
     part(page, "mean ablation")
-    page.wait_for_url(re.compile("off_way=mean"))
+    expect(page).to_have_url(re.compile("off_way=mean"))
 
 
 # ---- the selected head: its map, and the path of a query
@@ -217,7 +217,7 @@ def pointing_at_a_cell_and_at_a_bar_says_their_numbers_without_asking_the_server
     expect(shaded).to_contain_text("weights of query 20 ")
     assert sent() == 0, "pointing asks the server"
     the_map(page).click(position=at)
-    page.wait_for_url(re.compile("key=4"))
+    expect(page).to_have_url(re.compile("key=4"))
     assert sent() > 0  # a choice sends a message, so the counter works
 
 
@@ -245,8 +245,8 @@ def a_click_on_a_cell_chooses_its_query_and_key(page: Page) -> None:
     the_map(page).click(position=centre(box_of(page, 17, 4)))
     weight = weight_in(reading(page))
     settle(page)
-    page.wait_for_url(re.compile("query=17"))
-    page.wait_for_url(re.compile("key=4"))
+    expect(page).to_have_url(re.compile("query=17"))
+    expect(page).to_have_url(re.compile("key=4"))
     expect(heading(page, "^From score to weight: query 17 “")).to_be_visible()
     expect(heading(page, "^Query 17 .* key 4 ")).to_be_visible()
     for label, value in (("Query token", "17"), ("Key token", "4")):
@@ -256,7 +256,7 @@ def a_click_on_a_cell_chooses_its_query_and_key(page: Page) -> None:
     whole = the_path(page).bounding_box()
     the_path(page).click(position={"x": whole["width"] - 5, "y": 60})
     settle(page)
-    page.wait_for_url(re.compile(f"key={LAST}"))
+    expect(page).to_have_url(re.compile(f"key={LAST}"))
     choose(page, "Key token", "-1")
     expect(page).not_to_have_url(re.compile("key="))
 
@@ -270,8 +270,8 @@ def the_arrow_keys_go_over_the_map_and_enter_chooses(page: Page) -> None:
     expect(the_map(page).locator("i")).to_be_visible()
     page.keyboard.press("Enter")
     settle(page)
-    page.wait_for_url(re.compile("query=19"))
-    page.wait_for_url(re.compile("key=8"))
+    expect(page).to_have_url(re.compile("query=19"))
+    expect(page).to_have_url(re.compile("key=8"))
     expect(heading(page, "^From score to weight: query 19 ")).to_be_visible()
     expect(the_map(page)).to_be_focused()
     for _ in range(30):  # it stops at the first
@@ -304,12 +304,12 @@ def other_colours_are_there_at_once_and_in_the_address(page: Page) -> None:
     plain = pixels(the_map(page))
     assert page.get_by_role("combobox", name="Colour scale").evaluate(CHANGED_AT_ONCE, {"value": "log"})
     settle(page)
-    page.wait_for_url(re.compile("colour=log"))
+    expect(page).to_have_url(re.compile("colour=log"))
     log = pixels(the_map(page))
     assert saturation(log) > 1.2 * saturation(plain)
     assert page.get_by_label("Exclude first token from colour scale").evaluate(CHANGED_AT_ONCE, {"checked": True})
     settle(page)
-    page.wait_for_url(re.compile("sink_aside=1"))
+    expect(page).to_have_url(re.compile("sink_aside=1"))
     excluded, as_drawn = pixels(the_map(page)), drawn(page)
     across, down = round(first["width"]) - 4, round(first["height"]) - 4
     cell = np.s_[y : y + down, x : x + across]
@@ -350,7 +350,7 @@ def the_first_column_is_set_aside_to_its_edge(page: Page) -> None:
 def a_pinned_head_is_marked_in_the_grid_and_stays_in_the_lines(page: Page) -> None:
     page.get_by_role("button", name="Pin to compare").click()
     settle(page)
-    page.wait_for_url(re.compile("pinned=1.3"))
+    expect(page).to_have_url(re.compile("pinned=1.3"))
     pinned = page.get_by_role("gridcell").filter(has_text="· pinned")
     expect(pinned).to_have_count(1)
     expect(pinned).to_have_accessible_name(re.compile("^Layer 1, head 3,"))

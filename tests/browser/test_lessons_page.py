@@ -57,7 +57,7 @@ def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Call
     page.get_by_test_id("stSidebar").get_by_role("link", name="RoPE", exact=True).click()  # leave the step
     expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
     expect(page.locator(".st-key-lesson-return button")).to_be_visible()
-    page.wait_for_url(re.compile("rope.*lesson_step=4"))
+    expect(page).to_have_url(re.compile("rope.*lesson_step=4"))
     settle(page)
     page.keyboard.press("g")
     at_step(page, 4, "Query heads stay different", "layer-maps")
@@ -75,7 +75,7 @@ def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Call
     settle(page)
     page.go_back()  # one step back, across pages
     at_step(page, 7, "Keep the order", "diagram")
-    page.wait_for_url(re.compile("query_groups.*lesson_step=7"))
+    expect(page).to_have_url(re.compile("query_groups.*lesson_step=7"))
     page.go_forward()
     at_step(page, 8, "In published models", "figure-alternatives")
     settle(page)
@@ -228,12 +228,12 @@ def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visi
     turn_to(page, "heads?layer=1&head=3&lesson=one-head&lesson_step=2")
     page.keyboard.press("p")
     page.wait_for_function(FILLS, arg="st-key-head-grid")
-    page.wait_for_url(re.compile("only=head-grid"))
+    expect(page).to_have_url(re.compile("only=head-grid"))
     assert page.get_by_role("button", name="Leave").count() == 1
     text = page.locator(".st-key-lesson-text p").first
     assert text.evaluate("text => text.currentCSSZoom") == pytest.approx(1.4)
     page.keyboard.press("PageDown")
-    page.wait_for_url(re.compile("lesson_step=3.*only=head-view"))
+    expect(page).to_have_url(re.compile("lesson_step=3.*only=head-view"))
     expect(page.locator(".st-key-head-grid")).to_have_count(0)
     page.get_by_role("button", name="QR code").click()
     code = page.get_by_role("dialog").locator("img")

@@ -231,7 +231,7 @@ def a_chosen_clock_is_the_page_s_pair(page: Page) -> None:
     expect(clock(page, 3)).to_have_attribute("aria-checked", "true")
     clock(page, 0).click()
     expect(title(page, "At position 4, pair 0 of q is rotated by 229°")).to_be_visible()
-    page.wait_for_url(re.compile("pair=0(&|$)"))
+    expect(page).to_have_url(re.compile("pair=0(&|$)"))
     clock(page, 0).press("ArrowRight")
     expect(title(page, "At position 4, pair 1 of q is rotated by 106°")).to_be_visible()
     settle(page)
@@ -248,7 +248,7 @@ def the_key_is_chosen_by_its_select_box(page: Page) -> None:
     take_option(box, listed.get_by_role("option", name="0 one", exact=True), typed="0 one")
     settle(page)
     expect(title(page, "“.*” and “.*”: score .* at distance 4$")).to_be_visible()
-    page.wait_for_url(re.compile("key=0(&|$)"))
+    expect(page).to_have_url(re.compile("key=0(&|$)"))
 
 
 def theta_slows_the_pairs_down(page: Page) -> None:
@@ -336,17 +336,16 @@ def test_on_a_phone_clocks_have_the_hue_of_their_kv_head_and_every_part_fits(vis
     assert hue_shares(first).argmax() != hue_shares(pixels(clock(page, 0))).argmax()  # another KV head, another hue
     fits(page)
     turn_to(page, "rope?model=mla")
-    seen: set[tuple] = set()
     for part, found in PARTS.items():
         choose(page, part)
         expect(title(page, found)).to_be_visible()
-        whole(page, part, seen)
+        whole(page, part)
 
 
-def whole(page: Page, part: str, seen: set[tuple]) -> None:
+def whole(page: Page, part: str) -> None:
     """Expect the tab inside the window, without cut-off text."""
     fits(page)
-    assert (cut_off(page), trimmed(page, seen)) == ([], []), f"cut off in {part}"
+    assert (cut_off(page), trimmed(page)) == ([], []), f"cut off in {part}"
 
 
 SMALL = """() => {
@@ -368,7 +367,6 @@ SMALL = """() => {
 def test_labels_can_be_read_from_afar_and_are_whole(visit: Callable[..., Page]) -> None:
     page = visit("rope", width=1280)
     page.set_viewport_size({"width": 1280, "height": 4500})  # charts outside the window are not drawn
-    seen: set[tuple] = set()
     for part in (
         "No RoPE / partial RoPE",
         "Two layouts",
@@ -379,4 +377,4 @@ def test_labels_can_be_read_from_afar_and_are_whole(visit: Callable[..., Page]) 
         choose(page, part)
         expect(page.locator("#root .js-plotly-plot .main-svg:first-child").first).to_be_visible()
         page.wait_for_function(f"() => ({SMALL})().length === 0")
-        whole(page, part, seen)
+        whole(page, part)

@@ -54,7 +54,7 @@ def the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits(page:
 
 def the_address_says_the_step(page: Page) -> None:
     step = page.locator(".sw [data-stop][aria-current=step]").get_attribute("data-stop")
-    page.wait_for_url(re.compile(f"step={step}(&|$)"))
+    expect(page).to_have_url(re.compile(f"step={step}(&|$)"))
 
 
 def a_step_is_in_the_link_and_opens_again(page: Page) -> None:
@@ -63,7 +63,7 @@ def a_step_is_in_the_link_and_opens_again(page: Page) -> None:
     page.keyboard.press("ArrowRight")
     after = here(page)
     assert after != shown
-    page.wait_for_url(re.compile("step=2[1-9]"))
+    expect(page).to_have_url(re.compile("step=2[1-9]"))
     settle(page)
     page.reload()
     settle(page)
@@ -76,7 +76,7 @@ def an_entry_that_is_clicked_is_computed_and_chosen_everywhere(page: Page) -> No
     box = canvas.bounding_box()
     canvas.click(position={"x": box["width"] * 0.6, "y": box["height"] * 0.9})
     settle(page)
-    page.wait_for_url(re.compile("query=2[0-9].*key=1[0-9]|key=1[0-9].*query=2[0-9]"))
+    expect(page).to_have_url(re.compile("query=2[0-9].*key=1[0-9]|key=1[0-9].*query=2[0-9]"))
     place = page.locator(".sw .sum").inner_text()
     query, key = re.search(r"query=(\d+)", page.url)[1], re.search(r"key=(\d+)", page.url)[1]
     assert f"row {query} " in place and f"column {key} " in place
@@ -118,7 +118,7 @@ def a_cell_of_the_lens_is_clicked_into(page: Page) -> None:
     table.scroll_into_view_if_needed()
     box = table.bounding_box()
     table.click(position={"x": box["width"] / 2, "y": 90})  # the second row of cells: layer 0
-    page.wait_for_url(re.compile("lens=0"))
+    expect(page).to_have_url(re.compile("lens=0"))
     settle(page)
     query = re.search(r"query=(\d+)", page.url)[1]
     assert page.get_by_text(f"next tokens after token {query}, read after layer 0").count() == 1
