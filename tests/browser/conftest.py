@@ -178,6 +178,27 @@ def visits(visit: Callable[..., Page], server: Server) -> Callable[..., Iterator
     return visit_each
 
 
+@pytest.fixture
+def turns(visit: Callable[..., Page]) -> Callable[..., Iterator[tuple[str, Page]]]:
+    """turns(addresses, width=…): like `visits`, in one session: only the first URL is loaded.
+
+    Each is shown scrolled to its top, without focus or hover.
+    """
+
+    def turn_through(addresses: Iterable[str], **options: Any) -> Iterator[tuple[str, Page]]:
+        first, *others = addresses
+        page = visit(first, **options)
+        yield first, page
+        for address in others:
+            page.evaluate("document.activeElement?.blur()")
+            page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
+            page.mouse.move(2, 2)
+            turn_to(page, address)
+            yield address, page
+
+    return turn_through
+
+
 def go(page: Page, server: Server, address: str) -> None:
     """Open a URL of the app in an open tab, and wait until it has settled."""
     page.goto(f"{server.url}/{address}")

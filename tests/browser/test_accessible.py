@@ -68,10 +68,8 @@ TEXTS = """
 
 
 @pytest.mark.parametrize("scheme", LOOKS)
-def test_axe_finds_nothing_serious_and_what_is_written_on_charts_can_be_read(visit: Visit, scheme: str) -> None:
-    page = visit(scheme=scheme)
-    for address in LOOKS[scheme]:
-        turn_to(page, address)
+def test_axe_finds_nothing_serious_and_what_is_written_on_charts_can_be_read(turns: Visit, scheme: str) -> None:
+    for address, page in turns(LOOKS[scheme], scheme=scheme):
         show_all(page)
         assert [finding for finding in serious(page) if not is_streamlits_own(finding)] == [], address
         ground = rgb(page.get_by_test_id("stApp").evaluate("app => getComputedStyle(app).backgroundColor"))
@@ -86,11 +84,9 @@ def headings_go_down_level_by_level(page: Page) -> None:
     assert page.get_by_role("heading", level=1).count() == 1
 
 
-def test_headings_go_down_level_by_level_on_pages_that_test_seen_does_not_open(visit: Visit) -> None:
-    page = visit()
+def test_headings_go_down_level_by_level_on_pages_that_test_seen_does_not_open(turns: Visit) -> None:
     seen = [path for path, _ in SEEN.values()]
-    for path in (path for path in PAGES if path not in seen):
-        turn_to(page, path)
+    for _, page in turns(path for path in PAGES if path not in seen):
         headings_go_down_level_by_level(page)
 
 

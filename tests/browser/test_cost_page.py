@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import NARROW, WIDE, turn_to
+from tests.browser.conftest import NARROW, WIDE
 from tests.browser.painted import background, cut_off, fits, painted_fraction, pixels, settle, shoot, trimmed
 
 TINY = "model=own&n_layers=1&n_heads=2&n_kv_heads=1&d_model=8"
@@ -34,7 +34,7 @@ def every_part_is_painted_and_whole(page: Page, width: int, scheme: str) -> None
     seen = ["attention", "cache"]
     for part, drawn in PARTS.items():
         page.get_by_role("radio", name=part).click()
-        expect(chart(page, drawn)).to_be_visible()
+        chart(page, drawn).wait_for()
         settle(page)
         fits(page)
         assert (cut_off(page), trimmed(page)) == ([], []), f"{part}, {width} pixels wide"
@@ -97,7 +97,7 @@ def the_precision_moves_the_cache_and_the_weights_move_the_memory(page: Page) ->
     settle(page)
     expect(title(page, "holds Llama 3 8B and 134 sequences of 8 K tokens")).to_be_visible()
     page.get_by_role("radio", name="Published models").click()  # with the selected model below them
-    expect(title(page, "GQA-4 caches 6 MiB")).to_be_visible()
+    title(page, "GQA-4 caches 6 MiB").wait_for()
 
 
 def the_number_of_sequences_moves_the_cache_and_the_speed(page: Page) -> None:
@@ -107,7 +107,7 @@ def the_number_of_sequences_moves_the_cache_and_the_speed(page: Page) -> None:
     expect(page.get_by_role("figure").last).not_to_have_attribute("aria-label", before)
     expect(title(page, "GQA-4 caches")).to_have_count(0)
     page.get_by_role("radio", name="Published models").click()
-    expect(title(page, "GQA-4 caches 24 MiB")).to_be_visible()
+    title(page, "GQA-4 caches 24 MiB").wait_for()
 
 
 def decoding_is_measured_and_the_counted_cache_stands_beside_it(page: Page) -> None:
@@ -130,7 +130,7 @@ def a_measurement_can_be_stopped_and_started_again(page: Page) -> None:
     for _ in range(2):
         begin_to_measure(page)
         page.get_by_role("button", name="Stop measuring").click()
-        expect(page.get_by_role("progressbar")).to_have_count(0)
+        page.get_by_role("progressbar").wait_for(state="detached")
         settle(page)
         name = page.get_by_role("figure", name=re.compile("^MHA takes")).get_attribute("aria-label")
         assert "after 256 tokens" in name and "after 8,192 tokens" not in name  # it was stopped early
@@ -149,10 +149,8 @@ WALK = {  # {assertion: URL}
 }
 
 
-def test_every_control_moves_what_it_is_about(visit: Callable[..., Page]) -> None:
-    page = visit("cost")
-    for each, address in WALK.items():
-        turn_to(page, address)
+def test_every_control_moves_what_it_is_about(turns: Callable) -> None:
+    for each, (_, page) in zip(WALK, turns(WALK.values()), strict=True):
         each(page)
 
 

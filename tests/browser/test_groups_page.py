@@ -204,11 +204,8 @@ WALK = {  # {assertion: URL}
 }
 
 
-def test_every_control_moves_what_it_is_about(visit: Visit) -> None:
-    page = visit("query_groups", scheme="dark")
-    for each, address in WALK.items():
-        page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
-        turn_to(page, address)
+def test_every_control_moves_what_it_is_about(turns: Visit) -> None:
+    for each, (_, page) in zip(WALK, turns(WALK.values(), scheme="dark"), strict=True):
         each(page)
 
 

@@ -410,25 +410,13 @@ ONE_HEAD = (
 )
 
 
-def turn_afresh(page: Page, address: str) -> None:
-    """Open a URL, scrolled to the top, without focus or hover."""
-    page.evaluate("document.activeElement?.blur()")
-    page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 0)")
-    page.mouse.move(2, 2)
-    turn_to(page, address)
-
-
-def test_what_is_chosen_is_shown_by_the_whole_page(visit: Visit) -> None:
-    page = visit("heads")
-    for each, address in CHOICES.items():
-        turn_afresh(page, address)
+def test_what_is_chosen_is_shown_by_the_whole_page(turns: Callable) -> None:
+    for each, (_, page) in zip(CHOICES, turns(CHOICES.values()), strict=True):
         each(page)
 
 
-def test_the_map_of_a_head_and_the_path_of_a_query_say_their_numbers(visit: Visit) -> None:
-    page = visit("heads")
-    for each, address in ONE_HEAD:
-        turn_afresh(page, address)
+def test_the_map_of_a_head_and_the_path_of_a_query_say_their_numbers(turns: Callable) -> None:
+    for (each, _), (_, page) in zip(ONE_HEAD, turns(address for _, address in ONE_HEAD), strict=True):
         each(page)
 
 

@@ -20,17 +20,18 @@ RINGED = """name => {
   return height > 20 && (height < bar - header - 30 ? whole : begins);
 }"""
 
+NAMED = "([start, end]) => document.title.startsWith(start) && document.title.endsWith(end)"
+
 
 def at_step(page: Page, number: int, title: str, marked: str) -> None:
     """Expect the step in the bar, the live region and the window's name, and the element outlined above the bar.
 
     An element that is too high for that has to begin below the header.
     """
-    bar = page.locator(".st-key-lesson-bar")
-    expect(bar.get_by_role("heading", name=title)).to_be_visible()
+    page.locator(".st-key-lesson-bar").get_by_role("heading", name=title).wait_for()  # polled more often than `expect`
+    page.wait_for_function(NAMED, arg=[f"Step {number} of ", f": {title} · AttnViz"], polling=50)
+    page.wait_for_function(RINGED, arg=f"st-key-{marked}", polling=50)
     expect(page.locator(".st-key-lesson-mark [role=status]")).to_contain_text(f"Step {number} of")
-    expect(page).to_have_title(re.compile(f"^Step {number} of .*: {title} · AttnViz$"))
-    page.wait_for_function(RINGED, arg=f"st-key-{marked}")
 
 
 def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Callable[..., Page]) -> None:
@@ -66,7 +67,7 @@ def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Call
         ("Keep the order", "diagram"),
     ):
         page.keyboard.press("j")
-        expect(page.locator(".st-key-lesson-bar").get_by_role("heading", name=title)).to_be_visible()
+        page.locator(".st-key-lesson-bar").get_by_role("heading", name=title).wait_for()
         page.wait_for_function(RINGED, arg=f"st-key-{marked}")
     page.keyboard.press("j")
     at_step(page, 8, "In published models", "figure-alternatives")

@@ -296,9 +296,9 @@ def many_pairs_are_thinned_until_all_are_asked_for(page: Page) -> None:
     expect(clocks).to_have_count(12)
 
 
-CONTROLS = {  # {assertion: URL}; "": the previous URL
+CONTROLS = {  # {assertion: URL}
     a_chosen_clock_is_the_page_s_pair: f"rope?text={quote(TEXT)}&query=4&key=1&pair=3",
-    the_key_is_chosen_by_its_select_box: "",
+    the_key_is_chosen_by_its_select_box: f"rope?text={quote(TEXT)}&query=4&key=1",
     theta_slows_the_pairs_down: "rope",
     a_part_of_the_dimensions_can_turn: "rope?tab=without&fraction=1",
     the_decoupled_key_opens_with_the_mla_checkpoint: "rope",
@@ -307,11 +307,8 @@ CONTROLS = {  # {assertion: URL}; "": the previous URL
 }
 
 
-def test_every_control_moves_what_it_is_about(visit: Callable[..., Page]) -> None:
-    page = visit()
-    for each, address in CONTROLS.items():
-        if address:
-            turn_to(page, address)
+def test_every_control_moves_what_it_is_about(turns: Callable) -> None:
+    for each, (_, page) in zip(CONTROLS, turns(CONTROLS.values()), strict=True):
         each(page)
 
 

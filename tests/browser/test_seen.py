@@ -30,10 +30,9 @@ LOOKS = [(WIDE, "light"), (NARROW, "dark")] + [(WIDE, "dark"), (NARROW, "light")
 
 
 @pytest.mark.parametrize(("width", "scheme"), LOOKS)
-def test_every_page_is_painted(visit: Callable[..., Page], width: int, scheme: str) -> None:
-    page = visit(width=width, scheme=scheme)
-    for name, (address, title) in PAGES.items():
-        turn_to(page, address)
+def test_every_page_is_painted(turns: Callable, width: int, scheme: str) -> None:
+    opened = turns((address for address, _ in PAGES.values()), width=width, scheme=scheme)
+    for (name, (_, title)), (_, page) in zip(PAGES.items(), opened, strict=True):
         expect(page.get_by_role("heading", level=1)).to_have_text(title)
         shoot(page, f"{name}-{scheme}-{width}")
         image = pixels(page)

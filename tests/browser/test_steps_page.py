@@ -134,10 +134,8 @@ STEPPED = {  # {assertion: URL}
 }
 
 
-def test_the_steps_are_walked_played_and_clicked(visit: Callable[..., Page]) -> None:
-    page = visit()
-    for each, address in STEPPED.items():
-        turn_to(page, address)
+def test_the_steps_are_walked_played_and_clicked(turns: Callable) -> None:
+    for each, (_, page) in zip(STEPPED, turns(STEPPED.values()), strict=True):
         each(page)
 
 
