@@ -175,7 +175,7 @@ def _left_step(step: Step, now: Settings, then: Settings) -> bool:
 
 
 def _home() -> None:
-    state.go("lessons", replace(state.current(), only=""))
+    state.go("lessons", state.current())
 
 
 def _leave(path: str | None = None) -> None:

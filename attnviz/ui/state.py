@@ -134,7 +134,9 @@ def alone() -> Element | None:
 
 
 def go(path: str, settings: Settings) -> None:
-    """Open a page with these settings, from a callback."""
+    """Open a page with these settings, from a callback; the whole page if it lacks the element shown alone."""
+    if settings.only and ELEMENTS[settings.only].page != path:
+        settings = replace(settings, only="")  # here: a second change of the URL would be a second entry for Back
     st.session_state[_SETTINGS], st.session_state[_TARGET_PAGE] = settings, path
     st.rerun()  # of the whole page: `follow` then switches to the other one
 

@@ -155,8 +155,10 @@ def test_presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(
     page.get_by_role("gridcell").nth(5).click()  # leads to Heads, of which nothing is hidden
     expect(page.get_by_role("heading", level=1)).to_have_text("Heads")
     expect(page.locator(".st-key-head-view .map")).to_be_visible()
+    expect(page.get_by_test_id("stAlert")).to_have_count(0)
     page.go_back()
     expect(page.locator(".st-key-front-grid")).to_be_visible()
+    expect(page).to_have_url(re.compile(r"/\?embed=true&only=front-grid$"))
     expect(page.get_by_role("heading", level=1)).to_have_count(0)
 
 

@@ -137,7 +137,7 @@ def _take_more(ids: list[int], reached: int, number: int) -> None:
 
 def _walk() -> None:
     """Open this decode step in Step by step, at its first line."""
-    state.go("steps", replace(state.current(), tab="step", step=0, column=-1, only=""))
+    state.go("steps", replace(state.current(), tab="step", step=0, column=-1))
 
 
 def _take_head(head: int) -> None:
