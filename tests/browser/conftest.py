@@ -44,7 +44,7 @@ def elsewhere() -> Iterator[Elsewhere]:
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict, elsewhere: Elsewhere) -> dict:
-    args = [*CHROMIUM_ARGS, FEWER_OPTIMISATIONS, elsewhere.option]
+    args = [*CHROMIUM_ARGS, *FEWER_OPTIMISATIONS, elsewhere.option]
     return {**browser_type_launch_args, "executable_path": chromium(), "args": args}
 
 
