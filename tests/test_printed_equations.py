@@ -94,7 +94,7 @@ def test_every_view_is_visited_with_every_model():
 
 
 LEAST = {  # minimum of equations evaluated and numbers compared per page, so that none is skipped silently
-    HEADS: (220, 25), GROUPS: (350, 650), ROPE: (1000, 10), STEPS: (1600, 12), DECODE: (160, 20), COST: (220, 250),
+    HEADS: (160, 20), GROUPS: (280, 500), ROPE: (850, 8), STEPS: (1200, 9), DECODE: (160, 20), COST: (220, 250),
 }  # fmt: skip
 
 

@@ -43,8 +43,8 @@ TEXTS = (
     "The old man laughed. " * 12,
 )  # 61 tokens: more than a window and its sinks, except 512
 RUNS = (  # how a model runs
-    {}, {"window": 16, "n_sinks": 4}, {"window": 1}, {"window": 7, "n_sinks": 16}, {"window": 512, "n_sinks": 1},
-    {"causal": False}, {"causal": False, "window": 8}, {"padding": 5}, {"rope": False}, {"theta": 500.0},
+    {}, {"window": 16, "n_sinks": 4}, {"window": 1, "theta": 500.0}, {"window": 7, "n_sinks": 16},
+    {"window": 512, "n_sinks": 1, "padding": 5}, {"causal": False}, {"causal": False, "window": 8, "rope": False},
 )  # fmt: skip
 OWN = (  # untrained models, with distinct sizes where possible
     {"n_layers": 3, "n_heads": 10, "n_kv_heads": 5, "d_model": 140, "qkv_bias": True},

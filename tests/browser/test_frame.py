@@ -10,7 +10,7 @@ import numpy as np
 from playwright.sync_api import Page, expect
 
 from attnviz.session.examples import EXAMPLES
-from tests.browser.conftest import NARROW, PAGES, WIDE, count_messages, turn_to, viewport
+from tests.browser.conftest import NARROW, PAGES, WIDE, count_messages, viewport
 from tests.browser.painted import pixels, settle
 from tests.browser.server import Server, serve
 from tests.browser.sidebar import open_masks, pick_model, the_model, the_text, to_page, write
@@ -265,10 +265,8 @@ SETTINGS = {  # {assertion: URL}
 }
 
 
-def test_the_text_and_the_model_are_chosen_beside_a_page(visit: Callable[..., Page]) -> None:
-    page = visit()
-    for each, address in SETTINGS.items():
-        turn_to(page, address)
+def test_the_text_and_the_model_are_chosen_beside_a_page(turns: Callable) -> None:
+    for each, (_, page) in zip(SETTINGS, turns(SETTINGS.values()), strict=True):
         each(page)
 
 

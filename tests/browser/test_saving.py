@@ -13,7 +13,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Download, Locator, Page, expect
 
-from tests.browser.conftest import NARROW, turn_to
+from tests.browser.conftest import NARROW
 from tests.browser.painted import SHOTS, background, hue_shares, painted_fraction, settle
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -161,10 +161,9 @@ def a_chart_of_plotly_has_title_and_link_too(page: Page) -> None:
     expect(component).to_be_visible()
 
 
-def test_every_picture_is_saved_with_title_legend_and_link(visit: Callable[..., Page]) -> None:
-    page = visit("heads")
-    for key, (address, *_) in PICTURES.items():
-        turn_to(page, address)
+def test_every_picture_is_saved_with_title_legend_and_link(turns: Callable) -> None:
+    opened = turns(address for address, *_ in PICTURES.values())
+    for key, (_, page) in zip(PICTURES, opened, strict=True):
         assert_saved_with_title_legend_and_link(page, key, "light")
 
 
@@ -175,10 +174,8 @@ OTHERS = {  # {assertion: URL}
 }
 
 
-def test_long_and_strange_texts_and_plotly_s_charts_are_saved_too(visit: Callable[..., Page]) -> None:
-    page = visit("heads")
-    for each, address in OTHERS.items():
-        turn_to(page, address)
+def test_long_and_strange_texts_and_plotly_s_charts_are_saved_too(turns: Callable) -> None:
+    for each, (_, page) in zip(OTHERS, turns(OTHERS.values()), strict=True):
         each(page)
 
 

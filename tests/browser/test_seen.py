@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import NARROW, PAGES, WIDE, turn_to
+from tests.browser.conftest import NARROW, PAGES, WIDE
 from tests.browser.painted import (
     SHOTS,
     background,
@@ -70,10 +70,9 @@ CHARTS = {  # of the pages RoPE and Cost, see test_rope_page.py and test_cost_pa
 }
 
 
-def test_what_is_written_is_not_cut_off(visit: Callable[..., Page]) -> None:
-    page, widths = visit(), [WIDE, NARROW]
-    for address in (f"{name}?{query}" for name, queries in CHARTS.items() for query in queries):
-        turn_to(page, address)
+def test_what_is_written_is_not_cut_off(turns: Callable) -> None:
+    widths = [WIDE, NARROW]
+    for address, page in turns(f"{name}?{query}" for name, queries in CHARTS.items() for query in queries):
         assert page.get_by_test_id("stPlotlyChart").count(), address
         for width in widths:
             page.set_viewport_size({"width": width, "height": 844})

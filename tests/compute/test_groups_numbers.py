@@ -115,7 +115,7 @@ def compared(config: ModelConfig) -> list[ModelConfig]:
     return [*family, config] if config.attention == "mla" else family
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(invented(), st.integers(1, 60))
 def test_the_work_printed_is_what_the_mask_allows(config, n_tokens):
     configs = compared(config)
@@ -154,7 +154,7 @@ def test_the_projections_printed_are_those_of_the_live_layer(heads):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(invented())
 def test_the_cache_printed_is_the_one_a_live_model_fills(config):
     measured = {c: cached_bytes(c, 1) for c in compared(config)}

@@ -35,7 +35,7 @@ def last_number(notice: str) -> int:
 
 
 @given(LINKS)
-@effort(max_examples=300, deadline=None)
+@effort(max_examples=150, deadline=None)
 def test_the_number_in_a_notice_is_what_is_selected(link):
     if True:
         view = opened(link)
@@ -69,7 +69,7 @@ def test_a_key_that_the_text_does_not_have_becomes_the_strongest(key):
 
 
 @given(st.dictionaries(st.sampled_from(["n_heads", "n_kv_heads", "d_model", "n_layers", "seed", "window"]), WRITTEN))
-@effort(max_examples=300, deadline=None)
+@effort(max_examples=150, deadline=None)
 def test_what_a_notice_says_a_setting_is_set_to_is_in_force(link):
     settings, notices = Settings.from_link(link)
     for notice in notices:

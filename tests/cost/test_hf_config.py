@@ -293,7 +293,7 @@ ODD = st.one_of(
 
 
 @pytest.mark.slow
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=300, deadline=None)
 @given(
     st.sampled_from([*ARCHITECTURES, *ALIASES]),
     st.dictionaries(st.sampled_from(NAMES), ODD, max_size=8),

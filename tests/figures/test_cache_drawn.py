@@ -63,7 +63,7 @@ def bits_by_vector(model: ModelConfig, n_tokens: int, batch: int, precision: str
 
 
 @pytest.mark.slow
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(invented(), st.sampled_from([1, 5, 17, 20, 21, 128]), st.sampled_from([1, 3]), st.sampled_from([*PRECISIONS]))
 @example(SINKS, 128, 1, "bf16")
 @example(SINKS, 128, 3, "int4")

@@ -30,7 +30,7 @@ from attnviz.session.settings import Settings
 from tests.arithmetic import NOTHING, check
 from tests.together import together
 
-SEEDS = range(200)
+SEEDS = range(100)
 ONE = torch.ones(2)
 
 

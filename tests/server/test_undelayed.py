@@ -1,5 +1,6 @@
 """Websocket messages are sent without waiting for an acknowledgement."""
 
+import math
 import random
 import socket
 from contextlib import closing
@@ -66,14 +67,18 @@ def test_a_server_that_is_not_uvicorn_goes_on():
 
 @pytest.mark.slow
 def test_a_change_of_the_front_page_is_answered_without_the_delay():
-    """End to end through a running server. With the delay no change is faster; the fastest of twenty tolerates load."""
+    """End to end through a running server. With the delay no change is faster; a busy machine has a hundred tries."""
 
-    async def changes(url: str) -> list[float]:
+    async def fastest(url: str) -> float:
         session, chance = await connected(url, ""), random.Random(0)
         await session.open("")
-        times = [(await session.change(chance))[1] for _ in range(20)]
+        least = math.inf
+        for _ in range(100):
+            least = min(least, (await session.change(chance))[1])
+            if least < DELAY:
+                break
         await session.socket.close()
-        return times
+        return least
 
     with serve() as server:
-        assert min(result_of(changes(server.url))) < DELAY
+        assert result_of(fastest(server.url)) < DELAY

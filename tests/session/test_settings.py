@@ -23,7 +23,7 @@ def test_a_bare_address_is_the_defaults_without_a_word():
 
 
 @given(st.dictionaries(st.one_of(st.sampled_from(NAMES), st.text(max_size=12)), WRITTEN, max_size=8))
-@effort(max_examples=300, deadline=None)
+@effort(max_examples=150, deadline=None)
 def test_any_link_gives_settings_in_range_that_reopen_themselves(link):
     found, notices = Settings.from_link(link)
     assert found == found.normalised()
