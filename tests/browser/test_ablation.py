@@ -34,7 +34,7 @@ def test_no_old_number_stays_at_full_strength_and_a_stopped_measurement_goes_on(
     page = visit(LARGE)  # with a short text, which is fast
     expect(page.get_by_role("heading", name=FOUND)).to_be_visible()
     assert page.get_by_role("button", name="Stop ablating").count() == 0
-    the_text(page).fill("Two cats and " + "the old man saw a " * 44)
+    the_text(page).fill("Two cats and " + "the old man saw a " * 66)
     old = page.evaluate(WATCH)
     assert len(old) >= 3
     the_text(page).press("Control+Enter")
