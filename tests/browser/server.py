@@ -30,7 +30,7 @@ CHROMIUM_ARGS = (
 # a twentieth on running animations in threads of their own. Not for measurements: the benchmarks' Chromium does as a
 # visitor's.
 FEWER_OPTIMISATIONS = (
-    "--js-flags=--no-opt --no-maglev --semi-space-growth-factor=4 --min-semi-space-size=32",
+    "--js-flags=--no-opt --semi-space-growth-factor=4 --min-semi-space-size=32",
     "--disable-threaded-animation",
     "--num-raster-threads=1",
 )
