@@ -43,7 +43,7 @@ TEXTS = (
     "The old man laughed. " * 12,
 )  # 61 tokens: more than a window and its sinks, except 512
 RUNS = (  # how a model runs
-    {}, {"window": 16, "n_sinks": 4}, {"window": 1, "theta": 500.0}, {"window": 7, "n_sinks": 16},
+    {}, {"window": 7, "n_sinks": 4}, {"window": 1, "n_sinks": 16, "theta": 500.0},
     {"window": 512, "n_sinks": 1, "padding": 5}, {"causal": False}, {"causal": False, "window": 8, "rope": False},
 )  # fmt: skip
 OWN = (  # untrained models, with distinct sizes where possible

@@ -5,7 +5,7 @@ When one of these fails because both servers behave alike, Streamlit has changed
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -81,24 +81,18 @@ EFFECTS = {  # file: (what it changes, in which window, with it, without it), in
 FIRST = {WIDE: "", NARROW: "heads"}  # the page that is opened; "drawer" leads to the one on which "touch" is seen
 
 
-@pytest.fixture(scope="module")
-def plain() -> Iterator[Server]:
-    """Start the app without any of them."""
-    with serve(env={"ATTNVIZ_WITHOUT": ",".join(EFFECTS)}) as running:
-        yield running
-        assert running.tracebacks() == []
-
-
-@pytest.mark.parametrize("width", [WIDE, NARROW])
 def test_workarounds_in_the_browser_make_a_difference_and_can_be_switched_off(
-    visit: Callable[..., Page], server: Server, plain: Server, width: int
+    visit: Callable[..., Page], server: Server
 ) -> None:
-    effects = {name: each for name, each in EFFECTS.items() if each[1] == width}
-    assert len(effects) == 2
-    page = visit(FIRST[width], width)
-    assert seen(page, effects) == {name: with_it for name, (*_, with_it, _) in effects.items()}
-    go(page, plain, FIRST[width])
-    assert seen(page, effects) == {name: without_it for name, (*_, without_it) in effects.items()}
+    with serve(env={"ATTNVIZ_WITHOUT": ",".join(EFFECTS)}) as plain:
+        for width, address in FIRST.items():
+            effects = {name: each for name, each in EFFECTS.items() if each[1] == width}
+            assert len(effects) == 2
+            page = visit(address, width)
+            assert seen(page, effects) == {name: with_it for name, (*_, with_it, _) in effects.items()}
+            go(page, plain, address)
+            assert seen(page, effects) == {name: without_it for name, (*_, without_it) in effects.items()}
+        assert plain.tracebacks() == []
 
 
 def seen(page: Page, effects: dict[str, tuple]) -> dict[str, int | bool]:

@@ -11,9 +11,7 @@ from attnviz.session.pages import PAGES
 from attnviz.ui.pages import heads_parts
 
 APP = Path(__file__).parents[2] / "app.py"
-VIEWS = {
-    "one token": {"text": "a"},
-    "Chinese, latent": {"text": "小女孩在花园里。", "model": "mla", "layer": "3", "head": "7"},
+VIEWS = {  # one token, Chinese and each checkpoint: tests/walk.py
     "long and many": {"text": "a **x** $y$ <b> " * 60, "model": "own", "n_heads": "14", "d_model": "280"},
     "padding, window": {"padding": "500", "window": "2", "n_sinks": "1", "model": "mqa", "rope": "0"},
 }
