@@ -47,3 +47,7 @@ def test_hostile_values_become_the_least(value, least):
 )
 def test_two_numbers_are_kept_between_their_bounds(value, kept):
     assert within(value, -1, (10, 12)) == kept
+
+
+def test_as_many_numbers_are_kept_as_there_are_bounds():
+    assert within([3, 17, 5], 0, (11, 13, 7)) == (3, 13, 5) and within([3, 5], 0, (11, 13, 7)) == (0, 0, 0)

@@ -38,7 +38,7 @@ function update(view, bytes) {
   const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true), old = view.d;
   const d = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));
   view.bytes = bytes;
-  if (d.first > (old?.steps.length ?? 0)) return view.send("more", [0, 0]); // steps omitted by the server are missing here: request all of them
+  if (d.first > (old?.steps.length ?? 0)) return view.send("more", [old ? view.n : d.at, 0, 0]); // steps omitted by the server are missing here: request all of them
   d.T = d.prompt.length;
   d.H = d.marks.length;
   d.cells = new Uint16Array(bytes.slice(start).buffer);
@@ -52,8 +52,7 @@ function update(view, bytes) {
   let from = d.H * d.before * d.T;
   d.from = d.steps.map((_, i) => { const at = from; from += d.H * (d.T + i); return at; });
   const more = d.answer > view.since; // an answer to `more`: the player keeps its position
-  view.asked = 0;
-  stays(view, false);
+  if (!more || d.answer >= view.asked) answered(view); // otherwise a later request is still open
   if (!more) stop(view);
   view.n = Math.min(more ? view.n : d.at, d.steps.length);
   view.frame = old?.prompt.join() === d.prompt.join() ? view.frame : FRAME;
@@ -125,7 +124,13 @@ function more(view) {
   if (Date.now() - view.asked < RETRY_AFTER || view.d.steps.length >= view.d.most) return;
   view.asked = Date.now();
   stays(view, true);
-  view.send("more", [view.n, view.asked]);
+  view.send("more", [view.n, view.asked, view.d.steps.length]);
+}
+
+// After two frames, in which React still shows the component as outdated.
+function answered(view) {
+  view.asked = 0;
+  requestAnimationFrame(() => requestAnimationFrame(() => view.asked || stays(view, false)));
 }
 
 // Marks the component for server/dimming.css: what is shown stays right whatever the server answers, so it is not dimmed meanwhile.

@@ -70,13 +70,13 @@ class Place:
 
 def decode_player(
     written: Written, config: ModelConfig, prompt: Sequence[str], vocabulary: Sequence[str], place: Place, *, key: str,
-    on_at: Callable[[int], None], on_choose: Callable[[int, int], None], on_more: Callable[[int, int], None],
+    on_at: Callable[[int], None], on_choose: Callable[[int, int], None], on_more: Callable[[int, int, int], None],
     on_head: Callable[[int], None],
 ) -> None:  # fmt: skip
     """Play the steps after the labels of the text.
 
     on_at(n) runs shortly after the player stopped at n written tokens; on_choose(n, id) when another token is chosen
-    after the first n; on_more(n, number) at n, before the steps sent so far run out; on_head(h) when a head is
+    after the first n; on_more(n, number, n_known) at n, before its n_known steps run out; on_head(h) when a head is
     selected.
     """
     most, n_ids = len(written.steps), len(vocabulary)
@@ -88,7 +88,7 @@ def decode_player(
         on_choose(*within(sent, 0, (most, n_ids - 1)))
 
     def more(sent: object) -> None:
-        on_more(*within(sent, 0, (most, LARGEST)))
+        on_more(*within(sent, 0, (most, LARGEST, most)))
 
     def head(sent: object) -> None:
         on_head(within(sent, 0, (config.n_heads - 1, LARGEST))[0])

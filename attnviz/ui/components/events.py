@@ -23,10 +23,12 @@ def on_event(key: str, event: str, run: Callable[[object], None]) -> Callable[[]
     return callback
 
 
-def within(sent: Any, least: int, most: tuple[int, int]) -> tuple[int, int]:
-    """Return the two integers that a browser sent, clamped to least..most; (least, least) for anything else."""
+def within(sent: Any, least: int, most: tuple[int, ...]) -> tuple[int, ...]:
+    """Return what a browser sent as integers from least to most, one for each of `most`; least for anything else."""
     try:
-        first, second = (int(number) for number in sent)
+        numbers = [int(number) for number in sent]
     except (TypeError, ValueError, OverflowError):
-        return least, least
-    return min(max(first, least), most[0]), min(max(second, least), most[1])
+        numbers = []
+    if len(numbers) != len(most):
+        return (least,) * len(most)
+    return tuple(min(max(number, least), limit) for number, limit in zip(numbers, most, strict=True))

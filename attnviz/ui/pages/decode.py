@@ -90,7 +90,7 @@ def player(view: View) -> None:
         Place(at, layer, head, compute.room(view), answer, first, stale, trained.max_context if trained else None),
         key="decode-player",
         on_at=lambda reached: _take_at(ids, reached), on_choose=lambda count, token: _take_candidate(ids, count, token),
-        on_more=lambda reached, number: _take_more(ids, reached, number), on_head=_take_head,
+        on_more=lambda *sent: _take_more(ids, *sent), on_head=_take_head,
     )  # fmt: skip
     if stale:
         st.html(f"<style>.st-key-{st.session_state[CLOSER]} {{ opacity: 0.5 }}</style>")
@@ -129,10 +129,11 @@ def _take_candidate(ids: list[int], count: int, token: int) -> None:
     st.session_state[REQUEST] = compute.AT_ONCE, 0, 0  # the player's fragment reruns anyway: no `state.rerun`
 
 
-def _take_more(ids: list[int], reached: int, number: int) -> None:
+def _take_more(ids: list[int], reached: int, number: int, n_known: int) -> None:
+    """Generate more tokens, and send those that the browser lacks: an earlier answer may not have reached it."""
     _store_position(ids, reached)
     beyond = len(ids) - len(state.current().written)
-    st.session_state[REQUEST] = beyond + compute.MORE, number, len(ids) if number else 0
+    st.session_state[REQUEST] = beyond + compute.MORE, number, min(n_known, len(ids))
 
 
 def _walk() -> None:
