@@ -68,6 +68,11 @@ def room(view: View) -> int:
     return max(0, min(MAX_TOKENS, view.max_tokens) - len(view.ids))
 
 
+def continued(view: View) -> tuple[Hashable, ...]:
+    """Return what determines the tokens that the model generates, apart from those in the link."""
+    return models.weights_key(view.settings), view.config, view.ids, sampling_of(view.settings)
+
+
 def written_of(view: View, ahead: int = AHEAD) -> Written:
     """Generate the link's tokens and then `ahead` more; fewer if the session requests a rerun meanwhile.
 
@@ -75,7 +80,7 @@ def written_of(view: View, ahead: int = AHEAD) -> Written:
     """
     view = causal(view)
     s, fixed, layer = view.settings, usable(view), view.layer_and_head[0]
-    text = "written", models.weights_key(s), view.config, view.ids, sampling_of(s), layer
+    text = "written", *continued(view), layer
     most = min(len(fixed) + ahead, room(view))
 
     def first(n: int) -> Written:

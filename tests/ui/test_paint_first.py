@@ -97,8 +97,7 @@ def test_a_change_on_the_heads_page_sends_the_grid_ahead():
         return after_grid, median(others)
 
     with serve() as server:
-        found = result_of(
-            changes(server.url, ("mqa", "gqa-2", "mha", "mla", "own"))
-        )  # each once: a known grid is not sent again
+        models = "mqa", "gqa-2", "mha", "mla", "own"  # each once: a known grid is not sent again
+        found = result_of(changes(server.url, models))
     # On a busy machine this process may be late to read the grid, and then the gap looks shorter.
     assert sum(after_grid > SECONDS / 2 and others < SECONDS / 2 for after_grid, others in found) > len(found) / 2

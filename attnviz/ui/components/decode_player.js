@@ -38,7 +38,7 @@ function update(view, bytes) {
   const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true), old = view.d;
   const d = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start)));
   view.bytes = bytes;
-  if (d.first > (old?.steps.length ?? 0)) return view.send("more", [old ? view.n : d.at, 0, 0]); // steps omitted by the server are missing here: request all of them
+  if (d.first > (old?.steps.length ?? 0)) return view.send("more", [old ? view.n : d.at, 0, 0, d.placed]); // steps omitted by the server are missing here: request all of them
   d.T = d.prompt.length;
   d.H = d.marks.length;
   d.cells = new Uint16Array(bytes.slice(start).buffer);
@@ -111,7 +111,7 @@ function to(view, n) {
 // Debounced: the URL and the tab below follow shortly after the last step.
 function sendPosition(view, after) {
   clearTimeout(view.later);
-  view.later = setTimeout(() => view.root.isConnected && view.send("at", view.n), after);
+  view.later = setTimeout(() => view.root.isConnected && view.send("at", [view.n, view.d.placed]), after);
 }
 
 // Requests more tokens before the known steps run out.
@@ -124,7 +124,7 @@ function more(view) {
   if (Date.now() - view.asked < RETRY_AFTER || view.d.steps.length >= view.d.most) return;
   view.asked = Date.now();
   stays(view, true);
-  view.send("more", [view.n, view.asked, view.d.steps.length]);
+  view.send("more", [view.n, view.asked, view.d.steps.length, view.d.placed]);
 }
 
 // After two frames, in which React still shows the component as outdated.

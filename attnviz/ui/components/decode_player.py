@@ -62,6 +62,7 @@ class Place:
     layer: int
     head: int
     most: int  # maximal number of written tokens
+    placed: int  # names the text and position that the server set last; an event with another name came too late
     answer: int = 0  # number of the browser's `more` request that this answers: the player then keeps its position
     first: int = 0  # steps that the browser has already, which are not sent
     stale: bool = False  # whether the tab below is stale: the browser then sends its position once it rests
@@ -77,18 +78,22 @@ def decode_player(
 
     on_at(n) runs shortly after the player stopped at n written tokens; on_choose(n, id) when another token is chosen
     after the first n; on_more(n, number, n_known) at n, before its n_known steps run out; on_head(h) when a head is
-    selected.
+    selected. on_at and on_more do not run for events that the browser sent before it received `place`.
     """
     most, n_ids = len(written.steps), len(vocabulary)
 
     def reached(sent: object) -> None:
-        on_at(within((sent, 0), 0, (most, 0))[0])
+        n, placed = within(sent, 0, (most, LARGEST))
+        if placed == place.placed:
+            on_at(n)
 
     def chosen(sent: object) -> None:
         on_choose(*within(sent, 0, (most, n_ids - 1)))
 
     def more(sent: object) -> None:
-        on_more(*within(sent, 0, (most, LARGEST, most)))
+        *numbers, placed = within(sent, 0, (most, LARGEST, most, LARGEST))
+        if placed == place.placed:
+            on_more(*numbers)
 
     def head(sent: object) -> None:
         on_head(within(sent, 0, (config.n_heads - 1, LARGEST))[0])

@@ -24,6 +24,7 @@ from attnviz.ui.headline import sharing
 # Session keys
 BRANCHES = "decode branches"  # {text: earlier continuations, the newest last}
 REQUEST = "decode asked"  # (tokens beyond the link's, the browser's request number, steps the browser has), read once
+PLACED = "decode placed"  # names the settings for which the server last set the player's position
 CLOSER = "decode closer"  # container key of the open tab, which identifies what it was drawn for
 # On the default text, of the five checkpoints' first 24 steps, 0 to 4 then leave only one token; by default 16 to 22.
 VARIED = {"temperature": 1.0, "penalty": 1.2}
@@ -84,13 +85,16 @@ def player(view: View) -> None:
             st.button(VARY, key="vary", on_click=_vary)
         _branches(view)
     layer, head = view.layer_and_head
+    if not answer:
+        st.session_state[PLACED] = crc32(repr(view.settings).encode())
     stale, trained = _is_stale(view), view.trained_config
+    most, limit = compute.room(view), trained.max_context if trained else None
     decode_player(
         written, view.config, view.labels, vocabulary(view.settings),
-        Place(at, layer, head, compute.room(view), answer, first, stale, trained.max_context if trained else None),
+        Place(at, layer, head, most, st.session_state[PLACED], answer, first, stale, limit),
         key="decode-player",
-        on_at=lambda reached: _take_at(ids, reached), on_choose=lambda count, token: _take_candidate(ids, count, token),
-        on_more=lambda *sent: _take_more(ids, *sent), on_head=_take_head,
+        on_at=partial(_take_at, view, ids), on_choose=partial(_take_candidate, ids),
+        on_more=partial(_take_more, view, ids), on_head=_take_head,
     )  # fmt: skip
     if stale:
         st.html(f"<style>.st-key-{st.session_state[CLOSER]} {{ opacity: 0.5 }}</style>")
@@ -109,8 +113,17 @@ def _vary() -> None:
     state.rerun("sampling", "player")
 
 
-def _take_at(ids: list[int], reached: int) -> None:
+def _is_current(view: View, ids: list[int]) -> bool:
+    """Check that no other continuation has replaced these ids, which were generated for `view`."""
+    now = View(state.current())
+    fixed = compute.usable(now)
+    return compute.continued(now) == compute.continued(view) and tuple(ids[: len(fixed)]) == fixed
+
+
+def _take_at(view: View, ids: list[int], reached: int) -> None:
     """Rerun only the open tab, if it is stale, and the links: the browser already shows the position."""
+    if not _is_current(view, ids):
+        return
     _store_position(ids, reached)
     state.rerun("closer" if _is_stale(View(state.current())) else state.LINKS)
 
@@ -129,8 +142,10 @@ def _take_candidate(ids: list[int], count: int, token: int) -> None:
     st.session_state[REQUEST] = compute.AT_ONCE, 0, 0  # the player's fragment reruns anyway: no `state.rerun`
 
 
-def _take_more(ids: list[int], reached: int, number: int, n_known: int) -> None:
+def _take_more(view: View, ids: list[int], reached: int, number: int, n_known: int) -> None:
     """Generate more tokens, and send those that the browser lacks: an earlier answer may not have reached it."""
+    if not _is_current(view, ids):
+        return
     _store_position(ids, reached)
     beyond = len(ids) - len(state.current().written)
     st.session_state[REQUEST] = beyond + compute.MORE, number, min(n_known, len(ids))
