@@ -56,5 +56,5 @@ def test_attribution_of_a_model_whose_parts_are_known():
     added = attribution(model, residual(model, IDS), 2, 29)
     x = model.embed.weight[IDS[2]]
     expected = model.lm_head.weight[29] @ (x / (x.square().mean() + model.norm.eps).sqrt())
-    assert added[0] == pytest.approx(float(expected), rel=1e-5)
+    assert added[0] == pytest.approx(expected.item(), rel=1e-5)
     assert np.abs(added[1:]).max() == 0

@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
+import psutil
+
 from tests.bench.bounds import judged
 from tests.browser.server import Server, serve
 from tests.soak.people import BUSY, PAGES, Seen, alone, together, words_for
@@ -62,10 +64,12 @@ async def measured(server: Server, options: argparse.Namespace) -> dict[str, flo
     words = words_for(options.people)
     first, crowd = Seen(words), Seen(words)
     await alone(server.url, CHANGES_ALONE, first, random.Random(0))
+    used = processor_seconds(server)
     await together(server.url, options.people - options.browsers, options.browsers, options.minutes, BUSY, crowd)
-    peak = memory(server, "VmHWM")
+    each, peak = (processor_seconds(server) - used) / crowd.n_changes, memory(server, "VmHWM")
     await alone(server.url, CHANGES_ALONE, first, random.Random(1))
-    results = print_results(compared(first, crowd) | {"peak memory, MB": peak})
+    results = compared(first, crowd) | {"processor time / change, ms": 1000 * each, "peak memory, MB": peak}
+    print_results(results)
     if options.quiet_minutes:
         results |= print_results(await quiet(server, options.quiet_minutes, crowd))
     for line in sorted(set(crowd.wrong + crowd.foreign))[:20]:
@@ -117,6 +121,12 @@ async def quiet(server: Server, minutes: float, seen: Seen) -> dict[str, float]:
 async def sampled(server: Server, seconds: float) -> float:
     await asyncio.sleep(seconds)
     return memory(server, "VmRSS")
+
+
+def processor_seconds(server: Server) -> float:
+    """Return the processor time that the server has used, which does not depend on how long its users wait."""
+    times = psutil.Process(server.pid).cpu_times()
+    return times.user + times.system
 
 
 def memory(server: Server, what: str) -> float:
