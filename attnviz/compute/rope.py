@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +24,7 @@ LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this projec
 PASTED = "pasted"
 UNTRAINED_CONTEXT = 256
 WATCHABLE = np.radians((5, 30))  # per token: fast enough to see and slow enough to follow
-MAX_CURVE_BYTES = 2_000_000  # of losses by position: a hundred sets of six methods on 512 tokens
+MAX_CURVE_BYTES = 2_000_000  # of losses by position: about 500 methods on 512 tokens
 
 _curves = ByteCache(MAX_CURVE_BYTES)
 
@@ -185,12 +185,13 @@ def long_ids(view: View, trained: int) -> tuple[tuple[int, ...], str]:
 
 def losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> dict[str, np.ndarray]:
     """Compute the loss under each method, in nats per token: (T - 1,) each."""
-    key = models.weights_key(view.settings), rotated(view), ids, tuple(methods.values())
-    found = models.computed_once(key, lambda: _losses(view, ids, methods), _curves)  # (methods, T - 1)
-    return dict(zip(methods, found, strict=True))
+    text = models.weights_key(view.settings), rotated(view), ids
+    return {
+        name: models.computed_once((*text, scaling), partial(_loss, view, ids, scaling), _curves)
+        for name, scaling in methods.items()
+    }
 
 
-def _losses(view: View, ids: tuple[int, ...], methods: dict[str, RopeScaling | None]) -> np.ndarray:
+def _loss(view: View, ids: tuple[int, ...], scaling: RopeScaling | None) -> np.ndarray:
     model = models.model_of(view.settings).with_config(replace(view.config, position="rope"))
-    scaled = (rope_equalities.with_scaling(model, scaling) for scaling in methods.values())
-    return np.stack([rope_equalities.loss_by_position(each, np.array(ids)) for each in scaled])
+    return rope_equalities.loss_by_position(rope_equalities.with_scaling(model, scaling), np.array(ids))

@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from attnviz.config import RUN_FIELDS, ConfigError, ModelConfig
-from attnviz.modules.attention import GroupedQueryAttention
+from attnviz.modules.attention import Attended, GroupedQueryAttention
 from attnviz.modules.cache import KVCache
 from attnviz.modules.embedding import PositionEmbedding, ScaledEmbedding, empty_embedding
 from attnviz.modules.feedforward import GeGLU, GELUFeedForward, SwiGLU
@@ -201,16 +201,19 @@ class Transformer(nn.Module):
         cache: list[KVCache] | None = None,
         record: Callable[..., None] | None = None,
         absorbed: bool = False,
+        kernel: Callable[..., Attended] | None = None,
     ) -> Tensor:
         """Map ids (B, T), whole numbers below vocab_size, to logits (B, T, vocab_size).
 
         mask: bool, True = may attend, broadcastable to (B, H, T, S). cache: one per layer, as `new_cache` makes them.
         record: callback for the intermediate tensors of each layer's attention, for example a `Recording`.
         absorbed: run MLA in its absorbed form: fewer multiplications if few tokens read a long cache.
+        kernel: called in place of `attend` in each layer, for example one that returns no weights.
         """
         past = len(cache[0]) if cache else 0
         options = self.attention_options(ids.shape[1], past, mask)
-        form = {"absorbed": True} if absorbed else {}
+        form: dict[str, Any] = {"absorbed": True} if absorbed else {}
+        form |= {"kernel": kernel} if kernel else {}
         place = {"start": past} if self.config.position == "learned" else {}
         caches: list[KVCache] | list[None] = cache or [None] * len(self.blocks)
         x = self.embed(ids, **place)  # (B, T, C)

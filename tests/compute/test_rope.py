@@ -1,0 +1,42 @@
+"""The RoPE page's losses beyond the training context."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from attnviz.analysis.groups import next_token_losses
+from attnviz.compute import rope
+from attnviz.compute.view import View
+from attnviz.experiments import rope_equalities
+from attnviz.modules import Transformer
+from attnviz.session.settings import Settings
+from attnviz.trace import predict
+
+IDS = tuple(range(11, 11 + 29))
+
+
+@pytest.mark.parametrize("settings", [Settings(model="mqa"), Settings(model="mla"), Settings(model="gqa-2", window=7)])
+def test_losses_by_the_fused_kernel_are_those_of_attend(settings: Settings) -> None:
+    view = View(settings)
+    methods, _ = rope.scalings(view, 3.0, "")
+    for name, found in rope.losses(view, IDS, methods).items():
+        logits = predict(rope_equalities.with_scaling(view.model, methods[name]), IDS)
+        assert found == pytest.approx(next_token_losses(logits, np.array(IDS)), abs=2e-5)
+
+
+def test_only_a_method_that_changed_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, view, ids = rope_equalities.loss_by_position, View(Settings(model="mha")), IDS
+    runs: list[np.ndarray] = []
+
+    def recorded(model: Transformer, ids: np.ndarray) -> np.ndarray:
+        runs.append(run(model, ids))
+        return runs[-1]
+
+    monkeypatch.setattr(rope_equalities, "loss_by_position", recorded)
+    methods, _ = rope.scalings(view, 3.0, "")
+    found = rope.losses(view, ids, methods)
+    assert len(runs) == len(methods) == len(found)
+    changed = rope.losses(view, ids, {**methods, "YaRN": replace(methods["YaRN"], beta_fast=17.0)})
+    assert len(runs) == len(methods) + 1 and changed["YaRN"] is runs[-1]
+    assert not np.array_equal(changed["YaRN"], found["YaRN"]) and changed["none"] is found["none"]
