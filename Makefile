@@ -27,7 +27,7 @@ lint: $(VENV)/tests.stamp
 	$(BIN)/ruff format --check --quiet . || { echo "make format puts this right."; exit 1; }
 	$(BIN)/ruff check --quiet .
 	$(BIN)/python .ci/javascript.py
-	$(BIN)/python -m mypy attnviz
+	$(BIN)/python -m mypy --num-workers=$(CORES) attnviz
 
 format: $(VENV)/tests.stamp
 	$(BIN)/ruff format .
@@ -48,9 +48,11 @@ soak: $(VENV)/tests.stamp $(VENV)/browser.stamp
 shots: $(VENV)/tests.stamp $(VENV)/browser.stamp
 	SHOTS=shots $(BIN)/python -m pytest tests/browser/test_seen.py $(ARGS)
 
-# The first attempt gives up fast on an index that does not answer; where it fails, pip's own patience is tried.
+# The first attempt gives up fast on an index that does not answer; where it fails, pip's own patience is tried. Python
+# compiles what is imported when it is: pip would compile fifteen thousand files, which takes nearly half of its time.
 define install
-	$(BIN)/python -m pip install --retries 0 --timeout 5 -r $< || $(BIN)/python -m pip install -r $<
+	$(BIN)/python -m pip install --no-compile --retries 0 --timeout 5 -r $< || \
+	    $(BIN)/python -m pip install --no-compile -r $<
 	@touch $@
 endef
 
