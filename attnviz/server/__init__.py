@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-from attnviz.server import base_url, memory, preempt, stale, switching, undelayed
+from attnviz.server import base_url, memory, preempt, stale, undelayed
 
 _WITHOUT = os.environ.get("ATTNVIZ_WITHOUT", "").split(",")
 
@@ -24,7 +24,7 @@ def _enabled(*files: ModuleType) -> list[ModuleType]:
 
 def start() -> None:
     """Apply process-wide settings once, before the server starts."""
-    for file in _enabled(memory, preempt, switching):
+    for file in _enabled(memory, preempt):
         file.start()
 
 

@@ -1,4 +1,4 @@
-"""No fragment of a previous page runs, and no message of an earlier connection's run is sent."""
+"""No fragment of a previous page runs; no message of an earlier connection's run, or of one without a drawing, is sent."""
 
 import asyncio
 
@@ -36,6 +36,19 @@ def ends(how: int = ForwardMsg.FINISHED_SUCCESSFULLY) -> ForwardMsg:
     """Return the message at the end of any run."""
     message = ForwardMsg()
     message.script_finished = how
+    return message
+
+
+def running(now: bool) -> ForwardMsg:
+    """Return the message on whether a run is in progress."""
+    message = ForwardMsg()
+    message.session_status_changed.script_is_running = now
+    return message
+
+
+def draws() -> ForwardMsg:
+    message = ForwardMsg()
+    message.delta.new_element.markdown.body = "long " * 10_000
     return message
 
 
@@ -89,7 +102,7 @@ def test_a_part_of_the_page_that_is_shown_runs(first):
 @pytest.mark.parametrize("first", [HEADS, ""])
 def test_a_part_of_a_page_that_was_left_does_not(first):
     opened, part, left, other_part = asks(first), asks(HEADS, "part"), asks(ROPE), asks(ROPE, "part")
-    shown = starts("main"), says(HEADS), ends(), part, starts(HEADS)
+    shown = starts("main"), says(HEADS), ends(), part, starts(HEADS), ends()
     course = opened, *shown, left, part, starts(ROPE), part, says(ROPE), part, ends(), other_part, asks(HEADS), part
     assert passed("websocket", *course) == [opened, part, left, other_part, asks(HEADS), part]
 
@@ -128,12 +141,35 @@ def test_what_is_no_websocket_goes_on():
 
 def test_what_is_left_of_a_run_that_another_connection_asked_for_does_not_arrive():
     """It was stopped when that connection was lost, and the browser would clear the elements it had not reached."""
-    status, drawing = ForwardMsg(), ForwardMsg()
+    status, drawing = ForwardMsg(), draws()
     status.session_status_changed.run_on_save = True
-    drawing.delta.new_element.markdown.body = "long " * 10_000
     left = starts(HEADS), drawing, ends()
     own = asks(HEADS), starts(HEADS), drawing, ends()
     _, sent = through("websocket", *left, asks(HEADS))
     assert sent == []
     _, sent = through("websocket", status, *left, *own)
     assert sent == [each.SerializeToString() for each in (status, *own[1:])]
+
+
+CALLBACK = starts(HEADS), running(True), ends(ForwardMsg.FINISHED_EARLY_FOR_RERUN), running(False)
+
+
+def answered(*course: ForwardMsg) -> list[ForwardMsg]:
+    """Return what the browser receives of the messages that the app sends after a request."""
+    return [ForwardMsg.FromString(each) for each in through("websocket", asks(HEADS), *course, stopped())[1]]
+
+
+def test_a_run_that_ends_for_another_before_it_draws_is_not_announced():
+    own = starts(HEADS), running(True), draws(), draws(), ends(), running(False)
+    assert answered(*CALLBACK, *own) == [*own]
+    assert answered(*CALLBACK, *CALLBACK, *own, *CALLBACK, *own) == [*own, *own]
+
+
+def test_the_start_of_a_run_is_announced_with_its_first_drawing_or_its_end():
+    start = starts(HEADS), running(True)
+    assert answered(*start) == []
+    assert answered(*start, draws()) == [*start, draws()]
+    assert answered(*start, ends()) == [*start, ends()]
+    stopped_early = *start, draws(), ends(ForwardMsg.FINISHED_EARLY_FOR_RERUN), running(False)
+    assert answered(*stopped_early, *CALLBACK) == [*stopped_early]
+    assert answered(running(False), draws()) == [running(False), draws()]
