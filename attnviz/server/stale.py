@@ -1,4 +1,4 @@
-"""Drop websocket messages of a previous page, of runs that an earlier connection requested, and of runs without a drawing.
+"""Drop websocket messages of a previous page, of an earlier connection's runs, and of runs that draw nothing.
 
 Without it: Streamlit runs a fragment of the previous page after the next page has opened, and announces the run with
 the previous page's hash; the browser then clears the new page, and nothing draws it again. And a fragment run that was

@@ -1,4 +1,4 @@
-"""No fragment of a previous page runs; no message of an earlier connection's run, or of one without a drawing, is sent."""
+"""No fragment of a previous page runs; nothing is sent of an earlier connection's run, or of one without a drawing."""
 
 import asyncio
 
