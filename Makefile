@@ -48,11 +48,9 @@ soak: $(VENV)/tests.stamp $(VENV)/browser.stamp
 shots: $(VENV)/tests.stamp $(VENV)/browser.stamp
 	SHOTS=shots $(BIN)/python -m pytest tests/browser/test_seen.py $(ARGS)
 
-# The first attempt gives up fast on an index that does not answer; where it fails, pip's own patience is tried. Python
-# compiles what is imported when it is: pip would compile fifteen thousand files, which takes nearly half of its time.
+# The first attempt gives up fast on an index that does not answer; where it fails, pip's own patience is tried.
 define install
-	$(BIN)/python -m pip install --no-compile --retries 0 --timeout 5 -r $< || \
-	    $(BIN)/python -m pip install --no-compile -r $<
+	$(BIN)/python -m pip install --retries 0 --timeout 5 -r $< || $(BIN)/python -m pip install -r $<
 	@touch $@
 endef
 
