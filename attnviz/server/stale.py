@@ -8,7 +8,7 @@ streamlit.runtime.runtime_util to 0.2, as tests/browser/test_meanwhile.py does, 
 ATTNVIZ_WITHOUT=stale. Since Streamlit 1.37, the first with fragments; observed in 1.67. Can be removed when that file
 passes without it. No upstream issue; #9617 is the same for fragments that run on a timer.
 And a callback that reruns fragments ends its own run before it draws: the browser renders the page for its start and
-its end, and shows the grid 10 to 30 ms later (`make bench`: grid / floor). Since 1.67, the first with such reruns.
+its end, and shows the grid up to 30 ms later (`make bench`: grid / floor). Since 1.67, the first with such reruns.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ MIDDLEWARE = Middleware(Stale)
 
 
 class Connection:
-    """State of one browser connection: its current page (Streamlit's page hash) and whether it requested a run."""
+    """State of one browser connection: its page (Streamlit's hash), whether it requested a run, and what is held."""
 
     def __init__(self) -> None:
         self._has_requested_run = False

@@ -7,6 +7,8 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 from attnviz.server.stale import Connection, Stale
+from tests.browser.server import serve
+from tests.soak.session import connected
 from tests.waiting import result_of
 
 HEADS, ROPE = "a1", "b2"  # Streamlit's hashes of two pages
@@ -173,3 +175,19 @@ def test_the_start_of_a_run_is_announced_with_its_first_drawing_or_its_end():
     stopped_early = *start, draws(), ends(ForwardMsg.FINISHED_EARLY_FOR_RERUN), running(False)
     assert answered(*stopped_early, *CALLBACK) == [*stopped_early]
     assert answered(running(False), draws()) == [running(False), draws()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("without", "announced"), [("", 1), ("stale", 2)])
+def test_a_change_of_the_heads_page_is_announced_as_one_run(without, announced):
+    """End to end: Streamlit ends the run of the callback before that of the parts."""
+
+    async def starts_of_a_change(url: str) -> int:
+        session = await connected(url, "")
+        await session.open("heads")
+        await session.set({"model": "mqa"})
+        await session.socket.close()
+        return [ForwardMsg.FromString(frame).WhichOneof("type") for frame in session.frames].count("new_session")
+
+    with serve(env={"ATTNVIZ_WITHOUT": without}) as server:
+        assert result_of(starts_of_a_change(server.url)) == announced
