@@ -19,6 +19,7 @@ def pytest_collection_finish() -> None:
     """Let collections begin, without what is imported: it stays."""
     gc.freeze()
     gc.enable()
+    gc.set_threshold(100_000)
 
 
 @pytest.fixture(autouse=True)

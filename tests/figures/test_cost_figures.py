@@ -175,7 +175,7 @@ def test_no_two_lines_to_labels_cross_on_a_wide_page():
         lines = []
         for note in figure.layout.annotations:
             x, y = width * (note.x - low[0]) / (low[1] - low[0]), 480 * (note.y - high[0]) / (high[1] - high[0])
-            if note.arrowcolor != "rgba(0,0,0,0)":
+            if note.showarrow:
                 lines.append((complex(x, y), complex(x + note.ax, y - note.ay)))
         assert len(lines) > 5 and not any(meet(a, b) for a, b in itertools.combinations(lines, 2))
 
