@@ -11,6 +11,7 @@ from typing import Any
 import streamlit as st
 
 from attnviz.figures.drawing import Caption, Drawing
+from attnviz.figures.margins import with_room
 from attnviz.ui import state
 from attnviz.ui.components.save_picture import save_picture
 
@@ -51,7 +52,7 @@ def picture(drawing: Drawing, key: str) -> None:
     with st.container(key=f"figure-{key}"):  # the element that a lesson marks and a link with `only` selects
         st.markdown(f"## {drawing.title}")
         st.caption(drawing.note)
-        chart = drawing.chart
+        chart = with_room(drawing.chart)
         if state.current().present and (drawing.tall or chart.layout["height"] > PRESENTED_HEIGHT):
             chart = chart.at_height(PRESENTED_HEIGHT)
         st.plotly_chart(chart.sent(), theme="streamlit", config=CONFIG, alt=drawing.alt, key=f"chart-{key}")

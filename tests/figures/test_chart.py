@@ -16,6 +16,7 @@ from attnviz.config import ModelConfig
 from attnviz.cost import comparison, what_if
 from attnviz.figures import cost, groups, rope, rope_scores
 from attnviz.figures.chart import Chart, numbered
+from attnviz.figures.margins import with_room
 from attnviz.figures.theme import DIVERGING, base_figure
 from attnviz.figures.token_maps import add_colourbar, token_map_figure
 
@@ -150,7 +151,7 @@ def test_a_page_sends_what_plotly_would_have_made_of_it(name):
     assert sent(drawing.chart.sent()) == sent(drawing.figure)  # unchanged by the first call
 
 
-def test_streamlit_sends_it_unchanged():
+def test_streamlit_sends_it_with_room_for_its_labels():
     def page():
         import numpy as np
 
@@ -162,7 +163,7 @@ def test_streamlit_sends_it_unchanged():
     app = AppTest.from_function(page).run()
     assert not app.exception
     (chart,) = app.get("plotly_chart")
-    assert json.loads(chart.proto.spec) == sent(drawings()["bars and marks"].figure)
+    assert json.loads(chart.proto.spec) == sent(with_room(drawings()["bars and marks"].chart).figure())
 
 
 def test_a_lower_chart_has_labels_that_do_not_meet_and_a_colour_bar_of_the_same_pixels() -> None:
