@@ -245,9 +245,10 @@ def _label(
     named = [(i, bold(names[i], i < n_chosen), spot, NEUTRAL) for i, spot in enumerate(labels.names)]
     for i, text, spot, line in [*named, *((n.point, n.text, n.spot, FAINT) for n in labels.numbers)]:
         if spot:
+            stands = _led_to(spot, line) if spot in FAR else _at(spot)
             figure.add_annotation(
                 x=math.log10(size[models[i]]), y=math.log10(cost[models[i]]), text=text, font={"size": 12},
-                xanchor=spot.xanchor, yanchor="middle", borderpad=0, **(_led_to(spot, line) if spot in FAR else _at(spot)),
+                xanchor=spot.xanchor, yanchor="middle", borderpad=0, **stands,
             )  # fmt: skip
     return [models[i] for i in labels.numbered]
 
