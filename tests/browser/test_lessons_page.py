@@ -4,10 +4,10 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import CDPSession, Page, expect
 
 from tests.browser.conftest import NARROW, go, turn_to
-from tests.browser.painted import fits, overflow, painted_fraction, pixels, settle
+from tests.browser.painted import REPAINTED, fits, overflow, painted_fraction, pixels, settle
 from tests.browser.server import Server
 
 RINGED = """name => {
@@ -283,12 +283,21 @@ def test_a_lesson_on_a_phone_scrolls_and_a_long_press_reads_a_cell(visit: Callab
     held = read.inner_text()
     touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
     assert read.inner_text() == held and "query=" not in page.url  # the cell was read, not selected
+    assert any(swiped_up(page, touch, at) > 80 for _ in range(5))
+    page.wait_for_function(RESTS, polling=100)  # a tap during scrolling only stops the scrolling
+    page.locator(".st-key-lesson-next button").tap()
+    at_step(page, 4, "Where the weight goes", "lines")
+
+
+def swiped_up(page: Page, touch: CDPSession, at: dict[str, float]) -> float:
+    """Swipe up from there; return the pixels that the page scrolled.
+
+    0 if a busy browser took so long for the first events that it was a long press.
+    """
     scrolled = "document.querySelector('[data-testid=stMain]').scrollTop"
     top = page.evaluate(scrolled)
     for kind, up in (("touchStart", 0), *(("touchMove", 15 * i) for i in range(1, 15))):
         touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{**at, "y": at["y"] - up}]})
     touch.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
-    page.wait_for_function(f"top => {scrolled} > top + 80", arg=top)
-    page.wait_for_function(RESTS, polling=100)  # a tap during scrolling only stops the scrolling
-    page.locator(".st-key-lesson-next button").tap()
-    at_step(page, 4, "Where the weight goes", "lines")
+    page.evaluate(REPAINTED)
+    return page.evaluate(scrolled) - top
