@@ -1,4 +1,4 @@
-"""Margins with room for the labels of a chart's axes, so that plotly.js draws the chart once.
+"""Margins with room for the labels of a chart's axes, which spare plotly.js one drawing of the chart.
 
 With smaller ones, plotly.js draws the whole chart, measures its labels, and draws it again with wider margins. It still
 does so if a label needs more than is estimated here.
@@ -15,7 +15,7 @@ from attnviz.figures.chart import Chart, numbered
 # Pixels of labels in Streamlit's font at 12 pixels, and around them, as plotly.js measured them
 BESIDE_TICKS, TITLE_BESIDE = 23, 28
 TICKS_BELOW, WITH_TITLE_BELOW, TICKS_ABOVE, LEGEND_ABOVE = 33, 61, 31, 41
-NARROW, CAPITAL, OTHER = 3.4, 7.5, 6.2
+NARROW, CAPITAL, FULL_WIDTH, OTHER = 3.4, 7.5, 12.0, 6.2  # characters
 NUMBER = "100"  # as wide as most ticks that plotly.js chooses
 
 
@@ -61,5 +61,12 @@ def _names(chart: Chart, name: str) -> Sequence[str]:
 
 
 def _width(label: str) -> float:
-    seen = (c for c in re.sub("<.*?>", "", label) if unicodedata.category(c) not in ("Mn", "Me", "Cf"))
-    return sum(NARROW if c in " iIjlftr.,:;()'|-/" else CAPITAL if c.isupper() else OTHER for c in seen)
+    return sum(map(_character, re.sub("<.*?>", "", label)))
+
+
+def _character(c: str) -> float:
+    if unicodedata.category(c) in ("Mn", "Me", "Cf"):  # combining marks, isolates
+        return 0.0
+    if unicodedata.east_asian_width(c) in "WF":
+        return FULL_WIDTH
+    return NARROW if c in " iIjlftr.,:;()'|-/" else CAPITAL if c.isupper() else OTHER

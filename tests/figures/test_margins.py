@@ -19,7 +19,8 @@ def room(chart):
 def test_names_take_the_room_of_the_longest_without_its_markup():
     assert room(bars(["MHA", "GQA-4"])) == room(bars(["<b>GQA-4</b>"]))
     assert room(bars(["MHA"]))["l"] < room(bars(["MHA", "as it is"]))["l"]
-    assert room(bars(["ill"]))["l"] < room(bars(["MHA"]))["l"]
+    assert room(bars(["ill"]))["l"] < room(bars(["MHA"]))["l"] < room(bars(["注意力"]))["l"]
+    assert room(bars(["\u2068MHA\u2069"])) == room(bars(["MHA"]))  # isolates, as around tokens, take none
 
 
 def test_numbers_take_the_room_of_three_digits_and_given_labels_their_own():
