@@ -283,6 +283,7 @@ def test_a_component_hears_on_when_an_earlier_call_of_it_ends_late(window: Calla
         page.evaluate("calls.clear()")
         turn_to(page, address)
         page.evaluate(ALL_DRAWN)
+        settle(page)
         before = page.evaluate("listening()")
         assert before, address
         page.evaluate("mounted().map(({ again, end }) => [again(), end]).forEach(([, end]) => end?.())")
