@@ -7,15 +7,14 @@ does so if a label needs more than is estimated here.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 
 from attnviz.figures.chart import Chart, numbered
+from attnviz.figures.label_width import label_width
 
 # Pixels of labels in Streamlit's font at 12 pixels, and around them, as plotly.js measured them
 BESIDE_TICKS, TITLE_BESIDE = 23, 28
 TICKS_BELOW, WITH_TITLE_BELOW, TICKS_ABOVE, LEGEND_ABOVE = 33, 61, 31, 41
-NARROW, CAPITAL, FULL_WIDTH, OTHER = 3.4, 7.5, 12.0, 6.2  # characters
 NUMBER = "100"  # as wide as most ticks that plotly.js chooses
 
 
@@ -49,7 +48,7 @@ def _room(chart: Chart, name: str, side: str) -> int:
         return WITH_TITLE_BELOW if "title" in axis else TICKS_BELOW
     if side == "t":
         return TICKS_ABOVE
-    widest = max(map(_width, axis.get("ticktext") or _names(chart, name) or [NUMBER]))
+    widest = max(map(label_width, axis.get("ticktext") or _names(chart, name) or [NUMBER]))
     return round(BESIDE_TICKS + widest + (TITLE_BESIDE if "title" in axis else 0))
 
 
@@ -58,15 +57,3 @@ def _names(chart: Chart, name: str) -> Sequence[str]:
     axis = numbered("y", int(name.removeprefix("yaxis") or 1))
     lists = (trace.get("y") for trace in chart.data if trace.get("yaxis", "y") == axis)
     return [y for ys in lists if isinstance(ys, list) for y in ys if isinstance(y, str)]  # arrays hold numbers
-
-
-def _width(label: str) -> float:
-    return sum(map(_character, re.sub("<.*?>", "", label)))
-
-
-def _character(c: str) -> float:
-    if unicodedata.category(c) in ("Mn", "Me", "Cf"):  # combining marks, isolates
-        return 0.0
-    if unicodedata.east_asian_width(c) in "WF":
-        return FULL_WIDTH
-    return NARROW if c in " iIjlftr.,:;()'|-/" else CAPITAL if c.isupper() else OTHER

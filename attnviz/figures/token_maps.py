@@ -7,15 +7,15 @@ plotly merges equal labels into one position.
 from __future__ import annotations
 
 import math
-import unicodedata
 from collections.abc import Sequence
-from html import escape, unescape
+from html import escape
 
 import numpy as np
 
 from attnviz.figures.blocks import block_size, pool
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.head_captions import decades, shortened
+from attnviz.figures.label_width import label_width
 from attnviz.figures.numbers import DIGITS
 from attnviz.figures.theme import LABEL, MASKED, NEUTRAL, base_figure
 
@@ -47,14 +47,7 @@ def token_map_figure(labels: Sequence[str], height: int, most_cells: int) -> Cha
 
 def room_for(ticks: dict) -> int:
     """Return the pixels that the longest of these tick labels takes."""
-    return 12 + round(max((_width(text) for text in ticks["ticktext"]), default=0))
-
-
-def _width(text: str) -> float:
-    """Estimate a tick label's width in pixels: full-width characters take twice as much, combining marks nothing."""
-    takes = {"W": 12.0, "F": 12.0}
-    seen = (c for c in unescape(text) if unicodedata.category(c) not in ("Mn", "Me", "Cf"))
-    return sum(takes.get(unicodedata.east_asian_width(c), 6.6) for c in seen)
+    return 12 + round(max(map(label_width, ticks["ticktext"]), default=0))
 
 
 def few_ticks(labels: Sequence[str], most: int) -> dict:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
+from attnviz.figures.label_width import label_width
 from tests.browser.conftest import NARROW, PAGES, WIDE
 from tests.browser.painted import (
     SHOTS,
@@ -80,6 +81,32 @@ def test_what_is_written_is_not_cut_off(turns: Callable) -> None:
             fits(page)
             assert (cut_off(page), covered(page), trimmed(page)) == ([], [], []), f"{address}, {width} pixels wide"
         widths.reverse()  # start the next one at the window's current width
+    labels_are_as_wide_as_estimated(page)
+
+
+MEASURE = """(labels) => {
+    const text = document.querySelector(".js-plotly-plot text"), pen = document.createElement("canvas").getContext("2d");
+    pen.font = `12px ${getComputedStyle(text).fontFamily}`;
+    return labels.map(label => pen.measureText(label).width);
+}"""
+LABELS = [
+    "GQA-4",
+    "attention",
+    "·little 18",
+    "WWWW",
+    "MMMM",
+    "@@%%",
+    "illi",
+    "ABCDEFGHIJKLM",
+    "100",
+    "注意力",
+    "Привет",
+]
+
+
+def labels_are_as_wide_as_estimated(page: Page) -> None:
+    for label, width in zip(LABELS, page.evaluate(MEASURE, LABELS), strict=True):
+        assert width - 1 <= label_width(label) <= 1.25 * width + 1, f"{label} takes {width} pixels"
 
 
 def test_every_head_is_painted_and_the_grid_has_as_many_hues_as_kv_heads(visit: Callable[..., Page]) -> None:
