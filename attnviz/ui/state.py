@@ -6,9 +6,9 @@ that showed them. The URL always contains the current settings; opening a URL re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
@@ -310,14 +310,39 @@ def control(
     place: key prefix of a second widget for the same field. then: called after the field has changed.
     """
     key = f"control-{place}{field}"
-    value = getattr(current(), field) if shown is None else shown
+    own = getattr(current(), field)
+    value = own if shown is None else shown
     st.session_state[key] = list(value) if isinstance(value, tuple) else value  # as the browser will send it back
     parts = [_CURRENT_PART.get()] if reruns is None else reruns
-    return widget(label, key=key, on_change=_take, args=(field, key, parts, then), **options)
+    drawn = _Drawn(field, key, own, st.session_state[key], options.get("options"), parts, then)
+    return widget(label, key=key, on_change=_take, args=(drawn,), **options)
 
 
-def _take(field: str, key: str, reruns: Sequence[str], then: Callable[[], object] | None) -> None:
-    change(**{field: st.session_state[key]})
-    if then:
-        then()
-    rerun(*reruns, sidebar=field in FIELDS_OF_CONTROLS)
+@dataclass(frozen=True)
+class _Drawn:
+    """A widget as it was drawn last: the field's value, the value shown for it, and what was offered."""
+
+    field: str
+    key: str
+    own: object
+    shown: object
+    options: Collection | None
+    reruns: Sequence[str]
+    then: Callable[[], object] | None
+
+
+def _take(drawn: _Drawn) -> None:
+    value = st.session_state[drawn.key]
+    if not _is_offered(value, drawn.options) or (value == drawn.shown and getattr(current(), drawn.field) == drawn.own):
+        return
+    change(**{drawn.field: value})
+    if drawn.then:
+        drawn.then()
+    rerun(*drawn.reruns, sidebar=drawn.field in FIELDS_OF_CONTROLS)
+
+
+def _is_offered(value: object, options: Collection | None) -> bool:
+    """Check a widget's value: a browser can send the label of an option that has another label by now, and Streamlit
+    then passes that text on, as if the user had chosen it."""
+    values = value if isinstance(value, list) else [value]
+    return options is None or all(each in options for each in values)

@@ -20,7 +20,7 @@ from tests.browser.heads import VIEW, choose, shows
 from tests.browser.painted import PATIENCE, settle
 from tests.browser.server import Server, serve
 from tests.browser.sidebar import the_text, to_page
-from tests.soak.session import Session, connected
+from tests.soak.session import Session, connected, widget_id
 from tests.waiting import result_of
 
 # ---- navigating or selecting while a page is still running
@@ -236,6 +236,33 @@ def test_a_part_of_a_page_stays_what_it_is_whatever_comes_and_goes_above_it(serv
 
 def fragments(session: Session) -> set[str]:
     return {shown.fragment for shown in session.shown.values() if shown.fragment}
+
+
+STALE = {"pair": "1: 99.9° per token", "query": "7 ·nobody", "model": "A model that is not there"}
+
+
+def test_the_label_of_an_option_that_has_another_one_by_now_is_not_taken(server: Server) -> None:
+    """A browser sends the label that it shows, which an earlier change may have replaced: here θ, or the text."""
+
+    async def used(session: Session, field: str, label: str) -> None:
+        shown, message = session.control(field), BackMsg()
+        message.rerun_script.fragment_id = shown.fragment
+        message.rerun_script.widget_states.widgets.add(id=widget_id(shown.element), string_value=label)
+        await session._run(message)
+
+    async def walked() -> tuple[list[str], str]:
+        session, wrong = await connected(server.url, ""), []
+        await session.open("rope")
+        for field, stale in STALE.items():
+            selected = session.control(field).element.selectbox
+            for label in (stale, selected.raw_value, stale):
+                await used(session, field, label)
+                wrong += session.said("exception")
+        await session.socket.close()
+        return wrong, session.query
+
+    wrong, query = result_of(walked())
+    assert (wrong, [field for field in STALE if f"{field}=" in query]) == ([], [])
 
 
 # Records, for every component's script, its calls, their clean-up functions, and the listeners it has. Streamlit does
