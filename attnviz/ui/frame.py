@@ -18,6 +18,7 @@ from attnviz.session.pages import PAGES
 from attnviz.session.settings import MAX_CHARACTERS
 from attnviz.ui import alone, local, state
 from attnviz.ui.components import copy_link
+from attnviz.ui.components.tab_mark import tab_mark
 from attnviz.ui.lesson_bar import lesson_bar
 from attnviz.ui.page_style import LEFT, style
 from attnviz.ui.sidebar import on_narrow_screens, sidebar
@@ -53,6 +54,8 @@ def show_page(path: str) -> None:
         sidebar()
         on_narrow_screens()
     _bars_and_notices(presented)
+    if state.take_link_tab():
+        tab_mark()
     import_module(page.module).show()
 
 

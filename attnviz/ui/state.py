@@ -22,7 +22,8 @@ from attnviz.session.elements import ELEMENTS, Element, drawings, on_page
 from attnviz.session.pages import PAGES, Page
 from attnviz.session.settings import SELECTION, Settings
 
-_SETTINGS, _NOTICES, _LINK_SELECTION = "settings", "notices", "asked selection"  # session keys, as the five below
+_SETTINGS, _NOTICES, _LINK_SELECTION = "settings", "notices", "asked selection"  # session keys, as the six below
+_LINK_TAB = "link to a tab"
 _DRAWN, _PAGE = "parts drawn", "page"
 _BEFORE_LESSON, _LEFT_LESSON = "before lesson", "left lesson"  # settings before the lesson; whether it was left since
 _TARGET_PAGE = "going to"  # the path of the page to switch to, until it is open
@@ -65,11 +66,13 @@ def open_page(page: Page) -> None:
     st.session_state[_PAGE], st.session_state[_DRAWN] = page.path, []
     link = st.query_params.to_dict()
     to_another = to_another and _step_of(link) in (("", "1"), _step_of(current().to_link()))
-    if _SETTINGS not in st.session_state or (link != current().to_link() and not to_another):
+    first = _SETTINGS not in st.session_state
+    if first or (link != current().to_link() and not to_another):
         before = current()
         st.session_state[_SETTINGS], st.session_state[_NOTICES] = Settings.from_link(link, page)
         _remember_before_lesson(before)
         st.session_state[_LINK_SELECTION] = {name: link[name] for name in SELECTION if name in link}
+    st.session_state[_LINK_TAB] = first and current().tab in page.tabs and not current().lesson
     _drop_missing_element(page)
 
 
@@ -173,6 +176,11 @@ def take_notices() -> list[str]:
 def take_link_selection() -> dict[str, str]:
     """Return and clear the layer, head, query and key of the link, as written there."""
     return st.session_state.pop(_LINK_SELECTION, {})
+
+
+def take_link_tab() -> bool:
+    """Check once whether the link that began the session opens one of the page's tabs, outside a lesson."""
+    return st.session_state.pop(_LINK_TAB, False)
 
 
 def file_name(part: str) -> str:

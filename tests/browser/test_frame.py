@@ -92,6 +92,24 @@ def links_say(page: Page, model: str) -> None:
     settle(page)
 
 
+TABS_ON_TOP = "Math.abs(document.querySelector('.st-key-control-tab').getBoundingClientRect().top - 66) < 2"
+
+
+def test_a_link_to_a_tab_opens_at_the_tabs_and_any_other_at_the_top(visits: Callable, server: Server) -> None:
+    lesson = "query_groups?lesson=many-heads&tab=alike"
+    for address, page in visits(["query_groups?tab=alike", "query_groups", lesson], width=NARROW):
+        main = page.get_by_test_id("stMain")
+        if address == "query_groups?tab=alike":
+            page.wait_for_function(TABS_ON_TOP)
+            page.mouse.move(100, 500)
+            page.mouse.wheel(0, -100_000)  # what the user does is not undone
+            page.wait_for_function("document.querySelector('[data-testid=stMain]').scrollTop === 0")
+            page.wait_for_timeout(500)
+        else:
+            expect(page.locator(".st-key-tab-mark")).to_have_count(0)
+        assert main.evaluate("main => main.scrollTop") == 0, address
+
+
 def test_back_and_forward_restore_the_page_and_its_settings(visit: Callable[..., Page], walk: Callable) -> None:
     page = visit("heads?text=one+two")
     pick_model(page, "MQA")
