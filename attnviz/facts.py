@@ -38,7 +38,7 @@ def facts_of(preset: str) -> str:
 def config_fields(facts: dict, known: tuple[str, ...]) -> dict[str, Any]:
     """Return the arguments of a `ModelConfig` (fields `known`) from one entry. ConfigError for an unknown field."""
     if not isinstance(facts, dict):
-        raise ConfigError(f"the facts of a model must be one entry of names and values, not {shown(facts)}")
+        raise ConfigError(f"a model's configuration must be a JSON object of names and values, not {shown(facts)}")
     given = {name: value for name, value in facts.items() if not _is_description(name)}
     refuse_unknown(given, known)
     if "d_ff" in given and given["d_ff"] is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,17 @@ def _end_of_character(pieces: list[bytes], start: int) -> int:
             if error.reason != "unexpected end of data":
                 break
     return start + 1
+
+
+def marks(labels: Sequence[str]) -> str:
+    """Explain the marks that occur in labels; "" if there are none."""
+    meanings = {
+        r"·": "“·” is a space",
+        r"⏎": "“⏎” ends a line",
+        r" \d/\d$": "“2/3” is the second of three tokens that together are one character",
+    }
+    found = [meaning for mark, meaning in meanings.items() if any(re.search(mark, label) for label in labels)]
+    return f"{', '.join(found)}." if found else ""
 
 
 def printable(text: str) -> str:

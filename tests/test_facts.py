@@ -122,7 +122,7 @@ def test_the_rank_of_a_latent_comes_from_the_entry_its_counted_cache_or_our_own_
         (DENSE | {"name": 7}, ["name", "7"]),
         (LATENT | {"qkv_bias": True}, ["qkv_bias", "'mla'"]),
         (LATENT | {"counted": {"kv_bytes_per_token_bf16": 14}}, ["kv_lora_rank", "-3"]),
-        ([DENSE], ["one entry"]),
+        ([DENSE], ["JSON object"]),
     ],
 )
 def test_a_mistake_in_the_facts_is_named(facts, words):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from attnviz.text import Tokenizer, printable
+from attnviz.text import Tokenizer, marks, printable
 
 TOKENIZER = Tokenizer()
 INVISIBLE = {"Cc", "Cf", "Cs", "Co", "Cn", "Zs", "Zl", "Zp"}  # controls, formats, surrogates, unassigned, blanks
@@ -97,3 +97,10 @@ def test_equal_words_have_equal_labels():
 )  # fmt: skip
 def test_what_is_invisible_is_written_out(text, shown):
     assert printable(text) == shown
+
+
+def test_the_marks_that_occur_in_labels_are_explained():
+    assert marks(["The", "dog"]) == ""
+    assert marks(["The", "·dog"]) == "“·” is a space."
+    said = marks(["红 1/3", "红 2/3", "红 3/3", ".⏎", "·a"])
+    assert said.startswith("“·” is a space, “⏎” ends a line, “2/3” is the second of three tokens")

@@ -29,7 +29,8 @@ def beyond_training(trained: ModelConfig, run: ModelConfig, text: str | None, n_
     differs = {
         f"The text has {n_tokens} tokens; training rows had {trained.max_context}.": n_tokens
         > (trained.max_context or n_tokens),
-        "The mask is bidirectional; training was causal.": trained.causal and not run.causal,
+        "The mask is bidirectional; training was causal. Every position but the last also reads the token that it is "
+        "to predict, so losses and predicted tokens do not measure prediction.": trained.causal and not run.causal,
         f"Attention has {window}{sinks}; training had no window.": windowed and trained.sliding_window is None,
         "RoPE is off; training used it.": run.position != trained.position,
         f"RoPE's θ is {run.rope_theta:,.10g}; training used {trained.rope_theta:,.10g}.": other_theta,

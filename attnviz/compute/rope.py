@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -130,7 +131,7 @@ def scalings(view: View, factor: float, pasted: str) -> tuple[dict[str, RopeScal
     if not pasted.strip():
         return known, None
     try:
-        scaling = RopeScaling.of(_for_this_model(json.loads(pasted), trained), trained)
+        scaling = RopeScaling.of(_for_this_model(json.loads(_whole(pasted)), trained), trained)
         _run_once(view, scaling)
     except json.JSONDecodeError as error:
         return known, f"Invalid JSON: {error.msg} at character {error.pos + 1}. Only the standard methods are shown."
@@ -153,11 +154,17 @@ def _fits(view: View, scaling: RopeScaling | None) -> bool:
     return True
 
 
+def _whole(pasted: str) -> str:
+    """Return a JSON object, also of a single line of one: `"rope_scaling": {…},`."""
+    line = pasted.strip().removesuffix(",")
+    return f"{{{line}}}" if re.match(r'"\w+"\s*:', line) else line
+
+
 def _for_this_model(given: object, trained: int) -> dict:
     """Return a published rope_scaling with its training context replaced by this model's."""
     if not isinstance(given, dict):
         raise ConfigError(f"rope_scaling must be a JSON object, not {shown(given)}")
-    given = dict(given.get("rope_scaling") or given)
+    given = dict(given.get("rope_scaling") or given.get("rope_parameters") or given)
     if "original_max_position_embeddings" in given:
         given["original_max_position_embeddings"] = trained
     return given

@@ -107,10 +107,10 @@ def lost_share_equation(lost: float, total: float) -> Equation:
     return Equation(residue / length, digits=3)
 
 
-def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str) -> Drawing:
+def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str, latent: bool = False) -> Drawing:
     """Draw the loss minus MHA's, in nats per token, for each way to get fewer KV heads: way -> {K: losses (N,)}.
 
-    n_kv_heads: the selected K. text: name of the text that the tokens belong to.
+    n_kv_heads: the selected K. text: name of the text that the tokens belong to. latent: whether MLA is selected.
     """
     counts = sorted({k for by_count in ways.values() for k in by_count}, reverse=True)
     mha = ways[AVERAGED][counts[0]]
@@ -124,7 +124,8 @@ def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str
             error_y=_error_bars(by_count.values()), hovertemplate="%{y:+.3f} nats",
         )  # fmt: skip
     here = counts.index(n_kv_heads)
-    figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line={"width": 0}, layer="below")
+    if not latent:
+        figure.add_vrect(x0=here - 0.2, x1=here + 0.2, fillcolor=FAINT, line={"width": 0}, layer="below")
     figure.update_xaxes(tickvals=list(range(len(counts))), ticktext=list(map(str, counts)), title="KV heads")
     figure.update_yaxes(title="loss minus MHA's, nats per token")
     title = _losses_finding(found[AVERAGED], n_kv_heads)
@@ -134,7 +135,11 @@ def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str
         note=f"{count(len(mha), 'predicted token')} of {text}, on which MHA's loss is {mha.mean():.2f} nats per token. "
         f"{SPREAD} *Averaged* and *first head of each group* convert the MHA checkpoint without further training "
         "(arXiv 2305.13245); *best grouping* averages the heads that lose least, neighbours or not. "
-        f"Grey: the selected {count(n_kv_heads, 'KV head')}.",
+        + (
+            "MLA has no KV heads and is not on these lines."
+            if latent
+            else f"Grey: the selected {count(n_kv_heads, 'KV head')}."
+        ),
         alt=f"{title}. " + " ".join(f"{way}: {_series(by_count)}." for way, by_count in found.items()),
         table=_losses_table(counts, ways, found),
     )

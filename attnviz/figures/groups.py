@@ -274,7 +274,7 @@ def _compared_caption(
     least = memory.index(min(memory))
     title = (
         f"{names[least]} reads least: {share_text(memory[least] / memory[0])} of {names[0]}'s cache, with "
-        f"{share_text(flops[least] / flops[0])} of its FLOPs"
+        f"{share_text(flops[least] / flops[0])} of its attention FLOPs (scores and weighted sum)"
     )
     if len(configs) == 1:
         title = f"{names[0]} reads {memory[0]:,} B of cache per decode step"
@@ -317,7 +317,8 @@ def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens
         title=title,
         note=f"One decode step: the last of {count(n_tokens, 'token')} attends to "
         f"{_attended_text(selected, n_tokens)}. {_flops_note(selected)}",
-        alt=f"{title}; {costs['parameters'][here]:,} of {costs['parameters'][0]:,} parameters.",
+        alt=f"{title}; {costs['parameters of the model'][here]:,} of "
+        f"{costs['parameters of the model'][0]:,} parameters.",
         table={"attention": names, **costs},
         formula=aligned(*equations),
         line="; ".join(equation.text() for equation in equations),
@@ -382,7 +383,7 @@ def _flops_note(selected: ModelConfig) -> str:
         )
     return (
         "Attention FLOPs are scores and weighted sum. Query heads that share a key still compute a score each, so the "
-        "number of KV heads changes the cache, W_k and W_v, but not the FLOPs." + causal
+        "number of KV heads changes the cache, W_k and W_v, but not these FLOPs." + causal
     )
 
 
@@ -390,7 +391,7 @@ def _costs(configs: Sequence[ModelConfig], n_tokens: int) -> dict[str, list[int]
     return {
         "attention FLOPs": [attention_flops(c, n_tokens) for c in configs],
         "cache bytes read": [kv_cache_bytes(c, n_tokens, bits=32) for c in configs],
-        "parameters": [count_parameters(c).total for c in configs],
+        "parameters of the model": [count_parameters(c).total for c in configs],
     }
 
 

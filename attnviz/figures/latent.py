@@ -79,13 +79,13 @@ def latent(config: ModelConfig) -> Drawing:
 
 
 def sizes(c: ModelConfig) -> tuple[Equation, Equation]:
-    """Return the equations of the numbers cached per token and layer, and of the numbers that its heads read."""
+    """Return the equations of the numbers cached per token and layer, and of those of its heads' keys and values."""
     rope = Value(c.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the shared RoPE key")
     nope = Value(c.qk_nope_head_dim, "N", "qk_nope_head_dim, width of a head's key from the latent")
     value = Value(c.v_head_dim, "V", "v_head_dim, width of a head's value")
     cached = Value(c.kv_lora_rank, "R", "kv_lora_rank, width of the latent") + rope
     return Equation(cached, unit="cached"), Equation(
-        Value(c.n_heads, "H", "heads") * (nope + rope + value), unit="read"
+        Value(c.n_heads, "H", "heads") * (nope + rope + value), unit="expanded"
     )
 
 

@@ -281,8 +281,9 @@ def loss_by_position(by_method: Mapping[str, NDArray], trained: int, attention: 
         title=title,
         note=f"{attention}, {origin}, trained on rows of {trained} tokens (dashed), reads this text of {n_tokens:,} "
         f"with the same weights under each method. Each point is the mean of up to {BIN} predictions; the title gives "
-        f"means over the {n_tokens - 1 - trained} after more than {trained} tokens. Lower is better. No method was "
-        "fine-tuned here; linear scaling was in its paper (arXiv 2306.15595).",
+        f"means over the {n_tokens - 1 - trained} after more than {trained} tokens. Lower is better. Nothing was "
+        "trained further here; linear scaling (arXiv 2306.15595), YaRN (arXiv 2309.00071) and Llama 3's were published "
+        "with further training.",
         alt=f"{title}. All methods: " + ", ".join(f"{name} {loss:.2f}" for name, loss in beyond.items()) + ".",
         table={
             "method": list(by_method),

@@ -142,7 +142,10 @@ def _own_model(s: Settings) -> None:
 
 def _mask(s: Settings) -> None:
     _control(st.checkbox, "Causal: no token attends to a later one", "causal")
-    _slider("Sliding window, in tokens (0: none)", "window")
+    _slider(
+        "Sliding window, in tokens (0: none)", "window",
+        help="Each token attends to this many tokens, itself included; without a causal mask, to as many on each side.",
+    )  # fmt: skip
     _slider(
         "Attention-sink tokens", "n_sinks",
         help="First tokens that stay visible outside the window (StreamingLLM, arXiv 2309.17453).",

@@ -85,7 +85,8 @@ def test_what_is_written_is_not_cut_off(turns: Callable) -> None:
 
 
 MEASURE = """(labels) => {
-    const text = document.querySelector(".js-plotly-plot text"), pen = document.createElement("canvas").getContext("2d");
+    const text = document.querySelector(".js-plotly-plot text");
+    const pen = document.createElement("canvas").getContext("2d");
     pen.font = `12px ${getComputedStyle(text).fontFamily}`;
     return labels.map(label => pen.measureText(label).width);
 }"""

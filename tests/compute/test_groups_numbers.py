@@ -134,7 +134,7 @@ def test_the_work_printed_is_what_the_mask_allows(config, n_tokens):
     )
     assert n_bytes == table["cache bytes read"][here] == 4 * cached * sum(keys)
     assert panel["line"].endswith(f"= {n_bytes:,} B") and f"= {flops:,} FLOPs; " in panel["line"]
-    assert table["parameters"][here] == count_parameters(c).total
+    assert table["parameters of the model"][here] == count_parameters(c).total
     for rect, what in zip(panel["rects"], list(table)[1:], strict=True):
         assert rect[2] == table[what][here] / table[what][0]
     shown = [label[3] for label in panel["labels"] if label[2].startswith("after")][:2]

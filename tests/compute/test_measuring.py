@@ -36,7 +36,7 @@ def test_a_published_models_facts_can_be_taken_and_pasted_back(id):
     [
         ("{", ["Invalid JSON"]),
         ("[" * 100_000, ["Invalid JSON"]),
-        ("[]", ["one entry"]),
+        ("[]", ["JSON object"]),
         ("{}", ["n_layers"]),
         ('{"n_layers": 2, "d_model": 12, "n_heads": 5}', ["d_model", "multiple of n_heads"]),
         ('{"n_layers": 2, "d_model": 12, "n_heads": 6, "n_kv_heads": 4}', ["n_kv_heads", "6, 3, 2, 1"]),

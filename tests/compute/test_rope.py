@@ -40,3 +40,15 @@ def test_only_a_method_that_changed_is_run_again(monkeypatch: pytest.MonkeyPatch
     changed = rope.losses(view, ids, {**methods, "YaRN": replace(methods["YaRN"], beta_fast=17.0)})
     assert len(runs) == len(methods) + 1 and changed["YaRN"] is runs[-1]
     assert not np.array_equal(changed["YaRN"], found["YaRN"]) and changed["none"] is found["none"]
+
+
+LLAMA3 = (
+    '{"rope_type": "llama3", "factor": 4, "low_freq_factor": 1, "high_freq_factor": 4, '
+    '"original_max_position_embeddings": 8192}'
+)
+
+
+@pytest.mark.parametrize("form", ["%s", '"rope_scaling": %s,', '{"rope_scaling": %s}', '{"rope_parameters": %s}'])
+def test_a_pasted_scaling_is_read_as_an_object_a_line_or_a_whole_configuration(form):
+    methods, problem = rope.scalings(View(Settings()), 3.0, form % LLAMA3)
+    assert problem is None and methods[rope.PASTED].rope_type == "llama3"

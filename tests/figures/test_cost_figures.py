@@ -31,6 +31,7 @@ from attnviz.experiments.measurement import Timing, counted_cache_bytes, counted
 from attnviz.figures import cost as figures
 from attnviz.figures.cost.formulas import attention_equation
 from attnviz.figures.cost.labels import PLOT_WIDTHS, Box, Line, _box, _mark, place, ranges, spread
+from attnviz.figures.cost.rates import rate_text
 from attnviz.figures.theme import kv_colour
 from attnviz.session.settings import Settings
 
@@ -308,3 +309,10 @@ def test_each_caches_what_the_sentence_says():
     said = figures.caches_text(models, 5_003, 3, "bf16")
     for model in models:
         assert f"{figures.short_name(model)} **{bytes_text(kv_cache_bytes(model, 5_003, 3))}**" in said
+
+
+def test_the_chosen_batch_fits_or_is_said_to_be_too_much():
+    most = SERVING.plan().n_users
+    fits, too_many = (figures.chosen_batch(SERVING, n) for n in (most, most + 1))
+    assert f"at most {rate_text(SERVING.tokens_per_second(most))} tokens per second" in fits
+    assert f"{most + 1:,} sequences" in too_many and f"at most {most:,} fit" in too_many

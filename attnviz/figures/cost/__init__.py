@@ -3,7 +3,7 @@
 from attnviz.figures.cost.captions import crowd_text, short_name
 from attnviz.figures.cost.compared import caches_panel, kinds_of
 from attnviz.figures.cost.here import measured
-from attnviz.figures.cost.machines import filling, machines, roof, speed
+from attnviz.figures.cost.machines import chosen_batch, filling, machines, roof, speed
 from attnviz.figures.cost.own import attention_parameters, cache, model_parameters, precisions
 from attnviz.figures.cost.prompts import first_token
 from attnviz.figures.cost.published import alternatives, caches_text, counts_text, published, published_table, totals
@@ -14,6 +14,7 @@ __all__ = [
     "cache",
     "caches_panel",
     "caches_text",
+    "chosen_batch",
     "counts_text",
     "crowd_text",
     "filling",

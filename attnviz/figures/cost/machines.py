@@ -61,6 +61,15 @@ def filling(serving: Serving) -> Drawing:
     )
 
 
+def chosen_batch(serving: Serving, batch_size: int) -> str:
+    """Return a sentence on this number of sequences: that they do not fit, or the bound on their speed."""
+    most = serving.plan().n_users
+    chosen = f"{_sequences(batch_size)} at once, as chosen above"
+    if batch_size > most:
+        return f"{chosen}: too many; at most {most:,} {'fits' if most == 1 else 'fit'}."
+    return f"{chosen}: at most {rate_text(serving.tokens_per_second(batch_size))} tokens per second together."
+
+
 def speed(serving: Serving) -> Drawing:
     """Draw the bound on tokens per second over the batch size at several contexts; dotted if the batch does not fit."""
     contexts = sorted({1024, 8192, 32_768, serving.n_tokens})

@@ -12,7 +12,7 @@ export default function ({ data, parentElement, setTriggerValue }) {
 
 function create(root) {
   const view = { root };
-  for (const name of ["title", "strongest", "text", "after", "bars"]) view[name] = root.querySelector("." + name);
+  for (const name of ["title", "strongest", "text", "marks", "after", "bars"]) view[name] = root.querySelector("." + name);
   view.text.onpointermove = (e) => { const token = e.target.closest(".token"); if (token) show(view, token.at); };
   view.text.onpointerleave = () => show(view, view.d.query);
   view.text.onclick = (e) => { const token = e.target.closest(".token"); if (token) choose(view, token.at); };
@@ -24,6 +24,7 @@ function update(view, bytes) {
   const old = view.d, d = (view.d = bytes === view.bytes ? old : unpack(bytes));
   view.bytes = bytes;
   view.root.style.setProperty("--hue", d.mark);
+  view.marks.textContent = d.marks;
   if (!old || old.labels.join("\n") !== d.labels.join("\n")) lay(view);
   view.at = undefined;
   show(view, d.query);

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from attnviz.text import marks
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
 from attnviz.ui.components.packed_weights import cells_of, message
@@ -18,6 +19,7 @@ HTML = """
   <h2 class="title"></h2>
   <p class="strongest" aria-live="polite"></p>
   <div class="text" role="application" tabindex="0" aria-label="The text, one token after another"></div>
+  <p class="marks"></p>
   <h2 class="after"></h2>
   <div class="bars"></div>
 </div>
@@ -45,7 +47,7 @@ def text_view(
     """
     header = {
         "labels": list(labels), "next": [[list(each) for each in row] for row in next_tokens],
-        "query": query, "name": name, "mark": colour,
+        "query": query, "name": name, "mark": colour, "marks": marks(labels),
     }  # fmt: skip
     most = len(labels) - 1
     data = message(header, cells_of(weights[None, None], allowed[None], len(labels)))

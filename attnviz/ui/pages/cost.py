@@ -337,7 +337,10 @@ def memory(view: View) -> None:
         _weights()
         _reserve()
     s = view.settings
-    charts.show(figures.filling(compute_cost.serving(s)), "filling")
+    serving = compute_cost.serving(s)
+    if s.batch > 1:
+        st.markdown(figures.chosen_batch(serving, s.batch))
+    charts.show(figures.filling(serving), "filling")
     _notes([s.preset], "held")
 
 
@@ -368,6 +371,8 @@ def speed(view: View) -> None:
         _reserve()
     s = view.settings
     serving = compute_cost.serving(s)
+    if s.batch > 1:
+        st.markdown(figures.chosen_batch(serving, s.batch))
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(figures.speed(serving), "speed")

@@ -23,8 +23,9 @@ from attnviz.ui.headline import headline, mla_grid_options
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
 FIRST_LESSON = ("one-head", "What one head does")  # its first step is the heads page with default settings
 HOW_TO_READ = (
-    "Each map is one attention head: each row is a query, each column a key; a stronger colour means a larger weight. "
-    "The hue shows the KV head that the head reads. Point at a cell; click a head to open it."
+    "Each map is one attention head: each row is a token that attends (query), each column a token that it may attend "
+    "to (key); a stronger colour means a larger weight. The hue is that of the key/value (KV) head which the head "
+    "reads. Point at a cell; click a head to open it."
 )
 
 

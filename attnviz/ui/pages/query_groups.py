@@ -224,10 +224,13 @@ def _equal(view: View) -> None:
         st.info(f"{soft_capped(view)} PyTorch's kernel has no such cap, so the numerical checks are skipped.")
         return
     found = compute_groups.equalities_of(view.settings, view.ids, layer)
+    copied = (
+        " Where a formulation needs another number of KV heads, the layer's own are copied to each query head, or "
+        "averaged into one." * (view.config.attention != "mla")
+    )
     st.markdown(
         f"## Layer {layer}: {_agreement(found)}\n\n"
-        f"Computed on this layer's input for {_text(view, compute_groups.MAX_CHECKED)}. Where a formulation needs "
-        "another number of KV heads, the layer's own are copied to each query head, or averaged into one.\n\n"
+        f"Computed on this layer's input for {_text(view, compute_groups.MAX_CHECKED)}.{copied}\n\n"
         + _equalities(found)
     )
 
@@ -280,7 +283,8 @@ def _cost(view: View) -> None:
     selected, text = attention_name(view.config), _text(view)
     with left:
         losses = compute_groups.losses_of_sharing(view.settings, view.ids)
-        charts.show(group_quality.losses(losses, view.config.n_kv_heads, text), "losses")
+        latent_selected = view.config.attention == "mla"
+        charts.show(group_quality.losses(losses, view.config.n_kv_heads, text, latent_selected), "losses")
     with right:
         members = compute_groups.members_of(view.settings, view.ids)
         charts.show(group_quality.quality(members, selected, compute_groups.held_out_characters()), "quality")
@@ -313,7 +317,8 @@ def _before_after(view: View) -> None:
         return
     n_kv_heads = c.n_kv_heads
     if n_kv_heads == c.n_heads:
-        st.info("With one KV head per query head nothing is merged. Choose a model with fewer KV heads above.")
+        shares = "MLA's heads share a latent, not KV heads" if c.attention == "mla" else "Each query head has a KV head"
+        st.info(f"{shares}, so nothing is merged. Choose a model with fewer KV heads above.")
         return
     found = compute_groups.maps_of(view.settings, view.ids, n_kv_heads, layer)
     n_tokens = found.weights.shape[-1]
@@ -323,8 +328,9 @@ def _before_after(view: View) -> None:
     st.caption(
         f"Share moved compared with MHA, at {count(n_kv_heads, 'KV head')}: {shares}. The share is the total variation "
         f"distance ½ Σ|before − after| of a row, averaged over the queries of "
-        f"{_text(view, compute_groups.MAX_MAPPED)}. The hue is that of the KV head after merging. Pointing at a "
-        "cell or tapping it marks the same query and key in all of these models."
+        f"{_text(view, compute_groups.MAX_MAPPED)}. All layers are merged, so from layer 1 on, a layer's input differs "
+        "too. The hue is that of the KV head after merging. Pointing at a cell or tapping it marks the same query and "
+        "key in all of these models."
     )
     read = c.layer.kv_head_of
     head_grid(

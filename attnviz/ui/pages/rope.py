@@ -285,7 +285,10 @@ def _longer(view: View) -> None:
             "no token is beyond its training length. Choose a checkpoint in the sidebar."
         )
         return
-    methods, problem = compute_rope.scalings(view, factor, _pasted(config.rotary_dim // 2))
+    pasted = _pasted(config.rotary_dim // 2)
+    methods, problem = compute_rope.scalings(view, factor, pasted)
+    if "original_max_position_embeddings" in pasted and not problem:
+        st.caption(f"“pasted” uses {trained:,} tokens, this model's training context, in place of the one it names.")
     if problem:
         st.error(escaped(problem), icon=":material/error:")
     ids, which = compute_rope.long_ids(view, trained)
