@@ -47,8 +47,9 @@ def top(view: View) -> None:
     rotated, dims = 2 * len(compute_rope.frequencies(view)), view.trace.q.shape[-1]  # per query
     of_all = f", {rotated} of {dims} dimensions," if rotated < dims else ""
     st.markdown(
-        f"{headline(view)} RoPE rotates {count(rotated // 2, 'pair')} of dimensions of each query and key{of_all} by "
-        "position × frequency, and leaves values as they are."
+        f"{headline(view)} By itself, a score q·k does not depend on where its tokens are. RoPE (rotary position "
+        f"embedding) rotates {count(rotated // 2, 'pair')} of dimensions of each query and key{of_all} by position × "
+        "frequency, so that it does, and leaves values as they are."
     )
     if not view.settings.rope:
         st.info("RoPE is off: this page shows the rotations it would apply.", icon=":material/rotate_right:")
