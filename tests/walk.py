@@ -116,7 +116,7 @@ def _traced(page: str, row: Mapping, rng: random.Random) -> Visit:
         "tab": row["view"], "model": row["model"], "text": row["text"],
         **row["run"], **row["cell"], **row["place"], **rng.choice(OWN),
         "fraction": rng.choice((0.0, 0.35, 1.0)), "factor": rng.choice((1.0, 2.5, 8.0)),
-        "colour": rng.choice(("linear", "log")), "sink_aside": rng.random() < 0.5, "tiled": rng.random() < 0.5,
+        "colour": rng.choice(("root", "linear", "log")), "sink_aside": rng.random() < 0.5, "tiled": rng.random() < 0.5,
         "alike": rng.choice(("keys", "values")), "off_way": rng.choice(("zero", "mean")),
         "pinned": heads, "off": heads, "mask_window": rng.choice((1, 8, 40)), "mask_sinks": rng.choice((1, 16)),
         "mask_padding": rng.choice((1, 3, 30)),

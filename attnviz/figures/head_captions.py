@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 STAGES = ("1 · scores", "2 · masked", "3 · weights")
 LONGEST_TOKEN = 40  # characters, in a title
+SCALES = {"root": "square root", "linear": "linear", "log": "logarithmic"}  # of colour; the first is the default
 LOWEST_TOP = 1e-3  # lowest end of a colour scale: ten units of the last decimal printed
 
 
@@ -41,14 +42,19 @@ def decades(top: float) -> float:
     return DIGITS + math.log10(top)
 
 
+def share_at(scale: str, along: np.ndarray, top: float) -> np.ndarray:
+    """Return the shares of `top` whose colours are at `along`, 0 to 1, on a scale of SCALES."""
+    return {"root": along**2, "linear": along, "log": 10 ** (decades(top) * (along - 1))}[scale]
+
+
 def map_caption(
-    trace: Trace, labels: Sequence[str], layer: int, head: int, *, log: bool = False, exclude_first: bool = False
+    trace: Trace, labels: Sequence[str], layer: int, head: int, *, scale: str = "root", exclude_first: bool = False
 ) -> Caption:
-    """Write the caption of one head's map. log: logarithmic colours; exclude_first: first key not in the scale."""
+    """Write the caption of one head's map. scale: of colour; exclude_first: first key not in the scale."""
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
     return Caption(
         f"Layer {layer}, head {head} reads {_reads(trace, head)}",
-        _map_note(weights, allowed, log, exclude_first),
+        _map_note(weights, allowed, scale, exclude_first),
         _map_alt(weights, labels, layer, head),
         _weights_formula(trace, head),
         line=_weights_line(trace, head),
@@ -147,10 +153,12 @@ def _range(numbers: list[int]) -> str:
     return f"{numbers[0]} to {numbers[-1]}" if whole else listed(numbers)
 
 
-def _map_note(weights: np.ndarray, allowed: np.ndarray, log: bool, exclude_first: bool) -> str:
+def _map_note(weights: np.ndarray, allowed: np.ndarray, scale: str, exclude_first: bool) -> str:
     largest = float(weights[:, 1:].max(initial=0.0))
     parts = [f"Each row is a query, each column a key. {sums(allowed)} Grey cells are masked."]
-    if log:
+    if scale == "root":
+        parts.append("Colour is on a square-root scale.")
+    if scale == "log":
         parts.append(f"Colour is logarithmic; weights up to {10.0**-DIGITS:g} look like zero.")
     if exclude_first:
         first = float(weights[:, 0].sum(dtype=np.float64) / weights.sum(dtype=np.float64))

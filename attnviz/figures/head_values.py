@@ -132,15 +132,16 @@ def average_map(weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str],
     """Draw the mean of N heads' maps, weights (N, T, S). of: the heads' names, "the 8 heads of layer 1"."""
     mean = weights.mean(0, dtype=np.float64)  # (T, S)
     q, k = _largest_after_first(mean)
+    after = " after the first row" if len(mean) > 1 else ""
     figure = _map(np.where(allowed, mean, np.nan), allowed, labels, SEQUENTIAL, (0.0, 1.0), "mean weight")
     add_frames(figure, len(labels), query, None)
     return Drawing(
         figure,
-        title=f"Mean over {of}: at most {printed(mean[q, k])} after the first row",
-        note=f"Each cell is the mean of {count(len(weights), 'weight')}; each row is a query. The largest mean after "
-        f"the first row is from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. Averaging "
+        title=f"Mean over {of}: at most {printed(mean[q, k])}{after}",
+        note=f"Each cell is the mean of {count(len(weights), 'weight')}; each row is a query. The largest mean"
+        f"{after} is from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. Averaging "
         f"hides differences between heads. {MASKED_CELLS}{joined(labels, MAX_CELLS, 'means')}",
-        alt=f"Heat map of the mean weights of {of}; the largest after the first row is {printed(mean[q, k])}, from "
+        alt=f"Heat map of the mean weights of {of}; the largest{after} is {printed(mean[q, k])}, from "
         f"query {q} “{labels[q]}” to key {k} “{labels[k]}”.",
         table=matrix_table(np.where(allowed, mean, np.nan), labels),
     )
@@ -174,7 +175,7 @@ def _map(
     add_masked(figure, allowed, MAX_CELLS)
     add_cells(figure, blocks(values, MAX_CELLS), scale, bounds, f"{what} %{{z:.{DIGITS}f}}")
     if bounds[0] == 0:
-        add_colourbar(figure, scale, bounds[1], False, what)
+        add_colourbar(figure, scale, bounds[1], what)
     return figure
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from attnviz.figures.blocks import block_size
 from attnviz.figures.chart import Chart, numbered
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.head_captions import STAGES, decades, largest_but_first, map_caption, path_caption, sums
+from attnviz.figures.head_captions import STAGES, largest_but_first, map_caption, path_caption, share_at, sums
 from attnviz.figures.numbers import DIGITS, printed
 from attnviz.figures.phrases import count
-from attnviz.figures.theme import DIVERGING, FAINT, MASKED, SEQUENTIAL, base_figure, kv_colour, kv_scale
+from attnviz.figures.theme import DIVERGING, FAINT, MASKED, RAMP_STEPS, SEQUENTIAL, base_figure, kv_colour, kv_scale
 from attnviz.figures.token_maps import (
     FIXED,
     MAX_X_TICKS,
@@ -47,7 +47,7 @@ def head_map(
     layer: int,
     head: int,
     *,
-    log: bool = False,
+    scale: str = "root",
     exclude_first: bool = False,
     query: int | None = None,
     key: int | None = None,
@@ -55,8 +55,8 @@ def head_map(
 ) -> Drawing:
     """Draw the weights of one head, tokens on both axes; masked cells are grey, also named in the hover text.
 
-    labels: T token labels. log: logarithmic colours. exclude_first: draw the first key, the usual attention sink, in
-    grey and outside the scale, so that the rest is visible. query, key: a row or a column to frame.
+    labels: T token labels. scale: of colour, one of SCALES. exclude_first: draw the first key, the usual attention
+    sink, in grey and outside the scale, so that the rest is visible. query, key: a row or a column to frame.
     ground: "light" or "dark", for the canvas colours on such a page; None: a scale that suits both.
     """
     weights, allowed = trace.weights[layer, head], trace.allowed[layer]  # (T, S) each
@@ -68,14 +68,15 @@ def head_map(
     kv_head, n_kv_heads = trace.config.layer.kv_head_of[head], trace.config.n_kv_heads
     figure = token_map_figure(labels, map_height(len(labels)), MAX_CELLS)
     add_masked(figure, allowed, MAX_CELLS)
-    scale = kv_scale(kv_head, n_kv_heads, decades(top) if log else 0, ground)
-    add_cells(figure, blocks(drawn, MAX_CELLS), scale, (0.0, top), HOVER)
+    at = share_at(scale, np.linspace(0, 1, RAMP_STEPS), top)
+    colours = kv_scale(kv_head, n_kv_heads, ground, at=at)
+    add_cells(figure, blocks(drawn, MAX_CELLS), colours, (0.0, top), HOVER)
     if exclude_first:
         first = np.where(allowed, weights, np.float32(np.nan))[:, :1]
         add_cells(figure, blocks(first, MAX_CELLS), SEQUENTIAL, (0.0, 1.0), f"outside the colour scale, {HOVER}")
-    add_colourbar(figure, kv_scale(kv_head, n_kv_heads, ground=ground), top, log)
+    add_colourbar(figure, kv_scale(kv_head, n_kv_heads, ground), top, scale=scale)
     add_frames(figure, len(labels), query, key)
-    caption = map_caption(trace, labels, layer, head, log=log, exclude_first=exclude_first)
+    caption = map_caption(trace, labels, layer, head, scale=scale, exclude_first=exclude_first)
     return Drawing(
         figure,
         title=caption.title,

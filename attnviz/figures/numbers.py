@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_HALF_UP, Context
+
 import numpy as np
 
 DIGITS = 4  # decimals of a score and of a weight
+THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
 
 
 def steps(values: np.ndarray | float) -> np.ndarray:
@@ -21,6 +24,11 @@ def rounded(values: np.ndarray | float) -> np.ndarray:
 def printed(value: float) -> str:
     """Format a score or a weight: "0.9341", "−1.5000"."""
     return f"{float(rounded(value)):.{DIGITS}f}".replace("-", "−")
+
+
+def significant(value: float) -> str:
+    """Format a number with three significant digits, halves away from zero, as the browser: "0.563", "0.25"."""
+    return f"{THREE_DIGITS.create_decimal_from_float(value).normalize():f}"
 
 
 def signed(change: float, digits: int = 3) -> str:

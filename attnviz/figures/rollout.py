@@ -40,7 +40,7 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
     figure = token_map_figure(labels, HEIGHT, MAX_CELLS)
     add_masked(figure, reach[layer], MAX_CELLS)
     add_cells(figure, blocks(drawn, MAX_CELLS), SEQUENTIAL, (0.0, top), "share %{z:.4f}")
-    add_colourbar(figure, SEQUENTIAL, top, log=False, title="share")
+    add_colourbar(figure, SEQUENTIAL, top, title="share")
     add_frames(figure, len(labels), query, None)
     own = float(np.diagonal(shares).mean())
     ends = f" Colour ends at {top:.2g}, the largest share of a token other than the query." if len(labels) > 1 else ""

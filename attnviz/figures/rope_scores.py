@@ -382,7 +382,7 @@ def weight_map(
     """
     scale = kv_scale(head.kv_head, head.n_kv_heads, ground=ground)
     figure = _map(labels, allowed, weights, scale, (0.0, top))
-    add_colourbar(figure, scale, top, log=False)
+    add_colourbar(figure, scale, top)
     strongest = weights.argmax(axis=1)
     return Drawing(
         figure,
@@ -405,7 +405,7 @@ def score_map(scores: NDArray, allowed: NDArray, labels: Sequence[str], limit: f
     """
     inside = scores[allowed]
     figure = _map(labels, allowed, scores, DIVERGING, (-limit, limit))
-    add_colourbar(figure, DIVERGING, limit, log=False, title="score", lowest=-limit)
+    add_colourbar(figure, DIVERGING, limit, title="score", lowest=-limit)
     return Drawing(
         figure,
         title=title,

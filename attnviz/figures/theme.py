@@ -112,34 +112,24 @@ def kv_colour(kv_head: int, n_kv_heads: int) -> str:
     return _hex(kv_rgb(kv_head, n_kv_heads))
 
 
-def kv_scale(kv_head: int, n_kv_heads: int, decades: float = 0, ground: str | None = None) -> list[list]:
+def kv_scale(kv_head: int, n_kv_heads: int, ground: str | None = None, *, at: np.ndarray | None = None) -> list[list]:
     """Return a plotly colour scale from transparent (0) to the KV head's colour (1), monotone on light and dark pages.
 
-    With `decades`, colour is logarithmic and transparent at 10**-decades and below; the values remain weights.
     ground: "light" or "dark", for the canvas colours on such a page instead of a scale that suits both.
+    at: (RAMP_STEPS,) the shares of the top at equal distances along the colours; None: a linear scale.
     """
+    along = np.linspace(0, 1, RAMP_STEPS if ground or at is not None else 2)
     if ground:
-        return _along(kv_ramp(kv_head, n_kv_heads, ground), decades)
-    return _fade(kv_rgb(kv_head, n_kv_heads), decades)
+        ramp = kv_ramp(kv_head, n_kv_heads, ground)
+        colours = ["rgb({}, {}, {})".format(*ramp[round(255 * a)]) for a in along]
+    else:
+        colours = [_rgba(kv_rgb(kv_head, n_kv_heads), a) for a in along]
+    stops = [[float(share), colour] for share, colour in zip(along if at is None else at, colours, strict=True)]
+    return stops if stops[0][0] == 0 else [[0.0, colours[0]], *stops]
 
 
-def _along(ramp: np.ndarray, decades: float) -> list[list]:
-    """Convert a ramp (256, 3) to a plotly colour scale."""
-    share = np.linspace(0, 1, RAMP_STEPS)
-    at = np.concatenate(([0.0], 10 ** (decades * (share[1:] - 1)))) if decades else share
-    return [[float(a), "rgb({}, {}, {})".format(*ramp[round(255 * s)])] for a, s in zip(at, share, strict=True)]
-
-
-def _fade(rgb: tuple[int, int, int], decades: float = 0) -> list[list]:
-    if not decades:
-        return [[0.0, _rgba(rgb, 0)], [1.0, _rgba(rgb, 1)]]
-    exponents = np.linspace(
-        -decades, 0, round(8 * decades) + 1
-    )  # plotly interpolates linearly between stops, so use many
-    return [[0.0, _rgba(rgb, 0)], *([float(10.0**e), _rgba(rgb, 1 + e / decades)] for e in exponents)]
-
-
-SEQUENTIAL = _fade((125, 125, 125))  # a quantity that belongs to no KV head
+_GREY = 125, 125, 125
+SEQUENTIAL = [[0.0, _rgba(_GREY, 0)], [1.0, _rgba(_GREY, 1)]]  # a quantity that belongs to no KV head
 TABLE, TABLE_TEXT = [[0, "#d6d6d6"], [1, "#8c8c8c"]], "#000000"  # opaque cells with numbers in them
 _NEGATIVE, _POSITIVE = _bytes(MID_LIGHTNESS, 0.09, 65.0), _bytes(MID_LIGHTNESS, 0.09, 215.0)  # brown and petrol, muted
 BROWN, PETROL = _hex(_NEGATIVE), _hex(_POSITIVE)  # two lines or marks that belong to no KV head

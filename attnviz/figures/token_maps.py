@@ -14,9 +14,9 @@ import numpy as np
 
 from attnviz.figures.blocks import block_size, pool
 from attnviz.figures.chart import Chart, numbered
-from attnviz.figures.head_captions import decades, shortened
+from attnviz.figures.head_captions import decades, share_at, shortened
 from attnviz.figures.label_width import label_width
-from attnviz.figures.numbers import DIGITS
+from attnviz.figures.numbers import DIGITS, significant
 from attnviz.figures.theme import LABEL, MASKED, NEUTRAL, base_figure
 
 MAX_X_TICKS, MAX_Y_TICKS = 24, 36  # as many as fit on a phone
@@ -118,27 +118,21 @@ def add_masked(figure: Chart, allowed: np.ndarray, most_cells: int, axes: int = 
 
 
 def add_colourbar(
-    figure: Chart, scale: list, top: float, log: bool, title: str = "weight", *, lowest: float = 0.0
+    figure: Chart, colours: list, top: float, title: str = "weight", *, lowest: float = 0.0, scale: str = "linear"
 ) -> None:
     """Add the colour scale as a map of one row with its own axes: plotly's colour bar takes as long as all the rest.
 
-    lowest, top: the values at its ends; a logarithmic scale ends at `decades(top)` below the top instead.
+    colours: at equal distances along the bar. lowest, top: the values at its ends, lowest of a linear scale only.
     """
-    low, high = (-decades(top), 0.0) if log else (lowest, top)
-    if log:
-        at = [e - math.log10(top) for e in range(-DIGITS, 1)]  # the powers of ten
-        text = [f"{10.0**e:g}" for e in range(-DIGITS, 1)]
-    else:
-        at = [low + (high - low) * i / 2 for i in range(3)]
-        text = [f"{v:.3g}".replace("-", "−") for v in at]
+    marks = _bar_marks(scale, lowest, top)
     figure.add_heatmap(
-        z=np.linspace(low, high, BAR_STEPS)[None], x0=0.5 / BAR_STEPS, dx=1 / BAR_STEPS, xaxis="x3", yaxis="y3",
-        colorscale=scale, zmin=low, zmax=high, showscale=False, hoverinfo="skip",
+        z=np.linspace(0, 1, BAR_STEPS)[None], x0=0.5 / BAR_STEPS, dx=1 / BAR_STEPS, xaxis="x3", yaxis="y3",
+        colorscale=colours, zmin=0, zmax=1, showscale=False, hoverinfo="skip",
     )  # fmt: skip
     margin = figure.layout["margin"]
     pixel = 1 / (figure.layout["height"] - margin["t"] - margin["b"])
     plain = {**FIXED, "fixedrange": True}
-    ticks = {"tickvals": [(v - low) / (high - low) for v in at], "ticktext": text, "tickfont": LABEL}
+    ticks = {"tickvals": list(marks), "ticktext": list(marks.values()), "tickfont": LABEL}
     figure.foot = BAR_ROOM
     figure.update_layout(
         yaxis={"domain": [BAR_ROOM * pixel, 1]},
@@ -149,6 +143,16 @@ def add_colourbar(
         },
     )  # fmt: skip
     figure.add_annotation(text=title, x=0.5, y=1, xref="x3 domain", yref="y3 domain", yanchor="bottom", showarrow=False)
+
+
+def _bar_marks(scale: str, lowest: float, top: float) -> dict[float, str]:
+    """Return the values printed below a colour bar, by their place along it from 0 to 1."""
+    if scale == "log":  # the powers of ten; those beyond the top are outside the bar
+        return {1 + (e - math.log10(top)) / decades(top): f"{10.0**e:g}" for e in range(-DIGITS, 1)}
+    if scale == "root":
+        along = np.linspace(0, 1, 5)
+        return dict(zip(along.tolist(), map(significant, top * share_at(scale, along, top)), strict=True))
+    return {at: f"{lowest + (top - lowest) * at:.3g}".replace("-", "−") for at in (0.0, 0.5, 1.0)}
 
 
 def add_frames(figure: Chart, n: int, query: int | None, key: int | None) -> None:

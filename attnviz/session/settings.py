@@ -191,7 +191,7 @@ class Settings:
     )  # of dimensions, as RoPE rotates them; -1: one that adds much to the score
     fraction: float = _setting(0.5, Number(0, 1, whole=False))  # of the dimensions that partial RoPE rotates
     factor: float = _setting(2.0, Number(1, 32, whole=False))  # extended context ÷ training context
-    colour: str = _setting("linear", Choice(("linear", "log")))
+    colour: str = _setting("root", Choice(("root", "linear", "log")))
     sink_aside: bool = _setting(False, Flag())  # exclude the first token from the colour scale
     tiled: bool = _setting(False, Flag())  # wrong order of KV heads: repeat() instead of repeat_interleave()
     alike: str = _setting("keys", Choice(("keys", "values")))

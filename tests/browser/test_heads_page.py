@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
+from attnviz.figures import theme
 from attnviz.session.pages import PAGES
 from tests.browser.conftest import NARROW, count_messages, turn_to
 from tests.browser.painted import hue_shares, overflow, painted_fraction, pixels, settle
@@ -302,6 +303,7 @@ def other_colours_are_there_at_once_and_in_the_address(page: Page) -> None:
     x, y = round(first["x"] + 2), round(first["y"] + 2)
     page.mouse.move(2, 2)
     plain = pixels(the_map(page))
+    expect(page.get_by_role("combobox", name="Colour scale")).to_have_value("linear")
     assert page.get_by_role("combobox", name="Colour scale").evaluate(CHANGED_AT_ONCE, {"value": "log"})
     settle(page)
     expect(page).to_have_url(re.compile("colour=log"))
@@ -321,6 +323,43 @@ def other_colours_are_there_at_once_and_in_the_address(page: Page) -> None:
     expect(page.get_by_role("combobox", name="Colour scale")).to_have_value("log")
     expect(page.get_by_label("Exclude first token from colour scale")).to_be_checked()
     assert drawn(page) == as_drawn
+
+
+CELL = """(map) => {
+    const [canvas, mark] = map.children, ratio = canvas.width / canvas.clientWidth;
+    const middle = ["left", "width", "top", "height"].map((side) => parseFloat(mark.style[side]));
+    const at = [middle[0] + middle[1] / 2, middle[2] + middle[3] / 2].map((v) => Math.round(v * ratio));
+    return [...canvas.getContext("2d").getImageData(...at, 1, 1).data.slice(0, 3)];
+}"""
+PRINTED = """bar => {
+    const { left, width } = bar.querySelector("i").getBoundingClientRect(), range = document.createRange();
+    return [...bar.querySelectorAll("span")].map((span) => {
+        range.selectNodeContents(span);
+        const box = range.getBoundingClientRect();
+        return [(box.left + box.width / 2 - left) / width, span.textContent];
+    });
+}"""
+
+
+def a_weight_has_the_colour_of_its_square_root(page: Page) -> None:
+    """The default, as in the grid. The ramp sent has 17 stops, so a colour may differ by a few units."""
+    expect(page.get_by_role("combobox", name="Colour scale")).to_have_value("root")
+    expect(page.locator(".hv .note")).to_contain_text("square-root scale")
+    ramp, weights = theme.kv_ramp(1, 4, "light").astype(int), []
+    the_map(page).focus()
+    for _ in range(20):
+        page.keyboard.press("ArrowLeft")
+        weights.append(float(re.search(r"weight (\d\.\d+)", reading(page).inner_text())[1]))
+        colour = the_map(page).evaluate(CELL)
+        assert np.abs(ramp[round(255 * weights[-1] ** 0.5)] - colour).max() <= 4, (weights[-1], colour)
+    assert sum(0.01 < weight < 0.5 for weight in weights) >= 2, weights  # the linear scale's would be lighter
+    printed = page.locator(".hv .bar").evaluate(PRINTED)
+    assert [text for _, text in printed] == ["0", "0.0625", "0.25", "0.563", "1"]
+    assert np.allclose([at for at, _ in printed], [0, 0.25, 0.5, 0.75, 1], atol=0.01)
+    assert page.get_by_role("combobox", name="Colour scale").evaluate(CHANGED_AT_ONCE, {"value": "linear"})
+    settle(page)
+    expect(page).to_have_url(re.compile("colour=linear"))
+    assert [text for _, text in page.locator(".hv .bar").evaluate(PRINTED)] == ["0", "0.25", "0.5", "0.75", "1"]
 
 
 FIRST_COLUMN = """(canvas, { left, width, y }) => {
@@ -404,7 +443,8 @@ ONE_HEAD = (
     ),
     (a_click_on_a_cell_chooses_its_query_and_key, "heads?tab=number"),
     (the_arrow_keys_go_over_the_map_and_enter_chooses, "heads?query=20&key=7"),
-    (other_colours_are_there_at_once_and_in_the_address, "heads?query=20&key=4"),
+    (other_colours_are_there_at_once_and_in_the_address, "heads?query=20&key=4&colour=linear"),
+    (a_weight_has_the_colour_of_its_square_root, "heads?query=21&key=20"),
     (the_first_column_is_set_aside_to_its_edge, f"heads?query=0&key=0&sink_aside=1&text={LONG}"),
     (the_map_and_the_path_can_be_zoomed_and_saved, "heads"),
 )

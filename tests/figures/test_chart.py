@@ -170,7 +170,7 @@ def test_a_lower_chart_has_labels_that_do_not_meet_and_a_colour_bar_of_the_same_
     """A chart of 700 pixels is drawn at this height to fill a screen of 720."""
     labels = [f"token{i}" for i in range(31)]
     chart = token_map_figure(labels, 700, 64)
-    add_colourbar(chart, [[0, "#000"], [1, "#fff"]], 1.0, False)
+    add_colourbar(chart, [[0, "#000"], [1, "#fff"]], 1.0)
     before = chart.figure().to_dict()
     low = chart.at_height(385).figure().layout
     assert chart.figure().to_dict() == before and low.height == 385

@@ -58,7 +58,9 @@ def test_a_note_has_the_numbers_of_its_colours():
     trace = even()
     first = np.sum([1, 1 / 2, 1 / 3, 1 / 4, 1 / 5]) / 5  # the first key's share of all weight
     assert map_caption(trace, LABELS, 0, 0).note.count("sum to 1.") == 1
-    assert " 0.0001 " in map_caption(trace, LABELS, 0, 0, log=True).note
+    assert "square-root scale" in map_caption(trace, LABELS, 0, 0).note
+    assert "scale" not in map_caption(trace, LABELS, 0, 0, scale="linear").note
+    assert " 0.0001 " in map_caption(trace, LABELS, 0, 0, scale="log").note
     excluded = map_caption(trace, LABELS, 0, 0, exclude_first=True).note
     assert f" {first:.0%} " in excluded and " 0.5000, the largest other weight" in excluded
     one = map_caption(even(n=1), ["·a"], 0, 0, exclude_first=True).note
@@ -162,7 +164,7 @@ def test_a_long_label_ends_in_dots(label, shown):
     assert shortened(label, 5) == shown
 
 
-@pytest.mark.parametrize("how", [{}, {"log": True}, {"exclude_first": True}])
+@pytest.mark.parametrize("how", [{}, {"scale": "linear"}, {"scale": "log"}, {"exclude_first": True}])
 def test_the_charts_say_the_same(how):
     trace = traced(np.random.default_rng(0).normal(size=(2, 5, 5)))
     for drawing, caption in (

@@ -98,9 +98,50 @@ def test_long_texts_are_drawn_in_blocks_of_the_largest_weight():
     assert "largest of 3 × 3" in drawing.note
 
 
+@pytest.mark.parametrize("how", [{}, {"exclude_first": True}])
+def test_the_square_root_scale_is_the_default_and_shades_by_the_root_of_the_weight(how):
+    trace = traced()
+    _, cells, *_ = (
+        t for t in heads.head_map(trace, words(), 0, 2, **how).figure.data if t.type == "heatmap" and t.xaxis == "x2"
+    )
+    stops = [stop for stop, _ in cells.colorscale]
+    alpha = [float(colour.rstrip(")").split(",")[-1]) for _, colour in cells.colorscale]
+    for q, k in ((5, 3), (7, 2), (10, 9), (4, 4)):
+        weight = float(np.array(cells.z)[q, k])
+        assert weight == trace.weights[0, 2, q, k]
+        assert np.interp(weight / cells.zmax, stops, alpha) == pytest.approx((weight / cells.zmax) ** 0.5, abs=0.008)
+
+
+@pytest.mark.parametrize(
+    ("scale", "top", "printed_at"),
+    [
+        ("root", 1.0, {0: "0", 0.25: "0.0625", 0.5: "0.25", 0.75: "0.563", 1: "1"}),
+        ("root", 0.32, {0: "0", 0.25: "0.02", 0.5: "0.08", 0.75: "0.18", 1: "0.32"}),
+        ("root", 0.001, {0: "0", 0.25: "0.0000625", 0.5: "0.00025", 0.75: "0.000563", 1: "0.001"}),
+        ("linear", 0.32, {0: "0", 0.5: "0.16", 1: "0.32"}),
+        ("log", 1.0, {0: "0.0001", 0.25: "0.001", 0.5: "0.01", 0.75: "0.1", 1: "1"}),
+    ],
+)
+def test_the_colour_bar_prints_the_weights_of_its_colours(scale, top, printed_at):
+    chart = token_maps.token_map_figure(words(), 400, 64)
+    token_maps.add_colourbar(chart, theme.SEQUENTIAL, top, scale=scale)
+    axis = chart.layout["xaxis3"]
+    assert dict(zip(axis["tickvals"], axis["ticktext"], strict=True)) == printed_at
+
+
+def test_the_colour_bar_is_that_of_the_map():
+    trace, along = traced(), 0.75
+    figure = heads.head_map(trace, words(), 1, 4, ground="light", exclude_first=True).figure
+    top = float(trace.weights[1, 4, :, 1:].max())
+    marks = dict(zip(figure.layout.xaxis3.tickvals, figure.layout.xaxis3.ticktext, strict=True))
+    assert marks[along] == f"{top * 9 / 16:.3g}" and marks[1] == f"{top:.3g}"
+    cells = next(t for t in figure.data if t.type == "heatmap" and t.zmax == pytest.approx(top))
+    assert dict(cells.colorscale)[along**2] == dict(figure.data[-1].colorscale)[along]
+
+
 def test_the_log_scale_shades_by_decades_and_keeps_weights_in_the_hover_text():
     trace = traced()
-    drawing = heads.head_map(trace, words(), 0, 2, log=True)
+    drawing = heads.head_map(trace, words(), 0, 2, scale="log")
     _, cells = masked_and_cells(drawing.figure)
     alpha = {round(stop, 6): float(colour.rstrip(")").split(",")[-1]) for stop, colour in cells.colorscale}
     assert {stop: alpha[stop] for stop in (0.0, 0.0001, 0.001, 0.01, 0.1, 1.0)} == pytest.approx(
@@ -110,7 +151,7 @@ def test_the_log_scale_shades_by_decades_and_keeps_weights_in_the_hover_text():
     bar = drawing.figure.layout.xaxis3
     assert dict(zip(bar.ticktext, bar.tickvals, strict=True))["0.01"] == 0.5  # half-way of four decades
     scale = drawing.figure.data[-1]
-    assert (scale.z[0][0], scale.z[0][-1]) == (scale.zmin, scale.zmax) == (-4, 0)
+    assert (scale.z[0][0], scale.z[0][-1]) == (scale.zmin, scale.zmax) == (0, 1)
     assert "0.0001" in drawing.note
 
 
@@ -126,7 +167,7 @@ def test_the_first_token_can_be_set_aside():
 
 
 def test_one_token_and_the_first_set_aside():
-    drawing = heads.head_map(traced(1), ["·a"], 0, 0, exclude_first=True, log=True)
+    drawing = heads.head_map(traced(1), ["·a"], 0, 0, exclude_first=True, scale="log")
     assert "attends to itself" in drawing.alt
 
 
@@ -154,7 +195,7 @@ def test_the_title_says_who_else_reads_the_same(n_heads, n_kv_heads, head, says)
 
 def test_the_colour_is_the_kv_heads():
     _, cells = masked_and_cells(heads.head_map(traced(), words(), 0, 4).figure)
-    assert [list(stop) for stop in cells.colorscale] == theme.kv_scale(2, K)
+    assert cells.colorscale[-1] == (1, theme.kv_scale(2, K)[-1][1])
 
 
 def test_the_alternative_text_names_the_largest_weight_after_the_first_row():

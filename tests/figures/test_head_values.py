@@ -63,5 +63,5 @@ def test_the_zoomed_map_has_the_colours_of_the_canvas():
         scale, ramp = kv_scale(1, 3, ground=ground), kv_ramp(1, 3, ground)
         for at, colour in scale:
             assert colour == "rgb({}, {}, {})".format(*ramp[round(255 * at)])
-        logarithmic = kv_scale(1, 3, 4, ground)
-        assert logarithmic[0][0] == 0 and logarithmic[-1][0] == 1 and logarithmic[16][0] == 10**-2
+        logarithmic = dict(kv_scale(1, 3, ground, at=np.logspace(-4, 0, 33)))
+        assert logarithmic[0.0] == logarithmic[1e-4] == scale[0][1] and logarithmic[1e-2] == scale[16][1]

@@ -22,6 +22,15 @@ def test_a_bare_address_is_the_defaults_without_a_word():
     assert Settings().to_link() == {}
 
 
+@pytest.mark.parametrize(
+    ("link", "colour"), [({}, "root"), ({"colour": "linear"}, "linear"), ({"colour": "log"}, "log")]
+)
+def test_a_link_opens_the_colour_scale_that_it_names(link, colour):
+    found, notices = Settings.from_link(link)
+    assert (found.colour, notices, found.to_link()) == (colour, [], link)
+    assert Settings.from_link({"colour": "root"}) == (Settings(), [])
+
+
 @given(st.dictionaries(st.one_of(st.sampled_from(NAMES), st.text(max_size=12)), WRITTEN, max_size=8))
 @effort(max_examples=150, deadline=None)
 def test_any_link_gives_settings_in_range_that_reopen_themselves(link):

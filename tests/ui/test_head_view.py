@@ -151,7 +151,7 @@ def test_a_query_that_may_attend_to_nothing():
 
 
 def test_one_token():
-    header, body = sent(traced(n=1), looked(query=0, key=0, log=True, exclude_first=True))
+    header, body = sent(traced(n=1), looked(query=0, key=0, scale="log", exclude_first=True))
     assert body.tolist() == [STEPS]
     assert header["tops"] == [1.0, 1e-3]  # no key remains besides the first token
     row = path(traced(n=1), looked(query=0, key=0))
@@ -177,13 +177,12 @@ def test_colours_are_the_kv_heads():
         assert header["ramps"][name][-1] == theme.kv_ramp(2, K, name)[-1].tolist()
 
 
-@pytest.mark.parametrize("how", [{}, {"log": True}, {"exclude_first": True}, {"pinned": True}])
+@pytest.mark.parametrize("how", [{}, {"scale": "log"}, {"exclude_first": True}, {"pinned": True}])
 def test_what_is_looked_at_and_how_is_sent(how):
     header, _ = sent(traced(), looked(query=11, key=3, chosen=3, **how))
     assert (header["query"], header["key"], header["chosen"]) == (11, 3, 3)
-    assert (header["log"], header["exclude"], header["pinned"]) == tuple(
-        how.get(name, False) for name in ("log", "exclude_first", "pinned")
-    )
+    shown = {"scale": "root", "exclude_first": False, "pinned": False, **how}
+    assert (header["scale"], header["exclude"], header["pinned"]) == tuple(shown.values())
 
 
 # ---- captions
@@ -250,9 +249,9 @@ def show(trace, heard):
         ("cell", [3, -1], (3, -1)),
         ("cell", [T, T], (T - 1, T - 1)),
         ("cell", "<b>", (-1, -1)),
-        ("look", [True, False], (True, False)),
-        ("look", [0, 7], (False, True)),
-        ("look", None, (False, False)),
+        ("look", [1, False], ("linear", False)),
+        ("look", [9, 7], ("log", True)),
+        ("look", None, ("root", False)),
     ],
 )
 def test_what_the_browser_sends_is_told_on_within_bounds(monkeypatch, name, value, heard):

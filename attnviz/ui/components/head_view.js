@@ -31,7 +31,7 @@ function create(root) {
   document.fonts.load(fontOf(view)).then(view.paint, () => {}); // repaint once the font has loaded
   view.query.onchange = () => choose(view, +view.query.value, view.d.chosen);
   view.key.onchange = () => choose(view, view.d.query, +view.key.value);
-  view.colour.onchange = view.exclude.onchange = () => look(view, view.colour.value === "log", view.exclude.checked);
+  view.colour.onchange = view.exclude.onchange = () => look(view);
   view.pin.onclick = () => view.send("pin", !view.d.pinned);
   view.map.onpointermove = hovering((e) => point(view, e));
   view.map.onpointerleave = hovering(() => showReadout(view, null));
@@ -49,7 +49,7 @@ function update(view, bytes) {
   if (!old || old.labels.join("\n") !== d.labels.join("\n")) offer(view);
   Object.assign(view.query, { value: d.query });
   Object.assign(view.key, { value: d.chosen });
-  Object.assign(view.colour, { value: d.log ? "log" : "linear" });
+  Object.assign(view.colour, { value: d.scale });
   Object.assign(view.exclude, { checked: d.exclude });
   view.pin.textContent = d.pinned ? "Unpin this head" : "Pin to compare";
   view.map.setAttribute("aria-label", d.alt);
@@ -105,10 +105,18 @@ function paintMap(view) {
 
 function tableOf(d, view) {
   const top = d.tops[+d.exclude], stops = d.ramps[view.dark ? "dark" : "light"];
-  const share = (weight) => Math.min(1, weight / top);
-  const along = d.log ? (weight) => Math.max(0, 1 + Math.log10(Math.max(share(weight), 1e-9)) / decades(d)) : share;
-  return colours(stops, d.masked, d.steps, along);
+  return colours(stops, d.masked, d.steps, (weight) => SCALES[d.scale].along(Math.min(1, weight / top), decades(d)));
 }
+
+// Of each colour scale: the place on the ramp of a share of its top, and the share at a place.
+const SCALES = {
+  root: { along: Math.sqrt, shareAt: (along) => along ** 2 },
+  linear: { along: (share) => share, shareAt: (along) => along },
+  log: {
+    along: (share, decades) => Math.max(0, 1 + Math.log10(Math.max(share, 1e-9)) / decades),
+    shareAt: (along, decades) => 10 ** (decades * (along - 1)),
+  },
+};
 
 // Decades of the logarithmic scale: from its top down to the last printed decimal.
 const decades = (d) => Math.log10(d.tops[+d.exclude] * d.steps);
@@ -145,8 +153,8 @@ function write(ink, view, { left, top, width, height, T, S }, names, rows, colum
 function paintBar({ d, bar, dark }) {
   const top = d.tops[+d.exclude], stops = d.ramps[dark ? "dark" : "light"];
   bar.firstElementChild.style.background = `linear-gradient(90deg, ${stops.map((c) => `rgb(${c})`)})`;
-  const marks = [0, 1, 2, 3, 4].map((i) => (d.log ? top * 10 ** (decades(d) * (i / 4 - 1)) : (top * i) / 4));
-  bar.lastElementChild.replaceChildren(...marks.map((v) => el("span", "", String(+v.toPrecision(2)))));
+  const marks = [0, 0.25, 0.5, 0.75, 1].map((along) => top * SCALES[d.scale].shareAt(along, decades(d)));
+  bar.lastElementChild.replaceChildren(...marks.map((v) => el("span", "", String(+v.toPrecision(3)))));
 }
 
 // ---- pointer and keys
@@ -178,11 +186,12 @@ function choose(view, query, chosen) {
   view.send("cell", [query, chosen]);
 }
 
-function look(view, log, exclude) {
-  Object.assign(view.d, { log, exclude });
+function look(view) {
+  const { colour, exclude } = view;
+  Object.assign(view.d, { scale: colour.value, exclude: exclude.checked });
   paintMap(view);
   paintBar(view);
-  view.send("look", [log, exclude]);
+  view.send("look", [colour.selectedIndex, exclude.checked]);
 }
 
 // ---- texts

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from attnviz.figures import theme
 from attnviz.figures.drawing import Caption
-from attnviz.figures.head_captions import STAGES, largest_but_first
+from attnviz.figures.head_captions import SCALES, STAGES, largest_but_first
 from attnviz.figures.numbers import rounded
 from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
@@ -36,7 +36,7 @@ MAP_HTML = """
     <div class="bar"><i></i><div></div>weight</div>
     <div class="tools">
       <label>Colour scale
-        <select class="colour"><option value="linear">linear</option><option value="log">logarithmic</option></select>
+        <select class="colour">SCALES</select>
       </label>
       <label class="check"><input type="checkbox" class="exclude">Exclude first token from colour scale</label>
     </div>
@@ -45,7 +45,7 @@ MAP_HTML = """
     <p class="hint"></p>
   </section>
 </div>
-"""
+""".replace("SCALES", "".join(f'<option value="{name}">{text}</option>' for name, text in SCALES.items()))
 PATH_HTML = """
 <div class="hv">
   <section class="way">
@@ -71,7 +71,7 @@ class Look:
     query: int
     key: int  # the selected key …
     chosen: int  # … and as it was chosen: -1 for the strongest key
-    log: bool = False
+    scale: str = "root"  # of colour, one of SCALES
     exclude_first: bool = False
     pinned: bool = False
 
@@ -85,13 +85,13 @@ def head_view(
     key: str,
     on_head: Callable[[int, int], None],
     on_cell: Callable[[int, int], None],
-    on_look: Callable[[bool, bool], None],
+    on_look: Callable[[str, bool], None],
     on_pin: Callable[[], None],
 ) -> None:
     """Show the map.
 
     `on_head(layer, head)` runs after a head was chosen in a `head_grid`; `on_cell(query, key)` after a cell or token
-    was chosen, key -1 for the strongest key; `on_look(log, exclude_first)` after a change of the colour scale;
+    was chosen, key -1 for the strongest key; `on_look(scale, exclude_first)` after a change of the colour scale;
     `on_pin()` when the head is pinned or unpinned. labels: T token labels.
     """
     n, most = len(labels), (trace.config.n_layers - 1, trace.config.n_heads - 1)
@@ -103,7 +103,8 @@ def head_view(
         on_cell(*within(sent, -1, (n - 1, n - 1)))
 
     def scale(sent: object) -> None:
-        on_look(*map(bool, within(sent, 0, (1, 1))))
+        which, exclude_first = within(sent, 0, (len(SCALES) - 1, 1))
+        on_look(list(SCALES)[which], bool(exclude_first))
 
     _mount(
         key=key,
@@ -137,7 +138,7 @@ def pack(trace: Trace, labels: Sequence[str], look: Look, caption: Caption) -> b
     header = {
         **_shared(trace, labels, look, caption),
         "head": [look.layer, look.head],
-        "chosen": look.chosen, "log": look.log, "exclude": look.exclude_first, "pinned": look.pinned,
+        "chosen": look.chosen, "scale": look.scale, "exclude": look.exclude_first, "pinned": look.pinned,
         "tops": [1.0, largest_but_first(weights)],
         "ramps": {name: ramp(read, n_kv_heads, name) for name in theme.RAMP_ENDS},
         "texts": {"title": caption.title, "note": caption.note, "whole": _with_legend(caption)},

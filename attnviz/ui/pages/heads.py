@@ -163,7 +163,7 @@ def head(view: View) -> None:
     look = _look(view)
     head_view(
         view.trace, view.labels, look,
-        map_caption(view.trace, view.labels, look.layer, look.head, log=look.log, exclude_first=look.exclude_first),
+        map_caption(view.trace, view.labels, look.layer, look.head, scale=look.scale, exclude_first=look.exclude_first),
         key="head-view", on_head=_take_head, on_cell=_take_cell, on_look=_take_look,
         on_pin=partial(_take_pin, f"{look.layer}.{look.head}"),
     )  # fmt: skip
@@ -198,7 +198,7 @@ def _look(view: View) -> Look:
         query=view.query,
         key=view.key,
         chosen=s.key if s.key < len(view.labels) else -1,
-        log=s.colour == "log",
+        scale=s.colour,
         exclude_first=s.sink_aside,
         pinned=view.layer_and_head in view.pinned,
     )
@@ -214,8 +214,8 @@ def _take_cell(query: int, key: int) -> None:
     state.rerun(*heads_parts.SELECTED)
 
 
-def _take_look(log: bool, exclude_first: bool) -> None:
-    state.change(colour="log" if log else "linear", sink_aside=exclude_first)
+def _take_look(scale: str, exclude_first: bool) -> None:
+    state.change(colour=scale, sink_aside=exclude_first)
     state.rerun(*heads_parts.SELECTED)
 
 
@@ -231,7 +231,7 @@ def _map(view: View) -> Drawing:
     look = _look(view)
     return heads.head_map(
         view.trace, view.labels, look.layer, look.head,
-        log=look.log, exclude_first=look.exclude_first, query=look.query, key=look.key,
+        scale=look.scale, exclude_first=look.exclude_first, query=look.query, key=look.key,
         ground=st.context.theme.type,
     )  # fmt: skip
 

@@ -180,11 +180,13 @@ def side_by_side(view: View) -> None:
     shown = selected_and_pinned(view)
     if len(shown) == 1:
         st.info("Pin another head above to see its map beside this one.", icon=":material/push_pin:")
-    log, ground = view.settings.colour == "log", st.context.theme.type
+    scale, ground = view.settings.colour, st.context.theme.type
     for i in range(0, len(shown), 2):
         for column, (layer, head) in zip(st.columns(2, gap="large"), shown[i : i + 2], strict=False):
             with column:
-                drawing = heads.head_map(view.trace, view.labels, layer, head, log=log, query=view.query, ground=ground)
+                drawing = heads.head_map(
+                    view.trace, view.labels, layer, head, scale=scale, query=view.query, ground=ground
+                )
                 charts.show(drawing, f"side-{layer}-{head}")
 
 
@@ -247,7 +249,7 @@ def masks(view: View) -> None:
     st.caption(
         f"The same model on the first {count(n, 'token')} of the text, one row of maps per mask. "
         + (f"Loss: mean over {count(n - 1, 'next-token prediction')}. " if n > 1 else "")
-        + "Masked keys get no weight; the weights of the others sum to 1. "
+        + "Masked keys get no weight; the weights of the others sum to 1, and a query without any gets zeros. "
         "**Click a map to select its mask for the whole page.**"
     )
     selected = [mask.selected(view.settings) for mask in offered]
@@ -266,7 +268,7 @@ def _take_mask(row: int, head: int) -> None:
 
 
 def _mask_losses(offered: list[compute_heads.Mask], losses: list[float]) -> str:
-    """Return the losses under the first three masks, for a title."""
+    """Return the losses under the first three masks, for a title: the others are not masks to predict with."""
     parts = [f"{loss:.3f} ({mask.name.lower()})" for mask, loss in zip(offered, losses, strict=False)]
     return f": loss {', '.join(parts)} nats per token" if parts else ""
 
@@ -310,7 +312,10 @@ def _is_trained(view: View) -> bool:
 def _sharing(config: ModelConfig, head: int) -> str:
     """Return a phrase on the KV head that `head` reads, and the heads it shares it with."""
     if config.attention == "mla":
-        return f"each head has keys and values of its own, expanded from {config.kv_lora_rank} numbers per token"
+        return (
+            f"each head has keys and values of its own, expanded from {config.kv_lora_rank} numbers per token; all "
+            f"heads share one RoPE key of {config.qk_rope_head_dim}"
+        )
     read = config.layer.kv_head_of
     others = [h for h in range(config.n_heads) if read[h] == read[head] and h != head]
     readers = f"with {'head' if len(others) == 1 else 'heads'} {listed(others)}" if others else "alone"
@@ -490,8 +495,8 @@ def two_models(view: View) -> None:
     for i, (column, (each, at, one, row)) in enumerate(zip(st.columns(2, gap="large"), maps, strict=True)):
         with column:
             st.markdown(f"**{each.settings.model_name}**: {count(len(each.ids), 'token')}, {each.origin}")
-            log, ground = view.settings.colour == "log", st.context.theme.type
-            drawing = heads.head_map(each.trace, each.labels, at, one, log=log, query=row, ground=ground)
+            scale, ground = view.settings.colour, st.context.theme.type
+            drawing = heads.head_map(each.trace, each.labels, at, one, scale=scale, query=row, ground=ground)
             charts.show(drawing, f"model-{i}")
     st.markdown(f"## Heads of {other.settings.model_name} most similar to L{layer} H{head}")
     if not ranked:
