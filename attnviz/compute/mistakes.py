@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from attnviz.compute import models
 from attnviz.compute.view import View
-from attnviz.mistakes import KINDS, Mistake, Symptom, all_mistakes, load_mistake
+from attnviz.mistakes import SUBJECTS, Mistake, Symptom, all_mistakes, load_mistake
 from attnviz.session.settings import MODELS, Settings
 
 MAX_TOKENS = 128  # of the text on this page: both versions are run, some several times
 
 
-def ids_by_kind() -> dict[str, list[str]]:
-    """Return the ids of the mistakes by kind: raising an error, giving NaN, silent."""
-    return {kind: [name for name, each in all_mistakes().items() if each.kind == kind] for kind in KINDS}
+def ids_by_subject() -> dict[str, list[str]]:
+    """Return the ids of the mistakes by subject, which, unlike their kind, does not tell their effect."""
+    return {subject: [name for name, each in all_mistakes().items() if each.subject == subject] for subject in SUBJECTS}
 
 
 def mistake_of(settings: Settings) -> Mistake:
     """Return the selected mistake."""
     return load_mistake(settings.mistake)
+
+
+def shown_mistake(view: View) -> Mistake:
+    """Return the selected mistake, with the words about the lines changed in this model."""
+    return mistake_of(view.settings).words_in(view.config)
 
 
 def diffs(view: View) -> dict[str, str]:

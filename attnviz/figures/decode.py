@@ -69,14 +69,21 @@ def prefill_sentence(step: WrittenStep, n_tokens: int) -> str:
     )
 
 
+def odds_text(step: WrittenStep) -> str:
+    """State the probability of the token that is written: the model's and, if sampling changes it, that of the draw."""
+    _, drawn = step.stages[-1]
+    before, after = printed(step.probability), printed(drawn[step.candidates.index(step.id)])
+    return f"probability {before}" if before == after else f"probability {before} in the model and {after} in the draw"
+
+
 def choice_title(step: WrittenStep, vocabulary: Sequence[str]) -> str:
-    """Name the token that is written with its probability, and the most likely one if that is another."""
+    """Name the token that is written with its probability, and the model's most likely one if that is another."""
     probabilities = dict(zip(step.candidates, step.stages[0][1], strict=True))
-    best = max(probabilities, key=probabilities.__getitem__)
-    token = f"“{vocabulary[step.id]}”, probability {printed(step.probability)}"
+    best, odds = max(probabilities, key=probabilities.__getitem__), odds_text(step)
+    token, both = f"“{vocabulary[step.id]}”, {odds}", " in the model" in odds
     if probabilities[step.id] == probabilities[best]:
-        return f"{token}, the most likely"
-    return f"{token}; most likely “{vocabulary[best]}”, {printed(probabilities[best])}"
+        return token if both else f"{token}, the most likely"  # two probabilities fill the line
+    return f"{token}; most likely{' in the model' * both} “{vocabulary[best]}”, {printed(probabilities[best])}"
 
 
 def passing_text(step: WrittenStep, n_vocabulary: int) -> str:

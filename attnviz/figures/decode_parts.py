@@ -275,16 +275,17 @@ def rounds(found: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawin
     written = Equation(Value(found.n_tokens, "N", "tokens written") / passes, digits=2)
     saved = found.n_tokens - len(x)
     n_passes = f"{len(x)} pass{'es' * (len(x) != 1)}"
+    proposes = f"{NAMES[drafter]} proposes" if drafter in NAMES else f"{drafter} propose"
     drafted, alone = seconds
     return Drawing(
         figure,
         title=f"{found.n_tokens} tokens in {n_passes}: {agreed.value:.2f} accepted per pass",
-        note=f"Speculative decoding (arXiv 2211.17192): {NAMES.get(drafter, drafter)} proposes tokens, and the model "
+        note=f"Speculative decoding (arXiv 2211.17192): {proposes} tokens, and the model "
         f"checks all of them in one pass. Accepted: {found.n_accepted} of {found.n_proposed}. With the model's own, "
         f"{written.value:.2f} are written per pass, which saves {saved} of {found.n_tokens} passes. Below zero: "
         f"rejected. Measured here: {quartiles(drafted)}, {drafted.median / alone.median:.2f} times the time "
         f"without a drafter, {quartiles(alone)}"
-        + (f"; each token that {NAMES[drafter]} proposes takes a pass of it." if drafter in NAMES else ".")
+        + (f"; each token that {proposes} takes a pass of it." if drafter in NAMES else ".")
         + f"{unsteady(seconds)} The tokens have the same distribution as those sampled from the model alone.",
         alt=f"{found.n_accepted} of {found.n_proposed} proposed tokens are accepted, {agreed.value:.2f} per pass; "
         f"{found.n_tokens} tokens in {n_passes}, {written.value:.2f} per pass.",

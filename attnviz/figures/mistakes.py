@@ -51,7 +51,7 @@ def version_map(
     shown = np.where((weights == 0) & (symptom.right == 0), np.float32(np.nan), weights)
     add_cells(figure, blocks(shown, MAX_CELLS), scale, (0.0, 1.0), HOVER)
     _add_nan(figure, weights)
-    add_colourbar(figure, scale, 1.0, False)
+    add_colourbar(figure, scale, 1.0)
     title, note = f"{version.capitalize()}: {_sums(weights)}", f"{symptom.picture}."
     return Drawing(figure, title, note, f"{note} {title}.", matrix_table(weights, labels), missing="NaN")
 
@@ -91,7 +91,7 @@ def difference_map(symptom: Symptom, labels: Sequence[str]) -> Drawing:
     signed = np.where(blocks(difference, MAX_CELLS)["z"] == cells["z"], cells["z"], -cells["z"])
     add_cells(figure, {**cells, "z": signed}, DIVERGING, (-1.0, 1.0), f"difference %{{z:+.{DIGITS}f}}")
     _add_nan(figure, difference)
-    add_colourbar(figure, DIVERGING, 1.0, False, "difference")
+    add_colourbar(figure, DIVERGING, 1.0, "difference")
     figure.update_layout(xaxis3={"ticktext": ["−1", "0", "1"]})
     title = f"Difference: up to {printed(top)}" if top else "Difference: 0"
     if n_nan := int(np.isnan(difference).sum()):

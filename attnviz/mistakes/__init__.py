@@ -20,22 +20,22 @@ from dataclasses import replace
 from functools import cache
 
 from attnviz.mistakes import catalogue
-from attnviz.mistakes.mistake import KINDS, CannotOccur, Mistake, Source, Symptom
+from attnviz.mistakes.mistake import SUBJECTS, CannotOccur, Mistake, Source, Symptom, Words
 from attnviz.mistakes.versions import RIGHT, Change, Version
 
 __all__ = [
-    "KINDS", "RIGHT", "CannotOccur", "Change", "Mistake", "Source", "Symptom", "Version", "all_mistakes",
+    "RIGHT", "SUBJECTS", "CannotOccur", "Change", "Mistake", "Source", "Symptom", "Version", "Words", "all_mistakes",
     "load_mistake",
 ]  # fmt: skip
 
 
 @cache
 def all_mistakes() -> dict[str, Mistake]:
-    """Return the mistakes by id: first those that raise, then those that give NaN, then the silent ones; by title."""
+    """Return the mistakes by id, in the order of their subjects, and of their titles within a subject."""
     names = [each.name for each in pkgutil.iter_modules(catalogue.__path__)]
     found = {name: importlib.import_module(f"{catalogue.__name__}.{name}").MISTAKE for name in names}
-    by_kind = sorted(found, key=lambda name: (KINDS.index(found[name].kind), found[name].title))
-    return {name: replace(found[name], id=name) for name in by_kind}
+    by_subject = sorted(found, key=lambda name: (SUBJECTS.index(found[name].subject), found[name].title))
+    return {name: replace(found[name], id=name) for name in by_subject}
 
 
 def load_mistake(name: str) -> Mistake:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -14,7 +14,8 @@ from attnviz.mistakes.versions import RIGHT, Change, Version, version
 from attnviz.modules import Transformer
 
 Kind = Literal["raises", "nan", "silent"]
-KINDS: tuple[Kind, ...] = ("raises", "nan", "silent")
+Subject = Literal["mask", "softmax", "cache", "rope", "heads", "training"]
+SUBJECTS: tuple[Subject, ...] = ("mask", "softmax", "cache", "rope", "heads", "training")
 
 
 class Source(NamedTuple):
@@ -64,10 +65,24 @@ def _anywhere(config: ModelConfig) -> str:
 
 
 @dataclass(frozen=True)
+class Words:
+    """The words and the test of a mistake that are different in MLA; those left empty are the same."""
+
+    title: str = ""
+    question: str = ""
+    answers: tuple[str, ...] = ()  # the right one has the same index
+    what: str = ""
+    noticed: str = ""
+    interview: str = ""
+    test: str = ""
+
+
+@dataclass(frozen=True)
 class Mistake:
     """A mistake in the code of the modules."""
 
     title: str
+    subject: Subject  # what its code is about
     kind: Kind  # how it shows: an error, NaN, or only different numbers
     changes: tuple[Change, ...]
     question: str
@@ -81,11 +96,21 @@ class Mistake:
     compare: Compare  # (right, wrong, model, ids) -> the symptom
     cannot_occur: Callable[[ModelConfig], str] = _anywhere  # the reason, a sentence; "" if it can occur
     latent: tuple[Change, ...] = ()  # the same mistake in MLA, if other lines have to change
+    latent_words: Words = Words()  # what is said of those lines
     id: str = ""  # the name of its file
+
+    def words_in(self, config: ModelConfig | None = None) -> Mistake:
+        """Return the record with the words about the lines changed in this model; None means a model without MLA."""
+        if not self._is_latent(config):
+            return self
+        return replace(self, **{name: words for name, words in vars(self.latent_words).items() if words})
 
     def changes_in(self, config: ModelConfig | None = None) -> tuple[Change, ...]:
         """Return the changed lines for a model with this configuration; None means a model without MLA."""
-        return self.latent if self.latent and config and config.attention == "mla" else self.changes
+        return self.latent if self._is_latent(config) else self.changes
+
+    def _is_latent(self, config: ModelConfig | None) -> bool:
+        return bool(self.latent and config and config.attention == "mla")
 
     def version(self, config: ModelConfig | None = None) -> Version:
         """Return the mistaken version for a model with this configuration, cached; None means as above."""

@@ -151,6 +151,19 @@ def test_a_text_is_written_taken_back_and_continued_otherwise(visit: Callable[..
     expect(player.get_by_text("The caches hold 511 tokens; the newest query attends to 8")).to_be_visible()
 
 
+def test_the_probability_of_the_draw_is_that_of_the_last_column(visit: Callable[..., Page]) -> None:
+    page = visit("decode?written=384.440.852.748&shown=2&temperature=1&penalty=1.2")
+    player = page.locator(".dp")
+    in_model, in_draw = (player.locator(f".candidates .chosen td:{at}") for at in ("nth-child(2)", "last-child"))
+    expect(in_model).to_have_text(re.compile(r"^0\.\d{4}$"))
+    both = f"probability {in_model.inner_text()} in the model and {in_draw.inner_text()} in the draw"
+    assert in_model.inner_text() != in_draw.inner_text()
+    expect(player.get_by_role("heading", name=re.compile(f"^Next: “.*”, {re.escape(both)}"))).to_be_visible()
+    press(page, "One token on")
+    expect(player.get_by_text(f"3 written, the last with {both}")).to_be_visible()
+    assert player.locator(".text .new").last.get_attribute("title") == both
+
+
 def test_on_a_phone_it_fits_and_its_parts_are_drawn(visit: Callable[..., Page]) -> None:
     page = visit("decode?tab=bounded&text=小女孩 found a 🐈.", width=NARROW, scheme="dark")
     expect(page.get_by_role("heading", name=re.compile("^After 48 tokens: loss"))).to_be_visible()

@@ -31,8 +31,10 @@ def test_a_mistake_is_predicted_and_then_run_on_the_text(visit: Callable[..., Pa
 def test_on_a_phone_the_list_is_one_box(visit: Callable[..., Page]) -> None:
     page = visit("mistakes?mistake=rope_on_values&model=mqa", width=NARROW, scheme="dark")
     expect(page.get_by_role("combobox", name="Mistake")).to_be_visible()
-    expect(page.get_by_role("radiogroup", name=re.compile("Silent"))).to_be_hidden()
+    expect(page.get_by_role("radiogroup", name="RoPE and positions")).to_be_hidden()
+    expect(page.get_by_text(re.compile("Silent|NaN"))).to_have_count(0)  # before the prediction
     page.get_by_role("button", name="Skip and show").tap()
+    expect(page.get_by_text("The effect: silent.")).to_be_visible()
     expect(page.get_by_test_id("stMetric")).to_be_visible()
     settle(page)
     fits(page)

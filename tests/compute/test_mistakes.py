@@ -29,6 +29,14 @@ def test_the_shown_diff_is_the_diff_without_common_indentation():
             assert min(len(a) - len(a[1:].lstrip()) for a in shown.splitlines() if a[2:].strip() and a[0] != "@") == 2
 
 
+def test_each_mistake_is_in_one_subject_with_the_words_of_the_model():
+    by_subject = compute.ids_by_subject()
+    assert [name for names in by_subject.values() for name in names] == list(all_mistakes())
+    mla = VIEW.but(model="mla", mistake="cache_sized_with_n_heads")
+    assert compute.shown_mistake(mla).answers != compute.mistake_of(mla.settings).answers
+    assert compute.shown_mistake(mla.but(model="mqa")) == compute.mistake_of(mla.settings)
+
+
 def test_a_long_text_is_cut_at_the_limit_and_computed_once():
     view = VIEW.but(text="word " * 400)
     found = compute.symptom_of(view)

@@ -8,7 +8,7 @@ from attnviz.compute import practice as compute
 from attnviz.compute.practice import Attempt, Progress
 from attnviz.practice.drills import question_set
 from attnviz.session.pages import PAGES
-from attnviz.session.settings import Settings
+from attnviz.session.settings import Settings, kind_of
 
 S = Settings(subject="rope", level=1, questions=3, minutes=2, question_set=9)
 
@@ -78,4 +78,4 @@ def test_where_a_question_is_seen_is_a_page_with_its_settings():
         page = PAGES[path]
         settings, notices = Settings.from_link(dict(parse_qsl(link)), page)
         assert name.startswith(page.name) and not notices
-        assert all(str(getattr(settings, key)) in (value, "True") for key, value in parse_qsl(link))
+        assert all(getattr(settings, key) == kind_of(key).read(value) for key, value in parse_qsl(link))

@@ -118,6 +118,23 @@ def test_the_title_over_the_candidates_names_the_token_that_is_written(odds, tit
 
 
 @pytest.mark.parametrize(
+    ("token", "title"),
+    [
+        (2, "“ the”, probability 0.6000 in the model and 0.7500 in the draw"),
+        (3, "“ a”, probability 0.2000 in the model and 0.0000 in the draw; most likely in the model “ the”, 0.6000"),
+        (5, "“ it”, probability 0.1000; most likely “ the”, 0.6000"),
+    ],
+)
+def test_the_probability_of_the_draw_stands_beside_the_models_where_they_differ(token, title) -> None:
+    """Of a top-k of 2 after a penalty on “ a”: those of the last column of the table."""
+    odds = {2: (0.6, 0.55, 0.75), 3: (0.2, 0.1, 0.0), 5: (0.1, 0.12, 0.10004)}
+    columns = zip(("model", "repetition penalty", "top-k"), zip(*odds.values(), strict=True), strict=True)
+    one = WrittenStep(token, 2, odds[token][0], (2, 3, 5), tuple(columns), (7, 7, 2), (13,), torch.zeros(1, 1))
+    assert figures.choice_title(one, WORDS) == title
+    assert title.removeprefix(f"“{WORDS[token]}”, ").startswith(figures.odds_text(one))
+
+
+@pytest.mark.parametrize(
     ("names", "left", "said"),
     [
         (("model", "top-p"), 3, "3 of 7 tokens pass top-p."),
@@ -156,6 +173,8 @@ def test_what_speculation_saves_is_said_apart_from_what_it_writes(drafter: str, 
     measured = "5.00 ms (quartiles 4.50–5.50), 1.25 times the time without a drafter, 4.00 ms (quartiles 3.60–4.40)"
     assert measured in drawing.note
     assert ("takes a pass of it" in drawing.note) is passes
+    proposed = "MQA proposes tokens, and" if passes else "n-grams propose tokens, and"
+    assert proposed in drawing.note and ("each token that MQA proposes takes" in drawing.note) is passes
 
 
 def test_tokens_of_a_pass_keep_their_spaces_and_can_be_read_as_a_text() -> None:

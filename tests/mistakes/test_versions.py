@@ -8,15 +8,17 @@ import pytest
 import torch
 
 from attnviz.checkpoints import load_checkpoint
-from attnviz.mistakes import RIGHT, Change, Mistake, Version, all_mistakes, load_mistake
+from attnviz.mistakes import RIGHT, SUBJECTS, Change, Mistake, Version, all_mistakes, load_mistake
 from attnviz.mistakes.versions import ROOT
 from attnviz.modules import Transformer
 from attnviz.steps import record
 from tests.together import together
 
 MISTAKES = all_mistakes()
+MLA = load_checkpoint("mla")[0].config
+RECORDS = MISTAKES | {f"{name}, MLA": each.words_in(MLA) for name, each in MISTAKES.items() if each.latent}
 VERSIONS = {
-    f"{name}{', MLA' if latent else ''}": mistake.version(load_checkpoint("mla")[0].config if latent else None)
+    f"{name}{', MLA' if latent else ''}": mistake.version(MLA if latent else None)
     for name, mistake in MISTAKES.items()
     for latent in ([False, True] if mistake.latent else [False])
 }  # fmt: skip
@@ -99,9 +101,9 @@ def test_the_recorder_of_steps_sees_the_mistaken_lines():
     assert weights.value.entries.sum(-1).min() < 0.9
 
 
-@together("name", MISTAKES)
+@together("name", RECORDS)
 def test_its_test_passes_on_the_right_version_and_fails_on_each_mistaken_one(name):
-    mistake = MISTAKES[name]
+    mistake = RECORDS[name]
     for seed in range(5):  # for any random numbers
         torch.manual_seed(seed)
         RIGHT.run_test(mistake.test)
@@ -113,13 +115,13 @@ def test_its_test_passes_on_the_right_version_and_fails_on_each_mistaken_one(nam
     for seed in range(5):
         torch.manual_seed(seed)
         with pytest.raises(failures):
-            mistake.version().run_test(mistake.test)
+            VERSIONS[name].run_test(mistake.test)
 
 
-@together("name", MISTAKES)
+@together("name", RECORDS)
 def test_its_test_is_about_five_lines(name):
-    body = MISTAKES[name].test.partition("def test_")[2].splitlines()[1:]
-    assert 1 <= len(body) <= 6 and MISTAKES[name].test.count("def test_") == 1
+    body = RECORDS[name].test.partition("def test_")[2].splitlines()[1:]
+    assert 1 <= len(body) <= 6 and RECORDS[name].test.count("def test_") == 1
 
 
 def test_a_model_shares_its_weights_with_the_right_one():
@@ -129,23 +131,50 @@ def test_a_model_shares_its_weights_with_the_right_one():
     assert all(a is b for a, b in zip(model.parameters(), other.parameters(), strict=True))
 
 
-def test_ids_are_names_of_files_and_kinds_come_in_their_order():
+def test_ids_are_names_of_files_and_subjects_come_in_their_order():
     files = {path.stem for path in (ROOT / "mistakes" / "catalogue").glob("[a-z]*.py")}
     assert set(MISTAKES) == files and len(MISTAKES) == 27  # the twelfth of the fourteen is two
-    kinds = [each.kind for each in MISTAKES.values()]
-    assert kinds == sorted(kinds, key=("raises", "nan", "silent").index) and set(kinds) == {"raises", "nan", "silent"}
+    assert {each.kind for each in MISTAKES.values()} == {"raises", "nan", "silent"}
+    subjects = [each.subject for each in MISTAKES.values()]
+    assert subjects == sorted(subjects, key=SUBJECTS.index) and set(subjects) == set(SUBJECTS)
+    for subject in SUBJECTS:
+        titles = [each.title for each in MISTAKES.values() if each.subject == subject]
+        assert len(titles) >= 3 and titles == sorted(titles)
     assert all(each.id == name for name, each in MISTAKES.items())
     with pytest.raises(ValueError, match="no mistake 'nonsense'"):
         load_mistake("nonsense")
 
 
-@together("name", MISTAKES)
+@together("name", RECORDS)
 def test_a_record_is_complete(name):
-    each: Mistake = MISTAKES[name]
+    each: Mistake = RECORDS[name]
     assert 3 <= len(each.answers) <= 4 and len(set(each.answers)) == len(each.answers)
     assert 0 <= each.answer < len(each.answers)
     assert each.sources and all(source.url.startswith("https://") for source in each.sources)
     assert all(len(text) > 40 for text in (each.question, each.what, each.noticed, each.interview))
+
+
+def test_words_are_about_the_attention_on_screen():
+    """A question about GQA's lines says nothing about MLA, and one about MLA's lines nothing about KV heads."""
+    for name, each in RECORDS.items():
+        if not MISTAKES[each.id].latent:
+            continue
+        said = " ".join((each.title, each.question, *each.answers, each.what, each.noticed, each.interview))
+        other = ("n_kv_heads", "KV heads", "H · D") if name.endswith("MLA") else ("MLA", "latent", "P)")
+        assert not [word for word in other if word in said], name
+        assert each.answer == MISTAKES[each.id].answer, "an answer given for one is marked the same for the other"
+
+
+def test_the_factors_of_a_mistaken_cache_are_those_of_its_answers():
+    for model in ("gqa-4", "gqa-2", "mqa", "mla"):
+        live, each = load_checkpoint(model)[0], MISTAKES["cache_sized_with_n_heads"]
+        c, found, words = live.config, each.symptom(live, [5, 17, 101]), each.words_in(live.config)
+        factor = (
+            c.n_heads / c.n_kv_heads if model != "mla" else 2 * c.kv_lora_rank / (c.kv_lora_rank + c.qk_rope_head_dim)
+        )
+        assert found.number / found.expected == pytest.approx(factor)
+        answer = "By 2·R / (R + P)" if model == "mla" else "By n_heads / n_kv_heads"
+        assert words.answers[words.answer] == answer
 
 
 def test_right_answers_stand_in_any_place():

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -274,3 +275,71 @@ def test_a_question_on_parameters_leads_to_the_table_with_its_number(name, seed)
     numbers = {n for table in tables for column in table.values() for n in column if isinstance(n, int)}
     per_layer = {n / model.n_layers for n in numbers} if name == "feed_forward_parameters" else set()
     assert question.answer.value in numbers | per_layer
+
+
+CACHES = {
+    "cache_per_token": 1, "cache_of_mla": 1, "cache_of_a_context": 2**30, "cache_with_scales": 2**30,
+    "cache_behind_a_window": 2**30,
+}  # fmt: skip
+
+
+@together("name", CACHES)
+def test_a_question_on_a_cache_leads_to_the_formula_with_its_number(name):
+    """The page's table has the bytes of the question's model, context, batch and precision."""
+    for seed in range(12):
+        question = make(name, seed)
+        s, _ = Settings.from_link(dict(question.link[1]), PAGES["cost"])
+        model, _ = pasted_model(s.facts)
+        drawing = figures.cache([model], model, None, s.context, s.batch, s.precision)
+        (found,) = drawing.table[f"bytes in {s.precision}"]
+        assert found / CACHES[name] == pytest.approx(question.answer.value) and drawing.formula
+
+
+@together("name", [*CACHES, "what_bounds", "tokens_per_second"])
+def test_no_cache_is_asked_for_beyond_the_context_of_its_model(name):
+    for seed in range(100):
+        question = make(name, seed)
+        link, n = question.link[1], int(question.link[1]["context"])
+        model = load_presets()[link["preset"]] if "preset" in link else pasted_model(link["facts"])[0]
+        assert n <= model.max_context and model.name in question.text
+        assert n == 1 or name == "tokens_per_second" or f"{n:,} tokens" in question.text
+
+
+def test_the_tokens_at_which_caches_are_as_large_as_the_weights_are_whole():
+    for seed in range(20):
+        question = make("cache_as_large_as_the_weights", seed)
+        model = load_presets()[question.link[1]["preset"]]
+        n, weights = question.answer.value, 2 * count_parameters(model).total
+        assert isinstance(n, int) and "." not in question.answer.shown()
+        assert kv_cache_bytes(model, n - 1) < weights <= kv_cache_bytes(model, n)
+        assert "summed over all sequences" in question.text
+
+
+def test_sampling_is_seen_on_decode_with_the_settings_of_the_question():
+    for seed in range(20):
+        temperature, top_p, top_k = (
+            Settings.from_link(dict(make(name, seed).link[1]), PAGES["decode"])[0]
+            for name in ("most_probable", "kept_by_top_p", "probability_after_top_k")
+        )
+        texts = [make(name, seed).text for name in ("most_probable", "kept_by_top_p", "probability_after_top_k")]
+        assert f"temperature {temperature.temperature:g}?" in texts[0] and temperature.temperature != 1
+        assert f"p = {top_p.top_p:g} " in texts[1] and f"k = {top_k.top_k}," in texts[2]
+        assert (temperature.top_k, temperature.top_p) == (0, 1)
+        assert (top_p.temperature, top_p.top_k) == (1, 0) and (top_k.temperature, top_k.top_p) == (1, 1)
+        assert all(make(name, seed).link[0] == "decode" for name in ("most_probable", "kept_by_top_p", "speculated"))
+
+
+def test_a_question_on_sharing_leads_to_a_drawing_of_its_heads():
+    for name in ("kv_head_read", "readers_of_a_kv_head", "still_right_when_tiled", "cell_of_the_group"):
+        for seed in range(20):
+            question = make(name, seed)
+            s, notices = Settings.from_link(dict(question.link[1]), PAGES["query_groups"])
+            told = [int(n) for n in re.findall(r"(\d+) (?:query|KV) heads", question.text)[:2]]
+            assert told == [s.n_heads, s.n_kv_heads] and not notices and s.own_config()
+
+
+@pytest.mark.parametrize("seed", [0, 1, 7, 123_456, 999_999])
+@pytest.mark.parametrize("level", LEVELS)
+def test_any_link_to_a_set_opens_questions_with_their_answers(seed, level):
+    for question in question_set("", level, 18, seed):
+        assert question.grade(question.answer.forms()[0]).right and make(question.kind, question.seed) == question

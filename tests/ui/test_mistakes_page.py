@@ -47,6 +47,11 @@ def text_of(app: AppTest) -> str:
     return "\n".join(e.value for e in (*app.markdown, *app.caption, *app.info, *app.error, *app.success))
 
 
+def said_by_lists(app: AppTest) -> list[str]:
+    """Return what the lists of mistakes say: the names of groups, and the options of the box for phones."""
+    return [*(each.label for each in app.radio if each.key.startswith("list-")), *app.selectbox(key="box").options]
+
+
 def test_the_settings_know_the_ids_without_torch():
     assert set(MISTAKES) == set(all_mistakes()) and Settings().mistake in MISTAKES
 
@@ -57,11 +62,13 @@ def test_nothing_of_the_answer_stands_there_before_the_question_is_answered():
     before = text_of(app)
     assert mistake.title in before and mistake.what not in before and mistake.noticed not in before
     assert not app.metric and len(app.code) == 1 and "repeat(1, H // K, 1, 1)" in app.code[0].value
+    assert not [word for word in ("Silent", "silent", "NaN", "error") if word in before + "".join(said_by_lists(app))]
     radio = app.radio(key="answer-tiled_kv_heads")
     assert radio.value is None and list(radio.options) == list(mistake.answers)
     app = answered(app, mistake.id, mistake.answer)
     assert mistake.what in text_of(app) and mistake.noticed in text_of(app)
     assert any(code.value == mistake.test.strip() for code in app.code) and len(app.success) == 1
+    assert "The effect: silent." in text_of(app)
     assert dict(app.query_params) == {"mistake": "tiled_kv_heads"}, "a link does not answer"
 
 
@@ -71,11 +78,30 @@ def test_answers_are_judged_and_counted():
     app = answered(opened(mistake="mask_after_softmax"), "mask_after_softmax", 0)
     assert len(app.error) == 1 and "Only the last" in app.error[0].value
     app = opened(wrong, mistake="fully_masked_row")
-    assert not app.error and app.radio(key="list-silent").value is None
+    assert not app.error and app.radio(key="list-mask").value == "fully_masked_row"
     app = answered(app, "fully_masked_row", load_mistake("fully_masked_row").answer)
     assert "1 of 2 answered right, 27 mistakes." in text_of(app)
     app = opened(wrong, mistake="mask_after_softmax")
-    assert len(app.error) == 1 and app.radio(key="list-silent").value == "mask_after_softmax"
+    assert len(app.error) == 1 and app.radio(key="list-mask").value == "mask_after_softmax"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("model", "title", "right", "code"),
+    [
+        ("gqa-4", "A cache sized with n_heads", "By n_heads / n_kv_heads", "model.n_heads, model.head_dim"),
+        ("mla", "A cache sized with two latents", "By 2·R / (R + P)", '"latent": (2, model.kv_lora_rank)'),
+    ],
+)
+def test_the_answer_is_about_the_attention_type_of_the_code(model, title, right, code):
+    name = "cache_sized_with_n_heads"
+    app = opened(mistake=name, model=model)
+    (shown,) = app.code
+    (mistaken,) = [line for line in shown.value.splitlines() if line.startswith("-")]
+    assert code in mistaken and f"## {title}" in text_of(app) and f"Cache · {title}" in said_by_lists(app)
+    app = answered(app, name, load_mistake(name).answer)
+    assert len(app.success) == 1 and app.radio(key=f"answer-{name}").options[1] == right
+    assert load_mistake(name).words_in(load_checkpoint(model)[0].config).what in text_of(app)
 
 
 @pytest.mark.slow
@@ -100,6 +126,7 @@ def test_where_it_cannot_occur_the_page_says_why_and_offers_a_model():
     app = answered(opened(mistake="tiled_kv_heads", model="mha"), "tiled_kv_heads", None)
     reason = load_mistake("tiled_kv_heads").cannot_occur(load_checkpoint("mha")[0].config)
     assert reason in text_of(app) and not app.metric and not app.get("plotly_chart")
+    assert "The effect" not in text_of(app)
     app = checked(app.button(key="run-elsewhere").click().run())
     assert dict(app.query_params).get("model", "gqa-4") == "gqa-4" and app.metric
 

@@ -40,6 +40,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="nn.MultiheadAttention without batch_first",
+    subject="heads",
     kind="silent",
     changes=(
         Change(

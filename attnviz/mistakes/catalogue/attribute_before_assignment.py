@@ -1,6 +1,6 @@
 """An assert in __init__ reads an attribute that is only assigned later."""
 
-from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.mistake import Mistake, Source, Symptom, Words
 from attnviz.mistakes.runs import head_map, n_of, raised, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
@@ -24,6 +24,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
 
 MISTAKE = Mistake(
     title="An attribute read before it is assigned",
+    subject="heads",
     kind="raises",
     changes=(
         Change(
@@ -45,7 +46,7 @@ MISTAKE = Mistake(
             """,
         ),
     ),
-    question="For which numbers of heads and which widths does the assert pass?",
+    question="For which numbers of query heads and KV heads does the assert pass?",
     answers=(
         "For those that divide evenly, as the author intended",
         "For all: assert is skipped inside __init__",
@@ -75,5 +76,23 @@ def test_the_class_can_be_built_and_run():
     x = torch.randn(2, 7, 12)
     assert GroupedQueryAttention(12, 6, 3)(x).shape == x.shape
 """,
+    latent_words=Words(
+        question="For which ranks of the latent and which widths does the assert pass?",
+        answers=(
+            "For ranks up to d_model, as the author intended",
+            "For all: assert is skipped inside __init__",
+            "For all in the first layer, for none after it",
+            "For none: the line raises an AttributeError",
+        ),
+        test="""
+import torch
+from attnviz.modules import MultiHeadLatentAttention
+
+def test_the_class_can_be_built_and_run():
+    x = torch.randn(2, 7, 12)
+    layer = MultiHeadLatentAttention(12, 3, kv_lora_rank=5, qk_nope_head_dim=4, qk_rope_head_dim=2, v_head_dim=7)
+    assert layer(x).shape == x.shape
+""",
+    ),
     compare=compare,
 )

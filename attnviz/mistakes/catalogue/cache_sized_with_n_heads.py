@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from attnviz.config import ModelConfig
-from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.mistake import Mistake, Source, Symptom, Words
 from attnviz.mistakes.runs import format_number
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
@@ -35,6 +35,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="A cache sized with n_heads",
+    subject="cache",
     kind="silent",
     changes=(
         Change(
@@ -53,23 +54,22 @@ MISTAKE = Mistake(
     question="By which factor does the formula differ from the size of the live cache?",
     answers=(
         "By 2, because it counts keys and values separately",
-        "By n_heads / n_kv_heads; in MLA by 2·R / (R + P)",
+        "By n_heads / n_kv_heads",
         "By n_layers: it counts only one layer",
         "By 1: query heads have to be cached as well",
     ),
     answer=1,
     what="Only keys and values are cached, so a token takes 2 · n_kv_heads · head_dim numbers per layer. With n_heads, "
-    "the estimate for Llama 3 8B (32 query heads, 8 KV heads) is four times too large. MLA caches one latent of R "
-    "numbers for both keys and values, so there is no factor 2, and one rotated key of P numbers that all heads share.",
+    "the estimate for Llama 3 8B (32 query heads, 8 KV heads) is four times too large. Only with MHA, where "
+    "both counts are equal, is it right.",
     sources=(
         Source("DeepSeek-V2, table 1: cache per token of MHA, GQA, MQA and MLA", "https://arxiv.org/abs/2405.04434"),
         Source("Ainslie et al., GQA", "https://arxiv.org/abs/2305.13245"),
     ),
     noticed="Capacity planning allows too few sequences per GPU. Buffers allocated with n_heads work, but only the "
-    "share n_kv_heads / n_heads of them is filled. In MLA a formula without the rotated key gives less than the "
-    "cache takes.",
+    "share n_kv_heads / n_heads of them is filled.",
     interview="“How large is the KV cache of this model at 32 K tokens?” Write the factors: 2 · layers · KV heads · "
-    "head_dim · bytes per number · tokens. For MLA: layers · (R + P) · bytes per number · tokens.",
+    "head_dim · bytes per number · tokens. The number of query heads is not among them.",
     test="""
 import torch
 from attnviz.config import ModelConfig
@@ -82,6 +82,38 @@ def test_the_formula_counts_what_the_live_cache_holds():
     model(torch.arange(7)[None], cache=cache)
     assert kv_cache_bytes(model.config, 7, bits=32) == sum(each.nbytes for each in cache)
 """,
+    latent_words=Words(
+        title="A cache sized with two latents",
+        question="R is kv_lora_rank and P qk_rope_head_dim. By which factor does the formula differ from the size of "
+        "the live cache?",
+        answers=(
+            "By 2: keys and values share one latent",
+            "By 2·R / (R + P)",
+            "By n_heads: all heads share one latent",
+            "By R / (R + P): the rotated key is missing",
+        ),
+        what="MLA caches one latent of R numbers for both keys and values, so there is no factor 2, and one rotated "
+        "key of P numbers that all heads share. The formula counts the latent twice and leaves out the rotated key: "
+        "2·R numbers per token and layer instead of R + P. For DeepSeek-V3 (R 512, P 64) that is 1.78 times too many.",
+        noticed="Capacity planning allows too few sequences per GPU where P is smaller than R, as in DeepSeek-V2 and "
+        "V3. Without the factor 2 but also without the rotated key, the formula gives less than the cache takes.",
+        interview="“How large is MLA's cache at 32 K tokens?” Write the factors: layers · (R + P) · bytes per number · "
+        "tokens. The number of heads is not among them, and neither is a 2 for K and V.",
+        test="""
+import torch
+from attnviz.config import ModelConfig
+from attnviz.cost import kv_cache_bytes
+from attnviz.modules import Transformer
+
+def test_the_formula_counts_what_the_live_cache_holds():
+    config = ModelConfig(2, 12, 3, attention="mla", kv_lora_rank=5, qk_nope_head_dim=4, qk_rope_head_dim=2,
+                         v_head_dim=7, vocab_size=17)
+    model = Transformer.random(config, seed=0)
+    cache = model.new_cache()
+    model(torch.arange(7)[None], cache=cache)
+    assert kv_cache_bytes(model.config, 7, bits=32) == sum(each.nbytes for each in cache)
+""",
+    ),
     compare=compare,
     cannot_occur=cannot_occur,
 )

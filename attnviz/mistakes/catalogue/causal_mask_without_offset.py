@@ -38,6 +38,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="A causal mask without the cache's offset",
+    subject="cache",
     kind="silent",
     changes=(
         Change(

@@ -43,6 +43,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="Dropout active in evaluation",
+    subject="training",
     kind="silent",
     changes=(
         Change(

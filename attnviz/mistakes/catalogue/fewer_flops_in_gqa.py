@@ -43,6 +43,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="“GQA computes less”",
+    subject="heads",
     kind="silent",
     changes=(
         Change(

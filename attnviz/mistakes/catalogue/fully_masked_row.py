@@ -34,6 +34,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="A fully masked row",
+    subject="mask",
     kind="nan",
     changes=(
         Change(

@@ -53,6 +53,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="Fused qkv split per head",
+    subject="heads",
     kind="silent",
     changes=(
         Change(

@@ -36,6 +36,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="“Groups” with two meanings",
+    subject="heads",
     kind="raises",
     changes=(
         Change(

@@ -1,7 +1,7 @@
 """Keys are rotated before they are cached, and again each time they are read."""
 
 from attnviz.config import ModelConfig
-from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.mistake import Mistake, Source, Symptom, Words
 from attnviz.mistakes.runs import decode, loss_metric, maps
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
@@ -27,6 +27,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="Cached keys rotated on every read",
+    subject="cache",
     kind="silent",
     changes=(
         Change(
@@ -74,6 +75,19 @@ def test_the_cache_changes_no_score():
     model, ids = Transformer.random(ModelConfig(2, 12, 3, vocab_size=17), seed=0), torch.arange(7)[None]
     torch.testing.assert_close(model(ids, cache=model.new_cache()), model(ids))
 """,
+    latent_words=Words(
+        test="""
+import torch
+from attnviz.config import ModelConfig
+from attnviz.modules import Transformer
+
+def test_the_cache_changes_no_score():
+    config = ModelConfig(2, 12, 3, attention="mla", kv_lora_rank=5, qk_nope_head_dim=4, qk_rope_head_dim=2,
+                         v_head_dim=7, vocab_size=17)
+    model, ids = Transformer.random(config, seed=0), torch.arange(7)[None]
+    torch.testing.assert_close(model(ids, cache=model.new_cache()), model(ids))
+""",
+    ),
     compare=compare,
     cannot_occur=cannot_occur,
 )

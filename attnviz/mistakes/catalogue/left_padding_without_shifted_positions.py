@@ -61,6 +61,7 @@ def _with_positions(model: Transformer, positions: Tensor) -> Transformer:
 
 MISTAKE = Mistake(
     title="Left padding without shifted positions",
+    subject="rope",
     kind="silent",
     changes=(
         Change(

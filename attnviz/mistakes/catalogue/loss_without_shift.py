@@ -34,6 +34,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
 
 MISTAKE = Mistake(
     title="A loss without the shift by one",
+    subject="training",
     kind="silent",
     changes=(
         Change(

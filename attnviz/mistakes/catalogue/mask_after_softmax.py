@@ -27,6 +27,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="Masked after the softmax",
+    subject="mask",
     kind="silent",
     changes=(
         Change(

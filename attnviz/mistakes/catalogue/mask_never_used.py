@@ -1,7 +1,7 @@
 """forward() accepts a mask but does not use it."""
 
 from attnviz.config import ModelConfig
-from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.mistake import Mistake, Source, Symptom, Words
 from attnviz.mistakes.runs import leak, leak_sentence, maps, percent, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
@@ -26,6 +26,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="A mask that is never used",
+    subject="mask",
     kind="silent",
     changes=(
         Change(
@@ -73,6 +74,19 @@ def test_the_mask_is_used():
     x[:, -1] += 1
     torch.testing.assert_close(layer(x, mask=mask)[:, :-1], before[:, :-1])
 """,
+    latent_words=Words(
+        test="""
+import torch
+from attnviz.modules import MultiHeadLatentAttention
+
+def test_the_mask_is_used():
+    layer = MultiHeadLatentAttention(12, 3, kv_lora_rank=5, qk_nope_head_dim=4, qk_rope_head_dim=2, v_head_dim=7)
+    x, mask = torch.randn(1, 7, 12), torch.ones(7, 7, dtype=torch.bool).tril()
+    before = layer(x, mask=mask)
+    x[:, -1] += 1
+    torch.testing.assert_close(layer(x, mask=mask)[:, :-1], before[:, :-1])
+""",
+    ),
     compare=compare,
     cannot_occur=cannot_occur,
 )

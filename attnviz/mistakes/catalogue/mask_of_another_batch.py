@@ -31,6 +31,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
 
 MISTAKE = Mistake(
     title="A mask with another batch size",
+    subject="mask",
     kind="silent",
     changes=(
         Change("modules/attention.py", right="check_mask(mask, scores)", wrong=""),

@@ -13,6 +13,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
 
 MISTAKE = Mistake(
     title="The norm on the residual sum",
+    subject="training",
     kind="silent",
     changes=(
         Change(

@@ -25,6 +25,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
 
 MISTAKE = Mistake(
     title="A padding mask along the query axis",
+    subject="mask",
     kind="silent",
     changes=(
         Change(

@@ -1,7 +1,7 @@
 """Positions restart at 0 in each cached step."""
 
 from attnviz.config import ModelConfig
-from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.mistake import Mistake, Source, Symptom, Words
 from attnviz.mistakes.runs import decode, format_number, largest, maps, n_of
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
@@ -30,6 +30,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="Positions that restart at 0",
+    subject="rope",
     kind="silent",
     changes=(
         Change(
@@ -68,6 +69,21 @@ def test_a_cached_step_knows_its_position():
     steps = model(ids[:, :5], cache=cache), model(ids[:, 5:], cache=cache)
     torch.testing.assert_close(torch.cat(steps, dim=1), model(ids))
 """,
+    latent_words=Words(
+        test="""
+import torch
+from attnviz.config import ModelConfig
+from attnviz.modules import Transformer
+
+def test_a_cached_step_knows_its_position():
+    config = ModelConfig(2, 12, 3, attention="mla", kv_lora_rank=5, qk_nope_head_dim=4, qk_rope_head_dim=2,
+                         v_head_dim=7, vocab_size=17)
+    model, ids = Transformer.random(config, seed=0), torch.arange(7)[None]
+    cache = model.new_cache()
+    steps = model(ids[:, :5], cache=cache), model(ids[:, 5:], cache=cache)
+    torch.testing.assert_close(torch.cat(steps, dim=1), model(ids))
+""",
+    ),
     compare=compare,
     cannot_occur=cannot_occur,
 )

@@ -1,7 +1,7 @@
 """(B, H, T, D) is reshaped to (B, T, H · D) without swapping its axes first."""
 
 from attnviz.config import ModelConfig
-from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.mistake import Mistake, Source, Symptom, Words
 from attnviz.mistakes.runs import leak, leak_sentence, loss_metric, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
@@ -32,6 +32,7 @@ RIGHT_LINE, WRONG_LINE = (
 
 MISTAKE = Mistake(
     title="reshape() without transpose()",
+    subject="heads",
     kind="silent",
     changes=(Change("modules/attention.py", RIGHT_LINE + SHAPES, WRONG_LINE + SHAPES),),
     latent=(Change("modules/latent.py", RIGHT_LINE + LATENT_SHAPES, WRONG_LINE + LATENT_SHAPES),),
@@ -64,6 +65,25 @@ def test_reordered_tokens_give_reordered_outputs():
     layer, x, order = GroupedQueryAttention(12, 6, 3), torch.randn(2, 7, 12), torch.arange(6, -1, -1)
     torch.testing.assert_close(layer(x[:, order]), layer(x)[:, order])
 """,
+    latent_words=Words(
+        question="output is (B, H, T, V), and the text has more tokens than the model has heads. What does o_proj "
+        "receive for token 0?",
+        what="reshape() keeps the order of the numbers and only changes the shape. The order is head by head, and "
+        "within a head token by token, so the first H · V numbers, which become token 0, are those of head 0 at "
+        "positions 0 to H − 1. Tokens and heads are mixed, and outputs of later tokens reach earlier ones. All shapes "
+        "are right.",
+        interview="“From (B, H, T, V) to (B, T, H·V): which two calls, and why not one?” transpose(1, 2), then "
+        "reshape: reshape alone keeps the order of the numbers in memory, in which the heads come before the tokens.",
+        test="""
+import torch
+from attnviz.modules import MultiHeadLatentAttention
+
+def test_reordered_tokens_give_reordered_outputs():
+    layer = MultiHeadLatentAttention(12, 3, kv_lora_rank=5, qk_nope_head_dim=4, qk_rope_head_dim=2, v_head_dim=7)
+    x, order = torch.randn(2, 7, 12), torch.arange(6, -1, -1)
+    torch.testing.assert_close(layer(x[:, order]), layer(x)[:, order])
+""",
+    ),
     compare=compare,
     cannot_occur=cannot_occur,
 )

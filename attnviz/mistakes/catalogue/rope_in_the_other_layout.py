@@ -43,6 +43,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="RoPE in the other layout",
+    subject="rope",
     kind="silent",
     changes=(
         Change(

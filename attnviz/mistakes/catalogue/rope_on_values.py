@@ -1,7 +1,7 @@
 """Values are rotated like queries and keys."""
 
 from attnviz.config import ModelConfig
-from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.mistake import Mistake, Source, Symptom, Words
 from attnviz.mistakes.runs import format_number, largest, loss_metric, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
@@ -31,6 +31,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="RoPE applied to values",
+    subject="rope",
     kind="silent",
     changes=(
         Change(
@@ -74,6 +75,21 @@ def test_a_moved_text_gives_the_same_output():
     moved = layer(x, rope=lambda t, start: rope(t, start + 5))
     torch.testing.assert_close(moved, layer(x, rope=rope))
 """,
+    latent_words=Words(
+        test="""
+import torch
+from attnviz.modules import MultiHeadLatentAttention, Rope, rope_frequencies
+
+class Moved(Rope):
+    def __call__(self, x, start=0):
+        return super().__call__(x, start + 5)
+
+def test_a_moved_text_gives_the_same_output():
+    layer = MultiHeadLatentAttention(12, 3, kv_lora_rank=5, qk_nope_head_dim=4, qk_rope_head_dim=2, v_head_dim=2)
+    x, rope = torch.randn(1, 7, 12), Rope(rope_frequencies(2))
+    torch.testing.assert_close(layer(x, rope=Moved(rope.frequencies)), layer(x, rope=rope))
+""",
+    ),
     compare=compare,
     cannot_occur=cannot_occur,
 )

@@ -3,7 +3,7 @@
 import torch
 
 from attnviz.config import ModelConfig
-from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.mistake import Mistake, Source, Symptom, Words
 from attnviz.mistakes.runs import changes, format_number, maps, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
@@ -30,6 +30,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="Scaled by √d_model",
+    subject="softmax",
     kind="silent",
     changes=(
         Change(
@@ -70,6 +71,29 @@ def test_scores_are_scaled_by_head_dim():
     expected = (q @ k.mT / 5**0.5).softmax(-1)
     torch.testing.assert_close(attend(q, k, v).weights, expected)
 """,
+    latent_words=Words(
+        question="The model was trained with the right scale, and d_model is larger than N + P, the width of a query. "
+        "What do its maps look like in this version?",
+        what="A score is a sum of N + P products: qk_nope_head_dim without RoPE and qk_rope_head_dim with it. For "
+        "independent entries with mean 0 and variance 1, its standard deviation is √(N + P), and dividing by √(N + P) "
+        "brings it back to 1. Divided by √d_model, scores are √(d_model / (N + P)) times too small, and a softmax of "
+        "smaller scores is closer to uniform.",
+        noticed="Hardly when training from scratch: the model can compensate with larger q and k. It shows when "
+        "weights that were trained with √(N + P) are loaded.",
+        interview="“Why √head_dim, and what happens with √d_model instead?” State the variance of q·k. In MLA the "
+        "width of q and k is N + P, and that of a value is independent of it.",
+        test="""
+import torch
+from attnviz.modules import MultiHeadLatentAttention
+
+def test_scores_are_scaled_by_the_width_of_a_query():
+    layer = MultiHeadLatentAttention(12, 3, kv_lora_rank=5, qk_nope_head_dim=4, qk_rope_head_dim=2, v_head_dim=7)
+    seen = {}
+    layer(torch.randn(1, 7, 12), mask=torch.ones(7, 7, dtype=torch.bool), record=seen.update)
+    expected = (seen["q"] @ seen["k"].mT / (4 + 2) ** 0.5).softmax(-1)
+    torch.testing.assert_close(seen["weights"], expected)
+""",
+    ),
     compare=compare,
     cannot_occur=cannot_occur,
 )

@@ -52,6 +52,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="Scaled after q·k in float16",
+    subject="softmax",
     kind="nan",
     changes=(
         Change(

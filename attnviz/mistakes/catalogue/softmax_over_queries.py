@@ -23,6 +23,7 @@ def compare(right: Version, wrong: Version, model: Transformer, ids: list[int]) 
 
 MISTAKE = Mistake(
     title="Softmax over the wrong axis",
+    subject="softmax",
     kind="silent",
     changes=(
         Change(

@@ -26,6 +26,7 @@ def cannot_occur(config: ModelConfig) -> str:
 
 MISTAKE = Mistake(
     title="Tiled instead of interleaved KV heads",
+    subject="heads",
     kind="silent",
     changes=(
         Change(

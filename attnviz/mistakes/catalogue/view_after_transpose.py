@@ -1,7 +1,7 @@
 """view() is called on a transposed tensor."""
 
 from attnviz.config import ModelConfig
-from attnviz.mistakes.mistake import Mistake, Source, Symptom
+from attnviz.mistakes.mistake import Mistake, Source, Symptom, Words
 from attnviz.mistakes.runs import head_map, n_of, raised, run
 from attnviz.mistakes.versions import Change, Version
 from attnviz.modules import Transformer
@@ -40,6 +40,7 @@ SHAPES, LATENT_SHAPES = "(B, H, T, D) -> (B, T, H · D) -> (B, T, C)", "(B, T, H
 
 MISTAKE = Mistake(
     title="view() after transpose()",
+    subject="heads",
     kind="raises",
     changes=(Change("modules/attention.py", LINE.format("flatten(2)", SHAPES), LINE.format(VIEW, SHAPES)),),
     latent=(Change("modules/latent.py", LINE.format("flatten(2)", LATENT_SHAPES), LINE.format(VIEW, LATENT_SHAPES)),),
@@ -73,6 +74,17 @@ def test_several_tokens_can_be_read_at_once():
     layer, x = GroupedQueryAttention(12, 6, 3), torch.randn(2, 7, 12)
     assert layer(x).shape == x.shape
 """,
+    latent_words=Words(
+        test="""
+import torch
+from attnviz.modules import MultiHeadLatentAttention
+
+def test_several_tokens_can_be_read_at_once():
+    layer = MultiHeadLatentAttention(12, 3, kv_lora_rank=5, qk_nope_head_dim=4, qk_rope_head_dim=2, v_head_dim=7)
+    x = torch.randn(2, 7, 12)
+    assert layer(x).shape == x.shape
+""",
+    ),
     compare=compare,
     cannot_occur=cannot_occur,
 )

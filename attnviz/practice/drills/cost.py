@@ -7,9 +7,8 @@ import random
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, bits_with_scales, count_parameters, kv_cache_bytes, load_presets
 from attnviz.equations import Equation, Value
-from attnviz.facts import facts_of
 from attnviz.practice.drills.answers import ExpressionAnswer, NumberAnswer, known
-from attnviz.practice.drills.heads import kv_heads, page, published
+from attnviz.practice.drills.heads import kv_heads, page, parts_page, published
 from attnviz.practice.drills.question import Question, kind
 
 C, H, K, D, L = (
@@ -21,9 +20,17 @@ C, H, K, D, L = (
 )
 
 
-def parts_page(id: str) -> tuple[str, dict[str, str]]:
-    """Return the page and settings that show a published model's parameters part by part."""
-    return "cost", {"tab": "facts", "facts": facts_of(id)}
+def cache_page(id: str, **amounts: object) -> tuple[str, dict[str, str]]:
+    """Return the page and settings that show the formula of a published model's cache with its numbers. amounts: the
+    context, the batch, the precision."""
+    path, link = parts_page(id)
+    return path, link | {name: str(amount) for name, amount in amounts.items()}
+
+
+def context_of(rng: random.Random, m: ModelConfig, *sizes: int) -> int:
+    """Draw a number of tokens up to the model's context length, which is drawn if all sizes are above it."""
+    assert m.max_context is not None
+    return rng.choice([size for size in sizes if size <= m.max_context] or [m.max_context])
 
 
 def described(m: ModelConfig) -> str:
@@ -86,14 +93,14 @@ def cache_per_token(rng: random.Random) -> Question:
         ),
         "For K and V, each layer and each KV head: head_dim numbers of 2 bytes.",
         (Equation(2 * L(m) * K(m) * D(m) * Value(2, "b", "bytes per number"), unit="B"),),
-        page(id),
+        cache_page(id, context=1),
     )
 
 
 @kind("cost", 2)
 def cache_of_a_context(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa", "mqa")
-    tokens, batch = rng.choice((4096, 8192, 32768, 131072)), rng.choice((1, 1, 4, 16))
+    tokens, batch = context_of(rng, m, 2048, 4096, 8192, 32768, 131072), rng.choice((1, 1, 4, 16))
     precision = rng.choice(("bf16", "fp8", "fp32"))
     bits, _ = PRECISIONS[precision]
     size = kv_cache_bytes(m, tokens, batch, bits)
@@ -120,14 +127,14 @@ def cache_of_a_context(rng: random.Random) -> Question:
                 2 * L(m) * K(m) * D(m) * s * b * Value(bits // 8, "b", "bytes per number") / Value(2**30), unit="GiB"
             ),
         ),
-        ("cost", {"preset": id, "context": str(tokens), "batch": str(batch), "precision": precision, "tab": "memory"}),
+        cache_page(id, context=tokens, batch=batch, precision=precision),
     )
 
 
 @kind("cost", 3)
 def cache_with_scales(rng: random.Random) -> Question:
     id, m = plain(rng, "mha", "gqa", "mqa")
-    tokens = rng.choice((8192, 32768, 65536))
+    tokens = context_of(rng, m, 2048, 4096, 8192, 32768, 65536)
     bits = bits_with_scales("int4")
     gib = kv_cache_bytes(m, tokens, 1, bits) / 2**30
     s = Value(tokens, "S", "tokens")
@@ -148,7 +155,7 @@ def cache_with_scales(rng: random.Random) -> Question:
         ),
         "Each number takes 4 bits plus its share of the scale, 16 / 32 bits; 8 bits are one byte.",
         (Equation(way / Value(2**30), unit="GiB"),),
-        ("cost", {"preset": id, "context": str(tokens), "precision": "int4", "tab": "memory"}),
+        cache_page(id, context=tokens, precision="int4"),
     )
 
 
@@ -173,7 +180,7 @@ def cache_of_mla(rng: random.Random) -> Question:
         ),
         "One latent and one rotated key per layer, shared by all heads; 2 bytes per number.",
         (Equation(L(m) * (rank + rotary) * Value(2, "b", "bytes per number"), unit="B"),),
-        page(id),
+        cache_page(id, context=1),
     )
 
 
@@ -182,7 +189,7 @@ def cache_behind_a_window(rng: random.Random) -> Question:
     found = [(id, m) for id, m in sorted(load_presets().items()) if m.sliding_window and m.attention != "mla"]
     id, m = rng.choice(found)
     assert m.sliding_window is not None
-    tokens = rng.choice((32768, 65536, 131072))
+    tokens = context_of(rng, m, 8192, 16384, 32768, 65536, 131072)
     n_full = len(set(m.full_layers))
     gib = kv_cache_bytes(m, tokens) / 2**30
     full, windowed = (
@@ -206,7 +213,7 @@ def cache_behind_a_window(rng: random.Random) -> Question:
         ),
         "A layer with a window caches at most the tokens of its window.",
         (Equation(per_token * (full * s + windowed * w) / Value(2**30), unit="GiB"),),
-        ("cost", {"preset": id, "context": str(tokens), "tab": "memory"}),
+        cache_page(id, context=tokens),
     )
 
 
@@ -228,7 +235,7 @@ def times_smaller(rng: random.Random) -> Question:
         ),
         "The cache is proportional to the number of KV heads; everything else stays the same.",
         (Equation(H(m) / K(m)),),
-        page(id),
+        parts_page(id),
     )
 
 
@@ -265,6 +272,8 @@ def weights_in_memory(rng: random.Random) -> Question:
     bits = rng.choice((16, 8, 4))
     gb = total * bits / 8 / 1e9
     n, b = Value(total, "N", "parameters"), Value(bits / 8, "b", "bytes per parameter", digits=1 if bits == 4 else None)
+    path, link = page(id)
+    scales = " The page's int4 also stores scales, 0.5 bits per number." if bits == 4 else ""
     return Question(
         f"{m.name} has {total:,} parameters. How many GB (10⁹ bytes) do they take at {bits} bits each?",
         NumberAnswer(
@@ -277,9 +286,9 @@ def weights_in_memory(rng: random.Random) -> Question:
                 (gb * 32 / bits, "That is the size in fp32."),
             ),
         ),
-        f"Parameters times bytes per parameter: {bits} bits are {bits / 8:g} byte{'s' * (bits > 8)}.",
+        f"Parameters times bytes per parameter: {bits} bits are {bits / 8:g} byte{'s' * (bits > 8)}.{scales}",
         (Equation(n * b / Value(10**9), unit="GB"),),
-        page(id),
+        (path, link | {"weights": {16: "bf16", 8: "fp8", 4: "int4"}[bits]}),
     )
 
 
@@ -334,7 +343,7 @@ def formula_of_the_parameters(rng: random.Random) -> Question:
             },
         ),
         "q and o have C · H · D parameters each, k and v C · K · D each.",
-        link=("query_groups", {}),
+        link=parts_page("llama-3-8b"),
     )
 
 

@@ -15,8 +15,13 @@ from attnviz.decode.sampling import keep_top_k, keep_top_p, scale_by_temperature
 from attnviz.equations import Equation, Value, function, total
 from attnviz.modules import KVCache
 from attnviz.practice.drills.answers import NumberAnswer, known
-from attnviz.practice.drills.cost import D, K, L, plain
+from attnviz.practice.drills.cost import D, K, L, cache_page, plain
 from attnviz.practice.drills.question import Options, Question, kind
+
+
+def sampled(temperature: float = 1, top_k: int = 0, top_p: float = 1) -> tuple[str, dict[str, str]]:
+    """Return the page and settings that sample with these filters and no other one."""
+    return "decode", {"temperature": f"{temperature:g}", "top_k": str(top_k), "top_p": f"{top_p:g}"}
 
 
 @kind("decoding", 1)
@@ -39,7 +44,7 @@ def position_of_the_next(rng: random.Random) -> Question:
         ),
         "The position is the number of tokens cached before it.",
         (Equation(p + n - 1),),
-        ("steps", {}),
+        ("steps", {"tab": "step"}),
     )
 
 
@@ -59,7 +64,7 @@ def numbers_added(rng: random.Random) -> Question:
         ),
         "A decode step adds one key and one value for each KV head of each layer.",
         (Equation(2 * L(m) * K(m) * D(m)),),
-        ("cost", {"preset": id, "tab": "memory"}),
+        cache_page(id, context=1),
     )
 
 
@@ -110,7 +115,7 @@ def most_probable(rng: random.Random) -> Question:
         ),
         "Logits are divided by the temperature; the ratio is the exponential of their difference.",
         (Equation(function("exp", (x - y) / t)),),
-        ("steps", {"tab": "lens"}),
+        sampled(temperature=T),
     )
 
 
@@ -142,7 +147,7 @@ def kept_by_top_p(rng: random.Random) -> Question:
             ),
         ),
         f"The cumulative sums are {', '.join(f'{s} %' for s in sums)}; top-p keeps the fewest tokens that reach {p} %.",
-        link=("steps", {"tab": "lens"}),
+        link=sampled(top_p=p / 100),
     )
 
 
@@ -165,20 +170,24 @@ def probability_after_top_k(rng: random.Random) -> Question:
         ),
         "Top-k sets the other probabilities to 0 and divides the remaining ones by their sum.",
         (Equation(values[0] / total(values)),),
-        ("steps", {"tab": "lens"}),
+        sampled(top_k=k),
     )
 
 
 def _fitting(
     rng: random.Random, batches: Sequence[int], contexts: Sequence[int], bound: str
 ) -> tuple[str, ModelConfig, str, int, int]:
-    """Draw a model and its id, an accelerator, a batch and a context, such that bf16 weights and caches fit in memory.
+    """Draw a model and its id, an accelerator, a batch and a context of at most the model's context length, such that
+    bf16 weights and caches fit in memory.
 
     bound: the limit of the step, "memory" or "compute".
     """
     while True:
         id, m = plain(rng, "mha", "gqa")
         machine, batch, tokens = rng.choice(sorted(load_accelerators())), rng.choice(batches), rng.choice(contexts)
+        assert m.max_context is not None
+        if tokens > m.max_context:
+            continue
         a, n_bytes = load_accelerators()[machine], 2 * count_parameters(m).total + kv_cache_bytes(m, tokens, batch)
         if n_bytes <= a.memory and decode_step(m, tokens, batch).bound_by(a) == bound:
             return id, m, machine, batch, tokens
@@ -255,20 +264,21 @@ def speculated(rng: random.Random) -> Question:
         ),
         "1 + α + α² + … + α^k: the accepted tokens, plus one token of the target model itself (arXiv 2211.17192).",
         (Equation((1 - rate ** (drafted + 1)) / (1 - rate), unit="tokens"),),
-        ("cost", {"tab": "speed"}),
+        ("decode", {"tab": "speculate", "proposed": str(k)}),
     )
 
 
 @kind("decoding", 3)
 def cache_as_large_as_the_weights(rng: random.Random) -> Question:
-    """Ask for the context length at which the cache is as large as the weights."""
+    """Ask for the tokens of all sequences together at which the caches are as large as the weights."""
     id, m = plain(rng, "mha", "gqa")
     weights = 2 * count_parameters(m).total
     per_token = decode_step(m, 1).cache_bytes
-    n = weights / per_token
+    n = math.ceil(weights / per_token)
+    number, size = Value(weights // 2, "N", "parameters"), Value(per_token, "c", "bytes of cache per token")
     return Question(
-        f"{m.name}: {weights / 2:,.0f} parameters, bf16, and {per_token:,} B of cache per token. At how many tokens "
-        "is the cache as large as the weights?",
+        f"{m.name}: {weights / 2:,.0f} parameters, bf16, and {per_token:,} B of cache per token. From how many "
+        "tokens on, summed over all sequences, are the caches at least as large as the weights?",
         NumberAnswer(
             n,
             "tokens",
@@ -278,12 +288,7 @@ def cache_as_large_as_the_weights(rng: random.Random) -> Question:
                 (2 * n, "The bytes of cache per token already include K and V."),
             ),
         ),
-        "Bytes of weights, divided by bytes of cache per token.",
-        (
-            Equation(
-                2 * Value(weights // 2, "N", "parameters") / Value(per_token, "c", "bytes of cache per token"),
-                unit="tokens",
-            ),
-        ),
+        "Bytes of weights, divided by bytes of cache per token, and rounded up to whole tokens.",
+        (Equation(function("ceil", 2 * number / size), unit="tokens"),),
         ("cost", {"preset": id, "tab": "memory"}),
     )

@@ -9,6 +9,7 @@ import torch
 from attnviz.config import AttentionConfig, ModelConfig
 from attnviz.cost import load_presets
 from attnviz.equations import Equation, Value, function
+from attnviz.facts import facts_of
 from attnviz.practice.drills.answers import CellAnswer, NumberAnswer, known
 from attnviz.practice.drills.question import Options, Question, kind
 
@@ -35,8 +36,18 @@ def orders(H: int, K: int) -> tuple[str, str]:
 
 
 def page(id: str) -> tuple[str, dict[str, str]]:
-    """Return the page and settings that show a published model."""
+    """Return the page and settings that show the bytes of a published model's weights."""
     return "cost", {"preset": id, "tab": "memory"}
+
+
+def parts_page(id: str) -> tuple[str, dict[str, str]]:
+    """Return the page and settings that show a published model's heads, and its parameters part by part."""
+    return "cost", {"tab": "facts", "facts": facts_of(id)}
+
+
+def sharing(H: int, K: int, **settings: str) -> tuple[str, dict[str, str]]:
+    """Return the page and settings that draw H query heads and K KV heads."""
+    return "query_groups", {"model": "own", "n_heads": str(H), "n_kv_heads": str(K), **settings}
 
 
 @kind("heads", 1)
@@ -59,7 +70,7 @@ def kv_head_read(rng: random.Random) -> Question:
             Equation(heads / kv, "G", meaning="query heads per KV head"),
             Equation(function("floor", head / Value(H // K, "G", "query heads per KV head"))),
         ),
-        ("query_groups", {}),
+        sharing(H, K),
     )
 
 
@@ -78,7 +89,7 @@ def size_of_a_group(rng: random.Random) -> Question:
         ),
         "The query heads are divided evenly among the KV heads.",
         (Equation(heads / kv),),
-        page(id),
+        parts_page(id),
     )
 
 
@@ -98,7 +109,7 @@ def name_of_the_attention(rng: random.Random) -> Question:
         f"{m.n_kv_heads} head{'s' * (m.n_kv_heads != 1)}. What is this type of attention called?",
         Options(m.attention.upper(), wrong).shuffled(rng),
         explanations[m.attention],
-        link=page(id),
+        link=parts_page(id),
     )
 
 
@@ -121,7 +132,7 @@ def readers_of_a_kv_head(rng: random.Random) -> Question:
         f"{H} query heads, {K} KV heads. Which query heads read KV head {j}?",
         Options(listed(right), wrong).shuffled(rng),
         f"A group has {H} / {K} = {G} query heads; group {j} begins at head {j} · {G} = {j * G}.",
-        link=("query_groups", {}),
+        link=sharing(H, K),
     )
 
 
@@ -150,7 +161,7 @@ def line_that_repeats(rng: random.Random) -> Question:
             right[0], [(line, explanation) for line, (_, explanation) in lines.items() if line not in right], True
         ).shuffled(rng),
         f"Each KV head is repeated {H} / {K} = {G} times in a row.",
-        link=("query_groups", {"tiled": "1"}),
+        link=sharing(H, K, tiled="1"),
     )
 
 
@@ -172,7 +183,7 @@ def still_right_when_tiled(rng: random.Random) -> Question:
             ),
         ),
         f"Only the heads h with h mod {K} = ⌊h / {G}⌋ read the right one: {', '.join(map(str, same))}.",
-        link=("query_groups", {"tiled": "1"}),
+        link=sharing(H, K, tiled="1"),
     )
 
 
@@ -197,7 +208,7 @@ def width_of_a_head(rng: random.Random) -> Question:
         ),
         "d_model is divided evenly among the query heads.",
         (Equation(C / H),),
-        page(id),
+        parts_page(id),
     )
 
 
@@ -217,5 +228,5 @@ def cell_of_the_group(rng: random.Random) -> Question:
             ("query head", "KV head"),
         ),
         f"The group size is {H} / {K} = {H // K}, and ⌊{h} / {H // K}⌋ is {j}.",
-        link=("query_groups", {}),
+        link=sharing(H, K),
     )

@@ -18,6 +18,7 @@ from attnviz.equations import Equation, Value, total
 from attnviz.modules import Transformer
 from attnviz.modules.masks import attention_mask
 from attnviz.practice.drills.answers import ChoiceAnswer, NumberAnswer, known
+from attnviz.practice.drills.masks import OFFSET, window_page
 from attnviz.practice.drills.question import Drawn, Options, Question, kind
 from attnviz.text import tokenizer
 from attnviz.trace import Trace, trace
@@ -171,12 +172,14 @@ def _masked_by_zero(scores: Tensor, allowed: Tensor) -> Tensor:
     return scores.masked_fill(~allowed, 0.0).softmax(-1)
 
 
-WRONG_MAPS = (
-    (_without_mask, "there is weight above the diagonal, on later keys: the mask is never used"),
-    (_off_by_one, "each query also attends to the next token, one cell above the diagonal: tril(1) instead of tril()"),
-    (_over_queries, "query 0 has only one key, and its weight is not 1: the softmax is over the queries"),
-    (_after_softmax, "query 0 has only one key, and its weight is not 1: the mask is applied after the softmax"),
-    (_masked_by_zero, "there is weight above the diagonal: masked scores are set to 0 instead of −∞"),
+_ROW_0 = "query 0 has only one key, and its weight is not 1"
+WRONG_MAPS = (  # function, id of the mistake if there is a page of it, reason
+    (_without_mask, "mask_never_used", "there is weight above the diagonal, on later keys: the mask is never used"),
+    (_off_by_one, "", "each query also attends to the next token, one cell above the diagonal: tril(1) instead of "
+     "tril()"),
+    (_over_queries, "softmax_over_queries", f"{_ROW_0}: the softmax is over the queries"),
+    (_after_softmax, "mask_after_softmax", f"{_ROW_0}: the mask is applied after the softmax"),
+    (_masked_by_zero, "", "there is weight above the diagonal: masked scores are set to 0 instead of −∞"),
 )  # fmt: skip
 
 
@@ -184,7 +187,7 @@ WRONG_MAPS = (
 def map_with_a_mistake(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, found = _trace(text), heads_by_role(text)
-    make, reason = rng.choice(WRONG_MAPS)
+    make, mistake, reason = rng.choice(WRONG_MAPS)
     several = [head for role in ("induction", "current token") for head in found[role]]
     rng.shuffle(several)
     mistaken, head = next((w, head) for head in several if _is_wrong(w := make(*_scores(run, *head))))
@@ -201,7 +204,7 @@ def map_with_a_mistake(rng: random.Random) -> Question:
         "Four causal attention maps; rows are queries. Three are correct. Which one comes from code with a mistake?",
         _letters(LETTERS[wrong], explanation),
         f"In {LETTERS[wrong]}, {reason}.",
-        link=("heads", {"tab": "masks"}),
+        link=("mistakes", {"mistake": mistake}) if mistake else ("heads", {"tab": "masks"}),
         maps=tuple(Drawn(values, LETTERS[i], tokens) for i, values in enumerate(maps)),
     )
 
@@ -315,5 +318,5 @@ def row_of_a_mask(rng: random.Random) -> Question:
         f"{options[mask_type]['text']}; {n} keys; 1 means “may attend”. What is the mask row of {asked}?",
         Options(right, [w for w in wrong if w[0] != right][:4], code=True).shuffled(rng),
         f"Position {i} may attend to keys up to {i}, within the window if there is one; a sink token stays visible.",
-        link=("heads", {"tab": "masks"}),
+        link=OFFSET if mask_type == "cache" else window_page(window),
     )

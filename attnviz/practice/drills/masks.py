@@ -15,7 +15,13 @@ from attnviz.practice.drills.answers import CellAnswer, NumberAnswer, known
 from attnviz.practice.drills.question import Options, Question, kind
 
 MASKS = ("heads", {"tab": "masks"})
+OFFSET = ("mistakes", {"mistake": "causal_mask_without_offset"})  # the mask of new tokens behind cached ones
 STAGES = ("heads", {"tab": "stages"})
+
+
+def window_page(window: int, n_sinks: int = 0) -> tuple[str, dict[str, str]]:
+    """Return the page and settings that show masks with this window; those with sink tokens have at least one."""
+    return "heads", {"tab": "masks", "mask_window": str(window), "mask_sinks": str(max(1, n_sinks))}
 
 
 def _row(rows: Tensor | None, query: int, n: int) -> int:
@@ -65,7 +71,7 @@ def keys_in_a_window(rng: random.Random) -> Question:
         "A query may attend to the last w tokens, including itself, and to any sink tokens, which here lie before the "
         "window.",
         (Equation(window + first if sinks else function("min", window, Value(t + 1, "t + 1", "tokens so far"))),),
-        MASKS,
+        window_page(w, sinks),
     )
 
 
@@ -88,7 +94,7 @@ def keys_with_a_cache(rng: random.Random) -> Question:
         ),
         "It may attend to all cached tokens, to the new ones before it, and to itself.",
         (Equation(cached + new + 1),),
-        MASKS,
+        OFFSET,
     )
 
 
@@ -246,7 +252,7 @@ def softmax_of_nothing(rng: random.Random) -> Question:
         "are the weights?",
         Options(found, [(other, explanation) for other in others]).shuffled(rng),
         explanation,
-        link=MASKS,
+        link=("mistakes", {"mistake": "fully_masked_row"}),
     )
 
 
@@ -293,7 +299,7 @@ def earliest_key_of_a_window(rng: random.Random) -> Question:
             {(i, i - w): "The query itself is part of the window.", (i, 0): "Key 0 is outside the window."},
         ),
         f"The window of query {i} holds the keys {first} to {i}: {w} keys.",
-        link=MASKS,
+        link=window_page(w),
     )
 
 

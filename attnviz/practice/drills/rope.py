@@ -11,7 +11,6 @@ from attnviz.cost import load_presets
 from attnviz.equations import Equation, Value, function, number_text
 from attnviz.modules.rope import apply_rope, half_from_interleaved, rope_frequencies
 from attnviz.practice.drills.answers import NumberAnswer, known
-from attnviz.practice.drills.heads import page
 from attnviz.practice.drills.question import Options, Question, kind
 
 THETAS = (10_000.0, 500_000.0, 1_000_000.0)
@@ -21,6 +20,11 @@ def _drawn(rng: random.Random) -> tuple[int, int, float, Value, Value, Value]:
     D, theta = rng.choice((8, 16, 24, 64, 128)), rng.choice(THETAS)
     i = rng.randrange(1, min(D // 2, 5))
     return D, i, theta, Value(D, "D", "head_dim"), Value(i, "i", "pair"), Value(theta, "θ", "base", tex=r"\theta")
+
+
+def _rotation(head_dim: int, theta: float, pair: int) -> tuple[str, dict[str, str]]:
+    """Return the page and settings that rotate this pair of a head of this width."""
+    return "rope", {"model": "own", "head_dim": str(head_dim), "theta": f"{theta:.0f}", "pair": str(pair)}
 
 
 @kind("rope", 1)
@@ -45,7 +49,7 @@ def angle_of_a_pair(rng: random.Random) -> Question:
         ),
         "The angle is position times frequency, and the frequency of pair i is θ^(−2i / D).",
         (Equation(position * base ** (-(2 * pair / d)), "angle"),),
-        ("rope", {}),
+        _rotation(D, theta, i),
     )
 
 
@@ -67,7 +71,7 @@ def wavelength(rng: random.Random) -> Question:
         ),
         "The wavelength is a full circle, 2π, divided by the angle per position.",
         (Equation(2 * Value(math.pi, "π", "half a circle", digits=4, tex=r"\pi") * base ** (2 * pair / d)),),
-        ("rope", {}),
+        _rotation(D, theta, i),
     )
 
 
@@ -158,7 +162,7 @@ def rotated_pair(rng: random.Random) -> Question:
 
 @kind("rope", 1)
 def how_many_pairs(rng: random.Random) -> Question:
-    id, m = rng.choice([(id, m) for id, m in sorted(load_presets().items()) if m.rotary_dim and m.attention != "mla"])
+    m = rng.choice([m for _, m in sorted(load_presets().items()) if m.rotary_dim and m.attention != "mla"])
     rotated = Value(m.rotary_dim, "R", "rotated dimensions")
     partial = "" if m.rotary_dim == m.head_dim else f", of which RoPE rotates {m.rotary_dim}"
     return Question(
@@ -175,7 +179,7 @@ def how_many_pairs(rng: random.Random) -> Question:
         ),
         "There is one frequency per pair of rotated dimensions, and all heads share the same frequencies.",
         (Equation(rotated / 2),),
-        page(id),
+        _rotation(m.rotary_dim, m.rope_theta or 10_000.0, 0) if m.rotary_dim <= 128 else ("rope", {}),
     )
 
 
@@ -199,7 +203,7 @@ def interpolated_angle(rng: random.Random) -> Question:
         ),
         "Position interpolation divides positions by the factor and leaves the frequencies unchanged.",
         (Equation(position / factor * base ** (-(2 * pair / d))),),
-        ("rope", {"tab": "longer"}),
+        ("rope", {"tab": "longer", "factor": str(s)}),
     )
 
 

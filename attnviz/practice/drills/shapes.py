@@ -65,7 +65,7 @@ def keys_in_gqa(rng: random.Random) -> Question:
             },
         ),
         f"head_dim is {H * D} / {H} = {D} for both queries and keys; k has {n_of(K, 'head')}: (B, K, T, D).",
-        link=("query_groups", {}),
+        link=STEPS,
     )
 
 
@@ -86,7 +86,7 @@ def scores(rng: random.Random) -> Question:
             },
         ),
         f"The product sums over head_dim, so each head has {T} queries by {S} keys: (B, H, T, S).",
-        link=("heads", {"tab": "stages"}),
+        link=STEPS,
         code="scores = q @ k.transpose(-2, -1)",
     )
 
@@ -132,7 +132,7 @@ def einsum_of_groups(rng: random.Random) -> Question:
             },
         ),
         "The letters to the right of the arrow are the axes of the result; d is not among them, so it is summed over.",
-        link=("query_groups", {"tab": "work"}),
+        link=STEPS,
         code='torch.einsum("bkgtd,bksd->bkgts", q, k)',
     )
 
@@ -179,7 +179,7 @@ def broadcast_mask(rng: random.Random) -> Question:
         ),
         "The mask's axes of size 1 and its missing leading axes are broadcast; the scores keep their shape "
         "(B, H, T, S).",
-        link=("heads", {"tab": "masks"}),
+        link=STEPS,
     )
 
 
@@ -248,7 +248,7 @@ def line_that_raises(rng: random.Random) -> Question:
         Options(raising[0], wrong, code=True).shuffled(rng),
         "After transpose the tensor is no longer contiguous, and view cannot merge its axes: use reshape, or call "
         "contiguous() first.",
-        link=STEPS,
+        link=("mistakes", {"mistake": "view_after_transpose"}),
     )
 
 

@@ -166,7 +166,7 @@ function show(view) {
   view.at.replaceChildren(progress(view, now), el("b", "", limits(view)));
   view.next.textContent = `${n > now ? "Written last" : "Next"}: ${step.title}`;
   candidates(view, step, now);
-  view.how.textContent = `${step.passing} Click a candidate to write it instead. In the text, a stronger background means a less probable token.`;
+  view.how.textContent = `${step.passing} Click a candidate to write it instead. In the text, a stronger background means a token less probable in the model.`;
   view.held.textContent = heldTitle(d, d.T + now);
   view.sum.textContent = step.counted;
   while (view.frame <= now) view.frame *= 2;
@@ -182,7 +182,7 @@ function paint(view) {
 
 function progress({ d, n }, now) {
   if (!n) return "Nothing written yet. ";
-  return `${n} written, the last with probability ${chance(d.steps[n - 1].p)}${n > now ? " and not yet read" : ""}. `;
+  return `${n} written, the last with ${d.steps[n - 1].odds}${n > now ? " and not yet read" : ""}. `;
 }
 
 function limits({ d, n }) {
@@ -223,7 +223,7 @@ function newToken(label) {
 function pieceOf(d, step) {
   const piece = newToken(d.words[step.id]);
   piece.style.background = `color-mix(in srgb, var(--st-primary-color) ${Math.round(45 * (1 - step.p))}%, transparent)`; // stronger = less probable
-  piece.title = `probability ${chance(step.p)}`;
+  piece.title = step.odds;
   return piece;
 }
 

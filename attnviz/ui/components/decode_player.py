@@ -117,7 +117,7 @@ def pack(
         "words": {i: vocabulary[i] for step in steps for i in (step.id, *step.candidates)},
         "steps": [
             {"id": s.id, "p": _short(s.probability), "candidates": s.candidates, "counted": text,
-             "title": figures.choice_title(s, vocabulary),
+             "odds": figures.odds_text(s), "title": figures.choice_title(s, vocabulary),
              "passing": figures.passing_text(s, len(vocabulary)),
              "stages": [[name, [_short(p) for p in odds]] for name, odds in s.stages]}
             for s, text in zip(steps, counted, strict=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import streamlit as st
 
 from attnviz.compute import mistakes as compute_mistakes
@@ -14,7 +16,14 @@ from attnviz.session.pages import PAGES
 from attnviz.session.settings import MODEL_NAMES
 from attnviz.ui import charts, state
 
-KINDS = {"raises": "Raises an error", "nan": "Gives NaN", "silent": "Silent"}
+SUBJECTS = {
+    "mask": "Mask", "softmax": "Softmax and scores", "cache": "Cache", "rope": "RoPE and positions",
+    "heads": "Heads and shapes", "training": "Training and other layers",
+}  # fmt: skip
+EFFECTS = {
+    "raises": "The effect: an error", "nan": "The effect: NaN",
+    "silent": "The effect: silent. It runs without an error and without NaN, and its numbers are different",
+}  # fmt: skip
 ANSWERS = "answers to mistakes"  # session key, {id: answer}; not in links, which open an unanswered question
 SKIPPED = -1
 REPAIR = "The change that repairs it: this version runs the lines with −, and lacks those with +."
@@ -34,23 +43,28 @@ def show() -> None:
 
 def prepare(view: View) -> None:
     """Compute and cache what the page shows first."""
-    compute_mistakes.mistake_of(view.settings)
+    compute_mistakes.shown_mistake(view)
 
 
 @state.part(LIST)
 def choose(view: View) -> None:
-    """All mistakes, grouped by symptom: a list, or a select box on a phone."""
-    by_kind = compute_mistakes.ids_by_kind()
-    ids = [name for names in by_kind.values() for name in names]
+    """All mistakes, grouped by subject: a list, or a select box on a phone."""
+    by_subject = compute_mistakes.ids_by_subject()
+    ids = [name for names in by_subject.values() for name in names]
     with st.container(key="mistake-list"):  # at its full height, so that the selected mistake is never scrolled away
         st.caption(_score(len(ids)))
-        for kind, names in by_kind.items():
-            key = f"list-{kind}"
+        for subject, names in by_subject.items():
+            key = f"list-{subject}"
             st.session_state[key] = view.settings.mistake if view.settings.mistake in names else None
-            st.radio(f"**{KINDS[kind]}**", names, format_func=_title, key=key, on_change=_choose, args=(key,))
+            st.radio(
+                f"**{SUBJECTS[subject]}**", names, format_func=partial(_marked, view), key=key, on_change=_choose,
+                args=(key,),
+            )  # fmt: skip
     with st.container(key="mistake-box"):
         st.session_state["box"] = view.settings.mistake
-        st.selectbox("Mistake", ids, format_func=_with_kind, key="box", on_change=_choose, args=("box",))
+        st.selectbox(
+            "Mistake", ids, format_func=partial(_with_subject, view), key="box", on_change=_choose, args=("box",)
+        )
 
 
 def _score(n: int) -> str:
@@ -60,15 +74,15 @@ def _score(n: int) -> str:
     return f"{right} of {len(given)} answered right, {count(n, 'mistake')}." if given else f"{count(n, 'mistake')}."
 
 
-def _title(name: str) -> str:
-    mistake, answer = all_mistakes()[name], _answers().get(name, SKIPPED)
+def _marked(view: View, name: str) -> str:
+    mistake, answer = all_mistakes()[name].words_in(view.config), _answers().get(name, SKIPPED)
     mark = "" if answer == SKIPPED else " :material/check:" if answer == mistake.answer else " :material/close:"
     return mistake.title + mark
 
 
-def _with_kind(name: str) -> str:
-    mistake = all_mistakes()[name]
-    return f"{KINDS[mistake.kind]} · {mistake.title}"
+def _with_subject(view: View, name: str) -> str:
+    mistake = all_mistakes()[name].words_in(view.config)
+    return f"{SUBJECTS[mistake.subject]} · {mistake.title}"
 
 
 def _choose(key: str) -> None:
@@ -84,7 +98,7 @@ def _answers() -> dict[str, int]:
 @state.part(QUESTION)
 def question(view: View) -> None:
     """The mistaken lines with their repair, and the question about their effect."""
-    mistake = compute_mistakes.mistake_of(view.settings)
+    mistake = compute_mistakes.shown_mistake(view)
     with st.container(key="mistake-code"):
         st.markdown(f"## {mistake.title}")
         for file, diff in compute_mistakes.diffs(view).items():
@@ -92,6 +106,8 @@ def question(view: View) -> None:
             st.code(diff, language="diff", wrap_lines=True)
     with st.container(key="mistake-answers"):
         _ask(mistake)
+        if mistake.id in _answers() and not compute_mistakes.reason(view):
+            st.markdown(f"{EFFECTS[mistake.kind]}.")
 
 
 def _ask(mistake: Mistake) -> None:
@@ -125,7 +141,7 @@ def _verdict(mistake: Mistake, given: int) -> None:
 @state.part(REVEAL)
 def reveal(view: View) -> None:
     """Effect of the mistake on the text, and its description; nothing before the question is answered."""
-    mistake = compute_mistakes.mistake_of(view.settings)
+    mistake = compute_mistakes.shown_mistake(view)
     if mistake.id not in _answers():
         return
     if reason := compute_mistakes.reason(view):
