@@ -51,7 +51,7 @@ class Member:
 
 
 def similarity(
-    cosine: NDArray, groups: Groups, best: Groups, lost: tuple[float, float], total: float, part: str
+    cosine: NDArray, groups: Groups, best: Groups, lost: tuple[float, float], total: float, part: str, layer: int
 ) -> Drawing:
     """Draw cosines (H, H) between the heads' `part` ("keys" or "values"): groups outlined, best grouping dotted.
 
@@ -61,7 +61,10 @@ def similarity(
     figure = base_figure(height=520, showlegend=False)
     figure.add_heatmap(
         z=cosine.astype(np.float32), zmin=-1, zmax=1, colorscale=DIVERGING, xgap=1, ygap=1,
-        colorbar={"title": {"text": "cosine"}, "thickness": 12, "len": 0.7, "tickvals": [-1, -0.5, 0, 0.5, 1]},
+        colorbar={  # below: beside the map it would take a phone's width
+            "title": {"text": "cosine", "side": "top"}, "thickness": 12, "tickvals": [-1, -0.5, 0, 0.5, 1],
+            "orientation": "h", "y": -0.15, "yanchor": "top", "lenmode": "pixels", "len": 280,
+        },
         hovertemplate="heads %{y} and %{x}: cosine %{z:.3f}<extra></extra>",
     )  # fmt: skip
     if n_heads <= 8:  # with more heads the numbers do not fit into the cells
@@ -81,9 +84,9 @@ def similarity(
     return Drawing(
         figure,
         title=title,
-        note=f"Cosine similarity of the {part} of MHA's heads, each head's {part} on this text taken as one vector. "
-        "Outlined: the neighbouring heads that grouping merges. Dots: the grouping that loses the smallest share of "
-        "the squared length. RoPE rotates all heads by the same angles, so pre-RoPE keys have these cosines too.",
+        note=f"Cosine similarity of the {part} of MHA's heads in layer {layer}, each head's {part} on this text taken "
+        "as one vector. Outlined: the neighbouring heads that grouping merges. Dots: the grouping that loses the "
+        "smallest share of the squared length. RoPE rotates all heads by the same angles, so pre-RoPE keys have these cosines too.",
         alt=f"{title}. {best_text}",
         table={
             "head": [a for a in range(n_heads) for _ in range(n_heads)],

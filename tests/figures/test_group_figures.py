@@ -218,7 +218,12 @@ def similarity_of(n_kv_heads: int):
     inner = gram(np.random.default_rng(0).normal(size=(6, 7, 5)))
     plain, best = neighbours(6, n_kv_heads), best_grouping(inner, n_kv_heads)
     lost = lost_share(inner, plain), lost_share(inner, best)
-    return group_quality.similarity(cosines(inner), plain, best, lost, float(inner.trace()), "keys"), inner, best, lost
+    return (
+        group_quality.similarity(cosines(inner), plain, best, lost, float(inner.trace()), "keys", 7),
+        inner,
+        best,
+        lost,
+    )
 
 
 def test_similarity_outlines_the_neighbours_and_dots_the_best_grouping():

@@ -41,8 +41,8 @@ BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
 def show() -> None:
     """Draw the page."""
     st.markdown(
-        "To generate a token, attention reads the keys and values of all earlier tokens. They are kept in the KV cache, "
-        "which often limits how long texts can be, and how many fit at once."
+        "To generate a token, attention reads the keys and values of all earlier tokens. They are kept in the KV "
+        "cache, which often limits how long texts can be, and how many fit at once."
     )
     controls()
     closer()

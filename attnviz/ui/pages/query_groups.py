@@ -365,7 +365,7 @@ def _similarity(view: View) -> None:
     plain, best = analysis.neighbours(c.n_heads, c.n_kv_heads), analysis.best_grouping(inner, c.n_kv_heads)
     lost = analysis.lost_share(inner, plain), analysis.lost_share(inner, best)
     total = float(inner.trace())
-    charts.show(group_quality.similarity(analysis.cosines(inner), plain, best, lost, total, part), "similarity")
+    charts.show(group_quality.similarity(analysis.cosines(inner), plain, best, lost, total, part, layer), "similarity")
 
 
 def _latent(view: View) -> None:
