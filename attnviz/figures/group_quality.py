@@ -86,7 +86,8 @@ def similarity(
         title=title,
         note=f"Cosine similarity of the {part} of MHA's heads in layer {layer}, each head's {part} on this text taken "
         "as one vector. Outlined: the neighbouring heads that grouping merges. Dots: the grouping that loses the "
-        "smallest share of the squared length. RoPE rotates all heads by the same angles, so pre-RoPE keys have these cosines too.",
+        "smallest share of the squared length. RoPE rotates all heads by the same angles, so pre-RoPE keys have these "
+        "cosines too.",
         alt=f"{title}. {best_text}",
         table={
             "head": [a for a in range(n_heads) for _ in range(n_heads)],

@@ -14,6 +14,7 @@ from attnviz.steps import Arithmetic, Picture, Shown, Stop
 
 TERMS_WRITTEN = 3
 MAX_BARS = 64
+SUMMED = {"S": "key", "T": "token", "V": "token", "": "term"}  # what a sum over an axis runs over; else: dimension
 OPERATIONS = {  # torch's name -> what it does, for the sentence below the source
     "linear": "multiplies each row by every row of the weight and adds up (torch.nn.functional.linear)",
     "einsum": "multiplies and adds up along the letter that the result lacks (torch.einsum)",
@@ -53,7 +54,35 @@ OPERATIONS = {  # torch's name -> what it does, for the sentence below the sourc
     "cos": "takes the cosine of each entry",
     "sin": "takes the sine of each entry",
     "expand": "repeats an axis without copying it",
+    "invert": "turns true into false and false into true",
+    "or": "is true where at least one of the two is true",
+    "and": "is true where both are true",
+    "getitem": "takes a part of a tensor, by position or by a list of indices; None adds an axis of size 1",
+    "ones": "makes a tensor filled with 1, in a mask with true",
+    "full_like": "makes a tensor of the same shape, filled with one number",
+    "new_empty": "reserves memory for a tensor without filling it",
+    "tensor": "makes a tensor from Python numbers",
+    "arange": "counts 0, 1, 2, …",
+    "abs": "takes the absolute value of each entry",
+    "neg": "changes the sign of each entry",
+    "pow": "raises to a power, entry by entry",
+    "tanh": "takes the hyperbolic tangent of each entry",
+    "sigmoid": "takes 1 / (1 + exp(−x)) of each entry",
+    "gelu": "takes x · Φ(x) of each entry, Φ of the normal distribution (torch.nn.functional.gelu)",
+    "sum": "adds up each row",
+    "mT": "swaps the last two axes",
+    "view": "splits or joins axes without copying",
+    "reshape": "splits or joins axes",
+    "unsqueeze": "adds an axis of size 1",
+    "squeeze": "removes an axis of size 1",
+    "repeat": "repeats a whole axis one copy after another",
+    "repeat_interleave": "repeats each entry of an axis next to itself",
+    "narrow": "takes a range of an axis without copying it",
+    "copy": "writes one tensor's entries into another",
 }
+SYMBOLS = {"invert": "~", "or": "|", "and": "&", "getitem": "[…]"}  # as the source writes them
+REFLECTED = {"radd": "add", "rmul": "mul", "rsub": "sub", "rtruediv": "div", "truediv": "div", "rpow": "pow",
+             "iadd": "add", "imul": "mul", "iand": "and", "ior": "or"}  # fmt: skip
 
 
 def number(x: float) -> str:
@@ -112,19 +141,37 @@ def does_text(stop: Stop, own: bool = False) -> str:
         return "The call begins: these are its arguments, which the shipped model computed from the text."
     if stop.line.index == 0:
         return "The run begins: the tokenizer has split the text into tokens; this is the vocabulary id of each token."
-    if not stop.operations:
-        return "Calls functions that you can step into (↓); their result is shown."
-    names = dict.fromkeys(name.strip("_").removeprefix("r") if name.strip("_") in ("radd", "rmul") else name.strip("_")
-                          for name in stop.operations)  # fmt: skip
-    return "; ".join(f"{name} {OPERATIONS[name]}" if name in OPERATIONS else name for name in names) + "."
+    names = dict.fromkeys(plain_name(name) for name in stop.operations)
+    does = [f"{SYMBOLS.get(name, name)} {OPERATIONS.get(name, '')}".rstrip() for name in names]
+    if not does:
+        return f"{_calls_text(stop.called)} The result is shown."
+    return " ".join([_calls_text(stop.called)] * bool(stop.called) + ["; ".join(does) + "."])
 
 
-def arithmetic_text(how: Arithmetic | None) -> str:
-    """Write one entry's arithmetic; of a sum the first few terms, and the sum of the others as one number."""
+def plain_name(name: str) -> str:
+    """Return an operation's name without the underscores of a Python operator or an in-place form: "or", "copy"."""
+    plain = name.strip("_")
+    return REFLECTED.get(plain, plain)
+
+
+def _calls_text(called: Sequence[str]) -> str:
+    """Name the functions that a line calls."""
+    if not called:
+        return "Calls functions."
+    *most, last = called
+    names, into = (f"{', '.join(most)} and {last}", "them") if most else (last, "it")
+    return f"Calls {names}; step into {into} with ↓."
+
+
+def arithmetic_text(how: Arithmetic | None, summed: tuple[str, int] = ("term", 0)) -> str:
+    """Write one entry's arithmetic; of a sum the largest terms, and the sum of the others as one number.
+
+    summed: what a sum runs over, and the index of its first term: ("key", 0).
+    """
     if how is None:
         return ""
     if how.terms:
-        return _sum_text(how)
+        return _sum_text(how, *summed)
     given, result = dict(how.numbers), number(how.value)
     if how.operation == "softmax":
         score, largest, total = given.values()
@@ -144,6 +191,18 @@ def arithmetic_text(how: Arithmetic | None) -> str:
     return f"{how.operation}: {result}"
 
 
+def entry_text(shown: Shown) -> str:
+    """Write the arithmetic of the entry that is shown, or its value alone if the line only called a function."""
+    how, truth = shown.arithmetic, shown.picture.numbers.dtype == np.bool_
+    if how is None:
+        value = float(shown.picture.value.entries[shown.picture.index])
+        return ("true" if value else "false") if truth else number(value)
+    if how.computed is None and truth:
+        name = plain_name(how.operation)
+        return f"{SYMBOLS.get(name, name)}: {'true' if how.value else 'false'}"
+    return arithmetic_text(how, summed_over(shown))
+
+
 UNARY: dict[str, Callable[[float], str]] = {
     "rsqrt": lambda x: f"1 / √{_signed(x)}",
     "silu": lambda x: f"{_signed(x)} / (1 + exp({number(-x)}))",
@@ -152,9 +211,28 @@ UNARY: dict[str, Callable[[float], str]] = {
 }
 
 
-def _sum_text(how: Arithmetic) -> str:
-    given, others = dict(how.numbers), how.products[TERMS_WRITTEN:]
-    terms = [_product(term) for term in how.terms[:TERMS_WRITTEN]]
+def largest_terms(how: Arithmetic) -> list[int]:
+    """Return the indices, ascending, of the terms of a sum that are written out: the largest absolute values."""
+    products = how.products
+    return sorted(sorted(range(len(products)), key=lambda i: -abs(products[i]))[:TERMS_WRITTEN])
+
+
+def summed_over(shown: Shown) -> tuple[str, int]:
+    """Return what a sum runs over, by the axis that its first input is read along, and the index of its first term."""
+    if shown.arithmetic is not None and shown.arithmetic.terms:
+        for value, at in shown.arithmetic.used:
+            for source in shown.sources:
+                if source.picture.value is value and None in at:
+                    axis = at.index(None)
+                    starts = (*(0 for _ in range(len(at) - 2)), *source.picture.start[-len(at) :])
+                    return SUMMED.get(source.picture.axes[axis], "dimension"), starts[axis]
+    return "term", 0
+
+
+def _sum_text(how: Arithmetic, name: str, first: int) -> str:
+    written = largest_terms(how)
+    given, others = dict(how.numbers), [p for i, p in enumerate(how.products) if i not in written]
+    terms = [_product(how.terms[i]) for i in written]
     if others:
         terms.append(_signed(sum(others)))
     if "bias" in given:
@@ -162,8 +240,17 @@ def _sum_text(how: Arithmetic) -> str:
     added = " + ".join(terms)
     if "number of terms" in given:
         added = f"({added}) / {given['number of terms']:.0f}"
-    last = f"; {number(sum(others))} is the sum of the other {count(len(others), 'term')}" if others else ""
-    return f"{added} = {number(how.value)}{last}"
+    return f"{added} = {number(how.value)}{_terms_text([first + i for i in written], others, name)}"
+
+
+def _terms_text(written: Sequence[int], others: Sequence[float], name: str) -> str:
+    """Name the terms that are written out; "" if they are all."""
+    if not others:
+        return ""
+    *most, last = map(str, written)
+    rest = "the other one is" if len(others) == 1 else f"the other {len(others)} add up to"
+    which = f"{', '.join(most)} and {last}" if name == "term" else f"those of {name}s {', '.join(most)} and {last}"
+    return f"; the largest terms are {which}, and {rest} {number(sum(others))}"
 
 
 def bars(how: Arithmetic | None) -> tuple[list[float], float]:

@@ -13,7 +13,7 @@ import numpy as np
 from attnviz.equations import Equation, Value, aligned, function, total
 from attnviz.experiments.residual import Lens
 from attnviz.figures.drawing import Drawing, quoted
-from attnviz.figures.numbers import printed
+from attnviz.figures.numbers import DIGITS, printed
 from attnviz.figures.phrases import count, meanings
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, SEQUENTIAL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE, token_text
@@ -149,11 +149,11 @@ def _logit(added: np.ndarray, names: Sequence[str], logit: float) -> Equation:
     """Return the logit as a sum over kinds of parts: with one term per part, it would be wider than a screen."""
     kinds = np.array([name.rstrip(" 0123456789") for name in names])
     terms = [
-        Value(float(added[kinds == kind].sum()), symbol, f"sum of the bars “{kind}”", digits=3)
+        Value(float(added[kinds == kind].sum()), symbol, f"sum of the bars “{kind}”", digits=DIGITS)
         for kind, symbol in KINDS.items()
         if kind in kinds
     ]
-    return Equation(total(terms), name="logit", name_tex=r"\text{logit}", digits=4, computed=logit)
+    return Equation(total(terms), name="logit", name_tex=r"\text{logit}", digits=DIGITS, computed=logit)
 
 
 def stream(
@@ -238,9 +238,10 @@ def tile_row(
     for edge in edges:
         figure.add_vline(edge, line={"color": NEUTRAL, "width": 1, "dash": "dot"})
     figure.add_scatter(
-        x=[(a + b) / 2 for a, b in zip(table["from key"], table["up to key"], strict=True)],
-        y=[None if not math.isfinite(m) else m for m in table["maximum"]],
-        mode="lines+markers", line={"shape": "hvh", "color": NEUTRAL},
+        x=[end for tile in zip(table["from key"], table["up to key"], strict=True)
+           for end in (tile[0] - 0.5, tile[1] + 0.5)],
+        y=[m if math.isfinite(m) else None for m in table["maximum"] for _ in range(2)],
+        mode="lines", line={"color": NEUTRAL},
         hovertemplate="running maximum %{y:.4f}<extra></extra>",
     )  # fmt: skip
     figure.update_layout(
@@ -248,22 +249,41 @@ def tile_row(
             **BARE,
             "title": {"text": "key"},
             "showticklabels": True,
-            "nticks": 12,
+            **({"dtick": 1} if len(scores) <= 12 else {"nticks": 12}),
             "range": [-0.5, len(scores) - 0.5],
         },
         yaxis={"title": {"text": "score"}},
     )
-    rescaled = sum(1 for factor in table["factor"][1:] if 0 < factor < 1)
+    table = tile_table(table)
+    rescaled = sum(1 for factor in table["factor"] if factor is not None and factor < 1)
     rises = f"the maximum rises {count(rescaled, 'time')}" if rescaled else "the first tile holds the largest score"
     title = f"{count(len(edges) + 1, 'tile')}: {rises}"
     return Drawing(
         figure,
         title=title,
         note=f"Scores of query {query} ({quoted(labels[query])}), bars, and the running maximum, line. Where it rises, "
-        "the sum and the output so far are multiplied by exp(old maximum − new maximum).",
+        "the sum and the output so far are multiplied by the factor exp(old maximum − new maximum). Before the first "
+        "tile with a key that is not masked there is nothing to rescale: its factor is “–”.",
         alt=f"{title}. Bars of {count(len(keys), 'score')} with {count(len(edges), 'edge')} between tiles.",
         table=table,
+        missing="–",
     )
+
+
+def tiles_text(n_queries: int, largest_difference: float) -> str:
+    """Compare the output by tiles with the kernel's, over this many query tokens."""
+    whose = "the only query token" if n_queries == 1 else f"all {n_queries} query tokens"
+    kernel = "PyTorch's kernel, `scaled_dot_product_attention`"
+    if not largest_difference:
+        return f"{whose}: the output by tiles equals that of {kernel}"
+    return f"{whose}: the output by tiles differs from that of {kernel}, by at most **{largest_difference:.1e}**"
+
+
+def tile_table(table: dict[str, list]) -> dict[str, list]:
+    """Return the running values with the factor None where no key was allowed before: nothing is rescaled there."""
+    before = [-math.inf, *table["maximum"][:-1]]
+    factors = [None if b == -math.inf else f for b, f in zip(before, table["factor"], strict=True)]
+    return {**table, "factor": factors}
 
 
 def traffic(n_tokens: int, head_dim: int, block: int) -> Drawing:

@@ -126,7 +126,8 @@ def _linear(name: str, op: Operation, at: Index, recorded: float, moved: tuple[s
     terms = tuple(zip(x.entries[tuple(row)].tolist(), weight.entries[j].tolist(), strict=True))
     added = (("bias", float(bias.entries[j])),) if isinstance(bias, Value) else ()
     computed = math.fsum(a * b for a, b in terms) + sum(b for _, b in added)
-    used = ((x, (*row, None)), (weight, (j, None)))
+    used: tuple[tuple[Value, tuple[int | None, ...]], ...] = ((x, (*row, None)), (weight, (j, None)))
+    used += ((bias, (j,)),) if isinstance(bias, Value) else ()
     return Arithmetic(name, recorded, computed, "x·w" + (" + bias" if added else ""), terms, added, used, moved)
 
 

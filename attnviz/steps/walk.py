@@ -83,6 +83,8 @@ class Stop:
     line: Line
     shown: tuple[Shown, ...]  # intermediate results first, then the line's own variables
     operations: tuple[str, ...]
+    opens: int = -1  # the index in `shown` of the tensor that is shown at first
+    called: tuple[str, ...] = ()  # the functions it called that can be stepped into, "RMSNorm.forward"
 
 
 class Walk:
@@ -100,9 +102,7 @@ class Walk:
                 self._name(made, made.name)
             for made in call.returned:
                 self._name(made, f"{call.name}(…)")
-        for operation in (operation for line in run.lines for operation in line.operations):
-            for value in operation.outputs:
-                self._names.setdefault(value.index, f"{operation.name}(…)")
+        self._results = {index: name for line in run.lines for index, name in _result_names(line.operations).items()}
 
     def _name(self, made: Made, name: str) -> None:
         """Store the axes named in a line's comment, and the first variable name of the value."""
@@ -116,8 +116,20 @@ class Walk:
         """A stop for the run's arguments, and for each line that computed a tensor, directly or in a call."""
         lines = self.run.lines
         worked = (line for line in lines if line is lines[0] or line.operations or line.skipped or self._in_calls(line))
-        found = ((line, self._shown(line)) for line in worked)
-        return [Stop(line, shown, tuple(o.name for o in line.operations)) for line, shown in found if shown]
+        found = [(line, shown) for line, shown in ((line, self._shown(line)) for line in worked) if shown]
+        stopped = {line.call for line, _ in found}
+        return [
+            Stop(line, shown, tuple(o.name for o in line.operations), _opens(line, shown), self._called(line, stopped))
+            for line, shown in found
+        ]
+
+    def _called(self, line: Line, stopped: set[int]) -> tuple[str, ...]:
+        """Return the functions that a line called; of one without a stop those that it called itself."""
+        functions: list[str] = []
+        for call in (self.run.calls[i] for i in line.calls):
+            inner = (name for i in call.lines for name in self._called(self.run.lines[i], stopped))
+            functions += [call.function] if call.index in stopped else inner
+        return tuple(dict.fromkeys(functions))
 
     def _in_calls(self, line: Line) -> bool:
         lines = (self.run.lines[i] for call in line.calls for i in self.run.calls[call].lines)
@@ -129,7 +141,7 @@ class Walk:
             if _can_be_drawn(each.value):
                 made.setdefault(each.value.index, (each.name, each.value))
         intermediate = {
-            value.index: (f"{operation.name}(…)", value)
+            value.index: (self._results[value.index], value)
             for operation in line.operations if operation.name not in MOVES
             for value in operation.outputs if value.index not in made and _can_be_drawn(value)
         }  # fmt: skip
@@ -139,15 +151,39 @@ class Walk:
         picture = self.picture(value)
         how = (_arithmetic_that_holds if self.run.own else arithmetic)(line.operations, value, picture.index)
         used = {v.index: at for v, at in how.used} if how else {}
-        read = {v.index: each for each, v in line.reads.items() if _can_be_drawn(v) and v.index != value.index}
-        names = {index: read.get(index) or self._name_of(index) for index in (*used, *read)}
+        names = {v.index: each for each, v in line.reads.items()}
+        read = self._inputs(line, value) if how is None or how.computed is None else ()
+        moved = (v for at in used for v in _moved_from(line, self.run.values[at]))
+        inputs = dict.fromkeys((*used, *(v.index for v in (*read, *moved))))
+        sources: dict[str, int] = {}  # each name once: of a tensor that was changed in place, the one that was used
+        for index in inputs:
+            if index != value.index and _can_be_drawn(self.run.values[index]):
+                sources.setdefault(names.get(index) or self._name_of(index), index)
         return Shown(name, picture, how, tuple(
-            self._source(names[index], self.run.values[index], used.get(index))
-            for index in names if _can_be_drawn(self.run.values[index])
+            self._source(each, self.run.values[index], used.get(index)) for each, index in sources.items()
         )[:MAX_SOURCES])  # fmt: skip
 
+    def _inputs(self, line: Line, value: Value) -> list[Value]:
+        """Return the inputs of the operation or call of this line that made a value; what the line read if neither did.
+
+        An operation that only moves entries is looked through, up to a tensor that has a name.
+        """
+        operation = _maker(line, value)
+        if operation is not None and operation.name not in MOVES:
+            return operation.inputs
+        if operation is not None:
+            before = ((v, _maker(line, v) and not _is_named(line, v)) for v in operation.inputs)
+            return [each for v, inner in before for each in (self._inputs(line, v) if inner else [v])]
+        read = list(line.reads.values())
+        calls = [self.run.calls[i] for i in line.calls]
+        made_by = [call for call in calls if any(made.value is value for made in call.returned)]
+        if len(calls) < 2 or not made_by:
+            return read
+        arguments = [made.value for made in made_by[-1].arguments]
+        return [v for v in read if v in arguments] or arguments
+
     def _name_of(self, index: int) -> str:
-        return self._names.get(index) or self.run.values[index].weight or "a constant"
+        return self._names.get(index) or self._results.get(index) or self.run.values[index].weight or "a constant"
 
     def _source(self, name: str, value: Value, at: tuple[int | None, ...] | None) -> Source:
         if at is None:
@@ -233,6 +269,56 @@ def _arithmetic_that_holds(operations: list[Operation], value: Value, index: tup
         return how
     same = math.isclose(how.computed, how.value, rel_tol=1e-3, abs_tol=1e-4)
     return how if same or (math.isnan(how.computed) and math.isnan(how.value)) else None
+
+
+def _result_names(operations: Sequence[Operation]) -> dict[int, str]:
+    """Name the results of a line's operations: "softmax(…)", or "1st mul(…)" and "2nd mul(…)" if it has several."""
+    plain = [(o.name.strip("_") if o.name.startswith("__") else o.name, v) for o in operations for v in o.outputs]
+    named: dict[int, str] = {}
+    for name in dict.fromkeys(name for name, _ in plain):
+        same = list(dict.fromkeys(value.index for each, value in plain if each == name))
+        for i, index in enumerate(same, 1):
+            named[index] = f"{_ordinal(i)} {name}(…)" if len(same) > 1 else f"{name}(…)"
+    return named
+
+
+def _ordinal(n: int) -> str:
+    ending = "th" if 10 <= n % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(n % 10, "th")
+    return f"{n}{ending}"
+
+
+def _maker(line: Line, value: Value) -> Operation | None:
+    """Return the line's operation that made a value."""
+    return next((o for o in reversed(line.operations) if value in o.outputs), None)
+
+
+def _is_named(line: Line, value: Value) -> bool:
+    return any(made.value is value for made in line.made)
+
+
+def _moved_from(line: Line, value: Value) -> list[Value]:
+    """Return the tensors whose entries a line moved into an unnamed one; [] if it did not."""
+    operation = None if _is_named(line, value) else _maker(line, value)
+    if operation is None or operation.name not in MOVES:
+        return []
+    return [each for v in operation.inputs for each in _moved_from(line, v) or [v]]
+
+
+def _opens(line: Line, shown: Sequence[Shown]) -> int:
+    """Return the tensor to show at first: the last one, or the one before operations that changed no entry of it."""
+    at, value = len(shown) - 1, shown[-1].picture.value
+    while operation := _maker(line, value):
+        same = [v for v in operation.inputs if _are_equal(v, value) and v is not value]
+        before = [i for i in range(at) for v in same if shown[i].picture.value is v]
+        if not before:
+            return at
+        at, value = before[-1], shown[before[-1]].picture.value
+    return at
+
+
+def _are_equal(one: Value, other: Value) -> bool:
+    arrays = one.array, other.array
+    return one.shape == other.shape and all(isinstance(a, np.ndarray) for a in arrays) and np.array_equal(*arrays)
 
 
 def _two_axes(shape: tuple[int, ...]) -> tuple[int, int]:

@@ -52,6 +52,62 @@ def the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits(page:
     assert asked == []  # the only message, about the last step, uses the websocket
 
 
+def the_main_button_walks_every_line_and_over_passes_calls(page: Page) -> None:
+    button = lambda name: page.locator(f".sw [data-go={name}]")  # noqa: E731
+    step = page.locator(".sw [data-stop][aria-current=step]")
+    n = page.locator(".sw [data-stop]").count()
+    expect(button("back")).to_be_disabled()
+    expect(button("before")).to_be_disabled()
+    functions = set()
+    for at in range(1, n):
+        button("next").click()
+        assert step.get_attribute("data-stop") == str(at)
+        functions.add(page.locator(".sw .path small").inner_text().split(" · ")[0].strip())
+    assert {"Block.forward", "RMSNorm.forward", "GroupedQueryAttention.forward", "attend", "rotate_pairs"} <= functions
+    page.locator(".sw .tick").nth(2).click()
+    assert step.get_attribute("data-stop") == "2"  # its function was called by a line that made no tensor
+    button("over").click()
+    assert here(page).startswith("Transformer: x = self.embed(")
+    button("back").click()
+    button("out").click()
+    assert step.get_attribute("data-stop") == "0"
+    page.locator(".sw .tick").last.click()
+    for name in ("next", "over", "into"):
+        expect(button(name)).to_be_disabled()
+    page.locator(WALK).focus()
+    page.keyboard.press("ArrowRight")  # there is no further line
+    assert step.get_attribute("data-stop") == str(n - 1)
+    button("back").click()
+    assert step.get_attribute("data-stop") == str(n - 2)
+    the_address_says_the_step(page)
+
+
+def over_stays_in_the_function(page: Page) -> None:
+    assert "attend(" not in here(page) and here(page).startswith("blocks.1: x = x + self.attn(")
+    page.locator(".sw [data-go=over]").click()
+    assert here(page) == "blocks.1: return x + self.ffn(self.ffn_norm(x))"
+    page.locator(".sw [data-go=before]").click()
+    page.locator(WALK).focus()
+    page.keyboard.press("o")
+    assert here(page) == "blocks.1: return x + self.ffn(self.ffn_norm(x))"
+    page.keyboard.press("Shift+O")
+    page.keyboard.press("Shift+O")  # the first line of a function: to the line that called it
+    assert "x = block(x" in here(page)
+    the_address_says_the_step(page)
+
+
+def the_line_of_the_softmax_opens_with_it(page: Page) -> None:
+    expect(page.locator(".sw .sum")).to_contain_text("exp(")
+    expect(page.locator(".sw .chips [aria-pressed=true]")).to_have_text("softmax(…)")
+    expect(page.locator(".sw .from figcaption")).to_have_count(1)
+    page.locator(".sw .chips button", has_text="weights").click()
+    canvas = page.locator(".sw .main canvas")
+    box = canvas.bounding_box()
+    canvas.click(position={"x": box["width"] * 0.4, "y": box["height"] * 0.95})
+    settle(page)
+    expect(page.locator(".sw .chips [aria-pressed=true]")).to_have_text("weights")  # the tensor that was clicked
+
+
 def the_address_says_the_step(page: Page) -> None:
     step = page.locator(".sw [data-stop][aria-current=step]").get_attribute("data-stop")
     expect(page).to_have_url(re.compile(f"step={step}(&|$)"))
@@ -127,6 +183,9 @@ def a_cell_of_the_lens_is_clicked_into(page: Page) -> None:
 STEPPED = {  # {assertion: URL}
     the_keyboard_walks_from_the_embedding_into_attention_and_to_the_logits: "steps",
     a_step_is_in_the_link_and_opens_again: "steps?step=20",
+    the_main_button_walks_every_line_and_over_passes_calls: "steps",
+    over_stays_in_the_function: "steps?step=6",
+    the_line_of_the_softmax_opens_with_it: "steps?step=24",
     an_entry_that_is_clicked_is_computed_and_chosen_everywhere: "steps",
     pictures_are_painted_in_the_hue_of_the_kv_head: "steps",
     playing_goes_on_by_itself_and_pauses: "steps",

@@ -36,6 +36,7 @@ function create(root) {
 
 function update(view, bytes) {
   const start = 4 + new DataView(bytes.buffer, bytes.byteOffset).getUint32(0, true);
+  const before = view.d && { stop: view.stop, name: shownOf(view).name };
   const d = (view.d = JSON.parse(new TextDecoder().decode(bytes.subarray(4, start))));
   d.numbers = new Float32Array(bytes.slice(start).buffer);
   view.bytes = bytes;
@@ -43,7 +44,8 @@ function update(view, bytes) {
   d.stops.forEach((stop, n) => (stop.into = d.calls.flatMap((each) => (each.from === n && each.stops.length ? [each] : []))));
   // a step not yet sent must not be overwritten by an earlier answer
   if (!view.sending) view.stop = Math.min(Math.max(0, d.at), d.stops.length - 1);
-  view.chip = null;
+  // another entry of a tensor was chosen: it stays the one that is shown
+  if (before?.stop !== view.stop || d.stops[view.stop].shown[view.chip]?.name !== before.name) view.chip = null;
   way(view);
   jumps(view);
 }
@@ -54,7 +56,7 @@ const outermost = (view) => view.d.calls.findIndex((call) => call.parent < 0);
 
 function key(view, e) {
   if (e.target.localName === "select" || e.ctrlKey || e.metaKey || e.altKey) return;
-  const action = { ArrowLeft: "back", ArrowRight: "next", ArrowUp: "out", ArrowDown: "into", "/": "jump" }[e.key];
+  const action = { ArrowLeft: "back", ArrowRight: "next", ArrowUp: "out", ArrowDown: "into", o: "over", O: "before", "/": "jump" }[e.key];
   if (e.shiftKey && ways[e.key]) moved(view, ways[e.key]);
   else if (e.key === " " && e.target.localName !== "button") act(view, "play");
   else if (action) act(view, action);
@@ -70,24 +72,41 @@ function keyOfPage(view, e) {
 }
 
 function act(view, action) {
-  const { d } = view, stop = d.stops[view.stop], call = d.calls[stop.call], at = call.stops.indexOf(view.stop);
+  const { d } = view, call = d.calls[d.stops[view.stop].call];
   if (action === "play") return view.playing ? pause(view) : play(view);
   pause(view);
   if (action === "jump") return view.jump.focus();
   if (action === "copy") return copy(view, call);
-  const next = {
-    next: () => call.stops[at + 1] ?? after(view, call),
-    back: () => call.stops[at - 1] ?? (call.from >= 0 ? call.from : view.stop),
-    out: () => (call.from >= 0 ? call.from : view.stop),
-    into: () => stop.into[0]?.stops[0] ?? view.stop,
-  }[action]();
-  go(view, next);
+  const to = target(view, action);
+  if (to !== null) go(view, to);
 }
 
-// The stop after the last line of a call: the next call of the same line, or the line after it.
+// The stop that an action leads to; null if there is none. Lines are walked in the order they ran, into each call; "over"
+// and "before" stay in the function as long as it has a line.
+function target(view, action) {
+  const { d } = view, stop = d.stops[view.stop], call = d.calls[stop.call], at = call.stops.indexOf(view.stop);
+  const to = {
+    next: () => view.stop + 1,
+    back: () => view.stop - 1,
+    over: () => call.stops[at + 1] ?? after(view, call),
+    before: () => call.stops[at - 1] ?? caller(view, call),
+    out: () => caller(view, call),
+    into: () => stop.into[0]?.stops[0],
+  }[action]();
+  return to >= 0 && to < d.stops.length ? to : null;
+}
+
+// The stop of the line that called; if that line made no tensor, the one before it in its function. -1 if there is none.
+function caller(view, call) {
+  const outer = call.from < 0 && view.d.calls[call.parent];
+  return outer ? outer.stops.findLast((n) => n < view.stop) ?? caller(view, outer) : call.from;
+}
+
+// The stop after the last line of a call: the next call of the same line, or the line after it; -1 at the end of the run.
 function after(view, call) {
   const { d } = view;
-  if (call.from < 0) return view.stop;
+  if (call.parent < 0) return -1;
+  if (call.from < 0) return d.calls[call.parent].stops.find((n) => n > view.stop) ?? after(view, d.calls[call.parent]);
   const from = d.stops[call.from], sibling = from.into[from.into.indexOf(call) + 1];
   if (sibling) return sibling.stops[0];
   const outer = d.calls[from.call], at = outer.stops.indexOf(call.from);
@@ -128,7 +147,7 @@ async function copy(view, call) {
 
 function show(view) {
   const { d } = view, stop = d.stops[view.stop], call = d.calls[stop.call];
-  view.chip ??= stop.shown.length - 1;
+  view.chip ??= stop.opens;
   view.path.replaceChildren(...call.path.flatMap((name, i) => [i ? " › " : "", el(i === call.path.length - 1 ? "b" : "span", "", name)]),
     el("small", "", `  ${call.function} · ${call.file}`));
   source(view, call, stop);
@@ -186,10 +205,9 @@ function chips(view, stop) {
 }
 
 function tools(view) {
-  const { d } = view, stop = d.stops[view.stop], set = (name, off) => (view.root.querySelector(`[data-go=${name}]`).disabled = off);
   view.root.querySelector("[data-go=play]").textContent = view.playing ? "❚❚ pause" : "▶ play";
-  set("into", !stop.into.length);
-  set("out", d.calls[stop.call].from < 0);
+  for (const name of ["back", "next", "out", "into", "before", "over"])
+    view.root.querySelector(`[data-go=${name}]`).disabled = target(view, name) === null;
 }
 
 const shownOf = (view) => view.d.stops[view.stop].shown[view.chip];

@@ -22,7 +22,7 @@ from attnviz.ui.components.packed_weights import RAMP_STOPS
 
 HTML = """
 <div class="sw" role="application" tabindex="0" aria-label="The source that ran. Left and right arrow: line;
- down: into a call; up: out of it; space: play.">
+ down: into a call; up: out of it; o: over the calls of a line; space: play.">
   <div class="way" role="group" aria-label="The whole run, a column for each line"></div>
   <div class="two">
     <section class="code">
@@ -30,6 +30,7 @@ HTML = """
       <div class="source"></div>
       <div class="tools">
         <button type="button" data-go="back">← line</button><button type="button" data-go="next">line →</button>
+        <button type="button" data-go="before">← over</button><button type="button" data-go="over">over →</button>
         <button type="button" data-go="out">↑ out</button><button type="button" data-go="into">↓ into</button>
         <button type="button" data-go="play">▶ play</button>
         <button type="button" data-go="copy">Copy this function</button>
@@ -117,6 +118,7 @@ def pack(walk: Walk, labels: Sequence[str], n_kv_heads: int, at: int, words: Seq
             "does": captions.does_text(stop, walk.run.own),
             "skipped": ".".join(stop.line.skipped.split(".")[-2:]),
             "shown": [_shown(each, labels, pictures, words) for each in stop.shown],
+            "opens": stop.opens,
         }
         for stop in walk.stops
     ]
@@ -141,11 +143,18 @@ def _calls(run: Run, stop_of: dict[int, int]) -> list[dict]:
             "name": call.name, "function": call.function, "file": _file(run, call), "first": call.first,
             "source": call.source,
             "parent": -1 if call.parent is None else run.lines[call.parent].call,
-            "from": -1 if call.parent is None else stop_of.get(call.parent, -1),
+            "from": _called_from(run, call, stop_of),
             "path": [each.name for each in run.path(call.index)],
         }
         for call in run.calls
     ]  # fmt: skip
+
+
+def _called_from(run: Run, call: Call, stop_of: dict[int, int]) -> int:
+    """Return the stop at the nearest line of the call stack that has one; -1 if none has."""
+    if call.parent is None or call.parent in stop_of:
+        return -1 if call.parent is None else stop_of[call.parent]
+    return _called_from(run, run.calls[run.lines[call.parent].call], stop_of)
 
 
 def _file(run: Run, call: Call) -> str:
@@ -161,7 +170,7 @@ def _shown(shown: Shown, labels: Sequence[str], pictures: _Pictures, words: Sequ
         "picture": pictures.add(shown.picture),
         "at": list(shown.picture.at),
         "place": captions.place_text(shown.picture, labels, words),
-        "sum": captions.arithmetic_text(shown.arithmetic),
+        "sum": captions.entry_text(shown),
         "bars": rounded(np.asarray(products)).tolist() if products else [],
         "rest": rest,
         "barsSay": captions.bars_text(shown.arithmetic),

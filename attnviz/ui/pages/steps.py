@@ -13,7 +13,6 @@ from attnviz.compute.view import View
 from attnviz.figures import step_captions as captions
 from attnviz.figures import steps as figures
 from attnviz.figures import theme
-from attnviz.figures.phrases import count
 from attnviz.ui import charts, state
 from attnviz.ui.components.source_walk import source_walk
 from attnviz.ui.headline import headline, soft_capped
@@ -203,17 +202,14 @@ def _tiles(view: View) -> None:
         st.select_slider, "Keys per tile", "block", options=sizes, shown=min(view.settings.block, n), width=420
     )
     tiled, (layer, head) = compute_steps.tiled_of(view), view.layer_and_head
-    st.markdown(
-        f"Layer {layer}, head {head}, all {count(n, 'query token')}: the output by tiles differs from PyTorch's "
-        f"kernel, `scaled_dot_product_attention`, by at most **{tiled.largest_difference:.1e}** (arXiv 2205.14135)."
-    )
+    st.markdown(f"Layer {layer}, head {head}, {figures.tiles_text(n, tiled.largest_difference)} (arXiv 2205.14135).")
     hue = theme.kv_colour(view.config.layer.kv_head_of[head], view.config.n_kv_heads)
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(
             figures.tile_row(tiled.scores, tiled.allowed, tiled.table, view.labels, view.query, hue), "tile-row"
         )
-        st.dataframe(tiled.table, hide_index=True)
+        st.dataframe(figures.tile_table(tiled.table), hide_index=True, placeholder="–")
     with right:
         charts.show(figures.traffic(n, view.trace.q.shape[-1], view.settings.block), "traffic")
     with st.expander("Source: attnviz/experiments/tiles.py"):

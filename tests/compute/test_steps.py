@@ -1,0 +1,36 @@
+"""Computations of the Step by step page: what its walks show."""
+
+import pytest
+
+from attnviz.compute import steps as compute
+from attnviz.compute.view import View
+from attnviz.figures import step_captions as captions
+from attnviz.session.settings import MODELS, Settings
+
+TEXT = "The old man found a red ball. The old man"
+FILTERS = {"penalty": 1.3, "temperature": 0.7, "top_k": 37, "top_p": 0.9, "min_p": 0.02}
+SETTINGS = [
+    *({"model": model} for model in MODELS),
+    {"model": "mla", "absorbed": True},
+    {"window": 4},
+    {"window": 4, "n_sinks": 2},
+    {"window": 4, "causal": False},
+    {"causal": False, "rope": False},
+]
+DECODING = [{"model": "mha", **FILTERS}, {"model": "mla", **FILTERS}, {"window": 4, "n_sinks": 2, "temperature": 0.0}]
+
+
+@pytest.mark.parametrize("changes", SETTINGS)
+def test_each_operation_of_a_walk_has_a_phrase(changes):
+    assert without_a_phrase(compute.walk_of(View(Settings(text=TEXT, **changes)))) == set()
+
+
+@pytest.mark.parametrize("changes", DECODING)
+def test_each_operation_of_a_decode_step_has_a_phrase(changes):
+    assert without_a_phrase(compute.decode_step_of(View(Settings(text=TEXT, **changes))).walk) == set()
+
+
+def without_a_phrase(walk) -> set[str]:
+    names = {captions.plain_name(name) for stop in walk.stops for name in stop.operations}
+    assert len(names) > 10
+    return names - set(captions.OPERATIONS)
