@@ -64,3 +64,11 @@ def test_two_of_the_same_size_are_not_compared() -> None:
 def test_each_type_of_attention_is_in_the_legend_once() -> None:
     names = [name for _, name in kinds_of([*CHOSEN, CHOSEN[0], TOY])]
     assert names == ["MHA", "GQA", "MLA"]
+
+
+def test_bars_beyond_a_models_context_are_faint_and_named():
+    panel = caches_panel(CHOSEN, TOY, 2**15, 1, "bf16")
+    beyond = [m.max_context is not None and m.max_context < 2**15 for m in (*CHOSEN, TOY)]
+    assert [opacity < 1 for *_, opacity, _ in panel["rects"]] == beyond and True in beyond and False in beyond
+    assert "Faint: 32 K tokens is beyond the context of Llama 2 7B (4 K)" in panel["note"]
+    assert "Faint" not in caches_panel(CHOSEN, TOY, 17, 1, "bf16")["note"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, bits_with_scales
 from attnviz.cost.cache import SCALE_BITS
-from attnviz.cost.units import context_text
+from attnviz.cost.units import context_text, tokens_text
 from attnviz.cost.variants import with_latent
 from attnviz.figures.phrases import count, listed
 
@@ -39,6 +41,12 @@ def beyond_context(model: ModelConfig, *n_tokens: int) -> str:
     return (
         f"**{short_name(model)} was made for {context_text(model.max_context)}; {listed(beyond)} {verb} beyond that.** "
     )
+
+
+def beyond_text(models: Sequence[ModelConfig], n_tokens: int) -> str:
+    """Name the models that are shown beyond their context; "" if there are none."""
+    over = [f"{short_name(m)} ({tokens_text(m.max_context)})" for m in models if is_beyond(m, n_tokens)]
+    return f"{context_text(n_tokens)} is beyond the context of {listed(over)}." if over else ""
 
 
 def cached_tokens_text(model: ModelConfig) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attnviz.config import ModelConfig
 from attnviz.cost import PRECISIONS, attention_name, kv_cache_bytes
 from attnviz.cost.units import bytes_text
-from attnviz.figures.cost.captions import crowd_text, short_name
+from attnviz.figures.cost.captions import beyond_text, crowd_text, is_beyond, short_name
 from attnviz.figures.cost.formulas import cache_equation
 from attnviz.figures.phrases import listed, meanings
 from attnviz.figures.theme import kind_style
@@ -27,15 +27,17 @@ def caches_panel(
     shares = [n / max(sizes) for n in sizes]  # browsers do not draw shapes that are billions of units wide
     equation = cache_equation(rows[0], n_tokens, batch_size, bits, block)
     title = _title(names[:-1] or names, sizes[:-1] or sizes)
+    beyond = f" Faint: {beyond_text(rows, n_tokens)}" if any(is_beyond(m, n_tokens) for m in rows) else ""
     return {
         "title": title,
         "note": f"KV cache of {crowd_text(n_tokens, batch_size)} in {precision}, to scale, by formula. The colour is "
-        f"the type of attention. {names[-1]} is the model selected in the sidebar.",
+        f"the type of attention. {names[-1]} is the model selected in the sidebar.{beyond}",
         "alt": f"{title}. {listed(f'{name} {n:,} B' for name, n in zip(names, sizes, strict=True))}.",
         "width": 1, "height": len(rows), "row": ROW,
         "line": f"{names[0]}: {equation.text()}", "legend": meanings(equation),
         "rects": [
-            [0, row + 0.15, share, 0.7, kind_style(m.attention)["colour"], 1, f"{m.name}, {attention_name(m)}: {n:,} B"]
+            [0, row + 0.15, share, 0.7, kind_style(m.attention)["colour"], 0.4 if is_beyond(m, n_tokens) else 1,
+             f"{m.name}, {attention_name(m)}: {n:,} B"]
             for row, (m, n, share) in enumerate(zip(rows, sizes, shares, strict=True))
         ],
         "labels": [

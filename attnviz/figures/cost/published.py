@@ -12,6 +12,7 @@ from attnviz.equations import aligned, tex_text
 from attnviz.figures.chart import Chart
 from attnviz.figures.cost.captions import (
     beyond_context,
+    beyond_text,
     cached_tokens_text,
     crowd_text,
     is_beyond,
@@ -133,9 +134,9 @@ def totals(models: Sequence[ModelConfig], n_tokens: int) -> Drawing:
         figure,
         title=title,
         note=f"The cache of one sequence in bf16, both axes logarithmic; 1 GiB is 1,073,741,824 bytes. If layers have "
-        f"a window, the line bends. Dotted: longer than the model was made for. {_beyond_text(models, n_tokens)}",
+        f"a window, the line bends. Dotted: longer than the model was made for. {beyond_text(models, n_tokens)}",
         alt=f"{title}. All: {listed(f'{short_name(m)} {bytes_text(n)}' for m, n in sizes.items())}. "
-        f"{_beyond_text(models, n_tokens)}",
+        f"{beyond_text(models, n_tokens)}",
         table={
             "model": [m.name for m in models],
             "attention": [attention_name(m) for m in models],
@@ -206,12 +207,6 @@ def assumption(model: ModelConfig) -> str:
         return heads
     n_full = len(set(model.full_layers))
     return f"{heads}; {model.n_layers - n_full} of {model.n_layers} layers cache at most {cached_tokens_text(model)}"
-
-
-def _beyond_text(models: Sequence[ModelConfig], n_tokens: int) -> str:
-    """Name the models that are shown beyond their context; "" if there are none."""
-    over = [f"{short_name(m)} ({tokens_text(m.max_context)})" for m in models if is_beyond(m, n_tokens)]
-    return f"{context_text(n_tokens)} is beyond the context of {listed(over)}." if over else ""
 
 
 def _kind(models: Sequence[ModelConfig], kind: str, size: dict, cost: dict, chosen: Sequence[ModelConfig]) -> dict:
