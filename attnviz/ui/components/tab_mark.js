@@ -6,13 +6,14 @@ export default function ({ parentElement }) {
   const call = begun(parentElement), began = performance.now(), watch = new AbortController(), until = AbortSignal.any([call.signal, watch.signal]);
   const top = matchMedia("(max-width: 768px)").matches ? HEADER : ABOVE;
   for (const each of ["wheel", "touchmove", "pointerdown", "keydown"]) document.addEventListener(each, () => watch.abort(), { signal: until, passive: true });
-  let last = null, moved = began;
+  let last = "", moved = began; // where the tabs were on the page, and how high that was; when either changed
   const turn = () => {
-    const tabs = document.querySelector(".st-key-control-group, .st-key-control-tab"), now = performance.now();
-    if (until.aborted || now - moved > STILL || now - began > AT_MOST) return;
-    const by = tabs ? Math.round(tabs.getBoundingClientRect().top - top) : null;
-    if (by) document.querySelector("[data-testid=stMain]").scrollBy(0, by);
-    if (by !== last || by === null) [last, moved] = [by, now];
+    const main = document.querySelector("[data-testid=stMain]"), tabs = document.querySelector(".st-key-control-group, .st-key-control-tab");
+    const place = tabs ? Math.round(tabs.getBoundingClientRect().top + main.scrollTop) : null, layout = `${place} ${main.scrollHeight}`;
+    if (until.aborted || performance.now() - moved > STILL || performance.now() - began > AT_MOST) return;
+    if (place === null || layout !== last) moved = performance.now();
+    if (place !== null && layout !== last) main.scrollTo(0, place - top); // not when only something else has scrolled
+    last = layout;
     setTimeout(turn, TURN);
   };
   turn();
