@@ -96,7 +96,7 @@ class Mistake:
     compare: Compare  # (right, wrong, model, ids) -> the symptom
     cannot_occur: Callable[[ModelConfig], str] = _anywhere  # the reason, a sentence; "" if it can occur
     latent: tuple[Change, ...] = ()  # the same mistake in MLA, if other lines have to change
-    latent_words: Words = Words()  # what is said of those lines
+    latent_words: Words = Words()  # title, question and answers for those lines
     id: str = ""  # the name of its file
 
     def words_in(self, config: ModelConfig | None = None) -> Mistake:

@@ -95,7 +95,7 @@ def links_say(page: Page, model: str) -> None:
 TABS_ON_TOP = "Math.abs(document.querySelector('.st-key-control-tab').getBoundingClientRect().top - 66) < 2"
 
 
-def test_a_link_to_a_tab_opens_at_the_tabs_and_any_other_at_the_top(visits: Callable, server: Server) -> None:
+def test_a_link_to_a_tab_opens_at_the_tabs_and_any_other_at_the_top(visits: Callable) -> None:
     lesson = "query_groups?lesson=many-heads&tab=alike"
     for address, page in visits(["query_groups?tab=alike", "query_groups", lesson], width=NARROW):
         main = page.get_by_test_id("stMain")
