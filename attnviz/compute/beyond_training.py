@@ -15,6 +15,10 @@ CARD = Path(__file__).parent.parent / "checkpoints" / "README.md"
 CODE = re.compile(  # a line that ends in a brace or a call, assigns, compares or has an arrow
     r"[{}]\s*$|\w\(.*\)\s*[:;{]?\s*$|\w\s*[-+*/|&]?=\s*\S|[=!<>]=|[=-]>"
 )
+LEAKS = (
+    "Every position but the last also reads the token that it is to predict, so losses and predicted tokens do not "
+    "measure prediction."
+)
 
 
 def beyond_training(trained: ModelConfig, run: ModelConfig, text: str | None, n_tokens: int) -> list[str]:
@@ -26,11 +30,12 @@ def beyond_training(trained: ModelConfig, run: ModelConfig, text: str | None, n_
     window = f"a window of {count(run.sliding_window or 0, 'token')}"
     sinks = f" and {count(run.n_sinks, 'attention-sink token')}" if run.n_sinks else ""
     other_theta = run.position == trained.position == "rope" and run.rope_theta != trained.rope_theta
+    reads_ahead = n_tokens > 1 and not (windowed and run.sliding_window == 1)
+    leaks = f" {LEAKS}" if reads_ahead else ""
     differs = {
         f"The text has {n_tokens} tokens; training rows had {trained.max_context}.": n_tokens
         > (trained.max_context or n_tokens),
-        "The mask is bidirectional; training was causal. Every position but the last also reads the token that it is "
-        "to predict, so losses and predicted tokens do not measure prediction.": trained.causal and not run.causal,
+        f"The mask is bidirectional; training was causal.{leaks}": trained.causal and not run.causal,
         f"Attention has {window}{sinks}; training had no window.": windowed and trained.sliding_window is None,
         "RoPE is off; training used it.": run.position != trained.position,
         f"RoPE's θ is {run.rope_theta:,.10g}; training used {trained.rope_theta:,.10g}.": other_theta,

@@ -265,6 +265,23 @@ def test_the_label_of_an_option_that_has_another_one_by_now_is_not_taken(server:
     assert (wrong, [field for field in STALE if f"{field}=" in query]) == ([], [])
 
 
+def test_the_label_of_a_mistake_that_has_another_one_by_now_is_not_taken(server: Server) -> None:
+    """The labels of mistakes depend on the model and on the answers given."""
+
+    async def walked() -> tuple[list[str], str]:
+        session = await connected(server.url, "")
+        await session.open("mistakes")
+        box = next(s for s in session.shown.values() if widget_id(s.element).endswith("-box"))
+        message = BackMsg()
+        message.rerun_script.fragment_id = box.fragment
+        message.rerun_script.widget_states.widgets.add(id=widget_id(box.element), string_value="Mask · An old title")
+        await session._run(message)
+        await session.socket.close()
+        return session.said("exception"), session.query
+
+    assert result_of(walked()) == ([], "")
+
+
 # Records, for every component's script, its calls, their clean-up functions, and the listeners it has. Streamlit does
 # not call a component that it has removed or mounted anew.
 CALLED = """

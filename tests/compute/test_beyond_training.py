@@ -51,6 +51,12 @@ def test_each_difference_is_one_sentence_with_its_numbers(how, expected):
     assert numbers(sentence) == expected
 
 
+def test_a_bidirectional_mask_leaks_the_next_token_where_it_reads_one():
+    assert "do not measure prediction" in said(causal=False)[0]
+    assert "do not measure prediction" in said(causal=False, sliding_window=2)[0]
+    assert "prediction" not in said(causal=False, sliding_window=1)[0] + said(causal=False, n_tokens=1)[0]
+
+
 def test_several_differences_are_all_said():
     found = said(n_tokens=300, causal=False, sliding_window=16, position="none", text="Привет = мир")
     assert len(found) == 6

@@ -195,7 +195,7 @@ def _take_branch(offered: list[Branch]) -> None:
     """Return to a continuation, with the sampling that wrote it."""
     chosen = st.session_state["branch"]
     st.session_state["branch"] = None
-    if chosen is not None:
+    if chosen in range(len(offered)):  # neither None nor the label that one had before, see state.control
         written, sampling = offered[chosen]
         _store_branch(branches.sampling_of(state.current()), written)
         state.change(written=written, shown=-1, **sampling)

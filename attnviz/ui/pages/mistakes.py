@@ -86,7 +86,8 @@ def _with_subject(view: View, name: str) -> str:
 
 
 def _choose(key: str) -> None:
-    if chosen := st.session_state[key]:
+    chosen = st.session_state[key]
+    if chosen in all_mistakes():  # not the label that a mistake had before, see `state.control`
         state.change(mistake=chosen)
     state.rerun(LIST, QUESTION, REVEAL)
 
