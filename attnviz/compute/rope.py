@@ -72,13 +72,17 @@ def pair_of(view: View) -> int:
     if view.settings.pair >= 0:
         return min(view.settings.pair, len(values) - 1)
     watchable = np.flatnonzero((values >= WATCHABLE[0]) & (values <= WATCHABLE[1])).tolist() or [0]
-    return max(watchable, key=lambda pair: rotated_pair(view, pair).product)
+    vectors = selected_pairs(view)
+    return max(watchable, key=lambda pair: _rotated_pair(view, pair, *vectors).product)
 
 
 def rotated_pair(view: View, pair: int) -> RotatedPair:
     """Return this pair of the selected query and key, rotated to their positions."""
-    values, (q, k) = frequencies(view), selected_pairs(view)
-    return RotatedPair(pair, float(values[pair]), view.query, view.key, complex(q[pair]), complex(k[pair]))
+    return _rotated_pair(view, pair, *selected_pairs(view))
+
+
+def _rotated_pair(view: View, pair: int, q: np.ndarray, k: np.ndarray) -> RotatedPair:
+    return RotatedPair(pair, float(frequencies(view)[pair]), view.query, view.key, complex(q[pair]), complex(k[pair]))
 
 
 def selected_pairs(view: View) -> tuple[np.ndarray, np.ndarray]:
