@@ -61,28 +61,6 @@ def the_page_opens_with_published_models_and_the_shipped_one_among_them(page: Pa
     expect(bars.get_by_text("AttnViz toy GQA-4", exact=True)).to_be_visible()
 
 
-def a_config_json_is_counted_and_what_was_assumed_is_said(page: Page) -> None:
-    field = page.get_by_role("textbox", name=re.compile("config.json"))
-    field.fill(
-        '{"architectures": ["MistralForCausalLM"], "hidden_size": 4096, "vocab_size": 32768, "sliding_window": null,'
-        ' "vision_config": {"hidden_size": 1024}}'
-    )
-    field.press("Control+Enter")
-    expect(title(page, "^mistral: 7,248,023,552 parameters, 131,072 B of cache per token")).to_be_visible()
-    expect(page.get_by_text(re.compile("Used from config.json.*hidden_size 4096.*sliding_window null"))).to_be_visible()
-    expect(page.get_by_text(re.compile("assumed.*num_hidden_layers 32"))).to_be_visible()
-    expect(page.get_by_text(re.compile("Not counted: the image encoder"))).to_be_visible()
-    field.fill('{"model_type": "mamba"}')
-    field.press("Control+Enter")
-    expect(page.get_by_role("alert")).to_contain_text("mamba")
-
-
-def a_link_reopens_a_comparison_with_its_sentence(page: Page) -> None:
-    expect(page.get_by_text("10.4 GiB instead of 62 GiB")).to_be_visible()
-    expect(title(page, "At 128 K tokens: Gemma 3 27B 10.4 GiB and Qwen3 32B 32 GiB")).to_be_visible()
-    expect(page.get_by_text("5 live models were built")).to_be_visible()
-
-
 def one_click_compares_two_models_and_the_address_says_so(page: Page) -> None:
     page.get_by_text("Half the heads", exact=True).click()
     settle(page)
@@ -91,27 +69,11 @@ def one_click_compares_two_models_and_the_address_says_so(page: Page) -> None:
     expect(title(page, "At 128 K tokens: .* 8.58 GiB")).to_be_visible()
 
 
-def the_precision_moves_the_cache_and_the_weights_move_the_memory(page: Page) -> None:
-    expect(title(page, "holds Llama 3 8B and 56 sequences of 8 K tokens")).to_be_visible()
-    page.get_by_role("radiogroup", name="Weights in").get_by_text("int4").click()
-    settle(page)
-    expect(title(page, "holds Llama 3 8B and 67 sequences of 8 K tokens")).to_be_visible()
-    expect(page).to_have_url(re.compile("weights=int4"))
-    page.get_by_role("radiogroup", name="Cache in").get_by_text("fp8").click()
-    settle(page)
-    expect(title(page, "holds Llama 3 8B and 134 sequences of 8 K tokens")).to_be_visible()
-    page.get_by_role("radio", name="Published models").click()  # with the selected model below them
-    title(page, "GQA-4 caches 6 MiB").wait_for()
-
-
-def the_number_of_sequences_moves_the_cache_and_the_speed(page: Page) -> None:
+def the_number_of_sequences_moves_the_drawing(page: Page) -> None:
     before = page.get_by_role("figure").last.get_attribute("aria-label")
     page.get_by_role("slider", name="Sequences at once").press("ArrowRight")
     expect(page).to_have_url(re.compile("batch=2"))
     expect(page.get_by_role("figure").last).not_to_have_attribute("aria-label", before)
-    expect(title(page, "GQA-4 caches")).to_have_count(0)
-    page.get_by_role("radio", name="Published models").click()
-    title(page, "GQA-4 caches 24 MiB").wait_for()
 
 
 def decoding_is_measured_and_the_counted_cache_stands_beside_it(page: Page) -> None:
@@ -141,13 +103,10 @@ def a_measurement_can_be_stopped_and_started_again(page: Page) -> None:
     expect(page.get_by_text("Another measurement is running")).to_have_count(0)
 
 
-WALK = {  # {assertion: URL}
+WALK = {  # {assertion: URL}; the other controls and links: tests/ui/test_cost_controls.py
     the_page_opens_with_published_models_and_the_shipped_one_among_them: "cost",
     one_click_compares_two_models_and_the_address_says_so: "cost",
-    a_link_reopens_a_comparison_with_its_sentence: "cost?context=131072&compare=gemma-3-27b,qwen3-32b",
-    a_config_json_is_counted_and_what_was_assumed_is_said: "cost?tab=facts",
-    the_precision_moves_the_cache_and_the_weights_move_the_memory: "cost?tab=memory&context=8192",
-    the_number_of_sequences_moves_the_cache_and_the_speed: "cost?tab=speed&context=8192",
+    the_number_of_sequences_moves_the_drawing: "cost?tab=speed&context=8192",
     decoding_is_measured_and_the_counted_cache_stands_beside_it: f"cost?tab=measured&{TINY}",
     a_measurement_can_be_stopped_and_started_again: f"cost?tab=measured&{LONG}",
 }

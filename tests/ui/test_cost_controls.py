@@ -1,0 +1,75 @@
+"""Controls and links of the Cost page: each moves the numbers that it is about, and says so in the address."""
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.ui.test_pages import opened
+
+pytestmark = pytest.mark.slow
+
+COST = "pages/4_cost.py"
+
+
+@pytest.fixture(autouse=True)
+def no_links_to_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace page links: in an AppTest, a fragment's rerun has no page registry."""
+    monkeypatch.setattr("streamlit.page_link", lambda *_, **__: None)
+
+
+def said(app: AppTest) -> str:
+    """Return all texts of the page and the names of its charts, one per line."""
+    figures = [chart.proto.alt for chart in app.get("plotly_chart")]
+    return "\n".join([element.value for element in (*app.markdown, *app.caption, *app.info, *app.warning)] + figures)
+
+
+def use(app: AppTest, label: str, value: str) -> str:
+    """Choose an option of a segmented control; return what the parts that depend on it say: the others do not rerun."""
+    next(each for each in app.button_group if each.label == label).set_value(value).run()
+    assert not app.exception
+    return said(app)
+
+
+def test_the_precision_moves_the_cache_and_the_weights_move_the_memory():
+    app = opened(COST, tab="memory", context="8192")
+    assert "holds Llama 3 8B and 56 sequences of 8 K tokens" in said(app)
+    assert "holds Llama 3 8B and 67 sequences of 8 K tokens" in use(app, "Weights in", "int4")
+    assert app.query_params["weights"] == "int4"
+    app = opened(COST, tab="memory", context="8192", weights="int4")
+    assert "holds Llama 3 8B and 134 sequences of 8 K tokens" in use(app, "Cache in", "fp8")
+    assert app.query_params["precision"] == "fp8"
+    app = opened(COST, tab="memory", context="8192", precision="fp8")
+    assert "GQA-4 caches 6 MiB" in use(app, "Part", "published")  # the selected model below the published ones
+
+
+def test_the_number_of_sequences_moves_the_cache_and_the_speed():
+    app = opened(COST, tab="speed", context="8192")
+    app.select_slider(key="control-batch").set_value(2).run()
+    assert app.query_params["batch"] == "2" and "2 sequences" in said(app)
+    assert "GQA-4 caches 24 MiB" in use(opened(COST, tab="speed", context="8192", batch="2"), "Part", "published")
+
+
+def test_a_link_reopens_a_comparison_with_its_sentence():
+    there = said(opened(COST, context="131072", compare="gemma-3-27b,qwen3-32b"))
+    assert "10.4 GiB instead of 62 GiB" in there
+    assert "At 128 K tokens: Gemma 3 27B 10.4 GiB and Qwen3 32B 32 GiB" in there
+    assert "5 live models were built" in there
+
+
+MISTRAL = (
+    '{"architectures": ["MistralForCausalLM"], "hidden_size": 4096, "vocab_size": 32768, "sliding_window": null,'
+    ' "vision_config": {"hidden_size": 1024}}'
+)
+
+
+def test_a_config_json_is_counted_and_what_was_assumed_is_said():
+    app = opened(COST, tab="facts")
+    field = next(area for area in app.text_area if "config.json" in area.label)
+    field.set_value(MISTRAL).run()
+    there = said(app)
+    assert "mistral: 7,248,023,552 parameters, 131,072 B of cache per token" in there
+    used = next(line for line in there.splitlines() if "Used from config.json" in line)
+    assert "hidden_size` 4096" in used and "sliding_window` null" in used
+    assert "num_hidden_layers` 32" in next(line for line in there.splitlines() if "assumed" in line)
+    assert "**Not counted**: the image encoder" in there
+    next(area for area in app.text_area if "config.json" in area.label).set_value('{"model_type": "mamba"}').run()
+    assert any("mamba" in error.value for error in app.error)
