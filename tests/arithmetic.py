@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cache
+from typing import NamedTuple
 
 NOTHING = "nothing evaluated"  # returned by `check` for a text without an equation between numbers
 
@@ -40,34 +41,42 @@ class Unreadable(Exception):
 # ---- intervals
 
 
-@dataclass(frozen=True)
-class Interval:
-    """The interval of values that round to a printed number."""
+ONE = Fraction(1)
 
-    low: Fraction
-    high: Fraction
+
+class Interval(NamedTuple):  # with Token: a dataclass that cannot be changed takes several times as long to create
+    """The interval of values that round to a printed number; whole ends are integers, which are faster."""
+
+    low: Fraction | int
+    high: Fraction | int
 
     def __add__(self, other: Interval) -> Interval:
-        return Interval(self.low + other.low, self.high + other.high)
+        low = self.low + other.low
+        return Interval(low, low if _is_exact(self) and _is_exact(other) else self.high + other.high)
 
     def __neg__(self) -> Interval:
-        return Interval(-self.high, -self.low)
+        low = -self.high
+        return Interval(low, low if _is_exact(self) else -self.low)
 
     def __mul__(self, other: Interval) -> Interval:
+        if self.low >= 0 and other.low >= 0:
+            low = self.low * other.low
+            return Interval(low, low if _is_exact(self) and _is_exact(other) else self.high * other.high)
         return _hull(a * b for a in (self.low, self.high) for b in (other.low, other.high))
 
     def __truediv__(self, other: Interval) -> Interval:
         if other.low <= 0 <= other.high:
             raise Unreadable("division by zero")
-        return self * Interval(1 / other.high, 1 / other.low)
+        low = ONE / other.high
+        return self * Interval(low, low if _is_exact(other) else ONE / other.low)
 
     def __pow__(self, other: Interval) -> Interval:
         exponent = other.low
         if other.low == other.high and exponent.denominator == 1:
             if exponent < 0:
-                return Interval(Fraction(1), Fraction(1)) / self ** Interval(-exponent, -exponent)
+                return Interval(1, 1) / self ** Interval(-exponent, -exponent)
             ends = [self.low**exponent.numerator, self.high**exponent.numerator]
-            return _hull([*ends, Fraction(0)] if self.low < 0 < self.high else ends)
+            return _hull([*ends, 0] if self.low < 0 < self.high else ends)
         if self.low <= 0:
             raise Unreadable("a broken power of what may be negative")
         return _hull(_rounded(math.pow(a, b)) for a in _ends(self) for b in _ends(other))
@@ -78,6 +87,11 @@ class Interval:
     def __str__(self) -> str:
         low, high = float(self.low), float(self.high)
         return f"{low:.15g}" if low == high else f"{low:.6g} to {high:.6g}"
+
+
+def _is_exact(interval: Interval) -> bool:
+    """Check whether both ends are the same object: to compare them would take longer than it saves."""
+    return interval.low is interval.high
 
 
 def _hull(numbers) -> Interval:
@@ -91,8 +105,9 @@ def _ends(interval: Interval) -> tuple[float, float]:
 
 def _rounded(x: float) -> Interval:
     """Return the interval of a computed float, exact to 12 digits."""
-    room = abs(Fraction(x)) * Fraction(1, 10**12)
-    return Interval(Fraction(x) - room, Fraction(x) + room)
+    value = Fraction(x)
+    room = abs(value) / 10**12
+    return Interval(value - room, value + room)
 
 
 def _rising(function: Callable[[float], float]) -> Callable[[Interval], Interval]:
@@ -100,14 +115,14 @@ def _rising(function: Callable[[float], float]) -> Callable[[Interval], Interval
 
 
 def _whole(function: Callable[[Fraction], int]) -> Callable[[Interval], Interval]:
-    return lambda x: Interval(Fraction(function(x.low)), Fraction(function(x.high)))
+    return lambda x: Interval(function(x.low), function(x.high))
 
 
 def _wave(function: Callable[[float], float]) -> Callable[[Interval], Interval]:
     def over(x: Interval) -> Interval:
         low, high = _ends(x)
         if high - low > 7:
-            return Interval(Fraction(-1), Fraction(1))
+            return Interval(-1, 1)
         quarters = range(math.ceil(low / (math.pi / 2)), math.floor(high / (math.pi / 2)) + 1)
         return _hull(_rounded(function(at)) for at in (low, high, *(k * math.pi / 2 for k in quarters)))
 
@@ -133,8 +148,7 @@ FUNCTIONS: dict[str, Callable[..., Interval]] = {
 # ---- tokens
 
 
-@dataclass(frozen=True)
-class Token:
+class Token(NamedTuple):
     """kind: number, word (a unit or prose), letter (TeX), function, open, close, operator, fraction, end, equals."""
 
     kind: str
@@ -154,6 +168,7 @@ SIGNS = {"+": "+", "-": "-", "−": "-", "·": "*", "×": "*", "⋅": "*", "*": 
 COMMANDS = {"cdot": "·", "times": "×", "div": "÷", "lfloor": "⌊", "rfloor": "⌋", "lceil": "⌈", "rceil": "⌉", "%": "%",
             "approx": "≈", "lvert": "|", "rvert": "|", "{": "(", "}": ")"}  # fmt: skip
 OPEN, CLOSE = "([{⌊⌈", ")]}⌋⌉"
+DEPTH = {"open": 1, "close": -1}
 INVISIBLE = {"left", "right", "big", "bigl", "bigr", "Big", "Bigl", "Bigr", "textstyle", "displaystyle",
              "limits", ",", "!", ";", ":", " "}  # fmt: skip
 
@@ -161,20 +176,29 @@ INVISIBLE = {"left", "right", "big", "bigl", "bigr", "Big", "Bigl", "Bigr", "tex
 def _tokens(text: str, tex: bool) -> Iterator[Token]:
     apart = True
     for match in SPLIT.finditer(text):
-        for token in _found(match, tex):
-            yield replace(token, apart=token.apart or apart)
-        apart = match.lastgroup == "space"
+        kind = match.lastgroup
+        if kind == "space":
+            apart = True
+            continue
+        found = match[kind]
+        ends = found == "." and not text[match.end() : match.end() + 1].strip()  # or it is the dot in "a.b"
+        yield from _found(kind, found, tex, apart, ends)
+        apart = False
 
 
-def _found(match: re.Match, tex: bool) -> Iterator[Token]:
-    text = match.string
-    kind, found = match.lastgroup, match.group()
+@cache
+def _found(kind: str, found: str, tex: bool, apart: bool, ends: bool) -> list[Token]:
+    """Return the tokens of a match; cached, since the same ones are in thousands of texts."""
+    return [token._replace(apart=token.apart or apart) for token in _made(kind, found, tex, ends)]
+
+
+def _made(kind: str, found: str, tex: bool, ends: bool) -> Iterator[Token]:
     if kind == "number":
         yield Token("number", found.replace("{,}", "").replace(",", ""))
     elif kind == "text":
-        yield from _tokens(match["text"], tex=False)
+        yield from _tokens(found, tex=False)
     elif kind == "name":
-        yield Token("function" if match["name"] in FUNCTIONS else "letter", match["name"])
+        yield Token("function" if found in FUNCTIONS else "letter", found)
     elif kind == "high":
         yield Token("operator", "^")
         yield Token("power", found.translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
@@ -183,9 +207,8 @@ def _found(match: re.Match, tex: bool) -> Iterator[Token]:
     elif kind == "word":
         yield Token("letter" if tex else "word", found)
     elif kind == "command":
-        yield from _command(match["command"])
+        yield from _command(found)
     elif kind == "sign":
-        ends = text[match.end() : match.end() + 1].strip() == ""  # or it is the dot in "a.b"
         yield Token("letter", found) if found == "." and not ends else _sign(found)
 
 
@@ -230,12 +253,13 @@ def _on_the_line(tokens: list[Token]) -> list[Token]:
     """Remove TeX subscripts, `a_{21,5}`, and replace an underbrace by its content, without brackets."""
     kept, i = [], 0
     while i < len(tokens):
-        kind, end = tokens[i].kind, _group_end(tokens, i + 1)
-        if kind == "brace":
-            kept += _on_the_line(tokens[i + 2 : end - 1])
-        elif kind != "_":
+        if tokens[i].kind not in ("brace", "_"):
             kept.append(tokens[i])
-            end = i + 1
+            i += 1
+            continue
+        end = _group_end(tokens, i + 1)
+        if tokens[i].kind == "brace":
+            kept += _on_the_line(tokens[i + 2 : end - 1])
         i = end
     return kept
 
@@ -244,7 +268,7 @@ def _group_end(tokens: list[Token], start: int) -> int:
     """Return the end of the group, or single token, that begins at `start`."""
     depth = 0
     for i in range(start, len(tokens)):
-        depth += {"open": 1, "close": -1}.get(tokens[i].kind, 0)
+        depth += DEPTH.get(tokens[i].kind, 0)
         if depth <= 0:
             return i + 1
     return len(tokens)
@@ -257,7 +281,7 @@ def _chains(tokens: list[Token]) -> Iterator[list[list[Token]]]:
     """Return the chains `a = b = c` in a text, as lists of sides, without the prose around them."""
     segments, depth = [[]], 0
     for token in tokens:
-        depth += {"open": 1, "close": -1}.get(token.kind, 0)
+        depth += DEPTH.get(token.kind, 0)
         if token.kind == "equals" and depth <= 0:
             segments.append([token])
             depth = 0
@@ -292,7 +316,7 @@ def _run(tokens: list[Token]) -> list[Token]:
                 return tokens[:i]
             if before == "word" and token.kind in ("number", "letter", "function", "word"):
                 return tokens[:i]
-        depth += {"open": 1, "close": -1}.get(token.kind, 0)
+        depth += DEPTH.get(token.kind, 0)
         previous = token
     return tokens
 
@@ -339,6 +363,9 @@ class _Reader:
                 return token
         return None
 
+    def _is_next(self, kind: str) -> bool:
+        return self.at < len(self.tokens) and self.tokens[self.at].kind == kind
+
     def _sum(self) -> Interval:
         value = -self._product() if self._next("operator", text="-") else self._product()
         while True:
@@ -368,11 +395,12 @@ class _Reader:
             if first.kind == "fraction" or first.text in ("e", "√"):
                 raise Unreadable("a power of what needs brackets")
             base = base ** self._exponent()
-        return base * self._unit()
+        return base * self._unit() if self._is_next("word") else base
 
     def _exponent(self) -> Interval:
         if power := self._next("power"):
-            return Interval(Fraction(power.text), Fraction(power.text))
+            value = int(power.text)
+            return Interval(value, value)
         if self._next("operator", text="-"):
             return -self._exponent()
         return self._operand()
@@ -382,7 +410,7 @@ class _Reader:
         first = self._next("word")
         while self._next("word") or (first and self._next_per()):
             pass
-        worth = Fraction(self.units.get(first.text, 1) if first else 1)
+        worth = self.units.get(first.text, 1) if first else 1
         return Interval(worth, worth)
 
     def _next_per(self) -> bool:
@@ -416,7 +444,7 @@ class _Reader:
         raise Unreadable("an operand is missing")
 
     def _opens(self) -> bool:
-        return self.at < len(self.tokens) and self.tokens[self.at].kind == "open"
+        return self._is_next("open")
 
     def _group(self) -> Interval:
         kind = self.tokens[self.at].text if self._opens() else ""
@@ -441,13 +469,14 @@ class _Reader:
     def _number(self, written: str) -> Interval:
         if written == "π":
             return _rounded(math.pi)
+        if written.isdecimal() and not self.rounded and not self._is_rounded(value := int(written)):
+            return Interval(value, value)
         mantissa, _, exponent = written.partition("e")
         value, decimals = Fraction(written), len(mantissa.partition(".")[2])
         half = Fraction(10) ** (int(exponent or 0) - decimals) / 2
-        exact = not decimals and not exponent and not self.rounded and not self._is_rounded(value)
-        return Interval(value, value) if exact else Interval(value - half, value + half)
+        return Interval(value - half, value + half)
 
-    def _is_rounded(self, value: Fraction) -> bool:
+    def _is_rounded(self, value: int) -> bool:
         """Check whether a whole number is rounded: a percentage, or one from 100 on with a unit like KiB or M."""
         unit = self.tokens[self.at].text if self.at < len(self.tokens) else ""
         return unit == "%" or (value >= 100 and UNSCALED.get(unit) is not None and self.units.get(unit, 1) > 1)
@@ -490,6 +519,13 @@ def _rows(text: str, tex: bool) -> list[str]:
     return rows
 
 
+class Side(NamedTuple):
+    """A side of an equation, and its value where B is a byte."""
+
+    tokens: list[Token]
+    value: Interval
+
+
 def _compare(chain: list[list[Token]]) -> tuple[int, list[str]]:
     """Return how many equals signs have numbers on both sides, and the errors among them."""
     compared, problems, before = 0, [], None
@@ -497,7 +533,7 @@ def _compare(chain: list[list[Token]]) -> tuple[int, list[str]]:
         equals = side[0].text if side and side[0].kind == "equals" else ""
         tokens = side[1:] if equals else side
         try:
-            _Reader(tokens, READINGS[0], False).value()
+            side = Side(tokens, _value(tokens))
         except Letters:
             continue
         except Unreadable as problem:
@@ -506,18 +542,23 @@ def _compare(chain: list[list[Token]]) -> tuple[int, list[str]]:
             continue
         if before is not None:
             compared += 1
-            if not _equal(before, tokens, rounded=equals == "≈"):
-                problems.append(f"{_value(before)} is not {_value(tokens)}")
-        before = tokens
+            if not _equal(before, side, rounded=equals == "≈"):
+                problems.append(f"{before.value} is not {side.value}")
+        before = side
     return compared, problems
 
 
-def _equal(left: list[Token], right: list[Token], rounded: bool) -> bool:
+def _equal(left: Side, right: Side, rounded: bool) -> bool:
     """Check whether some interpretation of the units makes both sides equal."""
-    has_units = [any(t.kind == "word" and t.text in UNITS for t in side) for side in (left, right)]
+    if not rounded and left.value.overlaps(right.value):
+        return True
+    has_units = [any(t.kind == "word" and t.text in UNITS for t in side.tokens) for side in (left, right)]
+    if not rounded and not any(has_units):
+        return False
     readings = [*READINGS, UNSCALED] if has_units.count(True) == 1 else READINGS
     return any(
-        _Reader(left, units, rounded).value().overlaps(_Reader(right, units, rounded).value()) for units in readings
+        _Reader(left.tokens, units, rounded).value().overlaps(_Reader(right.tokens, units, rounded).value())
+        for units in readings
     )
 
 

@@ -87,7 +87,7 @@ def test_what_cannot_be_evaluated_is_said_to_be_so(text):
 
 
 @st.composite
-def python_expressions(draw: st.DrawFn, depth: int = 4) -> str:
+def python_expressions(draw: st.DrawFn, depth: int = 3) -> str:
     """Draw arithmetic expressions in Python syntax, with whole numbers."""
     if depth == 0 or draw(st.integers(0, 3)) == 0:
         return str(draw(st.integers(0, 2000)))
