@@ -10,7 +10,7 @@ import numpy as np
 from playwright.sync_api import Page, expect
 
 from attnviz.session.examples import EXAMPLES
-from tests.browser.conftest import NARROW, PAGES, WIDE, count_messages, viewport
+from tests.browser.conftest import NARROW, PAGES, count_messages
 from tests.browser.painted import pixels, settle
 from tests.browser.server import Server, serve
 from tests.browser.sidebar import open_masks, pick_model, the_model, the_text, to_page, write
@@ -137,40 +137,6 @@ def test_back_and_forward_restore_the_page_and_its_settings(visit: Callable[...,
         if name == "Heads":
             chosen = "Layer 2, head 5," if "head" in said else "Layer 1, head 3,"
             expect(page.get_by_role("gridcell", selected=True)).to_have_accessible_name(re.compile(chosen))
-
-
-def test_the_app_works_without_what_relies_on_streamlits_insides(tab: Callable[..., Page]) -> None:
-    page = tab(NARROW)  # for both widths
-    page.set_viewport_size(viewport(WIDE))
-    with serve(env={"ATTNVIZ_WITHOUT": "all"}) as plain:
-        page.goto(f"{plain.url}/heads?window=9")
-        settle(page)
-        pick_model(page, "MQA")
-        expect(page.get_by_text("8 query heads read 1 KV head")).to_be_visible()
-        settle(page)
-        page.get_by_role("gridcell", name="Layer 2, head 5,").click()
-        expect(page.get_by_role("heading", name="Layer 2, head 5")).to_be_visible()
-        settle(page)
-        assert in_address(page) == {"window": ["9"], "model": ["mqa"], "layer": ["2"], "head": ["5"]}
-        to_page(page, "RoPE").click()
-        expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
-        settle(page)
-        expect(page.get_by_text("8 query heads read 1 KV head")).to_be_visible()
-        assert in_address(page) == {"window": ["9"], "model": ["mqa"], "layer": ["2"], "head": ["5"]}
-        page.go_back()
-        expect(page.get_by_role("heading", name="Layer 2, head 5")).to_be_visible()
-        settle(page)
-        page.get_by_text("Zoom, numbers and downloads").first.click()
-        expect(page.locator(".stPlotlyChart").first).to_be_visible()
-        page.set_viewport_size(viewport(NARROW))
-        page.goto(f"{plain.url}/heads")
-        settle(page)
-        page.get_by_test_id("stExpandSidebarButton").tap()
-        to_page(page, "RoPE").tap()
-        expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
-        page.get_by_test_id("stSidebarCollapseButton").get_by_role("button").tap()
-        expect(page.get_by_test_id("stSidebar")).not_to_be_in_viewport()
-        assert plain.tracebacks() == []
 
 
 # ---- the text and the model

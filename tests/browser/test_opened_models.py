@@ -1,21 +1,25 @@
 """Opened models: by path or hub id on the local machine, only listed ones when hosted."""
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
-from urllib.parse import quote, urljoin
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
+from streamlit.proto.BackMsg_pb2 import BackMsg
 
+from tests.browser.conftest import go
 from tests.browser.painted import painted_fraction, pixels, settle
-from tests.browser.server import serve
-from tests.browser.sidebar import pick_model, the_model
+from tests.browser.server import Server, serve
+from tests.browser.sidebar import the_model
 from tests.checkpoints.fake_hub import FakeHub, fake_hub
 from tests.checkpoints.tokenizers import byte_level
+from tests.soak.session import connected, widget_id
+from tests.waiting import result_of
 
-NAME = "somebody/hub-model"
+NAME, FORM = "somebody/hub-model", "Open a model"
 OPAQUE = """canvas => {
   const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
   return data.filter((each, i) => i % 4 === 3 && each).length / (data.length / 4);
@@ -34,30 +38,12 @@ def folder(tmp_path_factory) -> Path:
     return path
 
 
-@pytest.fixture
-def served(tab: Callable[..., Page]) -> Iterator[Callable[..., Page]]:
-    """served(address, **environment): open a page of a separate server, which must not log a traceback."""
-    with ExitStack() as stack:
-
-        def open_at(address: str, **env: str) -> Page:
-            server = stack.enter_context(serve(env=env))
-            stack.callback(lambda: checked.append(server.tracebacks()))
-            page = tab()
-            page.goto(f"{server.url}/{address}")
-            settle(page)
-            return page
-
-        checked: list[list[str]] = []
-        yield open_at
-    assert checked == [[]] * len(checked)
-
-
 def the_name(page: Page) -> Locator:
     return page.get_by_role("textbox", name="Path of a folder, or hub id")
 
 
 def open_form(page: Page) -> None:
-    page.get_by_test_id("stSidebar").get_by_text("Open a model", exact=True).click()
+    page.get_by_test_id("stSidebar").get_by_text(FORM, exact=True).click()
     expect(the_name(page)).to_be_visible()
     settle(page)
 
@@ -69,14 +55,19 @@ def ask_for(page: Page, name: str) -> None:
     page.get_by_role("button", name="Open this model").click()
 
 
-def test_on_ones_own_machine_a_path_and_a_hub_id_open(served, folder: Path) -> None:
-    with fake_hub(NAME, folder) as (hub, address):
-        page = served("heads", HF_ENDPOINT=address, HF_HUB_CACHE=str(folder.parent / "cache"), HF_HUB_OFFLINE="0")
+def test_on_ones_own_machine_a_path_and_a_hub_id_open(tab: Callable[..., Page], folder: Path) -> None:
+    with fake_hub(NAME, folder) as (hub, address), own_server(folder, address) as server:
+        page = tab()
+        go(page, server, "heads")
         a_path_opens_and_a_large_grid_begins_small(page, folder)
         assert hub.asked == []  # for a path, nothing is downloaded
-        page.goto(urljoin(page.url, "heads"))
-        settle(page)
+        go(page, server, "heads")
         a_hub_id_is_downloaded_and_shown(page, hub)
+        assert server.tracebacks() == []
+
+
+def own_server(folder: Path, hub: str) -> AbstractContextManager[Server]:
+    return serve(env={"HF_ENDPOINT": hub, "HF_HUB_CACHE": str(folder.parent / "cache"), "HF_HUB_OFFLINE": "0"})
 
 
 def a_path_opens_and_a_large_grid_begins_small(page: Page, folder: Path) -> None:
@@ -165,10 +156,22 @@ def a_hub_id_is_downloaded_and_shown(page: Page, hub: FakeHub) -> None:
     expect(page).to_have_url(re.compile("somebody%2Fhub-model"))
 
 
-def test_hosted_only_what_is_listed_is_offered(served, folder: Path) -> None:
-    page = served(f"heads?model={quote(str(folder.parent), safe='')}", ATTNVIZ_MODELS=str(folder))
-    expect(page.get_by_role("alert").filter(has_text="cannot be opened here")).to_contain_text("gqa-4 is shown")
-    expect(page.get_by_text("Open a model", exact=True)).to_have_count(0)
-    pick_model(page, "tall")
-    expect(page.get_by_text("10 query heads read 5 KV heads").first).to_be_visible()
-    settle(page)
+def test_hosted_only_what_is_listed_is_offered(folder: Path) -> None:
+    """Over the websocket: which models are offered is decided by the server."""
+
+    async def walked(url: str) -> None:
+        session = await connected(url, f"model={quote(str(folder.parent), safe='')}")
+        await session.open("heads")
+        (refused,) = (alert for alert in session.said("alert") if "cannot be opened here" in alert)
+        assert "gqa-4 is shown" in refused.replace("\\", "")  # escaped for markdown
+        assert not any(FORM.encode() in frame for frame in session.frames)
+        box, message = session.control("model"), BackMsg()
+        message.rerun_script.fragment_id = box.fragment
+        message.rerun_script.widget_states.widgets.add(id=widget_id(box.element), string_value="tall")
+        await session._run(message)
+        assert any("10 query heads read 5 KV heads" in text for text in session.said("markdown"))
+        await session.socket.close()
+
+    with serve(env={"ATTNVIZ_MODELS": str(folder)}) as server:
+        result_of(walked(server.url))
+        assert server.tracebacks() == []

@@ -16,6 +16,8 @@ from attnviz.server import browser
 from tests.browser.conftest import NARROW, WIDE, go
 from tests.browser.painted import settle
 from tests.browser.server import Server, serve
+from tests.browser.sidebar import pick_model, to_page
+from tests.browser.test_frame import in_address
 
 
 def history_entries(page: Page) -> int:
@@ -81,10 +83,10 @@ EFFECTS = {  # file: (what it changes, in which window, with it, without it), in
 FIRST = {WIDE: "", NARROW: "heads"}  # the page that is opened; "drawer" leads to the one on which "touch" is seen
 
 
-def test_workarounds_in_the_browser_make_a_difference_and_can_be_switched_off(
+def test_workarounds_in_the_browser_make_a_difference_and_the_app_works_without_any(
     visit: Callable[..., Page], server: Server
 ) -> None:
-    with serve(env={"ATTNVIZ_WITHOUT": ",".join(EFFECTS)}) as plain:
+    with serve(env={"ATTNVIZ_WITHOUT": "all"}) as plain:
         for width, address in FIRST.items():
             effects = {name: each for name, each in EFFECTS.items() if each[1] == width}
             assert len(effects) == 2
@@ -92,7 +94,31 @@ def test_workarounds_in_the_browser_make_a_difference_and_can_be_switched_off(
             assert seen(page, effects) == {name: with_it for name, (*_, with_it, _) in effects.items()}
             go(page, plain, address)
             assert seen(page, effects) == {name: without_it for name, (*_, without_it) in effects.items()}
+            if width == WIDE:
+                go(page, plain, "heads?window=9")
+                settings_heads_pages_and_charts_work(page)
         assert plain.tracebacks() == []
+
+
+def settings_heads_pages_and_charts_work(page: Page) -> None:
+    pick_model(page, "MQA")
+    expect(page.get_by_text("8 query heads read 1 KV head")).to_be_visible()
+    settle(page)
+    page.get_by_role("gridcell", name="Layer 2, head 5,").click()
+    expect(page.get_by_role("heading", name="Layer 2, head 5")).to_be_visible()
+    settle(page)
+    asked = {"window": ["9"], "model": ["mqa"], "layer": ["2"], "head": ["5"]}
+    assert in_address(page) == asked
+    to_page(page, "RoPE").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
+    settle(page)
+    expect(page.get_by_text("8 query heads read 1 KV head")).to_be_visible()
+    assert in_address(page) == asked
+    page.go_back()
+    expect(page.get_by_role("heading", name="Layer 2, head 5")).to_be_visible()
+    settle(page)
+    page.get_by_text("Zoom, numbers and downloads").first.click()
+    expect(page.locator(".stPlotlyChart").first).to_be_visible()
 
 
 def seen(page: Page, effects: dict[str, tuple]) -> dict[str, int | bool]:
