@@ -5,14 +5,21 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import torch
 from hypothesis import settings
-from streamlit.testing.v1 import local_script_runner
+from xdist import is_xdist_controller
 
 settings.register_profile("any machine", deadline=None)  # the first example includes imports, and machines are busy
 settings.load_profile("any machine")
 gc.disable()  # until all tests are imported: each collection walks all of torch, and finds nothing to free
-torch.set_num_threads(1)  # tests' tensors are tiny: a waiting second thread quadruples the processor time
+# torch and streamlit are imported where they are used: xdist's controller, which runs no test, needs neither.
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Compute with one thread: tests' tensors are tiny, and a waiting second thread quadruples the processor time."""
+    if not is_xdist_controller(session):
+        import torch
+
+        torch.set_num_threads(1)
 
 
 def pytest_collection_finish() -> None:
@@ -28,6 +35,8 @@ def same_random_numbers() -> None:
 
     This generator alone: `torch.manual_seed` writes a traceback for each kind of GPU, and takes half a millisecond.
     """
+    import torch
+
     torch.default_generator.manual_seed(0)
 
 
@@ -42,6 +51,8 @@ def no_search_for_components() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def no_waiting_in_small_steps() -> Iterator[None]:
     """Let AppTest wait for its script's thread: it looks a thousand times a second, and slows the script each time."""
+    from streamlit.testing.v1 import local_script_runner
+
     wait = local_script_runner.require_widgets_deltas
 
     def wait_for_the_thread(runner: local_script_runner.LocalScriptRunner, timeout: float = 3) -> None:
