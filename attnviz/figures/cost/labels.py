@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 PLOT_WIDTHS = (260, 560, 1000)  # pixels of the plot: the server does not know the page's width, so all must work
@@ -35,6 +36,7 @@ FAR = tuple(  # for labels that must be shown, nearest first; a line connects po
         key=lambda spot: math.hypot(spot.xshift, spot.yshift),
     )
 )
+AWAY = frozenset(FAR)
 
 
 class Box(NamedTuple):
@@ -58,6 +60,12 @@ class Line(NamedTuple):
         return _is_left(self, other.start) != _is_left(self, other.end) and (
             _is_left(other, self.start) != _is_left(other, self.end)
         )
+
+    def near(self, boxes: Sequence[Box]) -> list[Box]:
+        """Return the boxes that the smallest upright box around the line overlaps: the line meets no others."""
+        (x0, y0), (x1, y1) = self
+        x0, x1, y0, y1 = min(x0, x1), max(x0, x1), min(y0, y1), max(y0, y1)
+        return [box for box in boxes if x0 < box[1] and box[0] < x1 and y0 < box[3] and box[2] < y1]
 
     def meets(self, box: Box) -> bool:
         """Check whether a part of the line lies in the box: its diagonals are crossed, or it starts or ends inside."""
@@ -87,19 +95,22 @@ class Taken(NamedTuple):
 
     def has_room(self, box: Box) -> bool:
         left, right, bottom, top = box
-        for x0, x1, y0, y1 in (*self.marks, *self.labels):  # `overlaps`, not called: half of the placement's time
+        for x0, x1, y0, y1 in chain(self.labels, self.marks):  # `overlaps`, not called: half of the placement's time
             if x0 < right and left < x1 and y0 < top and bottom < y1:
                 return False
         return True
 
-    def crossings(self, box: Box, line: Line | None) -> int:
+    def crossings(self, box: Box, line: Line | None, most: float) -> int:
         """Count the lines that the label lies on, and the labels, other markers and (each CROSSING times) lines that
-        its line meets."""
+        its line meets; it stops early once there are `most`."""
         found = sum(other.meets(box) for other in self.lines)
-        if line is None:
+        if line is None or found >= most:
             return found
-        found += CROSSING * sum(map(line.crosses, self.lines)) + sum(map(line.meets, self.labels))
-        return found + sum(line.meets(mark) and not _holds(mark, line.start) for mark in self.marks)
+        found += CROSSING * sum(map(line.crosses, self.lines))
+        if found >= most:
+            return found
+        found += sum(map(line.meets, line.near(self.labels)))
+        return found + sum(line.meets(mark) and not _holds(mark, line.start) for mark in line.near(self.marks))
 
 
 def _holds(box: Box, point: tuple[float, float]) -> bool:
@@ -202,18 +213,28 @@ def _first_free(
     """Take the spot with room for the label where the fewest lines are crossed, the earliest of several."""
     best, fewest = None, math.inf
     for spot in spots:
-        boxes = {width: _box(point, spot, name, width, height) for width in taken}
-        if not all(_inside(box, width, height) and taken[width].has_room(box) for width, box in boxes.items()):
+        boxes = _free(point, spot, name, height, taken)
+        if not boxes:
             continue
         found = 0
         for width, box in boxes.items():
             if found < fewest:  # else the spot is out already: counting takes most of the time
-                found += taken[width].crossings(box, _line(point, spot, width, height))
+                found += taken[width].crossings(box, _line(point, spot, width, height), fewest - found)
         if found < fewest:
             best, fewest = spot, found
         if not fewest:
             break
     return _take(point, best, name, height, taken) if best else None
+
+
+def _free(point: tuple[float, float], spot: Spot, name: str, height: float, taken: dict[int, Taken]) -> dict[int, Box]:
+    """Return the label's box at each plot width; none if there is no room for it at one of them."""
+    boxes = {}
+    for width, each in taken.items():
+        boxes[width] = box = _box(point, spot, name, width, height)
+        if not (_inside(box, width, height) and each.has_room(box)):
+            return {}
+    return boxes
 
 
 def _take(point: tuple[float, float], spot: Spot, name: str, height: float, taken: dict[int, Taken]) -> Spot:
@@ -226,7 +247,7 @@ def _take(point: tuple[float, float], spot: Spot, name: str, height: float, take
 
 def _line(point: tuple[float, float], spot: Spot, width: float, height: float) -> Line | None:
     """Return the line to a label that stands away from its point; None beside it."""
-    if spot not in FAR:
+    if spot not in AWAY:
         return None
     x, y = point[0] * width, point[1] * height
     return Line((x, y), (x + spot.xshift, y + spot.yshift))
