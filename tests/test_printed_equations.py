@@ -52,7 +52,7 @@ def found_on(visits: list[Visit]) -> Found:
 def look_at(visit: Visit, page: Page, found: Found) -> None:
     view = visit.page, visit.settings.tab
     for said in page.said:
-        if not {"=", "≈"} & set(said.text):
+        if "=" not in said.text and "≈" not in said.text:
             continue
         problems = evaluated(said)
         if problems != [NOTHING]:

@@ -191,10 +191,11 @@ def walking() -> Iterator:
         for kind in (Caption, Drawing):
             patch.setattr(kind, "__init__", _keeping(kind.__init__, made))
         patch.setattr(charts, "is_open", lambda expander: True)
-        patch.setattr(compute_decode, "N_READ", 28)  # tokens: the text is read six times, one at a time
+        patch.setattr(compute_decode, "N_READ", 21)  # tokens: the text is read seven times, one at a time
+        patch.setattr(compute_decode, "N_SHARED", 5)  # tokens: each of the continuations is generated twice
         patch.setattr(compute_decode, "N_SPECULATED", 7)  # tokens: each equation is of one pass, or of their count
         patch.setattr(compute_decode, "AHEAD", 5)
-        patch.setattr(comparisons, "spreads", lambda *runs, n=9: spreads(*runs, n=3))  # any quartiles will do
+        patch.setattr(comparisons, "spreads", lambda *runs, n=9: spreads(*runs, n=2))  # any quartiles will do
         patch.setattr(compute_rope, "LONG_TEXT", SHORTER)  # every method of context extension reads it
         patch.setattr(charts, "_numbers", lambda drawing, key: None)  # tables take most of the time
 
