@@ -9,13 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-import pytest
 from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Locator, Page, expect
 
-from attnviz.session.pages import PAGES
-from tests.browser.conftest import PAGES as SEEN
 from tests.browser.conftest import turn_to
 from tests.browser.painted import settle
 from tests.browser.server import serve
@@ -26,16 +23,11 @@ FORMULA = "scrollable-region-focusable", '<span class="katex-display">'
 # A formula wider than its column scrolls in a box of Streamlit's that the app cannot make focusable. The tests below
 # show that a page with only st.latex has this finding too, and that the keyboard scrolls the box anyway.
 STREAMLITS_OWN = {FORMULA}
-LOOKS = {
-    "light": [
-        "", "heads?tab=side&pinned=0.3", "query_groups?tab=cost", "rope?tab=longer", "cost?tab=speed", "steps?step=25",
-    ],
-    "dark": [
-        "heads?tab=masks&window=8", "query_groups?tab=latent&tiled=1", "steps?tab=residual",
-        "cost?tab=measured",  # tags and a button of the primary colour
-        "heads?lesson=one-head&lesson_step=3",
-    ],
-}  # fmt: skip
+DARK = [  # the light ones: test_seen.py
+    "heads?tab=masks&window=8", "query_groups?tab=latent&tiled=1", "steps?tab=residual",
+    "cost?tab=measured",  # tags and a button of the primary colour
+    "heads?lesson=one-head&lesson_step=3",
+]  # fmt: skip
 
 
 def serious(page: Page) -> list[tuple[str, str]]:
@@ -67,38 +59,29 @@ TEXTS = """
 """
 
 
-@pytest.mark.parametrize("scheme", LOOKS)
-def test_axe_finds_nothing_serious_and_what_is_written_on_charts_can_be_read(turns: Visit, scheme: str) -> None:
-    for address, page in turns(LOOKS[scheme], scheme=scheme):
-        show_all(page)
-        assert [finding for finding in serious(page) if not is_streamlits_own(finding)] == [], address
-        ground = rgb(page.get_by_test_id("stApp").evaluate("app => getComputedStyle(app).backgroundColor"))
-        texts = page.evaluate(TEXTS)
-        assert len(texts) > 10 or not page.get_by_test_id("stPlotlyChart").count(), address
-        assert [text for text, fill in texts if contrast(rgb(fill), ground) < 4.5] == [], address
-    assert (sum(ground) < 3 * 64) == (scheme == "dark")
+def nothing_is_serious_and_what_is_written_on_charts_can_be_read(page: Page, dark: bool) -> None:
+    show_all(page)
+    assert [finding for finding in serious(page) if not is_streamlits_own(finding)] == [], page.url
+    ground = rgb(page.get_by_test_id("stApp").evaluate("app => getComputedStyle(app).backgroundColor"))
+    texts = page.evaluate(TEXTS)
+    assert len(texts) > 10 or not page.get_by_test_id("stPlotlyChart").count(), page.url
+    assert [text for text, fill in texts if contrast(rgb(fill), ground) < 4.5] == [], page.url
+    assert (sum(ground) < 3 * 64) == dark
+
+
+def test_axe_finds_nothing_serious_in_the_dark_and_would_find_something(turns: Visit) -> None:
+    for _, page in turns(DARK, scheme="dark"):
+        nothing_is_serious_and_what_is_written_on_charts_can_be_read(page, dark=True)
+    page.get_by_role("gridcell").first.evaluate("cell => cell.closest('.row').removeAttribute('role')")
+    page.locator(".st-key-lesson-text p").first.evaluate("text => text.style.color = '#333'")
+    assert {"aria-required-parent", "color-contrast"} <= {rule for rule, _ in serious(page)}
+    page.get_by_role("heading", level=2).first.evaluate("title => title.outerHTML = '<h4>too deep</h4>'")
+    assert Axe().run(page, options={"runOnly": ["heading-order"]}).response["violations"] != []
 
 
 def headings_go_down_level_by_level(page: Page) -> None:
     assert Axe().run(page, options={"runOnly": ["heading-order"]}).response["violations"] == [], page.url
     assert page.get_by_role("heading", level=1).count() == 1
-
-
-def test_headings_go_down_level_by_level_on_pages_that_test_seen_does_not_open(turns: Visit) -> None:
-    seen = [path for path, _ in SEEN.values()]
-    for _, page in turns(path for path in PAGES if path not in seen):
-        headings_go_down_level_by_level(page)
-
-
-def test_axe_would_find_something(visit: Visit) -> None:
-    page = visit()
-    page.get_by_role("gridcell").first.evaluate("cell => cell.closest('.row').removeAttribute('role')")
-    page.get_by_test_id("stMain").get_by_test_id("stCaptionContainer").locator("p").first.evaluate(
-        "caption => caption.style.color = '#999'"
-    )
-    assert {"aria-required-parent", "color-contrast"} <= {rule for rule, _ in serious(page)}
-    page.get_by_role("heading", level=2).last.evaluate("title => title.outerHTML = '<h4>too deep</h4>'")
-    assert Axe().run(page, options={"runOnly": ["heading-order"]}).response["violations"] != []
 
 
 def rgb(colour: str) -> tuple[int, ...]:
