@@ -35,10 +35,10 @@ def tiles(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor, block: int, scale: f
     total, output = torch.zeros_like(largest), q.new_zeros(len(q), v.shape[1])  # (T,), (T, V)
     for first in range(0, len(k), block):
         part = slice(first, min(first + block, len(k)))
-        scores = (q @ k[part].mT * scale).masked_fill(~allowed[:, part], -math.inf)  # (T, block)
+        scores = (q @ k[part].mT).mul_(scale).masked_fill_(~allowed[:, part], -math.inf)  # (T, block)
         before, largest = largest, torch.maximum(largest, scores.amax(-1))  # (T,)
         shift = largest.masked_fill(largest.isneginf(), 0.0)  # avoids −∞ − (−∞) = NaN
-        factor, weights = (before - shift).exp(), (scores - shift[:, None]).exp()  # (T,), (T, block)
+        factor, weights = (before - shift).exp(), scores.sub_(shift[:, None]).exp_()  # (T,), (T, block)
         total = total * factor + weights.sum(-1)
         output = output * factor[:, None] + weights @ v[part]
         yield Tile(part.start, part.stop, largest, factor, total, output)

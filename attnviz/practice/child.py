@@ -8,12 +8,17 @@ to FOLDER/out/<i>.json. The parent (judge.py) holds the right outputs and compar
 
 from __future__ import annotations
 
+import gc
 import json
+import os
 import sys
 import types
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+if __name__ == "__main__":  # the parent imports this module too
+    gc.disable()  # importing torch creates a hundred thousand objects that stay: walking them takes a quarter of it
 
 import torch
 from safetensors.torch import load_file, save_file
@@ -157,4 +162,8 @@ def main(folder: Path, file: Path) -> None:
 
 
 if __name__ == "__main__":
+    gc.freeze()
+    gc.enable()
     main(Path(sys.argv[1]), Path(sys.argv[2]))
+    sys.stdout.flush()
+    os._exit(0)  # everything is written, and taking down what torch has set up takes a tenth of the time

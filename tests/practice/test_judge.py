@@ -11,20 +11,22 @@ import pytest
 
 from attnviz.practice import child
 from attnviz.practice.__main__ import main, verdict_text
-from attnviz.practice.judge import MEMORY, judge, printable, task_named_in
+from attnviz.practice.judge import MEMORY, judge, printable, run_limited, task_named_in
 from attnviz.practice.tasks import TASKS
 from attnviz.practice.tasks.attention import MANY_KEYS, MANY_QUERIES
 from tests.practice.answers import ANSWERS
 
-pytestmark = pytest.mark.slow  # most start a process that imports torch
+pytestmark = pytest.mark.slow  # most start a process, and some of these import torch
 
 RIGHT = ANSWERS["rms-norm"][0]
 WRONG = "def rms_norm(x, weight, eps=1e-6):\n    return x\n"
-HOSTILE = {  # few, because each takes as long as importing torch
+HOSTILE = {  # against the child: few, because each takes as long as importing torch
     "patches torch": "import torch\ntorch.allclose = lambda *a, **k: True\n"
     "torch.Tensor.__le__ = lambda *a: torch.ones(1)"
     "\ntorch.Tensor.all = lambda *a: True\n" + WRONG,
     "patches what writes": "import sys\nchild = sys.modules['__main__']\nchild.run_steps = lambda *a: []\n" + WRONG,
+}
+AGAINST_THE_PARENT = {
     "puts other things there and ends with exit code 0": "import sys, os, pathlib\nroot = pathlib.Path(sys.argv[1])\n"
     "out = root / 'out'\nos.mkfifo(out / '0.safetensors')\n"
     "os.symlink(root / 'inputs.safetensors', out / '1.safetensors')\n"
@@ -65,9 +67,26 @@ def in_this_process(monkeypatch):
     monkeypatch.setitem(sys.modules, "answer", None)
 
 
+@pytest.fixture
+def without_torch(monkeypatch):
+    """Let the process run the file and nothing else, for tests of what the parent does: it need not import torch."""
+
+    def run(command, *rest):
+        python, isolated, runner, *given = command
+        assert Path(runner) == Path(child.__file__)
+        return run_limited([python, isolated, "-c", "import runpy, sys; runpy.run_path(sys.argv[2])", *given], *rest)
+
+    monkeypatch.setattr("attnviz.practice.judge.run_limited", run)
+
+
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_hostile_file_never_passes(name, written, capsys):
     never_passes(written(HOSTILE[name]), capsys)
+
+
+@pytest.mark.parametrize("name", AGAINST_THE_PARENT)
+def test_a_file_that_attacks_the_parent_never_passes(name, written, capsys, without_torch):
+    never_passes(written(AGAINST_THE_PARENT[name]), capsys)
 
 
 @pytest.mark.parametrize("name", HARMLESS)
@@ -115,28 +134,33 @@ time.sleep(60)
 """
 
 
-def test_what_hangs_is_stopped_with_all_it_started(written):
+def test_what_hangs_is_stopped_with_all_it_started(written, without_torch):
     started = time.monotonic()
-    verdict = judge(written(HANGS), TASKS["rms-norm"], seconds=4)
-    assert not verdict.passed and ("4 s" in verdict.problem or "2 GiB" in verdict.problem)
+    verdict = judge(written(HANGS), TASKS["rms-norm"], seconds=2)
+    assert not verdict.passed and "stopped after 2 s, the time limit" in verdict.problem
     assert time.monotonic() - started < 30
     assert not psutil.Process().children(recursive=True)
 
 
-def test_memory_of_a_process_is_bounded(written):
-    verdict = judge(written("x = bytearray(8 * 2**30)\n" + RIGHT), TASKS["rms-norm"], seconds=60)
-    assert not verdict.passed and "2 GiB" in verdict.problem
+FILLS_THE_DISK = """
+try:
+    while True:
+        print('x' * 10**6)
+except OSError as error:
+    assert 'too large' in str(error)
+"""
 
 
-def test_memory_of_all_processes_together_is_bounded(written):
-    eat = "import os, time\nos.fork()\nx = bytearray(b'1') * (500 * 2**20)\ntime.sleep(60)"  # each within the limit
-    verdict = judge(written(eat), TASKS["rms-norm"], seconds=60, memory=2**30)
-    assert not verdict.passed and "stopped above 1 GiB, the memory limit" in verdict.problem
+def test_memory_of_a_process_and_a_file_on_disk_are_bounded(written):
+    """In one process: memory is asked for only once the file is full."""
+    verdict = judge(written(f"{FILLS_THE_DISK}x = bytearray(8 * 2**30)\n{RIGHT}"), TASKS["rms-norm"], seconds=60)
+    assert not verdict.passed and "2 GiB" in verdict.problem and 0 < len(verdict.printed) <= 2**16
 
 
-def test_a_disk_is_not_filled(written):
-    verdict = judge(written("while True:\n    print('x' * 10**6)"), TASKS["rms-norm"], seconds=6)
-    assert not verdict.passed and len(verdict.printed) <= 2**16
+def test_memory_of_all_processes_together_is_bounded(written, without_torch):
+    eat = "import os, time\nos.fork()\nx = bytearray(b'1') * (150 * 2**20)\ntime.sleep(60)"  # each within the limit
+    verdict = judge(written(eat), TASKS["rms-norm"], seconds=60, memory=2**28)
+    assert not verdict.passed and "stopped above 0.25 GiB, the memory limit" in verdict.problem
 
 
 def test_flash_passes_in_tiles_and_would_not_fit_at_once(written):
