@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from playwright.sync_api import Page
+from playwright.sync_api import Page, Request
 
 from tests.browser.server import Server
 
 
-def test_the_server_is_found_at_the_first_try(window: Callable[..., Page], server: Server) -> None:
+def test_the_server_is_found_at_the_first_try(tab: Callable[..., Page], server: Server) -> None:
     """Links built from that base URL lead to pages of the app."""
-    page, tried = window(), []
-    page.on("request", lambda request: tried.append(request.url) if "_stcore/health" in request.url else None)
+    page, tried = tab(), []
+
+    def note(request: Request) -> None:
+        if "_stcore/health" in request.url:
+            tried.append(request.url)
+
+    page.on("request", note)
     page.goto(f"{server.url}/query_groups")
     page.get_by_role("heading", level=1, name="Query grouping").wait_for()
     assert tried == [f"{server.url}/_stcore/health"]
     page.get_by_test_id("stSidebar").get_by_role("link", name="Overview").click()
     page.get_by_role("heading", level=1, name="Overview").wait_for()
     assert page.url.partition("?")[0] == f"{server.url}/"
+    page.remove_listener("request", note)

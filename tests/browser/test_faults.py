@@ -172,11 +172,16 @@ def damage(checkpoints: Path) -> None:
     (checkpoints / "mla.safetensors").symlink_to(checkpoints / "mla.safetensors")
 
 
-def test_damaged_checkpoints_are_one_sentence_and_the_others_work(copy: Path) -> None:
+def test_damaged_checkpoints_are_one_sentence_and_a_full_disk_is_not_noticed(copy: Path, tmp_path: Path) -> None:
+    """Files are limited to the few lines of the log, and none is written in the home or temporary folder."""
     damage(copy / "attnviz" / "checkpoints")
+    for name in ("home", "tmp"):
+        (tmp_path / name).mkdir()
+    env = {"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
+    before = {path for path in tmp_path.rglob("*")}
     damaged = ("gqa-4", "gqa-2", "mla")
     pages = ("heads", "query_groups", "rope", "cost")
-    with serve(root=copy) as server:
+    with serve(root=copy, under=("prlimit", "--fsize=4096"), env=env) as server:
         refused = visits(server, *(f"heads?model={name}" for name in damaged))
         for name, session in zip(damaged, refused, strict=True):
             sentence = "".join(session.said("alert")).replace("\\", "")  # escaped for markdown
@@ -186,20 +191,8 @@ def test_damaged_checkpoints_are_one_sentence_and_the_others_work(copy: Path) ->
             assert session.said("exception") == [], address
             assert session.said("alert") == [] or "gqa-4" in address, address
         shutil.copy(ROOT / "attnviz" / "checkpoints" / "gqa-4.safetensors", copy / "attnviz" / "checkpoints")
-        (mended,) = visits(server, "heads?model=gqa-4")
-        assert mended.said("alert") == []
-        assert server.tracebacks() == []
-
-
-def test_a_full_disk_is_not_noticed(copy: Path, tmp_path: Path) -> None:
-    """Limit files to the few lines of the log, and check that none is written in the home or temporary folder."""
-    for name in ("home", "tmp"):
-        (tmp_path / name).mkdir()
-    env = {"HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path / "tmp"), "PYTHONDONTWRITEBYTECODE": "1"}
-    before = {path for path in tmp_path.rglob("*")}
-    with serve(root=copy, under=("prlimit", "--fsize=4096"), env=env) as server:
-        for session in visits(server, "", "heads", "query_groups", "rope", "cost"):
-            assert session.said("heading") and session.said("exception") == []
+        for mended in visits(server, "heads?model=gqa-4", "", "heads", "query_groups", "rope", "cost"):
+            assert mended.said("heading") and mended.said("alert") == mended.said("exception") == []
         assert server.tracebacks() == []
     assert {path for path in tmp_path.rglob("*")} == before
 

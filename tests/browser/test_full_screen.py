@@ -6,11 +6,13 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import turn_to
+
+def test_a_drawing_fills_the_screen_and_goes_back_to_its_place(turns: Callable) -> None:
+    for each, (_, page) in zip(WALK.values(), turns(WALK), strict=True):
+        each(page)
 
 
-def test_a_drawing_fills_the_screen_and_goes_back_to_its_place(visit: Callable[..., Page]) -> None:
-    page = visit("cost")
+def bars_and_a_chart(page: Page) -> None:
     bars = page.locator(".st-key-compared")
     first, on_page = bars.locator("rect").first, bars.locator("rect").first.bounding_box()
     opened(page, bars)
@@ -26,18 +28,22 @@ def test_a_drawing_fills_the_screen_and_goes_back_to_its_place(visit: Callable[.
     expect(chart.get_by_role("button", name="Fullscreen", exact=True)).to_be_visible()
 
 
-def test_a_head_is_read_full_screen_and_clocks_fit(visit: Callable[..., Page]) -> None:
-    page = visit("heads")
+def a_head_is_read(page: Page) -> None:
     head = page.locator(".st-key-head-view")
     opened(page, head)
     head.locator("canvas").first.hover()
     expect(head.locator(".read")).to_have_text(re.compile(r"Query \d+ .* → key \d+ .*"))
     head.get_by_role("button", name="Leave full screen").click()
-    turn_to(page, "rope")
+
+
+def clocks_fit(page: Page) -> None:
     clocks = page.locator(".st-key-rope-clocks")
     opened(page, clocks)
     last = clocks.get_by_role("radio").last.bounding_box()
     assert last["x"] + last["width"] <= 1440 and last["y"] + last["height"] <= 900
+
+
+WALK = {"cost": bars_and_a_chart, "heads": a_head_is_read, "rope": clocks_fit}
 
 
 def opened(page: Page, drawing: Locator) -> None:

@@ -20,8 +20,7 @@ def opened(page: Page) -> tuple[Locator, Locator]:
     return line, main
 
 
-def test_a_text_an_example_and_a_model_are_taken_on_the_page_itself(visit: Callable[..., Page]) -> None:
-    page = visit("heads?text=one two", width=NARROW)
+def a_text_an_example_and_a_model_are_taken_on_the_page_itself(page: Page) -> None:
     line, main = opened(page)
     expect(line).to_contain_text("“one two” · GQA-4")
     before = pixels(page.get_by_role("grid"))
@@ -49,8 +48,7 @@ def test_a_text_an_example_and_a_model_are_taken_on_the_page_itself(visit: Calla
     assert overflow(page) == 0
 
 
-def test_the_sidebar_of_a_phone_does_not_repeat_the_text_and_closes_after_a_choice(visit: Callable[..., Page]) -> None:
-    page = visit("heads", width=NARROW)
+def the_sidebar_does_not_repeat_the_text_and_closes_after_a_choice(page: Page) -> None:
     page.get_by_test_id("stExpandSidebarButton").tap()
     sidebar = page.get_by_test_id("stSidebar")
     expect(sidebar.get_by_role("link", name="RoPE", exact=True)).to_be_visible()
@@ -69,8 +67,7 @@ def test_the_sidebar_of_a_phone_does_not_repeat_the_text_and_closes_after_a_choi
 STRIP = "getComputedStyle(document.querySelector('[data-testid=stHeader]')).backgroundColor"
 
 
-def test_a_scrolled_page_disappears_below_a_strip_and_long_equations_fit(visit: Callable[..., Page]) -> None:
-    page = visit("cost?compare=gemma-3-27b,gpt-oss-120b,llama-2-7b", width=NARROW)
+def a_scrolled_page_disappears_below_a_strip_and_long_equations_fit(page: Page) -> None:
     assert page.evaluate(STRIP) == "rgba(0, 0, 0, 0)"  # the title stands beside the buttons
     page.locator(".st-key-numbers-totals").scroll_into_view_if_needed()
     settle(page)
@@ -79,6 +76,20 @@ def test_a_scrolled_page_disappears_below_a_strip_and_long_equations_fit(visit: 
     assert formula.evaluate("e => e.scrollWidth - e.clientWidth") <= 2
 
 
-def test_the_question_of_a_step_is_read_without_scrolling(visit: Callable[..., Page]) -> None:
-    page = visit("rope?model=mla&tab=latent&lesson=mla&lesson_step=7", width=NARROW)
+def the_question_of_a_step_is_read_without_scrolling(page: Page) -> None:
     assert page.locator(".st-key-lesson-text").evaluate("e => e.scrollHeight - e.clientHeight") <= 1
+
+
+WALK = {  # {assertion: URL}
+    a_text_an_example_and_a_model_are_taken_on_the_page_itself: "heads?text=one two",
+    the_sidebar_does_not_repeat_the_text_and_closes_after_a_choice: "heads",
+    a_scrolled_page_disappears_below_a_strip_and_long_equations_fit: (
+        "cost?compare=gemma-3-27b,gpt-oss-120b,llama-2-7b"
+    ),
+    the_question_of_a_step_is_read_without_scrolling: "rope?model=mla&tab=latent&lesson=mla&lesson_step=7",
+}
+
+
+def test_a_phone_shows_what_is_chosen_and_hides_what_covers_it(turns: Callable) -> None:
+    for each, (_, page) in zip(WALK, turns(WALK.values(), width=NARROW), strict=True):
+        each(page)

@@ -16,22 +16,23 @@ MAX_PEOPLE = 12  # maximal number of users until both processes have one; all go
 def test_people_of_a_killed_process_go_on_in_the_other(window: Callable[..., Page]) -> None:
     with behind_proxy() as proxy:
         people = people_in_both(proxy, window)
-        for page in people.values():
-            page.goto(f"{proxy.url}/heads?text=a+dog&layer=2&head=5", wait_until="commit")
-        for page in people.values():
-            settle(page)
-            page.get_by_role("gridcell", name="Layer 3, head 4,").click()
-            settle(page)
         first, second = people
-        with people[first].expect_websocket():
+        page = people[first]
+        page.goto(f"{proxy.url}/heads?text=a+dog&layer=2&head=5")
+        settle(page)
+        page.get_by_role("gridcell", name="Layer 3, head 4,").click()
+        settle(page)
+        assert proxy.process_of(person(page)).pid == first
+        with page.expect_websocket():
             os.kill(first, signal.SIGKILL)
-        for page in people.values():
-            page.locator("[data-testid=stApp][data-test-connection-state=CONNECTED]").wait_for()
-            settle(page)
-            expect(page.get_by_role("heading", name="Layer 3, head 4")).to_be_visible()
-            expect(page.get_by_label("Text", exact=True)).to_have_value("a dog")
-            goes_on(page, "Layer 0, head 1", "a dog")
-            assert proxy.process_of(person(page)).pid == second
+        page.locator("[data-testid=stApp][data-test-connection-state=CONNECTED]").wait_for()
+        settle(page)
+        expect(page.get_by_role("heading", name="Layer 3, head 4")).to_be_visible()
+        expect(page.get_by_label("Text", exact=True)).to_have_value("a dog")
+        goes_on(page, "Layer 0, head 1", "a dog")
+        assert proxy.process_of(person(page)).pid == second
+        other = people[second]
+        assert other.request.get(proxy.url).ok and proxy.process_of(person(other)).pid == second
         assert [p.tracebacks() for p in proxy.processes] == [[], []]
 
 
