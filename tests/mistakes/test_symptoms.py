@@ -37,6 +37,7 @@ NOT_IN = {
     "fused_qkv_per_head": {"mqa", "mla"},
 }
 WHERE = [(name, model) for name in MISTAKES for model in list_checkpoints() if model not in NOT_IN.get(name, ())]
+LONG = [(name, model) for name, model in WHERE if model in ("gqa-4", "mla")]  # the two attention modules
 
 
 @cache
@@ -45,8 +46,8 @@ def model_of(name: str) -> Transformer:
 
 
 @cache
-def symptom_of(name: str, model: str) -> Symptom:
-    return MISTAKES[name].symptom(model_of(model), IDS)
+def symptom_of(name: str, model: str, n: int = T) -> Symptom:
+    return MISTAKES[name].symptom(model_of(model), long_text(n))
 
 
 @cache
@@ -70,10 +71,9 @@ def test_where_it_cannot_occur_there_is_a_reason(name):
 
 
 @pytest.mark.slow
-@together("name, model", WHERE)
-@pytest.mark.parametrize("n", [1, 2, LIMIT])
+@together("name, model, n", [(*each, n) for n in (1, 2, T) for each in WHERE] + [(*each, LIMIT) for each in LONG])
 def test_it_shows_itself_as_its_record_says(name, model, n):
-    mistake, found = MISTAKES[name], MISTAKES[name].symptom(model_of(model), long_text(n))
+    mistake, found = MISTAKES[name], symptom_of(name, model, n)
     assert np.isfinite(found.right).all() and found.sentence.endswith(".") and len(found.sentence) < 500
     if mistake.kind == "raises":
         runs_with_one_token = name == "view_after_transpose" and n == 1

@@ -34,15 +34,23 @@ def loss_of(logits: Tensor, ids: Tensor, shift: int) -> Tensor:
 
 
 @cache
-def losses(name: str, n_kv_heads: int = 4, shift: int = 1, steps: int = 100) -> tuple[float, float]:
+def batches() -> list[Tensor]:
+    """Draw the texts of each step; every model is trained on the same."""
+    draw = torch.Generator().manual_seed(1)
+    return [texts(16, draw) for _ in range(150)]
+
+
+@cache
+def losses(
+    name: str, n_kv_heads: int = 4, shift: int = 1, steps: int = 100, n_layers: int = 2
+) -> tuple[float, float]:  # fmt: skip
     """Train a model, and return its loss on new texts in one pass, as in training, and in decoding, where no later
     token exists."""
     version = all_mistakes()[name].version() if name else RIGHT
-    config = ModelConfig(2, 32, 4, n_kv_heads, vocab_size=V, d_ff=64)
-    model, draw = version.like(Transformer.random(config, 0)).train(), torch.Generator().manual_seed(1)
-    optimizer = torch.optim.AdamW([p.requires_grad_() for p in model.parameters()], 1e-2)
-    for _ in range(steps):
-        ids = texts(16, draw)
+    config = ModelConfig(n_layers, 32, 4, n_kv_heads, vocab_size=V, d_ff=64)
+    model = version.like(Transformer.random(config, 0)).train()
+    optimizer = torch.optim.AdamW([p.requires_grad_() for p in model.parameters()], 1e-2, fused=True)
+    for ids in batches()[:steps]:
         loss = loss_of(model(ids), ids, shift)
         optimizer.zero_grad()
         loss.backward()
@@ -74,7 +82,7 @@ def test_heads_mixed_with_tokens_leak_and_decoding_is_no_better():
 
 @pytest.mark.slow
 def test_without_the_shift_the_loss_goes_to_0_and_decoding_repeats_its_input():
-    in_training, decoded = losses("", shift=0)
+    in_training, decoded = losses("", shift=0, n_layers=1)
     assert in_training < 0.05 and decoded > 2 * ENTROPY
 
 
@@ -87,4 +95,6 @@ def test_without_the_shift_the_loss_goes_to_0_and_decoding_repeats_its_input():
     ],
 )  # fmt: skip
 def test_the_others_train_from_scratch(name, n_kv_heads):
-    assert losses(name, n_kv_heads)[0] == pytest.approx(losses("", n_kv_heads)[0], abs=0.03)
+    """One layer learns the chain too, in half the time."""
+    of, right = losses(name, n_kv_heads, n_layers=1)[0], losses("", n_kv_heads, n_layers=1)[0]
+    assert of == pytest.approx(right, abs=0.03) and right == pytest.approx(ENTROPY, abs=0.05)
