@@ -290,9 +290,15 @@ def _matching_mistake(
     """Return the known mistake that reproduces the file's wrong outputs or errors in every case, if there is one."""
     compared = [each for each in zip(cases, right, found, strict=True) if not each[0].large]
     for mistaken in known_mistakes(task):
-        results = (_compare(case, ours, theirs, mistaken) for case, ours, theirs in compared)
-        if set(results) in ({"match"}, {"match", "neutral"}):
-            return mistaken
+        matches = False
+        for case, ours, theirs in compared:
+            result = _compare(case, ours, theirs, mistaken)
+            matches = matches or result == "match"
+            if result == "mismatch":  # the cases left change nothing
+                break
+        else:
+            if matches:
+                return mistaken
     return None
 
 
