@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import torch
+import torch.nn.functional as F
 
 from attnviz import modules
 from attnviz.equations import Equation, Value
@@ -22,14 +23,16 @@ def sizes(rng: random.Random) -> tuple[int, int, int, int, int]:
     return rng.choice((2, 3)), rng.choice((5, 7, 11, 13)), K * G, K, rng.choice((16, 24, 32, 64))
 
 
-def _on_meta(*shape: int) -> torch.Tensor:
-    return torch.empty(shape, device="meta")
+def _zeros(*shape: int) -> torch.Tensor:
+    """Return a tensor with this shape, with numbers: on the meta device, some operations import torch's compiler,
+    which takes a second and 70 MB."""
+    return torch.zeros(shape)
 
 
 @kind("shapes", 1)
 def queries_by_head(rng: random.Random) -> Question:
     B, T, H, _, D = sizes(rng)
-    q = _on_meta(B, T, H * D).view(B, T, H, D).transpose(1, 2)
+    q = _zeros(B, T, H * D).view(B, T, H, D).transpose(1, 2)
     return Question(
         f"x has shape ({B}, {T}, {H * D}), n_heads = {H}. What is the shape of q after this line?",
         ShapeAnswer(
@@ -50,9 +53,9 @@ def queries_by_head(rng: random.Random) -> Question:
 @kind("shapes", 1)
 def keys_in_gqa(rng: random.Random) -> Question:
     B, T, H, K, D = sizes(rng)
-    with torch.device("meta"):
-        layer = modules.GroupedQueryAttention(H * D, H, K)
-        k = layer.k_proj(_on_meta(B, T, H * D)).unflatten(-1, (K, -1)).transpose(1, 2)
+    with torch.device("meta"):  # no initialisation: only the shape of k is asked for
+        projection = modules.GroupedQueryAttention(H * D, H, K).k_proj
+    k = F.linear(_zeros(B, T, H * D), _zeros(*projection.weight.shape)).unflatten(-1, (K, -1)).transpose(1, 2)
     return Question(
         f"d_model = {H * D}, {H} query heads, {n_of(K, 'KV head')}, {B} texts of {T} tokens. What is the shape of k, "
         "split into heads and with the heads before the tokens?",
@@ -73,7 +76,7 @@ def keys_in_gqa(rng: random.Random) -> Question:
 def scores(rng: random.Random) -> Question:
     B, T, H, _, D = sizes(rng)
     S = T + rng.choice((1, 4, 9))
-    found = _on_meta(B, H, T, D) @ _on_meta(B, H, S, D).transpose(-2, -1)
+    found = _zeros(B, H, T, D) @ _zeros(B, H, S, D).transpose(-2, -1)
     return Question(
         f"q has shape ({B}, {H}, {T}, {D}), k has shape ({B}, {H}, {S}, {D}). What is the shape of the scores?",
         ShapeAnswer(
@@ -94,7 +97,7 @@ def scores(rng: random.Random) -> Question:
 @kind("shapes", 2)
 def heads_joined(rng: random.Random) -> Question:
     B, T, H, _, D = sizes(rng)
-    out = _on_meta(B, H, T, D).transpose(1, 2).flatten(2)
+    out = _zeros(B, H, T, D).transpose(1, 2).flatten(2)
     return Question(
         f"out has shape ({B}, {H}, {T}, {D}). What is its shape after this line?",
         ShapeAnswer(
@@ -115,7 +118,7 @@ def heads_joined(rng: random.Random) -> Question:
 def einsum_of_groups(rng: random.Random) -> Question:
     B, T, H, K, D = sizes(rng)
     G, S = H // K, T + 2
-    found = torch.einsum("bkgtd,bksd->bkgts", _on_meta(B, K, G, T, D), _on_meta(B, K, S, D))
+    found = torch.einsum("bkgtd,bksd->bkgts", _zeros(B, K, G, T, D), _zeros(B, K, S, D))
     return Question(
         f"q has shape ({B}, {K}, {G}, {T}, {D}), k has shape ({B}, {K}, {S}, {D}). What is the shape of this product?",
         ShapeAnswer(
@@ -160,9 +163,9 @@ def weight_of_k_proj(rng: random.Random) -> Question:
 def broadcast_mask(rng: random.Random) -> Question:
     B, T, H, _, _ = sizes(rng)
     S, mask_type = T + 3, rng.choice(("padding", "causal", "both"))
-    padding, causal = _on_meta(B, 1, 1, S), _on_meta(T, S)
+    padding, causal = _zeros(B, 1, 1, S), _zeros(T, S)
     mask = {"padding": padding, "causal": causal, "both": padding * causal}[mask_type]
-    shape = tuple((_on_meta(B, H, T, S) + mask).shape)
+    shape = tuple((_zeros(B, H, T, S) + mask).shape)
     described = {
         "padding": f"a padding mask of shape ({B}, 1, 1, {S})",
         "causal": f"a causal mask of shape ({T}, {S})",
@@ -186,7 +189,7 @@ def broadcast_mask(rng: random.Random) -> Question:
 @kind("shapes", 1)
 def how_many_scores(rng: random.Random) -> Question:
     B, T, H, K, D = sizes(rng)
-    n = attend(_on_meta(B, H, T, D), _on_meta(B, K, T, D), _on_meta(B, K, T, D)).weights.numel()
+    n = attend(_zeros(B, H, T, D), _zeros(B, K, T, D), _zeros(B, K, T, D)).weights.numel()
     b, h, t = Value(B, "B", "texts"), Value(H, "H", "query heads"), Value(T, "T", "tokens")
     return Question(
         f"{B} texts of {T} tokens, {H} query heads, {n_of(K, 'KV head')}, head_dim {D}: how many attention weights "
