@@ -50,8 +50,8 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
         note="Each row is a query, each column the token that its information comes from; each row sums to 1. Grey: no "
         f"path through the masks.{ends} Rollout (arXiv 2005.00928) averages each layer's heads (Ā), gives the residual "
         f"stream (I, the identity) a share α of {RESIDUAL:g}, and multiplies the layers' matrices.",
-        alt=f"Map of attention rollout after layer {layer}: on average {own:.0%} of a position comes from its own "
-        f"token and {float(shares[:, 0].mean()):.0%} from the first token.",
+        alt=f"Map of attention rollout through {count(layer + 1, 'layer')}: on average {own:.0%} of a position comes "
+        f"from its own token and {float(shares[:, 0].mean()):.0%} from the first token.",
         table={"query": [f"{i} {label}" for i, label in enumerate(labels)]}
         | {f"{j} {label}": column for j, (label, column) in enumerate(zip(labels, shares.round(6).T, strict=True))},
         formula=FORMULA,
