@@ -183,6 +183,18 @@ class Page:
     captions: list[tuple[str, Caption | Drawing]]  # with the name of the function that made them
 
 
+def decode_little(patch: pytest.MonkeyPatch, n_read: int) -> None:
+    """Let the page Decode compute fewer tokens and time fewer runs, for tests of what is on it, not of what it says.
+
+    n_read: of the text that seven caches read, one token at a time; more than the cache of limited size holds.
+    """
+    patch.setattr(compute_decode, "N_READ", n_read)
+    patch.setattr(compute_decode, "N_SHARED", 5)  # each of the continuations is generated twice
+    patch.setattr(compute_decode, "N_SPECULATED", 7)  # each equation is of one pass, or of their count
+    patch.setattr(compute_decode, "AHEAD", 5)
+    patch.setattr(comparisons, "spreads", lambda *runs, n=9: spreads(*runs, n=2))  # any quartiles will do
+
+
 @contextmanager
 def walking() -> Iterator:
     """Return a function that opens a visit's page with all its expanders open."""
@@ -191,11 +203,7 @@ def walking() -> Iterator:
         for kind in (Caption, Drawing):
             patch.setattr(kind, "__init__", _keeping(kind.__init__, made))
         patch.setattr(charts, "is_open", lambda expander: True)
-        patch.setattr(compute_decode, "N_READ", 21)  # tokens: the text is read seven times, one at a time
-        patch.setattr(compute_decode, "N_SHARED", 5)  # tokens: each of the continuations is generated twice
-        patch.setattr(compute_decode, "N_SPECULATED", 7)  # tokens: each equation is of one pass, or of their count
-        patch.setattr(compute_decode, "AHEAD", 5)
-        patch.setattr(comparisons, "spreads", lambda *runs, n=9: spreads(*runs, n=2))  # any quartiles will do
+        decode_little(patch, n_read=21)
         patch.setattr(compute_rope, "LONG_TEXT", SHORTER)  # every method of context extension reads it
         patch.setattr(charts, "_numbers", lambda drawing, key: None)  # tables take most of the time
 

@@ -16,20 +16,19 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz import figures
-from attnviz.compute import decode as compute_decode
 from attnviz.config import ModelConfig
 from attnviz.experiments.measurement import Timing
 from attnviz.figures import cost
 from attnviz.figures.drawing import Drawing
 from attnviz.ui.pages import cost as cost_page
 from attnviz.ui.pages.mistakes import ANSWERS, SKIPPED
+from tests.walk import decode_little
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-TEXT = (
+TEXT = (  # 96 tokens
     "<b>a</b> [b](javascript:c) ![d](e) $f$ `g` **h** _i_ ~~j~~ :red[k] :material/l: <img src=x onerror=m> | # > & \\ "
-    * 2
 )
 REVEALED = ("mask_after_softmax", "cache_sized_with_n_heads")
 VISITS = {
@@ -43,7 +42,9 @@ VISITS = {
         {"turning": "latent", "model": "mla"},
     ],
     "pages/5_steps.py": [{"tab": tab} for tab in ("lens", "residual", "tiles")],
-    "pages/6_decode.py": [{"tab": tab} for tab in ("with", "models", "bounded", "paged", "speculate", "roofline")],
+    "pages/6_decode.py": [
+        {"tab": tab, "bound": "16"} for tab in ("with", "models", "bounded", "paged", "speculate", "roofline")
+    ],
     "pages/7_mistakes.py": [{"mistake": name} for name in REVEALED],
     "pages/4_cost.py": [{"part": part} for part in ("published", "memory", "speed")],
 }
@@ -84,8 +85,7 @@ def drawn() -> dict[str, list[Drawing]]:
         kept.cache_clear()  # or drawings cached by another test would not be drawn here
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Drawing, "__init__", create_and_keep)
-        for name, tokens in (("N_READ", 70), ("N_SPECULATED", 7), ("AHEAD", 5)):  # fewer, still with all drawings
-            patch.setattr(compute_decode, name, tokens)
+        decode_little(patch, n_read=24)
         for page, links in VISITS.items():
             for link in links:
                 app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page(page)

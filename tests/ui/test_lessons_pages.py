@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from attnviz.compute import decode
 from attnviz.compute import lessons as compute
 from attnviz.compute.placeholders import FUNCTIONS
 from attnviz.compute.view import View
@@ -19,6 +18,7 @@ from attnviz.ui.components import rope_pair
 from attnviz.ui.lesson_bar import spoken
 from attnviz.ui.pages.overview import FIRST_LESSON
 from tests.ui.test_pages import ROOT, opened, sentences
+from tests.walk import decode_little
 
 pytestmark = pytest.mark.slow
 
@@ -106,8 +106,7 @@ def shows(app: AppTest, key: str) -> bool:
 @pytest.fixture
 def fewer_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     """Decode fewer tokens than the page does, for tests of where a picture is, not of what it shows."""
-    for name, tokens in (("N_READ", 70), ("N_SPECULATED", 7), ("AHEAD", 5)):
-        monkeypatch.setattr(decode, name, tokens)
+    decode_little(monkeypatch, n_read=50)
 
 
 @pytest.mark.usefixtures("fewer_tokens")

@@ -16,10 +16,10 @@ from transformers import (
     Qwen3ForCausalLM,
 )  # fmt: skip
 
-from attnviz.compute import decode
 from attnviz.session import opening
 from attnviz.session.pages import ALL, PAGES
 from tests.checkpoints.tokenizers import byte_level, words
+from tests.walk import decode_little
 
 pytestmark = pytest.mark.slow
 
@@ -53,8 +53,7 @@ def folders(tmp_path_factory) -> dict[str, Path]:
 @pytest.fixture
 def listed(folders, monkeypatch):
     monkeypatch.setenv(opening.ALLOWED, ",".join(map(str, folders.values())))
-    for name, tokens in (("N_READ", 70), ("N_SPECULATED", 7), ("AHEAD", 5)):  # shorter, but still with pictures
-        monkeypatch.setattr(decode, name, tokens)
+    decode_little(monkeypatch, n_read=50)
     return folders
 
 
