@@ -32,7 +32,7 @@ def test_a_link_opens_the_colour_scale_that_it_names(link, colour):
 
 
 @given(st.dictionaries(st.one_of(st.sampled_from(NAMES), st.text(max_size=12)), WRITTEN, max_size=8))
-@effort(max_examples=150, deadline=None)
+@effort(max_examples=75, deadline=None)
 def test_any_link_gives_settings_in_range_that_reopen_themselves(link):
     found, notices = Settings.from_link(link)
     assert found == found.normalised()
