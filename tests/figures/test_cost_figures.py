@@ -291,8 +291,8 @@ SMALL = ModelConfig(n_layers=3, d_model=35, n_heads=6, n_kv_heads=2, head_dim=14
 @pytest.mark.slow
 def test_every_model_is_named_or_numbered_whichever_are_chosen():
     rng = random.Random(7)
-    for _ in range(20):
-        chosen = rng.sample(list(PRESETS.values()), rng.randint(0, 6))
+    for n in (0, 1, 2, 3, 4, 5, 6, 6, 6):
+        chosen = rng.sample(list(PRESETS.values()), n)
         notes = figures.published(list(PRESETS.values()), chosen).figure.layout.annotations
         said = sum(len(numbers_in(note.text)) or 1 for note in notes)
         assert said == len(PRESETS), [m.id for m in chosen]

@@ -106,14 +106,14 @@ def shows(app: AppTest, key: str) -> bool:
 @pytest.fixture
 def fewer_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     """Decode fewer tokens than the page does, for tests of where a picture is, not of what it shows."""
-    decode_little(monkeypatch, n_read=50)
+    decode_little(monkeypatch, n_read=24)
 
 
 @pytest.mark.usefixtures("fewer_tokens")
 @pytest.mark.parametrize(("link", "elements"), BY_TAB, ids=["-".join((*key[:2], *dict(key[2]))) for key, _ in BY_TAB])
 def test_every_element_is_drawn_on_its_page(link: tuple, elements: list[Element]) -> None:
     page, tab, more = link
-    app = opened(PAGES[page].file, **dict(more), **({"tab": tab} if tab else {}))
+    app = opened(PAGES[page].file, bound="16", **dict(more), **({"tab": tab} if tab else {}))
     assert [element.key for element in elements if element.key not in keys(app)] == []
 
 
@@ -121,7 +121,7 @@ def test_every_element_is_drawn_on_its_page(link: tuple, elements: list[Element]
 @pytest.mark.parametrize("element", [e for e in ALL if e.drawing][::7], ids=lambda e: e.key)
 def test_one_drawing_alone_runs_only_the_part_that_has_it(element: Element) -> None:
     tab = {"tab": element.tab} if element.tab else {}
-    app = opened(PAGES[element.page].file, only=element.key, **ONLY_WITH.get(element.key, {}), **tab)
+    app = opened(PAGES[element.page].file, only=element.key, bound="16", **ONLY_WITH.get(element.key, {}), **tab)
     there = keys(app)
     assert element.key in there
     assert not app.title and not app.sidebar.text_area and sentences(app) == ""

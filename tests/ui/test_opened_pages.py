@@ -53,7 +53,7 @@ def folders(tmp_path_factory) -> dict[str, Path]:
 @pytest.fixture
 def listed(folders, monkeypatch):
     monkeypatch.setenv(opening.ALLOWED, ",".join(map(str, folders.values())))
-    decode_little(monkeypatch, n_read=50)
+    decode_little(monkeypatch, n_read=24)
     return folders
 
 
@@ -80,7 +80,7 @@ def pictures(app: AppTest) -> int:
 @pytest.mark.parametrize("model", MODELS)
 def test_every_page_and_tab(model, listed):
     for page, tab in PLACES:
-        app = opened(page, model=str(listed[model]), **({"tab": tab} if tab else {}))
+        app = opened(page, model=str(listed[model]), bound="16", **({"tab": tab} if tab else {}))
         assert not app.error and not app.warning, (page.path, tab, said(app))
         assert pictures(app) or said(app) or page.path in DRAW_NOTHING, (page.path, tab)
     if model == "qwen3":
