@@ -5,7 +5,6 @@ import random
 
 import pytest
 
-from tests.browser.server import serve
 from tests.soak.session import connected
 from tests.waiting import result_of
 
@@ -13,7 +12,7 @@ DELAY = 0.04  # seconds: Linux's minimum for a delayed acknowledgement
 
 
 @pytest.mark.slow
-def test_a_change_of_the_front_page_is_answered_without_the_delay():
+def test_a_change_of_the_front_page_is_answered_without_the_delay(server):
     """End to end through a running server. With the delay, as on asyncio's own loop, no change is faster; a busy
     machine has a hundred tries.
     """
@@ -29,5 +28,4 @@ def test_a_change_of_the_front_page_is_answered_without_the_delay():
         await session.socket.close()
         return least
 
-    with serve() as server:
-        assert result_of(fastest(server.url)) < DELAY
+    assert result_of(fastest(server.url)) < DELAY
