@@ -74,6 +74,7 @@ def test_what_does_not_run_live_is_not_counted():
 def test_counting_imports_none_of_torchs_compiler():
     """A matrix product on the meta device would import it: more than a second and 70 MB, once."""
     code = (
+        "import gc; gc.disable()  # an import creates what stays\n"
         "import sys, torch; from attnviz.config import ModelConfig\n"
         "from attnviz.modules import Transformer; from attnviz.experiments import measurement\n"
         "before = set(sys.modules)\n"

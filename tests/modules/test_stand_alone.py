@@ -74,7 +74,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[torch.Tens
         shutil.copy(MODULES / f"{name}.py", root / name)
     torch.save((GIVEN, {name: layer.state_dict() for name, layer in LAYERS.items()}), root / "given.pt")
     code = f"""
-import sys
+import gc, sys
+gc.disable()  # an import creates what stays
 sys.path = [p for p in sys.path if p]
 import torch
 x, states = torch.load("given.pt")
