@@ -5,10 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from attnviz.checks import number
 from attnviz.config import ModelConfig
-from attnviz.cost.cache import LARGEST_CONTEXT, kv_cache_bytes
+from attnviz.cost.cache import LARGEST_CONTEXT, cache_parts, cached_tokens, kv_cache_bytes
 from attnviz.cost.parameters import count_parameters
 
 
@@ -72,9 +73,7 @@ def tokens_that_fit(
     model: ModelConfig, free: int, bits: float = 16, batch_size: int = 1, *, block_size: int | None = None
 ) -> int | None:
     """Return the longest context whose cache takes at most `free` bytes; None if even 10^9 tokens do, the maximum."""
-
-    def taken(n_tokens: int) -> int:
-        return kv_cache_bytes(model, n_tokens, batch_size, bits, block_size=block_size)
-
-    fits = bisect_right(range(1, LARGEST_CONTEXT + 1), free, key=taken)
+    of_one = sum(cache_parts(model, 1, batch_size, bits, block_size=block_size).values())
+    most = free // (of_one / cached_tokens(model, 1))  # tokens, summed over the layers
+    fits = bisect_right(range(1, LARGEST_CONTEXT + 1), most, key=partial(cached_tokens, model))
     return None if fits == LARGEST_CONTEXT else fits
