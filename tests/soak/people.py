@@ -84,11 +84,14 @@ def words_for(n: int) -> list[Pair]:
     """Return n pairs of one-token words that do not occur in the app, none a substring of another."""
     tokenizer, words = Tokenizer(), []
     app_text = FILLER + "".join(path.read_text() for path in APP.rglob("*") if path.suffix in (".py", ".txt", ".js"))
+    app_text = " ".join(set(re.findall("[a-z]{5,}", app_text)))  # each of its words once: a tenth to search
     for token in reversed(range(tokenizer.vocab_size)):
         word = tokenizer.decode([token]).removeprefix(" ")
         if re.fullmatch("[a-z]{5,}", word) and word not in app_text:
             if not any(word in other or other in word for other in words):
                 words.append(word)
+        if len(words) == 2 * n:
+            break
     return list(zip(words[:n], words[n : 2 * n], strict=True))
 
 
