@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Callable
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import quote
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
@@ -45,11 +45,6 @@ def press(page: Page, component: str, name: str) -> None:
 
 def title(page: Page, start: str) -> Locator:
     return page.get_by_role("heading", name=re.compile("^" + start))
-
-
-def slide(page: Page, name: str, key: str) -> None:
-    page.get_by_role("slider", name=name).press(key)
-    settle(page)
 
 
 def choose(page: Page, part: str) -> None:
@@ -194,17 +189,6 @@ SILENT = (
 )
 
 
-def test_clocks_and_arrows_turn_in_the_browser_alone(visit: Callable[..., Page]) -> None:
-    page = visit(f"rope?text={quote(TEXT)}")
-    sent = count_messages(page)
-    for each in SILENT:
-        each(page)
-        assert sent() == 0, f"the server was asked: {each.__name__}"
-    page.emulate_media(reduced_motion="no-preference")
-    a_change_does_not_make_the_clocks_run_faster(page)
-    assert sent() > 0  # a change sends a message, so the counter works
-
-
 RATE = """async () => {
   const of = (e) => e.shadowRoot?.querySelector(".rc") ?? (e.matches(".rc") ? e : null);
   const { state } = [...document.querySelectorAll("*")].map(of).find(Boolean);
@@ -224,7 +208,7 @@ def a_change_does_not_make_the_clocks_run_faster(page: Page) -> None:
     assert page.evaluate(RATE) == pytest.approx(1, abs=0.3)
 
 
-# ---- effects of the controls
+# ---- effects of the controls; of θ, the rotated share and RoPE itself: tests/ui/test_rope_controls.py
 
 
 def a_chosen_clock_is_the_page_s_pair(page: Page) -> None:
@@ -241,50 +225,15 @@ def a_chosen_clock_is_the_page_s_pair(page: Page) -> None:
 
 
 def the_key_is_chosen_by_its_select_box(page: Page) -> None:
+    assert now(page)["distance m − n"][0] == "3"
     box = page.get_by_role("combobox", name="Key token")
     box.scroll_into_view_if_needed()
     settle(page)  # a list opened while the page scrolls closes again
     listed = page.get_by_test_id("stSelectboxVirtualDropdown")  # the clocks' own selects have options too
     take_option(box, listed.get_by_role("option", name="0 one", exact=True), typed="0 one")
     settle(page)
-    expect(title(page, "“.*” and “.*”: score .* at distance 4$")).to_be_visible()
+    assert now(page)["distance m − n"][0] == "4"
     expect(page).to_have_url(re.compile("key=0(&|$)"))
-
-
-def theta_slows_the_pairs_down(page: Page) -> None:
-    expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 29,164")).to_be_visible()
-    slide(page, "θ, the base of the frequencies", "End")
-    expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 16")).to_be_visible()
-    expect(page.get_by_text("θ is 10,000,000; training used 10,000")).to_be_visible()
-    assert parse_qs(urlsplit(page.url).query)["theta"] == ["10000000"]
-    slide(page, "θ, the base of the frequencies", "Home")
-    expect(title(page, "Pair 0 repeats every 6.28 positions, pair 11 every 428")).to_be_visible()
-
-
-def a_part_of_the_dimensions_can_turn(page: Page) -> None:
-    expect(title(page, "24 of 24 dimensions rotated: off by up to 0$")).to_be_visible()
-    slide(page, "Share of rotated dimensions", "Home")
-    without = title(page, "Without: off by").inner_text().rpartition(" ")[2]
-    expect(title(page, f"0 of 24 dimensions rotated: off by up to {without}$")).to_be_visible()
-
-
-def the_decoupled_key_opens_with_the_mla_checkpoint(page: Page) -> None:
-    choose(page, "Decoupled RoPE (MLA)")
-    page.get_by_role("button", name="Show it with the MLA checkpoint").click()
-    settle(page)
-    for part in ("Content part", "RoPE part", "Their sum"):
-        expect(title(page, f"{part}: standard deviation")).to_be_visible()
-    tops = {
-        page.locator(f".st-key-figure-mla-{key} .js-plotly-plot").bounding_box()["y"]
-        for key in ("content", "position", "sum")
-    }
-    assert len(tops) == 1
-    assert parse_qs(urlsplit(page.url).query) == {"model": ["mla"], "tab": ["latent"]}
-
-
-def with_rope_off_the_page_says_so(page: Page) -> None:
-    expect(page.get_by_test_id("stAlert").filter(has_text="this page shows the rotations")).to_be_visible()
-    expect(title(page, "Pair 0 repeats every 6.28 positions")).to_be_visible()
 
 
 def many_pairs_are_thinned_until_all_are_asked_for(page: Page) -> None:
@@ -296,20 +245,19 @@ def many_pairs_are_thinned_until_all_are_asked_for(page: Page) -> None:
     expect(clocks).to_have_count(12)
 
 
-CONTROLS = {  # {assertion: URL}
-    a_chosen_clock_is_the_page_s_pair: f"rope?text={quote(TEXT)}&query=4&key=1&pair=3",
-    the_key_is_chosen_by_its_select_box: f"rope?text={quote(TEXT)}&query=4&key=1",
-    theta_slows_the_pairs_down: "rope",
-    a_part_of_the_dimensions_can_turn: "rope?tab=without&fraction=1",
-    the_decoupled_key_opens_with_the_mla_checkpoint: "rope",
-    with_rope_off_the_page_says_so: "rope?rope=0",
-    many_pairs_are_thinned_until_all_are_asked_for: "rope?model=own&d_model=384&n_heads=6",
-}
-
-
-def test_every_control_moves_what_it_is_about(turns: Callable) -> None:
-    for each, (_, page) in zip(CONTROLS, turns(CONTROLS.values()), strict=True):
+def test_clocks_and_arrows_turn_in_the_browser_alone_and_choices_reach_the_page(visit: Callable[..., Page]) -> None:
+    page = visit(f"rope?tab=equal&text={quote(TEXT)}&query=4&key=1&pair=3")  # a tab with one chart
+    sent = count_messages(page)
+    for each in SILENT:
         each(page)
+        assert sent() == 0, f"the server was asked: {each.__name__}"
+    page.emulate_media(reduced_motion="no-preference")
+    a_chosen_clock_is_the_page_s_pair(page)
+    assert sent() > 0  # a choice sends a message, so the counter works
+    the_key_is_chosen_by_its_select_box(page)
+    a_change_does_not_make_the_clocks_run_faster(page)
+    turn_to(page, "rope?tab=equal&model=own&d_model=384&n_heads=6")
+    many_pairs_are_thinned_until_all_are_asked_for(page)
 
 
 # ---- layout
@@ -339,10 +287,14 @@ def test_on_a_phone_clocks_have_the_hue_of_their_kv_head_and_every_part_fits(vis
         whole(page, part)
 
 
-def whole(page: Page, part: str) -> None:
-    """Expect the tab inside the window, without cut-off text."""
+BELOW_THE_TABS = "//h2[contains(., 'Look closer')]/following::*[@data-testid='stElementContainer']"
+
+
+def whole(page: Page, part: str, top: bool = False) -> None:
+    """Expect the tab inside the window, without cut-off text; top: and the formulas above the tab, which stay."""
     fits(page)
-    assert (cut_off(page), trimmed(page)) == ([], []), f"cut off in {part}"
+    assert cut_off(page) == [], f"cut off in {part}"
+    assert trimmed(page if top else page.locator(BELOW_THE_TABS)) == [], f"cut off in {part}"
 
 
 SMALL = """() => {
@@ -374,4 +326,14 @@ def test_labels_can_be_read_from_afar_and_are_whole(visit: Callable[..., Page]) 
         choose(page, part)
         expect(page.locator("#root .js-plotly-plot .main-svg:first-child").first).to_be_visible()
         page.wait_for_function(f"() => ({SMALL})().length === 0")
-        whole(page, part)
+        whole(page, part, top=part == "Only distance counts")
+    the_maps_of_mla_stand_side_by_side(page)
+
+
+def the_maps_of_mla_stand_side_by_side(page: Page) -> None:
+    turn_to(page, "rope?model=mla&tab=latent")
+    tops = {
+        page.locator(f".st-key-figure-mla-{key} .js-plotly-plot").bounding_box()["y"]
+        for key in ("content", "position", "sum")
+    }
+    assert len(tops) == 1
