@@ -166,6 +166,8 @@ def visit(tab: Callable[..., Page], server: Server) -> Callable[..., Page]:
 
 def leave(page: Page) -> None:
     """End the session of a tab, and forget what was kept in the browser, such as whether the sidebar was open."""
+    if page.url == "about:blank":  # it has nothing to forget, and no storage
+        return
     page.evaluate("localStorage.clear(), sessionStorage.clear()")
     page.mouse.move(0, 0)
     page.goto("about:blank")

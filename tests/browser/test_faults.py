@@ -103,11 +103,10 @@ def test_a_session_outlives_the_night() -> None:
 
 
 def test_a_websocket_cut_in_a_run_loses_little_and_another_tab_has_settings_of_its_own(
-    window: Callable[..., Page], server: Server
+    tab: Callable[..., Page], server: Server
 ) -> None:
-    one = window()
+    other, one = tab(), tab()  # the second is closed afterwards, and its cable with it
     cable = Cable(one)
-    other = one.context.new_page()
     for page in (one, other):
         page.goto(f"{server.url}/{VIEW}")
         settle(page)

@@ -318,9 +318,9 @@ ALL_DRAWN = """(async () => {
 })()"""
 
 
-def test_a_component_hears_on_when_an_earlier_call_of_it_ends_late(window: Callable[..., Page], server: Server) -> None:
+def test_a_component_hears_on_when_an_earlier_call_of_it_ends_late(tab: Callable[..., Page], server: Server) -> None:
     """Streamlit calls a component for each change, and may clean up a superseded call after the later one has begun."""
-    page = window()
+    _, page = tab(), tab()  # the second is closed afterwards, and its script with it
     page.add_init_script(CALLED)
     go(page, server, "")
     for address in ("heads", "query_groups", "rope", "steps"):
