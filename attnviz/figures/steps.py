@@ -302,8 +302,7 @@ def traffic(n_tokens: int, head_dim: int, block: int) -> Drawing:
     )
     equations = _moved(n_tokens, head_dim, block)
     ratio = equations[0].value / equations[1].value
-    how = f"{ratio:.1f}× fewer bytes" if ratio >= 1 else f"{1 / ratio:.1f}× more bytes"
-    title = f"Tiles of {block} move {how} at {count(n_tokens, 'token')}"
+    title = f"Tiles of {block} move {_times_as_many(ratio)} at {count(n_tokens, 'token')}"
     return Drawing(
         figure,
         title=title,
@@ -314,6 +313,14 @@ def traffic(n_tokens: int, head_dim: int, block: int) -> Drawing:
         formula=aligned(*equations),
         legend=f"{meanings(*equations)} 4 bytes per number.",
     )
+
+
+def _times_as_many(ratio: float) -> str:
+    """Return how the tiles' bytes compare; ratio: of the full score matrix's bytes to theirs."""
+    times = f"{max(ratio, 1 / ratio):.1f}"
+    if times == "1.0":
+        return "about as many bytes"
+    return f"{times}× {'fewer' if ratio > 1 else 'more'} bytes"
 
 
 def _moved(n_tokens: int, head_dim: int, block: int) -> tuple[Equation, Equation]:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attnviz.experiments.residual import part_names
-from attnviz.figures.steps import attribution, tile_row, tile_table, tiles_text
+from attnviz.figures.steps import attribution, tile_row, tile_table, tiles_text, traffic
 from tests.arithmetic import check
 
 
@@ -53,3 +53,15 @@ def test_one_query_token_is_not_all_of_them():
     assert tiles_text(29, 6.6e-7).startswith("all 29 query tokens: ") and "at most **6.6e-07**" in tiles_text(
         29, 6.6e-7
     )
+
+
+@pytest.mark.parametrize(
+    "n_tokens, block, words",  # by hand: 4·(4·T·29 + 4·T²) B against 4·(2·T·29)·(1 + ceil(T / block)) B
+    [
+        (1, 1, "move about as many bytes at 1 token"),  # 480 and 464 B
+        (5, 1, "move 2.6× more bytes"),  # 2,720 and 6,960 B
+        (512, 128, "move 7.5× fewer bytes"),
+    ],
+)
+def test_the_title_on_tiles_says_how_many_bytes_they_move(n_tokens, block, words):
+    assert words in traffic(n_tokens, 29, block).title
