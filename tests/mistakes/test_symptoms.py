@@ -37,7 +37,7 @@ NOT_IN = {
     "fused_qkv_per_head": {"mqa", "mla"},
 }
 WHERE = [(name, model) for name in MISTAKES for model in list_checkpoints() if model not in NOT_IN.get(name, ())]
-LONG = [(name, model) for name, model in WHERE if model in ("gqa-4", "mla")]  # the two attention modules
+OF_EACH = [(name, model) for name, model in WHERE if model in ("gqa-4", "mla")]  # one of each attention module
 
 
 @cache
@@ -71,7 +71,7 @@ def test_where_it_cannot_occur_there_is_a_reason(name):
 
 
 @pytest.mark.slow
-@together("name, model, n", [(*each, n) for n in (1, 2, T) for each in WHERE] + [(*each, LIMIT) for each in LONG])
+@together("name, model, n", [(*each, n) for n in (1, 2, LIMIT) for each in OF_EACH] + [(*each, T) for each in WHERE])
 def test_it_shows_itself_as_its_record_says(name, model, n):
     mistake, found = MISTAKES[name], symptom_of(name, model, n)
     assert np.isfinite(found.right).all() and found.sentence.endswith(".") and len(found.sentence) < 500
