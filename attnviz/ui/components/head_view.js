@@ -159,15 +159,16 @@ function paintBar({ d, bar, dark }) {
 
 // ---- pointer and keys
 
+// The number of tokens is not the plot's: a map out of sight is painted later than it has another text.
 function point(view, e) {
-  const { left, top, width, height, T, S } = view.plot, box = view.map.getBoundingClientRect();
+  const { left, top, width, height } = view.plot, [, , T, S] = view.d.shape, box = view.map.getBoundingClientRect();
   const zoom = zoomOf(view.map), x = ((e.clientX - box.left) / zoom - left) / width, y = ((e.clientY - box.top) / zoom - top) / height;
   const inside = x >= 0 && x < 1 && y >= 0 && y < 1;
   showReadout(view, inside ? [Math.floor(y * T), Math.floor(x * S)] : null);
 }
 
 function key(view, e) {
-  const way = ways[e.key], { T, S } = view.plot, [q, k] = view.cell ?? [view.d.query, view.d.key];
+  const way = ways[e.key], [, , T, S] = view.d.shape, [q, k] = view.cell ?? [view.d.query, view.d.key];
   if (e.ctrlKey || e.altKey || e.metaKey) return;
   if (e.key === "Enter" || e.key === " ") choose(view, q, k);
   else if (way) showReadout(view, [Math.max(0, Math.min(T - 1, q + way[0])), Math.max(0, Math.min(S - 1, k + way[1]))]);
