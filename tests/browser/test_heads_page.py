@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from attnviz.figures import theme
 from attnviz.session.pages import PAGES
-from tests.browser.conftest import NARROW, count_messages, turn_to
+from tests.browser.conftest import NARROW, WIDE, count_messages, turn_to, viewport
 from tests.browser.painted import hue_shares, overflow, painted_fraction, pixels, settle
 from tests.browser.server import Server
 from tests.browser.sidebar import take_option
@@ -47,21 +47,11 @@ def heading(page: Page, pattern: str):
     return page.get_by_role("heading", name=re.compile(pattern))
 
 
-def a_query_and_a_key_are_explained_as_chosen(page: Page) -> None:
-    choose(page, "Query token", "21")
-    choose(page, "Key token", "3")
-    expect(heading(page, "^Query 21 .* key 3 .*score")).to_be_visible()
-    expect(page).to_have_url(re.compile("key=3"))
-    choose(page, "Key token", "28")
-    expect(heading(page, "masked, so no weight")).to_be_visible()
-
-
-def a_click_in_the_grid_changes_the_head_and_its_parts_alone(page: Page) -> None:
+def a_click_in_the_grid_changes_the_head_and_its_part(page: Page) -> None:
     page.get_by_role("gridcell", name=re.compile("^Layer 2, head 5,")).first.click()
     settle(page)
     expect(heading(page, "^Layer 2, head 5 reads KV head 2")).to_be_visible()
-    expect(heading(page, "^Layer 2, head 5: ")).to_be_visible()
-    expect(heading(page, "of 32 heads: .* on the first token")).to_be_visible()
+    expect(heading(page, "^Layer 2 in 5 models")).to_be_visible()
     expect(page).to_have_url(re.compile("head=5"))
 
 
@@ -80,38 +70,58 @@ def a_chosen_head_is_in_sight_and_an_example_goes_where_it_says(page: Page) -> N
     page.get_by_role("button", name="Show it").click()
     expect(heading(page, f"^Layer {layer}, head {which} reads")).to_be_visible()
     expect(page.get_by_text(re.compile(f"^Query {query} .* key {key} ")).first).to_be_visible()
+    page.set_viewport_size(viewport(WIDE))
 
 
 def a_head_chosen_in_a_part_is_the_one_that_is_marked_in_the_grid(page: Page) -> None:
     chosen = page.get_by_role("gridcell", selected=True)
-    expect(chosen.first).to_have_attribute("aria-label", re.compile("^Layer 1, head 3,"))
-    page.get_by_role("gridcell", name=re.compile("^Layer 1, head 6,")).last.click()  # in the last family member's row
+    expect(chosen.first).to_have_attribute("aria-label", re.compile("^Layer 2, head 5,"))
+    page.get_by_role("gridcell", name=re.compile("^Layer 2, head 6,")).last.click()  # in the last family member's row
     settle(page)
-    expect(heading(page, "^Layer 1, head 6 reads")).to_be_visible()
-    expect(chosen.first).to_have_attribute("aria-label", re.compile("^Layer 1, head 6,"))
-    expect(page.locator(".hg .read").first).to_contain_text("Layer 1, H6 reads")
+    expect(heading(page, "^Layer 2, head 6 reads")).to_be_visible()
+    expect(chosen.first).to_have_attribute("aria-label", re.compile("^Layer 2, head 6,"))
+    expect(page.locator(".hg .read").first).to_contain_text("Layer 2, H6 reads")
 
 
 def a_layer_chosen_in_a_part_is_the_layer_of_the_part_and_of_the_head(page: Page) -> None:
     page.get_by_role("radiogroup", name="Layer").get_by_text("3", exact=True).click()
-    expect(heading(page, "^Layer 3, head 3 reads")).to_be_visible()
+    expect(heading(page, "^Layer 3, head 6 reads")).to_be_visible()
     expect(heading(page, "^Layer 3 in 5 models")).to_be_visible()
     chosen = page.get_by_role("gridcell", selected=True)
     expect(chosen).to_have_count(6)
-    assert all(cell.get_attribute("aria-label").startswith("Layer 3, head 3,") for cell in chosen.all())
+    assert all(cell.get_attribute("aria-label").startswith("Layer 3, head 6,") for cell in chosen.all())
 
 
 def a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid(page: Page) -> None:
     add(page, "Pinned heads", "L1 H5")
     expect(page.get_by_text("· pinned")).to_have_count(1)
+    maps = [page.locator(f".st-key-chart-side-{head}").bounding_box() for head in ("0-0", "1-5")]
+    assert maps[0]["y"] == maps[1]["y"] and maps[0]["x"] + maps[0]["width"] <= maps[1]["x"]
+    assert all(painted_fraction(pixels(page.locator(f".st-key-chart-side-{head}"))) > 0.05 for head in ("0-0", "1-5"))
     part(page, "Lines between tokens")
     expect(heading(page, "for L0 H0, L1 H5")).to_be_visible()
     page.get_by_role("button", name="L1 H5", exact=True).first.click()  # its chip in the line view
     expect(page).to_have_url(re.compile("pinned=1.5"))
-    part(page, "Side by side")
-    maps = [page.locator(f".st-key-chart-side-{head}").bounding_box() for head in ("0-0", "1-5")]
-    assert maps[0]["y"] == maps[1]["y"] and maps[0]["x"] + maps[0]["width"] <= maps[1]["x"]
-    assert all(painted_fraction(pixels(page.locator(f".st-key-chart-side-{head}"))) > 0.05 for head in ("0-0", "1-5"))
+
+
+def a_head_is_pinned_and_unpinned_by_its_button(page: Page) -> None:
+    page.get_by_role("gridcell", name=re.compile("^Layer 1, head 3,")).click()
+    settle(page)
+    page.get_by_role("button", name="Pin to compare").click()
+    settle(page)
+    expect(page).to_have_url(re.compile("pinned=1.5%2C1.3|pinned=1.5,1.3"))
+    pinned = page.get_by_role("gridcell").filter(has_text="· pinned")
+    expect(pinned).to_have_count(2)
+    expect(pinned.first).to_have_accessible_name(re.compile("^Layer 1, head 3,"))
+    page.get_by_role("gridcell", name=re.compile("^Layer 2, head 5,")).click()
+    settle(page)
+    expect(heading(page, "^Line thickness = attention weight, for L2 H5, L1 H5, L1 H3$")).to_be_visible()
+    page.get_by_role("gridcell", name=re.compile("^Layer 1, head 3,")).click()
+    settle(page)
+    page.get_by_role("button", name="Unpin this head").click()
+    settle(page)
+    expect(pinned).to_have_count(1)
+    expect(page).to_have_url(re.compile("pinned=1.5(&|$)"))
 
 
 def order_of_heads(page: Page) -> list[str]:
@@ -136,16 +146,6 @@ def a_mask_is_selected_by_a_click_and_the_whole_page_follows(page: Page) -> None
     expect(page.get_by_text("are padding.")).to_have_count(0)
     expect(page).to_have_url(re.compile("window=8"))
     expect(page).to_have_url(re.compile("n_sinks=1"))
-
-
-def one_head_and_several_are_ablated(page: Page) -> None:
-    expect(heading(page, "^Without L0 H0, the loss goes from")).to_be_visible()
-    add(page, "Ablated heads", "L2 H1")
-    add(page, "Ablated heads", "L3 H7")
-    expect(heading(page, "^Without L2 H1 and L3 H7, the loss goes from")).to_be_visible()
-    expect(heading(page, "^Most important head on this text: L")).to_be_visible()
-    part(page, "mean ablation")
-    expect(page).to_have_url(re.compile("off_way=mean"))
 
 
 # ---- the selected head: its map, and the path of a query
@@ -258,21 +258,23 @@ def a_click_on_a_cell_chooses_its_query_and_key(page: Page) -> None:
     the_path(page).click(position={"x": whole["width"] - 5, "y": 60})
     settle(page)
     expect(page).to_have_url(re.compile(f"key={LAST}"))
+    choose(page, "Key token", "3")
+    expect(heading(page, "^Query 17 .* key 3 .*score")).to_be_visible()
     choose(page, "Key token", "-1")
     expect(page).not_to_have_url(re.compile("key="))
 
 
 def the_arrow_keys_go_over_the_map_and_enter_chooses(page: Page) -> None:
     the_map(page).focus()
-    expect(reading(page)).to_contain_text(re.compile("^Query 20 .* → key 7 "))
+    expect(reading(page)).to_contain_text(re.compile("^Query 20 .* → key 4 "))
     for key in ("ArrowUp", "ArrowUp", "ArrowLeft", "ArrowDown", "ArrowRight", "ArrowRight"):
         page.keyboard.press(key)
-    expect(reading(page)).to_contain_text(re.compile("^Query 19 .* → key 8 "))
+    expect(reading(page)).to_contain_text(re.compile("^Query 19 .* → key 5 "))
     expect(the_map(page).locator("i")).to_be_visible()
     page.keyboard.press("Enter")
     settle(page)
     expect(page).to_have_url(re.compile("query=19"))
-    expect(page).to_have_url(re.compile("key=8"))
+    expect(page).to_have_url(re.compile("key=5"))
     expect(heading(page, "^From score to weight: query 19 ")).to_be_visible()
     expect(the_map(page)).to_be_focused()
     for _ in range(30):  # it stops at the first
@@ -386,24 +388,6 @@ def the_first_column_is_set_aside_to_its_edge(page: Page) -> None:
     assert any(0 < share < 0.5 for share in shares), shares  # otherwise the case did not occur
 
 
-def a_pinned_head_is_marked_in_the_grid_and_stays_in_the_lines(page: Page) -> None:
-    page.get_by_role("button", name="Pin to compare").click()
-    settle(page)
-    expect(page).to_have_url(re.compile("pinned=1.3"))
-    pinned = page.get_by_role("gridcell").filter(has_text="· pinned")
-    expect(pinned).to_have_count(1)
-    expect(pinned).to_have_accessible_name(re.compile("^Layer 1, head 3,"))
-    page.get_by_role("gridcell", name=re.compile("^Layer 2, head 5,")).click()
-    settle(page)
-    expect(heading(page, "^Line thickness = attention weight, for L2 H5, L1 H3$")).to_be_visible()
-    page.get_by_role("gridcell", name=re.compile("^Layer 1, head 3,")).click()
-    settle(page)
-    page.get_by_role("button", name="Unpin this head").click()
-    settle(page)
-    expect(page.get_by_role("gridcell").filter(has_text="· pinned")).to_have_count(0)
-    expect(page).not_to_have_url(re.compile("pinned="))
-
-
 def the_map_and_the_path_can_be_zoomed_and_saved(page: Page) -> None:
     expect(page.locator(".js-plotly-plot")).to_have_count(0)  # charts are drawn on demand
     page.get_by_text("Zoom, numbers and downloads").click()
@@ -423,45 +407,49 @@ def the_map_and_the_path_can_be_zoomed_and_saved(page: Page) -> None:
 # ---- in one tab
 
 LONG = "once%20upon%20a%20time%20" * 12
-CHOICES = {  # {assertion: URL}
-    a_query_and_a_key_are_explained_as_chosen: "heads?tab=number",
-    a_click_in_the_grid_changes_the_head_and_its_parts_alone: "heads?tab=does",
-    a_head_chosen_in_a_part_is_the_one_that_is_marked_in_the_grid: "heads?tab=family&layer=1&head=3",
-    a_layer_chosen_in_a_part_is_the_layer_of_the_part_and_of_the_head: "heads?tab=family",
-    a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid: "heads?layer=0&head=0&tab=side",
-    a_pinned_head_is_marked_in_the_grid_and_stays_in_the_lines: "heads?layer=1&head=3",
-    a_mask_is_selected_by_a_click_and_the_whole_page_follows: "heads?tab=masks",
-    one_head_and_several_are_ablated: "heads?tab=off&layer=0&head=0",
-    a_chosen_head_is_in_sight_and_an_example_goes_where_it_says: "heads",
-}
+# One URL for several that need no session of their own: a new one costs as much as using the page.
+CHOICES = (  # URL, or "" to go on where the one before has ended; of ablated heads: tests/ui/test_heads_controls.py
+    (a_chosen_head_is_in_sight_and_an_example_goes_where_it_says, "heads"),
+    (a_click_in_the_grid_changes_the_head_and_its_part, "heads?tab=family"),
+    (a_head_chosen_in_a_part_is_the_one_that_is_marked_in_the_grid, ""),
+    (a_layer_chosen_in_a_part_is_the_layer_of_the_part_and_of_the_head, ""),
+    (a_pinned_head_stands_beside_the_selected_one_in_lines_and_grid, "heads?layer=0&head=0&tab=side"),
+    (a_head_is_pinned_and_unpinned_by_its_button, ""),
+    (a_mask_is_selected_by_a_click_and_the_whole_page_follows, "heads?tab=masks"),
+)
 ONE_HEAD = (
-    (pointing_at_a_cell_and_at_a_bar_says_their_numbers_without_asking_the_server, "heads?query=20"),
-    (grid_head_view_titles_and_equations_say_the_same_weight, "heads?tab=number&head=3&query=21&key=20"),
+    (the_first_column_is_set_aside_to_its_edge, f"heads?query=0&key=0&sink_aside=1&text={LONG}"),
     (
         grid_head_view_titles_and_equations_say_the_same_weight,
         "heads?tab=number&layer=1&head=6&query=13&key=2&model=mla&window=16",
     ),
-    (a_click_on_a_cell_chooses_its_query_and_key, "heads?tab=number"),
-    (the_arrow_keys_go_over_the_map_and_enter_chooses, "heads?query=20&key=7"),
-    (other_colours_are_there_at_once_and_in_the_address, "heads?query=20&key=4&colour=linear"),
+    (a_click_on_a_cell_chooses_its_query_and_key, ""),
+    (pointing_at_a_cell_and_at_a_bar_says_their_numbers_without_asking_the_server, "heads?query=20"),
+    (the_arrow_keys_go_over_the_map_and_enter_chooses, ""),
     (a_weight_has_the_colour_of_its_square_root, "heads?query=21&key=20"),
-    (the_first_column_is_set_aside_to_its_edge, f"heads?query=0&key=0&sink_aside=1&text={LONG}"),
-    (the_map_and_the_path_can_be_zoomed_and_saved, "heads"),
+    (other_colours_are_there_at_once_and_in_the_address, ""),
+    (the_map_and_the_path_can_be_zoomed_and_saved, ""),
 )
 
 
-def test_what_is_chosen_is_shown_by_the_whole_page(turns: Callable) -> None:
-    for each, (_, page) in zip(CHOICES, turns(CHOICES.values()), strict=True):
+def go_through(assertions: Iterable[tuple[Callable[[Page], None], str]], turns: Callable) -> None:
+    opened = turns(address for _, address in assertions if address)
+    for each, address in assertions:
+        if address:
+            _, page = next(opened)
         each(page)
+
+
+def test_what_is_chosen_is_shown_by_the_whole_page(turns: Callable) -> None:
+    go_through(CHOICES, turns)
 
 
 def test_the_map_of_a_head_and_the_path_of_a_query_say_their_numbers(turns: Callable) -> None:
-    for (each, _), (_, page) in zip(ONE_HEAD, turns(address for _, address in ONE_HEAD), strict=True):
-        each(page)
+    go_through(ONE_HEAD, turns)
 
 
-def test_labels_are_written_again_when_the_font_has_come(window: Callable[..., Page], server: Server) -> None:
-    page, held, free = window(), [], []
+def test_labels_are_written_again_when_the_font_has_come(tab: Callable[..., Page], server: Server) -> None:
+    page, held, free = tab(), [], []
     page.route("**/*.woff2", lambda request: request.continue_() if free else held.append(request))
     page.goto(f"{server.url}/heads", wait_until="commit")  # the load event would wait for the font
     expect(heading(page, "^From score to weight: query 21 ")).to_be_visible()
@@ -503,11 +491,10 @@ def the_map_and_the_path_are_painted(page: Page) -> None:
 
 
 def parts_stay_inside_the_window(page: Page) -> None:
+    """The others that are wide are measured in test_seen.py."""
     for name, says in {
-        "Attention rollout": "^Rollout through .* on average",
         "Compare attention types": "^Layer . in 5 models",
         "Cross-attention": "of the second text with weight",
-        "Score, mask, softmax": "become weights of at most",
     }.items():
         part(page, name)
         expect(heading(page, says)).to_be_visible()

@@ -1,0 +1,42 @@
+"""Controls and links of the Heads page that move sentences: ablated heads, a masked pair, one head's roles."""
+
+import re
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from tests.ui.test_heads_parts import opened
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def no_links_to_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace page links: in an AppTest, a fragment's rerun has no page registry."""
+    monkeypatch.setattr("streamlit.page_link", lambda *_, **__: None)
+
+
+def titles(app: AppTest) -> str:
+    """Return the titles on the page, one per line."""
+    assert not app.exception
+    return "\n".join(each.value.partition("\n")[0] for each in app.main.markdown if each.value.startswith("## "))
+
+
+def test_one_head_and_several_are_ablated():
+    app = opened(tab="off", layer="0", head="0")
+    assert "## Without L0 H0, the loss goes from" in titles(app)
+    app.multiselect(key="control-off").set_value(["2.1", "3.7"]).run()
+    assert "## Without L2 H1 and L3 H7, the loss goes from" in titles(app)
+    assert "## Most important head on this text: L" in titles(app)
+    app.segmented_control(key="control-off_way").set_value("mean").run()
+    assert not app.exception and app.query_params["off_way"] == "mean"
+
+
+def test_a_key_that_is_masked_is_said_to_have_no_weight():
+    assert "masked, so no weight" in titles(opened(tab="number", query="21", key="28"))
+    assert re.search("Query 21 .* key 3 .*score", titles(opened(tab="number", query="21", key="3")))
+
+
+def test_what_each_head_does_is_said_of_the_selected_one():
+    there = titles(opened(tab="does", layer="2", head="5"))
+    assert "## Layer 2, head 5: " in there and re.search("of 32 heads: .* on the first token", there)
