@@ -6,8 +6,8 @@ from collections.abc import Callable
 from playwright.sync_api import Page, expect
 
 from attnviz.practice.drills import KINDS, Question, question_set
-from tests.browser.conftest import NARROW, go
-from tests.browser.painted import STILL, painted_fraction, pixels, settle
+from tests.browser.conftest import NARROW, go, turn_to
+from tests.browser.painted import painted_fraction, pixels, settle
 from tests.browser.server import Server, serve
 from tests.browser.test_accessible import is_streamlits_own, serious, show_all
 from tests.practice.answers import ANSWERS
@@ -33,7 +33,7 @@ def start(page: Page) -> None:
     settle(page)
 
 
-def test_a_cell_is_clicked_lines_are_moved_and_the_card_is_saved(visit: Callable[..., Page], server: Server) -> None:
+def test_a_cell_is_clicked_lines_are_moved_and_the_card_is_saved(visit: Callable[..., Page]) -> None:
     address, (question, _) = set_with("strongest_key")
     page = visit(address)
     start(page)
@@ -57,7 +57,9 @@ def test_a_cell_is_clicked_lines_are_moved_and_the_card_is_saved(visit: Callable
     assert "1 of 2 right" in started.value.path().read_text(encoding="utf-8")
 
     address, (question, _) = set_with("lines_of_attention")
-    go(page, server, address)
+    press(page, "Done")
+    settle(page)
+    turn_to(page, address)
     start(page)
     lines = page.locator(".ol li")
     expect(lines).to_have_count(6)
@@ -81,11 +83,12 @@ def test_the_interview_has_a_clock_and_no_feedback_and_its_link_asks_the_same(
     the_time_is_counted_down_in_the_browser_and_the_server_is_believed(page)
     page = visit(address, NARROW)
     assert the_first_question(page) == asked
-    for i in range(10):
-        page.get_by_text(f"Question {i + 1} of 10").wait_for()
-        assert page.get_by_text("The answer is").count() == 0
-        page.wait_for_function(STILL, polling=50)
-        press(page, "I do not know")
+    press(page, "I do not know")  # all ten: tests/ui/test_practice_page.py
+    page.get_by_text("Question 2 of 10").wait_for()
+    assert page.get_by_text("The answer is").count() == 0
+    settle(page)
+    press(page, "End here")
+    press(page, "End now")
     page.get_by_text("0 of 10 right").wait_for()
     page.get_by_text("To look at again").wait_for()
     expect(page.get_by_text(re.compile(r"\d:\d\d left"))).to_have_count(0)
