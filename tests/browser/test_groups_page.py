@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import NARROW, WIDE, viewport
+from tests.browser.conftest import NARROW
 from tests.browser.painted import hue_shares, overflow, painted_fraction, pixels, settle
 
 Visit = Callable[..., Page]
@@ -60,7 +60,6 @@ def buttons_cache_and_heads_share_the_first_screen_of_a_projector(page: Page) ->
         box = part.bounding_box()
         assert 0 < box["y"] and box["y"] + box["height"] < 720
     expect(page.get_by_text("KV head that each query head reads")).to_be_visible()
-    page.set_viewport_size(viewport(WIDE))
 
 
 def the_diagram_is_painted_in_one_hue_per_kv_head(page: Page, model: str, n_hues: int) -> None:
@@ -153,7 +152,7 @@ WALK = {  # {assertion: URL, or "" to go on where the one before has ended}
 
 
 def test_every_control_moves_what_it_is_about(turns: Visit) -> None:
-    opened = turns(filter(None, WALK.values()), scheme="dark")
+    opened = turns(filter(None, WALK.values()), width=1280, scheme="dark")  # as wide as a projector: no resizing
     for each, address in WALK.items():
         if address:
             _, page = next(opened)

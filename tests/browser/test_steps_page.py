@@ -12,11 +12,12 @@ from tests.browser.sidebar import take_option
 WALK = ".sw"
 
 
+HERE = """walk => [".path b", ".row.here code"].map(name => walk.querySelector(name).innerText.trim()).join(": ")"""
+
+
 def here(page: Page) -> str:
     """Return the call and the line that are shown."""
-    return (
-        f"{page.locator('.sw .path b').inner_text()}: {page.locator('.sw .row.here code').first.inner_text().strip()}"
-    )
+    return page.locator(WALK).evaluate(HERE)
 
 
 def walk(page: Page, keys: str, most: int = 80) -> list[str]:
