@@ -8,7 +8,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, CDPSession, Dialog, Error, Page, expect
+from playwright.sync_api import Browser, BrowserContext, Dialog, Error, Page, expect
 
 from tests.browser.elsewhere import Elsewhere
 from tests.browser.painted import PATIENCE, rest, settle
@@ -97,55 +97,46 @@ def window(new_context: Callable, watched: Callable[[Page], Page]) -> Callable[.
     """window(width=…, scheme=…): open a window in a new browser context, with its own cookies and cache."""
 
     def open_window(width: int = WIDE, scheme: str = "light") -> Page:
-        return watched(new_context(viewport=viewport(width), color_scheme=scheme).new_page())
+        return watched(new_context(viewport=viewport(width), color_scheme=scheme, has_touch=width == NARROW).new_page())
 
     return open_window
 
 
 @pytest.fixture(scope="session")
-def person(browser: Browser) -> BrowserContext:
-    """Return a browser context shared by all tests: each compiles Streamlit's and plotly's scripts for itself (5 s)."""
-    return browser.new_context()
+def people(browser: Browser) -> Iterator[Callable[[bool], BrowserContext]]:
+    """people(touch): return a browser context with touch or mouse, shared by all tests.
 
+    Not one for light and one for dark: each compiles Streamlit's and plotly's scripts for itself, which takes 3 s.
+    """
 
-@pytest.fixture(scope="session")
-def fingers() -> Callable[[Page, bool], None]:
-    """fingers(page, touch): let the page have a touch screen, see `tap`, or a mouse."""
+    @cache
+    def person(touch: bool) -> BrowserContext:
+        return browser.new_context(has_touch=touch)
 
-    @cache  # a closed session would leave the page with half a touch screen
-    def session_of(page: Page) -> CDPSession:
-        return page.context.new_cdp_session(page)
-
-    def give(page: Page, touch: bool) -> None:
-        session_of(page).send("Emulation.setTouchEmulationEnabled", {"enabled": touch, "maxTouchPoints": 1})
-
-    return give
+    yield person
 
 
 @pytest.fixture
 def tab(
-    request: pytest.FixtureRequest,
-    person: BrowserContext,
-    fingers: Callable[[Page, bool], None],
-    watched: Callable[[Page], Page],
+    request: pytest.FixtureRequest, people: Callable, watched: Callable[[Page], Page]
 ) -> Iterator[Callable[..., Page]]:
-    """tab(width=…, scheme=…): return a tab, still without the app; a narrow one has a touch screen.
+    """tab(width=…, scheme=…): return a tab, still without the app.
 
     The first is that of the tests before, whose process has compiled Streamlit's scripts: a new one takes twice the
     processor time. After a failed test it is a new one.
     """
-    opened: list[Page] = []
+    used: set[BrowserContext] = set()
 
     def open_tab(width: int = WIDE, scheme: str = "light") -> Page:
-        page = watched(person.new_page() if opened or not person.pages else person.pages[0])
-        opened.append(page)
+        person = people(width == NARROW)
+        page = watched(person.new_page() if person in used or not person.pages else person.pages[0])
+        used.add(person)
         page.set_viewport_size(viewport(width))
         page.emulate_media(color_scheme=scheme, reduced_motion="no-preference")
-        fingers(page, width == NARROW)
         return page
 
     yield open_tab
-    if opened:
+    for person in used:
         first, *others = person.pages
         leave(first)
         for page in others if request.node.rep_call.passed else person.pages:  # the report is pytest-playwright's

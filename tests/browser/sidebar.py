@@ -27,25 +27,15 @@ def pick_model(page: Page, name: str) -> None:
     take_option(the_model(page), page.get_by_role("option", name=name))
 
 
-def tap(target: Locator, timeout: float | None = None) -> None:
-    """Tap an element of a narrow tab. Locator.tap needs a browser context with touch, and that compiles all scripts."""
-    target.click(trial=True, timeout=timeout)  # waits until it can be clicked, scrolls to it, and does no more
-    box, finger = target.bounding_box(), target.page.context.new_cdp_session(target.page)
-    at = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2}
-    finger.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [at]})
-    finger.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
-    finger.detach()
-
-
 def take_option(box: Locator, option: Locator, typed: str = "", touch: bool = False) -> None:
     """Open a Streamlit select box and choose an option; reopen it once if a scroll or a rerun closes it."""
     for _ in range(4):
         if not option.is_visible():
-            tap(box) if touch else box.click()
+            box.tap() if touch else box.click()
             if typed:
                 box.fill(typed)
         with suppress(TimeoutError):
-            return tap(option, timeout=5000) if touch else option.click(timeout=5000)
+            return option.tap(timeout=5000) if touch else option.click(timeout=5000)
     raise AssertionError(f"the list closed four times: {option}")
 
 

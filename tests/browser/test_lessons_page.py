@@ -9,7 +9,6 @@ from playwright.sync_api import CDPSession, Page, expect
 from tests.browser.conftest import NARROW, go, turn_to
 from tests.browser.painted import REPAINTED, fits, overflow, painted_fraction, pixels, settle
 from tests.browser.server import Server
-from tests.browser.sidebar import tap
 
 RINGED = """name => {
   const element = document.querySelector(`.${name}`), style = element && getComputedStyle(element);
@@ -279,7 +278,7 @@ def test_a_lesson_on_a_phone_scrolls_and_a_long_press_reads_a_cell(visit: Callab
     assert read.inner_text() == held and "query=" not in page.url  # the cell was read, not selected
     assert any(swiped_up(page, touch, at) > 80 for _ in range(5))
     page.wait_for_function(RESTS, polling=100)  # a tap during scrolling only stops the scrolling
-    tap(page.locator(".st-key-lesson-next button"))
+    page.locator(".st-key-lesson-next button").tap()
     at_step(page, 4, "Where the weight goes", "lines")
 
 

@@ -7,7 +7,6 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import NARROW
 from tests.browser.painted import fits, hue_shares, painted_fraction, pixels, settle
-from tests.browser.sidebar import tap
 
 
 def test_a_mistake_is_predicted_and_then_run_on_the_text(visit: Callable[..., Page]) -> None:
@@ -34,7 +33,7 @@ def test_on_a_phone_the_list_is_one_box(visit: Callable[..., Page]) -> None:
     expect(page.get_by_role("combobox", name="Mistake")).to_be_visible()
     expect(page.get_by_role("radiogroup", name="RoPE and positions")).to_be_hidden()
     expect(page.get_by_text(re.compile("Silent|NaN"))).to_have_count(0)  # before the prediction
-    tap(page.get_by_role("button", name="Skip and show"))
+    page.get_by_role("button", name="Skip and show").tap()
     expect(page.get_by_text("The effect: silent.")).to_be_visible()
     expect(page.get_by_test_id("stMetric")).to_be_visible()
     settle(page)

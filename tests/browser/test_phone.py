@@ -9,13 +9,13 @@ from playwright.sync_api import Locator, Page, expect
 from attnviz.session.examples import EXAMPLES
 from tests.browser.conftest import NARROW
 from tests.browser.painted import overflow, pixels, settle
-from tests.browser.sidebar import take_option, tap
+from tests.browser.sidebar import take_option
 
 
 def opened(page: Page) -> tuple[Locator, Locator]:
     """Open the expander; return its summary line and the main part of the page."""
     line, main = page.locator(".st-key-narrow summary"), page.get_by_test_id("stMain")
-    tap(line)
+    line.tap()
     settle(page)
     return line, main
 
@@ -25,7 +25,7 @@ def a_text_an_example_and_a_model_are_taken_on_the_page_itself(page: Page) -> No
     expect(line).to_contain_text("“one two” · GQA-4")
     before = pixels(page.get_by_role("grid"))
     main.get_by_label("Your text").fill("three four five")
-    tap(main.get_by_role("button", name="Apply"))
+    main.get_by_role("button", name="Apply").tap()
     expect(line).to_contain_text("“three four five” · GQA-4")
     settle(page)
     assert not np.array_equal(pixels(page.get_by_role("grid")), before)
@@ -33,7 +33,7 @@ def a_text_an_example_and_a_model_are_taken_on_the_page_itself(page: Page) -> No
     assert page.get_by_role("gridcell").first.bounding_box()["y"] < 500
 
     opened(page)
-    tap(main.get_by_role("radio", name="a list", exact=True))
+    main.get_by_role("radio", name="a list", exact=True).tap()
     expect(line).to_contain_text(EXAMPLES["a list"][:20])
     expect(page).to_have_url(re.compile("apples"))
     expect(main.get_by_label("Your text")).to_be_hidden()
@@ -49,16 +49,16 @@ def a_text_an_example_and_a_model_are_taken_on_the_page_itself(page: Page) -> No
 
 
 def the_sidebar_does_not_repeat_the_text_and_closes_after_a_choice(page: Page) -> None:
-    tap(page.get_by_test_id("stExpandSidebarButton"))
+    page.get_by_test_id("stExpandSidebarButton").tap()
     sidebar = page.get_by_test_id("stSidebar")
     expect(sidebar.get_by_role("link", name="RoPE", exact=True)).to_be_visible()
     expect(sidebar.get_by_label("Text", exact=True)).to_be_hidden()
     expect(sidebar.get_by_role("button", name="Apply")).to_be_hidden()
 
-    tap(sidebar.get_by_role("link", name="RoPE", exact=True))
+    sidebar.get_by_role("link", name="RoPE", exact=True).tap()
     expect(page).to_have_url(re.compile("/rope"))
     expect(sidebar).not_to_be_in_viewport()  # it covered the page
-    tap(page.get_by_test_id("stExpandSidebarButton"))
+    page.get_by_test_id("stExpandSidebarButton").tap()
     take_option(sidebar.get_by_role("combobox", name="Model"), page.get_by_role("option", name="MLA"), touch=True)
     expect(page).to_have_url(re.compile("model=mla"))
     expect(sidebar).not_to_be_in_viewport()

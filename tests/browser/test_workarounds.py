@@ -16,7 +16,7 @@ from attnviz.server import browser
 from tests.browser.conftest import NARROW, WIDE, go
 from tests.browser.painted import settle
 from tests.browser.server import Server, serve
-from tests.browser.sidebar import pick_model, tap, to_page
+from tests.browser.sidebar import pick_model, to_page
 from tests.browser.test_frame import in_address
 
 
@@ -34,15 +34,15 @@ def history_entries(page: Page) -> int:
 
 def sidebar_closes(page: Page) -> bool:
     """Check whether a phone's sidebar closes by itself after a page was chosen in it; close it by hand if not."""
-    tap(page.get_by_test_id("stExpandSidebarButton"))
+    page.get_by_test_id("stExpandSidebarButton").tap()
     sidebar = page.get_by_test_id("stSidebar")
-    tap(sidebar.get_by_role("link", name="RoPE", exact=True))
+    sidebar.get_by_role("link", name="RoPE", exact=True).tap()
     expect(page.get_by_role("heading", level=1)).to_have_text("RoPE")
     settle(page)
     page.wait_for_timeout(500)
     closed = sidebar.bounding_box()["x"] < 0
     if not closed:
-        tap(page.get_by_test_id("stSidebarCollapseButton").get_by_role("button"))
+        page.get_by_test_id("stSidebarCollapseButton").get_by_role("button").tap()
     expect(sidebar).not_to_be_in_viewport()
     return closed
 
