@@ -137,21 +137,20 @@ def normalised_entropy(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     for layer, (here, n_allowed) in enumerate(zip(weights, allowed.sum(-1), strict=True)):
         choosing = n_allowed > 1
         if choosing.any():
-            logs = np.log2(here, out=np.zeros_like(here), where=here > 0)
-            entropy = -np.einsum("hij,hij->hi", here, logs)
+            logs = np.maximum(here, np.finfo(here.dtype).tiny)  # 0 · log2(0) is 0 here
+            entropy = -np.einsum("hij,hij->hi", here, np.log2(logs, out=logs))
             found[layer] = (entropy[:, choosing] / np.log2(n_allowed[choosing])).mean(-1)
     return found
 
 
 def mean_distance(weights: np.ndarray, allowed: np.ndarray) -> np.ndarray:
     """Return (L, H): weighted distance from query to key in tokens, mean over queries with two allowed keys or more."""
-    positions = np.arange(weights.shape[-1])
+    positions = np.arange(weights.shape[-1], dtype=weights.dtype)
     apart = np.abs(positions[:, None] - positions)  # (T, T)
     found = np.full(weights.shape[:2], np.nan)
     for layer, choosing in enumerate(allowed.sum(-1) > 1):
         if choosing.any():
-            counted = (apart * choosing[:, None]).astype(weights.dtype)
-            found[layer] = np.tensordot(weights[layer], counted, 2) / choosing.sum()
+            found[layer] = np.tensordot(weights[layer], apart * choosing[:, None], 2) / choosing.sum()
     return found
 
 

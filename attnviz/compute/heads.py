@@ -29,7 +29,7 @@ from attnviz.figures.role_captions import Probes
 from attnviz.layerwise import LayerwiseTrace
 from attnviz.modules import Transformer
 from attnviz.session.settings import Settings
-from attnviz.trace import Trace, allowed_of, cross_weights, final_stream, likeliest, weights_of
+from attnviz.trace import allowed_of, cross_weights, final_stream, likeliest, weights_of
 
 PERIOD, N_PROBES = 32, 3
 MAX_COMPARED = 128  # tokens, for runs shown side by side
@@ -85,8 +85,9 @@ def _profiles(settings: Settings) -> np.ndarray:
 
 @dataclass(eq=False)
 class OnText:
-    """Labels and measures of the heads on the text, appended layer by layer."""
+    """Scores, labels and measures of the heads on the text, appended layer by layer."""
 
+    scores: list[tuple[analysis.Scores, list[analysis.Column | None]]] = field(default_factory=list)  # of one layer
     labels: list[list[str]] = field(default_factory=list)  # [layer][head]: the keys with most of its weight
     measures: list[np.ndarray] = field(default_factory=list)  # per layer, (MEASURES, H)
     lock: Any = field(default_factory=Lock, repr=False)
@@ -117,6 +118,7 @@ def on_text(view: View, on_layer: LayerCallback | None = None, *, stopped: bool 
             scores = analysis.score(weights, allowed, trace.tokens)
             columns = analysis.largest_columns(weights[0], allowed[0])
             first = first_token_weight(weights, allowed)
+            found.scores.append((scores, columns))
             found.measures.append(np.concatenate((scores.entropy, scores.distance, first)))
             found.labels.append([role_captions.text_label(scores.of(0, h), c) for h, c in enumerate(columns)])
             if on_layer:
@@ -135,10 +137,14 @@ def _on_text(settings: Settings, ids: tuple[int, ...], n_padding: int) -> OnText
     return OnText()
 
 
-def text_scores_of(trace: Trace, layer: int, head: int) -> tuple[analysis.HeadScores, analysis.Column | None]:
+def text_scores_of(view: View, layer: int, head: int) -> tuple[analysis.HeadScores, analysis.Column | None]:
     """Return one head's scores on the text, and the key with most of its weight."""
-    weights, allowed = trace.weights[layer, head], trace.allowed[layer]
-    scores = analysis.score(weights[None, None], allowed[None], trace.tokens)
+    found = on_text(view, stopped=True).scores
+    if layer < len(found):
+        scores, columns = found[layer]
+        return scores.of(0, head), columns[head]
+    weights, allowed = view.trace.weights[layer, head], view.trace.allowed[layer]
+    scores = analysis.score(weights[None, None], allowed[None], view.trace.tokens)
     return scores.of(0, 0), analysis.largest_columns(weights[None], allowed)[0]
 
 

@@ -130,7 +130,23 @@ def test_a_grid_and_a_head_say_the_same_of_the_text(settings):
     for name, values in zip(compute_heads.MEASURES, (alone.entropy, alone.distance, alone.first_token), strict=True):
         np.testing.assert_allclose(measures[name], values, atol=1e-6)
     for layer, head in ((0, 0), (1, 3), (2, 6), (3, 7)):
-        assert labels[layer][head] == role_captions.text_label(*compute_heads.text_scores_of(view.trace, layer, head))
+        weights, allowed = view.trace.weights[layer, head], view.trace.allowed[layer]
+        here = analysis.score(weights[None, None], allowed[None], view.trace.tokens).of(0, 0)
+        column = analysis.largest_columns(weights[None], allowed)[0]
+        assert labels[layer][head] == role_captions.text_label(here, column)
+        kept, key = compute_heads.text_scores_of(view, layer, head)
+        assert (key and key.key) == (column and column.key) and kept.distance == pytest.approx(here.distance, abs=1e-5)
+        assert {name: share.weight for name, share in kept.shares.items()} == pytest.approx(
+            {name: share.weight for name, share in here.shares.items()}, abs=1e-6
+        )
+
+
+def test_a_head_is_scored_alone_where_its_layer_has_not_been_reached():
+    view = View(Settings(text="one two one two"))
+    assert compute_heads.on_text(view, stopped=True).scores == []
+    alone = compute_heads.text_scores_of(view, 1, 3)[0]
+    compute_heads.on_text(view)
+    assert compute_heads.text_scores_of(view, 1, 3)[0].distance == pytest.approx(alone.distance, abs=1e-5)
 
 
 def test_layers_arrive_one_by_one_and_go_on_where_they_were_interrupted(monkeypatch):

@@ -187,7 +187,7 @@ def _role(view: View, look: Look) -> str:
     """Return Markdown, a title and a text, on what the head does on the probes and on this text."""
     probes, role = compute_heads.probes_of(view.settings), compute_heads.roles_of(view.settings)[look.layer][look.head]
     scores = compute_heads.scores_of(view.settings).of(look.layer, look.head)
-    here = text_sentence(*compute_heads.text_scores_of(view.trace, look.layer, look.head), view.labels)
+    here = text_sentence(*compute_heads.text_scores_of(view, look.layer, look.head), view.labels)
     return f"### {escaped(role_title(role, scores, probes))}\n\n{escaped(f'{role_text(role, scores, probes)} {here}')}"
 
 

@@ -220,7 +220,7 @@ def does(view: View) -> None:
         compute_heads.scores_of(view.settings).of(layer, head),
         compute_heads.roles_of(view.settings)[layer][head],
     )
-    here, column = compute_heads.text_scores_of(trace, layer, head)
+    here, column = compute_heads.text_scores_of(view, layer, head)
     colour = kv_colour(view.config.layer.kv_head_of[head], view.config.n_kv_heads)
     left, right = st.columns(2, gap="large")
     probes = compute_heads.probes_of(view.settings)
