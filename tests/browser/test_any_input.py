@@ -72,7 +72,7 @@ def test_no_link_brings_markup_and_each_is_answered_by_a_sentence(visit: Callabl
 
 
 def links_of_nonsense_open_and_say_what_they_were_taken_for(page: Page) -> None:
-    """On a page without a text and on one with it; what is said on the others: tests/ui/test_pages.py."""
+    """On Overview and Heads; the sentences on all pages: tests/ui/test_pages.py."""
     for path in ("", "heads"):
         if path:
             turn_to(page, f"{path}?{NONSENSE}")

@@ -5,15 +5,9 @@ from streamlit.testing.v1 import AppTest
 
 from tests.ui.test_pages import opened
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 
 COST = "pages/4_cost.py"
-
-
-@pytest.fixture(autouse=True)
-def no_links_to_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace page links: in an AppTest, a fragment's rerun has no page registry."""
-    monkeypatch.setattr("streamlit.page_link", lambda *_, **__: None)
 
 
 def said(app: AppTest) -> str:

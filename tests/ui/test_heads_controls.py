@@ -7,13 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from tests.ui.test_heads_parts import opened
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def no_links_to_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace page links: in an AppTest, a fragment's rerun has no page registry."""
-    monkeypatch.setattr("streamlit.page_link", lambda *_, **__: None)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 
 
 def titles(app: AppTest) -> str:

@@ -16,11 +16,7 @@ from attnviz.ui.pages.mistakes import ANSWERS, SKIPPED
 ROOT = Path(__file__).parents[2]
 PAGE = "pages/7_mistakes.py"
 
-
-@pytest.fixture(autouse=True)
-def no_links_to_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace page links: in an AppTest, a fragment's rerun has no page registry."""
-    monkeypatch.setattr("streamlit.page_link", lambda *_, **__: None)
+pytestmark = pytest.mark.usefixtures("no_links_to_pages")
 
 
 def opened(answers: dict[str, int] | None = None, /, **link: str) -> AppTest:

@@ -15,15 +15,9 @@ from attnviz.practice.tasks import TASKS as ALL_TASKS
 from attnviz.session.settings import SUBJECTS, TASKS, Settings
 from attnviz.ui.pages import practice
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 
 ROOT = Path(__file__).parents[2]
-
-
-@pytest.fixture(autouse=True)
-def no_links_to_pages(monkeypatch):
-    """Replace page links: in an AppTest, a fragment's rerun has no page registry."""
-    monkeypatch.setattr("streamlit.page_link", lambda *_, **__: None)
 
 
 def opened(**link: str) -> AppTest:

@@ -3,23 +3,11 @@
 import re
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
+from tests.ui.test_heads_controls import titles
 from tests.ui.test_rope_page import opened
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def no_links_to_pages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Replace page links: in an AppTest, a fragment's rerun has no page registry."""
-    monkeypatch.setattr("streamlit.page_link", lambda *_, **__: None)
-
-
-def titles(app: AppTest) -> str:
-    """Return the titles on the page, one per line."""
-    assert not app.exception
-    return "\n".join(each.value.partition("\n")[0] for each in app.main.markdown if each.value.startswith("## "))
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 
 
 def test_theta_slows_the_pairs_down():
