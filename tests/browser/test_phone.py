@@ -30,6 +30,7 @@ def a_text_an_example_and_a_model_are_taken_on_the_page_itself(page: Page) -> No
     settle(page)
     assert not np.array_equal(pixels(page.get_by_role("grid")), before)
     expect(main.get_by_label("Your text")).to_be_hidden()  # closed, so that the result is visible
+    settle(page)  # the text is applied when it loses the focus, and again by the button: this run closes the box
     assert page.get_by_role("gridcell").first.bounding_box()["y"] < 500
 
     opened(page)
