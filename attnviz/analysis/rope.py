@@ -1,8 +1,8 @@
 """RoPE's effect on a score in closed form: pairs as complex numbers, distances, and the paper's decay bound.
 
 A pair (a, b) of a head's dimensions is the complex number a + ib, and rotating it by an angle is a multiplication by
-e^(i·angle). The rotated dimensions of a query at m and a key at n then add Re Σ h_j · e^(i·d·θ_j) to the score, where
-d = m - n and h_j = q_j · conj(k_j) (Su et al., arXiv 2104.09864, section 3.4.3); the others add their plain product.
+e^(i·angle). The rotated dimensions of a query at m and a key at n then add Re Σ h_j · e^(i(m-n)θ_j) to the score, where
+h_j = q_j · conj(k_j) (Su et al., arXiv 2104.09864, section 3.4.3); the others add their plain product.
 """
 
 from __future__ import annotations
@@ -96,8 +96,8 @@ def unrotated_part(q: np.ndarray, k: np.ndarray, n_pairs: int) -> float:
 class DecayBound:
     """The parts of an upper bound of |q·k| at each distance, not yet divided by sqrt(D).
 
-    Summation by parts (section 3.4.3 of the paper): |Σ h_j e^(idθ_j)| <= max |h_(j+1) - h_j| · Σ |S_j|, where S_j is
-    the sum of the first j rotations and h after the last pair is 0. The unrotated part is added to it.
+    Summation by parts (section 3.4.3 of the paper): |Σ h_j e^(i(m-n)θ_j)| <= max |h_(j+1) - h_j| · Σ |S_j|, where S_j
+    is the sum of the first j rotations and h after the last pair is 0. The unrotated part is added to it.
     """
 
     steepest: float  # max |h_(j+1) - h_j|

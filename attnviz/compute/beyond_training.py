@@ -38,7 +38,7 @@ def beyond_training(trained: ModelConfig, run: ModelConfig, text: str | None, n_
         f"The mask is bidirectional; training was causal.{leaks}": trained.causal and not run.causal,
         f"Attention has {window}{sinks}; training had no window.": windowed and trained.sliding_window is None,
         "RoPE is off; training used it.": run.position != trained.position,
-        f"RoPE's θ is {run.rope_theta:,.10g}; training used {trained.rope_theta:,.10g}.": other_theta,
+        f"RoPE's base is {run.rope_theta:,.10g}; training used {trained.rope_theta:,.10g}.": other_theta,
         **({} if text is None else _about_text(text)),
     }
     return [sentence for sentence, holds in differs.items() if holds]

@@ -415,7 +415,7 @@ def n_pairs(view: View) -> str:
 
 @placeholder
 def theta(view: View) -> str:
-    """θ, the base of the frequencies."""
+    """RoPE's base, rope_theta."""
     return f"{view.settings.theta:,.0f}"
 
 

@@ -37,7 +37,7 @@ class Probes:
     trained: bool
 
     def text(self) -> str:
-        """Describe the run: "3 sequences of 32 random tokens, repeated once (causal, no window, RoPE θ = 10,000)"."""
+        """Describe the run: "3 sequences of 32 random tokens, repeated once (causal, no window, RoPE base 10,000)"."""
         return f"{self.n} sequences of {self.period} random tokens, repeated once ({run_text(self.config)})"
 
 
@@ -48,7 +48,7 @@ def run_text(config: ModelConfig) -> str:
     some = config.n_layers - len(config.full_layers)
     if config.sliding_window and config.full_layers:
         window += f" in {some} of {count(config.n_layers, 'layer')}"
-    rope = f"RoPE θ = {config.rope_theta:,.6g}" if config.position == "rope" else "no RoPE"
+    rope = f"RoPE base {config.rope_theta:,.6g}" if config.position == "rope" else "no RoPE"
     rope = "learned positions" if config.position == "learned" else rope
     return ", ".join(["causal" if config.causal else "bidirectional", window, *sinks, rope])
 

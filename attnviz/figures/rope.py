@@ -53,17 +53,17 @@ def subscript(index: int | str) -> str:
 
 
 def frequency(pair: int, n_pairs: int, theta: float) -> Equation:
-    """Return the equation of θ_i, one pair's frequency in radians per token."""
-    base, i = Value(theta, "θ", "base of the frequencies", tex=r"\theta"), Value(pair, "i", "pair")
+    """Return the equation of θ_j, one pair's frequency in radians per token."""
+    base, j = Value(theta, "b", "base, rope_theta"), Value(pair, "j", "pair")
     rotary_dim = Value(2 * n_pairs, "d", "rotated dimensions of a head")
-    right = 1 / base ** (2 * i / rotary_dim)
+    right = 1 / base ** (2 * j / rotary_dim)
     name, name_tex = f"θ{subscript(pair)}", rf"\theta_{{{pair}}}"
     digits = _digits(right.value, 6)
     return Equation(right, name, name_tex, unit="rad per token", digits=digits, meaning=f"frequency of pair {pair}")
 
 
 def wavelength(pair: int, n_pairs: int, theta: float) -> Equation:
-    """Return the equation of λ_i, one pair's tokens per full turn."""
+    """Return the equation of λ_j, one pair's tokens per full turn."""
     right = 2 * PI / frequency_value(pair, n_pairs, theta)
     name, name_tex = f"λ{subscript(pair)}", rf"\lambda_{{{pair}}}"
     digits = _digits(right.value, 3)
@@ -83,7 +83,7 @@ def pair_in_numbers(n_pairs: int, theta: float) -> list[str]:
 
 
 def frequency_value(pair: int, n_pairs: int, theta: float) -> Value:
-    """Return θ_i of one pair as a letter of another equation."""
+    """Return θ_j of one pair as a letter of another equation."""
     equation = frequency(pair, n_pairs, theta)
     meaning = f"frequency of pair {pair} in rad per token"
     return Value(equation.value, equation.name, meaning, digits=equation.digits, tex=equation.name_tex)
@@ -182,7 +182,7 @@ def rotation_maps(frequencies: NDArray, n_tokens: int, query: int, theta: float)
     return Drawing(
         figure,
         title=title,
-        note="cos above, sin below, of position × θᵢ: the rotation that each pair of a query or key gets at each "
+        note="cos above, sin below, of position × frequency: the rotation of each pair of a query or key at each "
         "position. Each column is one position, each row one pair, from fast to slow."
         + (f" Dashed: where this text of {count(n_tokens, 'token')} ends." if n_tokens < len(positions) else ""),
         alt=f"{title}. Over {len(positions)} positions the last pair rotates by {np.degrees(angles[-1, -1]):.3g}°.",
@@ -198,7 +198,7 @@ def rotation_maps(frequencies: NDArray, n_tokens: int, query: int, theta: float)
 
 
 def _rotation(name: str, position: int, pair: int, n_pairs: int, theta: float) -> Equation:
-    """Return the equation of cos or sin of m · θ_i."""
+    """Return the equation of cos or sin of m · θ_j."""
     angle = Value(position, "m", "position of the query") * frequency_value(pair, n_pairs, theta)
     return Equation(function(name, angle), digits=3)
 

@@ -111,12 +111,12 @@ def _score(parts: NDArray, m: int, n: int, head_dim: int, unrotated: int) -> lis
     """Return the equations of one score from each pair's part of q·k (n_pairs + 1,), the unrotated part last."""
     n_pairs, at = len(parts) - 1, f"{m},{n}"
     rotated = Value(
-        float(parts[:-1].sum()), "Re Σⱼ qⱼ·k̄ⱼ·e^(i·d·θⱼ)",
-        "part of q·k from the rotated pairs j of q and k, as complex numbers, at distance d", digits=3,
-        tex=r"\mathrm{Re}\sum_j q_j\,\bar k_j\,e^{\,i\,d\,\theta_j}",
+        float(parts[:-1].sum()), "Re Σⱼ qⱼ·k̄ⱼ·e^(i(m−n)θⱼ)",
+        "part of q·k from the rotated pairs j of q and k, as complex numbers (i: imaginary unit)", digits=3,
+        tex=r"\mathrm{Re}\sum_j q_j\,\bar k_j\,e^{\,i(m-n)\theta_j}",
     )  # fmt: skip
     distance = Value(m, "m", "position of the query") - Value(n, "n", "position of the key")
-    terms, equations = [rotated], [Equation(distance, "d", "d", meaning="distance")]
+    terms, equations = [rotated], [Equation(distance)]
     if unrotated:
         terms.append(Value(float(parts[-1]), "c", f"part of q·k from the {unrotated} unrotated dimensions", digits=3))
     groups = np.array_split(np.arange(n_pairs), min(MAX_TERMS, n_pairs))

@@ -76,7 +76,7 @@ ALL = (
     Element("latent-checks", "query_groups", "closer", "Absorbed form = expanded form", "latent", drawing=False),
     Element("rope-pair", "rope", "rotation", "One pair of q and k"),
     Element("rope-clocks", "rope", "pairs", "Each pair as a clock"),
-    Element("control-theta", "rope", "pairs", "The slider of θ", drawing=False),
+    Element("control-theta", "rope", "pairs", "The slider of the base", drawing=False),
     Element("figure-wavelengths", "rope", "pairs", "Wavelength of each pair"),
     Element("figure-rotations", "rope", "pairs", "cos and sin of each pair"),
     Element("control-factor", "rope", "closer", "The slider of the scaling factor", "longer", drawing=False),

@@ -152,7 +152,7 @@ def _mask(s: Settings) -> None:
     )  # fmt: skip
     _control(st.checkbox, "RoPE", "rope")
     if s.opened:
-        st.caption("Window 0 and the default θ mean the model’s own values.")
+        st.caption("Window 0 and the default RoPE base mean the model’s own values.")
     elif s.model != "own":
         st.caption("The checkpoints were trained with a causal mask and RoPE, without a window.")
 

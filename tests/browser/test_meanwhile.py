@@ -242,7 +242,7 @@ STALE = {"pair": "1: 99.9° per token", "query": "7 ·nobody", "model": "A model
 
 
 def test_the_label_of_an_option_that_has_another_one_by_now_is_not_taken(server: Server) -> None:
-    """A browser sends the label that it shows, which an earlier change may have replaced: here θ, or the text."""
+    """A browser sends the label that it shows, which an earlier change, here of base or text, may have replaced."""
 
     async def used(session: Session, field: str, label: str) -> None:
         shown, message = session.control(field), BackMsg()

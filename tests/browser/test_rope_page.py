@@ -208,7 +208,7 @@ def a_change_does_not_make_the_clocks_run_faster(page: Page) -> None:
     assert page.evaluate(RATE) == pytest.approx(1, abs=0.3)
 
 
-# ---- effects of the controls; of θ, the rotated share and RoPE itself: tests/ui/test_rope_controls.py
+# ---- effects of the controls; of the base, the rotated share and RoPE itself: tests/ui/test_rope_controls.py
 
 
 def a_chosen_clock_is_the_page_s_pair(page: Page) -> None:

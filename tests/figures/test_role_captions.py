@@ -95,6 +95,6 @@ def test_the_run_is_told_by_its_mask_and_position_settings():
 
 def test_a_run_is_described_with_its_windows_and_positions():
     windows = ModelConfig(5, 12, 3, sliding_window=4, full_layers=(1, 3), rope_theta=500.0)
-    assert run_text(windows) == "causal, window of 4 tokens in 3 of 5 layers, RoPE θ = 500"
+    assert run_text(windows) == "causal, window of 4 tokens in 3 of 5 layers, RoPE base 500"
     learned = ModelConfig(5, 12, 3, position="learned", learned_position_rows=70)
     assert run_text(learned) == "causal, no window, learned positions"

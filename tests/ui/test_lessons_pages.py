@@ -156,7 +156,10 @@ def test_every_step_opens_and_draws_what_it_points_at(name: str) -> None:
     for number in range(1, len(lesson.steps) + 1):
         app, step = opened_step(lesson, number), lesson.step(number)
         wrong = [each.value for each in (*app.warning, *app.error)]
-        assert wrong == [] or "theta" in step.link, (number, wrong)  # a θ other than the trained one causes a warning
+        assert wrong == [] or "theta" in step.link, (
+            number,
+            wrong,
+        )  # a base other than the trained one causes a warning
         assert shows(app, step.target), (number, step.target, keys(app))
         assert not_in_the_ring(app, lesson, number) == NOT_IN_THE_RING.get((name, number), set()), number
         assert step.title in bar(app) and f"Step {number} of {len(lesson.steps)}" in bar(app)

@@ -15,7 +15,7 @@ def test_theta_slows_the_pairs_down():
     assert "## Pair 0 repeats every 6.28 positions, pair 11 every 29,164" in titles(app)
     theta = app.select_slider(key="control-theta").set_value(10_000_000.0)
     assert "## Pair 0 repeats every 6.28 positions, pair 11 every 16" in titles(theta.run())
-    assert any("θ is 10,000,000; training used 10,000" in each.value for each in (*app.info, *app.warning))
+    assert any("base is 10,000,000; training used 10,000" in each.value for each in (*app.info, *app.warning))
     assert float(app.query_params["theta"]) == 1e7
     app.select_slider(key="control-theta").set_value(100.0).run()
     assert "## Pair 0 repeats every 6.28 positions, pair 11 every 428" in titles(app)

@@ -18,8 +18,8 @@ THETAS = (10_000.0, 500_000.0, 1_000_000.0)
 
 def _drawn(rng: random.Random) -> tuple[int, int, float, Value, Value, Value]:
     D, theta = rng.choice((8, 16, 24, 64, 128)), rng.choice(THETAS)
-    i = rng.randrange(1, min(D // 2, 5))
-    return D, i, theta, Value(D, "D", "head_dim"), Value(i, "i", "pair"), Value(theta, "θ", "base", tex=r"\theta")
+    j = rng.randrange(1, min(D // 2, 5))
+    return D, j, theta, Value(D, "D", "head_dim"), Value(j, "j", "pair"), Value(theta, "b", "base, rope_theta")
 
 
 def _rotation(head_dim: int, theta: float, pair: int) -> tuple[str, dict[str, str]]:
@@ -29,36 +29,37 @@ def _rotation(head_dim: int, theta: float, pair: int) -> tuple[str, dict[str, st
 
 @kind("rope", 1)
 def angle_of_a_pair(rng: random.Random) -> Question:
-    D, i, theta, d, pair, base = _drawn(rng)
+    D, j, theta, d, pair, base = _drawn(rng)
     p = rng.randrange(2, 60)
-    angle = p * float(rope_frequencies(D, theta)[i])
+    angle = p * float(rope_frequencies(D, theta)[j])
     position = Value(p, "p", "position")
     return Question(
-        f"head_dim = {D}, θ = {theta:,.0f}. By what angle, in radians, is pair {i} (from 0) rotated at position {p}?",
+        f"head_dim = {D}, base b = {theta:,.0f}. By what angle, in radians, is pair {j} (from 0) rotated at position "
+        f"{p}?",
         NumberAnswer(
             angle,
             "rad",
             0.01,
             known(
-                (p * theta ** (-i / D), "The exponent is −2i / D."),
-                (p * theta ** (2 * i / D), "The exponent is negative."),
+                (p * theta ** (-j / D), "The exponent is −2j / D."),
+                (p * theta ** (2 * j / D), "The exponent is negative."),
                 (angle / p, "That is the angle per position."),
                 (math.degrees(angle), "That is the angle in degrees."),
-                (p * theta ** (-2 * (i - 1) / D), "Pairs are counted from 0."),
+                (p * theta ** (-2 * (j - 1) / D), "Pairs are counted from 0."),
             ),
         ),
-        "The angle is position times frequency, and the frequency of pair i is θ^(−2i / D).",
+        "The angle is position times frequency, and the frequency of pair j is b^(−2j / D).",
         (Equation(position * base ** (-(2 * pair / d)), "angle"),),
-        _rotation(D, theta, i),
+        _rotation(D, theta, j),
     )
 
 
 @kind("rope", 2)
 def wavelength(rng: random.Random) -> Question:
-    D, i, theta, d, pair, base = _drawn(rng)
-    found = 2 * math.pi / float(rope_frequencies(D, theta)[i])
+    D, j, theta, d, pair, base = _drawn(rng)
+    found = 2 * math.pi / float(rope_frequencies(D, theta)[j])
     return Question(
-        f"head_dim = {D}, θ = {theta:,.0f}. After how many tokens has pair {i} (from 0) rotated by a full circle?",
+        f"head_dim = {D}, base b = {theta:,.0f}. After how many tokens has pair {j} (from 0) rotated by a full circle?",
         NumberAnswer(
             found,
             "tokens",
@@ -66,12 +67,12 @@ def wavelength(rng: random.Random) -> Question:
             known(
                 (found / (2 * math.pi), "A full circle is 2π."),
                 (found / 2, "That is half a circle."),
-                (2 * math.pi * theta ** (i / D), "The exponent is 2i / D."),
+                (2 * math.pi * theta ** (j / D), "The exponent is 2j / D."),
             ),
         ),
         "The wavelength is a full circle, 2π, divided by the angle per position.",
         (Equation(2 * Value(math.pi, "π", "half a circle", digits=4, tex=r"\pi") * base ** (2 * pair / d)),),
-        _rotation(D, theta, i),
+        _rotation(D, theta, j),
     )
 
 
@@ -98,7 +99,7 @@ def partner(rng: random.Random) -> Question:
                 (n + 1, ""),
             ),
         ),
-        "The half-split layout pairs n with n + D / 2; the interleaved layout pairs 2i with 2i + 1.",
+        "The half-split layout pairs n with n + D / 2; the interleaved layout pairs 2j with 2j + 1.",
         (Equation(way),),
         ("rope", {"tab": "layouts"}),
     )
@@ -185,13 +186,13 @@ def how_many_pairs(rng: random.Random) -> Question:
 
 @kind("rope", 3)
 def interpolated_angle(rng: random.Random) -> Question:
-    D, i, theta, d, pair, base = _drawn(rng)
+    D, j, theta, d, pair, base = _drawn(rng)
     s, p = rng.choice((2, 4, 8)), rng.randrange(64, 512, 8)
-    found = p / s * float(rope_frequencies(D, theta)[i])
+    found = p / s * float(rope_frequencies(D, theta)[j])
     position, factor = Value(p, "p", "position"), Value(s, "s", "factor of the extension")
     return Question(
-        f"Position interpolation extends the context by a factor of {s}. head_dim = {D}, θ = {theta:,.0f}: what is the "
-        f"angle of pair {i} (from 0) at position {p}, in radians?",
+        f"Position interpolation extends the context by a factor of {s}. head_dim = {D}, base b = {theta:,.0f}: what "
+        f"is the angle of pair {j} (from 0) at position {p}, in radians?",
         NumberAnswer(
             found,
             "rad",

@@ -54,11 +54,11 @@ def top(view: View) -> None:
     if not view.settings.rope:
         st.info("RoPE is off: this page shows the rotations it would apply.", icon=":material/rotate_right:")
     if kind := compute_rope.scaled_by(view):
-        st.info(f"This model runs with scaled RoPE ({kind}). This page draws the rotations by θ without the scaling.")
+        st.info(f"This model runs with scaled RoPE ({kind}). This page draws the rotations without the scaling.")
     if view.config.score_root != view.config.head_dim or view.config.attention_softcap:
         st.caption("The equations on this page divide q·k by √D; this model's own scores have another scale or a cap.")
     if view.config.rope_theta_windowed is not None:
-        st.caption("Layers with a sliding window have their own θ; this page uses that of the selected layer.")
+        st.caption("Layers with a sliding window have a base of their own; this page uses that of the selected layer.")
 
 
 @state.part("rotation", compute_rope.rotates)
@@ -134,12 +134,12 @@ def _take_pair(pair: int) -> None:
 def frequencies(view: View) -> None:
     """Wavelengths, and the tables of cos and sin."""
     st.header("Fast pairs and slow pairs", divider="gray")
-    st.markdown("Move θ and watch the slow pairs. A larger θ slows every pair but the first.")
+    st.markdown("Move the base and watch the slow pairs. A larger base slows every pair but the first.")
     theta = view.config.rope_theta if view.settings.opened else view.settings.theta
     state.control(
-        st.select_slider, "θ, the base of the frequencies", "theta", shown=theta, options=_thetas(theta),
+        st.select_slider, "Base b of the frequencies (rope_theta)", "theta", shown=theta, options=_thetas(theta),
         format_func=_theta_name, reruns=(),
-        help="rope_theta. The other pages run the model with this θ too.",
+        help="The other pages run the model with this base too.",
     )  # fmt: skip
     config, values, n = compute_rope.rotated(view), compute_rope.frequencies(view), len(view.labels)
     left, right = st.columns(2, gap="large")
