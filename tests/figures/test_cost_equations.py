@@ -27,7 +27,7 @@ from attnviz.figures.cost.formulas import (
     by_part,
     cache_equation,
     fit_equation,
-    intensity_equation,
+    intensity_equations,
     rate_equation,
     sum_equation,
     totals_formula,
@@ -179,10 +179,21 @@ def test_weights_that_do_not_fit_say_by_how_much():
 @example(Serving(PRESETS["llama-3.1-405b"], CARDS["t4"], 2**20), 1)
 def test_the_bound_and_the_intensity_are_those_of_the_step(serving, batch_size):
     step = serving.step(batch_size)
-    bound, intensity = rate_equation(step, serving.machine), intensity_equation(step)
+    bound = rate_equation(step, serving.machine)
+    flops, intensity = intensity_equations(serving.model, step, serving.n_tokens)
     assert bound.value == pytest.approx(step.tokens_per_second(serving.machine), rel=1e-12)
     assert intensity.value == pytest.approx(step.intensity, rel=1e-12)
-    assert right(bound.tex()) and right(intensity.tex())
+    assert flops.value == step.flops
+    assert right(bound.tex()) and right(intensity.tex()) and right(flops.tex())
+
+
+def test_flops_of_a_decode_step_by_hand():
+    llama, deepseek = Serving(PRESETS["llama-3-8b"], CARDS["t4"], 8192), Serving(PRESETS["deepseek-v3"], CARDS["t4"], 7)
+    layer = 4096 * (2 * 4096 + 2 * 1024 + 3 * 14_336)
+    by_hand = 3 * (2 * (32 * layer + 128_256 * 4096) + 4 * 32 * 128 * 32 * 8192)
+    assert intensity_equations(llama.model, llama.step(3), 8192)[0].value == by_hand
+    short, long = (intensity_equations(deepseek.model, deepseek.step(1), n)[0].value for n in (7, 18))
+    assert long - short == 61 * 11 * 128 * 2 * (512 + 64 + 512)
 
 
 @settings(max_examples=30, deadline=None)

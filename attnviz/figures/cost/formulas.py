@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from attnviz.config import ModelConfig
-from attnviz.cost import Accelerator, DecodeStep, MemoryPlan, Prefill, count_parameters
+from attnviz.cost import Accelerator, DecodeStep, MemoryPlan, Prefill, cached_tokens, count_parameters
 from attnviz.cost.cache import SCALE_BITS
+from attnviz.cost.decode import multiplied_weights
 from attnviz.cost.units import bytes_text
 from attnviz.equations import (
     MULTIPLIED,
@@ -173,16 +174,43 @@ def prefill_equations(model: ModelConfig, prompt: Prefill, machine: Accelerator)
 
 def _pairs(model: ModelConfig, prompt: Prefill) -> Expression:
     """Return the query-key pairs of all layers: L·S·(S + 1) / 2, or with windows their number."""
-    if model.sliding_window is not None and len(set(model.full_layers)) < model.n_layers:
+    if _has_windows(model):
         return Value(prompt.pairs, "p", "query–key pairs in all layers, within the windows", scientific=True)
     layers, tokens = Value(model.n_layers, "L", "layers"), Value(prompt.n_tokens, "S", "tokens of the prompt")
     return layers * tokens * (tokens + 1) / 2
 
 
-def intensity_equation(step: DecodeStep) -> Equation:
-    """Return the equation of the FLOPs per byte read."""
+def intensity_equations(model: ModelConfig, step: DecodeStep, n_tokens: int) -> tuple[Equation, Equation]:
+    """Return the equations of a decode step's FLOPs and of its FLOPs per byte read, at n_tokens per sequence."""
+    weights = Value(multiplied_weights(model), "N", "weights multiplied per token", scientific=True)
+    per_token = 2 * weights + _flops_per_key(model) * _keys(model, n_tokens)
+    flops = Equation(
+        Value(step.batch_size, "B", "sequences") * per_token, "F", unit="FLOPs", scientific=True,
+        meaning="FLOPs per step",
+    )  # fmt: skip
     intensity = _flops(step) / (_weight_bytes(step) + _cache_bytes(step))
-    return Equation(intensity, unit="FLOPs per byte")
+    return flops, Equation(intensity, unit="FLOPs per byte")
+
+
+def _flops_per_key(model: ModelConfig) -> Expression:
+    """Return the FLOPs of one query and key in all heads: score and weighted sum; for MLA in its absorbed form."""
+    heads = Value(model.n_heads, "H", "query heads")
+    if model.attention != "mla":
+        return 4 * heads * Value(model.head_dim, "D", "head_dim")
+    latent = Value(model.kv_lora_rank, "R", "kv_lora_rank, width of the latent")
+    return 2 * heads * (2 * latent + Value(model.qk_rope_head_dim, "P", "qk_rope_head_dim, width of the rotated key"))
+
+
+def _keys(model: ModelConfig, n_tokens: int) -> Expression:
+    """Return the keys that one new token attends to in all layers: L·S, or with windows their number."""
+    if _has_windows(model):
+        found = cached_tokens(model, n_tokens)
+        return Value(found, "n", "keys that one token attends to in all layers, within the windows")
+    return Value(model.n_layers, "L", "layers") * Value(n_tokens, "S", "tokens")
+
+
+def _has_windows(model: ModelConfig) -> bool:
+    return model.sliding_window is not None and len(set(model.full_layers)) < model.n_layers
 
 
 def _kv_heads(c: ModelConfig) -> Value:

@@ -9,7 +9,7 @@ from attnviz.cost import Accelerator, MemoryPlan, Serving, experts_read
 from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.equations import aligned
 from attnviz.figures.cost.captions import beyond_context, is_beyond, short_name, weights_note
-from attnviz.figures.cost.formulas import fit_equation, intensity_equation, rate_equation
+from attnviz.figures.cost.formulas import fit_equation, intensity_equations, rate_equation
 from attnviz.figures.cost.rates import rate_text, rounded_rate
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.phrases import meanings
@@ -146,7 +146,7 @@ def roof(serving: Serving) -> Drawing:
     ridge = rate_text(machine.ridge)
     side = "below" if last.bound_by(machine) == "memory" else "above"
     title = f"{batch}: {rate_text(last.intensity)} FLOPs per byte, {side} the ridge of {ridge}"
-    equation = intensity_equation(last)
+    equations = intensity_equations(serving.model, last, serving.n_tokens)
     return Drawing(
         figure,
         title=title,
@@ -165,8 +165,8 @@ def roof(serving: Serving) -> Drawing:
             "FLOPs per byte": [rounded_rate(s.intensity) for s in steps],
             "limited by": [s.bound_by(machine) for s in steps],
         },
-        formula=aligned(equation),
-        legend=meanings(equation),
+        formula=aligned(*equations),
+        legend=meanings(*equations),
     )
 
 
