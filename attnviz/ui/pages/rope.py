@@ -72,12 +72,7 @@ def rotation(view: View) -> None:
     n_pairs, first = len(values), compute_rope.first_rotated(view)
     dimensions = analysis.dimensions(rotated.pair, n_pairs, config.rope_layout, first)
     left, right = st.columns(2, gap="large")
-    with left:
-        caption = rope_rotation.rotation(rotated, dimensions, view.labels[rotated.m], n_pairs, config.rope_theta)
-        st.markdown(f"## {caption.title}")
-        st.caption(caption.note)
-        charts.formula(caption)
-    with right:
+    with left:  # on a phone above the equations: the arrows and Play are what to look at first
         q, k = compute_rope.selected_vectors(view)
         unrotated = analysis.unrotated_part(q, k, n_pairs)
         data = rope_pair.pack(
@@ -85,6 +80,11 @@ def rotation(view: View) -> None:
             (rotated.m, rotated.n), view.labels, _head(view).colour, _reads(view),
         )  # fmt: skip
         rope_pair.rope_pair(data, key="rope-pair")
+    with right:
+        caption = rope_rotation.rotation(rotated, dimensions, view.labels[rotated.m], n_pairs, config.rope_theta)
+        st.markdown(f"## {caption.title}")
+        st.caption(caption.note)
+        charts.formula(caption)
 
 
 def selection(view: View) -> None:
