@@ -11,7 +11,6 @@ else:  # imported once by Streamlit's server, which searches this file for a cal
     from attnviz.ui.components import scripts
     from attnviz.ui.open_browser import opened
     from attnviz.ui.page_style import PAGE_STYLE
-    from attnviz.ui.paint_first import PAINT_FIRST
     from attnviz.ui.warm_start import WARM_START
 
     server.start()
@@ -19,5 +18,5 @@ else:  # imported once by Streamlit's server, which searches this file for a cal
         __file__,
         routes=scripts.routes(),
         lifespan=opened,
-        middleware=[WARM_START, PAGE_STYLE, *server.MIDDLEWARE, PAINT_FIRST],
+        middleware=[WARM_START, PAGE_STYLE, *server.MIDDLEWARE],
     )

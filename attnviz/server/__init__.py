@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from types import ModuleType
 
-from attnviz.server import base_url, memory, preempt, stale
+from attnviz.server import base_url, memory, paint_first, preempt, stale
 
 _WITHOUT = os.environ.get("ATTNVIZ_WITHOUT", "").split(",")
 
@@ -28,4 +28,4 @@ def start() -> None:
         file.start()
 
 
-MIDDLEWARE = tuple(file.MIDDLEWARE for file in _enabled(stale, base_url))
+MIDDLEWARE = tuple(file.MIDDLEWARE for file in _enabled(stale, base_url, paint_first))

@@ -2,15 +2,16 @@
 
 import asyncio
 from collections.abc import Sequence
-from itertools import pairwise
 from statistics import median
 from time import perf_counter
 
 import pytest
-from websockets.asyncio.client import ClientConnection
 
-from attnviz.ui.paint_first import GRID, SECONDS, PaintFirst
-from tests.browser.server import serve
+from attnviz import server as server_files
+from attnviz.server import paint_first, stale
+from attnviz.server.paint_first import GRID, SECONDS, PaintFirst
+from tests.browser.server import Server
+from tests.server.timed import Timed
 from tests.soak.session import connected
 from tests.waiting import result_of
 
@@ -45,6 +46,11 @@ def test_other_requests_do_not_wait():
     assert apart < SECONDS / 2
 
 
+def test_it_is_switched_off_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_files, "_WITHOUT", ["paint_first"])
+    assert server_files._enabled(stale, paint_first) == [stale]
+
+
 def test_one_connection_does_not_wait_for_another():
     async def together() -> float:
         async def app(_scope: dict, _receive: object, send: object) -> None:
@@ -60,24 +66,8 @@ def test_one_connection_does_not_wait_for_another():
     assert SECONDS <= result_of(together()) < 3 * SECONDS
 
 
-class Timed:
-    """A websocket that notes when each frame arrived."""
-
-    def __init__(self, socket: ClientConnection) -> None:
-        self.socket, self.times = socket, []
-
-    async def recv(self) -> bytes:
-        frame = await self.socket.recv()
-        self.times.append(perf_counter())
-        return frame
-
-    async def send(self, message: bytes) -> None:
-        self.times.clear()
-        await self.socket.send(message)
-
-
 @pytest.mark.slow
-def test_a_change_on_the_heads_page_sends_the_grid_ahead():
+def test_a_change_on_the_heads_page_sends_the_grid_ahead(server: Server) -> None:
     """End to end through a running server: the other parts' messages arrive SECONDS after the grid's."""
 
     async def changes(url: str, models: Sequence[str]) -> list[tuple[float, float]]:
@@ -86,18 +76,17 @@ def test_a_change_on_the_heads_page_sends_the_grid_ahead():
         session.socket, found = Timed(session.socket), []
         for model in models:
             await session.set({"model": model})
-            found.append(gaps(session.frames, session.socket.times))
+            found.append(around_the_grid(session.frames, session.socket.gaps()))
         await session.socket.socket.close()
         return found
 
-    def gaps(frames: list[bytes], times: list[float]) -> tuple[float, float]:
+    def around_the_grid(frames: list[bytes], gaps: list[float]) -> tuple[float, float]:
         (held,) = [i for i, frame in enumerate(frames) if GRID.search(frame)]
         assert b"kvNames" in frames[held] and len(frames) - held > 10
-        after_grid, *others = [after - before for before, after in pairwise(times[held:])]
+        after_grid, *others = gaps[held:]
         return after_grid, median(others)
 
-    with serve() as server:
-        models = "mqa", "gqa-2", "mha", "mla", "own"  # each once: a known grid is not sent again
-        found = result_of(changes(server.url, models))
+    models = "mqa", "gqa-2", "mha", "mla", "own"  # each once: a known grid is not sent again
+    found = result_of(changes(server.url, models))
     # On a busy machine this process may be late to read the grid, and then the gap looks shorter.
     assert sum(after_grid > SECONDS / 2 and others < SECONDS / 2 for after_grid, others in found) > len(found) / 2
