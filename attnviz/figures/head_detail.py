@@ -15,7 +15,7 @@ from attnviz.equations import Equation, Value, aligned, function
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.head_captions import low, shortened, weight_equation
-from attnviz.figures.numbers import DIGITS, printed, rounded
+from attnviz.figures.numbers import DIGITS, printed, rounded, significant
 from attnviz.figures.phrases import count, meanings
 from attnviz.figures.theme import DIVERGING, NEUTRAL, base_figure
 from attnviz.figures.token_maps import BARE
@@ -80,6 +80,10 @@ def _note(parts: ScoreParts, added: np.ndarray) -> str:
         f"The products add up to {printed(parts.dot)}; divided by √{D}, the sum is the score. The largest contribution "
         f"comes from {_term(parts, most)}: {printed(added[most])}."
     )
+    vectors, products = (significant(far) for far in _full_colour(parts))
+    sentences.append(
+        f"Brown is negative, petrol positive; full colour at ±{vectors} for q and k, ±{products} for q × k."
+    )
     if not parts.allowed:
         sentences.append("This pair is masked: it has a score, which the softmax leaves out.")
     return " ".join(sentences)
@@ -94,9 +98,8 @@ def _term(parts: ScoreParts, i: int) -> str:
 
 def _add_vectors(figure: Chart, parts: ScoreParts) -> None:
     """Add three rows of D cells; q and k share a colour scale, the products have their own."""
-    vectors = np.stack((parts.q, parts.k))
-    for y, values in ((0, vectors), (2, parts.products[None])):
-        far = max(float(np.abs(values).max()), 1e-9)
+    strips = (0, np.stack((parts.q, parts.k))), (2, parts.products[None])
+    for (y, values), far in zip(strips, _full_colour(parts), strict=True):
         figure.add_heatmap(
             z=values.astype(np.float32), y0=y, dy=1, xaxis="x2", yaxis="y2", colorscale=DIVERGING, zmin=-far, zmax=far,
             showscale=False, xgap=1, ygap=4, customdata=np.tile(parts.order, (len(values), 1)),
@@ -106,6 +109,12 @@ def _add_vectors(figure: Chart, parts: ScoreParts) -> None:
         xaxis2={**BARE, "range": [-0.7, len(parts.order) - 0.3], "showticklabels": False, "anchor": "y2"},
         yaxis2={**BARE, "domain": [0.62, 1], "range": [2.5, -0.5], "tickvals": [0, 1, 2], "ticktext": list(ROWS)},
     )
+
+
+def _full_colour(parts: ScoreParts) -> tuple[float, float]:
+    """Return the absolute values with full colour: of q and k, and of their products."""
+    vectors, products = (float(np.abs(values).max()) for values in (np.stack((parts.q, parts.k)), parts.products))
+    return max(vectors, 1e-9), max(products, 1e-9)
 
 
 def _add_sum(figure: Chart, parts: ScoreParts, at: np.ndarray, added: np.ndarray) -> None:

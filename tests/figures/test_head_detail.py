@@ -1,5 +1,7 @@
 """The parts of a weight add up to the model's weight, for every type of attention."""
 
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -105,6 +107,19 @@ def test_a_score_by_hand():
     equation = score_equation(parts, 1, 0)
     assert equation.text() == "s(1, 0) = q₁·k₀ / √D = 10.0000 / √4 = 5.0000"
     assert rf"= {1 / (1 + np.exp(-5)):.4f}" in weight_by_steps(t, ["a", "b"], 0, 1, 1, 0).formula
+
+
+def test_the_colours_of_the_strips_are_named_with_their_ends(model):
+    t = trace(model, IDS)
+    drawing, parts = weight_by_steps(t, LABELS, 1, 1, 9, 8), score_parts(t, 1, 1, 9, 8)
+    ends = [np.abs([parts.q, parts.k]).max(), np.abs(parts.products).max()]
+    assert (
+        [strip.zmax for strip in drawing.figure.data[:2]] == ends == [-strip.zmin for strip in drawing.figure.data[:2]]
+    )
+    q_and_k, products = (
+        float(end) for end in re.search(r"at ±(.+) for q and k, ±(.+) for q × k", drawing.note).groups()
+    )
+    assert [q_and_k, products] == pytest.approx(ends, rel=5e-3)
 
 
 def test_what_the_mask_forbids_has_a_score_and_no_weight(model):
