@@ -121,6 +121,7 @@ def the_line_of_the_softmax_opens_with_it(page: Page) -> None:
     """After the reload: its URL is that of the line."""
     expect(page.locator(".sw .sum")).to_contain_text("exp(")
     expect(page.locator(".sw .chips [aria-pressed=true]")).to_have_text("softmax(…)")
+    expect(page.locator(".sw .does")).to_contain_text("What this line is for. Masks the scores")
     expect(page.locator(".sw .from figcaption")).to_have_count(1)
     page.locator(".sw .chips button", has_text="weights").click()
     canvas = page.locator(".sw .main canvas")

@@ -5,6 +5,7 @@ import pytest
 from attnviz.compute import steps as compute
 from attnviz.compute.view import View
 from attnviz.figures import step_captions as captions
+from attnviz.figures.step_purposes import purpose_of
 from attnviz.session.settings import MODELS, Settings
 
 TEXT = "The old man found a red ball. The old man"
@@ -21,16 +22,24 @@ DECODING = [{"model": "mha", **FILTERS}, {"model": "mla", **FILTERS}, {"window":
 
 
 @pytest.mark.parametrize("changes", SETTINGS)
-def test_each_operation_of_a_walk_has_a_phrase(changes):
-    assert without_a_phrase(compute.walk_of(View(Settings(text=TEXT, **changes)))) == set()
+def test_each_line_of_a_walk_has_a_purpose_and_each_operation_a_phrase(changes):
+    walk = compute.walk_of(View(Settings(text=TEXT, **changes)))
+    assert without_a_phrase(walk) == without_a_purpose(walk) == set()
 
 
 @pytest.mark.parametrize("changes", DECODING)
-def test_each_operation_of_a_decode_step_has_a_phrase(changes):
-    assert without_a_phrase(compute.decode_step_of(View(Settings(text=TEXT, **changes))).walk) == set()
+def test_each_line_of_a_decode_step_has_a_purpose_and_each_operation_a_phrase(changes):
+    walk = compute.decode_step_of(View(Settings(text=TEXT, **changes))).walk
+    assert without_a_phrase(walk) == without_a_purpose(walk) == set()
 
 
 def without_a_phrase(walk) -> set[str]:
     names = {captions.plain_name(name) for stop in walk.stops for name in stop.operations}
     assert len(names) > 10
     return names - set(captions.OPERATIONS)
+
+
+def without_a_purpose(walk) -> set[tuple[str, int]]:
+    lines = [stop.line for stop in walk.stops[1:] if not stop.line.skipped]
+    assert len(lines) > 10
+    return {(walk.run.calls[line.call].function, line.number) for line in lines if not purpose_of(walk.run, line)}

@@ -14,6 +14,7 @@ import numpy as np
 from attnviz.figures import step_captions as captions
 from attnviz.figures import theme
 from attnviz.figures.numbers import rounded
+from attnviz.figures.step_purposes import purpose_of
 from attnviz.steps import Call, Picture, Run, Shown, Walk
 from attnviz.steps.walk import TOKEN_AXES
 from attnviz.ui.components.declared import declared
@@ -115,6 +116,7 @@ def pack(walk: Walk, labels: Sequence[str], n_kv_heads: int, at: int, words: Seq
         {
             "call": stop.line.call,
             "lines": [stop.line.number, stop.line.last],
+            "purpose": purpose_of(walk.run, stop.line),
             "does": captions.does_text(stop, walk.run.own),
             "skipped": ".".join(stop.line.skipped.split(".")[-2:]),
             "shown": [_shown(each, labels, pictures, words) for each in stop.shown],
