@@ -316,3 +316,21 @@ def test_the_chosen_batch_fits_or_is_said_to_be_too_much():
     fits, too_many = (figures.chosen_batch(SERVING, n) for n in (most, most + 1))
     assert f"at most {rate_text(SERVING.tokens_per_second(most))} tokens per second" in fits
     assert f"{most + 1:,} sequences" in too_many and f"at most {most:,} fit" in too_many
+
+
+@pytest.mark.parametrize(
+    ("id", "n", "copies"),
+    [("llama-3-8b", 1, ""), ("llama-3-8b", 8, ""), ("llama-3-8b", 16, "2"), ("llama-3-8b", 12, "1.5"),
+     ("falcon-7b", 5, "5"), ("gpt2-small", 64, ""), ("deepseek-v3", 8, "8")],
+)  # fmt: skip
+def test_several_accelerators_say_what_tensor_parallelism_would_copy(id, n, copies):
+    """Against the KV heads that n equal shares of the query heads read, where they can be equal."""
+    model = PRESETS[id]
+    serving = Serving(model, CARDS["h100-sxm"].times(n), 8192)
+    for drawing in (figures.filling(serving), figures.speed(serving)):
+        assert ("are added up" in drawing.note) == (n > 1)
+        assert re.findall(r"([\d.]+) times these caches", drawing.note) == ([copies] if copies else [])
+    if copies and model.attention != "mla" and model.n_heads % n == 0:
+        shares = [range(i * model.n_heads // n, (i + 1) * model.n_heads // n) for i in range(n)]
+        read = [{head * model.n_kv_heads // model.n_heads for head in share} for share in shares]
+        assert sum(map(len, read)) / model.n_kv_heads == float(copies)

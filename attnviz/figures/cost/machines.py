@@ -50,7 +50,7 @@ def filling(serving: Serving) -> Drawing:
         title=title,
         note=f"{beyond_context(serving.model, serving.n_tokens)}{_longest_context(plan, serving.model)}"
         f"{_memory_note(serving, by_data_sheet)} The reserve of {serving.reserve:.0%} is an assumption, for "
-        f"activations and allocation overhead. {weights_note(serving.weights)}",
+        f"activations and allocation overhead. {weights_note(serving.weights)}{_parallel_note(serving)}",
         alt=f"{title}. " + "; ".join(f"{name} {bytes_text(n, False)}" for name, n in pieces.items()) + ".",
         table={
             "what": [*pieces, "cache of one sequence", "memory", "memory by the data sheet, GB = 10⁹ B"],
@@ -108,7 +108,7 @@ def speed(serving: Serving) -> Drawing:
         f"for all sequences, but only a few rows of an embedding that is not the output layer too, and each sequence's "
         f"cache once. Dotted: does not fit. This is an upper bound: peak bandwidth and "
         f"peak arithmetic, perfectly overlapped.{_experts_note(serving, many.batch_size)} "
-        f"{peak_note(serving)}",
+        f"{peak_note(serving)}{_parallel_note(serving)}",
         alt=f"{title}. {_sequences(many.batch_size)}: {last} tokens per second, limited by "
         f"{many.bound_by(machine)}. One sequence: {first} tokens per second.",
         table=rows,
@@ -247,6 +247,26 @@ def _fit_note(serving: Serving, largest: int) -> str:
     if largest:
         return f"At most {_sequences(largest)} fit{'s' * (largest == 1)} beside the weights and {reserve}."
     return f"Weights, one sequence and {reserve} do not fit in {bytes_text(serving.accelerator.memory, False)}."
+
+
+def _parallel_note(serving: Serving) -> str:
+    """State what is assumed of several accelerators, and how much cache tensor parallelism would copy."""
+    n, model = serving.accelerator.count, serving.model
+    if n == 1:
+        return ""
+    added = (
+        f" Memory, bandwidth and arithmetic of the {n} are added up: weights and caches are assumed to be divided "
+        "evenly, and communication to take no time."
+    )
+    if model.attention == "mla":
+        return f"{added} With tensor parallelism each would keep the latents of all heads: {n} times these caches."
+    if model.n_kv_heads < n <= model.n_heads:
+        heads = "KV head" if model.n_kv_heads == 1 else "KV heads"
+        return (
+            f"{added} With tensor parallelism each would keep a whole KV head, and this model has {model.n_kv_heads} "
+            f"{heads}: {n / model.n_kv_heads:.3g} times these caches."
+        )
+    return added
 
 
 def _experts_note(serving: Serving, batch_size: int) -> str:
