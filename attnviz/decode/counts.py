@@ -60,7 +60,7 @@ def _attention(c: ModelConfig, T: int, S: int) -> int:
 
 
 def _latent_attention(c: ModelConfig, T: int, S: int, absorbed: bool) -> int:
-    """Count one layer of MLA. W_uk and W_uv are applied to every key token (expanded) or to every query (absorbed)."""
+    """Count one layer of MLA. W_UK and W_UV are applied to every key token (expanded) or to every query (absorbed)."""
     q_width = c.n_heads * c.head_dim  # head_dim = N + P
     q = c.d_model * q_width if c.q_lora_rank is None else c.q_lora_rank * (c.d_model + q_width)
     latent = c.d_model * (c.kv_lora_rank + c.qk_rope_head_dim)

@@ -48,6 +48,7 @@ OPERATIONS = {  # torch's name -> what it does, for the sentence below the sourc
     "max": "finds the largest entry",
     "nonzero": "lists the indices of the entries that are not 0",
     "double": "converts the numbers to 64 bits",
+    "to": "converts the numbers to another type",
     "any": "tests whether any entry of the row is true",
     "tril": "sets the entries above the diagonal to false",
     "embedding": "looks up one row of the table for each token id",

@@ -8,88 +8,137 @@ from __future__ import annotations
 
 from attnviz.steps import Line, Run
 
-ATTEND = "Lets each query read from the values of the keys it may attend to: attention itself."
-GATED = "Computes F hidden units per token, each multiplied by a gate that depends on the token."
-NARROW = "Maps the hidden units back to the width of the residual stream."
-ROTATE = "Multiplies each pair (a, b) by the 2 × 2 rotation matrix of its angle."
-JOIN_HEADS = "Joins the heads' outputs and maps them back to the width of the residual stream."
+ATTEND = (
+    "Computes attention: for each query the weighted sum of the values it may attend to; the weights come from "
+    "comparing the query with the keys."
+)
+GATED = (
+    "Computes F hidden units per token: a projection of x, multiplied entry by entry by a gate, the activation of "
+    "another projection. A gate near 0 switches its unit off."
+)
+NARROW = "Maps the hidden units back to d_model, so that they can be added to the residual stream."
+ROTATE = "Multiplies each pair (a, b) by the 2 × 2 rotation matrix of its angle; YaRN and LongRoPE also scale it."
+JOIN_HEADS = (
+    "Concatenates the heads' outputs and multiplies them by a learned matrix, which mixes the heads into one vector "
+    "per token for the residual stream."
+)
+UNEMBED = (
+    "Computes one logit for each token of the vocabulary: the dot product with this token's row of the embedding, or "
+    "of a separate output matrix."
+)
 
 PURPOSES: dict[tuple[str, str], dict[str, str]] = {  # (file, function) -> the statement's first characters -> sentence
     ("transformer.py", "Transformer.forward"): {
         "x = self.embed(": "Looks up a vector for each token: the start of its residual stream.",
         "x = block(": "Runs one layer: attention, then the feed-forward network.",
-        "return self.logits(": "Turns each token's vector into a prediction of the token after it.",
+        "return self.logits(": "Computes the logits at each position. Softmax turns them into probabilities of the "
+        "next token.",
     },
     ("transformer.py", "Transformer.logits"): {
-        "x = self.norm(": "Normalises the residual stream before the output.",
-        "return F.linear(": "Multiplies each vector by the embedding, or by an output matrix of its own: one logit for "
-        "each token of the vocabulary.",
+        "x = self.norm(": "Normalises each vector a last time, so that the logits do not depend on its length.",
+        "return self.config.logit_softcap": "Keeps the logits between −softcap and softcap.",
+        "return F.linear(": UNEMBED,
+    },
+    ("transformer.py", "Transformer.unembedded"): {
+        "return F.linear(": UNEMBED,
     },
     ("transformer.py", "Block.forward"): {
-        "x = x + self.attn(": "Attention passes information between tokens. Its output is added to the residual "
-        "stream, which keeps what was there.",
-        "return x + self.ffn(": "The feed-forward network works on each token by itself. Its output is added to the "
-        "residual stream too.",
+        "x = x + self.attn(": "Normalises x, passes information between tokens by attention, and adds the result to x: "
+        "a residual connection.",
+        "return x + self.ffn(": "Normalises x, processes each token by itself in the feed-forward network, and adds "
+        "the result to x.",
     },
     ("transformer.py", "SandwichBlock.forward"): {
-        "x = x + self.attn_post_norm(": "Attention passes information between tokens. Its output is normalised and "
-        "added to the residual stream, which keeps what was there.",
-        "return x + self.ffn_post_norm(": "The feed-forward network works on each token by itself. Its output is "
-        "normalised and added to the residual stream too.",
+        "x = x + self.attn_post_norm(": "Normalises x, passes information between tokens by attention, normalises the "
+        "result too and adds it to x: a residual connection.",
+        "return x + self.ffn_post_norm(": "Normalises x, processes each token by itself in the feed-forward network, "
+        "normalises the result too and adds it to x.",
+    },
+    ("embedding.py", "PositionEmbedding.forward"): {
+        "return super().forward(ids) + ": "Adds to each token's vector a learned vector of its position, since this "
+        "model has no RoPE.",
+    },
+    ("embedding.py", "ScaledEmbedding.forward"): {
+        "return super().forward(ids) * ": "Looks up a vector for each token and multiplies it by a constant.",
     },
     ("masks.py", "attention_mask"): {
         "allowed = torch.ones(": "Starts with a mask in which every query may attend to every key.",
         "query = torch.arange(": "Numbers the queries by position.",
         "key = torch.arange(": "Numbers the keys by position.",
-        "allowed &= (": "Keeps the keys within each query's window, and the attention-sink tokens at the start.",
-        "return allowed.tril(": "Removes the keys after each query, if attention is causal: no token may see what "
-        "it is to predict.",
+        "allowed &= (": "Masks the keys at the distance `window` or farther from each query, except the attention-sink "
+        "tokens, if there are any.",
+        "return allowed.tril(": "Masks the keys after each query, if attention is causal: no token may see what it is "
+        "to predict.",
     },
     ("norm.py", "RMSNorm.forward"): {
-        "scale = torch.rsqrt(": "Computes for each vector the factor that makes the root mean square of its entries 1.",
+        "scale = torch.rsqrt(": "Computes for each vector the factor that brings the root mean square of its entries "
+        "to 1; eps prevents a division by 0.",
         "return self.weight * (": "Scales each vector by this factor, and each dimension by a learned weight.",
     },
     ("norm.py", "LayerNorm.forward"): {
-        "centred =": "Subtracts from each vector its mean.",
-        "scale = torch.rsqrt(": "Computes for each vector the factor that makes the variance of its entries 1.",
+        "centred =": "Subtracts from each vector the mean of its entries.",
+        "scale = torch.rsqrt(": "Computes for each vector the factor that brings the variance of its entries to 1; eps "
+        "prevents a division by 0.",
         "scaled = self.weight * (": "Scales each vector by this factor, and each dimension by a learned weight.",
         "return scaled": "Adds a learned bias to each dimension, if the model has one.",
     },
-    ("feedforward.py", "SwiGLU.forward"): {"hidden = F.silu(": GATED, "return self.down_proj(": NARROW},
-    ("feedforward.py", "GeGLU.forward"): {"hidden = F.gelu(": GATED, "return self.down_proj(": NARROW},
+    ("feedforward.py", "SwiGLU.forward"): {
+        "hidden = F.silu(": GATED,
+        "return self.down_proj(": NARROW,
+    },
+    ("feedforward.py", "GeGLU.forward"): {
+        "hidden = F.gelu(": GATED,
+        "return self.down_proj(": NARROW,
+    },
     ("feedforward.py", "GELUFeedForward.forward"): {
-        "hidden = F.gelu(": "Computes F hidden units per token; GELU suppresses the negative ones.",
+        "hidden = F.gelu(": "Computes F hidden units per token; GELU brings negative ones close to 0. Without it, "
+        "up_proj and down_proj would amount to one matrix.",
         "return self.down_proj(": NARROW,
     },
     ("attention.py", "GroupedQueryAttention.forward"): {
-        "q = q_pre_rope = self.q_proj(": "Computes a query for each token and query head: it will be compared with "
-        "the keys.",
+        "q = q_pre_rope = self.q_proj(": "Computes a query for each token and query head: it will be compared with the "
+        "keys.",
         "k = k_pre_rope = self.k_proj(": "Computes a key for each token and KV head: queries will be compared with it.",
         "v = self.v_proj(": "Computes a value for each token and KV head: what the token passes on to queries that "
         "attend to it.",
-        "q, k = rope(": "Rotates queries and keys by their positions, so that scores depend on the distance of the "
-        "tokens.",
+        "q, k = q_pre_rope, k_pre_rope =": "Normalises each query and key, so that scores do not grow with their "
+        "lengths.",
+        "q, k = rope(": "Rotates queries and keys by their positions, so that positions count in a score only through "
+        "their distance. Values are not rotated.",
         "k, v = cache.append(": "Appends the new keys and values to the cache and continues with all of them, so that "
         "those of earlier tokens are not computed again.",
         "output, weights = (kernel": ATTEND,
         "return self.o_proj(": JOIN_HEADS,
     },
     ("attention.py", "attend"): {
-        "q = q.unflatten(": "Groups the query heads by the KV head they share. The scale, 1 / √D by default, keeps "
-        "scores from growing with head_dim.",
-        "scores = torch.einsum(": "Compares each query with each key of its KV head: one score for each pair.",
+        "q = q.unflatten(": "Groups the query heads by the KV head they read. The scale, 1 / √D by default, keeps "
+        "scores from growing with head_dim: with large ones, softmax gives nearly all weight to one key.",
+        "scores = torch.einsum(": "Computes the dot product of each query with each key of its KV head: one score for "
+        "each query head and pair of tokens.",
         "scores = scores if softcap": "Keeps the scores between −softcap and softcap, if the model has one.",
         "weights = scores.softmax(": "Turns the scores of each query into weights that sum to 1.",
-        "sees = mask.any(": "Checks which queries may attend to a key at all; padding may not.",
-        "bias = torch.where(": "Makes −∞ for each masked pair and 0 for the others, to be added to the scores. "
-        "Rows without any key keep 0: −∞ throughout would give NaN.",
+        "sees = mask.any(": "Checks which queries may attend to at least one key; padding in front of a text may not.",
+        "bias = torch.where(": "Makes a number to add to each score: 0, or −∞ for a masked pair, whose weight becomes "
+        "exp(−∞) = 0. A row without any key keeps 0, since −∞ throughout would give NaN.",
         "weights = scores.add_(": "Masks the scores and turns those of each query into weights that sum to 1, or to 0 "
         "without any key.",
-        "used = (F.dropout(": "Groups the weights like the query heads. Dropout only acts in training.",
-        "output = torch.einsum(": "Adds up the values for each query, each multiplied by its weight.",
+        "used = (F.dropout(": "Groups the weights like the query heads, for the values of their KV heads. Dropout only "
+        "acts in training.",
+        "output = torch.einsum(": "Computes for each query the weighted sum of the values: the head's output.",
     },
     ("rope.py", "Rope.__call__"): {
         "return rotate_pairs(": "Rotates each pair of dimensions by position × the frequency of the pair.",
+    },
+    ("rope.py", "Rope._table"): {
+        "positions = torch.arange(": "Numbers the tokens by their position in the text.",
+        "angles = rope_angles(": "Computes the angle of each pair at each position.",
+        "cos, sin =": "Takes cosine and sine, the entries of the rotation matrices, once for all layers. YaRN and "
+        "LongRoPE also multiply them by a factor.",
+        "return cos.to(": "Converts them to the type of q and k. The angles have 64 bits, to be exact at large "
+        "positions.",
+    },
+    ("rope.py", "rope_angles"): {
+        "return positions.double()": "Multiplies each position by the frequency of each pair: the angle in radians.",
     },
     ("rope.py", "rotate_pairs"): {
         "a, b = x.chunk(": "Takes the first and the second number of each pair: in this layout, the two halves.",
@@ -99,11 +148,11 @@ PURPOSES: dict[tuple[str, str], dict[str, str]] = {  # (file, function) -> the s
     },
     ("latent.py", "MultiHeadLatentAttention.forward"): {
         "q_nope, q_rope_before =": "Computes a query for each token and head, in a content part and a part for RoPE.",
-        "latent, key_before =": "Computes for each token a latent, from which the keys and values of all heads are "
-        "expanded, and one key for RoPE that all heads share. Only these two are cached.",
-        "latent = self.kv_a_norm(": "Normalises the latent.",
-        "q_rope, shared_key = rotate(": "Rotates the RoPE parts of queries and keys by their positions. The content "
-        "parts carry no position.",
+        "latent, key_before =": "Compresses each token into a latent, from which the content keys and the values of "
+        "all heads can be computed, and one RoPE key that all heads share. A cache needs only these two.",
+        "latent = self.kv_a_norm(": "Normalises the latent, so that keys and values do not depend on its length.",
+        "q_rope, shared_key = rotate(": "Rotates the RoPE part of the queries, and the shared key, by position. The "
+        "content parts are not rotated: otherwise W_UK could not be absorbed into the query.",
         "latent, shared_key = cache.append(": "Appends the new latents and RoPE keys to the cache and continues with "
         "all of them.",
         "return self._absorbed(": "Attends to the latents, without expanding them into keys and values.",
@@ -115,7 +164,7 @@ PURPOSES: dict[tuple[str, str], dict[str, str]] = {  # (file, function) -> the s
     },
     ("latent.py", "MultiHeadLatentAttention._queries"): {
         "q = self.q_proj(": "Computes the queries of all heads, directly or from a latent of their own.",
-        "return q.view(": "Splits them by head.",
+        "return q.view(": "Splits the queries by head.",
     },
     ("latent.py", "MultiHeadLatentAttention._expand"): {
         "heads = self.kv_b_proj(": "Computes the content keys and the values of all heads from the latent.",
@@ -126,13 +175,13 @@ PURPOSES: dict[tuple[str, str], dict[str, str]] = {  # (file, function) -> the s
     },
     ("latent.py", "MultiHeadLatentAttention._absorbed"): {
         "up = self.kv_b_proj.weight.view(": "Takes the matrix that would expand the latents, head by head.",
-        "up_k, up_v = up.split(": "Separates its rows for keys, W_UK, from those for values, W_UV.",
-        "q = torch.cat((q_nope @ up_k": "Multiplies the queries by W_UK, so that they can be compared with the latents "
-        "themselves.",
+        "up_k, up_v = up.split(": "Separates the rows for keys, W_UK, from those for values, W_UV.",
+        "q = torch.cat((q_nope @ up_k": "Multiplies the content part of each query by W_UK, so that it can be compared "
+        "with the latents themselves, and appends the RoPE part.",
         "k = torch.cat((latent": "Joins latent and RoPE key: one key per token for all heads, as in MQA.",
         "read = attend(": "Computes for each head the weighted sum of the latents.",
         "return self.o_proj((read @ up_v": "Multiplies these sums by W_UV, which gives the weighted sums of the "
-        "values, then joins the heads.",
+        "values, then mixes the heads.",
     },
     ("cache.py", "KVCache.append"): {
         "buffer.narrow(": "Writes the new tokens' entries behind the cached ones.",
@@ -148,20 +197,24 @@ PURPOSES: dict[tuple[str, str], dict[str, str]] = {  # (file, function) -> the s
         "return tuple(buffer.narrow(": "Takes the filled part of the buffers.",
     },
     ("generate.py", "_steps"): {
-        "logits = read(": "Reads the tokens that are not cached yet, and takes the logits after the last one.",
-        "yield Step(": "Gives the chosen token, with its probability before temperature and filters.",
+        "logits = read(": "Runs the model on the tokens that are not cached yet and keeps the logits of the last one: "
+        "they predict the next token.",
+        "yield Step(": "Returns the chosen token with the model's own probability for it, before penalty, temperature "
+        "and filters.",
     },
     ("generate.py", "read"): {
-        "logits = [": "Runs the model on the new tokens; the keys and values of the others come from the cache.",
+        "logits = [": "Runs the model on the new tokens only. For the earlier ones each layer reads its cache.",
     },
     ("sampling.py", "distribution"): {
-        "return stages(": "Computes the probabilities to draw from: temperature first, then the filters in use.",
+        "return stages(": "Computes the probabilities to draw from: repetition penalty, temperature, top-k, top-p and "
+        "min-p, in this order, if in use. At temperature 0 the largest logit is chosen.",
     },
     ("sampling.py", "_probabilities"): {
         "return logits.double().softmax(": "Turns the logits into probabilities; a filtered token, at −∞, gets 0.",
     },
     ("sampling.py", "stages"): {
-        'logits = then("repetition penalty"': "Makes the text's own tokens less probable.",
+        'logits = then("repetition penalty"': "Lowers the logits of the tokens that the text already contains; a "
+        "penalty below 1 raises them.",
         'logits = then("temperature"': "Makes the distribution sharper or flatter.",
         'logits = then("top-k"': "Keeps the k most probable tokens.",
         'logits = then("top-p"': "Keeps the fewest tokens whose probabilities sum to at least p, most probable first.",
@@ -169,12 +222,13 @@ PURPOSES: dict[tuple[str, str], dict[str, str]] = {  # (file, function) -> the s
     },
     ("sampling.py", "penalise_repetition"): {
         "seen = torch.tensor(": "Lists the tokens of the text.",
-        "score = logits[": "Takes their logits.",
-        "return logits.index_copy(": "Lowers them by a factor: divided if positive, multiplied if negative.",
+        "score = logits[": "Takes the logits of the tokens in the text.",
+        "return logits.index_copy(": "Divides these tokens' positive logits by the penalty and multiplies the negative "
+        "ones: a penalty above 1 lowers both.",
     },
     ("sampling.py", "keep_largest"): {
-        "only = torch.full_like(": "Removes all tokens.",
-        "only[logits.argmax()]": "Keeps the one with the largest logit: greedy decoding.",
+        "only = torch.full_like(": "Sets all logits to −∞, which removes every token.",
+        "only[logits.argmax()]": "Keeps the token with the largest logit: greedy decoding.",
     },
     ("sampling.py", "scale_by_temperature"): {
         "return logits / temperature": "Divides the logits: a temperature below 1 makes the distribution sharper, one "
@@ -182,13 +236,13 @@ PURPOSES: dict[tuple[str, str], dict[str, str]] = {  # (file, function) -> the s
     },
     ("sampling.py", "keep_top_k"): {
         "kth = logits.topk(": "Finds the k-th largest logit.",
-        "return logits.masked_fill(": "Removes all tokens with a smaller one.",
+        "return logits.masked_fill(": "Removes the tokens with a smaller logit than this one; ties stay.",
     },
     ("sampling.py", "keep_top_p"): {
         "ascending, order = logits.sort(": "Sorts the tokens, least probable first.",
-        "cumulative = ascending": "Adds up the probabilities in this order.",
+        "cumulative = ascending": "Adds up the probabilities, least probable token first.",
         "remove = cumulative": "Marks the least probable tokens, as long as they sum to at most 1 − p.",
-        "return logits.masked_fill(": "Removes these tokens.",
+        "return logits.masked_fill(": "Removes the marked tokens.",
     },
     ("sampling.py", "keep_min_p"): {
         "probabilities = logits.softmax(": "Turns the logits into probabilities.",
@@ -197,8 +251,9 @@ PURPOSES: dict[tuple[str, str], dict[str, str]] = {  # (file, function) -> the s
         "return logits.masked_fill(": "Removes the marked tokens.",
     },
     ("sampling.py", "draw"): {
-        "ends = probabilities.cumsum(": "Places the probabilities one after the other, from 0 to 1.",
-        "chosen = int(": "Finds the token in whose part the random number u lies.",
+        "ends = probabilities.cumsum(": "Adds up the probabilities: each token gets a stretch of the line from 0 to 1 "
+        "as long as its probability.",
+        "chosen = int(": "Finds the token in whose stretch the random number u lies.",
         "return min(chosen": "Makes sure that rounding does not lead past the last possible token.",
     },
 }  # fmt: skip

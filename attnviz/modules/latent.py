@@ -63,7 +63,7 @@ class MultiHeadLatentAttention(nn.Module):
     ) -> Tensor:
         """Map x (B, T, d_model) to (B, T, d_model); arguments as in `GroupedQueryAttention.forward`.
 
-        absorbed: move W_uk to the query's side and W_uv behind the weights, so that the heads attend to the
+        absorbed: move W_UK to the query's side and W_UV behind the weights, so that the heads attend to the
         latent itself, as one KV head of width kv_lora_rank + qk_rope_head_dim.
         """
         if absorbed and record is not None:
@@ -114,7 +114,7 @@ class MultiHeadLatentAttention(nn.Module):
     ) -> Tensor:
         up = self.kv_b_proj.weight.view(self.n_heads, self.nope_dim + self.v_dim, self.rank)
         up_k, up_v = up.split((self.nope_dim, self.v_dim), dim=1)  # (H, N, R), (H, V, R)
-        q = torch.cat((q_nope @ up_k, q_rope), dim=-1)  # (B, H, T, R + P): q·(W_uk c) = (q W_uk)·c
+        q = torch.cat((q_nope @ up_k, q_rope), dim=-1)  # (B, H, T, R + P): q·(W_UK c) = (q W_UK)·c
         k = torch.cat((latent, shared_key), dim=-1).unsqueeze(1)  # (B, 1, S, R + P), one KV head
         read = attend(q, k, latent.unsqueeze(1), mask, scale=scale).output  # (B, H, T, R)
         return self.o_proj((read @ up_v.mT).transpose(1, 2).flatten(2))

@@ -17,8 +17,13 @@ SETTINGS = [
     {"window": 4, "n_sinks": 2},
     {"window": 4, "causal": False},
     {"causal": False, "rope": False},
+    {"layer": 0},
 ]
-DECODING = [{"model": "mha", **FILTERS}, {"model": "mla", **FILTERS}, {"window": 4, "n_sinks": 2, "temperature": 0.0}]
+DECODING = [
+    {"model": "mha", "layer": 0, **FILTERS},
+    {"model": "mla", **FILTERS},
+    {"window": 4, "n_sinks": 2, "temperature": 0.0},
+]
 
 
 @pytest.mark.parametrize("changes", SETTINGS)

@@ -36,7 +36,9 @@ def run_with(file: str, text: str, own: bool = False) -> Run:
 
 def test_a_changed_file_and_ones_own_have_no_purposes():
     line = Line(0, 0, 32, 32)
-    assert purpose_of(run_with("attention.py", "output = torch.einsum(x)"), line).startswith("Adds up the values")
+    assert purpose_of(run_with("attention.py", "output = torch.einsum(x)"), line).startswith(
+        "Computes for each query the weighted sum"
+    )
     assert purpose_of(run_with("attention (flipped_mask).py", "output = torch.einsum(x)"), line) == ""
     assert purpose_of(run_with("attention.py", "output = torch.einsum(x)", own=True), line) == ""
     assert purpose_of(run_with("attention.py", "print()"), line) == ""

@@ -69,7 +69,7 @@ def _walk(view: View) -> None:
         )  # fmt: skip
     if view.config.attention == "mla" and not compute_steps.mistake_of(view):
         state.control(
-            st.checkbox, "Absorbed form: W_uk is applied to the query, and keys and values are never expanded",
+            st.checkbox, "Absorbed form: W_UK is applied to the query, and keys and values are never expanded",
             "absorbed",
         )  # fmt: skip
     walk = compute_steps.walk_of(view)
