@@ -54,7 +54,7 @@ def subscript(index: int | str) -> str:
 
 def frequency(pair: int, n_pairs: int, theta: float) -> Equation:
     """Return the equation of θ_j, one pair's frequency in radians per token."""
-    base, j = Value(theta, "b", "base, rope_theta"), Value(pair, "j", "pair")
+    base, j = Value(theta, "base", "rope_theta", tex=r"\text{base}"), Value(pair, "j", "pair")
     rotary_dim = Value(2 * n_pairs, "d", "rotated dimensions of a head")
     right = 1 / base ** (2 * j / rotary_dim)
     name, name_tex = f"θ{subscript(pair)}", rf"\theta_{{{pair}}}"

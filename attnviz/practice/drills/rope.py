@@ -19,7 +19,14 @@ THETAS = (10_000.0, 500_000.0, 1_000_000.0)
 def _drawn(rng: random.Random) -> tuple[int, int, float, Value, Value, Value]:
     D, theta = rng.choice((8, 16, 24, 64, 128)), rng.choice(THETAS)
     j = rng.randrange(1, min(D // 2, 5))
-    return D, j, theta, Value(D, "D", "head_dim"), Value(j, "j", "pair"), Value(theta, "b", "base, rope_theta")
+    return (
+        D,
+        j,
+        theta,
+        Value(D, "D", "head_dim"),
+        Value(j, "j", "pair"),
+        Value(theta, "base", "rope_theta", tex=r"\text{base}"),
+    )
 
 
 def _rotation(head_dim: int, theta: float, pair: int) -> tuple[str, dict[str, str]]:
@@ -34,7 +41,7 @@ def angle_of_a_pair(rng: random.Random) -> Question:
     angle = p * float(rope_frequencies(D, theta)[j])
     position = Value(p, "p", "position")
     return Question(
-        f"head_dim = {D}, base b = {theta:,.0f}. By what angle, in radians, is pair {j} (from 0) rotated at position "
+        f"head_dim = {D}, base = {theta:,.0f}. By what angle, in radians, is pair {j} (from 0) rotated at position "
         f"{p}?",
         NumberAnswer(
             angle,
@@ -48,7 +55,7 @@ def angle_of_a_pair(rng: random.Random) -> Question:
                 (p * theta ** (-2 * (j - 1) / D), "Pairs are counted from 0."),
             ),
         ),
-        "The angle is position times frequency, and the frequency of pair j is b^(−2j / D).",
+        "The angle is position times frequency, and the frequency of pair j is base^(−2j / D).",
         (Equation(position * base ** (-(2 * pair / d)), "angle"),),
         _rotation(D, theta, j),
     )
@@ -59,7 +66,7 @@ def wavelength(rng: random.Random) -> Question:
     D, j, theta, d, pair, base = _drawn(rng)
     found = 2 * math.pi / float(rope_frequencies(D, theta)[j])
     return Question(
-        f"head_dim = {D}, base b = {theta:,.0f}. After how many tokens has pair {j} (from 0) rotated by a full circle?",
+        f"head_dim = {D}, base = {theta:,.0f}. After how many tokens has pair {j} (from 0) rotated by a full circle?",
         NumberAnswer(
             found,
             "tokens",
@@ -191,7 +198,7 @@ def interpolated_angle(rng: random.Random) -> Question:
     found = p / s * float(rope_frequencies(D, theta)[j])
     position, factor = Value(p, "p", "position"), Value(s, "s", "factor of the extension")
     return Question(
-        f"Position interpolation extends the context by a factor of {s}. head_dim = {D}, base b = {theta:,.0f}: what "
+        f"Position interpolation extends the context by a factor of {s}. head_dim = {D}, base = {theta:,.0f}: what "
         f"is the angle of pair {j} (from 0) at position {p}, in radians?",
         NumberAnswer(
             found,

@@ -151,8 +151,10 @@ function show(view) {
   view.path.replaceChildren(...call.path.flatMap((name, i) => [i ? " › " : "", el(i === call.path.length - 1 ? "b" : "span", "", name)]),
     el("small", "", `  ${call.function} · ${call.file}`));
   source(view, call, stop);
-  const purpose = stop.purpose ? [el("b", "", "What this line is for. "), stop.purpose, el("br")] : [];
-  view.does.replaceChildren(...purpose, el("b", "", "What this line does. "), stop.does);
+  const purpose = stop.purpose ? [el("b", "", "What this line is for. "), `${stop.purpose} `] : [];
+  const operations = el("span", stop.purpose ? "operations" : "");
+  operations.append(el("b", "", "What this line does. "), stop.does);
+  view.does.replaceChildren(...purpose, operations);
   [...view.way.querySelectorAll("[aria-current]")].forEach((each) => each.removeAttribute("aria-current"));
   view.way.querySelector(`[data-stop="${view.stop}"]`)?.setAttribute("aria-current", "step");
   for (let i = stop.call; i >= 0; i = d.calls[i].parent) view.way.querySelector(`[data-call="${i}"]`)?.setAttribute("aria-current", "true");

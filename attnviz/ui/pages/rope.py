@@ -71,6 +71,8 @@ def rotation(view: View) -> None:
     rotated = compute_rope.rotated_pair(view, compute_rope.pair_of(view))
     n_pairs, first = len(values), compute_rope.first_rotated(view)
     dimensions = analysis.dimensions(rotated.pair, n_pairs, config.rope_layout, first)
+    caption = rope_rotation.rotation(rotated, dimensions, view.labels[rotated.m], n_pairs, config.rope_theta)
+    st.markdown(f"## {caption.title}")
     left, right = st.columns(2, gap="large")
     with left:  # on a phone above the equations: the arrows and Play are what to look at first
         q, k = compute_rope.selected_vectors(view)
@@ -81,8 +83,6 @@ def rotation(view: View) -> None:
         )  # fmt: skip
         rope_pair.rope_pair(data, key="rope-pair")
     with right:
-        caption = rope_rotation.rotation(rotated, dimensions, view.labels[rotated.m], n_pairs, config.rope_theta)
-        st.markdown(f"## {caption.title}")
         st.caption(caption.note)
         charts.formula(caption)
 
@@ -137,7 +137,7 @@ def frequencies(view: View) -> None:
     st.markdown("Move the base and watch the slow pairs. A larger base slows every pair but the first.")
     theta = view.config.rope_theta if view.settings.opened else view.settings.theta
     state.control(
-        st.select_slider, "Base b of the frequencies (rope_theta)", "theta", shown=theta, options=_thetas(theta),
+        st.select_slider, "Base of the frequencies (rope_theta)", "theta", shown=theta, options=_thetas(theta),
         format_func=_theta_name, reruns=(),
         help="The other pages run the model with this base too.",
     )  # fmt: skip
