@@ -22,8 +22,9 @@ from attnviz.session.elements import ELEMENTS, Element, drawings, on_page
 from attnviz.session.pages import PAGES, Page
 from attnviz.session.settings import SELECTION, Settings
 
-_SETTINGS, _NOTICES, _LINK_SELECTION = "settings", "notices", "asked selection"  # session keys, as the six below
+_SETTINGS, _NOTICES, _LINK_SELECTION = "settings", "notices", "asked selection"  # session keys, as those below
 _LINK_TAB = "link to a tab"
+_LINKED = "settings in the URL"  # the object, so that each part of a run need not write its link to compare them
 _DRAWN, _PAGE = "parts drawn", "page"
 _BEFORE_LESSON, _LEFT_LESSON = "before lesson", "left lesson"  # settings before the lesson; whether it was left since
 _TARGET_PAGE = "going to"  # the path of the page to switch to, until it is open
@@ -63,7 +64,7 @@ def open_page(page: Page) -> None:
     nor for a link to a lesson step.
     """
     to_another = st.session_state.get(_PAGE, page.path) != page.path and not _by_history()
-    st.session_state[_PAGE], st.session_state[_DRAWN] = page.path, []
+    st.session_state[_PAGE], st.session_state[_DRAWN], st.session_state[_LINKED] = page.path, [], None
     link = st.query_params.to_dict()
     to_another = to_another and _step_of(link) in (("", "1"), _step_of(current().to_link()))
     first = _SETTINGS not in st.session_state
@@ -161,11 +162,13 @@ def _by_history() -> bool:
 
 def write_link() -> None:
     """Write the current settings to the URL, unless a switch to another page is pending."""
-    if _TARGET_PAGE in st.session_state:
+    settings = current()
+    if st.session_state.get(_LINKED) is settings or _TARGET_PAGE in st.session_state:
         return
-    link = current().to_link()
+    link = settings.to_link()
     if st.query_params.to_dict() != link:
         st.query_params.from_dict(link)
+    st.session_state[_LINKED] = settings
 
 
 def take_notices() -> list[str]:
