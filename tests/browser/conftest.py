@@ -1,8 +1,10 @@
 """Fixtures of the browser tests: one shared server, and browser windows: light or dark, wide or narrow."""
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from itertools import chain, groupby, islice
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -17,6 +19,7 @@ from tests.browser.sidebar import to_page
 
 expect.set_options(timeout=PATIENCE)
 WIDE, NARROW = 1440, 390
+CALM = "reduce"  # without Streamlit's shimmering grey boxes, Chromium takes a tenth less; tests of motion ask for it
 PAGES = {  # name of the screenshot: (path, name in the sidebar and on the page)
     "front": ("", "Overview"),
     "heads": ("heads", "Heads"),
@@ -26,11 +29,24 @@ PAGES = {  # name of the screenshot: (path, name in the sidebar and on the page)
 }
 
 
+@pytest.hookimpl(trylast=True)  # after pytest's own sorting, which would put all browser tests together again
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Retry a failed browser test once, and list it: on a busy machine a window can freeze for seconds."""
-    for item in items:
-        if item.path.is_relative_to(Path(__file__).parent):
-            item.add_marker(pytest.mark.flaky(reruns=1))
+    """Retry a failed browser test once, and list it: on a busy machine a window can freeze for seconds.
+
+    Each worker begins with its share of the browser tests, which take longest: what idle workers take over at the end
+    are short tests. xdist hands out one after the other of as many equal parts as there are workers.
+    """
+    ours = [item for item in items if item.path.is_relative_to(Path(__file__).parent)]
+    for item in ours:
+        item.add_marker(pytest.mark.flaky(reruns=1))
+    files = [list(tests) for _, tests in groupby(ours, key=lambda item: item.path)]
+    others = iter([item for item in items if item not in set(ours)])
+    n, left, ordered = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1)), len(items), []
+    for worker in range(n):
+        share = list(chain(*files[worker::n]))
+        ordered += [*share, *islice(others, max(0, left // (n - worker) - len(share)))]
+        left = len(items) - len(ordered)
+    items[:] = [*ordered, *others]
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +113,8 @@ def window(new_context: Callable, watched: Callable[[Page], Page]) -> Callable[.
     """window(width=…, scheme=…): open a window in a new browser context, with its own cookies and cache."""
 
     def open_window(width: int = WIDE, scheme: str = "light") -> Page:
-        return watched(new_context(viewport=viewport(width), color_scheme=scheme, has_touch=width == NARROW).new_page())
+        looks = {"viewport": viewport(width), "color_scheme": scheme, "has_touch": width == NARROW}
+        return watched(new_context(**looks, reduced_motion=CALM).new_page())
 
     return open_window
 
@@ -132,7 +149,7 @@ def tab(
         page = watched(person.new_page() if person in used or not person.pages else person.pages[0])
         used.add(person)
         page.set_viewport_size(viewport(width))
-        page.emulate_media(color_scheme=scheme, reduced_motion="no-preference")
+        page.emulate_media(color_scheme=scheme, reduced_motion=CALM)
         return page
 
     yield open_tab
@@ -211,16 +228,18 @@ def go(page: Page, server: Server, address: str) -> None:
 # server's answers, and a second without one.
 TURN_TO = """async (address) => {
     const app = document.querySelector("[data-testid=stApp]"), send = WebSocket.prototype.send;
+    const over = new AbortController();
     const began = new Promise((resolve) => new MutationObserver(resolve).observe(app, {
         attributeFilter: ["data-test-script-state"],
     }));
     const answered = new Promise((resolve) => {
         WebSocket.prototype.send = function (...what) {
             let silent;
-            this.addEventListener("message", () => {
+            const heard = () => {
                 clearTimeout(silent);
                 silent = setTimeout(resolve, 1000);
-            });
+            };
+            this.addEventListener("message", heard, { signal: over.signal });
             return send.apply(this, what);
         };
     });
@@ -228,6 +247,7 @@ TURN_TO = """async (address) => {
     dispatchEvent(new PopStateEvent("popstate", { state: null }));
     await Promise.race([began, answered, new Promise((later) => setTimeout(later, 5000))]);
     WebSocket.prototype.send = send;
+    over.abort();
 }"""
 
 
