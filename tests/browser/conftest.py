@@ -1,10 +1,8 @@
 """Fixtures of the browser tests: one shared server, and browser windows: light or dark, wide or narrow."""
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cache
-from itertools import chain, groupby, islice
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -29,24 +27,11 @@ PAGES = {  # name of the screenshot: (path, name in the sidebar and on the page)
 }
 
 
-@pytest.hookimpl(trylast=True)  # after pytest's own sorting, which would put all browser tests together again
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Retry a failed browser test once, and list it: on a busy machine a window can freeze for seconds.
-
-    Each worker begins with its share of the browser tests, which take longest: what idle workers take over at the end
-    are short tests. xdist hands out one after the other of as many equal parts as there are workers.
-    """
-    ours = [item for item in items if item.path.is_relative_to(Path(__file__).parent)]
-    for item in ours:
-        item.add_marker(pytest.mark.flaky(reruns=1))
-    files = [list(tests) for _, tests in groupby(ours, key=lambda item: item.path)]
-    others = iter([item for item in items if item not in set(ours)])
-    n, left, ordered = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1)), len(items), []
-    for worker in range(n):
-        share = list(chain(*files[worker::n]))
-        ordered += [*share, *islice(others, max(0, left // (n - worker) - len(share)))]
-        left = len(items) - len(ordered)
-    items[:] = [*ordered, *others]
+    """Retry a failed browser test once, and list it: on a busy machine a window can freeze for seconds."""
+    for item in items:
+        if item.path.is_relative_to(Path(__file__).parent):
+            item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 @pytest.fixture(scope="session")
