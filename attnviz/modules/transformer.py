@@ -186,7 +186,7 @@ class Transformer(nn.Module):
         if not c.rotary_dim:
             return None
         if windowed and c.rope_theta_windowed is not None:
-            return Rope(scaled_rope_frequencies(c.rotary_dim, c.rope_theta_windowed), c.rope_layout)
+            return Rope(_frequencies(c.rotary_dim, c.rope_theta_windowed, None, None), c.rope_layout)
         scaling = RopeScaling.of(c.rope_scaling, c.max_context)
         frequencies = _frequencies(c.rotary_dim, c.rope_theta, scaling, length if scaling else None)
         if scaling is None:

@@ -277,6 +277,13 @@ def test_each_mechanism_learns_and_decodes_with_a_cache_as_without(settings):
     assert not agree(model(ids), random_model(n_kv_heads=2)(ids), 1e-2)
 
 
+def test_frequencies_are_computed_once_for_all_texts_with_a_window_too():
+    model = random_model(sliding_window=3, full_layers=(1,), rope_theta_windowed=9.0)
+    full, windowed = model.rope().frequencies, model.rope(windowed=True).frequencies
+    assert model.rope(5).frequencies is full and model.rope(5, windowed=True).frequencies is windowed
+    assert windowed[1] == pytest.approx(9.0 ** (-2 / model.config.rotary_dim)) != full[1]
+
+
 def test_learned_positions_end_and_stay_learned():
     model = random_model(position="learned", learned_position_rows=5)
     with pytest.raises(ValueError, match="learned 5 positions, and position 5"):
