@@ -158,6 +158,7 @@ def record(model: Transformer, ids: Sequence[int], layer: int, *, max_bytes: int
         raise ValueError("a run needs at least one token id")
     if not 0 <= layer < len(model.blocks):
         raise ValueError(f"layer must be between 0 and {len(model.blocks) - 1}, not {layer}")
+    _compute_frequencies(model, len(ids))
     recorder = _Recorder(model, layer, max_bytes)
     logits = recorder.watch(lambda: model.forward(torch.tensor(ids)[None]))
     return Run(
@@ -174,12 +175,19 @@ def record_decode(
 
     files: source files whose functions are also recorded, such as those that choose the next token.
     """
+    _compute_frequencies(model, len(ids))
     recorder = _Recorder(model, layer, MAX_BYTES, (MODULES, *files))
     logits = recorder.watch(step)
     return Run(
         model, layer, tuple(ids), recorder.calls, recorder.lines, recorder.values, logits[None].numpy(),
         recorder.nbytes, n_cached=len(ids) - 1,
     )  # fmt: skip
+
+
+def _compute_frequencies(model: Transformer, length: int) -> None:
+    """Let the model cache RoPE's frequencies: computed in a recorded run, their lines would be in the first one only,
+    and the numbers of all later steps, which links name, would depend on what else has run."""
+    model.attention_options(length)
 
 
 @torch.no_grad()

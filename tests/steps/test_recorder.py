@@ -3,6 +3,7 @@
 import inspect
 import linecache
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,8 @@ import torch
 from attnviz import modules
 from attnviz.checkpoints import list_checkpoints, load_checkpoint
 from attnviz.config import ModelConfig
-from attnviz.modules import Transformer, attention
+from attnviz.mistakes import all_mistakes
+from attnviz.modules import Transformer, attention, transformer
 from attnviz.steps import Walk, arithmetic, record, with_absorbed
 from attnviz.steps.recorder import HalfWeight
 from attnviz.steps.walk import Selection, _sizes
@@ -194,3 +196,20 @@ def test_every_stop_has_a_picture_with_its_entry_in_it(name, ids):
             np.testing.assert_array_equal(p.numbers[row, column], p.value.entries[p.index])
             for source in shown.sources:
                 assert source.picture.numbers.size
+
+
+TWO_BASES = ModelConfig(3, 6 * 14, 6, 3, head_dim=14, d_ff=37, vocab_size=113, sliding_window=3, full_layers=(1,),
+                        rope_theta=501.0, rope_theta_windowed=77.0)  # fmt: skip
+DYNAMIC = replace(ODD, max_context=5, rope_scaling=(("rope_type", "dynamic"), ("factor", 2.0)))  # depends on the length
+
+
+@pytest.mark.parametrize("config", [TWO_BASES, DYNAMIC])
+@pytest.mark.parametrize("version", [None, "softmax_over_queries"])
+def test_the_first_run_has_the_lines_of_every_other(config, version):
+    """Links name a step by its number, and a mistaken version computes RoPE's frequencies for itself."""
+    model = Transformer.random(config, 7)
+    if version:
+        model = all_mistakes()[version].version().like(model)
+    transformer._frequencies.cache_clear()
+    first, second = ([(line.call, line.number) for line in record(model, IDS, 1).lines] for _ in range(2))
+    assert first == second
