@@ -17,7 +17,6 @@ from tests.browser.sidebar import to_page
 
 expect.set_options(timeout=PATIENCE)
 WIDE, NARROW = 1440, 390
-CALM = "reduce"  # without Streamlit's shimmering grey boxes, Chromium takes a tenth less; tests of motion ask for it
 PAGES = {  # name of the screenshot: (path, name in the sidebar and on the page)
     "front": ("", "Overview"),
     "heads": ("heads", "Heads"),
@@ -98,8 +97,7 @@ def window(new_context: Callable, watched: Callable[[Page], Page]) -> Callable[.
     """window(width=…, scheme=…): open a window in a new browser context, with its own cookies and cache."""
 
     def open_window(width: int = WIDE, scheme: str = "light") -> Page:
-        looks = {"viewport": viewport(width), "color_scheme": scheme, "has_touch": width == NARROW}
-        return watched(new_context(**looks, reduced_motion=CALM).new_page())
+        return watched(new_context(viewport=viewport(width), color_scheme=scheme, has_touch=width == NARROW).new_page())
 
     return open_window
 
@@ -134,7 +132,7 @@ def tab(
         page = watched(person.new_page() if person in used or not person.pages else person.pages[0])
         used.add(person)
         page.set_viewport_size(viewport(width))
-        page.emulate_media(color_scheme=scheme, reduced_motion=CALM)
+        page.emulate_media(color_scheme=scheme, reduced_motion="no-preference")
         return page
 
     yield open_tab
@@ -213,18 +211,16 @@ def go(page: Page, server: Server, address: str) -> None:
 # server's answers, and a second without one.
 TURN_TO = """async (address) => {
     const app = document.querySelector("[data-testid=stApp]"), send = WebSocket.prototype.send;
-    const over = new AbortController();
     const began = new Promise((resolve) => new MutationObserver(resolve).observe(app, {
         attributeFilter: ["data-test-script-state"],
     }));
     const answered = new Promise((resolve) => {
         WebSocket.prototype.send = function (...what) {
             let silent;
-            const heard = () => {
+            this.addEventListener("message", () => {
                 clearTimeout(silent);
                 silent = setTimeout(resolve, 1000);
-            };
-            this.addEventListener("message", heard, { signal: over.signal });
+            });
             return send.apply(this, what);
         };
     });
@@ -232,7 +228,6 @@ TURN_TO = """async (address) => {
     dispatchEvent(new PopStateEvent("popstate", { state: null }));
     await Promise.race([began, answered, new Promise((later) => setTimeout(later, 5000))]);
     WebSocket.prototype.send = send;
-    over.abort();
 }"""
 
 

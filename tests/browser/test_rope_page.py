@@ -247,7 +247,6 @@ def many_pairs_are_thinned_until_all_are_asked_for(page: Page) -> None:
 
 def test_clocks_and_arrows_turn_in_the_browser_alone_and_choices_reach_the_page(visit: Callable[..., Page]) -> None:
     page = visit(f"rope?tab=equal&text={quote(TEXT)}&query=4&key=1&pair=3")  # a tab with one chart
-    page.emulate_media(reduced_motion="no-preference")
     sent = count_messages(page)
     for each in SILENT:
         each(page)
