@@ -6,6 +6,7 @@ On a phone the sidebar covers the page, so text and model are also on the page i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -101,8 +102,7 @@ def _text(place: str = "", then: Callable[[], object] = lambda: None) -> None:
     st.button(
         "Apply", key=f"{place}apply-text", help="Or press Ctrl + Enter in the text.", on_click=_apply, args=(then,)
     )
-    key = f"{place}example"
-    st.pills("Examples", list(EXAMPLES), key=key, on_change=_take_example, args=(key, then))
+    state.pick("Examples", list(EXAMPLES), f"{place}example", partial(_take_example, then))
 
 
 def _apply(then: Callable[[], object]) -> None:
@@ -110,15 +110,12 @@ def _apply(then: Callable[[], object]) -> None:
     state.rerun()
 
 
-def _take_example(key: str, then: Callable[[], object]) -> None:
-    chosen = st.session_state[key]
-    st.session_state[key] = None
-    if chosen:
-        from attnviz.compute import examples  # imports torch, which must not delay the sidebar
+def _take_example(then: Callable[[], object], name: str) -> None:
+    from attnviz.compute import examples  # imports torch, which must not delay the sidebar
 
-        state.change(**examples.chosen(state.current(), chosen))
-        then()
-        state.rerun()
+    state.change(**examples.chosen(state.current(), name))
+    then()
+    state.rerun()
 
 
 def _own_model(s: Settings) -> None:

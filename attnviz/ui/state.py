@@ -352,6 +352,21 @@ def _take(drawn: _Drawn) -> None:
     rerun(*drawn.reruns, sidebar=drawn.field in FIELDS_OF_CONTROLS)
 
 
+def pick(label: str, options: Sequence[Any], key: str, take: Callable[[Any], object], **rest: Any) -> None:
+    """Draw pills that act once per click: `take` receives the option that was clicked, and none stays selected."""
+    # At every run: of two runs in quick succession the browser renders only the second, and a pill that stays selected
+    # would be deselected by the next click.
+    st.session_state[key] = None
+    st.pills(label, options, key=key, on_change=_take_picked, args=(key, options, take), **rest)
+
+
+def _take_picked(key: str, options: Sequence[Any], take: Callable[[Any], object]) -> None:
+    chosen = st.session_state[key]
+    st.session_state[key] = None
+    if chosen is not None and chosen in options:
+        take(chosen)
+
+
 def _is_offered(value: object, options: Collection | None) -> bool:
     """Check a widget's value: a browser can send the label of an option that has another label by now, and Streamlit
     then passes that text on, as if the user had chosen it."""

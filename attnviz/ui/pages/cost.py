@@ -23,7 +23,7 @@ from attnviz.cost import (
     what_if,
 )
 from attnviz.cost.hf_config import KNOWN, Description
-from attnviz.cost.pairs import instructive_pairs
+from attnviz.cost.pairs import Pair, instructive_pairs
 from attnviz.cost.units import bytes_text, count_text, tokens_text
 from attnviz.experiments.measurement import n_threads
 from attnviz.facts import facts_of, published_facts
@@ -199,7 +199,7 @@ def published(view: View) -> None:
 def _pairs(s: Settings) -> None:
     """Pills with instructive comparisons, and the sentence on the chosen one."""
     pairs = {pair.name: pair for pair in instructive_pairs()}
-    st.pills("Instructive comparisons", list(pairs), key="pair", on_change=_take_pair, args=(pairs,))
+    state.pick("Instructive comparisons", list(pairs), "pair", lambda name: _take_pair(pairs[name]))
     for pair in pairs.values():
         if s.compare == pair.ids:
             st.info(pair.sentence, icon=":material/lightbulb:")
@@ -227,13 +227,9 @@ def _alternatives_of(preset: str, context: int) -> Drawing:
     return figures.alternatives(load_presets()[preset], context)
 
 
-def _take_pair(pairs: dict) -> None:
-    chosen = st.session_state["pair"]
-    st.session_state["pair"] = None
-    if chosen is not None:
-        pair = pairs[chosen]
-        state.change(compare=pair.ids, context=pair.n_tokens, preset=pair.ids[0])
-        state.rerun()
+def _take_pair(pair: Pair) -> None:
+    state.change(compare=pair.ids, context=pair.n_tokens, preset=pair.ids[0])
+    state.rerun()
 
 
 def _notes(ids: Sequence[str], key: str) -> None:

@@ -176,8 +176,8 @@ def _branches(view: View) -> None:
     stored = st.session_state.get(BRANCHES, {}).get(view.settings.text, [])
     offered = branches.leaving(stored, view.settings.written)
     if offered:
-        st.pills(
-            "Earlier continuations", range(len(offered)), key="branch", on_change=_take_branch, args=(offered,),
+        state.pick(
+            "Earlier continuations", range(len(offered)), "branch", lambda i: _take_branch(*offered[i]),
             format_func=lambda i: _branch_label(view, offered[i]), label_visibility="collapsed",
         )  # fmt: skip
 
@@ -191,15 +191,11 @@ def _branch_label(view: View, branch: Branch) -> str:
     return f"Back to “{'… ' * (first > 0)}{text}{' …' * (end < len(branch.written))}”" + f", {other}" * bool(other)
 
 
-def _take_branch(offered: list[Branch]) -> None:
+def _take_branch(written: tuple[int, ...], sampling: dict[str, float]) -> None:
     """Return to a continuation, with the sampling that wrote it."""
-    chosen = st.session_state["branch"]
-    st.session_state["branch"] = None
-    if chosen in range(len(offered)):  # neither None nor the label that one had before, see state.control
-        written, sampling = offered[chosen]
-        _store_branch(branches.sampling_of(state.current()), written)
-        state.change(written=written, shown=-1, **sampling)
-        state.rerun("sampling", "player")
+    _store_branch(branches.sampling_of(state.current()), written)
+    state.change(written=written, shown=-1, **sampling)
+    state.rerun("sampling", "player")
 
 
 # ---- the tabs
