@@ -28,19 +28,25 @@ BARS = """plot => [...plot.querySelectorAll(".barlayer .trace")].map((trace, i) 
 })"""
 
 
-# How the player looks while it is stale, without the delay of dimming: for how long it was dimmed at a stretch, in ms.
+# How the player looks, without the delay of dimming: whether it is undimmed while it waits for tokens, however long the
+# run (a short one is over before the browser renders it as stale), and for how long it was dimmed at a stretch, in ms.
 WATCH = """player => {
   window.looks = { undimmed: false, longest: 0 };
   let since = null;
+  const host = [...player.querySelectorAll("*")].find((each) => each.shadowRoot?.querySelector(".dp"));
+  const dimmed = () => getComputedStyle(player).opacity < 1;
   const look = () => {
-    const stale = player.dataset.stale === "true", dimmed = getComputedStyle(player).opacity < 1;
-    const now = performance.now();
-    looks.undimmed ||= stale && !dimmed;
-    since = dimmed ? since ?? now : null;
-    if (dimmed) looks.longest = Math.max(looks.longest, now - since);
+    since = dimmed() ? since ?? performance.now() : null;
+    if (since !== null) looks.longest = Math.max(looks.longest, performance.now() - since);
   };
   const frame = () => { look(); requestAnimationFrame(frame); };
   new MutationObserver(look).observe(player, { attributes: true }); // it can be stale for less than a frame
+  new MutationObserver(() => {
+    const before = player.dataset.stale, waits = host.hasAttribute("data-stays");
+    player.dataset.stale = "true";
+    looks.undimmed ||= waits && !dimmed();
+    player.dataset.stale = before;
+  }).observe(host, { attributes: true });
   frame();
 }"""
 # Returns to another text; the player sends its position in this one before it has the answer.
