@@ -8,6 +8,8 @@ import pytest
 from hypothesis import settings
 from xdist import is_xdist_controller
 
+from tests.browser.server import Server, serve
+
 settings.register_profile("any machine", deadline=None)  # the first example includes imports, and machines are busy
 settings.load_profile("any machine")
 gc.disable()  # until all tests are imported: each collection walks all of torch, and finds nothing to free
@@ -62,6 +64,14 @@ def no_waiting_in_small_steps() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local_script_runner, "require_widgets_deltas", wait_for_the_thread)
         yield
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """Start the app, shared by the tests of a run. A traceback in its log fails the run, whatever the pages showed."""
+    with serve() as running:
+        yield running
+        assert running.tracebacks() == []
 
 
 @pytest.fixture

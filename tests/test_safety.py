@@ -12,17 +12,11 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
-from tests.browser.server import Server, serve
+from tests.browser.server import Server
 
 ROOT = Path(__file__).parent.parent
 SOURCES = [*ROOT.glob("attnviz/**/*.py"), *ROOT.glob("pages/*.py"), ROOT / "app.py"]
 STRANGER = "https://stranger.example"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with serve() as running:
-        yield running
 
 
 def asked(server: Server, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], bytes]:

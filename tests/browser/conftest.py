@@ -1,4 +1,4 @@
-"""Fixtures of the browser tests: one shared server, and browser windows: light or dark, wide or narrow."""
+"""Fixtures of the browser tests: browser windows, light or dark, wide or narrow."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -12,11 +12,12 @@ from playwright.sync_api import Browser, BrowserContext, Dialog, Error, Page, ex
 
 from tests.browser.elsewhere import Elsewhere
 from tests.browser.painted import PATIENCE, rest, settle
-from tests.browser.server import CHROMIUM_ARGS, FEWER_OPTIMISATIONS, Server, chromium, serve
+from tests.browser.server import CHROMIUM_ARGS, FEWER_OPTIMISATIONS, Server, chromium
 from tests.browser.sidebar import to_page
 
 expect.set_options(timeout=PATIENCE)
 WIDE, NARROW = 1440, 390
+CALM = "reduce"  # without Streamlit's shimmering grey boxes, Chromium takes a tenth less; tests of motion ask for it
 PAGES = {  # name of the screenshot: (path, name in the sidebar and on the page)
     "front": ("", "Overview"),
     "heads": ("heads", "Heads"),
@@ -46,14 +47,6 @@ def elsewhere() -> Iterator[Elsewhere]:
 def browser_type_launch_args(browser_type_launch_args: dict, elsewhere: Elsewhere) -> dict:
     args = [*CHROMIUM_ARGS, *FEWER_OPTIMISATIONS, elsewhere.option]
     return {**browser_type_launch_args, "executable_path": chromium(), "args": args}
-
-
-@pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    """Start the app, shared by the tests of a run. A traceback in its log fails the run, whatever the pages showed."""
-    with serve() as running:
-        yield running
-        assert running.tracebacks() == []
 
 
 def viewport(width: int) -> dict[str, int]:
@@ -97,7 +90,8 @@ def window(new_context: Callable, watched: Callable[[Page], Page]) -> Callable[.
     """window(width=…, scheme=…): open a window in a new browser context, with its own cookies and cache."""
 
     def open_window(width: int = WIDE, scheme: str = "light") -> Page:
-        return watched(new_context(viewport=viewport(width), color_scheme=scheme, has_touch=width == NARROW).new_page())
+        looks = {"viewport": viewport(width), "color_scheme": scheme, "has_touch": width == NARROW}
+        return watched(new_context(**looks, reduced_motion=CALM).new_page())
 
     return open_window
 
@@ -132,7 +126,7 @@ def tab(
         page = watched(person.new_page() if person in used or not person.pages else person.pages[0])
         used.add(person)
         page.set_viewport_size(viewport(width))
-        page.emulate_media(color_scheme=scheme, reduced_motion="no-preference")
+        page.emulate_media(color_scheme=scheme, reduced_motion=CALM)
         return page
 
     yield open_tab
@@ -211,6 +205,7 @@ def go(page: Page, server: Server, address: str) -> None:
 # server's answers, and a second without one.
 TURN_TO = """async (address) => {
     const app = document.querySelector("[data-testid=stApp]"), send = WebSocket.prototype.send;
+    const turned = new AbortController();
     const began = new Promise((resolve) => new MutationObserver(resolve).observe(app, {
         attributeFilter: ["data-test-script-state"],
     }));
@@ -220,7 +215,7 @@ TURN_TO = """async (address) => {
             this.addEventListener("message", () => {
                 clearTimeout(silent);
                 silent = setTimeout(resolve, 1000);
-            });
+            }, turned);
             return send.apply(this, what);
         };
     });
@@ -228,6 +223,7 @@ TURN_TO = """async (address) => {
     dispatchEvent(new PopStateEvent("popstate", { state: null }));
     await Promise.race([began, answered, new Promise((later) => setTimeout(later, 5000))]);
     WebSocket.prototype.send = send;
+    turned.abort();
 }"""
 
 

@@ -14,17 +14,18 @@ pytestmark = pytest.mark.slow
 LARGE = "heads?tab=off&model=own&n_layers=6&n_heads=16&text=the old man saw a "
 WATCH = """() => {
   const old = new Map([...document.querySelectorAll("[data-testid=stMain] h2")].map(h => [h, h.innerText]));
-  window.seen = [];  // of each frame: milliseconds since the run began, old headings at more than half their strength
+  window.seen = [];  // every 50 ms: milliseconds since the run began, old headings at more than half their strength
   let began = null;
-  const look = now => {
+  const look = () => {
+    const now = performance.now();
     const running = document.querySelector("[data-testid=stApp]").dataset.testScriptState === "running";
     began ??= running ? now : null;
     const strong = [...old].filter(([h, said]) => h.isConnected && h.innerText === said &&
       getComputedStyle(h.closest("[data-testid=stElementContainer]")).opacity > 0.5);
     if (began !== null) window.seen.push([now - began, strong.map(([, said]) => said)]);
-    if (began === null || running) requestAnimationFrame(look);
+    if (began === null || running) setTimeout(look, 50);
   };
-  requestAnimationFrame(look);
+  look();
   return [...old.values()];
 }"""
 FOUND = re.compile("^Most important head on this text|^No ablation raises")

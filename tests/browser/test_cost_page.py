@@ -32,21 +32,20 @@ PARTS = {
 }
 
 
-def every_part_is_painted_and_whole(page: Page, width: int, scheme: str) -> None:
+LOOKS = [(NARROW, "dark"), (WIDE, "light")]
+
+
+def is_painted_and_whole(page: Page, part: str, charts: list[str], width: int, scheme: str) -> None:
+    page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 4500})  # charts outside the window are not drawn
-    seen = ["attention", "cache"]
-    for part, drawn in PARTS.items():
-        page.get_by_role("radio", name=part).click()
-        chart(page, drawn).wait_for()
-        settle(page)
-        fits(page)
-        assert (cut_off(page), trimmed(page)) == ([], []), f"{part}, {width} pixels wide"
-        for key in (*seen, drawn):
-            image = pixels(chart(page, key))
-            assert painted_fraction(image) > 0.04, f"{key} is not painted"
-            assert (sum(background(image)) < 3 * 64) == (scheme == "dark"), key
-        seen = []
-        shoot(page, f"cost-{drawn}-{width}-{scheme}")
+    settle(page)
+    fits(page)
+    assert (cut_off(page), trimmed(page)) == ([], []), f"{part}, {width} pixels wide"
+    for key in charts:
+        image = pixels(chart(page, key))
+        assert painted_fraction(image) > 0.04, f"{key} is not painted"
+        assert (sum(background(image)) < 3 * 64) == (scheme == "dark"), key
+    shoot(page, f"cost-{PARTS[part]}-{width}-{scheme}")
 
 
 def the_page_opens_with_published_models_and_the_shipped_one_among_them(page: Page) -> None:
@@ -119,6 +118,11 @@ def test_every_control_moves_what_it_is_about(turns: Callable) -> None:
 
 def test_every_part_is_painted_and_whole_in_its_window(visit: Callable[..., Page]) -> None:
     page = visit("cost?tab=measured", width=NARROW, scheme="dark")
-    every_part_is_painted_and_whole(page, NARROW, "dark")
-    page.emulate_media(color_scheme="light")
-    every_part_is_painted_and_whole(page, WIDE, "light")
+    above, looks = ["attention", "cache"], list(LOOKS)
+    for part, drawn in PARTS.items():
+        page.get_by_role("radio", name=part).click()
+        chart(page, drawn).wait_for()
+        for look in looks:
+            is_painted_and_whole(page, part, [*above, drawn], *look)
+        above = []
+        looks.reverse()  # the next part begins in the present window

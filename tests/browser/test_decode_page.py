@@ -39,7 +39,7 @@ WATCH = """player => {
     since = dimmed() ? since ?? performance.now() : null;
     if (since !== null) looks.longest = Math.max(looks.longest, performance.now() - since);
   };
-  const frame = () => { look(); requestAnimationFrame(frame); };
+  setInterval(look, 20);
   new MutationObserver(look).observe(player, { attributes: true }); // it can be stale for less than a frame
   new MutationObserver(() => {
     const before = player.dataset.stale, waits = host.hasAttribute("data-stays");
@@ -47,7 +47,6 @@ WATCH = """player => {
     looks.undimmed ||= waits && !dimmed();
     player.dataset.stale = before;
   }).observe(host, { attributes: true });
-  frame();
 }"""
 # Returns to another text; the player sends its position in this one before it has the answer.
 BACK_THEN_AT = "(radio, { view }) => { radio.click(); view.send('at', [0, view.d.placed]); }"

@@ -247,6 +247,7 @@ def many_pairs_are_thinned_until_all_are_asked_for(page: Page) -> None:
 
 def test_clocks_and_arrows_turn_in_the_browser_alone_and_choices_reach_the_page(visit: Callable[..., Page]) -> None:
     page = visit(f"rope?tab=equal&text={quote(TEXT)}&query=4&key=1&pair=3")  # a tab with one chart
+    page.emulate_media(reduced_motion="no-preference")
     sent = count_messages(page)
     for each in SILENT:
         each(page)
@@ -271,22 +272,6 @@ PARTS = {  # {tab: beginning of a title on it}
     "Numerical checks": "Over 11 shifts up to 100,000 this score",
     "Only distance counts": "“.*” and “.*”: score",
 }
-
-
-def test_on_a_phone_clocks_have_the_hue_of_their_kv_head_and_every_part_fits(visit: Callable[..., Page]) -> None:
-    page = visit("rope?head=0", width=NARROW, scheme="dark")
-    first = pixels(clock(page, 0))
-    assert painted_fraction(first) > 0.05
-    turn_to(page, "rope?head=7")
-    assert hue_shares(first).argmax() != hue_shares(pixels(clock(page, 0))).argmax()  # another KV head, another hue
-    fits(page)
-    turn_to(page, "rope?model=mla")
-    for part, found in PARTS.items():
-        choose(page, part)
-        expect(title(page, found)).to_be_visible()
-        whole(page, part)
-
-
 BELOW_THE_TABS = "//h2[contains(., 'Look closer')]/following::*[@data-testid='stElementContainer']"
 
 
@@ -313,27 +298,27 @@ SMALL = """() => {
 }"""
 
 
-def test_labels_can_be_read_from_afar_and_are_whole(visit: Callable[..., Page]) -> None:
-    page = visit("rope", width=1280)
-    page.set_viewport_size({"width": 1280, "height": 4500})  # charts outside the window are not drawn
-    for part in (
-        "No RoPE / partial RoPE",
-        "Two layouts",
-        "Context extension",
-        "Numerical checks",
-        "Only distance counts",
-    ):
+WINDOWS = [(NARROW, 844), (1280, 4500)]  # a phone, and a wide one as tall as the page: charts outside it are not drawn
+MAPS_OF_MLA = ("content", "position", "sum")
+
+
+def test_every_part_fits_on_a_phone_and_its_labels_can_be_read_from_afar(visit: Callable[..., Page]) -> None:
+    page = visit("rope?head=0", width=NARROW, scheme="dark")
+    first = pixels(clock(page, 0))
+    assert painted_fraction(first) > 0.05
+    turn_to(page, "rope?head=7")
+    assert hue_shares(first).argmax() != hue_shares(pixels(clock(page, 0))).argmax()  # another KV head, another hue
+    turn_to(page, "rope?model=mla")
+    windows = list(WINDOWS)
+    for part, found in PARTS.items():
         choose(page, part)
-        expect(page.locator("#root .js-plotly-plot .main-svg:first-child").first).to_be_visible()
-        page.wait_for_function(f"() => ({SMALL})().length === 0")
-        whole(page, part, top=part == "Only distance counts")
-    the_maps_of_mla_stand_side_by_side(page)
-
-
-def the_maps_of_mla_stand_side_by_side(page: Page) -> None:
-    turn_to(page, "rope?model=mla&tab=latent")
-    tops = {
-        page.locator(f".st-key-figure-mla-{key} .js-plotly-plot").bounding_box()["y"]
-        for key in ("content", "position", "sum")
-    }
-    assert len(tops) == 1
+        expect(title(page, found)).to_be_visible()
+        for width, height in windows:
+            page.set_viewport_size({"width": width, "height": height})
+            settle(page)
+            if width > NARROW:
+                page.wait_for_function(f"() => ({SMALL})().length === 0")
+            whole(page, part, top=width > NARROW and part == "Only distance counts")
+            if width > NARROW and part == "Decoupled RoPE (MLA)":
+                assert len({page.locator(f".st-key-figure-mla-{key}").bounding_box()["y"] for key in MAPS_OF_MLA}) == 1
+        windows.reverse()  # the next one begins in the present window
