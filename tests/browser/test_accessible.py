@@ -31,12 +31,13 @@ DARK = [  # the light ones: test_seen.py
 
 
 def serious(page: Page) -> list[tuple[str, str]]:
-    """Return every serious or critical finding in the window: the rule, and the beginning of the element."""
+    """Return every serious or critical finding in the window, and headings that skip a level: the rule, and the
+    beginning of the element."""
     found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
     return [
         (rule["id"], node["html"][:100])
         for rule in found
-        if rule["impact"] in ("serious", "critical")
+        if rule["impact"] in ("serious", "critical") or rule["id"] == "heading-order"
         for node in rule["nodes"]
     ]
 
@@ -74,14 +75,12 @@ def test_axe_finds_nothing_serious_in_the_dark_and_would_find_something(turns: V
         nothing_is_serious_and_what_is_written_on_charts_can_be_read(page, dark=True)
     page.get_by_role("gridcell").first.evaluate("cell => cell.closest('.row').removeAttribute('role')")
     page.locator(".st-key-lesson-text p").first.evaluate("text => text.style.color = '#333'")
-    assert {"aria-required-parent", "color-contrast"} <= {rule for rule, _ in serious(page)}
     page.get_by_role("heading", level=1).evaluate("title => title.insertAdjacentHTML('afterend', '<h4>too deep</h4>')")
-    assert Axe().run(page, options={"runOnly": ["heading-order"]}).response["violations"] != []
+    assert {"aria-required-parent", "color-contrast", "heading-order"} <= {rule for rule, _ in serious(page)}
 
 
 def headings_go_down_level_by_level(page: Page) -> None:
     assert Axe().run(page, options={"runOnly": ["heading-order"]}).response["violations"] == [], page.url
-    assert page.get_by_role("heading", level=1).count() == 1
 
 
 def rgb(colour: str) -> tuple[int, ...]:
