@@ -34,7 +34,7 @@ format: $(VENV)/tests.stamp
 	$(BIN)/ruff check --fix .
 
 test: $(VENV)/tests.stamp $(VENV)/browser.stamp
-	$(PYTEST) --numprocesses=$$(($(CORES) + 2)) --dist=worksteal $(ARGS)  # two more: they wait a part of the time
+	$(PYTEST) --numprocesses=$$(($(CORES) + 1)) --dist=worksteal $(ARGS)  # one more: they wait a tenth of the time
 
 # Ratios taken in one run, as a table and one line of JSON.
 bench: $(VENV)/tests.stamp $(VENV)/browser.stamp

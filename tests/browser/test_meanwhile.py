@@ -8,6 +8,7 @@ import random
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from urllib.parse import parse_qs
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -236,6 +237,28 @@ def test_a_part_of_a_page_stays_what_it_is_whatever_comes_and_goes_above_it(serv
 
 def fragments(session: Session) -> set[str]:
     return {shown.fragment for shown in session.shown.values() if shown.fragment}
+
+
+def test_the_old_value_of_a_widget_elsewhere_does_not_undo_a_change(server: Server) -> None:
+    """A browser sends all widgets' values, also of those that a callback has changed and it has not redrawn yet."""
+
+    async def walked() -> str:
+        session = await connected(server.url, "text=A+dog+met+another+dog.")
+        await session.open("heads")
+        example = next(s for s in session.shown.values() if widget_id(s.element).endswith("-example"))
+        text, tab = session.control("text"), session.control("tab")
+        for used, values in ((example, ["a list"]), (tab, ["Score, mask, softmax"])):
+            message = BackMsg()
+            message.rerun_script.fragment_id = used.fragment
+            states = message.rerun_script.widget_states.widgets
+            states.add(id=widget_id(text.element), string_value="A dog met another dog.")
+            states.add(id=widget_id(used.element)).string_array_value.data.extend(values)
+            await session._run(message)
+        await session.socket.close()
+        return session.query
+
+    query = parse_qs(result_of(walked()))
+    assert (query["text"], query["tab"]) == ([EXAMPLES["a list"]], ["stages"])
 
 
 STALE = {"pair": "1: 99.9° per token", "query": "7 ·nobody", "model": "A model that is not there"}
