@@ -8,27 +8,22 @@ import streamlit as st
 
 from attnviz.server import preload, wanted
 
-ONCE = """export default function ({{ data }}) {{
+ONCE = """export default function ({ data }) {
 if (document.attnvizWorkarounds) return;
 document.attnvizWorkarounds = true;
-{}}}
+%s}
 """
 
 
-def _once(scripts: list[str]) -> str:
-    """Return a component's script that runs each of these, as a block of its own, once per opened document."""
-    return ONCE.format("".join(f"{{\n{script}}}\n" for script in scripts))
-
-
-def _enabled(suffix: str) -> list[str]:
+def _enabled(suffix: str, form: str = "%s") -> str:
+    """Return the enabled files of this folder with this suffix, each put into `form`."""
     files = sorted(Path(__file__).parent.glob(f"*.{suffix}"))
-    return [file.read_text(encoding="utf-8") for file in files if wanted(file.stem)]
+    return "".join(form % file.read_text(encoding="utf-8") for file in files if wanted(file.stem))
 
 
 _HIDDEN = ".st-key-workarounds { display: none; }\n"
-_component = st.components.v2.component(
-    "workarounds", css="".join([_HIDDEN, *_enabled("css")]), js=_once(_enabled("js")), isolate_styles=False
-)
+_SCRIPT = ONCE % _enabled("js", "{\n%s}\n")  # each script is a block of its own, run once per opened document
+_component = st.components.v2.component("workarounds", css=_HIDDEN + _enabled("css"), js=_SCRIPT, isolate_styles=False)
 _URLS = preload.urls()
 
 

@@ -21,7 +21,7 @@ MMAP_BYTES = 16 << 20  # arrays from this size on are allocated by mmap. With 25
 # mapped memory is zeroed page by page at its first access
 TRIM_BYTES = 32 << 20  # freed memory that may stay at the end of the heap for the next run
 LARGE = 420_000_000  # bytes of RSS above which free memory inside the heap is returned too
-GC_THRESHOLD = 5000  # new objects between two garbage collections
+GC_THRESHOLD = 5000  # new objects between two collections; Python's default is 700, and a page creates thousands
 SECONDS = 0.5  # between two checks of the process's size
 MIN_GROWTH = 4_000_000  # bytes since the last trim before the next one
 
@@ -29,12 +29,7 @@ _libc: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def start() -> None:
-    """Configure malloc and the garbage collector, and trim the heap from a thread while the process is large.
-
-    Imported objects are frozen (exempt from collection), so that figures, which contain reference cycles, are freed
-    soon after they were drawn; and the collector runs less often than Python's default of every 700 new objects, since
-    a page creates tens of thousands.
-    """
+    """Configure malloc and the garbage collector, and trim the heap from a thread while the process is large."""
     gc.set_threshold(GC_THRESHOLD)
     if not hasattr(_libc, "mallopt"):  # not glibc
         return
@@ -48,7 +43,7 @@ def _trim_while_large() -> None:
     while True:
         time.sleep(SECONDS)
         if not frozen and "attnviz.trace" in sys.modules:
-            gc.freeze()
+            gc.freeze()  # the collector passes over what is imported, and frees figures, which contain cycles, sooner
             frozen = True
         size = psutil.Process().memory_info().rss
         if size > max(LARGE, trimmed_at + MIN_GROWTH):

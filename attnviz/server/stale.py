@@ -19,7 +19,6 @@ from typing import Any
 from google.protobuf.message import DecodeError
 from starlette.middleware import Middleware
 from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ClientState_pb2 import ClientState
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
 RUN_MESSAGES = {"new_session", "delta", "page_info_changed", "script_finished"}  # types of ForwardMsg sent by runs
@@ -63,8 +62,12 @@ class Connection:
 
     def accepts_request(self, message: bytes) -> bool:
         """Return False for a browser's request to run a fragment of a page that it has left."""
-        if request := _rerun_request(message):
-            self._has_requested_run = True
+        try:
+            sent = BackMsg.FromString(message)
+        except DecodeError:
+            return True  # Streamlit reports the error
+        if sent.HasField("rerun_script"):
+            self._has_requested_run, request = True, sent.rerun_script
             if request.fragment_id:
                 return request.page_script_hash == self._page or request.page_script_hash not in self._shown
             self._page = request.page_script_hash or self._page  # empty where a page is requested by name
@@ -92,12 +95,3 @@ class Connection:
             return []
         before, self._held = self._held or [], None
         return [*before, message]
-
-
-def _rerun_request(message: bytes) -> ClientState | None:
-    """Return the rerun request in a browser's message, or None."""
-    try:
-        sent = BackMsg.FromString(message)
-    except DecodeError:
-        return None  # Streamlit reports the error
-    return sent.rerun_script if sent.HasField("rerun_script") else None

@@ -15,10 +15,10 @@ from typing import Any
 import streamlit as st
 from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import get_script_run_ctx
-from streamlit.runtime.scriptrunner_utils.script_run_context import ThreadState
 
 from attnviz.compute.queue import FRAGMENT_SEMAPHORE, ON_WAIT
 from attnviz.compute.view import View, drawable
+from attnviz.server.own_request import is_requested
 from attnviz.session.elements import ELEMENTS, Element, drawings, on_page
 from attnviz.session.pages import PAGES, Page
 from attnviz.session.settings import SELECTION, Settings
@@ -326,7 +326,7 @@ def control(
     value = own if shown is None else shown
     st.session_state[key] = list(value) if isinstance(value, tuple) else value  # as the browser will send it back
     parts = [_CURRENT_PART.get()] if reruns is None else reruns
-    drawn = _Drawn(field, key, own, st.session_state[key], options.get("options"), parts, then, _fragment())
+    drawn = _Drawn(field, key, own, st.session_state[key], options.get("options"), parts, then)
     return widget(label, key=key, on_change=_take, args=(drawn,), **options)
 
 
@@ -341,13 +341,12 @@ class _Drawn:
     options: Collection | None
     reruns: Sequence[str]
     then: Callable[[], object] | None
-    fragment: str | None
 
 
 def _take(drawn: _Drawn) -> None:
     value = st.session_state[drawn.key]
     unchanged = value == drawn.shown and getattr(current(), drawn.field) == drawn.own
-    if unchanged or not _is_requested(drawn.fragment) or not _is_offered(value, drawn.options):
+    if unchanged or not is_requested() or not _is_offered(value, drawn.options):
         return
     change(**{drawn.field: value})
     if drawn.then:
@@ -360,30 +359,14 @@ def pick(label: str, options: Sequence[Any], key: str, take: Callable[[Any], obj
     # At every run: of two runs in quick succession the browser renders only the second, and a pill that stays selected
     # would be deselected by the next click.
     st.session_state[key] = None
-    st.pills(label, options, key=key, on_change=_take_picked, args=(key, options, take, _fragment()), **rest)
+    st.pills(label, options, key=key, on_change=_take_picked, args=(key, options, take), **rest)
 
 
-def _take_picked(key: str, options: Sequence[Any], take: Callable[[Any], object], fragment: str | None) -> None:
+def _take_picked(key: str, options: Sequence[Any], take: Callable[[Any], object]) -> None:
     chosen = st.session_state[key]
     st.session_state[key] = None
-    if chosen is not None and chosen in options and _is_requested(fragment):
+    if chosen is not None and chosen in options and is_requested():
         take(chosen)
-
-
-def _fragment() -> str | None:
-    """Return the id of the fragment that is being drawn; None outside of one."""
-    return ThreadState.get().fragment_id
-
-
-def _is_requested(fragment: str | None) -> bool:
-    """Check whether the browser requested this fragment, or the whole page.
-
-    With each request it sends the values of all widgets, and those of other fragments can be older than the settings
-    that a link or a callback has changed since.
-    """
-    run = get_script_run_ctx()
-    requested = run.fragment_ids_this_run if run else None
-    return not requested or fragment is None or fragment in requested
 
 
 def _is_offered(value: object, options: Collection | None) -> bool:
