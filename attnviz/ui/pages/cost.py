@@ -15,6 +15,7 @@ from attnviz.compute.view import View, countable
 from attnviz.config import ConfigError, ModelConfig
 from attnviz.cost import (
     PRECISIONS,
+    Serving,
     attention_name,
     count_parameters,
     kv_cache_bytes,
@@ -329,56 +330,40 @@ def _take_facts(preset: str) -> None:
 
 def memory(view: View) -> None:
     """Number of sequences that fit beside the weights, and the longest context of one."""
+    serving = _served(view.settings)
+    charts.show(figures.filling(serving), "filling")
+    _notes([view.settings.preset], "held")
+
+
+def _served(s: Settings) -> Serving:
+    """Choose the model, the accelerators, and what their memory holds; say what a batch of more than one would do."""
+    cards = load_accelerators()
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _preset("Model")
-        _machine()
+        state.control(
+            st.selectbox, "Accelerator", "machine", options=list(cards), width=300,
+            format_func=lambda id: f"{cards[id].name} · {cards[id].data_sheet_gb} GB",
+        )  # fmt: skip
         state.control(st.number_input, "How many", "n_machines", min_value=1, max_value=64, width=110)
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        _weights()
-        _reserve()
-    s = view.settings
+        state.control(st.segmented_control, "Weights in", "weights", options=list(PRECISIONS), required=True)
+        state.control(st.slider, "Reserve, % of the memory", "reserve", min_value=0, max_value=90, width=220)
     serving = compute_cost.serving(s)
     if s.batch > 1:
         st.markdown(figures.chosen_batch(serving, s.batch))
-    charts.show(figures.filling(serving), "filling")
-    _notes([s.preset], "held")
-
-
-def _weights() -> None:
-    state.control(st.segmented_control, "Weights in", "weights", options=list(PRECISIONS), required=True)
-
-
-def _reserve() -> None:
-    state.control(st.slider, "Reserve, % of the memory", "reserve", min_value=0, max_value=90, width=220)
-
-
-def _machine() -> None:
-    cards = load_accelerators()
-    state.control(
-        st.selectbox, "Accelerator", "machine", options=list(cards), width=300,
-        format_func=lambda id: f"{cards[id].name} · {cards[id].data_sheet_gb} GB",
-    )  # fmt: skip
+    return serving
 
 
 def speed(view: View) -> None:
     """Roofline bounds on decoding speed and on the time to the first token."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        _preset("Model")
-        _machine()
-        state.control(st.number_input, "How many", "n_machines", min_value=1, max_value=64, width=110)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
-        _weights()
-        _reserve()
-    s = view.settings
-    serving = compute_cost.serving(s)
-    if s.batch > 1:
-        st.markdown(figures.chosen_batch(serving, s.batch))
+    serving = _served(view.settings)
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(figures.speed(serving), "speed")
     with right:
         charts.show(figures.roof(serving), "roof")
     charts.show(figures.first_token(serving), "first-token")
+    s = view.settings
     cards = [card.times(s.n_machines) for card in load_accelerators().values()]
     charts.show(figures.machines(cards, serving, s.batch), "machines")
 

@@ -22,6 +22,7 @@ from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.countdown import countdown
 from attnviz.ui.components.order_lines import order_lines
 from attnviz.ui.components.source_walk import packed_walk
+from attnviz.ui.walking import take_entry, take_step
 
 ATTEMPT, PROGRESS, SERIAL = "practice attempt", "practice progress", "practice serial"
 STAMP, UPLOADS = "practice file", "practice uploads"
@@ -534,7 +535,7 @@ def _own(view: View, file: Path) -> None:
         _own_maps(look, name)
     st.markdown("### Your source, line by line")
     if look.found.walk:
-        packed_walk(look.found.walk, look.found.places, key="own-walk", on_step=_take_step, on_entry=_take_entry)
+        packed_walk(look.found.walk, look.found.places, key="own-walk", on_step=take_step, on_entry=take_entry)
     else:
         st.warning(escaped(look.found.walk_problem or "No line made a tensor."), icon=":material/code_off:")
 
@@ -601,20 +602,6 @@ def _own_maps(look: own_code.ShippedRun, task: str) -> None:
             key="own-heads", title=f"Yours above, right below, {where}", per_row=len(maps),
             labels=look.labels, hues=look.kv_heads * 2, n_kv_heads=look.n_kv_heads,
         )  # fmt: skip
-
-
-def _take_step(step: int) -> None:
-    state.change(step=step)
-    state.rerun(state.LINKS)
-
-
-def _take_entry(step: int, row: tuple[int, bool], column: tuple[int, bool]) -> None:
-    chosen = {"step": step}
-    if row[1]:
-        chosen["query"] = row[0]
-    chosen["key" if column[1] else "column"] = column[0]
-    state.change(**chosen)
-    state.rerun("parts")
 
 
 PARTS = {"drills": _drills, "interview": _interview, "write": _write}

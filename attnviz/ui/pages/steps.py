@@ -16,6 +16,7 @@ from attnviz.figures import theme
 from attnviz.ui import charts, state
 from attnviz.ui.components.source_walk import source_walk
 from attnviz.ui.headline import headline, soft_capped
+from attnviz.ui.walking import take_entry, take_entry_of_last, take_step
 
 
 def show() -> None:
@@ -75,7 +76,7 @@ def _walk(view: View) -> None:
     walk = compute_steps.walk_of(view)
     source_walk(
         walk, view.labels, view.config.n_kv_heads, key="source-walk",
-        at=compute_steps.stop_of(view, walk), on_step=_take_step, on_entry=_take_entry,
+        at=compute_steps.stop_of(view, walk), on_step=take_step, on_entry=take_entry,
     )  # fmt: skip
 
 
@@ -89,35 +90,13 @@ def _decode_step(view: View) -> None:
         st.button("Back to Decode", key="to-decode", on_click=lambda: state.go("decode", state.current()))
     source_walk(
         step.walk, labels, view.config.n_kv_heads, key="decode-walk", words=words,
-        at=min(view.settings.step, len(step.walk.stops) - 1), on_step=_take_step, on_entry=_take_step_entry,
+        at=min(view.settings.step, len(step.walk.stops) - 1), on_step=take_step, on_entry=take_entry_of_last,
     )  # fmt: skip
-
-
-def _take_step_entry(step: int, row: tuple[int, bool], column: tuple[int, bool]) -> None:
-    """Store the chosen entry's step and column; a decode step has one query, the last token."""
-    state.change(**{"step": step, "key" if column[1] else "column": column[0]})
-    state.rerun("parts")
 
 
 def _from_the_change() -> None:
     """Start the walk of the other version at its changed line."""
     state.change(step=0)
-
-
-def _take_step(step: int) -> None:
-    """Store the step; only the URL and the links rerun, since the browser already shows it."""
-    state.change(step=step)
-    state.rerun(state.LINKS)
-
-
-def _take_entry(step: int, row: tuple[int, bool], column: tuple[int, bool]) -> None:
-    """Store the chosen entry: a row or column that is a token becomes the selected query or key of all pages."""
-    chosen = {"step": step}
-    if row[1]:
-        chosen["query"] = row[0]
-    chosen["key" if column[1] else "column"] = column[0]
-    state.change(**chosen)
-    state.rerun("parts")
 
 
 def _prediction(view: View) -> None:
