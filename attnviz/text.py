@@ -76,12 +76,15 @@ class Tokenizer:
         return counts
 
     def labels(self, ids: list[int]) -> list[str]:
-        """Return one printable label per token: "·the", "⏎", "好 1/3" for the first of a character's three tokens."""
+        """Return one printable label per token: "·the", "⏎", "好 1/3" for the first of a character's three tokens.
+
+        A byte without the rest of its character is "<0xE5>", as in SentencePiece's vocabularies.
+        """
         pieces = self.token_bytes(ids)
         labels, start = [], 0
         while start < len(pieces):
             stop = _end_of_character(pieces, start)
-            text = b"".join(pieces[start:stop]).decode("utf-8", "replace")
+            text = b"".join(pieces[start:stop]).decode("utf-8", "surrogateescape")  # byte E5 as U+DCE5
             shown, parts = printable(text), stop - start
             labels += [shown] if parts == 1 else [f"{shown} {i + 1}/{parts}" for i in range(parts)]
             start = stop
@@ -147,6 +150,7 @@ def marks(labels: Sequence[str]) -> str:
         r"·": "“·” is a space",
         r"⏎": "“⏎” ends a line",
         r" \d/\d$": "“2/3” is the second of three tokens that together are one character",
+        r"<0x[0-9A-F]{2}>": "“<0xE5>” is one byte of a character",
     }
     found = [meaning for mark, meaning in meanings.items() if any(re.search(mark, label) for label in labels)]
     return f"{', '.join(found)}." if found else ""
@@ -161,6 +165,8 @@ def _printable_character(c: str) -> str:
     named = {" ": "·", "\n": "⏎", "\t": "⇥", "\r": "␍", "\u00a0": "⍽"}
     if c in named:
         return named[c]
+    if 0xDC80 <= ord(c) <= 0xDCFF:
+        return f"<0x{ord(c) - 0xDC00:02X}>"
     if ord(c) < 32:
         return chr(0x2400 + ord(c))
     category = unicodedata.category(c)

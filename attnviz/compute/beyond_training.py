@@ -19,6 +19,7 @@ LEAKS = (
     "Every position but the last also reads the token that it is to predict, so losses and predicted tokens do not "
     "measure prediction."
 )
+TRAINED_ON = "trained on children's books from 1812 to 1911"
 
 
 def beyond_training(trained: ModelConfig, run: ModelConfig, text: str | None, n_tokens: int) -> list[str]:
@@ -49,10 +50,9 @@ def _about_text(text: str) -> dict[str, bool]:
     foreign = sum(not _is_latin(c) for c in written)
     lines = [line for line in text.splitlines() if line.strip()]
     code = sum(bool(CODE.search(line)) for line in lines)
+    share = 100 * foreign / (len(written) or 1)
     return {
-        f"{foreign} of {count(len(written), 'character')} are not Latin; training text was English.": (
-            2 * foreign > len(written)
-        ),
+        f"{share:.0f} % of the letters and signs are not Latin; training text was English.": share > 50,
         f"{code} of {count(len(lines), 'line')} look like code; training text was books.": 2 * code > len(lines),
     }
 
@@ -64,7 +64,7 @@ def _is_latin(c: str) -> bool:
 def trained_on(trained: ModelConfig) -> str:
     """Return the model card's summary: number of parameters and training text."""
     millions = count_parameters(trained).total / 1e6
-    return f"This checkpoint has {millions:.1f} M parameters and was trained on children's books from 1812 to 1911."
+    return f"This checkpoint has {millions:.1f} M parameters and was {TRAINED_ON}."
 
 
 @cache

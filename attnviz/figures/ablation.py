@@ -55,9 +55,10 @@ def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: in
     return Drawing(
         figure,
         title=f"{title}: {finding}",
-        note=f"Change of the loss, in nats per token, with one head ablated: {METHOD_TEXTS[way]}. Petrol: the loss "
-        f"rises ({count(helpful, 'head')} of {n_measured}); brown: it falls. The effects of heads ablated together "
-        "need not add up.",
+        note=f"Change of the loss with one head ablated: {METHOD_TEXTS[way]}. The loss is the mean of −ln p of each "
+        "token that comes next, in nats: lower is better. Blue-green: it rises "
+        f"({count(helpful, 'head')} of {n_measured}); brown: it falls. The effects of heads ablated together need not "
+        "add up.",
         alt=f"A table of {count(L, 'layer')} and {count(H, 'head')}. {title}: {finding}. The changes range from "
         f"{signed(float(np.nanmin(effects)))} to {signed(float(np.nanmax(effects)))}.",
         table={

@@ -49,8 +49,11 @@ def cache_text(config: ModelConfig, n_tokens: int, counted: int) -> str:
 
 
 def cache_legend(config: ModelConfig) -> str:
-    """Return the meanings of the formula's letters; the number of tokens is only in the formula."""
-    return meanings(cache_equation(config, 1)).replace("S = 1: tokens cached", "S: tokens cached")
+    """Return the meanings of the formula's letters and of the picture; the number of tokens is only in the formula."""
+    letters = meanings(cache_equation(config, 1)).replace("S = 1: tokens cached", "S: tokens cached")
+    if config.attention == "mla":
+        return f"{letters} A column per token; bands of a layer: latent (darker) and RoPE key."
+    return f"{letters} 2: K and V. A column per token; bands of a layer: K (darker) and V of each KV head, in its hue."
 
 
 def cache_parts(config: ModelConfig) -> list[list]:
@@ -103,8 +106,7 @@ def single_text(steps: Sequence[WrittenStep]) -> str:
     single = sum(step.left[-1] == 1 for step in steps)
     if steps[0].stages[-1][0] == "greedy" or 2 * single <= len(steps):
         return ""
-    where = f"In {single} of the first {count(len(steps), 'step')} after the prompt, written or computed ahead"
-    return f"{where}, only one token passes the filters."
+    return f"{single} of the first {count(len(steps), 'step')} leave no choice: only one token passes the filters."
 
 
 # ---- with and without a cache
@@ -134,7 +136,8 @@ def work(found: Compared) -> Drawing:
     return Drawing(
         figure,
         title=f"With a cache, a step computes 1 token instead of {n}",
-        note=f"The step that reads the last of {count(n, 'token')}, by formula; bars of one unit share a linear scale. "
+        note=f"The step that reads the last of {count(n, 'token')}: the prompt's and all that were written, also those "
+        "stepped back over. By formula; bars of one unit share a linear scale. "
         f"With a cache it reads the keys and values of all {n}, its own included. Without one all {n} are recomputed: "
         f"{number_text(share.value)} times the multiplications, masked scores and the logits of all {n} included. "
         f"Largest difference of the logits: {found.difference:.1e}.",
@@ -150,7 +153,7 @@ def step_times(found: Compared, seconds: Sequence[Spread]) -> Drawing:
     names, works = ["with a cache", "without a cache"], (found.with_cache, found.without)
     one, all_of_it = seconds
     slower = all_of_it.median / one.median
-    title = f"Measured here: without a cache, {found.n_tokens} tokens take {slower:.1f} times as long"
+    title = f"Measured here: without a cache, one step over {found.n_tokens} tokens takes {slower:.1f} times as long"
     if one.overlaps(all_of_it):
         title = f"Measured: {_ms(one.median)} with a cache, {_ms(all_of_it.median)} without; the two ranges overlap"
     speeds = [2e-9 * each.multiplications / s.median for each, s in zip(works, seconds, strict=True)]

@@ -13,7 +13,7 @@ from attnviz.equations import Equation, Value
 from attnviz.figures.decode import NAMES, quartiles, time_columns, unsteady
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.numbers import signed
-from attnviz.figures.phrases import count, meanings
+from attnviz.figures.phrases import count, listed, meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, PETROL, TABLE, TABLE_TEXT, base_figure
 from attnviz.figures.token_maps import BARE
 
@@ -181,9 +181,8 @@ def blocks(found: Shared) -> Drawing:
     users = np.array([[found.users[b] for b in table] for table in found.tables], np.float32)
     figure = base_figure(70 + 44 * n_rows, showlegend=False)
     figure.add_heatmap(
-        z=users, text=[[_block(b, found) for b in table] for table in found.tables], texttemplate="%{text}",
-        textfont={"color": TABLE_TEXT}, colorscale=TABLE, zmin=1, zmax=n_rows, xgap=3, ygap=8, showscale=False,
-        hovertemplate="block %{text}, in %{z} tables<extra></extra>",
+        z=users, text=found.tables, texttemplate="%{text}", textfont={"color": TABLE_TEXT}, colorscale=TABLE, zmin=1,
+        zmax=n_rows, xgap=3, ygap=8, showscale=False, hovertemplate="block %{text}, in %{z} tables<extra></extra>",
     )  # fmt: skip
     for row, table in enumerate(found.tables):
         for column in (i for i, block in enumerate(table) if block in found.copied):
@@ -211,11 +210,6 @@ def blocks(found: Shared) -> Drawing:
     )  # fmt: skip
 
 
-def _block(block: int, found: Shared) -> str:
-    """Label a block, and the one it was copied from."""
-    return f"{block}<br>copy of {found.copied[block]}" if block in found.copied else str(block)
-
-
 def _head(i: int, size: int) -> str:
     """Label a column with its tokens: "tokens 0–7", then "8–15"."""
     first, last = i * size, (i + 1) * size - 1
@@ -226,9 +220,9 @@ def _copies(found: Shared) -> str:
     """Say how many blocks were copied when a text wrote into them, or why none was."""
     if not found.copied:
         return "Nothing was copied: the cached prompt fills its blocks exactly, so no text writes into a shared one."
+    copies = listed(f"{copy} of {block}" for copy, block in found.copied.items())
     return (
-        f"{count(len(found.copied), 'block')} with a frame: copied, as a text that writes into a shared block copies "
-        "it first (copy-on-write)."
+        f"With a frame: copies ({copies}), as a text that writes into a shared block copies it first (copy-on-write)."
     )
 
 
@@ -379,7 +373,8 @@ def roofline(found: Roofline) -> Drawing:
         title=f"Per byte read, prefill does {intensity[0]:.1f} FLOPs and a decode step {intensity[1]:.2f}",
         note=f"Measured on this machine, one thread: medians of {one.seconds.n_runs} runs; error bars: quartiles. The "
         f"roofline's quartiles are {_range(found.flops)}FLOP/s in a matrix product and {_range(found.nbytes)}B/s in a "
-        f"copy. Prefill reads the weights once for {count(prefill.n_tokens, 'token')}: {quartiles(prefill.seconds)}, "
+        f"copy. Prefill, here of the prompt and all written tokens, reads the weights once for "
+        f"{count(prefill.n_tokens, 'token')}: {quartiles(prefill.seconds)}, "
         f"{per_token:.3f} ms per token. A decode step reads them for one token: {quartiles(one.seconds)}."
         f"{unsteady((*measured, found.flops, found.nbytes))}",
         alt=f"Prefill at {intensity[0]:.1f} FLOPs per byte, decode at {intensity[1]:.2f}; the roofline bends at "

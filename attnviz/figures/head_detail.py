@@ -82,7 +82,7 @@ def _note(parts: ScoreParts, added: np.ndarray) -> str:
     )
     vectors, products = (significant(far) for far in _full_colour(parts))
     sentences.append(
-        f"Brown is negative, petrol positive; full colour at ±{vectors} for q and k, ±{products} for q × k."
+        f"Brown is negative, blue-green positive; full colour at ±{vectors} for q and k, ±{products} for q × k."
     )
     if not parts.allowed:
         sentences.append("This pair is masked: it has a score, which the softmax leaves out.")

@@ -159,7 +159,7 @@ def difference_map(
     return Drawing(
         figure,
         title=f"{names[0]} − {names[1]}: at most {printed(abs(change[q, k]))}, mean {printed(mean)}",
-        note=f"{what} Petrol: {names[0]} has the larger weight; brown: {names[1]}. Largest: "
+        note=f"{what} Blue-green: {names[0]} has the larger weight; brown: {names[1]}. Largest: "
         f"{sign}{printed(change[q, k])} from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. Mean: of "
         f"absolute differences over the unmasked cells. {MASKED_CELLS}{joined(labels, MAX_CELLS, 'differences')}",
         alt=f"Heat map of {names[0]} minus {names[1]}: the largest difference is {sign}{printed(change[q, k])}, from "

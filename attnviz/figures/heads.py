@@ -206,8 +206,8 @@ def stage_maps(trace: Trace, labels: Sequence[str], layer: int, head: int, *, gr
     return Drawing(
         figure,
         title=f"Scores from {printed(low)} to {printed(high)} become weights of at most {printed(most)}",
-        note="Each row is a query, each column a key. Scores are brown below zero and petrol above, on the same scale "
-        f"in both maps; masked cells are grey. {sums(allowed)}{joined(labels, MAX_STAGE_CELLS, 'numbers')}",
+        note="Each row is a query, each column a key. Scores are brown below zero and blue-green above, on the same "
+        f"scale in both maps; masked cells are grey. {sums(allowed)}{joined(labels, MAX_STAGE_CELLS, 'numbers')}",
         alt=f"Three maps of layer {layer}, head {head}: scores from {printed(low)} to {printed(high)}; the same with "
         f"{count(int((~allowed).sum()), 'cell')} masked; weights of at most {printed(most)}.",
         table=matrix_table(scores, labels),

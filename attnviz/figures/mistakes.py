@@ -31,7 +31,7 @@ MAX_TICKS = 15
 HEIGHT = 400  # pixels
 HOW_TO_READ = (
     "Each row is a query, each column a key. Faint grey: weight 0 in the right version; solid grey: NaN. In the "
-    "difference (mistaken − right), petrol means more weight and brown less."
+    "difference (mistaken − right), blue-green means more weight and brown less."
 )
 RIGHT, MISTAKEN = "right", "mistaken"
 

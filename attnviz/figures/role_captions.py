@@ -17,13 +17,15 @@ KEYS = {
     "duplicate token": "earlier occurrences of the current token",
     "current token": "the current token itself",
     "first token": "the first token",
-    "local": f"the last {analysis.LOCAL} tokens",
+    "local": f"the query itself and the {analysis.LOCAL - 1} tokens before it",
 }
 DEFINITION = (
-    "A score is the mean weight on a role's keys, over the queries that may attend to one of them and to another key; "
+    "A score is the mean weight on a role's keys, over the queries that may attend to such a key and to another one; "
     f"chance is the score of uniform weights over the allowed keys. A role needs {analysis.ABOVE_CHANCE} above chance, "
     f"“broad” a normalised entropy of {analysis.UNIFORM}; a head with neither has no clear role. The role furthest "
-    f"above chance is named; “local” (the last {analysis.LOCAL} tokens) only if no other role reaches its threshold."
+    f"above chance is named; “local” only if no other role reaches its threshold. Keys of induction: the "
+    f"token after an earlier occurrence of the current one; of duplicate token: {KEYS['duplicate token']}; of local: "
+    f"{KEYS['local']}."
 )
 
 
@@ -172,7 +174,9 @@ def _share(keys: str, share: Share, scores: HeadScores) -> str:
     text = f"{_percent(share.weight)} of the weight on {keys}"
     if share.n_queries == scores.n_queries:
         return text
-    return f"{text}, over the {share.n_queries} of {scores.n_queries} queries that may attend to one"
+    return (
+        f"{text}, over the {share.n_queries} of {scores.n_queries} queries that may attend to such a key and to another"
+    )
 
 
 def _percent(weight: float) -> str:

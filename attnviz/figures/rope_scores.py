@@ -399,7 +399,7 @@ def weight_map(
 
 
 def score_map(scores: NDArray, allowed: NDArray, labels: Sequence[str], limit: float, title: str, note: str) -> Drawing:
-    """Draw scores (T, T) before the softmax, brown below zero and petrol above, from -limit to limit.
+    """Draw scores (T, T) before the softmax, brown below zero and blue-green above, from -limit to limit.
 
     note: a phrase; the range of the allowed scores is added to it.
     """

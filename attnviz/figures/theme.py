@@ -131,7 +131,10 @@ def kv_scale(kv_head: int, n_kv_heads: int, ground: str | None = None, *, at: np
 _GREY = 125, 125, 125
 SEQUENTIAL = [[0.0, _rgba(_GREY, 0)], [1.0, _rgba(_GREY, 1)]]  # a quantity that belongs to no KV head
 TABLE, TABLE_TEXT = [[0, "#d6d6d6"], [1, "#8c8c8c"]], "#000000"  # opaque cells with numbers in them
-_NEGATIVE, _POSITIVE = _bytes(MID_LIGHTNESS, 0.09, 65.0), _bytes(MID_LIGHTNESS, 0.09, 215.0)  # brown and petrol, muted
+_NEGATIVE, _POSITIVE = (
+    _bytes(MID_LIGHTNESS, 0.09, 65.0),
+    _bytes(MID_LIGHTNESS, 0.09, 215.0),
+)  # brown and blue-green, muted
 BROWN, PETROL = _hex(_NEGATIVE), _hex(_POSITIVE)  # two lines or marks that belong to no KV head
 DIVERGING: list[list[Any]] = [  # the middle, zero, is transparent
     [0.0, _rgba(_NEGATIVE, 1)],
@@ -161,7 +164,8 @@ def kv_ramp(kv_head: int, n_kv_heads: int, theme: str) -> np.ndarray:
 def diverging_ramps(kv_head: int | None, n_kv_heads: int, theme: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the canvas ramps of negative and of positive numbers, each starting at 0: uint8 (256, 3), read-only.
 
-    With a KV head, positive numbers have its hue and negative ones are grey; without one, they are petrol and brown.
+    With a KV head, positive numbers have its hue and negative ones are grey; without one, they are blue-green and
+    brown.
     """
     first, last = RAMP_ENDS[theme]
     values = np.linspace(0, 1, 256)

@@ -156,7 +156,7 @@ ALL = (
 )  # fmt: skip
 PAGES = {page.path: page for page in ALL}
 OVERVIEW_GROUPS = {  # by purpose: what each offers, and the paths of its pages; the others are in "Look around"
-    "Understand it": ("Lessons in six to ten steps each, with this model's own numbers.", ("lessons",)),
+    "Understand it": ("Lessons in six to ten steps each, on a trained model and a text of their own.", ("lessons",)),
     "Look around": ("Each head's map, shared KV heads, RoPE's rotations, the source as it ran, decoding.", ()),
     "Prepare": ("Mistakes in attention code, graded questions, code to write yourself.", ("mistakes", "practice")),
     "Work out a cost": ("Parameters and KV cache of these settings and of published models.", ("cost",)),

@@ -19,6 +19,8 @@ from attnviz.ui import alone, state
 from attnviz.ui.components.lesson_mark import lesson_mark
 
 _ANSWERED = "answered"  # session key: the place whose answer is shown
+_RUN = ("text", "model", "rope", "theta", "causal", "window", "n_sinks")  # settings that change the numbers of a step
+_CHANGED = "*You have changed the text, the model or how it runs. This describes the step as it opens.*\n\n"
 Place = tuple[str, int]  # name of a lesson, number of a step
 
 
@@ -79,7 +81,8 @@ def _bar(view: View) -> None:
     left_step = _left_step(step, s, at_step.settings)
     text, question, answer = (placeholders.filled(each, at_step) for each in (step.text, step.question, step.answer))
     with st.container(key="lesson-text"):
-        st.markdown(f"## {step.title}\n\n{text}", width="stretch")
+        changed = _CHANGED * any(getattr(s, name) != getattr(at_step.settings, name) for name in _RUN)
+        st.markdown(f"## {step.title}\n\n{changed}{text}", width="stretch")
         if question:
             _question((lesson.name, number), question, answer)
     with st.container(horizontal=True, vertical_alignment="center", key="lesson-tools"):

@@ -11,6 +11,7 @@ from typing import Any
 
 import streamlit as st
 
+from attnviz.compute.beyond_training import TRAINED_ON
 from attnviz.compute.view import View, always
 from attnviz.config import divisors
 from attnviz.figures.drawing import escaped
@@ -57,6 +58,8 @@ def _controls(view: View) -> None:
     _select("Model", "model", _models(s), format_func=_model)
     if s.model == "own":
         _own_model(s)
+    elif not s.opened:
+        st.caption(f"A small model, {TRAINED_ON}.")
     with st.expander("Mask and position settings"):
         _mask(s)
     source_button(view)

@@ -166,7 +166,7 @@ function show(view) {
   view.at.replaceChildren(progress(view, now), el("b", "", limits(view)));
   view.next.textContent = `${n > now ? "Written last" : "Next"}: ${step.title}`;
   candidates(view, step, now);
-  view.how.textContent = `${step.passing} Click a candidate to write it instead. In the text, a stronger background means a token less probable in the model.`;
+  view.how.textContent = `${step.passing} Click a candidate to write it instead. In the text, a stronger background means a token less probable in the model. ${d.explained}`;
   view.held.textContent = heldTitle(d, d.T + now);
   view.sum.textContent = step.counted;
   while (view.frame <= now) view.frame *= 2;
@@ -197,7 +197,8 @@ function heldTitle(d, held) {
 }
 
 const labelAt = (d, i) => (i < d.T ? d.prompt[i] : d.words[d.steps[i - d.T].id]);
-const plain = (label) => label.replaceAll("·", " ").replaceAll("⏎", "\n");
+// A character whose bytes are several tokens, "好 1/3" to "好 3/3", is written once.
+const plain = (label) => label.replace(/^(\S+) (\d)\/(\d)$/, (_, character, part, parts) => (part === parts ? character : "")).replaceAll("·", " ").replaceAll("⏎", "\n");
 
 // Reuses the unchanged beginning of the text, and replaces only its end.
 function writeText(view) {

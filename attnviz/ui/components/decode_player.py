@@ -17,6 +17,7 @@ from attnviz.decode.writing import Written
 from attnviz.figures import decode as figures
 from attnviz.figures import theme
 from attnviz.figures.numbers import steps as ten_thousandths
+from attnviz.text import marks
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event, within
 from attnviz.ui.components.packed_weights import STEPS, ramp
@@ -25,11 +26,12 @@ HTML = """
 <div class="dp" role="group" aria-label="The text as the model writes it">
   <p class="text" aria-label="The text; what the model wrote is underlined"></p>
   <div class="tools">
-    <button type="button" data-go="start" aria-label="Start again">|◀</button>
+    <button type="button" data-go="start" aria-label="To the start" title="To the start">|◀</button>
     <button type="button" data-go="back" aria-label="One token back">◀ back</button>
     <button type="button" data-go="play">▶ play</button>
     <button type="button" data-go="next" aria-label="One token on">one token ▶</button>
-    <button type="button" data-go="end" aria-label="To the last token">▶|</button>
+    <button type="button" data-go="end"
+      aria-label="To the last token computed" title="To the last token computed">▶|</button>
     <span class="some"><button type="button" data-go="run">run</button>
       <input type="number" min="1" max="512" value="8" aria-label="Tokens to run"> tokens</span>
     <label>tokens per second <select aria-label="Tokens per second">
@@ -122,6 +124,7 @@ def pack(
              "stages": [[name, [_short(p) for p in odds]] for name, odds in s.stages]}
             for s, text in zip(steps, counted, strict=True)
         ],
+        "explained": marks([vocabulary[i] for step in written.steps for i in (step.id, *step.candidates)]),
         "legend": figures.cache_legend(config),
         "layers": config.n_layers,
         "windows": [config.window_of(layer) for layer in range(config.n_layers)],

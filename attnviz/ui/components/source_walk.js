@@ -358,7 +358,7 @@ function point(view, cell) {
     return;
   }
   const part = n < N || m < M ? ` Rows ${p.first[0]} to ${p.first[0] + n - 1} of ${N}, columns ${p.first[1]} to ${p.first[1] + m - 1} of ${M} are drawn.` : "";
-  const colour = p.truth ? "Coloured: true; grey: false." : p.signed ? `Colour: ${p.hue < 0 ? "brown below zero, petrol above" : "grey below zero, the KV head's hue above"}, up to ±${written(p.top)}.`
+  const colour = p.truth ? "Coloured: true; grey: false." : p.signed ? `Colour: ${p.hue < 0 ? "brown below zero, blue-green above" : "grey below zero, the KV head's hue above"}, up to ±${written(p.top)}.`
     : p.top ? `Colour: from 0 to ${written(p.top)}.` : "Every unmasked entry is 0.";
   const masked = p.masked ? " Grey: −∞, masked." : "";
   view.read.textContent = `${colour}${masked}${part} ${TOUCH ? "Tap an entry to read it and" : "Point at an entry to read it; click it"} to see how it was computed.`;

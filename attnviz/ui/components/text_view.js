@@ -63,7 +63,7 @@ function showReadout(view, q) {
   title.textContent = `Text shaded by the weights of query ${quote(d, q)}`;
   strongest.textContent = most.length ? `${d.name}, largest weights: ${most.map((k) => `${quote(d, k)} ${weightText(cell(view, q, k), d.steps)}`).join(", ")}.`
     : `${d.name}: every key of this query is masked.`;
-  after.textContent = `Next token after ${quote(d, q)}: ${next.length ? `“${short(next[0][0])}” with probability ${printed(next[0][1])}` : ""}`;
+  after.textContent = `The model’s next token after ${quote(d, q)}: ${next.length ? `“${short(next[0][0])}” with probability ${printed(next[0][1])}` : ""}`;
   bars.replaceChildren(...next.map(([label, odds]) => {
     const row = el("div", "bar"), box = el("span", "box"), fill = el("i", "");
     fill.style.width = `${100 * odds}%`;

@@ -45,9 +45,10 @@ def text_view(
     weights and allowed (T, T) of one head, called `name`, in its `colour`. labels: T token labels. next_tokens: for
     each of the T queries the most likely next tokens and their probabilities.
     """
+    likely = [label for row in next_tokens for label, _ in row]
     header = {
         "labels": list(labels), "next": [[list(each) for each in row] for row in next_tokens],
-        "query": query, "name": name, "mark": colour, "marks": marks(labels),
+        "query": query, "name": name, "mark": colour, "marks": marks([*labels, *likely]),
     }  # fmt: skip
     most = len(labels) - 1
     data = message(header, cells_of(weights[None, None], allowed[None], len(labels)))

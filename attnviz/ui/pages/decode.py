@@ -28,6 +28,14 @@ PLACED = "decode placed"  # names the settings for which the server last set the
 CLOSER = "decode closer"  # container key of the open tab, which identifies what it was drawn for
 # On the default text, of the five checkpoints' first 24 steps, 0 to 4 then leave only one token; by default 16 to 22.
 VARIED = {"temperature": 1.0, "penalty": 1.2}
+SAMPLING_HELP = {  # in the order in which they are applied
+    "penalty": "Divides the positive logits of tokens in the text by this number and multiplies the negative ones.",
+    "temperature": "Divides the logits before the softmax: below 1 the likely tokens gain, above 1 the unlikely ones.",
+    "top_k": "Only the k most likely tokens can be drawn.",
+    "top_p": "Only the smallest set of the most likely tokens whose probabilities add up to at least p can be drawn.",
+    "min_p": "Only tokens at least this fraction as likely as the most likely one can be drawn.",
+    "draw_seed": "Of the random numbers: the same seed draws the same tokens.",
+}
 VARY = f"Try temperature {VARIED['temperature']:g}, penalty {VARIED['penalty']:g}"
 
 
@@ -43,16 +51,16 @@ def sampling(view: View) -> None:
     """Sampling controls, and the layer whose maps are shown. On a phone a toggle shows the less used ones."""
     then = partial(_discard_written, branches.sampling_of(view.settings))
     with st.container(horizontal=True, vertical_alignment="bottom", key="sampling"):
-        _number("Temperature (0: greedy)", "temperature", 0.0, 5.0, 0.1, then, 140)
+        _number("Temperature (0: greedy)", "temperature", 0.0, 5.0, 0.1, then, 155)
         _number("top-k (0: off)", "top_k", 0, view.config.vocab_size, 5, then)
         _number("top-p (1: off)", "top_p", 0.0, 1.0, 0.05, then)
         st.toggle("min-p, repetition penalty, seed, layer", key="sampling-more")
         _number("min-p (0: off)", "min_p", 0.0, 1.0, 0.05, then)
-        _number("Repetition penalty", "penalty", 0.1, 5.0, 0.1, then, 135)
-        _number("Seed", "draw_seed", 0, 2**31 - 1, 1, then)
+        _number("Repetition penalty", "penalty", 0.1, 5.0, 0.1, then, 145)
+        _number("Seed", "draw_seed", 0, 2**31 - 1, 1, then, 105)
         state.control(
             st.selectbox, "Maps of layer", "layer", shown=view.layer_and_head[0], options=range(view.config.n_layers),
-            width=100, reruns=("sampling", "player"),
+            width=95, reruns=("sampling", "player"),
         )  # fmt: skip
 
 
@@ -61,7 +69,7 @@ def _number(
 ) -> None:
     state.control(
         st.number_input, label, field, min_value=low, max_value=high, step=step, width=width, then=then,
-        reruns=("sampling", "player"),
+        reruns=("sampling", "player"), help=SAMPLING_HELP[field],
     )  # fmt: skip
 
 

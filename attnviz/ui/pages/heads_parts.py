@@ -236,7 +236,7 @@ def does(view: View) -> None:
 
 
 def masks(view: View) -> None:
-    """One layer under several masks; a click selects a mask for the whole page."""
+    """One layer under several masks; a click selects a mask on all pages."""
     layer, head = view.layer_and_head
     with st.container(horizontal=True):
         state.control(st.number_input, "Window, in tokens", "mask_window", min_value=1, max_value=128)
@@ -250,7 +250,7 @@ def masks(view: View) -> None:
         f"The same model on the first {count(n, 'token')} of the text, one row of maps per mask. "
         + (f"Loss: mean over {count(n - 1, 'next-token prediction')}. " if n > 1 else "")
         + "Masked keys get no weight; the weights of the others sum to 1, and a query without any gets zeros. "
-        "**Click a map to select its mask for the whole page.**"
+        "**Click a map to select its mask on all pages.**"
     )
     selected = [mask.selected(view.settings) for mask in offered]
     head_grid(
