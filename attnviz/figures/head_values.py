@@ -174,8 +174,7 @@ def _map(
     figure = token_map_figure(labels, map_height(len(labels)), MAX_CELLS)
     add_masked(figure, allowed, MAX_CELLS)
     add_cells(figure, blocks(values, MAX_CELLS), scale, bounds, f"{what} %{{z:.{DIGITS}f}}")
-    if bounds[0] == 0:
-        add_colourbar(figure, scale, bounds[1], what)
+    add_colourbar(figure, scale, bounds[1], what, lowest=bounds[0])
     return figure
 
 

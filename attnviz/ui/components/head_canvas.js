@@ -3,7 +3,7 @@
 const TEXT = 12, LINE = 15; // pixels: font size of the axis labels; line height
 const NEUTRAL = "#7d7d7d", FAINT = "rgba(128, 128, 128, 0.35)";
 
-const labelsOf = (d, width) => d.labels.map((label, i) => `\u2068${short(label, width < 420 ? 9 : 14)}\u2069 ${i}`);
+const labelsOf = (d, width) => d.labels.map((label, i) => `\u2068${short(label, width < 420 ? 9 : 14)}\u2069\u2002${i}`);
 const fontOf = (view) => `${TEXT}px ${getComputedStyle(view.root).fontFamily}`;
 const widest = (ink, ticks, names) => Math.ceil(8 + Math.max(...ticks.map((i) => ink.measureText(names[i]).width)));
 
