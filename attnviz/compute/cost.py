@@ -38,20 +38,20 @@ class Counted:
     cache: tuple[int, ...]  # bf16 bytes
 
 
-def counted(models: list[ModelConfig], s: Settings) -> Counted | None:
-    """Count parameters and cache bytes of live models; None if the live modules cannot run one of them."""
-    try:
-        whole, layer = zip(*map(measure.counted_parameters, models), strict=True)
-        return Counted(layer, whole, tuple(measure.counted_cache_bytes(m, s.context, s.batch) for m in models))
-    except ConfigError:
-        return None
+def counted(models: list[ModelConfig], s: Settings) -> Counted:
+    """Count parameters and cache bytes of live models. ConfigError names what the live modules cannot run."""
+    whole, layer = zip(*map(measure.counted_parameters, models), strict=True)
+    return Counted(layer, whole, tuple(measure.counted_cache_bytes(m, s.context, s.batch) for m in models))
 
 
-def differing(models: list[ModelConfig], live: Counted, s: Settings) -> list[str]:
-    """List the attention types whose formula and count differ."""
-    formulas = [(count_parameters(m).total, kv_cache_bytes(m, s.context, s.batch)) for m in models]
-    pairs = zip(models, formulas, live.model, live.cache, strict=True)
-    return [attention_name(m) for m, formula, *count in pairs if formula != tuple(count)]
+def differing(models: list[ModelConfig], live: Counted, s: Settings) -> tuple[list[str], list[str]]:
+    """List the attention types whose formula and count of parameters differ, and those whose bytes of cache do."""
+    parameters = zip(models, live.model, strict=True)
+    caches = zip(models, live.cache, strict=True)
+    return (
+        [attention_name(m) for m, count in parameters if count != count_parameters(m).total],
+        [attention_name(m) for m, count in caches if count != kv_cache_bytes(m, s.context, s.batch)],
+    )
 
 
 def pasted_model(facts: str) -> tuple[ModelConfig, Description | None]:

@@ -558,7 +558,10 @@ ARCHITECTURES = {
 LLAMA_SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size",
                "max_position_embeddings")  # fmt: skip
 LLAMA_LIKE = Architecture(_llama, UNBIASED | {"num_key_value_heads": None, "tie_word_embeddings": False})
-UNLIKE_LLAMA = ("expert", "moe", "lora_rank", "mamba", "ssm", "conv", "linear_")  # in the names of fields
+UNLIKE_LLAMA = (  # in the names of fields
+    "expert", "moe", "lora_rank", "mamba", "ssm", "conv", "linear_", "layer_norm", "layernorm", "qk_norm", "no_bias",
+    "type_vocab", "encoder", "kv_shared", "laurel", "altup", "window_pattern",
+)  # fmt: skip
 ALIASES = {  # other model types with the same decoder
     "kimi_k2": "deepseek_v3", "gemma3": "gemma3_text", "qwen2_vl": "qwen2", "qwen2_vl_text": "qwen2",
     "qwen2_5_vl": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
@@ -569,8 +572,19 @@ CLASSES = {  # class name in `architectures`, used if no model_type is given
 } | {"gptneox": "gpt_neox", "gptbigcode": "gpt_bigcode", "rw": "falcon"}
 
 
-def llama_like(decoder: dict) -> bool:
-    """Check whether a config.json has Llama's sizes, and no field of a mixture of experts, MLA or a state space."""
-    return all(name in decoder for name in LLAMA_SIZES) and not any(
-        part in name for name in decoder for part in UNLIKE_LLAMA
-    )
+def unlike_llama(decoder: dict) -> str:
+    """Return how a config.json differs from a Llama's: "sliding_window is set, and Llama has none"; "" if it could be
+    one."""
+    if missing := [name for name in LLAMA_SIZES if name not in decoder]:
+        return f"it lacks {missing[0]}"
+    for name, value in decoder.items():
+        if any(part in name for part in UNLIKE_LLAMA) and value not in (None, False):
+            return f"{name} is not a field of Llama's"
+    if decoder.get("hidden_act", "silu") not in ("silu", "swish"):
+        return f"hidden_act is {shown(decoder['hidden_act'])}, and Llama's “silu”"
+    if decoder.get("sliding_window") is not None and decoder.get("use_sliding_window") is not False:
+        return "sliding_window is set, and Llama has none"
+    kinds = decoder.get("layer_types") or []
+    if not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds):
+        return "layer_types has other layers than “full_attention”"
+    return ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from attnviz.checks import ConfigError, shown
 from attnviz.config import ModelConfig
-from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES, CLASSES, LLAMA_LIKE, Architecture, llama_like
+from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES, CLASSES, LLAMA_LIKE, Architecture, unlike_llama
 from attnviz.cost.hf_fields import Fields
 
 MARKS = ("model_type", "architectures", "text_config", "hidden_size", "num_hidden_layers", "n_embd")
@@ -35,6 +35,7 @@ class Description:
     assumed: dict[str, object]
     uncounted: dict[str, str]  # field -> the uncounted part of the model that it describes
     known: bool = True  # False: an unknown architecture, counted as if it were Llama's
+    unread: tuple[str, ...] = ()  # fields of the file that were not read
     stored_as: str = ""  # the quantisation of the stored weights, which changes no count
 
 
@@ -58,7 +59,8 @@ def read_hf_config(config: dict) -> Description:
     uncounted = {name: what for name, what in OTHER_PARTS.items() if config.get(name) or decoder.get(name)}
     return Description(
         ModelConfig(name=name, **model), name, fields.used, fields.assumed, uncounted | fields.uncounted,
-        known=architecture is not LLAMA_LIKE, stored_as=_quantisation(config),
+        known=architecture is not LLAMA_LIKE, unread=tuple(n for n in decoder if n not in fields.used),
+        stored_as=_quantisation(config),
     )  # fmt: skip
 
 
@@ -89,11 +91,11 @@ def _lookup(name: str, decoder: dict) -> Architecture:
             "“LlamaForCausalLM”)"
         )
     architecture = ARCHITECTURES.get(ALIASES.get(name, name))
-    if architecture is None and llama_like(decoder):
-        return LLAMA_LIKE
-    if architecture is None:
+    if architecture is not None:
+        return architecture
+    if unlike := unlike_llama(decoder):
         raise ConfigError(
-            f"AttnViz does not know the architecture {shown(name)}, and these fields are not Llama's. Describe the "
-            "model in this page's own fields instead"
+            f"AttnViz does not know the architecture {shown(name)} and cannot count it as a Llama: {unlike}. A decoder "
+            "with attention in every layer can be described in this page's own fields instead"
         )
-    return architecture
+    return LLAMA_LIKE

@@ -51,8 +51,11 @@ class Stage(NamedTuple):
 
 
 def penalise_repetition(logits: Tensor, ids: Sequence[int], penalty: float) -> Tensor:
-    """Divide positive logits of tokens already in the text by the penalty and multiply negative ones (CTRL,
-    arXiv 1909.05858)."""
+    """Divide positive logits of tokens already in the text by the penalty and multiply negative ones.
+
+    CTRL (arXiv 1909.05858) divides all of them, which makes a token with a negative logit likelier; transformers
+    multiplies those.
+    """
     seen = torch.tensor(sorted(set(ids)))
     score = logits[seen]
     return logits.index_copy(0, seen, torch.where(score < 0, score * penalty, score / penalty))  # (V,)

@@ -278,8 +278,10 @@ def layer_input(
 
 def check_runnable(c: ModelConfig) -> None:
     """Raise ConfigError for a field that only the cost formulas support."""
+    if c.moe is not None:
+        raise ConfigError("the live model has no mixture of experts; cost can be counted")
     runs: dict[str, tuple] = {
-        "ffn": tuple(FEED_FORWARDS), "norm": ("rmsnorm", "layernorm"), "norms_per_layer": (2, 4), "moe": (None,),
+        "ffn": tuple(FEED_FORWARDS), "norm": ("rmsnorm", "layernorm"), "norms_per_layer": (2, 4),
         "qk_norm": (None, "head"), "embedding_norm": (False,), "parallel_block": (False,),
         "attention_sinks": (False,), "lm_head_bias": (False,), "position": ("rope", "none", "learned"),
     }  # fmt: skip

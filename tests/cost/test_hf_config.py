@@ -262,6 +262,12 @@ def test_the_class_names_the_architecture_where_model_type_is_missing(name):
     [
         ({"model_type": "mamba", "hidden_size": 8}, ["does not know", "mamba"]),
         ({"model_type": "foomodel", "num_experts": 8} | SIZES, ["does not know", "foomodel"]),
+        ({"model_type": "bar", "sliding_window": 64} | SIZES, ["cannot count it as a Llama", "sliding_window"]),
+        ({"model_type": "bar", "layer_types": ["sliding_attention"]} | SIZES, ["layer_types"]),
+        ({"model_type": "bar", "hidden_act": "gelu"} | SIZES, ["hidden_act", "gelu"]),
+        ({"model_type": "bar", "type_vocab_size": 2} | SIZES, ["type_vocab_size"]),
+        ({"model_type": "bar", "use_qk_norm": True} | SIZES, ["use_qk_norm"]),
+        ({"model_type": "qwen", "no_bias": True} | SIZES, ["no_bias"]),
         ({"hidden_size": 8}, ["model_type"]),
         ({"model_type": "llama", "hidden_size": "8"}, ["hidden_size", "'8'"]),
         ({"model_type": "llama", "num_hidden_layers": 10**9}, ["num_hidden_layers", "10,000"]),

@@ -1,5 +1,8 @@
 """Controls and links of the Cost page: each moves the numbers that it is about, and says so in the address."""
 
+import json
+import re
+
 import pytest
 from streamlit.testing.v1 import AppTest
 
@@ -60,10 +63,26 @@ def test_a_config_json_is_counted_and_what_was_assumed_is_said():
     field = next(area for area in app.text_area if "config.json" in area.label)
     field.set_value(MISTRAL).run()
     there = said(app)
-    assert "mistral: 7,248,023,552 parameters, 131,072 B of cache per token" in there
+    assert "## mistral: 7,248,023,552 parameters\n" in there and "Each token adds **131,072 B** to the cache" in there
     used = next(line for line in there.splitlines() if "Used from config.json" in line)
     assert "hidden_size` 4096" in used and "sliding_window` null" in used
     assert "num_hidden_layers` 32" in next(line for line in there.splitlines() if "assumed" in line)
     assert "**Not counted**: the image encoder" in there
     next(area for area in app.text_area if "config.json" in area.label).set_value('{"model_type": "mamba"}').run()
     assert any("mamba" in error.value for error in app.error)
+
+
+def whole(printed: str) -> int:
+    return int(printed.replace(",", ""))
+
+
+def test_of_a_mixture_with_a_window_active_parameters_and_both_growths_are_said():
+    """gpt-oss-20b: 24 layers, every other with a window of 128; 8 KV heads of 64 numbers, 32 experts, 4 per token."""
+    pasted = {"model_type": "gpt_oss", "num_hidden_layers": 24, "num_local_experts": 32}
+    there, expert = said(opened(COST, tab="facts", facts=json.dumps(pasted))), 3 * 2880 * (2880 + 1)
+    total, active = map(whole, re.search(r"## gpt.*oss: ([\d,]+) parameters, ([\d,]+) used per token", there).groups())
+    assert total == 20_914_757_184 and total - active == 24 * 28 * expert + (201_088 - 1) * 2880
+    layer = 2 * 8 * 64 * 2
+    assert f"each of the first 128 tokens adds **{24 * layer:,} B** to the cache" in there
+    assert f"each token after them **{12 * layer:,} B**" in there
+    assert "By formula only: the live model has no mixture of experts" in there

@@ -6,7 +6,15 @@ from attnviz.figures.cost.here import measured
 from attnviz.figures.cost.machines import chosen_batch, filling, machines, roof, speed
 from attnviz.figures.cost.own import attention_parameters, cache, model_parameters, precisions
 from attnviz.figures.cost.prompts import first_token
-from attnviz.figures.cost.published import alternatives, caches_text, counts_text, published, published_table, totals
+from attnviz.figures.cost.published import (
+    alternatives,
+    caches_text,
+    counts_text,
+    growth_text,
+    published,
+    published_table,
+    totals,
+)
 
 __all__ = [
     "alternatives",
@@ -16,6 +24,7 @@ __all__ = [
     "caches_text",
     "chosen_batch",
     "counts_text",
+    "growth_text",
     "crowd_text",
     "filling",
     "first_token",

@@ -40,8 +40,8 @@ def measured(timings: Sequence[Timing], n_threads: int) -> Drawing:
         title=title,
         note=f"One new token through the live modules in float32 on this server's CPU, {count(n_threads, 'thread')}: "
         f"the median of {n_repeats} steps; error bars span the middle half. The cache holds random keys and values; "
-        f"adding a token copies it once, as these modules do.{_latent_note(by_model)} The equation is the cache of "
-        f"{attention_name(first)}.",
+        f"its buffers have room for the new token, so no step copies it.{_latent_note(by_model)} The equation is the "
+        f"cache of {attention_name(first)}.",
         alt=f"{title}. " + "; ".join(
             f"{attention_name(t.config)} after {t.n_tokens:,} tokens {t.median * 1000:.2f} ms" for t in timings
         ) + ".",

@@ -53,6 +53,18 @@ def counts_text(model: ModelConfig, n_tokens: int, batch_size: int, precision: s
     return f"{name}: **{n:,} parameters**, and **{bytes_text(n_bytes)}** of KV cache for {crowd}."
 
 
+def growth_text(model: ModelConfig) -> str:
+    """State the bytes that each token adds to the bf16 cache: fewer, once the first has left the window."""
+    first, window = kv_cache_bytes(model, 1), model.sliding_window
+    if window is None:
+        return f"Each token adds **{first:,} B** to the cache in bf16."
+    later = kv_cache_bytes(model, window + 1) - kv_cache_bytes(model, window)
+    return (
+        f"In bf16, each of the first {window:,} tokens adds **{first:,} B** to the cache, and each token after them "
+        f"**{later:,} B**: layers with a window of {window:,} tokens keep no more."
+    )
+
+
 def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> Drawing:
     """Draw each model's bf16 cache per token over its parameters, both logarithmic; the chosen ones stand out."""
     size = {m: count_parameters(m).total for m in models}

@@ -37,6 +37,7 @@ from attnviz.ui.components.to_scale import to_scale
 
 CONTEXTS = tuple(2**k for k in range(7, 21))  # 128 to 1 M tokens
 BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
+MAX_NAMES, MAX_NAME = 40, 40  # of the fields of a pasted file, and their characters
 
 
 def show() -> None:
@@ -100,7 +101,10 @@ def own(view: View) -> None:
 def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
     """Draw one model's parameters and cache with each type of attention, and the counts in live tensors."""
     models = compute_cost.compared(c)
-    live = compute_cost.counted(models, s)
+    try:
+        live, said = (found := compute_cost.counted(models, s)), _counted_caption(models, found, s)
+    except ConfigError as problem:
+        live, said = None, f"By formula only: {escaped(str(problem))}."
     attention, model, cache, precisions = _own_drawings(tuple(models), c, live, s.context, s.batch, s.precision)
     left, right = st.columns(2, gap="large")
     with left:
@@ -109,10 +113,7 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
     with right:
         charts.show(cache, f"cache{key}")
         charts.show(precisions, f"precisions{key}")
-    if live is None:
-        st.caption("By formula only: live modules exist for Llama-like models and MLA.")
-    else:
-        st.caption(_counted_caption(models, live, s))
+    st.caption(said)
 
 
 def _counted_caption(models: list[ModelConfig], live: compute_cost.Counted, s: Settings) -> str:
@@ -122,9 +123,19 @@ def _counted_caption(models: list[ModelConfig], live: compute_cost.Counted, s: S
         "parameters and the bytes of their bf16 caches were counted"
     )
     drawn = "" if s.precision == "bf16" else f" The {s.precision} bytes drawn come from the formula, not from a count."
-    differing = compute_cost.differing(models, live, s)
-    if differing:
-        return f"{counted}. Formula and count differ for {listed(differing)}: see the numbers under each figure.{drawn}"
+    parameters, caches = compute_cost.differing(models, live, s)
+    if parameters:
+        return (
+            f"{counted}. The parameters by formula differ for {listed(parameters)}: see the numbers under each figure."
+        )
+    if caches:
+        window = (
+            " The live modules keep every token, also those outside the window." if models[0].sliding_window else ""
+        )
+        return (
+            f":material/check: {counted}. The parameters are those of the formulas; the bytes differ for "
+            f"{listed(caches)}.{window}{drawn}"
+        )
     return f":material/check: {counted}; the formulas give the same numbers.{drawn}"
 
 
@@ -282,14 +293,14 @@ def facts(view: View) -> None:
 
 def _describe(found: Description) -> None:
     """Show the fields used from a config.json, the assumed defaults, and the parts that are not counted."""
-    n = count_parameters(found.model).total
-    st.markdown(
-        f"## {escaped(found.architecture)}: {n:,} parameters, {kv_cache_bytes(found.model, 1):,} B of cache per token"
-    )
+    n = count_parameters(found.model)
+    active = f", {n.used_per_token:,} used per token" if found.model.moe else ""
+    st.markdown(f"## {escaped(found.architecture)}: {n.total:,} parameters{active}")
+    st.markdown(figures.growth_text(found.model))
     if not found.known:
         st.warning(
-            f"AttnViz does not know the architecture “{escaped(found.architecture)}”. Its fields are Llama's, so it is "
-            "counted like a Llama: RMSNorm, SwiGLU, no window. This is an assumption.",
+            f"AttnViz does not know the architecture “{escaped(found.architecture)}”. It has the fields of a Llama, so "
+            "it is counted like one: RMSNorm, SwiGLU, no window. This is an assumption; see the fields not read.",
             icon=":material/help:",
         )
     st.markdown("\n\n".join(_read_from(found)))
@@ -304,6 +315,9 @@ def _read_from(found: Description) -> list[str]:
         if found.assumed
         else "Nothing had to be assumed.",
     ]
+    if not found.known and found.unread:
+        names = [escaped(name[:MAX_NAME]) for name in found.unread[:MAX_NAMES]]
+        lines.append(f"**Not read**: {', '.join(names)}{' …' * (len(found.unread) > MAX_NAMES)}.")
     if found.uncounted:
         left_out = "; ".join(f"{what} (`{name}`)" for name, what in found.uncounted.items())
         lines.append(f"**Not counted**: {left_out}.")
