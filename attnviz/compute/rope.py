@@ -135,7 +135,7 @@ def scalings(view: View, factor: float, pasted: str) -> tuple[dict[str, RopeScal
     if not pasted.strip():
         return known, None
     try:
-        scaling = RopeScaling.of(_for_this_model(json.loads(_whole(pasted)), trained), trained)
+        scaling = RopeScaling.of(_for_this_model(json.loads(_whole(pasted)), trained, factor), trained)
         _run_once(view, scaling)
     except json.JSONDecodeError as error:
         return known, f"Invalid JSON: {error.msg} at character {error.pos + 1}. Only the standard methods are shown."
@@ -164,11 +164,19 @@ def _whole(pasted: str) -> str:
     return f"{{{line}}}" if re.match(r'"\w+"\s*:', line) else line
 
 
-def _for_this_model(given: object, trained: int) -> dict:
-    """Return a published rope_scaling with its training context replaced by this model's."""
+def _for_this_model(given: object, trained: int, factor: float) -> dict:
+    """Return a published rope_scaling, or rope_parameters, with its training context replaced by this model's.
+
+    The base and the rotated share of the dimensions are settings of their own, and left out. Phi-3 calls LongRoPE "su"
+    and has its context and its factor elsewhere: it gets those of this model.
+    """
     if not isinstance(given, dict):
         raise ConfigError(f"rope_scaling must be a JSON object, not {shown(given)}")
     given = dict(given.get("rope_scaling") or given.get("rope_parameters") or given)
+    given = {name: value for name, value in given.items() if name not in ("rope_theta", "partial_rotary_factor")}
+    given |= {name: "longrope" for name in ("type", "rope_type") if given.get(name) == "su"}
+    if "longrope" in (given.get("type"), given.get("rope_type")):
+        given = {"factor": factor, "original_max_position_embeddings": trained} | given
     if "original_max_position_embeddings" in given:
         given["original_max_position_embeddings"] = trained
     return given
@@ -177,6 +185,13 @@ def _for_this_model(given: object, trained: int) -> dict:
 def trained_on(view: View) -> int:
     """Return the training context in tokens; for an untrained model, that of the checkpoints."""
     return view.config.max_context or UNTRAINED_CONTEXT
+
+
+def learned_frequencies(view: View) -> np.ndarray:
+    """Return the frequencies of the training, or those of this run if it has none: float64 (n_pairs,)."""
+    trained, run = view.trained_config, rotated(view)
+    theta = trained.rope_theta if trained and trained.rope_theta else run.rope_theta
+    return rope_frequencies(run.rotary_dim, theta).numpy()
 
 
 def can_be_longer(view: View) -> bool:

@@ -120,7 +120,7 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
     fastest, slowest = three_digits(lengths[0]), three_digits(lengths[-1])
     title = f"{inside.sum()} of {count(n, 'pair')} complete a turn in this text"
     if context:
-        title += f", {(lengths <= context - 1).sum()} in training"
+        title += f", {(lengths <= context - 1).sum()} in {context:,} tokens, as long as training texts"
     text_steps = count(n_tokens - 1, "step")
     slowest_turns = three_digits(math.degrees((n_tokens - 1) * frequencies[-1]))
     pair = max(int(inside.sum()) - 1, 0)
@@ -208,18 +208,22 @@ def _anchor(share: float) -> str:
     return "left" if share < 0.2 else "right" if share > 0.8 else "center"
 
 
-def slowed(by_method: Mapping[str, NDArray], trained: int, n_tokens: int) -> Drawing:
-    """Draw how many times slower each method makes each pair; by_method: frequencies (n_pairs,)."""
+def slowed(by_method: Mapping[str, NDArray], learned: NDArray, trained: int, n_tokens: int) -> Drawing:
+    """Draw how many times slower each method makes each pair; by_method: frequencies (n_pairs,).
+
+    learned: the frequencies (n_pairs,) of the training, in texts of `trained` tokens; another base has others.
+    """
     plain = by_method["none"]
-    beyond = {m: beyond_training(f, plain, n_tokens, trained) for m, f in by_method.items()}
+    beyond = {m: beyond_training(f, learned, n_tokens, trained) for m, f in by_method.items()}
     passing = {name: int(pairs.sum()) for name, pairs in beyond.items()}
     figure = base_figure(height=360, legend=LEGEND, hovermode="x unified")
     for name, frequencies in by_method.items():
         figure.add_trace(_line(name, np.arange(len(plain)), plain / frequencies, "%{y:.3g} times slower"))
-    once = float(np.interp(np.log(trained - 1), np.log(wavelengths_of(plain)), np.arange(len(plain))))
+    once = float(np.interp(np.log(trained - 1), np.log(wavelengths_of(learned)), np.arange(len(learned))))
     figure.add_vline(x=once, line={"dash": "dash", "color": FAINT})
     figure.update_xaxes(title="pair, from fast to slow", showgrid=False, zeroline=False)
     figure.update_yaxes(title="times slower", type="log", tickvals=[2**i for i in range(12)])
+    other = "" if np.array_equal(plain, learned) else " Training used another base: its angles are those of that base."
     title = f"Without scaling, {passing['none']} of {count(len(plain), 'pair')} pass their trained angle"
     if (fewest := min(passing.values())) < passing["none"]:
         title += f"; with {', '.join(name for name, n in passing.items() if n == fewest)}: {fewest}"
@@ -229,7 +233,7 @@ def slowed(by_method: Mapping[str, NDArray], trained: int, n_tokens: int) -> Dra
         note="How many times slower each method makes each pair. Pairs right of the dashed line completed no turn in "
         f"the {trained:,} positions of training. A pair of these passes its trained angle if, within {n_tokens:,} "
         f"tokens, it reaches the angle of position {trained:,}, the first beyond training. Pairs that do: "
-        f"{listed(f'{name}: {n}' for name, n in passing.items())}. "
+        f"{listed(f'{name}: {n}' for name, n in passing.items())}.{other} "
         "Only dynamic NTK and LongRoPE depend on the number of tokens.",
         alt=f"{title}. Times slower than without scaling, slowest pair: "
         + ", ".join(f"{name} {plain[-1] / f[-1]:.3g}" for name, f in by_method.items())

@@ -52,3 +52,23 @@ LLAMA3 = (
 def test_a_pasted_scaling_is_read_as_an_object_a_line_or_a_whole_configuration(form):
     methods, problem = rope.scalings(View(Settings()), 3.0, form % LLAMA3)
     assert problem is None and methods[rope.PASTED].rope_type == "llama3"
+
+
+def test_published_parameters_are_read_without_their_base_and_phi3s_longrope_without_a_factor():
+    """As in gpt-oss's config.json for transformers 5, and in Phi-3's, with this model's 12 pairs."""
+    yarn = (
+        '{"rope_type": "yarn", "rope_theta": 150000, "factor": 32.0, "beta_fast": 32.0, "truncate": false, '
+        '"original_max_position_embeddings": 4096}'
+    )
+    methods, problem = rope.scalings(View(Settings()), 3.0, yarn)
+    assert problem is None and methods[rope.PASTED].factor == 32
+    lists = f'"short_factor": {[1.0] * 12}, "long_factor": {[2.0] * 12}'
+    methods, problem = rope.scalings(View(Settings()), 3.0, f'{{"type": "su", {lists}}}')
+    assert problem is None and (methods[rope.PASTED].rope_type, methods[rope.PASTED].factor) == ("longrope", 3)
+
+
+def test_frequencies_of_training_stay_where_another_base_is_chosen():
+    there, other = (rope.learned_frequencies(View(Settings(theta=base))) for base in (10_000.0, 500_000.0))
+    np.testing.assert_array_equal(there, other)
+    own = View(Settings(model="own", theta=500_000.0))
+    np.testing.assert_allclose(rope.learned_frequencies(own), 500_000.0 ** (-np.arange(12) / 12), rtol=1e-12)

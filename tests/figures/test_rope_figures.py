@@ -86,7 +86,7 @@ def test_the_formula_of_the_bound_is_the_bound_that_is_drawn(rotary_dim, head_di
 
 def test_a_text_spans_one_step_less_than_it_has_tokens():
     seven = rope.wavelengths(FREQUENCIES, n_tokens=7, context=7, theta=10000.0)  # 6 steps of 1 radian: 344 degrees
-    assert seven.title == "0 of 7 pairs complete a turn in this text, 0 in training"
+    assert seven.title == "0 of 7 pairs complete a turn in this text, 0 in 7 tokens, as long as training texts"
     assert seven.table["turns in this text"][0] == pytest.approx(6 / (2 * np.pi))
     assert equation_results(seven.formula) == pytest.approx([1, 6.28, 0.955])
     eight = rope.wavelengths(FREQUENCIES, n_tokens=8, context=None, theta=10000.0)
@@ -115,7 +115,7 @@ def test_wavelengths_count_the_pairs_that_turn():
     lengths = [2 * np.pi * 10000 ** (i / 7) for i in range(7)]  # 6.3, 23.4, 87.3, 326, 1213, …
     np.testing.assert_allclose(drawing.figure.data[0].x, lengths)
     np.testing.assert_allclose(drawing.table["tokens per turn"], lengths)
-    assert drawing.title == "2 of 7 pairs complete a turn in this text, 3 in training"
+    assert drawing.title == "2 of 7 pairs complete a turn in this text, 3 in 256 tokens, as long as training texts"
     assert list(drawing.figure.data[0].marker.opacity) == [1, 1, 0.4, 0.4, 0.4, 0.4, 0.4]
     assert {shape.x0 for shape in drawing.figure.layout.shapes} == {24, 255}
 
@@ -165,7 +165,7 @@ def test_rotation_maps_are_cos_and_sin_of_position_times_frequency():
 
 def test_slowing_is_the_ratio_to_no_scaling():
     by_method = scaled_frequencies(14, 10000.0, standard_scalings(4.0, 256), 1024)
-    drawing = rope.slowed(by_method, 256, 1024)
+    drawing = rope.slowed(by_method, by_method["none"], 256, 1024)
     lines = {trace.name: trace.y for trace in drawing.figure.data}
     np.testing.assert_allclose(lines["none"], 1)
     np.testing.assert_allclose(lines["linear"], 4)
@@ -177,7 +177,7 @@ def test_slowing_is_the_ratio_to_no_scaling():
 @pytest.mark.parametrize(("factor", "n_tokens"), [(2.0, 512), (4.0, 1024), (2.0, 700), (1.0, 300)])
 def test_pairs_that_pass_their_trained_angle_are_counted_per_method(factor, n_tokens):
     by_method = scaled_frequencies(24, 10000.0, standard_scalings(factor, 256), n_tokens)
-    drawing = rope.slowed(by_method, 256, n_tokens)
+    drawing = rope.slowed(by_method, by_method["none"], 256, n_tokens)
     counts = {name: sum(drawing.table[f"passes its trained angle, {name}"]) for name in by_method}
     for name, frequencies in by_method.items():
         passing = 0
@@ -189,6 +189,16 @@ def test_pairs_that_pass_their_trained_angle_are_counted_per_method(factor, n_to
     if (factor, n_tokens) == (2.0, 512):
         assert (counts["none"], counts["NTK-aware"], counts["dynamic NTK"], counts["linear"]) == (7, 6, 2, 0)
     assert drawing.title.startswith(f"Without scaling, {counts['none']} of 12 pairs")
+
+
+def test_trained_angles_are_those_of_the_base_in_training():
+    """Base 500,000 on a checkpoint of base 10,000: the slowest pairs do not reach their angles of training."""
+    learned, larger, smaller = (base ** (-np.arange(12) / 12) for base in (1e4, 5e5, 1e3))
+    drawing = rope.slowed({"none": larger}, learned, 256, 512)
+    assert drawing.title.startswith("Without scaling, 0 of 12 pairs") and "another base" in drawing.note
+    reached = [255 * w < 2 * math.pi and 511 * f >= 256 * w for w, f in zip(learned, smaller, strict=True)]
+    assert rope.slowed({"none": smaller}, learned, 256, 512).table["passes its trained angle, none"] == reached
+    assert sum(reached) == 7 and "another base" not in rope.slowed({"none": learned}, learned, 256, 512).note
 
 
 def test_what_multiplies_scores_besides_the_frequencies_is_said_of_the_part_it_multiplies():

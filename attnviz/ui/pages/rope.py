@@ -296,7 +296,7 @@ def _longer(view: View) -> None:
     by_method = rope_equalities.scaled_frequencies(config.rotary_dim, config.rope_theta, methods, len(ids))
     left, right = st.columns(2, gap="large")
     with left:
-        charts.show(figures.slowed(by_method, trained, len(ids)), "slowed")
+        charts.show(figures.slowed(by_method, compute_rope.learned_frequencies(view), trained, len(ids)), "slowed")
     with right:
         if view.settings.model == "own":
             st.info(
