@@ -26,6 +26,7 @@ from attnviz.session.settings import Settings
 
 CONTEXTS = (256, 1024, 2048, 4096, 8192)  # tokens in the cache when a step is timed
 MAX_SECONDS = 30  # after which a measurement stops and keeps its results so far
+MAX_PASTED = 100_000  # characters of a pasted configuration
 SECONDS_TO_STOP = 5.0  # to wait for a cancelled measurement to finish its current step
 
 
@@ -59,6 +60,8 @@ def pasted_model(facts: str) -> tuple[ModelConfig, Description | None]:
 
     For a Hugging Face config.json, also return which fields were used, what was assumed and what cannot be counted.
     """
+    if len(facts) > MAX_PASTED:
+        raise ConfigError(f"The configuration has {len(facts):,} characters; at most {MAX_PASTED:,} are read")
     try:
         pasted = json.loads(facts)
     except (ValueError, RecursionError) as error:  # a number with too many digits is a plain ValueError

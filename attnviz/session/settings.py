@@ -69,8 +69,8 @@ class Choice:
         return written
 
     def range(self) -> str:
-        few = len(self.options) <= 10
-        return f"one of {', '.join(self.options) if few else f'{len(self.options)} known ids'}"
+        named = [option for option in self.options if option]
+        return f"one of {', '.join(named) if len(named) <= 10 else f'{len(named)} known ids'}"
 
 
 @dataclass(frozen=True)
@@ -150,6 +150,7 @@ THETA = 10_000.0  # of the checkpoints; for an opened model it means the model's
 PRESETS = tuple(published_facts())
 MAX_PINNED = 8
 HEADS = tuple(f"{layer}.{head}" for layer in range(MAX_LAYERS) for head in range(MAX_HEADS))
+LONG = ("text", "second_text", "facts")  # of any length, in the order in which they share a link's room
 EVEN = ("head_dim", "qk_rope_head_dim")  # settings that must be even, since RoPE rotates pairs
 
 
@@ -324,9 +325,20 @@ class Settings:
         )
 
     def to_link(self) -> dict[str, str]:
-        """Return the settings that differ from the defaults, for a link; a long text is cut to fit an address."""
+        """Return the settings that differ from the defaults, for a link.
+
+        To fit an address, long texts are cut, and a pasted configuration, useless without its end, is left out.
+        """
         link = {f.name: _written(getattr(self, f.name)) for f in fields(self) if getattr(self, f.name) != f.default}
-        return link | {"text": _for_address(self.text)} if "text" in link else link
+        room = MAX_ADDRESS
+        for name in (name for name in LONG if name in link):
+            cut = _for_address(link[name], room)
+            room -= _size(cut)
+            if cut != link[name] and name == "facts":
+                del link[name]
+            else:
+                link[name] = cut
+        return link
 
     @classmethod
     def from_link(cls, link: Mapping[str, str], page: Page | None = None) -> tuple[Settings, list[str]]:
@@ -382,16 +394,19 @@ def nearest(value: float, allowed: tuple[int, ...]) -> int:
     return min(allowed, key=lambda a: abs(a - value))
 
 
-def _for_address(text: str) -> str:
-    """Cut the text to MAX_ADDRESS bytes of a URL-encoded address, where one character can take twelve."""
-    if len(quote_plus(text, errors="replace")) <= MAX_ADDRESS:
+def _for_address(text: str, room: int) -> str:
+    """Cut the text to this many bytes of a URL-encoded address, where one character can take twelve."""
+    if _size(text) <= room:
         return text
-    room = MAX_ADDRESS
     for i, character in enumerate(text):
-        room -= len(quote_plus(character, errors="replace"))
+        room -= _size(character)
         if room < 0:
             return text[:i]
     return text
+
+
+def _size(text: str) -> int:
+    return len(quote_plus(text, errors="replace"))
 
 
 def _written(value: object) -> str:

@@ -59,13 +59,16 @@ def test_a_link_goes_along_from_page_to_page_and_is_copied(
 
 
 def the_copied_link_reopens_the_view(page: Page, visit: Callable[..., Page], server: Server) -> None:
+    """Also of a text that was only typed: the click on the button applies it."""
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    the_text(page).fill(f"{TEXT} More.")
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_text("Copied", exact=True)).to_be_visible()
     copied = page.evaluate("navigator.clipboard.readText()")
     assert copied.startswith(f"{server.url}/heads?")
+    settle(page)
     other = visit(copied.removeprefix(f"{server.url}/"))
-    expect(the_text(other)).to_have_value(TEXT)
+    expect(the_text(other)).to_have_value(f"{TEXT} More.")
     assert np.array_equal(pixels(other.get_by_role("grid")), pixels(page.get_by_role("grid")))
 
 

@@ -99,6 +99,15 @@ def test_a_link_stays_short_enough_for_any_server_and_keeps_the_texts_beginning(
     assert Settings.from_link(link)[0].text == link["text"]
 
 
+@pytest.mark.parametrize("n", [100, 6_000, 30_000])
+def test_all_texts_of_a_link_share_its_room_and_a_configuration_is_whole_or_left_out(n):
+    s = Settings(text="a" * 3_000, second_text="b" * n, facts='{"n_layers": 2}' + " " * n)
+    link = s.to_link()
+    assert sum(len(quote_plus(link.get(name, ""))) for name in ("text", "second_text", "facts")) <= 7_000
+    assert link["text"] == s.text and link["second_text"] == s.second_text[:4_000]
+    assert link.get("facts", s.facts) == s.facts and ("facts" in link) == (n == 100)
+
+
 def test_a_model_of_ones_own_has_the_attention_and_the_sizes_that_were_chosen():
     own = Settings(model="own", n_layers=3, n_heads=5, d_model=70, head_dim=22, n_kv_heads=1, qkv_bias=True)
     c = own.own_config()

@@ -1,13 +1,21 @@
 // Copies the page's URL; without clipboard permission, shows it for copying by hand. Also loads `save.js`, which saves all pictures
 // of the page.
 async function copy(text, status) {
+  await settled();
   try {
-    await navigator.clipboard.writeText(text);
+    await navigator.clipboard.writeText(text());
     status.textContent = "Copied";
   } catch {
-    status.textContent = text;
+    status.textContent = text();
   }
   setTimeout(() => (status.textContent = ""), 4000);
+}
+
+// The click also applies a text that was only typed; the address has it when the app has answered. A browser allows a copy for 5 s.
+async function settled() {
+  const end = performance.now() + 4000;
+  for (let still = 0; still < 4 && performance.now() < end; still = document.querySelector("[data-test-script-state=notRunning]") ? still + 1 : 0)
+    await new Promise((done) => setTimeout(done, 50));
 }
 
 // Options for the drawings currently on the page, to choose the one to embed.
@@ -35,9 +43,9 @@ export default function ({ data, parentElement }) {
   const [button, code, choice, status] = [".link", ".code", "select", "[role=status]"].map((each) => parentElement.querySelector(each));
   const call = begun(button);
   button.textContent = "Copy link to this view";
-  button.onclick = () => copy(window.location.href, status);
+  button.onclick = () => copy(() => window.location.href, status);
   code.textContent = "Copy embed code";
   code.onclick = () => offer(choice, document.attnvizSave.drawings);
-  choice.onchange = () => { copy(embedCode(choice.value), status); choice.hidden = true; };
+  choice.onchange = () => { copy(embedCode.bind(null, choice.value), status); choice.hidden = true; };
   return call.end;
 }

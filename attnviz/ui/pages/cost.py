@@ -286,6 +286,8 @@ def facts(view: View) -> None:
     except ConfigError as problem:
         st.error(escaped(str(problem)), icon=":material/error:")
         return
+    if "facts" not in s.to_link():
+        st.info("This configuration is too long for a link: a link, or the page loaded again, opens without it.")
     if description:
         _describe(description)
     _under_every_attention(model, s, "-pasted")
