@@ -8,6 +8,7 @@ if __name__ == "__main__":  # the page's script, run for each session
     show_page("")
 else:  # imported once by Streamlit's server, which searches this file for a call of st.App
     from attnviz import server
+    from attnviz.ui.addresses import ADDRESSES
     from attnviz.ui.components import scripts
     from attnviz.ui.open_browser import opened
     from attnviz.ui.page_style import PAGE_STYLE
@@ -18,5 +19,5 @@ else:  # imported once by Streamlit's server, which searches this file for a cal
         __file__,
         routes=scripts.routes(),
         lifespan=opened,
-        middleware=[WARM_START, PAGE_STYLE, *server.MIDDLEWARE],
+        middleware=[ADDRESSES, WARM_START, PAGE_STYLE, *server.MIDDLEWARE],
     )

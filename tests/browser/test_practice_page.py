@@ -12,6 +12,7 @@ from tests.browser.server import Server, serve
 from tests.browser.test_accessible import is_streamlits_own, serious, show_all
 from tests.practice.answers import ANSWERS
 
+ASKS_BEFORE_IT_CLOSES = "!window.dispatchEvent(new Event('beforeunload', { cancelable: true }))"
 GAP, TICKS = 24, 18  # of a map: left of its columns, above its rows
 
 
@@ -47,8 +48,11 @@ def test_a_cell_is_clicked_lines_are_moved_and_the_card_is_saved(visit: Callable
     assert [each for each in serious(page) if not is_streamlits_own(each)] == []
     press(page, "Answer")
     page.get_by_text("Right:").wait_for()
-    press(page, "Next question")
+    next_question = page.get_by_role("button", name="Next question")
+    expect(next_question).to_be_focused()  # the pressed button is gone
+    page.keyboard.press("Enter")
     page.get_by_text("Question 2 of 2").wait_for()
+    expect(page.locator("[data-testid=stForm]").locator("input, button").first).to_be_focused()
     press(page, "I do not know")
     press(page, "Score card")
     page.get_by_text("1 of 2 right").wait_for()
@@ -101,6 +105,7 @@ def the_first_question(page: Page) -> str:
     expect(page.get_by_role("timer")).to_have_text(re.compile(r"1[45]:\d\d left"))
     settle(page)
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.evaluate(ASKS_BEFORE_IT_CLOSES)
     return page.locator("[data-testid=stMain] h2").first.inner_text()
 
 

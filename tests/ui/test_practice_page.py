@@ -99,10 +99,20 @@ def test_the_interview_says_nothing_until_the_end():
     assert "10 of 10 right" in said(app)
 
 
+def test_a_running_attempt_is_not_replaced_from_another_tab():
+    app = opened(tab="interview", question_set="5")
+    press(app, "Start the interview")
+    app.segmented_control[0].set_value("drills").run()
+    assert "Start" not in [button.label for button in app.button]
+    assert "at question 1 of 10" in " ".join(info.value for info in app.info)
+    press(app, "Go on with it")
+    assert "Question 1 of 10" in said(app)
+
+
 def test_the_browser_counts_the_time_down_and_the_server_ends_it(monkeypatch):
     now, shown, kept, again = [100.0], [], {}, []
     monkeypatch.setattr(practice, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(practice, "countdown", lambda seconds, *, key, on_up: shown.append((seconds, on_up)))
+    monkeypatch.setattr(practice, "countdown", lambda seconds, *, label, key, on_up: shown.append((seconds, on_up)))
     monkeypatch.setattr(practice.state, "rerun", lambda *parts: again.append(parts))
     monkeypatch.setattr(practice.st, "session_state", kept)
     kept[practice.ATTEMPT] = begin(Settings(), "interview", Progress(), 100.0)

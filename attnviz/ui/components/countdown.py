@@ -8,9 +8,16 @@ from attnviz.ui.components.as_bytes import as_bytes
 from attnviz.ui.components.declared import declared
 from attnviz.ui.components.events import on_event
 
-_mount = declared("countdown", '<p class="cd" role="timer"><b></b> left</p>\n')
+_mount = declared("countdown", '<p class="cd" role="timer"><span></span>: <b></b> left</p>\n')
 
 
-def countdown(seconds: float, *, key: str, on_up: Callable[[], None]) -> None:
-    """Show the remaining time as minutes and seconds; on_up() runs when it reaches zero in the browser."""
-    _mount(key=key, data=as_bytes({"seconds": seconds}), on_up_change=on_event(key, "up", lambda _: on_up()))
+def countdown(seconds: float, *, label: str, key: str, on_up: Callable[[], None]) -> None:
+    """Show the remaining time as minutes and seconds; on_up() runs when it reaches zero in the browser.
+
+    label: what ends then. While it is counted down, the browser asks before it closes the page or loads it again.
+    """
+    _mount(
+        key=key,
+        data=as_bytes({"seconds": seconds, "label": label}),
+        on_up_change=on_event(key, "up", lambda _: on_up()),
+    )

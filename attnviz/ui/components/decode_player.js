@@ -72,7 +72,7 @@ const hues = (d) => [...new Map(d.kvHeadOf.map((k, h) => [k, [d.marks[h], `KV ${
 function press(view, go) {
   if (go === "play" && !view.timer) return play(view);
   stop(view);
-  if (go === "run") return play(view, view.n + Math.max(1, Math.trunc(view.some.value) || 1));
+  if (go === "run") return play(view, view.n + (view.some.value = Math.max(1, Math.trunc(view.some.value) || 1)));
   if (go === "next" && view.n === view.d.steps.length) { // once the server has sent it
     view.going = true;
     return more(view);
@@ -240,7 +240,9 @@ function candidates(view, step, now) {
     row.append(cell, ...step.stages.map(([, odds]) => shareOf(odds[i])));
     return row;
   });
+  const focused = view.candidates.contains(view.root.getRootNode().activeElement);
   view.candidates.replaceChildren(head, ...rows);
+  if (focused) view.candidates.querySelector(".chosen button")?.focus({ preventScroll: true });
   view.candidates.style.minWidth = `${80 + 76 * step.stages.length}px`;
 }
 

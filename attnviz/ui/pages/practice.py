@@ -20,6 +20,7 @@ from attnviz.session.pages import PAGES
 from attnviz.ui import state
 from attnviz.ui.components.answer_maps import answer_maps
 from attnviz.ui.components.countdown import countdown
+from attnviz.ui.components.focus_next import focus_next
 from attnviz.ui.components.order_lines import order_lines
 from attnviz.ui.components.source_walk import packed_walk
 from attnviz.ui.walking import take_entry, take_step
@@ -27,6 +28,7 @@ from attnviz.ui.walking import take_entry, take_step
 ATTEMPT, PROGRESS, SERIAL = "practice attempt", "practice progress", "practice serial"
 STAMP, UPLOADS = "practice file", "practice uploads"
 PAGE = PAGES["practice"]
+NEXT = [".st-key-next button", "[data-testid=stForm] input", "[data-testid=stForm] button", ".st-key-leave button"]
 
 
 def prepare(view: View) -> None:
@@ -45,7 +47,8 @@ def clock(view: View) -> None:
     """Countdown of a set with a time limit; polls the user's own file for changes on the Write tab."""
     attempt = _attempt()
     if attempt and attempt.seconds and not attempt.done:
-        countdown(attempt.left(time.monotonic()), key="time-left", on_up=_time_is_up)
+        name = "Mock interview" if attempt.of == "interview" else "Questions"
+        countdown(attempt.left(time.monotonic()), label=name, key="time-left", on_up=_time_is_up)
     if PAGE.open_tab(view.settings.tab) == "write" and (file := _own_file()[0]):
         _watch(file)
 
@@ -56,6 +59,8 @@ def parts(view: View) -> None:
     tab = state.tabs(view, "Show", quiet=True)
     with st.container(key=f"practice-{tab}"):
         PARTS[tab](view)
+    attempt = _attempt()
+    focus_next(f"{_serial()} {attempt and (attempt.answered, attempt.done)}", NEXT)
 
 
 def _attempt() -> Attempt | None:
@@ -86,6 +91,9 @@ def _drills(view: View) -> None:
     attempt = _attempt()
     if attempt and attempt.of != "interview":
         _run(attempt)
+        return
+    if attempt and not attempt.done:
+        _running("A mock interview", attempt, "interview")
         return
     s = view.settings
     subject = compute.SUBJECTS.get(s.subject, "all six subjects")
@@ -126,6 +134,9 @@ def _interview(view: View) -> None:
     if attempt and attempt.of == "interview":
         _run(attempt)
         return
+    if attempt and not attempt.done:
+        _running("A set of questions", attempt, "drills")
+        return
     st.markdown(
         f"**{compute.INTERVIEW_QUESTIONS} questions in {compute.INTERVIEW_MINUTES} minutes**, on all subjects and "
         "levels, with no feedback until the end. Everyone with this page's link gets the same questions."
@@ -133,6 +144,20 @@ def _interview(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         _set_controls()
         _start("interview", "Start the interview")
+
+
+def _running(what: str, attempt: Attempt, tab: str) -> None:
+    """Say that an attempt runs on another tab: starting one here would discard its answers."""
+    st.info(
+        f"{what} is running, at question {attempt.at + 1} of {len(attempt.questions)}. End it before another starts.",
+        icon=":material/timer:",
+    )
+    st.button("Go on with it", type="primary", key="go-on", on_click=_open_tab, args=(tab,))
+
+
+def _open_tab(tab: str) -> None:
+    state.change(tab=tab)
+    state.rerun()
 
 
 def _another() -> None:
@@ -172,8 +197,8 @@ def _progress_section() -> None:
     first, second, third = compute.GAPS
     st.caption(
         f"A missed question comes back after {first} other answers; once answered right, after {second} and then "
-        f"{third} more. {len(progress.missed)} still to repeat. Progress lasts while this tab is open; save it to a "
-        "file to keep it. The server stores nothing."
+        f"{third} more. {len(progress.missed)} still to repeat. Progress lasts until this page is closed or loaded "
+        "again; save it to a file to keep it. The server stores nothing."
     )
     with st.expander("Save or load progress"):
         st.download_button("Save progress", progress.written(), "attnviz-practice.json", "application/json")

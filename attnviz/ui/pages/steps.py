@@ -114,7 +114,7 @@ def _prediction(view: View) -> None:
     with right:
         _attribution(view, compute_steps.odds_of(view, last, query), words, query)
     charts.show(figures.lens_map(read, words, view.labels, query, layer), "lens")
-    st.caption("Click a cell to see its candidates and what made its logit.")
+    st.caption("Select a cell to see its candidates and what made its logit.")
     st.dataframe(
         figures.lens_table(read, words, view.labels, query), hide_index=True, key="lens-table",
         selection_mode="single-cell", on_select=_take_lens,
