@@ -111,7 +111,7 @@ ALL = (
             "kept": "int8 and int4",
         },
         paged={"blocks": "Blocks that texts share", "waste": "Unused slots"},
-        speculate={"rounds": "Accepted and rejected"},
+        speculate={"rounds": "Accepted and rejected", "acceptance": "Acceptance probabilities"},
         roofline={"roofline": "Prefill and decode on the roofline"},
     ),
     Element("control-context", "cost", "amounts", "The slider of the context", drawing=False),

@@ -83,8 +83,10 @@ def test_the_token_written_has_the_distribution_p_exactly(monkeypatch):
     for x, a, d in itertools.product(range(4), range(n_accept), range(n_draw)):
         u = {"accept": (a + 0.5) / n_accept, "draw": (d + 0.5) / n_draw}
         monkeypatch.setattr(speculation, "uniform", lambda seed, position, purpose="draw", u=u: u[purpose])
-        accepted, own = check([Proposal(x, q)], p.log().repeat(2, 1), [0], Sampling())
-        written[x if accepted else own] += q[x] / (n_accept * n_draw)
+        checked, own = check([Proposal(x, q)], p.log().repeat(2, 1), [0], Sampling())
+        written[x if checked[0].accepted else own] += q[x] / (n_accept * n_draw)
+        assert checked[0][1:3] == pytest.approx((float(q[x]), float(p[x])))
+        assert checked[0].overlap == pytest.approx(0.1 + 0.2)
     assert torch.allclose(written, p)
 
 

@@ -14,6 +14,7 @@ from attnviz.compute.heads import vocabulary
 from attnviz.compute.view import View
 from attnviz.figures import decode as figures
 from attnviz.figures import decode_parts as part_figures
+from attnviz.figures.acceptance import acceptance
 from attnviz.figures.drawing import escaped, quoted
 from attnviz.session import branches
 from attnviz.session.branches import Branch
@@ -325,6 +326,7 @@ def _speculate(view: View) -> None:
     _measure_again()
     st.markdown(part_figures.passes_text(found, vocabulary(view.settings)))
     st.caption(part_figures.PASSES_LEGEND)
+    charts.show(acceptance(found, vocabulary(view.settings), view.settings.proposed), "acceptance")
 
 
 def _roofline(view: View) -> None:
