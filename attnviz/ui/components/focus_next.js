@@ -4,14 +4,18 @@ const TURN = 60, AT_MOST = 10_000; // milliseconds: between looks; in all
 
 export default function ({ data, parentElement }) {
   const call = begun(parentElement), { place, controls } = JSON.parse(new TextDecoder().decode(data)), began = performance.now();
+  const end = () => { document.attnvizPlace = place; }; // of the document: a component can be mounted again for the same data
   const turn = () => {
-    if (call.signal.aborted || parentElement.place === place) return; // aborted: the next call, with the same data, goes on
+    if (call.signal.aborted || document.attnvizPlace === place) return;
+    if (performance.now() - began > AT_MOST) return end();
     const next = controls.map((each) => document.querySelector(each)).find(Boolean), still = document.querySelector("[data-test-script-state=notRunning]");
-    if ((!next || !still || next.closest("[data-stale=true]")) && performance.now() - began < AT_MOST) return setTimeout(turn, TURN);
-    if (document.activeElement === document.body) next?.focus({ preventScroll: true });
-    parentElement.place = place;
+    // The pressed button keeps the focus until Streamlit removes it, some time after the run.
+    if (!next || !still || next.closest("[data-stale=true]") || document.activeElement !== document.body) return setTimeout(turn, TURN);
+    next.focus({ preventScroll: true });
+    end();
   };
-  if (parentElement.place === undefined || !matchMedia("(hover: hover)").matches) parentElement.place = place;
+  if (document.attnvizPlace === undefined || !matchMedia("(hover: hover)").matches) end();
+  for (const each of ["pointerdown", "keydown"]) document.addEventListener(each, end, { signal: call.signal, passive: true });
   turn();
   return call.end;
 }
