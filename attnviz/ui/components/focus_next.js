@@ -1,14 +1,16 @@
 // After a question is answered its button is gone, and the focus would be on the document, before everything else. Not on a phone,
 // where the focus on a field opens the keyboard.
-const TURN = 60, AT_MOST = 10_000; // milliseconds: between looks; in all
+const TURN = 60, WAIT = 1000, AT_MOST = 10_000; // milliseconds: between looks; for the best controls; in all
 
 export default function ({ data, parentElement }) {
-  const call = begun(parentElement), { place, controls } = JSON.parse(new TextDecoder().decode(data)), began = performance.now();
+  const call = begun(parentElement), { place, best, others } = JSON.parse(new TextDecoder().decode(data)), began = performance.now();
   const end = () => { document.attnvizPlace = place; }; // of the document: a component can be mounted again for the same data
   const turn = () => {
     if (call.signal.aborted || document.attnvizPlace === place) return;
-    if (performance.now() - began > AT_MOST) return end();
-    const next = controls.map((each) => document.querySelector(each)).find(Boolean), still = document.querySelector("[data-test-script-state=notRunning]");
+    const waited = performance.now() - began;
+    if (waited > AT_MOST) return end();
+    const offered = waited < WAIT ? best : [...best, ...others]; // a field's script can still be loading when its form's button is there
+    const next = offered.map((each) => document.querySelector(each)).find(Boolean), still = document.querySelector("[data-test-script-state=notRunning]");
     // The pressed button keeps the focus until Streamlit removes it, some time after the run.
     if (!next || !still || next.closest("[data-stale=true]") || document.activeElement !== document.body) return setTimeout(turn, TURN);
     next.focus({ preventScroll: true });

@@ -8,9 +8,9 @@ from attnviz.ui.components.declared import declared
 _component = declared("focus_next", "<span hidden></span>\n")
 
 
-def focus_next(place: str, controls: list[str]) -> None:
+def focus_next(place: str, best: list[str], others: list[str]) -> None:
     """Focus the first of these controls that is there, once `place` has changed and nothing has the focus.
 
-    controls: CSS selectors, the best one first. place: names what is on screen.
+    best, others: CSS selectors; the others are tried after a second. place: names what is on screen.
     """
-    _component(key="focus-next", data=as_bytes({"place": place, "controls": controls}), height="content")
+    _component(key="focus-next", data=as_bytes({"place": place, "best": best, "others": others}), height="content")

@@ -28,7 +28,8 @@ from attnviz.ui.walking import take_entry, take_step
 ATTEMPT, PROGRESS, SERIAL = "practice attempt", "practice progress", "practice serial"
 STAMP, UPLOADS = "practice file", "practice uploads"
 PAGE = PAGES["practice"]
-NEXT = [".st-key-next button", "[data-testid=stForm] input", "[data-testid=stForm] button", ".st-key-leave button"]
+NEXT = [".st-key-next button", "[data-testid=stForm] input"]  # controls to focus, and those where these are missing
+OR_ELSE = ["[data-testid=stForm] button", ".st-key-leave button"]
 
 
 def prepare(view: View) -> None:
@@ -60,7 +61,7 @@ def parts(view: View) -> None:
     with st.container(key=f"practice-{tab}"):
         PARTS[tab](view)
     attempt = _attempt()
-    focus_next(f"{_serial()} {attempt and (attempt.answered, attempt.done)}", NEXT)
+    focus_next(f"{_serial()} {attempt and (attempt.answered, attempt.done)}", NEXT, OR_ELSE)
 
 
 def _attempt() -> Attempt | None:
