@@ -52,7 +52,7 @@ def _about_text(text: str) -> dict[str, bool]:
     code = sum(bool(CODE.search(line)) for line in lines)
     share = 100 * foreign / (len(written) or 1)
     return {
-        f"{share:.0f} % of the letters and signs are not Latin; training text was English.": share > 50,
+        f"{share:.0f} % of the characters, without punctuation, are not Latin; training text was English.": share > 50,
         f"{code} of {count(len(lines), 'line')} look like code; training text was books.": 2 * code > len(lines),
     }
 

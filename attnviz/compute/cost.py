@@ -61,7 +61,7 @@ def pasted_model(facts: str) -> tuple[ModelConfig, Description | None]:
     For a Hugging Face config.json, also return which fields were used, what was assumed and what cannot be counted.
     """
     if len(facts) > MAX_PASTED:
-        raise ConfigError(f"The configuration has {len(facts):,} characters; at most {MAX_PASTED:,} are read")
+        raise ConfigError(f"A configuration must have at most {MAX_PASTED:,} characters, not {len(facts):,}")
     try:
         pasted = json.loads(facts)
     except (ValueError, RecursionError) as error:  # a number with too many digits is a plain ValueError

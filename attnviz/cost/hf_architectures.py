@@ -32,7 +32,7 @@ def _usual(f: Fields) -> dict[str, Any]:
         "head_dim": f.size_or(_head_dim(d_model, n_heads), "head_dim"),
         "d_ff": f.size("intermediate_size"),
         "vocab_size": f.size("vocab_size"),
-        "max_context": f.size("max_position_embeddings"),
+        "max_context": f.size("max_position_embeddings", "model_max_length"),
         "tie_embeddings": f.flag("tie_word_embeddings"),
     }
 
@@ -555,13 +555,15 @@ ARCHITECTURES = {
         "new_decoder_architecture": False, "multi_query": True, "parallel_attn": True, "bias": False,
         "max_position_embeddings": 2048, "tie_word_embeddings": True}),
 }  # fmt: skip
-LLAMA_SIZES = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size",
-               "max_position_embeddings")  # fmt: skip
+LLAMA_FIELDS = ("num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size",
+                "rms_norm_eps")  # fmt: skip
 LLAMA_LIKE = Architecture(_llama, UNBIASED | {"num_key_value_heads": None, "tie_word_embeddings": False})
 UNLIKE_LLAMA = (  # in the names of fields
     "expert", "moe", "lora_rank", "mamba", "ssm", "conv", "linear_", "layer_norm", "layernorm", "qk_norm", "no_bias",
-    "type_vocab", "encoder", "kv_shared", "laurel", "altup", "window_pattern",
+    "type_vocab", "encoder_layers", "cross_attention", "kv_shared", "laurel", "altup", "window_pattern", "vq_config",
+    "lambda_std",
 )  # fmt: skip
+NO_LLAMAS = ("exaone4", "hunyuan_v1_dense", "chameleon", "eurobert")  # their code differs where no field says so
 ALIASES = {  # other model types with the same decoder
     "kimi_k2": "deepseek_v3", "gemma3": "gemma3_text", "qwen2_vl": "qwen2", "qwen2_vl_text": "qwen2",
     "qwen2_5_vl": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
@@ -572,19 +574,22 @@ CLASSES = {  # class name in `architectures`, used if no model_type is given
 } | {"gptneox": "gpt_neox", "gptbigcode": "gpt_bigcode", "rw": "falcon"}
 
 
-def unlike_llama(decoder: dict) -> str:
-    """Return how a config.json differs from a Llama's: "sliding_window is set, and Llama has none"; "" if it could be
-    one."""
-    if missing := [name for name in LLAMA_SIZES if name not in decoder]:
+def unlike_llama(name: str, decoder: dict) -> str:
+    """Return how an architecture differs from Llama: "it has a sliding window, and Llama has none"; "" if no field of
+    its config.json says so."""
+    if name in NO_LLAMAS:
+        return "it normalises queries and keys or is no decoder, which its fields do not say"
+    if missing := [field for field in LLAMA_FIELDS if field not in decoder]:
         return f"it lacks {missing[0]}"
-    for name, value in decoder.items():
-        if any(part in name for part in UNLIKE_LLAMA) and value not in (None, False):
-            return f"{name} is not a field of Llama's"
+    for field, value in decoder.items():
+        other_bias = field.endswith("bias") and field not in UNBIASED and value is True
+        if value and (other_bias or any(part in field for part in UNLIKE_LLAMA)):
+            return f"Llama has no field {field}"
     if decoder.get("hidden_act", "silu") not in ("silu", "swish"):
-        return f"hidden_act is {shown(decoder['hidden_act'])}, and Llama's “silu”"
+        return f"hidden_act is {shown(decoder['hidden_act'])}, and in Llama it is 'silu'"
     if decoder.get("sliding_window") is not None and decoder.get("use_sliding_window") is not False:
-        return "sliding_window is set, and Llama has none"
+        return "it has a sliding window, and Llama has none"
     kinds = decoder.get("layer_types") or []
     if not isinstance(kinds, list) or any(kind != "full_attention" for kind in kinds):
-        return "layer_types has other layers than “full_attention”"
+        return "layer_types names layers other than full_attention"
     return ""

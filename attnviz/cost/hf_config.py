@@ -22,6 +22,10 @@ OTHER_PARTS = {
     "audio_config": "the audio encoder and its projector",
     "num_nextn_predict_layers": "the layers for multi-token prediction, which plain decoding does not run",
 }
+CHECKED = (  # fields that decide whether an unknown architecture is counted, or that change no number
+    *MARKS, "hidden_act", "sliding_window", "use_sliding_window", "layer_types", "quantization_config", "rms_norm_eps",
+    "transformers_version", "use_cache",
+)  # fmt: skip
 KNOWN = sorted(ARCHITECTURES | ALIASES)
 
 
@@ -35,7 +39,7 @@ class Description:
     assumed: dict[str, object]
     uncounted: dict[str, str]  # field -> the uncounted part of the model that it describes
     known: bool = True  # False: an unknown architecture, counted as if it were Llama's
-    unread: tuple[str, ...] = ()  # fields of the file that were not read
+    unused: tuple[str, ...] = ()  # fields of the file that the count does not use
     stored_as: str = ""  # the quantisation of the stored weights, which changes no count
 
 
@@ -59,9 +63,14 @@ def read_hf_config(config: dict) -> Description:
     uncounted = {name: what for name, what in OTHER_PARTS.items() if config.get(name) or decoder.get(name)}
     return Description(
         ModelConfig(name=name, **model), name, fields.used, fields.assumed, uncounted | fields.uncounted,
-        known=architecture is not LLAMA_LIKE, unread=tuple(n for n in decoder if n not in fields.used),
+        known=architecture is not LLAMA_LIKE, unused=tuple(n for n in decoder if _is_unused(n, fields)),
         stored_as=_quantisation(config),
     )  # fmt: skip
+
+
+def _is_unused(name: str, fields: Fields) -> bool:
+    """Check whether a field was neither used nor one that changes no count or was checked."""
+    return name not in {*fields.used, *fields.assumed, *CHECKED} and not name.endswith(("_token_id", "dtype"))
 
 
 def _quantisation(config: dict) -> str:
@@ -93,7 +102,7 @@ def _lookup(name: str, decoder: dict) -> Architecture:
     architecture = ARCHITECTURES.get(ALIASES.get(name, name))
     if architecture is not None:
         return architecture
-    if unlike := unlike_llama(decoder):
+    if unlike := unlike_llama(name, decoder):
         raise ConfigError(
             f"AttnViz does not know the architecture {shown(name)} and cannot count it as a Llama: {unlike}. A decoder "
             "with attention in every layer can be described in this page's own fields instead"

@@ -37,7 +37,7 @@ class Checked(NamedTuple):
     """A proposal that the model has checked."""
 
     id: int
-    q: float  # its probability in the drafter
+    q: float  # its probability in the drafter, after the sampling's filters
     p: float  # and in the model
     u: float  # random number from 0 to 1: accepted if it is below p / q
     overlap: float  # sum of min(p, q) over the vocabulary: how probable it was that a token drawn here is accepted

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from attnviz.decode.comparisons import Speculated
 
 MAX_NAMED = 32  # proposals whose tokens are named below their bars
-SAME_EVERYWHERE = " The equation: tokens per pass if it were the same at every position (arXiv 2211.17192, eq. 1)."
+IN_ALL_PASSES = (
+    " The equation: tokens per pass if each pass proposed k tokens and each of them were accepted with probability α "
+    "(arXiv 2211.17192, eq. 1)."
+)
 
 
 def acceptance(found: Speculated, vocabulary: Sequence[str], k: int) -> Drawing:
@@ -48,20 +51,30 @@ def acceptance(found: Speculated, vocabulary: Sequence[str], k: int) -> Drawing:
     n_accepted, share = sum(each.accepted for _, each in checked), mean(each.overlap for _, each in checked)
     alpha = Value(share, "α", f"mean of Σ min(p, q) over {count(len(x), 'checked proposal')}", tex=r"\alpha", digits=4)
     expected = Equation((1 - alpha ** (Value(k, "k", "tokens proposed per pass") + 1)) / (1 - alpha), digits=2)
-    certain = share > 1 - 1e-6  # the sum of k + 1 ones
+    regular = _proposes_all(found, k) and round(share, 4) < 1  # with α = 1 the equation would be 0 / 0
     return Drawing(
         figure,
         title=f"{n_accepted} of {count(len(x), 'checked proposal')} {'is' if len(x) == 1 else 'are'} accepted",
-        note="p: the token's probability in the model; q: in the drafter, which drew it. u is drawn evenly from 0 to "
-        "1; a proposal with its u inside the bar, min(1, p / q), is accepted. The first rejected one ends the pass: "
-        "the rest is not checked, and the model's own token is drawn from max(0, p − q), normalised. Before the token "
-        "is drawn, it is accepted with probability Σ min(p, q) over the vocabulary, here "
-        f"{printed(share)} in the mean.{'' if certain else SAME_EVERYWHERE}",
+        note="p: the token's probability in the model, after the sampling controls; q: the same in the drafter, or 1 "
+        "where the drafter looks it up. u is drawn uniformly from 0 to 1; a proposal whose u lies inside its bar, "
+        "min(1, p / q), is accepted. The first rejected one ends the pass: the rest are not checked, and the model's "
+        "own token is drawn from max(0, p − q), normalised. Before the token is proposed, it is accepted with "
+        f"probability Σ min(p, q) over the vocabulary, here {printed(share)} on average.{IN_ALL_PASSES * regular}",
         alt=f"{n_accepted} of {len(x)} checked proposals accepted; mean acceptance probability {printed(share)}.",
         table={
             "pass": [n for n, _ in checked], "token": names, "q": [each.q for _, each in checked],
             "p": [each.p for _, each in checked], "min(1, p / q)": odds, "u": [each.u for _, each in checked],
             "accepted": [each.accepted for _, each in checked], "Σ min(p, q)": [each.overlap for _, each in checked],
         },
-        formula="" if certain else expected.tex(), legend="" if certain else meanings(expected),
+        formula=expected.tex() if regular else "", legend=meanings(expected) if regular else "",
     )  # fmt: skip
+
+
+def _proposes_all(found: Speculated, k: int) -> bool:
+    """Check whether the drafter proposed k tokens in each pass, or all that were still to be written but one."""
+    left = found.n_tokens
+    for each in found.rounds:
+        if len(each.proposed) < min(k, left - 1):
+            return False
+        left -= len(each.ids)
+    return True

@@ -106,7 +106,7 @@ def single_text(steps: Sequence[WrittenStep]) -> str:
     single = sum(step.left[-1] == 1 for step in steps)
     if steps[0].stages[-1][0] == "greedy" or 2 * single <= len(steps):
         return ""
-    return f"{single} of the first {count(len(steps), 'step')} leave no choice: only one token passes the filters."
+    return f"In {single} of the first {count(len(steps), 'step')}, only one token passes the filters."
 
 
 # ---- with and without a cache
@@ -153,7 +153,7 @@ def step_times(found: Compared, seconds: Sequence[Spread]) -> Drawing:
     names, works = ["with a cache", "without a cache"], (found.with_cache, found.without)
     one, all_of_it = seconds
     slower = all_of_it.median / one.median
-    title = f"Measured here: without a cache, one step over {found.n_tokens} tokens takes {slower:.1f} times as long"
+    title = f"Measured: a step over {found.n_tokens} tokens takes {slower:.1f} times as long without a cache"
     if one.overlaps(all_of_it):
         title = f"Measured: {_ms(one.median)} with a cache, {_ms(all_of_it.median)} without; the two ranges overlap"
     speeds = [2e-9 * each.multiplications / s.median for each, s in zip(works, seconds, strict=True)]

@@ -220,10 +220,8 @@ def _copies(found: Shared) -> str:
     """Say how many blocks were copied when a text wrote into them, or why none was."""
     if not found.copied:
         return "Nothing was copied: the cached prompt fills its blocks exactly, so no text writes into a shared one."
-    copies = listed(f"{copy} of {block}" for copy, block in found.copied.items())
-    return (
-        f"With a frame: copies ({copies}), as a text that writes into a shared block copies it first (copy-on-write)."
-    )
+    copies = listed(f"block {copy} of block {block}" for copy, block in found.copied.items())
+    return f"Framed blocks are copies, {copies}: a text copies a shared block before it writes into it (copy-on-write)."
 
 
 def waste(found: Shared) -> Drawing:

@@ -23,9 +23,9 @@ DEFINITION = (
     "A score is the mean weight on a role's keys, over the queries that may attend to such a key and to another one; "
     f"chance is the score of uniform weights over the allowed keys. A role needs {analysis.ABOVE_CHANCE} above chance, "
     f"“broad” a normalised entropy of {analysis.UNIFORM}; a head with neither has no clear role. The role furthest "
-    f"above chance is named; “local” only if no other role reaches its threshold. Keys of induction: the "
-    f"token after an earlier occurrence of the current one; of duplicate token: {KEYS['duplicate token']}; of local: "
-    f"{KEYS['local']}."
+    f"above chance is named; “local” only if no other role reaches its threshold. The keys of “induction” are the "
+    f"tokens after earlier occurrences of the current one, those of “duplicate token” {KEYS['duplicate token']}, those "
+    f"of “local” {KEYS['local']}."
 )
 
 

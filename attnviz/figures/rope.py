@@ -120,7 +120,7 @@ def wavelengths(frequencies: NDArray, n_tokens: int, context: int | None, theta:
     fastest, slowest = three_digits(lengths[0]), three_digits(lengths[-1])
     title = f"{inside.sum()} of {count(n, 'pair')} complete a turn in this text"
     if context:
-        title += f", {(lengths <= context - 1).sum()} in {context:,} tokens, as long as training texts"
+        title += f", {(lengths <= context - 1).sum()} in {context:,} tokens as in training"
     text_steps = count(n_tokens - 1, "step")
     slowest_turns = three_digits(math.degrees((n_tokens - 1) * frequencies[-1]))
     pair = max(int(inside.sum()) - 1, 0)

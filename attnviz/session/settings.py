@@ -334,7 +334,7 @@ class Settings:
         for name in (name for name in LONG if name in link):
             cut = _for_address(link[name], room)
             room -= _size(cut)
-            if cut != link[name] and name == "facts":
+            if cut != link[name] and (name == "facts" or not cut):
                 del link[name]
             else:
                 link[name] = cut

@@ -27,6 +27,7 @@ SIZES = {
     "vocab_size": 211, "hidden_size": 8 * 3 * 13, "intermediate_size": 101, "num_hidden_layers": 7,
     "num_attention_heads": 6, "num_key_value_heads": 3, "max_position_embeddings": 89,
 }  # fmt: skip
+LIKE = SIZES | {"rms_norm_eps": 1e-6}  # Llama's fields
 ROW = SIZES | {"num_key_value_heads": 6}
 GPT = {"vocab_size": 211, "n_embd": 156, "n_layer": 7, "n_head": 6, "n_positions": 89}
 QWEN = {"num_experts": 11, "num_experts_per_tok": 3, "moe_intermediate_size": 37}
@@ -222,7 +223,7 @@ def test_used_and_assumed_fields_are_told_apart():
 
 
 def test_an_unknown_architecture_with_llamas_fields_is_counted_as_a_llama():
-    found, llama = (read_hf_config({"model_type": name} | SIZES) for name in ("foomodel", "llama"))
+    found, llama = (read_hf_config({"model_type": name} | LIKE) for name in ("foomodel", "llama"))
     assert (found.known, llama.known) == (False, True)
     assert count_parameters(found.model) == count_parameters(llama.model)
     assert kv_cache_bytes(found.model, 1000) == kv_cache_bytes(llama.model, 1000)
@@ -262,12 +263,16 @@ def test_the_class_names_the_architecture_where_model_type_is_missing(name):
     [
         ({"model_type": "mamba", "hidden_size": 8}, ["does not know", "mamba"]),
         ({"model_type": "foomodel", "num_experts": 8} | SIZES, ["does not know", "foomodel"]),
-        ({"model_type": "bar", "sliding_window": 64} | SIZES, ["cannot count it as a Llama", "sliding_window"]),
-        ({"model_type": "bar", "layer_types": ["sliding_attention"]} | SIZES, ["layer_types"]),
-        ({"model_type": "bar", "hidden_act": "gelu"} | SIZES, ["hidden_act", "gelu"]),
-        ({"model_type": "bar", "type_vocab_size": 2} | SIZES, ["type_vocab_size"]),
-        ({"model_type": "bar", "use_qk_norm": True} | SIZES, ["use_qk_norm"]),
-        ({"model_type": "qwen", "no_bias": True} | SIZES, ["no_bias"]),
+        ({"model_type": "bar", "sliding_window": 64} | LIKE, ["cannot count it as a Llama", "sliding window"]),
+        ({"model_type": "bar", "layer_types": ["sliding_attention"]} | LIKE, ["layer_types"]),
+        ({"model_type": "bar", "hidden_act": "gelu"} | LIKE, ["hidden_act", "gelu"]),
+        ({"model_type": "bar", "type_vocab_size": 2} | LIKE, ["type_vocab_size"]),
+        ({"model_type": "bar", "use_qk_norm": True} | LIKE, ["use_qk_norm"]),
+        ({"model_type": "qwen", "no_bias": True} | LIKE, ["no_bias"]),
+        ({"model_type": "mllama_text_model", "cross_attention_layers": [3, 8]} | LIKE, ["cross_attention_layers"]),
+        ({"model_type": "internlm", "bias": True} | LIKE, ["no field bias"]),
+        ({"model_type": "exaone4"} | LIKE, ["exaone4", "queries and keys"]),
+        ({"model_type": "olmo"} | SIZES, ["rms_norm_eps"]),
         ({"hidden_size": 8}, ["model_type"]),
         ({"model_type": "llama", "hidden_size": "8"}, ["hidden_size", "'8'"]),
         ({"model_type": "llama", "num_hidden_layers": 10**9}, ["num_hidden_layers", "10,000"]),

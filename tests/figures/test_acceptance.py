@@ -32,6 +32,7 @@ def test_tokens_per_pass_by_the_papers_formula():
     """(1 - 0.5 ** 3) / (1 - 0.5) = 1.75; where every proposal is accepted, 0 / 0 is not printed."""
     drawing = acceptance(FOUND, WORDS, k=2)
     assert "= 1.75" in drawing.formula and "α = 0.5" in drawing.legend
+    assert acceptance(FOUND, WORDS, k=3).formula == ""  # of a drafter that proposed fewer
     sure = Speculated((Round([1], 1, [1, 2], (Checked(1, 1.0, 1.0, 0.5, 1.0),)),))
     assert acceptance(sure, WORDS, k=2).formula == ""
 

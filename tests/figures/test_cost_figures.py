@@ -9,6 +9,7 @@ import itertools
 import math
 import random
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -334,3 +335,12 @@ def test_several_accelerators_say_what_tensor_parallelism_would_copy(id, n, copi
         shares = [range(i * model.n_heads // n, (i + 1) * model.n_heads // n) for i in range(n)]
         read = [{head * model.n_kv_heads // model.n_heads for head in share} for share in shares]
         assert sum(map(len, read)) / model.n_kv_heads == float(copies)
+
+
+def test_a_tokens_bytes_are_said_before_and_after_a_window_is_full():
+    """3 layers, 2 KV heads of 5 numbers in bf16: 40 B a layer; with a window of 7 in two of them, 40 B a token then."""
+    model = ModelConfig(3, 20, 4, 2, sliding_window=7, full_layers=(1,), max_context=100)
+    said = figures.growth_text(model)
+    assert "first 7 tokens adds **120 B**" in said and "after them **40 B**" in said
+    for plain in (dict(full_layers=(0, 1, 2)), dict(sliding_window=100), dict(sliding_window=None)):
+        assert figures.growth_text(replace(model, **plain)) == "Each token adds **120 B** to the cache in bf16."

@@ -81,7 +81,7 @@ def test_bars_of_one_unit_share_a_linear_scale_and_zero_is_printed() -> None:
 @pytest.mark.parametrize(
     ("n_tokens", "without", "title"),
     [
-        (29, 0.012, "one step over 29 tokens takes 3.0 times as long"),
+        (29, 0.012, "a step over 29 tokens takes 3.0 times as long without a cache"),
         (512, 0.0042, "4.00 ms with a cache, 4.20 ms without; the two ranges overlap"),
     ],
 )
@@ -149,7 +149,7 @@ def test_what_passes_the_filters_is_counted(names, left, said) -> None:
 
 def test_steps_that_leave_nothing_to_draw_are_counted_unless_greedy() -> None:
     one, two = (step(("model", "top-p"), (0.3, 0.2, 0.1), left) for left in (1, 2))
-    assert figures.single_text([one, two, one]).startswith("2 of the first 3 steps leave no choice")
+    assert figures.single_text([one, two, one]).startswith("In 2 of the first 3 steps, only")
     assert figures.single_text([one, two]) == ""
     assert figures.single_text([step(("model", "greedy"), (0.3, 0.2, 0.1), 1)] * 3) == ""
 
@@ -224,7 +224,7 @@ def test_loss_and_error_of_fewer_bits_stand_beside_the_bars() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("copied", "said"), [({2: 1}, "copies (2 of 1)"), ({}, "Nothing was copied")])
+@pytest.mark.parametrize(("copied", "said"), [({2: 1}, "copies, block 2 of block 1"), ({}, "Nothing was copied")])
 def test_copied_blocks_are_marked(copied: dict[int, int], said: str) -> None:
     found = Shared(((0, 2), (0, 1)), (2, 1, 1), copied, ((), ()), 8, 8, 512, 0, 9, 512, 1e-6)
     drawing = decode_parts.blocks(found)

@@ -86,7 +86,7 @@ def test_the_formula_of_the_bound_is_the_bound_that_is_drawn(rotary_dim, head_di
 
 def test_a_text_spans_one_step_less_than_it_has_tokens():
     seven = rope.wavelengths(FREQUENCIES, n_tokens=7, context=7, theta=10000.0)  # 6 steps of 1 radian: 344 degrees
-    assert seven.title == "0 of 7 pairs complete a turn in this text, 0 in 7 tokens, as long as training texts"
+    assert seven.title == "0 of 7 pairs complete a turn in this text, 0 in 7 tokens as in training"
     assert seven.table["turns in this text"][0] == pytest.approx(6 / (2 * np.pi))
     assert equation_results(seven.formula) == pytest.approx([1, 6.28, 0.955])
     eight = rope.wavelengths(FREQUENCIES, n_tokens=8, context=None, theta=10000.0)
@@ -115,7 +115,7 @@ def test_wavelengths_count_the_pairs_that_turn():
     lengths = [2 * np.pi * 10000 ** (i / 7) for i in range(7)]  # 6.3, 23.4, 87.3, 326, 1213, …
     np.testing.assert_allclose(drawing.figure.data[0].x, lengths)
     np.testing.assert_allclose(drawing.table["tokens per turn"], lengths)
-    assert drawing.title == "2 of 7 pairs complete a turn in this text, 3 in 256 tokens, as long as training texts"
+    assert drawing.title == "2 of 7 pairs complete a turn in this text, 3 in 256 tokens as in training"
     assert list(drawing.figure.data[0].marker.opacity) == [1, 1, 0.4, 0.4, 0.4, 0.4, 0.4]
     assert {shape.x0 for shape in drawing.figure.layout.shapes} == {24, 255}
 

@@ -80,9 +80,11 @@ def test_of_a_mixture_with_a_window_active_parameters_and_both_growths_are_said(
     """gpt-oss-20b: 24 layers, every other with a window of 128; 8 KV heads of 64 numbers, 32 experts, 4 per token."""
     pasted = {"model_type": "gpt_oss", "num_hidden_layers": 24, "num_local_experts": 32}
     there, expert = said(opened(COST, tab="facts", facts=json.dumps(pasted))), 3 * 2880 * (2880 + 1)
-    total, active = map(whole, re.search(r"## gpt.*oss: ([\d,]+) parameters, ([\d,]+) used per token", there).groups())
+    total, active = map(
+        whole, re.search(r"## gpt.*oss: ([\d,]+) parameters, ([\d,]+) active per token", there).groups()
+    )
     assert total == 20_914_757_184 and total - active == 24 * 28 * expert + (201_088 - 1) * 2880
     layer = 2 * 8 * 64 * 2
     assert f"each of the first 128 tokens adds **{24 * layer:,} B** to the cache" in there
     assert f"each token after them **{12 * layer:,} B**" in there
-    assert "By formula only: the live model has no mixture of experts" in there
+    assert "By formula only, since the live model has no mixture of experts" in there

@@ -56,12 +56,13 @@ def counts_text(model: ModelConfig, n_tokens: int, batch_size: int, precision: s
 def growth_text(model: ModelConfig) -> str:
     """State the bytes that each token adds to the bf16 cache: fewer, once the first has left the window."""
     first, window = kv_cache_bytes(model, 1), model.sliding_window
-    if window is None:
+    held = (window or 0) + model.n_sinks
+    later = kv_cache_bytes(model, held + 1) - kv_cache_bytes(model, held) if window else first
+    if later == first or held >= (model.max_context or math.inf):
         return f"Each token adds **{first:,} B** to the cache in bf16."
-    later = kv_cache_bytes(model, window + 1) - kv_cache_bytes(model, window)
     return (
-        f"In bf16, each of the first {window:,} tokens adds **{first:,} B** to the cache, and each token after them "
-        f"**{later:,} B**: layers with a window of {window:,} tokens keep no more."
+        f"In bf16, each of the first {held:,} tokens adds **{first:,} B** to the cache, and each token after them "
+        f"**{later:,} B**: a layer with a window caches at most {held:,} tokens."
     )
 
 

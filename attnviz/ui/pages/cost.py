@@ -104,7 +104,7 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
     try:
         live, said = (found := compute_cost.counted(models, s)), _counted_caption(models, found, s)
     except ConfigError as problem:
-        live, said = None, f"By formula only: {escaped(str(problem))}."
+        live, said = None, f"By formula only, since {escaped(str(problem).partition(';')[0])}."
     attention, model, cache, precisions = _own_drawings(tuple(models), c, live, s.context, s.batch, s.precision)
     left, right = st.columns(2, gap="large")
     with left:
@@ -287,7 +287,10 @@ def facts(view: View) -> None:
         st.error(escaped(str(problem)), icon=":material/error:")
         return
     if "facts" not in s.to_link():
-        st.info("This configuration is too long for a link: a link, or the page loaded again, opens without it.")
+        st.info(
+            "Text and configuration together are too long for a link. A link, or this page loaded again, opens without "
+            "the configuration."
+        )
     if description:
         _describe(description)
     _under_every_attention(model, s, "-pasted")
@@ -296,13 +299,14 @@ def facts(view: View) -> None:
 def _describe(found: Description) -> None:
     """Show the fields used from a config.json, the assumed defaults, and the parts that are not counted."""
     n = count_parameters(found.model)
-    active = f", {n.used_per_token:,} used per token" if found.model.moe else ""
+    active = f", {n.used_per_token:,} active per token" if found.model.moe else ""
     st.markdown(f"## {escaped(found.architecture)}: {n.total:,} parameters{active}")
     st.markdown(figures.growth_text(found.model))
     if not found.known:
         st.warning(
             f"AttnViz does not know the architecture “{escaped(found.architecture)}”. It has the fields of a Llama, so "
-            "it is counted like one: RMSNorm, SwiGLU, no window. This is an assumption; see the fields not read.",
+            "it is counted like one: RMSNorm, SwiGLU, no window. This is an assumption; check the fields that are not "
+            "used.",
             icon=":material/help:",
         )
     st.markdown("\n\n".join(_read_from(found)))
@@ -317,9 +321,9 @@ def _read_from(found: Description) -> list[str]:
         if found.assumed
         else "Nothing had to be assumed.",
     ]
-    if not found.known and found.unread:
-        names = [escaped(name[:MAX_NAME]) for name in found.unread[:MAX_NAMES]]
-        lines.append(f"**Not read**: {', '.join(names)}{' …' * (len(found.unread) > MAX_NAMES)}.")
+    if not found.known and found.unused:
+        names = [escaped(name[:MAX_NAME]) for name in found.unused[:MAX_NAMES]]
+        lines.append(f"**Not used in the count**: {', '.join(names)}{' …' * (len(found.unused) > MAX_NAMES)}.")
     if found.uncounted:
         left_out = "; ".join(f"{what} (`{name}`)" for name, what in found.uncounted.items())
         lines.append(f"**Not counted**: {left_out}.")

@@ -30,12 +30,12 @@ CLOSER = "decode closer"  # container key of the open tab, which identifies what
 # On the default text, of the five checkpoints' first 24 steps, 0 to 4 then leave only one token; by default 16 to 22.
 VARIED = {"temperature": 1.0, "penalty": 1.2}
 SAMPLING_HELP = {  # in the order in which they are applied
-    "penalty": "Divides the positive logits of tokens in the text by this number and multiplies the negative ones.",
+    "penalty": "Of tokens that are in the text, positive logits are divided by this number, negative ones multiplied.",
     "temperature": "Divides the logits before the softmax: below 1 the likely tokens gain, above 1 the unlikely ones.",
     "top_k": "Only the k most likely tokens can be drawn.",
     "top_p": "Only the smallest set of the most likely tokens whose probabilities add up to at least p can be drawn.",
     "min_p": "Only tokens at least this fraction as likely as the most likely one can be drawn.",
-    "draw_seed": "Of the random numbers: the same seed draws the same tokens.",
+    "draw_seed": "Seed of the random numbers. The same seed and settings draw the same tokens.",
 }
 VARY = f"Try temperature {VARIED['temperature']:g}, penalty {VARIED['penalty']:g}"
 

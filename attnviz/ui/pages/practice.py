@@ -48,7 +48,7 @@ def clock(view: View) -> None:
     """Countdown of a set with a time limit; polls the user's own file for changes on the Write tab."""
     attempt = _attempt()
     if attempt and attempt.seconds and not attempt.done:
-        name = "Mock interview" if attempt.of == "interview" else "Questions"
+        name = "Mock interview" if attempt.of == "interview" else "Set of questions"
         countdown(attempt.left(time.monotonic()), label=name, key="time-left", on_up=_time_is_up)
     if PAGE.open_tab(view.settings.tab) == "write" and (file := _own_file()[0]):
         _watch(file)
@@ -150,7 +150,8 @@ def _interview(view: View) -> None:
 def _running(what: str, attempt: Attempt, tab: str) -> None:
     """Say that an attempt runs on another tab: starting one here would discard its answers."""
     st.info(
-        f"{what} is running, at question {attempt.at + 1} of {len(attempt.questions)}. End it before another starts.",
+        f"{what} is running, at question {attempt.at + 1} of {len(attempt.questions)}. End it before you start "
+        "another.",
         icon=":material/timer:",
     )
     st.button("Go on with it", type="primary", key="go-on", on_click=_open_tab, args=(tab,))
