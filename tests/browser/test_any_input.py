@@ -44,6 +44,10 @@ def test_any_text_is_drawn_on_every_page_and_a_long_one_stays_whole(
     expect(page.get_by_role("heading", level=1)).to_have_text("Query grouping")
     settle(page)
     expect(the_text(page)).to_have_value(LONG)
+    turn_to(page, f"decode?text={quote(KINDS[0])}")
+    expect(page.locator(".dp .text")).to_contain_text(
+        KINDS[0]
+    )  # each character once, of however many tokens it is made
 
 
 def is_drawn(page: Page, picture: str, name: str, shortened: bool = False) -> None:
