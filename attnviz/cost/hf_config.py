@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from attnviz.checks import ConfigError, shown
 from attnviz.config import ModelConfig
-from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES, CLASSES, LLAMA_LIKE, Architecture, unlike_llama
+from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES, CLASSES, Architecture
 from attnviz.cost.hf_fields import Fields
+from attnviz.cost.hf_llama_like import LLAMA_LIKE, unlike_llama
 
 MARKS = ("model_type", "architectures", "text_config", "hidden_size", "num_hidden_layers", "n_embd")
 LONGEST_METHOD = 40  # characters

@@ -17,8 +17,7 @@ from typing import Any
 import psutil
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # <malloc.h> of glibc
-MMAP_BYTES = 16 << 20  # arrays from this size on are allocated by mmap. With 256 KB a trace takes twice as long, since
-# mapped memory is zeroed page by page at its first access
+MMAP_BYTES = 16 << 20  # from here on by mmap; with 256 KB a trace takes twice as long: mapped pages are zeroed at first
 TRIM_BYTES = 32 << 20  # freed memory that may stay at the end of the heap for the next run
 LARGE = 420_000_000  # bytes of RSS above which free memory inside the heap is returned too
 GC_THRESHOLD = 5000  # new objects between two collections; Python's default is 700, and a page creates thousands
@@ -39,12 +38,11 @@ def start() -> None:
 
 
 def _trim_while_large() -> None:
-    trimmed_at, frozen = 0, False
+    trimmed_at = 0
     while True:
         time.sleep(SECONDS)
-        if not frozen and "attnviz.trace" in sys.modules:
+        if not gc.get_freeze_count() and "attnviz.trace" in sys.modules:
             gc.freeze()  # the collector passes over what is imported, and frees figures, which contain cycles, sooner
-            frozen = True
         size = psutil.Process().memory_info().rss
         if size > max(LARGE, trimmed_at + MIN_GROWTH):
             _libc.malloc_trim(0)

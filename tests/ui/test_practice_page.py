@@ -13,7 +13,7 @@ from attnviz.practice.drills import make, question_set
 from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, NumberAnswer, OrderAnswer
 from attnviz.practice.tasks import TASKS as ALL_TASKS
 from attnviz.session.settings import SUBJECTS, TASKS, Settings
-from attnviz.ui.pages import practice
+from attnviz.ui.pages import practice, practice_attempt
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
 
@@ -111,21 +111,23 @@ def test_a_running_attempt_is_not_replaced_from_another_tab():
 
 def test_the_browser_counts_the_time_down_and_the_server_ends_it(monkeypatch):
     now, shown, kept, again = [100.0], [], {}, []
-    monkeypatch.setattr(practice, "time", SimpleNamespace(monotonic=lambda: now[0]))
-    monkeypatch.setattr(practice, "countdown", lambda seconds, *, label, key, on_up: shown.append((seconds, on_up)))
+    monkeypatch.setattr(practice_attempt, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(
+        practice_attempt, "countdown", lambda seconds, *, label, key, on_up: shown.append((seconds, on_up))
+    )
     monkeypatch.setattr(practice.state, "rerun", lambda *parts: again.append(parts))
     monkeypatch.setattr(practice.st, "session_state", kept)
-    kept[practice.ATTEMPT] = begin(Settings(), "interview", Progress(), 100.0)
+    kept[practice_attempt.ATTEMPT] = begin(Settings(), "interview", Progress(), 100.0)
     view, clock = SimpleNamespace(settings=Settings(tab="")), inspect.unwrap(practice.clock)
     now[0] = 999.5
     clock(view)
     seconds, on_up = shown.pop()
     assert seconds == 0.5
     on_up()  # a browser's clock may run ahead: the countdown is corrected, and nothing ends
-    assert again.pop() == ("clock",) and not kept[practice.ATTEMPT].done
+    assert again.pop() == ("clock",) and not kept[practice_attempt.ATTEMPT].done
     now[0] = 1000.0
     on_up()
-    assert again.pop() == () and kept[practice.ATTEMPT].done  # a rerun of the whole page removes the clock
+    assert again.pop() == () and kept[practice_attempt.ATTEMPT].done  # a rerun of the whole page removes the clock
     clock(view)
     assert not shown
 

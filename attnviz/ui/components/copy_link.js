@@ -11,10 +11,11 @@ async function copy(text, status) {
   setTimeout(() => (status.textContent = ""), 4000);
 }
 
-// The click also applies a text that was only typed; the address has it when the app has answered. A browser allows a copy for 5 s.
+// The click also applies a text that was only typed; the address has it when the app has answered (attnviz/server/idle.js). A browser
+// allows a copy for 5 s.
 async function settled() {
   const end = performance.now() + 4000;
-  for (let still = 0; still < 4 && performance.now() < end; still = document.querySelector("[data-test-script-state=notRunning]") ? still + 1 : 0)
+  for (let still = 0; still < 4 && performance.now() < end; still = document.attnvizIdle?.() === false ? 0 : still + 1)
     await new Promise((done) => setTimeout(done, 50));
 }
 

@@ -10,9 +10,9 @@ export default function ({ data, parentElement }) {
     const waited = performance.now() - began;
     if (waited > AT_MOST) return end();
     const offered = waited < WAIT ? best : [...best, ...others]; // a field's script can still be loading when its form's button is there
-    const next = offered.map((each) => document.querySelector(each)).find(Boolean), still = document.querySelector("[data-test-script-state=notRunning]");
+    const next = offered.map((each) => document.querySelector(each)).find(Boolean), idle = document.attnvizIdle?.() ?? true; // attnviz/server/idle.js
     // The pressed button keeps the focus until Streamlit removes it, some time after the run.
-    if (!next || !still || next.closest("[data-stale=true]") || document.activeElement !== document.body) return setTimeout(turn, TURN);
+    if (!next || !idle || next.closest("[data-stale=true]") || document.activeElement !== document.body) return setTimeout(turn, TURN);
     next.focus({ preventScroll: true });
     end();
   };

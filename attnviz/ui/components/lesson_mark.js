@@ -55,7 +55,7 @@ function arrive(signal, target, place, look, name) {
   const turn = () => {
     if (until.aborted) return;
     const box = document.querySelector(`.${target}`)?.getBoundingClientRect(), now = performance.now();
-    const drawn = box?.height > 20, runs = document.querySelector("[data-test-script-state=running]");
+    const drawn = box?.height > 20, runs = document.attnvizIdle?.() === false;
     still = drawn && last !== null && Math.abs(box.top - last) < 1 && !runs ? still + 1 : 0;
     last = drawn ? box.top : null;
     if (!still) moved = now;

@@ -1,0 +1,435 @@
+"""Readers of config.json, one per architecture: what its fields say of the model's sizes, biases, norms and layers.
+
+Each returns arguments of `ModelConfig`; hf_architectures.py says which architecture has which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attnviz.checks import ConfigError, shown, whole
+from attnviz.config import MoEConfig
+from attnviz.cost.hf_fields import Fields, whole_field
+
+SLIDING, FULL = "sliding_attention", "full_attention"
+
+# ---- shared by several architectures
+
+
+def llama(f: Fields) -> dict[str, Any]:
+    """Read RMSNorm, SwiGLU, RoPE, one flag for the biases of q, k, v and o and one for those of the feed-forward."""
+    bias = f.flag("attention_bias")
+    return _usual(f) | {"qkv_bias": bias, "o_bias": bias, "ffn_bias": f.flag("mlp_bias")}
+
+
+def _usual(f: Fields) -> dict[str, Any]:
+    """Read the sizes under the names that most architectures share."""
+    n_heads, d_model = f.size("num_attention_heads"), f.size("hidden_size")
+    return {
+        "n_layers": f.size("num_hidden_layers"),
+        "d_model": d_model,
+        "n_heads": n_heads,
+        "n_kv_heads": _kv_heads(f, n_heads, "num_key_value_heads"),
+        "head_dim": f.size_or(_head_dim(d_model, n_heads), "head_dim"),
+        "d_ff": f.size("intermediate_size"),
+        "vocab_size": f.size("vocab_size"),
+        "max_context": f.size("max_position_embeddings", "model_max_length"),
+        "tie_embeddings": f.flag("tie_word_embeddings"),
+    }
+
+
+def _kv_heads(f: Fields, n_heads: int, *names: str) -> int:
+    """Read the number of KV heads, a divisor of the number of query heads and by default equal to it."""
+    n_kv_heads = f.size_or(n_heads, *names)
+    if n_heads % n_kv_heads:
+        assumed = " (assumed)" * (names[0] in f.assumed)
+        raise ConfigError(f"{names[0]} must divide num_attention_heads = {n_heads:,}, and {n_kv_heads:,}{assumed} does "
+                          "not")  # fmt: skip
+    return n_kv_heads
+
+
+def _head_dim(d_model: int, n_heads: int) -> int:
+    if d_model < n_heads:
+        raise ConfigError(f"hidden_size must be at least num_attention_heads = {n_heads:,}, not {d_model:,}")
+    return d_model // n_heads
+
+
+def _biased(f: Fields, name: str = "attention_bias") -> dict[str, Any]:
+    """Read one flag for the biases of q, k, v and o."""
+    bias = f.flag(name)
+    return {"qkv_bias": bias, "o_bias": bias}
+
+
+def _windowed(f: Fields, n_layers: int, full: Callable[[int], bool] = lambda i: False) -> dict[str, Any]:
+    """Read the sliding window and the layers without it: from `layer_types`, else by the architecture's pattern."""
+    window = f.size_or(None, "sliding_window")
+    if window is None:
+        return {}
+    if f.config.get("layer_types") is None:
+        return {"sliding_window": window, "full_layers": tuple(i for i in range(n_layers) if full(i))}
+    types = f.value("layer_types")
+    if not isinstance(types, list) or len(types) != n_layers:
+        raise ConfigError(f"layer_types must be a list of {n_layers:,} names, one per layer, not {shown(types)}")
+    for kind in types:
+        if kind not in (SLIDING, FULL):
+            raise ConfigError(f"layer_types must be {SLIDING} or {FULL} to be counted, not {shown(kind)}")
+    return {"sliding_window": window, "full_layers": tuple(i for i, kind in enumerate(types) if kind == FULL)}
+
+
+def _every(f: Fields, name: str) -> Callable[[int], bool]:
+    """Return the pattern in which every n-th layer has no window."""
+    period = f.size(name) if f.config.get("layer_types") is None else 1
+    return lambda i: (i + 1) % period == 0
+
+
+def _alternating(i: int) -> bool:
+    """Check whether layer i has no window, in the pattern window, none, window, …"""
+    return i % 2 == 1
+
+
+def _experts(f: Fields, d_ff: int, *number: str, **more: Any) -> MoEConfig:
+    """Read a mixture of experts of this width; `number`: names of the field with the number of experts."""
+    return MoEConfig(f.size(*number), f.size("num_experts_per_tok", "experts_per_token"), d_ff, **more)
+
+
+def _some_experts(f: Fields, n_layers: int, d_ff: int, **more: Any) -> MoEConfig:
+    """Read Qwen's mixture: every decoder_sparse_step-th layer, except those in mlp_only_layers."""
+    step, dense = f.size("decoder_sparse_step"), f.value("mlp_only_layers") or []
+    if not isinstance(dense, list) or not all(isinstance(i, int) for i in dense):
+        raise ConfigError(f"mlp_only_layers must be a list of layers, not {shown(dense)}")
+    n_mixed = len(set(range(step - 1, n_layers, step)) - set(dense))
+    more |= {"n_dense_layers": n_layers - n_mixed, "dense_d_ff": f.size("intermediate_size")}
+    return _experts(f, f.size("moe_intermediate_size"), "num_experts", "num_local_experts", **more)
+
+
+LAYER_NORM = {"norm": "layernorm", "norm_bias": True}
+PLAIN = {"ffn": "gelu", "ffn_bias": True, "qkv_bias": True, "o_bias": True, **LAYER_NORM}  # GPT-2 and what followed
+
+
+# ---- one function per architecture
+
+
+def mistral(f: Fields) -> dict[str, Any]:
+    sizes = _usual(f)
+    return sizes | _windowed(f, sizes["n_layers"])
+
+
+def mixtral(f: Fields) -> dict[str, Any]:
+    sizes = mistral(f)
+    return sizes | {"moe": _experts(f, sizes["d_ff"], "num_local_experts")}
+
+
+def qwen2(f: Fields) -> dict[str, Any]:
+    sizes = _usual(f)
+    return sizes | {"qkv_bias": True} | _qwen_window(f, sizes["n_layers"])
+
+
+def qwen2_moe(f: Fields) -> dict[str, Any]:
+    f.must_be(True, "qkv_bias")
+    sizes = qwen2(f)
+    shared, width = f.size("shared_expert_intermediate_size"), f.size("moe_intermediate_size")
+    if shared % width:
+        raise ConfigError(f"shared_expert_intermediate_size must be a multiple of moe_intermediate_size = {width:,} "
+                          f"to be counted, not {shared:,}")  # fmt: skip
+    moe = _some_experts(f, sizes["n_layers"], width, n_shared_experts=shared // width)
+    n_gates = (sizes["n_layers"] - moe.n_dense_layers) * sizes["d_model"]
+    f.uncounted["shared_expert_gate"] = f"the gates of the shared experts, {n_gates:,} parameters"
+    return sizes | {"moe": moe}
+
+
+def qwen3(f: Fields) -> dict[str, Any]:
+    sizes = _usual(f)
+    return sizes | _biased(f) | {"qk_norm": "head"} | _qwen_window(f, sizes["n_layers"])
+
+
+def qwen3_moe(f: Fields) -> dict[str, Any]:
+    sizes = _usual(f) | _biased(f) | {"qk_norm": "head"}
+    if f.flag("use_sliding_window"):
+        sizes |= _windowed(f, sizes["n_layers"])
+    return sizes | {"moe": _some_experts(f, sizes["n_layers"], sizes["d_ff"])}
+
+
+def _qwen_window(f: Fields, n_layers: int) -> dict[str, Any]:
+    """Read Qwen's window if it is in use; the first max_window_layers have none."""
+    if not f.flag("use_sliding_window"):
+        return {}
+    first = f.value("max_window_layers")
+    whole("max_window_layers", first, low=0)
+    return _windowed(f, n_layers, lambda i: i < first)
+
+
+def smollm3(f: Fields) -> dict[str, Any]:
+    f.must_be(False, "use_sliding_window")
+    return llama(f)
+
+
+def gemma(f: Fields) -> dict[str, Any]:
+    return _usual(f) | _biased(f) | {"ffn": "geglu"}
+
+
+def gemma2(f: Fields) -> dict[str, Any]:
+    sizes = gemma(f)
+    return sizes | {"norms_per_layer": 4} | _windowed(f, sizes["n_layers"], _alternating)
+
+
+def gemma3(f: Fields) -> dict[str, Any]:
+    sizes = gemma(f)
+    windows = _windowed(f, sizes["n_layers"], _every(f, _pattern_name(f)))
+    return sizes | {"norms_per_layer": 4, "qk_norm": "head"} | windows
+
+
+def _pattern_name(f: Fields) -> str:
+    """Return the name of the field with the windows' period, which changed over time."""
+    return "_sliding_window_pattern" if "_sliding_window_pattern" in f.config else "sliding_window_pattern"
+
+
+def phi(f: Fields) -> dict[str, Any]:
+    f.must_be(False, "qk_layernorm")
+    return _usual(f) | PLAIN | {"lm_head_bias": True, "norms_per_layer": 1, "parallel_block": True}
+
+
+def stablelm(f: Fields) -> dict[str, Any]:
+    f.must_be(False, "qk_layernorm")
+    parallel = f.flag("use_parallel_residual")
+    one = {"norms_per_layer": 1, "parallel_block": True} if parallel else {}
+    return _usual(f) | LAYER_NORM | {"qkv_bias": f.flag("use_qkv_bias")} | one
+
+
+def starcoder2(f: Fields) -> dict[str, Any]:
+    sizes, bias = _usual(f), f.flag("use_bias")
+    return sizes | PLAIN | {"qkv_bias": bias, "o_bias": bias, "ffn_bias": bias} | _windowed(f, sizes["n_layers"])
+
+
+def olmo2(f: Fields) -> dict[str, Any]:
+    return _usual(f) | _biased(f) | {"qk_norm": "width"}
+
+
+def olmo3(f: Fields) -> dict[str, Any]:
+    sizes = olmo2(f)
+    return sizes | _windowed(f, sizes["n_layers"], lambda i: (i + 1) % 4 == 0)
+
+
+def olmoe(f: Fields) -> dict[str, Any]:
+    sizes = olmo2(f)
+    return sizes | {"moe": _experts(f, sizes["d_ff"], "num_experts")}
+
+
+def latent(f: Fields) -> dict[str, Any]:
+    """Read MLA: a head is as wide as its two parts; num_key_value_heads and head_dim are not used."""
+    f.must_be(False, "attention_bias")
+    f.must_be(False, "mlp_bias")
+    return {
+        "attention": "mla",
+        "n_layers": f.size("num_hidden_layers"),
+        "d_model": f.size("hidden_size"),
+        "n_heads": f.size("num_attention_heads"),
+        "d_ff": f.size("intermediate_size"),
+        "vocab_size": f.size("vocab_size"),
+        "max_context": f.size("max_position_embeddings"),
+        "tie_embeddings": f.flag("tie_word_embeddings"),
+        "q_lora_rank": _rank(f),
+        **{name: f.size(name) for name in ("kv_lora_rank", "qk_rope_head_dim", "qk_nope_head_dim", "v_head_dim")},
+    }
+
+
+def _rank(f: Fields) -> int | None:
+    """Read the width of the queries' latent; null if the queries are not compressed."""
+    rank = f.value("q_lora_rank")
+    if rank is not None:
+        whole_field("q_lora_rank", rank)
+    return rank
+
+
+def deepseek(f: Fields) -> dict[str, Any]:
+    """Read MLA with a mixture of experts after the first dense layers."""
+    f.must_be(1, "moe_layer_freq")
+    sizes = latent(f)
+    n_dense, n_shared = f.value("first_k_dense_replace"), f.value("n_shared_experts")
+    whole("first_k_dense_replace", n_dense, low=0)
+    whole("n_shared_experts", n_shared or 0, low=0)
+    moe = _experts(
+        f, f.size("moe_intermediate_size"), "n_routed_experts", n_shared_experts=n_shared or 0,
+        n_dense_layers=min(n_dense, sizes["n_layers"]), dense_d_ff=sizes["d_ff"],
+    )  # fmt: skip
+    return sizes | {"moe": moe}
+
+
+def deepseek_v3(f: Fields) -> dict[str, Any]:
+    """Read MLA with a mixture whose load a bias per expert balances: a buffer, as in transformers."""
+    sizes = deepseek(f)
+    n = (sizes["n_layers"] - sizes["moe"].n_dense_layers) * sizes["moe"].n_routed_experts
+    f.uncounted["n_routed_experts"] = f"the {n:,} numbers that balance the experts, which are buffers"
+    return sizes
+
+
+def gpt_oss(f: Fields) -> dict[str, Any]:
+    sizes = _usual(f)
+    moe = _experts(f, sizes["d_ff"], "num_local_experts", "num_experts", router_bias=True, expert_bias=True)
+    windows = _windowed(f, sizes["n_layers"], _alternating)
+    return sizes | _biased(f) | {"moe": moe, "ffn_bias": True, "attention_sinks": True} | windows
+
+
+def glm(f: Fields) -> dict[str, Any]:
+    return _usual(f) | {"qkv_bias": f.flag("attention_bias")}
+
+
+def glm4(f: Fields) -> dict[str, Any]:
+    return glm(f) | {"norms_per_layer": 4}
+
+
+def chatglm(f: Fields) -> dict[str, Any]:
+    """Read GLM-4-9B as first published, with its own field names."""
+    f.must_be(True, "rmsnorm")
+    n_heads, bias = f.size("num_attention_heads"), f.flag("add_bias_linear")
+    return {
+        "n_layers": f.size("num_layers"),
+        "d_model": f.size("hidden_size"),
+        "n_heads": n_heads,
+        "n_kv_heads": _kv_heads(f, n_heads, "multi_query_group_num") if f.flag("multi_query_attention") else n_heads,
+        "head_dim": f.size("kv_channels"),
+        "d_ff": f.size("ffn_hidden_size"),
+        "vocab_size": f.size("padded_vocab_size"),
+        "max_context": f.size("seq_length"),
+        "tie_embeddings": f.flag("tie_word_embeddings"),
+        "qkv_bias": f.flag("add_qkv_bias") or bias,
+        "o_bias": bias,
+        "ffn_bias": bias,
+    }
+
+
+def cohere(f: Fields) -> dict[str, Any]:
+    qk_norm = "width" if f.flag("use_qk_norm") else None  # per head, with separate weights: as many as the width
+    return _usual(f) | _biased(f) | {"norm": "layernorm", "norms_per_layer": 1, "parallel_block": True,
+                                     "qk_norm": qk_norm}  # fmt: skip
+
+
+def cohere2(f: Fields) -> dict[str, Any]:
+    sizes = _usual(f) | _biased(f) | {"norm": "layernorm", "norms_per_layer": 1, "parallel_block": True}
+    return sizes | _windowed(f, sizes["n_layers"], _every(f, _pattern_name(f)))
+
+
+def ernie(f: Fields) -> dict[str, Any]:
+    return _usual(f) | _biased(f, "use_bias") | {"ffn_bias": f.flag("use_bias")}
+
+
+def seed_oss(f: Fields) -> dict[str, Any]:
+    return _usual(f) | {"qkv_bias": f.flag("attention_bias"), "o_bias": f.flag("attention_out_bias"),
+                        "ffn_bias": f.flag("mlp_bias")}  # fmt: skip
+
+
+def _gpt(f: Fields) -> dict[str, Any]:
+    """Read the sizes under GPT-2's names."""
+    d_model = f.size("n_embd", "hidden_size")
+    return {
+        "n_layers": f.size("n_layer", "num_hidden_layers"),
+        "d_model": d_model,
+        "n_heads": f.size("n_head", "num_attention_heads"),
+        "d_ff": f.size_or(4 * d_model, "n_inner"),
+        "vocab_size": f.size("vocab_size"),
+        "max_context": f.size("n_positions", "max_position_embeddings"),
+        "tie_embeddings": f.flag("tie_word_embeddings"),
+        **PLAIN,
+    }
+
+
+def gpt2(f: Fields) -> dict[str, Any]:
+    f.must_be(False, "add_cross_attention")
+    sizes = _gpt(f)
+    return sizes | {"position": "learned", "learned_position_rows": sizes["max_context"]}
+
+
+def gpt_bigcode(f: Fields) -> dict[str, Any]:
+    sizes = gpt2(f)
+    return sizes | {"n_kv_heads": 1 if f.flag("multi_query") else sizes["n_heads"]}
+
+
+def gptj(f: Fields) -> dict[str, Any]:
+    block = {"qkv_bias": False, "o_bias": False, "lm_head_bias": True, "norms_per_layer": 1, "parallel_block": True}
+    return _gpt(f) | block
+
+
+def gpt_neox(f: Fields) -> dict[str, Any]:
+    sizes = _usual(f)
+    return sizes | PLAIN | _biased(f) | {"parallel_block": f.flag("use_parallel_residual")}
+
+
+def opt(f: Fields) -> dict[str, Any]:
+    f.must_be(True, "do_layer_norm_before")
+    d_model, bias, n = f.size("hidden_size"), f.flag("enable_bias"), f.size("max_position_embeddings")
+    f.must_be(d_model, "word_embed_proj_dim")
+    f.must_be(True, "layer_norm_elementwise_affine")
+    return {
+        "n_layers": f.size("num_hidden_layers"),
+        "d_model": d_model,
+        "n_heads": f.size("num_attention_heads"),
+        "d_ff": f.size("ffn_dim"),
+        "vocab_size": f.size("vocab_size"),
+        "max_context": n,
+        "tie_embeddings": f.flag("tie_word_embeddings"),
+        **PLAIN,
+        **{"ffn": "relu", "qkv_bias": bias, "o_bias": bias, "ffn_bias": bias},
+        "position": "learned",
+        "learned_position_rows": n + 2,  # OPT counts positions from 2
+    }
+
+
+def bloom(f: Fields) -> dict[str, Any]:
+    d_model = f.size("hidden_size", "n_embed")
+    return {
+        "n_layers": f.size("n_layer", "num_hidden_layers"),
+        "d_model": d_model,
+        "n_heads": f.size("n_head", "num_attention_heads"),
+        "d_ff": 4 * d_model,
+        "vocab_size": f.size("vocab_size"),
+        "tie_embeddings": f.flag("tie_word_embeddings"),
+        **PLAIN,
+        "embedding_norm": True,
+        "position": "alibi",
+    }
+
+
+def mpt(f: Fields) -> dict[str, Any]:
+    f.must_be(True, "no_bias")
+    attention = f.config.get("attn_config") or {}
+    if not isinstance(attention, dict) or attention.get("alibi", True) is not True:
+        raise ConfigError("attn_config must say alibi true for this architecture to be counted")
+    d_model = f.size("d_model")
+    return {
+        "n_layers": f.size("n_layers"),
+        "d_model": d_model,
+        "n_heads": f.size("n_heads"),
+        "d_ff": f.size("expansion_ratio") * d_model,
+        "vocab_size": f.size("vocab_size"),
+        "max_context": f.size("max_seq_len"),
+        "tie_embeddings": f.flag("tie_word_embeddings"),
+        "ffn": "gelu",
+        "norm": "layernorm",
+        "position": "alibi",
+    }
+
+
+def falcon(f: Fields) -> dict[str, Any]:
+    d_model, n_heads = f.size("hidden_size"), f.size("num_attention_heads", "n_head")
+    grouped, parallel = f.flag("new_decoder_architecture"), f.flag("parallel_attn")
+    if grouped:
+        n_kv_heads = _kv_heads(f, n_heads, "num_kv_heads", "n_head_kv")
+        f.must_be(2, "num_ln_in_parallel_attn")
+    else:
+        n_kv_heads = 1 if f.flag("multi_query") else n_heads
+    bias = f.flag("bias")
+    return {
+        "n_layers": f.size("num_hidden_layers", "n_layer"),
+        "d_model": d_model,
+        "n_heads": n_heads,
+        "n_kv_heads": n_kv_heads,
+        "d_ff": f.size_or(4 * d_model, "ffn_hidden_size"),
+        "vocab_size": f.size("vocab_size"),
+        "max_context": f.size("max_position_embeddings"),
+        "tie_embeddings": f.flag("tie_word_embeddings"),
+        **PLAIN,
+        **{"qkv_bias": bias, "o_bias": bias, "ffn_bias": bias},
+        "norms_per_layer": 1 if parallel and not grouped else 2,
+        "parallel_block": grouped or parallel,
+        "position": "alibi" if f.flag("alibi") else "rope",
+    }

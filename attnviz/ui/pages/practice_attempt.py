@@ -1,0 +1,304 @@
+"""An attempt on the page Practice: its questions one by one, and the score card at its end."""
+
+from __future__ import annotations
+
+import time
+
+import streamlit as st
+
+from attnviz.compute import practice as compute
+from attnviz.compute.practice import Attempt, Question
+from attnviz.figures.drawing import escaped
+from attnviz.figures.phrases import count
+from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, ExpressionAnswer, NumberAnswer, OrderAnswer
+from attnviz.ui import state
+from attnviz.ui.components.answer_maps import answer_maps
+from attnviz.ui.components.countdown import countdown
+from attnviz.ui.components.focus_next import focus_next
+from attnviz.ui.components.order_lines import order_lines
+
+ATTEMPT, PROGRESS, SERIAL = "practice attempt", "practice progress", "practice serial"
+NEXT = [".st-key-next button", "[data-testid=stForm] input"]  # controls to focus, and those where these are missing
+OR_ELSE = ["[data-testid=stForm] button", ".st-key-leave button"]
+
+
+def current() -> Attempt | None:
+    """Return the attempt that is running or whose score card is open."""
+    return st.session_state.get(ATTEMPT)
+
+
+def clock() -> None:
+    """Draw the countdown of an attempt with a time limit."""
+    attempt = current()
+    if attempt and attempt.seconds and not attempt.done:
+        name = "Mock interview" if attempt.of == "interview" else "Set of questions"
+        countdown(attempt.left(time.monotonic()), label=name, key="time-left", on_up=_time_is_up)
+
+
+def move_focus() -> None:
+    """Move the keyboard's focus on to the next question, or to what follows an answer."""
+    attempt = current()
+    focus_next(f"{_serial()} {attempt and (attempt.answered, attempt.done)}", NEXT, OR_ELSE)
+
+
+def progress() -> compute.Progress:
+    """Return the user's answers so far, by subject; they last as long as the session."""
+    return st.session_state.get(PROGRESS) or compute.Progress()
+
+
+def _store(attempt: Attempt, counted: Attempt | None = None) -> None:
+    """Store the attempt; when it ends, add its answers to the progress unless they were added one by one."""
+    if attempt.done and not (counted and counted.done) and not attempt.feedback:
+        st.session_state[PROGRESS] = compute.with_answers(progress(), attempt)
+    st.session_state[ATTEMPT] = attempt
+
+
+def _continue(after: Attempt, counted: Attempt | None = None) -> None:
+    """Store the attempt and rerun its part; rerun the whole page when it ends, to remove the clock."""
+    _store(after, counted)
+    state.rerun(*([] if after.done else ["parts"]))
+
+
+def begin(of: str) -> None:
+    """Begin a "set" with the settings in force, an "interview", or a repetition of the "missed" questions."""
+    st.session_state[SERIAL] = _serial() + 1
+    st.session_state[ATTEMPT] = compute.begin(state.current(), of, progress(), time.monotonic())
+    state.rerun()
+
+
+def _serial() -> int:
+    """Return a counter of sets and questions, which makes the widget keys of each question unique."""
+    return st.session_state.get(SERIAL, 0)
+
+
+def show(attempt: Attempt) -> None:
+    """Draw the attempt's question or, at its end, the score card."""
+    if attempt.done:
+        _score_card(attempt)
+        return
+    question, n = attempt.question, len(attempt.questions)
+    subject = f"{compute.SUBJECTS[question.subject]} · {compute.LEVELS[question.level]}"
+    st.progress(len(attempt.given) / n)
+    if attempt.again:
+        st.caption(f":material/replay: Repeated: you missed this question. It does not count for the set. · {subject}")
+    else:
+        st.caption(f"Question {attempt.at + 1} of {n} · {subject}")
+    st.markdown(f"## {escaped(question.text)}")
+    if question.code:
+        st.code(question.code, language="python", wrap_lines=True)
+    key = f"answer-{_serial()}"
+    if attempt.answered:
+        _feedback(attempt, question, key)
+    else:
+        _ask(question, key)
+    _end_here(n - len(attempt.given), n)
+
+
+def _end_here(left: int, n: int) -> None:
+    """Button that ends the set; while `left` of its n questions are unanswered, it asks first."""
+    if not left:
+        st.button("End here", on_click=_end, key="end-now", type="tertiary")
+        return
+    with st.popover("End here", type="tertiary", key="end"):
+        unanswered = "is not answered and counts as wrong" if left == 1 else "are not answered and count as wrong"
+        st.markdown(f"{left} of {count(n, 'question')} {unanswered}. The set cannot be continued after its end.")
+        st.button("End now", on_click=_end, key="end-now", type="primary")
+
+
+def _ask(question: Question, key: str) -> None:
+    answer = question.answer
+    st.session_state.setdefault(key, None if isinstance(answer, ChoiceAnswer) else "")
+    _pictures(question, key, st.session_state[key])
+    match answer:
+        case CellAnswer():
+            chosen = st.session_state[key]
+            st.caption(f"Chosen: {compute.shown(question, chosen)}" if chosen else "Nothing is chosen yet.")
+        case OrderAnswer():
+            st.session_state[key] = st.session_state[key] or ", ".join(str(i + 1) for i in range(len(answer.items)))
+            st.caption("Drag the lines, or move them with their buttons.")
+            order_lines(answer.items, key=f"{key}-order", on_order=lambda order: _put(key, order))
+        case ExpressionAnswer():
+            st.caption(" · ".join(f"{letter}: {meaning}" for letter, meaning in answer.letters.items()))
+    with st.form(f"form-{key}", border=False):
+        if isinstance(answer, ChoiceAnswer):
+            st.radio(
+                "Answer", range(len(answer.options)), index=None, key=key, horizontal=bool(question.maps),
+                format_func=lambda i: f"`{answer.options[i]}`" if answer.code else answer.options[i],
+            )  # fmt: skip
+        elif not isinstance(answer, CellAnswer | OrderAnswer):
+            st.text_input(_label(question), key=key, width=440, autocomplete="off")
+        with st.container(horizontal=True):
+            st.form_submit_button("Answer", type="primary", on_click=_take, args=(key,))
+            st.form_submit_button("I do not know", on_click=_take, args=("",))
+    if message := st.session_state.pop("practice message", ""):
+        st.warning(escaped(message))
+
+
+def _label(question: Question) -> str:
+    match question.answer:
+        case NumberAnswer(unit=unit, tolerance=tolerance):
+            within = f", within {100 * tolerance:g} %" if tolerance else ""
+            return f"Number{f', in {unit}' if unit else ''}{within} (an expression such as 2·32·8 is evaluated)"
+        case ExpressionAnswer():
+            return "Formula, such as 2*S*L"
+    return "Shape, such as 2, 3, 5"
+
+
+def _put(key: str, order: list[int]) -> None:
+    st.session_state[key] = ", ".join(str(i + 1) for i in order)
+
+
+def _pictures(question: Question, key: str, given: object, *, answered: bool = False) -> None:
+    """The question's maps: choose one map, or a cell of a single map; once answered, the right one is outlined."""
+    answer = question.answer
+    if isinstance(answer, CellAnswer):
+        cell = compute.cell_of(given)
+        answer_maps(
+            [(answer.values, "")], key=f"{key}-map", pick="" if answered else "cell", axes=answer.axes, width=420,
+            chosen=(0, *cell) if cell else (), right=(0, *answer.cell) if answered else (),
+            on_pick=lambda at: _choose_cell(key, at[1:]),
+        )  # fmt: skip
+    elif question.maps:
+        many = len(question.maps) > 1
+        number = int(str(given)) if many and str(given).isdecimal() else None
+        answer_maps(
+            [(each.values, each.title) for each in question.maps], key=f"{key}-map", labels=question.maps[0].labels,
+            pick="map" if many and not answered else "", show_weights=question.maps[0].show_values or answered,
+            width=215 if many else 420, chosen=() if number is None else (number,),
+            right=(answer.right,) if answered and many and isinstance(answer, ChoiceAnswer) else (),
+            on_pick=lambda at: _choose_map(key, at[0]),
+        )  # fmt: skip
+
+
+def _choose_cell(key: str, cell: tuple[int, ...]) -> None:
+    st.session_state[key] = f"{cell[0]}, {cell[1]}"
+    state.rerun("parts")
+
+
+def _choose_map(key: str, i: int) -> None:
+    st.session_state[key] = i
+    state.rerun("parts")
+
+
+def _take(key: str) -> None:
+    """Grade the answer. An answer that cannot be parsed gets a message and is asked again. key "": skipped."""
+    attempt = current()
+    if attempt is None or attempt.done or attempt.answered:
+        return
+    value = st.session_state.get(key) if key else ""
+    given, question = "" if value is None else str(value), attempt.question
+    grade = question.grade(given)
+    if key and not grade.read:
+        st.session_state["practice message"] = grade.explanation
+        state.rerun("parts")
+        return
+    after = attempt.answer(given, time.monotonic())
+    if attempt.feedback and after.answered:
+        st.session_state[PROGRESS] = progress().after(question, grade.right)
+    if not after.answered:
+        st.session_state[SERIAL] = _serial() + 1
+    _continue(after, counted=attempt)
+
+
+def _next() -> None:
+    if attempt := current():
+        st.session_state[SERIAL] = _serial() + 1
+        _continue(attempt.next(progress().due()))
+
+
+def _end() -> None:
+    if attempt := current():
+        _continue(attempt.stop(), counted=attempt)
+
+
+def _time_is_up() -> None:
+    """End the set, or correct the countdown of a browser whose clock runs ahead of the server's."""
+    attempt = current()
+    if attempt and not attempt.done and not attempt.left(time.monotonic()):
+        _continue(attempt.stop(), counted=attempt)
+    else:
+        state.rerun("clock")
+
+
+def _feedback(attempt: Attempt, question: Question, key: str) -> None:
+    given = attempt.answer_given
+    grade = question.grade(given)
+    if grade.right:
+        st.success(f"Right: {_code(question)}", icon=":material/check_circle:")
+    elif not given:
+        st.warning(f"Not answered. The answer is {_code(question)}.", icon=":material/help:")
+    else:
+        comment = f" {escaped(grade.explanation)}" if grade.explanation and grade.read else ""
+        shown = escaped(compute.shown(question, given))
+        st.error(f"Wrong: {shown}.{comment} The answer is {_code(question)}.", icon=":material/cancel:")
+    _pictures(question, f"{key}-after", given, answered=True)
+    with st.container(border=True):
+        _explanation(question)
+    last = attempt.at + 1 == len(attempt.questions) and not attempt.again
+    st.button("Score card" if last else "Next question", type="primary", on_click=_next, key="next")
+
+
+def _code(question: Question) -> str:
+    shown = question.answer.shown()
+    code = isinstance(question.answer, ChoiceAnswer) and question.answer.code
+    if isinstance(question.answer, OrderAnswer):
+        return "the order below"
+    return f"`{shown}`" if code else f"**{escaped(shown)}**"
+
+
+def _explanation(question: Question) -> None:
+    """Explanation of the answer with this question's numbers, and a link to the page that shows it."""
+    st.markdown(escaped(question.because))
+    if lines := compute.correct_order(question):
+        st.code("\n".join(lines), language="python", wrap_lines=True)
+    if question.solution:
+        st.latex(compute.solution_tex(question))
+        st.caption(compute.legend(question))
+    name, address = compute.where(question)
+    st.link_button(f"See it on {name}", address, icon=":material/open_in_new:")
+
+
+# ---- the end
+
+
+def _score_card(attempt: Attempt) -> None:
+    grades = attempt.grades()
+    right, n = sum(grade.right for grade in grades), len(grades)
+    unanswered = sum(not given for given in attempt.given)
+    st.markdown(f"## {right} of {n} right{f', {unanswered} not answered' if unanswered else ''}")
+    rows = compute.tallies(attempt)
+    st.dataframe(
+        {
+            "Subject": [compute.SUBJECTS[row.subject] for row in rows],
+            "Right": [row.right for row in rows],
+            "Asked": [row.asked for row in rows],
+            "Share": [row.right / row.asked for row in rows],
+        },
+        hide_index=True, width="content",
+        column_config={"Share": st.column_config.ProgressColumn("Share", format="percent", min_value=0, max_value=1)},
+    )  # fmt: skip
+    if again := compute.pages_to_review(attempt):
+        st.markdown("**To look at again**")
+        st.markdown(
+            "\n".join(
+                f"- {subject}: {', '.join(f'[{name}]({address})' for name, address in places)}"
+                for subject, places in again
+            )
+        )
+    with st.container(horizontal=True):
+        st.button("Done", type="primary", on_click=_leave, key="leave")
+        st.download_button("Save the score card for printing", compute.card(attempt), "attnviz-score.html", "text/html")
+    for i, (question, given, grade) in enumerate(zip(attempt.questions, attempt.given, grades, strict=True), 1):
+        mark = ":green[:material/check:]" if grade.right else ":red[:material/close:]" if given else ":material/remove:"
+        with st.expander(f"{mark} {i}. {escaped(question.text)}"):
+            if question.code:
+                st.code(question.code, language="python", wrap_lines=True)
+            comment = f" {escaped(grade.explanation)}" if grade.explanation and grade.read else ""
+            st.markdown(f"Given: {escaped(compute.shown(question, given))}.{comment} The answer is {_code(question)}.")
+            _pictures(question, f"card-{_serial()}-{i}", given, answered=True)
+            _explanation(question)
+
+
+def _leave() -> None:
+    st.session_state.pop(ATTEMPT, None)
+    state.rerun()

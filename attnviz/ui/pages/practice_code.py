@@ -1,0 +1,191 @@
+"""Coding tasks of the page Practice, and the user's own file. Code sent to this page is never run."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import streamlit as st
+
+from attnviz.compute import own_code
+from attnviz.compute import practice as compute
+from attnviz.compute.view import View
+from attnviz.figures.drawing import escaped
+from attnviz.figures.phrases import count
+from attnviz.ui import state
+from attnviz.ui.components.answer_maps import answer_maps
+from attnviz.ui.components.source_walk import packed_walk
+from attnviz.ui.walking import take_entry, take_step
+
+STAMP = "practice file"
+
+
+def own_file() -> tuple[Path | None, str]:
+    """Return the file of `make run CODE=…` if it may be run here; otherwise None and the reason, "" without CODE."""
+    file = own_code.own_file()
+    if file is None:
+        return None, ""
+    reason = own_code.refused(st.get_option("server.address"), st.context.headers.to_dict(), st.context.ip_address)
+    return (None, reason) if reason else (file, "")
+
+
+@st.fragment(run_every=0.7)
+def watch(file: Path) -> None:
+    """Rerun the page when the file is saved."""
+    before = st.session_state.get(STAMP)
+    st.session_state[STAMP] = own_code.stamp_of(file)
+    if before not in (None, st.session_state[STAMP]):
+        st.rerun()
+
+
+def show(view: View) -> None:
+    """Tasks and how to check them locally; with `make run CODE=…`, the user's own file with its verdict and maps."""
+    file, reason = own_file()
+    if file:
+        _own(view, file)
+        return
+    st.markdown(
+        f"**{len(compute.TASKS)} tasks** to write in your own editor. A judge on your machine runs your file in a "
+        "separate process (20 s, 2 GiB), compares its outputs with those of AttnViz's modules on new random inputs, "
+        "and names the mistake if it is a known one."
+    )
+    if reason:
+        st.warning(f"Your file is shown only on the machine it is stored on. {reason}", icon=":material/lock:")
+    _choose_task()
+    task = compute.TASKS[view.settings.task]
+    left, right = st.columns([3, 2], gap="large")
+    with left:
+        st.markdown("## The skeleton")
+        st.code(task.source(), language="python", wrap_lines=True)
+    with right:
+        _local_commands(task)
+
+
+def _choose_task() -> None:
+    state.control(
+        st.selectbox, "Task", "task", options=list(compute.TASKS), width=420,
+        format_func=lambda name: f"{compute.TASKS[name].title} ({name})",
+    )  # fmt: skip
+
+
+def _local_commands(task: compute.Task) -> None:
+    """Commands that judge a file, in a terminal and in the app."""
+    st.markdown("## On your own machine, in a checkout of AttnViz")
+    file = f"practice/{task.file}"
+    for text, command in (
+        (f"Write the skeleton to `{file}`:", f".venv/bin/python -m attnviz.practice new {task.name}"),
+        (
+            "Judge it: prints expected and actual outputs and the mistake. The exit code is 0 only if all checks pass; "
+            "`--watch` repeats it at every save:",
+            f"{compute.CHECK} {file}",
+        ),
+        (
+            "Or on this page: the verdict at every save, your maps with the shipped weights beside the correct ones, "
+            "and your source line by line:",
+            f"make run CODE={file}",
+        ),
+    ):
+        st.markdown(text)
+        st.code(command, language="bash", wrap_lines=True)
+    st.markdown("Any correct implementation passes: loops, einsum, fused kernels.")
+    st.download_button("Download the skeleton", task.source(), task.file, "text/x-python")
+    st.caption(
+        "The limits protect against accidents, not against an attacker: judge only your own code. This page runs no "
+        "code sent to it."
+    )
+
+
+# ---- the user's own file
+
+
+def _own(view: View, file: Path) -> None:
+    name = own_code.task_of(file, view.settings.task)
+    task = compute.TASKS[name]
+    st.markdown(f"## {task.title}: {escaped(file.name)}")
+    if own_code.stamp_of(file) == (0, 0):
+        st.warning(f"There is no file {escaped(str(file))} yet. This command writes it:")
+        st.code(f".venv/bin/python -m attnviz.practice new {name} --folder {shlex.quote(str(file.parent))}")
+        _choose_task()
+        return
+    with st.spinner("Running your file …"):
+        verdict = own_code.verdict_of(file, name)
+    _verdict(verdict)
+    if not verdict.checks:
+        return
+    if not view.ids:
+        st.info("Type a text in the sidebar, or choose an example, to see your maps.", icon=":material/edit:")
+        return
+    _selected(view)
+    with st.spinner("Running your file on the shipped weights …"):
+        look = own_code.run_on_weights(view, file, name)
+    if look.found.right is not None:
+        _own_maps(look, name)
+    st.markdown("### Your source, line by line")
+    if look.found.walk:
+        packed_walk(look.found.walk, look.found.places, key="own-walk", on_step=take_step, on_entry=take_entry)
+    else:
+        st.warning(escaped(look.found.walk_problem or "No line made a tensor."), icon=":material/code_off:")
+
+
+def _verdict(verdict: own_code.Verdict) -> None:
+    passed, n = sum(check.passed for check in verdict.checks), len(verdict.checks)
+    if verdict.passed:
+        st.success(f"All {count(n, 'check')} passed.", icon=":material/check_circle:")
+    else:
+        message = escaped(verdict.problem) or f"{passed} of {count(n, 'check')} passed."
+        if verdict.mistaken:
+            message += f" **Your output equals ours {escaped(verdict.mistaken.explanation)}.**"
+        st.error(message, icon=":material/cancel:")
+        if verdict.mistaken and verdict.mistaken.mistake:
+            address = f"mistakes?mistake={verdict.mistaken.mistake}"
+            st.link_button("See this mistake", address, icon=":material/open_in_new:")
+    if verdict.checks:
+        st.dataframe(
+            {
+                "": ["✓" if check.passed else "✗" for check in verdict.checks],
+                "Check": [check.label for check in verdict.checks],
+                "Expected": [check.expected for check in verdict.checks],
+                "Got": [check.got for check in verdict.checks],
+            },
+            hide_index=True,
+        )
+    if verdict.printed.strip():
+        with st.expander("Output of the file"):
+            st.code("\n".join(verdict.printed.strip().splitlines()[-40:]), language=None)
+
+
+def _selected(view: View) -> None:
+    """Controls for the layer, and for the head whose maps are large."""
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        for label, field, n in (("Layer", "layer", view.config.n_layers), ("Head", "head", view.config.n_heads)):
+            shown = min(getattr(view.settings, field), n - 1)
+            state.control(st.selectbox, label, field, shown=shown, options=range(n), width=110)
+
+
+def _own_maps(look: own_code.ShippedRun, task: str) -> None:
+    """The user's maps beside the correct ones: the selected head large, all heads small."""
+    st.markdown("### Your maps with the shipped weights, beside the correct ones")
+    if look.found.yours is None:
+        st.warning(escaped(look.found.maps_problem or "Your code returned no maps."), icon=":material/grid_off:")
+        return
+    maps, differences = look.maps, look.max_difference
+    at = look.head if len(maps) > 1 else 0
+    worst = max(differences)
+    same = "They are equal" if worst < own_code.LEAST_SHOWN else f"They differ by up to {worst:.2f}"
+    rope = " The task has no RoPE, so both maps are computed without it." if task in own_code.WITHOUT_ROPE else ""
+    where = f"checkpoint {look.checkpoint}, layer {look.layer}"
+    st.markdown(f"{where.capitalize()}, {count(len(look.labels), 'token')}. {same}.{rope}")
+    answer_maps(
+        [(maps[at][0], f"Yours, head {look.head}"), (maps[at][1], f"Right, head {look.head}")],
+        key="own-head", title=f"Yours and right, {where}",
+        labels=look.labels, hues=(look.kv_heads[at],) * 2, n_kv_heads=look.n_kv_heads, width=400,
+    )  # fmt: skip
+    if len(maps) > 1:
+        yours = [
+            (m[0], f"{h}: yours{' ✗' if differences[h] > own_code.LEAST_SHOWN else ''}") for h, m in enumerate(maps)
+        ]
+        answer_maps(
+            [*yours, *((m[1], f"{h}: right") for h, m in enumerate(maps))],
+            key="own-heads", title=f"Yours above, right below, {where}", per_row=len(maps),
+            labels=look.labels, hues=look.kv_heads * 2, n_kv_heads=look.n_kv_heads,
+        )  # fmt: skip
