@@ -1,9 +1,8 @@
 """Import the scripts of charts, tables and formulas before the first of them is opened; see preload.js.
 
-Without it: the first chart of a visit takes 3.1 s instead of 1.0 (two busy cores, a server on this machine), since
-it waits for Streamlit's scripts for plotly, 4.7 MB; tests/browser/test_preload.py fails. Observed in Streamlit 1.67;
-earlier versions were not tried. Relies on the names of its files: where a version has others, nothing is imported. Can
-be removed when Streamlit preloads its scripts itself. No upstream issue.
+Without it: the first chart of a visit takes 3.1 s instead of 1.0 (two busy cores), since it waits for Streamlit's
+scripts for plotly, 4.7 MB; tests/browser/test_preload.py fails. Observed in Streamlit 1.67. Relies on the names of its
+files: where a version has others, nothing is imported. Can be removed when Streamlit preloads them. No upstream issue.
 """
 
 from __future__ import annotations

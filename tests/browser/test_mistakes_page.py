@@ -26,6 +26,10 @@ def test_a_mistake_is_predicted_and_then_run_on_the_text(visit: Callable[..., Pa
         image = pixels(chart)
         assert painted_fraction(image) > 0.05 and hue_shares(image).max() > 0.003
     expect(page.get_by_text("1 of 1 answered right")).to_be_visible()
+    in_the_list = page.get_by_role("radiogroup", name="Heads and shapes").get_by_role("radio", checked=True)
+    expect(in_the_list).to_be_focused()  # the answers are disabled now
+    page.keyboard.press("ArrowDown")
+    expect(page).not_to_have_url(address)
 
 
 def test_on_a_phone_the_list_is_one_box(visit: Callable[..., Page]) -> None:

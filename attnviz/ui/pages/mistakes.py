@@ -15,6 +15,7 @@ from attnviz.mistakes.runs import format_number
 from attnviz.session.pages import PAGES
 from attnviz.session.settings import MODEL_NAMES
 from attnviz.ui import charts, state
+from attnviz.ui.components.focus_next import focus_next
 
 SUBJECTS = {
     "mask": "Mask", "softmax": "Softmax and scores", "cache": "Cache", "rope": "RoPE and positions",
@@ -27,6 +28,7 @@ EFFECTS = {
 ANSWERS = "answers to mistakes"  # session key, {id: answer}; not in links, which open an unanswered question
 SKIPPED = -1
 REPAIR = "The change that repairs it: this version runs the lines with −, and lacks those with +."
+CHOSEN = ".st-key-mistake-list input:checked"  # of the list, where an arrow key goes on to the next mistake
 LIST, QUESTION, REVEAL = "mistake-list", "mistake-question", "mistake-reveal"
 
 
@@ -143,7 +145,9 @@ def _verdict(mistake: Mistake, given: int) -> None:
 def reveal(view: View) -> None:
     """Effect of the mistake on the text, and its description; nothing before the question is answered."""
     mistake = compute_mistakes.shown_mistake(view)
-    if mistake.id not in _answers():
+    answered = mistake.id in _answers()
+    focus_next(f"{mistake.id} {answered}", [CHOSEN], [])  # the pressed button is gone, and the answers are disabled
+    if not answered:
         return
     if reason := compute_mistakes.reason(view):
         _not_applicable(view, reason)
