@@ -1,6 +1,6 @@
 """python -m attnviz.practice: write a task's skeleton, or judge a file. See --help.
 
-The file runs in a separate process, limited to 20 s and 2 GiB of memory. The limits protect against accidents, not
+The file runs in a separate process, limited to 20 s and 1 GiB of memory. The limits protect against accidents, not
 against an attacker: judge only your own code.
 """
 

@@ -24,7 +24,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-EXTRA_MEMORY = 2 * 2**30  # bytes, in addition to what torch itself uses
+EXTRA_MEMORY = 2**30  # bytes, in addition to what torch itself uses
 LARGEST_FILE = 2**26  # bytes
 
 
@@ -64,7 +64,10 @@ def run_steps(steps: list[dict[str, Any]], tensors: Mapping[str, Tensor], names:
             name, attribute = step["attribute"]
             if not hasattr(objects[name], attribute):
                 raise Refused(f"{type(objects[name]).__name__} has no {attribute}.")
-            outputs.append(torch.tensor(getattr(objects[name], attribute)))
+            value = getattr(objects[name], attribute)
+            if callable(value):
+                raise Refused(f"{attribute} is a method; the task needs a property: @property above its def.")
+            outputs.append(torch.tensor(value))
         else:
             args = [argument(each) for each in step.get("args", [])]
             kwargs = {key: argument(each) for key, each in step.get("kwargs", {}).items()}
@@ -75,7 +78,8 @@ def run_steps(steps: list[dict[str, Any]], tensors: Mapping[str, Tensor], names:
                 results = result if isinstance(result, tuple | list) else (result,)
                 for each in results:
                     if not isinstance(each, Tensor):
-                        raise Refused(f"{step['call']} returned {type(each).__name__} instead of a tensor.")
+                        within = " in a tuple; return the output alone" if results is result else " instead of a tensor"
+                        raise Refused(f"{step['call']} returned {type(each).__name__}{within}.")
                 outputs += [each.detach().clone() for each in results]
     return outputs
 
@@ -98,7 +102,7 @@ def _load_weights(module: Any, weights: Mapping[str, Tensor]) -> None:
 
 
 def limit() -> None:
-    """Limit the address space to 2 GiB above current use and files to 64 MiB, and disable core dumps.
+    """Limit the address space to EXTRA_MEMORY above current use and files to 64 MiB, and disable core dumps.
 
     The parent also watches the resident memory.
     """

@@ -27,13 +27,14 @@ import torch
 from safetensors.torch import load, save_file
 from torch import Tensor
 
+from attnviz.practice.child import EXTRA_MEMORY
 from attnviz.practice.known import known_mistakes
 from attnviz.practice.task import Case, Mistaken, Task
 
 SECONDS, MEMORY = 20.0, 2 * 2**30
 LARGEST_FILE, LARGEST_OUTPUT = 2**20, 2**26  # bytes: of a learner's file; of the child's output for one case
 _RUN_LOCK = threading.Lock()
-TASK_LINE = re.compile(r"""^TASK\s*=\s*["']([a-z-]+)["']""", re.MULTILINE)
+TASK_LINE = re.compile(r"""^(?:# )?TASK\s*=\s*["']([a-z-]+)["']""", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Ended(Exception):
 
 
 def task_named_in(file: Path) -> str | None:
-    """Return the task in the file's line TASK = "…", or None. The file is read, not run."""
+    """Return the task in the file's line # TASK = "…", or None. The file is read, not run."""
     try:
         found = TASK_LINE.search(file.read_bytes()[:LARGEST_FILE].decode("utf-8", "replace"))
     except OSError:
@@ -219,7 +220,7 @@ def error_in(path: Path) -> str:
     if kind == "SystemExit":
         return f"it exits the program{where} (SystemExit)."
     if kind == "MemoryError" or "can't allocate memory" in text:
-        return f"out of memory{where}: the limit is 2 GiB."
+        return f"out of memory{where}: the limit is {EXTRA_MEMORY / 2**30:g} GiB, beside what torch itself uses."
     return f"{printable(kind)[:60]}{where}: {text or 'no message'}"
 
 
@@ -245,9 +246,10 @@ def _check(case: Case, right: list[Tensor], found: list[Tensor] | str) -> Check:
         return Check(case.label, expected, found, False)
     if len(found) != len(right):
         return Check(case.label, expected, f"{len(found)} tensors instead of {len(right)}", False)
-    wrong = [text for text in map(lambda f, r: difference(f, r, case.tolerance), found, right) if text]
-    if wrong:
-        return Check(case.label, expected, wrong[0], False)
+    names = case.outputs if 1 < len(right) == len(case.outputs) else [""] * len(right)
+    for name, f, r in zip(names, found, right, strict=True):
+        if text := difference(f, r, case.tolerance):
+            return Check(case.label, expected, f"{name}: {text}" if name else text, False)
     apart = max((float((f.double() - r.double()).abs().max()) for f, r in zip(found, right, strict=True)), default=0.0)
     return Check(case.label, expected, f"equal, largest difference {apart:.0e}", True)
 
@@ -262,6 +264,8 @@ def difference(found: Tensor, right: Tensor, tolerance: float) -> str:
     close = (a - b).abs() <= tolerance + tolerance * b.abs()  # False for NaN
     if bool(close.all()):
         return ""
+    if not found.ndim:
+        return f"{found.item():,} instead of {right.item():,}"
     first = (~close).nonzero()[0].tolist()
     at = f"[{', '.join(map(str, first))}]: {float(a[tuple(first)]):.4g} instead of {float(b[tuple(first)]):.4g}"
     if bool(a.isnan().any()):

@@ -25,6 +25,20 @@ class Case:
     tolerance: float = 2e-4
     large: bool = False  # takes seconds; skipped when searching for the mistake
 
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the outputs, such as "call 2" and "cache.nbytes"."""
+        calls, names = 0, []
+        for step in self.steps:
+            if step.get("out"):
+                calls += 1
+                names.append(f"call {calls}")
+            elif "length" in step:
+                names.append(f"len({step['length']})")
+            elif "attribute" in step:
+                names.append(".".join(step["attribute"]))
+        return names
+
     def run(self, names: Names) -> list[Tensor]:
         """Compute the outputs of a version, given its namespace."""
         with torch.no_grad():
@@ -65,7 +79,7 @@ class Task:
 
     def source(self, folder: str = "practice") -> str:
         """Return the skeleton for a file in `folder`; its first line names the task and the command that reads it."""
-        return f'TASK = "{self.name}"  # read by: {CHECK} {folder}/{self.file}\n\n{self.skeleton}'
+        return f'# TASK = "{self.name}", read by: {CHECK} {folder}/{self.file}\n{self.skeleton}'
 
 
 def argument(value: Any, tensors: dict[str, Tensor], key: str) -> dict[str, Any]:

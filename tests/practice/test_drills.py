@@ -21,6 +21,7 @@ from attnviz.practice.drills.answers import (
     NumberAnswer,
     OrderAnswer,
     ShapeAnswer,
+    Wrong,
 )
 from attnviz.practice.drills.evaluate import Unreadable, evaluate
 from attnviz.practice.drills.heads import GROUPED, orders
@@ -343,3 +344,73 @@ def test_a_question_on_sharing_leads_to_a_drawing_of_its_heads():
 def test_any_link_to_a_set_opens_questions_with_their_answers(seed, level):
     for question in question_set("", level, 18, seed):
         assert question.grade(question.answer.forms()[0]).right and make(question.kind, question.seed) == question
+
+
+def test_a_number_may_be_rounded_to_two_decimals_where_a_tolerance_is_given():
+    """Of −0.0620, "−0.06" is as right as it can be with two decimals, and not within 2 %."""
+    answer = NumberAnswer(-0.0620, tolerance=0.02, wrong=(Wrong(0.07, "the other"),))
+    assert [answer.grade(each).right for each in ("-0.06", "−0.062", "-0.0620", "-0.0612")] == [True] * 4
+    assert [answer.grade(each).right for each in ("-0.1", "-0.07", "0.06", "0.00", "-0.065", "-0.06*1.0")] == [
+        False
+    ] * 6
+    assert not NumberAnswer(0.0004, tolerance=0.01).grade("0.00").right
+    assert not NumberAnswer(7.25).grade("7.2500001").right  # exact where no tolerance is given
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [("128 KB", "1 kB is 1,000 B here, and 1 KiB is 1,024 B"), ("0.125 MB", "1 MiB is 1,048,576 B")],
+)
+def test_a_decimal_unit_in_place_of_a_binary_one_is_asked_about(given, message):
+    grade = NumberAnswer(131_072, "B", 0.005).grade(given)
+    assert not grade.read and message in grade.explanation
+    assert NumberAnswer(131_072, "B", 0.005).grade(given.replace("KB", "KiB").replace("MB", "MiB")).right
+    assert NumberAnswer(128_000, "B").grade("128 KB").right
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("69 %", 0.69),
+        ("69%", 0.69),
+        ("e^-2", math.exp(-2)),
+        ("ln 16", math.log(16)),
+        ("log2(16)", 4.0),
+        ("exp -1", None),
+    ],
+)
+def test_what_engineers_type_is_read(written, value):
+    if value is None:
+        with pytest.raises(Unreadable):
+            evaluate(written)
+    else:
+        assert evaluate(written) == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("written", "hint"), [("151M", "write 151M as 151e6"), ("582 tok/s", "Leave out the unit"), ("2LKD", "Write [*]")]
+)
+def test_what_is_not_read_is_answered_by_what_to_change(written, hint):
+    with pytest.raises(Unreadable, match=hint):
+        evaluate(written)
+
+
+def test_no_question_on_what_bounds_is_near_the_balance_and_it_says_what_decides():
+    for seed in range(40):
+        question = make("what_bounds", seed)
+        of = r"([\d,.]+) GB of weights.* ([\d,.]+) GB of cache.* ([\d,.]+) TB/s.* ([\d,.]+) TFLOP/s"
+        weights, cache, bandwidth, rate = (float(n.replace(",", "")) for n in re.search(of, question.text).groups())
+        batch = int(re.search(r"decodes (\d+)", question.text)[1])
+        reading = (weights + cache) / 1e3 / bandwidth
+        arithmetic = weights / 1e3 * batch / rate  # 2 FLOPs for each weight of 2 bytes; attention's only add to them
+        if question.answer.shown() == "memory bandwidth":
+            assert reading > arithmetic
+        else:
+            assert arithmetic > 0.5 * reading
+
+
+def test_the_strongest_key_is_seen_at_a_glance():
+    for seed in range(40):
+        question = make("strongest_key", seed)
+        row = sorted((w for w in question.answer.values[question.answer.cell[0]] if w is not None), reverse=True)
+        assert row[0] - row[1] >= 0.1

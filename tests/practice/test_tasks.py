@@ -6,7 +6,8 @@ import torch
 
 from attnviz.mistakes import all_mistakes
 from attnviz.practice.__main__ import new
-from attnviz.practice.judge import _check, _matching_mistake, difference
+from attnviz.practice.child import Refused
+from attnviz.practice.judge import _check, _matching_mistake, difference, task_named_in
 from attnviz.practice.known import known_mistakes
 from attnviz.practice.tasks import TASKS
 from attnviz.session.pages import PAGES
@@ -107,15 +108,16 @@ def test_what_is_right_is_named_nothing():
 def test_the_skeleton_is_python_and_fails(name):
     with pytest.raises(NotImplementedError):
         checks(name, names_of(TASKS[name].source()))
-    assert names_of(TASKS[name].source())["TASK"] == name
+    docstring, end, rest = TASKS[name].source().partition('"""\n\n')
+    assert names_of(f"{docstring}{end}from __future__ import annotations\n{rest}")["__doc__"]
 
 
 def test_a_skeleton_names_the_command_for_the_folder_it_is_written_to(tmp_path, capsys):
     assert new(TASKS["self-attention"], tmp_path / "mine") == 0
     file = tmp_path / "mine" / "self_attention.py"
     command = f".venv/bin/python -m attnviz.practice check {file}"
-    assert file.read_text().splitlines()[0] == f'TASK = "self-attention"  # read by: {command}'
-    assert command in capsys.readouterr().out
+    assert file.read_text().splitlines()[0] == f'# TASK = "self-attention", read by: {command}'
+    assert command in capsys.readouterr().out and task_named_in(file) == "self-attention"
 
 
 @pytest.mark.parametrize("name", QUICK)
@@ -142,3 +144,31 @@ def test_inputs_are_new_with_each_seed(name):
 def test_how_an_output_differs(found, explanation):
     text = difference(found, torch.tensor([1.0, 2.0]), 2e-4)
     assert explanation in text and bool(explanation) == bool(text)
+
+
+def test_of_several_outputs_the_wrong_one_is_named():
+    names = names_of(ANSWERS["cache"][0])
+    doubled = {"decode_step": lambda *args, **kwargs: 2 * names["decode_step"](*args, **kwargs)}
+    assert {row.got.split(": ")[0] for row in checks("cache", names | doubled)} == {"call 1"}
+    twice = type("Cache", (names["Cache"],), {"nbytes": property(lambda self: 2 * names["Cache"].nbytes.fget(self))})
+    case = TASKS["cache"].cases(11)[0]
+    (right, found) = (case.run({**names, "Cache": cache})[-1].item() for cache in (names["Cache"], twice))
+    assert found == 2 * right
+    assert checks("cache", names | {"Cache": twice})[0].got == f"cache.nbytes: {found:,} instead of {right:,}"
+
+
+def test_what_is_returned_instead_of_a_tensor_or_a_property_is_said():
+    right = names_of(ANSWERS["attention"][0])["attention"]
+    with pytest.raises(Refused, match="attention returned NoneType in a tuple; return the output alone"):
+        checks("attention", {"attention": lambda *args, **kwargs: (right(*args, **kwargs), None)})
+    with pytest.raises(Refused, match="attention returned NoneType instead of a tensor"):
+        checks("attention", {"attention": lambda *args, **kwargs: None})
+    names = names_of(ANSWERS["cache"][0])
+    method = type("Cache", (names["Cache"],), {"nbytes": lambda self: names["Cache"].nbytes.fget(self)})
+    with pytest.raises(Refused, match="nbytes is a method; the task needs a property"):
+        checks("cache", names | {"Cache": method})
+
+
+def test_the_smallest_eps_is_checked():
+    names = names_of(ANSWERS["block"][0].replace("1e-6", "1e-5"))
+    assert [row.label for row in checks("block", names) if not row.passed] == ["small x, where eps matters"]

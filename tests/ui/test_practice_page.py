@@ -138,7 +138,7 @@ def test_a_task_shows_its_skeleton_and_how_it_is_judged_at_home(task):
     codes = [code.value for code in app.code]
     assert ALL_TASKS[task].source().strip() in codes
     command = f".venv/bin/python -m attnviz.practice check practice/{task}.py"
-    assert command in codes and f"# read by: {command}\n" in ALL_TASKS[task].source()
+    assert command in codes and f", read by: {command}\n" in ALL_TASKS[task].source()
 
 
 @pytest.mark.parametrize("name", ["lines_of_attention", "strongest_key", "formula_of_the_cache", "map_of_a_role"])

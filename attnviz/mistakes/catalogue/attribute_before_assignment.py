@@ -49,13 +49,13 @@ MISTAKE = Mistake(
     question="For which numbers of query heads and KV heads does the assert pass?",
     answers=(
         "For those that divide evenly, as the author intended",
-        "For all: assert is skipped inside __init__",
+        "For all: assert is skipped inside `__init__`",
         "For all in the first layer, for none after it",
         "For none: the line raises an AttributeError",
     ),
     answer=3,
     what="`self.x` is looked up when the line runs, but it is assigned further down. In an nn.Module the lookup "
-    "ends in nn.Module.__getattr__, which raises AttributeError, so no instance can be built. Whoever wrote the "
+    "ends in `nn.Module.__getattr__`, which raises AttributeError, so no instance can be built. Whoever wrote the "
     "line has not run it since. With `python -O` asserts are removed: then the class can be built, but nothing is "
     "checked.",
     sources=(
@@ -66,7 +66,7 @@ MISTAKE = Mistake(
     ),
     noticed="As soon as the class is instantiated. It survives only in code that nobody has run: a class that is "
     "not used yet, or a file edited before a commit and not tested.",
-    interview="“Review this class.” Read __init__ from the top, as Python does, and ask of each line whether the "
+    interview="“Review this class.” Read `__init__` from the top, as Python does, and ask of each line whether the "
     "names that it reads have been assigned above it.",
     test="""
 import torch
@@ -80,7 +80,7 @@ def test_the_class_can_be_built_and_run():
         question="For which ranks of the latent and which widths does the assert pass?",
         answers=(
             "For ranks up to d_model, as the author intended",
-            "For all: assert is skipped inside __init__",
+            "For all: assert is skipped inside `__init__`",
             "For all in the first layer, for none after it",
             "For none: the line raises an AttributeError",
         ),

@@ -57,7 +57,8 @@ MISTAKE = Mistake(
     "denominator leaks the next token. Decoding is worse. Summing rows or changing a later token reveals it.",
     interview="“Why −∞ before the softmax and not 0 after it?” With 0 after it, rows no longer sum to 1, which is "
     "the first half of the answer; the leak through the denominator is the second. Dividing each row by its sum "
-    "again would repair both.",
+    "again would repair both on paper; where a masked score is far larger than the visible ones, their weights are "
+    "rounded to 0 first, and the row is lost.",
     test="""
 import torch
 from attnviz.modules import attend

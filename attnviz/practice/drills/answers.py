@@ -37,7 +37,10 @@ class Wrong:
 
 @dataclass(frozen=True)
 class NumberAnswer:
-    """A number in `unit`; bytes may be given in any unit of bytes. tolerance: relative."""
+    """A number in `unit`; bytes may be given in any unit of bytes.
+
+    tolerance: relative; if there is one, the number may also be correctly rounded to two or more decimals.
+    """
 
     value: float
     unit: str = ""
@@ -68,13 +71,31 @@ class NumberAnswer:
         except Unreadable as error:
             return Grade(False, str(error), read=False)
         if typed_unit:
+            if message := self._meant_binary(value, typed_unit):
+                return Grade(False, message, read=False)
             value *= _BY_LOWER.get(typed_unit, 1) / BYTES[self.unit]
-        if self._equal(value, self.value):
+        if self._equal(value, self.value) or (not typed_unit and self._rounded(number)):
             return Grade(True)
         for each in self.wrong:
             if self._equal(value, each.value):
                 return Grade(False, each.explanation)
         return Grade(False, self._wrong_unit(value))
+
+    def _rounded(self, number: str) -> bool:
+        """Check whether this is the right number, rounded to the typed decimals, of which there are two or more."""
+        decimals = re.fullmatch(r"\s*[-−–+]?\d*\.(\d{2,9})\s*", number)
+        if not self.tolerance or not decimals:
+            return False
+        typed = evaluate(number)
+        return typed != 0 and abs(typed - self.value) <= 0.5 * 10.0 ** -len(decimals[1]) + 1e-12
+
+    def _meant_binary(self, value: float, typed: str) -> str:
+        """Say so if the number is right with kB, MB, … read as 1,024 B, …"""
+        binary = {"kb": "KiB", "mb": "MiB", "gb": "GiB", "tb": "TiB"}.get(typed)
+        if binary is None or not self._equal(value * BYTES[binary] / BYTES[self.unit], self.value):
+            return ""
+        name = next(name for name in BYTES if name.lower() == typed)
+        return f"1 {name} is {_BY_LOWER[typed]:,.0f} B here, and 1 {binary} is {BYTES[binary]:,} B. Which do you mean?"
 
     def _wrong_unit(self, value: float) -> str:
         if self.unit not in BYTES:
@@ -110,6 +131,7 @@ class ShapeAnswer:
         object.__setattr__(self, "wrong", {s: explanation for s, explanation in self.wrong.items() if s != self.shape})
 
     def grade(self, given: str) -> Grade:
+        given = given.removeprefix("torch.Size")
         found = re.findall(r"\d+", given[:MAX_CHARS])
         if not found or re.search(r"[^\d\s,()\[\]x×·]", given):
             return Grade(False, "Type a shape as whole numbers separated by commas, such as 2, 3, 5.", read=False)

@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 
 MAX_CHARS = 200
 _FUNCTIONS: dict[str, Callable[[float], float]] = {
-    "sqrt": math.sqrt, "exp": math.exp, "log": math.log, "ln": math.log, "cos": math.cos, "sin": math.sin,
+    "sqrt": math.sqrt, "exp": math.exp, "log": math.log, "ln": math.log, "log2": math.log2, "cos": math.cos,
+    "sin": math.sin,
 }  # fmt: skip
+_CONSTANTS = {"pi": math.pi, "e": math.e}
 _SIGNS = str.maketrans(
     {"·": "*", "×": "*", "⋅": "*", "−": "-", "–": "-", "^": "^", "π": " pi ", "\u202f": " ", "\xa0": " "}
 )
@@ -26,15 +28,26 @@ def evaluate(written: str, letters: Mapping[str, float] | None = None) -> float:
         raise Unreadable(f"An answer can have at most {MAX_CHARS} characters; this one has {len(written):,}.")
     text = written.translate(_SIGNS).replace("^", "**").replace("√", "sqrt").strip()
     text = re.sub(r"(?<=\d)[, ](?=\d{3}(?!\d))", "", text)
+    text = re.sub(r"\b(sqrt|exp|log2?|ln|cos|sin) +([\w.]+)$", r"\1(\2)", text)
+    text = re.sub(r"^([\d.]+) ?%$", r"\1 / 100", text)
     try:
         value = _value(ast.parse(text, mode="eval").body, letters or {})
     except Unreadable:
         raise
     except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
-        raise Unreadable(f"“{written[:40]}” is not a number or an expression such as 2*32*8.") from error
+        raise Unreadable(f"“{written[:40]}” is not a number or an expression such as 2*32*8.{_hint(text)}") from error
     if not math.isfinite(value):
         raise Unreadable("The expression has no finite value.")
     return value
+
+
+def _hint(text: str) -> str:
+    """Say what to change in what people type most: a unit or suffix after a number, factors without a sign."""
+    if re.fullmatch(r"[-\d.,]+(?: [a-zA-Z/ ]+|[kKMGBT]|[a-z/ ]{2,})", text):
+        return " Leave out the unit, and write 151M as 151e6."
+    if re.fullmatch(r"\w+", text):
+        return " Write * between the factors."
+    return ""
 
 
 def _value(node: ast.expr, letters: Mapping[str, float]) -> float:
@@ -43,8 +56,8 @@ def _value(node: ast.expr, letters: Mapping[str, float]) -> float:
             return float(number)
         case ast.Name(id=name) if name in letters:
             return float(letters[name])
-        case ast.Name(id="pi"):
-            return math.pi
+        case ast.Name(id=name) if name in _CONSTANTS:
+            return _CONSTANTS[name]
         case ast.Name(id=name):
             raise Unreadable(f"“{name[:20]}” is not a variable of this question.")
         case ast.UnaryOp(op=ast.USub(), operand=inside):

@@ -124,7 +124,7 @@ def readers_of_a_kv_head(rng: random.Random) -> Question:
     right = [h for h, read in enumerate(AttentionConfig(H * 8, H, K).kv_head_of) if read == j]
     wrong = [
         (listed([h for h in range(H) if h % K == j]), f"These read it if the KV heads are tiled ({orders(H, K)[0]})."),
-        (listed(list(range(j * K, min(j * K + K, H)))), "A group has H / K heads, not K."),
+        (listed(list(range(H))[min(j * K, H - K) :][:K]), "A group has H / K heads, not K."),
         (listed([(h + G) % H for h in right]), "These read the next KV head."),
         (listed(list(range(H))), "Only in MQA do all query heads read the same KV head."),
     ]

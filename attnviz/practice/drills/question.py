@@ -123,6 +123,7 @@ class Options:
         shown = {self.right: ""}
         for option, explanation in self.wrong:
             shown.setdefault(option, explanation)
+        assert all(shown), "an option without text"
         return shown
 
     def _answer(self, shown: dict[str, str], order: list[str]) -> ChoiceAnswer:

@@ -66,7 +66,8 @@ def wavelength(rng: random.Random) -> Question:
     D, j, theta, d, pair, base = _drawn(rng)
     found = 2 * math.pi / float(rope_frequencies(D, theta)[j])
     return Question(
-        f"head_dim = {D}, base = {theta:,.0f}. After how many tokens has pair {j} (from 0) rotated by a full circle?",
+        f"head_dim = {D}, base = {theta:,.0f}. What is the wavelength of pair {j} (from 0): the number of tokens, not "
+        "rounded to a whole one, after which it has rotated by a full circle?",
         NumberAnswer(
             found,
             "tokens",
@@ -94,16 +95,16 @@ def partner(rng: random.Random) -> Question:
     other = next(j for j in rotated.nonzero().flatten().tolist() if j != n)
     half, beside = n + D // 2, n + 1 if n % 2 == 0 else n - 1
     width, dimension = Value(D, "D", "head_dim"), Value(n, "n", "dimension")
+    named = "half-split (GPT-NeoX, and Llama on Hugging Face)" if layout == "half" else "interleaved (GPT-J)"
     way = dimension + width / 2 if layout == "half" else (dimension + 1 if n % 2 == 0 else dimension - 1)
     return Question(
-        f"head_dim = {D}, {'half-split (Llama)' if layout == 'half' else 'interleaved (GPT-J)'} layout, dimensions "
-        f"counted from 0. Which dimension forms a pair with dimension {n}?",
+        f"head_dim = {D}, {named} layout, dimensions counted from 0. Which dimension forms a pair with dimension {n}?",
         NumberAnswer(
             other,
             wrong=known(
                 (half, "That is the half-split layout."),
                 (beside, "That is the interleaved layout."),
-                (n + 1, ""),
+                (n + 1, "In the interleaved layout a pair begins with an even dimension."),
             ),
         ),
         "The half-split layout pairs n with n + D / 2; the interleaved layout pairs 2j with 2j + 1.",
@@ -175,7 +176,7 @@ def how_many_pairs(rng: random.Random) -> Question:
     partial = "" if m.rotary_dim == m.head_dim else f", of which RoPE rotates {m.rotary_dim}"
     return Question(
         f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} heads, head_dim = {m.head_dim}{partial}. How many frequencies "
-        "does RoPE have?",
+        "does RoPE have in a layer?",
         NumberAnswer(
             len(rope_frequencies(m.rotary_dim, m.rope_theta or 10_000.0)),
             wrong=known(
@@ -185,7 +186,7 @@ def how_many_pairs(rng: random.Random) -> Question:
                 (m.d_model / 2, "RoPE rotates each head separately."),
             ),
         ),
-        "There is one frequency per pair of rotated dimensions, and all heads share the same frequencies.",
+        "There is one frequency per pair of rotated dimensions, and all heads of a layer share the same frequencies.",
         (Equation(rotated / 2),),
         _rotation(m.rotary_dim, m.rope_theta or 10_000.0, 0) if m.rotary_dim <= 128 else ("rope", {}),
     )

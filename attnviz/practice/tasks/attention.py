@@ -72,6 +72,11 @@ def _nan_where_empty(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None
     return Attended(weights @ v[:, [h * k.shape[1] // q.shape[1] for h in range(q.shape[1])]], weights)
 
 
+def _also_causal(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None, **_: Any) -> Attended:
+    before = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool).tril()
+    return attend(q, k, v, before if mask is None else mask & before)
+
+
 def _everything(mask: Tensor) -> Tensor:
     return torch.ones_like(mask)
 
@@ -81,6 +86,7 @@ WRONG_KERNELS: tuple[tuple[str, str, Kernel], ...] = (
     ("with scores divided by head_dim instead of √head_dim", "", attend_with(scale=lambda H, D: 1 / D)),
     ("with the mask never used", "mask_never_used", attend_with(change_mask=_everything)),
     ("with the mask inverted, so that True masks a key", "", attend_with(change_mask=torch.logical_not)),
+    ("with the causal mask in addition to a given mask, which is to replace it", "", _also_causal),
     ("with the mask applied after the softmax, so that rows do not sum to 1", "mask_after_softmax",
      attend_with(mask_after=True)),
     ("with NaN for a fully masked query (a row of −∞ before the softmax)", "fully_masked_row",
@@ -126,8 +132,9 @@ def _attention_cases(seed: int) -> list[Case]:
 
 
 INTERFACE = """\
-mask: bool, True = may attend, two- or four-dimensional and broadcastable to (B, H, T, S); None = causal.
-For a fully masked query, return zeros (not NaN)."""
+mask: bool, True = may attend, {}; None = causal.
+A given mask replaces the causal one. For a fully masked query, return zeros (not NaN)."""
+OF_ALL_HEADS = INTERFACE.format("two- or four-dimensional and broadcastable to (B, H, T, T)")
 
 SCALED_DOT_PRODUCT = Task(
     "attention",
@@ -135,7 +142,7 @@ SCALED_DOT_PRODUCT = Task(
     f'''"""Scaled dot-product attention: softmax(q · kᵀ / √D) · v.
 
 q (B, H, T, D), k and v (B, H, S, D) -> (B, H, T, D). B batch, H heads, T queries, S keys, D head_dim.
-{INTERFACE} If mask is None, T equals S.
+{INTERFACE.format("two- or four-dimensional and broadcastable to (B, H, T, S)")} If mask is None, T equals S.
 """
 
 import torch
@@ -176,6 +183,28 @@ def _module(
     return {name: type(name, (base,), {"forward": forward})}
 
 
+def _split_wrongly(name: str, base: Any, split: Callable[[Tensor, int], Tensor]) -> dict:
+    """Build the module with another split of a projection's output (B, T, H·D) into H heads."""
+
+    def forward(self: Any, x: Tensor, mask: Tensor | None = None) -> Tensor:
+        q, k, v = (
+            split(self.q_proj(x), self.n_heads),
+            *(split(p(x), self.n_kv_heads) for p in (self.k_proj, self.v_proj)),
+        )
+        output = attend(q, k, v, causal(x.shape[1]) if mask is None else mask).output
+        return self.o_proj(output.transpose(1, 2).reshape(*x.shape[:2], -1))
+
+    return {name: type(name, (base,), {"forward": forward})}
+
+
+SPLITS: tuple[tuple[str, Callable[[Tensor, int], Tensor]], ...] = (
+    ("with view(B, H, T, D) of the projections, without view(B, T, H, D) and transpose(1, 2)",
+     lambda x, H: x.reshape(x.shape[0], H, x.shape[1], -1)),
+    ("with head h in columns h, h + H, …, instead of columns that lie together",
+     lambda x, H: x.unflatten(-1, (-1, H)).permute(0, 3, 1, 2)),
+)  # fmt: skip
+
+
 def _module_mistakes(name: str, base: Any, kernels: tuple[tuple[str, str, Kernel], ...]) -> tuple[Mistaken, ...]:
     found = [Mistaken(explanation, _module(name, base, kernel), mistake) for explanation, mistake, kernel in kernels]
     found.append(
@@ -184,6 +213,7 @@ def _module_mistakes(name: str, base: Any, kernels: tuple[tuple[str, str, Kernel
     if not issubclass(base, SelfAttention):
         explanation = "with reshape(B, T, C) of the heads' output without transpose(1, 2) first"
         found.append(Mistaken(explanation, _module(name, base, no_transpose=True), "reshape_without_transpose"))
+        found += [Mistaken(explanation, _split_wrongly(name, base, split)) for explanation, split in SPLITS]
     return tuple(found)
 
 
@@ -215,8 +245,8 @@ SELF_ATTENTION = Task(
     "Single-head self-attention",
     f'''"""Single-head self-attention with projections q_proj, k_proj, v_proj (no bias), and no output projection.
 
-x (B, T, d_in) -> (B, T, d_out). The check sets the weights by these names.
-{INTERFACE}
+x (B, T, d_in) -> (B, T, d_out). B batch, T tokens. The check sets the weights by these names.
+{INTERFACE.format("(T, T), or with an axis of heads (B, 1, T, T) or (B, 1, 1, T)")}
 """
 
 import torch
@@ -270,10 +300,10 @@ MULTI_HEAD = Task(
     "Causal multi-head attention",
     f'''"""Causal multi-head attention with projections q_proj, k_proj, v_proj, o_proj (no bias).
 
-x (B, T, d_model) -> (B, T, d_model). head_dim = d_model / n_heads; head h is columns h·head_dim to
-(h + 1)·head_dim - 1 of a projection's output.
+x (B, T, d_model) -> (B, T, d_model). B batch, T tokens, H = n_heads. head_dim = d_model / n_heads;
+head h is columns h·head_dim to (h + 1)·head_dim - 1 of a projection's output.
 The check sets the weights by these names.
-{INTERFACE}
+{OF_ALL_HEADS}
 """
 
 import torch
@@ -312,10 +342,10 @@ GROUPED_QUERY = Task(
     "Grouped-query attention",
     f'''"""Grouped-query attention with projections q_proj, k_proj, v_proj, o_proj (no bias).
 
-x (B, T, d_model) -> (B, T, d_model). head_dim = d_model / n_heads; query head h reads KV head
-h // (n_heads / n_kv_heads).
+x (B, T, d_model) -> (B, T, d_model). B batch, T tokens, H = n_heads. head_dim = d_model / n_heads;
+query head h reads KV head h // (n_heads / n_kv_heads).
 The check sets the weights by these names.
-{INTERFACE}
+{OF_ALL_HEADS}
 """
 
 import torch
@@ -367,7 +397,7 @@ def _softmax_per_tile(q: Tensor, k: Tensor, v: Tensor, block: int, mask: Tensor 
     return output
 
 
-MANY_QUERIES, MANY_KEYS = 1009, 270_001  # 1.1 GB of scores: together with their softmax, more than the limit
+MANY_QUERIES, MANY_KEYS = 1009, 270_001  # 1.1 GB of scores, more than the limit
 
 
 def _flash_cases(seed: int) -> list[Case]:
@@ -394,8 +424,9 @@ FLASH = Task(
     '''"""Attention of one head in tiles of keys, with an online softmax: no full row of scores is ever stored.
 
 q (T, D), k and v (S, D) -> (T, D). block: keys per tile. mask: bool, True = may attend, broadcastable to (T, S);
-None = causal. For a fully masked query, return zeros. The last check has so many keys that T · S scores and their
-softmax do not fit into 2 GiB.
+None = causal. For a fully masked query, return zeros. The last check has so many keys that T · S scores do not fit into
+the 1 GiB that a file may use. (Whole rows of a few queries at a time fit: the check cannot see that these are no tiles
+of keys.)
 """
 
 import torch

@@ -142,7 +142,8 @@ def decode_step(x, cache, q_proj, k_proj, v_proj, o_proj, n_heads, n_kv_heads, t
              _decode(tiled=True)),
             ("with n_heads instead of n_kv_heads in nbytes", "cache_sized_with_n_heads", _ForAllHeads,
              _decode()),
-            ("with only the keys, not the values, counted in nbytes", "", _KeysOnly, _decode()),
+            ("with half of the bytes in nbytes: keys without values, or 2 bytes per number instead of 4", "", _KeysOnly,
+             _decode()),
         )
     ),
 )  # fmt: skip

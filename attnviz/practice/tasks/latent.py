@@ -10,7 +10,7 @@ from attnviz.config import ModelConfig
 from attnviz.modules import MultiHeadLatentAttention
 from attnviz.modules.rope import Rope, rope_frequencies
 from attnviz.practice.task import Case, Mistaken, Task, module_case
-from attnviz.practice.tasks.attention import drawn, mask_with_an_empty_row
+from attnviz.practice.tasks.attention import OF_ALL_HEADS, drawn, mask_with_an_empty_row
 
 SIZES = {
     "d_model": 29, "n_heads": 3, "kv_lora_rank": 13, "qk_nope_head_dim": 5, "qk_rope_head_dim": 6, "v_head_dim": 7,
@@ -70,9 +70,10 @@ def _cases(seed: int) -> list[Case]:
 LATENT = Task(
     "mla",
     "Multi-head latent attention",
-    '''"""Multi-head latent attention (MLA, DeepSeek-V2) without query compression; no biases.
+    f'''"""Multi-head latent attention (MLA, DeepSeek-V2) without query compression; no biases.
 
-x (B, T, d_model) -> (B, T, d_model). N = qk_nope_head_dim, P = qk_rope_head_dim, V = v_head_dim, R = kv_lora_rank.
+x (B, T, d_model) -> (B, T, d_model). B batch, T tokens, H = n_heads;
+N = qk_nope_head_dim, P = qk_rope_head_dim, V = v_head_dim, R = kv_lora_rank.
     q_proj     d_model -> n_heads · (N + P): per head N dimensions without RoPE, then P that are rotated
     kv_a_proj  d_model -> R + P: the latent, then one rotated key shared by all heads
     kv_a_norm  RMSNorm of the latent (weight of size R, eps = 1e-6)
@@ -80,8 +81,7 @@ x (B, T, d_model) -> (B, T, d_model). N = qk_nope_head_dim, P = qk_rope_head_dim
     o_proj     n_heads · V -> d_model
 RoPE is half-split with theta = 10,000 and positions from 0. Scores are divided by √(N + P).
 The check sets the weights by these names (kv_a_norm.weight for the norm).
-mask: bool, True = may attend, two- or four-dimensional and broadcastable to (B, H, T, T); None = causal.
-For a fully masked query, return zeros (not NaN).
+{OF_ALL_HEADS}
 """
 
 from torch import nn
@@ -105,6 +105,8 @@ class MultiHeadLatentAttention(nn.Module):
         Mistaken("without RoPE", _version(forward=_without_rope)),
         Mistaken("without a causal mask if mask is None", _version(causal=lambda self, mask: False),
                  "mask_never_used"),
+        Mistaken("with the causal mask in addition to a given mask, which is to replace it",
+                 _version(causal=lambda self, mask: True)),
     ),
     ModelConfig(
         1, 29, 3, attention="mla", vocab_size=2, kv_lora_rank=13, qk_nope_head_dim=5, qk_rope_head_dim=6, v_head_dim=7

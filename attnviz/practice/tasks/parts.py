@@ -33,6 +33,25 @@ def _first_pair_turns(D: int, theta: float) -> Tensor:
     return theta ** -(2 * torch.arange(1, D // 2 + 1, dtype=torch.float64) / D)
 
 
+def _pairs_of(turned: Callable[[Tensor], Tensor], spread: Callable[[Tensor], Tensor]) -> dict[str, Any]:
+    """Build x · cos + turned(x) · sin with the angles (T, D / 2) spread over the D dimensions."""
+
+    def rope(x: Tensor, positions: Tensor, theta: float = 10000.0) -> Tensor:
+        angles = spread((positions[:, None] * rope_frequencies(x.shape[-1], theta)).float())
+        return x * angles.cos() + turned(x) * angles.sin()
+
+    return {"rope": rope}
+
+
+def _halves(x: Tensor, sign: int = -1) -> Tensor:
+    a, b = x.chunk(2, -1)
+    return torch.cat((sign * b, a), -1)
+
+
+def _twice(angles: Tensor) -> Tensor:
+    return torch.cat((angles, angles), -1)
+
+
 def _restarted() -> dict[str, Any]:
     def rope(x: Tensor, positions: Tensor, theta: float = 10000.0) -> Tensor:
         return apply_rope(x, torch.arange(x.shape[-2]), rope_frequencies(x.shape[-1], theta))
@@ -78,6 +97,14 @@ def rope(x, positions, theta=10000.0):
     (
         Mistaken("in the interleaved layout (2i with 2i + 1)", _rope(layout="interleaved"), "rope_in_the_other_layout"),
         Mistaken("with each pair rotated in the opposite direction", _rope(sign=-1)),
+        Mistaken(
+            "with cat((b, a)) instead of cat((−b, a)): both numbers of a pair get a plus",
+            _pairs_of(lambda x: _halves(x, 1), _twice),
+        ),
+        Mistaken(
+            "with halves for the numbers and neighbours for the angles: a mix of both layouts",
+            _pairs_of(_halves, lambda angles: angles.repeat_interleave(2, -1)),
+        ),
         Mistaken("with positions that start at 1", _rope(first=1)),
         Mistaken("with positions from 0, ignoring the argument positions", _restarted(), "positions_restart"),
         Mistaken("with theta = 10,000, ignoring the argument theta", _theta_unused()),
@@ -132,6 +159,8 @@ def rms_norm(x, weight, eps=1e-6):
                  {"rms_norm": lambda x, weight, eps=1e-6: x * weight / ((x * x).sum(-1, keepdim=True) + eps).sqrt()}),
         Mistaken("without the weight",
                  {"rms_norm": lambda x, weight, eps=1e-6: _norm(x, torch.ones_like(weight), eps)}),
+        Mistaken("with 1 + weight instead of weight, which is Gemma's RMSNorm",
+                 {"rms_norm": lambda x, weight, eps=1e-6: _norm(x, 1 + weight, eps)}),
         Mistaken("with eps = 1e-6, ignoring eps", {"rms_norm": lambda x, weight, eps=1e-6: _norm(x, weight)}),
     ),
 )  # fmt: skip
@@ -234,15 +263,16 @@ def _not_causal(self: Any, x: Tensor) -> Tensor:
 
 
 def _block_cases(seed: int) -> list[Case]:
-    def case(label: str, n: int, T: int, C: int, H: int, K: int, W: int) -> Case:
+    def case(label: str, n: int, T: int, C: int, H: int, K: int, W: int, size: float = 1.0) -> Case:
         sizes = {"d_model": C, "n_heads": H, "n_kv_heads": K, "d_ff": W}
-        return module_case(label, BLOCK.right, "Block", sizes, seed + n, drawn(seed + n, 2, T, C))
+        return module_case(label, BLOCK.right, "Block", sizes, seed + n, size * drawn(seed + n, 2, T, C))
 
     return [
         case("d_model = 66, 6 query heads, 3 KV heads, d_ff = 17", 0, 7, 66, 6, 3, 17),
         case("K = H", 1, 5, 35, 5, 5, 13),
         case("K = 1", 2, 11, 39, 3, 1, 71),
         case("T = 1", 3, 1, 66, 6, 2, 17),
+        case("small x, where eps matters", 4, 7, 35, 5, 1, 13, size=1e-3),
     ]
 
 

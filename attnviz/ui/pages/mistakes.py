@@ -27,7 +27,7 @@ EFFECTS = {
 }  # fmt: skip
 ANSWERS = "answers to mistakes"  # session key, {id: answer}; not in links, which open an unanswered question
 SKIPPED = -1
-REPAIR = "The change that repairs it: this version runs the lines with −, and lacks those with +."
+REPAIR = "Lines with − are the mistaken ones, which run here; lines with + are what they should be."
 CHOSEN = ".st-key-mistake-list input:checked"  # of the list, where an arrow key goes on to the next mistake
 LIST, QUESTION, REVEAL = "mistake-list", "mistake-question", "mistake-reveal"
 

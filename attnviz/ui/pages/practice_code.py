@@ -46,7 +46,7 @@ def show(view: View) -> None:
         return
     st.markdown(
         f"**{len(compute.TASKS)} tasks** to write in your own editor. A judge on your machine runs your file in a "
-        "separate process (20 s, 2 GiB), compares its outputs with those of AttnViz's modules on new random inputs, "
+        "separate process (20 s, 1 GiB), compares its outputs with those of AttnViz's modules on new random inputs, "
         "and names the mistake if it is a known one."
     )
     if reason:
