@@ -22,7 +22,7 @@ from attnviz.figures.drawing import quoted
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count
 from attnviz.figures.rope import three_digits
-from attnviz.session.lessons import PLACEHOLDER
+from attnviz.session.lessons import replaced
 
 if TYPE_CHECKING:
     from attnviz.decode.comparisons import Speculated
@@ -44,7 +44,7 @@ def placeholder(function: Computed) -> Computed:
 def filled(text: str, view: View) -> str:
     """Fill in each placeholder's value for this view; a dash if the model cannot run on this text."""
     runs = drawable(view)
-    return PLACEHOLDER.sub(lambda match: FUNCTIONS[match[1]](view) if runs else MISSING, text)
+    return replaced(text, lambda name: FUNCTIONS[name](view) if runs else MISSING)
 
 
 def _percent(share: float) -> str:

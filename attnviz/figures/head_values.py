@@ -16,7 +16,7 @@ from attnviz.figures.head_captions import shortened
 from attnviz.figures.heads import MAX_CELLS, joined, map_height, matrix_table
 from attnviz.figures.numbers import DIGITS, printed
 from attnviz.figures.phrases import count
-from attnviz.figures.theme import DIVERGING, FAINT, SEQUENTIAL, base_figure
+from attnviz.figures.theme import DIVERGING, FAINT, OF_SEVERAL, base_figure
 from attnviz.figures.token_maps import (
     BARE,
     FIXED,
@@ -133,7 +133,7 @@ def average_map(weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str],
     mean = weights.mean(0, dtype=np.float64)  # (T, S)
     q, k = _largest_after_first(mean)
     after = " after the first row" if len(mean) > 1 else ""
-    figure = _map(np.where(allowed, mean, np.nan), allowed, labels, SEQUENTIAL, (0.0, 1.0), "mean weight")
+    figure = _map(np.where(allowed, mean, np.nan), allowed, labels, OF_SEVERAL, (0.0, 1.0), "mean weight")
     add_frames(figure, len(labels), query, None)
     return Drawing(
         figure,

@@ -39,8 +39,11 @@ class Probes:
     trained: bool
 
     def text(self) -> str:
-        """Describe the run: "3 sequences of 32 random tokens, repeated once (causal, no window, RoPE base 10,000)"."""
-        return f"{self.n} sequences of {self.period} random tokens, repeated once ({run_text(self.config)})"
+        """Describe the run: "3 sequences of 32 random tokens, repeated once", and its settings if they are unusual."""
+        c = self.config
+        usual = c.causal and not c.sliding_window and c.position != "none" and c.rope_theta == ModelConfig.rope_theta
+        settings = "" if usual else f" ({run_text(c)})"
+        return f"{self.n} sequences of {self.period} random tokens, repeated once{settings}"
 
 
 def run_text(config: ModelConfig) -> str:
@@ -107,7 +110,7 @@ def _not_scored(scores: HeadScores) -> str:
     missing = [name for name in analysis.KEYED if name not in scores.shares]
     if not missing:
         return ""
-    few = f"fewer than {_percent(analysis.ENOUGH)} of the queries may attend to such a key and to another"
+    few = f"fewer than {_percent(analysis.ENOUGH)} of the queries see such a key and others"
     return f" Not scored under this mask: {listed(missing)} ({few})."
 
 
@@ -174,9 +177,7 @@ def _share(keys: str, share: Share, scores: HeadScores) -> str:
     text = f"{_percent(share.weight)} of the weight on {keys}"
     if share.n_queries == scores.n_queries:
         return text
-    return (
-        f"{text}, over the {share.n_queries} of {scores.n_queries} queries that may attend to such a key and to another"
-    )
+    return f"{text}, over the {share.n_queries} of {scores.n_queries} queries that see such a key and others"
 
 
 def _percent(weight: float) -> str:

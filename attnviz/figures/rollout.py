@@ -12,7 +12,7 @@ import numpy as np
 from attnviz.analysis.rollout import RESIDUAL
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.phrases import count
-from attnviz.figures.theme import SEQUENTIAL, base_figure
+from attnviz.figures.theme import OF_SEVERAL, base_figure
 from attnviz.figures.token_maps import (
     BARE,
     MAX_X_TICKS,
@@ -39,8 +39,8 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
     top = _largest_of_others(shares)
     figure = token_map_figure(labels, HEIGHT, MAX_CELLS)
     add_masked(figure, reach[layer], MAX_CELLS)
-    add_cells(figure, blocks(drawn, MAX_CELLS), SEQUENTIAL, (0.0, top), "share %{z:.4f}")
-    add_colourbar(figure, SEQUENTIAL, top, title="share")
+    add_cells(figure, blocks(drawn, MAX_CELLS), OF_SEVERAL, (0.0, top), "share %{z:.4f}")
+    add_colourbar(figure, OF_SEVERAL, top, title="share")
     add_frames(figure, len(labels), query, None)
     own = float(np.diagonal(shares).mean())
     ends = f" Colour ends at {top:.2g}, the largest share of a token other than the query." if len(labels) > 1 else ""
@@ -71,7 +71,7 @@ def rollout_of_query(rolled: np.ndarray, labels: Sequence[str], query: int) -> D
     L, last, top = len(shares), shares[-1], float(np.delete(shares, query, axis=1).max(initial=0.0)) or 1.0
     figure = base_figure(150 + 44 * L, showlegend=False, hovermode="closest")
     figure.add_heatmap(
-        z=shares.astype(np.float32), colorscale=SEQUENTIAL, zmin=0, zmax=top, showscale=False, ygap=3,
+        z=shares.astype(np.float32), colorscale=OF_SEVERAL, zmin=0, zmax=top, showscale=False, ygap=3,
         customdata=np.tile([span_text(labels, j, j) for j in range(len(labels))], (L, 1)),
         hovertemplate="after layer %{y}, from %{customdata}<br>share %{z:.4f}<extra></extra>",
     )  # fmt: skip

@@ -144,6 +144,10 @@ DIVERGING: list[list[Any]] = [  # the middle, zero, is transparent
 ]
 
 
+# A map of several heads together: blue-green, since grey is masked
+OF_SEVERAL: list[list[Any]] = [[0.0, _rgba(_POSITIVE, 0)], [1.0, _rgba(_POSITIVE, 1)]]
+
+
 @cache
 def kv_ramp(kv_head: int, n_kv_heads: int, theme: str) -> np.ndarray:
     """Return a KV head's canvas ramp: uint8 (256, 3), read-only, row 0 close to the page's colour, row 255 farthest.

@@ -7,7 +7,7 @@ Numbers in the text are placeholders, `{n_tokens}`, computed for the settings of
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
@@ -15,9 +15,10 @@ from attnviz.session.elements import ELEMENTS, on_page
 from attnviz.session.pages import PAGES, Page
 from attnviz.session.settings import Settings
 
-PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_PARTS = re.compile(r"\$[^$\n]+\$|`[^`\n]*`|\{(?P<name>[^{}]*)\}")  # braces in formulas and in code stay
 FIELDS = ("Link", "Look at", "Question", "Answer")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # of a file, without its suffix: used in links
+FOLDER = "ATTNVIZ_LESSONS"  # environment variable: a folder with the user's own lessons
 RESERVED = {"lesson", "lesson_step", "only", "present"}  # settings that a step's link must not contain
 
 
@@ -74,7 +75,12 @@ class Lesson:
 
 def placeholders(text: str) -> Iterator[str]:
     """Iterate over the names of the placeholders in a text."""
-    return (match[1] for match in PLACEHOLDER.finditer(text))
+    return (match["name"] for match in _PARTS.finditer(text) if match["name"] is not None)
+
+
+def replaced(text: str, value: Callable[[str], str]) -> str:
+    """Replace each placeholder by the value of its name."""
+    return _PARTS.sub(lambda match: match[0] if match["name"] is None else value(match["name"]), text)
 
 
 def parse(name: str, written: str, known: Container[str]) -> Lesson:

@@ -19,7 +19,7 @@ from attnviz.session.settings import MAX_CHARACTERS
 from attnviz.ui import alone, local, state
 from attnviz.ui.components import copy_link
 from attnviz.ui.components.tab_mark import tab_mark
-from attnviz.ui.lesson_bar import lesson_bar
+from attnviz.ui.lesson_bar import lesson_bar, open_linked_step
 from attnviz.ui.page_style import LEFT, style
 from attnviz.ui.sidebar import on_narrow_screens, sidebar
 
@@ -34,6 +34,7 @@ def show_page(path: str) -> None:
     st.set_page_config(page_title=f"{page.name} · AttnViz", page_icon=ICON, layout="wide")
     state.follow(page)
     state.open_page(page)
+    open_linked_step()
     element, presented = state.alone(), state.current().present
     if not element:
         st.title(page.name)  # first, so that something is visible early

@@ -24,6 +24,12 @@ _CHANGED = "*You have changed the text, the model or how it runs. This describes
 Place = tuple[str, int]  # name of a lesson, number of a step
 
 
+def open_linked_step() -> None:
+    """Open the page of a step whose link names only the lesson."""
+    if state.take_link_lesson():
+        _open(state.current().lesson, state.current().lesson_step)
+
+
 def lesson_bar() -> None:
     """Draw the bar if a lesson is open; after one was left, a choice between its settings and those before it."""
     if state.current().lesson:
@@ -94,7 +100,10 @@ def _bar(view: View) -> None:
 def _tools(view: View, lesson: Lesson, number: int, left_step: bool) -> None:
     """Draw where the user is, and the buttons; while presenting, those of the presenter in place of the lessons'."""
     element = ELEMENTS.get(lesson.step(number).target)
-    st.caption(f"{lesson.title} · {_where(lesson, number)}{f' · Look at: {element.name}' if element else ''}")
+    if view.settings.present:
+        st.caption(f"{lesson.title} · {min(number, len(lesson.steps))} / {len(lesson.steps)}")
+    else:
+        st.caption(f"{lesson.title} · {_where(lesson, number)}{f' · Look at: {element.name}' if element else ''}")
     _button("Back", "back", "K", (lesson.name, number - 1), number > 1)
     _next_button(lesson, number)
     if left_step:

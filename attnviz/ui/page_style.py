@@ -34,7 +34,10 @@ ALONE = """
 .{it} {{ outline: none !important; }}
 """
 LEFT = "not-alone"  # key of a container on embedded pages that do not show the address's element alone, or not any more
-WHOLE_PAGE = ".stMainBlockContainer { zoom: 1.4; }\n"
+WHOLE_PAGE = """
+.stMainBlockContainer { zoom: 1.4; --zoom: 1.4; }
+body:has(.st-key-lesson-bar) .stColumn:has(.st-key-mistake-list) { display: none; }  /* the lesson has chosen one */
+"""
 PRESENTED = """
 .stAppHeader, .stSidebar { display: none; }
 [data-testid="stBottomBlockContainer"] { zoom: 1.4; padding-block: 0.25rem; }
@@ -43,7 +46,19 @@ PRESENTED = """
 .st-key-lesson-bar > * > * > :not(:has(> .st-key-lesson-text)) { flex: none; width: auto; }
 .st-key-lesson-text { max-height: 26vh; max-width: none; }
 .st-key-lesson-tools { max-width: 12.5rem; }
-.st-key-lesson-tools > :first-child { display: none; }
+@media (min-width: 1000px) and (min-aspect-ratio: 3 / 2) {  /* a lesson's text beside the drawing */
+  body:has(.st-key-lesson-bar) {
+    .stMainBlockContainer { padding-right: calc((32vw + 1rem) / var(--zoom, 1)) !important; }
+    [data-testid="stBottom"] { position: fixed; inset: 0 0 0 auto; width: 32vw; overflow-y: auto; }
+    [data-testid="stBottomBlockContainer"] { zoom: 1.25; padding: 0.75rem 1rem; }
+    .st-key-lesson-bar > * > .stVerticalBlock { flex-direction: column; align-items: stretch; }
+    .st-key-lesson-text { max-height: none; }
+    .st-key-lesson-question { flex-direction: column; align-items: flex-start; gap: 0.25rem; }
+    .st-key-lesson-tools { max-width: none; }
+    .st-key-lesson-tools > :first-child { flex-basis: 100%; }
+    .st-key-lesson-bar > * > * > :has(> .st-key-lesson-tools) { order: -1; }
+  }
+}
 """
 
 

@@ -24,7 +24,7 @@ from attnviz.session.pages import PAGES, Page
 from attnviz.session.settings import SELECTION, Settings
 
 _SETTINGS, _NOTICES, _LINK_SELECTION = "settings", "notices", "asked selection"  # session keys, as those below
-_LINK_TAB = "link to a tab"
+_LINK_TAB, _LINK_LESSON = "link to a tab", "link to a lesson"
 _LINKED = "settings in the URL"  # the object, so that each part of a run need not write its link to compare them
 _DRAWN, _PAGE = "parts drawn", "page"
 _BEFORE_LESSON, _LEFT_LESSON = "before lesson", "left lesson"  # settings before the lesson; whether it was left since
@@ -75,6 +75,8 @@ def open_page(page: Page) -> None:
         _remember_before_lesson(before)
         st.session_state[_LINK_SELECTION] = {name: link[name] for name in SELECTION if name in link}
     st.session_state[_LINK_TAB] = first and current().tab in page.tabs and not current().lesson
+    bare = page.path in ("", "lessons") and link.keys() <= {"lesson", "lesson_step"}
+    st.session_state[_LINK_LESSON] = first and bare and bool(current().lesson)
     _drop_missing_element(page)
 
 
@@ -185,6 +187,11 @@ def take_link_selection() -> dict[str, str]:
 def take_link_tab() -> bool:
     """Check once whether the link that began the session opens one of the page's tabs, outside a lesson."""
     return st.session_state.pop(_LINK_TAB, False)
+
+
+def take_link_lesson() -> bool:
+    """Check once whether the link that began the session names a lesson and nothing else: /?lesson=one-head."""
+    return st.session_state.pop(_LINK_LESSON, False)
 
 
 def file_name(part: str) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 import pytest
 from playwright.sync_api import CDPSession, Page, expect
 
+from attnviz.compute.placeholders import FUNCTIONS
+from attnviz.session.lessons import parse
 from tests.browser.conftest import NARROW, go, turn_to
 from tests.browser.painted import REPAINTED, fits, overflow, painted_fraction, pixels, settle
 from tests.browser.server import Server
@@ -84,9 +86,10 @@ def test_a_lesson_leads_through_pages_by_keys_and_one_may_wander_off(visit: Call
 
 FILLS = """name => {
   const element = document.querySelector(`.${name}`), box = element?.getBoundingClientRect();
-  const bar = document.querySelector("[data-testid=stBottom]").getBoundingClientRect();
-  if (!box || element.currentCSSZoom < 1.399 || box.bottom > bar.top + 2 || box.right > innerWidth + 2) return false;
-  return box.height > 0.8 * bar.top || box.width > 0.8 * innerWidth;
+  const bar = document.querySelector("[data-testid=stBottom]").getBoundingClientRect(), beside = bar.left > 0;
+  const [right, bottom] = beside ? [bar.left, innerHeight] : [innerWidth, bar.top];
+  if (!box || element.currentCSSZoom < 1.399 || box.bottom > bottom + 2 || box.right > right + 2) return false;
+  return box.height > 0.8 * bottom || box.width > 0.8 * right;
 }"""
 
 
@@ -98,10 +101,18 @@ def test_presenting_fills_the_screen_and_an_embedded_drawing_stands_alone(
         "Object.defineProperty(navigator, 'clipboard', { value: { writeText: async (t) => { window.copied = t; } } })"
     )
     page.get_by_role("button", name="Copy embed code").click()
-    page.get_by_label("Drawing to embed").select_option("head-grid")
+    page.get_by_label("Drawing", exact=True).select_option("head-grid")
     code = page.wait_for_function("window.copied").json_value()
     source = re.search(r'src="([^"]+)"', code)[1].replace("&amp;", "&")
     assert code.startswith("<iframe ") and "only=head-grid" in source and "embed=true" in source
+    step = page.locator("button.step")
+    expect(step).to_be_hidden()  # there is no folder of own lessons
+    step.evaluate("button => { button.hidden = false; window.copied = ''; }")
+    step.click()
+    page.get_by_label("Drawing", exact=True).select_option("head-view")
+    written = page.wait_for_function("window.copied").json_value()
+    lesson = parse("mine", f"# Mine\n\nMinutes: 5\n\n{written}", FUNCTIONS)
+    assert (lesson.step(1).page.path, lesson.step(1).target) == ("heads", "head-view")
     page.keyboard.press("p")
     expect(page.locator(".st-key-presenter")).to_be_visible()
     expect(page.get_by_test_id("stSidebar")).to_be_hidden()
@@ -202,6 +213,7 @@ def test_drawings_that_were_too_high_or_too_dense_are_presented_above_the_bar(vi
     page.wait_for_function(WIDE_MAPS)
     turn_to(page, "query_groups?tab=latent&model=mla&present=1&only=figure-latent")
     page.wait_for_function(FILLS, arg="st-key-figure-latent")
+    page.set_viewport_size({"width": 1024, "height": 768})  # not wide enough for the text beside the drawing
     turn_to(page, "heads?tab=number&lesson=score-to-weight&lesson_step=2&only=figure-number&present=1")
     a_presented_chart_is_whole_with_its_key_also_when_an_answer_makes_the_bar_higher(page)
 
@@ -234,10 +246,17 @@ def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visi
     expect(page).to_have_url(re.compile("only=head-grid"))
     assert page.get_by_role("button", name="Leave").count() == 1
     text = page.locator(".st-key-lesson-text p").first
-    assert text.evaluate("text => text.currentCSSZoom") == pytest.approx(1.4)
+    assert text.evaluate("text => text.currentCSSZoom") == pytest.approx(1.25)
     page.keyboard.press("PageDown")
     expect(page).to_have_url(re.compile("lesson_step=3.*only=head-view"))
     expect(page.locator(".st-key-head-grid")).to_have_count(0)
+    page.wait_for_function(FILLS, arg="st-key-head-view")
+    page.keyboard.press("q")
+    hide = page.get_by_role("button", name="Hide the answer")
+    expect(hide).to_be_in_viewport(ratio=1)  # the text is beside the drawing: there is room for the answer
+    expect(page.get_by_text("What one head does · 3 / 7")).to_be_in_viewport()
+    cell = page.locator(".st-key-head-view .map").bounding_box()
+    assert cell["width"] < 2.2 * cell["height"]  # a square of queries and keys is not flat
     page.get_by_role("button", name="QR code").click()
     code = page.get_by_role("dialog").locator("img")
     expect(code).to_be_visible()

@@ -86,7 +86,9 @@ def test_an_untrained_head_is_given_no_role(seed):
 
 
 def test_the_run_is_told_by_its_mask_and_position_settings():
-    assert "13 random tokens" in PROBES.text() and run_text(CONFIG) in PROBES.text()
+    assert PROBES.text() == "3 sequences of 13 random tokens, repeated once"  # as the checkpoints were trained
+    windowed = replace(PROBES, config=replace(CONFIG, sliding_window=4))
+    assert windowed.text().endswith(f" ({run_text(windowed.config)})")
     assert "no window" in run_text(CONFIG) and "causal" in run_text(CONFIG) and "10,000" in run_text(CONFIG)
     other = run_text(replace(CONFIG, causal=False, sliding_window=4, n_sinks=2, position="none"))
     assert "bidirectional" in other and "window of 4" in other and "2 attention-sink tokens" in other

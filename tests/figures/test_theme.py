@@ -144,7 +144,7 @@ def test_kinds_are_not_taken_for_kv_heads():
 
 
 @pytest.mark.parametrize("page", THEMES)
-@pytest.mark.parametrize("scale", [theme.kv_scale(k, 8) for k in range(8)] + [theme.SEQUENTIAL])
+@pytest.mark.parametrize("scale", [theme.kv_scale(k, 8) for k in range(8)] + [theme.SEQUENTIAL, theme.OF_SEVERAL])
 def test_plotly_scales_shade_one_way_on_both_pages(scale, page):
     (start, transparent), (end, full) = scale
     assert (start, end) == (0.0, 1.0)

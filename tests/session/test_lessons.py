@@ -16,7 +16,7 @@ from attnviz.compute.view import View
 from attnviz.cost import kv_cache_bytes, load_presets
 from attnviz.figures.group_quality import AVERAGED, TRAINED
 from attnviz.session.elements import ALL, ELEMENTS, drawings, on_page
-from attnviz.session.lessons import LessonError, parse, placeholders
+from attnviz.session.lessons import LessonError, parse, placeholders, replaced
 from attnviz.session.pages import OVERVIEW_GROUPS, PAGES
 from attnviz.session.settings import SELECTION, Settings
 from tests.together import together
@@ -55,6 +55,16 @@ def test_a_lesson_is_read_into_steps() -> None:
     assert (first.question, first.answer, first.text) == ("Why so?", "Because.", "It has {n_tokens} tokens.")
     assert (second.title, second.question, second.settings().factor) == ("Second", "", 3)
     assert lesson.settings(9).lesson_step == 2 and lesson.settings(1).lesson == "a-name"
+
+
+def test_braces_in_formulas_and_in_code_are_no_placeholders() -> None:
+    text = r"$\frac{a}{\sqrt{d_k}}$, `{}` and {n_tokens} tokens; {theta}$"
+    assert list(placeholders(text)) == ["n_tokens", "theta"]
+    assert replaced(text, "<{}>".format) == r"$\frac{a}{\sqrt{d_k}}$, `{}` and <n_tokens> tokens; <theta>$"
+    assert (
+        parse("a-name", LESSON.replace("By {factor}.", r"By $\sqrt{24}$."), FUNCTIONS).steps[1].text
+        == r"By $\sqrt{24}$."
+    )
 
 
 BROKEN = {

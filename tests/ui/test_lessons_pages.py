@@ -286,6 +286,41 @@ def test_the_lessons_are_listed_and_a_broken_file_is_said(tmp_path, monkeypatch)
     assert "broken" in app.error[0].value and "line 3" in app.error[0].value
 
 
+def test_ones_own_lessons_come_first(tmp_path, monkeypatch) -> None:
+    (tmp_path / "my-week.md").write_text("# Mine\n\nMinutes: 1\n\n## One\n\nLink: heads\n\n$\\sqrt{d}$ of `{}`.\n")
+    monkeypatch.setenv(compute.FOLDER, str(tmp_path))
+    app = opened("pages/9_lessons.py")
+    links = [link.proto.label for link in app.main.get("page_link")]
+    assert links == ["**Mine**", *(f"**{lesson.title}**" for lesson in LESSONS.values())]
+    assert "1 step, about 1 minute." in app.main.caption[1].value and not app.error
+
+
+def test_a_plan_lists_its_lessons_alone_in_its_order(tmp_path, monkeypatch) -> None:
+    (tmp_path / "my-week.md").write_text("# Mine\n\nMinutes: 4\n\n## One\n\nLink: heads\n\nSee.\n")
+    (tmp_path / "order.txt").write_text("mla\nmy-week\nnone\n../order\none-head\n")
+    monkeypatch.setenv(compute.FOLDER, str(tmp_path))
+    app = opened("pages/9_lessons.py")
+    titles = [LESSONS["mla"].title, "Mine", LESSONS["one-head"].title]
+    assert [link.proto.label for link in app.main.get("page_link")] == [f"**{title}**" for title in titles]
+    minutes = LESSONS["mla"].minutes + 4 + LESSONS["one-head"].minutes
+    assert f"3 lessons in the order of your order.txt, about {minutes} minutes." in [
+        caption.value for caption in app.main.caption
+    ]
+    assert [each.value.partition(" ")[0] for each in app.error] == ["**none**", "**order**"]
+    app = opened("pages/1_heads.py", lesson="my-week")
+    app.button(key="lesson-next").click().run()
+    assert link(app)["lesson"] == "one-head"
+
+
+@pytest.mark.parametrize("file", ["app.py", "pages/9_lessons.py"])
+def test_a_link_that_names_a_lesson_alone_opens_its_step(file) -> None:
+    app = opened(file, lesson="one-head", lesson_step="4")
+    assert app.title[0].value == "Heads" and link(app)["tab"] == "lines"
+    assert LESSONS["one-head"].step(4).title in bar(app) and "lesson-return" not in keys_of_buttons(app)
+    app = opened(file, lesson="none")
+    assert "no lesson" in sentences(app)
+
+
 def test_presenting_shows_one_drawing_and_goes_through_the_page() -> None:
     app = opened("pages/3_rope.py", present="1")
     assert shows(app, "rope-pair") and not app.sidebar.text_area

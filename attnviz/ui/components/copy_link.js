@@ -19,8 +19,9 @@ async function settled() {
     await new Promise((done) => setTimeout(done, 50));
 }
 
-// Options for the drawings currently on the page, to choose the one to embed.
-function offer(choice, drawings) {
+// Options for the drawings currently on the page, to choose the one of which `make` writes the text to copy.
+function offer(choice, drawings, make) {
+  choice.make = make;
   const there = drawings.filter(([name]) => document.querySelector(`.${name}`));
   const first = Object.assign(document.createElement("option"), { value: "", textContent: there.length ? "Which drawing?" : "No drawing on this page", disabled: true, selected: true });
   choice.replaceChildren(first, ...there.map(([, value, textContent]) => Object.assign(document.createElement("option"), { value, textContent })));
@@ -39,14 +40,25 @@ function embedCode(key) {
   return `<iframe src="${address}" title="AttnViz: ${name}" width="800" height="600" style="border: 0" allow="fullscreen"></iframe>`;
 }
 
+// The view as a step of a lesson, to paste into its file; the sentence is an example.
+function lessonStep(key) {
+  const url = new URL(window.location.href), name = document.attnvizSave.drawings.find((each) => each[1] === key)[2];
+  for (const each of [...LEFT_OUT, "only"]) url.searchParams.delete(each);
+  const page = url.pathname.split("/").at(-1) || "/";
+  return `## ${name}\n\nLink: ${page}${url.search}\nLook at: ${key}\n\nQuery {query} gives {weight_percent} of its weight to token {key}.\n`;
+}
+
 export default function ({ data, parentElement }) {
   document.attnvizSave = Object.assign(saving, JSON.parse(new TextDecoder().decode(data))); // URLs omit default values
-  const [button, code, choice, status] = [".link", ".code", "select", "[role=status]"].map((each) => parentElement.querySelector(each));
+  const [button, code, step, choice, status] = [".link", ".code", ".step", "select", "[role=status]"].map((each) => parentElement.querySelector(each));
   const call = begun(button);
   button.textContent = "Copy link to this view";
   button.onclick = () => copy(() => window.location.href, status);
   code.textContent = "Copy embed code";
-  code.onclick = () => offer(choice, document.attnvizSave.drawings);
-  choice.onchange = () => { copy(embedCode.bind(null, choice.value), status); choice.hidden = true; };
+  code.onclick = () => offer(choice, document.attnvizSave.drawings, embedCode);
+  step.textContent = "Copy lesson step";
+  step.hidden = !document.attnvizSave.writesLessons;
+  step.onclick = () => offer(choice, document.attnvizSave.drawings, lessonStep);
+  choice.onchange = () => { copy(choice.make.bind(null, choice.value), status); choice.hidden = true; };
   return call.end;
 }

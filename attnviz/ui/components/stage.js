@@ -1,5 +1,5 @@
-// Presentation mode: zooms the drawing until it fills the window above the bar, at least by TYPE; if it is then higher than the
-// window, it scrolls. Only a chart is enlarged less, so that its axes are seen together with its marks. Draws a ring around the
+// Presentation mode: zooms the drawing until it fills the window above or beside the bar, at least by TYPE; if it is then higher than
+// the window, it scrolls. Only a chart is enlarged less, so that its axes are seen together with its marks. Draws a ring around the
 // pointer; B blanks the screen. Page Up and Page Down, as sent by a clicker, step.
 const TYPE = 1.4, LARGEST = 4, SHARES = [1, 0.85, 0.75, 0.65, 0.55, 0.45]; // minimal and maximal zoom; widths tried, as shares of the widest
 const WIDEST = 1.6, RING = 56, TRIES = 6, SETTLED = 80; // maximal useful width / height; pixels; attempts; milliseconds until laid out
@@ -55,7 +55,8 @@ function fitting(sheet, target, signal) {
   let turn = 0, seen = "";
   const roomFor = () => {
     const bar = document.querySelector("[data-testid=stBottom]")?.getBoundingClientRect();
-    return [window.innerWidth - 32, (bar?.height ? bar.top : window.innerHeight) - 24];
+    const beside = bar?.left > 0; // a lesson's text in a wide window
+    return [(beside ? bar.left : window.innerWidth) - 32, (bar?.height && !beside ? bar.top : window.innerHeight) - 24];
   };
   const wait = (ms) => new Promise((then) => setTimeout(then, ms));
   const charts = () => [...document.querySelectorAll(`.${target} .stPlotlyChart`)];

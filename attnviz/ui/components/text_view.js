@@ -31,11 +31,12 @@ function update(view, bytes) {
   saveButtons(view.root, () => ({ title: "", legend: [[d.mark, d.name]], unsaved: ".strongest" }));
 }
 
-// Shows "·the" as " the", and keeps the text's line breaks.
+// Shows "·the" as " the", and keeps the text's line breaks. Lines end between words; a line without a space ends anywhere.
 function lay({ d, text }) {
   text.replaceChildren(...d.labels.flatMap((label, at) => {
     const token = Object.assign(el("bdi", "token", label.replace(/^·(?=.)/, "\u00a0")), { at, title: `${at} “${label}”` });
-    return label.endsWith("⏎") ? [token, el("br", "")] : [token, el("wbr", "")];
+    if (label.endsWith("⏎")) return [token, el("br", "")];
+    return d.labels[at + 1]?.startsWith("·") ? [token, el("wbr", "")] : [token];
   }));
   text.tokens = text.querySelectorAll(".token");
 }

@@ -7,6 +7,7 @@ import streamlit as st
 from attnviz.compute import lessons as compute
 from attnviz.compute.view import View, always
 from attnviz.figures.drawing import escaped
+from attnviz.figures.phrases import count
 from attnviz.session.lessons import Lesson
 from attnviz.ui import state
 
@@ -30,9 +31,22 @@ def lesson_list(view: View) -> None:
     found, unread = compute.lessons()
     for each in unread:
         st.error(f"**{escaped(each.file)}** is not shown. {escaped(each.reason)}", icon=":material/error:")
-    listed = list(found.values())
-    for at in range(0, len(listed), COLUMNS):  # row by row, so that a phone and a screen reader keep their order
-        for column, lesson in zip(st.columns(COLUMNS), listed[at : at + COLUMNS], strict=False):
+    if compute.planned():
+        minutes = sum(lesson.minutes for lesson in found.values())
+        st.caption(f"{count(len(found), 'lesson')} in the order of your order.txt, about {count(minutes, 'minute')}.")
+        _cards(view, list(found.values()))
+        return
+    own = compute.own(found)
+    if own:
+        st.markdown("## Your lessons")
+        _cards(view, own)
+        st.markdown("## Lessons of AttnViz")
+    _cards(view, [lesson for lesson in found.values() if lesson not in own])
+
+
+def _cards(view: View, lessons: list[Lesson]) -> None:
+    for at in range(0, len(lessons), COLUMNS):  # row by row, so that a phone and a screen reader keep their order
+        for column, lesson in zip(st.columns(COLUMNS), lessons[at : at + COLUMNS], strict=False):
             with column.container(border=True, height="stretch"):
                 _lesson(lesson, view.settings.lesson_step if view.settings.lesson == lesson.name else 0)
 
@@ -43,5 +57,5 @@ def _lesson(lesson: Lesson, at: int) -> None:
         first.page.file, label=f"**{lesson.title}**", icon=":material/arrow_forward:", icon_position="right",
         query_params=lesson.settings(at or 1).to_link(),
     )  # fmt: skip
-    steps = f"{len(lesson.steps)} steps, about {lesson.minutes} minutes"
+    steps = f"{count(len(lesson.steps), 'step')}, about {count(lesson.minutes, 'minute')}"
     st.caption(f"{lesson.about} {steps}.{f' You are at step {at}.' if at else ''}")
