@@ -54,8 +54,8 @@ def _presenter(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="right"):
         st.caption(f"{state.page().name} · {element.name}, {at + 1} of {len(shown)}" if element else state.page().name)
         if shown:
-            _step_button("◀", "previous", "Left", shown, at - 1)
-            _step_button("▶", "following", "Right", shown, at + 1)
+            _step_button("◀", "previous", "Left", shown[at - 1] if at > 0 else None)
+            _step_button("▶", "following", "Right", shown[at + 1] if at + 1 < len(shown) else _of_next_tab(s))
         presenter_tools(s)
 
 
@@ -67,16 +67,24 @@ def presenter_tools(s: Settings) -> None:
     stage(element.css_class if element else "", key="stage")
 
 
-def _step_button(label: str, name: str, shortcut: str, shown: tuple[Element, ...], to: int) -> None:
-    key = shown[to].key if 0 <= to < len(shown) else ""
+def _of_next_tab(s: Settings) -> Element | None:
+    """Return the first drawing of the next tab that has one."""
+    page = state.page()
+    tabs = list(page.tabs)
+    later = tabs[tabs.index(page.open_tab(s.tab)) + 1 :] if tabs else []
+    return next((each for tab in later for each in drawings(page.path, tab) if each.tab), None)
+
+
+def _step_button(label: str, name: str, shortcut: str, to: Element | None) -> None:
     st.button(
-        label, key=f"present-{name}", shortcut=shortcut, disabled=not key, on_click=_show, args=(key,),
+        label, key=f"present-{name}", shortcut=shortcut, disabled=to is None, on_click=_show, args=(to,),
         help=f"The {name} drawing of this page",
     )  # fmt: skip
 
 
-def _show(key: str) -> None:
-    state.go(state.page().path, replace(state.current(), only=key))
+def _show(to: Element) -> None:
+    s = state.current()
+    state.go(state.page().path, replace(s, only=to.key, tab=to.tab or s.tab))
 
 
 def _end() -> None:

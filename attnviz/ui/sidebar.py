@@ -53,10 +53,11 @@ def _links(view: View) -> None:
 @state.part(state.CONTROLS, always)
 def _controls(view: View) -> None:
     s = view.settings
+    _select("Model", "model", _models(s), format_func=_model)  # first: below the examples it was out of sight
     with st.container(key="sidebar-text"):
         _text()
-    _select("Model", "model", _models(s), format_func=_model)
     if s.model == "own":
+        st.markdown("**The untrained model**")
         _own_model(s)
     elif not s.opened:
         st.caption(f"A small model, {TRAINED_ON}.")

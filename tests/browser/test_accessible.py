@@ -144,7 +144,7 @@ def stops(page: Page, most: int = 70) -> list[tuple[str, int]]:
 
 
 WALK = [
-    "Skip to main content", "Query grouping", "Text", "Apply", "a repeated phrase", "Model",
+    "Skip to main content", "Query grouping", "Model", "Text", "Apply", "a repeated phrase",
     "Mask and position settings", "View source", "Copy link", "Heads shown", "Layer 1, head 3", "The text",
     "Query token", "Key token", "Pin to compare", "Heat map of layer 1, head 3", "Colour scale",
     "Exclude first token", "Zoom, numbers and downloads", "This head", "Lines between tokens", "L1 H3",

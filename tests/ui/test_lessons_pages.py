@@ -331,6 +331,14 @@ def test_presenting_shows_one_drawing_and_goes_through_the_page() -> None:
     assert not app.query_params and app.title[0].value == "RoPE"
 
 
+def test_presenting_goes_on_with_the_next_tab() -> None:
+    app = opened("pages/1_heads.py", present="1", only="lines", tab="lines")
+    app.button(key="present-following").click().run()
+    assert (link(app)["tab"], link(app)["only"]) == ("writes", "figure-norms") and shows(app, "figure-norms")
+    app = opened("pages/1_heads.py", present="1", only="masks", tab="masks")  # the tabs after it have no drawings
+    assert app.button(key="present-following").disabled and not app.button(key="present-previous").disabled
+
+
 def test_a_lesson_s_step_is_presented_with_its_own_drawing() -> None:
     app = opened_step(LESSONS["one-head"], 2)
     app.button(key="present").click().run()

@@ -27,8 +27,6 @@ HTML = """
   <div class="way" role="group" aria-label="The whole run, a column for each line"></div>
   <div class="two">
     <section class="code">
-      <p class="path"></p>
-      <div class="source"></div>
       <div class="tools">
         <button type="button" data-go="back">← line</button><button type="button" data-go="next">line →</button>
         <button type="button" data-go="before">← over</button><button type="button" data-go="over">over →</button>
@@ -37,6 +35,8 @@ HTML = """
         <button type="button" data-go="copy">Copy this function</button>
         <label>Jump to <select></select></label>
       </div>
+      <p class="path"></p>
+      <div class="source"></div>
       <p class="does"></p>
     </section>
     <section class="made">
