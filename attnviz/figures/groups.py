@@ -313,10 +313,12 @@ def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens
     if here == 0:
         n_flops, n_bytes = (costs[what][0] for what in ("attention FLOPs", "cache bytes read"))
         title = f"{names[0]}: {n_flops:,} attention FLOPs and {n_bytes:,} B of cache per decode step"
+    same = equations[0].value == equations[1].value
+    chance = " That the bytes are as many as the FLOPs is a coincidence of these sizes." if same else ""
     return Caption(
         title=title,
         note=f"One decode step: the last of {count(n_tokens, 'token')} attends to "
-        f"{_attended_text(selected, n_tokens)}. {_flops_note(selected)}",
+        f"{_attended_text(selected, n_tokens)}. {_flops_note(selected)}{chance}",
         alt=f"{title}; {costs['parameters of the model'][here]:,} of "
         f"{costs['parameters of the model'][0]:,} parameters.",
         table={"attention": names, **costs},
