@@ -18,6 +18,7 @@ from attnviz.config import ModelConfig
 from attnviz.cost.hf_config import read_hf_config
 from attnviz.modules.rope_scaling import FIELDS_OF
 
+TRAINED = "original_max_position_embeddings"
 SILU, GELU_TANH = ("silu", "swish"), ("gelu_new", "gelu_pytorch_tanh")
 Facts = dict[str, Any]
 
@@ -45,6 +46,11 @@ def read_config(facts: Facts) -> tuple[ModelConfig, Architecture]:
         raise ConfigError(
             f"the architecture {shown(name)} is not supported; supported: {', '.join(ARCHITECTURES)}. "
             "The Cost page counts many others from their config.json"
+        )
+    if facts.get("model_type") not in (None, architecture.model_type):
+        raise ConfigError(
+            f"architectures names {name}, but model_type is {shown(facts['model_type'])} and not "
+            f"{architecture.model_type!r}; correct one of the two in config.json"
         )
     if facts.get("quantization_config"):
         raise ConfigError("quantization_config is given, but quantised weights are not supported")
@@ -78,37 +84,47 @@ def _gpt2(facts: Facts, model: ModelConfig) -> dict[str, Any]:
 
 
 def _gemma2(facts: Facts, model: ModelConfig) -> dict[str, Any]:
+    return {**_gemma(facts, model), **_rope(_rope_of(facts), model)}
+
+
+def _gemma(facts: Facts, model: ModelConfig) -> dict[str, Any]:
+    """Read what Gemma 2 and Gemma 3 share."""
     _must(facts, "hidden_activation", (*GELU_TANH, None), "gelu_pytorch_tanh")
     return {
         "norm_eps": facts.get("rms_norm_eps", 1e-6),
         "embedding_scale": math.sqrt(model.d_model),
-        "attention_scale": facts.get("query_pre_attn_scalar", 256) ** -0.5,
+        "attention_scale": _above("query_pre_attn_scalar", facts.get("query_pre_attn_scalar", 256), 0) ** -0.5,
         "attention_softcap": facts.get("attn_logit_softcapping", 50.0),
         "logit_softcap": facts.get("final_logit_softcapping", 30.0),
-        **_rope(_rope_of(facts), model),
     }
 
 
 def _gemma3(facts: Facts, model: ModelConfig) -> dict[str, Any]:
     _must(facts, "use_bidirectional_attention", (False, None), False)
-    caps = {"attn_logit_softcapping": None, "final_logit_softcapping": None}
-    by_layer = facts.get("rope_parameters") or {}
-    if "full_attention" in by_layer:
-        full, windowed = by_layer["full_attention"], by_layer.get("sliding_attention", {})
-        if windowed.get("rope_type", "default") != "default":
-            raise ConfigError(f"rope_parameters.sliding_attention must be unscaled, not {shown(windowed)}")
-        theta = windowed.get("rope_theta", 10_000.0)
-    else:
-        full, theta = {"rope_theta": 1_000_000.0} | _rope_of(facts), facts.get("rope_local_base_freq", 10_000.0)
-    return {**_gemma2(caps | facts, model), **_rope(full, model), "rope_theta_windowed": float(theta)}
+    full, windowed = _by_layer(facts)
+    if windowed.get("rope_type", windowed.get("type", "default")) != "default":
+        raise ConfigError(f"rope_parameters.sliding_attention must be unscaled, not {shown(windowed)}")
+    # transformers has a field for a cap on Gemma 3's scores, and never applies it
+    caps = {"final_logit_softcapping": None} | facts | {"attn_logit_softcapping": None}
+    theta = _above("rope_theta", windowed["rope_theta"], 1)
+    return {**_gemma(caps, model), **_rope(full, model), "rope_theta_windowed": theta}
+
+
+def _by_layer(facts: Facts) -> tuple[Facts, Facts]:
+    """Return Gemma 3's RoPE parameters of the layers without and with a window, completed as by transformers."""
+    given = _mapping(facts, "rope_parameters")
+    full = _mapping(given, "full_attention") if given else {"rope_type": "default"}
+    full = {"rope_theta": _given(facts, "rope_theta", 1_000_000.0)} | full | _mapping(facts, "rope_scaling")
+    theta = _given(facts, "rope_local_base_freq", 10_000.0)
+    return full, {"rope_theta": theta} | _mapping(given, "sliding_attention")
 
 
 def _rope_of(facts: Facts) -> Facts:
-    """Return the RoPE parameters of a config.json, in the current or the older format."""
-    if isinstance(facts.get("rope_parameters"), dict):
-        return facts["rope_parameters"]
-    theta = {"rope_theta": facts["rope_theta"]} if facts.get("rope_theta") is not None else {}
-    return (facts.get("rope_scaling") or {}) | theta
+    """Return the RoPE parameters of a config.json in the current or the older format, completed as by transformers."""
+    given = _mapping(facts, "rope_scaling") or _mapping(facts, "rope_parameters")
+    beside = {"rope_theta": _given(facts, "rope_theta", 10_000.0)}
+    trained = facts.get(TRAINED)
+    return beside | given | ({} if trained is None else {TRAINED: trained})
 
 
 def _rope(given: Facts, model: ModelConfig) -> dict[str, Any]:
@@ -116,11 +132,33 @@ def _rope(given: Facts, model: ModelConfig) -> dict[str, Any]:
     kind = given.get("rope_type", given.get("type", "default"))
     if kind not in ("default", *FIELDS_OF):
         raise ConfigError(f"rope_type must be one of default, {', '.join(FIELDS_OF)} to be run here, not {shown(kind)}")
+    if kind == "dynamic" or given.get(TRAINED) is None:  # transformers' dynamic NTK never reads the field
+        given = given | {TRAINED: model.max_context}
     used = () if kind == "default" else FIELDS_OF[kind]
     numbers = {name: given[name] for name in used if given.get(name) is not None}
     pairs = tuple((name, tuple(v) if isinstance(v, list) else v) for name, v in numbers.items())
     scaling = None if kind == "default" else (("rope_type", kind), *pairs)
-    return {"rope_theta": float(given.get("rope_theta", 10_000.0)), "rope_scaling": scaling}
+    return {"rope_theta": _above("rope_theta", given["rope_theta"], 1), "rope_scaling": scaling}
+
+
+def _mapping(facts: Facts, name: str) -> Facts:
+    """Return a field that is a mapping; an empty one if it is null or missing."""
+    value = _given(facts, name, {})
+    if not isinstance(value, dict):
+        raise ConfigError(f"{name} must be a mapping of names to values, not {shown(value)}")
+    return value
+
+
+def _given(facts: Facts, name: str, default: Any) -> Any:
+    """Return a field; the default if it is null or missing."""
+    return default if facts.get(name) is None else facts[name]
+
+
+def _above(name: str, value: object, low: float) -> float:
+    """Return a field as a float; ConfigError unless it is a finite number above `low`."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low < value < math.inf:
+        raise ConfigError(f"{name} must be a number above {low}, not {shown(value)}")
+    return float(value)
 
 
 # ---- tensors

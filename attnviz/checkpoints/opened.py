@@ -24,6 +24,13 @@ from attnviz.modules import Transformer
 from attnviz.text import Tokenizer
 
 INDEX, ONE_FILE = "model.safetensors.index.json", "model.safetensors"
+ADAPTER = "adapter_config.json"
+IS_ADAPTER = (
+    f"it is an adapter ({ADAPTER}) and not a whole model; merge it into its base model first, in Python with "
+    "merge_and_unload() and save_pretrained()"
+)
+OUTPUT = "lm_head.weight"
+LFS_POINTER = b"version https://git-lfs"
 MAX_JSON = 100_000_000  # bytes of a config.json, an index or a tokenizer.json
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -61,7 +68,9 @@ def open_tokenizer(folder: Path) -> Tokenizer:
     with _as_sentence(folder):
         path = folder / "tokenizer.json"
         if not path.is_file():
-            raise ConfigError("there is no tokenizer.json; other tokenizer files are not supported")
+            raise ConfigError("there is no tokenizer.json, the only tokenizer file that is read; in Python, "
+                              "AutoTokenizer.from_pretrained(folder).save_pretrained(folder) writes it")  # fmt: skip
+        _refuse_pointer(path)
         if path.stat().st_size > MAX_JSON:
             raise ConfigError(f"tokenizer.json is larger than {MAX_JSON / 1e6:.0f} MB")
         try:
@@ -73,34 +82,69 @@ def open_tokenizer(folder: Path) -> Tokenizer:
 def weight_files(folder: Path) -> list[Path]:
     """Return a model's weight files: those named in the index, or the only one."""
     if (folder / INDEX).is_file():
-        names = sorted(set(_json(folder / INDEX).get("weight_map", {}).values()))
-        if not names or not all(isinstance(n, str) and n == Path(n).name and n.endswith(".safetensors") for n in names):
-            raise ConfigError(f"{INDEX} must map tensors to safetensors files beside it")
-        missing = next((n for n in names if not (folder / n).is_file()), None)
-        if missing:
-            raise ConfigError(f"{missing}, named in {INDEX}, is missing")
-        return [folder / n for n in names]
+        return _indexed(folder)
     if (folder / ONE_FILE).is_file():
         return [folder / ONE_FILE]
-    pickles = sorted(p.name for p in folder.iterdir() if p.suffix in (".bin", ".pt", ".pth", ".ckpt"))
+    raise ConfigError(_why_no_weights(folder))
+
+
+def _indexed(folder: Path) -> list[Path]:
+    """Return the files that the index names."""
+    by_tensor = _json(folder / INDEX).get("weight_map")
+    names = list(by_tensor.values()) if isinstance(by_tensor, dict) else []
+    if not names or not all(isinstance(n, str) and n == Path(n).name and n.endswith(".safetensors") for n in names):
+        raise ConfigError(f"{INDEX} must map tensors to safetensors files beside it")
+    names = sorted(set(names))
+    missing = next((n for n in names if not (folder / n).is_file()), None)
+    if missing:
+        raise ConfigError(f"{missing}, named in {INDEX}, is missing")
+    return [folder / n for n in names]
+
+
+def _why_no_weights(folder: Path) -> str:
+    """Return why a folder has neither of the usual weight files, and what to do about it."""
+    names = sorted(path.name for path in folder.iterdir())
+    others = [name for name in names if name.endswith(".safetensors")]
+    if ADAPTER in names:
+        return IS_ADAPTER
+    if len(others) == 1:
+        return f"there is {others[0]} but no {ONE_FILE}; rename it, or add the {INDEX} that names it"
+    if others:
+        return f"there are {others[0]} and others, but no {INDEX}, which names them; copy it into the folder"
+    pickles = [name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt"))]
     if pickles:
-        raise ConfigError(f"its weights are in {pickles[0]}, a pickle, which can run code when it is loaded; only "
-                          "safetensors are opened")  # fmt: skip
-    raise ConfigError(f"there is neither {ONE_FILE} nor {INDEX}")
+        return (f"its weights are in {pickles[0]}, a pickle, which can run code when it is loaded; only safetensors "
+                "are opened, which in Python AutoModelForCausalLM.from_pretrained(folder).save_pretrained(folder) "
+                "writes")  # fmt: skip
+    return f"there is neither {ONE_FILE} nor {INDEX}"
 
 
 @contextmanager
 def _as_sentence(folder: Path) -> Iterator[None]:
     try:
         yield
-    except (ConfigError, SafetensorError, OSError, KeyError, TypeError, AttributeError, OverflowError) as error:
-        reason = " ".join(str(error).split())
+    except OpenError:
+        raise
+    except (ValueError, ArithmeticError, SafetensorError, OSError, KeyError, TypeError, AttributeError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
         raise OpenError(f"The model {folder.name} cannot be opened: {reason}.") from None
+
+
+def _refuse_pointer(path: Path) -> None:
+    """Raise ConfigError for an empty file, and for one that a clone without Git LFS leaves in a large one's place."""
+    with path.open("rb") as file:
+        start = file.read(len(LFS_POINTER))
+    if not start:
+        raise ConfigError(f"{path.name} is empty; download it again")
+    if start == LFS_POINTER:
+        raise ConfigError(f"{path.name} has {path.stat().st_size:,} bytes and is only a Git LFS pointer to the file; "
+                          "run git lfs pull in the folder")  # fmt: skip
 
 
 def _json(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise ConfigError(f"there is no {path.name}")
+    _refuse_pointer(path)
     if path.stat().st_size > MAX_JSON:
         raise ConfigError(f"{path.name} is larger than {MAX_JSON / 1e6:.0f} MB")
     try:
@@ -113,6 +157,8 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _config(folder: Path) -> tuple[ModelConfig, Architecture]:
+    if (folder / ADAPTER).is_file() and not (folder / "config.json").is_file():
+        raise ConfigError(IS_ADAPTER)
     return read_config(_json(folder / "config.json"))
 
 
@@ -126,26 +172,46 @@ def _model(folder: Path, config: ModelConfig, architecture: Architecture) -> Tra
     _refuse_others(set(found), set(wanted.values()))
     for ours, parameter in list(model.named_parameters()):
         theirs = wanted[ours]
-        shape = stored_shape(ours, tuple(parameter.shape), architecture)
         if theirs not in found:
             raise ConfigError(f"the tensor {theirs} is missing")
-        tensor = found[theirs]
-        if tuple(tensor.shape) != shape:
-            raise ConfigError(f"the tensor {theirs} must have the shape {shape}, not {tuple(tensor.shape)}")
-        if tensor.dtype not in DTYPES:
-            raise ConfigError(f"the tensor {theirs} must be float32, float16 or bfloat16, not {tensor.dtype}")
+        tensor = _fitting(theirs, found[theirs], stored_shape(ours, tuple(parameter.shape), architecture))
         module, _, name = ours.rpartition(".")
         part = model.get_submodule(module)
         part._parameters[name] = stored(as_ours(ours, tensor, architecture, config))
+    if config.tie_embeddings and OUTPUT in found:
+        _refuse_another_output(found[OUTPUT], wanted["embed.weight"], found[wanted["embed.weight"]])
     return model.eval()
+
+
+def _fitting(name: str, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return the tensor; ConfigError if it has another shape, or a type that is not computed with."""
+    if tuple(tensor.shape) != shape:
+        raise ConfigError(f"the tensor {name} must have the shape {shape}, not {tuple(tensor.shape)}")
+    if tensor.dtype not in DTYPES:
+        raise ConfigError(f"the tensor {name} must be float32, float16 or bfloat16, not {tensor.dtype}")
+    return tensor
+
+
+def _refuse_another_output(output: Tensor, name: str, embeddings: Tensor) -> None:
+    """Raise ConfigError if the output layer of tied embeddings is stored too, and is no copy of them."""
+    _fitting(OUTPUT, output, tuple(embeddings.shape))
+    dtype = torch.promote_types(output.dtype, embeddings.dtype)
+    if not torch.equal(output.to(dtype), embeddings.to(dtype)):
+        raise ConfigError(f"tie_word_embeddings is true, but {OUTPUT} differs from {name}; set it to false in "
+                          "config.json")  # fmt: skip
 
 
 def _tensors(files: list[Path]) -> dict[str, Tensor]:
     """Return all tensors by name, as views of the memory-mapped files; no data is read yet."""
     found: dict[str, Tensor] = {}
     for path in files:
-        with safe_open(path, "pt") as file:
-            found |= {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        _refuse_pointer(path)
+        try:
+            with safe_open(path, "pt") as file:
+                found |= {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+        except SafetensorError as error:
+            raise ConfigError(f"{path.name}, of {path.stat().st_size:,} bytes, is damaged or incomplete ({error}); "
+                              "download it again") from None  # fmt: skip
     return found
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from threading import Lock
 from typing import TypeVar
 
+import numpy as np
 from cachetools import LRUCache, cached
 from cachetools.keys import hashkey
 
@@ -34,6 +35,7 @@ MAX_OWN_BYTES = 30_000_000  # of untrained models: one with the default settings
 MAX_WEIGHT_BYTES = 70_000_000  # of one untrained model: 8 layers with d_model 384 take 60, 32 with d_model 192 take 58
 
 FEWEST_POSITIONS = 64
+LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project, in plain English
 MAX_OPENED_BYTES = 4_000_000_000  # of opened models: memory-mapped files, whose pages the system can evict
 
 _shipped, _own, _results = (ByteCache(most) for most in (MAX_SHIPPED_BYTES, MAX_OWN_BYTES, MAX_RESULT_BYTES))
@@ -101,10 +103,34 @@ def _load(model: str, own: ModelConfig | None, seed: int) -> Loaded:
     if own:
         loaded = Transformer.random(own, seed)
     else:
-        loaded = load_checkpoint(model)[0] if model in MODELS else open_folder(folder_of(model))[0]
-    predict(loaded, [0])  # the first run also reads the weights from disk, which the time of a trace must not contain
+        loaded, reader = load_checkpoint(model) if model in MODELS else open_folder(folder_of(model))
+        if model not in MODELS:
+            _check_vocabulary(model, reader, loaded.config.vocab_size)
+    logits = predict(loaded, [0])  # also reads the weights from disk, which the time of a trace must not contain
+    if not np.isfinite(logits).all():
+        raise OpenError(
+            f"The model {model} computes no finite numbers: its weights contain NaN or infinity, or are too large. "
+            "Save or download them again."
+        )
     nbytes = sum(p.numel() * p.element_size() for p in loaded.parameters())
     return Loaded(loaded, nbytes, lru_cache(maxsize=16)(loaded.with_config))
+
+
+def _check_vocabulary(model: str, reader: Tokenizer, n_embeddings: int) -> None:
+    """Raise OpenError if the tokenizer is another model's: plain English has tokens beyond the embeddings."""
+    ids = reader.encode(LONG_TEXT.read_text(encoding="utf-8"))
+    if problem := beyond_embeddings(ids, reader.labels(ids), n_embeddings):
+        raise OpenError(
+            f"The tokenizer.json of {model} is not that of its weights: {problem}. Copy the right one there."
+        )
+
+
+def beyond_embeddings(ids: Sequence[int], labels: Sequence[str], n_embeddings: int) -> str:
+    """Return a clause that names the first token without an embedding; "" if there is none."""
+    at = next((at for at, token in enumerate(ids) if token >= n_embeddings), None)
+    if at is None:
+        return ""
+    return f"the token “{labels[at]}” (id {ids[at]:,}) is beyond the model's {n_embeddings:,} embeddings"
 
 
 @lru_cache(maxsize=16)

@@ -18,11 +18,13 @@ from attnviz.compute.view import View, drawable
 from attnviz.config import ModelConfig
 from attnviz.experiments import rope_equalities
 from attnviz.modules.rope import rope_frequencies
-from attnviz.modules.rope_scaling import RopeScaling, scaled_rope_frequencies
+from attnviz.modules.rope_scaling import FIELDS_OF, RopeScaling, scaled_rope_frequencies
 from attnviz.trace import layer_weights
 
 LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project
 PASTED = "pasted"
+HOLDERS = ("rope_scaling", "rope_parameters")  # fields of a config.json that hold a scaling
+LAYER_KINDS = ("full_attention", "sliding_attention")  # Gemma 3's rope_parameters hold one for each
 UNTRAINED_CONTEXT = 256
 WATCHABLE = np.radians((5, 30))  # per token: fast enough to see and slow enough to follow
 MAX_CURVE_BYTES = 2_000_000  # of losses by position: about 500 methods on 512 tokens
@@ -164,21 +166,34 @@ def _whole(pasted: str) -> str:
     return f"{{{line}}}" if re.match(r'"\w+"\s*:', line) else line
 
 
-def _for_this_model(given: object, trained: int, factor: float) -> dict:
+def _for_this_model(given: object, trained: int, factor: float) -> dict | None:
     """Return a published rope_scaling, or rope_parameters, with its training context replaced by this model's.
 
-    The base and the rotated share of the dimensions are settings of their own, and left out. Phi-3 calls LongRoPE "su"
-    and has its context and its factor elsewhere: it gets those of this model.
+    Left out are the base and the rotated share of the dimensions, which are settings of their own, and fields that the
+    method does not have, as in transformers. Phi-3 calls LongRoPE "su" and has its factor elsewhere: it gets that of
+    this page.
     """
-    if not isinstance(given, dict):
+    values = _scaling_in(given)
+    if values is None:
+        return None
+    values = {name: value for name, value in values.items() if value is not None}
+    values |= {name: "longrope" for name in ("type", "rope_type") if values.get(name) == "su"}
+    kind = values.get("rope_type", values.get("type"))
+    used = FIELDS_OF.get(kind, ()) if isinstance(kind, str) else ()
+    if kind == "longrope":
+        values = {"factor": factor} | values
+    values = values | {"original_max_position_embeddings": trained}
+    return {name: value for name, value in values.items() if name in (*used, "type", "rope_type")}
+
+
+def _scaling_in(given: object) -> dict | None:
+    """Return the scaling in a pasted value: itself, one of its fields, or Gemma 3's of the layers without a window."""
+    if isinstance(given, dict) and not given.keys().isdisjoint(HOLDERS):
+        given = given.get("rope_scaling") or given.get("rope_parameters")
+    if isinstance(given, dict) and not given.keys().isdisjoint(LAYER_KINDS):
+        given = given.get("full_attention")
+    if given is not None and not isinstance(given, dict):
         raise ConfigError(f"rope_scaling must be a JSON object, not {shown(given)}")
-    given = dict(given.get("rope_scaling") or given.get("rope_parameters") or given)
-    given = {name: value for name, value in given.items() if name not in ("rope_theta", "partial_rotary_factor")}
-    given |= {name: "longrope" for name in ("type", "rope_type") if given.get(name) == "su"}
-    if "longrope" in (given.get("type"), given.get("rope_type")):
-        given = {"factor": factor, "original_max_position_embeddings": trained} | given
-    if "original_max_position_embeddings" in given:
-        given["original_max_position_embeddings"] = trained
     return given
 
 

@@ -91,14 +91,15 @@ class View:
 
     @cached_property
     def problem(self) -> str | None:
-        """The reason why this model cannot run (incompatible settings, a damaged checkpoint), or None."""
+        """The reason why this model cannot run (settings, a damaged checkpoint) on this text, or None."""
         from attnviz.checkpoints import CheckpointError
 
         try:
             self.model  # noqa: B018
+            beyond = _models().beyond_embeddings(self.ids, self.labels, self.config.vocab_size)
         except (CheckpointError, ConfigError) as error:
             return str(error)
-        return None
+        return f"{beyond[0].upper()}{beyond[1:]}; leave it out of the text." if beyond else None
 
     @property
     def shown_text(self) -> str:

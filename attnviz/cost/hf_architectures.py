@@ -32,7 +32,7 @@ def _defaults(
 
 
 UNBIASED = {"attention_bias": False, "mlp_bias": False}
-NO_WINDOW: dict[str, Any] = {"use_sliding_window": False, "sliding_window": None, "max_window_layers": 28}
+UNUSED_WINDOW: dict[str, Any] = {"use_sliding_window": False, "sliding_window": 4096, "max_window_layers": 28}
 SPARSE: dict[str, Any] = {"decoder_sparse_step": 1, "mlp_only_layers": ()}
 GPT = {"n_inner": None, "tie_word_embeddings": True}
 FULL_MHA = _defaults(32000, 4096, 11008, 32, 32, None, 2048)
@@ -59,14 +59,14 @@ ARCHITECTURES = {
     "ministral": Architecture(read.mistral, _defaults(32000, 4096, 14336, 32, 32, 8, 131072, sliding_window=4096)),
     "mixtral": Architecture(read.mixtral, _defaults(
         32000, 4096, 14336, 32, 32, 8, 131072, sliding_window=None, num_local_experts=8, num_experts_per_tok=2)),
-    "qwen2": Architecture(read.qwen2, _defaults(151936, 4096, 22016, 32, 32, 32, 32768, **NO_WINDOW)),
+    "qwen2": Architecture(read.qwen2, _defaults(151936, 4096, 22016, 32, 32, 32, 32768, **UNUSED_WINDOW)),
     "qwen2_moe": Architecture(read.qwen2_moe, _defaults(
         151936, 2048, 5632, 24, 16, 16, 32768, moe_intermediate_size=1408, shared_expert_intermediate_size=5632,
-        num_experts_per_tok=4, num_experts=60, **NO_WINDOW, **SPARSE)),
+        num_experts_per_tok=4, num_experts=60, **UNUSED_WINDOW, **SPARSE)),
     "qwen3": Architecture(read.qwen3, _defaults(
-        151936, 4096, 22016, 32, 32, 32, 32768, head_dim=128, attention_bias=False, **NO_WINDOW)),
+        151936, 4096, 22016, 32, 32, 32, 32768, head_dim=128, attention_bias=False, **UNUSED_WINDOW)),
     "qwen3_moe": Architecture(read.qwen3_moe, _defaults(
-        151936, 2048, 6144, 24, 32, 4, 32768, attention_bias=False, use_sliding_window=False, sliding_window=None,
+        151936, 2048, 6144, 24, 32, 4, 32768, attention_bias=False, use_sliding_window=False, sliding_window=4096,
         moe_intermediate_size=768, num_experts_per_tok=8, num_experts=128, **SPARSE)),
     "gemma": Architecture(read.gemma, _defaults(
         256000, 3072, 24576, 28, 16, 16, 8192, True, head_dim=256, attention_bias=False)),
@@ -135,6 +135,7 @@ ALIASES = {  # other model types with the same decoder
     "qwen2_5_vl": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3", "qwen3_vl_moe_text": "qwen3_moe",
     "mistral3": "mistral", "llava": "llama", "llava_next": "llama",
 }  # fmt: skip
+TIED_BY_EITHER = ("llava", "qwen2_vl", "qwen2_5_vl")  # older files of these name tied embeddings in text_config alone
 CLASSES = {  # class name in `architectures`, used if no model_type is given
     name.replace("_", "").removesuffix("text"): name for name in ARCHITECTURES
 } | {"gptneox": "gpt_neox", "gptbigcode": "gpt_bigcode", "rw": "falcon"}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from attnviz.checks import ConfigError, shown
 from attnviz.config import ModelConfig
-from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES, CLASSES, Architecture
+from attnviz.cost.hf_architectures import ALIASES, ARCHITECTURES, CLASSES, TIED_BY_EITHER, Architecture
 from attnviz.cost.hf_fields import Fields
 from attnviz.cost.hf_llama_like import LLAMA_LIKE, unlike_llama
 
@@ -55,8 +55,8 @@ def read_hf_config(config: dict) -> Description:
     decoder = config if part is None else config[part]
     if not isinstance(decoder, dict):
         raise ConfigError(f"{part} must be a mapping of names to values, not {shown(decoder)}")
-    if "tie_word_embeddings" in config:
-        decoder = {"tie_word_embeddings": config["tie_word_embeddings"]} | decoder
+    if part is not None and config.get("tie_word_embeddings") is not None:
+        decoder = decoder | {"tie_word_embeddings": _ties(config, decoder)}
     name = _architecture(decoder) or _architecture(config)
     architecture = _lookup(name, decoder)
     fields = Fields(decoder, architecture.defaults)
@@ -67,6 +67,12 @@ def read_hf_config(config: dict) -> Description:
         known=architecture is not LLAMA_LIKE, unused=tuple(n for n in decoder if _is_unused(n, fields)),
         stored_as=_quantisation(config),
     )  # fmt: skip
+
+
+def _ties(config: dict, decoder: dict) -> object:
+    """Return whether the embeddings are tied: as the file says beside its decoder, which wins over what is inside."""
+    either = not config["tie_word_embeddings"] and config.get("model_type") in TIED_BY_EITHER
+    return decoder.get("tie_word_embeddings", False) if either else config["tie_word_embeddings"]
 
 
 def _is_unused(name: str, fields: Fields) -> bool:

@@ -25,13 +25,24 @@ def llama(f: Fields) -> dict[str, Any]:
 
 def _usual(f: Fields) -> dict[str, Any]:
     """Read the sizes under the names that most architectures share."""
+    sizes = _divided(f)
+    return sizes | {"head_dim": f.size_or(sizes["head_dim"], "head_dim")}
+
+
+def _divided(f: Fields) -> dict[str, Any]:
+    """Read the sizes of an architecture whose heads always divide the width, whatever head_dim says."""
+    sizes = _multi_head(f)
+    return sizes | {"n_kv_heads": _kv_heads(f, sizes["n_heads"], "num_key_value_heads")}
+
+
+def _multi_head(f: Fields) -> dict[str, Any]:
+    """Read the sizes of an architecture that has, besides, as many KV heads as query heads."""
     n_heads, d_model = f.size("num_attention_heads"), f.size("hidden_size")
     return {
         "n_layers": f.size("num_hidden_layers"),
         "d_model": d_model,
         "n_heads": n_heads,
-        "n_kv_heads": _kv_heads(f, n_heads, "num_key_value_heads"),
-        "head_dim": f.size_or(_head_dim(d_model, n_heads), "head_dim"),
+        "head_dim": _head_dim(d_model, n_heads),
         "d_ff": f.size("intermediate_size"),
         "vocab_size": f.size("vocab_size"),
         "max_context": f.size("max_position_embeddings", "model_max_length"),
@@ -122,12 +133,14 @@ def mixtral(f: Fields) -> dict[str, Any]:
 
 def qwen2(f: Fields) -> dict[str, Any]:
     sizes = _usual(f)
-    return sizes | {"qkv_bias": True} | _qwen_window(f, sizes["n_layers"])
+    return sizes | {"qkv_bias": True} | _qwen_window(f, sizes["n_layers"], lambda i, first: i < first)
 
 
 def qwen2_moe(f: Fields) -> dict[str, Any]:
+    """Read Qwen's first mixture, in which every other layer of the first max_window_layers has a window."""
     f.must_be(True, "qkv_bias")
-    sizes = qwen2(f)
+    sizes = _usual(f) | {"qkv_bias": True}
+    sizes |= _qwen_window(f, sizes["n_layers"], lambda i, first: i >= first or _alternating(i))
     shared, width = f.size("shared_expert_intermediate_size"), f.size("moe_intermediate_size")
     if shared % width:
         raise ConfigError(f"shared_expert_intermediate_size must be a multiple of moe_intermediate_size = {width:,} "
@@ -140,7 +153,8 @@ def qwen2_moe(f: Fields) -> dict[str, Any]:
 
 def qwen3(f: Fields) -> dict[str, Any]:
     sizes = _usual(f)
-    return sizes | _biased(f) | {"qk_norm": "head"} | _qwen_window(f, sizes["n_layers"])
+    windows = _qwen_window(f, sizes["n_layers"], lambda i, first: i < first)
+    return sizes | _biased(f) | {"qk_norm": "head"} | windows
 
 
 def qwen3_moe(f: Fields) -> dict[str, Any]:
@@ -150,13 +164,13 @@ def qwen3_moe(f: Fields) -> dict[str, Any]:
     return sizes | {"moe": _some_experts(f, sizes["n_layers"], sizes["d_ff"])}
 
 
-def _qwen_window(f: Fields, n_layers: int) -> dict[str, Any]:
-    """Read Qwen's window if it is in use; the first max_window_layers have none."""
+def _qwen_window(f: Fields, n_layers: int, full: Callable[[int, int], bool]) -> dict[str, Any]:
+    """Read Qwen's window if it is in use; full: whether layer i has none, given max_window_layers."""
     if not f.flag("use_sliding_window"):
         return {}
     first = f.value("max_window_layers")
     whole("max_window_layers", first, low=0)
-    return _windowed(f, n_layers, lambda i: i < first)
+    return _windowed(f, n_layers, lambda i: full(i, first))
 
 
 def smollm3(f: Fields) -> dict[str, Any]:
@@ -181,7 +195,8 @@ def gemma3(f: Fields) -> dict[str, Any]:
 
 def _pattern_name(f: Fields) -> str:
     """Return the name of the field with the windows' period, which changed over time."""
-    return "_sliding_window_pattern" if "_sliding_window_pattern" in f.config else "sliding_window_pattern"
+    older = "_sliding_window_pattern"
+    return older if older in f.config and "sliding_window_pattern" not in f.config else "sliding_window_pattern"
 
 
 def phi(f: Fields) -> dict[str, Any]:
@@ -193,7 +208,7 @@ def stablelm(f: Fields) -> dict[str, Any]:
     f.must_be(False, "qk_layernorm")
     parallel = f.flag("use_parallel_residual")
     one = {"norms_per_layer": 1, "parallel_block": True} if parallel else {}
-    return _usual(f) | LAYER_NORM | {"qkv_bias": f.flag("use_qkv_bias")} | one
+    return _divided(f) | LAYER_NORM | {"qkv_bias": f.flag("use_qkv_bias")} | one
 
 
 def starcoder2(f: Fields) -> dict[str, Any]:
@@ -212,6 +227,7 @@ def olmo3(f: Fields) -> dict[str, Any]:
 
 def olmoe(f: Fields) -> dict[str, Any]:
     sizes = olmo2(f)
+    f.must_be(_head_dim(sizes["d_model"], sizes["n_heads"]), "head_dim")  # with another, its norms do not fit q and k
     return sizes | {"moe": _experts(f, sizes["d_ff"], "num_experts")}
 
 
@@ -350,7 +366,7 @@ def gptj(f: Fields) -> dict[str, Any]:
 
 
 def gpt_neox(f: Fields) -> dict[str, Any]:
-    sizes = _usual(f)
+    sizes = _multi_head(f)
     return sizes | PLAIN | _biased(f) | {"parallel_block": f.flag("use_parallel_residual")}
 
 
@@ -374,8 +390,13 @@ def opt(f: Fields) -> dict[str, Any]:
     }
 
 
+def _width(f: Fields) -> int:
+    """Read the width, which an older name sets even if the newer one is given."""
+    return f.size("hidden_size" if f.config.get("n_embed") is None else "n_embed")
+
+
 def bloom(f: Fields) -> dict[str, Any]:
-    d_model = f.size("hidden_size", "n_embed")
+    d_model = _width(f)
     return {
         "n_layers": f.size("n_layer", "num_hidden_layers"),
         "d_model": d_model,
@@ -410,14 +431,13 @@ def mpt(f: Fields) -> dict[str, Any]:
 
 
 def falcon(f: Fields) -> dict[str, Any]:
-    d_model, n_heads = f.size("hidden_size"), f.size("num_attention_heads", "n_head")
+    d_model, n_heads = _width(f), f.size("num_attention_heads", "n_head")
     grouped, parallel = f.flag("new_decoder_architecture"), f.flag("parallel_attn")
     if grouped:
         n_kv_heads = _kv_heads(f, n_heads, "num_kv_heads", "n_head_kv")
-        f.must_be(2, "num_ln_in_parallel_attn")
     else:
         n_kv_heads = 1 if f.flag("multi_query") else n_heads
-    bias = f.flag("bias")
+    bias, n_norms = f.flag("bias"), f.size_or(2 if grouped else 1, "num_ln_in_parallel_attn")
     return {
         "n_layers": f.size("num_hidden_layers", "n_layer"),
         "d_model": d_model,
@@ -429,7 +449,7 @@ def falcon(f: Fields) -> dict[str, Any]:
         "tie_embeddings": f.flag("tie_word_embeddings"),
         **PLAIN,
         **{"qkv_bias": bias, "o_bias": bias, "ffn_bias": bias},
-        "norms_per_layer": 1 if parallel and not grouped else 2,
+        "norms_per_layer": 1 if parallel and n_norms != 2 else 2,
         "parallel_block": grouped or parallel,
         "position": "alibi" if f.flag("alibi") else "rope",
     }

@@ -93,18 +93,17 @@ class RopeScaling:
             value, name = getattr(self, field.name), field.name
             if name in FIELDS_OF[self.rope_type] and not (value is None and name in OPTIONAL):
                 _check(name, value)
-        if self.rope_type == "yarn":
-            self._check_order("beta_slow", "beta_fast")
-        if self.rope_type == "llama3":
-            self._check_order("low_freq_factor", "high_freq_factor")
+        if self.rope_type == "yarn" and self.beta_slow > self.beta_fast:  # equal ones, as in Kimi K2, are a step
+            raise ConfigError(
+                f"rope_scaling.beta_slow must be at most beta_fast = {self.beta_fast}, not {self.beta_slow}"
+            )
+        if self.rope_type == "llama3" and self.low_freq_factor >= self.high_freq_factor:
+            raise ConfigError(
+                f"rope_scaling.low_freq_factor must be below high_freq_factor = {self.high_freq_factor}, not "
+                f"{self.low_freq_factor}"
+            )
         if self.attention_factor is None:
             object.__setattr__(self, "attention_factor", self._default_attention_factor())
-
-    def _check_order(self, low: str, high: str) -> None:
-        if not getattr(self, low) < getattr(self, high):
-            raise ConfigError(
-                f"rope_scaling.{low} must be below {high} = {getattr(self, high)}, not {getattr(self, low)}"
-            )
 
     def _default_attention_factor(self) -> float:
         """Return the papers' factor on cos and sin; a score q·k grows by its square."""

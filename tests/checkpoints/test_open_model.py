@@ -31,6 +31,7 @@ from attnviz.modules import Recording
 from attnviz.trace import trace
 from tests.checkpoints.tokenizers import byte_level
 from tests.oracles import agree
+from tests.together import together
 
 T, C, H, K, L, F, VOCAB = 13, 42, 6, 3, 3, 23, 307
 USUAL = dict(
@@ -120,6 +121,86 @@ def test_beyond_the_training_context_too(name, tmp_path, tokenizer_file):
     assert_same(theirs, open_model(tmp_path)[0], 70)
 
 
+LINEAR = {"type": "linear", "factor": 4.0}
+YARN = {"rope_type": "yarn", "factor": 4.0}
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+UNSCALED = {"rope_type": "default"}
+WRITTEN = {  # a model, and how its config.json is changed by hand; None: the field is removed
+    "a scaling added": ("llama", {"rope_scaling": LINEAR, "rope_theta": 500.0}),
+    "an empty scaling": ("llama", {"rope_scaling": {}, "rope_parameters": LINEAR}),
+    "theta beside": ("llama", {"rope_parameters": UNSCALED, "rope_theta": 500.0}),
+    "theta in both": ("llama", {"rope_parameters": None, "rope_scaling": LINEAR | {"rope_theta": 70.0},
+                                "rope_theta": 500.0}),
+    "dynamic's context": ("llama", {"rope_parameters": {
+        "rope_type": "dynamic", "factor": 4.0, "original_max_position_embeddings": 16}}),
+    "yarn without context": ("llama", {"rope_parameters": YARN}),
+    "yarn, context beside": ("llama", {"rope_parameters": YARN | {"original_max_position_embeddings": 32},
+                                       "original_max_position_embeddings": 16}),
+    "yarn, a step": ("llama", {"rope_parameters": YARN | {"original_max_position_embeddings": 16, "beta_fast": 1.0,
+                                                          "beta_slow": 1.0}}),
+    "llama3 without context": ("llama", {"rope_parameters": LLAMA3}),
+    "llama3, context beside": ("llama", {"rope_parameters": LLAMA3, "original_max_position_embeddings": 16}),
+    "longrope, context beside": ("llama", {"rope_parameters": {
+        name: value for name, value in ROPE["longrope"].items() if name[0] not in "of"},
+        "original_max_position_embeddings": 16}),
+    "gemma 3, a scaling added": ("gemma3", {"rope_scaling": {"rope_type": "linear", "factor": 8.0}}),
+    "gemma 3, older": ("gemma3", {"rope_parameters": None, "rope_theta": 900.0, "rope_local_base_freq": 70.0,
+                                  "rope_scaling": {"rope_type": "linear", "factor": 8.0}}),
+    "gemma 3, a method's older name": ("gemma3", {"rope_scaling": LINEAR}),
+    "gemma 3, theta beside": ("gemma3", {"rope_parameters": {"full_attention": UNSCALED, "sliding_attention": UNSCALED},
+                                         "rope_theta": 77.0, "rope_local_base_freq": 33.0}),
+    "gemma 3 without theta": ("gemma3", {"rope_parameters": {"full_attention": UNSCALED}}),
+    "gemma 3, windowed alone": ("gemma3", {"rope_parameters": {"sliding_attention": {**UNSCALED, "rope_theta": 50.0}}}),
+    "gemma 3, null": ("gemma3", {"rope_parameters": {"full_attention": None}}),
+    "gemma 3, flat": ("gemma3", {"rope_parameters": {**UNSCALED, "rope_theta": 300.0}}),
+    "gemma 3, yarn": ("gemma3", {"rope_parameters": {"full_attention": YARN},
+                                 "original_max_position_embeddings": 16}),
+    "gemma 3, caps": ("gemma3", {"attn_logit_softcapping": 1.0, "final_logit_softcapping": 3.0}),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def unchanged(tmp_path_factory, tokenizer_file) -> dict[str, tuple[Path, nn.Module]]:
+    folders = {name: tmp_path_factory.mktemp("unchanged") for name in ("llama", "gemma3")}
+    return {name: (folder, saved(name, folder, tokenizer_file)) for name, folder in folders.items()}
+
+
+@together("change", WRITTEN)
+def test_a_configuration_written_by_hand_is_read_as_by_transformers(change, unchanged, tmp_path_factory):
+    name, fields = WRITTEN[change]
+    folder, (source, original) = tmp_path_factory.mktemp("written"), unchanged[name]
+    shutil.copytree(source, folder, dirs_exist_ok=True)
+    rewrite(folder, fields)
+    theirs = type(original)(type(original.config).from_pretrained(folder, attn_implementation="eager")).eval()
+    theirs.load_state_dict(original.state_dict())
+    ours, _ = open_model(folder)
+    assert_same(theirs, ours, 9)
+    assert_same(theirs, ours, 70)
+
+
+def rewrite(folder: Path, fields: dict) -> None:
+    """Change fields of a config.json; None removes one."""
+    facts = json.loads((folder / "config.json").read_text()) | fields
+    kept = {name: value for name, value in facts.items() if value is not None or name not in fields}
+    (folder / "config.json").write_text(json.dumps(kept))
+
+
+@pytest.mark.parametrize("name", ["llama tied, biases", "gpt2"])
+def test_another_output_layer_beside_tied_embeddings_is_refused(name, tmp_path, tokenizer_file):
+    """Transformers does not tie them then; with tie_word_embeddings false, both compute the same."""
+    kind = type(saved(name, tmp_path, tokenizer_file))
+    weights = load_file(tmp_path / "model.safetensors")
+    embeddings = weights["transformer.wte.weight" if name == "gpt2" else "model.embed_tokens.weight"]
+    save_file(weights | {"lm_head.weight": embeddings.clone()}, tmp_path / "model.safetensors", {"format": "pt"})
+    assert open_model(tmp_path)[0].config.tie_embeddings  # a copy is no other
+    save_file(weights | {"lm_head.weight": embeddings.flip(0)}, tmp_path / "model.safetensors", {"format": "pt"})
+    theirs = kind.from_pretrained(tmp_path, attn_implementation="eager").eval()
+    with pytest.raises(OpenError, match=r"lm_head.weight differs from .*; set it to false in config.json"):
+        open_model(tmp_path)
+    rewrite(tmp_path, {"tie_word_embeddings": False})
+    assert_same(theirs, open_model(tmp_path)[0])
+
+
 @pytest.mark.parametrize("name", ["llama tied, biases", "gpt2", "gemma2", "qwen3"])
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_half_precision_stays_on_disk_and_computes_in_float32(name, dtype, tmp_path, tokenizer_file):
@@ -184,6 +265,10 @@ def test_a_tensor_that_does_not_fit_is_named(change, words, tmp_path, tokenizer_
         (dict(quantization_config={"bits": 4}), "quantised"),
         (dict(rope_parameters=dict(rope_type="proportional")), "rope_type"),
         (dict(rope_parameters=dict(partial_rotary_factor=0.5)), "partial_rotary_factor"),
+        (dict(model_type="mistral"), "architectures names LlamaForCausalLM, but model_type is 'mistral'"),
+        (dict(rope_scaling="linear"), "rope_scaling must be a mapping"),
+        (dict(rope_parameters=[1]), "rope_parameters must be a mapping"),
+        (dict(rope_parameters={}, rope_theta="1000"), "rope_theta must be a number above 1, not '1000'"),
         (dict(num_attention_heads=0), "num_attention_heads"), (dict(hidden_size="x"), "hidden_size"),
     ],
 )  # fmt: skip
@@ -192,6 +277,54 @@ def test_a_configuration_that_does_not_run_is_a_sentence(change, words, tmp_path
     facts = json.loads((tmp_path / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps(facts | change))
     with pytest.raises(OpenError, match=words):
+        open_model(tmp_path)
+
+
+@pytest.mark.parametrize("value", [0, None, -4, "256"])
+def test_gemmas_scale_of_scores_must_be_a_number_above_zero(value, tmp_path, tokenizer_file):
+    saved("gemma2", tmp_path, tokenizer_file)
+    facts = json.loads((tmp_path / "config.json").read_text())
+    (tmp_path / "config.json").write_text(json.dumps(facts | {"query_pre_attn_scalar": value}))
+    with pytest.raises(OpenError, match="query_pre_attn_scalar must be a number above 0"):
+        open_model(tmp_path)
+
+
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 135\n"
+
+
+@pytest.mark.parametrize(
+    "name, change, words",
+    [
+        ("model.safetensors", lambda p: p.write_bytes(POINTER), "has 68 bytes .* run git lfs pull"),
+        ("tokenizer.json", lambda p: p.write_bytes(POINTER), "tokenizer.json has 68 bytes .* run git lfs pull"),
+        ("model.safetensors", lambda p: p.write_bytes(p.read_bytes()[:900]), "of 900 bytes, .*incomplete.*again"),
+        ("model.safetensors", lambda p: p.write_bytes(b""), "model.safetensors is empty; download it again"),
+        ("model.safetensors", lambda p: p.rename(p.with_name("model-00001-of-00001.safetensors")), "rename it"),
+        ("model.safetensors", lambda p: p.rename(p.with_name("a.bin")), "a.bin, a pickle.*save_pretrained"),
+        ("config.json", lambda p: p.rename(p.with_name("adapter_config.json")), "adapter.*merge it"),
+        ("tokenizer.json", lambda p: p.unlink(), "no tokenizer.json, .*AutoTokenizer.from_pretrained"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_what_to_do(name, change, words, tmp_path, tokenizer_file):
+    saved("llama", tmp_path, tokenizer_file)
+    change(tmp_path / name)
+    with pytest.raises(OpenError, match=f"^The model [^:]* cannot be opened: .*{words}") as raised:
+        open_model(tmp_path)
+    assert str(raised.value).count("cannot be opened") == 1 and ".." not in str(raised.value)
+
+
+@pytest.mark.parametrize("index", [{"weight_map": ["a"]}, {"weight_map": {"a": {}}}, {}])
+def test_an_index_that_maps_nothing_is_refused(index, tmp_path, tokenizer_file):
+    saved("llama", tmp_path, tokenizer_file)
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    with pytest.raises(OpenError, match="must map tensors to safetensors files"):
+        open_model(tmp_path)
+
+
+def test_parts_without_their_index_are_named(tmp_path, tokenizer_file):
+    saved("llama", tmp_path, tokenizer_file, max_shard_size="30KB")
+    (tmp_path / "model.safetensors.index.json").unlink()
+    with pytest.raises(OpenError, match="model-00001-of-.* but no model.safetensors.index.json"):
         open_model(tmp_path)
 
 

@@ -1,15 +1,19 @@
 """The RoPE page's losses beyond the training context."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from attnviz.analysis.groups import next_token_losses
 from attnviz.compute import rope
 from attnviz.compute.view import View
 from attnviz.experiments import rope_equalities
 from attnviz.modules import Transformer
+from attnviz.modules.rope_scaling import scaled_rope_frequencies
 from attnviz.session.settings import Settings
 from attnviz.trace import predict
 
@@ -65,6 +69,46 @@ def test_published_parameters_are_read_without_their_base_and_phi3s_longrope_wit
     lists = f'"short_factor": {[1.0] * 12}, "long_factor": {[2.0] * 12}'
     methods, problem = rope.scalings(View(Settings()), 3.0, f'{{"type": "su", {lists}}}')
     assert problem is None and (methods[rope.PASTED].rope_type, methods[rope.PASTED].factor) == ("longrope", 3)
+
+
+@pytest.mark.parametrize(
+    ("pasted", "method"),
+    [
+        ('{"type": "yarn", "factor": 4, "original_max_position_embeddings": 4096, "finetuned": true}', "yarn"),
+        (f'{{"type": "su", "short_factor": {[1.0] * 12}, "long_factor": {[2.0] * 12}, "long_mscale": 1.1}}',
+         "longrope"),
+        ('{"type": "dynamic", "factor": 2.0, "alpha": 1000.0}', "dynamic"),
+        ('{"rope_type": null, "type": "linear", "factor": 2}', "linear"),
+        ('"rope_scaling": null,', None), ("null", None), ('{"hidden_size": 64, "rope_scaling": null}', None),
+        ('{"full_attention": {"rope_type": "linear", "factor": 8.0}, "sliding_attention": {"rope_type": "default"}}',
+         "linear"),
+        ('"rope_parameters": {"full_attention": {"type": "linear", "factor": 8.0}}', "linear"),
+        ('{"full_attention": null, "sliding_attention": {"rope_type": "default"}}', None),
+    ],
+)  # fmt: skip
+def test_what_published_files_hold_besides_is_no_reason_to_refuse_them(pasted, method):
+    methods, problem = rope.scalings(View(Settings()), 3.0, pasted)
+    found = methods[rope.PASTED]
+    assert problem is None and (found and found.rope_type) == method
+
+
+@pytest.mark.parametrize("pasted", ["[1]", "3", '{"full_attention": [1]}', '{"rope_scaling": {"factor": 2}}'])
+def test_what_is_no_scaling_is_refused_with_a_sentence(pasted):
+    methods, problem = rope.scalings(View(Settings()), 3.0, pasted)
+    assert rope.PASTED not in methods and problem.startswith("rope_scaling")
+
+
+@pytest.mark.parametrize("given", [
+    {"rope_type": "yarn", "factor": 4.0},
+    {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0},
+])  # fmt: skip
+def test_without_a_training_context_it_is_the_models_as_in_transformers(given):
+    view = View(Settings())
+    found = rope.scalings(view, 3.0, json.dumps(given))[0][rope.PASTED]
+    config = LlamaConfig(hidden_size=24, num_attention_heads=1, max_position_embeddings=rope.trained_on(view),
+                         rope_parameters=given | {"rope_theta": 10_000.0})  # fmt: skip
+    expected, _ = ROPE_INIT_FUNCTIONS[given["rope_type"]](config, "cpu")
+    np.testing.assert_allclose(scaled_rope_frequencies(24, 10_000.0, found), expected, rtol=1e-6)
 
 
 def test_frequencies_of_training_stay_where_another_base_is_chosen():

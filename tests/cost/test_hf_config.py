@@ -100,16 +100,21 @@ def test_each_architecture_is_built_in_this_test():
 
 @together("model_type", sorted(ARCHITECTURES.keys() - OURS))
 def test_defaults_are_those_of_transformers(model_type):
-    configuration = transformers.AutoConfig.for_model(model_type)
+    defaults = ARCHITECTURES[model_type].defaults
+    in_use = {"use_sliding_window": True} if "use_sliding_window" in defaults else {}  # else the window is null
+    configuration = transformers.AutoConfig.for_model(model_type, **in_use)
     renamed = {"sliding_window_pattern"}  # replaced by `layer_types`
-    for name, value in ARCHITECTURES[model_type].defaults.items():
-        if name in renamed:
+    for name, value in defaults.items():
+        if name in in_use:
+            assert getattr(type(configuration), name) == value
+        elif name in renamed:
             assert configuration.layer_types.index("full_attention") + 1 == value
         elif not (name == "num_key_value_heads" and value is None):
             assert (getattr(configuration, name) or None) == (value or None), name
 
 
-@pytest.mark.parametrize("model_type", ["mistral", "gemma2", "gemma3_text", "gpt_oss", "olmo3", "cohere2", "qwen2"])
+@pytest.mark.parametrize("model_type", ["mistral", "gemma2", "gemma3_text", "gpt_oss", "olmo3", "cohere2", "qwen2",
+                                        "qwen2_moe"])  # fmt: skip
 def test_the_cache_is_as_long_as_the_layers_of_transformers_let_it_grow(model_type):
     """Bytes from the caches of transformers itself, on a model of invented sizes."""
     window = {"sliding_window": 17, "use_sliding_window": True, "max_window_layers": 2}
@@ -127,6 +132,48 @@ def test_the_cache_is_as_long_as_the_layers_of_transformers_let_it_grow(model_ty
     a_token = 2 * 3 * 16 * 2
     assert kv_cache_bytes(model, 32) == (n_sliding * 17 + (7 - n_sliding) * 32) * a_token
     assert held == kv_cache_bytes(model, 32) - n_sliding * a_token  # it drops the token that the next one will not see
+
+
+@pytest.mark.parametrize("model_type", ["gemma3_text", "cohere2"])
+def test_of_two_periods_of_the_windows_the_one_that_transformers_reads_is_taken(model_type):
+    config = {"num_hidden_layers": 7, "sliding_window_pattern": 3, "_sliding_window_pattern": 2}
+    types = transformers.AutoConfig.for_model(model_type, **config).layer_types
+    full = read_hf_config({"model_type": model_type, **config}).model.full_layers
+    assert full == tuple(i for i, kind in enumerate(types) if kind == "full_attention") == (2, 5)
+
+
+FALCON = {"vocab_size": 211, "hidden_size": 156, "num_hidden_layers": 3, "num_attention_heads": 6}
+NEW_FALCON = FALCON | {"new_decoder_architecture": True, "num_kv_heads": 3}
+
+
+@together("model_type, config", [
+    ("gpt_neox", SIZES), ("gpt_neox", ROW | HEAD), ("stablelm", SIZES | HEAD),
+    ("bloom", {"vocab_size": 211, "hidden_size": 96, "n_embed": 156, "n_layer": 3, "n_head": 6}),
+    ("bloom", {"vocab_size": 211, "hidden_size": 96, "n_embed": None, "n_layer": 3, "n_head": 6}),
+    ("falcon", FALCON | {"n_embed": 96}), ("falcon", FALCON | {"num_ln_in_parallel_attn": 2}),
+    ("falcon", NEW_FALCON | {"num_ln_in_parallel_attn": 1}), ("falcon", NEW_FALCON | {"num_ln_in_parallel_attn": 2}),
+])  # fmt: skip
+def test_a_field_that_transformers_ignores_or_prefers_is_read_as_there(model_type, config):
+    _, live = built(model_type, config)
+    found = read_hf_config({"model_type": model_type, **config}).model
+    assert count_parameters(found).total == sum(p.numel() for p in live.parameters())
+    if model_type == "gpt_neox":
+        assert (found.n_kv_heads, found.head_dim) == (6, 52)
+
+
+@together("model_type, beside, inside", [
+    (kind, *ties) for kind in ("gemma3", "qwen2_vl")
+    for ties in ((True, False), (False, True), (True, None), (False, None), (None, True))
+])  # fmt: skip
+def test_embeddings_are_tied_where_transformers_ties_them(model_type, beside, inside):
+    text = {"num_hidden_layers": 1, **({} if inside is None else {"tie_word_embeddings": inside})}
+    config = {"text_config": text, "vision_config": {"num_hidden_layers": 1, "depth": 1},
+              **({} if beside is None else {"tie_word_embeddings": beside})}  # fmt: skip
+    configuration = transformers.AutoConfig.for_model(model_type, **config)
+    with torch.device("meta"):
+        live = transformers.AutoModelForImageTextToText.from_config(configuration)
+    tied = live.get_output_embeddings().weight is live.get_input_embeddings().weight
+    assert read_hf_config({"model_type": model_type, **config}).model.tie_embeddings is tied
 
 
 def test_the_gates_that_are_not_counted_are_said_with_their_number():
@@ -229,6 +276,13 @@ def test_an_unknown_architecture_with_llamas_fields_is_counted_as_a_llama():
     assert kv_cache_bytes(found.model, 1000) == kv_cache_bytes(llama.model, 1000)
 
 
+def test_lists_and_mappings_that_change_no_count_do_not_make_an_architecture_another():
+    harmless = {"eos_token_id": [1, 2], "id2label": {"0": "a"}, "rope_scaling": {"type": "linear", "factor": 2.0},
+                "architectures": ["FooForCausalLM"], "layer_types": ["full_attention"] * 7, "mlp_only_layers": [],
+                "quantization_config": {"quant_method": "fp8"}}  # fmt: skip
+    assert read_hf_config({"model_type": "foomodel"} | LIKE | harmless).known is False
+
+
 def test_the_buffers_that_balance_the_experts_are_said_not_to_be_counted():
     found = read_hf_config({"model_type": "deepseek_v3", "quantization_config": {"quant_method": "fp8"}})
     assert "14,848" in found.uncounted["n_routed_experts"] and "14,848" in published_facts()["deepseek-v3"]["notes"]
@@ -272,7 +326,18 @@ def test_the_class_names_the_architecture_where_model_type_is_missing(name):
         ({"model_type": "mllama_text_model", "cross_attention_layers": [3, 8]} | LIKE, ["cross_attention_layers"]),
         ({"model_type": "internlm", "bias": True} | LIKE, ["no field bias"]),
         ({"model_type": "exaone4"} | LIKE, ["exaone4", "queries and keys"]),
-        ({"model_type": "olmo"} | SIZES, ["rms_norm_eps"]),
+        ({"model_type": "olmo"} | SIZES, ["no field rms_norm_eps", "other names"]),
+        ({"model_type": "deci", "num_key_value_heads_per_layer": [4] * 7} | LIKE, ["num_key_value_heads_per_layer"]),
+        ({"model_type": "bar", "block_configs": [{}] * 7} | LIKE, ["block_configs"]),
+        ({"model_type": "bar", "use_cla": True} | LIKE, ["use_cla"]),
+        ({"model_type": "bar", "cla_share_factor": 2} | LIKE, ["cla_share_factor"]),
+        ({"model_type": "bar", "attn_layer_period": 2} | LIKE, ["attn_layer_period"]),
+        ({"model_type": "bar", "attention_layer_indices": [1]} | LIKE, ["attention_layer_indices"]),
+        ({"model_type": "bar", "kv_sharing": 2} | LIKE, ["kv_sharing"]),
+        ({"model_type": "hrm_text", "H_cycles": 2} | LIKE, ["H_cycles"]),
+        ({"model_type": "hyperclovax", "use_post_norm": True} | LIKE, ["use_post_norm"]),
+        ({"model_type": "bar", "heads_by_depth": {"0": 2}} | LIKE, ["heads_by_depth", "each layer"]),
+        ({"model_type": "olmoe", "head_dim": 34} | SIZES, ["head_dim must be 52"]),
         ({"hidden_size": 8}, ["model_type"]),
         ({"model_type": "llama", "hidden_size": "8"}, ["hidden_size", "'8'"]),
         ({"model_type": "llama", "num_hidden_layers": 10**9}, ["num_hidden_layers", "10,000"]),

@@ -118,3 +118,13 @@ def test_a_listed_model_that_is_broken_gets_a_sentence(listed, monkeypatch, tmp_
     monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
     app = opened(next(page for page in ALL if page.path == "heads"), model=str(tmp_path))
     assert "BloomForCausalLM" in said(app)
+
+
+def test_a_second_text_with_a_token_that_the_model_lacks_is_a_sentence(tmp_path, monkeypatch):
+    GPT2LMHeadModel(GPT2Config(vocab_size=301, n_positions=70, n_embd=10, n_layer=1, n_head=2)).save_pretrained(
+        tmp_path
+    )
+    byte_level(tmp_path)
+    monkeypatch.setenv(opening.ALLOWED, str(tmp_path))
+    app = opened(PAGES["heads"], model=str(tmp_path), tab="cross", second_text="a <tool>", text="a dog")
+    assert not app.exception and "the token “<tool>” (id 301)" in app.error[0].value.replace("\\", "")

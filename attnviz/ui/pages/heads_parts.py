@@ -440,9 +440,13 @@ def crossed(view: View) -> None:
     if not context:
         st.info("The second text is empty. Type one above.")
         return
+    key_labels = reader.labels(list(context))
+    if problem := models.beyond_embeddings(context, key_labels, view.config.vocab_size):
+        st.error(f"In the second text {escaped(problem)}; leave it out.")
+        return
     (layer, head), ids = view.layer_and_head, view.ids[: compute_heads.MAX_COMPARED]
     weights = compute_heads.crossed_of(view.settings, ids, context)  # (L, H, T, S)
-    labels, key_labels = view.labels[: len(ids)], reader.labels(list(context))
+    labels = view.labels[: len(ids)]
     allowed = np.ones(weights[:, 0].shape, bool)  # (L, T, S)
     query, key = np.unravel_index(int(weights[layer, head].argmax()), weights.shape[2:])
     st.markdown(

@@ -1,0 +1,101 @@
+"""What a user can write to open a model, and opened models that cannot run or cannot read a text."""
+
+import json
+from pathlib import Path
+
+import pytest
+from safetensors.torch import load_file, save_file
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from attnviz.compute import models
+from attnviz.compute import opening as compute
+from attnviz.compute.view import View
+from attnviz.session import opening
+from attnviz.session.settings import Settings
+from tests.checkpoints.tokenizers import byte_level
+
+
+@pytest.fixture
+def own_machine(monkeypatch):
+    monkeypatch.delenv(opening.ALLOWED, raising=False)
+    monkeypatch.setattr(opening, "is_local", lambda: True)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch) -> Path:
+    found = tmp_path / "owner" / "model"
+    found.mkdir(parents=True)
+    (found / "config.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    return found
+
+
+@pytest.mark.usefixtures("own_machine")
+def test_a_folder_is_found_however_its_path_is_written(folder):
+    (folder / "part").mkdir()
+    (folder / "part" / "config.json").write_text("{}")
+    for written in (f"{folder}", f" {folder}/ ", f'"{folder}"', f"'{folder}'", f"{folder}/config.json", "owner/model",
+                    "./owner/model", "owner/model/config.json", "owner/model/../model"):  # fmt: skip
+        assert compute.resolved_name(written) == str(folder), written
+    assert compute.resolved_name("owner/model/part") == str(folder / "part")  # no hub id: two slashes
+
+
+@pytest.mark.usefixtures("own_machine")
+def test_a_hub_id_stays_one(folder):
+    (folder / "config.json").unlink()
+    for name in ("owner/model", "owner/other", "gpt2"):  # a folder without a model is none
+        assert compute.resolved_name(name) == name
+
+
+@pytest.mark.usefixtures("own_machine")
+def test_what_is_no_model_is_a_sentence(folder):
+    (folder / "config.json").rename(folder / "adapter_config.json")
+    for written, words in ((f"{folder}", "adapter.*merge it"), ("", "neither a path"), ("/nothing", "no folder"),
+                           ("/" + "x" * 9000, "neither a path"), ("~nobody-here/x", "neither a path"),
+                           ("a\0b", "neither a path"), ("owner/model/a/b", "neither a path")):  # fmt: skip
+        with pytest.raises(models.OpenError, match=words):
+            compute.resolved_name(written)
+
+
+def test_where_no_model_may_be_chosen_a_relative_path_is_not_looked_up(folder, monkeypatch):
+    monkeypatch.setenv(opening.ALLOWED, "owner/model")
+    assert compute.resolved_name("owner/model") == "owner/model"
+
+
+def saved(folder: Path, vocab_size: int, spoil=lambda weights: None) -> Settings:
+    """Save a small Llama whose weights `spoil` changes; its tokenizer has 302 tokens."""
+    config = LlamaConfig(vocab_size=vocab_size, hidden_size=8, intermediate_size=8, num_hidden_layers=1,
+                         num_attention_heads=2, max_position_embeddings=64)  # fmt: skip
+    LlamaForCausalLM(config).save_pretrained(folder)
+    weights = load_file(folder / "model.safetensors")
+    spoil(weights)
+    save_file(weights, folder / "model.safetensors")
+    byte_level(folder)
+    return Settings(model=str(folder), text="a dog and a <tool>")
+
+
+def test_a_token_without_an_embedding_is_named(tmp_path):
+    settings = saved(tmp_path, 301)
+    assert View(settings).problem == (
+        "The token “<tool>” (id 301) is beyond the model's 301 embeddings; leave it out of the text."
+    )
+    assert View(settings).but(text="a dog").problem is None
+
+
+def test_a_tokenizer_of_another_model_is_refused(tmp_path):
+    problem = View(saved(tmp_path, 200)).problem
+    assert "is not that of its weights: the token “" in problem and "200 embeddings" in problem
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_compute_no_numbers_are_refused(value, tmp_path):
+    def spoil(weights):
+        weights["model.layers.0.mlp.up_proj.weight"][:] = value
+
+    assert "contain NaN or infinity" in View(saved(tmp_path, 302, spoil)).problem
+
+
+def test_a_damaged_tokenizer_is_a_sentence_too(tmp_path):
+    settings = saved(tmp_path, 302)
+    (tmp_path / "tokenizer.json").write_text(json.dumps({}))
+    assert "tokenizer.json cannot be read" in View(settings).problem
