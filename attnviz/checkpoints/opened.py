@@ -68,8 +68,8 @@ def open_tokenizer(folder: Path) -> Tokenizer:
     with _as_sentence(folder):
         path = folder / "tokenizer.json"
         if not path.is_file():
-            raise ConfigError("there is no tokenizer.json, the only tokenizer file that is read; in Python, "
-                              "AutoTokenizer.from_pretrained(folder).save_pretrained(folder) writes it")  # fmt: skip
+            raise ConfigError("there is no tokenizer.json, the only tokenizer file that is read. Write it in Python: "
+                              "AutoTokenizer.from_pretrained(folder).save_pretrained(folder)")  # fmt: skip
         _refuse_pointer(path)
         if path.stat().st_size > MAX_JSON:
             raise ConfigError(f"tokenizer.json is larger than {MAX_JSON / 1e6:.0f} MB")
@@ -113,9 +113,9 @@ def _why_no_weights(folder: Path) -> str:
         return f"there are {others[0]} and others, but no {INDEX}, which names them; copy it into the folder"
     pickles = [name for name in names if name.endswith((".bin", ".pt", ".pth", ".ckpt"))]
     if pickles:
-        return (f"its weights are in {pickles[0]}, a pickle, which can run code when it is loaded; only safetensors "
-                "are opened, which in Python AutoModelForCausalLM.from_pretrained(folder).save_pretrained(folder) "
-                "writes")  # fmt: skip
+        return (f"its weights are in {pickles[0]}, a pickle, which can run code when it is loaded. Only safetensors "
+                "are opened. If you trust the file, convert it in Python: "
+                "AutoModelForCausalLM.from_pretrained(folder).save_pretrained(folder)")  # fmt: skip
     return f"there is neither {ONE_FILE} nor {INDEX}"
 
 

@@ -10,7 +10,6 @@ import math
 import sys
 from collections.abc import Callable, Hashable
 from functools import lru_cache
-from pathlib import Path
 from threading import Lock
 
 from cachetools import LRUCache, TLRUCache, cached
@@ -19,6 +18,7 @@ from cachetools.keys import hashkey
 from attnviz import decode
 from attnviz.compute import models, queue
 from attnviz.compute.byte_cache import ByteCache
+from attnviz.compute.models import LONG_TEXT
 from attnviz.compute.view import View
 from attnviz.decode import comparisons, speculate
 from attnviz.decode.comparisons import Bounded, Compared, Member, Quantised, Roofline, Shared, Speculated, Spread
@@ -32,7 +32,6 @@ CHUNK = 8  # tokens generated between two checks for a requested rerun
 MAX_TOKENS = 512  # of the text and its continuation
 MAX_RUN_BYTES = 24_000_000
 SHIPPED = ("mha", "gqa-4", "gqa-2", "mqa", "mla")
-LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project
 N_READ = 192  # tokens of the text whose loss is plotted
 N_SHARED = 12  # tokens in each continuation
 N_SPECULATED = 24

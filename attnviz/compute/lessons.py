@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from attnviz.compute.placeholders import FUNCTIONS
-from attnviz.session.lessons import FOLDER, Lesson, LessonError, parse
+from attnviz.session.lessons import FOLDER, NAME, Lesson, LessonError, parse
 
 SHIPPED = Path(__file__).parents[1] / "lessons"
 PLAN = "order.txt"  # in that folder: the names of the lessons to show, one per line
@@ -31,22 +31,29 @@ def lessons() -> tuple[dict[str, Lesson], list[Unread]]:
     """
     found: dict[str, Lesson] = {}
     unread: list[Unread] = []
-    for path in _files():
-        if not path.is_file():
-            unread.append(Unread(path.stem, f"{PLAN} names it, and there is no lesson of this name"))
-            continue
-        read = _read(path, path.stat().st_mtime_ns)
-        if isinstance(read, Lesson):
-            found[read.name] = read
-        else:
-            unread.append(read)
+    for name in _names():
+        paths = _paths(name)
+        if not paths:
+            unread.append(Unread(name, f"{PLAN} names it, and there is no lesson of this name"))
+        for read in map(_parsed, paths):
+            if isinstance(read, Lesson):
+                found[read.name] = read
+            else:
+                unread.append(read)
     return found, unread
 
 
 def own(found: Mapping[str, Lesson]) -> list[Lesson]:
     """Return those of the user's own folder."""
     folder = _folder()
-    return [found[path.stem] for path in sorted(folder.glob("*.md")) if path.stem in found] if folder else []
+    read = map(_parsed, sorted(folder.glob("*.md"))) if folder else ()
+    return [each for each in read if isinstance(each, Lesson) and found.get(each.name) is each]
+
+
+def lesson(name: str) -> Lesson | None:
+    """Return the lesson of this name, also one that is not in the plan, or None."""
+    found = [read for read in map(_parsed, _paths(name)) if isinstance(read, Lesson)] if NAME.fullmatch(name) else []
+    return found[-1] if found else None
 
 
 def planned() -> bool:
@@ -60,21 +67,23 @@ def _folder() -> Path | None:
     return Path(name) if name else None
 
 
-def lesson(name: str) -> Lesson | None:
-    """Return the lesson of this name, or None."""
-    return lessons()[0].get(name)
-
-
-def _files() -> Iterator[Path]:
+def _names() -> list[str]:
+    """Return the names of all lessons, or of those in the plan."""
     folder = _folder()
     if folder and planned():
-        for name in (folder / PLAN).read_text(encoding="utf-8", errors="replace").split():
-            own, shipped = (each / f"{Path(name).name}.md" for each in (folder, SHIPPED))
-            yield own if own.is_file() else shipped
-        return
-    yield from sorted(SHIPPED.glob("*.md"), key=_order)
-    if folder:
-        yield from sorted(folder.glob("*.md"))
+        return [Path(name).name for name in (folder / PLAN).read_text(encoding="utf-8", errors="replace").split()]
+    files = [*sorted(SHIPPED.glob("*.md"), key=_order), *(sorted(folder.glob("*.md")) if folder else ())]
+    return list(dict.fromkeys(path.stem for path in files))
+
+
+def _paths(name: str) -> list[Path]:
+    """Return the files of a lesson: the shipped one, then the user's own."""
+    folders = [folder for folder in (SHIPPED, _folder()) if folder]
+    return [path for path in (folder / f"{name}.md" for folder in folders) if path.is_file()]
+
+
+def _parsed(path: Path) -> Lesson | Unread:
+    return _read(path, path.stat().st_mtime_ns)
 
 
 def _order(path: Path) -> tuple[int, str]:

@@ -109,8 +109,8 @@ def _load(model: str, own: ModelConfig | None, seed: int) -> Loaded:
     logits = predict(loaded, [0])  # also reads the weights from disk, which the time of a trace must not contain
     if not np.isfinite(logits).all():
         raise OpenError(
-            f"The model {model} computes no finite numbers: its weights contain NaN or infinity, or are too large. "
-            "Save or download them again."
+            f"The model {model} computes numbers that are not finite: its weights contain NaN or infinity, or are too "
+            "large."
         )
     nbytes = sum(p.numel() * p.element_size() for p in loaded.parameters())
     return Loaded(loaded, nbytes, lru_cache(maxsize=16)(loaded.with_config))

@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 from functools import lru_cache, partial
-from pathlib import Path
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from attnviz.analysis.rope import RotatedPair, as_pairs
 from attnviz.checks import ConfigError, shown
 from attnviz.compute import models
 from attnviz.compute.byte_cache import ByteCache
+from attnviz.compute.models import LONG_TEXT
 from attnviz.compute.view import View, drawable
 from attnviz.config import ModelConfig
 from attnviz.experiments import rope_equalities
@@ -21,7 +21,6 @@ from attnviz.modules.rope import rope_frequencies
 from attnviz.modules.rope_scaling import FIELDS_OF, RopeScaling, scaled_rope_frequencies
 from attnviz.trace import layer_weights
 
-LONG_TEXT = Path(__file__).with_name("long_text.txt")  # written for this project
 PASTED = "pasted"
 HOLDERS = ("rope_scaling", "rope_parameters")  # fields of a config.json that hold a scaling
 LAYER_KINDS = ("full_attention", "sliding_attention")  # Gemma 3's rope_parameters hold one for each
@@ -182,6 +181,8 @@ def _for_this_model(given: object, trained: int, factor: float) -> dict | None:
     used = FIELDS_OF.get(kind, ()) if isinstance(kind, str) else ()
     if kind == "longrope":
         values = {"factor": factor} | values
+    elif kind == "yarn" and "factor" not in values:  # or it would follow from the contexts: 1, no scaling
+        raise ConfigError("rope_scaling.factor must be given for yarn, such as 4.0")
     values = values | {"original_max_position_embeddings": trained}
     return {name: value for name, value in values.items() if name in (*used, "type", "rope_type")}
 

@@ -99,7 +99,9 @@ class View:
             beyond = _models().beyond_embeddings(self.ids, self.labels, self.config.vocab_size)
         except (CheckpointError, ConfigError) as error:
             return str(error)
-        return f"{beyond[0].upper()}{beyond[1:]}; leave it out of the text." if beyond else None
+        return (
+            f"{beyond[0].upper()}{beyond[1:]}; leave it out of the text, or choose another model." if beyond else None
+        )
 
     @property
     def shown_text(self) -> str:

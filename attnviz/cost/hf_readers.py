@@ -36,7 +36,7 @@ def _divided(f: Fields) -> dict[str, Any]:
 
 
 def _multi_head(f: Fields) -> dict[str, Any]:
-    """Read the sizes of an architecture that has, besides, as many KV heads as query heads."""
+    """Read the sizes of an architecture whose heads divide the width, with as many KV heads as query heads."""
     n_heads, d_model = f.size("num_attention_heads"), f.size("hidden_size")
     return {
         "n_layers": f.size("num_hidden_layers"),

@@ -154,7 +154,7 @@ def _watch(
         if time.monotonic() > end:
             raise Ended(f"stopped after {seconds:g} s, the time limit")
         if sum(map(_resident, set(me.children(recursive=True)) - before)) > memory:
-            raise Ended(f"stopped above {memory / 2**30:g} GiB, the memory limit")
+            raise Ended(f"stopped above {memory / 2**30:g} GiB, the limit of all its processes together")
 
 
 def _resident(process: psutil.Process) -> int:

@@ -17,7 +17,9 @@ from typing import Any
 import psutil
 
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # <malloc.h> of glibc
-MMAP_BYTES = 16 << 20  # from here on by mmap; with 256 KB a trace takes twice as long: mapped pages are zeroed at first
+MMAP_BYTES = (
+    16 << 20
+)  # from here on by mmap; with 256 KB a trace takes twice as long: mapped pages are zeroed when used
 TRIM_BYTES = 32 << 20  # freed memory that may stay at the end of the heap for the next run
 LARGE = 420_000_000  # bytes of RSS above which free memory inside the heap is returned too
 GC_THRESHOLD = 5000  # new objects between two collections; Python's default is 700, and a page creates thousands

@@ -2,9 +2,8 @@
 
 Without it: after a change of text, mask or model the grid, the first part of the Heads page to be redrawn, is painted
 with the last: each message that arrives makes React render the page before the next frame (`make bench`: grid / floor
-is a fifth larger). The script does not wait: it computes the other parts meanwhile. Relies on element ids in
-Streamlit's messages; observed in 1.67, earlier versions were not tried. Can be removed when the browser paints between
-messages. No upstream issue.
+is a fifth larger). The script does not wait. Relies on element ids in Streamlit's messages; observed in 1.67. Can be
+removed when the browser paints between messages. No upstream issue.
 """
 
 from __future__ import annotations

@@ -15,7 +15,9 @@ from attnviz.session.elements import ELEMENTS, on_page
 from attnviz.session.pages import PAGES, Page
 from attnviz.session.settings import Settings
 
-_PARTS = re.compile(r"\$[^$\n]+\$|`[^`\n]*`|\{(?P<name>[^{}]*)\}")  # braces in formulas and in code stay
+_PARTS = re.compile(  # braces in blocks and spans of code and of formulas stay
+    r"```.*?```|\$\$.*?\$\$|(?P<ticks>`+)[^\n]*?(?P=ticks)|\$(?:[^$\n]|\n(?!\n))+\$|\{(?P<name>[^{}]*)\}", re.DOTALL
+)
 FIELDS = ("Link", "Look at", "Question", "Answer")
 NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")  # of a file, without its suffix: used in links
 FOLDER = "ATTNVIZ_LESSONS"  # environment variable: a folder with the user's own lessons
@@ -87,8 +89,8 @@ def parse(name: str, written: str, known: Container[str]) -> Lesson:
     """Parse a lesson. Raises LessonError. known: names of the placeholders that exist."""
     if not NAME.fullmatch(name):
         raise LessonError(1, f"the file name must be lower-case letters, digits and hyphens, not “{name[:40]}”")
+    _check_placeholders(written, known)
     lines = [(number, line.rstrip()) for number, line in enumerate(written.splitlines(), 1)]
-    _check_placeholders(lines, known)
     starts = [i for i, (_, line) in enumerate(lines) if line == "##" or line.startswith("## ")]
     title, minutes, about = _head(lines[: starts[0]] if starts else lines)
     if not starts:
@@ -102,11 +104,11 @@ def parse(name: str, written: str, known: Container[str]) -> Lesson:
 Lines = list[tuple[int, str]]
 
 
-def _check_placeholders(lines: Lines, known: Container[str]) -> None:
-    for number, line in lines:
-        for name in placeholders(line):
-            if name not in known:
-                raise LessonError(number, f"“{{{name[:40]}}}” is not a placeholder; docs/lessons.md lists them")
+def _check_placeholders(written: str, known: Container[str]) -> None:
+    for match in _PARTS.finditer(written):
+        if match["name"] is not None and match["name"] not in known:
+            line = written.count("\n", 0, match.start()) + 1
+            raise LessonError(line, f"“{{{match['name'][:40]}}}” is not a placeholder; docs/lessons.md lists them")
 
 
 def _head(lines: Lines) -> tuple[str, int, str]:

@@ -54,7 +54,7 @@ def _presenter(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="right"):
         st.caption(f"{state.page().name} · {element.name}, {at + 1} of {len(shown)}" if element else state.page().name)
         if shown:
-            _step_button("◀", "previous", "Left", shown[at - 1] if at > 0 else None)
+            _step_button("◀", "previous", "Left", _of_tab_before(s, element) or (shown[at - 1] if at > 0 else None))
             _step_button("▶", "following", "Right", shown[at + 1] if at + 1 < len(shown) else _of_next_tab(s))
         presenter_tools(s)
 
@@ -67,12 +67,25 @@ def presenter_tools(s: Settings) -> None:
     stage(element.css_class if element else "", key="stage")
 
 
-def _of_next_tab(s: Settings) -> Element | None:
-    """Return the first drawing of the next tab that has one."""
+def _by_tab(s: Settings) -> tuple[list[Element], int]:
+    """Return the drawings of the page's tabs, tab by tab, and how many of them are in tabs before the open one."""
     page = state.page()
     tabs = list(page.tabs)
-    later = tabs[tabs.index(page.open_tab(s.tab)) + 1 :] if tabs else []
-    return next((each for tab in later for each in drawings(page.path, tab) if each.tab), None)
+    found = [each for tab in tabs for each in drawings(page.path, tab) if each.tab]
+    return found, sum(tabs.index(each.tab) < tabs.index(page.open_tab(s.tab)) for each in found)
+
+
+def _of_next_tab(s: Settings) -> Element | None:
+    """Return the first drawing of the next tab that has one."""
+    found, n_before = _by_tab(s)
+    open_tab = state.page().open_tab(s.tab)
+    return next((each for each in found[n_before:] if each.tab != open_tab), None)
+
+
+def _of_tab_before(s: Settings, element: Element | None) -> Element | None:
+    """Return the last drawing of the tab before this one, if the element is the first of its tab."""
+    found, n_before = _by_tab(s)
+    return found[n_before - 1] if n_before and found[n_before : n_before + 1] == [element] else None
 
 
 def _step_button(label: str, name: str, shortcut: str, to: Element | None) -> None:

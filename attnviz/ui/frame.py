@@ -91,7 +91,8 @@ def _warn(notices: Iterable[str]) -> None:
 
 def _about_the_text(view: View) -> None:
     if view.problem:
-        st.error(f"{escaped(view.problem)} Choose another model in the sidebar.", icon=":material/error:")
+        other = "" if view.problem.endswith("or choose another model.") else " Choose another model in the sidebar."
+        st.error(f"{escaped(view.problem)}{other}", icon=":material/error:")
         return
     if len(view.settings.text) > MAX_CHARACTERS:
         st.warning(f"The text has {len(view.settings.text):,} characters; only the first {MAX_CHARACTERS:,} are used.")

@@ -130,7 +130,7 @@ def _following(name: str) -> str:
     from attnviz.compute import lessons
 
     names = [*lessons.lessons()[0], ""]
-    return names[names.index(name) + 1]
+    return names[names.index(name) + 1] if name in names else ""
 
 
 def spoken(text: str) -> str:

@@ -75,7 +75,7 @@ def open_page(page: Page) -> None:
         _remember_before_lesson(before)
         st.session_state[_LINK_SELECTION] = {name: link[name] for name in SELECTION if name in link}
     st.session_state[_LINK_TAB] = first and current().tab in page.tabs and not current().lesson
-    bare = page.path in ("", "lessons") and link.keys() <= {"lesson", "lesson_step"}
+    bare = not page.path and link.keys() <= {"lesson", "lesson_step"}
     st.session_state[_LINK_LESSON] = first and bare and bool(current().lesson)
     _drop_missing_element(page)
 

@@ -77,7 +77,8 @@ def saved(folder: Path, vocab_size: int, spoil=lambda weights: None) -> Settings
 def test_a_token_without_an_embedding_is_named(tmp_path):
     settings = saved(tmp_path, 301)
     assert View(settings).problem == (
-        "The token “<tool>” (id 301) is beyond the model's 301 embeddings; leave it out of the text."
+        "The token “<tool>” (id 301) is beyond the model's 301 embeddings; leave it out of the text, or choose another "
+        "model."
     )
     assert View(settings).but(text="a dog").problem is None
 

@@ -10,7 +10,7 @@ import torch
 
 from attnviz.compute.cost import pasted_model
 from attnviz.compute.practice import legend, solution_tex
-from attnviz.cost import count_parameters, kv_cache_bytes, load_accelerators, load_presets
+from attnviz.cost import count_parameters, decode_step, kv_cache_bytes, load_accelerators, load_presets
 from attnviz.figures import cost as figures
 from attnviz.practice.drills import KINDS, LEVELS, SUBJECTS, Progress, lines, make, question_set, score_card
 from attnviz.practice.drills.answers import (
@@ -388,7 +388,7 @@ def test_what_engineers_type_is_read(written, value):
 
 
 @pytest.mark.parametrize(
-    ("written", "hint"), [("151M", "write 151M as 151e6"), ("582 tok/s", "Leave out the unit"), ("2LKD", "Write [*]")]
+    ("written", "hint"), [("151M", "Write 151M as 151e6"), ("582 tok/s", "Leave out the unit"), ("2LKD", "Write [*]")]
 )
 def test_what_is_not_read_is_answered_by_what_to_change(written, hint):
     with pytest.raises(Unreadable, match=hint):
@@ -404,9 +404,11 @@ def test_no_question_on_what_bounds_is_near_the_balance_and_it_says_what_decides
         reading = (weights + cache) / 1e3 / bandwidth
         arithmetic = weights / 1e3 * batch / rate  # 2 FLOPs for each weight of 2 bytes; attention's only add to them
         if question.answer.shown() == "memory bandwidth":
-            assert reading > arithmetic
+            assert reading > 1.5 * arithmetic
         else:
-            assert arithmetic > 0.5 * reading
+            link = question.link[1]
+            step = decode_step(load_presets()[link["preset"]], int(link["context"]), batch)
+            assert step.intensity >= 2 * load_accelerators()[link["machine"]].ridge
 
 
 def test_the_strongest_key_is_seen_at_a_glance():

@@ -161,13 +161,15 @@ def test_memory_of_a_process_and_a_file_on_disk_are_bounded(written):
 def test_memory_of_all_processes_together_is_bounded(written, without_torch):
     eat = "import os, time\nos.fork()\nx = bytearray(b'1') * (150 * 2**20)\ntime.sleep(60)"  # each within the limit
     verdict = judge(written(eat), TASKS["rms-norm"], seconds=60, memory=2**28)
-    assert not verdict.passed and "stopped above 0.25 GiB, the memory limit" in verdict.problem
+    assert not verdict.passed and "stopped above 0.25 GiB, the limit of all" in verdict.problem
 
 
 def test_flash_passes_in_tiles_and_would_not_fit_at_once(written):
     verdict = judge(written(ANSWERS["flash"][0]), TASKS["flash"], seconds=90)
     assert verdict.passed and "all scores at once would not fit" in verdict.checks[-1].label
     assert 4 * MANY_QUERIES * MANY_KEYS > EXTRA_MEMORY  # scores in float32
+    at_once = "def flash_attention(q, k, v, block, mask=None):\n    return q @ k.mT @ v\n"
+    assert "the limit is 1 GiB" in judge(written(at_once), TASKS["flash"], seconds=90).checks[-1].got
 
 
 def test_watching_judges_at_every_save_until_it_is_ended(written, monkeypatch):

@@ -60,6 +60,8 @@ def test_a_lesson_is_read_into_steps() -> None:
 def test_braces_in_formulas_and_in_code_are_no_placeholders() -> None:
     text = r"$\frac{a}{\sqrt{d_k}}$, `{}` and {n_tokens} tokens; {theta}$"
     assert list(placeholders(text)) == ["n_tokens", "theta"]
+    for block in ("```\n{a}\n```", "$$\n\\sqrt{a}\n$$", "``{`a`}``", "$\\frac{a}\n{b}$"):
+        assert list(placeholders(f"{block} {{theta}}")) == ["theta"], block
     assert replaced(text, "<{}>".format) == r"$\frac{a}{\sqrt{d_k}}$, `{}` and <n_tokens> tokens; <theta>$"
     assert (
         parse("a-name", LESSON.replace("By {factor}.", r"By $\sqrt{24}$."), FUNCTIONS).steps[1].text

@@ -312,13 +312,13 @@ def test_a_plan_lists_its_lessons_alone_in_its_order(tmp_path, monkeypatch) -> N
     assert link(app)["lesson"] == "one-head"
 
 
-@pytest.mark.parametrize("file", ["app.py", "pages/9_lessons.py"])
-def test_a_link_that_names_a_lesson_alone_opens_its_step(file) -> None:
-    app = opened(file, lesson="one-head", lesson_step="4")
+def test_a_link_that_names_a_lesson_alone_opens_its_step() -> None:
+    app = opened("app.py", lesson="one-head", lesson_step="4")
     assert app.title[0].value == "Heads" and link(app)["tab"] == "lines"
     assert LESSONS["one-head"].step(4).title in bar(app) and "lesson-return" not in keys_of_buttons(app)
-    app = opened(file, lesson="none")
-    assert "no lesson" in sentences(app)
+    assert "no lesson" in sentences(opened("app.py", lesson="none"))
+    app = opened("pages/9_lessons.py", lesson="one-head")  # the list, loaded again
+    assert app.title[0].value == "Lessons"
 
 
 def test_presenting_shows_one_drawing_and_goes_through_the_page() -> None:
@@ -335,6 +335,8 @@ def test_presenting_goes_on_with_the_next_tab() -> None:
     app = opened("pages/1_heads.py", present="1", only="lines", tab="lines")
     app.button(key="present-following").click().run()
     assert (link(app)["tab"], link(app)["only"]) == ("writes", "figure-norms") and shows(app, "figure-norms")
+    app.button(key="present-previous").click().run()
+    assert link(app).get("only") == "lines" and shows(app, "lines")  # and back
     app = opened("pages/1_heads.py", present="1", only="masks", tab="masks")  # the tabs after it have no drawings
     assert app.button(key="present-following").disabled and not app.button(key="present-previous").disabled
 

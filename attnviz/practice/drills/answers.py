@@ -64,30 +64,32 @@ class NumberAnswer:
         number, typed_unit = given.strip(), ""
         if self.unit in BYTES and (found := _UNIT.search(number)):
             number, typed_unit = number[: found.start()], found[1].lower()
-        elif self.unit and number.endswith(self.unit):
-            number = number.removesuffix(self.unit)
+        elif self.unit and number.lower().endswith(self.unit.lower()):
+            number = number[: -len(self.unit)]
         try:
             value = evaluate(number)
         except Unreadable as error:
             return Grade(False, str(error), read=False)
-        if typed_unit:
-            if message := self._meant_binary(value, typed_unit):
-                return Grade(False, message, read=False)
-            value *= _BY_LOWER.get(typed_unit, 1) / BYTES[self.unit]
-        if self._equal(value, self.value) or (not typed_unit and self._rounded(number)):
+        factor = _BY_LOWER.get(typed_unit, 1) / BYTES[self.unit] if typed_unit else 1.0
+        if typed_unit and (message := self._meant_binary(value, typed_unit)):
+            return Grade(False, message, read=False)
+        value *= factor
+        if self._equal(value, self.value):
+            return Grade(True)
+        if (half := self._half_a_digit(number, factor)) and abs(value - self.value) <= half:
+            others = any(abs(value - each.value) <= half for each in self.wrong)
+            if others or abs(value - self.value) > 0.1 * abs(self.value):
+                return Grade(False, "That is rounded too far to tell; type another digit.", read=False)
             return Grade(True)
         for each in self.wrong:
             if self._equal(value, each.value):
                 return Grade(False, each.explanation)
         return Grade(False, self._wrong_unit(value))
 
-    def _rounded(self, number: str) -> bool:
-        """Check whether this is the right number, rounded to the typed decimals, of which there are two or more."""
+    def _half_a_digit(self, number: str, factor: float) -> float:
+        """Return half of the last typed digit, of two decimals or more; 0 for other numbers, or without a tolerance."""
         decimals = re.fullmatch(r"\s*[-−–+]?\d*\.(\d{2,9})\s*", number)
-        if not self.tolerance or not decimals:
-            return False
-        typed = evaluate(number)
-        return typed != 0 and abs(typed - self.value) <= 0.5 * 10.0 ** -len(decimals[1]) + 1e-12
+        return 0.50000001 * factor * 10.0 ** -len(decimals[1]) if self.tolerance and decimals else 0.0
 
     def _meant_binary(self, value: float, typed: str) -> str:
         """Say so if the number is right with kB, MB, … read as 1,024 B, …"""
@@ -131,7 +133,7 @@ class ShapeAnswer:
         object.__setattr__(self, "wrong", {s: explanation for s, explanation in self.wrong.items() if s != self.shape})
 
     def grade(self, given: str) -> Grade:
-        given = given.removeprefix("torch.Size")
+        given = given.strip().removeprefix("torch.Size")
         found = re.findall(r"\d+", given[:MAX_CHARS])
         if not found or re.search(r"[^\d\s,()\[\]x×·]", given):
             return Grade(False, "Type a shape as whole numbers separated by commas, such as 2, 3, 5.", read=False)

@@ -1,4 +1,4 @@
-"""Evaluate a short typed expression: + − · / ^, brackets, sqrt, exp, log, cos, sin, pi and variables."""
+"""Evaluate a short typed expression: + − · / ^, brackets, sqrt, exp, ln, log2, cos, sin, pi, e and variables."""
 
 from __future__ import annotations
 
@@ -35,19 +35,21 @@ def evaluate(written: str, letters: Mapping[str, float] | None = None) -> float:
     except Unreadable:
         raise
     except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
-        raise Unreadable(f"“{written[:40]}” is not a number or an expression such as 2*32*8.{_hint(text)}") from error
+        raise Unreadable(
+            f"“{written[:40]}” is not a number or an expression such as 2*32*8.{_hint(text, letters or {})}"
+        ) from error
     if not math.isfinite(value):
         raise Unreadable("The expression has no finite value.")
     return value
 
 
-def _hint(text: str) -> str:
-    """Say what to change in what people type most: a unit or suffix after a number, factors without a sign."""
-    if re.fullmatch(r"[-\d.,]+(?: [a-zA-Z/ ]+|[kKMGBT]|[a-z/ ]{2,})", text):
-        return " Leave out the unit, and write 151M as 151e6."
-    if re.fullmatch(r"\w+", text):
+def _hint(text: str, letters: Mapping[str, float]) -> str:
+    """Say what to change in what people type most: factors without a sign, a unit or a suffix after a number."""
+    if letters or re.fullmatch(r"\d+[A-Za-z]{2,}", text):
         return " Write * between the factors."
-    return ""
+    if re.fullmatch(r"[-\d.,]+ ?[kKMGBT]", text):
+        return " Write 151M as 151e6."
+    return " Leave out the unit." if re.fullmatch(r"[-\d.,]+ [a-zA-Z/ ]+", text) else ""
 
 
 def _value(node: ast.expr, letters: Mapping[str, float]) -> float:
@@ -68,7 +70,9 @@ def _value(node: ast.expr, letters: Mapping[str, float]) -> float:
             return _FUNCTIONS[name](_value(inside, letters))
         case ast.BinOp(left=left, op=op, right=right):
             return _binary(op, _value(left, letters), _value(right, letters))
-    raise Unreadable("Use numbers, + − * / ^, brackets, sqrt, exp, log, cos, sin, pi and the question's variables.")
+    raise Unreadable(
+        "Use numbers, + − * / ^, brackets, sqrt, exp, ln, log2, cos, sin, pi, e and the question's variables."
+    )
 
 
 def _binary(op: ast.operator, a: float, b: float) -> float:

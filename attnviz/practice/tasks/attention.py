@@ -86,7 +86,7 @@ WRONG_KERNELS: tuple[tuple[str, str, Kernel], ...] = (
     ("with scores divided by head_dim instead of √head_dim", "", attend_with(scale=lambda H, D: 1 / D)),
     ("with the mask never used", "mask_never_used", attend_with(change_mask=_everything)),
     ("with the mask inverted, so that True masks a key", "", attend_with(change_mask=torch.logical_not)),
-    ("with the causal mask in addition to a given mask, which is to replace it", "", _also_causal),
+    ("with the causal mask applied too where a mask is given, which replaces it", "", _also_causal),
     ("with the mask applied after the softmax, so that rows do not sum to 1", "mask_after_softmax",
      attend_with(mask_after=True)),
     ("with NaN for a fully masked query (a row of −∞ before the softmax)", "fully_masked_row",
@@ -198,7 +198,7 @@ def _split_wrongly(name: str, base: Any, split: Callable[[Tensor, int], Tensor])
 
 
 SPLITS: tuple[tuple[str, Callable[[Tensor, int], Tensor]], ...] = (
-    ("with view(B, H, T, D) of the projections, without view(B, T, H, D) and transpose(1, 2)",
+    ("with view(B, H, T, D) of the projections instead of view(B, T, H, D) and transpose(1, 2)",
      lambda x, H: x.reshape(x.shape[0], H, x.shape[1], -1)),
     ("with head h in columns h, h + H, …, instead of columns that lie together",
      lambda x, H: x.unflatten(-1, (-1, H)).permute(0, 3, 1, 2)),

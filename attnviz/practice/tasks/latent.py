@@ -105,7 +105,7 @@ class MultiHeadLatentAttention(nn.Module):
         Mistaken("without RoPE", _version(forward=_without_rope)),
         Mistaken("without a causal mask if mask is None", _version(causal=lambda self, mask: False),
                  "mask_never_used"),
-        Mistaken("with the causal mask in addition to a given mask, which is to replace it",
+        Mistaken("with the causal mask applied too where a mask is given, which replaces it",
                  _version(causal=lambda self, mask: True)),
     ),
     ModelConfig(

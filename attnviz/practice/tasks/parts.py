@@ -102,7 +102,7 @@ def rope(x, positions, theta=10000.0):
             _pairs_of(lambda x: _halves(x, 1), _twice),
         ),
         Mistaken(
-            "with halves for the numbers and neighbours for the angles: a mix of both layouts",
+            "with pairs (i, i + D / 2), but angles in the order 0 0 1 1 …: a mix of both layouts",
             _pairs_of(_halves, lambda angles: angles.repeat_interleave(2, -1)),
         ),
         Mistaken("with positions that start at 1", _rope(first=1)),

@@ -84,7 +84,7 @@ def player(view: View) -> None:
         return
     fixed, n, ids = compute.usable(view), len(view.ids), [step.id for step in written.steps]
     at = len(fixed) if view.settings.shown < 0 else min(view.settings.shown, len(fixed))
-    single = figures.single_text(written.steps[: compute.AHEAD])  # as many when some are written
+    single = figures.single_text(written.steps[: compute.AHEAD])  # the same steps, however many are written
     st.markdown(f"{sharing(view)}. {figures.prefill_sentence(written.steps[0], n)} {single}")
     if not view.config.causal:
         st.caption("Decoding is causal: this page ignores the setting that lets tokens attend to later ones.")
