@@ -9,7 +9,7 @@ MAX_LINES = 130
 HIDDEN = [ROOT / ".github" / "CONTRIBUTING.md"]
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")), *HIDDEN]
 OURS = re.compile(r"`((?:attnviz|tests|docs|pages|\.ci|\.github|\.streamlit)/[\w./-]*\w/?|[\w.-]+\.(?:toml|txt))`")
-REMOVED = {"packages.txt", "environment.yml"}  # named as files that do not exist
+ELSEWHERE = {"packages.txt", "environment.yml", "order.txt"}  # files that do not exist, and one in a user's folder
 
 
 def links(text: str) -> list[str]:
@@ -19,7 +19,7 @@ def links(text: str) -> list[str]:
 def missing(text: str, folder: Path) -> list[str]:
     """Return link targets, and paths of this project in backquotes, that do not exist."""
     targets = [target.split("#")[0] for target in links(text) if not target.startswith(("http", "#"))]
-    paths = [path for path in OURS.findall(text) if path not in REMOVED]
+    paths = [path for path in OURS.findall(text) if path not in ELSEWHERE]
     apart = [target for target in targets if not (folder / target).exists()]
     return apart + [
         path for path in paths if not any((base / path).exists() for base in (ROOT, folder, ROOT / ".streamlit"))
