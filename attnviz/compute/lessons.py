@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from attnviz.compute.placeholders import FUNCTIONS
-from attnviz.session.lessons import FOLDER, NAME, Lesson, LessonError, parse
+from attnviz.session.lessons import FOLDER, Lesson, LessonError, parse
 
 SHIPPED = Path(__file__).parents[1] / "lessons"
 PLAN = "order.txt"  # in that folder: the names of the lessons to show, one per line
@@ -52,7 +52,7 @@ def own(found: Mapping[str, Lesson]) -> list[Lesson]:
 
 def lesson(name: str) -> Lesson | None:
     """Return the lesson of this name, also one that is not in the plan, or None."""
-    found = [read for read in map(_parsed, _paths(name)) if isinstance(read, Lesson)] if NAME.fullmatch(name) else []
+    found = [read for read in map(_parsed, _paths(name)) if isinstance(read, Lesson)]
     return found[-1] if found else None
 
 
@@ -71,15 +71,16 @@ def _names() -> list[str]:
     """Return the names of all lessons, or of those in the plan."""
     folder = _folder()
     if folder and planned():
-        return [Path(name).name for name in (folder / PLAN).read_text(encoding="utf-8", errors="replace").split()]
+        written = (folder / PLAN).read_text(encoding="utf-8", errors="replace").split()
+        return [Path(name).name.removesuffix(".md") for name in written]
     files = [*sorted(SHIPPED.glob("*.md"), key=_order), *(sorted(folder.glob("*.md")) if folder else ())]
     return list(dict.fromkeys(path.stem for path in files))
 
 
 def _paths(name: str) -> list[Path]:
-    """Return the files of a lesson: the shipped one, then the user's own."""
-    folders = [folder for folder in (SHIPPED, _folder()) if folder]
-    return [path for path in (folder / f"{name}.md" for folder in folders) if path.is_file()]
+    """Return the files of a lesson: the shipped one, then the user's own. The name may be any text of a link."""
+    files = (path for folder in (SHIPPED, _folder()) if folder for path in folder.glob("*.md"))
+    return [path for path in files if path.stem == name and path.is_file()]
 
 
 def _parsed(path: Path) -> Lesson | Unread:

@@ -267,6 +267,11 @@ def keys_of_buttons(app: AppTest) -> set[str]:
     return {button.key for button in app.button}
 
 
+@pytest.mark.parametrize("name", ["9" * 300, "../one-head", "a\0b"])
+def test_any_name_of_a_lesson_is_answered(name) -> None:
+    assert "no lesson" in sentences(opened("app.py", lesson=name, layer="1"))
+
+
 def test_a_lesson_that_is_not_there_is_said_and_can_be_closed() -> None:
     app = opened("pages/1_heads.py", lesson="<b>none</b>")
     assert "no lesson" in sentences(app) and shows(app, "head-grid")
@@ -297,7 +302,7 @@ def test_ones_own_lessons_come_first(tmp_path, monkeypatch) -> None:
 
 def test_a_plan_lists_its_lessons_alone_in_its_order(tmp_path, monkeypatch) -> None:
     (tmp_path / "my-week.md").write_text("# Mine\n\nMinutes: 4\n\n## One\n\nLink: heads\n\nSee.\n")
-    (tmp_path / "order.txt").write_text("mla\nmy-week\nnone\n../order\none-head\n")
+    (tmp_path / "order.txt").write_text("mla\nmy-week.md\nnone\n../order\none-head\n")
     monkeypatch.setenv(compute.FOLDER, str(tmp_path))
     app = opened("pages/9_lessons.py")
     titles = [LESSONS["mla"].title, "Mine", LESSONS["one-head"].title]
