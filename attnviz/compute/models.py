@@ -10,7 +10,7 @@ from threading import Lock
 from typing import TypeVar
 
 import numpy as np
-from cachetools import LRUCache, cached
+from cachetools import LRUCache, TTLCache, cached
 from cachetools.keys import hashkey
 
 from attnviz.checkpoints import CheckpointError, OpenError, hub, load_checkpoint, shipped_config
@@ -40,6 +40,7 @@ MAX_OPENED_BYTES = 4_000_000_000  # of opened models: memory-mapped files, whose
 
 _shipped, _own, _results = (ByteCache(most) for most in (MAX_SHIPPED_BYTES, MAX_OWN_BYTES, MAX_RESULT_BYTES))
 _opened = ByteCache(MAX_OPENED_BYTES)
+_refused: TTLCache = TTLCache(16, ttl=10)  # seconds: a page asks for each part, and the files may be repaired
 
 use_one_thread()
 
@@ -116,6 +117,19 @@ def _load(model: str, own: ModelConfig | None, seed: int) -> Loaded:
     return Loaded(loaded, nbytes, lru_cache(maxsize=16)(loaded.with_config))
 
 
+def _load_opened(model: str) -> Loaded:
+    """Load a model, one caller at a time. One that was refused is refused for some seconds without reading it."""
+    if problem := _refused.get(model):
+        raise OpenError(problem)
+    for read_before in (opened_config, config_of, _own_tokenizer, read):  # the files may have been repaired since
+        read_before.cache_clear()
+    try:
+        return _load(model, None, 0)
+    except OpenError as error:
+        _refused[model] = str(error)
+        raise
+
+
 def _check_vocabulary(model: str, reader: Tokenizer, n_embeddings: int) -> None:
     """Raise OpenError if the tokenizer is another model's: plain English has tokens beyond the embeddings."""
     ids = reader.encode(LONG_TEXT.read_text(encoding="utf-8"))
@@ -182,7 +196,7 @@ def model_of(settings: Settings) -> Transformer:
     """Return the model; its weights are shared by all sessions. ConfigError if it is too large."""
     key = weights_key(settings)
     if settings.opened:
-        return _opened.get(key, lambda: _load(*key)).run_as(config_of(settings))
+        return _opened.get(key, lambda: _load_opened(settings.model)).run_as(config_of(settings))
     if settings.model != "own":
         return _shipped.get(key, lambda: _load(*key)).run_as(config_of(settings))
     _check_memory(settings)

@@ -90,18 +90,28 @@ class View:
         return _models().problem_of(self.settings)
 
     @cached_property
-    def problem(self) -> str | None:
-        """The reason why this model cannot run (settings, a damaged checkpoint) on this text, or None."""
+    def model_problem(self) -> str | None:
+        """The reason why this model cannot run (settings, a damaged checkpoint), or None."""
         from attnviz.checkpoints import CheckpointError
 
         try:
             self.model  # noqa: B018
-            beyond = _models().beyond_embeddings(self.ids, self.labels, self.config.vocab_size)
         except (CheckpointError, ConfigError) as error:
             return str(error)
-        return (
-            f"{beyond[0].upper()}{beyond[1:]}; leave it out of the text, or choose another model." if beyond else None
-        )
+        return None
+
+    @cached_property
+    def text_problem(self) -> str | None:
+        """The reason why this model, which runs, cannot read this text, or None. ConfigError if it does not run."""
+        beyond = _models().beyond_embeddings(self.ids, self.labels, self.config.vocab_size)
+        if not beyond:
+            return None
+        return f"{beyond[0].upper()}{beyond[1:]}; leave it out of the text, or choose another model."
+
+    @property
+    def problem(self) -> str | None:
+        """The reason why this model cannot run on this text, or None."""
+        return self.model_problem or self.text_problem
 
     @property
     def shown_text(self) -> str:

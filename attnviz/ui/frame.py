@@ -90,9 +90,11 @@ def _warn(notices: Iterable[str]) -> None:
 
 
 def _about_the_text(view: View) -> None:
-    if view.problem:
-        other = "" if view.problem.endswith("or choose another model.") else " Choose another model in the sidebar."
-        st.error(f"{escaped(view.problem)}{other}", icon=":material/error:")
+    if view.model_problem:
+        st.error(f"{escaped(view.model_problem)} Choose another model in the sidebar.", icon=":material/error:")
+        return
+    if view.text_problem:
+        st.error(escaped(view.text_problem), icon=":material/error:")
         return
     if len(view.settings.text) > MAX_CHARACTERS:
         st.warning(f"The text has {len(view.settings.text):,} characters; only the first {MAX_CHARACTERS:,} are used.")

@@ -88,6 +88,16 @@ def test_a_tokenizer_of_another_model_is_refused(tmp_path):
     assert "is not that of its weights: the token “" in problem and "200 embeddings" in problem
 
 
+def test_a_refused_model_is_not_read_again_by_each_part_of_a_page_and_opens_once_repaired(tmp_path, monkeypatch):
+    settings, read, open_folder = saved(tmp_path, 200), [], models.open_folder
+    monkeypatch.setattr(models, "open_folder", lambda folder: read.append(folder) or open_folder(folder))
+    refusals = {View(settings).problem for _ in range(3)}
+    assert len(refusals) == len(read) == 1 and View(settings).model_problem and not View(settings).but().config_problem
+    saved(tmp_path, 302)
+    models._refused.expire(models._refused.timer() + models._refused.ttl)  # as time does
+    assert View(settings).problem is None
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_weights_that_compute_no_numbers_are_refused(value, tmp_path):
     def spoil(weights):
