@@ -247,10 +247,12 @@ def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visi
     assert page.get_by_role("button", name="Leave").count() == 1
     text = page.locator(".st-key-lesson-text p").first
     assert text.evaluate("text => text.currentCSSZoom") == pytest.approx(1.25)
+    page.evaluate(WIDTHS_SEEN, "st-key-head-view")
     page.keyboard.press("PageDown")
     expect(page).to_have_url(re.compile("lesson_step=3.*only=head-view"))
     expect(page.locator(".st-key-head-grid")).to_have_count(0)
     page.wait_for_function(FILLS, arg="st-key-head-view")
+    assert len(page.evaluate("[...widths]")) <= 3  # as drawn at first, and enlarged: none of those that are tried out
     page.keyboard.press("q")
     hide = page.get_by_role("button", name="Hide the answer")
     expect(hide).to_be_in_viewport(ratio=1)  # the text is beside the drawing: there is room for the answer
@@ -266,6 +268,17 @@ def test_a_step_is_presented_by_itself_and_a_deep_link_comes_to_its_drawing(visi
     page.wait_for_function(FILLS, arg="st-key-lines")
     rows = page.locator(".st-key-lines .scroll")
     assert rows.evaluate("rows => rows.scrollHeight - rows.clientHeight") <= 1  # the whole text, without scrolling
+
+
+WIDTHS_SEEN = """name => {
+  window.widths = new Set();
+  const look = () => {
+    const element = document.querySelector(`.${name}`);
+    if (element && getComputedStyle(element).opacity > 0) widths.add(Math.round(element.getBoundingClientRect().width));
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
 
 
 RESTS = """() => {

@@ -50,9 +50,10 @@ function key(e, black) {
 }
 
 // A grid's height grows with its width, a chart's does not: so several widths are tried, and the one that fills most of the screen
-// is used. CSS properties tell the drawing that it is presented (--slide: 1), its maximal height, and to hide what it can omit.
+// is used; until then the drawing cannot be seen. CSS properties tell it that it is presented (--slide: 1), its maximal height, and to
+// hide what it can omit.
 function fitting(sheet, target, signal) {
-  let turn = 0, seen = "";
+  let turn = 0, seen = "", trying = false;
   const roomFor = () => {
     const bar = document.querySelector("[data-testid=stBottom]")?.getBoundingClientRect();
     const beside = bar?.left > 0; // a lesson's text in a wide window
@@ -65,7 +66,7 @@ function fitting(sheet, target, signal) {
   // transform leaves the box as it was, so a margin takes the place of what is drawn below it.
   const lay = (zoom, width) => {
     const below = (zoom - 1) * Math.max(0, ...charts().map((each) => each.offsetHeight));
-    sheet.textContent = `.${target} { --slide: 1; --slide-height: ${roomFor()[1] / TYPE}px; --slide-rest: none; --slide-tools: sticky; zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; }
+    sheet.textContent = `.${target} { --slide: 1; --slide-height: ${roomFor()[1] / TYPE}px; --slide-rest: none; --slide-tools: sticky; zoom: ${zoom}; width: ${width}px !important; max-width: none !important; margin-inline: auto; align-self: center; opacity: ${trying ? 0 : 1}; }
       .${target} .stElementContainer { overflow: visible; }
       .${target} .stElementContainer:has(.stPlotlyChart) { zoom: ${1 / zoom}; width: ${100 / zoom}% !important; margin-bottom: ${below}px; }
       .${target} .js-plotly-plot { transform: scale(${zoom}); transform-origin: 0 0; overflow: visible !important; }`;
@@ -79,6 +80,7 @@ function fitting(sheet, target, signal) {
   };
   const fill = async (element, stale) => {
     const room = roomFor(), all = [];
+    trying = true;
     for (const share of SHARES) {
       all.push(await tried(element, room, (room[0] * share) / TYPE));
       if (stale()) return; // the window was resized: the measurements so far are invalid
@@ -90,7 +92,9 @@ function fitting(sheet, target, signal) {
     lay(best.zoom, best.width);
     await wait(SETTLED);
     const over = element.getBoundingClientRect().height / room[1]; // zoomed text can wrap into more lines
-    if (over > 1.001 && best.zoom > least() && !stale()) lay(Math.max(least(), best.zoom / over), best.width);
+    if (stale()) return;
+    trying = false;
+    lay(over > 1.001 && best.zoom > least() ? Math.max(least(), best.zoom / over) : best.zoom, best.width);
   };
   return async function start() {
     const element = target && document.querySelector(`.${target}`), now = String(roomFor());
