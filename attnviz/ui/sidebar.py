@@ -18,7 +18,7 @@ from attnviz.figures.drawing import escaped
 from attnviz.session.examples import EXAMPLES
 from attnviz.session.opening import offered, short_name
 from attnviz.session.pages import ALL
-from attnviz.session.settings import MODEL_NAMES, MODELS, Number, Settings, kind_of, widths
+from attnviz.session.settings import MODEL_NAMES, MODELS, Settings, widths
 from attnviz.ui import state
 from attnviz.ui.alone import present_button
 from attnviz.ui.components.copy_link import copy_link
@@ -123,32 +123,32 @@ def _take_example(then: Callable[[], object], name: str) -> None:
 
 
 def _own_model(s: Settings) -> None:
-    _slider("Layers", "n_layers")
-    _slider("Query heads", "n_heads")
+    _control(st.slider, "Layers", "n_layers")
+    _control(st.slider, "Query heads", "n_heads")
     _steps("d_model", "d_model", widths(s.n_heads))
     _select("Attention type", "attention", ATTENTIONS, format_func=ATTENTIONS.__getitem__)
     if s.attention == "mla":
-        _number("Latent size, numbers per token (kv_lora_rank)", "kv_lora_rank")
-        _number("RoPE key dimensions (qk_rope_head_dim)", "qk_rope_head_dim", step=2)
+        _control(st.number_input, "Latent size, numbers per token (kv_lora_rank)", "kv_lora_rank")
+        _control(st.number_input, "RoPE key dimensions (qk_rope_head_dim)", "qk_rope_head_dim", step=2)
     else:
         _steps("KV heads", "n_kv_heads", divisors(s.n_heads))
-    _number(
-        "head_dim (0: d_model / query heads)", "head_dim", step=2,
+    _control(
+        st.number_input, "head_dim (0: d_model / query heads)", "head_dim", step=2,
         help="Dimensions per head. For MLA: the key dimensions without RoPE, and the value dimensions.",
     )  # fmt: skip
-    _number("Seed", "seed")
+    _control(st.number_input, "Seed", "seed")
     if s.attention != "mla":  # MLA's projections have no bias
         _control(st.checkbox, "Bias on q, k and v", "qkv_bias")
 
 
 def _mask(s: Settings) -> None:
     _control(st.checkbox, "Causal: no token attends to a later one", "causal")
-    _slider(
-        "Sliding window, in tokens (0: none)", "window",
+    _control(
+        st.slider, "Sliding window, in tokens (0: none)", "window",
         help="Each token attends to this many tokens, itself included; without a causal mask, to as many on each side.",
     )  # fmt: skip
-    _slider(
-        "Attention-sink tokens", "n_sinks",
+    _control(
+        st.slider, "Attention-sink tokens", "n_sinks",
         help="First tokens that stay visible outside the window (StreamingLLM, arXiv 2309.17453).",
     )  # fmt: skip
     _control(st.checkbox, "RoPE", "rope")
@@ -156,18 +156,6 @@ def _mask(s: Settings) -> None:
         st.caption("Window 0 and the default RoPE base mean the model’s own values.")
     elif s.model != "own":
         st.caption("The checkpoints were trained with a causal mask and RoPE, without a window.")
-
-
-def _slider(label: str, field: str, **options: object) -> None:
-    kind = kind_of(field)
-    assert isinstance(kind, Number)
-    _control(st.slider, label, field, min_value=int(kind.low), max_value=int(kind.high), **options)
-
-
-def _number(label: str, field: str, step: int = 1, **options: Any) -> None:
-    kind = kind_of(field)
-    assert isinstance(kind, Number)
-    _control(st.number_input, label, field, min_value=int(kind.low), max_value=int(kind.high), step=step, **options)
 
 
 def _steps(label: str, field: str, possible: Iterable[int]) -> None:

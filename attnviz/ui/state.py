@@ -21,7 +21,7 @@ from attnviz.compute.view import View, drawable
 from attnviz.server.own_request import is_requested
 from attnviz.session.elements import ELEMENTS, Element, drawings, on_page
 from attnviz.session.pages import PAGES, Page
-from attnviz.session.settings import SELECTION, Settings
+from attnviz.session.settings import SELECTION, Number, Settings, kind_of
 
 _SETTINGS, _NOTICES, _LINK_SELECTION = "settings", "notices", "asked selection"  # session keys, as those below
 _LINK_TAB, _LINK_LESSON = "link to a tab", "link to a lesson"
@@ -322,15 +322,22 @@ def control(
     then: Callable[[], object] | None = None,
     **options: Any,
 ) -> Any:
-    """Draw a widget for one field of the settings: `control(st.slider, "Layers", "n_layers", min_value=1, …)`.
+    """Draw a widget for one field of the settings: `control(st.slider, "Layers", "n_layers", width=220)`.
 
+    A number's limits are those of the field; max_value may narrow them.
     shown: the widget's value, if the field's own value is not among the options.
     reruns: the parts that show the field; by default the part that contains the widget; () for the whole page.
     place: key prefix of a second widget for the same field. then: called after the field has changed.
     """
     key = f"control-{place}{field}"
     own = getattr(current(), field)
-    value = own if shown is None else shown
+    value: Any = own if shown is None else shown
+    kind = kind_of(field)
+    if isinstance(kind, Number) and "options" not in options:
+        number = int if kind.whole else float
+        high = min(number(kind.high), options.get("max_value", number(kind.high)))
+        options |= {"min_value": number(kind.low), "max_value": high}
+        value = min(max(value, number(kind.low)), high)
     st.session_state[key] = list(value) if isinstance(value, tuple) else value  # as the browser will send it back
     parts = [_CURRENT_PART.get()] if reruns is None else reruns
     drawn = _Drawn(field, key, own, st.session_state[key], options.get("options"), parts, then)

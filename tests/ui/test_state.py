@@ -1,8 +1,11 @@
 """Widgets of `attnviz.ui.state`, without a browser."""
 
+from dataclasses import fields
+
 import pytest
 
 from attnviz.session.examples import EXAMPLES
+from attnviz.session.settings import Number, Settings
 from tests.ui.test_pages import opened
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
@@ -21,3 +24,21 @@ def test_a_pill_that_acts_is_deselected_in_the_browser_by_each_run():
         for _ in range(2):
             assert pills().value is None and pills().proto.set_value
             app.run()
+
+
+NUMBERS = {f.name: f.metadata["kind"] for f in fields(Settings) if isinstance(f.metadata["kind"], Number)}
+WITH_NUMBERS = [  # tabs with sliders or number boxes, and settings that these tabs need
+    ("pages/1_heads.py", "masks", {}), ("pages/3_rope.py", "longer", {"window": "0"}),
+    ("pages/3_rope.py", "without", {"window": "0"}), ("pages/4_cost.py", "memory", {}),
+    ("pages/6_decode.py", "bounded", {"window": "0"}), ("pages/6_decode.py", "paged", {"window": "0"}),
+    ("pages/6_decode.py", "speculate", {"window": "0", "temperature": "1"}), ("pages/8_practice.py", "", {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("file", "tab", "needed"), WITH_NUMBERS)
+def test_each_number_of_a_link_is_within_its_control(file, tab, needed):
+    """At the ends of each setting's range: a control with narrower limits would raise."""
+    for end in ("low", "high"):
+        numbers = {name: f"{getattr(kind, end):.0f}" for name, kind in NUMBERS.items()}
+        app = opened(file, tab=tab, **{**numbers, "padding": "0", "penalty": "1", **needed})
+        assert [*app.slider, *app.number_input]

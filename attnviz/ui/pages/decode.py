@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 from zlib import crc32
 
 import streamlit as st
@@ -52,25 +53,23 @@ def sampling(view: View) -> None:
     """Sampling controls, and the layer whose maps are shown. On a phone a toggle shows the less used ones."""
     then = partial(_discard_written, branches.sampling_of(view.settings))
     with st.container(horizontal=True, vertical_alignment="bottom", key="sampling"):
-        _number("Temperature (0: greedy)", "temperature", 0.0, 5.0, 0.1, then, 155)
-        _number("top-k (0: off)", "top_k", 0, view.config.vocab_size, 5, then)
-        _number("top-p (1: off)", "top_p", 0.0, 1.0, 0.05, then)
+        _number("Temperature (0: greedy)", "temperature", then, 155, step=0.1)
+        _number("top-k (0: off)", "top_k", then, step=5, max_value=view.config.vocab_size)
+        _number("top-p (1: off)", "top_p", then, step=0.05)
         st.toggle("min-p, repetition penalty, seed, layer", key="sampling-more")
-        _number("min-p (0: off)", "min_p", 0.0, 1.0, 0.05, then)
-        _number("Repetition penalty", "penalty", 0.1, 5.0, 0.1, then, 145)
-        _number("Seed", "draw_seed", 0, 2**31 - 1, 1, then, 105)
+        _number("min-p (0: off)", "min_p", then, step=0.05)
+        _number("Repetition penalty", "penalty", then, 145, step=0.1)
+        _number("Seed", "draw_seed", then, 105)
         state.control(
             st.selectbox, "Maps of layer", "layer", shown=view.layer_and_head[0], options=range(view.config.n_layers),
             width=95, reruns=("sampling", "player"),
         )  # fmt: skip
 
 
-def _number(
-    label: str, field: str, low: float, high: float, step: float, then: Callable[[], None], width: int = 115
-) -> None:
+def _number(label: str, field: str, then: Callable[[], None], width: int = 115, **options: Any) -> None:
     state.control(
-        st.number_input, label, field, min_value=low, max_value=high, step=step, width=width, then=then,
-        reruns=("sampling", "player"), help=SAMPLING_HELP[field],
+        st.number_input, label, field, width=width, then=then, reruns=("sampling", "player"),
+        help=SAMPLING_HELP[field], **options,
     )  # fmt: skip
 
 
@@ -266,9 +265,9 @@ def _models(view: View) -> None:
 
 def _bounded(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(st.slider, "Cache size, tokens", "bound", min_value=8, max_value=128, width=320)
+        state.control(st.slider, "Cache size, tokens", "bound", width=320)
         state.control(
-            st.slider, "Attention-sink tokens", "kept_first", min_value=1, max_value=7, width=220,
+            st.slider, "Attention-sink tokens", "kept_first", width=220,
         )  # fmt: skip
     if view.config.sliding_window is not None:
         st.info("This model runs with a sliding window. Set the window to 0 to see the effect of a bounded cache.")
@@ -286,8 +285,8 @@ def _bounded(view: View) -> None:
 
 def _paged(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(st.slider, "Continuations of the text", "n_texts", min_value=2, max_value=8, width=260)
-        state.control(st.slider, "Tokens per block", "block_size", min_value=1, max_value=64, width=260)
+        state.control(st.slider, "Continuations of the text", "n_texts", width=260)
+        state.control(st.slider, "Tokens per block", "block_size", width=260)
     found = compute.shared(view)
     left, right = st.columns([3, 2], gap="large")
     with left:
@@ -311,7 +310,7 @@ def _speculate(view: View) -> None:
             st.selectbox, "Drafter", "drafter", options=drafters, format_func=names.__getitem__, width=260,
             shown="n-grams" if view.settings.opened else view.settings.drafter,
         )  # fmt: skip
-        state.control(st.slider, "Tokens proposed per pass", "proposed", min_value=1, max_value=8, width=260)
+        state.control(st.slider, "Tokens proposed per pass", "proposed", width=260)
     if view.settings.opened:
         st.caption(
             "A drafter needs the same tokenizer as the model. The shipped checkpoints have another one, so an opened "

@@ -72,8 +72,8 @@ def _drills(view: View) -> None:
             st.selectbox, "Up to level", "level", options=list(compute.LEVELS), width=125,
             format_func=compute.LEVELS.__getitem__,
         )  # fmt: skip
-        state.control(st.number_input, "Questions", "questions", min_value=1, max_value=50, width=120)
-        state.control(st.number_input, "Minutes (0: no limit)", "minutes", min_value=0, max_value=120, width=150)
+        state.control(st.number_input, "Questions", "questions", width=120)
+        state.control(st.number_input, "Minutes (0: no limit)", "minutes", width=150)
         _set_controls()
     with st.container(horizontal=True):
         _start("set", "Start")
@@ -86,7 +86,7 @@ def _drills(view: View) -> None:
 
 
 def _set_controls() -> None:
-    state.control(st.number_input, "Set", "question_set", min_value=0, max_value=999_999, width=130)
+    state.control(st.number_input, "Set", "question_set", width=130)
     st.button("Another set", on_click=_another, icon=":material/casino:")
 
 

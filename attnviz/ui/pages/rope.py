@@ -243,8 +243,7 @@ def _without(view: View) -> None:
     notes = {"With RoPE": "Each pair rotated.", "Without": "The same weights and text, nothing rotated."}
     if view.config.attention != "mla":
         fraction = state.control(
-            st.slider, "Share of rotated dimensions", "fraction", min_value=0.0, max_value=1.0, step=0.05,
-            format="percent",
+            st.slider, "Share of rotated dimensions", "fraction", step=0.05, format="percent",
             help="rotary_fraction: 25 % in GPT-NeoX, 64 of 256 dimensions in GPT-J, 40 % in Phi-2. The other "
             "dimensions do not depend on the position.",
         )  # fmt: skip
@@ -277,8 +276,7 @@ def _longer(view: View) -> None:
     )
     trained, config = compute_rope.trained_on(view), compute_rope.rotated(view)
     factor = state.control(
-        st.slider, "Scaling factor: extended context ÷ training context", "factor", min_value=1.0, max_value=32.0,
-        step=0.5, format="%g ×",
+        st.slider, "Scaling factor: extended context ÷ training context", "factor", step=0.5, format="%g ×",
     )  # fmt: skip
     if view.settings.opened and (view.config.rope_scaling or not compute_rope.can_be_longer(view)):
         st.info(
