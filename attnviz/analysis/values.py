@@ -47,9 +47,24 @@ def logit_effects(
     through later layers are not included. The mean is subtracted because softmax ignores a constant added to all
     logits. centred: the last norm is a LayerNorm, which subtracts the mean.
     """
-    stream, output = stream.astype(np.float64), output.astype(np.float64)
-    if centred:
-        stream, output = stream - stream.mean(), output - output.mean()
-    scale = 1 / np.sqrt((stream**2).mean() + eps)
-    effects = unembedding.astype(np.float64) @ (gain * output * scale)  # (V, C) · (C,)
+    effects = unembedding.astype(np.float64) @ _after_norm(output, stream, gain, eps, centred)  # (V, C) · (C,)
     return effects - effects.mean()
+
+
+def mean_logit_effects(
+    parts: np.ndarray, stream: np.ndarray, gain: np.ndarray, eps: float, unembedding: np.ndarray,
+    centred: bool = False,
+) -> np.ndarray:  # fmt: skip
+    """Return (N,): the mean over the vocabulary of the direct effects of parts (N, C), as `logit_effects` subtracts it.
+
+    Found from the mean row of the unembedding (V, C), since the effects are linear in its rows.
+    """
+    return _after_norm(parts, stream, gain, eps, centred) @ unembedding.mean(0, dtype=np.float64)
+
+
+def _after_norm(parts: np.ndarray, stream: np.ndarray, gain: np.ndarray, eps: float, centred: bool) -> np.ndarray:
+    """Return parts (…, C) of the stream (C,) as the last norm scales them, in float64; its divisor is the stream's."""
+    stream, parts = stream.astype(np.float64), parts.astype(np.float64)
+    if centred:
+        stream, parts = stream - stream.mean(), parts - parts.mean(-1, keepdims=True)
+    return gain * parts / np.sqrt((stream**2).mean() + eps)

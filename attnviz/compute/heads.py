@@ -340,11 +340,14 @@ def logit_effects_of(view: View) -> np.ndarray:
     """Return the selected head's direct effect on each logit at the selected query: (V,)."""
     model, query = view.model, view.query
     stream = final_stream(model, view.ids, view.n_padding)[query]  # (C,)
-    unembedding = (model.embed if model.lm_head is None else model.lm_head).weight.detach().numpy()  # (V, C)
-    gain = model.norm.weight.detach().numpy()
-    return values.logit_effects(
-        writes_of(view).outputs[query], stream, gain, model.norm.eps, unembedding, model.config.norm == "layernorm"
-    )
+    return values.logit_effects(writes_of(view).outputs[query], stream, *readout(model))
+
+
+def readout(model: Transformer) -> tuple[np.ndarray, float, np.ndarray, bool]:
+    """Return what turns the stream into logits: gain (C,) and eps of the last norm, the unembedding (V, C), and whether
+    the norm subtracts the mean."""
+    unembedding = (model.embed if model.lm_head is None else model.lm_head).weight.detach().numpy()
+    return model.norm.weight.detach().numpy(), model.norm.eps, unembedding, model.config.norm == "layernorm"
 
 
 def w_o(model: Transformer, layer: int, head: int) -> np.ndarray:

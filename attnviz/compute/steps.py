@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from attnviz import decode
+from attnviz.analysis import values
 from attnviz.compute import decode as decoding
 from attnviz.compute import mistakes, models
 from attnviz.compute.byte_cache import ByteCache
+from attnviz.compute.heads import readout
 from attnviz.compute.view import View
 from attnviz.experiments import residual as experiments
 from attnviz.experiments import tiles
@@ -159,13 +161,25 @@ def odds_of(view: View, row: int, position: int) -> np.ndarray:
 
 
 def logit_of(view: View, position: int, token: int) -> float:
-    """Return the model's own logit, before a soft cap, on the first MAX_RECORDED tokens."""
-    return experiments.logit_before_cap(models.model_of(view.settings), residual_of(view), position, token)
+    """Return the model's own logit before a soft cap, minus the mean over the vocabulary, on MAX_RECORDED tokens."""
+    model, written = models.model_of(view.settings), residual_of(view)
+    x = model.norm(written.after[-1, position]).detach().numpy()  # (C,)
+    _, _, unembedding, _ = readout(model)
+    mean = float(unembedding.mean(0, dtype=np.float64) @ x)
+    return experiments.logit_before_cap(model, written, position, token) - mean
 
 
 def attribution_of(view: View, position: int, token: int) -> np.ndarray:
-    """Return what each part adds to the token's logit: (1 + 2 L,)."""
-    return experiments.attribution(models.model_of(view.settings), residual_of(view), position, token)
+    """Return what each part adds to the token's logit minus the mean over the vocabulary: (1 + 2 L,), or with a bias
+    of the last norm (2 + 2 L,). Softmax ignores the mean, and the Heads page subtracts it too."""
+    model, written = models.model_of(view.settings), residual_of(view)
+    parts = written.parts[:, position].numpy()  # (1 + 2 L, C)
+    gain, eps, unembedding, centred = readout(model)
+    means = values.mean_logit_effects(parts, parts.sum(0), gain, eps, unembedding, centred)
+    if view.config.norm_bias:
+        bias = model.norm.bias.detach().numpy()
+        means = np.append(means, unembedding.mean(0, dtype=np.float64) @ bias)
+    return experiments.attribution(model, written, position, token) - means
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnviz.equations import Equation, Value, aligned, function, total
+from attnviz.equations import Equation, Value, aligned, function, tex_text, total
 from attnviz.experiments.residual import Lens
 from attnviz.figures.drawing import Drawing, quoted
 from attnviz.figures.numbers import DIGITS, printed
@@ -80,6 +80,8 @@ def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query
     agree = read.best[:, query] == final
     since = next(i for i in range(n_rows) if agree[i:].all())
     title = f"The prediction after {quoted(labels[query])} is the same from {rows[since]} on"
+    if since == n_rows - 1:
+        title = f"The final prediction after {quoted(labels[query])} appears only after the last layer"
     return Drawing(
         figure,
         title=title,
@@ -112,8 +114,10 @@ def lens_table(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], que
 
 
 def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: float, labels_at: str) -> Drawing:
-    """Draw how much each part of the model adds to one logit: added (1 + 2 L,), which sums to the logit."""
-    largest = int(np.abs(added).argmax())
+    """Draw how much each part of the model adds to one logit minus the mean over the vocabulary.
+
+    added: (1 + 2 L,), one more with a bias of the last norm. logit: their sum, the model's own logit minus the mean.
+    """
     figure = base_figure(50 + 24 * len(added), showlegend=False)
     figure.add_bar(
         x=added.astype(float), y=list(range(len(added))), orientation="h",
@@ -131,29 +135,39 @@ def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: floa
         },
     )  # fmt: skip
     equation = _logit(added, names, logit)
-    title = f"{names[largest].capitalize()} adds most to the logit of {quoted(token)}: {_signed(added[largest])}"
+    title = _adds_most(added, names, token)
     return Drawing(
         figure,
         title=title,
         note=f"Direct attribution: what each part added to the residual stream after {quoted(labels_at)}, through the "
-        f"last norm (its scale held fixed) and the row of {quoted(token)} in the unembedding. The "
-        f"{len(added)} bars add up to {printed(float(added.sum()))}; the model's logit is {printed(logit)}.",
+        f"last norm (its scale held fixed) and the row of {quoted(token)} in the unembedding, minus the mean over the "
+        f"vocabulary, since softmax ignores a constant added to all logits. The {len(added)} bars add up to "
+        f"{printed(float(added.sum()))}; the model's logit minus the mean is {printed(logit)}.",
         alt=f"{title}. {', '.join(f'{n} {_signed(a)}' for n, a in zip(names, added, strict=True))}.",
-        table={"part": list(names), "added to the logit": added.astype(float).round(6).tolist()},
+        table={"part": list(names), "added to the logit minus the mean": added.astype(float).round(6).tolist()},
         formula=equation.tex_lines(),
         legend=meanings(equation),
     )
 
 
+def _adds_most(added: np.ndarray, names: Sequence[str], token: str) -> str:
+    """Name the part with the largest positive contribution."""
+    most = int(added.argmax())
+    if added[most] <= 0:
+        return f"No part raises the logit of {quoted(token)}; {names[most]} lowers it least: {_signed(added[most])}"
+    return f"{names[most].capitalize()} adds most to the logit of {quoted(token)}: {_signed(added[most])}"
+
+
 def _logit(added: np.ndarray, names: Sequence[str], logit: float) -> Equation:
-    """Return the logit as a sum over kinds of parts: with one term per part, it would be wider than a screen."""
+    """Return the logit minus the mean as a sum over kinds of parts: one term per part is wider than a screen."""
     kinds = np.array([name.rstrip(" 0123456789") for name in names])
     terms = [
         Value(float(added[kinds == kind].sum()), symbol, f"sum of the bars “{kind}”", digits=DIGITS)
         for kind, symbol in KINDS.items()
         if kind in kinds
     ]
-    return Equation(total(terms), name="logit", name_tex=r"\text{logit}", digits=DIGITS, computed=logit)
+    name = "logit minus mean"
+    return Equation(total(terms), name=name, name_tex=tex_text(name), digits=DIGITS, computed=logit)
 
 
 def stream(
@@ -229,6 +243,8 @@ def tile_row(
 ) -> Drawing:
     """Draw one row of scores (S,), split into tiles; table: the running values after each tile."""
     keys = np.flatnonzero(allowed).tolist()
+    tiles = list(zip(table["from key"], table["up to key"], strict=True))
+    n_masked = sum(not allowed[first : last + 1].any() for first, last in tiles)
     figure = base_figure(260, showlegend=False)
     figure.add_bar(
         x=keys, y=scores[keys].astype(float), marker={"color": hue},
@@ -238,8 +254,7 @@ def tile_row(
     for edge in edges:
         figure.add_vline(edge, line={"color": NEUTRAL, "width": 1, "dash": "dot"})
     figure.add_scatter(
-        x=[end for tile in zip(table["from key"], table["up to key"], strict=True)
-           for end in (tile[0] - 0.5, tile[1] + 0.5)],
+        x=[end for first, last in tiles for end in (first - 0.5, last + 0.5)],
         y=[m if math.isfinite(m) else None for m in table["maximum"] for _ in range(2)],
         mode="lines", line={"color": NEUTRAL},
         hovertemplate="running maximum %{y:.4f}<extra></extra>",
@@ -263,7 +278,9 @@ def tile_row(
         title=title,
         note=f"Scores of query {query} ({quoted(labels[query])}), bars, and the running maximum, line. Where it rises, "
         "the sum and the output so far are multiplied by the factor exp(old maximum − new maximum). Before the first "
-        "tile with a key that is not masked there is nothing to rescale: its factor is “–”.",
+        "tile with a key that is not masked there is nothing to rescale: its factor is “–”. "
+        f"{n_masked} of {count(len(tiles), 'tile')} {'is' if n_masked == 1 else 'are'} fully masked for this query; a "
+        "causal kernel skips a tile that is masked for all queries of its block.",
         alt=f"{title}. Bars of {count(len(keys), 'score')} with {count(len(edges), 'edge')} between tiles.",
         table=table,
         missing="–",
@@ -286,10 +303,13 @@ def tile_table(table: dict[str, list]) -> dict[str, list]:
     return {**table, "factor": factors}
 
 
-def traffic(n_tokens: int, head_dim: int, block: int) -> Drawing:
-    """Draw the bytes to and from slow memory for one head in fp32: with the full score matrix, and with tiles."""
-    lengths = [2**i for i in range(5, 18)]
-    whole, tiled = ([_moved(T, head_dim, block)[i].value for T in lengths] for i in (0, 1))
+def traffic(n_tokens: int, head_dim: int, value_dim: int, block: int) -> Drawing:
+    """Draw the bytes to and from slow memory for one head in fp32: with the full score matrix, and with tiles.
+
+    head_dim: width of a query and a key. value_dim: width of a value, which differs in MLA.
+    """
+    lengths = sorted({*(2**i for i in range(5, 18)), n_tokens})
+    whole, tiled = ([_moved(T, head_dim, value_dim, block)[i].value for T in lengths] for i in (0, 1))
     figure = base_figure(300, showlegend=True, legend={"orientation": "h", "y": 1.15})
     for name, values, dash in (("full score matrix", whole, "solid"), (f"tiles of {block}", tiled, "dash")):
         figure.add_scatter(
@@ -300,35 +320,40 @@ def traffic(n_tokens: int, head_dim: int, block: int) -> Drawing:
         xaxis={"type": "log", "title": {"text": "tokens"}, "dtick": 1},
         yaxis={"type": "log", "title": {"text": "bytes"}, "dtick": 1, "tickformat": "~s"},
     )
-    equations = _moved(n_tokens, head_dim, block)
-    ratio = equations[0].value / equations[1].value
-    title = f"Tiles of {block} move {_times_as_many(ratio)} at {count(n_tokens, 'token')}"
+    equations, shares = _moved(n_tokens, head_dim, value_dim, block), np.divide(tiled, whole)
+    title = f"Tiles of {block} move {_share_text(shares[lengths.index(n_tokens)])} at {count(n_tokens, 'token')}"
     return Drawing(
         figure,
         title=title,
-        note="One head, fp32, no mask: bytes read from and written to slow memory. With the full score matrix, scores "
-        "and weights are each written and read once. With tiles, keys and values are read once per block of queries.",
+        note="One head, fp32, no mask: bytes read from and written to slow memory (HBM on a GPU). With the full score "
+        "matrix, scores and weights are each written and read once. With tiles, keys and values are read once per "
+        "block of queries. The tile size is chosen on this page; FlashAttention takes ⌈M / 4d⌉ keys per tile, from M "
+        "numbers of SRAM and d of a head, and makes Θ(N²d² / M) HBM accesses instead of Θ(Nd + N²) for N tokens "
+        "(arXiv 2205.14135).",
         alt=f"{title}. Two lines over the number of tokens, from {lengths[0]} to {lengths[-1]:,}.",
-        table={"tokens": lengths, "full score matrix, B": whole, f"tiles of {block}, B": tiled},
+        table={
+            "tokens": lengths, "full score matrix, B": whole, f"tiles of {block}, B": tiled,
+            "tiles / full score matrix": shares.tolist(),
+        },
         formula=aligned(*equations),
         legend=f"{meanings(*equations)} 4 bytes per number.",
-    )
+    )  # fmt: skip
 
 
-def _times_as_many(ratio: float) -> str:
-    """Return how the tiles' bytes compare; ratio: of the full score matrix's bytes to theirs."""
-    times = f"{max(ratio, 1 / ratio):.1f}"
-    if times == "1.0":
+def _share_text(share: float) -> str:
+    """Compare the tiles' bytes with those of the full score matrix; share: theirs over the matrix's."""
+    if f"{share:.1f}" == "1.0":
         return "about as many bytes"
-    return f"{times}× {'fewer' if ratio > 1 else 'more'} bytes"
+    return f"{share:.2f} of the bytes" if share < 1 else f"{share:.1f} times the bytes"
 
 
-def _moved(n_tokens: int, head_dim: int, block: int) -> tuple[Equation, Equation]:
-    T, D = Value(n_tokens, "T", "tokens"), Value(head_dim, "D", "head_dim")
-    B = Value(block, "B", "keys and queries per tile")
+def _moved(n_tokens: int, head_dim: int, value_dim: int, block: int) -> tuple[Equation, Equation]:
+    """Return the bytes with the full score matrix and with tiles: q and k are D wide, v and the output V."""
+    T, B = Value(n_tokens, "T", "tokens"), Value(block, "B", "keys and queries per tile")
+    D, V = Value(head_dim, "D", "width of a query and a key"), Value(value_dim, "V", "width of a value")
     return (
-        Equation(4 * (4 * T * D + 4 * T * T), unit="B"),
-        Equation(4 * (2 * T * D + 2 * T * D * function("ceil", T / B)), unit="B"),
+        Equation(4 * (2 * T * D + 2 * T * V + 4 * T * T), unit="B"),
+        Equation(4 * (T * (D + V) + T * (D + V) * function("ceil", T / B)), unit="B"),
     )
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from attnviz.analysis.values import logit_effects, writes
+from attnviz.analysis.values import logit_effects, mean_logit_effects, writes
 from attnviz.checkpoints import load_checkpoint
 from attnviz.compute.heads import w_o
 from attnviz.config import ModelConfig
@@ -79,3 +79,20 @@ def test_the_effects_of_all_parts_of_the_stream_add_up_to_the_logits(model):
     summed = sum(effects(model, part, stream[q]) for part in parts)
     assert np.allclose(effects(model, parts.sum(0), stream[q]), summed)
     assert np.allclose(effects(model, 2.5 * parts[0], stream[q]), 2.5 * effects(model, parts[0], stream[q]))
+
+
+@pytest.mark.parametrize("centred", [False, True])
+def test_the_mean_effect_is_that_of_all_tokens(centred):
+    """By torch in float64, each of the 113 logits of each part: its norm's divisor is the stream's."""
+    numbers = np.random.default_rng(17)
+    parts, gain, unembedding = numbers.normal(size=(5, 23)), numbers.normal(size=23), numbers.normal(size=(113, 23))
+    stream = parts.sum(0) + 0.7
+    x, whole = torch.tensor(parts), torch.tensor(stream)
+    divisor = (whole.var(unbiased=False) if centred else whole.square().mean()).add(1e-3).sqrt()
+    x = x - x.mean(1, keepdim=True) if centred else x
+    expected = (x / divisor * torch.tensor(gain)) @ torch.tensor(unembedding).T  # (5, 113)
+    found = mean_logit_effects(parts, stream, gain, 1e-3, unembedding, centred)
+    assert np.allclose(found, expected.mean(1))
+    for part, logits in zip(parts, expected, strict=True):
+        effect = logit_effects(part, stream, gain, 1e-3, unembedding, centred)
+        assert np.allclose(effect, logits - logits.mean())

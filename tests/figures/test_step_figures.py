@@ -6,8 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from attnviz.experiments.residual import part_names
-from attnviz.figures.steps import attribution, tile_row, tile_table, tiles_text, traffic
+from attnviz.experiments.residual import Lens, part_names
+from attnviz.figures.steps import attribution, lens_map, tile_row, tile_table, tiles_text, traffic
 from tests.arithmetic import check
 
 
@@ -26,6 +26,31 @@ def test_the_terms_of_a_logit_have_as_many_decimals_as_their_sum():
     formula = attribution(np.array([0.0604, 4.4146, 3.7683]), part_names(1), "·red", 8.2433, "·a").formula
     decimals = {len(number.partition(".")[2]) for number in re.findall(r"\d+\.\d+", formula)}
     assert decimals == {4} and check(formula) == []
+
+
+@pytest.mark.parametrize(
+    ("added", "title"),
+    [
+        ([0.3, 1.324, -1.404], "Attention 0 adds most to the logit of “·red”: +1.324"),
+        ([-0.3, -0.1, -1.4], "No part raises the logit of “·red”; attention 0 lowers it least: −0.100"),
+    ],
+)
+def test_a_part_that_lowers_the_logit_does_not_add_most(added, title):
+    assert attribution(np.array(added), part_names(1), "·red", sum(added), "·a").title == title
+
+
+@pytest.mark.parametrize(
+    ("predicted", "words"),
+    [
+        ([3, 1, 2, 5], "The final prediction after “b” appears only after the last layer"),
+        ([3, 5, 2, 5], "The final prediction after “b” appears only after the last layer"),
+        ([3, 1, 5, 5], "The prediction after “b” is the same from layer 1 on"),
+        ([5, 5, 5, 5], "The prediction after “b” is the same from embedding on"),
+    ],
+)
+def test_a_prediction_of_the_last_layer_alone_is_not_said_to_stay(predicted, words):
+    read = Lens(np.array([[0, token] for token in predicted]), np.full((4, 2), 0.5))
+    assert lens_map(read, list("uvwxyz"), list("ab"), 1, 3).title == words
 
 
 TILES = {"from key": [0, 2, 4], "up to key": [1, 3, 4], "maximum": [-math.inf, 1.5, 2.5],
@@ -59,9 +84,35 @@ def test_one_query_token_is_not_all_of_them():
     "n_tokens, block, words",  # by hand: 4·(4·T·29 + 4·T²) B against 4·(2·T·29)·(1 + ceil(T / block)) B
     [
         (1, 1, "move about as many bytes at 1 token"),  # 480 and 464 B
-        (5, 1, "move 2.6× more bytes"),  # 2,720 and 6,960 B
-        (512, 128, "move 7.5× fewer bytes"),
+        (5, 1, "move 2.6 times the bytes"),  # 2,720 and 6,960 B
+        (512, 128, "move 0.13 of the bytes"),
     ],
 )
 def test_the_title_on_tiles_says_how_many_bytes_they_move(n_tokens, block, words):
-    assert words in traffic(n_tokens, 29, block).title
+    assert words in traffic(n_tokens, 29, 29, block).title
+
+
+def bytes_moved(T: int, D: int, V: int, block: int) -> tuple[int, int]:
+    """Count the bytes of each array that is read or written, in fp32."""
+    q, k, v, output, scores = np.empty((T, D)), np.empty((T, D)), np.empty((T, V)), np.empty((T, V)), np.empty((T, T))
+    whole = [q, k, scores, scores, scores, scores, v, output]  # scores and weights are each written and read
+    tiled = [array for rows in range(0, T, block) for array in (q[rows : rows + block], k, v)] + [output]
+    return tuple(4 * sum(array.size for array in arrays) for arrays in (whole, tiled))
+
+
+@pytest.mark.parametrize("T, D, V, block", [(29, 31, 23, 7), (29, 23, 31, 29), (5, 7, 3, 2)])
+def test_queries_and_values_of_different_widths_are_counted_as_such(T, D, V, block):
+    drawing = traffic(T, D, V, block)
+    at = drawing.table["tokens"].index(T)
+    shown = drawing.table["full score matrix, B"][at], drawing.table[f"tiles of {block}, B"][at]
+    assert shown == bytes_moved(T, D, V, block)
+    assert all(f"{n:,}".replace(",", "{,}") in drawing.formula for n in shown) and check(drawing.formula) == []
+
+
+def test_fully_masked_tiles_are_counted():
+    """The tiles are keys 0–1, 2–3 and 4."""
+    scores = np.array([9.0, 9.0, 1.5, 0.5, 2.5])
+    for keys, words in (([2, 4], "1 of 3 tiles is"), ([0, 3, 4], "0 of 3 tiles are"), ([1], "2 of 3 tiles are")):
+        allowed = np.isin(range(5), keys)
+        note = tile_row(scores, allowed, TILES, list("abcde"), 4, "#123456").note
+        assert f" {words} fully masked for this query" in note

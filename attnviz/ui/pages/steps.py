@@ -190,7 +190,8 @@ def _tiles(view: View) -> None:
         )
         st.dataframe(figures.tile_table(tiled.table), hide_index=True, placeholder="–")
     with right:
-        charts.show(figures.traffic(n, view.trace.q.shape[-1], view.settings.block), "traffic")
+        widths = view.trace.q.shape[-1], view.trace.v.shape[-1]
+        charts.show(figures.traffic(n, *widths, view.settings.block), "traffic")
     with st.expander("Source: attnviz/experiments/tiles.py"):
         st.code(compute_steps.tiles_source(), language="python")
 
