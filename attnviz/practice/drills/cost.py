@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 from attnviz.config import ModelConfig
-from attnviz.cost import PRECISIONS, bits_with_scales, count_parameters, kv_cache_bytes, load_presets
+from attnviz.cost import PRECISIONS, bits_with_scales, count_parameters, kv_cache_bytes
 from attnviz.equations import Equation, Value
 from attnviz.practice.drills.answers import ExpressionAnswer, NumberAnswer, known
-from attnviz.practice.drills.heads import kv_heads, page, parts_page, published
+from attnviz.practice.drills.heads import kv_heads, page, parts_page, published, published_with
 from attnviz.practice.drills.question import Question, kind
 
 C, H, K, D, L = (
@@ -40,15 +40,13 @@ def described(m: ModelConfig) -> str:
 
 
 def plain(rng: random.Random, *kinds: str) -> tuple[str, ModelConfig]:
-    """Draw a published model whose attention has no sliding window, biases, norms or attention sinks."""
-    found = [
-        (id, m)
-        for id, m in sorted(load_presets().items())
-        if m.attention in kinds
-        and m.sliding_window is None
-        and not (m.qkv_bias or m.o_bias or m.qk_norm or m.attention_sinks)
-    ]
-    return rng.choice(found)
+    """Draw a published model of these attention types, and its id, that `is_plain`."""
+    return published_with(rng, lambda m: m.attention in kinds and is_plain(m))
+
+
+def is_plain(m: ModelConfig) -> bool:
+    """Check that the attention has no sliding window, biases, norms or attention sinks."""
+    return m.sliding_window is None and not (m.qkv_bias or m.o_bias or m.qk_norm or m.attention_sinks)
 
 
 @kind("cost", 1)
@@ -189,8 +187,7 @@ def cache_of_mla(rng: random.Random) -> Question:
 
 @kind("cost", 3)
 def cache_behind_a_window(rng: random.Random) -> Question:
-    found = [(id, m) for id, m in sorted(load_presets().items()) if m.sliding_window and m.attention != "mla"]
-    id, m = rng.choice(found)
+    id, m = published_with(rng, lambda m: bool(m.sliding_window) and m.attention != "mla")
     assert m.sliding_window is not None
     tokens = context_of(rng, m, 8192, 16384, 32768, 65536, 131072)
     n_full = len(set(m.full_layers))
@@ -244,10 +241,7 @@ def times_smaller(rng: random.Random) -> Question:
 
 @kind("cost", 2)
 def feed_forward_parameters(rng: random.Random) -> Question:
-    found = [
-        (id, m) for id, m in sorted(load_presets().items()) if m.ffn == "swiglu" and m.moe is None and not m.ffn_bias
-    ]
-    id, m = rng.choice(found)
+    id, m = published_with(rng, lambda m: m.ffn == "swiglu" and m.moe is None and not m.ffn_bias)
     width = Value(m.d_ff, "F", "d_ff")
     n = count_parameters(m).parts["feed-forward"] / m.n_layers
     return Question(
@@ -352,7 +346,7 @@ def formula_of_the_parameters(rng: random.Random) -> Question:
 
 @kind("cost", 1)
 def embedding_parameters(rng: random.Random) -> Question:
-    id, m = rng.choice(sorted(load_presets().items()))
+    id, m = published_with(rng, lambda m: True)
     n = count_parameters(m).parts["token embeddings"]
     v = Value(m.vocab_size, "V", "vocab_size")
     return Question(

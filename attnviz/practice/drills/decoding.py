@@ -6,17 +6,27 @@ import math
 import random
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import lru_cache
 
 import torch
 
 from attnviz.config import ModelConfig
-from attnviz.cost import count_parameters, decode_step, kv_cache_bytes, load_accelerators
+from attnviz.cost import (
+    Accelerator,
+    DecodeStep,
+    count_parameters,
+    decode_step,
+    kv_cache_bytes,
+    load_accelerators,
+    load_presets,
+)
 from attnviz.decode.sampling import keep_top_k, keep_top_p, scale_by_temperature
 from attnviz.equations import Equation, Value, function, total
 from attnviz.modules import KVCache
 from attnviz.practice.drills.answers import NumberAnswer, known
-from attnviz.practice.drills.cost import D, K, L, cache_page, plain
+from attnviz.practice.drills.cost import D, K, L, cache_page, is_plain, plain
 from attnviz.practice.drills.question import Options, Question, kind
+from attnviz.practice.drills.ranks import ranked
 
 
 def sampled(temperature: float = 1, top_k: int = 0, top_p: float = 1) -> tuple[str, dict[str, str]]:
@@ -181,17 +191,29 @@ def _fitting(
 
     bound: the limit of the step, "memory" or "compute".
     """
+    models = {id: m for id, m in load_presets().items() if m.attention in ("mha", "gqa") and is_plain(m)}
+    pairs = {f"{id} on {machine}": (id, machine) for id in models for machine in load_accelerators()}
     while True:
-        id, m = plain(rng, "mha", "gqa")
-        machine, batch, tokens = rng.choice(sorted(load_accelerators())), rng.choice(batches), rng.choice(contexts)
-        assert m.max_context is not None
-        if tokens > m.max_context:
-            continue
-        a, n_bytes = load_accelerators()[machine], 2 * count_parameters(m).total + kv_cache_bytes(m, tokens, batch)
-        step = decode_step(m, tokens, batch)
-        near = 0.5 < step.intensity / a.ridge < 2  # there it depends on what one counts
-        if n_bytes <= a.memory and step.bound_by(a) == bound and not near:
-            return id, m, machine, batch, tokens
+        batch, tokens = rng.choice(batches), rng.choice(contexts)
+        for name in ranked(rng, pairs):
+            id, machine = pairs[name]
+            if _fits(models[id], load_accelerators()[machine], batch, tokens, bound):
+                return id, models[id], machine, batch, tokens
+
+
+def _fits(m: ModelConfig, a: Accelerator, batch: int, tokens: int, bound: str) -> bool:
+    """Check the context length, the memory, and that the step is clearly limited by `bound`."""
+    if m.max_context is None or tokens > m.max_context:
+        return False
+    n_bytes, step = _step(m, batch, tokens)
+    near = 0.5 < step.intensity / a.ridge < 2  # there it depends on what one counts
+    return n_bytes <= a.memory and step.bound_by(a) == bound and not near
+
+
+@lru_cache(maxsize=1024)
+def _step(m: ModelConfig, batch: int, tokens: int) -> tuple[int, DecodeStep]:
+    """Return the bytes of bf16 weights and caches, and the step; every model may be tried on every accelerator."""
+    return 2 * count_parameters(m).total + kv_cache_bytes(m, tokens, batch), decode_step(m, tokens, batch)
 
 
 @kind("decoding", 2)

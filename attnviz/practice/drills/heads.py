@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import torch
 
@@ -12,14 +13,21 @@ from attnviz.equations import Equation, Value, function
 from attnviz.facts import facts_of
 from attnviz.practice.drills.answers import CellAnswer, NumberAnswer, known
 from attnviz.practice.drills.question import Options, Question, kind
+from attnviz.practice.drills.ranks import draw
 
 GROUPED = ((8, 2), (8, 4), (12, 3), (12, 4), (16, 4), (32, 8), (24, 8), (40, 8), (64, 8), (28, 4))
 
 
 def published(rng: random.Random, *kinds: str) -> tuple[str, ModelConfig]:
     """Draw a published model with one of these attention types, and its id."""
-    found = [(id, model) for id, model in sorted(load_presets().items()) if model.attention in kinds]
-    return rng.choice(found)
+    return published_with(rng, lambda m: m.attention in kinds)
+
+
+def published_with(rng: random.Random, wanted: Callable[[ModelConfig], bool]) -> tuple[str, ModelConfig]:
+    """Draw a published model that the question can be asked about, and its id."""
+    found = {id: m for id, m in load_presets().items() if wanted(m)}
+    id = draw(rng, found)
+    return id, found[id]
 
 
 def kv_heads(m: ModelConfig) -> str:
@@ -189,12 +197,7 @@ def still_right_when_tiled(rng: random.Random) -> Question:
 
 @kind("heads", 2)
 def width_of_a_head(rng: random.Random) -> Question:
-    candidates = [
-        (id, m)
-        for id, m in sorted(load_presets().items())
-        if m.attention != "mla" and m.d_model == m.n_heads * m.head_dim
-    ]
-    id, m = rng.choice(candidates)
+    id, m = published_with(rng, lambda m: m.attention != "mla" and m.d_model == m.n_heads * m.head_dim)
     C, H = Value(m.d_model, "C", "d_model"), Value(m.n_heads, "H", "query heads")
     return Question(
         f"{m.name}: d_model = {m.d_model:,}, {m.n_heads} query heads, {kv_heads(m)}, and the heads' concatenated "

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from attnviz.practice.drills.answers import NumberAnswer, known
 from attnviz.practice.drills.question import Options, Question, kind
+from attnviz.practice.drills.ranks import draw
 
 B, T, H, K, D, PAST = 2, 7, 6, 2, 10, 3  # sizes on which the lines are run
 
@@ -94,7 +95,8 @@ def _difference(line: str, option: str) -> str:
 
 @kind("shapes", 1)
 def blank_in_a_line(rng: random.Random) -> Question:
-    line, options, wanted, because = rng.choice(BLANKS)
+    line = draw(rng, RIGHT_BLANKS)
+    _, options, wanted, because = next(blank for blank in BLANKS if blank[0] == line)
     differences = {option: _difference(line, option) for option in options}
     right = [option for option, explanation in differences.items() if not explanation]
     assert right == [options[0]]
@@ -155,7 +157,8 @@ def _with(n: int) -> tuple[str, ...]:
 
 @kind("shapes", 3)
 def wrong_line(rng: random.Random) -> Question:
-    n = rng.randrange(len(MISTAKES))
+    wrong = draw(rng, [line for _, line, _ in MISTAKES])
+    n = next(n for n, (_, line, _) in enumerate(MISTAKES) if line == wrong)
     at, _, explanation = MISTAKES[n]
     listed = "\n".join(f"{i}  {line}" for i, line in enumerate(_with(n), 1))
     others = [(i + 1, f"Line {i + 1} is right. {does}") for i, does in enumerate(DOES) if i != at]

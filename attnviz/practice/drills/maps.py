@@ -20,6 +20,7 @@ from attnviz.modules.masks import attention_mask
 from attnviz.practice.drills.answers import ChoiceAnswer, NumberAnswer, known
 from attnviz.practice.drills.masks import OFFSET, window_page
 from attnviz.practice.drills.question import Drawn, Options, Question, kind
+from attnviz.practice.drills.ranks import draw
 from attnviz.text import tokenizer
 from attnviz.trace import Trace, trace
 
@@ -187,7 +188,9 @@ WRONG_MAPS = (  # function, id of the mistake if there is a page of it, reason
 def map_with_a_mistake(rng: random.Random) -> Question:
     text = rng.choice(TEXTS)
     run, found = _trace(text), heads_by_role(text)
-    make, mistake, reason = rng.choice(WRONG_MAPS)
+    by_reason = {reason: (make, mistake) for make, mistake, reason in WRONG_MAPS}
+    reason = draw(rng, by_reason)
+    make, mistake = by_reason[reason]
     several = [head for role in ("induction", "current token") for head in found[role]]
     rng.shuffle(several)
     mistaken, head = next((w, head) for head in several if _is_wrong(w := make(*_scores(run, *head))))

@@ -7,10 +7,10 @@ import random
 
 import torch
 
-from attnviz.cost import load_presets
 from attnviz.equations import Equation, Value, function, number_text
 from attnviz.modules.rope import apply_rope, half_from_interleaved, rope_frequencies
 from attnviz.practice.drills.answers import NumberAnswer, known
+from attnviz.practice.drills.heads import published_with
 from attnviz.practice.drills.question import Options, Question, kind
 
 THETAS = (10_000.0, 500_000.0, 1_000_000.0)
@@ -171,7 +171,7 @@ def rotated_pair(rng: random.Random) -> Question:
 
 @kind("rope", 1)
 def how_many_pairs(rng: random.Random) -> Question:
-    m = rng.choice([m for _, m in sorted(load_presets().items()) if m.rotary_dim and m.attention != "mla"])
+    _, m = published_with(rng, lambda m: bool(m.rotary_dim) and m.attention != "mla")
     rotated = Value(m.rotary_dim, "R", "rotated dimensions")
     partial = "" if m.rotary_dim == m.head_dim else f", of which RoPE rotates {m.rotary_dim}"
     return Question(

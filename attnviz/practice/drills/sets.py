@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import random
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from attnviz.practice.drills.question import KINDS, SUBJECTS, Kind, Question, kinds_of, make
+from attnviz.practice.drills.question import KINDS, SUBJECTS, Question, kinds_of, make
+from attnviz.practice.drills.ranks import rank
 
 LARGEST_FILE = 20_000  # bytes
 MAX_MISSED = 200
@@ -19,18 +20,31 @@ _ID = re.compile(r"^([a-z_]{1,60}):(\d{1,10})$")
 def question_set(subject: str, level: int, n: int, seed: int) -> list[Question]:
     """Return the questions of a set, the same for the same four arguments. A kind repeats only after every other kind
     was used; with all subjects, the subjects alternate."""
-    rng = random.Random(f"set/{subject}/{level}/{seed}")
-    pools: list[list[Kind]] = []
-    for each in [subject] if subject else list(SUBJECTS):
-        pool = kinds_of(each, level)
-        rng.shuffle(pool)
-        pools.append(pool)
-    rng.shuffle(pools)
+    of = f"set/{subject}/{level}/{seed}"
+    subjects = sorted([subject] if subject else SUBJECTS, key=lambda name: rank(of, name))
+    names: list[str] = [""] * n
+    for i, each in enumerate(subjects):
+        places = names[i :: len(subjects)]
+        names[i :: len(subjects)] = kinds_at(f"{of}/{each}", [k.name for k in kinds_of(each, level)], len(places))
+    seen: Counter[str] = Counter()
     asked = []
-    for i in range(n):
-        pool = pools[i % len(pools)]
-        asked.append(make(pool[i // len(pools) % len(pool)].name, rng.randrange(10**6)))
+    for name in names:
+        asked.append(make(name, rank(of, name, seen[name]) % 10**6))  # the same question if its place changes
+        seen[name] += 1
     return asked
+
+
+def kinds_at(seed: str, names: Collection[str], n: int) -> list[str]:
+    """Choose a kind for each of n places: of those unused in this round, the one with the lowest hash for the place.
+
+    An added kind takes the places that it wins. The kind that was there may win a later place, and so on: no place
+    changes for another reason, except that each round is one place longer.
+    """
+    chosen: list[str] = []
+    for place in range(n):
+        left = [name for name in names if name not in chosen[place - place % len(names) :]]
+        chosen.append(min(left, key=lambda name: rank(seed, place, name)))
+    return chosen
 
 
 @dataclass(frozen=True)
