@@ -9,6 +9,7 @@ import inspect
 import math
 import sys
 from collections.abc import Callable, Hashable
+from dataclasses import replace
 from functools import lru_cache
 from threading import Lock
 
@@ -137,7 +138,7 @@ def _measured(key: Callable[..., Hashable]) -> Callable:
 
 def measure_again() -> None:
     """Discard all measurements of this page, for all sessions."""
-    for each in (_step_seconds, _peak_seconds, _speculation_seconds, family):
+    for each in (_step_seconds, _peak_seconds, _speculation_seconds, _family):
         each.cache_clear()
 
 
@@ -173,17 +174,31 @@ def _compared(settings: Settings, ids: tuple[int, ...]) -> Compared:
     return comparisons.with_and_without(models.model_of(settings), ids)
 
 
+def is_read_twice(view: View) -> bool:
+    """Check whether the text is one token, which is repeated: a step with a cache needs an earlier one."""
+    return len(view.ids) + len(usable(view)) == 1
+
+
 def _at_least_two(view: View) -> tuple[int, ...]:
     """Return the ids of text and continuation; a single token is repeated."""
     ids = (*view.ids, *usable(view))
     return ids if len(ids) > 1 else ids * 2
 
 
+def family(view: View) -> tuple[Member, ...]:
+    """Continue the same text with each of the five shipped checkpoints, under the same mask and position settings."""
+    return _family(_as_run(view.settings), view.ids[: MAX_TOKENS - AHEAD], sampling_of(view.settings))
+
+
 @_measured(hashkey)
-def family(ids: tuple[int, ...], sampling: decode.Sampling) -> tuple[Member, ...]:
-    """Continue the same text with each of the five shipped checkpoints."""
-    five = {name: models.model_of(Settings(model=name)) for name in SHIPPED}
+def _family(run: Settings, ids: tuple[int, ...], sampling: decode.Sampling) -> tuple[Member, ...]:
+    five = {name: models.model_of(replace(run, model=name)) for name in SHIPPED}
     return comparisons.side_by_side(five, ids, AHEAD, sampling)
+
+
+def _as_run(s: Settings) -> Settings:
+    """Return the settings of mask and position alone, to run a shipped checkpoint with."""
+    return Settings(rope=s.rope, theta=s.theta, window=s.window, n_sinks=s.n_sinks)
 
 
 def running_text(view: View) -> tuple[tuple[int, ...], bool]:
@@ -252,6 +267,16 @@ def speculation_seconds(view: View) -> tuple[Spread, ...]:
     return _speculation_seconds(*_speculation(view))
 
 
+def drafter_cost(view: View) -> float | None:
+    """Return the time of a drafter's step by that of a step of the model; None for n-grams, and with a window."""
+    s = causal(view).settings
+    if s.drafter == "n-grams" or view.config.sliding_window is not None:
+        return None
+    n_tokens = len(_at_least_two(view))
+    own, drafter = (_step_seconds(each, n_tokens)[0].median for each in (s, replace(_as_run(s), model=s.drafter)))
+    return drafter / own
+
+
 def _speculation(view: View) -> tuple[Settings, tuple[int, ...], str, int, decode.Sampling]:
     """Return what speculative decoding depends on."""
     s, ids = causal(view).settings, (*view.ids, *usable(view))[: view.max_tokens - N_SPECULATED]
@@ -277,7 +302,7 @@ def _speculation_seconds(
 def _drafter(settings: Settings, drafter: str) -> decode.ModelDrafter | decode.NGramDrafter:
     if drafter == "n-grams":
         return decode.NGramDrafter(models.config_of(settings).vocab_size)
-    return decode.ModelDrafter(models.model_of(Settings(model=drafter)))
+    return decode.ModelDrafter(models.model_of(replace(_as_run(settings), model=drafter)))
 
 
 def roofline(view: View) -> Roofline:

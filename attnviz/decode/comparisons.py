@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from statistics import median
+from statistics import mean, median
 from typing import NamedTuple
 
 import torch
@@ -165,8 +165,14 @@ class Quantised(NamedTuple):
 
     name: str
     nbytes: int
-    loss: float  # mean over the text
+    losses: tuple[float, ...]  # nats, of each token after the first
     largest_error: float  # of the logits, against float32
+    n_changed: int  # tokens for which another one is the most likely than with float32
+
+    @property
+    def loss(self) -> float:
+        """The mean loss over the text, in nats."""
+        return mean(self.losses)
 
 
 def bounded(model: Transformer, ids: Sequence[int], limit: int, n_sinks: int) -> tuple[Bounded, ...]:
@@ -192,16 +198,24 @@ def quantised(model: Transformer, ids: Sequence[int]) -> tuple[Quantised, ...]:
     """Read a text token by token with keys and values in float32, int8 and int4; its last token is only predicted."""
     targets = torch.tensor(ids[1:])
 
-    def run(cache: list) -> tuple[Tensor, float, int]:
-        logits = torch.cat([read(model, [i], cache) for i in ids[:-1]])  # (T - 1, V): token by token, as one decodes
-        loss = torch.nn.functional.cross_entropy(logits, targets)
-        return logits, float(loss), sum(layer.nbytes for layer in cache)
+    def run(cache: list) -> Tensor:
+        return torch.cat([read(model, [i], cache) for i in ids[:-1]])  # (T - 1, V): token by token, as one decodes
 
-    exact, loss, n_bytes = run(model.new_cache())
-    found = [Quantised("float32", n_bytes, loss, 0.0)]
-    for bits in (8, 4):
-        logits, loss, n_bytes = run(quantised_cache(model, bits))
-        found.append(Quantised(f"int{bits}", n_bytes, loss, float((logits - exact).abs().max())))
+    exact, found = None, []
+    for name, cache in (
+        ("float32", model.new_cache()), ("int8", quantised_cache(model, 8)), ("int4", quantised_cache(model, 4)),
+    ):  # fmt: skip
+        logits = run(cache)
+        exact = logits if exact is None else exact
+        found.append(
+            Quantised(
+                name,
+                sum(layer.nbytes for layer in cache),
+                tuple(torch.nn.functional.cross_entropy(logits, targets, reduction="none").tolist()),
+                float((logits - exact).abs().max()),
+                int((logits.argmax(-1) != exact.argmax(-1)).sum()),
+            )
+        )
     return tuple(found)
 
 

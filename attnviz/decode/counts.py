@@ -47,7 +47,7 @@ def step_without_cache(model: Transformer, n_tokens: int) -> Work:
 
 def multiplications(c: ModelConfig, T: int, S: int, absorbed: bool = False) -> int:
     """Count the multiplications of a pass over T tokens that attend to S. absorbed: use MLA's absorbed form."""
-    feed_forward = T * 3 * c.d_model * c.d_ff
+    feed_forward = T * (3 if c.ffn in ("swiglu", "geglu") else 2) * c.d_model * c.d_ff
     logits = T * c.d_model * c.vocab_size
     attention = _latent_attention(c, T, S, absorbed) if c.attention == "mla" else _attention(c, T, S)
     return c.n_layers * (attention + feed_forward) + logits

@@ -17,16 +17,12 @@ if TYPE_CHECKING:
     from attnviz.decode.comparisons import Speculated
 
 MAX_NAMED = 32  # proposals whose tokens are named below their bars
-IN_ALL_PASSES = (
-    " The equation: tokens per pass if each pass proposed k tokens and each of them were accepted with probability α "
-    "(arXiv 2211.17192, eq. 1)."
-)
 
 
-def acceptance(found: Speculated, vocabulary: Sequence[str], k: int) -> Drawing:
+def acceptance(found: Speculated, vocabulary: Sequence[str], k: int, cost: float | None = None) -> Drawing:
     """Draw min(1, p / q) of each checked proposal as a bar, and the random number u as a mark: in the bar is accepted.
 
-    k: tokens that the drafter proposes per pass.
+    k: tokens that the drafter proposes per pass. cost: time of a drafter's step by that of a step of the model.
     """
     checked = [(n, each) for n, round_ in enumerate(found.rounds, 1) for each in round_.checked]
     x, names = list(range(len(checked))), [vocabulary[each.id] for _, each in checked]
@@ -49,9 +45,7 @@ def acceptance(found: Speculated, vocabulary: Sequence[str], k: int) -> Drawing:
         yaxis={"title": {"text": "min(1, p / q)"}, "range": [0, 1.05]},
     )
     n_accepted, share = sum(each.accepted for _, each in checked), mean(each.overlap for _, each in checked)
-    alpha = Value(share, "α", f"mean of Σ min(p, q) over {count(len(x), 'checked proposal')}", tex=r"\alpha", digits=4)
-    expected = Equation((1 - alpha ** (Value(k, "k", "tokens proposed per pass") + 1)) / (1 - alpha), digits=2)
-    regular = _proposes_all(found, k) and round(share, 4) < 1  # with α = 1 the equation would be 0 / 0
+    expected, says = _expected(found, share, k, cost)
     return Drawing(
         figure,
         title=f"{n_accepted} of {count(len(x), 'checked proposal')} {'is' if len(x) == 1 else 'are'} accepted",
@@ -59,15 +53,43 @@ def acceptance(found: Speculated, vocabulary: Sequence[str], k: int) -> Drawing:
         "where the drafter looks it up. u is drawn uniformly from 0 to 1; a proposal whose u lies inside its bar, "
         "min(1, p / q), is accepted. The first rejected one ends the pass: the rest are not checked, and the model's "
         "own token is drawn from max(0, p − q), normalised. Before the token is proposed, it is accepted with "
-        f"probability Σ min(p, q) over the vocabulary, here {printed(share)} on average.{IN_ALL_PASSES * regular}",
+        f"probability Σ min(p, q) over the vocabulary, here {printed(share)} on average.{says}",
         alt=f"{n_accepted} of {len(x)} checked proposals accepted; mean acceptance probability {printed(share)}.",
         table={
             "pass": [n for n, _ in checked], "token": names, "q": [each.q for _, each in checked],
             "p": [each.p for _, each in checked], "min(1, p / q)": odds, "u": [each.u for _, each in checked],
             "accepted": [each.accepted for _, each in checked], "Σ min(p, q)": [each.overlap for _, each in checked],
         },
-        formula=expected.tex() if regular else "", legend=meanings(expected) if regular else "",
+        formula=r" \qquad ".join(each.tex() for each in expected), legend=meanings(*expected) if expected else "",
     )  # fmt: skip
+
+
+def _expected(found: Speculated, share: float, k: int, cost: float | None) -> tuple[list[Equation], str]:
+    """Return the paper's equations of the tokens per pass and of the speed-up, and what to say of them."""
+    if not _proposes_all(found, k):
+        return [], ""
+    if round(share, 4) == 1:  # the equation would be 0 / 0
+        return [], " Each proposal is accepted: a pass writes k + 1 tokens, and only the drafter's own time is left."
+    checked = sum(len(each.checked) for each in found.rounds)
+    alpha = Value(share, "α", f"mean of Σ min(p, q) over {count(checked, 'checked proposal')}", tex=r"\alpha", digits=4)
+    proposed = Value(k, "k", "tokens proposed per pass")
+    tokens = 1 - alpha ** (proposed + 1)
+    per_pass = Equation(tokens / (1 - alpha), digits=2)
+    n_passes = len(found.rounds)
+    says = (
+        " The equation (arXiv 2211.17192, eq. 1): tokens per pass if each pass proposed k tokens and each of them were "
+        f"accepted with probability α. In the {n_passes} pass{'es' * (n_passes != 1)} here, "
+        f"{found.n_tokens / n_passes:.2f} were written per pass; so few passes can differ from it by chance."
+    )
+    if cost is None:
+        return [per_pass], says
+    time = Value(round(cost, 2), "c", "time of a step of the drafter by that of a step of the model, measured here")
+    faster = Equation(tokens / ((1 - alpha) * (proposed * time + 1)), digits=2)
+    says += (
+        " The second one (theorem 3.8): the speed-up if a pass over k + 1 tokens takes as long as one over a single "
+        f"token{'.' if faster.value > 1 else ': none, since each proposal costs a step of a drafter this large.'}"
+    )
+    return [per_pass, faster], says
 
 
 def _proposes_all(found: Speculated, k: int) -> bool:

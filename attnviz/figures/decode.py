@@ -133,13 +133,14 @@ def work(found: Compared) -> Drawing:
         / Value(found.with_cache.multiplications, "C", "multiplications with a cache, MLA absorbed")
     )
     latent = found.without.multiplications != n * found.with_cache.multiplications
+    every = "both" if n == 2 else f"all {n}"
     return Drawing(
         figure,
         title=f"With a cache, a step computes 1 token instead of {n}",
         note=f"The step that reads the last of {count(n, 'token')}: the prompt's and all that were written, also those "
         "stepped back over. By formula; bars of one unit share a linear scale. "
-        f"With a cache it reads the keys and values of all {n}, its own included. Without one all {n} are recomputed: "
-        f"{number_text(share.value)} times the multiplications, masked scores and the logits of all {n} included. "
+        f"With a cache it reads the keys and values of {every}, its own included. Without one {every} are recomputed: "
+        f"{number_text(share.value)} times the multiplications, masked scores and the logits of {every} included. "
         f"Largest difference of the logits: {found.difference:.1e}.",
         alt=f"A step with a cache computes 1 token, {found.with_cache.multiplications:,} multiplications; without a "
         f"cache {n}, {found.without.multiplications:,}.",

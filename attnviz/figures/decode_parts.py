@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from attnviz.analysis.groups import Difference, paired_difference
 from attnviz.cost.units import bytes_text
 from attnviz.equations import Equation, Value
 from attnviz.figures.decode import NAMES, quartiles, time_columns, unsteady
@@ -52,23 +53,30 @@ def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
         title, finding = f"The text's {count(n, 'token')} fit: no cache of {limit} is full", ""
     else:
         title = f"After {limit} tokens: loss {after[0]:.3f} with all, {after[2]:.3f} sliding, {after[3]:.3f} with sinks"
-        worse = after[2] - after[0]
-        finding = (
-            f" Sliding without the first tokens raises the loss by {worse:.3f} nats."
-            if worse > 1
-            else f" Sliding changes the loss by {signed(worse)} nats: no collapse here, with or without the first "
-            "tokens. StreamingLLM (arXiv 2309.17453) reports that large models collapse without them."
+        worse = paired_difference(np.array(found[2].losses[limit:]), np.array(full.losses[limit:]))
+        finding = f" Sliding changes the loss by {_difference(worse)} nats over {count(worse.n, 'token')}" + (
+            "."
+            if worse.mean > 1
+            else ": no collapse here, with or without the first tokens. StreamingLLM (arXiv 2309.17453) reports that "
+            "large models collapse without them."
         )
     return Drawing(
         figure,
         title=title,
         note=f"Text: {text}. Each point is the mean loss of up to {SMOOTHED} tokens; the vertical line marks where a "
         f"cache of {limit} tokens is full. Curves that coincide lie inside each other; “{found[1].name}” ends at the "
-        f"square.{finding}",
+        f"square.{finding} With RoPE the first tokens that are kept are rotated on, so that positions count inside "
+        "the cache, as in StreamingLLM.",
         alt=f"{title}. The loss along {count(n, 'token')} of text, for {len(found)} caches.",
         table={"cache": [each.name for each in found], "tokens read": [len(e.losses) for e in found], **whole,
                "bytes at the end": [each.nbytes for each in found]},
     )  # fmt: skip
+
+
+def _difference(of_losses: Difference) -> str:
+    """Format a difference of losses with the standard error of its paired mean: "+0.0063 ± 0.0041"."""
+    spread = "" if math.isnan(of_losses.error) else f" ± {of_losses.error:.4f}"
+    return signed(of_losses.mean, 4) + spread
 
 
 def _smooth(values: Sequence[float]) -> np.ndarray:
@@ -135,12 +143,13 @@ def _in_bytes(n: int) -> str:
 def precisions(found: Sequence[Quantised]) -> Drawing:
     """Draw the cache bytes with keys and values in fewer bits, with the loss and the error."""
     exact, last = found[0], found[-1]
-    changes = [each.loss - exact.loss for each in found]
+    changes = [paired_difference(np.array(each.losses), np.array(exact.losses)) for each in found]
+    n = len(exact.losses)
     errors = [
-        f"<br>loss {signed(change, 4)}, logit error ≤ {each.largest_error:.4f}" if each is not exact else ""
+        f"<br>loss {_difference(change)}<br>{each.n_changed} of {n} top-1 tokens change" if each is not exact else ""
         for each, change in zip(found, changes, strict=True)
     ]
-    figure = base_figure(190, showlegend=False)
+    figure = base_figure(220, showlegend=False)
     figure.add_bar(
         x=[each.nbytes for each in found], y=[each.name for each in found], orientation="h", marker={"color": NEUTRAL},
         text=[_in_bytes(each.nbytes) + error for each, error in zip(found, errors, strict=True)],
@@ -153,21 +162,23 @@ def precisions(found: Sequence[Quantised]) -> Drawing:
     share = last.nbytes / exact.nbytes
     return Drawing(
         figure,
-        title=f"{last.name} takes {share:.1%} of the bytes and changes the loss by {signed(changes[-1], 4)}",
+        title=f"{last.name} takes {share:.1%} of the bytes and changes the loss by {_difference(changes[-1])}",
         note="Bytes of the stored numbers and their scales, one scale per vector, counted in the live tensors after "
-        "the same text as above. Loss: change of its mean; logit error: the largest of a logit, against float32. The "
-        "computation itself runs in float32.",
+        f"the same text as above. Loss: change of its mean over {count(n, 'token')}, ± the standard error of the "
+        "paired differences; top-1: the most likely next token. The computation itself runs in float32. KIVI (arXiv "
+        "2402.02750) scales keys per channel, as some channels are large in all tokens, and values per token.",
         alt="; ".join(
-            f"{each.name}: {each.nbytes:,} B, {each.nbytes / exact.nbytes:.1%}, loss {signed(change, 4)}, largest "
-            f"logit error {each.largest_error:.4f}"
+            f"{each.name}: {each.nbytes:,} B, {each.nbytes / exact.nbytes:.1%}, loss {_difference(change)}, "
+            f"{each.n_changed} of {n} top-1 tokens change, largest logit error {each.largest_error:.4f}"
             for each, change in zip(found, changes, strict=True)
         )
         + ".",
         table={
             "cached in": [each.name for each in found], "bytes": [each.nbytes for each in found],
             "share": [f"{each.nbytes / exact.nbytes:.1%}" for each in found],
-            "loss": [round(each.loss, 4) for each in found], "loss change": [round(c, 4) for c in changes],
-            "logit error": [round(each.largest_error, 4) for each in found],
+            "loss": [round(each.loss, 4) for each in found], "loss change": [round(c.mean, 4) for c in changes],
+            "standard error": [round(c.error, 4) for c in changes], "top-1 changed": [e.n_changed for e in found],
+            "largest logit error": [round(each.largest_error, 4) for each in found],
         },
     )  # fmt: skip
 
@@ -269,14 +280,19 @@ def rounds(found: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawin
     n_passes = f"{len(x)} pass{'es' * (len(x) != 1)}"
     proposes = f"{NAMES[drafter]} proposes" if drafter in NAMES else f"{drafter} propose"
     drafted, alone = seconds
+    measured = f"Measured here: {quartiles(drafted)} with the drafter and {quartiles(alone)} without"
+    if drafted.overlaps(alone):
+        measured += ", within the spread"
+    else:
+        measured += f", {drafted.median / alone.median:.2f} times the time"
     return Drawing(
         figure,
         title=f"{found.n_tokens} tokens in {n_passes}: {agreed.value:.2f} accepted per pass",
-        note=f"Speculative decoding (arXiv 2211.17192): {proposes} tokens, and the model "
-        f"checks all of them in one pass. Accepted: {found.n_accepted} of {found.n_proposed}. With the model's own, "
+        note=f"Speculative decoding (arXiv 2211.17192): {proposes} tokens, and one pass of the model scores all of "
+        "them. From the first to the last, each is accepted or rejected; a rejection ends the pass. Accepted: "
+        f"{found.n_accepted} of {found.n_proposed}. With the model's own, "
         f"{written.value:.2f} are written per pass, which saves {saved} of {found.n_tokens} passes. Below zero: "
-        f"rejected. Measured here: {quartiles(drafted)}, {drafted.median / alone.median:.2f} times the time "
-        f"without a drafter, {quartiles(alone)}"
+        f"rejected, and those after it. {measured}"
         + (f"; each token that {proposes} takes a pass of it." if drafter in NAMES else ".")
         + f"{unsteady(seconds)} The tokens have the same distribution as those sampled from the model alone.",
         alt=f"{found.n_accepted} of {found.n_proposed} proposed tokens are accepted, {agreed.value:.2f} per pass; "
@@ -366,6 +382,7 @@ def roofline(found: Roofline) -> Drawing:
     )
     per_token = 1e3 * prefill.seconds.median / prefill.n_tokens
     measured = [phase.seconds for phase in found.phases]
+    reached = [each.median / min(peak, stream * at) for each, at in zip(speed, intensity, strict=True)]
     return Drawing(
         figure,
         title=f"Per byte read, prefill does {intensity[0]:.1f} FLOPs and a decode step {intensity[1]:.2f}",
@@ -373,7 +390,11 @@ def roofline(found: Roofline) -> Drawing:
         f"roofline's quartiles are {_range(found.flops)}FLOP/s in a matrix product and {_range(found.nbytes)}B/s in a "
         f"copy. Prefill, here of the prompt and all written tokens, reads the weights once for "
         f"{count(prefill.n_tokens, 'token')}: {quartiles(prefill.seconds)}, "
-        f"{per_token:.3f} ms per token. A decode step reads them for one token: {quartiles(one.seconds)}."
+        f"{per_token:.3f} ms per token. A decode step reads them for one token: {quartiles(one.seconds)}. The roof "
+        f"is a bound: prefill reaches {reached[0]:.0%} of it and the decode step {reached[1]:.0%}; starting many small "
+        "operations takes time too. Bytes read are those of weights and cache, without intermediate results; a copy "
+        "counts bytes read and written. FLOPs include masked scores and the logits of each token. The numbers are "
+        "float32: with 2 bytes per number, a decode step would do twice as many FLOPs per byte."
         f"{unsteady((*measured, found.flops, found.nbytes))}",
         alt=f"Prefill at {intensity[0]:.1f} FLOPs per byte, decode at {intensity[1]:.2f}; the roofline bends at "
         f"{ridge:.1f}.",
@@ -381,7 +402,8 @@ def roofline(found: Roofline) -> Drawing:
             "phase": [phase.name for phase in found.phases], "tokens": [phase.n_tokens for phase in found.phases],
             "FLOPs": [phase.flops for phase in found.phases],
             "bytes read": [phase.bytes_read for phase in found.phases],
-            "FLOPs per byte": [round(i, 2) for i in intensity], **time_columns(measured),
+            "FLOPs per byte": [round(i, 2) for i in intensity],
+            "share of the roof": [f"{share:.0%}" for share in reached], **time_columns(measured),
         },
         formula=equation.tex(), legend=meanings(equation),
     )  # fmt: skip

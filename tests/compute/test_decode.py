@@ -1,6 +1,7 @@
 """Results of the Decode page equal independent computations: a full pass, `generate`, the bytes of live tensors."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -167,11 +168,11 @@ def test_with_and_without_a_cache_the_logits_are_the_same(model: str) -> None:
 
 @pytest.mark.slow
 def test_each_checkpoint_writes_what_it_writes_alone() -> None:
-    sampling = decode.Sampling(0.7, seed=3)
-    found = compute.family(view().ids, sampling)
+    v = view(temperature=0.7, draw_seed=3, top_p=1.0)
+    found = compute.family(v)
     assert [member.model for member in found] == list(compute.SHIPPED)
     for member in found:
-        alone = decode.generate(load_checkpoint(member.model)[0], view().ids, compute.AHEAD, sampling)
+        alone = decode.generate(load_checkpoint(member.model)[0], v.ids, compute.AHEAD, decode.Sampling(0.7, seed=3))
         assert list(member.ids) == [step.id for step in alone]
     assert {m.model: m.token_bytes for m in found} == {
         "mha": 6144,
@@ -180,6 +181,37 @@ def test_each_checkpoint_writes_what_it_writes_alone() -> None:
         "mqa": 768,
         "mla": 1280,
     }
+
+
+@pytest.mark.slow
+def test_each_checkpoint_runs_with_the_mask_and_positions_of_the_settings() -> None:
+    v = view(window=7, n_sinks=2, rope=False, temperature=0.0)
+    for member in compute.family(v):
+        model = load_checkpoint(member.model)[0]
+        own = model.with_config(replace(model.config, sliding_window=7, n_sinks=2, position="none"))
+        alone = decode.generate(own, v.ids, compute.AHEAD, decode.Sampling(0.0))
+        assert list(member.ids) == [step.id for step in alone]
+
+
+@pytest.mark.slow
+def test_a_model_agrees_with_itself_as_a_drafter_under_any_mask() -> None:
+    for changes in ({"window": 8}, {"rope": False}, {"theta": 500.0}):
+        found = compute.speculated(view(model="mqa", drafter="mqa", **changes))
+        assert found.n_accepted == found.n_proposed > 0, changes
+
+
+def test_a_text_of_one_token_is_known_to_be_read_twice() -> None:
+    assert compute.is_read_twice(view(text="a")) and not compute.is_read_twice(view(text="a", written=(5,)))
+    assert not compute.is_read_twice(view(text="a dog"))
+
+
+@pytest.mark.slow
+def test_a_drafters_cost_is_that_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = {"gqa-4": 0.004, "mqa": 0.003}
+    monkeypatch.setattr(compute, "_step_seconds", lambda s, n: (comparisons.Spread.of([seconds[s.model]]),))
+    assert compute.drafter_cost(view(model="gqa-4", drafter="mqa")) == pytest.approx(0.75)
+    assert compute.drafter_cost(view(drafter="n-grams")) is None
+    assert compute.drafter_cost(view(drafter="mqa", window=8)) is None
 
 
 # ---- the parts

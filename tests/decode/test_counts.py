@@ -18,6 +18,8 @@ MODELS = pytest.mark.parametrize(
         LATENT,
         dict(q_lora_rank=11, **LATENT),
         dict(tie_embeddings=False, **GROUPED),
+        dict(ffn="gelu", **GROUPED),
+        dict(ffn="geglu", **GROUPED),
     ],
 )
 

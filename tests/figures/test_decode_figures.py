@@ -65,6 +65,12 @@ def compared(model: str, n_tokens: int) -> Compared:
     return Compared(n_tokens, decode.step_with_cache(live, n_tokens), decode.step_without_cache(live, n_tokens), 3e-6)
 
 
+def test_two_tokens_are_both() -> None:
+    assert (
+        "the keys and values of both, its own included. Without one both are" in figures.work(compared("mqa", 2)).note
+    )
+
+
 def test_bars_of_one_unit_share_a_linear_scale_and_zero_is_printed() -> None:
     found = compared("mha", 117)
     drawing = figures.work(found)
@@ -168,10 +174,12 @@ ROUNDS = (decode.Round([1, 2, 3], 2, [1, 2, 4]), decode.Round([6], 1, [6, 5]))
 def test_what_speculation_saves_is_said_apart_from_what_it_writes(drafter: str, passes: bool) -> None:
     drawing = decode_parts.rounds(Speculated(ROUNDS), (around(0.005), around(0.004)), drafter)
     assert drawing.title == "5 tokens in 2 passes: 1.50 accepted per pass"
-    for said in ("Accepted: 3 of 4", "2.50 are written per pass", "saves 3 of 5 passes", "1.25 times the time"):
+    for said in ("Accepted: 3 of 4", "2.50 are written per pass", "saves 3 of 5 passes"):
         assert said in drawing.note
-    measured = "5.00 ms (quartiles 4.50–5.50), 1.25 times the time without a drafter, 4.00 ms (quartiles 3.60–4.40)"
-    assert measured in drawing.note
+    measured = "5.00 ms (quartiles 4.50–5.50) with the drafter and 4.00 ms (quartiles 3.60–4.40) without"
+    assert f"{measured}, 1.25 times the time" in drawing.note
+    near = decode_parts.rounds(Speculated(ROUNDS), (around(0.0045), around(0.004)), drafter)
+    assert "without, within the spread" in near.note and "times the time" not in near.note
     assert ("takes a pass of it" in drawing.note) is passes
     proposed = "MQA proposes tokens, and" if passes else "n-grams propose tokens, and"
     assert proposed in drawing.note and ("each token that MQA proposes takes" in drawing.note) is passes
@@ -218,10 +226,23 @@ def test_each_token_is_drawn_as_held_dropped_or_not_read() -> None:
 
 
 def test_loss_and_error_of_fewer_bits_stand_beside_the_bars() -> None:
-    drawing = decode_parts.precisions([Quantised("float32", 4096, 2.0, 0.0), Quantised("int8", 1024, 2.0312, 0.25)])
+    """Differences of 0.1, 0.2 and 0.6: their mean is 0.3, their variance 0.07, and √(0.07 / 3) = 0.1528."""
+    drawing = decode_parts.precisions(
+        [Quantised("float32", 4096, (1.0, 2.0, 3.0), 0.0, 0), Quantised("int8", 1024, (1.1, 2.2, 3.6), 0.25, 2)]
+    )
     assert drawing.chart.data[0]["text"] == [
-        "4,096 B (4 KiB)", "1,024 B (1 KiB)<br>loss +0.0312, logit error ≤ 0.2500",
+        "4,096 B (4 KiB)", "1,024 B (1 KiB)<br>loss +0.3000 ± 0.1528<br>2 of 3 top-1 tokens change",
     ]  # fmt: skip
+    assert drawing.title.endswith("changes the loss by +0.3000 ± 0.1528") and "± the standard error" in drawing.note
+
+
+@pytest.mark.parametrize(("sliding", "said"), [((2.0, 2.0, 3.1, 3.5), "+1.3000 ± 0.2000"), ((2.0,) * 4, "no collapse")])
+def test_what_sliding_does_is_said_with_its_standard_error(sliding: tuple[float, ...], said: str) -> None:
+    """After 2 tokens of losses 2: 1.1 and 1.5 more have the mean 1.3 and the standard error 0.2."""
+    plain = (2.0,) * 4
+    rows = (("all", plain), ("stop", plain[:2]), ("slide", sliding), ("sinks", plain))
+    drawing = decode_parts.losses([Bounded(name, losses, (), 2048) for name, losses in rows], 2, own=True)
+    assert said in drawing.note and "over 2 tokens" in drawing.note
 
 
 @pytest.mark.parametrize(("copied", "said"), [({2: 1}, "copies, block 2 of block 1"), ({}, "Nothing was copied")])
@@ -244,6 +265,7 @@ def test_the_roofline_has_ticks_labels_and_quartiles() -> None:
     drawing = decode_parts.roofline(Roofline(around(90e9), around(11e9), phases))
     low, high = (10**end for end in drawing.chart.layout["yaxis"]["range"])
     assert sum(low < tick < high for tick in drawing.chart.layout["yaxis"]["tickvals"]) > 2
+    assert drawing.table["share of the roof"] == ["7%", "18%"]  # 6 of 90 GFLOP/s; 1 of 11 / 2
     assert "81.0–99.0 GFLOP/s" in drawing.note and "20.00 ms (quartiles 18.00–22.00)" in drawing.note
     _, points = drawing.chart.data
     copy, product = drawing.chart.layout["annotations"]

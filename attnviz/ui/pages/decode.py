@@ -31,10 +31,13 @@ CLOSER = "decode closer"  # container key of the open tab, which identifies what
 # On the default text, of the five checkpoints' first 24 steps, 0 to 4 then leave only one token; by default 16 to 22.
 VARIED = {"temperature": 1.0, "penalty": 1.2}
 SAMPLING_HELP = {  # in the order in which they are applied
-    "penalty": "Of tokens that are in the text, positive logits are divided by this number, negative ones multiplied.",
+    "penalty": "Of tokens that are in the text, positive logits are divided by this number, negative ones multiplied. "
+    "It is applied first; then temperature, top-k, top-p and min-p, as in transformers. Other programs use another "
+    "order: llama.cpp applies the temperature last.",
     "temperature": "Divides the logits before the softmax: below 1 the likely tokens gain, above 1 the unlikely ones.",
     "top_k": "Only the k most likely tokens can be drawn.",
-    "top_p": "Only the smallest set of the most likely tokens whose probabilities add up to at least p can be drawn.",
+    "top_p": "Only the smallest set of the most likely tokens whose probabilities, after temperature and top-k, add up "
+    "to at least p can be drawn; it has one token at least.",
     "min_p": "Only tokens at least this fraction as likely as the most likely one can be drawn.",
     "draw_seed": "Seed of the random numbers. The same seed and settings draw the same tokens.",
 }
@@ -238,6 +241,7 @@ def _with(view: View) -> None:
     if view.config.sliding_window is not None:
         st.info("With a sliding window the cache does not need all tokens. Set the window to 0 to compare the two.")
         return
+    _one_token(view)
     found = compute.compared(view)
     left, right = st.columns(2, gap="large")
     with left:
@@ -247,11 +251,16 @@ def _with(view: View) -> None:
         _measure_again()
 
 
+def _one_token(view: View) -> None:
+    if compute.is_read_twice(view):
+        st.caption("The text has one token. It is read twice here, since a step with a cache needs an earlier token.")
+
+
 def _models(view: View) -> None:
     if view.settings.opened:
         st.info("This part compares the five checkpoints on the same tokens; an opened model has another tokenizer.")
         return
-    found = compute.family(view.ids[: compute.MAX_TOKENS - compute.AHEAD], compute.sampling_of(view.settings))
+    found = compute.family(view)
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(figures.growth(found, len(view.ids)), "growth")
@@ -325,13 +334,15 @@ def _speculate(view: View) -> None:
     _measure_again()
     st.markdown(part_figures.passes_text(found, vocabulary(view.settings)))
     st.caption(part_figures.PASSES_LEGEND)
-    charts.show(acceptance(found, vocabulary(view.settings), view.settings.proposed), "acceptance")
+    cost = compute.drafter_cost(view)
+    charts.show(acceptance(found, vocabulary(view.settings), view.settings.proposed, cost), "acceptance")
 
 
 def _roofline(view: View) -> None:
     if view.config.sliding_window is not None:
         st.info("This formula does not count the bytes read with a sliding window. Set the window to 0.")
         return
+    _one_token(view)
     charts.show(part_figures.roofline(compute.roofline(view)), "roofline")
     _measure_again()
 
