@@ -28,6 +28,7 @@ class Accelerator:
     reported_by: str = ""  # source of the reported memory; empty if no report is known
     count: int = 1
     arithmetic: str = "16-bit"
+    bf16: bool = True  # whether the 16-bit peak holds for bf16 too; False if its tensor cores multiply only fp16
 
     @property
     def ridge(self) -> float:
@@ -75,5 +76,5 @@ def _accelerator(e: dict) -> Accelerator:
     return Accelerator(
         e["id"], e["name"], e["year"], reported * 2**20 if reported else e["memory_gb"] * 10**9,
         e["bandwidth_gb_s"] * 1e9, e["tflops"] * 1e12, e["source"], e["memory_gb"], fp8 and fp8 * 1e12,
-        e.get("reported_by", ""),
+        e.get("reported_by", ""), bf16=e.get("bf16", True),
     )  # fmt: skip

@@ -30,6 +30,11 @@ class DecodeStep:
         """FLOPs per byte read."""
         return self.flops / (self.weight_bytes + self.cache_bytes)
 
+    @property
+    def largest_intensity(self) -> float:
+        """FLOPs per byte that `intensity` approaches as the batch grows: each sequence reads a cache of its own."""
+        return self.flops / self.cache_bytes
+
     def seconds(self, accelerator: Accelerator) -> float:
         """Return the minimum time of a step: reading and arithmetic overlap perfectly, both at their peak."""
         return max(self.reading_seconds(accelerator), self.flops / accelerator.flops)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from attnviz.config import ModelConfig
 from attnviz.cost.accelerators import Accelerator
 from attnviz.cost.cache import PRECISIONS, bits_with_scales
-from attnviz.cost.decode import DecodeStep, decode_step
+from attnviz.cost.decode import DecodeStep, attention_flops, decode_step
 from attnviz.cost.memory import MemoryPlan, plan_memory
 from attnviz.cost.prefill import Prefill, prefill
 
@@ -52,6 +52,10 @@ class Serving:
     def tokens_per_second(self, batch_size: int) -> float:
         """Return the bound for all sequences together."""
         return self.step(batch_size).tokens_per_second(self.machine)
+
+    def attention_intensity(self) -> float:
+        """Return the FLOPs of scores and weighted sums per byte of cache read, which do not depend on the batch."""
+        return attention_flops(self.model, self.n_tokens) / self.step(1).cache_bytes
 
     def on(self, accelerator: Accelerator) -> Serving:
         return replace(self, accelerator=accelerator)

@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from attnviz.config import ConfigError, ModelConfig, MoEConfig, divisors
 from attnviz.cost import (
+    Serving,
     attention_name,
     comparison,
     count_parameters,
@@ -230,10 +231,40 @@ def test_memory_is_what_the_driver_reports_with_its_source_or_the_data_sheets_gi
         assert by_data_sheet == card.data_sheet_gb * 10**9
         if card.reported_by:
             assert "github.com/" in card.reported_by and card.memory % 2**20 == 0
+            assert " mig " not in card.reported_by  # an instance is smaller than the device
             assert 1 <= card.memory / by_data_sheet < 1.08  # GB of 10^9 understates each by up to 7.4 %: GiB less ECC
         else:
             assert card.memory == by_data_sheet
     assert load_accelerators()["h100-sxm"].times(3).memory == 3 * 81_559 * 2**20
+    assert load_accelerators()["h200-sxm"].memory == 143_771 * 2**20
+    assert (
+        load_accelerators()["mi300x"].memory == 206_141_652_992
+    )  # the bytes that rocm-smi prints for the whole device
+
+
+def test_only_the_tensor_cores_before_ampere_have_no_bf16():
+    cards = load_accelerators()
+    assert {id for id, card in cards.items() if not card.bf16} == {"t4", "v100-32gb"}
+    assert not any("BF16" in card.source for card in cards.values() if not card.bf16)
+    assert not cards["t4"].times(3).multiplying("bf16", "bf16").bf16
+
+
+def test_batching_stops_helping_where_the_caches_are_most_of_the_bytes():
+    """By hand: Llama 3 8B at 32 K, (2 N + 4 H D L S) / (4 K D L S); attention alone H / K in bf16, 2 H / K in fp8."""
+    card, presets, S = load_accelerators()["h100-sxm"], load_presets(), 32_768
+    layer = 4096 * (2 * 4096 + 2 * 1024 + 3 * 14_336)
+    N, attention = 32 * layer + 128_256 * 4096, 4 * 32 * 128 * 32 * S
+    llama = Serving(presets["llama-3-8b"], card, S)
+    most = llama.step(3).largest_intensity
+    assert most == pytest.approx((2 * N + attention) / (4 * 8 * 128 * 32 * S)) and round(most, 2) == 7.49
+    intensities = [llama.step(b).intensity for b in (1, 7, 1009, 10**6)]
+    assert intensities == sorted(intensities) and intensities[-1] == pytest.approx(most, rel=1e-4)
+    assert intensities[-1] < most < card.ridge
+    assert llama.attention_intensity() == 4
+    assert replace(llama, precision="fp8").attention_intensity() == 8
+    assert Serving(presets["llama-2-7b"], card, 997).attention_intensity() == 1  # MHA
+    latent = Serving(presets["deepseek-v3"], card, 997).attention_intensity()
+    assert latent == pytest.approx(2 * 128 * 1088 / (2 * 576)) and round(latent) == 242
 
 
 def test_fp8_is_multiplied_at_its_own_peak_only_where_weights_and_cache_are_fp8():

@@ -71,11 +71,44 @@ def test_a_peak_is_printed_in_full(precision, n):
     assert said == n * (1979 if precision == "fp8" else 989)
 
 
-def test_what_fits_on_so_many_accelerators_is_named():
-    for n_sequences in (1, 3):
-        serving = Serving(LLAMA, CARDS["t4"], 8192)
-        drawing = figures.machines(list(CARDS.values()), serving, n_sequences)
-        assert re.match(
-            rf"{n_sequences} sequences? fits? on {sum(drawing.table['fits'])} of {len(CARDS)};", drawing.title
-        )
-        assert len(drawing.title.split()) <= 12
+@pytest.mark.parametrize("n_sequences", [1, 3, 151, 10_007])
+def test_what_fits_on_so_many_accelerators_is_named(n_sequences):
+    drawing = figures.machines(list(CARDS.values()), Serving(LLAMA, CARDS["t4"], 8192), n_sequences)
+    n_fit = sum(drawing.table["fits"])
+    holding = {0: f"None of {len(CARDS)} holds", 1: f"1 of {len(CARDS)} holds"}.get(n_fit, f"{n_fit} of 15 hold")
+    highest = max(
+        rate
+        for rate, fits in zip(drawing.table["tokens per second at most"], drawing.table["fits"], strict=True)
+        if fits or not n_fit
+    )
+    assert re.match(rf"{holding} {n_sequences:,} sequences?; highest bound: ", drawing.title)
+    assert float(re.search(r": ([\d,.]+) tokens", drawing.title)[1].replace(",", "")) == highest
+    assert len(drawing.title.split()) <= 12
+
+
+@pytest.mark.parametrize(("n", "highest"), [(32, False), (33, True), (64, True)])
+def test_more_accelerators_than_query_heads_cannot_all_be_one_tensor_parallel_group(n, highest):
+    note = figures.filling(Serving(LLAMA, CARDS["h100-sxm"].times(n), 8192)).note
+    assert ("its degree is at most 32" in note and f"the {n} must be divided" in note) == highest
+    assert "8 KV heads: 4 times these caches" in note  # 32 shares of a query head each, and 8 KV heads
+    alone = figures.filling(Serving(PRESETS["gpt2-small"], CARDS["h100-sxm"].times(n), 512)).note
+    assert "degree is at most 12" in alone and "times these caches" not in alone  # MHA: a KV head each
+
+
+def test_the_roofline_says_where_batching_stops_helping():
+    note = figures.roof(Serving(LLAMA, CARDS["h100-sxm"], 32_768)).note
+    assert "approach 7.49; those of attention alone are 4.00 at any batch" in note
+    assert "alone are 242 at any batch" in figures.roof(Serving(PRESETS["deepseek-v3"], CARDS["b200"], 8192)).note
+
+
+def test_a_peak_of_fp16_is_said_where_bf16_is_chosen():
+    for id, card in CARDS.items():
+        for precision in ("bf16", "fp32"):
+            serving = Serving(LLAMA, card, 8192, precision, precision)
+            notes = figures.speed(serving).note, figures.first_token(serving).note
+            expected = id in ("t4", "v100-32gb") and precision == "bf16"
+            assert all(("fp16, as its tensor cores do not multiply bf16" in note) == expected for note in notes)
+    several = [CARDS["t4"], CARDS["h100-sxm"], CARDS["v100-32gb"]]
+    note = figures.machines(several, Serving(LLAMA, CARDS["t4"], 8192), 1).note
+    assert "fp16 for NVIDIA T4 and NVIDIA V100 SXM2 32 GB, whose" in note  # slowest first
+    assert "fp16" not in figures.machines([CARDS["h100-sxm"]], Serving(LLAMA, CARDS["t4"], 8192), 1).note

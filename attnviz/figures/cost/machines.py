@@ -12,7 +12,7 @@ from attnviz.figures.cost.captions import beyond_context, is_beyond, short_name,
 from attnviz.figures.cost.formulas import fit_equation, intensity_equations, rate_equation
 from attnviz.figures.cost.rates import rate_text, rounded_rate
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.phrases import meanings
+from attnviz.figures.phrases import listed, meanings
 from attnviz.figures.theme import DIVERGING, FAINT, NEUTRAL, base_figure
 
 BATCHES = tuple(2**k for k in range(11))  # 1 to 1,024 sequences
@@ -152,8 +152,8 @@ def roof(serving: Serving) -> Drawing:
         title=title,
         note=f"{beyond_context(serving.model, serving.n_tokens)}{_fit_note(serving, largest)} Left of the dotted line, "
         f"the ridge, a step on {machine.name} is limited by memory, right of it by arithmetic. Each point is one batch "
-        f"size, 1 to {batches[-1]:,} sequences of {context_text(serving.n_tokens)}; hollow: does not fit."
-        f"{_experts_note(serving, last.batch_size)} {peak_note(serving)}",
+        f"size, 1 to {batches[-1]:,} sequences of {context_text(serving.n_tokens)}; hollow: does not fit. "
+        f"{_batching_note(serving)}{_experts_note(serving, last.batch_size)} {peak_note(serving)}",
         alt=f"{title}. One sequence: {rate_text(steps[0].intensity)} FLOPs per byte; {batches[-1]:,} sequences: "
         f"{rate_text(steps[-1].intensity)}; ridge: {ridge}.",
         table={
@@ -191,10 +191,8 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
     figure.update_yaxes(showgrid=False)
     fastest = max((i for i, fit in enumerate(fits) if fit), default=len(rates) - 1)
     bound = f"{rate_text(rates[fastest])} tokens per second"
-    batch = f"{_sequences(batch_size)} fit{'s' * (batch_size == 1)}"
-    title = f"{batch} on {sum(fits)} of {len(fits)}; fastest: {bound}"
-    if not any(fits):
-        title = f"{batch} on none of {len(fits)}; bound: {bound}"
+    holding = f"{sum(fits) or 'None'} of {len(fits)} hold{'s' * (sum(fits) < 2)} {_sequences(batch_size)}"
+    title = f"{holding}; highest bound: {bound}"
     plan, equation = serving.plan(), rate_equation(step, ranked[fastest])
     needed = bytes_text(plan.weights + batch_size * plan.cache_of_one, False)
     return Drawing(
@@ -205,7 +203,7 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
         f"figures.{_experts_note(serving, batch_size)} Weights and caches take {needed}; faint bars: "
         f"these and a reserve of {serving.reserve:.0%} do not fit. Memory is as the driver reports it if "
         "a source is known, else the data sheet's GB of 10⁹ bytes. "
-        f"{_peaks_note(serving)} The equation is for {names[fastest]}.",
+        f"{_peaks_note(each)} The equation is for {names[fastest]}.",
         alt=f"{title}. " + "; ".join(
             f"{name} {rate_text(r)} tokens per second" for name, r in zip(names, rates, strict=True)) + ".",
         table={
@@ -258,15 +256,34 @@ def _parallel_note(serving: Serving) -> str:
         f" Memory, bandwidth and arithmetic of the {n} are added up: weights and caches are assumed to be divided "
         "evenly, and communication to take no time."
     )
+    degree, of_degree = min(n, model.n_heads), ""
+    if n > degree:
+        added += (
+            f" Tensor parallelism divides the {model.n_heads} query heads, so its degree is at most {model.n_heads}: "
+            f"the {n} must be divided by another method as well, such as pipeline or data parallelism."
+        )
+        of_degree = f" of degree {degree}"
     if model.attention == "mla":
-        return f"{added} With tensor parallelism each would keep the latents of all heads: {n} times these caches."
-    if model.n_kv_heads < n <= model.n_heads:
+        return (
+            f"{added} With tensor parallelism{of_degree} each would keep the latents of all heads: {degree} times "
+            "these caches."
+        )
+    if model.n_kv_heads < degree:
         heads = "KV head" if model.n_kv_heads == 1 else "KV heads"
         return (
-            f"{added} With tensor parallelism each would keep a whole KV head, and this model has {model.n_kv_heads} "
-            f"{heads}: {n / model.n_kv_heads:.3g} times these caches."
+            f"{added} With tensor parallelism{of_degree} each would keep a whole KV head, and this model has "
+            f"{model.n_kv_heads} {heads}: {degree / model.n_kv_heads:.3g} times these caches."
         )
     return added
+
+
+def _batching_note(serving: Serving) -> str:
+    """State the FLOPs per byte that a larger batch approaches, and those of attention alone."""
+    most, attention = serving.step(1).largest_intensity, serving.attention_intensity()
+    return (
+        f"A larger batch shares the reading of the weights, not of the caches: its FLOPs per byte approach "
+        f"{rate_text(most)}; those of attention alone are {rate_text(attention)} at any batch."
+    )
 
 
 def _experts_note(serving: Serving, batch_size: int) -> str:
@@ -285,13 +302,24 @@ def peak_note(serving: Serving) -> str:
     """State the peak arithmetic that is assumed, and why."""
     machine = serving.machine
     peak = f"Peak arithmetic: {_teraflops(machine)} TFLOP/s, dense {machine.arithmetic}"
+    if _is_fp16_peak(serving):
+        peak += ", that of fp16, as its tensor cores do not multiply bf16"
     return f"{peak}. {_arithmetic_note(serving, machine.arithmetic == '16-bit')}".strip()
 
 
-def _peaks_note(serving: Serving) -> str:
+def _is_fp16_peak(serving: Serving) -> bool:
+    """Check whether bf16 is chosen on an accelerator whose peak is fp16's."""
+    return not serving.machine.bf16 and "bf16" in (serving.weights, serving.precision)
+
+
+def _peaks_note(servings: Sequence[Serving]) -> str:
+    """State the peaks that are assumed of several accelerators with the same model."""
+    serving = servings[0]
     if serving.weights == serving.precision == "fp8":
         return "Assumed: fp8 is multiplied at the fp8 peak where the data sheet has one, else at the 16-bit peak."
-    return f"Peak arithmetic: dense 16-bit. {_arithmetic_note(serving, True)}".strip()
+    without = [s.accelerator.name for s in servings if _is_fp16_peak(s)]
+    fp16 = f" (fp16 for {listed(without)}, whose tensor cores do not multiply bf16)" if without else ""
+    return f"Peak arithmetic: dense 16-bit{fp16}. {_arithmetic_note(serving, True)}".strip()
 
 
 def _arithmetic_note(serving: Serving, sixteen: bool) -> str:
