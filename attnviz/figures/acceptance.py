@@ -45,7 +45,7 @@ def acceptance(found: Speculated, vocabulary: Sequence[str], k: int, cost: float
         yaxis={"title": {"text": "min(1, p / q)"}, "range": [0, 1.05]},
     )
     n_accepted, share = sum(each.accepted for _, each in checked), mean(each.overlap for _, each in checked)
-    expected, says = _expected(found, share, k, cost)
+    formula, legend = _expected(found, share, k, cost)
     return Drawing(
         figure,
         title=f"{n_accepted} of {count(len(x), 'checked proposal')} {'is' if len(x) == 1 else 'are'} accepted",
@@ -53,43 +53,43 @@ def acceptance(found: Speculated, vocabulary: Sequence[str], k: int, cost: float
         "where the drafter looks it up. u is drawn uniformly from 0 to 1; a proposal whose u lies inside its bar, "
         "min(1, p / q), is accepted. The first rejected one ends the pass: the rest are not checked, and the model's "
         "own token is drawn from max(0, p − q), normalised. Before the token is proposed, it is accepted with "
-        f"probability Σ min(p, q) over the vocabulary, here {printed(share)} on average.{says}",
+        f"probability Σ min(p, q) over the vocabulary, here {printed(share)} on average.",
         alt=f"{n_accepted} of {len(x)} checked proposals accepted; mean acceptance probability {printed(share)}.",
         table={
             "pass": [n for n, _ in checked], "token": names, "q": [each.q for _, each in checked],
             "p": [each.p for _, each in checked], "min(1, p / q)": odds, "u": [each.u for _, each in checked],
             "accepted": [each.accepted for _, each in checked], "Σ min(p, q)": [each.overlap for _, each in checked],
         },
-        formula=r" \qquad ".join(each.tex() for each in expected), legend=meanings(*expected) if expected else "",
+        formula=formula, legend=legend,
     )  # fmt: skip
 
 
-def _expected(found: Speculated, share: float, k: int, cost: float | None) -> tuple[list[Equation], str]:
-    """Return the paper's equations of the tokens per pass and of the speed-up, and what to say of them."""
+def _expected(found: Speculated, share: float, k: int, cost: float | None) -> tuple[str, str]:
+    """Return the paper's equations of the tokens per pass and of the speed-up, and what they mean."""
     if not _proposes_all(found, k):
-        return [], ""
+        return "", ""
     if round(share, 4) == 1:  # the equation would be 0 / 0
-        return [], " Each proposal is accepted: a pass writes k + 1 tokens, and only the drafter's own time is left."
+        return "", "Each proposal is accepted: a pass writes k + 1 tokens, and only the drafter's own time is left."
     checked = sum(len(each.checked) for each in found.rounds)
     alpha = Value(share, "α", f"mean of Σ min(p, q) over {count(checked, 'checked proposal')}", tex=r"\alpha", digits=4)
     proposed = Value(k, "k", "tokens proposed per pass")
     tokens = 1 - alpha ** (proposed + 1)
     per_pass = Equation(tokens / (1 - alpha), digits=2)
     n_passes = len(found.rounds)
-    says = (
-        " The equation (arXiv 2211.17192, eq. 1): tokens per pass if each pass proposed k tokens and each of them were "
+    remark = (
+        "The equation (arXiv 2211.17192, eq. 1): tokens per pass if each pass proposed k tokens and each of them were "
         f"accepted with probability α. In the {n_passes} pass{'es' * (n_passes != 1)} here, "
         f"{found.n_tokens / n_passes:.2f} were written per pass; so few passes can differ from it by chance."
     )
     if cost is None:
-        return [per_pass], says
+        return per_pass.tex(), f"{meanings(per_pass)} {remark}"
     time = Value(round(cost, 2), "c", "time of a step of the drafter by that of a step of the model, measured here")
     faster = Equation(tokens / ((1 - alpha) * (proposed * time + 1)), digits=2)
-    says += (
+    remark += (
         " The second one (theorem 3.8): the speed-up if a pass over k + 1 tokens takes as long as one over a single "
         f"token{'.' if faster.value > 1 else ': none, since each proposal costs a step of a drafter this large.'}"
     )
-    return [per_pass, faster], says
+    return rf"{per_pass.tex()} \qquad {faster.tex()}", f"{meanings(per_pass, faster)} {remark}"
 
 
 def _proposes_all(found: Speculated, k: int) -> bool:

@@ -343,6 +343,13 @@ def _marked(labels: str, opening: str, closing: str) -> str:
 # ---- prefill and decode
 
 
+COUNTED = (
+    "Bytes read are those of weights and cache, without intermediate results; a copy counts bytes read and written. "
+    "FLOPs include masked scores and the logits of each token. The numbers are float32: with 2 bytes per number, a "
+    "decode step would do twice as many FLOPs per byte."
+)
+
+
 def roofline(found: Roofline) -> Drawing:
     """Draw the FLOP/s of prefill and of a decode step by FLOPs per byte read, under this machine's roofline."""
     peak, stream = found.flops.median, found.nbytes.median
@@ -392,10 +399,7 @@ def roofline(found: Roofline) -> Drawing:
         f"{count(prefill.n_tokens, 'token')}: {quartiles(prefill.seconds)}, "
         f"{per_token:.3f} ms per token. A decode step reads them for one token: {quartiles(one.seconds)}. The roof "
         f"is a bound: prefill reaches {reached[0]:.0%} of it and the decode step {reached[1]:.0%}; starting many small "
-        "operations takes time too. Bytes read are those of weights and cache, without intermediate results; a copy "
-        "counts bytes read and written. FLOPs include masked scores and the logits of each token. The numbers are "
-        "float32: with 2 bytes per number, a decode step would do twice as many FLOPs per byte."
-        f"{unsteady((*measured, found.flops, found.nbytes))}",
+        f"operations takes time too.{unsteady((*measured, found.flops, found.nbytes))}",
         alt=f"Prefill at {intensity[0]:.1f} FLOPs per byte, decode at {intensity[1]:.2f}; the roofline bends at "
         f"{ridge:.1f}.",
         table={
@@ -405,7 +409,7 @@ def roofline(found: Roofline) -> Drawing:
             "FLOPs per byte": [round(i, 2) for i in intensity],
             "share of the roof": [f"{share:.0%}" for share in reached], **time_columns(measured),
         },
-        formula=equation.tex(), legend=meanings(equation),
+        formula=equation.tex(), legend=f"{meanings(equation)} {COUNTED}",
     )  # fmt: skip
 
 

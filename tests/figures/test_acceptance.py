@@ -34,7 +34,7 @@ def test_tokens_per_pass_by_the_papers_formula():
     assert "= 1.75" in drawing.formula and "α = 0.5" in drawing.legend
     assert acceptance(FOUND, WORDS, k=3).formula == ""  # of a drafter that proposed fewer
     sure = acceptance(Speculated((Round([1], 1, [1, 2], (Checked(1, 1.0, 1.0, 0.5, 1.0),)),)), WORDS, k=2)
-    assert sure.formula == "" and "Each proposal is accepted: a pass writes k + 1 tokens" in sure.note
+    assert sure.formula == "" and "Each proposal is accepted: a pass writes k + 1 tokens" in sure.legend
 
 
 @pytest.mark.parametrize(("cost", "value", "ending"), [(0.25, "= 1.17", "a single token."), (1.0, "= 0.58", "large.")])
@@ -42,7 +42,7 @@ def test_the_speed_up_by_the_papers_formula(cost, value, ending):
     """0.875 / (0.5 · (2 · 0.25 + 1)) = 1.1667; with a drafter as slow as the model 0.875 / 1.5 = 0.5833."""
     drawing = acceptance(FOUND, WORDS, k=2, cost=cost)
     assert "= 1.75" in drawing.formula and value in drawing.formula and f"c = {cost:g}" in drawing.legend
-    assert drawing.note.endswith(ending) and "In the 2 passes here, 2.00 were written per pass" in drawing.note
+    assert drawing.legend.endswith(ending) and "In the 2 passes here, 2.00 were written per pass" in drawing.legend
 
 
 @pytest.mark.parametrize("n", [1, 32, 33, 200])

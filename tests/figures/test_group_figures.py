@@ -7,12 +7,14 @@ import math
 import re
 import statistics
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from attnviz import checkpoints
 from attnviz.analysis.groups import best_grouping, cosines, gram, kv_heads_read, lost_share, neighbours
 from attnviz.config import ModelConfig, divisors
 from attnviz.experiments.equalities import cached_bytes
@@ -185,11 +187,36 @@ def test_fewer_kv_heads_change_the_cache_and_not_the_work():
     live = [Transformer.random(c, 0) for c in configs]
     assert drawing.table["parameters of the model"] == [sum(p.numel() for p in m.parameters()) for m in live]
     assert drawing.table["cache bytes read"] == [cached_bytes(c, 23) for c in configs]
-    assert drawing.title.startswith("MQA reads least: 16.7% of MHA's cache, with 100% of its attention FLOPs (scores")
+    assert drawing.title == "MQA reads least: 16.7% of MHA's cache; GQA-2: 33.3%, with 100% of its attention FLOPs"
     above = groups.work_panel(configs, CONFIG, 23)
     assert above["title"] == "GQA-2: 100% of MHA's attention FLOPs, 33.3% of its cache"
     assert "FLOPs" in above["line"] and "FLOPs" not in drawing.formula
     assert result_of(drawing.formula) == drawing.table["cache bytes read"][configs.index(CONFIG)]
+
+
+def test_the_selected_attention_is_in_the_title_beside_the_one_that_reads_least():
+    """Shares by hand, of 6 KV heads: a latent and a RoPE key against 2·6·D numbers, H·(2 R + P) against 2·H·D FLOPs."""
+    wide = replace(MLA, kv_lora_rank=23)
+    configs, numbers, flops = [*(CONFIG.with_kv_heads(k) for k in (6, 1)), wide], 2 * 6 * 10, 2 * 6 * 10
+    assert (f"{(23 + 2) / numbers:.1%}", f"{6 * (2 * 23 + 2) / flops:.0%}") == ("20.8%", "240%")
+    least = "MQA reads least: 16.7% of MHA's cache"
+    assert groups.work(configs, wide, 23).title == f"{least}; MLA: 20.8%, with 240% of its attention FLOPs"
+    for config in configs[:2]:
+        assert groups.work(configs, config, 23).title == f"{least}, with 100% of its attention FLOPs"
+    assert groups.work([*configs[:2], MLA], MLA, 23).title.startswith("MLA reads least: 13.3% of MHA's cache, with 15")
+    assert groups.work([CONFIG], CONFIG, 23).title.startswith("GQA-2 reads ")
+
+
+def test_the_absorbed_products_that_are_not_counted_are_said():
+    """By torch's counter: each head's query times W_UK, and its weighted latents times W_UV."""
+    H, R, N, V = MLA.n_heads, MLA.kv_lora_rank, MLA.qk_nope_head_dim, MLA.v_head_dim
+    with FlopCounterMode(display=False) as counter:
+        torch.einsum("hn,hnr->hr", torch.empty(H, N), torch.empty(H, N, R))
+        torch.einsum("hr,hrv->hv", torch.empty(H, R), torch.empty(H, R, V))
+    said = f"{MLA.n_layers * counter.get_total_flops():,} FLOPs per token, are not included"
+    for note in (groups.work([CONFIG, MLA], MLA, 23).note, groups.work_panel([CONFIG, MLA], MLA, 23)["note"]):
+        assert said in note
+    assert "W_UK" not in groups.work([CONFIG, MLA], CONFIG, 23).note
 
 
 def test_latent_attention_is_drawn_to_the_scale_of_its_live_tensors():
@@ -243,6 +270,25 @@ def test_similarity_outlines_the_neighbours_and_dots_the_best_grouping():
 def test_with_all_kv_heads_nothing_is_merged():
     drawing, *_ = similarity_of(6)
     assert drawing.title == "6 KV heads in MHA: nothing is averaged" and drawing.formula.endswith("0.000")
+
+
+def test_the_cosines_are_said_to_depend_on_the_basis_and_they_do():
+    """Each head's values in a basis of its own, which W_o undoes: other cosines, the same products with W_o."""
+    numbers = np.random.default_rng(19)
+    v, w_o = numbers.normal(size=(3, 11, 5)), numbers.normal(size=(3, 5, 7))
+    bases = np.linalg.qr(numbers.normal(size=(3, 5, 5)))[0]
+    np.testing.assert_allclose((v @ bases) @ (bases.mT @ w_o), v @ w_o)
+    assert np.abs(cosines(gram(v @ bases)) - cosines(gram(v))).max() > 0.1
+    assert "depend on the basis of each head" in similarity_of(3)[0].note
+
+
+def test_the_share_of_uptraining_is_that_of_the_model_card():
+    card = " ".join((Path(checkpoints.__file__).parent / "README.md").read_text(encoding="utf-8").split())
+    said = re.search(r"([\d,]+) for every variant", card)[1], re.search(r"share one run up to ([\d,]+)", card)[1]
+    whole, shared = (int(number.replace(",", "")) for number in said)
+    assert TRAINED == f"uptrained from averaged MHA (last {round(100 * (whole - shared) / whole)}% of the tokens)"
+    drawing = group_quality.losses(WAYS, 2, "this text")
+    assert drawing.figure.data[0].name == TRAINED and "36%" in TRAINED and "about 5%" in drawing.note
 
 
 MHA_LOSSES = np.array([1.0, 2.0, 4.0])

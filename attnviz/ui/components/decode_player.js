@@ -172,7 +172,8 @@ function show(view) {
   while (view.frame <= now) view.frame *= 2;
   makeMaps(view);
   paint(view);
-  view.rows.textContent = `Rows: the last ${Math.min(ROWS, d.before + now + 1)} queries, the newest outlined. Columns: keys.`;
+  const rows = Math.min(ROWS, d.before + now + 1);
+  view.rows.textContent = rows === 1 ? "The row is the newest query. Columns: keys." : `Rows: the last ${rows} queries, the newest outlined. Columns: keys.`;
 }
 
 function paint(view) {
@@ -193,7 +194,7 @@ function limits({ d, n }) {
 function heldTitle(d, held) {
   const window = d.windows.find(Boolean), attended = window ? Math.min(held, window + d.sinks) : held;
   const where = d.windows.every(Boolean) ? "" : "in layers with a window, ";
-  return `The caches hold ${held} tokens${attended < held ? `; ${where}the newest query attends to ${attended}` : ""}`;
+  return `The caches hold ${held} token${held === 1 ? "" : "s"}${attended < held ? `; ${where}the newest query attends to ${attended}` : ""}`;
 }
 
 const labelAt = (d, i) => (i < d.T ? d.prompt[i] : d.words[d.steps[i - d.T].id]);
