@@ -29,7 +29,10 @@ DARK_CELL = 0.8  # absolute cosine from which a cell is dark enough in either th
 # anchored to the plot, plotly can draw a legend too low
 ABOVE = {"orientation": "h", "yref": "container", "y": 1, "yanchor": "top"}
 NEAR = 1.4  # ratio of neighbouring ticks on a logarithmic axis below which labels overlap on a narrow screen
-TRAINED, AVERAGED = "trained with this many KV heads", "averaged"
+# tokens that GQA and MQA were trained on, and the first of them as MHA: attnviz/checkpoints/README.md
+N_TRAINED_ON, N_AS_MHA = 24_371_200, 15_667_200
+TRAINED = f"uptrained from averaged MHA (last {1 - N_AS_MHA / N_TRAINED_ON:.0%} of the tokens)"
+AVERAGED = "averaged"
 FIRST, BEST = "first head of each group", "averaged, best grouping"
 WAYS = {  # way to get fewer KV heads -> dash, symbol, colour; dash and symbol tell them apart without colour
     TRAINED: ("solid", "circle", PETROL),
@@ -87,7 +90,8 @@ def similarity(
         note=f"Cosine similarity of the {part} of MHA's heads in layer {layer}, each head's {part} on this text taken "
         "as one vector. Outlined: the neighbouring heads that grouping merges. Dots: the grouping that loses the "
         "smallest share of the squared length. RoPE rotates all heads by the same angles, so pre-RoPE keys have these "
-        "cosines too.",
+        "cosines too. The cosines depend on the basis of each head, which is arbitrary (for values any, undone in W_o; "
+        "for keys a rotation of each RoPE pair, undone in W_q), so a low one does not show different content.",
         alt=f"{title}. {best_text}",
         table={
             "head": [a for a in range(n_heads) for _ in range(n_heads)],
@@ -138,7 +142,8 @@ def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str
         title=title,
         note=f"{count(len(mha), 'predicted token')} of {text}, on which MHA's loss is {mha.mean():.2f} nats per token. "
         f"{SPREAD} *Averaged* and *first head of each group* convert the MHA checkpoint without further training "
-        "(arXiv 2305.13245); *best grouping* averages the heads that lose least, neighbours or not. "
+        "(arXiv 2305.13245, which then uptrains on about 5% of the tokens); *best grouping* averages the heads that "
+        "lose least, neighbours or not. "
         + (
             "MLA has no KV heads and is not on these lines."
             if latent

@@ -269,26 +269,47 @@ def _compared_caption(
     configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int, costs: dict[str, list[int]]
 ) -> Caption:
     """Return title, note and numbers of a decode step with each attention; the panel above is on the selected one."""
-    names = [attention_name(c) for c in configs]
-    flops, memory = costs["attention FLOPs"], costs["cache bytes read"]
-    least = memory.index(min(memory))
-    title = (
-        f"{names[least]} reads least: {share_text(memory[least] / memory[0])} of {names[0]}'s cache, with "
-        f"{share_text(flops[least] / flops[0])} of its attention FLOPs (scores and weighted sum)"
-    )
-    if len(configs) == 1:
-        title = f"{names[0]} reads {memory[0]:,} B of cache per decode step"
-    equation = step_cache_bytes(selected, n_tokens)
+    names, memory = [attention_name(c) for c in configs], costs["cache bytes read"]
+    equation, title = step_cache_bytes(selected, n_tokens), _reads_least(names, costs, configs.index(selected))
     return Caption(
         title=title,
         note=f"One decode step with each attention, as a share of {names[0]}; the shaded one is selected. The last of "
-        f"{count(n_tokens, 'token')} attends to {_attended_text(selected, n_tokens)}. The equation is the cache that "
-        f"{attention_name(selected)} reads.",
+        f"{count(n_tokens, 'token')} attends to {_attended_text(selected, n_tokens)}. Attention FLOPs are scores and "
+        f"weighted sum.{_absorbed_note(selected)} The equation is the cache that {names[configs.index(selected)]} "
+        "reads.",
         alt=f"{title}. " + "; ".join(f"{name} {n:,} B" for name, n in zip(names, memory, strict=True)) + ".",
         table={"attention": names, **costs},
         formula=aligned(equation),
         legend=meanings(equation),
     )
+
+
+def _reads_least(names: Sequence[str], costs: dict[str, list[int]], here: int) -> str:
+    """Name the attention that reads the least cache, and the selected one, as shares of the first one's."""
+    memory, flops = costs["cache bytes read"], costs["attention FLOPs"]
+    if len(names) == 1:
+        return f"{names[0]} reads {memory[0]:,} B of cache per decode step"
+    least = memory.index(min(memory))
+    title = f"{names[least]} reads least: {share_text(memory[least] / memory[0])} of {names[0]}'s cache"
+    shown = here or least
+    if shown != least:
+        title += f"; {names[shown]}: {share_text(memory[shown] / memory[0])}"
+    return f"{title}, with {share_text(flops[shown] / flops[0])} of its attention FLOPs"
+
+
+def _absorbed_note(c: ModelConfig) -> str:
+    """Name the products of absorbed MLA that are not among its attention FLOPs; "" for other attention."""
+    if c.attention != "mla":
+        return ""
+    return (
+        f" The products with W_UK (of the query) and W_UV (of the summed latents), {absorbed_flops(c):,} FLOPs per "
+        "token, are not included."
+    )
+
+
+def absorbed_flops(c: ModelConfig) -> int:
+    """Return the FLOPs of q·W_UK and of the weighted latents·W_UV of one token in all layers."""
+    return 2 * c.n_layers * c.n_heads * c.kv_lora_rank * (c.qk_nope_head_dim + c.v_head_dim)
 
 
 def work_panel(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens: int) -> dict:
@@ -381,7 +402,7 @@ def _flops_note(selected: ModelConfig) -> str:
         return (
             f"MLA is counted in its absorbed form ({latent_sizes(selected)}): each head multiplies its query with the "
             f"cached latent and RoPE key, {selected.kv_lora_rank} + {selected.qk_rope_head_dim} numbers per key, and "
-            f"sums latents of {selected.kv_lora_rank}." + causal
+            f"sums latents of {selected.kv_lora_rank}.{_absorbed_note(selected)}" + causal
         )
     return (
         "Attention FLOPs are scores and weighted sum. Query heads that share a key still compute a score each, so the "

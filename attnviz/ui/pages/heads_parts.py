@@ -22,6 +22,7 @@ from attnviz.figures import ablation as ablation_figures
 from attnviz.figures import head_detail, head_studies, head_values, heads, role_captions
 from attnviz.figures import rollout as rollout_figures
 from attnviz.figures.drawing import Drawing, escaped
+from attnviz.figures.group_quality import N_AS_MHA, N_TRAINED_ON
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count, listed
 from attnviz.figures.theme import kv_colour, kv_scale
@@ -34,8 +35,9 @@ from attnviz.ui.headline import quoted, soft_capped
 from attnviz.ui.measuring import MeasurementProgress
 
 TRAINING = (  # as in the model card, attnviz/checkpoints/README.md
-    "MHA, GQA and MQA share one training run up to 15,667,200 of 24,371,200 tokens; then its KV heads were averaged "
-    "into groups and each model was trained separately. MLA had its own run: its heads do not correspond to theirs."
+    f"MHA, GQA and MQA share one training run up to {N_AS_MHA:,} of {N_TRAINED_ON:,} tokens; then its KV heads were "
+    "averaged into groups and each model was trained separately. MLA had its own run: its heads do not correspond to "
+    "theirs."
 )
 STOPPED = "ablation stopped"  # session key: the (ablation, model, text) whose measurement the user has stopped
 SELECTED = ("top", "text", "head", "path", "closer")  # parts that show the selected head or cell

@@ -23,7 +23,7 @@ from attnviz.ui.headline import headline, mla_grid_options, soft_capped
 
 ONLY_CHECKPOINTS = "This part compares the five checkpoints, which were trained in the same way."
 TOO_LARGE = "This model is too large to run in the wrong order here."
-ROW_NAMES = {group_quality.TRAINED: "trained", group_quality.FIRST: "first head"}  # short, beside a row of maps
+ROW_NAMES = {group_quality.TRAINED: "uptrained", group_quality.FIRST: "first head"}  # short, beside a row of maps
 
 
 def show() -> None:
