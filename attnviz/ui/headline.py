@@ -12,12 +12,11 @@ KINDS = {"mha": "MHA", "gqa": "GQA", "mqa": "MQA", "mla": "MLA"}
 
 
 def sharing(view: View) -> str:
-    """Return a phrase on how many query heads read how many KV heads."""
+    """Return a phrase on how many query heads read how many KV heads; for MLA on what it caches, in either form."""
     c = view.config
     if c.attention == "mla":
-        return (
-            f"MLA: {c.n_heads} heads; each expands its keys and values from one {c.kv_lora_rank}-wide latent per token"
-        )
+        cached = f"one {c.kv_lora_rank}-wide latent and one {c.qk_rope_head_dim}-wide RoPE key cached per token"
+        return f"MLA: {c.n_heads} heads, {cached}"
     heads = f"{c.n_kv_heads} KV head{'s' * (c.n_kv_heads > 1)}"
     readers = f"{c.n_heads} query heads read" if c.n_heads > 1 else "1 query head reads"
     return f"{KINDS[c.attention]}: {readers} {heads}"
