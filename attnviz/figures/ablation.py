@@ -48,18 +48,20 @@ def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: in
         },
     )  # fmt: skip
     helpful = int((effects > 0).sum())
-    finding = f"L{most[0]} H{most[1]}, loss {before:.3f} → {losses[most]:.3f}"
-    title = "Most important head on this text" if effects[most] > 0 else "No ablation raises the loss; nearest"
+    name, change = f"L{most[0]} H{most[1]}", f"{before:.3f} → {losses[most]:.3f}"
+    title = f"Ablating {name} raises the loss most: {change}"
+    if effects[most] <= 0:
+        title = f"No ablation raises the loss; nearest: {name}, loss {change}"
     if n_measured < losses.size:
         title = f"After {n_measured} of {losses.size} heads: {title[0].lower()}{title[1:]}"
     return Drawing(
         figure,
-        title=f"{title}: {finding}",
+        title=title,
         note=f"Change of the loss with one head ablated: {METHOD_TEXTS[way]}. The loss is the mean of −ln p of each "
         "token that comes next, in nats: lower is better. Blue-green: it rises "
-        f"({count(helpful, 'head')} of {n_measured}); brown: it falls. The effects of heads ablated together need not "
-        "add up.",
-        alt=f"A table of {count(L, 'layer')} and {count(H, 'head')}. {title}: {finding}. The changes range from "
+        f"({count(helpful, 'head')} of {n_measured}); brown: it falls. A small change does not show that a head is "
+        "unimportant: later heads can make up for it. The effects of heads ablated together need not add up.",
+        alt=f"A table of {count(L, 'layer')} and {count(H, 'head')}. {title}. The changes range from "
         f"{signed(float(np.nanmin(effects)))} to {signed(float(np.nanmax(effects)))}.",
         table={
             "layer": np.repeat(np.arange(L), H).tolist(),
