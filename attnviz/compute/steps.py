@@ -176,9 +176,9 @@ def attribution_of(view: View, position: int, token: int) -> np.ndarray:
     parts = written.parts[:, position].numpy()  # (1 + 2 L, C)
     gain, eps, unembedding, centred = readout(model)
     means = values.mean_logit_effects(parts, parts.sum(0), gain, eps, unembedding, centred)
-    if view.config.norm_bias:
-        bias = model.norm.bias.detach().numpy()
-        means = np.append(means, unembedding.mean(0, dtype=np.float64) @ bias)
+    bias = getattr(model.norm, "bias", None)
+    if bias is not None:
+        means = np.append(means, unembedding.mean(0, dtype=np.float64) @ bias.detach().numpy())
     return experiments.attribution(model, written, position, token) - means
 
 
