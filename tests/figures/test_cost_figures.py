@@ -114,7 +114,7 @@ def test_every_published_model_is_a_point_at_its_parameters_and_its_cache():
     points = {}
     for trace in DRAWINGS["published"].figure.data:
         points |= {data[0]: (x, y) for data, x, y in zip(trace.customdata, trace.x, trace.y, strict=True)}
-    assert len(points) == 58
+    assert len(points) == len(PRESETS)
     for model in PRESETS.values():
         assert points[model.name] == (count_parameters(model).total, kv_cache_bytes(model, 1))
 
@@ -155,7 +155,7 @@ def test_chosen_models_are_named_on_the_plot():
 @pytest.mark.parametrize("chosen", [(), *(pair.ids for pair in instructive_pairs())])
 def test_no_label_covers_a_point_or_another_label_on_any_width(chosen):
     models = list(PRESETS.values())
-    points = [(i / 58, (i * 23 % 58) / 58) for i in range(58)] if not chosen else crowded_points()
+    points = crowded_points(len(models)) if chosen else spread_points(len(models))
     names = [figures.short_name(m) for m in models]
     spots, numbered, numbers = place(points, names, 400.0, n_needed=len(chosen))
     assert sum(spot is not None for spot in spots) >= 5
@@ -170,16 +170,41 @@ def test_no_label_covers_a_point_or_another_label_on_any_width(chosen):
         assert all(0 < box.left and box.right < width for box in boxes)
 
 
-def test_no_two_lines_to_labels_cross_on_a_wide_page():
-    figure = figures.published(list(PRESETS.values()), [PRESETS[id] for id in Settings().compare]).figure
+@pytest.mark.slow
+def test_few_lines_to_labels_cross_on_a_wide_page_whichever_models_are_added():
+    """The placement minimises crossings and cannot exclude them. In 24 such plots there were 33 before labels whose
+    lines cross were placed again, and 5 after."""
+    chosen, found = [PRESETS[id] for id in Settings().compare], []
+    for seed in range(24):
+        rng = random.Random(seed)
+        models = [*PRESETS.values(), *(added_model(rng, i) for i in range((1, 2, 4, 6)[seed % 4]))]
+        lines = lines_on_a_wide_page(figures.published(models, chosen).figure)
+        found.append(sum(meet(a, b) for each in lines for a, b in itertools.combinations(each, 2)))
+        assert min(map(len, lines)) > 5
+    assert sum(found) <= 20, f"crossings in each plot: {found}"
+
+
+def added_model(rng: random.Random, i: int) -> ModelConfig:
+    n_heads, head_dim = rng.choice((16, 24, 32, 40, 48, 64, 96)), rng.choice((64, 128))
+    n_kv_heads = rng.choice([k for k in (1, 2, 4, 8, n_heads) if n_heads % k == 0])
+    return ModelConfig(
+        rng.choice((16, 24, 28, 32, 40, 48, 62, 80)), n_heads * head_dim, n_heads, n_kv_heads, head_dim,
+        vocab_size=rng.choice((32_000, 128_256, 151_936)), id=f"added-{i}", name=f"Added model {i} 13B",
+    )  # fmt: skip
+
+
+def lines_on_a_wide_page(figure) -> list[list[tuple[complex, complex]]]:
+    """Return the lines to labels in pixels, for each of the two larger widths of the plot."""
     low, high = figure.layout.xaxis.range, figure.layout.yaxis.range
+    found = []
     for width in PLOT_WIDTHS[1:]:
         lines = []
         for note in figure.layout.annotations:
             x, y = width * (note.x - low[0]) / (low[1] - low[0]), 480 * (note.y - high[0]) / (high[1] - high[0])
             if note.showarrow:
                 lines.append((complex(x, y), complex(x + note.ax, y - note.ay)))
-        assert len(lines) > 5 and not any(meet(a, b) for a, b in itertools.combinations(lines, 2))
+        found.append(lines)
+    return found
 
 
 def meet(one: tuple[complex, complex], other: tuple[complex, complex]) -> bool:
@@ -205,8 +230,12 @@ def test_lines_cross_and_meet_boxes_where_they_do(other, crosses, meets):
     )
 
 
-def crowded_points() -> list[tuple[float, float]]:
-    return [(0.2 + 0.6 * (i * 7 % 58) / 58, 0.3 + 0.4 * (i * 31 % 58) / 58) for i in range(58)]
+def spread_points(n: int) -> list[tuple[float, float]]:
+    return [(i / n, i * 0.397 % 1) for i in range(n)]
+
+
+def crowded_points(n: int) -> list[tuple[float, float]]:
+    return [(0.2 + 0.6 * (i * 0.121 % 1), 0.3 + 0.4 * (i * 0.534 % 1)) for i in range(n)]
 
 
 def test_boxes_overlap_only_where_both_directions_do():

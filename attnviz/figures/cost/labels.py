@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 PLOT_WIDTHS = (260, 560, 1000)  # pixels of the plot: the server does not know the page's width, so all must work
 CROSSING = 3  # of two lines: as bad as so many labels or markers that a line runs through
+ROUNDS = 3  # in which labels whose lines cross are placed again
 CHARACTER, LINE, MARK = 6.4, 15, 6  # pixels: width of a character, height of a line, half a marker
 
 
@@ -166,12 +167,34 @@ def _placed(
         for group in _overlapping_groups([points[i] for i in numbered], height)
     ]
     found = {first: _first_free(points[first], text + " ", height, taken, NEAR) for text, first in groups}
+    written = dict(enumerate(names)) | {first: text + " " for text, first in groups}
     for text, first in groups:  # those without room beside their point come last, so that few lines are needed
         if not found[first]:
-            far = _first_free(points[first], text + " ", height, taken, FAR)
-            found[first] = far or _first_free(points[first], text, height, taken, NEAR + FAR)
-    numbers = [Number(text, first, found[first]) for text, first in groups]
-    return Labels(placed, numbered, numbers)
+            found[first] = _first_free(points[first], text + " ", height, taken, FAR)
+        if not found[first]:
+            written[first], found[first] = text, _first_free(points[first], text, height, taken, NEAR + FAR)
+    spots = dict(enumerate(placed)) | found
+    _uncross(points, written, spots, height, taken)
+    numbers = [Number(text, first, spots[first]) for text, first in groups]
+    return Labels([None if i in found else spots[i] for i in range(len(points))], numbered, numbers)
+
+
+def _uncross(
+    points: Sequence[tuple[float, float]], written: dict[int, str], spots: dict[int, Spot | None], height: float,
+    taken: dict[int, Taken],
+) -> None:  # fmt: skip
+    """Place labels whose lines cross again, now that all others have a place. Some may still cross."""
+    for _ in range(ROUNDS):
+        for i, spot in spots.items():
+            if spot and _crosses(points[i], spot, height, taken):
+                _release(points[i], spot, written[i], height, taken)
+                spots[i] = _first_free(points[i], written[i], height, taken, NEAR + FAR)
+
+
+def _crosses(point: tuple[float, float], spot: Spot, height: float, taken: dict[int, Taken]) -> bool:
+    """Check whether the line to the label crosses another one at any plot width."""
+    lines = {width: _line(point, spot, width, height) for width in taken}
+    return any(line and any(map(line.crosses, taken[width].lines)) for width, line in lines.items())
 
 
 def _overlapping_groups(points: Sequence[tuple[float, float]], height: float) -> list[list[int]]:
@@ -243,6 +266,14 @@ def _take(point: tuple[float, float], spot: Spot, name: str, height: float, take
         if line := _line(point, spot, width, height):
             each.lines.append(line)
     return spot
+
+
+def _release(point: tuple[float, float], spot: Spot, name: str, height: float, taken: dict[int, Taken]) -> None:
+    """Undo `_take`."""
+    for width, each in taken.items():
+        each.labels.remove(_box(point, spot, name, width, height))
+        if line := _line(point, spot, width, height):
+            each.lines.remove(line)
 
 
 def _line(point: tuple[float, float], spot: Spot, width: float, height: float) -> Line | None:
