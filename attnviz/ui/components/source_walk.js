@@ -30,6 +30,7 @@ function create(root) {
   fingers(view.canvas, (e) => point(view, cellAt(view, e)));
   view.canvas.onclick = (e) => choose(view, cellAt(view, e));
   new ResizeObserver(() => requestAnimationFrame(() => view.d && paint(view))).observe(view.main);
+  new ResizeObserver(() => requestAnimationFrame(() => fit(view))).observe(view.way);
   new ResizeObserver(() => toLine(view)).observe(view.source); // it is lower while presenting
   return view;
 }
@@ -397,7 +398,7 @@ function way(view) {
   const boxes = d.calls.flatMap((call, i) => {
     const at = span(i);
     if (!at) return [];
-    const box = el("button", "call", call.name);
+    const box = named(call.name);
     Object.assign(box, { type: "button", tabIndex: -1, title: `${call.path.join(" › ")}: ${at[1] - at[0]} lines`, onclick: () => { pause(view); go(view, call.stops[0] ?? at[0]); } });
     box.dataset.call = i;
     box.style.gridArea = `${depth(i) + 1} / ${at[0] + 1} / auto / ${at[1] + 1}`;
@@ -405,7 +406,7 @@ function way(view) {
   });
   d.stops.forEach((stop, n) => {
     if (!stop.skipped) return; // a block of another layer
-    const box = el("button", "call", stop.skipped);
+    const box = named(stop.skipped);
     Object.assign(box, { type: "button", tabIndex: -1, title: `${stop.skipped}: not recorded`, onclick: () => { pause(view); go(view, n); } });
     box.style.gridArea = `${depth(stop.call) + 2} / ${n + 1}`;
     boxes.push(box);
@@ -421,6 +422,27 @@ function way(view) {
   view.root.style.setProperty("--calls", deepest + 1); // rows of the whole run, the lines' included
   view.way.style.gridTemplateColumns = `repeat(${n}, minmax(0, 1fr))`;
   view.way.replaceChildren(...boxes, ...ticks);
+  fit(view);
+}
+
+// A call's box. Its whole name is read aloud and in its title, since the written one may be shorter.
+function named(name) {
+  const box = el("button", "call", name);
+  box.setAttribute("aria-label", name);
+  return box;
+}
+
+// Writes each name as far as it fits: the whole, else the number at its end ("blocks.2": 2), else nothing. A name cut
+// off ("b…") would be the same for all blocks.
+function fit({ way }) {
+  const boxes = [...way.querySelectorAll(".call")], name = (box) => box.getAttribute("aria-label");
+  const shorten = (write) => {
+    const cut = boxes.filter((box) => box.scrollWidth > box.clientWidth); // all are measured before one is written
+    cut.forEach((box) => (box.textContent = write(box)));
+  };
+  boxes.forEach((box) => (box.textContent = name(box)));
+  shorten((box) => name(box).match(/\d*$/)[0]);
+  shorten(() => "");
 }
 
 // The token of a row or column, of the text or, for a column over the vocabulary, of the vocabulary.
