@@ -49,11 +49,12 @@ def acceptance(found: Speculated, vocabulary: Sequence[str], k: int, cost: float
     return Drawing(
         figure,
         title=f"{n_accepted} of {count(len(x), 'checked proposal')} {'is' if len(x) == 1 else 'are'} accepted",
-        note="p: the token's probability in the model, after the sampling controls; q: the same in the drafter, or 1 "
-        "where the drafter looks it up. u is drawn uniformly from 0 to 1; a proposal whose u lies inside its bar, "
-        "min(1, p / q), is accepted. The first rejected one ends the pass: the rest are not checked, and the model's "
-        "own token is drawn from max(0, p − q), normalised. Before the token is proposed, it is accepted with "
-        f"probability Σ min(p, q) over the vocabulary, here {printed(share)} on average.",
+        note="A proposal whose u, drawn uniformly from 0 to 1, lies inside its bar, min(1, p / q), is accepted. p is "
+        "the token's probability in the model, q the one in the drafter. The first rejected one ends the pass.",
+        more="Both probabilities are those after the sampling controls; q is 1 where the drafter looks the token up. "
+        "After a rejection the rest is not checked, and the model's own token is drawn from max(0, p − q), normalised. "
+        "Before a token is proposed, it is accepted with probability Σ min(p, q) over the vocabulary, here "
+        f"{printed(share)} on average.",
         alt=f"{n_accepted} of {len(x)} checked proposals accepted; mean acceptance probability {printed(share)}.",
         table={
             "pass": [n for n, _ in checked], "token": names, "q": [each.q for _, each in checked],

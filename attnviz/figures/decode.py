@@ -12,7 +12,7 @@ from attnviz.config import ModelConfig
 from attnviz.equations import Equation, Expression, Value, number_text
 from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Drawing
-from attnviz.figures.numbers import printed
+from attnviz.figures.numbers import printed, significant
 from attnviz.figures.phrases import count, listed, meanings
 from attnviz.figures.theme import BROWN, FAINT, NEUTRAL, base_figure, kind_style
 from attnviz.figures.token_maps import BARE
@@ -137,11 +137,12 @@ def work(found: Compared) -> Drawing:
     return Drawing(
         figure,
         title=f"With a cache, a step computes 1 token instead of {n}",
-        note=f"The step that reads the last of {count(n, 'token')}: the prompt's and all that were written, also those "
-        "stepped back over. By formula; bars of one unit share a linear scale. "
-        f"With a cache it reads the keys and values of {every}, its own included. Without one {every} are recomputed: "
-        f"{number_text(share.value)} times the multiplications, masked scores and the logits of {every} included. "
-        f"Largest difference of the logits: {found.difference:.1e}.",
+        note=f"The step that reads the last of {count(n, 'token')}. With a cache it reads the keys and values of "
+        f"{every}, its own included. Without one {every} are recomputed: {number_text(share.value)} times the "
+        "multiplications.",
+        more="The tokens are the prompt's and all that were written, also those stepped back over. Counted by formula, "
+        f"masked scores and the logits of {every} included; bars of one unit share a linear scale. Largest difference "
+        f"of the logits: {found.difference:.1e}.",
         alt=f"A step with a cache computes 1 token, {found.with_cache.multiplications:,} multiplications; without a "
         f"cache {n}, {found.without.multiplications:,}.",
         table={"": list(WORK), **{name: list(each) for name, each in ways.items()}},
@@ -158,18 +159,19 @@ def step_times(found: Compared, seconds: Sequence[Spread]) -> Drawing:
     if one.overlaps(all_of_it):
         title = f"Measured: {_ms(one.median)} with a cache, {_ms(all_of_it.median)} without; the two ranges overlap"
     speeds = [2e-9 * each.multiplications / s.median for each, s in zip(works, seconds, strict=True)]
+    with_cache, without = map(significant, speeds)
     more = found.without.multiplications / found.with_cache.multiplications
     return Drawing(
         _times(names, seconds),
         title=title,
         note=f"Bars: median of {one.n_runs} runs on this machine; lines: from the first to the third quartile. Without "
-        f"a cache, {number_text(more)} times the multiplications take {slower:.1f} times as long: {speeds[1]:.1f} "
-        f"GFLOP/s instead of {speeds[0]:.1f}.{unsteady(seconds)}",
+        f"a cache, {number_text(more)} times the multiplications take {slower:.1f} times as long: {without} "
+        f"GFLOP/s instead of {with_cache}.{unsteady(seconds)}",
         alt="; ".join(f"{name}: {quartiles(s)}" for name, s in zip(names, seconds, strict=True))
         + f". {found.n_tokens} tokens without a cache take {slower:.1f} times as long.",
         table={
             "": names, **time_columns(seconds), "times as long": [1.0, round(slower, 1)],
-            "GFLOP/s": [round(speed, 2) for speed in speeds],
+            "GFLOP/s": [with_cache, without],
         },
     )  # fmt: skip
 
@@ -281,8 +283,9 @@ def family_times(found: Sequence[Member]) -> Drawing:
     return Drawing(
         _times(names, seconds),
         title=title,
-        note="What shrinks is the cache; what is measured is a whole step: the pass, filters and draw. "
-        f"{_against(found)} Here a step reads more bytes of weights than of cache. Bars: median of "
+        note=f"What shrinks is the cache; what is measured is a whole step. {_against(found)} Here a step reads more "
+        "bytes of weights than of cache.",
+        more="A step is the pass, the filters and the draw. Bars: median of "
         f"{seconds[0].n_runs} steps, the models in turn; lines: from the first to the third quartile."
         f"{unsteady(seconds)}",
         alt="; ".join(f"{name}: {quartiles(s)}" for name, s in zip(names, seconds, strict=True))

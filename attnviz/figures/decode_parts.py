@@ -54,19 +54,17 @@ def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
     else:
         title = f"After {limit} tokens: loss {after[0]:.3f} with all, {after[2]:.3f} sliding, {after[3]:.3f} with sinks"
         worse = paired_difference(np.array(found[2].losses[limit:]), np.array(full.losses[limit:]))
-        finding = f" Sliding changes the loss by {_difference(worse)} nats over {count(worse.n, 'token')}" + (
-            "."
-            if worse.mean > 1
-            else ": no collapse here, with or without the first tokens. StreamingLLM (arXiv 2309.17453) reports that "
-            "large models collapse without them."
-        )
+        finding = f" Sliding changes the loss by {_difference(worse)} nats over {count(worse.n, 'token')}"
+        finding += "." if worse.mean > 1 else ": no collapse here, with or without the first tokens."
     return Drawing(
         figure,
         title=title,
-        note=f"Text: {text}. Each point is the mean loss of up to {SMOOTHED} tokens; the vertical line marks where a "
-        f"cache of {limit} tokens is full. Curves that coincide lie inside each other; “{found[1].name}” ends at the "
-        f"square.{finding} With RoPE the first tokens that are kept are rotated on, so that positions count inside "
-        "the cache, as in StreamingLLM.",
+        note=f"Text: {text}. The vertical line marks where a cache of {limit} tokens is full; “{found[1].name}” ends "
+        f"at the square.{finding}",
+        more=f"Each point is the mean loss of up to {SMOOTHED} tokens. Curves that coincide lie inside each other. "
+        "±: standard error of the paired differences. StreamingLLM (arXiv 2309.17453) reports that large models "
+        "collapse without the first tokens. With RoPE those that are kept are rotated on, as there, so that positions "
+        "count inside the cache.",
         alt=f"{title}. The loss along {count(n, 'token')} of text, for {len(found)} caches.",
         table={"cache": [each.name for each in found], "tokens read": [len(e.losses) for e in found], **whole,
                "bytes at the end": [each.nbytes for each in found]},
@@ -163,10 +161,11 @@ def precisions(found: Sequence[Quantised]) -> Drawing:
     return Drawing(
         figure,
         title=f"{last.name} takes {share:.1%} of the bytes and changes the loss by {_difference(changes[-1])}",
-        note="Bytes of the stored numbers and their scales, one scale per vector, counted in the live tensors after "
-        f"the same text as above. Loss: change of its mean over {count(n, 'token')}, ± the standard error of the "
-        "paired differences; top-1: the most likely next token. The computation itself runs in float32. KIVI (arXiv "
-        "2402.02750) scales keys per channel, as some channels are large in all tokens, and values per token.",
+        note="Bytes of the stored numbers and their scales, counted in the live tensors after the same text. Loss: "
+        f"change of its mean over {count(n, 'token')}, ± standard error; top-1: the most likely next token.",
+        more="One scale per vector; the computation itself runs in float32. The standard error is that of the paired "
+        "differences. KIVI (arXiv 2402.02750) scales keys per channel, as some channels are large in all tokens, and "
+        "values per token.",
         alt="; ".join(
             f"{each.name}: {each.nbytes:,} B, {each.nbytes / exact.nbytes:.1%}, loss {_difference(change)}, "
             f"{each.n_changed} of {n} top-1 tokens change, largest logit error {each.largest_error:.4f}"
@@ -209,10 +208,11 @@ def blocks(found: Shared) -> Drawing:
     return Drawing(
         figure,
         title=f"{count(n_rows, 'text')} use {count(used, 'block')}; without sharing they need {alone}",
-        note=f"PagedAttention (arXiv 2309.06180): each text has a block table, which lists the blocks of "
+        note="Each text has a block table, which lists the blocks of "
         f"{count(found.block_size, 'token')} that hold its keys and values. A number is a block of the pool; the "
-        f"darker, the more texts share it. {_copies(found)} The logits differ from those of a plain cache by at "
-        f"most {found.difference:.1e}.",
+        f"darker, the more texts share it. {_copies(found)}",
+        more="PagedAttention (arXiv 2309.06180). A text copies a shared block before it writes into it "
+        f"(copy-on-write). The logits differ from those of a plain cache by at most {found.difference:.1e}.",
         alt=f"{n_rows} tables of {n_columns} blocks; {count(used, 'block')} of the pool in use, "
         f"{alone} without sharing; {count(len(found.copied), 'block')} copied.",
         table={"text": list(range(1, n_rows + 1)), "blocks": [", ".join(map(str, table)) for table in found.tables],
@@ -232,7 +232,7 @@ def _copies(found: Shared) -> str:
     if not found.copied:
         return "Nothing was copied: the cached prompt fills its blocks exactly, so no text writes into a shared one."
     copies = listed(f"block {copy} of block {block}" for copy, block in found.copied.items())
-    return f"Framed blocks are copies, {copies}: a text copies a shared block before it writes into it (copy-on-write)."
+    return f"Framed blocks are copies: {copies}."
 
 
 def waste(found: Shared) -> Drawing:
@@ -288,13 +288,13 @@ def rounds(found: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawin
     return Drawing(
         figure,
         title=f"{found.n_tokens} tokens in {n_passes}: {agreed.value:.2f} accepted per pass",
-        note=f"Speculative decoding (arXiv 2211.17192): {proposes} tokens, and one pass of the model scores all of "
-        "them. From the first to the last, each is accepted or rejected; a rejection ends the pass. Accepted: "
-        f"{found.n_accepted} of {found.n_proposed}. With the model's own, "
-        f"{written.value:.2f} are written per pass, which saves {saved} of {found.n_tokens} passes. Below zero: "
-        f"rejected, and those after it. {measured}"
+        note=f"{proposes[0].upper()}{proposes[1:]} tokens, and one pass of the model scores all of them. From the "
+        "first to the last, each is accepted or rejected; a rejection ends the pass. With the model's own token, "
+        f"{written.value:.2f} are written per pass, which saves {saved} of {found.n_tokens} passes.",
+        more=f"Accepted: {found.n_accepted} of {found.n_proposed}. Below zero: rejected, and those after it. {measured}"
         + (f"; each token that {proposes} takes a pass of it." if drafter in NAMES else ".")
-        + f"{unsteady(seconds)} The tokens have the same distribution as those sampled from the model alone.",
+        + f"{unsteady(seconds)} The tokens have the same distribution as those sampled from the model alone (arXiv "
+        "2211.17192).",
         alt=f"{found.n_accepted} of {found.n_proposed} proposed tokens are accepted, {agreed.value:.2f} per pass; "
         f"{found.n_tokens} tokens in {n_passes}, {written.value:.2f} per pass.",
         table={
@@ -393,13 +393,14 @@ def roofline(found: Roofline) -> Drawing:
     return Drawing(
         figure,
         title=f"Per byte read, prefill does {intensity[0]:.1f} FLOPs and a decode step {intensity[1]:.2f}",
-        note=f"Measured on this machine, one thread: medians of {one.seconds.n_runs} runs; error bars: quartiles. The "
-        f"roofline's quartiles are {_range(found.flops)}FLOP/s in a matrix product and {_range(found.nbytes)}B/s in a "
-        f"copy. Prefill, here of the prompt and all written tokens, reads the weights once for "
-        f"{count(prefill.n_tokens, 'token')}: {quartiles(prefill.seconds)}, "
-        f"{per_token:.3f} ms per token. A decode step reads them for one token: {quartiles(one.seconds)}. The roof "
+        note=f"Prefill reads the weights once for {count(prefill.n_tokens, 'token')}, the prompt and all written ones: "
+        f"{per_token:.3f} ms per token. A decode step reads them for one: {1e3 * one.seconds.median:.2f} ms. The roof "
         f"is a bound: prefill reaches {reached[0]:.0%} of it and the decode step {reached[1]:.0%}; starting many small "
-        f"operations takes time too.{unsteady((*measured, found.flops, found.nbytes))}",
+        "operations takes time too.",
+        more=f"Measured on this machine, one thread: medians of {one.seconds.n_runs} runs; error bars: quartiles. The "
+        f"roofline's quartiles are {_range(found.flops)}FLOP/s in a matrix product and {_range(found.nbytes)}B/s in a "
+        f"copy. Prefill: {quartiles(prefill.seconds)}; decode step: {quartiles(one.seconds)}."
+        f"{unsteady((*measured, found.flops, found.nbytes))}",
         alt=f"Prefill at {intensity[0]:.1f} FLOPs per byte, decode at {intensity[1]:.2f}; the roofline bends at "
         f"{ridge:.1f}.",
         table={

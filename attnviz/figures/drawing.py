@@ -32,13 +32,14 @@ class Drawing:
 
     chart: Chart  # without a title: the page writes it
     title: str  # the finding
-    note: str  # what is drawn and how to read it, one or two sentences (markdown)
+    note: str  # what is drawn and how to read it, two or three sentences (markdown)
     alt: str  # the finding in words, for screen readers
     table: Mapping[str, Sequence]  # column -> values, all of the same length
     formula: str = ""  # LaTeX with the user's own numbers
     legend: str = ""  # meaning of the formula's letters
     below: str = ""  # meaning of the numbers in the chart
     tall: bool = False  # presented at full height and so at less zoom: its words need the width
+    more: str = ""  # behind the note's question mark: how it is computed or measured, sources, limits (markdown)
     missing: str = ""  # stands in the table where there is no number: None or NaN
 
     @property

@@ -51,7 +51,7 @@ def picture(drawing: Drawing, key: str) -> None:
     """Show the title, the note and the chart, without numbers and downloads."""
     with st.container(key=f"figure-{key}"):  # the element that a lesson marks and a link with `only` selects
         st.markdown(f"## {drawing.title}")
-        st.caption(drawing.note)
+        st.caption(drawing.note, help=drawing.more or None)
         chart = with_room(drawing.chart)
         if state.current().present and (drawing.tall or chart.layout["height"] > PRESENTED_HEIGHT):
             chart = chart.at_height(PRESENTED_HEIGHT)
