@@ -48,7 +48,8 @@ class Change:
         n = right.count("\n") + 1
         found = [i for i in range(len(lines) - n + 1) if dedent("\n".join(lines[i : i + n])) == right]
         if len(found) != 1:
-            raise ValueError(f"{self.file} must contain these lines once, but has them {len(found)} times:\n{right}")
+            times = f"{self.file} must contain these lines once, but has them {len(found)} times"
+            raise ValueError(f"{times}:\n{right}{'' if found else _nearest(right, lines)}")
         indent = lines[found[0]][: -len(lines[found[0]].lstrip())]
         wrong = [indent + line if line else "" for line in cleandoc(self.wrong).splitlines()]
         return "\n".join([*lines[: found[0]], *wrong, *lines[found[0] + n :]]) + "\n"
@@ -68,8 +69,13 @@ class Version:
     def source(self, file: str) -> str:
         """Return the source of a file below attnviz/ in this version."""
         source = right_source(file)
-        for change in self._changes:
-            source = change.apply(source) if change.file == file else source
+        try:
+            for change in self._changes:
+                source = change.apply(source) if change.file == file else source
+        except ValueError as error:
+            id, _, latent = self.name.partition(", ")
+            field = f"latent ({latent})" if latent else "changes"
+            raise ValueError(f"{field} of attnviz/mistakes/catalogue/{id}.py: {error}") from None
         return source
 
     def diff(self) -> dict[str, str]:
@@ -198,6 +204,14 @@ def _imported(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("attnviz."):
             yield (node.module or "").removeprefix("attnviz.")
+
+
+def _nearest(right: str, lines: Sequence[str]) -> str:
+    """Describe the line that is most similar to the first one that is missing; "" if none is similar."""
+    stripped = [line.strip() for line in lines]
+    missing = next((line.strip() for line in right.splitlines() if line.strip() not in stripped), "")
+    similar = difflib.get_close_matches(missing, stripped, n=1)
+    return f"\nMost similar is line {stripped.index(similar[0]) + 1}:\n{similar[0]}" if similar else ""
 
 
 def _diff(wrong: str, right: str) -> list[str]:

@@ -79,6 +79,12 @@ def test_lines_that_do_not_stand_there_exactly_once_are_refused():
         else:
             with pytest.raises(ValueError, match="0 times"):
                 change.apply((ROOT / "modules" / "attention.py").read_text())
+    with pytest.raises(ValueError, match="Most similar is line 2:\na = 12"):
+        Change("x.py", "a = 1", "a = 2").apply("b = 1\na = 12\n")
+    with pytest.raises(ValueError, match=r"changes of attnviz/mistakes/catalogue/no_mask.py: modules/masks.py must"):
+        Version("no_mask", (Change("modules/masks.py", "no such line", "pass"),)).source("modules/masks.py")
+    with pytest.raises(ValueError, match=r"latent \(MLA\) of attnviz/mistakes/catalogue/no_mask.py"):
+        Version("no_mask, MLA", (Change("modules/masks.py", "no such line", "pass"),)).diff()
     with pytest.raises(ValueError, match="2 times"):
         Change("x.py", "a = 1", "a = 2").apply("a = 1\nif a:\n    a = 1\n")
 
