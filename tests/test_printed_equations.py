@@ -93,8 +93,9 @@ def test_every_view_is_visited_with_every_model():
         assert seen >= {(tab, model) for tab in tabs for model in MODELS}
 
 
-LEAST = {  # minimum of equations evaluated and numbers compared per page, so that none is skipped silently
-    HEADS: (150, 16), GROUPS: (260, 450), ROPE: (750, 8), STEPS: (1100, 9), DECODE: (160, 20), COST: (220, 250),
+LEAST = {  # lower bounds of equations evaluated and numbers compared per page, far below the counts, so that a check
+    # that finds nothing is noticed, and not a tab that takes some visits from the others
+    HEADS: (100, 8), GROUPS: (150, 200), ROPE: (400, 4), STEPS: (500, 4), DECODE: (100, 10), COST: (120, 120),
 }  # fmt: skip
 
 
@@ -105,10 +106,12 @@ def test_what_every_view_prints_is_right(path):
     found = found_on(visits)
     assert found.wrong == {}, report(found.wrong)
     missing = {(path, tab) for tab in TABS[path]} - set(found.evaluated) - WALKS
-    assert missing == set() and found.evaluated.total() > LEAST[path][0]
+    assert not missing, f"no equation was evaluated on {missing}: print one there, or add the tab to WALKS"
+    least = LEAST.get(path, (1, 1))
+    assert found.evaluated.total() >= least[0], "fewer equations were found on this page: does the walk still see them?"
     assert found.unnamed == {}, report(found.unnamed)
     assert {page for page, _ in found.with_letters} == {path}
-    assert found.compared.total() > LEAST[path][1]
+    assert found.compared.total() >= least[1], "fewer numbers of titles were compared on this page"
     assert found.unequal == {}, report(found.unequal)
 
 

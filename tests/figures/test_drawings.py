@@ -20,6 +20,7 @@ from attnviz.config import ModelConfig
 from attnviz.experiments.measurement import Timing
 from attnviz.figures import cost
 from attnviz.figures.drawing import Drawing
+from attnviz.session.pages import PAGES
 from attnviz.ui.pages import cost as cost_page
 from attnviz.ui.pages.mistakes import ANSWERS, SKIPPED
 from tests.walk import decode_little
@@ -31,23 +32,17 @@ TEXT = (  # 96 tokens
     "<b>a</b> [b](javascript:c) ![d](e) $f$ `g` **h** _i_ ~~j~~ :red[k] :material/l: <img src=x onerror=m> | # > & \\ "
 )
 REVEALED = ("mask_after_softmax", "cache_sized_with_n_heads")
-VISITS = {
-    "pages/1_heads.py": [
-        {"heads_part": part, "query": "20"}
-        for part in ("number", "stages", "does", "rollout", "off", "writes", "average", "difference")
-    ],
-    "pages/2_query_groups.py": [{"closer": part} for part in ("equal", "work", "cost", "maps", "alike", "latent")],
-    "pages/3_rope.py": [
-        *({"turning": part} for part in ("distance", "values", "layouts", "longer", "without", "equal")),
-        {"turning": "latent", "model": "mla"},
-    ],
-    "pages/5_steps.py": [{"tab": tab} for tab in ("lens", "residual", "tiles")],
-    "pages/6_decode.py": [
-        {"tab": tab, "bound": "16"} for tab in ("with", "models", "bounded", "paged", "speculate", "roofline")
-    ],
-    "pages/7_mistakes.py": [{"mistake": name} for name in REVEALED],
-    "pages/4_cost.py": [{"part": part} for part in ("published", "memory", "speed")],
+SETTINGS = {  # that a drawing needs, by the path of its page, and its tab or "" for all
+    ("heads", ""): {"query": "20"},
+    ("rope", "latent"): {"model": "mla"},
+    ("decode", ""): {"bound": "16"},
 }
+VISITS = [  # page, its link
+    (page.file, {"tab": tab, **SETTINGS.get((page.path, ""), {}), **SETTINGS.get((page.path, tab), {})})
+    for page in PAGES.values()
+    for tab in page.tabs
+    if page.path != "practice"  # it draws its maps itself
+] + [(PAGES["mistakes"].file, {"mistake": name}) for name in REVEALED]
 EXPANDERS = ("numbers-map-path", "numbers-projections-cache")  # drawn when opened
 
 
@@ -86,15 +81,14 @@ def drawn() -> dict[str, list[Drawing]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Drawing, "__init__", create_and_keep)
         decode_little(patch, n_read=24)
-        for page, links in VISITS.items():
-            for link in links:
-                app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page(page)
-                app.query_params.update({"text": TEXT, **link})
-                for expander in EXPANDERS:
-                    app.session_state[expander] = True
-                app.session_state[ANSWERS] = dict.fromkeys(REVEALED, SKIPPED)  # so that their results are drawn
-                app.run()
-                assert not app.exception, (page, link, [e.value for e in app.exception])
+        for page, link in VISITS:
+            app = AppTest.from_file(ROOT / "app.py", default_timeout=60).switch_page(page)
+            app.query_params.update({"text": TEXT, **link})
+            for expander in EXPANDERS:
+                app.session_state[expander] = True
+            app.session_state[ANSWERS] = dict.fromkeys(REVEALED, SKIPPED)  # so that their results are drawn
+            app.run()
+            assert not app.exception, (page, link, [e.value for e in app.exception])
         model = ModelConfig(n_layers=2, d_model=32, n_heads=4, n_kv_heads=2)
         cost.measured(
             [Timing(model, n, (0.001, 0.002, 0.003), 4096) for n in (128, 256)], 1
@@ -104,7 +98,8 @@ def drawn() -> dict[str, list[Drawing]]:
 
 def test_every_figure_is_drawn_by_some_page(drawn):
     assert len(functions()) > 30
-    assert functions() - set(drawn) == set()
+    missing = functions() - set(drawn)
+    assert not missing, f"no page draws {missing}, or it needs settings that SETTINGS does not have"
 
 
 def test_every_figure_states_its_finding_in_words_with_a_number(drawn):
