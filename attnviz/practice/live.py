@@ -19,6 +19,7 @@ from attnviz.modules.attention import attend
 from attnviz.practice.child import Refused
 from attnviz.practice.task import Names
 
+# Kept beside the calls of each task, not on `Task`: the child process imports no right versions.
 WITH_MAPS = ("attention", "self-attention", "mha", "gqa", "rope", "cache", "block", "mla", "flash")
 WITHOUT_ROPE = ("self-attention", "mha", "gqa", "block")  # so their maps differ from the full model's
 OF_ONE_HEAD = ("self-attention", "flash")
@@ -204,7 +205,7 @@ class Live:
                 return _build_module(
                     names, "MultiHeadLatentAttention", own, d_model=c.d_model, n_heads=c.n_heads, **sizes
                 )
-        raise ValueError(f"the task {task!r} has no module")
+        raise ValueError(f"Live.call and Live._module do not know the task {task!r}")
 
     def _decode(self, names: Names, weights: Mapping[str, Tensor]) -> Any:
         sizes = {"n_heads": self.config.n_heads, "n_kv_heads": self.config.n_kv_heads, "theta": self._theta}

@@ -142,7 +142,7 @@ class Ids:
 
 
 SUBJECTS = ("shapes", "heads", "masks", "rope", "cost", "decoding")
-TASKS = (
+TASKS = (  # as in practice/tasks, which imports torch
     "attention", "self-attention", "mha", "gqa", "rope", "rms-norm", "swiglu", "cache", "block", "top-p", "mla",
     "flash",
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The tasks of "Write it yourself"."""
+"""The tasks of "Write it yourself", in the order in which they are listed."""
 
 from __future__ import annotations
 
