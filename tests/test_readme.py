@@ -1,8 +1,11 @@
-"""The README is short, and the files that it and the documentation name exist."""
+"""The README is short, its counts are right, and the files that it and the documentation name exist."""
 
 import re
 import tomllib
 from pathlib import Path
+
+from attnviz.session.mistakes import MISTAKES
+from attnviz.session.settings import PRESETS, TASKS
 
 ROOT = Path(__file__).resolve().parents[1]
 MAX_LINES = 130
@@ -28,6 +31,23 @@ def missing(text: str, folder: Path) -> list[str]:
 
 def test_the_readme_fits_on_two_screens() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MAX_LINES
+
+
+COUNTED = {  # words after the number, and the folder or the settings that are counted
+    "published models": PRESETS,
+    "mistakes in attention code": MISTAKES,
+    "coding tasks": TASKS,
+    "guided lessons": list((ROOT / "attnviz" / "lessons").glob("*.md")),
+}
+WORDS = {"ten": 10, "eleven": 11, "twelve": 12}
+
+
+def test_the_readme_counts_what_is_there() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for what, counted in COUNTED.items():
+        written = re.findall(rf"(\w+) {what}", readme)
+        numbers = [WORDS.get(number.lower()) or int(number) for number in written]
+        assert numbers == [len(counted)], f"README.md says {written} {what}; there are {len(counted)}"
 
 
 def test_what_the_documentation_names_is_there() -> None:

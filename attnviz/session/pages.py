@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from attnviz.facts import published_facts
+
 
 @dataclass(frozen=True)
 class Page:
@@ -129,7 +131,8 @@ ALL = (
     ),
     Page(
         "cost", "pages/4_cost.py", "Cost",
-        "Parameters and KV cache of your model, counted from live tensors, and of 58 published models, by formula.",
+        f"Parameters and KV cache of your model, counted from live tensors, and of {len(published_facts())} published "
+        "models, by formula.",
         "attnviz.ui.pages.cost",
         {
             "published": "Published models",
