@@ -174,6 +174,20 @@ def score(view: View) -> str:
 
 
 @placeholder
+def exp_score(view: View) -> str:
+    """e to the power of this score."""
+    return f"{math.exp(view.trace.scores_of(*view.layer_and_head)[view.query, view.key]):.4g}"
+
+
+@placeholder
+def exp_sum(view: View) -> str:
+    """The sum over the keys that are not masked of e to the power of their scores: what the softmax divides by."""
+    layer, head = view.layer_and_head
+    scores = view.trace.scores_of(layer, head)[view.query]
+    return f"{np.exp(scores[view.trace.allowed[layer, view.query]], dtype=np.float64).sum():.4g}"
+
+
+@placeholder
 def next_score(view: View) -> str:
     """The largest score among the query's other keys."""
     layer, head = view.layer_and_head

@@ -1,5 +1,6 @@
 """Lessons parse or report the line and reason; the elements they point at are on the page that they open."""
 
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -204,6 +205,8 @@ def test_numbers_of_a_head_follow_from_the_softmax() -> None:
     assert float(value("weight")) == pytest.approx(weights[key], abs=1e-4)
     rest = np.delete(scores, key), np.delete(weights, key)
     assert float(value("next_score")) == pytest.approx(rest[0].max(), abs=1e-4)
+    assert float(value("exp_score")) / float(value("exp_sum")) == pytest.approx(float(value("weight")), abs=1e-4)
+    assert math.log(float(value("exp_score"))) == pytest.approx(float(value("score")), abs=1e-3)
     assert float(value("next_weight")) == pytest.approx(rest[1].max(), abs=1e-4)
     assert (value("n_allowed"), value("n_masked")) == (str(query + 1), str(len(view.ids) - query - 1))
 

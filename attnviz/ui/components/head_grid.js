@@ -228,8 +228,9 @@ function mark(view) {
     if (box.here) write(box.here, "here: " + here[box.layer][box.head]);
     box.tabIndex = -1;
   }
+  const followed = view.at === view.chosen; // the readout is about the selected head unless another one is pointed at
   view.chosen = view.heads.find((box) => same(box, selected)) ?? view.heads[0];
-  if (!view.heads.includes(view.at)) view.at = view.chosen;
+  if (followed || !view.heads.includes(view.at)) view.at = view.chosen;
   view.at.tabIndex = 0;
 }
 

@@ -46,15 +46,16 @@ def lesson_list(view: View) -> None:
 
 def _cards(view: View, lessons: list[Lesson]) -> None:
     for at in range(0, len(lessons), COLUMNS):  # row by row, so that a phone and a screen reader keep their order
-        for column, lesson in zip(st.columns(COLUMNS), lessons[at : at + COLUMNS], strict=False):
+        row = enumerate(lessons[at : at + COLUMNS], at + 1)
+        for column, (number, lesson) in zip(st.columns(COLUMNS), row, strict=False):
             with column.container(border=True, height="stretch"):
-                _lesson(lesson, view.settings.lesson_step if view.settings.lesson == lesson.name else 0)
+                _lesson(number, lesson, view.settings.lesson_step if view.settings.lesson == lesson.name else 0)
 
 
-def _lesson(lesson: Lesson, at: int) -> None:
+def _lesson(number: int, lesson: Lesson, at: int) -> None:
     first = lesson.step(at or 1)
     st.page_link(
-        first.page.file, label=f"**{lesson.title}**", icon=":material/arrow_forward:", icon_position="right",
+        first.page.file, label=f"**{number} · {lesson.title}**", icon=":material/arrow_forward:", icon_position="right",
         query_params=lesson.settings(at or 1).to_link(),
     )  # fmt: skip
     steps = f"{count(len(lesson.steps), 'step')}, about {count(lesson.minutes, 'minute')}"

@@ -23,9 +23,9 @@ from attnviz.ui.headline import headline, mla_grid_options
 SHIPPED = Path(__file__).parents[2] / "checkpoints" / "front.npz"
 FIRST_LESSON = ("one-head", "What one head does")  # its first step is the heads page with default settings
 HOW_TO_READ = (
-    "Each map is one attention head: each row is a token that attends (query), each column a token that it may attend "
-    "to (key); a stronger colour means a larger weight. The hue is that of the key/value (KV) head which the head "
-    "reads. Point at a cell; click a head to open it."
+    "Each map is one attention head. A row is the token that attends (query), a column a token that it may attend to "
+    "(key); a stronger colour means a larger weight. Point at a cell; click a head to open it. The hue is that of the "
+    "key/value (KV) head that the head reads."
 )
 
 
@@ -34,10 +34,11 @@ def show() -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.markdown(state.page().sentence, width="content")
         name, title = FIRST_LESSON
-        st.page_link(
-            PAGES["heads"].file, label=f"New to attention? Start with **{title}**", width="content",
-            query_params={"lesson": name}, icon=":material/arrow_forward:", icon_position="right",
-        )  # fmt: skip
+        with st.container(key="first-lesson", width="content"):
+            st.page_link(
+                PAGES["heads"].file, label=f"New to attention? Start with **{title}**", width="content",
+                query_params={"lesson": name}, icon=":material/arrow_forward:", icon_position="right",
+            )  # fmt: skip
     picture, links = st.columns([5, 3], gap="medium")
     with picture:
         maps()
@@ -57,12 +58,13 @@ def maps(view: View) -> None:
     kv_head_of: Sequence[int]
     if view.maps_ship:
         weights, allowed, labels, kv_head_of = _shipped()
-        sentence = f"GQA: {len(kv_head_of)} query heads read {max(kv_head_of) + 1} KV heads, {len(labels)} tokens."
+        readers, read = len(kv_head_of), max(kv_head_of) + 1
+        sentence = f"Grouped-query attention (GQA): {readers} query heads read {read} KV heads, {len(labels)} tokens."
     else:
         weights, allowed, labels = view.trace.weights, view.trace.allowed, view.labels
         kv_head_of, sentence = view.config.layer.kv_head_of, headline(view)
         reads = mla_grid_options(view.config, view.config.n_layers)
-    st.caption(f"{sentence} {HOW_TO_READ}")
+    st.caption(f"{HOW_TO_READ} {sentence}")
     head_grid(
         weights, allowed, labels, kv_head_of,
         key="front-grid", selected=(view.settings.layer, view.settings.head), on_select=_open,
