@@ -90,7 +90,8 @@ def similarity(
         note=f"Cosine similarity of the {part} of MHA's heads in layer {layer}, each head's {part} on this text taken "
         "as one vector. Outlined: the neighbouring heads that grouping merges. Dots: the grouping that loses the "
         "smallest share of the squared length. RoPE rotates all heads by the same angles, so pre-RoPE keys have these "
-        "cosines too. The cosines depend on the basis of each head, which is arbitrary (values: any basis, undone by W_o; "
+        "cosines too.",
+        more="The cosines depend on the basis of each head, which is arbitrary (values: any basis, undone by W_o; "
         "keys: any rotation of a RoPE pair, undone by W_q), so a low one does not show different content.",
         alt=f"{title}. {best_text}",
         table={

@@ -327,7 +327,8 @@ def traffic(n_tokens: int, head_dim: int, value_dim: int, block: int) -> Drawing
         title=title,
         note="One head, fp32, no mask: bytes read from and written to slow memory (HBM on a GPU). With the full score "
         "matrix, scores and weights are each written and read once. With tiles, keys and values are read once per "
-        "block of queries. The tile size is chosen on this page; FlashAttention takes ⌈M / 4d⌉ keys per tile, where M "
+        "block of queries.",
+        more="The tile size is chosen on this page; FlashAttention takes ⌈M / 4d⌉ keys per tile, where M "
         "is the SRAM's size in numbers and d the width of a head, and makes Θ(N²d² / M) HBM accesses instead of "
         "Θ(Nd + N²) for N tokens (arXiv 2205.14135).",
         alt=f"{title}. Two lines over the number of tokens, from {lengths[0]} to {lengths[-1]:,}.",

@@ -279,7 +279,7 @@ def test_the_cosines_are_said_to_depend_on_the_basis_and_they_do():
     bases = np.linalg.qr(numbers.normal(size=(3, 5, 5)))[0]
     np.testing.assert_allclose((v @ bases) @ (bases.mT @ w_o), v @ w_o)
     assert np.abs(cosines(gram(v @ bases)) - cosines(gram(v))).max() > 0.1
-    assert "depend on the basis of each head" in similarity_of(3)[0].note
+    assert "depend on the basis of each head" in similarity_of(3)[0].more
 
 
 def test_the_share_of_uptraining_is_that_of_the_model_card():

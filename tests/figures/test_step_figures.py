@@ -89,7 +89,8 @@ def test_one_query_token_is_not_all_of_them():
     ],
 )
 def test_the_title_on_tiles_says_how_many_bytes_they_move(n_tokens, block, words):
-    assert words in traffic(n_tokens, 29, 29, block).title
+    drawing = traffic(n_tokens, 29, 29, block)
+    assert words in drawing.title and "⌈M / 4d⌉ keys per tile" in drawing.more and "2205.14135" in drawing.more
 
 
 def bytes_moved(T: int, D: int, V: int, block: int) -> tuple[int, int]:

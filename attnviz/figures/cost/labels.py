@@ -173,10 +173,10 @@ def _placed(
             found[first] = _first_free(points[first], text + " ", height, taken, FAR)
         if not found[first]:
             written[first], found[first] = text, _first_free(points[first], text, height, taken, NEAR + FAR)
-    spots = dict(enumerate(placed)) | found
-    _uncross(points, written, spots, height, taken)
-    numbers = [Number(text, first, spots[first]) for text, first in groups]
-    return Labels([None if i in found else spots[i] for i in range(len(points))], numbered, numbers)
+    stands = dict(enumerate(placed)) | found
+    _uncross(points, written, stands, height, taken)
+    numbers = [Number(text, first, stands[first]) for text, first in groups]
+    return Labels([None if i in found else stands[i] for i in range(len(points))], numbered, numbers)
 
 
 def _uncross(
