@@ -301,7 +301,7 @@ class Power(Expression):
 
 @dataclass(frozen=True)
 class Function(Expression):
-    """A named function of expressions: floor, ceil, max, min, √, exp, cos, sin."""
+    """A named function of expressions: floor, ceil, max, min, √, exp, cos, sin, tanh."""
 
     name: str
     arguments: tuple[Expression, ...]
@@ -341,11 +341,14 @@ _FUNCTIONS = {
     "exp": _Kind(math.exp, r"e^{…}", "exp(…)"),
     "cos": _Kind(math.cos, r"\cos\left(…\right)", "cos(…)"),
     "sin": _Kind(math.sin, r"\sin\left(…\right)", "sin(…)"),
+    "tanh": _Kind(math.tanh, r"\tanh\left(…\right)", "tanh(…)"),
 }
 
 
 def function(name: str, *arguments: Expression | float) -> Expression:
-    """Build a `Function`: `function("floor", a / b)`; the names are those listed there."""
+    """Build a `Function`: `function("floor", a / b)`. ValueError for a name that is not listed there."""
+    if name not in _FUNCTIONS:
+        raise ValueError(f"there is no function {name!r} in equations; known are {', '.join(_FUNCTIONS)}")
     return Function(name, tuple(map(expression, arguments)))
 
 

@@ -137,6 +137,7 @@ FUNCTIONS: dict[str, Callable[..., Interval]] = {
     "log2": _rising(math.log2),
     "cos": _wave(math.cos),
     "sin": _wave(math.sin),
+    "tanh": _rising(math.tanh),
     "floor": _whole(math.floor),
     "ceil": _whole(math.ceil),
     "max": lambda *xs: Interval(max(x.low for x in xs), max(x.high for x in xs)),

@@ -64,7 +64,9 @@ def _grown(parts: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression
         st.builds(lambda a, b: function("max", a, b), inner, inner),
         st.builds(lambda a, b, c: function("min", a, b, c), inner, inner, inner),
         st.builds(
-            lambda name, a: function(name, a), st.sampled_from(["floor", "ceil", "√", "exp", "cos", "sin"]), inner
+            function,
+            st.sampled_from(["floor", "ceil", "√", "exp", "cos", "sin", "tanh"]),
+            inner,
         ),
         st.builds(lambda a: -a, inner),
         st.builds(lambda a: Labelled(a, r"\text{some, W}_q"), inner),
@@ -216,11 +218,17 @@ def test_numbers_are_printed_so(number, options, plain, tex):
         (2 - Labelled(Value(3) + 4, "x"), "2 − (3 + 4)", r"2 - \left(\underbrace{3 + 4}_{x}\right)"),
         (1 + Labelled(Value(-3) * 2, "x"), "1 + (−3)·2", r"1 + \underbrace{\left(-3\right)\cdot 2}_{x}"),
         (1 + Labelled(Value(-3), "x"), "1 + (−3)", r"1 + \left(\underbrace{-3}_{x}\right)"),
+        (2 * function("tanh", Value(3) / 2), "2·tanh(3 / 2)", r"2\cdot \tanh\left(\tfrac{3}{2}\right)"),
         (function("floor", Value(7) / 2), "⌊7 / 2⌋", r"\left\lfloor \tfrac{7}{2}\right\rfloor"),
     ],
 )
 def test_brackets_stand_where_they_are_needed_and_nowhere_else(expression, plain, tex):
     assert (expression.write(PLAIN), expression.write(TEX)) == (plain, tex)
+
+
+def test_an_unknown_function_is_refused_with_the_known_ones():
+    with pytest.raises(ValueError, match="no function 'sinh' in equations; known are floor, ceil, max, .*, tanh$"):
+        function("sinh", 2)
 
 
 def test_a_unit_and_other_words_can_be_any_in_tex():

@@ -184,7 +184,7 @@ def test_an_answer_in_the_wrong_unit_is_named():
     ("written", "value"),
     [("2·32·8", 512), ("1,048,576", 2**20), ("2^10 − 24", 1000), ("sqrt(64)/2", 4), ("−3", -3), ("1e-3", 0.001),
      ("12 345 678", 12345678), ("2π", None), ("cos(0)", 1), ("exp(0) + ln(1)", 1),
-     ("69 %", 0.69), ("69%", 0.69), ("e^-2", math.exp(-2)), ("ln 16", math.log(16)), ("log2(16)", 4), ("exp -1", None)],
+     ("69 %", 0.69), ("69%", 0.69), ("e^-2", math.exp(-2)), ("ln 16", math.log(16)), ("log2(16)", 4), ("tanh 2", math.tanh(2)), ("exp -1", None)],
 )  # fmt: skip
 def test_what_is_typed_is_evaluated(written, value):
     if value is None:

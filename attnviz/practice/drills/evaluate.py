@@ -1,4 +1,4 @@
-"""Evaluate a short typed expression: + − · / ^, brackets, sqrt, exp, ln, log2, cos, sin, pi, e and variables."""
+"""Evaluate a short typed expression: + − · / ^, brackets, sqrt, exp, ln, log2, cos, sin, tanh, pi, e, variables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 MAX_CHARS = 200
 _FUNCTIONS: dict[str, Callable[[float], float]] = {
     "sqrt": math.sqrt, "exp": math.exp, "log": math.log, "ln": math.log, "log2": math.log2, "cos": math.cos,
-    "sin": math.sin,
+    "sin": math.sin, "tanh": math.tanh,
 }  # fmt: skip
 _CONSTANTS = {"pi": math.pi, "e": math.e}
 _SIGNS = str.maketrans(
@@ -28,7 +28,7 @@ def evaluate(written: str, letters: Mapping[str, float] | None = None) -> float:
         raise Unreadable(f"An answer can have at most {MAX_CHARS} characters; this one has {len(written):,}.")
     text = written.translate(_SIGNS).replace("^", "**").replace("√", "sqrt").strip()
     text = re.sub(r"(?<=\d)[, ](?=\d{3}(?!\d))", "", text)
-    text = re.sub(r"\b(sqrt|exp|log2?|ln|cos|sin) +([\w.]+)$", r"\1(\2)", text)
+    text = re.sub(r"\b(sqrt|exp|log2?|ln|cos|sin|tanh) +([\w.]+)$", r"\1(\2)", text)
     text = re.sub(r"^([\d.]+) ?%$", r"\1 / 100", text)
     try:
         value = _value(ast.parse(text, mode="eval").body, letters or {})
@@ -71,7 +71,7 @@ def _value(node: ast.expr, letters: Mapping[str, float]) -> float:
         case ast.BinOp(left=left, op=op, right=right):
             return _binary(op, _value(left, letters), _value(right, letters))
     raise Unreadable(
-        "Use numbers, + − * / ^, brackets, sqrt, exp, ln, log2, cos, sin, pi, e and the question's variables."
+        "Use numbers, + − * / ^, brackets, sqrt, exp, ln, log2, cos, sin, tanh, pi, e and the question's variables."
     )
 
 
