@@ -26,7 +26,18 @@ WINDOW_PATTERNS = ("all layers", "alternating, sliding first", "N sliding : M fu
 def published_facts() -> dict[str, dict]:
     """Load the facts of published models in presets.json, each with its sources: {id: entry}."""
     entries = json.loads(Path(__file__).with_name("presets.json").read_text(encoding="utf-8"))
-    return {entry["id"]: entry for entry in entries}
+    return by_id(entries)
+
+
+def by_id(entries: list[dict]) -> dict[str, dict]:
+    """Return the entries by their id. ConfigError for an entry without an id or with the id of another one."""
+    found: dict[str, dict] = {}
+    for i, entry in enumerate(entries):
+        id = entry.get("id")
+        if not isinstance(id, str) or id in found:
+            raise ConfigError(f"id of entry {i} in presets.json must be a text, unlike all other ids, not {shown(id)}")
+        found[id] = entry
+    return found
 
 
 def facts_of(preset: str) -> str:

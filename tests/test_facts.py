@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnviz.config import ConfigError, ModelConfig
-from attnviz.facts import published_facts
+from attnviz.cost.presets import _preset
+from attnviz.facts import by_id, published_facts
 from tests.together import together
 
 DENSE = {  # one entry in the format of the published tables, with all their descriptive fields
@@ -143,6 +144,17 @@ def test_whatever_stands_in_a_field_gives_a_model_or_a_sentence(facts, name, val
         ModelConfig.from_dict(facts | {name: value})
     except ConfigError as refusal:
         assert str(refusal)
+
+
+@pytest.mark.parametrize("second", [{"id": "one"}, {"id": 2}, {"name": "no id"}])
+def test_an_id_is_given_once(second):
+    with pytest.raises(ConfigError, match="id of entry 1 in presets.json must be a text, unlike all other ids"):
+        by_id([{"id": "one"}, second])
+
+
+def test_an_error_in_an_entry_names_the_entry():
+    with pytest.raises(ConfigError, match="a-model in presets.json: n_layer is not a field of a model"):
+        _preset("a-model", {"n_layer": 7})
 
 
 @together("id", published_facts())
