@@ -1,6 +1,6 @@
 """Traces: the intermediate results of a model run on a text, as read-only numpy arrays.
 
-L layers, H query heads, K KV heads, T tokens, S = T keys, D head_dim.
+L layers, H query heads, K KV heads, T tokens, S = T keys, D head_dim, V width of a value: v_head_dim in MLA, else D.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ class Trace:
     tokens: np.ndarray  # (T,) int64
     q: np.ndarray  # (L, H, T, D), rotated by RoPE
     k: np.ndarray  # (L, K, T, D), rotated by RoPE; for MLA expanded, so K = H
-    v: np.ndarray  # (L, K, T, D)
+    v: np.ndarray  # (L, K, T, V)
     q_pre_rope: np.ndarray  # (L, H, T, D)
     k_pre_rope: np.ndarray  # (L, K, T, D)
     weights: np.ndarray  # (L, H, T, T), each row sums to 1 (or to 0 where all keys are masked)
     allowed: np.ndarray  # (L, T, T) bool, True = may attend
     logits: np.ndarray  # (T, vocab_size)
-    scale: float  # factor on q·k before the softmax: 1 / sqrt(D), for MLA times YaRN's mscale²
+    scale: float  # factor on q·k before the softmax: attention_scale, else 1 / sqrt(D); in MLA times YaRN's mscale²
     seconds: float  # duration of the run
 
     @property

@@ -1,6 +1,7 @@
 """Records of the intermediate tensors of attention layers.
 
-B batch, T query tokens, S key tokens, H query heads, K KV heads, D head_dim.
+B batch, T query tokens, S key tokens, H query heads, K KV heads, D head_dim, V width of a value: v_head_dim in MLA,
+else D.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ class AttentionRecord(NamedTuple):
 
     q: Tensor  # (B, H, T, D), rotated by RoPE
     k: Tensor  # (B, K, S, D), rotated by RoPE
-    v: Tensor  # (B, K, S, D)
-    q_pre_rope: Tensor  # (B, H, T, D), as projected
-    k_pre_rope: Tensor  # (B, K, T, D), of the tokens of this call
+    v: Tensor  # (B, K, S, V)
+    q_pre_rope: Tensor  # (B, H, T, D), after qk_norm, before RoPE
+    k_pre_rope: Tensor  # (B, K, T, D), after qk_norm, before RoPE, of the tokens of this call
     weights: Tensor  # (B, H, T, S)
     allowed: Tensor | None  # bool, broadcastable to (B, H, T, S); None: every key
     scale: float  # factor on q·k before the softmax
