@@ -1,6 +1,7 @@
 """Fixtures and settings of all tests."""
 
 import gc
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,6 +41,11 @@ def same_random_numbers() -> None:
     import torch
 
     torch.default_generator.manual_seed(0)
+
+
+def pytest_configure() -> None:
+    """Silence the warning that each widget and cache gives outside a run of Streamlit: it drowns what failed."""
+    logging.getLogger("streamlit.runtime.scriptrunner_utils.script_run_context").setLevel(logging.ERROR)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -56,7 +56,7 @@ CELLS = ({}, {"query": 21, "key": 5}, {"query": 0, "key": 0}, {"query": 5, "key"
 PLACES = ({}, {"layer": 0, "head": 0}, {"layer": 2, "head": 5}, {"layer": 7, "head": 15})
 CONTEXTS = (1, 128, 1000, 4097, 32_768, 2**20)
 MACHINES = (("t4", 1), ("h100-sxm", 1), ("h100-sxm", 8), ("mi300x", 3), ("rtx-4090", 64))
-OF_THE_ISSUE = (  # regressions: settings with which an equation or number was wrong
+ONCE_WRONG = (  # settings with which an equation or number was wrong
     (ROPE, {"model": "mla", "tab": "longer"}),
     (ROPE, {"model": "mla", "layer": 1, "head": 3, "query": 21, "key": 5}),
     (COST, {"window": 16, "n_sinks": 4, "context": 128}),
@@ -87,7 +87,7 @@ def visits(seed: int = 20) -> list[Visit]:
     """Return several hundred visits: on each page, pairwise combinations of its settings."""
     rng = random.Random(seed)
     found = [Visit(FRONT, Settings())]
-    found += [Visit(page, Settings(**changes)) for page, changes in OF_THE_ISSUE]
+    found += [Visit(page, Settings(**changes)) for page, changes in ONCE_WRONG]
     traced = {"model": MODELS, "run": RUNS, "text": TEXTS, "cell": CELLS, "place": PLACES}
     for page in (HEADS, GROUPS, ROPE, STEPS):
         found += [_traced(page, row, rng) for row in pairwise({"view": TABS[page], **traced}, rng)]

@@ -115,7 +115,7 @@ def test_the_cache_equation_is_the_counted_bytes(model, n_tokens, batch_size, pr
     assert ("A" in equation.legend()) == bool(held and model.n_sinks)
 
 
-def test_the_window_with_its_sinks_is_in_the_equation_as_in_the_issue():
+def test_the_window_with_its_sinks_is_in_the_equation():
     model = ModelConfig(n_layers=4, d_model=192, n_heads=8, n_kv_heads=4, head_dim=24, sliding_window=16, n_sinks=4)
     equation = cache_equation(model, 128)
     assert equation.value == kv_cache_bytes(model, 128) == 4 * 20 * 2 * 4 * 24 * 2 == 30_720

@@ -1,6 +1,6 @@
 """Check that the mechanisms are stand-alone: each file runs alone in an empty folder and computes the same as here.
 
-.venv/bin/python -m pytest tests/test_stand_alone.py
+.venv/bin/python -m pytest tests/modules/test_stand_alone.py
 """
 
 import ast
