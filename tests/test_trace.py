@@ -1,6 +1,6 @@
 """A trace holds the model's intermediate results, read-only, and its size is predicted exactly."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from attnviz.config import ModelConfig
 from attnviz.modules import Transformer
 from attnviz.trace import allowed_of, cross_weights, layer_weights, predict, trace, trace_bytes, weights_of
+from tests.together import together
 
 LATENT = {"attention": "mla", "kv_lora_rank": 13, "qk_nope_head_dim": 7, "qk_rope_head_dim": 4, "v_head_dim": 5}
 CONFIGS = {
@@ -49,6 +50,52 @@ def test_weights_are_what_torchs_own_kernel_applies(traced):
         np.testing.assert_allclose(t.scores[layer], (q @ k.mT / c.head_dim**0.5).numpy(), atol=2e-5)
         masked = torch.tensor(t.scores[layer]).masked_fill(~mask, float("-inf"))  # the softmax was of these scores
         np.testing.assert_allclose(t.weights[layer], masked.softmax(-1).numpy(), atol=2e-6)
+
+
+YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 8}
+LLAMA_3 = {"type": "llama3", "factor": 4.0, "original_max_position_embeddings": 8, "low_freq_factor": 1.0,
+           "high_freq_factor": 4.0}  # fmt: skip
+LONGROPE = {"type": "longrope", "factor": 4.0, "original_max_position_embeddings": 8, "short_factor": (1.0,) * 5,
+            "long_factor": (2.0, 3.0, 4.0, 5.0, 6.0)}  # fmt: skip
+SCALINGS = [{"type": name, "factor": 3.0} for name in ("linear", "ntk", "dynamic")] + [YARN, LLAMA_3, LONGROPE]
+OPTIONS = [  # each field of a configuration that can run, with another value than its default
+    {"attention_scale": 0.7}, {"attention_softcap": 0.9}, {"attention_scale": 0.7, "attention_softcap": 0.9},
+    {"qk_norm": "head"}, {"qk_norm": "head", "attention_scale": 0.2, "norm_eps": 0.1}, {"qkv_bias": True},
+    {"o_bias": True}, {"causal": False}, {"sliding_window": 3}, {"sliding_window": 3, "n_sinks": 2},
+    {"sliding_window": 3, "full_layers": (1,), "rope_theta_windowed": 50.0}, {"sliding_window": 3, "causal": False},
+    {"position": "none"}, {"position": "learned", "learned_position_rows": 64}, {"rope_theta": 50.0},
+    {"rope_layout": "interleaved"}, {"rotary_fraction": 0.4},
+    *({"rope_scaling": tuple(each.items()), "max_context": 8} for each in SCALINGS),
+    {"norm": "layernorm", "norm_bias": True}, {"norms_per_layer": 4}, {"ffn": "gelu", "ffn_bias": True},
+    {"ffn": "geglu"}, {"tie_embeddings": False}, {"embedding_scale": 3.0}, {"logit_softcap": 2.0},
+    LATENT | {"n_kv_heads": None, "head_dim": None}, LATENT | {"n_kv_heads": None, "head_dim": None, "q_lora_rank": 9},
+    LATENT | {"n_kv_heads": None, "head_dim": None, "max_context": 8,
+              "rope_scaling": tuple((YARN | {"mscale": 1.0, "mscale_all_dim": 0.8}).items())},
+]  # fmt: skip
+SIZES = {"n_layers", "d_model", "n_heads", "n_kv_heads", "head_dim", "d_ff", "vocab_size"}
+NAMES = {"id", "name", "family", "year", "dtype"}
+NOT_RUN = {"moe", "lm_head_bias", "embedding_norm", "parallel_block", "attention_sinks"}  # by check_runnable
+
+
+def test_each_field_that_can_run_is_among_the_options():
+    fields_ = {field.name for field in fields(ModelConfig)}
+    left_out = fields_ - {name for option in OPTIONS for name in option} - SIZES - NAMES - NOT_RUN
+    assert not left_out, f"add to OPTIONS another value than the default of {left_out}"
+
+
+@together("option", OPTIONS)
+def test_the_softmax_of_the_masked_scores_is_the_weights(option):
+    """For each way to run: the scores are computed again, with the recorded q, k and scale."""
+    model = Transformer.random(replace(CONFIGS["gqa"], **option), seed=3)
+    with torch.no_grad():
+        for p in model.parameters():  # norms and biases too, which are 1 and 0 in a random model
+            p += 0.3 * torch.randn(p.shape) if p.ndim == 1 else 0
+    t = trace(model, IDS)
+    for layer in range(model.config.n_layers):
+        mask = torch.tensor(t.allowed[layer])
+        for head in range(model.config.n_heads):
+            masked = torch.tensor(t.scores_of(layer, head)).masked_fill(~mask, float("-inf"))
+            np.testing.assert_allclose(t.weights[layer, head], masked.softmax(-1).numpy(), atol=2e-6)
 
 
 def test_rows_sum_to_one_and_nothing_forbidden_has_weight(traced):
