@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from attnviz.analysis.roles import keys_of
 from attnviz.analysis.search import Found, bracket_pairs, strongest_by_role, strongest_pair
 from attnviz.compute import models
 from attnviz.compute.view import View, drawable
-from attnviz.figures.head_captions import shown_by_pair, shown_by_role
+from attnviz.figures.head_captions import shown_by_pair, shown_by_role, shown_by_selected
 from attnviz.session.examples import BRACKETS, EXAMPLES, LOOK_FOR, NAMES, PRONOUN, example_of
 from attnviz.session.settings import Settings
 from attnviz.trace import Trace
@@ -59,4 +61,26 @@ def sentence(view: View, found: Found) -> str:
     if look_for in (PRONOUN, BRACKETS):
         what = {PRONOUN: "from “she” to a name before it", BRACKETS: "from a closing bracket to its opening one"}
         return shown_by_pair(found, view.labels, what[look_for], n_heads)
+    selected = view.layer_and_head
+    own = _found_in_head(view.settings, view.ids, view.n_padding, selected, look_for)
+    if own and own.share.stands_out and selected != (found.layer, found.head):
+        return shown_by_selected(_at_selection(view, own, look_for), found, view.labels, look_for)
     return shown_by_role(found, view.labels, look_for, n_heads)
+
+
+def _at_selection(view: View, found: Found, role: str) -> Found:
+    """Return what was found with the selected query and key, if that key is one of the role's."""
+    trace, cell = view.trace, (view.query, view.key)
+    if not keys_of(trace.tokens, trace.allowed[found.layer])[role][cell]:
+        return found
+    return replace(found, query=cell[0], key=cell[1], weight=float(trace.weights[found.layer, found.head][cell]))
+
+
+@models.cached_by_model(64)
+def _found_in_head(
+    settings: Settings, ids: tuple[int, ...], n_padding: int, selected: tuple[int, int], role: str
+) -> Found | None:
+    trace, (layer, head) = models.trace_of(settings, ids, n_padding), selected
+    one = trace.weights[layer, head][None, None]  # (1, 1, T, T)
+    found = strongest_by_role(one, trace.allowed[layer][None], trace.tokens, role)
+    return found and replace(found, layer=layer, head=head)

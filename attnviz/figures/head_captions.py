@@ -251,6 +251,17 @@ def shown_by_role(found: Found, labels: Sequence[str], role: str, n_heads: int) 
     )
 
 
+def shown_by_selected(own: Found, largest: Found, labels: Sequence[str], role: str) -> str:
+    """Point to a role, in markdown, that the selected head has as well as the one with the largest score."""
+    name = role.replace(" ", "-")
+    clause = KEY_CLAUSES[role].format(query=quoted(shortened(labels[own.query], LONGEST_TOKEN)))
+    return (
+        f"**Layer {own.layer}, head {own.head} is {'an' if name[0] in 'aeiou' else 'a'} {name} head on this text.** "
+        f"{_gives(own, labels)}, {clause}. Its {name} score is {_by_chance(own)}; the largest has layer "
+        f"{largest.layer}, head {largest.head}: {largest.share.weight:.2f}."
+    )
+
+
 def shown_by_pair(found: Found, labels: Sequence[str], what: str, n_heads: int) -> str:
     """Point to a relation between tokens, in markdown: the largest weight on it in any head."""
     heads = count(n_heads, "head")

@@ -13,7 +13,7 @@ from attnviz.figures.phrases import count, listed
 
 KEYS = {
     "previous token": "the previous token",
-    "induction": "the token after an earlier occurrence of the current one (induction)",
+    "induction": "the token after an earlier occurrence of the current one",
     "duplicate token": "earlier occurrences of the current token",
     "current token": "the current token itself",
     "first token": "the first token",
@@ -95,7 +95,7 @@ def _on_probes(role: Role, scores: HeadScores) -> str:
         none = "" if stand_out(scores) or not scores.shares else f"no score is {analysis.ABOVE_CHANCE} above chance; "
         return f"{none}{_highest(scores)}{_spread(scores)}."
     share = scores.shares[role.name]
-    return f"{_share(KEYS[role.name], share, scores)}; uniform weights put {_percent(share.chance)} there."
+    return f"{_share(KEYS[role.name], share, scores)}, against {_percent(share.chance)} with uniform weights."
 
 
 def _highest(scores: HeadScores) -> str:
@@ -173,11 +173,11 @@ def _short(name: str, column: Column | None) -> str:
 
 
 def _share(keys: str, share: Share, scores: HeadScores) -> str:
-    """Return "71 % of the weight on the first token", with the number of queries if not all with two keys count."""
+    """Return "71 % of the weight on the first token", with the number of queries if some have no such key."""
     text = f"{_percent(share.weight)} of the weight on {keys}"
     if share.n_queries == scores.n_queries:
         return text
-    return f"{text}, over the {share.n_queries} of {scores.n_queries} queries that see such a key and others"
+    return f"{text} (mean of {share.n_queries} of {scores.n_queries} queries)"
 
 
 def _percent(weight: float) -> str:

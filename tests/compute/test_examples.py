@@ -34,6 +34,18 @@ def test_the_sentence_says_the_weight_of_the_cell_that_the_example_selects(model
     ]
 
 
+def test_a_selected_head_with_the_role_is_named_before_the_one_with_the_largest_score():
+    """Layer 1, head 3 is selected by default, and is an induction head; layer 2, head 5 is none."""
+    view = View(Settings(), padded=True)
+    found, weights = examples.found_in(view), view.trace.weights[1, 3]
+    said = examples.sentence(view, found)
+    assert said.startswith("**Layer 1, head 3 is an induction head on this text.**")
+    assert f"{weights[21, 5]:.4f} of its weight" in said and "Query 21 “·a”" in said.replace("\\", "")
+    assert said.endswith(f"the largest has layer {found.layer}, head {found.head}: {found.share.weight:.2f}.")
+    other = view.but(layer=2, head=5)
+    assert examples.sentence(other, found).startswith(f"**Look at layer {found.layer}, head {found.head}**")
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_no_head_of_an_untrained_model_stands_out(name):
     view = View(Settings(model="own"), padded=True).but(text=EXAMPLES[name])

@@ -57,7 +57,7 @@ def test_title_label_and_sentence_say_the_same_number_which_is_the_score(seed):
         assert all(f"token {column.key}" in text for text in said)
         assert f"“{labels[column.key]}”" in said[2]
     for (_, share), part in zip(found[:2], said[2].split(";"), strict=True):
-        some = re.search(r"the (\d+) of (\d+) queries", part)
+        some = re.search(r"mean of (\d+) of (\d+) queries", part)
         assert bool(some) == (share.n_queries < scores.n_queries)
         if some:
             assert tuple(map(int, some.groups())) == (share.n_queries, scores.n_queries)

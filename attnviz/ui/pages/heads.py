@@ -15,7 +15,7 @@ from attnviz.compute.view import View
 from attnviz.figures.drawing import Drawing, escaped
 from attnviz.figures.head_captions import map_caption, path_caption
 from attnviz.figures.phrases import count
-from attnviz.figures.role_captions import grid_note, role_label, role_text, role_title, text_sentence
+from attnviz.figures.role_captions import DEFINITION, grid_note, role_label, role_text, role_title, text_sentence
 from attnviz.figures.theme import kv_colour
 from attnviz.session.settings import MAX_PINNED
 from attnviz.ui import charts, state
@@ -174,7 +174,7 @@ def path(view: View) -> None:
     """Role of the selected head, one query from score to weight, and zoomable charts of the map and this path."""
     view = replace(view, padded=True)
     look = _look(view)
-    st.markdown(_role(view, look))
+    st.markdown(_role(view, look), help=DEFINITION)
     if view.config.attention_softcap is not None:
         st.info(f"{soft_capped(view)} The steps from score to weight are not drawn for this model.")
         return
