@@ -8,8 +8,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz.compute.practice import Progress, begin
+from attnviz.practice.drills import KINDS, make, question_set
 from attnviz.practice.drills import SUBJECTS as DRILL_SUBJECTS
-from attnviz.practice.drills import make, question_set
 from attnviz.practice.drills.answers import CellAnswer, ChoiceAnswer, NumberAnswer, OrderAnswer
 from attnviz.practice.tasks import TASKS
 from attnviz.session.settings import SUBJECTS, Settings
@@ -139,6 +139,18 @@ def test_a_task_shows_its_skeleton_and_how_it_is_judged_at_home(task):
     assert TASKS[task].source().strip() in codes
     command = f".venv/bin/python -m attnviz.practice check practice/{task}.py"
     assert command in codes and f", read by: {command}\n" in TASKS[task].source()
+
+
+def test_the_options_stay_and_are_marked_after_an_answer(monkeypatch):
+    question = next(q for q in (make(name, 4) for name in KINDS) if isinstance(q.answer, ChoiceAnswer) and not q.maps)
+    monkeypatch.setattr("attnviz.compute.practice.question_set", lambda *_: [question])
+    app, right = opened(questions="1"), question.answer.right
+    press(app, "Start")
+    wrong = (right + 1) % len(question.answer.options)
+    give(app, question, str(wrong))
+    listed = next(each.value for each in app.markdown if each.value.startswith("- ")).split("\n")
+    assert len(listed) == len(question.answer.options)
+    assert listed[right].endswith("**(right)**") and listed[wrong].endswith("**(your answer)**")
 
 
 @pytest.mark.parametrize("name", ["lines_of_attention", "strongest_key", "formula_of_the_cache", "map_of_a_role"])

@@ -28,6 +28,7 @@ def evaluate(written: str, letters: Mapping[str, float] | None = None) -> float:
         raise Unreadable(f"An answer can have at most {MAX_CHARS} characters; this one has {len(written):,}.")
     text = written.translate(_SIGNS).replace("^", "**").replace("√", "sqrt").strip()
     text = re.sub(r"(?<=\d)[, ](?=\d{3}(?!\d))", "", text)
+    text = re.sub(r"(?<=[\d)]) ?[xX] ?(?=[\d(])", "*", text)
     text = re.sub(r"\b(sqrt|exp|log2?|ln|cos|sin|tanh) +([\w.]+)$", r"\1(\2)", text)
     text = re.sub(r"^([\d.]+) ?%$", r"\1 / 100", text)
     try:
@@ -36,7 +37,7 @@ def evaluate(written: str, letters: Mapping[str, float] | None = None) -> float:
         raise
     except (SyntaxError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
         raise Unreadable(
-            f"“{written[:40]}” is not a number or an expression such as 2*32*8.{_hint(text, letters or {})}"
+            f"“{written[:40]}” is not a number or an expression such as 2·32·8.{_hint(text, letters or {})}"
         ) from error
     if not math.isfinite(value):
         raise Unreadable("The expression has no finite value.")

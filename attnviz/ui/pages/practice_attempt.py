@@ -231,11 +231,23 @@ def _feedback(attempt: Attempt, question: Question, key: str) -> None:
         comment = f" {escaped(grade.explanation)}" if grade.explanation and grade.read else ""
         shown = escaped(compute.shown(question, given))
         st.error(f"Wrong: {shown}.{comment} The answer is {_code(question)}.", icon=":material/cancel:")
+    if isinstance(question.answer, ChoiceAnswer) and not question.maps:
+        st.markdown(_options(question.answer, given))
     _pictures(question, f"{key}-after", given, answered=True)
     with st.container(border=True):
         _explanation(question)
     last = attempt.at + 1 == len(attempt.questions) and not attempt.again
     st.button("Score card" if last else "Next question", type="primary", on_click=_next, key="next")
+
+
+def _options(answer: ChoiceAnswer, given: str) -> str:
+    """List the options in markdown: the right one and the chosen one are marked."""
+    lines = []
+    for i, option in enumerate(answer.options):
+        marks = ["right"] * (i == answer.right) + ["your answer"] * (str(i) == given)
+        text = f"`{option}`" if answer.code else escaped(option)
+        lines.append(f"- {text} **({', '.join(marks)})**" if marks else f"- {text}")
+    return "\n".join(lines)
 
 
 def _code(question: Question) -> str:
