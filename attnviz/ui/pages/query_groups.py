@@ -22,6 +22,10 @@ from attnviz.ui.components.to_scale import to_scale
 from attnviz.ui.headline import headline, mla_grid_options, soft_capped
 
 ONLY_CHECKPOINTS = "This part compares the five checkpoints, which were trained in the same way."
+WHY = (
+    "The keys and values of all earlier tokens stay in the KV cache while a text is generated: with half as many KV "
+    "heads, the cache is half as large."
+)
 TOO_LARGE = "This model is too large to run in the wrong order here."
 ROW_NAMES = {group_quality.TRAINED: "uptrained", group_quality.FIRST: "first head"}  # short, beside a row of maps
 
@@ -53,7 +57,7 @@ def control(view: View) -> None:
             icon=":material/error:",
         )
         return
-    st.markdown(headline(view))
+    st.markdown(f"{headline(view)} {WHY}")
     variants = compute_groups.variants(view.settings)
     configs = [models.config_of(variant) for variant in variants]
     if view.settings.opened:

@@ -18,6 +18,14 @@ from attnviz.ui.components.source_walk import source_walk
 from attnviz.ui.headline import headline, soft_capped
 from attnviz.ui.walking import take_entry, take_entry_of_last, take_step
 
+SELECTED_BY = {  # tab: what is selected for it; the query of a decode step is the last token
+    "walk": ("layer", "head", "query", "key"),
+    "step": ("layer", "head"),
+    "lens": ("query",),
+    "residual": ("query",),
+    "tiles": ("layer", "head", "query"),
+}
+
 
 def show() -> None:
     """Draw the page."""
@@ -36,21 +44,24 @@ def top(view: View) -> None:
 @state.part("parts")
 def parts(view: View) -> None:
     """The open tab with the controls for layer, head and tokens; the other tabs are not computed."""
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="center"):
         tab = state.tabs(view, "Show", quiet=True)
         _selection(view, tab)
     PARTS[tab](view)
 
 
 def _selection(view: View, tab: str) -> None:
-    layer, head = view.layer_and_head
+    """Controls of what the open tab shows."""
+    (layer, head), used = view.layer_and_head, SELECTED_BY[tab]
     n = min(len(view.labels), compute_steps.MAX_RECORDED)
-    _choose("Layer", "layer", layer, range(view.config.n_layers), lambda i: f"Layer {i}", 105)
-    _choose("Head", "head", head, range(view.config.n_heads), lambda i: f"Head {i}", 105)
-    if tab == "step":
-        return  # the query of a decode step is the last token
-    _choose("Query token", "query", min(view.query, n - 1), range(n), lambda i: f"query {i} {view.labels[i]}", 130)
-    _choose("Key token", "key", min(view.key, n - 1), range(n), lambda i: f"key {i} {view.labels[i]}", 130)
+    if "layer" in used:
+        _choose("Layer", "layer", layer, range(view.config.n_layers), lambda i: f"Layer {i}", 105)
+    if "head" in used:
+        _choose("Head", "head", head, range(view.config.n_heads), lambda i: f"Head {i}", 105)
+    if "query" in used:
+        _choose("Query token", "query", min(view.query, n - 1), range(n), lambda i: f"query {i} {view.labels[i]}", 130)
+    if "key" in used:
+        _choose("Key token", "key", min(view.key, n - 1), range(n), lambda i: f"key {i} {view.labels[i]}", 130)
 
 
 def _choose(label: str, field: str, shown: int, options: range, written: Callable[[int], str], width: int) -> None:
@@ -105,6 +116,11 @@ def _prediction(view: View) -> None:
     query, last = _query(view), len(read.best) - 1
     layer = last if view.settings.lens < 0 else min(view.settings.lens + 1, last)
     words, where = vocabulary(view.settings), "by the model" if layer == last else f"read after layer {layer - 1}"
+    state.control(
+        st.segmented_control, "Read the prediction after", "lens", shown=layer - 1 if layer < last else -1,
+        options=[*range(last - 1), -1], required=True,
+        format_func=lambda i: "the last layer" if i < 0 else f"layer {i}",
+    )  # fmt: skip
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(
@@ -118,11 +134,6 @@ def _prediction(view: View) -> None:
     st.dataframe(
         figures.lens_table(read, words, view.labels, query), hide_index=True, key="lens-table",
         selection_mode="single-cell", on_select=_take_lens,
-    )  # fmt: skip
-    state.control(
-        st.segmented_control, "Read the prediction after", "lens", shown=layer - 1 if layer < last else -1,
-        options=[*range(last - 1), -1], required=True,
-        format_func=lambda i: "the last layer" if i < 0 else f"layer {i}",
     )  # fmt: skip
 
 

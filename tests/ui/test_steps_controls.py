@@ -1,0 +1,22 @@
+"""Controls of the Step by step page."""
+
+import pytest
+
+from attnviz.session.pages import PAGES
+from attnviz.ui.pages.steps import SELECTED_BY
+from tests.ui.test_pages import opened
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_links_to_pages")]
+LABELS = {"layer": "Layer", "head": "Head", "query": "Query token", "key": "Key token"}
+
+
+@pytest.mark.parametrize("tab", PAGES["steps"].tabs)
+def test_a_tab_has_the_controls_of_what_it_shows(tab):
+    shown = [box.label for box in opened("pages/5_steps.py", tab=tab).main.selectbox]
+    assert [label for label in shown if label in LABELS.values()] == [LABELS[name] for name in SELECTED_BY[tab]]
+
+
+def test_the_layer_that_is_read_is_chosen_above_what_it_changes():
+    main = opened("pages/5_steps.py", tab="lens").main
+    kinds = [node.type for node in main]
+    assert kinds.index("plotly_chart") > max(i for i, kind in enumerate(kinds) if kind == "button_group")
