@@ -80,6 +80,8 @@ STAND_ALONE = {f"attnviz.modules.{name}" for name in ("attention", "rope", "norm
 MAX_SERVER_LINES = 400  # of all files of attnviz/server together
 PICKLING_MODULES = {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
 PICKLING_CALLS = {"torch.load(", "torch.save(", "np.load(", "numpy.load("}  # these unpickle by default
+CACHES = {"lru_cache", "cachetools", "cache_data", "cache_resource", "cached_by_model", "computed_once"}
+MODULES = re.compile(r"attnviz[.]modules\b")
 # In brackets, or this file would violate its own rule.
 PATHS_OF_ONE_MACHINE = re.compile(r"[/]work/|[/]farm/|[/]root/|[/]tmp/|[.][.]/shared|[.][.]/[.]library")
 
@@ -146,6 +148,13 @@ def code_in_a_page(source: str) -> list[str]:
     return [f"line {n.lineno}: a page defines nothing" for n in nodes(source) if isinstance(n, kinds)]
 
 
+def stored_or_computed_in_a_page(source: str, module: str) -> list[str]:
+    """A file in attnviz/ui/pages caches nothing and runs no module: both belong to attnviz/compute."""
+    names = set(imported(source, module)) | {ast.unparse(n) for n in nodes(source) if isinstance(n, ast.Attribute)}
+    caches = [name for name in names if name.split(".")[-1] in CACHES or name == "functools.cache"]
+    return [f"{module} uses {name}" for name in sorted({*caches, *filter(MODULES.match, names)})]
+
+
 def pickling(source: str, module: str) -> list[str]:
     names = [name for name in imported(source, module) if name.split(".")[0] in PICKLING_MODULES]
     calls = [
@@ -163,6 +172,7 @@ def paths_of_one_machine(text: str) -> list[str]:
 
 
 SOURCES = [ROOT / "app.py", *sorted((ROOT / "pages").glob("*.py")), *sorted((ROOT / "attnviz").rglob("*.py"))]
+PARTS = [path for path in SOURCES if path.parent == ROOT / "attnviz" / "ui" / "pages"]
 PAGES = [path for path in SOURCES if room_of(module_of(path)) == "pages"]
 TRACKED = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
 TEXTS = [path for path in TRACKED if not path.endswith((".safetensors", ".npz", ".png"))]
@@ -224,6 +234,24 @@ def test_a_page_defines_nothing() -> None:
 def test_code_in_a_page_is_noticed() -> None:
     broken = ["def f(): 1", "if True:\n    class C: a = 1", "f = lambda: 1", "async def f(): 1"]
     assert [source for source in broken if len(code_in_a_page(source)) != 1] == []
+
+
+def test_a_part_of_a_page_stores_and_computes_nothing() -> None:
+    wrong = [each for path in PARTS for each in stored_or_computed_in_a_page(path.read_text(), module_of(path))]
+    assert len(PARTS) > 10 and wrong == [], "move it to attnviz/compute"
+
+
+def test_a_cache_or_a_module_in_a_page_is_noticed() -> None:
+    broken = [
+        "from functools import lru_cache", "from functools import cache", "import functools\nf = functools.cache(g)",
+        "import cachetools", "@st.cache_data\ndef f(): 1", "models.computed_once(1, f)", "import attnviz.modules",
+        "from attnviz.modules.rope import Rope", "from attnviz import modules",
+    ]  # fmt: skip
+    assert [
+        source for source in broken if len(stored_or_computed_in_a_page(source, "attnviz.ui.pages.cost")) != 1
+    ] == []
+    right = "from functools import partial\nfigures.cache(models)\nfrom attnviz.compute import models"
+    assert stored_or_computed_in_a_page(right, "attnviz.ui.pages.cost") == []
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from attnviz.compute import cost as compute_cost
 from attnviz.compute import decode as compute_decode
 from attnviz.compute import rope as compute_rope
 from attnviz.cost import PRECISIONS, load_accelerators
@@ -25,7 +26,6 @@ from attnviz.figures.drawing import Caption, Drawing
 from attnviz.session.pages import ALL
 from attnviz.session.settings import DEFAULT_TEXT, MODELS, PRESETS, Settings
 from attnviz.ui import charts
-from attnviz.ui.pages import cost as cost_page
 
 ROOT = Path(__file__).parent.parent
 OPTIONS = {f.name: getattr(f.metadata["kind"], "options", ()) for f in fields(Settings)}
@@ -208,7 +208,9 @@ def walking() -> Iterator:
         patch.setattr(charts, "_numbers", lambda drawing, key: None)  # tables take most of the time
 
         def opened(visit: Visit) -> Page:
-            for kept in vars(cost_page).values():  # clear caches, or drawings of earlier visits would not be recorded
+            for kept in vars(
+                compute_cost
+            ).values():  # clear caches, or drawings of earlier visits would not be recorded
                 getattr(kept, "cache_clear", lambda: None)()
             made.clear()
             app = AppTest.from_file(ROOT / FRONT, default_timeout=60)

@@ -1,4 +1,4 @@
-"""Counts and timings of live modules for the Cost page; one measurement runs at a time."""
+"""Drawings, counts and timings of live modules for the Cost page; one measurement runs at a time."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import threading
 import time
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from attnviz.compute.models import MAX_WEIGHT_BYTES, weight_bytes
 from attnviz.config import ConfigError, ModelConfig
@@ -22,6 +23,8 @@ from attnviz.cost import (
 from attnviz.cost.hf_config import Description, is_hf_config, read_hf_config
 from attnviz.experiments import measurement as measure
 from attnviz.experiments.measurement import Timing
+from attnviz.figures import cost as figures
+from attnviz.figures.drawing import Drawing
 from attnviz.session.settings import Settings
 
 CONTEXTS = (256, 1024, 2048, 4096, 8192)  # tokens in the cache when a step is timed
@@ -81,6 +84,46 @@ def serving(s: Settings) -> Serving:
     """Build the serving setup: the selected published model on n_machines of the selected accelerator."""
     machine = load_accelerators()[s.machine].times(s.n_machines)
     return Serving(load_presets()[s.preset], machine, s.context, s.precision, s.weights, s.reserve / 100)
+
+
+@lru_cache(maxsize=16)
+def own_drawings(
+    models: tuple[ModelConfig, ...],
+    selected: ModelConfig,
+    live: Counted | None,
+    context: int,
+    batch: int,
+    precision: str,
+) -> tuple[Drawing, Drawing, Drawing, Drawing]:
+    """Draw attention's parameters, the model's, the cache, and the cache in each precision.
+
+    live: the counts of live models; None if they cannot run.
+    """
+    return (
+        figures.attention_parameters(models, selected, live.attention if live else None),
+        figures.model_parameters(models, selected, live.model if live else None),
+        figures.cache(models, selected, live.cache if live else None, context, batch, precision),
+        figures.precisions(selected, context, batch),
+    )
+
+
+@lru_cache(maxsize=16)
+def published(chosen: tuple[str, ...]) -> Drawing:
+    """Draw all published models, the chosen ones with their names."""
+    presets = load_presets()
+    return figures.published(list(presets.values()), [presets[id] for id in chosen])
+
+
+@lru_cache(maxsize=16)
+def totals(chosen: tuple[str, ...], n_tokens: int) -> Drawing:
+    """Draw the cache of the chosen published models over the context."""
+    return figures.totals([load_presets()[id] for id in chosen], n_tokens)
+
+
+@lru_cache(maxsize=16)
+def alternatives(preset: str, n_tokens: int) -> Drawing:
+    """Draw the cache of a published model with each type of attention."""
+    return figures.alternatives(load_presets()[preset], n_tokens)
 
 
 _MEASURING = threading.Semaphore(1)  # concurrent measurements would slow each other down

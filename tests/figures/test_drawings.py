@@ -16,12 +16,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from attnviz import figures
+from attnviz.compute import cost as compute_cost
 from attnviz.config import ModelConfig
 from attnviz.experiments.measurement import Timing
 from attnviz.figures import cost
 from attnviz.figures.drawing import Drawing
 from attnviz.session.pages import PAGES
-from attnviz.ui.pages import cost as cost_page
 from attnviz.ui.pages.mistakes import ANSWERS, SKIPPED
 from tests.walk import decode_little
 
@@ -76,7 +76,7 @@ def drawn() -> dict[str, list[Drawing]]:
         for name in set(makers()):
             found[name].append(self)
 
-    for _, kept in inspect.getmembers(cost_page, lambda member: hasattr(member, "cache_clear")):
+    for _, kept in inspect.getmembers(compute_cost, lambda member: hasattr(member, "cache_clear")):
         kept.cache_clear()  # or drawings cached by another test would not be drawn here
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Drawing, "__init__", create_and_keep)

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
 
 import streamlit as st
 
@@ -29,7 +28,7 @@ from attnviz.cost.units import bytes_text, count_text, tokens_text
 from attnviz.experiments.measurement import n_threads
 from attnviz.facts import facts_of, published_facts
 from attnviz.figures import cost as figures
-from attnviz.figures.drawing import Drawing, escaped
+from attnviz.figures.drawing import escaped
 from attnviz.figures.phrases import count, listed
 from attnviz.session.settings import Settings
 from attnviz.ui import charts, state
@@ -105,7 +104,9 @@ def _under_every_attention(c: ModelConfig, s: Settings, key: str) -> None:
         live, said = (found := compute_cost.counted(models, s)), _counted_caption(models, found, s)
     except ConfigError as problem:
         live, said = None, f"By formula only, since {escaped(str(problem).partition(';')[0])}."
-    attention, model, cache, precisions = _own_drawings(tuple(models), c, live, s.context, s.batch, s.precision)
+    attention, model, cache, precisions = compute_cost.own_drawings(
+        tuple(models), c, live, s.context, s.batch, s.precision
+    )
     left, right = st.columns(2, gap="large")
     with left:
         charts.show(attention, f"attention{key}")
@@ -137,23 +138,6 @@ def _counted_caption(models: list[ModelConfig], live: compute_cost.Counted, s: S
             f"{listed(caches)}.{window}{drawn}"
         )
     return f":material/check: {counted}; the formulas give the same numbers.{drawn}"
-
-
-@lru_cache(maxsize=16)  # shared by all sessions
-def _own_drawings(
-    models: tuple[ModelConfig, ...],
-    c: ModelConfig,
-    live: compute_cost.Counted | None,
-    context: int,
-    batch: int,
-    bits: str,
-) -> tuple[Drawing, ...]:
-    return (
-        figures.attention_parameters(models, c, live.attention if live else None),
-        figures.model_parameters(models, c, live.model if live else None),
-        figures.cache(models, c, live.cache if live else None, context, batch, bits),
-        figures.precisions(c, context, batch),
-    )
 
 
 def _introduction(models: Sequence[ModelConfig], c: ModelConfig, s: Settings) -> None:
@@ -201,9 +185,9 @@ def published(view: View) -> None:
     bars = figures.caches_panel(chosen, toy, s.context, s.batch, s.precision)
     to_scale([bars], "compared", figures.kinds_of([*chosen, toy]))
     _pairs(s)
-    charts.show(_all_published(s.compare), "published")
+    charts.show(compute_cost.published(s.compare), "published")
     if s.compare:
-        charts.show(_totals(s.compare, s.context), "totals")
+        charts.show(compute_cost.totals(s.compare, s.context), "totals")
         _notes(s.compare, "compared")
     _alternatives(s)
 
@@ -217,26 +201,10 @@ def _pairs(s: Settings) -> None:
             st.info(pair.sentence, icon=":material/lightbulb:")
 
 
-@lru_cache(maxsize=16)
-def _all_published(chosen: tuple[str, ...]) -> Drawing:
-    presets = load_presets()
-    return figures.published(list(presets.values()), [presets[id] for id in chosen])
-
-
-@lru_cache(maxsize=16)
-def _totals(chosen: tuple[str, ...], context: int) -> Drawing:
-    return figures.totals([load_presets()[id] for id in chosen], context)
-
-
 def _alternatives(s: Settings) -> None:
     _preset("What if this model had another type of attention?")
-    charts.show(_alternatives_of(s.preset, s.context), "alternatives")
+    charts.show(compute_cost.alternatives(s.preset, s.context), "alternatives")
     _notes([s.preset], "alternative")
-
-
-@lru_cache(maxsize=16)
-def _alternatives_of(preset: str, context: int) -> Drawing:
-    return figures.alternatives(load_presets()[preset], context)
 
 
 def _take_pair(pair: Pair) -> None:
@@ -364,10 +332,10 @@ def _served(s: Settings) -> Serving:
             st.selectbox, "Accelerator", "machine", options=list(cards), width=300,
             format_func=lambda id: f"{cards[id].name} · {cards[id].data_sheet_gb} GB",
         )  # fmt: skip
-        state.control(st.number_input, "How many", "n_machines", min_value=1, max_value=64, width=110)
+        state.control(st.number_input, "How many", "n_machines", width=110)
     with st.container(horizontal=True, vertical_alignment="bottom"):
         state.control(st.segmented_control, "Weights in", "weights", options=list(PRECISIONS), required=True)
-        state.control(st.slider, "Reserve, % of the memory", "reserve", min_value=0, max_value=90, width=220)
+        state.control(st.slider, "Reserve, % of the memory", "reserve", width=220)
     serving = compute_cost.serving(s)
     if s.batch > 1:
         st.markdown(figures.chosen_batch(serving, s.batch))
