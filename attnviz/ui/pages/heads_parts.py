@@ -241,9 +241,9 @@ def masks(view: View) -> None:
     """One layer under several masks; a click selects a mask on all pages."""
     layer, head = view.layer_and_head
     with st.container(horizontal=True):
-        state.control(st.number_input, "Window, in tokens", "mask_window", min_value=1, max_value=128)
-        state.control(st.number_input, "Attention-sink tokens", "mask_sinks", min_value=1, max_value=16)
-        state.control(st.number_input, "Padding at the start, in tokens", "mask_padding", min_value=1, max_value=127)
+        state.control(st.number_input, "Window, in tokens", "mask_window")
+        state.control(st.number_input, "Attention-sink tokens", "mask_sinks")
+        state.control(st.number_input, "Padding at the start, in tokens", "mask_padding")
     offered = compute_heads.masks_of(view.settings)
     found = compute_heads.masked_of(view.settings, view.ids, layer)
     n = found.weights.shape[-1]
