@@ -245,6 +245,21 @@ def test_it_fits_with_any_text_and_on_a_phone_the_source_is_above(visit: Callabl
         turn_to(page, f"steps?{part}")
         expect(page.get_by_test_id("stPlotlyChart").first).to_be_visible()
         fits(page)
+    page.set_viewport_size({"width": 1280, "height": 720})
+    turn_to(page, "steps?tab=lens")
+    what_is_scrolled_behind_the_header_can_be_used(page)
+
+
+def what_is_scrolled_behind_the_header_can_be_used(page: Page) -> None:
+    """As after a link to a tab, which opens with the tabs at the window's top."""
+    box = page.get_by_role("combobox", name="Query token").first
+    box.evaluate("box => box.scrollIntoView()")
+    settle(page)
+    at = box.bounding_box()
+    assert at["y"] + at["height"] / 2 < page.get_by_test_id("stHeader").bounding_box()["height"]
+    page.mouse.click(at["x"] + 9, at["y"] + 9)
+    expect(page.get_by_role("option").first).to_be_visible()
+    page.keyboard.press("Escape")
 
 
 def boxes(page: Page) -> tuple[dict, dict]:
