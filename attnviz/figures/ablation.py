@@ -57,10 +57,11 @@ def effect_map(losses: np.ndarray, before: float, way: str, layer: int, head: in
     return Drawing(
         figure,
         title=title,
-        note=f"Change of the loss with one head ablated: {METHOD_TEXTS[way]}. The loss is the mean of −ln p of each "
-        "token that comes next, in nats: lower is better. Blue-green: it rises "
-        f"({count(helpful, 'head')} of {n_measured}); brown: it falls. A small change does not show that a head is "
-        "unimportant: later heads can make up for it. The effects of heads ablated together need not add up.",
+        note=f"Change of the loss with one head ablated. Blue-green: it rises ({count(helpful, 'head')} of "
+        f"{n_measured}); brown: it falls. A small change does not show that a head is unimportant: later heads can "
+        "make up for it.",
+        more=f"Ablating a head: {METHOD_TEXTS[way]}. The loss is the mean of −ln p of each token that comes next, in "
+        "nats: lower is better. The effects of heads ablated together need not add up.",
         alt=f"A table of {count(L, 'layer')} and {count(H, 'head')}. {title}. The changes range from "
         f"{signed(float(np.nanmin(effects)))} to {signed(float(np.nanmax(effects)))}.",
         table={

@@ -24,6 +24,7 @@ class Caption:
     table: dict[str, list] = field(default_factory=dict)
     line: str = ""  # the formula as plain text: KaTeX takes a browser as long as a small chart
     legend: str = ""  # meaning of the formula's letters
+    more: str = ""  # as a drawing's
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,10 @@ class Drawing:
 
 def drawn(chart: Chart, caption: Caption) -> Drawing:
     """Join a chart and its caption."""
-    return Drawing(chart, caption.title, caption.note, caption.alt, caption.table, caption.formula, caption.legend)
+    return Drawing(
+        chart, caption.title, caption.note, caption.alt, caption.table, caption.formula, caption.legend,
+        more=caption.more,
+    )  # fmt: skip
 
 
 def escaped(text: str) -> str:

@@ -21,10 +21,8 @@ from attnviz.figures.token_maps import MAX_X_TICKS, few_ticks
 
 Groups = Sequence[Sequence[int]]
 BROWN, PETROL = DIVERGING[0][1], DIVERGING[-1][1]  # converted, trained
-SPREAD = (
-    "Error bars: one standard error of the difference over the tokens, treated as independent; a difference within two "
-    "standard errors does not tell the models apart."
-)
+SPREAD = "Error bars: one standard error of the difference; a difference within two does not tell the models apart."
+INDEPENDENT = "The standard error is over the tokens, treated as independent."
 DARK_CELL = 0.8  # absolute cosine from which a cell is dark enough in either theme for a black number
 # anchored to the plot, plotly can draw a legend too low
 ABOVE = {"orientation": "h", "yref": "container", "y": 1, "yanchor": "top"}
@@ -87,12 +85,13 @@ def similarity(
     return Drawing(
         figure,
         title=title,
-        note=f"Cosine similarity of the {part} of MHA's heads in layer {layer}, each head's {part} on this text taken "
-        "as one vector. Outlined: the neighbouring heads that grouping merges. Dots: the grouping that loses the "
-        "smallest share of the squared length. RoPE rotates all heads by the same angles, so pre-RoPE keys have these "
-        "cosines too.",
-        more="The cosines depend on the basis of each head, which is arbitrary (values: any basis, undone by W_o; "
-        "keys: any rotation of a RoPE pair, undone by W_q), so a low one does not show different content.",
+        note=f"Cosine similarity of the {part} of MHA's heads in layer {layer}, on this text. Outlined: the "
+        "neighbouring heads that grouping merges. Dots: the grouping that loses the smallest share of the squared "
+        "length.",
+        more=f"Each head's {part} on this text are taken as one vector. RoPE rotates all heads by the same angles, so "
+        "pre-RoPE keys have these cosines too. The cosines depend on the basis of each head, which is arbitrary "
+        "(values: any basis, undone by W_o; keys: any rotation of a RoPE pair, undone by W_q), so a low one does not "
+        "show different content.",
         alt=f"{title}. {best_text}",
         table={
             "head": [a for a in range(n_heads) for _ in range(n_heads)],
@@ -142,14 +141,15 @@ def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str
         figure,
         title=title,
         note=f"{count(len(mha), 'predicted token')} of {text}, on which MHA's loss is {mha.mean():.2f} nats per token. "
-        f"{SPREAD} *Averaged* and *first head of each group* convert the MHA checkpoint without further training "
-        "(arXiv 2305.13245, which then uptrains on about 5% of the tokens); *best grouping* averages the heads that "
-        "lose least, neighbours or not. "
         + (
-            "MLA has no KV heads and is not on these lines."
+            "MLA has no KV heads and is not on these lines. "
             if latent
-            else f"Grey: the selected {count(n_kv_heads, 'KV head')}."
-        ),
+            else f"Grey: the selected {count(n_kv_heads, 'KV head')}. "
+        )
+        + SPREAD,
+        more=f"{INDEPENDENT} *Averaged* and *first head of each group* convert the MHA checkpoint without further "
+        "training (arXiv 2305.13245, which then uptrains on about 5% of the tokens); *best grouping* averages the "
+        "heads that lose least, neighbours or not.",
         alt=f"{title}. " + " ".join(f"{way}: {_series(by_count)}." for way, by_count in found.items()),
         table=_losses_table(counts, ways, found),
     )
@@ -225,6 +225,7 @@ def this_text(members: Sequence[Member], selected: str, n_characters: float, tex
         figure,
         title=title,
         note=f"The shipped checkpoints on {count(len(mha.losses), 'predicted token')} of {text}. {SPREAD}",
+        more=INDEPENDENT,
         alt=f"{title}. " + "; ".join(f"{m.name} {signed(d)}" for m, d in zip(members, found, strict=True)) + ".",
         table={
             "model": [m.name for m in members],

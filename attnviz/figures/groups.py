@@ -274,9 +274,8 @@ def _compared_caption(
     return Caption(
         title=title,
         note=f"One decode step with each attention, as a share of {names[0]}; the shaded one is selected. The last of "
-        f"{count(n_tokens, 'token')} attends to {_attended_text(selected, n_tokens)}. Attention FLOPs are scores and "
-        f"weighted sum.{_absorbed_note(selected)} The equation is the cache that {names[configs.index(selected)]} "
-        "reads.",
+        f"{count(n_tokens, 'token')} attends to {_attended_text(selected, n_tokens)}.",
+        more=f"{_counted_text(selected)} The equation is the cache that {names[configs.index(selected)]} reads.",
         alt=f"{title}. " + "; ".join(f"{name} {n:,} B" for name, n in zip(names, memory, strict=True)) + ".",
         table={"attention": names, **costs},
         formula=aligned(equation),
@@ -297,14 +296,17 @@ def _reads_least(names: Sequence[str], costs: dict[str, list[int]], here: int) -
     return f"{title}, with {share_text(flops[shown] / flops[0])} of its attention FLOPs"
 
 
-def _absorbed_note(c: ModelConfig) -> str:
-    """Name the products of absorbed MLA that are not among its attention FLOPs; "" for other attention."""
-    if c.attention != "mla":
-        return ""
-    return (
-        f" The products with W_UK (of the query) and W_UV (of the summed latents), {absorbed_flops(c):,} FLOPs per "
-        "token, are not included."
-    )
+def _counted_text(c: ModelConfig) -> str:
+    """State which products are counted as attention FLOPs, and what is assumed."""
+    text = "Attention FLOPs are scores and weighted sum; fewer KV heads make the cache, W_k and W_v smaller."
+    if c.attention == "mla":
+        text = (
+            f"MLA is counted in its absorbed form ({latent_sizes(c)}): each head multiplies its query with the cached "
+            f"latent and RoPE key, {c.kv_lora_rank} + {c.qk_rope_head_dim} numbers per key, and sums latents of "
+            f"{c.kv_lora_rank}. The products with W_UK (of the query) and W_UV (of the summed latents), "
+            f"{absorbed_flops(c):,} FLOPs per token, are not included."
+        )
+    return text if c.causal else f"{text} Decoding with a cache needs a causal mask, so one is assumed."
 
 
 def absorbed_flops(c: ModelConfig) -> int:
@@ -335,11 +337,12 @@ def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens
         n_flops, n_bytes = (costs[what][0] for what in ("attention FLOPs", "cache bytes read"))
         title = f"{names[0]}: {n_flops:,} attention FLOPs and {n_bytes:,} B of cache per decode step"
     same = equations[0].value == equations[1].value
-    chance = " That the bytes are as many as the FLOPs is a coincidence of these sizes." if same else ""
+    chance = " Bytes and FLOPs are equal by coincidence." if same else ""
     return Caption(
         title=title,
         note=f"One decode step: the last of {count(n_tokens, 'token')} attends to "
         f"{_attended_text(selected, n_tokens)}. {_flops_note(selected)}{chance}",
+        more=_counted_text(selected),
         alt=f"{title}; {costs['parameters of the model'][here]:,} of "
         f"{costs['parameters of the model'][0]:,} parameters.",
         table={"attention": names, **costs},
@@ -397,17 +400,13 @@ def _attended_text(c: ModelConfig, n_tokens: int) -> str:
 
 
 def _flops_note(selected: ModelConfig) -> str:
-    causal = "" if selected.causal else " Decoding with a cache needs a causal mask, so one is assumed."
+    """Return the one sentence without which the attention FLOPs would be misread."""
     if selected.attention == "mla":
         return (
-            f"MLA is counted in its absorbed form ({latent_sizes(selected)}): each head multiplies its query with the "
-            f"cached latent and RoPE key, {selected.kv_lora_rank} + {selected.qk_rope_head_dim} numbers per key, and "
-            f"sums latents of {selected.kv_lora_rank}.{_absorbed_note(selected)}" + causal
+            "MLA is counted in its absorbed form, on the latent itself; its products with W_UK and W_UV, "
+            f"{absorbed_flops(selected):,} FLOPs per token, are not included."
         )
-    return (
-        "Attention FLOPs are scores and weighted sum. Query heads that share a key still compute a score each, so the "
-        "number of KV heads changes the cache, W_k and W_v, but not these FLOPs." + causal
-    )
+    return "Query heads that share a key still compute a score each, so fewer KV heads do not lower these FLOPs."
 
 
 def _costs(configs: Sequence[ModelConfig], n_tokens: int) -> dict[str, list[int]]:

@@ -42,7 +42,8 @@ def weight_by_steps(trace: Trace, labels: Sequence[str], layer: int, head: int, 
     return Drawing(
         figure,
         title=f"Query {asks} · key {answers}: score {score}, {outcome}",
-        note=_note(parts, added),
+        note=_note(parts),
+        more=_largest_term(parts, added),
         alt=f"{count(len(parts.order), 'product')} of query {query} “{labels[query]}” and key {key} “{labels[key]}” in "
         f"layer {layer}, head {head} add up to {printed(parts.dot)}; divided by √{len(parts.order)}, the sum is the "
         f"score, {score}; {outcome}.",
@@ -67,26 +68,29 @@ def _terms(parts: ScoreParts) -> tuple[np.ndarray, np.ndarray]:
     return at, np.concatenate((in_pairs, parts.products[rotated:]))
 
 
-def _note(parts: ScoreParts, added: np.ndarray) -> str:
-    most, D = int(np.abs(added).argmax()), len(parts.order)
-    sentences = []
+def _note(parts: ScoreParts) -> str:
+    D, sentences = len(parts.order), []
     if parts.pairs:
         still = D - 2 * len(parts.pairs)
         rest = f", then {count(still, 'dimension')} without rotation" if still else ""
         sentences.append(f"q and k after RoPE, in its {count(len(parts.pairs), 'pair')}, fastest first{rest}.")
     else:
         sentences.append("q and k, dimension by dimension; this model does not rotate them.")
-    sentences.append(
-        f"The products add up to {printed(parts.dot)}; divided by √{D}, the sum is the score. The largest contribution "
-        f"comes from {_term(parts, most)}: {printed(added[most])}."
-    )
-    vectors, products = (significant(far) for far in _full_colour(parts))
-    sentences.append(
-        f"Brown is negative, blue-green positive; full colour at ±{vectors} for q and k, ±{products} for q × k."
-    )
+    sentences.append("Brown is negative, blue-green positive.")
+    sentences.append(f"The products add up to {printed(parts.dot)}; divided by √{D}, the sum is the score.")
     if not parts.allowed:
         sentences.append("This pair is masked: it has a score, which the softmax leaves out.")
     return " ".join(sentences)
+
+
+def _largest_term(parts: ScoreParts, added: np.ndarray) -> str:
+    """Name the largest term of the sum, and the ends of the colour scales."""
+    most = int(np.abs(added).argmax())
+    vectors, products = (significant(far) for far in _full_colour(parts))
+    return (
+        f"The largest contribution comes from {_term(parts, most)}: {printed(added[most])}. Full colour stands at "
+        f"±{vectors} for q and k, ±{products} for q × k."
+    )
 
 
 def _term(parts: ScoreParts, i: int) -> str:

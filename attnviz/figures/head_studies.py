@@ -100,7 +100,8 @@ def probe_scores(scores: HeadScores, role: Role, probes: Probes, layer: int, hea
         needed = UNIFORM if role.name == BROAD else scores.shares[role.name].needed
         title += f" (needs {needed:.2f})"
     coloured = {role.name: colour} if named else {}
-    return _share_bars(scores, None, coloured, title, f"{role_text(role, scores, probes)} {HOW_TO_READ}")
+    note = f"Scores on repeated random tokens. {HOW_TO_READ}"
+    return _share_bars(scores, None, coloured, title, note, role_text(role, scores, probes))
 
 
 def text_scores(scores: HeadScores, column: Column | None, labels: Sequence[str], colour: str) -> Drawing:
@@ -110,7 +111,9 @@ def text_scores(scores: HeadScores, column: Column | None, labels: Sequence[str]
     return _share_bars(scores, column, dict.fromkeys(found, colour), text_title(scores, column), note)
 
 
-def _share_bars(scores: HeadScores, column: Column | None, coloured: dict[str, str], title: str, note: str) -> Drawing:
+def _share_bars(
+    scores: HeadScores, column: Column | None, coloured: dict[str, str], title: str, note: str, more: str = ""
+) -> Drawing:
     """Draw one bar per share with marks at chance and threshold; the normalised entropy comes last."""
     shares = scores.shares | ({COLUMN: column.share} if column else {})
     names = [*shares, BROAD]
@@ -138,6 +141,7 @@ def _share_bars(scores: HeadScores, column: Column | None, coloured: dict[str, s
         figure,
         title=title,
         note=note,
+        more=more,
         alt=f"{title}. All scores: {', '.join(listed)}.",
         table={
             "share": labels,

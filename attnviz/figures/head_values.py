@@ -33,7 +33,7 @@ from attnviz.figures.token_maps import (
     token_text,
 )
 
-MASKED_CELLS = "Masked cells are grey, and blank in the table."
+MASKED_CELLS, BLANK = "Masked cells are grey.", "In the table, masked cells are blank."
 MAX_TOKENS = 6  # tokens with raised logits, and as many with lowered ones
 
 
@@ -47,8 +47,8 @@ def value_map(
     figure = _map(np.where(allowed, values, np.nan), allowed, labels, scale, (0.0, _top(values)), what)
     add_frames(figure, len(labels), query, None)
     note = (
-        "Each key's weight times the length of its value after the output projection W_o, without a bias: how much it "
-        "adds to the residual stream (Kobayashi et al., arXiv 2004.10102)."
+        "Each key's weight times the length of its value after the output projection W_o: how much it adds to the "
+        "residual stream."
         if projected
         else "Each key's weight times the length of its value vector: a large weight on a short value contributes "
         "little."
@@ -58,6 +58,7 @@ def value_map(
         title=f"Largest {what}: {printed(values[q, k])}, from query {q} to key {k}",
         note=f"Query {q} {_name(labels, q)}, key {k} {_name(labels, k)}. {note} {MASKED_CELLS}"
         f"{joined(labels, MAX_CELLS, 'numbers')}",
+        more=f"As Kobayashi et al. (arXiv 2004.10102), without a bias. {BLANK}" if projected else BLANK,
         alt=f"Heat map of {count(len(values), 'query row')}. {what} is largest from query {q} “{labels[q]}” to key {k} "
         f"“{labels[k]}”: {printed(values[q, k])}.",
         table=matrix_table(np.where(allowed, values, np.nan), labels),
@@ -118,9 +119,10 @@ def logit_bars(effects: np.ndarray, vocabulary: Sequence[str], labels: Sequence[
     return Drawing(
         figure,
         title=f"At {query} {_name(labels, query)}, {name} raises {raised}",
-        note=f"Lowered most: {lowered}. Direct effect only: the head's output through W_o, the final norm and the "
-        "unembedding, minus the mean over the vocabulary. The final norm's divisor is held at its value in this run; "
-        "effects through later layers are not counted.",
+        note="What the head's output adds to each logit directly; effects through later layers are not counted. "
+        f"Lowered most: {lowered}.",
+        more="The head's output goes through W_o, the final norm and the unembedding, minus the mean over the "
+        "vocabulary. The final norm's divisor is held at its value in this run.",
         alt=f"Direct effect of {name} on logits at query {query} “{labels[query]}”: bars of {len(shown)} tokens. "
         + "; ".join(f"“{vocabulary[i]}” {'+' if effects[i] > 0 else ''}{printed(effects[i])}" for i in shown)
         + ".",
@@ -141,6 +143,7 @@ def average_map(weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str],
         note=f"Each cell is the mean of {count(len(weights), 'weight')}; each row is a query. The largest mean"
         f"{after} is from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. Averaging "
         f"hides differences between heads. {MASKED_CELLS}{joined(labels, MAX_CELLS, 'means')}",
+        more=BLANK,
         alt=f"Heat map of the mean weights of {of}; the largest{after} is {printed(mean[q, k])}, from "
         f"query {q} “{labels[q]}” to key {k} “{labels[k]}”.",
         table=matrix_table(np.where(allowed, mean, np.nan), labels),
@@ -148,9 +151,10 @@ def average_map(weights: np.ndarray, allowed: np.ndarray, labels: Sequence[str],
 
 
 def difference_map(
-    first: np.ndarray, second: np.ndarray, allowed: np.ndarray, labels: Sequence[str], names: tuple[str, str], what: str
-) -> Drawing:
-    """Draw first − second, two maps of weights (T, S). names: their names; what: a sentence on the comparison."""
+    first: np.ndarray, second: np.ndarray, allowed: np.ndarray, labels: Sequence[str], names: tuple[str, str],
+    what: str, more: str = "",
+) -> Drawing:  # fmt: skip
+    """Draw first − second, two maps of weights (T, S). names: their names; what, more: on the comparison."""
     change = first.astype(np.float64) - second  # (T, S)
     q, k = (int(i) for i in np.unravel_index(int(np.abs(change).argmax()), change.shape))
     mean = float(np.abs(change)[allowed].mean()) if allowed.any() else 0.0
@@ -160,8 +164,10 @@ def difference_map(
         figure,
         title=f"{names[0]} − {names[1]}: at most {printed(abs(change[q, k]))}, mean {printed(mean)}",
         note=f"{what} Blue-green: {names[0]} has the larger weight; brown: {names[1]}. Largest: "
-        f"{sign}{printed(change[q, k])} from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. Mean: of "
-        f"absolute differences over the unmasked cells. {MASKED_CELLS}{joined(labels, MAX_CELLS, 'differences')}",
+        f"{sign}{printed(change[q, k])} from query {q} {_name(labels, q)} to key {k} {_name(labels, k)}. "
+        f"{MASKED_CELLS}{joined(labels, MAX_CELLS, 'differences')}",
+        more=f"{more}{' ' * bool(more)}The mean in the title is that of the absolute differences over the unmasked "
+        f"cells. {BLANK}",
         alt=f"Heat map of {names[0]} minus {names[1]}: the largest difference is {sign}{printed(change[q, k])}, from "
         f"query {q} “{labels[q]}” to key {k} “{labels[k]}”; the mean absolute one is {printed(mean)}.",
         table=matrix_table(np.where(allowed, change, np.nan), labels),

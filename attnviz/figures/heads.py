@@ -80,7 +80,8 @@ def head_map(
     return Drawing(
         figure,
         title=caption.title,
-        note=f"{caption.note} The table leaves masked cells blank.{joined(labels, MAX_CELLS, 'weights')}",
+        note=f"{caption.note}{joined(labels, MAX_CELLS, 'weights')}",
+        more="In the table, masked cells are blank.",
         alt=caption.alt,
         table=matrix_table(np.where(allowed, weights, np.nan), labels),
         formula=caption.formula,

@@ -48,8 +48,9 @@ def rollout_map(rolled: np.ndarray, reach: np.ndarray, labels: Sequence[str], la
         figure,
         title=f"Rollout through {count(layer + 1, 'layer')}: on average {own:.0%} comes from a position's own token",
         note="Each row is a query, each column the token that its information comes from; each row sums to 1. Grey: no "
-        f"path through the masks.{ends} Rollout (arXiv 2005.00928) averages each layer's heads (Ā), gives the residual "
-        f"stream (I, the identity) a share α of {RESIDUAL:g}, and multiplies the layers' matrices.",
+        f"path through the masks.{ends}",
+        more="Rollout (arXiv 2005.00928) averages each layer's heads (Ā), gives the residual stream (I, the identity) "
+        f"a share α of {RESIDUAL:g}, and multiplies the layers' matrices.",
         alt=f"Map of attention rollout through {count(layer + 1, 'layer')}: on average {own:.0%} of a position comes "
         f"from its own token and {float(shares[:, 0].mean()):.0%} from the first token.",
         table={"query": [f"{i} {label}" for i, label in enumerate(labels)]}

@@ -231,9 +231,10 @@ def slowed(by_method: Mapping[str, NDArray], learned: NDArray, trained: int, n_t
         figure,
         title=title,
         note="How many times slower each method makes each pair. Pairs right of the dashed line completed no turn in "
-        f"the {trained:,} positions of training. A pair of these passes its trained angle if, within {n_tokens:,} "
-        f"tokens, it reaches the angle of position {trained:,}, the first beyond training. Pairs that do: "
-        f"{listed(f'{name}: {n}' for name, n in passing.items())}.{other} "
+        f"the {trained:,} positions of training.{other}",
+        more=f"A pair of these passes its trained angle if, within {n_tokens:,} tokens, it reaches the angle of "
+        f"position {trained:,}, the first beyond training. Pairs that do: "
+        f"{listed(f'{name}: {n}' for name, n in passing.items())}. "
         "Only dynamic NTK and LongRoPE depend on the number of tokens.",
         alt=f"{title}. Times slower than without scaling, slowest pair: "
         + ", ".join(f"{name} {plain[-1] / f[-1]:.3g}" for name, f in by_method.items())
@@ -284,10 +285,10 @@ def loss_by_position(by_method: Mapping[str, NDArray], trained: int, attention: 
         figure,
         title=title,
         note=f"{attention}, {origin}, trained on rows of {trained} tokens (dashed), reads this text of {n_tokens:,} "
-        f"with the same weights under each method. Each point is the mean of up to {BIN} predictions; the title gives "
-        f"means over the {n_tokens - 1 - trained} after more than {trained} tokens. Lower is better. Nothing was "
-        "trained further here; linear scaling (arXiv 2306.15595), YaRN (arXiv 2309.00071) and Llama 3's were published "
-        "with further training.",
+        "with the same weights under each method. Lower is better. Nothing was trained further here.",
+        more=f"Each point is the mean of up to {BIN} predictions; the title gives means over the "
+        f"{n_tokens - 1 - trained} after more than {trained} tokens. Linear scaling (arXiv 2306.15595), YaRN (arXiv "
+        "2309.00071) and Llama 3's were published with further training.",
         alt=f"{title}. All methods: " + ", ".join(f"{name} {loss:.2f}" for name, loss in beyond.items()) + ".",
         table={
             "method": list(by_method),

@@ -164,10 +164,10 @@ def decay(scores: NDArray, bound: DecayBound, here: int, head_dim: int, unrotate
     return Drawing(
         figure,
         title=title,
-        note=f"The RoFormer paper (arXiv 2104.09864, section 3.4.3) bounds |score| at each distance by how much "
-        "neighbouring pairs differ and by |S\\_j|, the lengths of the sums of the first j rotations. The bound is "
-        f"{limit[0]:.3g} at distance 0 and lowest, {limit[lowest]:.3g}, at distance {lowest}. It limits the score but "
-        "does not force it to decrease.",
+        note=f"The RoFormer paper's bound is {limit[0]:.3g} at distance 0 and lowest, {limit[lowest]:.3g}, at distance "
+        f"{lowest}. It limits |score| but does not force it to decrease.",
+        more="The paper (arXiv 2104.09864, section 3.4.3) bounds |score| at each distance by how much neighbouring "
+        "pairs differ and by |S\\_j|, the lengths of the sums of the first j rotations.",
         alt=f"{title}. On average |score| is {share.mean():.0%} of the bound.",
         table={"distance": distances.tolist(), "|score|": size.tolist(), "bound": limit.tolist()},
         formula=equation.tex_lines(),
@@ -243,11 +243,11 @@ def shifts(shifted: ShiftedScores, m: int, n: int, head_dim: int) -> Drawing:
         figure,
         title=title,
         note="The same query and key, both shifted by the same number of positions. In exact arithmetic the score "
-        f"depends only on their distance; any change is rounding. Largest change over the {tried} tried: "
-        f"{found['float32']} in float32, {found['float64']} in float64, {found['float32_angles']} where the angles are "
-        f"float32 too, as in many implementations: {last:,} radians are then known to about "
-        f"{np.spacing(np.float32(last)) / 2:.1g}. Other shifts may change it more. Shifts that change "
-        "nothing have no mark on the log axis.",
+        "depends only on their distance; any change is rounding. Shifts that change nothing have no mark on the log "
+        "axis.",
+        more=f"Largest change over the {tried} tried: {found['float32']} in float32, {found['float64']} in float64, "
+        f"{found['float32_angles']} where the angles are float32 too, as in many implementations: {last:,} radians are "
+        f"then known to about {np.spacing(np.float32(last)) / 2:.1g}. Other shifts may change it more.",
         alt=f"{title}. In float64: {found['float64']}; with angles in float32: {found['float32_angles']}.",
         table=table,
         formula=aligned(*equations),
@@ -304,10 +304,10 @@ def values(moved: ShiftedOutputs, query: int, head_dim: int, head: Head) -> Draw
     return Drawing(
         figure,
         title=title,
-        note="A score compares a query with a key, so their two rotations leave only the distance. The output is a "
-        "weighted sum of values, and nothing rotates a value back: with v rotated, the same text would give a "
-        f"different output at other positions. Shifts tried: up to {moved.shifts[-1]:,} positions. The largest number "
-        f"of this output is {moved.largest:.2g}. {head.caption}, in float32.",
+        note="How much one query's output changes when the text is shifted. In a score, the rotations of query and key "
+        "leave only the distance; nothing rotates a value back, so with v rotated the output depends on the position.",
+        more="The output is a weighted sum of values; its largest number here is "
+        f"{moved.largest:.2g}. Shifts tried: up to {moved.shifts[-1]:,} positions. {head.caption}, in float32.",
         alt=title + ".",
         table={
             "shift": list(moved.shifts),

@@ -139,10 +139,12 @@ def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: floa
     return Drawing(
         figure,
         title=title,
-        note=f"Direct attribution: what each part added to the residual stream after {quoted(labels_at)}, through the "
-        f"last norm (its scale held fixed) and the row of {quoted(token)} in the unembedding, minus the mean over the "
-        f"vocabulary, since softmax ignores a constant added to all logits. The {len(added)} bars add up to "
-        f"{printed(float(added.sum()))}; the model's logit minus the mean is {printed(logit)}.",
+        note=f"Direct attribution: what each part adds to this logit minus the mean over the vocabulary. The "
+        f"{len(added)} bars add up to {printed(float(added.sum()))}; the model's logit minus the mean is "
+        f"{printed(logit)}.",
+        more=f"What a part added to the residual stream after {quoted(labels_at)} goes through the last norm (its "
+        f"scale held fixed) and the row of {quoted(token)} in the unembedding. The mean is subtracted, since softmax "
+        "ignores a constant added to all logits.",
         alt=f"{title}. {', '.join(f'{n} {_signed(a)}' for n, a in zip(names, added, strict=True))}.",
         table={"part": list(names), "added to the logit minus the mean": added.astype(float).round(6).tolist()},
         formula=equation.tex_lines(),
@@ -276,11 +278,11 @@ def tile_row(
     return Drawing(
         figure,
         title=title,
-        note=f"Scores of query {query} ({quoted(labels[query])}), bars, and the running maximum, line. Where it rises, "
-        "the sum and the output so far are multiplied by the factor exp(old maximum − new maximum). Before the first "
-        "tile with a key that is not masked there is nothing to rescale: its factor is “–”. "
-        f"{n_masked} of {count(len(tiles), 'tile')} {'is' if n_masked == 1 else 'are'} fully masked for this query; a "
-        "causal kernel skips a tile that is masked for all queries of its block.",
+        note=f"Bars: scores of query {query} ({quoted(labels[query])}). Line: the running maximum; where it rises, the "
+        "sum and the output so far are multiplied by the factor exp(old maximum − new maximum).",
+        more=f"{n_masked} of {count(len(tiles), 'tile')} {'is' if n_masked == 1 else 'are'} fully masked for this "
+        "query; a causal kernel skips a tile that is masked for all queries of its block. Before the first tile with a "
+        "key that is not masked there is nothing to rescale: its factor is “–”.",
         alt=f"{title}. Bars of {count(len(keys), 'score')} with {count(len(edges), 'edge')} between tiles.",
         table=table,
         missing="–",

@@ -260,12 +260,12 @@ def test_bars_titles_and_equations_of_the_cache_are_one_number(model, n_tokens, 
 
 
 def test_the_note_on_a_window_counts_the_sinks():
-    note = figures.cache([WINDOWED], WINDOWED, None, 128).note
+    note = figures.cache([WINDOWED], WINDOWED, None, 128).more
     assert "at most 20 tokens" in note and "3 attention-sink tokens" in note
-    whole = figures.cache([WINDOWED], WINDOWED, None, 20).note
+    whole = figures.cache([WINDOWED], WINDOWED, None, 20).more
     assert "counted bytes are larger" in note and "counted bytes are larger" not in whole
     assert "1 layer without a window: 128" in figures.cache(
-        [other := replace(WINDOWED, full_layers=(2,))], other, None, 128).note  # fmt: skip
+        [other := replace(WINDOWED, full_layers=(2,))], other, None, 128).more  # fmt: skip
 
 
 def test_equations_of_the_page_are_evaluated_at_all():

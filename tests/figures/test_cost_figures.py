@@ -263,7 +263,7 @@ def test_lines_over_the_context_bend_at_the_window_and_are_dotted_beyond_what_a_
 def test_what_if_bars_are_the_caches_of_the_other_attentions():
     drawing = figures.alternatives(PRESETS["deepseek-v3"], 131_072)
     assert list(drawing.figure.data[0].x) == [kv_cache_bytes(m, 131_072) for m in what_if(PRESETS["deepseek-v3"])]
-    assert "MLA (as it is)" in drawing.table["attention"] and "610 GiB" in drawing.note
+    assert "MLA (as it is)" in drawing.table["attention"] and "610 GiB" in drawing.more
     odd = figures.alternatives(PRESETS["qwen2.5-0.5b"], 1024)  # 2 KV heads are not among the four variants
     assert odd.table["attention"][0] == "GQA-2 (as it is)"
 
@@ -280,7 +280,8 @@ def test_what_if_bars_are_the_caches_of_the_other_attentions():
 )
 def test_the_verdict_on_a_memory_says_what_fits(id, card, words):
     drawing = figures.filling(Serving(PRESETS[id], CARDS[card], 8192))
-    assert all(word in drawing.title + drawing.note for word in words), drawing.title + drawing.note
+    said = drawing.title + drawing.note + drawing.more
+    assert all(word in said for word in words), said
     if "more" not in drawing.title:
         assert sum(bar.x[0] for bar in drawing.figure.data) == CARDS[card].memory
 
@@ -358,8 +359,8 @@ def test_several_accelerators_say_what_tensor_parallelism_would_copy(id, n, copi
     model = PRESETS[id]
     serving = Serving(model, CARDS["h100-sxm"].times(n), 8192)
     for drawing in (figures.filling(serving), figures.speed(serving)):
-        assert ("are added up" in drawing.note) == (n > 1)
-        assert re.findall(r"([\d.]+) times these caches", drawing.note) == ([copies] if copies else [])
+        assert ("are added up" in drawing.more) == (n > 1)
+        assert re.findall(r"([\d.]+) times these caches", drawing.more) == ([copies] if copies else [])
     if copies and model.attention != "mla" and model.n_heads % n == 0:
         shares = [range(i * model.n_heads // n, (i + 1) * model.n_heads // n) for i in range(n)]
         read = [{head * model.n_kv_heads // model.n_heads for head in share} for share in shares]

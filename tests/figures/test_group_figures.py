@@ -214,9 +214,9 @@ def test_the_absorbed_products_that_are_not_counted_are_said():
         torch.einsum("hn,hnr->hr", torch.empty(H, N), torch.empty(H, N, R))
         torch.einsum("hr,hrv->hv", torch.empty(H, R), torch.empty(H, R, V))
     said = f"{MLA.n_layers * counter.get_total_flops():,} FLOPs per token, are not included"
-    for note in (groups.work([CONFIG, MLA], MLA, 23).note, groups.work_panel([CONFIG, MLA], MLA, 23)["note"]):
+    for note in (groups.work([CONFIG, MLA], MLA, 23).more, groups.work_panel([CONFIG, MLA], MLA, 23)["note"]):
         assert said in note
-    assert "W_UK" not in groups.work([CONFIG, MLA], CONFIG, 23).note
+    assert "W_UK" not in groups.work([CONFIG, MLA], CONFIG, 23).more
 
 
 def test_latent_attention_is_drawn_to_the_scale_of_its_live_tensors():
@@ -288,7 +288,7 @@ def test_the_share_of_uptraining_is_that_of_the_model_card():
     whole, shared = (int(number.replace(",", "")) for number in said)
     assert TRAINED == f"uptrained from averaged MHA (last {round(100 * (whole - shared) / whole)}% of the tokens)"
     drawing = group_quality.losses(WAYS, 2, "this text")
-    assert drawing.figure.data[0].name == TRAINED and "36%" in TRAINED and "about 5%" in drawing.note
+    assert drawing.figure.data[0].name == TRAINED and "36%" in TRAINED and "about 5%" in drawing.more
 
 
 MHA_LOSSES = np.array([1.0, 2.0, 4.0])

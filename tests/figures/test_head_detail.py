@@ -117,7 +117,7 @@ def test_the_colours_of_the_strips_are_named_with_their_ends(model):
         [strip.zmax for strip in drawing.figure.data[:2]] == ends == [-strip.zmin for strip in drawing.figure.data[:2]]
     )
     q_and_k, products = (
-        float(end) for end in re.search(r"at ±(.+) for q and k, ±(.+) for q × k", drawing.note).groups()
+        float(end) for end in re.search(r"at ±(.+) for q and k, ±(.+) for q × k", drawing.more).groups()
     )
     assert [q_and_k, products] == pytest.approx(ends, rel=5e-3)
 

@@ -185,7 +185,7 @@ def test_pairs_that_pass_their_trained_angle_are_counted_per_method(factor, n_to
             trained = {m * plain for m in range(256)}  # radians at the positions of a training row
             turned = max(trained) >= 2 * math.pi
             passing += not turned and (n_tokens - 1) * frequency >= 256 * plain
-        assert counts[name] == passing and f"{name}: {passing}" in drawing.note
+        assert counts[name] == passing and f"{name}: {passing}" in drawing.more
     if (factor, n_tokens) == (2.0, 512):
         assert (counts["none"], counts["NTK-aware"], counts["dynamic NTK"], counts["linear"]) == (7, 6, 2, 0)
     assert drawing.title.startswith(f"Without scaling, {counts['none']} of 12 pairs")
@@ -218,7 +218,7 @@ def test_the_loss_beyond_training_begins_after_the_last_prediction_of_a_training
     drawing = rope.loss_by_position({"none": losses}, 64, "GQA-4", "trained")
     assert drawing.table["nats per token beyond 64"] == [5.0]
     assert drawing.table["nats per token up to 64"] == [pytest.approx(163 / 64)]
-    assert " 35 " in drawing.note
+    assert " 35 " in drawing.more
 
 
 def test_loss_names_the_best_method_beyond_the_training_context():
@@ -276,7 +276,7 @@ def test_no_change_is_said_to_be_none_in_the_shifts_tried():
     same = np.full(3, 1.5)
     drawing = rope_scores.shifts(ShiftedScores((0, 1, 10), same, same, same + [0, 0, 2e-7]), 9, 4, 14)
     assert "2 shifts" in drawing.title and "does not change" in drawing.title
-    assert "none in float32, none in float64, 2e-07 where" in drawing.note
+    assert "none in float32, none in float64, 2e-07 where" in drawing.more
 
 
 def test_values_draw_both_runs_and_say_how_much_each_changes():

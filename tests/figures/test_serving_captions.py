@@ -18,7 +18,7 @@ LLAMA, GPT2, MIXTRAL = (PRESETS[id] for id in ("llama-3-8b", "gpt2-small", "mixt
 @together("id", CARDS)
 @pytest.mark.parametrize("n", [1, 7])
 def test_the_data_sheets_gigabytes_are_those_of_one_device(id, n):
-    note = figures.filling(Serving(LLAMA, CARDS[id].times(n), 8192)).note
+    note = figures.filling(Serving(LLAMA, CARDS[id].times(n), 8192)).more
     sheet = CARDS[id].data_sheet_gb
     assert re.findall(r"([\d.,]+) GB(?: each)? (?:of|on|by) (?:the|its) data sheet", note) == [f"{sheet:g}"]
     assert (" GB each" in note) == (n > 1)
@@ -54,11 +54,11 @@ def test_a_bound_with_experts_says_which_are_counted_as_read():
     largest = serving.plan().n_users
     drawings = figures.speed(serving), figures.roof(serving), figures.machines(list(CARDS.values()), serving, 3)
     for drawing, n_sequences in zip(drawings, (largest, largest, 3), strict=True):
-        said = re.search(r"([\d.]+) of (\d+) routed experts", drawing.note)
+        said = re.search(r"([\d.]+) of (\d+) routed experts", drawing.more)
         assert float(said[1]) == pytest.approx(experts_read(MIXTRAL.moe, n_sequences), abs=0.05)
         assert int(said[2]) == MIXTRAL.moe.n_routed_experts == 8
     dense = Serving(LLAMA, CARDS["h100-sxm"], 8192)
-    assert not any("expert" in drawing.note for drawing in (figures.speed(dense), figures.roof(dense)))
+    assert not any("expert" in drawing.note + drawing.more for drawing in (figures.speed(dense), figures.roof(dense)))
     assert decode_step(MIXTRAL, 8192, 1).weight_bytes < decode_step(MIXTRAL, 8192, 3).weight_bytes
 
 
@@ -66,7 +66,7 @@ def test_a_bound_with_experts_says_which_are_counted_as_read():
 @pytest.mark.parametrize("n", [1, 8, 64])
 def test_a_peak_is_printed_in_full(precision, n):
     card = CARDS["h200-sxm"].times(n)
-    note = figures.speed(Serving(LLAMA, card, 8192, precision, precision)).note
+    note = figures.speed(Serving(LLAMA, card, 8192, precision, precision)).more
     said = float(re.search(r"([\d.,]+) TFLOP/s", note)[1].replace(",", ""))
     assert said == n * (1979 if precision == "fp8" else 989)
 
@@ -88,27 +88,27 @@ def test_what_fits_on_so_many_accelerators_is_named(n_sequences):
 
 @pytest.mark.parametrize(("n", "highest"), [(32, False), (33, True), (64, True)])
 def test_more_accelerators_than_query_heads_cannot_all_be_one_tensor_parallel_group(n, highest):
-    note = figures.filling(Serving(LLAMA, CARDS["h100-sxm"].times(n), 8192)).note
+    note = figures.filling(Serving(LLAMA, CARDS["h100-sxm"].times(n), 8192)).more
     assert ("its degree is at most 32" in note and f"the {n} must be divided" in note) == highest
     assert "8 KV heads: 4 times these caches" in note  # 32 shares of a query head each, and 8 KV heads
-    alone = figures.filling(Serving(PRESETS["gpt2-small"], CARDS["h100-sxm"].times(n), 512)).note
+    alone = figures.filling(Serving(PRESETS["gpt2-small"], CARDS["h100-sxm"].times(n), 512)).more
     assert "degree is at most 12" in alone and "times these caches" not in alone  # MHA: a KV head each
 
 
 def test_the_roofline_says_where_batching_stops_helping():
-    note = figures.roof(Serving(LLAMA, CARDS["h100-sxm"], 32_768)).note
+    note = figures.roof(Serving(LLAMA, CARDS["h100-sxm"], 32_768)).more
     assert "approach 7.49; those of attention alone are 4.00 at any batch" in note
-    assert "alone are 242 at any batch" in figures.roof(Serving(PRESETS["deepseek-v3"], CARDS["b200"], 8192)).note
+    assert "alone are 242 at any batch" in figures.roof(Serving(PRESETS["deepseek-v3"], CARDS["b200"], 8192)).more
 
 
 def test_a_peak_of_fp16_is_said_where_bf16_is_chosen():
     for id, card in CARDS.items():
         for precision in ("bf16", "fp32"):
             serving = Serving(LLAMA, card, 8192, precision, precision)
-            notes = figures.speed(serving).note, figures.first_token(serving).note
+            notes = figures.speed(serving).more, figures.first_token(serving).more
             expected = id in ("t4", "v100-32gb") and precision == "bf16"
             assert all(("fp16, as its tensor cores do not multiply bf16" in note) == expected for note in notes)
     several = [CARDS["t4"], CARDS["h100-sxm"], CARDS["v100-32gb"]]
-    note = figures.machines(several, Serving(LLAMA, CARDS["t4"], 8192), 1).note
+    note = figures.machines(several, Serving(LLAMA, CARDS["t4"], 8192), 1).more
     assert "fp16 for NVIDIA T4 and NVIDIA V100 SXM2 32 GB, whose" in note  # slowest first
-    assert "fp16" not in figures.machines([CARDS["h100-sxm"]], Serving(LLAMA, CARDS["t4"], 8192), 1).note
+    assert "fp16" not in figures.machines([CARDS["h100-sxm"]], Serving(LLAMA, CARDS["t4"], 8192), 1).more

@@ -62,7 +62,7 @@ def test_before_the_first_tile_with_a_key_nothing_is_rescaled():
     scores, allowed = np.array([9.0, 9.0, 1.5, 0.5, 2.5]), np.array([False, False, True, True, True])
     drawing = tile_row(scores, allowed, TILES, list("abcde"), 4, "#123456")
     assert drawing.title == "3 tiles: the maximum rises 1 time"
-    assert drawing.table["factor"][:2] == [None, None] and drawing.missing == "–" and "“–”" in drawing.note
+    assert drawing.table["factor"][:2] == [None, None] and drawing.missing == "–" and "“–”" in drawing.more
 
 
 def test_the_running_maximum_is_drawn_over_the_whole_of_each_tile():
@@ -115,5 +115,5 @@ def test_fully_masked_tiles_are_counted():
     scores = np.array([9.0, 9.0, 1.5, 0.5, 2.5])
     for keys, words in (([2, 4], "1 of 3 tiles is"), ([0, 3, 4], "0 of 3 tiles are"), ([1], "2 of 3 tiles are")):
         allowed = np.isin(range(5), keys)
-        note = tile_row(scores, allowed, TILES, list("abcde"), 4, "#123456").note
-        assert f" {words} fully masked for this query" in note
+        more = tile_row(scores, allowed, TILES, list("abcde"), 4, "#123456").more
+        assert more.startswith(f"{words} fully masked for this query")

@@ -85,7 +85,7 @@ def test_models_beyond_their_context_are_marked_in_table_and_words():
     assert len(over) == 32
     totals = figures.totals(list(PRESETS.values()), 32_768)
     assert sum(totals.table["32 K is beyond that"]) == 32
-    assert all(figures.short_name(m) in totals.note for m in over)
+    assert all(figures.short_name(m) in totals.alt for m in over)
     for model in PRESETS.values():
         serving = Serving(model, CARDS["b200"].times(64), 32_768)
         drawings = (figures.alternatives(model, 32_768), figures.filling(serving), figures.speed(serving),
@@ -98,7 +98,7 @@ def test_the_memory_of_an_accelerator_is_said_with_its_source_and_the_other_read
     model = PRESETS["llama-3-8b"]
     for card in CARDS.values():
         serving = Serving(model, card, 8192)
-        note, other = figures.filling(serving).note, serving.on(card.by_data_sheet()).plan().n_users
+        note, other = figures.filling(serving).more, serving.on(card.by_data_sheet()).plan().n_users
         assert f"{card.data_sheet_gb} GB" in note
         if card.reported_by:
             assert (
@@ -122,24 +122,24 @@ def test_the_memory_of_an_accelerator_is_said_with_its_source_and_the_other_read
 def test_the_peak_that_is_used_is_said(card, weights, precision, tflops, words):
     serving = Serving(PRESETS["llama-3-8b"], CARDS[card], 8192, precision, weights)
     for drawing in (figures.speed(serving), figures.roof(serving)):
-        assert f"{tflops} TFLOP/s" in drawing.note and words in drawing.note
+        assert f"{tflops} TFLOP/s" in drawing.more and words in drawing.more
 
 
 @pytest.mark.parametrize("precision, words", [("int4", "zero point"), ("fp8", "per head")])
 def test_conventions_of_scales_are_said_to_be_assumed(precision, words):
-    note = figures.cache(comparison(SMALL), SMALL, None, 70, 2, precision).note
+    note = figures.cache(comparison(SMALL), SMALL, None, 70, 2, precision).more
     assert "Assumed" in note and words in note
-    assert "Assumed" not in figures.cache(comparison(SMALL), SMALL, None, 70, 2, "bf16").note
+    assert "Assumed" not in figures.cache(comparison(SMALL), SMALL, None, 70, 2, "bf16").more
 
 
 def test_each_mla_is_named_by_its_widths():
     latent = comparison(SMALL)[-1]
-    note = figures.cache(comparison(SMALL), SMALL, None, 70).note
-    assert f"kv_lora_rank {latent.kv_lora_rank} and qk_rope_head_dim {latent.qk_rope_head_dim}" in note
-    assert "what-if" in note and "not the trained MLA checkpoint" in note
+    cache = figures.cache(comparison(SMALL), SMALL, None, 70)
+    assert f"kv_lora_rank {latent.kv_lora_rank} and qk_rope_head_dim {latent.qk_rope_head_dim}" in cache.more
+    assert "what-if" in cache.note and "not the trained MLA checkpoint" in cache.note
     trained = models.config_of(Settings(model="mla"))
-    own = figures.cache(comparison(trained), trained, None, 70).note
-    assert "kv_lora_rank 64 and qk_rope_head_dim 16, the model's own" in own and "what-if" not in own
+    own = figures.cache(comparison(trained), trained, None, 70)
+    assert "kv_lora_rank 64 and qk_rope_head_dim 16, the model's own" in own.more and "what-if" not in own.note
 
 
 def test_pairs_claim_no_years_and_hold():

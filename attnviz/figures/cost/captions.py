@@ -43,6 +43,14 @@ def beyond_context(model: ModelConfig, *n_tokens: int) -> str:
     )
 
 
+def beyond_note(models: Sequence[ModelConfig], n_tokens: int) -> str:
+    """Name at most three models that are shown beyond their context; count more."""
+    n = sum(is_beyond(m, n_tokens) for m in models)
+    if n <= 3:
+        return beyond_text(models, n_tokens)
+    return f"{context_text(n_tokens)} is beyond the context of {n} of these {len(models)} models."
+
+
 def beyond_text(models: Sequence[ModelConfig], n_tokens: int) -> str:
     """Name the models that are shown beyond their context; "" if there are none."""
     over = [f"{short_name(m)} ({tokens_text(m.max_context)})" for m in models if is_beyond(m, n_tokens)]
@@ -93,7 +101,9 @@ def latent_note(model: ModelConfig) -> str:
     widths = latent_widths(with_latent(model))
     if model.attention == "mla":
         return f"{widths}, the model's own"
-    return (
-        f"{widths}: a what-if in DeepSeek-V2's proportions (a latent of 4 head widths, a rotated key of half a width), "
-        "not the trained MLA checkpoint"
-    )
+    return f"{widths}, in DeepSeek-V2's proportions (a latent of 4 head widths, a rotated key of half a width)"
+
+
+def what_if_note(model: ModelConfig) -> str:
+    """State that the MLA in a figure is not a trained model; "" if the model itself has MLA."""
+    return "" if model.attention == "mla" else "MLA is a what-if, not the trained MLA checkpoint."

@@ -38,10 +38,11 @@ def measured(timings: Sequence[Timing], n_threads: int) -> Drawing:
     return Drawing(
         figure,
         title=title,
-        note=f"One new token through the live modules in float32 on this server's CPU, {count(n_threads, 'thread')}: "
-        f"the median of {n_repeats} steps; error bars span the middle half. The cache holds random keys and values; "
-        f"its buffers have room for the new token, so no step copies it.{_latent_note(by_model)} The equation is the "
-        f"cache of {attention_name(first)}.",
+        note=f"One new token on this server's CPU, {count(n_threads, 'thread')}: the median of {n_repeats} steps; "
+        "error bars span the middle half.",
+        more="The live modules run in float32. The cache holds random keys and values; its buffers have room for the "
+        f"new token, so no step copies it.{_latent_note(by_model)} The equation is the cache of "
+        f"{attention_name(first)}.",
         alt=f"{title}. " + "; ".join(
             f"{attention_name(t.config)} after {t.n_tokens:,} tokens {t.median * 1000:.2f} ms" for t in timings
         ) + ".",

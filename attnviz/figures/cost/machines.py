@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from attnviz.config import ModelConfig
 from attnviz.cost import Accelerator, MemoryPlan, Serving, experts_read
 from attnviz.cost.units import bytes_text, context_text, tokens_text
 from attnviz.equations import aligned
@@ -48,9 +47,9 @@ def filling(serving: Serving) -> Drawing:
     return Drawing(
         figure,
         title=title,
-        note=f"{beyond_context(serving.model, serving.n_tokens)}{_longest_context(plan, serving.model)}"
-        f"{_memory_note(serving, by_data_sheet)} The reserve of {serving.reserve:.0%} is an assumption, for "
-        f"activations and allocation overhead. {weights_note(serving.weights)}{_parallel_note(serving)}",
+        note=f"{beyond_context(serving.model, serving.n_tokens)}{_longest_context(plan, serving)}The reserve of "
+        f"{serving.reserve:.0%} is an assumption, for activations and allocation overhead.",
+        more=f"{_memory_note(serving, by_data_sheet)} {weights_note(serving.weights)}{_parallel_note(serving)}",
         alt=f"{title}. " + "; ".join(f"{name} {bytes_text(n, False)}" for name, n in pieces.items()) + ".",
         table={
             "what": [*pieces, "cache of one sequence", "memory", "memory by the data sheet, GB = 10⁹ B"],
@@ -103,11 +102,11 @@ def speed(serving: Serving) -> Drawing:
     return Drawing(
         figure,
         title=title,
-        note=f"{beyond_context(serving.model, *contexts)}{short_name(serving.model)} on {machine.name}, "
-        f"{context_text(serving.n_tokens)} per sequence. {_fit_note(serving, largest)} A step reads the weights once "
-        f"for all sequences, but only a few rows of an embedding that is not the output layer too, and each sequence's "
-        f"cache once. Dotted: does not fit. This is an upper bound: peak bandwidth and "
-        f"peak arithmetic, perfectly overlapped.{_experts_note(serving, many.batch_size)} "
+        note=f"{beyond_context(serving.model, *contexts)}An upper bound; a line per context, dotted where the "
+        f"sequences do not fit. {_fit_note(serving, largest)}",
+        more=f"{short_name(serving.model)} on {machine.name}: peak bandwidth and peak arithmetic, perfectly "
+        "overlapped. A step reads the weights once for all sequences, but only a few rows of an embedding that is not "
+        f"the output layer too, and each sequence's cache once.{_experts_note(serving, many.batch_size)} "
         f"{peak_note(serving)}{_parallel_note(serving)}",
         alt=f"{title}. {_sequences(many.batch_size)}: {last} tokens per second, limited by "
         f"{many.bound_by(machine)}. One sequence: {first} tokens per second.",
@@ -150,10 +149,11 @@ def roof(serving: Serving) -> Drawing:
     return Drawing(
         figure,
         title=title,
-        note=f"{beyond_context(serving.model, serving.n_tokens)}{_fit_note(serving, largest)} Left of the dotted line, "
-        f"the ridge, a step on {machine.name} is limited by memory, right of it by arithmetic. Each point is one batch "
-        f"size, 1 to {batches[-1]:,} sequences of {context_text(serving.n_tokens)}; hollow: does not fit. "
-        f"{_batching_note(serving)}{_experts_note(serving, last.batch_size)} {peak_note(serving)}",
+        note=f"{beyond_context(serving.model, serving.n_tokens)}Each point is one batch size, 1 to {batches[-1]:,} "
+        "sequences; hollow: does not fit. Left of the dotted line, the ridge, a step is limited by memory, right of it "
+        "by arithmetic.",
+        more=f"Accelerator: {machine.name}. {_fit_note(serving, largest)} {_batching_note(serving)}"
+        f"{_experts_note(serving, last.batch_size)} {peak_note(serving)}",
         alt=f"{title}. One sequence: {rate_text(steps[0].intensity)} FLOPs per byte; {batches[-1]:,} sequences: "
         f"{rate_text(steps[-1].intensity)}; ridge: {ridge}.",
         table={
@@ -198,11 +198,11 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
     return Drawing(
         figure,
         title=title,
-        note=f"{beyond_context(model, serving.n_tokens)}{short_name(model)} with {_sequences(batch_size)} of "
-        f"{context_text(serving.n_tokens)}: an upper bound, all sequences together, at the makers' peak "
-        f"figures.{_experts_note(serving, batch_size)} Weights and caches take {needed}; faint bars: "
-        f"these and a reserve of {serving.reserve:.0%} do not fit. Memory is as the driver reports it if "
-        "a source is known, else the data sheet's GB of 10⁹ bytes. "
+        note=f"{beyond_context(model, serving.n_tokens)}An upper bound for {_sequences(batch_size)} of "
+        f"{context_text(serving.n_tokens)}{' together' * (batch_size > 1)}. Faint bars: weights and caches, {needed}, "
+        f"do not fit beside a reserve of {serving.reserve:.0%}.",
+        more=f"{short_name(model)} at the makers' peak figures.{_experts_note(serving, batch_size)} Memory is as the "
+        "driver reports it if a source is known, else the data sheet's GB of 10⁹ bytes. "
         f"{_peaks_note(each)} The equation is for {names[fastest]}.",
         alt=f"{title}. " + "; ".join(
             f"{name} {rate_text(r)} tokens per second" for name, r in zip(names, rates, strict=True)) + ".",
@@ -239,12 +239,15 @@ def _teraflops(machine: Accelerator) -> str:
 
 
 def _fit_note(serving: Serving, largest: int) -> str:
-    reserve = f"a reserve of {serving.reserve:.0%}"
+    reserve, long = f"a reserve of {serving.reserve:.0%}", f"of {context_text(serving.n_tokens)}"
     if largest == BATCHES[-1]:
-        return f"At least {largest:,} sequences fit beside the weights and {reserve}; up to {largest:,} are drawn."
+        return (
+            f"At least {largest:,} sequences {long} fit beside the weights and {reserve}; up to {largest:,} are drawn."
+        )
     if largest:
-        return f"At most {_sequences(largest)} fit{'s' * (largest == 1)} beside the weights and {reserve}."
-    return f"Weights, one sequence and {reserve} do not fit in {bytes_text(serving.accelerator.memory, False)}."
+        return f"At most {_sequences(largest)} {long} fit{'s' * (largest == 1)} beside the weights and {reserve}."
+    memory = bytes_text(serving.accelerator.memory, False)
+    return f"Weights, one sequence {long} and {reserve} do not fit in {memory}."
 
 
 def _parallel_note(serving: Serving) -> str:
@@ -388,11 +391,14 @@ def _fit_title(plan: MemoryPlan, serving: Serving) -> str:
     return f"{machine} holds {name} and {_sequences(plan.n_users)} of {context_text(serving.n_tokens)}"
 
 
-def _longest_context(plan: MemoryPlan, model: ModelConfig) -> str:
-    """State the longest context of a single sequence that fits."""
+def _longest_context(plan: MemoryPlan, serving: Serving) -> str:
+    """State the longest context of a single sequence that fits; the model's own unless the note already gives it."""
+    model, warned = serving.model, is_beyond(serving.model, serving.n_tokens)
     if plan.free < 0:
         return ""
     if plan.n_tokens is None:
         return "A single sequence fits at any length up to 10⁹ tokens. "
-    over = f", beyond the {context_text(model.max_context)} it was made for" if is_beyond(model, plan.n_tokens) else ""
+    over = ""
+    if is_beyond(model, plan.n_tokens) and not warned:
+        over = f", beyond the {context_text(model.max_context)} it was made for"
     return f"A single sequence fits up to {plan.n_tokens:,} tokens{over}. "

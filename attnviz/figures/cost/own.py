@@ -11,7 +11,14 @@ from attnviz.cost.cache import cache_parts
 from attnviz.cost.units import BINARY, bytes_text, count_text
 from attnviz.equations import aligned
 from attnviz.figures.chart import Chart
-from attnviz.figures.cost.captions import cached_tokens_text, crowd_text, is_beyond, latent_note, precision_note
+from attnviz.figures.cost.captions import (
+    cached_tokens_text,
+    crowd_text,
+    is_beyond,
+    latent_note,
+    precision_note,
+    what_if_note,
+)
 from attnviz.figures.cost.formulas import attention_equation, by_part, cache_equation, sum_equation, wrapped
 from attnviz.figures.cost.labels import CHARACTER, PLOT_WIDTHS
 from attnviz.figures.drawing import Drawing
@@ -42,8 +49,9 @@ def attention_parameters(
         figure,
         title=title,
         note="One layer's projections on one scale. Grey: q and o, which serve the query heads; k and, fainter, v: "
-        f"{HUES}. MLA has a down-projection to the latent and an up-projection from it instead, "
-        f"here with {latent_note(selected)}.",
+        f"{HUES}. {what_if_note(selected)}".rstrip(),
+        more="MLA has a down-projection to the latent and an up-projection from it instead, here with "
+        f"{latent_note(selected)}.",
         alt=f"{title}. " + "; ".join(f"{attention_name(m)} {n:,}" for m, n in zip(models, totals, strict=True)) + ".",
         table={
             "attention": [attention_name(model) for model in models],
@@ -105,9 +113,12 @@ def cache(
         title=title,
         note=" ".join(filter(None, (
             f"{crowd_text(n_tokens, batch_size)} in {precision}: keys and values of "
-            f"{count(selected.n_layers, 'layer')}, {HUES}. MLA has {latent_note(selected)}. 1 MiB "
-            "is 1,048,576 bytes.",
-            _window_note(selected, n_tokens), precision_note(precision), _context_note(selected, n_tokens),
+            f"{count(selected.n_layers, 'layer')}, {HUES}.",
+            what_if_note(selected), _context_note(selected, n_tokens),
+        ))),
+        more=" ".join(filter(None, (
+            f"MLA has {latent_note(selected)}. 1 MiB is 1,048,576 bytes.", _window_note(selected, n_tokens),
+            precision_note(precision),
         ))),
         alt=f"{title}. " + "; ".join(
             f"{attention_name(m)} {bytes_text(n)}" for m, n in zip(models, sizes, strict=True)) + ".",
@@ -137,8 +148,9 @@ def precisions(model: ModelConfig, n_tokens: int, batch_size: int = 1) -> Drawin
     return Drawing(
         figure,
         title=title,
-        note=f"{attention_name(model)}, {crowd_text(n_tokens, batch_size)}. {precision_note('int4')} A partial block "
-        f"has its own scale. {precision_note('fp8')}",
+        note=f"The cache of {attention_name(model)} for {crowd_text(n_tokens, batch_size)}. How int4 and fp8 store "
+        "their scales is assumed.",
+        more=f"{precision_note('int4')} A partial block has its own scale. {precision_note('fp8')}",
         alt=f"{title}. " + "; ".join(f"{p}: {bytes_text(n)}" for p, n in sizes.items()) + ".",
         table={"precision": list(sizes), "bytes": list(sizes.values())},
         formula=aligned(equation),

@@ -18,8 +18,8 @@ from attnviz.figures.theme import NEUTRAL, base_figure
 
 LENGTHS = tuple(2**k for k in range(7, 21))  # 128 to 1 M tokens
 ASSUMED = (
-    "A lower bound: it assumes that nothing else runs, that arithmetic at its peak overlaps perfectly with one reading "
-    "of the weights, that only the last token needs the output layer, and that masked scores are not computed."
+    "The bound assumes that nothing else runs, that arithmetic at its peak overlaps perfectly with one reading of the "
+    "weights, that only the last token needs the output layer, and that masked scores are not computed."
 )
 LIMITS = {"memory": "reading the weights", "compute": "arithmetic"}
 
@@ -35,9 +35,10 @@ def first_token(serving: Serving) -> Drawing:
     return Drawing(
         _lines(serving, prompts),
         title=title,
-        note=f"{beyond_context(serving.model, serving.n_tokens)}Prefill of one prompt by {short_name(serving.model)} "
-        f"on {machine.name}, both axes logarithmic; attention does {share:.1%} of this prompt's FLOPs. {ASSUMED}"
-        f"{_active(serving)} {_fit(serving)}{peak_note(serving)}",
+        note=f"{beyond_context(serving.model, serving.n_tokens)}A lower bound; both axes are logarithmic. Attention "
+        f"does {share:.1%} of this prompt's FLOPs.{_fit(serving)}",
+        more=f"Prefill of one prompt by {short_name(serving.model)} on {machine.name}. {ASSUMED}{_active(serving)} "
+        f"{peak_note(serving)}",
         alt=f"{title}, limited by {limit}; {share:.1%} of the FLOPs are attention's. "
         f"{context_text(prompts[0].n_tokens)}: {rate_text(prompts[0].seconds(machine))} s; "
         f"{context_text(prompts[-1].n_tokens)}: {rate_text(prompts[-1].seconds(machine))} s.",
@@ -95,4 +96,4 @@ def _fit(serving: Serving) -> str:
     """State whether the prompt fits in memory; "" if it does."""
     if serving.plan().n_users:
         return ""
-    return f"Weights, this prompt's cache and the reserve of {serving.reserve:.0%} do not fit in this memory. "
+    return f" Weights, this prompt's cache and the reserve of {serving.reserve:.0%} do not fit in this memory."

@@ -12,6 +12,7 @@ from attnviz.equations import aligned, tex_text
 from attnviz.figures.chart import Chart
 from attnviz.figures.cost.captions import (
     beyond_context,
+    beyond_note,
     beyond_text,
     cached_tokens_text,
     crowd_text,
@@ -92,10 +93,11 @@ def published(models: Sequence[ModelConfig], chosen: Sequence[ModelConfig]) -> D
     return Drawing(
         figure,
         title=title,
-        note=f"{len(models)} published models, counted by formula: bytes cached for one token in bf16 (1 kB is 1,000 "
-        "bytes) over all parameters. The marker's shape is the type of attention. If a name does not fit, a number "
-        "stands for it, and the name is listed below; overlapping models share a label. "
-        "With sliding windows, a long text takes less than this number times its tokens.",
+        note=f"{len(models)} published models: bytes cached for one token in bf16 over all parameters. The marker's "
+        "shape is the type of attention; numbers stand for names listed below. With sliding windows, a long text takes "
+        "less than this number times its tokens.",
+        more="Counted by formula; 1 kB is 1,000 bytes. A number stands where a name does not fit; overlapping models "
+        "share a label.",
         below=" · ".join(f"**{i}** {short_name(m)}" for i, m in enumerate(numbered, 1)),
         alt=f"{title}: {cost[largest]:,} and {cost[dearer]:,} bytes. Most: {_extreme(cost, max)}; least: "
         f"{_extreme(cost, min)}.",
@@ -146,8 +148,9 @@ def totals(models: Sequence[ModelConfig], n_tokens: int) -> Drawing:
     return Drawing(
         figure,
         title=title,
-        note=f"The cache of one sequence in bf16, both axes logarithmic; 1 GiB is 1,073,741,824 bytes. If layers have "
-        f"a window, the line bends. Dotted: longer than the model was made for. {beyond_text(models, n_tokens)}",
+        note="The cache of one sequence in bf16. If layers have a window, the line bends. Dotted: longer than the "
+        f"model was made for. {beyond_note(models, n_tokens)}".rstrip(),
+        more="Both axes are logarithmic; 1 GiB is 1,073,741,824 bytes.",
         alt=f"{title}. All: {listed(f'{short_name(m)} {bytes_text(n)}' for m, n in sizes.items())}. "
         f"{beyond_text(models, n_tokens)}",
         table={
@@ -184,7 +187,7 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
     expanded = ""
     if model.attention == "mla":
         own = expanded_cache_bytes(model, n_tokens)
-        expanded = f" With each head's keys and values expanded, it would cache {bytes_text(own)}."
+        expanded = f"With each head's keys and values expanded, it would cache {bytes_text(own)}. "
     smallest, largest = (attention_name(others[sizes.index(n)]) for n in (least, most))
     title = (
         f"{short_name(model)}: {bytes_text(here)}; as {smallest} {bytes_text(least)}, as {largest} {bytes_text(most)}"
@@ -194,8 +197,9 @@ def alternatives(model: ModelConfig, n_tokens: int) -> Drawing:
         figure,
         title=title,
         note=f"{beyond_context(model, n_tokens)}One sequence of {context_text(n_tokens)} in bf16, with another "
-        f"attention and all else unchanged; MLA with {latent_note(model)}.{expanded} The effect on the model's quality "
-        f"is not computed here.{' Hatched: beyond its context.' if is_beyond(model, n_tokens) else ''}",
+        "attention and all else unchanged; the effect on the model's quality is not computed here."
+        f"{' Hatched: beyond its context.' if is_beyond(model, n_tokens) else ''}",
+        more=f"{expanded}MLA has {latent_note(model)}.",
         alt=f"{title}. " + "; ".join(f"{name}: {bytes_text(n)}" for name, n in zip(names, sizes, strict=True)) + ".",
         table={
             "attention": names,

@@ -146,12 +146,12 @@ def _difference_of_texts(view: View) -> None:
         return
     n, (layer, head) = len(two.labels[0]), view.layer_and_head
     labels = [a if a == b else f"{a} | {b}" for a, b in zip(*two.labels, strict=True)]
-    note = (
-        f"L{layer} H{head} on the first {count(n, 'token')} of each text, the length of the shorter one. Positions are "
-        "compared, whatever the tokens are. Labels: first text's token | second text's token."
-    )
+    note = f"L{layer} H{head} on the first {count(n, 'token')} of each text; labels: first | second text's token."
+    more = "The shorter text gives the length. Positions are compared, whatever the tokens are."
     allowed = two.allowed[0] | two.allowed[1]
-    charts.show(head_values.difference_map(*two.weights, allowed, labels, ("Text", "second text"), note), "difference")
+    names = "Text", "second text"
+    drawing = head_values.difference_map(*two.weights, allowed, labels, names, note, more)
+    charts.show(drawing, "difference")
 
 
 def _second_text(label: str) -> None:
