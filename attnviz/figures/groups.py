@@ -342,7 +342,6 @@ def work_caption(configs: Sequence[ModelConfig], selected: ModelConfig, n_tokens
         title=title,
         note=f"One decode step: the last of {count(n_tokens, 'token')} attends to "
         f"{_attended_text(selected, n_tokens)}. {_flops_note(selected)}{chance}",
-        more=_counted_text(selected),
         alt=f"{title}; {costs['parameters of the model'][here]:,} of "
         f"{costs['parameters of the model'][0]:,} parameters.",
         table={"attention": names, **costs},

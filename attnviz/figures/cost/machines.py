@@ -47,8 +47,9 @@ def filling(serving: Serving) -> Drawing:
     return Drawing(
         figure,
         title=title,
-        note=f"{beyond_context(serving.model, serving.n_tokens)}{_longest_context(plan, serving)}The reserve of "
-        f"{serving.reserve:.0%} is an assumption, for activations and allocation overhead.",
+        note=f"{beyond_context(serving.model, serving.n_tokens)}The memory, to scale. "
+        f"{_longest_context(plan, serving)}The reserve of {serving.reserve:.0%} is an assumption, for activations and "
+        "allocation overhead.",
         more=f"{_memory_note(serving, by_data_sheet)} {weights_note(serving.weights)}{_parallel_note(serving)}",
         alt=f"{title}. " + "; ".join(f"{name} {bytes_text(n, False)}" for name, n in pieces.items()) + ".",
         table={
@@ -198,9 +199,9 @@ def machines(accelerators: Sequence[Accelerator], serving: Serving, batch_size: 
     return Drawing(
         figure,
         title=title,
-        note=f"{beyond_context(model, serving.n_tokens)}An upper bound for {_sequences(batch_size)} of "
-        f"{context_text(serving.n_tokens)}{' together' * (batch_size > 1)}. Faint bars: weights and caches, {needed}, "
-        f"do not fit beside a reserve of {serving.reserve:.0%}.",
+        note=f"{beyond_context(model, serving.n_tokens)}An upper bound on tokens per second for "
+        f"{_sequences(batch_size)} of {context_text(serving.n_tokens)}{' together' * (batch_size > 1)}. Faint "
+        f"bars: weights and caches, {needed}, do not fit beside a reserve of {serving.reserve:.0%}.",
         more=f"{short_name(model)} at the makers' peak figures.{_experts_note(serving, batch_size)} Memory is as the "
         "driver reports it if a source is known, else the data sheet's GB of 10⁹ bytes. "
         f"{_peaks_note(each)} The equation is for {names[fastest]}.",
