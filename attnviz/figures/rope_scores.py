@@ -85,7 +85,7 @@ def moved_apart(
     figure.update_yaxes(title="score q·k/√D")
     found = f"score {_signed(scores[here])} at distance {m - n}"
     constant = (
-        f" The {unrotated} dimensions without rotation add {parts[-1, here] / head_dim**0.5:.2f} at each distance."
+        f" The {unrotated} dimensions without rotation add {_signed(parts[-1, here] / head_dim**0.5)} at each distance."
         if unrotated
         else ""
     )
