@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from unicodedata import normalize
 
@@ -17,14 +17,31 @@ import numpy as np
 import pytest
 
 from attnviz.equations import Equation
+from attnviz.figures.chart import Chart
 from attnviz.figures.drawing import Caption, Drawing
 from attnviz.session.settings import MODELS, Settings
 from tests.arithmetic import NOTHING, check
-from tests.walk import COST, DECODE, GROUPS, HEADS, ROPE, STEPS, TABS, Page, Said, Visit, visits, walking
+from tests.walk import (
+    COST,
+    DECODE,
+    GROUPS,
+    HEADS,
+    LONGEST_NOTE,
+    ROPE,
+    STEPS,
+    TABS,
+    Page,
+    Said,
+    Visit,
+    length,
+    visits,
+    walking,
+)
 
 pytestmark = pytest.mark.slow
 
 VISITS = visits()
+LONGER = {"map_caption", "head_map"}  # if rows are masked, the scale is logarithmic and a token is excluded from it
 WALKS = {(STEPS, "walk"), (STEPS, "step")}  # drawn by a component: test_step_captions.py, test_decode_step.py
 
 
@@ -35,6 +52,7 @@ class Found:
     wrong: dict[str, str] = field(default_factory=dict)
     unequal: dict[str, str] = field(default_factory=dict)
     unnamed: dict[str, str] = field(default_factory=dict)
+    long: dict[str, str] = field(default_factory=dict)
     with_letters: Counter = field(default_factory=Counter)
     evaluated: Counter = field(default_factory=Counter)
     compared: Counter = field(default_factory=Counter)
@@ -65,6 +83,8 @@ def look_at(visit: Visit, page: Page, found: Found) -> None:
             found.unnamed |= {f"{letter} in {said.text}, beside it: {beside.text}": str(visit) for letter in missing}
     everything = "\n".join(said.text for said in page.said)
     for maker, caption in page.captions:
+        if length(caption.note) > LONGEST_NOTE and maker not in LONGER:
+            found.long[f"{maker}: {length(caption.note)} characters: {caption.note}"] = str(visit)
         line = getattr(caption, "line", "")
         if line and line in everything:  # plain text in place of TeX, for small screens
             missing = letters(caption.formula) - named(caption.legend if caption.legend in everything else "")
@@ -111,13 +131,14 @@ def test_what_every_view_prints_is_right(path):
     assert found.evaluated.total() >= least[0], "fewer equations were found on this page: does the walk still see them?"
     assert found.unnamed == {}, report(found.unnamed)
     assert {page for page, _ in found.with_letters} == {path}
+    assert found.long == {}, f"move details of a note to the drawing's `more`:\n{report(found.long)}"
     assert found.compared.total() >= least[1], "fewer numbers of titles were compared on this page"
     assert found.unequal == {}, report(found.unequal)
 
 
 def test_what_pages_without_views_print_is_right():
     found = found_on([visit for visit in VISITS if not TABS[visit.page]])
-    assert (found.wrong, found.unnamed, found.unequal) == ({}, {}, {})
+    assert (found.wrong, found.unnamed, found.unequal, found.long) == ({}, {}, {}, {})
 
 
 @pytest.mark.parametrize("path", [path for path, tabs in TABS.items() if tabs])
@@ -126,6 +147,13 @@ def test_a_wrong_equation_is_noticed(monkeypatch, path):
     monkeypatch.setattr(Equation, "value", property(lambda self: value(self) * 1.01 + 1))
     wrong = look_at_one(path)
     assert right.wrong == {} and len(wrong.wrong) >= 1 and right.evaluated == wrong.evaluated
+
+
+def test_a_long_note_is_noticed():
+    found, drawing = Found(), Drawing(Chart(), "", "a**b**" * (LONGEST_NOTE // 2) + "\\$", "", {})
+    captions = [("long", drawing), ("short", replace(drawing, note=drawing.note[:-2]))]
+    look_at(VISITS[0], Page([Said("")], captions), found)
+    assert [problem.partition(": ")[0] for problem in found.long] == ["long"] and str(VISITS[0]) in report(found.long)
 
 
 def test_a_letter_without_a_name_is_noticed(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -163,6 +164,15 @@ def _row(parameters: Mapping[str, Sequence], wanted: tuple[int, int, int, int], 
 
 def _pairs(row: list[int]) -> set[tuple[int, int, int, int]]:
     return {(a, b, row[a], row[b]) for a, b in combinations(range(len(row)), 2)}
+
+
+LONGEST_NOTE = 300  # characters; about two sentences and a warning
+ESCAPES = re.compile(r"\\([!-/:-@\[-`{-~])|\*\*")
+
+
+def length(note: str) -> int:
+    """Return the characters of a note that are seen: without markdown's escapes and bold."""
+    return len(ESCAPES.sub(r"\1", note))
 
 
 class Said(NamedTuple):  # several times faster to create than a dataclass: a page has thousands

@@ -23,7 +23,7 @@ from attnviz.figures import cost
 from attnviz.figures.drawing import Drawing
 from attnviz.session.pages import PAGES
 from attnviz.ui.pages.mistakes import ANSWERS, SKIPPED
-from tests.walk import decode_little
+from tests.walk import LONGEST_NOTE, decode_little, length
 
 pytestmark = pytest.mark.slow
 
@@ -107,6 +107,13 @@ def test_every_figure_states_its_finding_in_words_with_a_number(drawn):
         for drawing in drawn[name]:
             assert len(drawing.alt) > 40 and re.search(r"\d", drawing.alt), f"{name}: {drawing.alt}"
             assert drawing.title and drawing.note, name
+
+
+def test_no_note_is_long(drawn):
+    """Also of what no page of the walk in tests/test_printed_equations.py draws: measurements and mistakes."""
+    for name in functions():
+        for drawing in drawn[name]:
+            assert length(drawing.note) <= LONGEST_NOTE, f"{name}: move details to `more`: {drawing.note}"
 
 
 def numbers(text: str) -> list[float]:
