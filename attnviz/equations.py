@@ -1,7 +1,7 @@
 r"""Expressions and equations that format themselves: symbols, inserted numbers and result come from one object.
 
     L, S = Value(4, "L", "layers"), Value(128, "S", "tokens")
-    Equation(2 * L * S, unit="B").text()  # "2·L·S = 2·4·128 = 1,024 B"
+    Equation(2 * L * S, unit="B").text()  # "2 · L · S = 2 · 4 · 128 = 1,024 B", with thin spaces
 
 No printed equation is typed by hand: an expression is built with + - * / from its values, and each form (TeX or plain
 text, symbols or numbers) is rendered from the same tree. Standard library only.
@@ -246,7 +246,9 @@ class Product(Expression):
         return self.factors
 
     def write(self, style: Style) -> str:
-        sign = r"\cdot " if style.tex else "·"
+        sign = (
+            r"\cdot " if style.tex else "\u2009·\u2009"
+        )  # between thin spaces: beside a digit a dot can hardly be seen
         return sign.join(factor.within(style, MULTIPLIED) for factor in self.factors)
 
 

@@ -223,7 +223,11 @@ def test_numbers_are_printed_so(number, options, plain, tex):
     ],
 )
 def test_brackets_stand_where_they_are_needed_and_nowhere_else(expression, plain, tex):
-    assert (expression.write(PLAIN), expression.write(TEX)) == (plain, tex)
+    assert (expression.write(PLAIN).replace("\u2009", ""), expression.write(TEX)) == (plain, tex)
+
+
+def test_a_dot_between_factors_has_thin_spaces_and_that_of_a_power_of_ten_none():
+    assert (2 * Value(7e13, scientific=True)).write(PLAIN) == "2\u2009·\u20097.00·10¹³"
 
 
 def test_an_unknown_function_is_refused_with_the_known_ones():
@@ -236,11 +240,16 @@ def test_a_unit_and_other_words_can_be_any_in_tex():
     assert equation.tex().endswith(r"0.5000\text{ \%} = \text{50 \% \& \_}")
 
 
+def dotted(text: str) -> str:
+    """Put the thin spaces of plain text around the dots."""
+    return text.replace("·", "\u2009·\u2009")
+
+
 def test_a_side_that_is_the_same_is_printed_once():
     assert Equation(Value(5)).text() == "5"
     assert Equation(Value(5, "S"), unit="B").text() == "S = 5 = 5 B"
-    assert Equation(Value(2, "L") * 4, steps=Steps.SYMBOLS).text() == "L·4 = 8"
-    assert Equation(Value(2, "L") * 4, name="n", steps=Steps.NUMBERS).text() == "n = 2·4 = 8"
+    assert Equation(Value(2, "L") * 4, steps=Steps.SYMBOLS).text() == dotted("L·4 = 8")
+    assert Equation(Value(2, "L") * 4, name="n", steps=Steps.NUMBERS).text() == dotted("n = 2·4 = 8")
 
 
 def test_every_letter_with_a_meaning_is_in_the_legend():
@@ -254,8 +263,8 @@ def test_a_minus_sign_stands_before_what_holds_together():
     a, b = Value(7, "a"), Value(-3, "b")
     assert (-a).value == -7 and (-(a + b)).value == -4
     assert Equation(-(a + b)).text() == "−(a + b) = −(7 − 3) = −4"
-    assert Equation(-(a * b)).text() == "−a·b = −7·(−3) = 21"
-    assert Equation(5 * -a).text() == "5·(−a) = 5·(−7) = −35"
+    assert Equation(-(a * b)).text() == dotted("−a·b = −7·(−3) = 21")
+    assert Equation(5 * -a).text() == dotted("5·(−a) = 5·(−7) = −35")
     assert Equation(5 - -a).text() == "5 − (−a) = 5 − (−7) = 12"
 
 
@@ -267,7 +276,7 @@ def test_a_matrix_times_a_vector_is_its_rows():
         r"\begin{pmatrix} a & -b \\ b & a \end{pmatrix} \begin{pmatrix} x \\ y \end{pmatrix}"
     )
     first, second = product.rows()
-    assert first.text() == "u = x·a − y·b = 7·2 − (−3)·5 = 29" and first.legend()["u"] == ("first", "29")
+    assert first.text() == dotted("u = x·a − y·b = 7·2 − (−3)·5 = 29") and first.legend()["u"] == ("first", "29")
     assert second.tex() == r"\upsilon = x\cdot b + y\cdot a = 7\cdot 5 + \left(-3\right)\cdot 2 = 29"
     assert check(aligned(product, first, second), tex=True) == []
 
