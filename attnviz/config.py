@@ -23,7 +23,7 @@ RUN_FIELDS = (
     "position", "max_context", "rope_theta", "rope_theta_windowed", "rope_scaling", "rope_layout", "rotary_fraction",
     "causal", "sliding_window", "full_layers", "n_sinks",
     "id", "name", "family", "year", "dtype",
-)  # fmt: skip  # fields on which no tensor's shape depends: how a model is run, and its names
+)  # fmt: skip  # fields that `with_config` may change on loaded weights: how a model is run, and its names
 
 
 def divisors(n: int) -> tuple[int, ...]:

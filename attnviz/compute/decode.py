@@ -138,7 +138,7 @@ def _measured(key: Callable[..., Hashable]) -> Callable:
 
 def measure_again() -> None:
     """Discard all measurements of this page, for all sessions."""
-    for each in (_step_seconds, _peak_seconds, _speculation_seconds, _family):
+    for each in (_step_seconds, _peak_seconds, _speculation_seconds, _drafter_seconds, _family):
         each.cache_clear()
 
 
@@ -267,14 +267,16 @@ def speculation_seconds(view: View) -> tuple[Spread, ...]:
     return _speculation_seconds(*_speculation(view))
 
 
-def drafter_cost(view: View) -> float | None:
-    """Return the time of a drafter's step by that of a step of the model; None for n-grams, and with a window."""
+def drafter_seconds(view: View) -> tuple[Spread, ...]:
+    """Time a step of the drafter and one of the model, in turn; () for n-grams, which take none."""
     s = causal(view).settings
-    if s.drafter == "n-grams" or view.config.sliding_window is not None:
-        return None
-    n_tokens = len(_at_least_two(view))
-    own, drafter = (_step_seconds(each, n_tokens)[0].median for each in (s, replace(_as_run(s), model=s.drafter)))
-    return drafter / own
+    return () if s.drafter == "n-grams" else _drafter_seconds(s, s.drafter, len(_at_least_two(view)))
+
+
+@_measured(models.by_model)
+def _drafter_seconds(settings: Settings, drafter: str, n_tokens: int) -> tuple[Spread, ...]:
+    pair = replace(_as_run(settings), model=drafter), settings
+    return comparisons.decode_step_seconds([models.model_of(each) for each in pair], range(n_tokens))
 
 
 def _speculation(view: View) -> tuple[Settings, tuple[int, ...], str, int, decode.Sampling]:

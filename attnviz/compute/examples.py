@@ -69,9 +69,10 @@ def sentence(view: View, found: Found) -> str:
 
 
 def _at_selection(view: View, found: Found, role: str) -> Found:
-    """Return what was found with the selected query and key, if that key is one of the role's."""
-    trace, cell = view.trace, (view.query, view.key)
-    if not keys_of(trace.tokens, trace.allowed[found.layer])[role][cell]:
+    """Return what was found with the selected query and key, if that key is its strongest and one of the role's."""
+    trace, cell, row = view.trace, (view.query, view.key), view.trace.allowed[found.layer, view.query]
+    strongest = view.key == trace.weights[found.layer, found.head, view.query].argmax() and row.sum() > 1
+    if not (strongest and row[view.key] and keys_of(trace.tokens, trace.allowed[found.layer])[role][cell]):
         return found
     return replace(found, query=cell[0], key=cell[1], weight=float(trace.weights[found.layer, found.head][cell]))
 

@@ -123,6 +123,7 @@ def _load_opened(model: str) -> Loaded:
         raise OpenError(problem)
     for read_before in (opened_config, config_of, _own_tokenizer, read):  # the files may have been repaired since
         read_before.cache_clear()
+    folder_of(model)  # one that is not there is looked for again: its download may have ended
     try:
         return _load(model, None, 0)
     except OpenError as error:

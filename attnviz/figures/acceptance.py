@@ -7,6 +7,7 @@ from statistics import mean
 from typing import TYPE_CHECKING
 
 from attnviz.equations import Equation, Value
+from attnviz.figures.decode import unsteady
 from attnviz.figures.drawing import Drawing
 from attnviz.figures.numbers import printed
 from attnviz.figures.phrases import count, meanings
@@ -14,15 +15,15 @@ from attnviz.figures.theme import BROWN, NEUTRAL, PETROL, base_figure
 from attnviz.figures.token_maps import shortened
 
 if TYPE_CHECKING:
-    from attnviz.decode.comparisons import Speculated
+    from attnviz.decode.comparisons import Speculated, Spread
 
 MAX_NAMED = 32  # proposals whose tokens are named below their bars
 
 
-def acceptance(found: Speculated, vocabulary: Sequence[str], k: int, cost: float | None = None) -> Drawing:
+def acceptance(found: Speculated, vocabulary: Sequence[str], k: int, steps: Sequence[Spread] = ()) -> Drawing:
     """Draw min(1, p / q) of each checked proposal as a bar, and the random number u as a mark: in the bar is accepted.
 
-    k: tokens that the drafter proposes per pass. cost: time of a drafter's step by that of a step of the model.
+    k: tokens that the drafter proposes per pass. steps: times of a step of the drafter and of the model.
     """
     checked = [(n, each) for n, round_ in enumerate(found.rounds, 1) for each in round_.checked]
     x, names = list(range(len(checked))), [vocabulary[each.id] for _, each in checked]
@@ -45,7 +46,7 @@ def acceptance(found: Speculated, vocabulary: Sequence[str], k: int, cost: float
         yaxis={"title": {"text": "min(1, p / q)"}, "range": [0, 1.05]},
     )
     n_accepted, share = sum(each.accepted for _, each in checked), mean(each.overlap for _, each in checked)
-    formula, legend = _expected(found, share, k, cost)
+    formula, legend = _expected(found, share, k, steps)
     return Drawing(
         figure,
         title=f"{n_accepted} of {count(len(x), 'checked proposal')} {'is' if len(x) == 1 else 'are'} accepted",
@@ -65,32 +66,40 @@ def acceptance(found: Speculated, vocabulary: Sequence[str], k: int, cost: float
     )  # fmt: skip
 
 
-def _expected(found: Speculated, share: float, k: int, cost: float | None) -> tuple[str, str]:
+def _expected(found: Speculated, share: float, k: int, steps: Sequence[Spread]) -> tuple[str, str]:
     """Return the paper's equations of the tokens per pass and of the speed-up, and what they mean."""
     if not _proposes_all(found, k):
         return "", ""
-    if round(share, 4) == 1:  # the equation would be 0 / 0
-        return "", "Each proposal is accepted: a pass writes k + 1 tokens, and only the drafter's own time is left."
-    checked = sum(len(each.checked) for each in found.rounds)
+    checked, n_passes = sum(len(each.checked) for each in found.rounds), len(found.rounds)
     alpha = Value(share, "α", f"mean of Σ min(p, q) over {count(checked, 'checked proposal')}", tex=r"\alpha", digits=4)
-    proposed = Value(k, "k", "tokens proposed per pass")
-    tokens = 1 - alpha ** (proposed + 1)
-    per_pass = Equation(tokens / (1 - alpha), digits=2)
-    n_passes = len(found.rounds)
+    proposed, sure = Value(k, "k", "tokens proposed per pass"), round(share, 4) == 1
+    per_pass = proposed + 1 if sure else (1 - alpha ** (proposed + 1)) / (1 - alpha)  # with α = 1 it is 0 / 0
+    equations = [Equation(per_pass, digits=2)]
     remark = (
-        "The equation (arXiv 2211.17192, eq. 1): tokens per pass if each pass proposed k tokens and each of them were "
-        f"accepted with probability α. In the {n_passes} pass{'es' * (n_passes != 1)} here, "
-        f"{found.n_tokens / n_passes:.2f} were written per pass; so few passes can differ from it by chance."
+        f"{'With α = 1: tokens' if sure else 'The equation (arXiv 2211.17192, eq. 1): tokens'} per pass if each pass "
+        f"proposed k tokens and each of them were accepted with probability α. In the {n_passes} "
+        f"pass{'es' * (n_passes != 1)} here, {found.n_tokens / n_passes:.2f} were written per pass; so few passes can "
+        "differ from it by chance."
     )
-    if cost is None:
-        return per_pass.tex(), f"{meanings(per_pass)} {remark}"
-    time = Value(round(cost, 2), "c", "time of a step of the drafter by that of a step of the model, measured here")
-    faster = Equation(tokens / ((1 - alpha) * (proposed * time + 1)), digits=2)
-    remark += (
-        " The second one (theorem 3.8): the speed-up if a pass over k + 1 tokens takes as long as one over a single "
-        f"token{'.' if faster.value > 1 else ': none, since each proposal costs a step of a drafter this large.'}"
-    )
-    return rf"{per_pass.tex()} \qquad {faster.tex()}", f"{meanings(per_pass, faster)} {remark}"
+    if steps:
+        drafter, model = steps
+        time = Value(
+            round(drafter.median / model.median, 2), "c",
+            "time of a step of the drafter, divided by that of a step of the model, measured here in turn",
+        )  # fmt: skip
+        equations.append(Equation(per_pass / (proposed * time + 1), digits=2))
+        remark += (
+            " The second equation (theorem 3.8): the speed-up if a pass over k + 1 tokens takes as long as one over a "
+            f"single token{_none(equations[-1].value, share, time.value, k)}.{unsteady(steps)}"
+        )
+    return r" \qquad ".join(each.tex() for each in equations), f"{meanings(*equations)} {remark}"
+
+
+def _none(speed_up: float, alpha: float, cost: float, k: int) -> str:
+    """Say why no time is saved: some k saves time only where α is above c."""
+    if speed_up > 1:
+        return ""
+    return f": none with k = {k}" if alpha > cost else ": none, as α is not above c"
 
 
 def _proposes_all(found: Speculated, k: int) -> bool:

@@ -63,8 +63,8 @@ def losses(found: Sequence[Bounded], limit: int, own: bool) -> Drawing:
         f"at the square.{finding}",
         more=f"Each point is the mean loss of up to {SMOOTHED} tokens. Curves that coincide lie inside each other. "
         "±: standard error of the paired differences. StreamingLLM (arXiv 2309.17453) reports that large models "
-        "collapse without the first tokens. With RoPE those that are kept are rotated on, as there, so that positions "
-        "count inside the cache.",
+        "collapse without the first tokens. With RoPE the sinks' keys are rotated further, as there, so that "
+        "positions count inside the cache.",
         alt=f"{title}. The loss along {count(n, 'token')} of text, for {len(found)} caches.",
         table={"cache": [each.name for each in found], "tokens read": [len(e.losses) for e in found], **whole,
                "bytes at the end": [each.nbytes for each in found]},
@@ -282,7 +282,7 @@ def rounds(found: Speculated, seconds: Sequence[Spread], drafter: str) -> Drawin
     drafted, alone = seconds
     measured = f"Measured here: {quartiles(drafted)} with the drafter and {quartiles(alone)} without"
     if drafted.overlaps(alone):
-        measured += ", within the spread"
+        measured += "; the two ranges overlap"
     else:
         measured += f", {drafted.median / alone.median:.2f} times the time"
     return Drawing(

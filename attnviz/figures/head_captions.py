@@ -257,8 +257,8 @@ def shown_by_selected(own: Found, largest: Found, labels: Sequence[str], role: s
     clause = KEY_CLAUSES[role].format(query=quoted(shortened(labels[own.query], LONGEST_TOKEN)))
     return (
         f"**Layer {own.layer}, head {own.head} is {'an' if name[0] in 'aeiou' else 'a'} {name} head on this text.** "
-        f"{_gives(own, labels)}, {clause}. Its {name} score is {_by_chance(own)}; the largest has layer "
-        f"{largest.layer}, head {largest.head}: {largest.share.weight:.2f}."
+        f"{_gives(own, labels)}, {clause}. Its {name} score is {_by_chance(own)}; layer {largest.layer}, head "
+        f"{largest.head} has the largest, {largest.share.weight:.2f}."
     )
 
 

@@ -70,6 +70,8 @@ def formula(drawing: Drawing | Caption) -> None:
 
 def _numbers(drawing: Drawing, key: str) -> None:
     name, n_rows = state.file_name(key), len(next(iter(drawing.table.values())))
+    if drawing.more:  # as text too: for print, and for a screen reader, to which the note's help is a button
+        st.caption(drawing.more)
     st.dataframe(
         drawing.table, hide_index=True, height=TABLE_HEIGHT if n_rows > 5 else "content", placeholder=drawing.missing
     )

@@ -335,9 +335,9 @@ def control(
     kind = kind_of(field)
     if isinstance(kind, Number) and "options" not in options:
         number = int if kind.whole else float
-        high = min(number(kind.high), options.get("max_value", number(kind.high)))
+        high = number(min(kind.high, options.get("max_value", kind.high)))
         options |= {"min_value": number(kind.low), "max_value": high}
-        value = min(max(value, number(kind.low)), high)
+        value = number(min(max(value, kind.low), high))
     st.session_state[key] = list(value) if isinstance(value, tuple) else value  # as the browser will send it back
     parts = [_CURRENT_PART.get()] if reruns is None else reruns
     drawn = _Drawn(field, key, own, st.session_state[key], options.get("options"), parts, then)

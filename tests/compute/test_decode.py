@@ -206,12 +206,14 @@ def test_a_text_of_one_token_is_known_to_be_read_twice() -> None:
 
 
 @pytest.mark.slow
-def test_a_drafters_cost_is_that_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    seconds = {"gqa-4": 0.004, "mqa": 0.003}
-    monkeypatch.setattr(compute, "_step_seconds", lambda s, n: (comparisons.Spread.of([seconds[s.model]]),))
-    assert compute.drafter_cost(view(model="gqa-4", drafter="mqa")) == pytest.approx(0.75)
-    assert compute.drafter_cost(view(drafter="n-grams")) is None
-    assert compute.drafter_cost(view(drafter="mqa", window=8)) is None
+def test_steps_of_drafter_and_model_are_timed_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    order, read = [], comparisons.read
+    monkeypatch.setattr(comparisons, "read", lambda model, *rest: order.append(model.config.name) or read(model, *rest))
+    compute.measure_again()
+    drafter, model = compute.drafter_seconds(view(model="gqa-4", drafter="mqa", window=8))
+    assert drafter.n_runs == model.n_runs == 9
+    assert order[-18:] == ["mqa", "gqa-4"] * 9
+    assert compute.drafter_seconds(view(drafter="n-grams")) == ()
 
 
 # ---- the parts

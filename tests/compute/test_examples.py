@@ -41,7 +41,9 @@ def test_a_selected_head_with_the_role_is_named_before_the_one_with_the_largest_
     said = examples.sentence(view, found)
     assert said.startswith("**Layer 1, head 3 is an induction head on this text.**")
     assert f"{weights[21, 5]:.4f} of its weight" in said and "Query 21 “·a”" in said.replace("\\", "")
-    assert said.endswith(f"the largest has layer {found.layer}, head {found.head}: {found.share.weight:.2f}.")
+    assert said.endswith(f"layer {found.layer}, head {found.head} has the largest, {found.share.weight:.2f}.")
+    padded = View(Settings(padding=6, query=18, key=2), padded=True)  # key 2 is padding, and masked
+    assert "gives 0.0000" not in examples.sentence(padded, examples.found_in(padded))
     other = view.but(layer=2, head=5)
     assert examples.sentence(other, found).startswith(f"**Look at layer {found.layer}, head {found.head}**")
 

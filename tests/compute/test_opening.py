@@ -98,6 +98,13 @@ def test_a_refused_model_is_not_read_again_by_each_part_of_a_page_and_opens_once
     assert View(settings).problem is None
 
 
+def test_a_model_that_was_not_there_is_opened_once_it_is(tmp_path):
+    settings = Settings(model=str(tmp_path / "later"), text="a dog")
+    assert "not on this machine" in View(settings).model_problem
+    saved(tmp_path / "later", 302)
+    assert View(settings).model_problem is None
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_weights_that_compute_no_numbers_are_refused(value, tmp_path):
     def spoil(weights):

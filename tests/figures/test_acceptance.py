@@ -3,7 +3,7 @@
 import pytest
 
 from attnviz.decode import Round
-from attnviz.decode.comparisons import Speculated
+from attnviz.decode.comparisons import Speculated, Spread
 from attnviz.decode.speculation import Checked
 from attnviz.figures.acceptance import acceptance
 
@@ -29,20 +29,40 @@ def test_bars_marks_and_table_are_those_of_the_rule():
 
 
 def test_tokens_per_pass_by_the_papers_formula():
-    """(1 - 0.5 ** 3) / (1 - 0.5) = 1.75; where every proposal is accepted, 0 / 0 is not printed."""
+    """(1 - 0.5 ** 3) / (1 - 0.5) = 1.75."""
     drawing = acceptance(FOUND, WORDS, k=2)
     assert "= 1.75" in drawing.formula and "α = 0.5" in drawing.legend
     assert acceptance(FOUND, WORDS, k=3).formula == ""  # of a drafter that proposed fewer
-    sure = acceptance(Speculated((Round([1], 1, [1, 2], (Checked(1, 1.0, 1.0, 0.5, 1.0),)),)), WORDS, k=2)
-    assert sure.formula == "" and "Each proposal is accepted: a pass writes k + 1 tokens" in sure.legend
 
 
-@pytest.mark.parametrize(("cost", "value", "ending"), [(0.25, "= 1.17", "a single token."), (1.0, "= 0.58", "large.")])
-def test_the_speed_up_by_the_papers_formula(cost, value, ending):
-    """0.875 / (0.5 · (2 · 0.25 + 1)) = 1.1667; with a drafter as slow as the model 0.875 / 1.5 = 0.5833."""
-    drawing = acceptance(FOUND, WORDS, k=2, cost=cost)
-    assert "= 1.75" in drawing.formula and value in drawing.formula and f"c = {cost:g}" in drawing.legend
-    assert drawing.legend.endswith(ending) and "In the 2 passes here, 2.00 were written per pass" in drawing.legend
+SURE = Speculated((Round([1, 2], 2, [1, 2, 3], (Checked(1, 1.0, 1.0, 0.5, 1.0), Checked(2, 1.0, 1.0, 0.5, 1.0))),))
+
+
+def took(*seconds: float) -> list[Spread]:
+    return [Spread.of([each]) for each in seconds]
+
+
+@pytest.mark.parametrize(
+    ("found", "cost", "values", "ending"),
+    [
+        (FOUND, 0.25, ("= 1.75", "= 1.17"), "a single token."),
+        (FOUND, 1.0, ("= 1.75", "= 0.58"), "none, as α is not above c."),
+        (FOUND, 0.45, ("= 1.75", "= 0.92"), "none with k = 2."),
+        (SURE, 0.25, ("= 3", "= 2.00"), "a single token."),
+        (SURE, 1.0, ("= 3", "= 1.00"), "none, as α is not above c."),
+    ],
+)
+def test_the_speed_up_by_the_papers_formula(found, cost, values, ending):
+    """0.875 / (0.5 · (2 · 0.25 + 1)) = 1.1667; with c = 1 0.875 / 1.5, with 0.45 0.875 / 0.95; with α = 1 3 / 1.5."""
+    drawing = acceptance(found, WORDS, 2, took(0.004 * cost, 0.004))
+    assert all(value in drawing.formula for value in values) and f"c = {cost:g}" in drawing.legend
+    assert drawing.legend.endswith(ending)
+
+
+def test_the_tokens_here_stand_beside_those_that_are_expected():
+    assert "In the 2 passes here, 2.00 were written per pass" in acceptance(FOUND, WORDS, k=2).legend
+    alone = acceptance(SURE, WORDS, k=2)
+    assert alone.formula.endswith("= 3.00") and alone.legend.startswith("k = 2: tokens proposed per pass. With α = 1")
 
 
 @pytest.mark.parametrize("n", [1, 32, 33, 200])

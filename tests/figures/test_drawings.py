@@ -187,6 +187,6 @@ def test_no_token_is_markup_in_a_figure_or_its_words(drawn):
         for drawing in drawn[name]:
             for text in strings(drawing.figure.to_plotly_json()):
                 assert "<" not in OUR_TAGS.sub("", text), f"{name}: {text}"
-            for text in (drawing.title, drawing.note):
+            for text in (drawing.title, drawing.note, drawing.more):
                 plain = re.sub(r"\\[!-/:-@\[-`{-~]", "", text)  # undo the escapes of quoted()
                 assert not re.search(r"[<`$\[\]]|:\w+:|:\w+\[|javascript:", plain), f"{name}: {text}"

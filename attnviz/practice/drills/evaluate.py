@@ -28,7 +28,8 @@ def evaluate(written: str, letters: Mapping[str, float] | None = None) -> float:
         raise Unreadable(f"An answer can have at most {MAX_CHARS} characters; this one has {len(written):,}.")
     text = written.translate(_SIGNS).replace("^", "**").replace("√", "sqrt").strip()
     text = re.sub(r"(?<=\d)[, ](?=\d{3}(?!\d))", "", text)
-    text = re.sub(r"(?<=[\d)]) ?[xX] ?(?=[\d(])", "*", text)
+    if "x" not in (letters or {}):
+        text = re.sub(r"(?<=[\w)]) [xX] (?=[\w(√])|(?<=\d\d)[xX](?=[\d(])|(?<=[1-9)])[xX](?=[\d(])", "*", text)
     text = re.sub(r"\b(sqrt|exp|log2?|ln|cos|sin|tanh) +([\w.]+)$", r"\1(\2)", text)
     text = re.sub(r"^([\d.]+) ?%$", r"\1 / 100", text)
     try:
@@ -47,7 +48,7 @@ def evaluate(written: str, letters: Mapping[str, float] | None = None) -> float:
 def _hint(text: str, letters: Mapping[str, float]) -> str:
     """Say what to change in what people type most: factors without a sign, a unit or a suffix after a number."""
     if letters or re.fullmatch(r"\d+[A-Za-z]{2,}", text):
-        return " Write * between the factors."
+        return " Write · or * between the factors."
     if re.fullmatch(r"[-\d.,]+ ?[kKMGBT]", text):
         return " Write 151M as 151e6."
     return " Leave out the unit." if re.fullmatch(r"[-\d.,]+ [a-zA-Z/ ]+", text) else ""

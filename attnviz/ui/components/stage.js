@@ -50,10 +50,10 @@ function key(e, black) {
 }
 
 // A grid's height grows with its width, a chart's does not: so several widths are tried, and the one that fills most of the screen
-// is used; until then the drawing cannot be seen. CSS properties tell it that it is presented (--slide: 1), its maximal height, and to
+// is used; a drawing that is new cannot be seen until then. CSS properties tell it that it is presented (--slide: 1), its maximal height, and to
 // hide what it can omit.
 function fitting(sheet, target, signal) {
-  let turn = 0, seen = "", trying = false;
+  let turn = 0, seen = "", trying = false, shown = document.attnvizStaged === target;
   const roomFor = () => {
     const bar = document.querySelector("[data-testid=stBottom]")?.getBoundingClientRect();
     const beside = bar?.left > 0; // a lesson's text in a wide window
@@ -80,7 +80,7 @@ function fitting(sheet, target, signal) {
   };
   const fill = async (element, stale) => {
     const room = roomFor(), all = [];
-    trying = true;
+    trying = !shown;
     for (const share of SHARES) {
       all.push(await tried(element, room, (room[0] * share) / TYPE));
       if (stale()) return; // the window was resized: the measurements so far are invalid
@@ -103,11 +103,13 @@ function fitting(sheet, target, signal) {
     if (!drawn) return void setTimeout(start, SETTLED);
     const run = ++turn, stale = () => run !== turn || signal.aborted;
     seen = now;
+    document.attnvizStaged = target;
     for (let i = 0; i < TRIES && !stale(); i++) {
       await fill(element, stale);
       const { height } = element.getBoundingClientRect(), { length } = charts();
       await wait(6 * SETTLED); // elements drawn late change the height
-      if (Math.abs(element.getBoundingClientRect().height - height) < 8 && charts().length === length) return;
+      if (Math.abs(element.getBoundingClientRect().height - height) < 8 && charts().length === length) break;
     }
+    shown = true;
   };
 }

@@ -274,7 +274,7 @@ def _models(view: View) -> None:
 
 def _bounded(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(st.slider, "Cache size, tokens", "bound", width=320)
+        state.control(st.slider, "Cache size, tokens", "bound", max_value=128, width=320)
         state.control(
             st.slider, "Attention-sink tokens", "kept_first", width=220,
         )  # fmt: skip
@@ -334,8 +334,8 @@ def _speculate(view: View) -> None:
     _measure_again()
     st.markdown(part_figures.passes_text(found, vocabulary(view.settings)))
     st.caption(part_figures.PASSES_LEGEND)
-    cost = compute.drafter_cost(view)
-    charts.show(acceptance(found, vocabulary(view.settings), view.settings.proposed, cost), "acceptance")
+    steps = compute.drafter_seconds(view)
+    charts.show(acceptance(found, vocabulary(view.settings), view.settings.proposed, steps), "acceptance")
 
 
 def _roofline(view: View) -> None:
