@@ -70,29 +70,36 @@ def _expected(found: Speculated, share: float, k: int, steps: Sequence[Spread]) 
     """Return the paper's equations of the tokens per pass and of the speed-up, and what they mean."""
     if not _proposes_all(found, k):
         return "", ""
+    cost = round(steps[0].median / steps[1].median, 2) if steps else None
     checked, n_passes = sum(len(each.checked) for each in found.rounds), len(found.rounds)
-    alpha = Value(share, "α", f"mean of Σ min(p, q) over {count(checked, 'checked proposal')}", tex=r"\alpha", digits=4)
-    proposed, sure = Value(k, "k", "tokens proposed per pass"), round(share, 4) == 1
-    per_pass = proposed + 1 if sure else (1 - alpha ** (proposed + 1)) / (1 - alpha)  # with α = 1 it is 0 / 0
-    equations = [Equation(per_pass, digits=2)]
+    equations = _equations(share, checked, k, cost)
+    sure = round(share, 4) == 1
     remark = (
         f"{'With α = 1: tokens' if sure else 'The equation (arXiv 2211.17192, eq. 1): tokens'} per pass if each pass "
         f"proposed k tokens and each of them were accepted with probability α. In the {n_passes} "
         f"pass{'es' * (n_passes != 1)} here, {found.n_tokens / n_passes:.2f} were written per pass; so few passes can "
         "differ from it by chance."
     )
-    if steps:
-        drafter, model = steps
-        time = Value(
-            round(drafter.median / model.median, 2), "c",
-            "time of a step of the drafter, divided by that of a step of the model, measured here in turn",
-        )  # fmt: skip
-        equations.append(Equation(per_pass / (proposed * time + 1), digits=2))
+    if cost is not None:
         remark += (
             " The second equation (theorem 3.8): the speed-up if a pass over k + 1 tokens takes as long as one over a "
-            f"single token{_none(equations[-1].value, share, time.value, k)}.{unsteady(steps)}"
+            f"single token{_none(equations[1].value, share, cost, k)}.{unsteady(steps)}"
         )
     return r" \qquad ".join(each.tex() for each in equations), f"{meanings(*equations)} {remark}"
+
+
+def _equations(share: float, checked: int, k: int, cost: float | None) -> list[Equation]:
+    """Return those of the tokens per pass and, if the cost of a drafter's step is known, of the speed-up."""
+    alpha = Value(share, "α", f"mean of Σ min(p, q) over {count(checked, 'checked proposal')}", tex=r"\alpha", digits=4)
+    proposed = Value(k, "k", "tokens proposed per pass")
+    meaning = "time of a step of the drafter, divided by that of a step of the model, measured here in turn"
+    time = Value(cost or 0.0, "c", meaning, digits=2)
+    slower = proposed * time + 1
+    if round(share, 4) == 1:  # the others would be 0 / 0
+        both = proposed + 1, (proposed + 1) / slower
+    else:
+        both = (1 - alpha ** (proposed + 1)) / (1 - alpha), (1 - alpha ** (proposed + 1)) / ((1 - alpha) * slower)
+    return [Equation(each, digits=2) for each in both[: 1 if cost is None else 2]]
 
 
 def _none(speed_up: float, alpha: float, cost: float, k: int) -> str:
