@@ -81,7 +81,8 @@ def lens_map(read: Lens, vocabulary: Sequence[str], labels: Sequence[str], query
     since = next(i for i in range(n_rows) if agree[i:].all())
     title = f"The prediction after {quoted(labels[query])} is the same from {rows[since]} on"
     if since == n_rows - 1:
-        title = f"The final prediction after {quoted(labels[query])} appears only after the last layer"
+        reached = "returns with" if agree[:-1].any() else "is reached only with"
+        title = f"The final prediction after {quoted(labels[query])} {reached} the last layer"
     return Drawing(
         figure,
         title=title,
@@ -143,8 +144,8 @@ def attribution(added: np.ndarray, names: Sequence[str], token: str, logit: floa
         f"{len(added)} bars add up to {printed(float(added.sum()))}; the model's logit minus the mean is "
         f"{printed(logit)}.",
         more=f"What a part added to the residual stream after {quoted(labels_at)} goes through the last norm (its "
-        f"scale held fixed) and the row of {quoted(token)} in the unembedding. The mean is subtracted, since softmax "
-        "ignores a constant added to all logits.",
+        f"scale held fixed) and the row of {quoted(token)} in the unembedding. The mean is subtracted: the softmax "
+        "of the logits ignores a constant that is added to all of them; a soft cap does not.",
         alt=f"{title}. {', '.join(f'{n} {_signed(a)}' for n, a in zip(names, added, strict=True))}.",
         table={"part": list(names), "added to the logit minus the mean": added.astype(float).round(6).tolist()},
         formula=equation.tex_lines(),

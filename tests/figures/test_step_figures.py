@@ -39,18 +39,34 @@ def test_a_part_that_lowers_the_logit_does_not_add_most(added, title):
     assert attribution(np.array(added), part_names(1), "·red", sum(added), "·a").title == title
 
 
+def test_only_the_softmax_is_said_to_ignore_a_constant():
+    """By hand: a soft cap c · tanh(logit / c) maps a constant added to all logits to different additions."""
+    logits = np.array([1.0, 2.0, 4.0])
+    odds = [
+        np.exp(z) / np.exp(z).sum()
+        for z in (logits, logits + 3, 5 * np.tanh(logits / 5), 5 * np.tanh((logits + 3) / 5))
+    ]
+    assert np.allclose(odds[0], odds[1]) and not np.allclose(odds[2], odds[3], atol=0.01)
+    drawing = attribution(np.array([0.3, 1.3, -1.4]), part_names(1), "·red", 0.2, "·a")
+    assert (
+        "the softmax of the logits ignores a constant that is added to all of them; a soft cap does not" in drawing.more
+    )
+    assert "constant" not in drawing.note
+
+
 @pytest.mark.parametrize(
     ("predicted", "words"),
     [
-        ([3, 1, 2, 5], "The final prediction after “b” appears only after the last layer"),
-        ([3, 5, 2, 5], "The final prediction after “b” appears only after the last layer"),
+        ([3, 1, 2, 5], "The final prediction after “b” is reached only with the last layer"),
+        ([3, 5, 2, 5], "The final prediction after “b” returns with the last layer"),
+        ([5, 1, 2, 5], "The final prediction after “b” returns with the last layer"),
         ([3, 1, 5, 5], "The prediction after “b” is the same from layer 1 on"),
         ([5, 5, 5, 5], "The prediction after “b” is the same from embedding on"),
     ],
 )
 def test_a_prediction_of_the_last_layer_alone_is_not_said_to_stay(predicted, words):
     read = Lens(np.array([[0, token] for token in predicted]), np.full((4, 2), 0.5))
-    assert lens_map(read, list("uvwxyz"), list("ab"), 1, 3).title == words
+    assert lens_map(read, list("uvwxyz"), list("ab"), 1, 3).title == words and len(words.split()) <= 12
 
 
 TILES = {"from key": [0, 2, 4], "up to key": [1, 3, 4], "maximum": [-math.inf, 1.5, 2.5],
