@@ -86,13 +86,29 @@ def test_what_fits_on_so_many_accelerators_is_named(n_sequences):
     assert len(drawing.title.split()) <= 12
 
 
-@pytest.mark.parametrize(("n", "highest"), [(32, False), (33, True), (64, True)])
-def test_more_accelerators_than_query_heads_cannot_all_be_one_tensor_parallel_group(n, highest):
-    note = figures.filling(Serving(LLAMA, CARDS["h100-sxm"].times(n), 8192)).more
-    assert ("its degree is at most 32" in note and f"the {n} must be divided" in note) == highest
-    assert "8 KV heads: 4 times these caches" in note  # 32 shares of a query head each, and 8 KV heads
-    alone = figures.filling(Serving(PRESETS["gpt2-small"], CARDS["h100-sxm"].times(n), 512)).more
-    assert "degree is at most 12" in alone and "times these caches" not in alone  # MHA: a KV head each
+@pytest.mark.parametrize(
+    ("id", "n", "degree", "times"),  # by hand: the largest common divisor, over the KV heads
+    [
+        ("llama-3-8b", 8, 8, ""),  # 32 query heads, 8 KV heads
+        ("llama-3-8b", 32, 32, "8 KV heads: 4 times"),
+        ("llama-3-8b", 33, 1, ""),
+        ("llama-3-8b", 40, 8, ""),
+        ("llama-3-8b", 64, 32, "8 KV heads: 4 times"),
+        ("falcon-7b", 64, 1, ""),  # 71 query heads
+        ("falcon-7b", 71, 71, "1 KV head: 71 times"),
+        ("gpt2-small", 64, 4, ""),  # 12 query heads, a KV head each
+        ("qwen2.5-7b", 14, 14, "4 KV heads: at least 3.5 times"),  # 28 query heads: 14 pairs, 7 to a KV head
+        ("deepseek-v3", 48, 16, "latents of all heads: 16 times"),  # 128 query heads
+        ("deepseek-v3", 33, 1, ""),
+    ],
+)
+def test_the_degree_of_tensor_parallelism_divides_query_heads_and_accelerators(id, n, degree, times):
+    model = PRESETS[id]
+    note = figures.filling(Serving(model, CARDS["h100-sxm"].times(n), 512)).more
+    parts = f"divides the {model.n_heads} query heads and the {n} accelerators, so it is at most {degree}: the {n} must"
+    assert (parts in note) == (degree < n) and ("at most" in note) == (degree < n)
+    assert (f"tensor parallelism of degree {degree} each" in note) == (degree < n and bool(times))
+    assert f"{times} these caches" in note if times else "times these caches" not in note
 
 
 def test_the_roofline_says_where_batching_stops_helping():

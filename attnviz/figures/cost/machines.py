@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from attnviz.cost import Accelerator, MemoryPlan, Serving, experts_read
@@ -260,13 +261,16 @@ def _parallel_note(serving: Serving) -> str:
         f" Memory, bandwidth and arithmetic of the {n} are added up: weights and caches are assumed to be divided "
         "evenly, and communication to take no time."
     )
-    degree, of_degree = min(n, model.n_heads), ""
-    if n > degree:
+    degree, of_degree = math.gcd(n, model.n_heads), ""
+    if degree < n:
+        how = "another method, such as" if degree == 1 else "another method as well, such as"
         added += (
-            f" Tensor parallelism divides the {model.n_heads} query heads, so its degree is at most {model.n_heads}: "
-            f"the {n} must be divided by another method as well, such as pipeline or data parallelism."
+            f" The degree of tensor parallelism divides the {model.n_heads} query heads and the {n} accelerators, so "
+            f"it is at most {degree}: the {n} must be divided by {how} pipeline or data parallelism."
         )
         of_degree = f" of degree {degree}"
+    if degree == 1:
+        return added
     if model.attention == "mla":
         return (
             f"{added} With tensor parallelism{of_degree} each would keep the latents of all heads: {degree} times "
@@ -274,9 +278,10 @@ def _parallel_note(serving: Serving) -> str:
         )
     if model.n_kv_heads < degree:
         heads = "KV head" if model.n_kv_heads == 1 else "KV heads"
+        at_least = "at least " if degree % model.n_kv_heads else ""  # some then read two KV heads
         return (
             f"{added} With tensor parallelism{of_degree} each would keep a whole KV head, and this model has "
-            f"{model.n_kv_heads} {heads}: {degree / model.n_kv_heads:.3g} times these caches."
+            f"{model.n_kv_heads} {heads}: {at_least}{degree / model.n_kv_heads:.3g} times these caches."
         )
     return added
 
