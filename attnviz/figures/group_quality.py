@@ -29,7 +29,11 @@ ABOVE = {"orientation": "h", "yref": "container", "y": 1, "yanchor": "top"}
 NEAR = 1.4  # ratio of neighbouring ticks on a logarithmic axis below which labels overlap on a narrow screen
 # tokens that GQA and MQA were trained on, and the first of them as MHA: attnviz/checkpoints/README.md
 N_TRAINED_ON, N_AS_MHA = 24_371_200, 15_667_200
-TRAINED = f"uptrained from averaged MHA (last {1 - N_AS_MHA / N_TRAINED_ON:.0%} of the tokens)"
+TRAINED = "uptrained"
+UPTRAINED = (
+    "*Uptrained*: checkpoints whose KV heads were averaged from MHA's before the last "
+    f"{1 - N_AS_MHA / N_TRAINED_ON:.0%} of the training tokens"
+)
 AVERAGED = "averaged"
 FIRST, BEST = "first head of each group", "averaged, best grouping"
 WAYS = {  # way to get fewer KV heads -> dash, symbol, colour; dash and symbol tell them apart without colour
@@ -137,6 +141,7 @@ def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str
     figure.update_xaxes(tickvals=list(range(len(counts))), ticktext=list(map(str, counts)), title="KV heads")
     figure.update_yaxes(title="loss minus MHA's, nats per token")
     title = _losses_finding(found[AVERAGED], n_kv_heads)
+    uptrained = f" {UPTRAINED}; {count(counts[0], 'KV head')}: MHA itself." if TRAINED in ways else ""
     return Drawing(
         figure,
         title=title,
@@ -147,9 +152,9 @@ def losses(ways: Mapping[str, Mapping[int, NDArray]], n_kv_heads: int, text: str
             else f"Grey: the selected {count(n_kv_heads, 'KV head')}. "
         )
         + SPREAD,
-        more=f"{INDEPENDENT} *Averaged* and *first head of each group* convert the MHA checkpoint without further "
-        "training (arXiv 2305.13245, which then uptrains on about 5% of the tokens); *best grouping* averages the "
-        "heads that lose least, neighbours or not.",
+        more=f"{INDEPENDENT}{uptrained} *Averaged* and *first head of each group* convert the MHA checkpoint without "
+        "further training (arXiv 2305.13245, which then uptrains on about 5% of the tokens); *best grouping* averages "
+        "the heads that lose least, neighbours or not.",
         alt=f"{title}. " + " ".join(f"{way}: {_series(by_count)}." for way, by_count in found.items()),
         table=_losses_table(counts, ways, found),
     )
@@ -272,6 +277,7 @@ def drift(divergences: Mapping[str, NDArray], labels: Sequence[str], n_kv_heads:
         title=title,
         note="Divergence of the next-token distribution from the MHA checkpoint's after each token, KL(MHA ‖ other); "
         f"0 where both are the same. The title gives the mean over {count(len(labels), 'token')}.",
+        more=f"{UPTRAINED}." if TRAINED in divergences else "",
         alt=f"{title} on average, most after token {at}, “{labels[at]}”. "
         + " ".join(f"{way}: mean {mean:.3f} nats." for way, mean in means.items()),
         table={"position": positions, "token": list(labels), **{way: v.tolist() for way, v in divergences.items()}},

@@ -270,11 +270,12 @@ def _compared_caption(
 ) -> Caption:
     """Return title, note and numbers of a decode step with each attention; the panel above is on the selected one."""
     names, memory = [attention_name(c) for c in configs], costs["cache bytes read"]
-    equation, title = step_cache_bytes(selected, n_tokens), _reads_least(names, costs, configs.index(selected))
+    equation, title = step_cache_bytes(selected, n_tokens), _reads(names, costs, configs.index(selected))
     return Caption(
         title=title,
         note=f"One decode step with each attention, as a share of {names[0]}; the shaded one is selected. The last of "
-        f"{count(n_tokens, 'token')} attends to {_attended_text(selected, n_tokens)}.",
+        f"{count(n_tokens, 'token')} attends to {_attended_text(selected, n_tokens)}."
+        f"{_reads_least(names, memory)}",
         more=f"{_counted_text(selected)} The equation is the cache that {names[configs.index(selected)]} reads.",
         alt=f"{title}. " + "; ".join(f"{name} {n:,} B" for name, n in zip(names, memory, strict=True)) + ".",
         table={"attention": names, **costs},
@@ -283,17 +284,21 @@ def _compared_caption(
     )
 
 
-def _reads_least(names: Sequence[str], costs: dict[str, list[int]], here: int) -> str:
-    """Name the attention that reads the least cache, and the selected one, as shares of the first one's."""
+def _reads(names: Sequence[str], costs: dict[str, list[int]], here: int) -> str:
+    """State what the selected attention reads and computes, as shares of the first one's; the first one's bytes."""
     memory, flops = costs["cache bytes read"], costs["attention FLOPs"]
-    if len(names) == 1:
+    if here == 0:
         return f"{names[0]} reads {memory[0]:,} B of cache per decode step"
+    return (
+        f"{names[here]} reads {share_text(memory[here] / memory[0])} of {names[0]}'s cache, with "
+        f"{share_text(flops[here] / flops[0])} of {names[0]}'s attention FLOPs"
+    )
+
+
+def _reads_least(names: Sequence[str], memory: Sequence[int]) -> str:
+    """Name the attention that reads the least cache; "" without another to compare it with."""
     least = memory.index(min(memory))
-    title = f"{names[least]} reads least: {share_text(memory[least] / memory[0])} of {names[0]}'s cache"
-    shown = here or least
-    if shown != least:
-        title += f"; {names[shown]}: {share_text(memory[shown] / memory[0])}"
-    return f"{title}, with {share_text(flops[shown] / flops[0])} of its attention FLOPs"
+    return f" {names[least]} reads the least cache: {share_text(memory[least] / memory[0])}." if len(names) > 1 else ""
 
 
 def _counted_text(c: ModelConfig) -> str:

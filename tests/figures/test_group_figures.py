@@ -187,24 +187,28 @@ def test_fewer_kv_heads_change_the_cache_and_not_the_work():
     live = [Transformer.random(c, 0) for c in configs]
     assert drawing.table["parameters of the model"] == [sum(p.numel() for p in m.parameters()) for m in live]
     assert drawing.table["cache bytes read"] == [cached_bytes(c, 23) for c in configs]
-    assert drawing.title == "MQA reads least: 16.7% of MHA's cache; GQA-2: 33.3%, with 100% of its attention FLOPs"
+    assert drawing.title == "GQA-2 reads 33.3% of MHA's cache, with 100% of MHA's attention FLOPs"
     above = groups.work_panel(configs, CONFIG, 23)
     assert above["title"] == "GQA-2: 100% of MHA's attention FLOPs, 33.3% of its cache"
     assert "FLOPs" in above["line"] and "FLOPs" not in drawing.formula
     assert result_of(drawing.formula) == drawing.table["cache bytes read"][configs.index(CONFIG)]
 
 
-def test_the_selected_attention_is_in_the_title_beside_the_one_that_reads_least():
+def test_the_title_is_on_the_selected_attention_and_the_note_on_the_one_that_reads_least():
     """Shares by hand, of 6 KV heads: a latent and a RoPE key against 2·6·D numbers, H·(2 R + P) against 2·H·D FLOPs."""
     wide = replace(MLA, kv_lora_rank=23)
     configs, numbers, flops = [*(CONFIG.with_kv_heads(k) for k in (6, 1)), wide], 2 * 6 * 10, 2 * 6 * 10
     assert (f"{(23 + 2) / numbers:.1%}", f"{6 * (2 * 23 + 2) / flops:.0%}") == ("20.8%", "240%")
-    least = "MQA reads least: 16.7% of MHA's cache"
-    assert groups.work(configs, wide, 23).title == f"{least}; MLA: 20.8%, with 240% of its attention FLOPs"
-    for config in configs[:2]:
-        assert groups.work(configs, config, 23).title == f"{least}, with 100% of its attention FLOPs"
-    assert groups.work([*configs[:2], MLA], MLA, 23).title.startswith("MLA reads least: 13.3% of MHA's cache, with 15")
-    assert groups.work([CONFIG], CONFIG, 23).title.startswith("GQA-2 reads ")
+    mha, mqa, latent = (groups.work(configs, config, 23) for config in configs)
+    assert latent.title == "MLA reads 20.8% of MHA's cache, with 240% of MHA's attention FLOPs"
+    assert mqa.title == "MQA reads 16.7% of MHA's cache, with 100% of MHA's attention FLOPs"
+    assert mha.title == f"MHA reads {cached_bytes(configs[0], 23):,} B of cache per decode step"
+    for drawing in (mha, mqa, latent):
+        assert drawing.note.endswith(" MQA reads the least cache: 16.7%.") and len(drawing.note) <= 260
+        assert len(drawing.title.split()) <= 12
+    assert "MLA reads the least cache: 13.3%." in groups.work([*configs[:2], MLA], MLA, 23).note
+    alone = groups.work([CONFIG], CONFIG, 23)
+    assert alone.title.startswith("GQA-2 reads ") and "least" not in alone.note
 
 
 def test_the_absorbed_products_that_are_not_counted_are_said():
@@ -286,9 +290,26 @@ def test_the_share_of_uptraining_is_that_of_the_model_card():
     card = " ".join((Path(checkpoints.__file__).parent / "README.md").read_text(encoding="utf-8").split())
     said = re.search(r"([\d,]+) for every variant", card)[1], re.search(r"share one run up to ([\d,]+)", card)[1]
     whole, shared = (int(number.replace(",", "")) for number in said)
-    assert TRAINED == f"uptrained from averaged MHA (last {round(100 * (whole - shared) / whole)}% of the tokens)"
+    drawing, drift = (
+        group_quality.losses(WAYS, 2, "this text"),
+        group_quality.drift({TRAINED: np.ones(3)}, list("abc"), 2),
+    )
+    assert drawing.figure.data[0].name == drift.figure.data[0].name == TRAINED == "uptrained"
+    assert round(100 * (whole - shared) / whole) == 36 and "about 5%" in drawing.more
+    for more in (drawing.more, drift.more):
+        assert "averaged from MHA's before the last 36% of the training tokens" in more
+
+
+def test_the_mha_checkpoint_is_not_said_to_be_averaged():
+    """With 6 of 6 KV heads the drawn point is the MHA checkpoint itself; a model of one's own has none uptrained."""
     drawing = group_quality.losses(WAYS, 2, "this text")
-    assert drawing.figure.data[0].name == TRAINED and "36%" in TRAINED and "about 5%" in drawing.more
+    assert "6 KV heads: MHA itself" in drawing.more
+    assert [column for column in drawing.table if "uptrained" in column] == [
+        "uptrained, nats per token", "uptrained, minus MHA", "uptrained, standard error"
+    ]  # fmt: skip
+    others = {way: by for way, by in WAYS.items() if way != TRAINED}
+    assert "ptrained" not in group_quality.losses(others, 2, "this text").more
+    assert group_quality.drift({AVERAGED: np.ones(3)}, list("abc"), 2).more == ""
 
 
 MHA_LOSSES = np.array([1.0, 2.0, 4.0])
