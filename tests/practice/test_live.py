@@ -46,6 +46,25 @@ def test_the_maps_are_those_of_the_right_version(models, task, i):
     assert float(yours.triu(1).abs().max()) < 2e-4
 
 
+def test_each_task_that_reads_other_tokens_has_maps(models):
+    """The last token's output depends on the first token, so the right version attends. RoPE's maps are computed with
+    our scores and softmax."""
+    assert {task for task in TASKS if reads_first_token(live(models, task), task)} == {*WITH_MAPS} - {"rope"}
+
+
+def reads_first_token(given: Live, task: str) -> bool:
+    """Change the first token in each input of the call, and compare the last token's output."""
+    with torch.no_grad():
+        before = given.call(task, TASKS[task].right).run().clone()
+        record = given.recorded
+        for x in (given.x, given.normed, given.ffn_input, record.q, record.k, record.v, record.q_pre_rope):
+            if x is not None:
+                x[..., 0, :] += torch.linspace(-1, 2, x.shape[-1])  # not a constant, which a norm could ignore
+        after = given.call(task, TASKS[task].right).run()
+    last = (lambda out: out) if before.ndim == 1 else (lambda out: out[..., -1, :])
+    return not torch.allclose(last(before), last(after), atol=1e-5)
+
+
 @pytest.mark.parametrize("task", ["attention", "rope", "cache", "mla"])
 def test_with_rope_they_are_the_maps_of_the_trace(models, task):
     model, tokenizer = models[checkpoint_for(task, "gqa-4")]
