@@ -27,7 +27,7 @@ WHY = (
     "heads, the cache is half as large."
 )
 TOO_LARGE = "This model is too large to run in the wrong order here."
-ROW_NAMES = {group_quality.TRAINED: "uptrained", group_quality.FIRST: "first head"}  # short, beside a row of maps
+ROW_NAMES = {group_quality.FIRST: "first head"}  # short, beside a row of maps
 
 
 def show() -> None:
