@@ -170,7 +170,7 @@ def test_the_bar_leads_on_shows_the_answer_and_notices_that_one_has_left() -> No
     lesson = LESSONS["one-head"]
     app = opened_step(lesson, 3)
     assert "The mask is causal" not in bar(app)
-    assert "Look at layer" not in bar(app)  # the page's own sentence on its example would compete with the step's
+    assert "Its induction score" not in bar(app)  # the page's own sentence on its example would compete with the step's
     app.button(key="lesson-answer").click().run()
     assert "The mask is causal" in bar(app)
     assert "lesson-return" not in keys_of_buttons(app)
@@ -182,7 +182,7 @@ def test_the_bar_leads_on_shows_the_answer_and_notices_that_one_has_left() -> No
     assert link(app)["lesson_step"] == "4" and lesson.step(4).title in bar(app)
     app.button(key="lesson-leave").click().run()
     assert "lesson" not in app.query_params and "lesson-next" not in keys_of_buttons(app)
-    assert "Look at layer" in bar(app)
+    assert "Its induction score" in bar(app)
 
 
 def left(app: AppTest, name: str, number: int) -> AppTest:
