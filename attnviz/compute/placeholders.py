@@ -176,7 +176,8 @@ def score(view: View) -> str:
 @placeholder
 def exp_score(view: View) -> str:
     """e to the power of this score."""
-    return f"{math.exp(view.trace.scores_of(*view.layer_and_head)[view.query, view.key]):.4g}"
+    score = view.trace.scores_of(*view.layer_and_head)[view.query, view.key]
+    return f"{np.exp(score, dtype=np.float64):.4g}"
 
 
 @placeholder

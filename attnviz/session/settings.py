@@ -214,7 +214,7 @@ class Settings:
     min_p: float = _setting(0.0, Number(0, 1, whole=False))  # 0: off
     penalty: float = _setting(1.0, Number(0.1, 5, whole=False))  # repetition penalty; 1: none
     draw_seed: int = _setting(0, Number(0, 2**31 - 1))
-    bound: int = _setting(48, Number(8, 256))  # tokens that a cache of limited size holds
+    bound: int = _setting(48, Number(8, 128))  # tokens that a cache of limited size holds
     kept_first: int = _setting(4, Number(1, 7))  # attention-sink tokens among them
     n_texts: int = _setting(3, Number(2, 8))  # continuations that share the text's cache blocks
     block_size: int = _setting(8, Number(1, 64))  # tokens per block

@@ -41,4 +41,7 @@ def test_each_number_of_a_link_is_within_its_control(file, tab, needed):
     for end in ("low", "high"):
         numbers = {name: f"{getattr(kind, end):.0f}" for name, kind in NUMBERS.items()}
         app = opened(file, tab=tab, **{**numbers, "padding": "0", "penalty": "1", **needed})
-        assert [*app.slider, *app.number_input]
+        boxes = {each.key.removeprefix("control-"): each.value for each in (*app.slider, *app.number_input)}
+        shown = {name: value for name, value in boxes.items() if name in NUMBERS}
+        settings = app.session_state["settings"]
+        assert shown == {name: getattr(settings, name) for name in shown} != {}  # what is drawn is what is computed

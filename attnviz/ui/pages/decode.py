@@ -274,7 +274,7 @@ def _models(view: View) -> None:
 
 def _bounded(view: View) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
-        state.control(st.slider, "Cache size, tokens", "bound", max_value=128, width=320)
+        state.control(st.slider, "Cache size, tokens", "bound", width=320)
         state.control(
             st.slider, "Attention-sink tokens", "kept_first", width=220,
         )  # fmt: skip
