@@ -10,12 +10,9 @@ an in-place change, so that each line shows the values at that time.
 
 from __future__ import annotations
 
-import ast
-import inspect
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -28,6 +25,7 @@ from torch.overrides import TorchFunctionMode
 from attnviz import modules
 from attnviz.modules import Transformer
 from attnviz.steps.axes import axes_in_comment
+from attnviz.steps.source import comment_at, docstring_of, look_up, names_read, source_of, statements
 
 MODULES = str(Path(modules.__file__).parent)
 MAX_BYTES = 64_000_000  # of all copies of one run
@@ -121,6 +119,7 @@ class Call:
     first: int  # line number of `def`
     source: str
     parent: int | None  # the index of the line that called it
+    docstring: tuple[int, int] | None = None  # its first and last line
     arguments: list[Made] = field(default_factory=list)
     returned: list[Made] = field(default_factory=list)
     lines: list[int] = field(default_factory=list)
@@ -220,9 +219,14 @@ class _Open:
     """A call that is still running: its record, its statements, and the known values of its variables."""
 
     def __init__(self, call: Call, code: CodeType) -> None:
-        self.call, self.statements = call, _statements(code)
+        self.call, self.statements = call, statements(code)
         self.line: Line | None = None
         self.known: dict[str, int] = {}  # variable -> index of its value
+
+    def comment(self) -> str:
+        """Return the comment at the end of the statement that runs."""
+        call, line = self.call, self.line
+        return comment_at(call.source, line.number - call.first, line.last - call.first) if line else ""
 
 
 class _Recorder(TorchFunctionMode):
@@ -280,11 +284,11 @@ class _Recorder(TorchFunctionMode):
             name = _short(self._names.get(id(module), "")) or type(module).__name__
         elif name == "__call__":
             name = type(module).__name__
-        first, source = _source_of(code)
+        first, source = source_of(code)
         file = Path(code.co_filename)
         call = Call(
             len(self.calls), name, code.co_qualname, file.parent.name, file.name, first, source,
-            None if caller is None else caller.index,
+            None if caller is None else caller.index, docstring_of(code),
         )  # fmt: skip
         self.calls.append(call)
         if caller is not None:
@@ -304,7 +308,7 @@ class _Recorder(TorchFunctionMode):
                 self._begin_line(frame, first, last)
         elif event == "return":
             self._end_line(frame)
-            comment = _comment(here.call, here.line)
+            comment = here.comment()
             here.call.returned = [
                 Made(name, value, axes_in_comment(comment, value.shape, i))
                 for i, (name, value) in enumerate(self._named("return", arg))
@@ -319,8 +323,8 @@ class _Recorder(TorchFunctionMode):
         line = here.line = Line(len(self.lines), here.call.index, first, last)
         self.lines.append(line)
         here.call.lines.append(line.index)
-        for name in _names_read(frame.f_code, first):
-            value = _look_up(name, frame)
+        for name in names_read(frame.f_code, first):
+            value = look_up(name, frame)
             if isinstance(value, nn.Module):
                 for each, parameter in value.named_parameters(recurse=False):
                     line.reads[f"{name}.{each}"] = self._value(parameter)
@@ -335,7 +339,7 @@ class _Recorder(TorchFunctionMode):
 
     def _new(self, frame: FrameType) -> Iterator[Made]:
         here = self._stack[-1]
-        comment, position = _comment(here.call, here.line), 0
+        comment, position = here.comment(), 0
         for variable, held in list(frame.f_locals.items()):
             for name, value in self._named(variable, held):
                 if here.known.get(name) != value.index:
@@ -430,79 +434,3 @@ def _short(path: str) -> str:
 def _name_of(function: Callable) -> str:
     name = getattr(function, "__name__", str(function))
     return getattr(getattr(function, "__self__", None), "__name__", name) if name in NO_NAME else name
-
-
-# ---- the source
-
-
-@cache
-def _source_of(code: CodeType) -> tuple[int, str]:
-    """Return the function's first line number and its source."""
-    lines, first = inspect.getsourcelines(code)
-    return first, "".join(lines)
-
-
-@cache
-def _tree(code: CodeType) -> ast.FunctionDef:
-    """Return the function's syntax tree, with the file's line numbers."""
-    first, source = _source_of(code)
-    tree = ast.parse(inspect.cleandoc(f"\n{source}") if source[:1].isspace() else source)
-    function = next(node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-    ast.increment_lineno(function, first - 1)
-    return function
-
-
-@cache
-def _statements(code: CodeType) -> dict[int, tuple[int, int]]:
-    """Map each line to the first and last line of its statement; for an `if` or `for`, of its header."""
-    found: dict[int, tuple[int, int]] = {}
-    for node in ast.walk(_tree(code)):
-        if isinstance(node, ast.stmt) and not isinstance(node, ast.FunctionDef):
-            body = getattr(node, "body", None)
-            last = body[0].lineno - 1 if body else node.end_lineno or node.lineno
-            found.update({n: (node.lineno, max(last, node.lineno)) for n in range(node.lineno, last + 1)})
-    return found
-
-
-@cache
-def _names_read(code: CodeType, number: int) -> tuple[str, ...]:
-    """Return the names read by the statement that begins on this line: variables, attributes such as "self.q_proj"."""
-    for node in ast.walk(_tree(code)):
-        if isinstance(node, ast.stmt) and node.lineno == number and not isinstance(node, ast.FunctionDef):
-            parts = [node.test] if isinstance(node, (ast.If, ast.While)) else [node]
-            parts = [node.iter] if isinstance(node, ast.For) else parts
-            return tuple(dict.fromkeys(name for part in parts for name in _loads(part)))
-    return ()
-
-
-def _loads(node: ast.AST) -> Iterator[str]:
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-        yield node.id
-    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-        yield node.target.id
-        yield from _loads(node.value)
-    elif isinstance(node, ast.Attribute) and isinstance(node.value, (ast.Name, ast.Attribute)):
-        yield ast.unparse(node)
-        yield from _loads(node.value)
-    else:
-        for child in ast.iter_child_nodes(node):
-            yield from _loads(child)
-
-
-def _look_up(name: str, frame: FrameType) -> object:
-    """Look up a local variable or a chain of module attributes. None if that would call code."""
-    first, *rest = name.split(".")
-    held = frame.f_locals.get(first)
-    for attribute in rest:
-        if not isinstance(held, nn.Module):
-            return None
-        held = getattr(held, attribute, None)
-    return held
-
-
-def _comment(call: Call, line: Line | None) -> str:
-    """Return the comment at the end of the statement."""
-    if line is None:
-        return ""
-    rows = call.source.splitlines()[line.number - call.first : line.last - call.first + 1]
-    return next((row.partition("  # ")[2] for row in reversed(rows) if "  # " in row), "")

@@ -169,6 +169,7 @@ function source(view, call, stop) {
   const { d } = view, made = new Map(call.stops.map((n) => [d.stops[n].lines[0], n]));
   if (view.shownCall !== stop.call || view.shownBytes !== view.bytes) {
     Object.assign(view, { shownCall: stop.call, shownBytes: view.bytes });
+    const [opens, ends] = call.docstring ?? [0, 0];
     const rows = call.source.replace(/\n$/, "").split("\n"), indent = Math.min(...rows.filter((r) => r.trim()).map((r) => r.match(/^ */)[0].length));
     view.source.replaceChildren(...rows.map((text, i) => {
       const number = call.first + i, row = el(made.has(number) ? "button" : "div", "row"), at = made.get(number);
@@ -176,6 +177,8 @@ function source(view, call, stop) {
       code.style.paddingLeft = `${inner + 4}ch`; // hanging indent of wrapped lines
       row.append(el("small", "", number), el("i", made.has(number) ? "dot" : ""), code);
       row.number = number;
+      row.classList.toggle("docstring", opens < number && number <= ends);
+      if (number === opens && ends > opens) row.append(unfold(view, ends - opens));
       if (made.has(number)) {
         row.type = "button";
         row.append(el("small", "shape", d.stops[at].shown.at(-1).shape.split("= ").at(-1)));
@@ -191,6 +194,20 @@ function source(view, call, stop) {
     if (here) row.setAttribute("aria-current", "step"); else row.removeAttribute("aria-current");
   }
   toLine(view);
+}
+
+// A docstring is folded to its first line, so that the code comes into sight; one button shows all of it.
+function unfold({ source }, lines) {
+  const button = el("button", "fold", "");
+  const say = (whole) => {
+    source.classList.toggle("whole", whole);
+    button.textContent = whole ? "Fold" : `… ${lines} more lines`;
+    button.setAttribute("aria-expanded", whole);
+  };
+  button.type = "button";
+  button.onclick = () => say(!source.classList.contains("whole"));
+  say(source.classList.contains("whole"));
+  return button;
 }
 
 function toLine({ source }) {

@@ -144,6 +144,7 @@ def _calls(run: Run, stop_of: dict[int, int]) -> list[dict]:
         {
             "name": call.name, "function": call.function, "file": _file(run, call), "first": call.first,
             "source": call.source,
+            "docstring": call.docstring,
             "parent": -1 if call.parent is None else run.lines[call.parent].call,
             "from": _called_from(run, call, stop_of),
             "path": [each.name for each in run.path(call.index)],
