@@ -46,9 +46,19 @@ VARY = f"Try temperature {VARIED['temperature']:g}, penalty {VARIED['penalty']:g
 
 def show() -> None:
     """Draw the page."""
+    top()
     sampling()
     player()
     closer()
+
+
+@state.part("top")
+def top(view: View) -> None:
+    """What prefill and each step do."""
+    if steps := compute.written_of(view, 1).steps:
+        st.markdown(f"{sharing(view)}. {figures.prefill_sentence(steps[0], len(view.ids))}")
+    if not view.config.causal:
+        st.caption("Decoding is causal: this page ignores the setting that lets tokens attend to later ones.")
 
 
 @state.part("sampling")
@@ -84,16 +94,15 @@ def player(view: View) -> None:
     if not written.steps:
         st.info(f"The text already has {len(view.ids)} tokens, the maximum here. Shorten it to generate more.")
         return
-    fixed, n, ids = compute.usable(view), len(view.ids), [step.id for step in written.steps]
+    fixed, ids = compute.usable(view), [step.id for step in written.steps]
     at = len(fixed) if view.settings.shown < 0 else min(view.settings.shown, len(fixed))
     single = figures.single_text(written.steps[: compute.AHEAD])  # the same steps, however many are written
-    st.markdown(f"{sharing(view)}. {figures.prefill_sentence(written.steps[0], n)} {single}")
-    if not view.config.causal:
-        st.caption("Decoding is causal: this page ignores the setting that lets tokens attend to later ones.")
     with st.container(horizontal=True, vertical_alignment="center", key="continuations"):
         st.button("Walk this step", icon=":material/code:", key="walk-step", on_click=_walk)
         if single and not VARIED.items() <= branches.sampling_of(view.settings).items():
             st.button(VARY, key="vary", on_click=_vary)
+        if single:
+            st.caption(single, width="content")
         _branches(view)
     layer, head = view.layer_and_head
     if not answer:
