@@ -381,7 +381,7 @@ def _start_measuring(config: ModelConfig) -> None:
     st.rerun()  # of the whole page, which then draws the polling fragment
 
 
-@st.fragment(run_every=0.4)
+@st.fragment(run_every=1)  # each poll draws the chart anew, which takes time from what is being measured
 def _progress() -> None:
     """Progress of the measurement, the results so far, and a stop button."""
     found = st.session_state["measurement"]
